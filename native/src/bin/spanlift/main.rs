@@ -1,0 +1,2 @@
+//! The `spanlift` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Tests of spanlift that cross crates; what several of them share stands here.

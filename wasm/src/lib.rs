@@ -1,0 +1,2 @@
+//! Scenes of programs, traces and memory, painted as SVG and as an interactive page.
+#![forbid(unsafe_code)]
