@@ -1,0 +1,116 @@
+//! Programs: what host threads ask of devices, as plain data.
+//!
+//! A [`Program`] is a list of commands over named streams, buffers, events, threads, channels and graphs. It is built
+//! with methods, read from JSON or from the text form, and looked at by the hazard checker, the simulator and the
+//! backends; it knows none of them.
+//!
+//! **Invariant:** commands stand in the order in which the host calls happen; with several host threads it is one legal
+//! interleaving. A command's index is its position.
+
+mod build;
+mod check;
+mod command;
+mod json;
+mod names;
+
+use std::sync::Arc;
+
+pub use build::{CopyDraft, KernelDraft, Part};
+pub use check::{BufferFacts, Facts, Problem, Problems, StreamFacts};
+pub use command::{
+    Alloc, AllocVia, Buffer, BufferId, Channel, ChannelId, Command, Compute, Contents, Copy, Event, EventId,
+    FreeVia, Func, Graph, GraphId, HostCost, Kernel, Op, Region, Space, Stream, StreamId, StreamKind, Thread,
+    ThreadId,
+};
+pub use json::ReadError;
+pub use names::Names;
+
+/// What host threads ask of devices, in order.
+///
+/// Cheap to clone: the commands are shared until one side changes.
+///
+/// # Examples
+/// ```
+/// use spanlift::{Program, mib, us};
+///
+/// let mut p = Program::new();
+/// let copy = p.stream("copy");
+/// let compute = p.stream("compute");
+/// let x = p.pinned("x", mib(4));
+/// let d = p.device(0, "d", mib(4));
+/// p.copy(d, x).on(copy);
+/// p.kernel("scale").reads(d).writes(d).takes(us(120)).on(compute);
+/// p.sync(compute);
+/// assert_eq!(p.len(), 7);
+/// assert!(p.check().is_ok()); // well formed; whether it is safe is asked of `hazard::check`
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Program {
+    /// What it shows, for people.
+    pub title: String,
+    /// The name of the machine profile that its author had in mind.
+    pub machine: Option<String>,
+    commands: Arc<Vec<Command>>,
+    names: Arc<Names>,
+    /// The line of the text form that each command came from; empty for programs that had none.
+    lines: Arc<Vec<u32>>,
+    /// Who makes the calls that the builder adds; `main` but for the length of [`Program::by`].
+    caller: ThreadId,
+}
+
+impl Program {
+    /// A program without commands.
+    pub fn new() -> Program {
+        Program::default()
+    }
+
+    /// The commands in order.
+    pub fn commands(&self) -> &[Command] {
+        &self.commands
+    }
+
+    /// Number of commands, declarations included.
+    pub fn len(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// Whether there is no command.
+    pub fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    /// The names of everything that the commands mention.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// The line of the text form that command `index` came from, counted from 1.
+    pub fn line(&self, index: usize) -> Option<u32> {
+        self.lines.get(index).copied()
+    }
+
+    /// Looks the whole program over and gives the tables that its readers need.
+    ///
+    /// # Errors
+    /// All [`Problems`] at once, each with the index of its command.
+    ///
+    /// # Cost
+    /// Linear in the number of commands and regions.
+    pub fn check(&self) -> Result<Facts, Problems> {
+        check::check(self)
+    }
+
+    /// The program as JSON, one command a line.
+    pub fn to_json(&self) -> String {
+        json::write(self)
+    }
+
+    /// Reads the JSON form.
+    ///
+    /// # Errors
+    /// [`ReadError::Syntax`] when the bytes are no JSON object with a list `ops`; [`ReadError::Problems`] with every
+    /// problem of the commands otherwise.
+    pub fn from_json(bytes: &[u8]) -> Result<Program, ReadError> {
+        json::read(bytes)
+    }
+}

@@ -1,0 +1,127 @@
+//! The tables of names of one program.
+
+use std::collections::BTreeMap;
+
+use super::command::{BufferId, ChannelId, EventId, GraphId, StreamId, ThreadId};
+use crate::id::{Id, TooMany};
+
+/// The names of one kind of thing, in order of first mention.
+#[derive(Debug)]
+pub(crate) struct Table<T> {
+    names: Vec<String>,
+    by_name: BTreeMap<String, Id<T>>,
+}
+
+// Written by hand: derives would ask the same of `T`, which is only a mark.
+impl<T> Clone for Table<T> {
+    fn clone(&self) -> Self {
+        Table { names: self.names.clone(), by_name: self.by_name.clone() }
+    }
+}
+impl<T> PartialEq for Table<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.names == other.names
+    }
+}
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Table { names: Vec::new(), by_name: BTreeMap::new() }
+    }
+}
+
+impl<T> Table<T> {
+    pub(crate) fn intern(&mut self, name: &str) -> Result<Id<T>, TooMany> {
+        if let Some(&id) = self.by_name.get(name) {
+            return Ok(id);
+        }
+        let id = Id::try_from(self.names.len())?;
+        self.names.push(name.to_owned());
+        self.by_name.insert(name.to_owned(), id);
+        Ok(id)
+    }
+
+    fn find(&self, name: &str) -> Option<Id<T>> {
+        self.by_name.get(name).copied()
+    }
+
+    fn name(&self, id: Id<T>) -> &str {
+        &self.names[id.index()]
+    }
+}
+
+/// The names of a program's streams, buffers, events, threads, channels and graphs.
+///
+/// Legacy default streams are named `0` (device 0) and `0@N` (device N) and need no declaration; neither does the thread
+/// `main`, which is [`Id::FIRST`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Names {
+    pub(crate) streams: Table<super::Stream>,
+    pub(crate) buffers: Table<super::Buffer>,
+    pub(crate) events: Table<super::Event>,
+    pub(crate) threads: Table<super::Thread>,
+    pub(crate) channels: Table<super::Channel>,
+    pub(crate) graphs: Table<super::Graph>,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        let mut threads = Table::default();
+        threads.intern("main").unwrap_or_else(|_| unreachable!("bug: the first name always fits"));
+        Names {
+            streams: Table::default(),
+            buffers: Table::default(),
+            events: Table::default(),
+            threads,
+            channels: Table::default(),
+            graphs: Table::default(),
+        }
+    }
+}
+
+/// The device of a legacy default stream's name: `0` is device 0, `0@3` device 3, other names none.
+pub(crate) fn legacy_device(name: &str) -> Option<u32> {
+    match name.strip_prefix('0')? {
+        "" => Some(0),
+        rest => {
+            let digits = rest.strip_prefix('@')?;
+            // One spelling per stream: no sign, no leading zero, and device 0 is plain `0`.
+            let canonical = digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0');
+            if canonical { digits.parse().ok() } else { None }
+        }
+    }
+}
+
+macro_rules! tables {
+    ($($table:ident, $name:ident, $find:ident, $count:ident, $id:ty, $what:literal;)*) => {
+        impl Names {
+            $(
+                #[doc = concat!("The name of a ", $what, ".")]
+                ///
+                /// # Panics
+                /// When the id comes from another program.
+                pub fn $name(&self, id: $id) -> &str {
+                    self.$table.name(id)
+                }
+
+                #[doc = concat!("The ", $what, " with this name, if a command mentions it.")]
+                pub fn $find(&self, name: &str) -> Option<$id> {
+                    self.$table.find(name)
+                }
+
+                #[doc = concat!("How many names of this kind there are (", $what, ").")]
+                pub fn $count(&self) -> usize {
+                    self.$table.names.len()
+                }
+            )*
+        }
+    };
+}
+
+tables! {
+    streams,  stream,  find_stream,  n_streams,  StreamId,  "stream";
+    buffers,  buffer,  find_buffer,  n_buffers,  BufferId,  "buffer";
+    events,   event,   find_event,   n_events,   EventId,   "event";
+    threads,  thread,  find_thread,  n_threads,  ThreadId,  "host thread";
+    channels, channel, find_channel, n_channels, ChannelId, "channel";
+    graphs,   graph,   find_graph,   n_graphs,   GraphId,   "graph";
+}

@@ -1,0 +1,360 @@
+//! Traces: what happened when, on which lane.
+//!
+//! One model for simulated, recorded and imported runs. Slices lie in columns, sorted by nothing: the order is that of
+//! the source. Times are integer nanoseconds and may be negative in foreign traces.
+//!
+//! **Invariant:** a reader drops nothing silently: [`Import`] counts every event of the file.
+
+mod strings;
+
+use std::collections::BTreeMap;
+
+pub use strings::{StrId, Strings};
+
+use crate::program::Program;
+use crate::units::Nanos;
+
+/// What happened when, on which lane.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Trace {
+    /// What it shows, for people.
+    pub title: String,
+    /// Where it came from.
+    pub source: Source,
+    /// The program that ran, where it is known: slices carry indices of its commands.
+    pub program: Option<Program>,
+    /// The text that columns refer to.
+    pub strings: Strings,
+    /// Where slices lie, in the order in which they should be drawn.
+    pub lanes: Vec<Lane>,
+    /// Everything with a beginning and an end.
+    pub slices: Slices,
+    /// Arrows between slices.
+    pub flows: Vec<Flow>,
+    /// Everything that happened at one point in time.
+    pub instants: Vec<Instant>,
+    /// Values over time.
+    pub counters: Vec<Counter>,
+    /// What was read of a file, and what was wrong with it; all zero for traces that were no file.
+    pub import: Import,
+}
+
+/// Where a trace came from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Source {
+    /// The simulator, with the name of the machine profile.
+    Simulated {
+        /// The profile's name.
+        machine: String,
+    },
+    /// A file of another tool, such as `kineto`.
+    Imported {
+        /// The tool's name.
+        tool: String,
+    },
+    /// Nothing is known.
+    #[default]
+    Unknown,
+}
+
+/// A row of the timeline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lane {
+    /// What kind of thing it shows.
+    pub kind: LaneKind,
+    /// The process or device it belongs to, for people: `host`, `cuda:0`, `python 4242`.
+    pub group: StrId,
+    /// Its own name: `main`, `stream 7`, `to device`.
+    pub name: StrId,
+}
+
+/// What a lane shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LaneKind {
+    /// Calls and work of a host thread.
+    Host,
+    /// Work of one stream.
+    Stream {
+        /// The device's number.
+        dev: i64,
+        /// The stream's number: its id in a simulated program, the handle's number in an import.
+        stream: i64,
+    },
+    /// A copy engine or the compute units of a device: the same work as on the streams, by what did it.
+    Engine {
+        /// The device's number.
+        dev: i64,
+        /// Which engine.
+        engine: Engine,
+    },
+    /// Annotations, profiler rows and whatever else a file holds.
+    Other,
+}
+
+/// What does the work of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Engine {
+    /// Host to device.
+    ToDevice,
+    /// Device to host.
+    ToHost,
+    /// Between devices.
+    Peer,
+    /// Kernels, memsets and copies within a device.
+    Compute,
+}
+
+impl Engine {
+    /// The name for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Engine::ToDevice => "copy to device",
+            Engine::ToHost => "copy to host",
+            Engine::Peer => "peer copy",
+            Engine::Compute => "compute",
+        }
+    }
+}
+
+/// What a slice is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// A host thread is inside a call.
+    Call,
+    /// A host thread waits inside a call: for a stream, an event, a staging slot, a full queue or another thread.
+    Wait,
+    /// A host thread works for itself: a framework's overhead, a named piece of work.
+    Work,
+    /// A host thread moves bytes itself: staging, pinning, a copy within the host.
+    HostCopy,
+    /// Host to device.
+    ToDevice,
+    /// Device to host.
+    ToHost,
+    /// Within one device.
+    WithinDevice,
+    /// Between two devices.
+    Peer,
+    /// A copy whose direction is not known, or within the host.
+    OtherCopy,
+    /// A memset.
+    Memset,
+    /// A kernel.
+    Kernel,
+    /// A kernel that communicates (NCCL and its kin).
+    Communication,
+    /// A function that a stream runs on the host.
+    HostFn,
+    /// An event's record.
+    Record,
+    /// A stream waits for an event, or a row that tells of a synchronisation.
+    Sync,
+    /// An operator, annotation or profiler row around other slices.
+    Annotation,
+    /// Anything else.
+    Other,
+}
+
+impl Kind {
+    /// Whether a copy engine or a device's own memory moves bytes.
+    pub const fn is_copy(self) -> bool {
+        matches!(self, Kind::ToDevice | Kind::ToHost | Kind::WithinDevice | Kind::Peer | Kind::OtherCopy)
+    }
+
+    /// Whether a device does it.
+    pub const fn is_device_work(self) -> bool {
+        self.is_copy() || matches!(self, Kind::Memset | Kind::Kernel | Kind::Communication | Kind::HostFn)
+    }
+}
+
+/// A slice, as it is put in and taken out of the columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slice {
+    /// Index of its lane.
+    pub lane: u32,
+    /// When it began.
+    pub start: Nanos,
+    /// When it ended, not before it began.
+    pub end: Nanos,
+    /// What it is called.
+    pub name: StrId,
+    /// What it is.
+    pub kind: Kind,
+    /// Bytes that it moved, or 0.
+    pub bytes: u64,
+    /// Index of the command that it belongs to, or [`Slice::NONE`].
+    pub command: u32,
+    /// What joins a host call and its device work (`correlation`), or [`Slice::NO_CORRELATION`].
+    pub correlation: i64,
+    /// The arguments as JSON text, or [`StrId::EMPTY`].
+    pub args: StrId,
+}
+
+impl Slice {
+    /// No command.
+    pub const NONE: u32 = u32::MAX;
+    /// No correlation.
+    pub const NO_CORRELATION: i64 = i64::MIN;
+    /// The source or the destination is pageable host memory: noted in `flags`.
+    pub const PAGEABLE: u8 = 1;
+    /// The host memory involved is page-locked: noted in `flags`.
+    pub const PINNED: u8 = 2;
+}
+
+/// All slices of a trace, in columns of equal length.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[expect(missing_docs, reason = "one column per field of Slice")]
+pub struct Slices {
+    pub lane: Vec<u32>,
+    pub start: Vec<i64>,
+    pub end: Vec<i64>,
+    pub name: Vec<StrId>,
+    pub kind: Vec<Kind>,
+    /// [`Slice::PAGEABLE`] and [`Slice::PINNED`], or 0 where nothing is known.
+    pub flags: Vec<u8>,
+    pub bytes: Vec<u64>,
+    pub command: Vec<u32>,
+    pub correlation: Vec<i64>,
+    pub args: Vec<StrId>,
+}
+
+impl Slices {
+    /// Adds a slice and gives its index.
+    pub fn push(&mut self, slice: Slice, flags: u8) -> usize {
+        self.lane.push(slice.lane);
+        self.start.push(slice.start.0);
+        self.end.push(slice.end.0);
+        self.name.push(slice.name);
+        self.kind.push(slice.kind);
+        self.flags.push(flags);
+        self.bytes.push(slice.bytes);
+        self.command.push(slice.command);
+        self.correlation.push(slice.correlation);
+        self.args.push(slice.args);
+        self.lane.len() - 1
+    }
+
+    /// Number of slices.
+    pub fn len(&self) -> usize {
+        self.lane.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.lane.is_empty()
+    }
+
+    /// The slice at `index`.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn get(&self, index: usize) -> Slice {
+        Slice {
+            lane: self.lane[index],
+            start: Nanos(self.start[index]),
+            end: Nanos(self.end[index]),
+            name: self.name[index],
+            kind: self.kind[index],
+            bytes: self.bytes[index],
+            command: self.command[index],
+            correlation: self.correlation[index],
+            args: self.args[index],
+        }
+    }
+
+    /// Every slice in order.
+    pub fn iter(&self) -> impl Iterator<Item = Slice> + '_ {
+        (0..self.len()).map(|k| self.get(k))
+    }
+}
+
+/// An arrow from one point on a lane to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flow {
+    /// What it tells.
+    pub kind: FlowKind,
+    /// Index of the slice where it begins.
+    pub from: u32,
+    /// Index of the slice where it ends.
+    pub to: u32,
+}
+
+/// What an arrow tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FlowKind {
+    /// A host call enqueued this work.
+    Launch,
+    /// A stream waited for an event.
+    Event,
+    /// A host thread waited for this work, or for another thread.
+    Sync,
+    /// Whatever a file says.
+    Other,
+}
+
+/// Something that happened at one point in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Instant {
+    /// Index of its lane.
+    pub lane: u32,
+    /// When.
+    pub at: Nanos,
+    /// What it is called.
+    pub name: StrId,
+    /// Index of the command that it belongs to, or [`Slice::NONE`].
+    pub command: u32,
+    /// The arguments as JSON text, or [`StrId::EMPTY`].
+    pub args: StrId,
+}
+
+/// One value over time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Counter {
+    /// The process or device it belongs to.
+    pub group: StrId,
+    /// What is counted.
+    pub name: StrId,
+    /// When it changed, and to what, in the order of the source.
+    pub samples: Vec<(Nanos, f64)>,
+}
+
+/// What was read of a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Import {
+    /// Events of the file, all phases.
+    pub n_events: u64,
+    /// Events by phase and category, `None` standing for an absent one: `X|kernel`, `M|None`.
+    pub by_phase_cat: BTreeMap<String, u64>,
+    /// Events that are on no lane because they could not be placed.
+    pub dropped: u64,
+    /// What was wrong, by name, and how often.
+    pub problems: BTreeMap<String, u64>,
+    /// What the file says is added to every time for wall-clock time, in nanoseconds.
+    pub base_time_ns: Option<i64>,
+}
+
+impl Trace {
+    /// The time from the first start to the last end of any slice; `None` when there is none.
+    pub fn extent(&self) -> Option<(Nanos, Nanos)> {
+        let start = self.slices.start.iter().min()?;
+        let end = self.slices.end.iter().max()?;
+        Some((Nanos(*start), Nanos(*end)))
+    }
+
+    /// The lane of this kind and name, made when there is none.
+    ///
+    /// # Cost
+    /// Linear in the number of lanes: readers of large files keep a map of their own.
+    pub fn lane(&mut self, kind: LaneKind, group: &str, name: &str) -> u32 {
+        let lane = Lane { kind, group: self.strings.intern(group), name: self.strings.intern(name) };
+        let index = match self.lanes.iter().position(|l| *l == lane) {
+            Some(index) => index,
+            None => {
+                self.lanes.push(lane);
+                self.lanes.len() - 1
+            }
+        };
+        u32::try_from(index).unwrap_or_else(|_| unreachable!("bug: more lanes than names"))
+    }
+}
