@@ -9,6 +9,7 @@ pub mod id;
 pub mod machine;
 pub mod memory;
 pub mod program;
+pub mod sim;
 pub mod trace;
 mod units;
 
