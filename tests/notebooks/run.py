@@ -13,9 +13,11 @@ import asyncio
 import contextlib
 import fcntl
 import hashlib
+import itertools
 import json
 import os
 import pathlib
+import queue
 import re
 import shutil
 import signal
@@ -27,6 +29,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / "target" / "notebooks"
 KERNEL = "spanlift-tests"
 AT_A_TIME = 2  # kernels compile: more of them only wait for each other
+QUIET_SECONDS = 0.05
 CELL_SECONDS = 300
 START_SECONDS = 600
 KEPT_BUILDS = 2  # build folders of other compilers or lock files that are kept
@@ -56,10 +59,12 @@ def private_jupyter(kernel):
     shutil.rmtree(home, ignore_errors=True)
     spec = home / "data" / "kernels" / KERNEL
     spec.mkdir(parents=True)
+    # a runner that is killed outright takes its kernels along
+    tie = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
     spec.joinpath("kernel.json").write_text(
         json.dumps(
             {
-                "argv": [str(kernel), "--control_file", "{connection_file}"],
+                "argv": [*tie, str(kernel), "--control_file", "{connection_file}"],
                 "display_name": "Rust (tests)",
                 "language": "rust",
                 "interrupt_mode": "message",
@@ -75,6 +80,7 @@ def private_jupyter(kernel):
         JUPYTER_RUNTIME_DIR=str(home / "runtime"),
         JUPYTER_NO_CONFIG="1",
         EVCXR_CONFIG_DIR=str(home / "evcxr"),
+        RUST_BACKTRACE="0",
     )
     for name in ["CARGO_TARGET_DIR", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS"]:
         os.environ.pop(name, None)
@@ -117,66 +123,132 @@ def verdict(cell, reply_status):
         return "" if errors or notes else "was expected to fail and did not"
     told = errors if "allow-stderr" in tags else errors + notes
     lines = [COLOUR_CODES.sub("", line).strip() for text in told for line in text.splitlines()]
-    lines = [line for line in lines if line]
+    lines = [line for line in itertools.takewhile(lambda line: line != "stack backtrace:", lines) if line]
     return " ".join(lines[:4]) or ("failed without a word" if told else "")
 
 
+class Stopped(Exception):
+    """The kernel gives no more answers: nothing after this cell could mean anything."""
+
+
+class Kernel:
+    """A running kernel and the cells it was given.
+
+    The kernel passes standard error on from a thread of its own, so text can arrive after the cell's reply and even after
+    "idle". Every message is therefore filed under the cell that caused it, however late, and `fence` waits for the last.
+    """
+
+    def __init__(self, manager, client):
+        self.manager, self.client = manager, client
+        self.cells, self.idle, self.stderr, self.last_heard = {}, {}, "", 0.0
+
+    async def listen(self):
+        from nbformat.v4 import output_from_msg
+
+        while True:
+            message = await self.client.get_iopub_msg(timeout=None)
+            self.last_heard = time.monotonic()
+            asked_by, content = message["parent_header"].get("msg_id"), message["content"]
+            if message["msg_type"] == "status" and content["execution_state"] == "idle" and asked_by in self.idle:
+                self.idle[asked_by].set()
+            if message["msg_type"] == "stream" and content["name"] == "stderr":
+                self.stderr += content["text"]
+            cell = self.cells.get(asked_by)
+            if cell is not None and message["msg_type"] in ["stream", "error", "execute_result", "display_data"]:
+                output = output_from_msg(message)
+                last = cell.outputs[-1] if cell.outputs else {}
+                if output.output_type == "stream" and last.get("name") == output.name:
+                    last.text += output.text
+                else:
+                    cell.outputs.append(output)
+
+    async def execute(self, cell):
+        """Runs `cell`, files its outputs, gives the status of the reply."""
+        request = self.client.execute(cell.source, allow_stdin=False, stop_on_error=False)
+        self.cells[request], self.idle[request] = cell, asyncio.Event()
+        reply = await self.reply(request)
+        cell.execution_count = reply.get("execution_count")
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.idle[request].wait(), 10)
+        while time.monotonic() - self.last_heard < QUIET_SECONDS:
+            await asyncio.sleep(QUIET_SECONDS / 2)
+        return reply["status"]
+
+    async def reply(self, request):
+        end = time.monotonic() + CELL_SECONDS
+        while time.monotonic() < end:
+            with contextlib.suppress(queue.Empty):
+                message = await self.client.get_shell_msg(timeout=1)
+                if message["parent_header"].get("msg_id") == request:
+                    return message["content"]
+            if not await self.manager.is_alive():
+                raise Stopped("the kernel died")
+        raise Stopped(f"no answer within {CELL_SECONDS} s")
+
+    async def fence(self):
+        """Waits until all that cells wrote to standard error has arrived: it comes in order, so a last word ends it."""
+        word = "last word of the notebook"
+        request = self.client.execute(f'eprintln!("{word}");', allow_stdin=False, stop_on_error=False)
+        await self.reply(request)
+        end = time.monotonic() + 60
+        while word not in self.stderr:
+            if time.monotonic() > end:
+                raise Stopped("standard error did not come to its end")
+            await asyncio.sleep(0.02)
+
+
 @contextlib.asynccontextmanager
-async def running_kernel(client, build_folder):
-    """A kernel for `client`, ended at the end with everything that it started."""
+async def running_kernel(folder, build_folder):
+    """A kernel that works in `folder`, ended at the end with everything that it started."""
+    from jupyter_client import AsyncKernelManager
+
     build_folder.mkdir(exist_ok=True)
-    group = None
+    manager = AsyncKernelManager(kernel_name=KERNEL)
+    client = listener = None
     try:
-        async with client.async_setup_kernel(env=os.environ | {"EVCXR_TMPDIR": str(build_folder)}):
-            group = client.km.provisioner.pgid
-            yield
+        await manager.start_kernel(cwd=str(folder), env=os.environ | {"EVCXR_TMPDIR": str(build_folder)})
+        client = manager.client()
+        client.start_channels()
+        try:
+            await client.wait_for_ready(timeout=START_SECONDS)
+        except RuntimeError as error:
+            raise Stopped(str(error)) from error
+        kernel = Kernel(manager, client)
+        listener = asyncio.create_task(kernel.listen())
+        yield kernel
     finally:
-        group = group or getattr(getattr(client.km, "provisioner", None), "pgid", None)
-        if group:
+        if listener:
+            listener.cancel()
+        if client:
+            client.stop_channels()
+        if manager.provisioner and manager.provisioner.pgid:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(group, signal.SIGKILL)
+                os.killpg(manager.provisioner.pgid, signal.SIGKILL)
+        if manager.has_kernel:
+            await manager.shutdown_kernel(now=True)
 
 
 async def execute(notebook, folder, build_folder):
     """Runs all cells; gives what failed as (cell, why) and the seconds of start and cells."""
-    from nbclient import NotebookClient
-    from nbclient.exceptions import CellTimeoutError, DeadKernelError
-
-    replies = {}
-    client = NotebookClient(
-        notebook,
-        kernel_name=KERNEL,
-        timeout=CELL_SECONDS,
-        startup_timeout=START_SECONDS,
-        allow_errors=True,  # `verdict` judges
-        coalesce_streams=True,
-        resources={"metadata": {"path": str(folder)}},  # where relative paths start, as in JupyterLab
-    )
-    client.on_cell_executed = lambda cell, cell_index, execute_reply: replies.update(
-        {cell_index: execute_reply["content"]["status"]}
-    )
-    failures, seconds = [], []
-    began = time.monotonic()
+    statuses, stopped, seconds = {}, [], []
+    began, at = time.monotonic(), "start"
     try:
-        async with running_kernel(client, build_folder):
-            seconds.append(("start", time.monotonic() - began))
-            for index, cell in enumerate(notebook.cells):
-                if cell.cell_type != "code" or not cell.source.strip():
+        async with running_kernel(folder, build_folder) as kernel:
+            seconds.append((at, time.monotonic() - began))
+            for at, cell in enumerate(notebook.cells):
+                if cell.cell_type != "code":
                     continue
-                began = time.monotonic()
-                try:
-                    await client.async_execute_cell(cell, index)
-                except (CellTimeoutError, DeadKernelError) as error:
-                    # nothing after this cell could mean anything
-                    failures.append((index, f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"))
-                    break
-                finally:
-                    seconds.append((index, time.monotonic() - began))
-                if why := verdict(cell, replies.get(index)):
-                    failures.append((index, why))
-    except RuntimeError as error:  # the kernel died or was silent while it started
-        failures.append(("start", str(error)))
-    return failures, seconds
+                cell.outputs, cell.execution_count = [], None
+                if cell.source.strip():
+                    began = time.monotonic()
+                    statuses[at] = await kernel.execute(cell)
+                    seconds.append((at, time.monotonic() - began))
+            at = "end"
+            await kernel.fence()
+    except Stopped as error:
+        stopped.append((at, str(error)))
+    judged = [(at, verdict(notebook.cells[at], status)) for at, status in statuses.items()]
+    return [(at, why) for at, why in judged if why] + stopped, seconds
 
 
 async def self_test(builds):
@@ -186,7 +258,7 @@ async def self_test(builds):
     cells = [v4.new_code_cell(source, metadata={"tags": tags}) for source, tags, _ in PLANTED]
     failures, _ = await execute(v4.new_notebook(cells=cells), OUT, builds / "self-test")
     found = dict(failures)
-    wrong = [f"start: {found['start']}"] if "start" in found else []
+    wrong = [f"{at}: {found[at]}" for at in ("start", "end") if at in found]
     for index, (source, tags, expected) in enumerate(PLANTED):
         why = found.get(index, "")
         if (expected not in why) if expected else why:
@@ -206,15 +278,16 @@ async def run(path, builds, turns):
             print(f"{path.name}: FAILED, no notebook: {str(error)[:120]}", flush=True)
             return False
         failures, seconds = await execute(notebook, path.parent, builds / path.stem)
+    notebook.metadata["language_info"] = {"name": "rust", "file_extension": ".rs", "pygments_lexer": "rust"}
     nbformat.write(notebook, OUT / path.name)
     page, _ = HTMLExporter(template_name="lab").from_notebook_node(notebook)
     OUT.joinpath(path.stem + ".html").write_text(page)
     slow = sorted(seconds, key=lambda item: -item[1])[:3]
     total = sum(each for _, each in seconds)
-    told = ", ".join(f"{'kernel start' if at == 'start' else f'cell {at}'} {each:.1f} s" for at, each in slow)
+    told = ", ".join(f"{at if isinstance(at, str) else f'cell {at}'} {each:.1f} s" for at, each in slow)
     print(f"{path.name}: {'FAILED' if failures else 'passed'} in {total:.1f} s ({told})", flush=True)
     for at, why in failures:
-        print(f"    {'kernel' if at == 'start' else f'cell {at}'}: {why}", flush=True)
+        print(f"    {at if isinstance(at, str) else f'cell {at}'}: {why}", flush=True)
     return not failures
 
 
