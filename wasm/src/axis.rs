@@ -30,11 +30,18 @@ const UNITS: [(&str, i128, u32); 4] = [
     ("s",  1_000_000_000, 9),
 ];
 
+/// Pixels between labels, at least.
+const GAP: f64 = 24.0;
+
 /// The ticks of `view` with `zero_ns` written as 0, labels `size` pixels high and never closer than a letter.
 pub fn axis(view: &TimeView, zero_ns: i64, size: f64) -> Axis {
     let (first, last) = (i128::from(view.start_ns()), i128::from(view.end_ns()));
     let zero = i128::from(zero_ns);
+    let pitch = |step: i128| step as f64 / view.ns_per_px();
     let mut step: i128 = 1;
+    while pitch(step) < GAP && step <= i128::from(i64::MAX) {
+        step = next(step);
+    }
     loop {
         let (base, start, unit) = naming(first - zero, last - zero, step);
         let mut ticks = Vec::new();
@@ -49,8 +56,7 @@ pub fn axis(view: &TimeView, zero_ns: i64, size: f64) -> Axis {
             }
             at += step;
         }
-        let pitch = step as f64 / view.ns_per_px();
-        if pitch >= room + 24.0 || step > i128::from(i64::MAX) {
+        if pitch(step) >= room + GAP || step > i128::from(i64::MAX) {
             return Axis { base, ticks };
         }
         step = next(step);

@@ -8,6 +8,8 @@
 
 pub mod axis;
 pub mod color;
+#[cfg(target_arch = "wasm32")]
+pub mod entry;
 pub mod finding;
 pub mod legend;
 pub mod lod;
