@@ -8,6 +8,8 @@
 pub mod id;
 pub mod machine;
 pub mod memory;
+pub mod op;
+pub mod plan;
 pub mod program;
 pub mod trace;
 mod units;
