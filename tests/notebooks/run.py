@@ -27,6 +27,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / "target" / "notebooks"
+RUNNING = OUT / "running"  # a file for each kernel's process group, so that tests/run ends what a killed runner cannot
 KERNEL = "spanlift-tests"
 AT_A_TIME = 2  # kernels compile: more of them only wait for each other
 QUIET_SECONDS = 0.05
@@ -59,12 +60,10 @@ def private_jupyter(kernel):
     shutil.rmtree(home, ignore_errors=True)
     spec = home / "data" / "kernels" / KERNEL
     spec.mkdir(parents=True)
-    # a runner that is killed outright takes its kernels along
-    tie = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
     spec.joinpath("kernel.json").write_text(
         json.dumps(
             {
-                "argv": [*tie, str(kernel), "--control_file", "{connection_file}"],
+                "argv": [str(kernel), "--control_file", "{connection_file}"],
                 "display_name": "Rust (tests)",
                 "language": "rust",
                 "interrupt_mode": "message",
@@ -204,9 +203,11 @@ async def running_kernel(folder, build_folder):
 
     build_folder.mkdir(exist_ok=True)
     manager = AsyncKernelManager(kernel_name=KERNEL)
-    client = listener = None
+    client = listener = group = None
     try:
         await manager.start_kernel(cwd=str(folder), env=os.environ | {"EVCXR_TMPDIR": str(build_folder)})
+        group = manager.provisioner.pgid
+        RUNNING.joinpath(str(group)).touch()
         client = manager.client()
         client.start_channels()
         try:
@@ -221,9 +222,10 @@ async def running_kernel(folder, build_folder):
             listener.cancel()
         if client:
             client.stop_channels()
-        if manager.provisioner and manager.provisioner.pgid:
+        if group:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(manager.provisioner.pgid, signal.SIGKILL)
+                os.killpg(group, signal.SIGKILL)
+            RUNNING.joinpath(str(group)).unlink(missing_ok=True)
         if manager.has_kernel:
             await manager.shutdown_kernel(now=True)
 
@@ -309,7 +311,7 @@ async def main():
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
     shutil.rmtree(OUT, ignore_errors=True)
-    OUT.mkdir(parents=True)
+    RUNNING.mkdir(parents=True)
     private_jupyter(args.kernel.resolve())
     builds = build_folders(args.cache.resolve(), args.kernel.resolve())
     if not args.no_self_test:
