@@ -5,9 +5,12 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod hazard;
 pub mod id;
 pub mod machine;
 pub mod memory;
+pub mod op;
+pub mod plan;
 pub mod program;
 pub mod trace;
 mod units;

@@ -1,1 +1,8 @@
-//! The parts of spanlift that need a machine: backends, probe and the `spanlift` command.
+//! The parts of spanlift that need a machine: the probe of devices and, behind the feature `cli`, the `spanlift` command.
+//!
+//! **Invariant:** nothing here links against CUDA. The driver is looked for at run time, in [`probe`] only.
+
+mod driver;
+pub mod probe;
+pub mod programs;
+pub mod tutorial;

@@ -1,2 +1,55 @@
-//! The `spanlift` command.
-fn main() {}
+//! The `spanlift` command: says what to do, does it, and ends with 0, 1 (`check` found a hazard) or 2.
+//!
+//! One file per subcommand; each gives an [`End`] or a [`say::Fail`], and only this file turns these into exit codes. Results
+//! go to standard output, problems to standard error, one line each.
+
+mod check;
+mod cli;
+mod input;
+mod probe;
+mod run;
+mod say;
+mod stand_in;
+mod tour;
+mod view;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+use say::Out;
+
+/// How a command ended that did what it was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Done.
+    Done,
+    /// Done, and `check` found a hazard.
+    Hazard,
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return cli::explain(&error),
+    };
+    let mut out = Out::stdout();
+    let ended = match &cli.command {
+        Command::Tour(args) => tour::run(args, &mut out),
+        Command::Check(args) => check::run(args, &mut out),
+        Command::Run(args) => run::run(args, &mut out),
+        Command::View(args) => view::run(args, &mut out),
+        Command::Probe(args) => probe::run(args, &mut out),
+    };
+    // What was printed goes out first, also when the command failed after it.
+    let printed = out.finish();
+    match ended.and_then(|end| printed.map(|()| end)) {
+        Ok(End::Done) => ExitCode::SUCCESS,
+        Ok(End::Hazard) => ExitCode::from(1),
+        Err(fail) => {
+            fail.tell();
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The hazards found so far: one entry for each pair of commands, kind and buffer, the surest evidence kept.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use super::history::{Access, Certainty};
+use crate::program::{BufferId, Region};
+
+/// What is wrong between two commands.
+///
+/// In the order of the names in files, which is the order in reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HazardKind {
+    /// The first writes what the second reads, unordered.
+    Raw,
+    /// The first reads what the second writes, unordered.
+    War,
+    /// Both write, unordered.
+    Waw,
+    /// An access (first) that may still be running when its memory is freed (second).
+    FreeInFlight,
+    /// An access (second) under a name that was freed before (first), ordered or not.
+    UseAfterFree,
+    /// An access (second) that may run before the stream-ordered allocation of its memory (first) has.
+    UseBeforeAlloc,
+}
+
+impl HazardKind {
+    /// The word in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            HazardKind::Raw => "RAW",
+            HazardKind::War => "WAR",
+            HazardKind::Waw => "WAW",
+            HazardKind::FreeInFlight => "free-in-flight",
+            HazardKind::UseAfterFree => "use-after-free",
+            HazardKind::UseBeforeAlloc => "use-before-alloc",
+        }
+    }
+}
+
+/// What makes two hazards the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub(super) first: usize,
+    pub(super) second: usize,
+    pub(super) kind: HazardKind,
+    pub(super) buffer: BufferId,
+}
+
+/// Why a hazard is one: the bytes of the first command's access (or the only one) and those of the second.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Evidence<'p> {
+    pub(super) certainty: Certainty,
+    pub(super) first: &'p Region,
+    pub(super) second: &'p Region,
+}
+
+/// The hazards of a program so far.
+#[derive(Debug)]
+pub(super) struct Found<'p> {
+    pub(super) pairs: BTreeMap<Key, Evidence<'p>>,
+    has_must: bool,
+    /// Whether every pair that was met is listed.
+    pub(super) complete: bool,
+}
+
+/// Hazards listed at most. A program with more has a systematic fault that the first ones show; its verdict stays exact.
+const MAX_HAZARDS: usize = 1 << 16;
+
+impl Default for Found<'_> {
+    fn default() -> Self {
+        Found { pairs: BTreeMap::new(), has_must: false, complete: true }
+    }
+}
+
+impl<'p> Found<'p> {
+    pub(super) fn has_room(&self) -> bool {
+        self.pairs.len() < MAX_HAZARDS
+    }
+
+    /// Two unordered accesses that share a byte; `first` stands earlier in the list.
+    pub(super) fn conflict(&mut self, first: &Access<'p>, second: &Access<'p>, certainty: Certainty) {
+        #[rustfmt::skip]
+        let kind = match (first.write, second.write) {
+            (true,  false) => HazardKind::Raw,
+            (false, true)  => HazardKind::War,
+            (true,  true)  => HazardKind::Waw,
+            (false, false) => unreachable!("bug: two reads do not conflict"),
+        };
+        let key = Key { first: first.op, second: second.op, kind, buffer: first.region.buffer };
+        self.add(key, Evidence { certainty, first: first.region, second: second.region });
+    }
+
+    /// A use of memory outside its life; `region` is what the access touches.
+    pub(super) fn lifetime(&mut self, kind: HazardKind, first: usize, second: usize, region: &'p Region) {
+        let key = Key { first, second, kind, buffer: region.buffer };
+        self.add(key, Evidence { certainty: Certainty::of(region), first: region, second: region });
+    }
+
+    pub(super) fn add(&mut self, key: Key, evidence: Evidence<'p>) {
+        let has_room = self.has_room();
+        let is_must = evidence.certainty == Certainty::Must;
+        match self.pairs.entry(key) {
+            Entry::Occupied(mut known) => {
+                if known.get().certainty < evidence.certainty {
+                    known.insert(evidence);
+                }
+            }
+            // The first sure hazard decides the verdict, so there is always room for it.
+            Entry::Vacant(new) if has_room || (is_must && !self.has_must) => {
+                new.insert(evidence);
+            }
+            Entry::Vacant(_) => self.complete = false,
+        }
+        self.has_must |= is_must;
+    }
+}

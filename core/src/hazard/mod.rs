@@ -1,0 +1,98 @@
+//! Which accesses of a program nothing orders.
+//!
+//! [`check`] walks a program once. Every stream and host thread has a vector clock; every physical block has the
+//! accesses that something could still race with; two of them are a hazard when they share a byte (decided exactly), at
+//! least one writes, and neither's clock knows of the other. Nothing here knows times: a schedule proves nothing safe,
+//! and `sim` is not imported, so that the two can disagree.
+//!
+//! The relation is the contract's, with or without what today's drivers add ([`Mode`]); [`Rule`] lists it as a table.
+//!
+//! | hazard | first | second |
+//! |---|---|---|
+//! | `RAW` `WAR` `WAW` | the earlier command | the later one, unordered with it |
+//! | `use-before-alloc` | the stream-ordered allocation | an access that it need not come before |
+//! | `use-after-free` | the free | a later access under the same name, ordered or not |
+//! | `free-in-flight` | an access | a free that it need not come before |
+
+mod capture;
+mod clock;
+mod found;
+mod history;
+mod order;
+mod report;
+mod rules;
+mod walk;
+
+pub use found::HazardKind;
+pub use history::Certainty;
+pub use report::{Hazard, Report, Verdict, errors_to_json};
+pub use rules::Rule;
+
+use crate::program::{Problems, Program};
+use rules::Rules;
+
+/// Whose word on order counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mode {
+    /// What the documentation guarantees, and nothing else.
+    #[default]
+    Contract,
+    /// That, and what today's drivers for discrete GPUs do anyway: pageable copies staged before the call returns, frees
+    /// that wait.
+    Typical,
+}
+
+impl Mode {
+    /// The word on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Contract => "contract",
+            Mode::Typical => "typical",
+        }
+    }
+}
+
+/// Finds the hazards of a program.
+///
+/// # Errors
+/// The [`Problems`] of form that [`Program::check`] finds; only a well-formed program is safe or not.
+///
+/// # Cost
+/// For each access, one comparison with each access to the same block that is not known to be covered by a later one;
+/// see [`Span::overlaps`](crate::memory::Span::overlaps) for those whose bounds meet unordered.
+///
+/// ```
+/// use spanlift::{Program, hazard, mib};
+/// use spanlift::hazard::{Mode, Verdict};
+///
+/// let mut p = Program::new();
+/// let copy = p.stream("copy");
+/// let (x, d) = (p.pinned("x", mib(4)), p.device(0, "d", mib(4)));
+/// let sent = p.copy(d, x).on(copy);
+/// let reused = p.host_write(x, None);
+/// let report = hazard::check(&p, Mode::Contract)?;
+/// assert_eq!(report.verdict(), Verdict::Race);
+/// assert_eq!((report.hazards[0].first, report.hazards[0].second), (sent, reused));
+/// # Ok::<(), spanlift::program::Problems>(())
+/// ```
+pub fn check(program: &Program, mode: Mode) -> Result<Report, Problems> {
+    check_with(program, Rules { mode, without: None })
+}
+
+/// As [`check`], with one rule of order left out: tests show so that every rule decides some verdict.
+///
+/// # Errors
+/// As [`check`].
+#[doc(hidden)]
+pub fn check_without(program: &Program, mode: Mode, rule: Rule) -> Result<Report, Problems> {
+    check_with(program, Rules { mode, without: Some(rule) })
+}
+
+fn check_with(program: &Program, rules: Rules) -> Result<Report, Problems> {
+    let facts = program.check()?;
+    let mut walk = walk::Walk::new(program, &facts, rules);
+    for (index, command) in program.commands().iter().enumerate() {
+        walk.step(index, command);
+    }
+    Ok(Report::new(program, rules.mode, walk.into_found()))
+}

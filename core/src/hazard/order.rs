@@ -1,0 +1,312 @@
+//! Happens-before as clocks: what every stream and every host thread knows of all others.
+//!
+//! Knows nothing of memory. Each method is one effect of the contract; where a rule of the table decides, it is named.
+
+use std::collections::BTreeMap;
+
+use super::clock::{Chains, Clock, Epoch};
+use super::rules::{Rule, Rules};
+use crate::program::{ChannelId, Facts, Program, StreamId, StreamKind, ThreadId};
+
+/// A stream's frontier and what it is a part of.
+#[derive(Debug)]
+struct Stream {
+    clock: Clock,
+    device: usize,
+    kind: StreamKind,
+    /// Crowds whose clocks have not heard of the latest change yet, as they do know it; one bit each.
+    told: u8,
+}
+
+/// The joint frontier of many streams, brought up to date when somebody asks.
+#[derive(Debug)]
+struct Crowd {
+    clock: Clock,
+    /// Streams that changed since.
+    changed: Vec<usize>,
+}
+
+/// Which streams a crowd has, of one device or of all.
+#[derive(Debug, Clone, Copy)]
+enum Who {
+    /// All.
+    All = 0,
+    /// Blocking and per-thread streams of one device; with the legacy streams for all devices.
+    Fenced = 1,
+}
+
+#[derive(Debug)]
+struct Device {
+    crowds: [Crowd; 2],
+    /// Its legacy stream, named or not.
+    legacy: usize,
+}
+
+/// The clocks of a program.
+#[derive(Debug)]
+pub(super) struct Order {
+    rules: Rules,
+    chains: Chains,
+    /// The named streams by id, then the legacy streams that have no name in the program.
+    streams: Vec<Stream>,
+    devices: Vec<Device>,
+    number_of: BTreeMap<u32, usize>,
+    everywhere: [Crowd; 2],
+    threads: Vec<Option<Clock>>,
+    /// One past the last command of each thread.
+    last_call: Vec<usize>,
+    channels: BTreeMap<ChannelId, Clock>,
+}
+
+impl Order {
+    pub(super) fn new(program: &Program, facts: &Facts, rules: Rules) -> Order {
+        let mut chains = Chains::default();
+        let mut main = chains.start();
+        main.tick();
+        let mut threads = vec![None; program.names().n_threads()];
+        threads[ThreadId::FIRST.index()] = Some(main);
+        let mut last_call = vec![0; threads.len()];
+        for (index, command) in program.commands().iter().enumerate() {
+            last_call[command.thread.index()] = index + 1;
+        }
+        let everywhere = [(); 2].map(|()| Crowd::new(&mut chains));
+        let mut order = Order {
+            rules,
+            chains,
+            streams: Vec::new(),
+            devices: Vec::new(),
+            number_of: BTreeMap::new(),
+            everywhere,
+            threads,
+            last_call,
+            channels: BTreeMap::new(),
+        };
+        let facts_of: Vec<_> = (0..program.names().n_streams())
+            .filter_map(|k| StreamId::try_from(k).ok())
+            .map(|s| facts.stream(s))
+            .collect();
+        for (k, stream) in facts_of.iter().enumerate() {
+            let device = order.device(stream.dev);
+            order.add_stream(device, stream.kind);
+            if stream.kind == StreamKind::Legacy {
+                order.devices[device].legacy = k;
+            }
+        }
+        for device in 0..order.devices.len() {
+            if order.devices[device].legacy == usize::MAX {
+                order.devices[device].legacy = order.streams.len();
+                order.add_stream(device, StreamKind::Legacy);
+            }
+        }
+        order
+    }
+
+    /// The number of a device, given on first mention.
+    fn device(&mut self, dev: u32) -> usize {
+        let next = self.devices.len();
+        let number = *self.number_of.entry(dev).or_insert(next);
+        if number == next {
+            let crowds = [(); 2].map(|()| Crowd::new(&mut self.chains));
+            self.devices.push(Device { crowds, legacy: usize::MAX });
+        }
+        number
+    }
+
+    fn add_stream(&mut self, device: usize, kind: StreamKind) {
+        self.streams.push(Stream { clock: self.chains.start(), device, kind, told: 0 });
+    }
+
+    /// The clock of a stream's last node.
+    pub(super) fn frontier(&self, s: StreamId) -> &Clock {
+        &self.streams[s.index()].clock
+    }
+
+    /// The clock of a thread.
+    pub(super) fn host(&mut self, t: ThreadId) -> &mut Clock {
+        // A thread that calls before it was started knows nothing.
+        self.threads[t.index()].get_or_insert_with(|| self.chains.start())
+    }
+
+    /// Whether every thread that still calls something from command `index` on knows of `node`: then so will every node
+    /// that is still to come.
+    pub(super) fn is_known_to_all(&self, node: Epoch, index: usize) -> bool {
+        // Asking many threads about every node would cost more than forgetting saves.
+        const MANY: usize = 64;
+        let main = ThreadId::FIRST.index();
+        self.threads.len() <= MANY
+            && self.threads.iter().enumerate().all(|(k, clock)| match clock {
+                // Threads still to be started take their past from `main`; those that never are know nothing.
+                Some(clock) => clock.knows(node) || (k != main && self.last_call[k] <= index),
+                None => self.last_call[k] <= index || self.rules.hold(Rule::Spawn),
+            })
+    }
+
+    /// A stream is created: it starts from what `main` knows.
+    pub(super) fn create(&mut self, s: StreamId) {
+        if self.rules.hold(Rule::Born) {
+            let main = self.host(ThreadId::FIRST).clone();
+            self.streams[s.index()].clock.hear(&main);
+        }
+        self.advance(s.index());
+    }
+
+    /// A new node at the frontier of stream `s`, called by thread `t`, also after the nodes `also`.
+    pub(super) fn enqueue(&mut self, s: StreamId, t: ThreadId, also: &[&Clock]) {
+        let s = s.index();
+        if self.rules.hold(Rule::Enqueue) {
+            let host = self.host(t).clone();
+            self.streams[s].clock.hear(&host);
+        }
+        let Stream { device, kind, .. } = self.streams[s];
+        match kind {
+            StreamKind::NonBlocking => {}
+            StreamKind::Legacy if self.rules.hold(Rule::LegacyWaits) => {
+                let fenced = self.of_device(device, Who::Fenced);
+                self.streams[s].clock.hear(&fenced);
+            }
+            StreamKind::Blocking | StreamKind::PerThread if self.rules.hold(Rule::LegacyHolds) => {
+                let legacy = self.streams[self.devices[device].legacy].clock.clone();
+                self.streams[s].clock.hear(&legacy);
+            }
+            _ => {}
+        }
+        for clock in also {
+            self.streams[s].clock.hear(clock);
+        }
+        self.advance(s);
+    }
+
+    /// The node of a synchronous peer copy: after the blocking work of all devices, and all legacy streams after it.
+    pub(super) fn enqueue_peer(&mut self, s: StreamId, t: ThreadId) {
+        let mut before = None;
+        if self.rules.hold(Rule::PeerWaits) {
+            before = Some(self.of_all_devices(Who::Fenced));
+        }
+        self.enqueue(s, t, before.as_ref().as_slice());
+        if self.rules.hold(Rule::PeerHolds) {
+            let node = self.frontier(s).clone();
+            for device in 0..self.devices.len() {
+                let legacy = self.devices[device].legacy;
+                if self.streams[legacy].clock.hear(&node) {
+                    self.advance(legacy);
+                }
+            }
+        }
+    }
+
+    /// The calling thread comes after `node`.
+    pub(super) fn host_joins(&mut self, t: ThreadId, node: &Clock) {
+        let host = self.host(t);
+        if host.hear(node) {
+            host.tick();
+        }
+    }
+
+    /// The calling thread waits for a stream; `covers` says whether a legacy stream stands for the blocking ones too.
+    pub(super) fn host_joins_stream(&mut self, t: ThreadId, s: StreamId) {
+        let Stream { device, kind, .. } = self.streams[s.index()];
+        let frontier = self.frontier(s).clone();
+        self.host_joins(t, &frontier);
+        if kind == StreamKind::Legacy && self.rules.hold(Rule::SyncCovers) {
+            let fenced = self.of_device(device, Who::Fenced);
+            self.host_joins(t, &fenced);
+        }
+    }
+
+    /// The calling thread waits for every stream of a device.
+    pub(super) fn host_joins_device(&mut self, t: ThreadId, dev: u32) {
+        if let Some(&device) = self.number_of.get(&dev) {
+            let all = self.of_device(device, Who::All);
+            self.host_joins(t, &all);
+        }
+    }
+
+    /// The calling thread waits for every stream of every device.
+    pub(super) fn host_joins_all(&mut self, t: ThreadId) {
+        let all = self.of_all_devices(Who::All);
+        self.host_joins(t, &all);
+    }
+
+    pub(super) fn spawn(&mut self, t: ThreadId) {
+        // A chain of its own, so that a thread started twice without a join is two threads.
+        let mut clock = self.chains.start();
+        if self.rules.hold(Rule::Spawn) {
+            clock.hear(self.host(ThreadId::FIRST));
+        }
+        clock.tick();
+        self.threads[t.index()] = Some(clock);
+    }
+
+    pub(super) fn join(&mut self, t: ThreadId) {
+        if self.rules.hold(Rule::Join) {
+            let thread = self.host(t).clone();
+            self.host_joins(ThreadId::FIRST, &thread);
+        }
+    }
+
+    pub(super) fn signal(&mut self, t: ThreadId, channel: ChannelId) {
+        let sender = self.host(t).clone();
+        let chains = &mut self.chains;
+        let kept = self.channels.entry(channel).or_insert_with(|| chains.start());
+        if kept.hear(&sender) {
+            kept.tick();
+        }
+    }
+
+    pub(super) fn receive(&mut self, t: ThreadId, channel: ChannelId) {
+        if self.rules.hold(Rule::Channel)
+            && let Some(kept) = self.channels.get(&channel).cloned()
+        {
+            self.host_joins(t, &kept);
+        }
+    }
+
+    /// The next node of a stream, which its crowds have not heard of.
+    fn advance(&mut self, s: usize) {
+        let stream = &mut self.streams[s];
+        stream.clock.tick();
+        let fenced = matches!(stream.kind, StreamKind::Blocking | StreamKind::PerThread);
+        let device = &mut self.devices[stream.device];
+        let [all, all_fenced] = &mut self.everywhere;
+        let [of_device, of_device_fenced] = &mut device.crowds;
+        #[rustfmt::skip]
+        let crowds = [
+            (of_device,        true),
+            (of_device_fenced, fenced),
+            (all,              true),
+            (all_fenced,       fenced || stream.kind == StreamKind::Legacy),
+        ];
+        for (bit, (crowd, belongs)) in crowds.into_iter().enumerate() {
+            if belongs && stream.told >> bit & 1 == 0 {
+                stream.told |= 1 << bit;
+                crowd.changed.push(s);
+            }
+        }
+    }
+
+    fn of_device(&mut self, device: usize, who: Who) -> Clock {
+        self.devices[device].crowds[who as usize].up_to_date(&mut self.streams, who as usize)
+    }
+
+    fn of_all_devices(&mut self, who: Who) -> Clock {
+        self.everywhere[who as usize].up_to_date(&mut self.streams, 2 + who as usize)
+    }
+}
+
+impl Crowd {
+    fn new(chains: &mut Chains) -> Crowd {
+        Crowd { clock: chains.start(), changed: Vec::new() }
+    }
+
+    fn up_to_date(&mut self, streams: &mut [Stream], bit: usize) -> Clock {
+        let mut news = false;
+        for s in self.changed.drain(..) {
+            streams[s].told &= !(1 << bit);
+            news |= self.clock.hear(&streams[s].clock);
+        }
+        if news {
+            self.clock.tick();
+        }
+        self.clock.clone()
+    }
+}

@@ -1,0 +1,138 @@
+//! What was found, as data and in the form of the file contract.
+
+use serde::Serialize;
+
+use super::Mode;
+use super::found::{Evidence, Found, HazardKind, Key};
+use super::history::Certainty;
+use crate::memory::DEFAULT_LIMIT;
+use crate::program::{BufferId, Problems, Program};
+
+/// The answer to "is it safe?".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verdict {
+    /// No hazard.
+    Safe,
+    /// Hazards, none of which is certain.
+    May,
+    /// At least one certain hazard.
+    Race,
+}
+
+impl Verdict {
+    /// The word in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Safe => "safe",
+            Verdict::May => "may",
+            Verdict::Race => "race",
+        }
+    }
+}
+
+/// One hazard: two commands that nothing orders, or an access outside the life of its memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Hazard {
+    /// What is wrong.
+    pub kind: HazardKind,
+    /// The buffer by the name that the first command's access uses; for lifetimes, the one that is used.
+    pub buffer: BufferId,
+    /// The other name of the block, where the second command's access uses one.
+    pub also: Option<BufferId>,
+    /// Index of the command that stands first; equal to `second` for two commands of one graph launch.
+    pub first: usize,
+    /// Index of the command that stands second.
+    pub second: usize,
+    /// Whether it is certain.
+    pub certainty: Certainty,
+    /// Bytes in conflict `[lo, hi)`, counted from the start of the block; of strided spans one run as an example. `None`
+    /// when no common byte is known for sure.
+    pub bytes: Option<(i64, i64)>,
+}
+
+/// Every hazard of a program in one mode.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// Whose order was asked.
+    pub mode: Mode,
+    /// By first command, second command, kind and buffer name.
+    pub hazards: Vec<Hazard>,
+    /// Whether the list has every hazard; very long lists end early, with the verdict still exact.
+    pub complete: bool,
+}
+
+impl Report {
+    pub(super) fn new(program: &Program, mode: Mode, found: Found<'_>) -> Report {
+        let mut hazards: Vec<Hazard> =
+            found.pairs.iter().map(|(key, evidence)| hazard(key, evidence)).collect();
+        let names = program.names();
+        hazards.sort_by_key(|h| (h.first, h.second, h.kind, names.buffer(h.buffer)));
+        Report { mode, hazards, complete: found.complete }
+    }
+
+    /// The worst that was found.
+    pub fn verdict(&self) -> Verdict {
+        match self.hazards.iter().map(|h| h.certainty).max() {
+            None => Verdict::Safe,
+            Some(Certainty::May) => Verdict::May,
+            Some(Certainty::Must) => Verdict::Race,
+        }
+    }
+
+    /// The object of the file contract: verdict, hazards, no errors.
+    pub fn to_json(&self, program: &Program) -> String {
+        let entry = |h: &Hazard| Entry {
+            kind: h.kind.name(),
+            buffer: program.names().buffer(h.buffer).to_owned(),
+            first: h.first,
+            second: h.second,
+            certainty: h.certainty.name(),
+        };
+        let hazards = self.hazards.iter().map(entry).collect();
+        Object { verdict: self.verdict().name(), hazards, errors: Vec::new() }.to_json()
+    }
+}
+
+/// The object of the file contract for a program that is wrong in form.
+pub fn errors_to_json(problems: &Problems) -> String {
+    let errors = problems.0.iter().map(ToString::to_string).collect();
+    Object { verdict: "error", hazards: Vec::new(), errors }.to_json()
+}
+
+/// The file contract's object, fields in its order.
+#[derive(Serialize)]
+struct Object {
+    verdict: &'static str,
+    hazards: Vec<Entry>,
+    errors: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    kind: &'static str,
+    buffer: String,
+    first: usize,
+    second: usize,
+    certainty: &'static str,
+}
+
+impl Object {
+    fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_else(|e| unreachable!("bug: plain data is always JSON: {e}"))
+    }
+}
+
+fn hazard(key: &Key, evidence: &Evidence<'_>) -> Hazard {
+    let Evidence { certainty, first, second } = *evidence;
+    Hazard {
+        kind: key.kind,
+        buffer: key.buffer,
+        also: Some(second.buffer).filter(|&other| other != first.buffer),
+        first: key.first,
+        second: key.second,
+        certainty,
+        bytes: first.span.common(&second.span, DEFAULT_LIMIT),
+    }
+}

@@ -1,0 +1,422 @@
+//! What each command does to order and to memory: the contract's table of effects, one method or line for each.
+
+use std::collections::BTreeMap;
+
+use super::capture::{Capture, Graph};
+use super::clock::{Clock, Epoch};
+use super::found::{Found, HazardKind, Key};
+use super::history::{Access, History};
+use super::order::Order;
+use super::rules::{Rule, Rules};
+use crate::program::{
+    Alloc, AllocVia, BufferId, Command, Copy, EventId, Facts, FreeVia, GraphId, Kernel, Op, Program, Region,
+    Space, StreamId, ThreadId,
+};
+
+/// Where a buffer stands in its life.
+#[derive(Debug, Default)]
+struct Life {
+    /// The node of a stream-ordered allocation and its command.
+    birth: Option<(Epoch, usize)>,
+    freed_by: Option<usize>,
+    /// What knows of the death node, where the free has one.
+    death: Option<Clock>,
+    /// Streams that a caching pool will wait for.
+    noted: Vec<StreamId>,
+    /// Their frontiers, as they were at the free.
+    kept: Vec<Clock>,
+}
+
+/// What an event holds.
+#[derive(Debug)]
+enum Held {
+    /// The node of its latest record.
+    Node(Clock),
+    /// A place in a capture, given by its number.
+    Captured(usize, Clock),
+}
+
+/// The walk over a program, command by command.
+#[derive(Debug)]
+pub(super) struct Walk<'p> {
+    facts: &'p Facts,
+    rules: Rules,
+    order: Order,
+    lives: Vec<Life>,
+    history: History<'p>,
+    events: BTreeMap<EventId, Held>,
+    /// Captures under way, by number.
+    captures: BTreeMap<usize, Capture<'p>>,
+    n_captures: usize,
+    /// The capture that each capturing stream takes part in.
+    capturing: BTreeMap<StreamId, usize>,
+    graphs: BTreeMap<GraphId, Graph<'p>>,
+    found: Found<'p>,
+}
+
+/// Which clock an access belongs to.
+#[derive(Debug, Clone, Copy)]
+enum At {
+    Host(ThreadId),
+    Stream(StreamId),
+}
+
+impl<'p> Walk<'p> {
+    pub(super) fn new(program: &'p Program, facts: &'p Facts, rules: Rules) -> Walk<'p> {
+        Walk {
+            facts,
+            rules,
+            order: Order::new(program, facts, rules),
+            lives: (0..program.names().n_buffers()).map(|_| Life::default()).collect(),
+            history: History::default(),
+            events: BTreeMap::new(),
+            captures: BTreeMap::new(),
+            n_captures: 0,
+            capturing: BTreeMap::new(),
+            graphs: BTreeMap::new(),
+            found: Found::default(),
+        }
+    }
+
+    pub(super) fn into_found(self) -> Found<'p> {
+        self.found
+    }
+
+    /// Takes in the next command.
+    pub(super) fn step(&mut self, index: usize, command: &'p Command) {
+        let t = command.thread;
+        match &command.op {
+            &Op::Stream { stream, .. } => self.order.create(stream),
+            // Time, hints and names order nothing.
+            Op::StreamDestroy { .. } | Op::HostSleep { .. } | Op::HostWork { .. } | Op::Mark => {}
+
+            Op::Kernel(Kernel { stream, reads, writes, .. }) | Op::HostFn { stream, reads, writes, .. } => {
+                self.run(index, t, *stream, reads, writes);
+            }
+            Op::Memset { stream, dst, sync, .. } => self.memset(index, t, *stream, dst, *sync),
+            Op::Copy(copy) => self.copy(index, t, copy),
+            Op::HostRead { .. } | Op::HostWrite { .. } | Op::HostCopy { .. } => {
+                let (reads, writes) = command.op.regions();
+                self.touch_on_host(index, t, reads, writes);
+            }
+
+            Op::Alloc(alloc) => self.alloc(index, t, alloc),
+            &Op::Free { buffer, via, stream } => self.free(index, t, buffer, via, stream),
+            &Op::RecordStream { buffer, stream } => {
+                if self.rules.hold(Rule::NotedStream) {
+                    self.note(buffer, stream);
+                }
+            }
+
+            // A created or destroyed event holds nothing.
+            Op::EventCreate { event } | Op::EventDestroy { event } => {
+                self.events.remove(event);
+            }
+            &Op::Record { event, stream } => self.record(t, stream, event),
+            &Op::Wait { stream, event } => self.wait(t, stream, event),
+            &Op::EventSync { event } => self.join_event(t, event, Rule::EventSync),
+            &Op::EventQuery { event, ready: true } => self.join_event(t, event, Rule::EventQuery),
+            &Op::StreamSync { stream } => self.join_stream(t, stream, Rule::StreamSync),
+            &Op::StreamQuery { stream, ready: true } => self.join_stream(t, stream, Rule::StreamQuery),
+            // What was seen unfinished is not ordered.
+            Op::EventQuery { ready: false, .. } | Op::StreamQuery { ready: false, .. } => {}
+            &Op::DeviceSync { dev } => {
+                if self.rules.hold(Rule::DeviceSync) {
+                    self.order.host_joins_device(t, dev);
+                }
+            }
+
+            &Op::ThreadSpawn { thread } => self.order.spawn(thread),
+            &Op::ThreadJoin { thread } => self.order.join(thread),
+            &Op::Signal { channel } => self.order.signal(t, channel),
+            &Op::Await { channel } => self.order.receive(t, channel),
+
+            &Op::CaptureBegin { stream } => {
+                self.capturing.insert(stream, self.n_captures);
+                self.captures.insert(self.n_captures, Capture::begin(stream));
+                self.n_captures += 1;
+            }
+            &Op::CaptureEnd { stream, graph } => self.end_capture(stream, graph),
+            &Op::GraphLaunch { graph, stream } => self.launch(index, t, graph, stream),
+        }
+    }
+
+    /// Accesses in a node at the frontier of a stream, or in a node of the graph that the stream is captured into.
+    fn run(&mut self, index: usize, t: ThreadId, s: StreamId, reads: &'p [Region], writes: &'p [Region]) {
+        if !self.captured(index, s, reads, writes) {
+            self.order.enqueue(s, t, &[]);
+            self.touch(index, At::Stream(s), reads, writes);
+        }
+    }
+
+    fn memset(&mut self, index: usize, t: ThreadId, s: StreamId, dst: &'p Region, sync: bool) {
+        let captured = self.capturing.contains_key(&s);
+        self.run(index, t, s, &[], std::slice::from_ref(dst));
+        let on_device = self.facts.buffer(dst.buffer).space == Space::Device;
+        if sync && !captured && !on_device && self.rules.hold(Rule::MemsetReturns) {
+            self.join_frontier(t, s);
+        }
+    }
+
+    fn copy(&mut self, index: usize, t: ThreadId, copy: &'p Copy) {
+        let s = copy.stream;
+        let (src, dst) = (std::slice::from_ref(&copy.src), std::slice::from_ref(&copy.dst));
+        if self.captured(index, s, src, dst) {
+            return;
+        }
+        for region in [&copy.src, &copy.dst] {
+            let tracked = !copy.untracked && self.facts.buffer(region.buffer).via == AllocVia::PinnedPool;
+            if tracked && !region.span.is_empty() && self.rules.hold(Rule::NotedCopy) {
+                self.note(region.buffer, s);
+            }
+        }
+        if copy.peer && copy.sync {
+            self.order.enqueue_peer(s, t);
+            self.touch(index, At::Stream(s), src, dst);
+            return;
+        }
+        let space = |region: &Region| match self.facts.buffer(region.buffer).space {
+            Space::Pinned => Side::Pinned,
+            Space::Pageable => Side::Pageable,
+            Space::Device | Space::Managed => Side::Device,
+        };
+        use Side::{Device, Pageable, Pinned};
+        let hold = |rule| self.rules.hold(rule);
+        #[rustfmt::skip]
+        let (source, on_return) = match (space(&copy.src), space(&copy.dst), copy.sync) {
+            (Pinned | Pageable, Pinned | Pageable, _) if hold(Rule::HostCopyReturns) => (Source::InNode,    true),
+            (Pageable, Device, true)                  if hold(Rule::StagedSync)      => (Source::AfterSync, false),
+            (Pageable, Device, false)                 if hold(Rule::StagedRead)      => (Source::AtCall,    false),
+            (Pinned, Device, true)                    if hold(Rule::SyncFromPinned)  => (Source::InNode,    true),
+            (Device, Pinned | Pageable, true)         if hold(Rule::SyncToHost)      => (Source::InNode,    true),
+            (Device, Pageable, false)                 if hold(Rule::PageableArrives) => (Source::InNode,    true),
+            _                                                                        => (Source::InNode,    false),
+        };
+        if source == Source::AfterSync {
+            self.order.host_joins_stream(t, s);
+        }
+        if source == Source::InNode {
+            self.run(index, t, s, src, dst);
+        } else {
+            self.touch_on_host(index, t, src, &[]);
+            self.run(index, t, s, &[], dst);
+        }
+        if on_return {
+            self.join_frontier(t, s);
+        }
+    }
+
+    fn alloc(&mut self, index: usize, t: ThreadId, alloc: &Alloc) {
+        let reused = alloc.reuse.map(|old| &self.lives[old.index()]);
+        match (alloc.via, alloc.stream) {
+            (AllocVia::MallocAsync, Some(s)) => {
+                let death = reused.and_then(|old| old.death.clone()).filter(|_| self.rules.hold(Rule::Reuse));
+                self.order.enqueue(s, t, death.as_ref().as_slice());
+                let birth = self.order.frontier(s).epoch();
+                self.lives[alloc.buffer.index()].birth = Some((birth, index));
+            }
+            (AllocVia::Pool | AllocVia::PinnedPool, _) => {
+                for frontier in reused.map(|old| old.kept.clone()).unwrap_or_default() {
+                    self.order.host_joins(t, &frontier);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn free(&mut self, index: usize, t: ThreadId, buffer: BufferId, via: FreeVia, s: Option<StreamId>) {
+        let facts = self.facts.buffer(buffer);
+        let mut death = None;
+        match (via, s) {
+            (FreeVia::FreeAsync, Some(s)) => {
+                self.order.enqueue(s, t, &[]);
+                death = Some(self.order.frontier(s).clone());
+            }
+            (FreeVia::Free | FreeVia::HostFree | FreeVia::Unregister | FreeVia::FreeAsync, _) => {
+                let waits = facts.space != Space::Pageable && facts.via != AllocVia::MallocAsync;
+                if waits && self.rules.hold(Rule::FreeWaits) {
+                    self.order.host_joins_all(t);
+                }
+                let host = self.order.host(t);
+                host.tick();
+                death = Some(host.clone());
+            }
+            (FreeVia::Pool | FreeVia::PinnedPool, _) => {
+                let life = &mut self.lives[buffer.index()];
+                life.kept = life.noted.iter().map(|&s| self.order.frontier(s).clone()).collect();
+            }
+            (FreeVia::RawPool, _) => {}
+        }
+        if let Some(death) = &death {
+            self.history.unknown_to(facts.block.index(), buffer, death, |access| {
+                self.found.lifetime(HazardKind::FreeInFlight, access.op, index, access.region);
+            });
+        }
+        let life = &mut self.lives[buffer.index()];
+        (life.freed_by, life.death) = (Some(index), death);
+    }
+
+    fn note(&mut self, buffer: BufferId, s: StreamId) {
+        let noted = &mut self.lives[buffer.index()].noted;
+        if !noted.contains(&s) {
+            noted.push(s);
+        }
+    }
+
+    fn record(&mut self, t: ThreadId, s: StreamId, event: EventId) {
+        let held = match self.capture_of(s) {
+            Some((number, capture)) => Held::Captured(number, capture.record(s)),
+            None => {
+                if self.rules.hold(Rule::RecordActs) {
+                    self.order.enqueue(s, t, &[]);
+                }
+                Held::Node(self.order.frontier(s).clone())
+            }
+        };
+        self.events.insert(event, held);
+    }
+
+    fn wait(&mut self, t: ThreadId, s: StreamId, event: EventId) {
+        let rules = self.rules;
+        match self.events.get(&event) {
+            // Recorded in a capture that goes on: the stream takes part in it from now on.
+            Some(Held::Captured(number, held)) if self.captures.contains_key(number) => {
+                let number = *self.capturing.entry(s).or_insert(*number);
+                if let Some(capture) = self.captures.get_mut(&number) {
+                    capture.wait(s, held, rules);
+                }
+            }
+            _ if self.capturing.contains_key(&s) => {}
+            Some(Held::Node(held)) if rules.hold(Rule::Wait) => self.order.enqueue(s, t, &[held]),
+            _ if rules.hold(Rule::WaitActs) => self.order.enqueue(s, t, &[]),
+            _ => {}
+        }
+    }
+
+    fn join_event(&mut self, t: ThreadId, event: EventId, rule: Rule) {
+        if self.rules.hold(rule)
+            && let Some(Held::Node(held)) = self.events.get(&event)
+        {
+            self.order.host_joins(t, held);
+        }
+    }
+
+    fn join_stream(&mut self, t: ThreadId, s: StreamId, rule: Rule) {
+        if self.rules.hold(rule) {
+            self.order.host_joins_stream(t, s);
+        }
+    }
+
+    /// The calling thread waits for the node that it has just put on `s`.
+    fn join_frontier(&mut self, t: ThreadId, s: StreamId) {
+        let node = self.order.frontier(s).clone();
+        self.order.host_joins(t, &node);
+    }
+
+    fn capture_of(&mut self, s: StreamId) -> Option<(usize, &mut Capture<'p>)> {
+        let number = *self.capturing.get(&s)?;
+        self.captures.get_mut(&number).map(|capture| (number, capture))
+    }
+
+    /// Puts the accesses into a graph where stream `s` is being captured; says whether it is.
+    fn captured(&mut self, index: usize, s: StreamId, reads: &'p [Region], writes: &'p [Region]) -> bool {
+        let (facts, rules) = (self.facts, self.rules);
+        let Some((_, capture)) = self.capture_of(s) else { return false };
+        let accesses = accesses(index, reads, writes).map(|a| (a, facts.buffer(a.region.buffer).block));
+        capture.node(s, rules, accesses);
+        true
+    }
+
+    fn end_capture(&mut self, s: StreamId, graph: GraphId) {
+        let Some(number) = self.capturing.get(&s).copied() else { return };
+        if let Some(capture) = self.captures.remove(&number) {
+            capture.streams().for_each(|s| {
+                self.capturing.remove(&s);
+            });
+            self.graphs.insert(graph, capture.end());
+        }
+    }
+
+    fn launch(&mut self, index: usize, t: ThreadId, graph: GraphId, s: StreamId) {
+        // Taken out while its accesses are put into the history.
+        let Some(mut launched) = self.graphs.remove(&graph) else { return };
+        let before = launched.launched.take().filter(|_| self.rules.hold(Rule::Relaunch));
+        self.order.enqueue(s, t, before.as_ref().as_slice());
+        for (key, evidence) in &launched.inner.pairs {
+            self.found.add(Key { first: index, second: index, ..*key }, *evidence);
+        }
+        self.found.complete &= launched.inner.complete;
+        for access in &launched.accesses {
+            self.add(Access { op: index, ..*access }, At::Stream(s));
+        }
+        launched.launched = Some(self.order.frontier(s).clone());
+        self.graphs.insert(graph, launched);
+    }
+
+    fn touch_on_host(&mut self, index: usize, t: ThreadId, reads: &'p [Region], writes: &'p [Region]) {
+        self.order.host(t).tick();
+        self.touch(index, At::Host(t), reads, writes);
+    }
+
+    fn touch(&mut self, index: usize, at: At, reads: &'p [Region], writes: &'p [Region]) {
+        for access in accesses(index, reads, writes) {
+            self.add(access, at);
+        }
+    }
+
+    /// One access in the last node of a stream or thread.
+    fn add(&mut self, access: Access<'p>, at: At) {
+        let region = access.region;
+        if region.span.is_empty() {
+            return;
+        }
+        let order = &mut self.order;
+        let clock = match at {
+            At::Host(t) => order.host(t).clone(),
+            At::Stream(s) => order.frontier(s).clone(),
+        };
+        let life = &self.lives[region.buffer.index()];
+        if let Some((birth, by)) = life.birth
+            && !clock.knows(birth)
+        {
+            self.found.lifetime(HazardKind::UseBeforeAlloc, by, access.op, region);
+        }
+        if let Some(by) = life.freed_by {
+            self.found.lifetime(HazardKind::UseAfterFree, by, access.op, region);
+        }
+        let (lives, order) = (&self.lives, &self.order);
+        self.history.add(
+            self.facts.buffer(region.buffer).block.index(),
+            access,
+            &clock,
+            |buffer| lives[buffer.index()].freed_by.is_some(),
+            |node| order.is_known_to_all(node, access.op),
+            &mut self.found,
+        );
+    }
+}
+
+/// A side of a copy, as the table of copies has them.
+#[derive(Debug, Clone, Copy)]
+enum Side {
+    Pinned,
+    Pageable,
+    /// Device or managed memory.
+    Device,
+}
+
+/// When a copy reads its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// As it runs.
+    InNode,
+    /// In the call, on the host.
+    AtCall,
+    /// In the call, which waits for the stream first.
+    AfterSync,
+}
+
+fn accesses<'p>(op: usize, reads: &'p [Region], writes: &'p [Region]) -> impl Iterator<Item = Access<'p>> {
+    let access = move |write| move |region| Access { region, write, op };
+    reads.iter().map(access(false)).chain(writes.iter().map(access(true)))
+}

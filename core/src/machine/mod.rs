@@ -1,0 +1,312 @@
+//! What a host and its devices cost: engines, links, staging, latencies.
+//!
+//! A [`Machine`] is data. The simulator reads it; nothing here knows programs or order. Every figure keeps where it is
+//! from ([`Machine::figures`]), and a figure that a file leaves out has a stated default, marked as assumed.
+//!
+//! A file holds profiles over common figures, or one profile by itself:
+//!
+//! ```json
+//! {"schema_version": 1, "common": {"call_launch": 4.5, ...},
+//!  "profiles": {"my-box": {"h2d_bw": 26.0, "lat": 1.3, "conf": {"h2d_bw": "M my own probe", "rest": "E"}}}}
+//! {"name": "my-box", "h2d_bw": 26.0}
+//! ```
+//!
+//! Rates are in GB/s (1e9 bytes per second), times in us, sizes in bytes. `conf` tells of each figure whether it is
+//! measured (`M`), derived (`D`) or an estimate (`E`), and its source; as plain text it holds for all figures of its
+//! object. Unknown fields are ignored and listed in [`Machine::ignored`].
+
+mod figure;
+mod read;
+
+use std::sync::Arc;
+
+use figure::Value;
+pub use figure::{Figure, Grade, Source};
+pub use read::MachineError;
+
+use crate::units::{Bytes, Nanos};
+
+/// Bytes per second; a copy of `n` bytes takes `n / rate`, rounded to the nearest nanosecond.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rate(pub u64);
+
+impl Rate {
+    /// A rate from GB/s (1e9 bytes per second).
+    pub fn from_gb_s(gb_s: f64) -> Option<Rate> {
+        let rate = (gb_s * 1e9).round();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "range checked on this line"
+        )]
+        (1.0 <= rate && rate < 1e18).then_some(Rate(rate as u64))
+    }
+
+    /// How long `bytes` take; a rate of 0 takes for ever.
+    pub fn time(self, bytes: Bytes) -> Nanos {
+        let ns =
+            (u128::from(bytes.0) * 1_000_000_000 + u128::from(self.0) / 2).checked_div(u128::from(self.0));
+        Nanos(ns.and_then(|ns| i64::try_from(ns).ok()).unwrap_or(i64::MAX))
+    }
+}
+
+/// A factor in billionths.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ratio(pub u64);
+
+impl Ratio {
+    /// The factor 1.
+    pub const ONE: Ratio = Ratio(1_000_000_000);
+}
+
+/// Makes the struct and the table of its fields from one list, so that neither forgets the other.
+macro_rules! machine {
+    ($( $(#[$doc:meta])* $field:ident: $type:ty, $unit:literal, $default:expr; )*) => {
+        /// A host and its devices, as the simulator sees them.
+        ///
+        /// All devices of a machine are alike; a program may name as many as it likes.
+        ///
+        /// ```
+        /// use spanlift::machine::Machine;
+        /// let machine = Machine::builtin("tutorial-ci").ok_or("unknown machine")?;
+        /// assert_eq!(machine.copy_engines, 2);
+        /// assert_eq!(machine.h2d_bw.time(spanlift::Bytes(4_000_000)).0, 345_379);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct Machine {
+            /// What the profile is called.
+            pub name: String,
+            /// What its author says about it.
+            pub note: String,
+            /// Fields of the file that mean nothing here.
+            pub ignored: Vec<String>,
+            /// Where each figure is from, in the order of the fields.
+            sources: Vec<Source>,
+            $( $(#[$doc])* pub $field: $type, )*
+        }
+
+        impl Machine {
+            /// A machine that has every figure still to come.
+            fn blank(name: &str) -> Machine {
+                Machine {
+                    name: name.to_owned(),
+                    note: String::new(),
+                    ignored: Vec::new(),
+                    sources: Vec::new(),
+                    $( $field: Default::default(), )*
+                }
+            }
+        }
+
+        /// Every figure, in the order of the struct.
+        const FIELDS: &[Field] = &[
+            $( Field {
+                name: stringify!($field),
+                unit: $unit,
+                read: |m, v| { m.$field = Value::read(v)?; Ok(()) },
+                show: |m| m.$field.show(),
+                default: $default,
+            }, )*
+        ];
+    };
+}
+
+/// One figure of a [`Machine`] and how it is read, shown and filled in.
+struct Field {
+    name: &'static str,
+    unit: &'static str,
+    read: fn(&mut Machine, &serde_json::Value) -> Result<(), String>,
+    show: fn(&Machine) -> String,
+    default: Missing,
+}
+
+/// What happens to a figure that the profile leaves out.
+enum Missing {
+    /// The common figure of the same file holds, or else that of the machines that come with spanlift.
+    Common,
+    /// There is no profile without it.
+    Refused,
+    /// This holds; fields further up are there already.
+    Assumed(fn(&mut Machine), &'static str),
+}
+use Missing::{Assumed, Common, Refused};
+
+#[rustfmt::skip]
+machine! {
+    /// Copies from pageable memory up to this size ride in the command stream.
+    inline_h2d_bytes: Bytes, "bytes", Common;
+    /// Work that a stream holds before the next enqueue blocks its host thread.
+    queue_depth_per_stream: u32, "", Common;
+    /// Kernels that run side by side on one device.
+    max_resident_grids: u32, "", Common;
+    /// Host time of a kernel launch, a memset or a host function.
+    call_launch: Nanos, "us", Common;
+    /// Host time of a copy's call.
+    call_memcpy_async: Nanos, "us", Common;
+    /// Host time of an event's record.
+    call_event_record: Nanos, "us", Common;
+    /// Host time of letting a stream wait for an event.
+    call_stream_wait: Nanos, "us", Common;
+    /// Host time of asking an event or a stream.
+    call_event_query: Nanos, "us", Common;
+    /// Host time from the end of what a thread waits for to the call's return.
+    sync_return: Nanos, "us", Common;
+    /// Host time of allocating device memory.
+    call_malloc: Nanos, "us", Common;
+    /// Host time of freeing device memory.
+    call_free: Nanos, "us", Common;
+    /// Host time of a stream-ordered allocation.
+    call_malloc_async: Nanos, "us", Common;
+    /// Host time of a stream-ordered free.
+    call_free_async: Nanos, "us", Common;
+    /// Host time of launching a graph.
+    graph_launch: Nanos, "us", Common;
+    /// From the moment a kernel could run to its start.
+    kernel_start_gap: Nanos, "us", Common;
+    /// Fixed host time of allocating page-locked memory.
+    host_alloc_fixed: Nanos, "us", Common;
+    /// Host time of page-locking 4 KiB in an allocation.
+    host_alloc_per_4k: Nanos, "us", Common;
+    /// Host time of releasing 4 KiB of page-locked memory.
+    host_free_per_4k: Nanos, "us", Common;
+    /// Host time of page-locking or unlocking 4 KiB in place.
+    host_register_per_4k: Nanos, "us", Common;
+
+    /// Copy engines: from 2 on one per direction, from 3 on one for peers, with 1 all copies share it.
+    copy_engines: u32, "", Assumed(|m| m.copy_engines = 2, "one engine per direction");
+    /// Page-locked host memory to a device.
+    h2d_bw: Rate, "GB/s", Refused;
+    /// A device to page-locked host memory.
+    d2h_bw: Rate, "GB/s", Assumed(|m| m.d2h_bw = m.h2d_bw, "as to the device");
+    /// What is left of `h2d_bw` while the other direction is busy.
+    bidir_factor_h2d: Ratio, "", Assumed(|m| m.bidir_factor_h2d = Ratio::ONE, "both directions at full rate");
+    /// What is left of `d2h_bw` while the other direction is busy.
+    bidir_factor_d2h: Ratio, "", Assumed(|m| m.bidir_factor_d2h = Ratio::ONE, "both directions at full rate");
+    /// From an engine's start on a copy to its first byte.
+    lat: Nanos, "us", Assumed(|m| m.lat = Nanos(1500), "a usual figure");
+    /// Copies within a device, in bytes copied; its memory reads and writes at twice this rate.
+    d2d_bw: Rate, "GB/s", Assumed(|m| m.d2d_bw = Rate(300_000_000_000), "a data-centre card of the tutorial's time");
+    /// Copies between devices; 0: there is no such link and they go through the host in two hops.
+    p2p_bw: Rate, "GB/s", Assumed(|m| m.p2p_bw = Rate(0), "no link between devices");
+    /// Pageable memory is copied by the engine itself, without staging.
+    pageable_direct: bool, "", Assumed(|m| m.pageable_direct = false, "pageable memory is staged");
+    /// The link's rate for pageable memory where it is not staged.
+    pageable_h2d_bw: Rate, "GB/s", Assumed(|m| m.pageable_h2d_bw = m.h2d_bw, "as page-locked memory; unused where staged");
+    /// The same from the device; unused where staged.
+    pageable_d2h_bw: Rate, "GB/s", Assumed(|m| m.pageable_d2h_bw = m.d2h_bw.min(m.pageable_h2d_bw), "as page-locked memory, at most as to the device; unused where staged");
+    /// The link's rate for write-combined memory, which no program can ask for yet.
+    write_combined_h2d_bw: Rate, "GB/s", Assumed(|m| m.write_combined_h2d_bw = m.h2d_bw, "as page-locked memory");
+    /// The driver's copy into or out of a staging slot, the pageable side being in the cache.
+    stage_hot_bw: Rate, "GB/s", Assumed(|m| m.stage_hot_bw = Rate(12_000_000_000), "about the tutorial's machine");
+    /// The same, the pageable side being in memory.
+    stage_cold_bw: Rate, "GB/s", Assumed(|m| m.stage_cold_bw = Rate(8_000_000_000).min(m.stage_hot_bw), "about the tutorial's machine");
+    /// Bytes of one staging slot.
+    stage_chunk: Bytes, "bytes", Assumed(|m| m.stage_chunk = Bytes(1 << 20), "as on the tutorial's machine");
+    /// Staging slots of one host thread.
+    stage_slots: u32, "", Assumed(|m| m.stage_slots = 4, "as on the tutorial's machine");
+    /// A thread's own copy within host memory, the source being in the cache; also its plain reads and writes.
+    host_memcpy_hot_bw: Rate, "GB/s", Assumed(|m| m.host_memcpy_hot_bw = m.stage_hot_bw, "as staging");
+    /// The same, the source being in memory.
+    host_memcpy_cold_bw: Rate, "GB/s", Assumed(|m| m.host_memcpy_cold_bw = m.stage_cold_bw, "as staging");
+    /// What all threads that copy at the same time get together.
+    host_memcpy_cap_bw: Rate, "GB/s", Assumed(|m| m.host_memcpy_cap_bw = Rate(m.host_memcpy_hot_bw.0.saturating_mul(2)), "two threads' worth");
+    /// How much longer a host copy takes while an engine moves bytes over a link.
+    dma_interference: Ratio, "", Assumed(|m| m.dma_interference = Ratio(94_294_220), "as on the tutorial's machine");
+    /// The last-level cache: host memory touched last is hot up to this size.
+    last_level_cache: Bytes, "bytes", Assumed(|m| m.last_level_cache = Bytes(32 << 20), "a server processor's share");
+    /// A framework's own time for one copy call.
+    framework_to_overhead: Nanos, "us", Assumed(|m| m.framework_to_overhead = Nanos(13_330), "as on the tutorial's machine");
+    /// A framework's own time for one leaf of a dictionary of tensors.
+    td_leaf_overhead: Nanos, "us", Assumed(|m| m.td_leaf_overhead = Nanos(6_738), "as on the tutorial's machine");
+    /// A framework's own time for pinning one tensor into a block that it has.
+    pin_overhead: Nanos, "us", Assumed(|m| m.pin_overhead = Nanos(2_000), "as on the tutorial's machine");
+}
+
+/// The profiles that come with spanlift.
+const BUILTIN: &str = include_str!("../../data/machines.json");
+
+impl Machine {
+    /// The profile of this name among those that come with spanlift.
+    pub fn builtin(name: &str) -> Option<Machine> {
+        builtin().into_iter().find(|m| m.name == name)
+    }
+
+    /// The names of the profiles that come with spanlift.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        NAMES.into_iter()
+    }
+
+    /// Reads a file that holds exactly one profile.
+    ///
+    /// # Errors
+    /// [`MachineError`] with the profile and the field; all figures are looked at, the first wrong one is told.
+    ///
+    /// ```
+    /// use spanlift::machine::Machine;
+    /// let machine = Machine::from_json(br#"{"name": "my-box", "h2d_bw": 26.0}"#)?;
+    /// assert_eq!(machine.stage_slots, 4); // assumed
+    /// let error = Machine::from_json(br#"{"name": "my-box", "h2d_bw": -1}"#).unwrap_err();
+    /// assert_eq!(error.to_string(), r#"machine "my-box", field "h2d_bw": -1 is no rate between 1e-9 and 1e6 GB/s"#);
+    /// # Ok::<(), spanlift::machine::MachineError>(())
+    /// ```
+    pub fn from_json(bytes: &[u8]) -> Result<Machine, MachineError> {
+        let mut machines = Machine::all_from_json(bytes)?;
+        match machines.pop() {
+            Some(machine) if machines.is_empty() => Ok(machine),
+            Some(last) => {
+                let names = machines.into_iter().chain([last]).map(|m| m.name).collect();
+                Err(MachineError::Several { names })
+            }
+            None => Err(MachineError::NoProfile),
+        }
+    }
+
+    /// Reads every profile of a file, in the order of their names.
+    ///
+    /// # Errors
+    /// As [`Machine::from_json`], but for the number of profiles.
+    pub fn all_from_json(bytes: &[u8]) -> Result<Vec<Machine>, MachineError> {
+        read::read(bytes)
+    }
+
+    /// Every figure with its unit and where it is from.
+    pub fn figures(&self) -> impl Iterator<Item = Figure> + '_ {
+        FIELDS.iter().zip(&self.sources).map(|(field, source)| Figure {
+            name: field.name,
+            value: (field.show)(self),
+            unit: field.unit,
+            source: source.clone(),
+        })
+    }
+}
+
+/// The names of [`BUILTIN`], the machine of the published rows first.
+const NAMES: [&str; 8] = [
+    "tutorial-ci",
+    "v100-pcie3",
+    "a100-pcie4",
+    "h100-pcie5",
+    "h200-pcie5",
+    "rtx4090-pcie4",
+    "rtx5090-pcie5",
+    "gh200-c2c",
+];
+
+fn builtin() -> Vec<Machine> {
+    read::read(BUILTIN.as_bytes()).unwrap_or_else(|e| unreachable!("bug: the built-in machines: {e}"))
+}
+
+/// The default machine's figures where nothing else is asked for: the machine of the published rows.
+impl Default for Machine {
+    fn default() -> Machine {
+        Machine::builtin(NAMES[0]).unwrap_or_else(|| unreachable!("bug: the first built-in machine is there"))
+    }
+}
+
+fn source(grade: Grade, text: &str) -> Source {
+    Source { grade, text: Arc::from(text) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,153 @@
+//! Reads machine profiles from JSON.
+
+use serde_json::{Map, Value};
+
+use super::{BUILTIN, FIELDS, Grade, Machine, Missing, Source, source};
+
+/// Why bytes could not be read as a machine.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MachineError {
+    /// The bytes are no JSON object.
+    #[error("no machine file: {0}")]
+    Syntax(String),
+    /// `schema_version` is there and not 1.
+    #[error("schema_version is {0}, only 1 is known")]
+    Version(String),
+    /// A list of profiles without a profile.
+    #[error("the file holds no machine profile")]
+    NoProfile,
+    /// One profile was wanted.
+    #[error("the file holds {} machine profiles, one is wanted: {}", names.len(), names.join(", "))]
+    Several {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// A figure without which there is no machine.
+    #[error("machine {profile:?}, field {field:?}: it is missing")]
+    Missing {
+        /// The profile.
+        profile: String,
+        /// The figure.
+        field: &'static str,
+    },
+    /// A figure that cannot be.
+    #[error("machine {profile:?}, field {field:?}: {message}")]
+    Figure {
+        /// The profile.
+        profile: String,
+        /// The figure.
+        field: String,
+        /// What is wrong with it.
+        message: String,
+    },
+}
+
+type Object = Map<String, Value>;
+
+pub(super) fn read(bytes: &[u8]) -> Result<Vec<Machine>, MachineError> {
+    let file = object(bytes)?;
+    if let Some(version) = file.get("schema_version").filter(|v| v.as_i64() != Some(1)) {
+        return Err(MachineError::Version(version.to_string()));
+    }
+    let common = match file.get("common") {
+        None => None,
+        Some(Value::Object(common)) => Some(common),
+        Some(_) => return Err(wrong("", "common", "it is no object")),
+    };
+    let Some(profiles) = file.get("profiles") else {
+        let name = match file.get("name") {
+            Some(Value::String(name)) => name.as_str(),
+            Some(_) => return Err(wrong("", "name", "it is no text")),
+            None => "unnamed",
+        };
+        return Ok(vec![profile(name, &file, common)?]);
+    };
+    let Value::Object(profiles) = profiles else {
+        return Err(wrong("", "profiles", "it is no object"));
+    };
+    let read = profiles.iter().map(|(name, fields)| match fields {
+        Value::Object(fields) => profile(name, fields, common),
+        _ => Err(wrong(name, "profiles", "the profile is no object")),
+    });
+    read.collect()
+}
+
+fn object(bytes: &[u8]) -> Result<Object, MachineError> {
+    serde_json::from_slice(bytes).map_err(|e| MachineError::Syntax(e.to_string()))
+}
+
+fn wrong(profile: &str, field: &str, message: &str) -> MachineError {
+    MachineError::Figure { profile: profile.into(), field: field.into(), message: message.into() }
+}
+
+/// Fields of a profile that are no figures.
+const OTHERS: [&str; 5] = ["conf", "note", "name", "schema_version", "common"];
+
+fn profile(name: &str, fields: &Object, common: Option<&Object>) -> Result<Machine, MachineError> {
+    let built_in;
+    let layers: &[&Object] = match common {
+        // The built-in file stands under every other, but not under itself.
+        Some(common) if FIELDS.iter().all(|f| !is_common(&f.default) || common.contains_key(f.name)) => {
+            &[fields, common]
+        }
+        _ => {
+            built_in = object(BUILTIN.as_bytes())?;
+            let Some(Value::Object(under)) = built_in.get("common") else {
+                unreachable!("bug: the built-in machines have no common figures")
+            };
+            &[fields, common.unwrap_or(under), under]
+        }
+    };
+    let mut machine = Machine::blank(name);
+    machine.note = fields.get("note").and_then(Value::as_str).unwrap_or_default().to_owned();
+    for field in FIELDS {
+        let found = layers.iter().find_map(|layer| Some((layer.get(field.name)?, *layer)));
+        let from = match (found, &field.default) {
+            // There may be no link between devices, and that is written as 0.
+            (Some((v, layer)), _) if field.name == "p2p_bw" && v.as_f64() == Some(0.0) => {
+                source_of(layer, field.name)
+            }
+            (Some((value, layer)), _) => {
+                (field.read)(&mut machine, value).map_err(|e| wrong(name, field.name, &e))?;
+                source_of(layer, field.name)
+            }
+            (None, Missing::Assumed(fill, why)) => {
+                fill(&mut machine);
+                source(Grade::Assumed, why)
+            }
+            (None, _) => return Err(MachineError::Missing { profile: name.into(), field: field.name }),
+        };
+        machine.sources.push(from);
+    }
+    for (field, at_least_one) in [("stage_chunk", machine.stage_chunk.0)] {
+        if at_least_one == 0 {
+            return Err(wrong(name, field, "0 bytes hold nothing"));
+        }
+    }
+    for (field, factor) in
+        [("bidir_factor_h2d", machine.bidir_factor_h2d), ("bidir_factor_d2h", machine.bidir_factor_d2h)]
+    {
+        if factor.0 < 1_000_000 {
+            return Err(wrong(name, field, "a direction keeps at least 0.001 of its rate"));
+        }
+    }
+    let known = |key: &str| OTHERS.contains(&key) || FIELDS.iter().any(|f| f.name == key);
+    machine.ignored = fields.keys().filter(|key| !known(key)).cloned().collect();
+    Ok(machine)
+}
+
+fn is_common(missing: &Missing) -> bool {
+    matches!(missing, Missing::Common)
+}
+
+fn source_of(layer: &Object, field: &str) -> Source {
+    match layer.get("conf") {
+        Some(Value::String(all)) => Source::parse(all),
+        Some(Value::Object(each)) => {
+            let conf = each.get(field).or_else(|| each.get("rest")).and_then(Value::as_str);
+            Source::parse(conf.unwrap_or_default())
+        }
+        _ => source(Grade::Unstated, ""),
+    }
+}

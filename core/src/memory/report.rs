@@ -1,0 +1,281 @@
+//! What a layout holds: spans, overlaps and bytes per device, as data, as JSON and as a table.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+
+use serde::Serialize;
+
+use super::grid::Grid;
+use super::layout::{Layout, Tensor};
+use super::overlap::DEFAULT_LIMIT;
+use super::plan::{MoveKind, MovePlan, Undecided, unique_bytes};
+use super::span::Overlap;
+use crate::units::Bytes;
+
+/// What a layout holds; a pure function of the layout.
+///
+/// Names are sorted by their UTF-8 bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// By tensor name.
+    pub tensors: BTreeMap<String, TensorReport>,
+    /// By device name; every device that holds a storage.
+    pub devices: BTreeMap<String, DeviceReport>,
+    /// Pairs of tensors that share at least one byte.
+    pub overlaps: Vec<(String, String)>,
+}
+
+/// What one tensor touches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct TensorReport {
+    /// Lowest and highest element position, both inclusive, in elements of the dtype; `None` when empty.
+    pub span: Option<(i64, i64)>,
+    /// Lowest byte and one past the highest; `None` when empty.
+    pub bytes: Option<(i64, i64)>,
+}
+
+/// What the tensors of one device touch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct DeviceReport {
+    /// Bytes that at least one tensor touches, each counted once.
+    pub unique_bytes: u128,
+    /// Number of elements times element size, summed over tensors: views and repeats count again.
+    pub listed_bytes: u128,
+}
+
+impl Layout {
+    /// What this layout holds.
+    ///
+    /// # Errors
+    /// [`Undecided`] for views that are interleaved beyond counting.
+    ///
+    /// # Cost
+    /// A range test for neighbours, an exact one for every pair whose ranges cross; nothing grows with bytes.
+    pub fn report(&self) -> Result<Report, Undecided> {
+        let mut devices: BTreeMap<String, DeviceReport> = BTreeMap::new();
+        let mut overlaps = Vec::new();
+        let by_storage = self.tensors_by_storage();
+        for (storage, tensors) in self.storages().iter().zip(&by_storage) {
+            let undecided = || Undecided { storage: storage.id.clone() };
+            let device = devices.entry(storage.device.to_string()).or_default();
+            self.add_overlaps(tensors, &mut overlaps).ok_or_else(undecided)?;
+            let grids = tensors.iter().filter_map(|&k| self.tensors()[k].grid()).collect();
+            let unique = unique_bytes(grids).ok_or_else(undecided)?;
+            device.unique_bytes += u128::from(unique);
+            device.listed_bytes +=
+                tensors.iter().map(|&k| u128::from(self.tensors()[k].listed_bytes().0)).sum::<u128>();
+        }
+        overlaps.sort_unstable();
+        let tensors = self
+            .tensors()
+            .iter()
+            .map(|t| (t.name().to_owned(), TensorReport { span: t.elements(), bytes: t.span().bounds() }));
+        Ok(Report { tensors: tensors.collect(), devices, overlaps })
+    }
+
+    /// Adds the pairs of these tensors of one storage that share a byte; `None` when a pair is undecided.
+    fn add_overlaps(&self, tensors: &[usize], pairs: &mut Vec<(String, String)>) -> Option<()> {
+        let touching = tensors.iter().map(|&k| &self.tensors()[k]);
+        let mut order: Vec<((i64, i64), &Tensor)> =
+            touching.filter_map(|t| Some((t.span().bounds()?, t))).collect();
+        order.sort_by_key(|&(bounds, _)| bounds);
+        for (at, &((_, end), a)) in order.iter().enumerate() {
+            for &(_, b) in order[at + 1..].iter().take_while(|((lo, _), _)| *lo < end) {
+                if share(a, b)? {
+                    let (first, second) =
+                        if a.name() < b.name() { (a.name(), b.name()) } else { (b.name(), a.name()) };
+                    pairs.push((first.to_owned(), second.to_owned()));
+                }
+            }
+        }
+        Some(())
+    }
+}
+
+/// Whether two tensors of one storage share a byte; `None` when that is undecided.
+fn share(a: &Tensor, b: &Tensor) -> Option<bool> {
+    match a.span().overlaps(b.span(), DEFAULT_LIMIT) {
+        Overlap::Yes => Some(true),
+        Overlap::No => Some(false),
+        // Another way to the same answer, whose costs are others.
+        Overlap::May => smaller_together(a.grid()?, b.grid()?),
+    }
+}
+
+/// Whether two sets share a byte: their union is then smaller than they are apart.
+fn smaller_together(a: Grid, b: Grid) -> Option<bool> {
+    let size = |grids: Vec<Grid>| Some(u128::from(unique_bytes(grids)?));
+    let apart = size(vec![a.clone()])? + size(vec![b.clone()])?;
+    Some(size(vec![a, b])? < apart)
+}
+
+#[derive(Serialize)]
+struct File<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    #[serde(rename = "move", skip_serializing_if = "Option::is_none")]
+    plan: Option<FileMove<'a>>,
+}
+
+#[derive(Serialize)]
+struct FileMove<'a> {
+    to: String,
+    allocations: Vec<FileAllocation<'a>>,
+    bytes_allocated: u128,
+    bytes_copied: u128,
+    tensors: BTreeMap<&'a str, FilePlaced<'a>>,
+}
+
+#[derive(Serialize)]
+struct FileAllocation<'a> {
+    storage: &'a str,
+    start: i64,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct FilePlaced<'a> {
+    allocation: Option<usize>,
+    offset: i64,
+    strides: &'a [i64],
+}
+
+impl Report {
+    /// The report as one JSON object, with the move where there is one; no line end.
+    ///
+    /// The keys are those of [`Report`] and its parts; `move` holds `to`, `allocations` (`storage`, `start`, `bytes`),
+    /// `bytes_allocated`, `bytes_copied` and `tensors` (`allocation`, `offset`, `strides`).
+    pub fn to_json(&self, plan: Option<&MovePlan>) -> String {
+        let plan = plan.map(|plan| FileMove {
+            to: plan.to.to_string(),
+            allocations: plan
+                .allocations
+                .iter()
+                .map(|a| FileAllocation {
+                    storage: &plan.before.storage_of(a.storage).id,
+                    start: a.start,
+                    bytes: a.bytes.0,
+                })
+                .collect(),
+            bytes_allocated: plan.bytes_allocated(),
+            bytes_copied: plan.bytes_copied(),
+            tensors: plan
+                .tensors
+                .iter()
+                .map(|p| {
+                    let placed = FilePlaced {
+                        allocation: p.allocation,
+                        offset: p.view.offset,
+                        strides: &p.view.strides,
+                    };
+                    (plan.before.tensors()[p.tensor].name(), placed)
+                })
+                .collect(),
+        });
+        serde_json::to_string(&File { report: self, plan })
+            .unwrap_or_else(|e| unreachable!("bug: a report that cannot be written: {e}"))
+    }
+}
+
+/// The table for people: bytes per device, every tensor, and which of them overlap.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, device) in &self.devices {
+            let (unique, listed) = (size(device.unique_bytes), size(device.listed_bytes));
+            writeln!(f, "{name}: {unique} unique, {listed} listed")?;
+        }
+        let width = self.tensors.keys().map(|name| name.chars().count()).max().unwrap_or(0).max(6);
+        writeln!(f)?;
+        writeln!(f, "{:width$}  {:>20}  {:>24}", "tensor", "elements", "bytes")?;
+        for (name, t) in &self.tensors {
+            let elements = t.span.map_or("empty".to_owned(), |(lo, hi)| format!("{lo} to {hi}"));
+            let bytes = t.bytes.map_or("none".to_owned(), |(lo, hi)| format!("[{lo}, {hi})"));
+            writeln!(f, "{name:width$}  {elements:>20}  {bytes:>24}")?;
+        }
+        if !self.overlaps.is_empty() {
+            writeln!(f)?;
+        }
+        for (a, b) in &self.overlaps {
+            writeln!(f, "{a} and {b} share bytes")?;
+        }
+        Ok(())
+    }
+}
+
+/// The move for people: the totals, then each allocation with the tensors in it.
+impl fmt::Display for MovePlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = match self.kind {
+            MoveKind::Aware => "views stay views",
+            MoveKind::Naive => "one tensor at a time, views lost",
+        };
+        writeln!(
+            f,
+            "to {}, {how}: {} of {} allocated, {} of {} copied, {} rebuilt",
+            self.to,
+            count(self.allocations.len(), "block"),
+            size(self.bytes_allocated()),
+            count(self.copies.len(), "copy"),
+            size(self.bytes_copied()),
+            count(self.tensors.len(), "view"),
+        )?;
+        let mut inside = vec![String::new(); self.allocations.len()];
+        for p in &self.tensors {
+            if let Some(a) = p.allocation {
+                let names = &mut inside[a];
+                let comma = if names.is_empty() { "" } else { ", " };
+                write!(names, "{comma}{}", self.before.tensors()[p.tensor].name())?;
+            }
+        }
+        for (a, names) in self.allocations.iter().zip(inside) {
+            let id = &self.before.storage_of(a.storage).id;
+            let end = a.start.saturating_add_unsigned(a.bytes.0);
+            writeln!(f, "  {id}[{}, {end}): {names}", a.start)?;
+        }
+        Ok(())
+    }
+}
+
+fn size(bytes: u128) -> String {
+    Bytes(u64::try_from(bytes).unwrap_or(u64::MAX)).to_string()
+}
+
+fn count(n: usize, what: &str) -> String {
+    match (n, what.strip_suffix('y')) {
+        (1, _) => format!("1 {what}"),
+        (_, Some(stem)) => format!("{n} {stem}ies"),
+        _ => format!("{n} {what}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{Dim, Span};
+
+    /// Two ways that share no code must agree: a search for a common byte, and the size of the union.
+    #[test]
+    fn overlap_and_union_agree() {
+        let mut state = 7u64;
+        let mut below = |n: i64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            i64::try_from(state >> 33).expect("31 bits") % n
+        };
+        let mut met = 0;
+        for case in 0..3_000 {
+            let mut span = || {
+                let rank = below(4);
+                let dims =
+                    (0..rank).map(|_| Dim { count: 1 + below(20), stride: below(400) - 120 }).collect();
+                Span::strided(40_000 + below(500), 1 + below(12), dims).expect("small")
+            };
+            let (a, b) = (span(), span());
+            let together =
+                smaller_together(Grid::of(&a).expect("not empty"), Grid::of(&b).expect("not empty"));
+            let searched = a.overlaps(&b, DEFAULT_LIMIT);
+            assert_eq!(Some(searched == Overlap::Yes), together, "case {case}: {a:?} and {b:?}");
+            met += i32::from(searched == Overlap::Yes);
+        }
+        assert!((600..2_400).contains(&met), "{met} of 3,000 meet: the cases are one-sided");
+    }
+}

@@ -1,0 +1,73 @@
+//! The shared table of cases: exact verdicts and the complete lists of pairs, in both modes.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use spanlift::Program;
+use spanlift::hazard::{self, Mode};
+
+/// The folder of shared cases, if this checkout has one.
+fn shared() -> Option<PathBuf> {
+    let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared");
+    let folder = std::env::var_os("SPANLIFT_SHARED").map_or(beside, PathBuf::from);
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    eprintln!("skipped: no shared cases beside this checkout");
+    None
+}
+
+/// What the contract's object says, or the first message.
+fn answer(ops: &Value, mode: Mode) -> Result<Value, String> {
+    let file = serde_json::json!({"schema_version": 1, "ops": ops}).to_string();
+    let program = Program::from_json(file.as_bytes()).map_err(|e| e.to_string())?;
+    let report = hazard::check(&program, mode).map_err(|e| e.to_string())?;
+    Ok(serde_json::from_str(&report.to_json(&program)).expect("our own JSON"))
+}
+
+/// Kind, buffer, first, second and certainty of every entry.
+fn pairs(list: &Value) -> BTreeSet<(String, String, u64, u64, String)> {
+    let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+    let entry = |h: &Value| {
+        let number = |v: &Value| v.as_u64().expect("an index");
+        (
+            text(&h["kind"]),
+            text(&h["buffer"]),
+            number(&h["first"]),
+            number(&h["second"]),
+            text(&h["certainty"]),
+        )
+    };
+    list.as_array().expect("a list").iter().map(entry).collect()
+}
+
+#[test]
+fn every_case_has_its_verdict_and_its_complete_list() {
+    let Some(shared) = shared() else { return };
+    let text = std::fs::read_to_string(shared.join("data/programs/hazards.json")).unwrap();
+    let table: Value = serde_json::from_str(&text).unwrap();
+    let mut wrong = Vec::new();
+    let mut n = 0;
+    for case in table["cases"].as_array().unwrap() {
+        for mode in [Mode::Contract, Mode::Typical] {
+            n += 1;
+            let (id, name) = (&case["id"], mode.name());
+            let (expected, witness) = (&case["expected"][name], &case["witness"][name]);
+            match answer(&case["ops"], mode) {
+                // Errors of form are asked of `Program::check`, elsewhere.
+                _ if expected == "error" => {}
+                Err(message) => wrong.push(format!("{id} {name}: {message}")),
+                Ok(got) if got["verdict"] != *expected => {
+                    wrong.push(format!("{id} {name}: {} instead of {expected}", got["verdict"]));
+                }
+                Ok(got) if pairs(&got["hazards"]) != pairs(witness) => {
+                    wrong.push(format!("{id} {name}: {} instead of {witness}", got["hazards"]));
+                }
+                Ok(_) => {}
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {n} wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(n >= 216, "only {n} cases");
+}

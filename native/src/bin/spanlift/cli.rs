@@ -1,0 +1,256 @@
+//! The command line: subcommands, flags and their help, and what is said of a wrong call.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::str::FromStr;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use spanlift_native::probe;
+
+use crate::say;
+
+/// Shows, checks and runs how data moves between a host and its devices
+#[derive(Debug, Parser)]
+#[command(name = "spanlift", version, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Inputs may be gzip-compressed, and `-` is standard input.
+Ends with 0 when done, 1 when `check` found a hazard, 2 when the input or the call is wrong.
+
+New here? spanlift tour";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Tour(TourArgs),
+    Check(CheckArgs),
+    Run(RunArgs),
+    View(ViewArgs),
+    Probe(ProbeArgs),
+}
+
+/// Tell the whole story: transfers measured and simulated, races shown and mended
+///
+/// Simulates the experiments of PyTorch's tutorial on pinned memory and non_blocking copies beside their published
+/// figures, shows both of its corruption demonstrations with the wrong values that were really read, and writes
+/// `tour.html` and `tour.trace.json`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  spanlift tour -o out\n  # then open out/tour.html")]
+pub(crate) struct TourArgs {
+    /// What runs it: sim or cuda:N
+    #[arg(long, value_name = "DEVICE", default_value = "sim")]
+    pub(crate) on: On,
+    /// Machine profile to simulate: a name or a JSON file
+    #[arg(long, value_name = "M")]
+    pub(crate) machine: Option<String>,
+    /// Folder to write into, made when there is none
+    #[arg(short, long, value_name = "DIR", default_value = ".")]
+    pub(crate) out: PathBuf,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+/// Look for hazards in a program: accesses that nothing orders, memory used too early or too late
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  spanlift check lesson1.txt --format json\n\n\
+    Ends with 0 when the program is safe, 1 when hazards were found, 2 when the program itself is wrong.")]
+pub(crate) struct CheckArgs {
+    /// Program file, JSON or text form
+    #[arg(value_name = "PROGRAM")]
+    pub(crate) program: PathBuf,
+    /// Which order counts
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = ModeArg::Contract)]
+    pub(crate) mode: ModeArg,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+/// Run a program and print its times, what it read, and digests of its final values
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  spanlift run lesson1.txt --machine tutorial-ci --trace lesson1.trace.json\n\n\
+    Warns of hazards and ends with 0 whatever it finds."
+)]
+pub(crate) struct RunArgs {
+    /// Program file, JSON or text form
+    #[arg(value_name = "PROGRAM")]
+    pub(crate) program: PathBuf,
+    /// What runs it: sim, cpu or cuda:N
+    #[arg(long, value_name = "DEVICE", default_value = "sim")]
+    pub(crate) on: On,
+    /// Machine profile to simulate: a name or a JSON file; else the program's own, else tutorial-ci
+    #[arg(long, value_name = "M")]
+    pub(crate) machine: Option<String>,
+    /// Write the trace here (Chrome Trace JSON: opens in `spanlift view` and in Perfetto)
+    #[arg(long, value_name = "OUT")]
+    pub(crate) trace: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+/// Make an interactive page, or a static picture, of programs and traces
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  spanlift view run.pt.trace.json.gz -o run.html\n\n\
+    Programs are simulated in the page. The page is one file and works offline.")]
+pub(crate) struct ViewArgs {
+    /// Program files and traces (PyTorch/Kineto or spanlift's own)
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Where to write: .html for the page, .svg for a picture [default: the first file's name with .html, here]
+    #[arg(short, long, value_name = "OUT")]
+    pub(crate) out: Option<PathBuf>,
+    /// Machine profile that programs are simulated on: a name or a JSON file
+    #[arg(long, value_name = "M")]
+    pub(crate) machine: Option<String>,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+/// Say which CUDA devices this machine has, or why none can be used
+#[derive(Debug, Args)]
+#[command(after_help = format!("Example:\n  spanlift probe --format json\n\n\
+    Ends with 0 whatever it finds. The environment variable {} names one driver library to ask\n\
+    instead of the usual ones (for tests).", probe::LIBRARY_VARIABLE))]
+pub(crate) struct ProbeArgs {
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+/// How a report is printed.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// How to print the report
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModeArg {
+    /// Only what CUDA's documentation guarantees
+    Contract,
+    /// What today's drivers do anyway counts too
+    Typical,
+}
+
+/// What runs a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum On {
+    Sim,
+    Cpu,
+    Cuda(u32),
+}
+
+impl FromStr for On {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<On, String> {
+        match text {
+            "sim" => Ok(On::Sim),
+            "cpu" => Ok(On::Cpu),
+            "cuda" => Ok(On::Cuda(0)),
+            _ => text
+                .strip_prefix("cuda:")
+                .and_then(|n| n.parse().ok())
+                .map(On::Cuda)
+                .ok_or_else(|| "one of sim, cpu, cuda:0, cuda:1, ... is needed".to_owned()),
+        }
+    }
+}
+
+/// Answers a call that could not be parsed, or one for help; gives the exit code.
+pub(crate) fn explain(error: &clap::Error) -> ExitCode {
+    let text = error.render().to_string();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let mut out = say::Out::stdout();
+            out.text(&text);
+            return match out.finish() {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(fail) => {
+                    fail.tell();
+                    ExitCode::from(2)
+                }
+            };
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            say::error_line("a command is missing");
+            say::hint(text.trim_end());
+        }
+        _ => {
+            let mut message = message(&text);
+            if let Some(nearest) = nearest(error) {
+                message.push_str(&format!("; did you mean {nearest:?}?"));
+            }
+            say::error_line(&message);
+            let usage = text.lines().find_map(|line| line.strip_prefix("Usage: "));
+            let usage = usage.map(|usage| format!("usage: {usage}; ")).unwrap_or_default();
+            say::hint(&format!("{usage}try '{} --help'", called()));
+        }
+    }
+    ExitCode::from(2)
+}
+
+/// The message of a parser's error as one line.
+fn message(text: &str) -> String {
+    let text = text.strip_prefix("error: ").unwrap_or(text);
+    let message = text.split_once("\n\n").map_or(text, |(message, _)| message);
+    message.lines().map(str::trim).collect::<Vec<_>>().join(" ")
+}
+
+/// `spanlift`, with the subcommand that was called if it is one.
+fn called() -> String {
+    let first = std::env::args_os().nth(1);
+    let command = first.as_deref().and_then(|word| Cli::command().find_subcommand(word).cloned());
+    command.map_or_else(|| "spanlift".to_owned(), |command| format!("spanlift {}", command.get_name()))
+}
+
+/// The nearest thing that exists, where something was misspelt.
+fn nearest(error: &clap::Error) -> Option<String> {
+    [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue]
+        .into_iter()
+        .find_map(|kind| match error.get(kind)? {
+            ContextValue::String(text) => Some(text.clone()),
+            ContextValue::Strings(list) => list.first().cloned(),
+            _ => None,
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: Option<On>) {
+        assert_eq!(text.parse::<On>().ok(), expected, "{text}");
+    }
+
+    #[test]
+    fn what_runs_a_program_has_one_spelling_per_device() {
+        check("sim", Some(On::Sim));
+        check("cpu", Some(On::Cpu));
+        check("cuda", Some(On::Cuda(0)));
+        check("cuda:3", Some(On::Cuda(3)));
+        check("cuda:", None);
+        check("cuda:-1", None);
+        check("cuda:4294967296", None);
+        check("gpu", None);
+        check("", None);
+    }
+}

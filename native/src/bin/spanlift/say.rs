@@ -1,0 +1,243 @@
+//! What the command says and where: results to standard output, problems to standard error, one line each.
+//!
+//! Text from files is shown with its control characters escaped: it can neither break a line nor reach the terminal.
+
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
+use std::path::Path;
+
+/// Problems said at most, of one input.
+const MOST_LINES: usize = 100;
+/// Characters of one line said at most.
+const MOST_CHARS: usize = 600;
+
+/// Why a command could not do what it was asked for; every entry is one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fail {
+    lines: Vec<String>,
+}
+
+impl Fail {
+    /// One problem of the call.
+    pub(crate) fn new(message: impl Into<String>) -> Fail {
+        Fail { lines: vec![message.into()] }
+    }
+
+    /// One problem of an input.
+    pub(crate) fn at(place: &str, message: impl std::fmt::Display) -> Fail {
+        Fail::new(format!("{place}: {message}"))
+    }
+
+    /// All problems of an input, of which there is at least one.
+    pub(crate) fn all(place: &str, messages: &[String]) -> Fail {
+        let mut lines: Vec<String> =
+            messages.iter().take(MOST_LINES).map(|m| format!("{place}: {m}")).collect();
+        if MOST_LINES < messages.len() {
+            lines.push(format!("{place}: and {} more problems", messages.len() - MOST_LINES));
+        }
+        Fail { lines }
+    }
+
+    /// Says it on standard error.
+    pub(crate) fn tell(&self) {
+        for line in &self.lines {
+            error_line(line);
+        }
+    }
+}
+
+/// `error: …` on standard error.
+pub(crate) fn error_line(message: &str) {
+    let on = coloured(&io::stderr());
+    // Nobody is left to be told when standard error is gone.
+    let _ = writeln!(io::stderr(), "{}{}", paint(on, Style::Error, "error: "), one_line(message));
+}
+
+/// Further text on standard error, as it is.
+pub(crate) fn hint(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Text on one line of bounded length, control characters escaped.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len().min(MOST_CHARS));
+    for (k, c) in text.chars().enumerate() {
+        if MOST_CHARS <= k {
+            line.push('…');
+            break;
+        }
+        push_escaped(&mut line, c);
+    }
+    line
+}
+
+/// Text of any number of lines, other control characters escaped.
+pub(crate) fn harmless(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c == '\n' { safe.push(c) } else { push_escaped(&mut safe, c) }
+    }
+    safe
+}
+
+fn push_escaped(text: &mut String, c: char) {
+    if c.is_control()
+        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    {
+        let _ = write!(text, "{}", c.escape_default());
+    } else {
+        text.push(c);
+    }
+}
+
+/// How a path is called in messages.
+pub(crate) fn place(path: &Path) -> String {
+    if path.as_os_str() == "-" { "standard input".to_owned() } else { path.display().to_string() }
+}
+
+/// A number with a comma between groups of three digits.
+pub(crate) fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (k, digit) in digits.chars().enumerate() {
+        if k > 0 && (digits.len() - k).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 hazard`, `2 hazards`.
+pub(crate) fn counted(n: usize, what: &str) -> String {
+    format!("{} {what}{}", grouped(n as u64), if n == 1 { "" } else { "s" })
+}
+
+/// What colour stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// A hazard or a wrong value.
+    Error,
+    /// A possible hazard.
+    May,
+    /// All is well.
+    Good,
+    /// A heading.
+    Strong,
+}
+
+fn coloured(stream: &impl IsTerminal) -> bool {
+    let unset = |name| std::env::var_os(name).is_none_or(|value| value.is_empty());
+    stream.is_terminal() && unset("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+fn paint(on: bool, style: Style, text: &str) -> String {
+    let code = match style {
+        Style::Error => "1;31",
+        Style::May => "1;33",
+        Style::Good => "1;32",
+        Style::Strong => "1",
+    };
+    if on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+}
+
+/// Standard output: a reader that goes away ends it quietly, every other fault is told by [`Out::finish`].
+pub(crate) struct Out {
+    to: Box<dyn Write>,
+    colour: bool,
+    fault: Option<io::Error>,
+}
+
+impl Out {
+    pub(crate) fn stdout() -> Out {
+        let stdout = io::stdout();
+        Out { colour: coloured(&stdout), to: Box::new(BufWriter::new(stdout)), fault: None }
+    }
+
+    /// Prints text as it is.
+    pub(crate) fn text(&mut self, text: &str) {
+        if self.fault.is_none()
+            && let Err(fault) = self.to.write_all(text.as_bytes())
+        {
+            self.fault = Some(fault);
+        }
+    }
+
+    /// Prints text and ends the line.
+    pub(crate) fn line(&mut self, text: &str) {
+        self.text(text);
+        self.text("\n");
+    }
+
+    /// The text in the style's colour, where standard output is a terminal.
+    pub(crate) fn paint(&self, style: Style, text: &str) -> String {
+        paint(self.colour, style, text)
+    }
+
+    /// Writes out what is left.
+    ///
+    /// # Errors
+    /// What went wrong with any of the output, unless its reader went away.
+    pub(crate) fn finish(mut self) -> Result<(), Fail> {
+        let fault = self.fault.take().or_else(|| self.to.flush().err());
+        match fault {
+            Some(fault) if fault.kind() != ErrorKind::BrokenPipe => {
+                Err(Fail::at("standard output", lower(&fault)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// An operating system's error in words that begin small.
+pub(crate) fn lower(error: &io::Error) -> String {
+    let text = match error.kind() {
+        ErrorKind::NotFound => "no such file or folder".to_owned(),
+        ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        ErrorKind::IsADirectory => "is a folder, not a file".to_owned(),
+        ErrorKind::NotADirectory => "part of the path is not a folder".to_owned(),
+        _ => error.to_string(),
+    };
+    let mut chars = text.chars();
+    // Abbreviations such as `I/O` stay as they are.
+    match (chars.next(), chars.next()) {
+        (Some(first), Some(second)) if second.is_lowercase() => {
+            format!("{}{second}{}", first.to_lowercase(), chars.as_str())
+        }
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_from_files_stays_on_its_line() {
+        assert_eq!(one_line("a\nb\u{1b}[31m\u{202e}"), r"a\nb\u{1b}[31m\u{202e}");
+        assert_eq!(harmless("a\nb\rc"), "a\nb\\rc");
+        assert_eq!(one_line(&"x".repeat(MOST_CHARS + 9)).chars().count(), MOST_CHARS + 1);
+        assert_eq!(one_line("größer → 7"), "größer → 7");
+    }
+
+    #[test]
+    fn numbers_are_grouped_in_threes() {
+        for (n, expected) in
+            [(0, "0"), (999, "999"), (1000, "1,000"), (123_456, "123,456"), (1_234_567, "1,234,567")]
+        {
+            assert_eq!(grouped(n), expected);
+        }
+        assert_eq!(counted(1, "hazard"), "1 hazard");
+        assert_eq!(counted(1200, "hazard"), "1,200 hazards");
+    }
+
+    #[test]
+    fn many_problems_are_told_up_to_a_bound() {
+        let messages: Vec<String> = (0..MOST_LINES + 7).map(|k| format!("command {k}: wrong")).collect();
+        let fail = Fail::all("p.json", &messages);
+        assert_eq!(fail.lines.len(), MOST_LINES + 1);
+        assert_eq!(fail.lines[0], "p.json: command 0: wrong");
+        assert_eq!(fail.lines[MOST_LINES], "p.json: and 7 more problems");
+        assert_eq!(Fail::all("p.json", &messages[..MOST_LINES]).lines.len(), MOST_LINES);
+    }
+}

@@ -1,0 +1,259 @@
+//! What the tour tells, as data: computed once, then written to the terminal, as JSON and as a page.
+
+use spanlift::hazard::{self, Mode, Report};
+use spanlift::machine::Machine;
+use spanlift::program::{Op, Space, StreamKind};
+use spanlift::sim::{self, Reading, Run};
+use spanlift::trace::{Engine, LaneKind, Trace};
+use spanlift::{Nanos, Program};
+use spanlift_native::programs;
+use spanlift_native::tutorial::{self, COMPARISONS, Comparison, PublishedRow};
+
+use super::operators::Operators;
+use crate::say::Fail;
+
+/// Everything that the tour tells.
+pub(super) struct Story {
+    pub(super) machine: Machine,
+    pub(super) runs: Vec<ProfiledRun>,
+    pub(super) rows: Vec<Row>,
+    pub(super) ratios: Vec<Ratio>,
+    pub(super) demonstrations: Vec<Demonstration>,
+    pub(super) controls: Vec<Control>,
+    pub(super) operators: Operators,
+}
+
+/// One of the tutorial's four profiled runs.
+pub(super) struct ProfiledRun {
+    pub(super) name: &'static str,
+    pub(super) streamed: bool,
+    pub(super) pinned: bool,
+    pub(super) run: Run,
+    pub(super) conditions: [Condition; 3],
+    /// How long a kernel ran while the engine moved bytes.
+    pub(super) overlap: Nanos,
+}
+
+/// One of the three conditions for a copy to overlap with a kernel.
+pub(super) struct Condition {
+    pub(super) says: &'static str,
+    pub(super) holds: bool,
+}
+
+/// A published row beside its simulation.
+pub(super) struct Row {
+    pub(super) published: PublishedRow,
+    pub(super) simulated: Nanos,
+}
+
+impl Row {
+    /// By how much the simulation differs, in percent of the published time.
+    pub(super) fn difference_percent(&self) -> f64 {
+        100.0 * (self.simulated.as_millis() / self.published.published_ms - 1.0)
+    }
+}
+
+/// A comparison of two rows that the tutorial draws a conclusion from.
+pub(super) struct Ratio {
+    pub(super) comparison: Comparison,
+    pub(super) published: f64,
+    pub(super) simulated: f64,
+}
+
+/// A program that reads wrong values, and the same mended.
+pub(super) struct Demonstration {
+    pub(super) id: &'static str,
+    pub(super) title: &'static str,
+    pub(super) says: &'static str,
+    pub(super) broken: Judged,
+    pub(super) mended: Judged,
+}
+
+/// A demonstration's neighbour that reads right values every time.
+pub(super) struct Control {
+    pub(super) id: &'static str,
+    pub(super) title: &'static str,
+    pub(super) says: &'static str,
+    pub(super) judged: Judged,
+}
+
+/// A program, what the checker says of it and what it read.
+pub(super) struct Judged {
+    pub(super) name: &'static str,
+    pub(super) program: Program,
+    pub(super) contract: Report,
+    pub(super) typical: Report,
+    pub(super) run: Run,
+}
+
+impl Judged {
+    fn new(name: &'static str, machine: &Machine) -> Result<Judged, Fail> {
+        let (program, run) = simulated(name, machine)?;
+        let ask = |mode| hazard::check(&program, mode).map_err(|e| Fail::at(name, e));
+        let (contract, typical) = (ask(Mode::Contract)?, ask(Mode::Typical)?);
+        Ok(Judged { name, program, contract, typical, run })
+    }
+
+    /// How many of the reads that expected something got it, and how many there were.
+    pub(super) fn right(&self) -> (usize, usize) {
+        let expecting = self.run.reads.iter().filter(|r| r.expected.is_some());
+        let (mut right, mut all) = (0, 0);
+        for reading in expecting {
+            all += 1;
+            right += usize::from(reading.n_wrong == 0);
+        }
+        (right, all)
+    }
+
+    /// The first read that expected something, wrong ones first.
+    pub(super) fn telling_read(&self) -> Option<&Reading> {
+        let reads = || self.run.reads.iter().filter(|r| r.expected.is_some());
+        reads().find(|r| r.n_wrong > 0).or_else(|| reads().next())
+    }
+}
+
+/// The shipped program of this name and its simulation.
+fn simulated(name: &'static str, machine: &Machine) -> Result<(Program, Run), Fail> {
+    let shipped = programs::named(name).unwrap_or_else(|| unreachable!("bug: {name} does not ship"));
+    let program = shipped.program();
+    let run = sim::run(&program, machine).map_err(|e| Fail::at(name, e))?;
+    Ok((program, run))
+}
+
+impl Story {
+    /// Runs and judges every program of the tour on `machine`.
+    pub(super) fn new(machine: Machine) -> Result<Story, Fail> {
+        let rows = rows(&machine)?;
+        Ok(Story {
+            runs: runs(&machine)?,
+            ratios: COMPARISONS.iter().map(|&c| ratio(c, &rows)).collect(),
+            rows,
+            demonstrations: demonstrations(&machine)?,
+            controls: controls(&machine)?,
+            operators: Operators::new(&machine)?,
+            machine,
+        })
+    }
+}
+
+fn rows(machine: &Machine) -> Result<Vec<Row>, Fail> {
+    let published = tutorial::rows();
+    let rows = programs::ROWS.iter().zip(published).map(|(name, published)| {
+        let (_, run) = simulated(name, machine)?;
+        Ok(Row { published, simulated: timed_part(&run, name) })
+    });
+    rows.collect()
+}
+
+/// The time between the marks `begin` and `end` of a row's program.
+fn timed_part(run: &Run, name: &str) -> Nanos {
+    let at = |label: &str| run.marks.iter().find(|m| m.label == label).map(|m| m.at);
+    match (at("begin"), at("end")) {
+        (Some(begin), Some(end)) => Nanos(end.0 - begin.0),
+        _ => unreachable!("bug: the program {name} has no marks `begin` and `end`"),
+    }
+}
+
+fn ratio(comparison: Comparison, rows: &[Row]) -> Ratio {
+    let (over, under) = (&rows[comparison.over - 1], &rows[comparison.under - 1]);
+    Ratio {
+        comparison,
+        published: over.published.published_ms / under.published.published_ms,
+        simulated: over.simulated.as_millis() / under.simulated.as_millis(),
+    }
+}
+
+fn runs(machine: &Machine) -> Result<Vec<ProfiledRun>, Fail> {
+    let runs = programs::RUNS.iter().map(|&(name, streamed, pinned)| {
+        let (program, run) = simulated(name, machine)?;
+        let overlap = busy_together(&run.trace);
+        let conditions = conditions(&program, &run.trace);
+        Ok(ProfiledRun { name, streamed, pinned, run, conditions, overlap })
+    });
+    runs.collect()
+}
+
+/// The spans of time in which `engine` of device 0 was busy, sorted, touching ones joined.
+pub(super) fn busy(trace: &Trace, engine: Engine) -> Vec<(i64, i64)> {
+    let lane = LaneKind::Engine { dev: 0, engine };
+    let on_lane = trace.slices.iter().filter(|s| trace.lanes[s.lane as usize].kind == lane);
+    let mut spans: Vec<(i64, i64)> = on_lane.map(|s| (s.start.0, s.end.0)).filter(|(a, b)| a < b).collect();
+    spans.sort_unstable();
+    let mut union: Vec<(i64, i64)> = Vec::new();
+    for (a, b) in spans {
+        match union.last_mut() {
+            Some(last) if a <= last.1 => last.1 = last.1.max(b),
+            _ => union.push((a, b)),
+        }
+    }
+    union
+}
+
+/// How long the engine to the device and the compute units were busy at the same time.
+fn busy_together(trace: &Trace) -> Nanos {
+    let (copies, kernels) = (busy(trace, Engine::ToDevice), busy(trace, Engine::Compute));
+    let common = copies.iter().flat_map(|&(a, b)| kernels.iter().map(move |&(c, d)| (b.min(d) - a.max(c)).max(0)));
+    Nanos(common.sum())
+}
+
+/// Which of the three conditions hold for the program's copy to the device.
+fn conditions(program: &Program, trace: &Trace) -> [Condition; 3] {
+    let facts = program.check().unwrap_or_else(|e| unreachable!("bug: a simulated program is well formed: {e}"));
+    let commands = program.commands();
+    let copies: Vec<usize> = (0..commands.len()).filter(|&k| matches!(commands[k].op, Op::Copy(_))).collect();
+    let timed = *copies.last().unwrap_or_else(|| unreachable!("bug: a profiled run has a copy"));
+    let Op::Copy(copy) = &commands[timed].op else { unreachable!("bug: picked as a copy") };
+    let kernels = || commands.iter().filter_map(|c| if let Op::Kernel(k) = &c.op { Some(k.stream) } else { None });
+    let own_stream = facts.stream(copy.stream).kind != StreamKind::Legacy && kernels().all(|s| s != copy.stream);
+    let engine = LaneKind::Engine { dev: 0, engine: Engine::ToDevice };
+    let of_copy = |s: &spanlift::trace::Slice| s.command as usize == timed;
+    let first = trace.slices.iter().filter(of_copy).map(|s| s.start).min();
+    let last = trace.slices.iter().filter(of_copy).map(|s| s.end).max();
+    let others = || trace.slices.iter().filter(|s| trace.lanes[s.lane as usize].kind == engine && !of_copy(s));
+    let free = others().all(|s| last.is_none_or(|last| last <= s.start) || first.is_none_or(|first| s.end <= first));
+    [
+        Condition { says: "a free copy engine", holds: free },
+        Condition { says: "a stream of its own", holds: own_stream },
+        Condition { says: "a pinned source", holds: facts.buffer(copy.src.buffer).space == Space::Pinned },
+    ]
+}
+
+fn demonstrations(machine: &Machine) -> Result<Vec<Demonstration>, Fail> {
+    Ok(vec![
+        Demonstration {
+            id: "h2d-pinned-overwritten",
+            title: "A pinned source is overwritten while its copy is in flight",
+            says: "The tensor of ones is pinned, so the copy to the device returns at once. The host then writes zeros \
+                   into it, and the engine copies what it finds.",
+            broken: Judged::new("demo-h2d-pinned-overwritten", machine)?,
+            mended: Judged::new("demo-h2d-pinned-overwritten-mended", machine)?,
+        },
+        Demonstration {
+            id: "d2h-read-before-sync",
+            title: "A result is read on the host before its copy has arrived",
+            says: "Copying to the host without blocking makes a pinned destination and returns at once. The host reads \
+                   it while the engine is still writing.",
+            broken: Judged::new("demo-d2h-read-before-sync", machine)?,
+            mended: Judged::new("demo-d2h-read-before-sync-mended", machine)?,
+        },
+    ])
+}
+
+fn controls(machine: &Machine) -> Result<Vec<Control>, Fail> {
+    Ok(vec![
+        Control {
+            id: "h2d-pageable-overwritten",
+            title: "The same overwrite with a pageable source",
+            says: "A race by contract: the documentation lets the driver read the source after the call returned. Safe in \
+                   typical mode: today's drivers have staged the whole source by then. Both are true; only one of them is \
+                   promised.",
+            judged: Judged::new("control-h2d-pageable-overwritten", machine)?,
+        },
+        Control {
+            id: "d2h-read-after-sync",
+            title: "The same read after a sync",
+            says: "The host waits for the copy before it reads. Nothing is left to chance, in either mode.",
+            judged: Judged::new("control-d2h-read-after-sync", machine)?,
+        },
+    ])
+}

@@ -1,0 +1,309 @@
+//! Which devices are there: asked before anything else of CUDA, and answered with a typed error where there is none.
+//!
+//! Every way in which a machine can lack a device has its own [`OpenError`], and none of them is a panic:
+//!
+//! | step | what can be wrong |
+//! |---|---|
+//! | open the library | [`OpenError::NoLibrary`] |
+//! | find every call in it | [`OpenError::MissingSymbols`] |
+//! | `cuDriverGetVersion` | [`OpenError::TooOld`], [`OpenError::Stub`] |
+//! | `cuInit` | [`OpenError::NoDevice`], [`OpenError::Stub`], [`OpenError::Call`] |
+//! | count and describe the devices | [`OpenError::NoDevice`], [`OpenError::Call`] |
+//!
+//! The environment variable `SPANLIFT_CUDA_LIB` names one library to ask instead of the usual ones; tests use it.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+use spanlift::Bytes;
+
+use crate::driver::{self, Code, Driver, Handle};
+
+/// Names that a library to ask instead of the usual ones is given by.
+pub const LIBRARY_VARIABLE: &str = "SPANLIFT_CUDA_LIB";
+
+/// The oldest driver whose calls spanlift uses: that of CUDA 12.2.
+pub const OLDEST: Version = Version(12020);
+
+/// Under which names drivers install themselves, in the order in which they are asked for.
+const NAMES: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so", "libcuda.so.1"] };
+
+/// A driver that works, and its devices.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Found {
+    /// The name under which the library was opened.
+    pub library: String,
+    /// The newest CUDA version that the driver serves.
+    pub version: Version,
+    /// At least one device, by ordinal.
+    pub devices: Vec<Device>,
+}
+
+/// What the driver says of one device; `None` where it does not say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Device {
+    /// Its number, as in `cuda:0`.
+    pub ordinal: u32,
+    /// Its name.
+    pub name: String,
+    /// Its memory.
+    pub memory_bytes: Bytes,
+    /// Compute capability, major and minor.
+    pub compute_capability: Option<(i32, i32)>,
+    /// Copy engines (`asyncEngineCount`): how many copies can run beside a kernel.
+    pub copy_engines: Option<i32>,
+    /// Streaming multiprocessors.
+    pub multiprocessors: Option<i32>,
+    /// Domain, bus and device number on the PCI bus; the function is always 0.
+    pub pci_bus_id: Option<String>,
+    /// Whether kernels may use pageable host memory in place.
+    pub pageable_access: Option<bool>,
+    /// Ordinals of the devices whose memory it can use directly.
+    pub peers: Vec<u32>,
+}
+
+/// A CUDA version as drivers number it: `12080` is 12.8.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version(pub i32);
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0 / 1000, self.0 % 1000 / 10)
+    }
+}
+
+impl Serialize for Version {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A library that could not be opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// Its name or path.
+    pub name: String,
+    /// The loader's reason.
+    pub reason: String,
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The loader often begins with the name itself.
+        let reason = self.reason.strip_prefix(&self.name).and_then(|rest| rest.strip_prefix(": "));
+        write!(f, "{}: {}", self.name, reason.unwrap_or(&self.reason))
+    }
+}
+
+/// Why no device can be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// No driver library could be opened.
+    #[error("no CUDA driver ({})", join(.tried, "; "))]
+    NoLibrary {
+        /// What was asked for, in order.
+        tried: Vec<Attempt>,
+    },
+    /// A library was opened that lacks calls every driver has.
+    #[error("no CUDA driver: {library} lacks {}", .names.join(", "))]
+    MissingSymbols {
+        /// The library.
+        library: String,
+        /// What it lacks.
+        names: Vec<&'static str>,
+    },
+    /// The library is the one that toolkits bring for linking only.
+    #[error(
+        "no CUDA driver: {library} is a stub for linking (code 34, CUDA_ERROR_STUB_LIBRARY); take its folder off the library path"
+    )]
+    Stub {
+        /// The library.
+        library: String,
+    },
+    /// The driver is older than the calls that spanlift uses.
+    #[error("the CUDA driver is too old: {library} serves CUDA {have}, {need} is needed", need = OLDEST)]
+    TooOld {
+        /// The library.
+        library: String,
+        /// What it serves.
+        have: Version,
+    },
+    /// The driver works and has no device.
+    #[error("CUDA driver {version} without a device: {call} answered {}", Answer(*.code))]
+    NoDevice {
+        /// What the driver serves.
+        version: Version,
+        /// The call that said so.
+        call: &'static str,
+        /// Its code; 0 where it answered that there are 0 devices.
+        code: u32,
+    },
+    /// A call of the driver failed.
+    #[error("the CUDA driver does not work: {call} answered {}", Answer(*.code))]
+    Call {
+        /// The call.
+        call: &'static str,
+        /// Its code.
+        code: u32,
+    },
+}
+
+impl OpenError {
+    /// The state in one word: `no-driver`, `no-device` or `unusable-driver`.
+    pub fn state(&self) -> &'static str {
+        match self {
+            OpenError::NoLibrary { .. } | OpenError::MissingSymbols { .. } | OpenError::Stub { .. } => {
+                "no-driver"
+            }
+            OpenError::NoDevice { .. } => "no-device",
+            OpenError::TooOld { .. } | OpenError::Call { .. } => "unusable-driver",
+        }
+    }
+}
+
+/// Looks for a CUDA driver and its devices.
+///
+/// # Errors
+/// An [`OpenError`] for every way in which there is none. Never panics.
+///
+/// # Examples
+/// ```
+/// match spanlift_native::probe::probe() {
+///     Ok(found) => println!("{} devices", found.devices.len()),
+///     Err(why) => println!("{why}"), // no CUDA driver (libcuda.so: cannot open shared object file: ...
+/// }
+/// ```
+pub fn probe() -> Result<Found, OpenError> {
+    match std::env::var_os(LIBRARY_VARIABLE).filter(|name| !name.is_empty()) {
+        Some(name) => probe_libraries(&[name]),
+        None => probe_libraries(&NAMES.iter().map(OsString::from).collect::<Vec<_>>()),
+    }
+}
+
+/// Asks the first of `names` that can be opened.
+///
+/// # Errors
+/// As [`probe`].
+pub fn probe_libraries(names: &[impl AsRef<OsStr>]) -> Result<Found, OpenError> {
+    let mut tried = Vec::new();
+    for name in names {
+        let shown = name.as_ref().to_string_lossy().into_owned();
+        match driver::open(name.as_ref()) {
+            Ok(library) => {
+                return match Driver::new(library) {
+                    Ok(driver) => describe(&driver, shown),
+                    Err(names) => Err(OpenError::MissingSymbols { library: shown, names }),
+                };
+            }
+            Err(reason) => tried.push(Attempt { name: shown, reason }),
+        }
+    }
+    Err(OpenError::NoLibrary { tried })
+}
+
+fn describe(driver: &Driver, library: String) -> Result<Found, OpenError> {
+    let failed = |call: &'static str, version: Version, library: &str| {
+        let library = library.to_owned();
+        move |code: Code| match code {
+            STUB => OpenError::Stub { library },
+            NO_DEVICE => OpenError::NoDevice { version, call, code },
+            code => OpenError::Call { call, code },
+        }
+    };
+    let version =
+        driver.version().map_err(failed("cuDriverGetVersion", Version(0), &library)).map(Version)?;
+    if version < OLDEST {
+        return Err(OpenError::TooOld { library, have: version });
+    }
+    let failed = |call: &'static str| failed(call, version, &library);
+    driver.init().map_err(failed("cuInit"))?;
+    let n_devices = driver.count().map_err(failed("cuDeviceGetCount"))?;
+    if n_devices <= 0 {
+        return Err(OpenError::NoDevice { version, call: "cuDeviceGetCount", code: 0 });
+    }
+    let mut handles = Vec::new();
+    for ordinal in 0..n_devices.min(MAX_DEVICES) {
+        handles.push(driver.device(ordinal).map_err(failed("cuDeviceGet"))?);
+    }
+    let mut devices = Vec::with_capacity(handles.len());
+    for (ordinal, &handle) in (0u32..).zip(&handles) {
+        let ask = |attribute: i32| driver.attribute(handle, attribute).ok();
+        let peers = (0u32..).zip(&handles).filter(|&(other, _)| other != ordinal);
+        devices.push(Device {
+            ordinal,
+            name: driver.name(handle).map_err(failed("cuDeviceGetName"))?,
+            memory_bytes: Bytes(driver.memory(handle).map_err(failed("cuDeviceTotalMem_v2"))?),
+            compute_capability: ask(CAPABILITY_MAJOR).zip(ask(CAPABILITY_MINOR)),
+            copy_engines: ask(ASYNC_ENGINE_COUNT),
+            multiprocessors: ask(MULTIPROCESSOR_COUNT),
+            pci_bus_id: pci_bus_id(driver, handle),
+            pageable_access: ask(PAGEABLE_MEMORY_ACCESS).map(|yes| yes != 0),
+            peers: peers
+                .filter(|&(_, &peer)| driver.can_access_peer(handle, peer) == Ok(true))
+                .map(|(other, _)| other)
+                .collect(),
+        });
+    }
+    Ok(Found { library, version, devices })
+}
+
+fn pci_bus_id(driver: &Driver, device: Handle) -> Option<String> {
+    let part = |attribute| driver.attribute(device, attribute).ok();
+    let (domain, bus, slot) = (part(PCI_DOMAIN_ID)?, part(PCI_BUS_ID)?, part(PCI_DEVICE_ID)?);
+    // The driver tells no function number, and a GPU's is 0.
+    Some(format!("{domain:04x}:{bus:02x}:{slot:02x}.0"))
+}
+
+/// More devices than any machine has: a driver that claims more is believed up to here.
+const MAX_DEVICES: i32 = 256;
+
+// Numbers of `CUdevice_attribute`, from the driver API's documentation.
+const MULTIPROCESSOR_COUNT: i32 = 16;
+const PCI_BUS_ID: i32 = 33;
+const PCI_DEVICE_ID: i32 = 34;
+const ASYNC_ENGINE_COUNT: i32 = 40;
+const PCI_DOMAIN_ID: i32 = 50;
+const CAPABILITY_MAJOR: i32 = 75;
+const CAPABILITY_MINOR: i32 = 76;
+const PAGEABLE_MEMORY_ACCESS: i32 = 88;
+
+const STUB: Code = 34;
+const NO_DEVICE: Code = 100;
+
+/// Names of codes that the calls of the probe can answer, from the driver API's documentation.
+#[rustfmt::skip]
+const CODES: &[(Code, &str)] = &[
+    (1,   "CUDA_ERROR_INVALID_VALUE"),
+    (2,   "CUDA_ERROR_OUT_OF_MEMORY"),
+    (3,   "CUDA_ERROR_NOT_INITIALIZED"),
+    (4,   "CUDA_ERROR_DEINITIALIZED"),
+    (34,  "CUDA_ERROR_STUB_LIBRARY"),
+    (46,  "CUDA_ERROR_DEVICE_UNAVAILABLE"),
+    (100, "CUDA_ERROR_NO_DEVICE"),
+    (101, "CUDA_ERROR_INVALID_DEVICE"),
+    (304, "CUDA_ERROR_OPERATING_SYSTEM"),
+    (801, "CUDA_ERROR_NOT_SUPPORTED"),
+    (802, "CUDA_ERROR_SYSTEM_NOT_READY"),
+    (803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"),
+    (804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"),
+    (999, "CUDA_ERROR_UNKNOWN"),
+];
+
+/// A code in words.
+struct Answer(Code);
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0, CODES.iter().find(|(code, _)| *code == self.0)) {
+            (0, _) => f.write_str("0 devices"),
+            (code, Some((_, name))) => write!(f, "{code} ({name})"),
+            (code, None) => write!(f, "{code}"),
+        }
+    }
+}
+
+fn join<T: fmt::Display>(parts: &[T], between: &str) -> String {
+    parts.iter().map(T::to_string).collect::<Vec<_>>().join(between)
+}

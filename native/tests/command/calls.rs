@@ -1,0 +1,72 @@
+//! Calls: help, versions, wrong flags, broken pipes.
+
+use std::process::Stdio;
+
+use crate::kit::{binary, folder, spanlift};
+
+/// A wrong call ends with 2, one line that holds `fragment`, and a hint; nothing is printed as a result.
+#[track_caller]
+fn wrong(args: &[&str], fragment: &str, hint: &str) {
+    let ran = spanlift(&folder("calls"), args);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}: {}", ran.err);
+    let first = ran.err.lines().next().unwrap_or_default();
+    assert!(first.starts_with("error: ") && first.contains(fragment), "{args:?}: {}", ran.err);
+    assert!(ran.err.lines().skip(1).any(|line| line.contains(hint)), "{args:?}: {}", ran.err);
+}
+
+#[test]
+fn a_wrong_call_is_told_in_one_line_with_a_hint() {
+    wrong(&[], "a command is missing", "Usage: spanlift");
+    wrong(&["chek"], "'chek'; did you mean \"check\"?", "usage: spanlift");
+    wrong(&["analyze"], "'analyze'", "try 'spanlift --help'");
+    wrong(&["--colour"], "'--colour'", "usage: spanlift");
+    wrong(&["check"], "<PROGRAM>", "try 'spanlift check --help'");
+    wrong(&["check", "a", "b"], "'b'", "try 'spanlift check --help'");
+    wrong(&["check", "a", "--mod", "typical"], "did you mean \"--mode\"?", "usage: spanlift check");
+    wrong(&["check", "a", "--mode", "typicl"], "did you mean \"typical\"?", "--help");
+    wrong(&["check", "a", "--format", "xml"], "'xml'", "--help");
+    wrong(&["check", "a", "--format"], "--format", "--help");
+    wrong(&["run", "a", "--on", "gpu"], "one of sim, cpu, cuda:0", "try 'spanlift run --help'");
+    wrong(&["run", "a", "--on", "cuda:-1"], "'cuda:-1'", "--help");
+    wrong(&["view"], "<FILE>", "try 'spanlift view --help'");
+    wrong(&["probe", "--measure"], "'--measure'", "usage: spanlift probe");
+    wrong(&["tour", "lesson.txt"], "'lesson.txt'", "usage: spanlift tour");
+}
+
+#[test]
+fn help_has_an_example_for_every_command() {
+    let folder = folder("help");
+    let all = spanlift(&folder, &["--help"]);
+    assert_eq!((all.code, all.err.as_str()), (0, ""));
+    for command in ["tour", "check", "run", "view", "probe"] {
+        assert!(all.out.contains(&format!("\n  {command} ")), "{}", all.out);
+        let one = spanlift(&folder, &[command, "--help"]);
+        assert_eq!((one.code, one.err.as_str()), (0, ""), "{command}");
+        assert!(one.out.contains(&format!("Example:\n  spanlift {command}")), "{}", one.out);
+        assert!(one.out.contains("--format"), "{}", one.out);
+    }
+    let version = spanlift(&folder, &["--version"]);
+    assert_eq!((version.code, version.out), (0, format!("spanlift {}\n", env!("CARGO_PKG_VERSION"))));
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_it_quietly() {
+    for args in [&["--help"][..], &["probe"], &["probe", "--format", "json"]] {
+        let mut command = binary(&folder("pipe"));
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = command.args(args).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {output:?}");
+        assert!(output.stderr.is_empty(), "{args:?}: {output:?}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_is_told() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = binary(&folder("full")).arg("probe").stdout(full).output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{err}");
+    assert!(err.starts_with("error: standard output: ") && err.lines().count() == 1, "{err}");
+}

@@ -1,0 +1,160 @@
+//! Inputs that are wrong in every way a file can be: exit code 2, the place in the message, and nothing left behind.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::kit::{Ran, folder, names, spanlift, spanlift_reading};
+
+/// The commands that read a program, each with what makes it write nothing that a test has to clean up.
+const READERS: &[&[&str]] = &[&["check"], &["check", "--format", "json"]];
+
+/// A program file of these commands.
+fn program(ops: Value) -> Vec<u8> {
+    json!({"schema_version": 1, "ops": ops}).to_string().into_bytes()
+}
+
+/// Every command that reads programs refuses the file with 2 and an error line that begins with the file and `place`.
+#[track_caller]
+fn refused(bytes: &[u8], place: &str) {
+    for reader in READERS {
+        let folder = folder("refused");
+        std::fs::write(folder.join("p.json"), bytes).unwrap();
+        let from_file = spanlift(&folder, &[reader, &["p.json"][..]].concat());
+        let from_stdin = spanlift_reading(&folder, &[reader, &["-"][..]].concat(), bytes);
+        for (ran, name) in [(&from_file, "p.json"), (&from_stdin, "standard input")] {
+            let head = format!("error: {name}: {place}");
+            assert_eq!(ran.code, 2, "{reader:?}: {}", ran.err);
+            assert!(
+                ran.err.lines().any(|line| line.starts_with(&head)),
+                "{reader:?}: {:?} in {}",
+                head,
+                ran.err
+            );
+            assert!(ran.err.lines().all(|line| line.starts_with("error: ")), "{reader:?}: {}", ran.err);
+        }
+        assert_eq!(from_file.out, from_stdin.out);
+        assert_eq!(names(&folder), ["p.json"], "{reader:?}");
+        printed_as_the_contract_says(reader, bytes, &from_file);
+    }
+}
+
+/// Nothing is printed, but for the object of `check --format json` where the file is a program.
+#[track_caller]
+fn printed_as_the_contract_says(reader: &[&str], bytes: &[u8], ran: &Ran) {
+    let is_program = serde_json::from_slice::<Value>(bytes).is_ok_and(|value| value["ops"].is_array());
+    if reader != ["check", "--format", "json"] || !is_program {
+        return assert_eq!(ran.out, "", "{reader:?}");
+    }
+    let object: Value = serde_json::from_str(&ran.out).unwrap();
+    let errors = object["errors"].as_array().unwrap();
+    assert_eq!((&object["verdict"], &object["hazards"]), (&json!("error"), &json!([])));
+    let first = errors[0].as_str().unwrap();
+    assert_eq!(ran.err, format!("error: p.json: {first}\n"));
+}
+
+fn stream() -> Value {
+    json!({"op": "stream", "s": "s", "dev": 0, "kind": "nonblocking"})
+}
+
+fn alloc(bytes: Value) -> Value {
+    json!({"op": "alloc", "buf": "b", "bytes": bytes, "space": "device", "dev": 0, "via": "malloc"})
+}
+
+fn write(span: Value) -> Vec<u8> {
+    program(json!([stream(), alloc(json!(64)), {"op": "kernel", "s": "s", "reads": [], "writes": [span]}]))
+}
+
+#[test]
+fn a_program_that_is_wrong_is_refused_at_its_command() {
+    refused(&program(json!([stream(), {"op": "teleport"}])), "command 1: teleport: unknown op");
+    refused(&program(json!([stream(), 7])), "command 1: ");
+    refused(&program(json!([{"op": "stream_sync", "s": "s"}])), "command 0: ");
+    refused(&program(json!([{"op": "stream_sync"}])), "command 0: stream_sync: field \"s\" is missing");
+    refused(&write(json!({"buf": "c", "off": 0, "len": 8})), "command 2: buffer \"c\" is not declared");
+    refused(&write(json!({"buf": "b", "off": 60, "len": 8})), "command 2: ");
+    refused(&write(json!({"buf": "b", "off": -1, "len": 8})), "command 2: ");
+    refused(&write(json!({"buf": "b", "off": 0, "len": -8})), "command 2: ");
+    refused(&write(json!({"buf": "b", "off": i64::MAX, "len": 8})), "command 2: ");
+    refused(
+        &write(json!({"buf": "b", "off": 0, "dims": [[1i64 << 62, 1i64 << 62]], "elem": 1})),
+        "command 2: ",
+    );
+    refused(&write(json!({"buf": "b", "off": 0, "dims": [[-1, 1]], "elem": 1})), "command 2: ");
+    refused(&write(json!({"buf": "b", "off": 0.5, "len": 8})), "command 2: ");
+}
+
+#[test]
+fn a_buffer_has_1_to_2_to_the_63_minus_1_bytes() {
+    let bytes = |text: &str| {
+        format!(
+            "{{\"schema_version\": 1, \"ops\": [{}]}}",
+            alloc(json!(0)).to_string().replace("\"bytes\":0", &format!("\"bytes\":{text}"))
+        )
+        .into_bytes()
+    };
+    refused(&bytes("0"), "command 0: ");
+    refused(&bytes("-1"), "command 0: ");
+    refused(&bytes("9223372036854775808"), "command 0: ");
+    refused(&bytes("-9223372036854775809"), "command 0: ");
+    refused(&bytes("100000000000000000000000000000000"), "command 0: ");
+    refused(&bytes("1.5"), "command 0: ");
+    refused(&bytes("\"64\""), "command 0: ");
+}
+
+#[test]
+fn a_file_that_is_no_program_is_refused_at_its_byte() {
+    let good = write(json!({"buf": "b", "off": 0, "len": 8}));
+    refused(&good[..good.len() - 1], &format!("byte {}: ", good.len() - 1));
+    refused(&good[..good.len() / 2], &format!("byte {}: ", good.len() / 2));
+    refused(&[&good[..], b"x"].concat(), &format!("byte {}: ", good.len() + 1));
+    refused(b"", "byte 0: ");
+    refused(b" \n\t\n", "byte 4: ");
+    refused(b"{\"schema_version\": 1}", "byte ");
+    refused(b"{\"schema_version\": 1, \"ops\": 7}", "byte ");
+    refused(b"{\"ops\": []}", "byte 0: schema_version");
+    refused(b"{\"schema_version\": 2, \"ops\": []}", "byte 0: schema_version");
+    refused(b"[]", "");
+    refused(&[b"{\"schema_version\": 1, \"ops\": [", &b"[".repeat(100_000)[..]].concat(), "byte ");
+    refused(b"\x1f\x8b", "byte 2: the gzip data end too early");
+    refused(b"\x1f\x8b\x08\x00garbage that is no deflate stream", "byte ");
+    refused(b"\x1f\x8b\x07\x00\x00\x00\x00\x00\x00\x00", "byte ");
+}
+
+#[test]
+fn all_problems_are_told_each_on_one_line() {
+    let folder = folder("all-problems");
+    let ops: Vec<Value> = (0..300).map(|k| json!({"op": format!("x{k}\n\u{1b}[31m")})).collect();
+    std::fs::write(folder.join("p.json"), program(json!(ops))).unwrap();
+    let ran = spanlift(&folder, &["check", "p.json"]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+    assert_eq!(ran.err.lines().count(), 101, "{}", ran.err);
+    assert!(
+        ran.err
+            .lines()
+            .take(100)
+            .enumerate()
+            .all(|(k, line)| line.starts_with(&format!("error: p.json: command {k}: x{k}\\n\\u{{1b}}"))),
+        "{}",
+        ran.err
+    );
+    assert!(ran.err.ends_with("error: p.json: and 200 more problems\n"), "{}", ran.err);
+    let object: Value =
+        serde_json::from_str(&spanlift(&folder, &["check", "p.json", "--format", "json"]).out).unwrap();
+    assert_eq!(object["errors"].as_array().unwrap().len(), 300);
+}
+
+#[test]
+fn a_file_that_is_not_there_or_no_file_is_refused() {
+    let check = |path: &str, expected: &str| {
+        let ran = spanlift(&folder("no-file"), &["check", path, "--format", "json"]);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{path}");
+        assert_eq!(ran.err, format!("error: {path}: {expected}\n"));
+    };
+    check("missing.json", "no such file or folder");
+    check("missing/p.json", "no such file or folder");
+    check(".", "is a folder, not a file");
+    if Path::new("/dev/null").exists() {
+        check("/dev/null", "byte 0: the file is empty");
+    }
+}

@@ -1,0 +1,10 @@
+//! The `spanlift` command as its users meet it: exit codes, messages, and files that are there whole or not at all.
+//!
+//! Every test runs the built binary in a folder of its own.
+
+#![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+mod calls;
+mod inputs;
+mod kit;
+mod probe;

@@ -1,0 +1,3 @@
+//! What a notebook of the course needs, in one import.
+
+pub use {spanlift, spanlift_viewer};

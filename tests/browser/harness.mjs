@@ -1,0 +1,207 @@
+// Opens local pages in the system's Chromium and looks at them as a person would: waits, points, reads pixels.
+//
+// Every page is watched: an http(s) or socket request is refused and noted, and so is each error of the page. `close`
+// fails the test when there was one that the test did not name.
+
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { promisify } from "node:util";
+
+const CHROMIUM = process.env.SPANLIFT_CHROMIUM ?? "/usr/bin/chromium";
+const FLAGS = [
+  "--no-sandbox", // root has no other way
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+  "--disable-dev-shm-usage",
+];
+const PATIENCE_MS = 20_000;
+
+export const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), "../..");
+
+function playwright() {
+  const modules = process.env.SPANLIFT_NODE_MODULES;
+  assert.ok(modules, "SPANLIFT_NODE_MODULES is not set: start the browser tests with tests/run --only browser");
+  return createRequire(join(modules, "from-here.js"))("playwright-core");
+}
+
+/** A folder of its own that `remove` takes away. */
+export function scratch() {
+  const folder = mkdtempSync(join(tmpdir(), "spanlift-browser-"));
+  return {
+    folder,
+    write(name, text) {
+      const path = join(folder, name);
+      writeFileSync(path, text);
+      return path;
+    },
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  };
+}
+
+/** Runs the `spanlift` command as built by `cargo build`; gives its standard output, throws when it fails. */
+export async function spanlift(...args) {
+  const binary = join(ROOT, "target/debug/spanlift");
+  const { stdout } = await promisify(execFile)(binary, args, { cwd: ROOT, maxBuffer: 1 << 28 });
+  return stdout;
+}
+
+/** A browser with a new, empty profile. */
+export async function browser() {
+  const home = scratch();
+  const env = { ...process.env, HOME: home.folder, XDG_CONFIG_HOME: home.folder, XDG_CACHE_HOME: home.folder };
+  const driven = await playwright().chromium.launch({ executablePath: CHROMIUM, args: FLAGS, env });
+  return {
+    open: (path, options) => open(driven, path, options),
+    async close() {
+      await driven.close();
+      home.remove();
+    },
+  };
+}
+
+async function open(driven, path, { width = 1200, height = 800, colorScheme = "light" } = {}) {
+  const context = await driven.newContext({ viewport: { width, height }, colorScheme });
+  const page = await context.newPage();
+  const requests = [];
+  const errors = [];
+  await context.route(/^(https?|wss?):/, (route) => {
+    requests.push(route.request().url());
+    return route.abort();
+  });
+  page.on("websocket", (socket) => requests.push(socket.url()));
+  page.on("pageerror", (error) => errors.push(String(error)));
+  page.on("console", (message) => {
+    // what the refusal above makes the browser say is no error of the page
+    if (message.type() === "error" && !/^(https?|wss?):/.test(message.location().url)) errors.push(message.text());
+  });
+  await page.goto(pathToFileURL(path).href);
+  return {
+    page,
+    requests,
+    errors,
+    /** Ends the visit; `knownRequests` are patterns of addresses that may have been asked for. */
+    async close({ knownRequests = [] } = {}) {
+      await context.close();
+      assert.deepEqual(errors, [], "the page reported errors");
+      const unknown = requests.filter((url) => !knownRequests.some((known) => known.test(url)));
+      assert.deepEqual(unknown, [], "the page asked the network");
+    },
+  };
+}
+
+/** Waits until `look` gives something true; gives that. */
+export async function eventually(look, what, patience = PATIENCE_MS) {
+  const end = Date.now() + patience;
+  for (;;) {
+    const found = await look();
+    if (found) return found;
+    if (Date.now() > end) throw new Error(`waited ${patience} ms in vain: ${what}`);
+    await new Promise((wake) => setTimeout(wake, 50));
+  }
+}
+
+/** Waits until an element of `frame` says `data-ready`; gives its locator. Throws at once when one says `data-error`. */
+export async function ready(frame, patience = PATIENCE_MS) {
+  const failed = frame.locator("[data-error]").first();
+  const done = frame.locator("[data-ready]").first();
+  await eventually(
+    async () => {
+      if (await failed.count()) throw new Error(`the page says: ${await failed.getAttribute("data-error")}`);
+      return done.count();
+    },
+    "no element became data-ready",
+    patience,
+  );
+  await done.scrollIntoViewIfNeeded();
+  return done;
+}
+
+/** The frame inside the element that `locator` names (an iframe), scrolled into view. */
+export async function frameIn(locator) {
+  await locator.scrollIntoViewIfNeeded();
+  return eventually(async () => (await locator.elementHandle())?.contentFrame(), "the frame has no document");
+}
+
+/** How many pixels of a canvas are within `tolerance` per channel of `colour` ("#rrggbb"). */
+export function pixels(canvas, colour, tolerance = 6) {
+  const wanted = [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16));
+  return canvas.evaluate(
+    (element, [wanted, tolerance]) => {
+      const { data } = element.getContext("2d").getImageData(0, 0, element.width, element.height);
+      let found = 0;
+      for (let i = 0; i < data.length; i += 4) {
+        if (data[i + 3] > 0 && wanted.every((value, c) => Math.abs(data[i + c] - value) <= tolerance)) found += 1;
+      }
+      return found;
+    },
+    [wanted, tolerance],
+  );
+}
+
+/** How many pixels of a canvas differ from its most frequent colour: 0 for an empty one. */
+export function painted(canvas) {
+  return canvas.evaluate((element) => {
+    const { data } = element.getContext("2d").getImageData(0, 0, element.width, element.height);
+    const words = new Uint32Array(data.buffer);
+    const counts = new Map();
+    for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1);
+    return words.length - Math.max(0, ...counts.values());
+  });
+}
+
+/** A hash of what a canvas shows, to see whether it changed. */
+export function look(canvas) {
+  return canvas.evaluate((element) => {
+    const { data } = element.getContext("2d").getImageData(0, 0, element.width, element.height);
+    return new Uint32Array(data.buffer).reduce((hash, word) => (Math.imul(hash, 31) + word) | 0, 7);
+  });
+}
+
+/** Clicks at (x, y) in CSS pixels from the corner of `element`. */
+export const click = (element, x, y) => element.click({ position: { x, y } });
+
+/** Turns the wheel by `dy` with the pointer at (x, y) in CSS pixels from the corner of `element`. */
+export async function wheel(page, element, x, y, dy, keys = []) {
+  await element.hover({ position: { x, y } });
+  for (const key of keys) await page.keyboard.down(key);
+  await page.mouse.wheel(0, dy);
+  for (const key of keys) await page.keyboard.up(key);
+}
+
+/** The text of the element that shows the selection. */
+export const selection = (frame, selector = "[data-selection]") => frame.locator(selector).first().innerText();
+
+const dist = (folder) => ({
+  glue: readFileSync(join(folder, "viewer.js"), "utf8"),
+  module: readFileSync(join(folder, "viewer.wasm.gz")).toString("base64"),
+});
+
+/** The viewer that the tests are about: the one just built, or the committed one where none was. */
+export function viewer() {
+  const fresh = process.env.SPANLIFT_VIEWER_DIST;
+  return dist(fresh && existsSync(join(fresh, "viewer.wasm.gz")) ? fresh : join(ROOT, "wasm/dist"));
+}
+
+/** `html` with the committed viewer in it replaced by the one just built, in whatever form the page holds it. */
+export function withFreshViewer(html, fresh = viewer(), committed = dist(join(ROOT, "wasm/dist"))) {
+  const forms = [
+    (text) => text,
+    (text) => text.replaceAll("&", "&amp;").replaceAll('"', "&quot;"),
+    (text) => Buffer.from(text).toString("base64"),
+  ];
+  const swap = (page, old, now, what) => {
+    const form = forms.find((form) => page.includes(form(old)));
+    assert.ok(form, `the page does not hold the committed ${what}`);
+    return page.replaceAll(form(old), () => form(now));
+  };
+  return swap(swap(html, committed.glue, fresh.glue, "viewer.js"), committed.module, fresh.module, "viewer.wasm.gz");
+}

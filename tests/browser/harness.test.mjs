@@ -1,0 +1,113 @@
+// The harness proves on pages of its own that it sees what it is for, and that each planted fault fails.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import * as harness from "./harness.mjs";
+
+const RED = "#d02030";
+let files, chromium;
+
+before(async () => {
+  files = harness.scratch();
+  chromium = await harness.browser();
+});
+after(async () => {
+  await chromium?.close();
+  files?.remove();
+});
+
+// A canvas with a red square at its scale; a click reports its place, the wheel doubles the square.
+const canvasPage = (extra = "") => `<!doctype html><meta charset="utf-8"><canvas width="200" height="100"></canvas>
+<p data-selection>nothing</p><script>
+const canvas = document.querySelector("canvas"), paint = canvas.getContext("2d");
+let size = 10;
+const draw = () => { paint.fillStyle = "#fff"; paint.fillRect(0, 0, 200, 100); paint.fillStyle = "${RED}"; paint.fillRect(0, 0, size, size); };
+canvas.onclick = (e) => document.querySelector("[data-selection]").textContent = e.offsetX + "," + e.offsetY;
+canvas.onwheel = (e) => { e.preventDefault(); size *= e.deltaY < 0 ? 2 : 0.5; draw(); };
+requestAnimationFrame(() => { draw(); ${extra || 'canvas.dataset.ready = ""'} });
+</script>`;
+// without a border: the driver forgets its width when it points into a sandboxed frame
+const framed = (html) =>
+  `<!doctype html><div style="height:3000px">far above</div><iframe sandbox="allow-scripts" width="300" height="200"
+   style="border:0" srcdoc="${html.replaceAll("&", "&amp;").replaceAll('"', "&quot;")}"></iframe>`;
+
+async function looksAtTheCanvas(page, frame) {
+  const canvas = await harness.ready(frame);
+  assert.equal(await harness.pixels(canvas, RED), 100);
+  assert.equal(await harness.pixels(canvas, "#00ff00"), 0);
+  assert.equal(await harness.painted(canvas), 100);
+  assert.equal(await harness.selection(frame), "nothing");
+  await harness.click(canvas, 40, 30);
+  assert.equal(await harness.selection(frame), "40,30");
+  const before = await harness.look(canvas);
+  await harness.wheel(page, canvas, 50, 50, -100);
+  await harness.eventually(async () => (await harness.pixels(canvas, RED)) === 400, "the wheel changed nothing");
+  assert.notEqual(await harness.look(canvas), before);
+}
+
+test("a page is waited for, clicked, wheeled and read", async () => {
+  const visit = await chromium.open(files.write("plain.html", canvasPage()));
+  await looksAtTheCanvas(visit.page, visit.page.mainFrame());
+  await visit.close();
+});
+
+test("so is a sandboxed frame far down a page", async () => {
+  const visit = await chromium.open(files.write("framed.html", framed(canvasPage())));
+  await looksAtTheCanvas(visit.page, await harness.frameIn(visit.page.locator("iframe")));
+  await visit.close();
+});
+
+// what the page does instead of being ready, and what the harness must say
+for (const [name, fault, message] of [
+  ["an uncaught error", 'canvas.dataset.ready = ""; throw new Error("planted")', /reported errors/],
+  ["console.error", 'canvas.dataset.ready = ""; console.error("planted")', /reported errors/],
+  ["a request", 'fetch("https://example.invalid/x").catch(() => canvas.dataset.ready = "")', /asked the network/],
+  ["data-error", 'canvas.dataset.error = "planted"', /the page says: planted/],
+  ["silence", "0", /became data-ready/],
+]) {
+  test(`planted ${name} fails`, async () => {
+    const visit = await chromium.open(files.write("fault.html", canvasPage(fault)));
+    await assert.rejects(async () => {
+      await harness.ready(visit.page.mainFrame(), 1000);
+      await visit.page.evaluate(() => new Promise((wake) => setTimeout(wake))); // let a throw be reported
+      await visit.close();
+    }, message);
+    await visit.page.context().close();
+  });
+}
+
+test("a request that the test names is fine, and never leaves", async () => {
+  const html = canvasPage('fetch("https://example.invalid/known").catch(() => canvas.dataset.ready = "")');
+  const visit = await chromium.open(files.write("known.html", html));
+  await harness.ready(visit.page.mainFrame());
+  assert.deepEqual(visit.requests, ["https://example.invalid/known"]);
+  await visit.close({ knownRequests: [/\/known$/] });
+});
+
+test("the built viewer starts in a sandboxed frame and knows its version", async () => {
+  const { glue, module } = harness.viewer();
+  const html = `<!doctype html><canvas></canvas><script type="module">${glue}
+const packed = Uint8Array.from(atob("${module}"), (c) => c.charCodeAt(0));
+const bytes = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
+await __wbg_init({ module_or_path: bytes });
+document.querySelector("canvas").dataset.ready = version();
+</script>`;
+  const visit = await chromium.open(files.write("viewer.html", framed(html)));
+  const canvas = await harness.ready(await harness.frameIn(visit.page.locator("iframe")));
+  assert.match(await canvas.getAttribute("data-ready"), /^\d+\.\d+\.\d+$/);
+  await visit.close();
+});
+
+test("a fresh viewer takes the committed one's place, whatever form the page gives it", () => {
+  const old = { glue: 'let a = "old" && 1;', module: "b2xk" };
+  const now = { glue: 'let a = "$& new" && 2;', module: "bmV3" };
+  const swap = (html) => harness.withFreshViewer(html, now, old);
+  assert.equal(swap(`<script>${old.glue}</script>b2xk b2xk`), `<script>${now.glue}</script>bmV3 bmV3`);
+  assert.equal(
+    swap('<iframe srcdoc="let a = &quot;old&quot; &amp;&amp; 1; b2xk">'),
+    '<iframe srcdoc="let a = &quot;$&amp; new&quot; &amp;&amp; 2; bmV3">',
+  );
+  assert.equal(swap(`${btoa(old.glue)} b2xk`), `${btoa(now.glue)} bmV3`);
+  assert.throws(() => swap("b2xk"), /does not hold the committed viewer\.js/);
+  assert.throws(() => swap(old.glue), /does not hold the committed viewer\.wasm\.gz/);
+});

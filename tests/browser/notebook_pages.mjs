@@ -1,0 +1,45 @@
+// Opens the pages that the executed notebooks became: every figure in them must be alive, and nothing may fetch.
+
+import assert from "node:assert/strict";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import * as harness from "./harness.mjs";
+
+const PAGES = join(harness.ROOT, "target/notebooks");
+// what nbconvert's own frame of a page asks for, and does without
+const OF_NBCONVERT = [/\/require(\.min)?\.js$/, /[/]mathjax/i];
+
+const notebooks = existsSync(PAGES) ? readdirSync(PAGES).filter((name) => name.endsWith(".ipynb")) : [];
+
+let chromium;
+if (notebooks.length) {
+  // without a test the hooks would start the browser and never end it
+  before(async () => (chromium = await harness.browser()));
+  after(async () => chromium?.close());
+}
+
+/** How many outputs of the executed notebook hold a frame. */
+function countFrames(name) {
+  const { cells } = JSON.parse(readFileSync(join(PAGES, name), "utf8"));
+  const html = cells.flatMap((cell) => cell.outputs ?? []).map((output) => [output.data?.["text/html"] ?? ""].flat().join(""));
+  return html.reduce((sum, text) => sum + (text.match(/<iframe\b/g)?.length ?? 0), 0);
+}
+
+for (const name of notebooks) {
+  test(`the figures of ${name} are alive`, async () => {
+    const visit = await chromium.open(join(PAGES, name.replace(/ipynb$/, "html")));
+    const frames = visit.page.locator("iframe[srcdoc]");
+    assert.equal(await frames.count(), countFrames(name), "a frame was lost on the way to the page");
+    for (let i = 0; i < (await frames.count()); i += 1) {
+      const canvas = await harness.ready(await harness.frameIn(frames.nth(i)));
+      assert.ok((await harness.painted(canvas)) > 500, `figure ${i} shows nothing`);
+    }
+    const pictures = visit.page.locator(".jp-OutputArea-output img");
+    for (let i = 0; i < (await pictures.count()); i += 1) {
+      assert.ok(await pictures.nth(i).evaluate((img) => img.naturalWidth > 0), `picture ${i} is broken`);
+    }
+    await visit.page.screenshot({ path: join(PAGES, name.replace(/ipynb$/, "png")), fullPage: true });
+    await visit.close({ knownRequests: OF_NBCONVERT });
+  });
+}

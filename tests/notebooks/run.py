@@ -1,0 +1,343 @@
+"""Executes the course's notebooks and says which cells failed.
+
+The Rust kernel answers "ok" for a cell that panicked, whose assertion failed or that an `Err` left through `?`: the only
+sign is text on standard error. So a cell passes when its reply is ok, none of its outputs is an error and standard error
+stayed empty. Two cell tags change that: `raises-exception` (the cell must fail) and `allow-stderr` (text there is fine).
+
+Before any notebook runs, the runner proves on planted failures that it can see them. Executed copies and their pages are
+left in target/notebooks. Exit status: 0 all passed, 1 a cell failed, 2 the call is wrong.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import fcntl
+import hashlib
+import itertools
+import json
+import os
+import pathlib
+import queue
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+OUT = ROOT / "target" / "notebooks"
+RUNNING = OUT / "running"  # a file for each kernel's process group, so that tests/run ends what a killed runner cannot
+KERNEL = "spanlift-tests"
+AT_A_TIME = 2  # kernels compile: more of them only wait for each other
+QUIET_SECONDS = 0.05
+CELL_SECONDS = 300
+START_SECONDS = 600
+KEPT_BUILDS = 2  # build folders of other compilers or lock files that are kept
+
+COLOUR_CODES = re.compile(r"\x1b\[[0-9;]*m")
+
+# source, tags, what the verdict must contain ("" where the cell must pass)
+PLANTED = [
+    ("let kept = 20;", [], ""),
+    ('panic!("planted panic");', [], "planted panic"),
+    ('"no number".parse::<i32>()?;', [], "invalid digit"),
+    ("let wrong: i32 = true;", [], "mismatched types"),
+    ("assert_eq!(kept, 21);", [], "left: 20"),
+    ('eprintln!("planted note");', [], "planted note"),
+    ('eprintln!("planted note");', ["allow-stderr"], ""),
+    ('panic!("planted panic");', ["allow-stderr", "raises-exception"], ""),
+    ('"no number".parse::<i32>()?;', ["raises-exception"], ""),
+    ("kept + 1", ["raises-exception"], "was expected to fail"),
+    ("assert_eq!(kept, 20);", [], ""),
+    ("std::process::abort();", [], "Subprocess terminated"),
+]
+
+
+def private_jupyter(kernel):
+    """Points Jupyter at folders under target/, with one kernel in them: the user's own are neither read nor written."""
+    home = OUT / "jupyter"
+    shutil.rmtree(home, ignore_errors=True)
+    spec = home / "data" / "kernels" / KERNEL
+    spec.mkdir(parents=True)
+    spec.joinpath("kernel.json").write_text(
+        json.dumps(
+            {
+                "argv": [str(kernel), "--control_file", "{connection_file}"],
+                "display_name": "Rust (tests)",
+                "language": "rust",
+                "interrupt_mode": "message",
+            }
+        )
+    )
+    for name in ["config", "runtime", "evcxr"]:
+        home.joinpath(name).mkdir()
+    os.environ.update(
+        JUPYTER_PATH=str(home / "data"),
+        JUPYTER_DATA_DIR=str(home / "data"),
+        JUPYTER_CONFIG_DIR=str(home / "config"),
+        JUPYTER_RUNTIME_DIR=str(home / "runtime"),
+        JUPYTER_NO_CONFIG="1",
+        EVCXR_CONFIG_DIR=str(home / "evcxr"),
+        RUST_BACKTRACE="0",
+    )
+    for name in ["CARGO_TARGET_DIR", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS"]:
+        os.environ.pop(name, None)
+    # Cells find the standard library by a path relative to where they were linked, and are then moved one folder up:
+    # that goes wrong where the build folder and the toolchain share a parent, such as the user's home.
+    libraries = [rustc("--print", "target-libdir").strip(), os.environ.get("LD_LIBRARY_PATH")]
+    os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, libraries))
+
+
+def rustc(*args):
+    return subprocess.run(["rustc", *args], check=True, capture_output=True, text=True, cwd=ROOT).stdout
+
+
+def build_folders(cache, kernel):
+    """The folder of the kernels' build folders: one per compiler, kernel and lock file; the oldest others are removed."""
+    lock = (ROOT / "Cargo.lock").read_text()
+    key = hashlib.sha256("\n".join([rustc("-vV"), str(kernel), lock]).encode()).hexdigest()[:12]
+    parent = cache / "notebook-builds"
+    mine = parent / key
+    mine.mkdir(parents=True, exist_ok=True)
+    os.utime(mine)
+    others = sorted(parent.iterdir(), key=lambda folder: folder.stat().st_mtime, reverse=True)
+    for folder in others[1 + KEPT_BUILDS :]:
+        shutil.rmtree(folder, ignore_errors=True)
+    return mine
+
+
+def verdict(cell, reply_status):
+    """Why `cell` did not end as it should, in one line, or ""."""
+    tags = cell.metadata.get("tags", [])
+    errors, notes = [], []
+    for output in cell.outputs:
+        if output.output_type == "error":
+            errors.append(output.evalue or "\n".join(output.traceback) or output.ename)
+        elif output.output_type == "stream" and output.name == "stderr":
+            notes.append(output.text)
+    if reply_status != "ok" and not errors:
+        errors.append(f"the kernel answered {reply_status!r}")
+    if "raises-exception" in tags:
+        return "" if errors or notes else "was expected to fail and did not"
+    told = errors if "allow-stderr" in tags else errors + notes
+    lines = [COLOUR_CODES.sub("", line).strip() for text in told for line in text.splitlines()]
+    lines = [line for line in itertools.takewhile(lambda line: line != "stack backtrace:", lines) if line]
+    return " ".join(lines[:4]) or ("failed without a word" if told else "")
+
+
+class Stopped(Exception):
+    """The kernel gives no more answers: nothing after this cell could mean anything."""
+
+
+class Kernel:
+    """A running kernel and the cells it was given.
+
+    The kernel passes standard error on from a thread of its own, so text can arrive after the cell's reply and even after
+    "idle". Every message is therefore filed under the cell that caused it, however late, and `fence` waits for the last.
+    """
+
+    def __init__(self, manager, client):
+        self.manager, self.client = manager, client
+        self.cells, self.idle, self.stderr, self.last_heard = {}, {}, "", 0.0
+
+    async def listen(self):
+        from nbformat.v4 import output_from_msg
+
+        while True:
+            message = await self.client.get_iopub_msg(timeout=None)
+            self.last_heard = time.monotonic()
+            asked_by, content = message["parent_header"].get("msg_id"), message["content"]
+            if message["msg_type"] == "status" and content["execution_state"] == "idle" and asked_by in self.idle:
+                self.idle[asked_by].set()
+            if message["msg_type"] == "stream" and content["name"] == "stderr":
+                self.stderr += content["text"]
+            cell = self.cells.get(asked_by)
+            if cell is not None and message["msg_type"] in ["stream", "error", "execute_result", "display_data"]:
+                output = output_from_msg(message)
+                last = cell.outputs[-1] if cell.outputs else {}
+                if output.output_type == "stream" and last.get("name") == output.name:
+                    last.text += output.text
+                else:
+                    cell.outputs.append(output)
+
+    async def execute(self, cell):
+        """Runs `cell`, files its outputs, gives the status of the reply."""
+        request = self.client.execute(cell.source, allow_stdin=False, stop_on_error=False)
+        self.cells[request], self.idle[request] = cell, asyncio.Event()
+        reply = await self.reply(request)
+        cell.execution_count = reply.get("execution_count")
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.idle[request].wait(), 10)
+        while time.monotonic() - self.last_heard < QUIET_SECONDS:
+            await asyncio.sleep(QUIET_SECONDS / 2)
+        return reply["status"]
+
+    async def reply(self, request):
+        end = time.monotonic() + CELL_SECONDS
+        while time.monotonic() < end:
+            with contextlib.suppress(queue.Empty):
+                message = await self.client.get_shell_msg(timeout=1)
+                if message["parent_header"].get("msg_id") == request:
+                    return message["content"]
+            if not await self.manager.is_alive():
+                raise Stopped("the kernel died")
+        raise Stopped(f"no answer within {CELL_SECONDS} s")
+
+    async def fence(self):
+        """Waits until all that cells wrote to standard error has arrived: it comes in order, so a last word ends it."""
+        word = "last word of the notebook"
+        request = self.client.execute(f'eprintln!("{word}");', allow_stdin=False, stop_on_error=False)
+        await self.reply(request)
+        end = time.monotonic() + 60
+        while word not in self.stderr:
+            if time.monotonic() > end:
+                raise Stopped("standard error did not come to its end")
+            await asyncio.sleep(0.02)
+
+
+@contextlib.asynccontextmanager
+async def running_kernel(folder, build_folder):
+    """A kernel that works in `folder`, ended at the end with everything that it started."""
+    from jupyter_client import AsyncKernelManager
+
+    build_folder.mkdir(exist_ok=True)
+    manager = AsyncKernelManager(kernel_name=KERNEL)
+    client = listener = group = None
+    try:
+        await manager.start_kernel(cwd=str(folder), env=os.environ | {"EVCXR_TMPDIR": str(build_folder)})
+        group = manager.provisioner.pgid
+        RUNNING.joinpath(str(group)).touch()
+        client = manager.client()
+        client.start_channels()
+        try:
+            await client.wait_for_ready(timeout=START_SECONDS)
+        except RuntimeError as error:
+            raise Stopped(str(error)) from error
+        kernel = Kernel(manager, client)
+        listener = asyncio.create_task(kernel.listen())
+        yield kernel
+    finally:
+        if listener:
+            listener.cancel()
+        if client:
+            client.stop_channels()
+        if group:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
+            RUNNING.joinpath(str(group)).unlink(missing_ok=True)
+        if manager.has_kernel:
+            await manager.shutdown_kernel(now=True)
+
+
+async def execute(notebook, folder, build_folder):
+    """Runs all cells; gives what failed as (cell, why) and the seconds of start and cells."""
+    statuses, stopped, seconds = {}, [], []
+    began, at = time.monotonic(), "start"
+    try:
+        async with running_kernel(folder, build_folder) as kernel:
+            seconds.append((at, time.monotonic() - began))
+            for at, cell in enumerate(notebook.cells):
+                if cell.cell_type != "code":
+                    continue
+                cell.outputs, cell.execution_count = [], None
+                if cell.source.strip():
+                    began = time.monotonic()
+                    statuses[at] = await kernel.execute(cell)
+                    seconds.append((at, time.monotonic() - began))
+            at = "end"
+            await kernel.fence()
+    except Stopped as error:
+        stopped.append((at, str(error)))
+    judged = [(at, verdict(notebook.cells[at], status)) for at, status in statuses.items()]
+    return [(at, why) for at, why in judged if why] + stopped, seconds
+
+
+async def self_test(builds):
+    """What the runner gets wrong about the planted cells."""
+    from nbformat import v4
+
+    cells = [v4.new_code_cell(source, metadata={"tags": tags}) for source, tags, _ in PLANTED]
+    failures, _ = await execute(v4.new_notebook(cells=cells), OUT, builds / "self-test")
+    found = dict(failures)
+    wrong = [f"{at}: {found[at]}" for at in ("start", "end") if at in found]
+    for index, (source, tags, expected) in enumerate(PLANTED):
+        why = found.get(index, "")
+        if (expected not in why) if expected else why:
+            wrong.append(f"{source!r} {tags}: expected {expected or 'a pass'!r}, found {why or 'a pass'!r}")
+    return wrong
+
+
+async def run(path, builds, turns):
+    """Executes one notebook, writes its copy and page, prints its verdict; gives whether it passed."""
+    import nbformat
+    from nbconvert import HTMLExporter
+
+    async with turns:
+        try:
+            notebook = nbformat.read(path, as_version=4)
+        except (nbformat.reader.NotJSONError, nbformat.ValidationError) as error:
+            print(f"{path.name}: FAILED, no notebook: {str(error)[:120]}", flush=True)
+            return False
+        failures, seconds = await execute(notebook, path.parent, builds / path.stem)
+    notebook.metadata["language_info"] = {"name": "rust", "file_extension": ".rs", "pygments_lexer": "rust"}
+    nbformat.write(notebook, OUT / path.name)
+    page, _ = HTMLExporter(template_name="lab").from_notebook_node(notebook)
+    OUT.joinpath(path.stem + ".html").write_text(page)
+    slow = sorted(seconds, key=lambda item: -item[1])[:3]
+    total = sum(each for _, each in seconds)
+    told = ", ".join(f"{at if isinstance(at, str) else f'cell {at}'} {each:.1f} s" for at, each in slow)
+    print(f"{path.name}: {'FAILED' if failures else 'passed'} in {total:.1f} s ({told})", flush=True)
+    for at, why in failures:
+        print(f"    {at if isinstance(at, str) else f'cell {at}'}: {why}", flush=True)
+    return not failures
+
+
+async def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("notebooks", nargs="*", type=pathlib.Path, help="default: all of notebooks/")
+    parser.add_argument("--kernel", type=pathlib.Path, required=True, help="the program evcxr_jupyter")
+    parser.add_argument("--cache", type=pathlib.Path, required=True, help="where the kernels' build folders lie")
+    parser.add_argument("--no-self-test", action="store_true", help="leave out the planted failures")
+    args = parser.parse_args()
+    paths = [path.resolve() for path in args.notebooks] or sorted((ROOT / "notebooks").glob("*.ipynb"))
+    for path in [args.kernel, *paths]:
+        if not path.is_file():
+            parser.error(f"no file {path}")
+
+    # an ended run must leave no kernel behind
+    task = asyncio.current_task()
+    for number in [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]:
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+
+    shutil.rmtree(OUT, ignore_errors=True)
+    RUNNING.mkdir(parents=True)
+    private_jupyter(args.kernel.resolve())
+    builds = build_folders(args.cache.resolve(), args.kernel.resolve())
+    if not args.no_self_test:
+        if wrong := await self_test(builds):
+            print("the runner does not see planted failures:", *wrong, sep="\n    ")
+            return 1
+        print(f"self-test: the runner judges {len(PLANTED)} planted cells rightly", flush=True)
+    turns = asyncio.Semaphore(AT_A_TIME)
+    passed = await asyncio.gather(*(run(path, builds, turns) for path in paths))
+    print(f"{sum(passed)} notebooks passed, {len(passed) - sum(passed)} failed")
+    return 0 if all(passed) else 1
+
+
+def locked_main():
+    """`main`, alone on the build folders: two kernels in one folder corrupt each other."""
+    cache = pathlib.Path(sys.argv[sys.argv.index("--cache") + 1]) if "--cache" in sys.argv[:-1] else None
+    if cache:
+        cache.mkdir(parents=True, exist_ok=True)
+    with open(cache / "notebooks.lock", "w") if cache else contextlib.nullcontext() as lock:
+        if lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            return asyncio.run(main())
+        except asyncio.CancelledError:
+            return 130
+
+
+if __name__ == "__main__":
+    sys.exit(locked_main())

@@ -1,0 +1,111 @@
+//! Rebuilds the viewer that spanlift carries (`wasm/dist`), or says whether it is stale.
+//!
+//! ```text
+//! cargo run -p spanlift-tests --features viewer-build --bin viewer -- build [--out DIR] [--strict]
+//! cargo run -p spanlift-tests --features viewer-build --bin viewer -- check
+//! ```
+//!
+//! `build` writes glue and module into `wasm/dist` (or `DIR`); `--strict` makes warnings of the viewer errors. `check`
+//! needs no wasm toolchain: it compares hashes. Exit status: 0 done or up to date, 1 stale or not built, 2 wrong call.
+#![expect(clippy::print_stdout, reason = "a command reports on standard output")]
+
+mod dist;
+mod inputs;
+mod toolchain;
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Context, Result};
+
+const USAGE: &str = "usage: viewer build [--out DIR] [--strict] | viewer check";
+
+/// What the caller asked for.
+#[derive(Debug, PartialEq, Eq)]
+enum Call {
+    Build { out: Option<PathBuf>, strict: bool },
+    Check,
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let Some(call) = parse(&args) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let root =
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("bug: the package lies in the workspace");
+    let done = match call {
+        Call::Build { out, strict } => build(root, out, strict),
+        Call::Check => dist::check(root),
+    };
+    match done {
+        Ok(line) => {
+            println!("{line}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(1)
+        }
+    }
+}
+
+fn parse(args: &[String]) -> Option<Call> {
+    let (verb, rest) = args.split_first()?;
+    match verb.as_str() {
+        "check" if rest.is_empty() => Some(Call::Check),
+        "build" => {
+            let (mut out, mut strict, mut rest) = (None, false, rest.iter());
+            while let Some(arg) = rest.next() {
+                match arg.as_str() {
+                    "--out" => out = Some(PathBuf::from(rest.next()?)),
+                    "--strict" => strict = true,
+                    _ => return None,
+                }
+            }
+            Some(Call::Build { out, strict })
+        }
+        _ => None,
+    }
+}
+
+fn build(root: &Path, out: Option<PathBuf>, strict: bool) -> Result<String> {
+    let out = out.unwrap_or_else(|| root.join(dist::FOLDER));
+    let inputs = inputs::hash(root)?;
+    let toolchain = toolchain::find(root)?;
+    println!("building the viewer with {toolchain}");
+    let wasm = toolchain.build(root, strict)?;
+    let sizes = dist::write(&wasm, &inputs, &out)?;
+    anyhow::ensure!(
+        inputs == inputs::hash(root)?,
+        "the sources changed while they were compiled: build again"
+    );
+    let shown = out.canonicalize().with_context(|| format!("no folder {}", out.display()))?;
+    Ok(format!("{}: {sizes}", shown.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, expected: Option<Call>) {
+        let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        assert_eq!(parse(&args), expected, "{line:?}");
+    }
+
+    #[test]
+    fn calls_are_read_or_refused() {
+        check("check", Some(Call::Check));
+        check("build", Some(Call::Build { out: None, strict: false }));
+        check("build --strict --out a", Some(Call::Build { out: Some("a".into()), strict: true }));
+        check("", None);
+        check("check now", None);
+        check("build --out", None);
+        check("build twice", None);
+    }
+}
