@@ -19,8 +19,10 @@ pub(super) struct Access<'p> {
     /// Which bytes, under which name.
     pub(super) region: &'p Region,
     pub(super) write: bool,
-    /// The command's index.
+    /// The command's index; of a captured command, that of the launch.
     pub(super) op: usize,
+    /// The command that names the region: `op`, or the captured one.
+    pub(super) named_by: usize,
 }
 
 /// How sure it is that two accesses share a byte.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::capture::{Capture, Graph};
 use super::clock::{Clock, Epoch};
-use super::found::{Found, HazardKind, Key};
+use super::found::{Evidence, Found, HazardKind, Key};
 use super::history::{Access, History};
 use super::order::Order;
 use super::rules::{Rule, Rules};
@@ -205,7 +205,11 @@ impl<'p> Walk<'p> {
                 let own = self.order.host(t).clone();
                 self.order.enqueue(s, t, &[]);
                 let after = self.order.frontier(s).clone();
-                self.add(Access { region: &copy.src, write: false, op: index }, &own, &after);
+                self.add(
+                    Access { region: &copy.src, write: false, op: index, named_by: index },
+                    &own,
+                    &after,
+                );
                 self.touch(index, At::Stream(s), &[], dst);
             }
         }
@@ -257,7 +261,7 @@ impl<'p> Walk<'p> {
         }
         if let Some(death) = &death {
             self.history.unknown_to(facts.block.index(), buffer, death, |access| {
-                self.found.lifetime(HazardKind::FreeInFlight, access.op, index, access.region);
+                self.found.lifetime(HazardKind::FreeInFlight, access.op, index, access);
             });
         }
         let life = &mut self.lives[buffer.index()];
@@ -350,8 +354,10 @@ impl<'p> Walk<'p> {
         let Some(mut launched) = self.graphs.remove(&graph) else { return };
         let before = launched.launched.take().filter(|_| self.rules.hold(Rule::Relaunch));
         self.order.enqueue(s, t, before.as_ref().as_slice());
-        for (key, evidence) in &launched.inner.pairs {
-            self.found.add(Key { first: index, second: index, ..*key }, *evidence);
+        for (key, Evidence { certainty, first, second }) in &launched.inner.pairs {
+            let [first, second] = [first, second].map(|access| Access { op: index, ..*access });
+            let key = Key { first: index, second: index, ..*key };
+            self.found.add(key, Evidence { certainty: *certainty, first, second });
         }
         self.found.complete &= launched.inner.complete;
         let node = self.order.frontier(s).clone();
@@ -387,10 +393,10 @@ impl<'p> Walk<'p> {
         if let Some((birth, by)) = life.birth
             && !after.knows(birth)
         {
-            self.found.lifetime(HazardKind::UseBeforeAlloc, by, access.op, region);
+            self.found.lifetime(HazardKind::UseBeforeAlloc, by, access.op, &access);
         }
         if let Some(by) = life.freed_by {
-            self.found.lifetime(HazardKind::UseAfterFree, by, access.op, region);
+            self.found.lifetime(HazardKind::UseAfterFree, by, access.op, &access);
         }
         let (lives, order) = (&self.lives, &self.order);
         self.history.add(
@@ -426,6 +432,6 @@ enum Source {
 }
 
 fn accesses<'p>(op: usize, reads: &'p [Region], writes: &'p [Region]) -> impl Iterator<Item = Access<'p>> {
-    let access = move |write| move |region| Access { region, write, op };
+    let access = move |write| move |region| Access { region, write, op, named_by: op };
     reads.iter().map(access(false)).chain(writes.iter().map(access(true)))
 }
