@@ -9,6 +9,8 @@ pub mod hazard;
 pub mod id;
 pub mod machine;
 pub mod memory;
+pub mod op;
+pub mod plan;
 pub mod program;
 pub mod trace;
 mod units;

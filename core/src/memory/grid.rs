@@ -73,11 +73,6 @@ impl Grid {
         self.dims.iter().fold(self.run, |bytes, &(count, _)| bytes * count)
     }
 
-    /// Whether it is one run without gaps.
-    pub(super) fn is_run(&self) -> bool {
-        self.dims.is_empty()
-    }
-
     fn end(&self) -> i64 {
         self.off + self.extent()
     }

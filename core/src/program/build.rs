@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::command::{
     Alloc, AllocVia, Buffer, BufferId, ChannelId, Command, Compute, Contents, Copy, EventId, FreeVia,
-    HostCost, Kernel, Op, Region, Space, StreamId, StreamKind, ThreadId,
+    GraphId, HostCost, Kernel, Op, Region, Space, StreamId, StreamKind, ThreadId,
 };
 use super::{Names, Program};
 use crate::id::Id;
@@ -68,12 +68,31 @@ impl Program {
         self.push_labelled(op, None)
     }
 
-    /// Adds a command with a name for people and gives its index.
-    pub fn push_labelled(&mut self, op: Op, label: Option<&str>) -> usize {
-        let thread = self.caller;
-        let commands = Arc::make_mut(&mut self.commands);
-        commands.push(Command { op, thread, label: label.map(Into::into) });
-        commands.len() - 1
+    /// Adds a command with a name for people and gives its index; an empty name is none.
+    ///
+    /// Declarations of streams and the start and end of threads belong to `main`, whoever calls.
+    pub fn push_labelled(&mut self, mut op: Op, label: Option<&str>) -> usize {
+        let caller = match &mut op {
+            Op::Stream { kind, thread, .. } => {
+                // Only a per-thread stream has a thread of its own.
+                if *kind != StreamKind::PerThread {
+                    *thread = ThreadId::FIRST;
+                }
+                ThreadId::FIRST
+            }
+            Op::ThreadSpawn { .. } | Op::ThreadJoin { .. } => ThreadId::FIRST,
+            _ => self.caller,
+        };
+        let index = self.commands.len();
+        if let Op::Alloc(alloc) = &op {
+            let allocs = Arc::make_mut(&mut self.allocs);
+            let buffer = alloc.buffer.index();
+            allocs.resize(allocs.len().max(buffer + 1), None);
+            allocs[buffer].get_or_insert(index);
+        }
+        let label = label.filter(|text| !text.is_empty()).map(Into::into);
+        Arc::make_mut(&mut self.commands).push(Command { op, thread: caller, label });
+        index
     }
 
     /// The tables of names, to add to.
@@ -81,6 +100,26 @@ impl Program {
     /// A program has at most `u32::MAX` names of a kind; the readers of files enforce it long before.
     pub(crate) fn names_mut(&mut self) -> &mut Names {
         Arc::make_mut(&mut self.names)
+    }
+
+    /// A stream by name, without declaring it.
+    pub fn stream_id(&mut self, name: &str) -> StreamId {
+        fits(self.names_mut().streams.intern(name))
+    }
+
+    /// A buffer by name, without declaring it.
+    pub fn buffer_id(&mut self, name: &str) -> BufferId {
+        fits(self.names_mut().buffers.intern(name))
+    }
+
+    /// A host thread by name, without starting it.
+    pub fn thread_id(&mut self, name: &str) -> ThreadId {
+        fits(self.names_mut().threads.intern(name))
+    }
+
+    /// A captured graph by name.
+    pub fn graph(&mut self, name: &str) -> GraphId {
+        fits(self.names_mut().graphs.intern(name))
     }
 
     /// Lets `thread` make the calls that `calls` adds.
@@ -145,11 +184,10 @@ impl Program {
         buffer
     }
 
-    /// Frees a buffer with `cudaFree`, or as host memory.
-    pub fn free(&mut self, buffer: BufferId) {
-        let host = self.alloc_of(buffer).is_some_and(|a| matches!(a.space, Space::Pinned | Space::Pageable));
-        let via = if host { FreeVia::HostFree } else { FreeVia::Free };
-        self.push(Op::Free { buffer, via, stream: None });
+    /// Frees a buffer the way it was allocated: `cudaFree`, as host memory, or back into its pool.
+    pub fn free(&mut self, buffer: BufferId) -> usize {
+        let via = self.usual_free(buffer, self.len());
+        self.push(Op::Free { buffer, via, stream: None })
     }
 
     /// Copies `src` to `dst`: `cudaMemcpyAsync` with `on`, `cudaMemcpy` with `blocking`.
@@ -253,19 +291,41 @@ impl Program {
         self.push_labelled(Op::Mark, Some(label))
     }
 
-    /// The declaration of a buffer, if there is one.
-    fn alloc_of(&self, buffer: BufferId) -> Option<&Alloc> {
-        self.commands.iter().find_map(|c| match &c.op {
-            Op::Alloc(a) if a.buffer == buffer => Some(a),
+    /// The declaration of a buffer, if one of the first `above` commands is it.
+    pub(crate) fn alloc_of(&self, buffer: BufferId, above: usize) -> Option<&Alloc> {
+        let index = self.allocs.get(buffer.index()).copied().flatten().filter(|&index| index < above)?;
+        match &self.commands[index].op {
+            Op::Alloc(alloc) => Some(alloc),
             _ => None,
-        })
+        }
+    }
+
+    /// The device whose legacy stream a blocking copy goes through: the first of `buffers` that is device memory says.
+    pub(crate) fn blocking_device(&self, buffers: &[BufferId], above: usize) -> u32 {
+        let on_device = |a: &&Alloc| matches!(a.space, Space::Device | Space::Managed);
+        buffers.iter().find_map(|&b| self.alloc_of(b, above).filter(on_device)).map_or(0, |a| a.dev)
+    }
+
+    /// How a buffer is freed when neither a stream nor a way is said: as it was allocated.
+    pub(crate) fn usual_free(&self, buffer: BufferId, above: usize) -> FreeVia {
+        match self.alloc_of(buffer, above).map(|a| (a.via, a.space)) {
+            Some((AllocVia::Malloc, Space::Pinned | Space::Pageable)) => FreeVia::HostFree,
+            Some((AllocVia::Pool, _)) => FreeVia::Pool,
+            Some((AllocVia::PinnedPool, _)) => FreeVia::PinnedPool,
+            Some((AllocVia::RawPool, _)) => FreeVia::RawPool,
+            Some((AllocVia::Malloc | AllocVia::MallocAsync, _)) | None => FreeVia::Free,
+        }
+    }
+
+    /// Bytes of a whole buffer; 0 for one that is not declared, which the check names.
+    pub(crate) fn whole(&self, buffer: BufferId, above: usize) -> i64 {
+        self.alloc_of(buffer, above).map_or(0, |a| a.bytes.max(0))
     }
 
     pub(crate) fn region(&self, part: Part) -> Region {
         match part {
             Part::Region(region) => region,
-            // An undeclared buffer gets no bytes here; the check names it.
-            Part::Whole(buffer) => buffer.range(0, self.alloc_of(buffer).map_or(0, |a| a.bytes.max(0))),
+            Part::Whole(buffer) => buffer.range(0, self.whole(buffer, self.len())),
         }
     }
 }
@@ -311,13 +371,9 @@ impl CopyDraft<'_> {
 
     /// `cudaMemcpy`, which goes through the legacy stream of the device involved; gives the command's index.
     pub fn blocking(mut self) -> usize {
-        let device = [self.copy.dst.buffer, self.copy.src.buffer].into_iter().find_map(|b| {
-            self.program
-                .alloc_of(b)
-                .filter(|a| matches!(a.space, Space::Device | Space::Managed))
-                .map(|a| a.dev)
-        });
-        self.copy.stream = self.program.legacy(device.unwrap_or(0));
+        let device =
+            self.program.blocking_device(&[self.copy.dst.buffer, self.copy.src.buffer], self.program.len());
+        self.copy.stream = self.program.legacy(device);
         self.copy.sync = true;
         self.program.push(Op::Copy(self.copy))
     }

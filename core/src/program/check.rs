@@ -2,50 +2,10 @@
 //!
 //! Safety is not asked here: a race is no problem of form.
 
-use std::fmt;
-
-use super::Program;
 use super::command::{Alloc, AllocVia, BufferId, Copy, Op, Region, Space, StreamId, StreamKind, ThreadId};
 use super::names::legacy_device;
+use super::{Problem, Problems, Program};
 use crate::id::Id;
-
-/// What is wrong with one command.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// Position of the command.
-    pub index: usize,
-    /// Line of the text form, where there was one.
-    pub line: Option<u32>,
-    /// The reason, in words.
-    pub message: String,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            Some(line) => write!(f, "command {} (line {line}): {}", self.index, self.message),
-            None => write!(f, "command {}: {}", self.index, self.message),
-        }
-    }
-}
-
-/// Everything that is wrong with a program, in order of the commands; never empty.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problems(pub Vec<Problem>);
-
-impl fmt::Display for Problems {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (k, problem) in self.0.iter().enumerate() {
-            if k > 0 {
-                writeln!(f)?;
-            }
-            write!(f, "{problem}")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for Problems {}
 
 /// What is known of a stream from its declaration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,12 +11,12 @@
 //! | `alloc` | `buf`; `bytes` int; `space` `device`, `pinned`, `pageable` or `managed`; `dev` int; `via` `malloc`, `malloc_async`, `pool`, `pinned_pool` or `rawpool`; `s`, default none; `reuse` str, default none; `contents` Contents, default none |
 //! | `free` | `buf`; `via` `free`, `free_async`, `pool`, `pinned_pool`, `rawpool`, `host_free` or `unregister`; `s`, default none |
 //! | `record_stream` | `buf`; `s` |
-//! | `kernel` | `s`; `reads`, `writes` [Span]; `grid` `"full"`, default none; `takes_ns` int, default none; `compute` Compute, default none |
+//! | `kernel` | `s`; `reads`, `writes` `[Span]`; `grid` `"full"`, default none; `takes_ns` int, default none; `compute` Compute, default none |
 //! | `copy` | `s`; `dst`, `src` Span; `sync` bool; `peer`, `untracked`, `torch` bool, default false |
 //! | `memset` | `s`; `dst` Span; `sync` bool; `value` int, default 0 |
 //! | `host_read` | `span` Span; `expect` Contents, default none |
 //! | `host_write` | `span` Span; `contents` Contents, default none |
-//! | `host_fn` | `s`; `reads`, `writes` [Span]; `takes_ns` int, default none; `compute` Compute, default none |
+//! | `host_fn` | `s`; `reads`, `writes` `[Span]`; `takes_ns` int, default none; `compute` Compute, default none |
 //! | `event_create`, `event_destroy`, `event_sync` | `e` |
 //! | `record`, `wait` | `e`; `s` |
 //! | `event_query` | `e`; `ready` bool |
@@ -29,7 +29,7 @@
 //! | `host_work` | `ns` int; `label` str, default `""`; `cost` `framework_to`, `dict_leaf` or `pin_overhead`, default none: the machine's figure instead of `ns` |
 //! | `capture_begin` | `s` |
 //! | `capture_end`, `graph_launch` | `s`; `g` |
-//! | `mark` | `label` |
+//! | `mark` | none but `label` |
 //!
 //! Span: `{"buf", "off", "len"}` or `{"buf", "off", "dims": [[count, stride], ...], "elem"}`, each with `"opaque"`, default
 //! false. Contents: `{"dtype", "fill"}`, `{"dtype", "start", "step"}`, `{"dtype", "values": [...]}` or `{"seed"}`. Compute:
@@ -39,6 +39,5 @@
 mod read;
 mod write;
 
-pub use read::ReadError;
 pub(super) use read::read;
 pub(super) use write::write;

@@ -10,20 +10,24 @@
 mod build;
 mod check;
 mod command;
-mod json;
+pub mod json;
 mod names;
+mod problem;
+mod same;
+pub mod text;
+mod words;
 
 use std::sync::Arc;
 
 pub use build::{CopyDraft, KernelDraft, Part};
-pub use check::{BufferFacts, Facts, Problem, Problems, StreamFacts};
+pub use check::{BufferFacts, Facts, StreamFacts};
 pub use command::{
     Alloc, AllocVia, Buffer, BufferId, Channel, ChannelId, Command, Compute, Contents, Copy, Event, EventId,
     FreeVia, Func, Graph, GraphId, HostCost, Kernel, Op, Region, Space, Stream, StreamId, StreamKind, Thread,
     ThreadId,
 };
-pub use json::ReadError;
 pub use names::Names;
+pub use problem::{LineProblem, LineProblems, Problem, Problems, ReadError};
 
 /// What host threads ask of devices, in order.
 ///
@@ -44,7 +48,7 @@ pub use names::Names;
 /// assert_eq!(p.len(), 7);
 /// assert!(p.check().is_ok()); // well formed; whether it is safe is asked of `hazard::check`
 /// ```
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct Program {
     /// What it shows, for people.
     pub title: String,
@@ -54,6 +58,8 @@ pub struct Program {
     names: Arc<Names>,
     /// The line of the text form that each command came from; empty for programs that had none.
     lines: Arc<Vec<u32>>,
+    /// Which command declares each buffer, the first where there are several.
+    allocs: Arc<Vec<Option<usize>>>,
     /// Who makes the calls that the builder adds; `main` but for the length of [`Program::by`].
     caller: ThreadId,
 }
@@ -111,6 +117,61 @@ impl Program {
     /// [`ReadError::Syntax`] when the bytes are no JSON object with a list `ops`; [`ReadError::Problems`] with every
     /// problem of the commands otherwise.
     pub fn from_json(bytes: &[u8]) -> Result<Program, ReadError> {
-        json::read(bytes)
+        json::read(utf8(bytes)?)
+    }
+
+    /// The program in its text form, one command a line; it reads back as an equal program.
+    ///
+    /// ```
+    /// let mut p = spanlift::Program::new();
+    /// let s = p.stream("s");
+    /// let x = p.pinned("x", spanlift::mib(4));
+    /// let d = p.device(0, "d", spanlift::mib(4));
+    /// p.copy(d, x).on(s);
+    /// assert_eq!(p.to_text(), "stream  s\npinned  x 4MiB\ndevice  d 4MiB on cuda:0\ncopy    d <- x on s\n");
+    /// ```
+    pub fn to_text(&self) -> String {
+        text::write(self)
+    }
+
+    /// Reads the text form, whose grammar stands in [`text`].
+    ///
+    /// # Errors
+    /// [`ReadError::Lines`] with every line that is no command (at most 50); when all are commands,
+    /// [`ReadError::Problems`] with every problem of the commands.
+    pub fn from_text(text: &str) -> Result<Program, ReadError> {
+        text::read(text)
+    }
+
+    /// Reads a program file: JSON when its first non-blank byte is `{`, else the text form. A byte order mark is skipped.
+    ///
+    /// # Errors
+    /// As [`Program::from_json`] and [`Program::from_text`]; an empty file and bytes that are no UTF-8 are
+    /// [`ReadError::Syntax`].
+    pub fn read(bytes: &[u8]) -> Result<Program, ReadError> {
+        let text = utf8(bytes)?;
+        match text.text.trim_ascii_start().bytes().next() {
+            None => Err(ReadError::Syntax { offset: text.skipped, message: "the file is empty".to_owned() }),
+            Some(b'{') => json::read(text),
+            Some(_) => text::read(text.text),
+        }
+    }
+}
+
+/// The text of a file.
+struct FileText<'a> {
+    text: &'a str,
+    /// Bytes of the file that stand before `text`: a byte order mark.
+    skipped: usize,
+}
+
+fn utf8(bytes: &[u8]) -> Result<FileText<'_>, ReadError> {
+    let skipped = if bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+    match std::str::from_utf8(&bytes[skipped..]) {
+        Ok(text) => Ok(FileText { text, skipped }),
+        Err(e) => Err(ReadError::Syntax {
+            offset: skipped + e.valid_up_to(),
+            message: "the file is no UTF-8 text".to_owned(),
+        }),
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::command::{BufferId, ChannelId, EventId, GraphId, StreamId, ThreadId};
+use super::words::MAX_DEVICES;
 use crate::id::{Id, TooMany};
 
 /// The names of one kind of thing, in order of first mention.
@@ -86,7 +87,7 @@ pub(crate) fn legacy_device(name: &str) -> Option<u32> {
             let digits = rest.strip_prefix('@')?;
             // One spelling per stream: no sign, no leading zero, and device 0 is plain `0`.
             let canonical = digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0');
-            if canonical { digits.parse().ok() } else { None }
+            if canonical { digits.parse().ok().filter(|&dev| dev < MAX_DEVICES) } else { None }
         }
     }
 }

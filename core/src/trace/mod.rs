@@ -5,17 +5,28 @@
 //!
 //! **Invariant:** a reader drops nothing silently: [`Import`] counts every event of the file.
 
+mod chrome;
+pub mod figures;
+mod own;
+mod read;
 mod strings;
+mod time;
+mod tracks;
 
 use std::collections::BTreeMap;
 
+pub use chrome::write_chrome;
+pub use read::{ReadError, read};
+use serde::{Deserialize, Serialize};
 pub use strings::{StrId, Strings};
 
 use crate::program::Program;
 use crate::units::Nanos;
 
 /// What happened when, on which lane.
-#[derive(Debug, Clone, Default, PartialEq)]
+///
+/// Two traces are equal when they say the same; where the texts lie in [`Strings`] is no part of that.
+#[derive(Debug, Clone, Default)]
 pub struct Trace {
     /// What it shows, for people.
     pub title: String,
@@ -92,7 +103,8 @@ pub enum LaneKind {
 }
 
 /// What does the work of a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Engine {
     /// Host to device.
     ToDevice,
@@ -117,7 +129,8 @@ impl Engine {
 }
 
 /// What a slice is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Kind {
     /// A host thread is inside a call.
@@ -217,6 +230,8 @@ pub struct Slices {
     pub command: Vec<u32>,
     pub correlation: Vec<i64>,
     pub args: Vec<StrId>,
+    /// The category in the file that it was read from, or [`StrId::EMPTY`].
+    pub cat: Vec<StrId>,
 }
 
 impl Slices {
@@ -232,7 +247,16 @@ impl Slices {
         self.command.push(slice.command);
         self.correlation.push(slice.correlation);
         self.args.push(slice.args);
+        self.cat.push(StrId::EMPTY);
         self.lane.len() - 1
+    }
+
+    /// Notes the category that the slice at `index` has in the file that it comes from.
+    ///
+    /// # Panics
+    /// When there is no such slice.
+    pub fn set_cat(&mut self, index: usize, cat: StrId) {
+        self.cat[index] = cat;
     }
 
     /// Number of slices.
@@ -281,7 +305,8 @@ pub struct Flow {
 }
 
 /// What an arrow tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FlowKind {
     /// A host call enqueued this work.
     Launch,
@@ -309,7 +334,7 @@ pub struct Instant {
 }
 
 /// One value over time.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Counter {
     /// The process or device it belongs to.
     pub group: StrId,
@@ -320,7 +345,11 @@ pub struct Counter {
 }
 
 /// What was read of a file.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+///
+/// A file that we wrote of an imported trace carries the counts of the file it came from, and reading it gives those;
+/// reading a file of ours of any other trace gives the counts of that file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Import {
     /// Events of the file, all phases.
     pub n_events: u64,
@@ -332,6 +361,47 @@ pub struct Import {
     pub problems: BTreeMap<String, u64>,
     /// What the file says is added to every time for wall-clock time, in nanoseconds.
     pub base_time_ns: Option<i64>,
+    /// The least time of any event that is not metadata.
+    pub first_ns: Option<i64>,
+    /// The greatest end of any event that has a length.
+    pub last_end_ns: Option<i64>,
+    /// Everything that stands beside the events in the file, as JSON text by name: devices, ranks, versions.
+    pub header: BTreeMap<String, String>,
+}
+
+impl PartialEq for Trace {
+    fn eq(&self, other: &Trace) -> bool {
+        let text = |a: StrId, b: StrId| self.strings.get(a) == other.strings.get(b);
+        let texts = |a: &[StrId], b: &[StrId]| same(a, b, |a, b| text(*a, *b));
+        let (a, b) = (&self.slices, &other.slices);
+        self.title == other.title
+            && self.source == other.source
+            && self.program == other.program
+            && self.flows == other.flows
+            && self.import == other.import
+            && same(&self.lanes, &other.lanes, |a, b| {
+                a.kind == b.kind && text(a.group, b.group) && text(a.name, b.name)
+            })
+            && (&a.lane, &a.start, &a.end) == (&b.lane, &b.start, &b.end)
+            && (&a.kind, &a.flags, &a.bytes) == (&b.kind, &b.flags, &b.bytes)
+            && (&a.command, &a.correlation) == (&b.command, &b.correlation)
+            && texts(&a.name, &b.name)
+            && texts(&a.args, &b.args)
+            && texts(&a.cat, &b.cat)
+            && same(&self.instants, &other.instants, |a, b| {
+                (a.lane, a.at, a.command) == (b.lane, b.at, b.command)
+                    && text(a.name, b.name)
+                    && text(a.args, b.args)
+            })
+            && same(&self.counters, &other.counters, |a, b| {
+                a.samples == b.samples && text(a.group, b.group) && text(a.name, b.name)
+            })
+    }
+}
+
+/// Whether two lists are equal, element by element.
+fn same<T>(a: &[T], b: &[T], equal: impl Fn(&T, &T) -> bool) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
 }
 
 impl Trace {

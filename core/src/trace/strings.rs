@@ -1,7 +1,6 @@
 //! Text that many slices share, kept once.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// A text's position in [`Strings`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -10,25 +9,46 @@ pub struct StrId(u32);
 impl StrId {
     /// The empty text, which every table holds.
     pub const EMPTY: StrId = StrId(0);
+
+    /// After every text, for ranges.
+    pub(crate) const LAST: StrId = StrId(u32::MAX);
+
+    /// The position as a number, for tables beside [`Strings`].
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
 }
 
-/// Each text once, by position.
+/// Texts by position, one after the other in a single allocation: arguments of a million events cost their bytes and
+/// eight more each.
 #[derive(Debug, Clone)]
 pub struct Strings {
-    texts: Vec<Arc<str>>,
-    ids: BTreeMap<Arc<str>, StrId>,
+    text: String,
+    /// Where each text ends in `text`; it begins where the one before ends.
+    ends: Vec<usize>,
+    /// The texts that were interned. The order of the map is what keeps hostile input from slowing it down.
+    ids: BTreeMap<Box<str>, StrId>,
+    /// The last text seen per hash, so that names that come again and again are found at once.
+    recent: Vec<StrId>,
 }
+
+/// Slots of `recent`; a power of two.
+const RECENT: usize = 1024;
 
 impl Default for Strings {
     fn default() -> Self {
-        let empty: Arc<str> = "".into();
-        Strings { texts: vec![empty.clone()], ids: BTreeMap::from([(empty, StrId::EMPTY)]) }
+        Strings {
+            text: String::new(),
+            ends: vec![0],
+            ids: BTreeMap::new(),
+            recent: vec![StrId::EMPTY; RECENT],
+        }
     }
 }
 
 impl PartialEq for Strings {
     fn eq(&self, other: &Self) -> bool {
-        self.texts == other.texts
+        self.text == other.text && self.ends == other.ends
     }
 }
 
@@ -38,11 +58,20 @@ impl Strings {
     /// # Panics
     /// Beyond four billion texts.
     pub fn intern(&mut self, text: &str) -> StrId {
-        if let Some(&id) = self.ids.get(text) {
-            return id;
+        let slot = slot(text.as_bytes());
+        let guess = self.recent[slot];
+        if self.get(guess) == text {
+            return guess;
         }
-        let id = self.push(text);
-        self.ids.insert(self.texts[id.0 as usize].clone(), id);
+        let id = match self.ids.get(text) {
+            Some(&id) => id,
+            None => {
+                let id = self.push(text);
+                self.ids.insert(text.into(), id);
+                id
+            }
+        };
+        self.recent[slot] = id;
         id
     }
 
@@ -54,8 +83,9 @@ impl Strings {
         if text.is_empty() {
             return StrId::EMPTY;
         }
-        let id = StrId(u32::try_from(self.texts.len()).expect("fewer than four billion texts"));
-        self.texts.push(text.into());
+        let id = StrId(u32::try_from(self.ends.len()).expect("bug: fewer than four billion texts"));
+        self.text.push_str(text);
+        self.ends.push(self.text.len());
         id
     }
 
@@ -64,16 +94,55 @@ impl Strings {
     /// # Panics
     /// When the position comes from another table.
     pub fn get(&self, id: StrId) -> &str {
-        &self.texts[id.0 as usize]
+        match id.index() {
+            0 => "",
+            index => &self.text[self.ends[index - 1]..self.ends[index]],
+        }
     }
 
     /// How many texts there are.
     pub fn len(&self) -> usize {
-        self.texts.len()
+        self.ends.len()
     }
 
     /// Whether there is nothing but the empty text.
     pub fn is_empty(&self) -> bool {
-        self.texts.len() == 1
+        self.ends.len() == 1
+    }
+}
+
+/// Where a text would lie in `recent`: a multiplicative hash over eight bytes at a time.
+fn slot(text: &[u8]) -> usize {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (words, rest) = text.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let mut hash = text.len() as u64;
+    for word in words.iter().chain(std::iter::once(&last)) {
+        hash = (hash.rotate_left(23) ^ u64::from_le_bytes(*word)).wrapping_mul(ODD);
+    }
+    usize::try_from(hash >> 54).unwrap_or(0) % RECENT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_has_one_place_and_a_pushed_one_its_own() {
+        let mut strings = Strings::default();
+        assert!(strings.is_empty());
+        let a = strings.intern("a");
+        let pushed = strings.push("a");
+        assert_ne!(a, pushed);
+        assert_eq!(strings.intern("a"), a);
+        assert_eq!((strings.get(a), strings.get(pushed), strings.get(StrId::EMPTY)), ("a", "a", ""));
+        assert_eq!(strings.intern(""), StrId::EMPTY);
+        // More texts than slots: every one is still found again.
+        let ids: Vec<StrId> = (0..5000).map(|k| strings.intern(&format!("name {k}"))).collect();
+        for (k, id) in ids.iter().enumerate() {
+            assert_eq!(strings.intern(&format!("name {k}")), *id);
+            assert_eq!(strings.get(*id), format!("name {k}"));
+        }
     }
 }

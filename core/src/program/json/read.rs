@@ -7,27 +7,10 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use crate::memory::{Dim, Dtype, Span};
-use crate::program::check::{Problem, Problems};
 use crate::program::command::*;
-use crate::program::{Names, Program};
+use crate::program::words::{ALLOC_VIAS, FREE_VIAS, HOST_COSTS, MAX_DEVICES, SPACES, STREAM_KINDS};
+use crate::program::{FileText, Names, Problem, Problems, Program, ReadError};
 use crate::units::Nanos;
-
-/// Why bytes could not be read as a program.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReadError {
-    /// The bytes are no program file at all.
-    #[error("byte {offset}: {message}")]
-    Syntax {
-        /// Where reading ended.
-        offset: usize,
-        /// What was found or missing there.
-        message: String,
-    },
-    /// The file is a program, and the program is wrong.
-    #[error(transparent)]
-    Problems(#[from] Problems),
-}
 
 /// A command's object, as far as it could be made out.
 type RawOp = Value;
@@ -62,9 +45,8 @@ fn ops<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<RawOp>, D::Erro
     deserializer.deserialize_seq(Ops)
 }
 
-pub(in crate::program) fn read(bytes: &[u8]) -> Result<Program, ReadError> {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let raw: RawProgram = serde_json::from_slice(bytes).map_err(|e| syntax(bytes, &e))?;
+pub(in crate::program) fn read(file: FileText<'_>) -> Result<Program, ReadError> {
+    let raw: RawProgram = serde_json::from_str(file.text).map_err(|e| syntax(&file, &e))?;
     let mut problems = Vec::new();
     let mut say = |index: usize, message: String| problems.push(Problem { index, line: None, message });
     if !matches!(raw.schema_version.as_ref().and_then(Value::as_i64), Some(1)) {
@@ -116,11 +98,12 @@ pub(in crate::program) fn read(bytes: &[u8]) -> Result<Program, ReadError> {
     if problems.is_empty() { Ok(program) } else { Err(Problems(problems).into()) }
 }
 
-fn syntax(bytes: &[u8], error: &serde_json::Error) -> ReadError {
+fn syntax(file: &FileText<'_>, error: &serde_json::Error) -> ReadError {
+    let bytes = file.text.as_bytes();
     // serde_json counts lines and columns; people and editors want the byte.
     let before: usize =
         bytes.split_inclusive(|&b| b == b'\n').take(error.line().saturating_sub(1)).map(<[u8]>::len).sum();
-    let offset = (before + error.column()).min(bytes.len());
+    let offset = file.skipped + (before + error.column()).min(bytes.len());
     let text = error.to_string();
     let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
     ReadError::Syntax { offset, message: message.to_owned() }
@@ -544,7 +527,7 @@ impl<'a> Fields<'a> {
                 let (stream, graph) = (self.stream(), self.graph());
                 Some(Op::GraphLaunch { graph: graph?, stream: stream? })
             }
-            "mark" => self.str("label").map(|_| Op::Mark),
+            "mark" => Some(Op::Mark),
             other => {
                 // Named in front of every fault already.
                 let _ = other;
@@ -574,39 +557,3 @@ impl<'a> Fields<'a> {
         }))
     }
 }
-
-/// Devices that a program may name; a bound, since readers keep a table of them.
-const MAX_DEVICES: u32 = 1 << 16;
-
-pub(super) const STREAM_KINDS: [(&str, StreamKind); 3] = [
-    ("nonblocking", StreamKind::NonBlocking),
-    ("blocking", StreamKind::Blocking),
-    ("per_thread", StreamKind::PerThread),
-];
-pub(super) const SPACES: [(&str, Space); 4] = [
-    ("device", Space::Device),
-    ("pinned", Space::Pinned),
-    ("pageable", Space::Pageable),
-    ("managed", Space::Managed),
-];
-pub(super) const ALLOC_VIAS: [(&str, AllocVia); 5] = [
-    ("malloc", AllocVia::Malloc),
-    ("malloc_async", AllocVia::MallocAsync),
-    ("pool", AllocVia::Pool),
-    ("pinned_pool", AllocVia::PinnedPool),
-    ("rawpool", AllocVia::RawPool),
-];
-pub(super) const FREE_VIAS: [(&str, FreeVia); 7] = [
-    ("free", FreeVia::Free),
-    ("free_async", FreeVia::FreeAsync),
-    ("pool", FreeVia::Pool),
-    ("pinned_pool", FreeVia::PinnedPool),
-    ("rawpool", FreeVia::RawPool),
-    ("host_free", FreeVia::HostFree),
-    ("unregister", FreeVia::Unregister),
-];
-pub(super) const HOST_COSTS: [(&str, HostCost); 3] = [
-    ("framework_to", HostCost::FrameworkTo),
-    ("dict_leaf", HostCost::DictLeaf),
-    ("pin_overhead", HostCost::PinOverhead),
-];

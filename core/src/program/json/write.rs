@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::read::{ALLOC_VIAS, FREE_VIAS, HOST_COSTS, SPACES, STREAM_KINDS};
 use crate::memory::Dtype;
 use crate::program::Program;
 use crate::program::command::*;
+use crate::program::words::{ALLOC_VIAS, FREE_VIAS, HOST_COSTS, SPACES, STREAM_KINDS, word};
 
 pub(in crate::program) fn write(program: &Program) -> String {
     let mut out = String::from("{\"schema_version\": 1,");
@@ -40,10 +40,6 @@ fn object(program: &Program, command: &Command) -> Map<String, Value> {
     map
 }
 
-fn name_in<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str {
-    table.iter().find(|(_, v)| v == value).map_or("", |(name, _)| name)
-}
-
 fn fields(program: &Program, op: &Op) -> Value {
     let names = program.names();
     let stream = |id: StreamId| names.stream(id);
@@ -52,7 +48,7 @@ fn fields(program: &Program, op: &Op) -> Value {
     let on = |flag: bool| if flag { Value::Bool(true) } else { Value::Null };
     match op {
         Op::Stream { stream: s, dev, kind, thread, priority } => json!({
-            "s": stream(*s), "dev": dev, "kind": name_in(&STREAM_KINDS, kind),
+            "s": stream(*s), "dev": dev, "kind": word(&STREAM_KINDS, kind),
             "thread": (*thread != ThreadId::FIRST).then(|| names.thread(*thread)),
             "priority": (*priority != 0).then_some(priority),
         }),
@@ -60,12 +56,12 @@ fn fields(program: &Program, op: &Op) -> Value {
             json!({"s": stream(*s)})
         }
         Op::Alloc(a) => json!({
-            "buf": names.buffer(a.buffer), "bytes": a.bytes, "space": name_in(&SPACES, &a.space), "dev": a.dev,
-            "via": name_in(&ALLOC_VIAS, &a.via), "s": a.stream.map(stream), "reuse": a.reuse.map(|b| names.buffer(b)),
+            "buf": names.buffer(a.buffer), "bytes": a.bytes, "space": word(&SPACES, &a.space), "dev": a.dev,
+            "via": word(&ALLOC_VIAS, &a.via), "s": a.stream.map(stream), "reuse": a.reuse.map(|b| names.buffer(b)),
             "contents": a.contents.as_ref().map(contents),
         }),
         Op::Free { buffer, via, stream: s } => {
-            json!({"buf": names.buffer(*buffer), "via": name_in(&FREE_VIAS, via), "s": s.map(stream)})
+            json!({"buf": names.buffer(*buffer), "via": word(&FREE_VIAS, via), "s": s.map(stream)})
         }
         Op::RecordStream { buffer, stream: s } => json!({"buf": names.buffer(*buffer), "s": stream(*s)}),
         Op::Kernel(k) => json!({
@@ -102,7 +98,7 @@ fn fields(program: &Program, op: &Op) -> Value {
         Op::Signal { channel } | Op::Await { channel } => json!({"ch": names.channel(*channel)}),
         Op::HostSleep { micros } => json!({"us": micros}),
         Op::HostCopy { dst, src } => json!({"dst": region(dst), "src": region(src)}),
-        Op::HostWork { time, cost } => json!({"ns": time.0, "cost": cost.map(|c| name_in(&HOST_COSTS, &c))}),
+        Op::HostWork { time, cost } => json!({"ns": time.0, "cost": cost.map(|c| word(&HOST_COSTS, &c))}),
         Op::CaptureEnd { stream: s, graph } | Op::GraphLaunch { graph, stream: s } => {
             json!({"s": stream(*s), "g": names.graph(*graph)})
         }

@@ -1,0 +1,178 @@
+//! Reads a text: its lines and loops, from the top.
+
+use std::sync::Arc;
+
+use super::lex::{Cursor, Fault, is_word_char};
+use super::repeat::{MAX_UNROLLED, Node, Variable, substitute, tree};
+use super::statement::{Statement, fits};
+use crate::program::command::ThreadId;
+use crate::program::{LineProblem, LineProblems, Program, ReadError};
+
+/// Bad lines that are told of.
+const MAX_FAULTS: usize = 50;
+
+pub(in crate::program) fn read(text: &str) -> Result<Program, ReadError> {
+    let mut reader = Reader::default();
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let nodes = tree(text, |line, message| reader.faults.push(LineProblem { line, message }));
+    reader.nodes(&nodes, &mut Vec::new());
+    let Reader { mut program, mut faults, lines, .. } = reader;
+    if !faults.is_empty() {
+        faults.sort_by_key(|fault| fault.line);
+        faults.truncate(MAX_FAULTS);
+        return Err(LineProblems(faults).into());
+    }
+    program.lines = Arc::new(lines);
+    program.check()?;
+    Ok(program)
+}
+
+#[derive(Debug, Default)]
+struct Reader {
+    program: Program,
+    faults: Vec<LineProblem>,
+    /// The line of each command so far.
+    lines: Vec<u32>,
+    /// Lines that loops have unrolled to.
+    n_unrolled: usize,
+    has_title: bool,
+}
+
+impl Reader {
+    /// Reads lines and loops; `false` when a line was bad and no more rounds should be made.
+    fn nodes(&mut self, nodes: &[Node<'_>], variables: &mut Vec<Variable>) -> bool {
+        let n_faults = self.faults.len();
+        for node in nodes {
+            if MAX_FAULTS <= self.faults.len() {
+                break;
+            }
+            if let Err(message) = self.node(node, variables) {
+                self.faults.push(LineProblem { line: node.line(), message });
+            }
+        }
+        self.faults.len() == n_faults
+    }
+
+    fn node(&mut self, node: &Node<'_>, variables: &mut Vec<Variable>) -> Result<(), Fault> {
+        match node {
+            Node::Line { line, text } => {
+                let result = if variables.is_empty() {
+                    self.line(text, false)
+                } else {
+                    self.n_unrolled += 1;
+                    self.line(&substitute(without_comment(text), variables)?, true)
+                };
+                self.lines.resize(self.program.len(), *line);
+                result
+            }
+            Node::Repeat { header, body, .. } => {
+                let header_now = substitute(without_comment(header), variables)?;
+                let mut c = Cursor::new(&header_now)?;
+                c.step();
+                let name = c.name("a name that counts the rounds")?.to_owned();
+                let count = c.int("the number of rounds")?;
+                c.end()?;
+                if count < 0 {
+                    return Err(format!("{count} rounds, at least 0 are needed"));
+                }
+                self.rounds(name, count, body, variables)
+            }
+        }
+    }
+
+    fn rounds(
+        &mut self,
+        name: String,
+        count: i64,
+        body: &[Node<'_>],
+        variables: &mut Vec<Variable>,
+    ) -> Result<(), Fault> {
+        let too_long = || format!("the loops unroll to more than {MAX_UNROLLED} lines");
+        // Known before the first round for this loop alone; a loop without lines takes no time at all.
+        let least = usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(body.len());
+        if MAX_UNROLLED < least.saturating_add(self.n_unrolled) {
+            return Err(too_long());
+        }
+        if body.is_empty() {
+            return Ok(());
+        }
+        variables.push((name, 0));
+        for round in 0..count {
+            if let Some((_, value)) = variables.last_mut() {
+                *value = round;
+            }
+            if !self.nodes(body, variables) {
+                break; // the other rounds would say the same
+            }
+            if MAX_UNROLLED < self.n_unrolled.max(self.program.len()) {
+                variables.pop();
+                return Err(too_long());
+            }
+        }
+        variables.pop();
+        Ok(())
+    }
+
+    fn line(&mut self, text: &str, repeated: bool) -> Result<(), Fault> {
+        if let Some(rest) = text.strip_prefix("title")
+            && !rest.starts_with(|c| is_word_char(c) || c == ':')
+        {
+            return if repeated {
+                Err("`title` stands outside of loops".to_owned())
+            } else {
+                self.title(rest)
+            };
+        }
+        let mut c = Cursor::new(text)?;
+        if c.mark_ahead(1, ":") {
+            let thread = self.thread(c.name("a host thread")?)?;
+            c.step();
+            let mine = matches!(c.peek_word(), Some("stream" | "spawn" | "join" | "machine" | "title"));
+            if mine && thread != ThreadId::FIRST {
+                return c.expected("a call that other threads than `main` can make");
+            }
+            let mut done = Ok(());
+            self.program.by(thread, |program| {
+                done = Statement { program, repeated }.read(&mut c);
+            });
+            done
+        } else {
+            Statement { program: &mut self.program, repeated }.read(&mut c)
+        }
+    }
+
+    fn title(&mut self, rest: &str) -> Result<(), Fault> {
+        let rest = rest.trim();
+        if std::mem::replace(&mut self.has_title, true) {
+            return Err("the program has a title already".to_owned());
+        }
+        self.program.title = if rest.starts_with('"') {
+            let mut c = Cursor::new(rest)?;
+            let title = c.name("a title")?.to_owned();
+            c.end()?;
+            title
+        } else {
+            rest.to_owned()
+        };
+        Ok(())
+    }
+
+    fn thread(&mut self, name: &str) -> Result<ThreadId, Fault> {
+        fits(self.program.names_mut().threads.intern(name))
+    }
+}
+
+/// The line up to a `#` that stands in no quotes.
+fn without_comment(text: &str) -> &str {
+    let (mut quoted, mut escaped) = (false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = quoted,
+            b'"' => quoted = !quoted,
+            b'#' if !quoted => return &text[..at],
+            _ => {}
+        }
+    }
+    text
+}

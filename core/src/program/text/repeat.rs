@@ -1,0 +1,212 @@
+//! `repeat` … `end`: loops of the text form, unrolled while reading.
+
+use super::lex::Fault;
+
+/// Lines that loops may unroll to, and commands that these may add.
+pub(super) const MAX_UNROLLED: usize = 2_000_000;
+/// Loops within loops.
+pub(super) const MAX_DEPTH: usize = 8;
+
+/// A loop variable and its value.
+pub(super) type Variable = (String, i64);
+
+/// One line, or a loop with what it repeats.
+#[derive(Debug)]
+pub(super) enum Node<'a> {
+    Line { line: u32, text: &'a str },
+    Repeat { line: u32, header: &'a str, body: Vec<Node<'a>> },
+}
+
+impl Node<'_> {
+    pub(super) fn line(&self) -> u32 {
+        match self {
+            Node::Line { line, .. } | Node::Repeat { line, .. } => *line,
+        }
+    }
+}
+
+/// The lines of a file as a tree of loops; blank lines and comments are left out.
+pub(super) fn tree<'a>(text: &'a str, mut fault: impl FnMut(u32, Fault)) -> Vec<Node<'a>> {
+    let mut open: Vec<(u32, &'a str, Vec<Node<'a>>)> = Vec::new();
+    let mut nodes = Vec::new();
+    let mut last = 0;
+    for (line, text) in (1_u32..).zip(text.lines()) {
+        let text = text.trim();
+        last = line;
+        match first_word(text) {
+            "" => {}
+            "repeat" => {
+                if open.len() == MAX_DEPTH {
+                    fault(
+                        line,
+                        format!("`repeat` within {MAX_DEPTH} others, no more than {MAX_DEPTH} can be nested"),
+                    );
+                }
+                open.push((line, text, std::mem::take(&mut nodes)));
+            }
+            "end" if matches!(first_word(text["end".len()..].trim_start()), "" | "repeat") => {
+                match open.pop() {
+                    Some((line, header, before)) => {
+                        let body = std::mem::replace(&mut nodes, before);
+                        // What lies too deep was told above and is not unrolled.
+                        if open.len() < MAX_DEPTH {
+                            nodes.push(Node::Repeat { line, header, body });
+                        }
+                    }
+                    None => fault(line, "`end` without a `repeat` above it".to_owned()),
+                }
+            }
+            _ => nodes.push(Node::Line { line, text }),
+        }
+    }
+    // An unclosed loop is told once; its lines are still looked at, as if it ran once.
+    while let Some((line, _, mut before)) = open.pop() {
+        fault(line, format!("`repeat` is never closed by an `end` (the file ends with line {last})"));
+        before.append(&mut nodes);
+        nodes = before;
+    }
+    nodes
+}
+
+/// The first word of a line; empty for a blank line and a comment.
+fn first_word(text: &str) -> &str {
+    let end = text.find(|c: char| c.is_whitespace() || c == '#').unwrap_or(text.len());
+    &text[..end]
+}
+
+/// Puts the values of loop variables in the place of `{i}`, `{i*4096}`, `{(i+1)%4}`.
+pub(super) fn substitute(text: &str, variables: &[Variable]) -> Result<String, Fault> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(open) = rest.find('{') {
+        let (before, from) = rest.split_at(open);
+        let close = from.find('}').ok_or("`{` is never closed by a `}`")?;
+        let inner = &from[1..close];
+        let value = Expr { rest: inner, variables, depth: 0 }
+            .whole()
+            .map_err(|why| format!("`{{{inner}}}`: {why}"))?;
+        out += before;
+        out += &value.to_string();
+        rest = &from[close + 1..];
+    }
+    out += rest;
+    Ok(out)
+}
+
+/// A sum of products over integers and loop variables, read and worked out in one go.
+struct Expr<'a> {
+    rest: &'a str,
+    variables: &'a [Variable],
+    /// Open brackets.
+    depth: usize,
+}
+
+const OUTSIDE: &str = "the value leaves i64";
+
+impl Expr<'_> {
+    fn whole(mut self) -> Result<i64, Fault> {
+        let value = self.sum()?;
+        match self.next() {
+            None => Ok(value),
+            Some(c) => Err(format!("{c:?} was not expected")),
+        }
+    }
+
+    fn next(&mut self) -> Option<char> {
+        self.rest = self.rest.trim_start();
+        self.rest.chars().next()
+    }
+
+    fn sum(&mut self) -> Result<i64, Fault> {
+        let mut value = self.product()?;
+        while let Some(sign @ ('+' | '-')) = self.next() {
+            self.rest = &self.rest[1..];
+            let term = self.product()?;
+            let sum = if sign == '+' { value.checked_add(term) } else { value.checked_sub(term) };
+            value = sum.ok_or(OUTSIDE)?;
+        }
+        Ok(value)
+    }
+
+    fn product(&mut self) -> Result<i64, Fault> {
+        let mut value = self.factor()?;
+        while let Some(sign @ ('*' | '/' | '%')) = self.next() {
+            self.rest = &self.rest[1..];
+            let factor = self.factor()?;
+            let result = match sign {
+                '*' => value.checked_mul(factor),
+                _ if factor == 0 => return Err("division by 0".to_owned()),
+                '/' => value.checked_div_euclid(factor),
+                _ => value.checked_rem_euclid(factor),
+            };
+            value = result.ok_or(OUTSIDE)?;
+        }
+        Ok(value)
+    }
+
+    fn factor(&mut self) -> Result<i64, Fault> {
+        match self.next() {
+            Some('(') => {
+                self.depth += 1;
+                if self.depth > 32 {
+                    return Err("more than 32 open brackets".to_owned());
+                }
+                self.rest = &self.rest[1..];
+                let value = self.sum()?;
+                if self.next() != Some(')') {
+                    return Err("a bracket is never closed".to_owned());
+                }
+                self.rest = &self.rest[1..];
+                self.depth -= 1;
+                Ok(value)
+            }
+            Some(c) if c.is_alphanumeric() || c == '_' => {
+                let end =
+                    self.rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(self.rest.len());
+                let (word, rest) = self.rest.split_at(end);
+                self.rest = rest;
+                if c.is_ascii_digit() {
+                    return word.parse().map_err(|_| format!("{word:?} is no integer within i64"));
+                }
+                let found = self.variables.iter().rev().find(|(name, _)| *name == word);
+                found.map(|&(_, value)| value).ok_or_else(|| format!("{word:?} is no loop variable here"))
+            }
+            Some(c) => Err(format!("{c:?} was not expected")),
+            None => Err("a number or a loop variable is missing".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let found = substitute(text, &[("i".to_owned(), 7), ("k".to_owned(), -2)]).unwrap_or_else(|e| e);
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn expressions_follow_the_usual_precedence() {
+        check("leaf{i} on s", "leaf7 on s");
+        check("w{i%4}: x[{i*4096}..{(i+1)*4096}]", "w3: x[28672..32768]");
+        check("{ 1 + 2 * 3 }", "7");
+        check("{10 - 2 - 3}", "5");
+        check("{k%4}{k/4}", "2-1");
+        check("{i", "`{` is never closed by a `}`");
+        check("{}", "`{}`: a number or a loop variable is missing");
+        check("{j}", "`{j}`: \"j\" is no loop variable here");
+        check("{i i}", "`{i i}`: 'i' was not expected");
+        check("{i/0}", "`{i/0}`: division by 0");
+        check("{(i}", "`{(i}`: a bracket is never closed");
+        check("{i*9223372036854775807}", "`{i*9223372036854775807}`: the value leaves i64");
+        check(
+            "{9223372036854775808}",
+            "`{9223372036854775808}`: \"9223372036854775808\" is no integer within i64",
+        );
+        let deep = "(".repeat(100_000);
+        assert!(substitute(&format!("{{{deep}"), &[]).is_err());
+        assert!(substitute(&format!("{{{deep}}}"), &[]).unwrap_err().ends_with("more than 32 open brackets"));
+    }
+}

@@ -1,0 +1,132 @@
+//! Arrows of foreign files: launches by correlation, everything else by the slices around their ends.
+
+use std::cmp::Reverse;
+
+use super::place::Key;
+use crate::trace::{Flow, FlowKind, Slices, StrId};
+
+/// An end of an arrow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Point {
+    pub cat: StrId,
+    pub id: Key,
+    pub at: i64,
+    pub role: Role,
+    /// The lane it lies on, by its number while reading.
+    pub lane: u32,
+}
+
+/// What an end of an arrow is; the order is the one that counts at equal times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Role {
+    Start,
+    Step,
+    End,
+}
+
+/// Joins host calls and the work that they launched on the correlation; the last call of the file wins.
+///
+/// Gives the arrows and how many calls shared a correlation with a later one.
+pub(super) fn launches(mut calls: Vec<(i64, u32)>, work: &[u32], slices: &Slices) -> (Vec<Flow>, u64) {
+    calls.sort_unstable();
+    let all = calls.len();
+    // The last of each run of equal correlations is the last of the file.
+    calls.reverse();
+    calls.dedup_by_key(|call| call.0);
+    calls.reverse();
+    let flows = work
+        .iter()
+        .filter_map(|&to| {
+            let correlation = slices.correlation[to as usize];
+            let at = calls.binary_search_by_key(&correlation, |call| call.0).ok()?;
+            Some(Flow { kind: FlowKind::Launch, from: calls[at].1, to })
+        })
+        .collect();
+    (flows, (all - calls.len()) as u64)
+}
+
+/// Joins the other arrows: each end belongs to the innermost slice around it, and each arrow's end to the last start of
+/// the same category and id that is not after it.
+///
+/// Gives the arrows and how many ends are on none.
+pub(super) fn arrows(mut points: Vec<Point>, slices: &Slices) -> (Vec<Flow>, u64) {
+    if points.is_empty() {
+        return (Vec::new(), 0);
+    }
+    points.sort_unstable_by_key(|p| (p.lane, p.at));
+    let around = innermost(&points, slices);
+    let mut ends: Vec<(Point, Option<u32>)> = points.into_iter().zip(around).collect();
+    ends.sort_unstable();
+    let mut flows = Vec::new();
+    let mut used = vec![false; ends.len()];
+    let mut last_start: Option<usize> = None;
+    for k in 0..ends.len() {
+        let (point, slice) = ends[k];
+        // Arrows of one category and id stand together.
+        if last_start.is_some_and(|s| (ends[s].0.cat, ends[s].0.id) != (point.cat, point.id)) {
+            last_start = None;
+        }
+        if point.role != Role::Start
+            && let Some(start) = last_start
+            && let (Some(from), Some(to)) = (ends[start].1, slice)
+        {
+            flows.push(Flow { kind: FlowKind::Other, from, to });
+            used[start] = true;
+            used[k] = true;
+        }
+        if point.role != Role::End {
+            last_start = Some(k);
+        }
+    }
+    let unused = used.iter().filter(|used| !**used).count() as u64;
+    flows.sort_unstable_by_key(|f| (f.from, f.to));
+    (flows, unused)
+}
+
+/// The innermost slice around each point; the points are sorted by lane and time.
+///
+/// Both lists are walked together once per lane, with the open slices on a stack.
+fn innermost(points: &[Point], slices: &Slices) -> Vec<Option<u32>> {
+    let lanes: Vec<u32> = {
+        let mut lanes: Vec<u32> = points.iter().map(|p| p.lane).collect();
+        lanes.dedup();
+        lanes
+    };
+    let mut on_lanes: Vec<u32> = (0..)
+        .zip(&slices.lane)
+        .filter(|(_, lane)| lanes.binary_search(lane).is_ok())
+        .map(|(slice, _)| slice)
+        .collect();
+    on_lanes.sort_unstable_by_key(|&s| {
+        let s = s as usize;
+        (slices.lane[s], slices.start[s], Reverse(slices.end[s]), s)
+    });
+    let mut slices_left = on_lanes.into_iter().peekable();
+    let mut open: Vec<u32> = Vec::new();
+    let mut lane = None;
+    points
+        .iter()
+        .map(|point| {
+            if lane != Some(point.lane) {
+                lane = Some(point.lane);
+                open.clear();
+                while slices_left.next_if(|&s| slices.lane[s as usize] < point.lane).is_some() {}
+            }
+            while let Some(s) = slices_left
+                .next_if(|&s| slices.lane[s as usize] == point.lane && slices.start[s as usize] <= point.at)
+            {
+                close(&mut open, slices, slices.start[s as usize]);
+                open.push(s);
+            }
+            close(&mut open, slices, point.at);
+            open.last().copied()
+        })
+        .collect()
+}
+
+/// Takes what ended before `at` off the stack.
+fn close(open: &mut Vec<u32>, slices: &Slices, at: i64) {
+    while open.last().is_some_and(|&s| slices.end[s as usize] < at) {
+        open.pop();
+    }
+}

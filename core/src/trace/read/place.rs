@@ -1,0 +1,543 @@
+//! Puts events on lanes, into columns, while the text is walked; names and order of the lanes come at the end.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::event::{Args, Fields, members};
+use super::join::{self, Point, Role};
+use super::names::{self, Class};
+use super::own::Own;
+use super::scan::Value;
+use crate::trace::own::{Arrow, Mark};
+use crate::trace::time::{self, Unusable};
+use crate::trace::{Counter, Flow, Instant, Kind, Lane, Slice, StrId, Strings, Trace};
+use crate::units::Nanos;
+
+mod lanes;
+
+use lanes::{Lanes, Place};
+
+/// A process, a thread, an id: a number, a text, or nothing. `7`, `7.0` and `"7"` are the same.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key {
+    #[default]
+    None,
+    Number(i64),
+    /// A text of [`State::keys`].
+    Text(StrId),
+}
+
+/// What is known while the events are read.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// The file's own account of itself.
+    pub own: Option<Own>,
+    trace: Trace,
+    /// Text that is looked at while reading and is no part of the trace.
+    keys: Strings,
+    lanes: Lanes,
+    /// Events by phase and category; those of the pair that came last are still to be added.
+    counts: BTreeMap<(Key, Key), u64>,
+    last_count: ((Key, Key), u64),
+    problems: BTreeMap<&'static str, u64>,
+    classes: BTreeMap<StrId, Class>,
+    last_class: Option<(StrId, Class)>,
+    /// Kinds by name of kernels, which are long and have to be searched.
+    kernels: BTreeMap<StrId, Kind>,
+    /// Host calls with their correlation, and the work that has one.
+    calls: Vec<(i64, u32)>,
+    work: Vec<u32>,
+    points: Vec<Point>,
+    /// The slices that `B` opened and no `E` has closed yet.
+    open: BTreeMap<(Key, Key), Vec<u32>>,
+    /// The counters of foreign files by process, name and series.
+    counters: BTreeMap<(Key, StrId, StrId), usize>,
+    /// The samples of our own counters, by position.
+    own_samples: BTreeMap<usize, Vec<(Nanos, f64)>>,
+}
+
+/// An event's time, name and place.
+struct Head {
+    at: i64,
+    cat: StrId,
+    class: Class,
+    pid: Key,
+    tid: Key,
+}
+
+impl State {
+    /// Ready for the events of a file that gives this account of itself.
+    pub(super) fn new(own: Option<Own>) -> State {
+        State { own, ..State::default() }
+    }
+
+    pub(super) fn n_events(&self) -> u64 {
+        self.trace.import.n_events
+    }
+
+    pub(super) fn problem(&mut self, name: &'static str) {
+        self.problems(name, 1);
+    }
+
+    pub(super) fn problems(&mut self, name: &'static str, count: u64) {
+        if 0 < count {
+            *self.problems.entry(name).or_default() += count;
+        }
+    }
+
+    /// An element of the list that is no object.
+    pub(super) fn no_object(&mut self) {
+        self.trace.import.n_events += 1;
+        self.count(Key::None, Key::None);
+        self.trace.import.dropped += 1;
+        self.problem("event_not_object");
+    }
+
+    pub(super) fn event(&mut self, fields: &Fields<'_>) {
+        self.trace.import.n_events += 1;
+        self.problems("duplicate_key", fields.duplicates);
+        if fields.args.wrong {
+            self.problem("args_not_object");
+        }
+        let cat = shown(fields.cat);
+        let ph = shown(fields.ph);
+        let cat_key = cat.as_deref().map_or(StrId::EMPTY, |c| self.keys.intern(c));
+        let ph_key = ph.as_deref().map_or(Key::None, |p| Key::Text(self.keys.intern(p)));
+        self.count(ph_key, cat.as_ref().map_or(Key::None, |_| Key::Text(cat_key)));
+        let phase = match fields.ph {
+            Some(Value::Text(quoted)) if quoted.raw.len() == 1 => quoted.raw.as_bytes()[0],
+            _ => 0,
+        };
+        if phase == b'M' {
+            return self.metadata(fields);
+        }
+        let Some(at) = self.time(fields.ts, "bad_ts") else {
+            self.trace.import.dropped += 1;
+            return;
+        };
+        let import = &mut self.trace.import;
+        import.first_ns = Some(import.first_ns.map_or(at, |first| first.min(at)));
+        let class = self.class(cat_key, cat.as_deref().unwrap_or_default());
+        let (pid, tid) = (self.key(fields.pid), self.key(fields.tid));
+        let head = Head { at, cat: cat_key, class, pid, tid };
+        match phase {
+            b'X' => self.complete(fields, &head, cat.as_deref()),
+            b'B' => {
+                let slice = self.slice(fields, &head, cat.as_deref(), at);
+                self.open.entry((pid, tid)).or_default().push(slice);
+            }
+            b'E' => self.end(&head),
+            b's' => self.point(fields, &head, Role::Start),
+            b't' => self.point(fields, &head, Role::Step),
+            b'f' => self.point(fields, &head, Role::End),
+            b'C' => self.counter(fields, &head),
+            b'i' | b'I' => self.instant(fields, &head),
+            _ => {
+                let known = matches!(fields.ph, Some(Value::Text(quoted)) if !quoted.raw.is_empty());
+                self.problem(if known { "other_phase" } else { "bad_ph" });
+                self.instant(fields, &head);
+            }
+        }
+    }
+
+    fn count(&mut self, ph: Key, cat: Key) {
+        if self.last_count.0 != (ph, cat) {
+            self.hand_over_count();
+            self.last_count.0 = (ph, cat);
+        }
+        self.last_count.1 += 1;
+    }
+
+    fn hand_over_count(&mut self) {
+        let (pair, n) = self.last_count;
+        if 0 < n {
+            *self.counts.entry(pair).or_default() += n;
+        }
+        self.last_count.1 = 0;
+    }
+
+    /// A time in nanoseconds; what is wrong with it is counted.
+    fn time(&mut self, value: Option<Value<'_>>, problem: &'static str) -> Option<i64> {
+        let found = match value {
+            Some(Value::Number(text)) => time::nanos(text),
+            Some(Value::Text(quoted)) => time::nanos(quoted.text().trim()),
+            _ => Err(Unusable::NotANumber),
+        };
+        match found {
+            Ok(nanos) => Some(nanos),
+            Err(Unusable::OutOfRange) => {
+                self.problem("out_of_range");
+                None
+            }
+            Err(Unusable::NotANumber) => {
+                self.problem(problem);
+                None
+            }
+        }
+    }
+
+    fn class(&mut self, key: StrId, cat: &str) -> Class {
+        match self.last_class {
+            Some((last, class)) if last == key => class,
+            _ => {
+                let class = *self.classes.entry(key).or_insert_with(|| Class::of(cat));
+                self.last_class = Some((key, class));
+                class
+            }
+        }
+    }
+
+    fn key(&mut self, value: Option<Value<'_>>) -> Key {
+        match value {
+            None | Some(Value::Null) => Key::None,
+            Some(Value::Number(text)) => match time::integer(text) {
+                Some(number) => Key::Number(number),
+                None => Key::Text(self.keys.intern(text)),
+            },
+            Some(Value::Text(quoted)) => {
+                let text = quoted.text();
+                match text.trim().parse() {
+                    Ok(number) => Key::Number(number),
+                    Err(_) => Key::Text(self.keys.intern(&text)),
+                }
+            }
+            Some(other) => {
+                let text = shown(Some(other)).unwrap_or_default();
+                Key::Text(self.keys.intern(&text))
+            }
+        }
+    }
+
+    fn complete(&mut self, fields: &Fields<'_>, head: &Head, cat: Option<&str>) {
+        let dur = match self.time(fields.dur, "bad_dur") {
+            Some(dur) if dur < 0 => {
+                self.problem("negative_dur");
+                0
+            }
+            dur => dur.unwrap_or(0),
+        };
+        let end = head.at.checked_add(dur).unwrap_or_else(|| {
+            self.problem("out_of_range");
+            head.at
+        });
+        let import = &mut self.trace.import;
+        import.last_end_ns = Some(import.last_end_ns.map_or(end, |last| last.max(end)));
+        self.slice(fields, head, cat, end);
+    }
+
+    /// Adds a slice and gives its index.
+    fn slice(&mut self, fields: &Fields<'_>, head: &Head, cat: Option<&str>, end: i64) -> u32 {
+        let args = &fields.args;
+        let name = shown(fields.name).unwrap_or_default();
+        let (mark, own_args) = self.mark(args);
+        let lane = match self.own_lane(head) {
+            Some(lane) => lane,
+            None => self.lane(head, args),
+        };
+        let mut name = self.trace.strings.intern(&name);
+        let (mut kind, mut flags) = self.kind(head.class, name, args);
+        let mut cat = cat.map_or(StrId::EMPTY, |cat| self.trace.strings.intern(cat));
+        let mut bytes = self.bytes(args.bytes);
+        let correlation = args.correlation.and_then(integer);
+        let mut command = Slice::NONE;
+        let index = u32::try_from(self.trace.slices.len()).expect("bug: fewer than four billion events");
+        if let Some(mark) = &mark {
+            kind = mark.kind.unwrap_or(kind);
+            flags = u8::from(mark.pageable) * Slice::PAGEABLE + u8::from(mark.pinned) * Slice::PINNED;
+            if let Some(own) = &mark.name {
+                name = self.trace.strings.intern(own);
+            }
+            cat = mark.cat.as_deref().map_or(StrId::EMPTY, |cat| self.trace.strings.intern(cat));
+            bytes = mark.bytes.unwrap_or(bytes);
+            command = mark.command.unwrap_or(Slice::NONE);
+        } else if let Some(correlation) = correlation {
+            match head.class {
+                Class::Launch => self.calls.push((correlation, index)),
+                class if class.is_stream_work() => self.work.push(index),
+                _ => {}
+            }
+        }
+        let correlation =
+            mark.and_then(|mark| mark.correlation).or(correlation).unwrap_or(Slice::NO_CORRELATION);
+        let args = self.args(args, own_args);
+        let (start, end) = (Nanos(head.at), Nanos(end));
+        let slice = Slice { lane, start, end, name, kind, bytes, command, correlation, args };
+        self.trace.slices.push(slice, flags);
+        self.trace.slices.set_cat(index as usize, cat);
+        index
+    }
+
+    /// What our own writer says of an event, and its arguments without what the writer added.
+    fn mark<'a>(&mut self, args: &Args<'a>) -> (Option<Mark<'a>>, Option<Cow<'a, str>>) {
+        if self.own.is_none() {
+            return (None, None);
+        }
+        let (Some((text, before)), Some(all)) = (args.mark, args.text) else { return (None, None) };
+        let Ok(mark) = serde_json::from_str::<Mark<'_>>(text) else {
+            self.problem("bad_mark");
+            return (None, None);
+        };
+        let own_args = match &mark.args {
+            Some(text) => text.clone(),
+            None if all[1..before].trim().is_empty() => Cow::Borrowed(""),
+            None => Cow::Owned(format!("{}}}", &all[..before])),
+        };
+        (Some(mark), Some(own_args))
+    }
+
+    fn args(&mut self, args: &Args<'_>, own: Option<Cow<'_, str>>) -> StrId {
+        match (own, args.text) {
+            (Some(text), _) => self.trace.strings.push(&text),
+            (None, Some(text)) => self.trace.strings.push(text),
+            (None, None) => StrId::EMPTY,
+        }
+    }
+
+    fn own_lane(&mut self, head: &Head) -> Option<u32> {
+        let own = self.own.as_ref()?;
+        let (Key::Number(pid), Key::Number(tid)) = (head.pid, head.tid) else { return None };
+        let lane = *own.lane_of.get(&(pid, tid))?;
+        Some(self.lanes.find(Place::Own(lane), false, head.pid, head.tid))
+    }
+
+    /// The lane of a foreign event, by its number while reading.
+    fn lane(&mut self, head: &Head, args: &Args<'_>) -> u32 {
+        let (pid, tid) = (head.pid, head.tid);
+        let thread = Place::Thread(pid, tid);
+        let is_row = matches!(head.class, Class::Sync | Class::Record);
+        if !head.class.is_stream_work() && !is_row {
+            let host = matches!(head.class, Class::Launch | Class::Host(_));
+            return self.lanes.find(thread, host, pid, tid);
+        }
+        let or = |key: Key, other: Key| if key == Key::None { other } else { key };
+        let device = self.key(args.device);
+        let device = or(device, pid);
+        let stream = self.key(args.stream);
+        let stream = or(stream, tid);
+        let place = if is_row {
+            // How the profiler writes that there is no stream, in two generations.
+            let none = matches!(stream, Key::Number(-1 | 4_294_967_295));
+            Place::Sync(device, if none { Key::None } else { stream })
+        } else {
+            match (device, stream) {
+                (Key::Number(dev), Key::Number(stream)) => Place::Stream(dev, stream),
+                _ => Place::Unnumbered(device, stream),
+            }
+        };
+        self.lanes.find(place, false, pid, tid)
+    }
+
+    fn kind(&mut self, class: Class, name: StrId, args: &Args<'_>) -> (Kind, u8) {
+        let text = self.trace.strings.get(name);
+        match class {
+            Class::Kernel => (*self.kernels.entry(name).or_insert_with(|| class.kind(text).0), 0),
+            Class::Accelerator => match args.direction {
+                Some(Value::Text(quoted)) => (names::direction(quoted.raw).unwrap_or(Kind::Kernel), 0),
+                _ => (Kind::Kernel, 0),
+            },
+            _ => class.kind(text),
+        }
+    }
+
+    fn bytes(&mut self, value: Option<Value<'_>>) -> u64 {
+        match value {
+            None | Some(Value::Null) => 0,
+            Some(value) => integer(value).and_then(|n| u64::try_from(n).ok()).unwrap_or_else(|| {
+                self.problem("bad_bytes");
+                0
+            }),
+        }
+    }
+
+    fn end(&mut self, head: &Head) {
+        match self.open.get_mut(&(head.pid, head.tid)).and_then(Vec::pop) {
+            Some(slice) => {
+                let slice = slice as usize;
+                if head.at < self.trace.slices.start[slice] {
+                    self.problem("negative_dur");
+                } else {
+                    self.trace.slices.end[slice] = head.at;
+                }
+            }
+            None => self.problem("end_without_begin"),
+        }
+    }
+
+    fn point(&mut self, fields: &Fields<'_>, head: &Head, role: Role) {
+        if let (Some(_), Some(mark)) = (&self.own, fields.mark) {
+            return match mark {
+                // The end says nothing that the start has not said.
+                Value::Container(text) if role == Role::Start => self.arrow(text),
+                _ => {}
+            };
+        }
+        let id = self.key(fields.id);
+        if id == Key::None {
+            return self.problem("flow_without_id");
+        }
+        // Launches are joined on the correlation: these arrows lack partners and use ids twice.
+        let launch = ["ac2g", "async", "async_cpu_to_gpu"].contains(&self.keys.get(head.cat));
+        if !launch {
+            let lane = self.lanes.find(Place::Thread(head.pid, head.tid), false, head.pid, head.tid);
+            self.points.push(Point { cat: head.cat, id, at: head.at, role, lane });
+        }
+    }
+
+    fn arrow(&mut self, text: &str) {
+        match serde_json::from_str::<Arrow>(text) {
+            Ok(Arrow { kind, from, to }) => self.trace.flows.push(Flow { kind, from, to }),
+            Err(_) => self.problem("bad_mark"),
+        }
+    }
+
+    fn counter(&mut self, fields: &Fields<'_>, head: &Head) {
+        let name = shown(fields.name).unwrap_or_default();
+        let own = match (&self.own, fields.mark.and_then(integer)) {
+            (Some(own), Some(index)) => {
+                usize::try_from(index).ok().filter(|&k| k < own.header.counters.len())
+            }
+            _ => None,
+        };
+        let (mut wrong, mut any) = (0, false);
+        members(fields.args.text.unwrap_or("{}"), |series, value| {
+            let number = match value {
+                Value::Number(text) => text.parse().ok().filter(|x: &f64| x.is_finite()),
+                Value::Text(quoted) => quoted.text().trim().parse().ok(),
+                _ => None,
+            };
+            any = true;
+            let Some(number) = number else {
+                wrong += 1;
+                return;
+            };
+            let samples = match own {
+                Some(index) => self.own_samples.entry(index).or_default(),
+                None => {
+                    let key = (head.pid, self.keys.intern(&name), self.keys.intern(&series.text()));
+                    let next = self.counters.len();
+                    let index = *self.counters.entry(key).or_insert(next);
+                    if index == self.trace.counters.len() {
+                        self.trace.counters.push(Counter::default());
+                    }
+                    &mut self.trace.counters[index].samples
+                }
+            };
+            samples.push((Nanos(head.at), number));
+        });
+        self.problems("bad_counter", wrong + u64::from(!any));
+    }
+
+    fn instant(&mut self, fields: &Fields<'_>, head: &Head) {
+        let name = shown(fields.name).unwrap_or_default();
+        let (mark, own_args) = self.mark(&fields.args);
+        let lane = match self.own_lane(head) {
+            Some(lane) => lane,
+            None => {
+                let host = matches!(head.class, Class::Launch | Class::Host(_));
+                self.lanes.find(Place::Thread(head.pid, head.tid), host, head.pid, head.tid)
+            }
+        };
+        let name = self.trace.strings.intern(&name);
+        let command = mark.and_then(|mark| mark.command).unwrap_or(Slice::NONE);
+        let args = self.args(&fields.args, own_args);
+        self.trace.instants.push(Instant { lane, at: Nanos(head.at), name, command, args });
+    }
+
+    fn metadata(&mut self, fields: &Fields<'_>) {
+        let what = shown(fields.name).unwrap_or_default();
+        let (pid, tid) = (self.key(fields.pid), self.key(fields.tid));
+        let args = &fields.args;
+        match &*what {
+            "process_name" => self.lanes.name_process(pid, shown(args.name)),
+            "process_labels" => self.lanes.label_process(pid, shown(args.labels)),
+            "process_sort_index" => self.lanes.sort_process(pid, args.sort_index.and_then(integer)),
+            "thread_name" => self.lanes.name_thread(pid, tid, shown(args.name)),
+            "thread_sort_index" => self.lanes.sort_thread(pid, tid, args.sort_index.and_then(integer)),
+            _ => {}
+        }
+    }
+
+    /// The trace, once all events are read.
+    pub(super) fn finish(mut self, own: Option<&Own>) -> Trace {
+        self.hand_over_count();
+        self.problems("begin_without_end", self.open.values().map(|open| open.len() as u64).sum());
+        let points = std::mem::take(&mut self.points);
+        let (arrows, alone) = join::arrows(points, &self.trace.slices);
+        let (launches, twice) =
+            join::launches(std::mem::take(&mut self.calls), &self.work, &self.trace.slices);
+        self.problems("flow_without_partner", alone);
+        self.problems("duplicate_runtime_correlation", twice);
+        self.own_flows();
+        self.trace.flows.extend(launches);
+        self.trace.flows.extend(arrows);
+        self.place(own);
+        self.name_counters(own);
+        for (&(ph, cat), n) in &self.counts {
+            let text = |key| if let Key::Text(id) = key { self.keys.get(id) } else { "None" };
+            *self.trace.import.by_phase_cat.entry(format!("{}|{}", text(ph), text(cat))).or_default() += n;
+        }
+        self.trace.import.problems.extend(self.problems.iter().map(|(name, n)| ((*name).to_owned(), *n)));
+        self.trace
+    }
+
+    /// Arrows that our own file states point at slices that it has.
+    fn own_flows(&mut self) {
+        let n_slices = self.trace.slices.len();
+        let before = self.trace.flows.len();
+        self.trace.flows.retain(|f| (f.from as usize) < n_slices && (f.to as usize) < n_slices);
+        self.problems("bad_mark", (before - self.trace.flows.len()) as u64);
+    }
+
+    fn place(&mut self, own: Option<&Own>) {
+        let order = self.lanes.order(own, &self.keys);
+        for (lane, group, name) in &order.lanes {
+            let (group, name) = (self.trace.strings.intern(group), self.trace.strings.intern(name));
+            self.trace.lanes.push(Lane { kind: *lane, group, name });
+        }
+        for lane in &mut self.trace.slices.lane {
+            *lane = order.position[*lane as usize];
+        }
+        for instant in &mut self.trace.instants {
+            instant.lane = order.position[instant.lane as usize];
+        }
+    }
+
+    fn name_counters(&mut self, own: Option<&Own>) {
+        for (&(pid, name, series), &index) in &self.counters {
+            let mut same = self.counters.range((pid, name, StrId::EMPTY)..=(pid, name, StrId::LAST));
+            let alone = same.nth(1).is_none();
+            let (name, series) = (self.keys.get(name), self.keys.get(series));
+            let full = if alone { Cow::Borrowed(name) } else { Cow::Owned(format!("{name}: {series}")) };
+            let counter = &mut self.trace.counters[index];
+            counter.group = self.trace.strings.intern(&self.lanes.group(pid, &self.keys));
+            counter.name = self.trace.strings.intern(&full);
+        }
+        let foreign = std::mem::take(&mut self.trace.counters);
+        for (index, form) in own.iter().flat_map(|own| &own.header.counters).enumerate() {
+            let (group, name) = (&form.group, &form.name);
+            let (group, name) = (self.trace.strings.intern(group), self.trace.strings.intern(name));
+            let samples = self.own_samples.remove(&index).unwrap_or_default();
+            self.trace.counters.push(Counter { group, name, samples });
+        }
+        self.trace.counters.extend(foreign);
+    }
+}
+
+/// A value as people would write it, for names; `None` for an absent or null one.
+fn shown<'a>(value: Option<Value<'a>>) -> Option<Cow<'a, str>> {
+    match value? {
+        Value::Null => None,
+        Value::Bool(value) => Some(if value { "true" } else { "false" }.into()),
+        Value::Number(text) | Value::NonFinite(text) | Value::Container(text) => Some(text.into()),
+        Value::Text(quoted) => Some(quoted.text()),
+    }
+}
+
+/// The integer that a number or a text is.
+fn integer(value: Value<'_>) -> Option<i64> {
+    match value {
+        Value::Number(text) => time::integer(text),
+        Value::Text(quoted) => quoted.text().trim().parse().ok(),
+        _ => None,
+    }
+}

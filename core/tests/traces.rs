@@ -1,0 +1,174 @@
+//! The trace files of the shared folder: every event is kept, and counts and times are those of the reference.
+#![expect(clippy::unwrap_used, reason = "a test ends where something is missing")]
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use spanlift::trace::{FlowKind, Kind, LaneKind, Slice, Trace, figures, read, write_chrome};
+
+/// The folder of shared files, if this checkout has one.
+fn shared() -> Option<PathBuf> {
+    let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared");
+    let folder = std::env::var_os("SPANLIFT_SHARED").map_or(beside, PathBuf::from);
+    if folder.is_dir() {
+        return Some(folder.join("traces"));
+    }
+    eprintln!("skipped: no shared traces beside this checkout");
+    None
+}
+
+/// A file's bytes, unpacked.
+fn load(name: &str) -> Option<Vec<u8>> {
+    let bytes = std::fs::read(shared()?.join(name)).unwrap();
+    if !bytes.starts_with(&[0x1f, 0x8b]) {
+        return Some(bytes);
+    }
+    let mut plain = Vec::new();
+    flate2::read::MultiGzDecoder::new(&*bytes).read_to_end(&mut plain).unwrap();
+    Some(plain)
+}
+
+/// All files with their expected figures.
+fn files() -> Vec<(String, Value, Vec<u8>)> {
+    let Some(folder) = shared() else { return Vec::new() };
+    let text = std::fs::read_to_string(folder.join("reference.json")).unwrap();
+    let table: BTreeMap<String, Value> = serde_json::from_str(&text).unwrap();
+    table.into_iter().map(|(name, expected)| (name.clone(), expected, load(&name).unwrap())).collect()
+}
+
+fn work(trace: &Trace) -> BTreeMap<&'static str, u64> {
+    let mut counts = BTreeMap::new();
+    for index in 0..trace.slices.len() {
+        if let Some(work) = figures::stream_work(trace, index) {
+            *counts.entry(work.name()).or_insert(0) += 1;
+        }
+    }
+    counts
+}
+
+#[test]
+fn every_event_of_every_file_is_kept() {
+    for (name, expected, bytes) in files() {
+        let trace = read(&bytes).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let import = &trace.import;
+        assert_eq!(import.n_events, expected["n_events"], "{name}");
+        assert_eq!(serde_json::to_value(&import.by_phase_cat).unwrap(), expected["by_phase_cat"], "{name}");
+        assert_eq!(import.dropped, 0, "{name}: {:?}", import.problems);
+
+        let of_phase = |phase: &str| -> u64 {
+            let starts = |key: &str| key.split('|').next() == Some(phase);
+            import.by_phase_cat.iter().filter(|(key, _)| starts(key)).map(|(_, n)| n).sum()
+        };
+        assert_eq!(trace.slices.len() as u64, of_phase("X"), "{name}");
+        assert_eq!(trace.instants.len() as u64, of_phase("i"), "{name}");
+        let samples: usize = trace.counters.iter().map(|counter| counter.samples.len()).sum();
+        assert_eq!(samples as u64, of_phase("C"), "{name}: one series an event in these files");
+
+        assert_eq!(Value::from(import.first_ns), expected["ts_ns"]["min"], "{name}");
+        assert_eq!(Value::from(import.last_end_ns), expected["ts_ns"]["max_end"], "{name}");
+        assert_eq!(trace.slices.end.iter().max().copied(), import.last_end_ns, "{name}");
+        assert_eq!(Value::from(import.base_time_ns), expected["baseTimeNanoseconds"], "{name}");
+        assert!(trace.slices.iter().all(|slice| slice.start <= slice.end), "{name}");
+
+        assert_eq!(serde_json::to_value(work(&trace)).unwrap(), expected["gpu_ops"], "{name}");
+        let unmatched = expected["launch"]["gpu_ops_without_host_launch"].as_u64().unwrap();
+        let launches = trace.flows.iter().filter(|flow| flow.kind == FlowKind::Launch).count() as u64;
+        assert_eq!(launches + unmatched, work(&trace).values().sum::<u64>(), "{name}");
+    }
+}
+
+#[test]
+fn copies_and_streams_are_those_of_the_reference() {
+    for (name, expected, bytes) in files() {
+        let trace = read(&bytes).unwrap();
+        let copies = figures::figures(&trace).copies;
+        let names: Vec<&String> = copies.keys().collect();
+        let expected_copies = expected["copies"].as_object().unwrap();
+        assert_eq!(names, expected_copies.keys().collect::<Vec<_>>(), "{name}");
+        for (copy, sum) in &copies {
+            let expected = &expected_copies[copy];
+            assert_eq!(sum.count, expected["count"], "{name} {copy}");
+            assert_eq!(sum.bytes.0, expected["bytes"], "{name} {copy}");
+            assert_eq!(sum.time.0, expected["time_ns"], "{name} {copy}");
+        }
+
+        let mut streams: BTreeMap<String, (u64, i64, i64)> = BTreeMap::new();
+        for (index, slice) in trace.slices.iter().enumerate() {
+            if figures::stream_work(&trace, index).is_none() {
+                continue;
+            }
+            let LaneKind::Stream { dev, stream } = trace.lanes[slice.lane as usize].kind else {
+                panic!("{name}: work beside a stream");
+            };
+            let entry = streams.entry(format!("dev{dev}/stream{stream}")).or_insert((0, i64::MAX, i64::MIN));
+            *entry = (entry.0 + 1, entry.1.min(slice.start.0), entry.2.max(slice.end.0));
+        }
+        let expected_streams: BTreeMap<String, (u64, i64, i64)> = expected["streams"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(stream, row)| {
+                let int = |key: &str| row[key].as_i64().unwrap();
+                (stream.clone(), (row["ops"].as_u64().unwrap(), int("first_ns"), int("last_end_ns")))
+            })
+            .collect();
+        assert_eq!(streams, expected_streams, "{name}");
+    }
+}
+
+#[test]
+fn flags_and_kinds_come_from_the_names() {
+    let Some(bytes) = load("cudagraph_copies.json.gz") else { return };
+    let trace = read(&bytes).unwrap();
+    let count = |kind: Kind, flag: u8| {
+        let slices = &trace.slices;
+        (0..slices.len()).filter(|&k| slices.kind[k] == kind && slices.flags[k] == flag).count()
+    };
+    assert_eq!(count(Kind::ToDevice, Slice::PINNED), 151);
+    assert_eq!(count(Kind::ToHost, Slice::PAGEABLE), 60);
+    assert_eq!(count(Kind::WithinDevice, 0), 4645);
+}
+
+#[test]
+fn files_survive_a_round_trip() {
+    for (name, _, bytes) in files() {
+        let trace = read(&bytes).unwrap();
+        let text = write_chrome(&trace);
+        assert_eq!(text, write_chrome(&trace), "{name}");
+        let again = read(text.as_bytes()).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(again == trace, "{name}: {}", first_difference(&again, &trace));
+    }
+}
+
+/// Says which part of two traces differs, because whole traces are too long to print.
+fn first_difference(a: &Trace, b: &Trace) -> String {
+    for index in 0..a.slices.len().min(b.slices.len()) {
+        let show = |t: &Trace| {
+            let s = t.slices.get(index);
+            let texts = [s.name, s.args, t.slices.cat[index]].map(|id| t.strings.get(id).to_owned());
+            format!("{s:?} {texts:?} flags {}", t.slices.flags[index])
+        };
+        let plain = |t: &Trace| {
+            let s = t.slices.get(index);
+            let texts = [s.name, s.args, t.slices.cat[index]].map(|id| t.strings.get(id).to_owned());
+            (s.lane, s.start, s.end, s.kind, s.bytes, s.command, s.correlation, texts, t.slices.flags[index])
+        };
+        if plain(a) != plain(b) {
+            return format!("slice {index}:\n{}\n{}", show(a), show(b));
+        }
+    }
+    format!(
+        "slices {}, {}; lanes {}, {}; flows {}, {}; instants {}, {}; imports equal: {}",
+        a.slices.len(),
+        b.slices.len(),
+        a.lanes.len(),
+        b.lanes.len(),
+        a.flows.len(),
+        b.flows.len(),
+        a.instants.len(),
+        b.instants.len(),
+        a.import == b.import
+    )
+}

@@ -1,0 +1,69 @@
+//! Colours as four bytes, and the two questions asked of them: how light, and which ink reads on it.
+
+/// Red, green, blue and opacity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Color {
+    /// Red, green and blue.
+    pub rgb: [u8; 3],
+    /// 255 is opaque.
+    pub alpha: u8,
+}
+
+impl Color {
+    /// An opaque colour from `0xRRGGBB`.
+    pub const fn hex(rgb: u32) -> Color {
+        let [_, r, g, b] = rgb.to_be_bytes();
+        Color { rgb: [r, g, b], alpha: 255 }
+    }
+
+    /// The same colour with another opacity.
+    pub const fn with_alpha(self, alpha: u8) -> Color {
+        Color { alpha, ..self }
+    }
+
+    /// The colour `percent` of the way to `other`, opacity kept.
+    pub fn toward(self, other: Color, percent: u16) -> Color {
+        let percent = percent.min(100);
+        let mix = |a: u8, b: u8| {
+            let sum = u16::from(a) * (100 - percent) + u16::from(b) * percent;
+            u8::try_from((sum + 50) / 100).unwrap_or(u8::MAX)
+        };
+        let [r, g, b] = self.rgb;
+        let [x, y, z] = other.rgb;
+        Color { rgb: [mix(r, x), mix(g, y), mix(b, z)], alpha: self.alpha }
+    }
+
+    /// Relative luminance, 0 for black to 1 for white (WCAG 2.2, "relative luminance").
+    pub fn luminance(self) -> f64 {
+        let [r, g, b] = self.rgb.map(linear);
+        0.2126 * r + 0.7152 * g + 0.0722 * b
+    }
+
+    /// How well text of one colour reads on the other, 1 to 21 (WCAG 2.2, "contrast ratio").
+    pub fn contrast(self, other: Color) -> f64 {
+        let (a, b) = (self.luminance(), other.luminance());
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
+    /// Near-black or white, whichever reads better on this colour.
+    pub fn ink(self) -> Color {
+        const DARK: Color = Color::hex(0x0A_14_1B);
+        const LIGHT: Color = Color::hex(0xFF_FF_FF);
+        if self.contrast(DARK) >= self.contrast(LIGHT) { DARK } else { LIGHT }
+    }
+
+    /// The colour for style sheets and canvases: `#rrggbb`, or `#rrggbbaa` when not opaque.
+    pub fn css(self) -> String {
+        let [r, g, b] = self.rgb;
+        match self.alpha {
+            255 => format!("#{r:02x}{g:02x}{b:02x}"),
+            a => format!("#{r:02x}{g:02x}{b:02x}{a:02x}"),
+        }
+    }
+}
+
+/// One sRGB channel as light.
+pub(crate) fn linear(channel: u8) -> f64 {
+    let c = f64::from(channel) / 255.0;
+    if c <= 0.040_45 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
+}

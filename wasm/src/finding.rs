@@ -1,0 +1,16 @@
+//! What a checker found, as the pictures show it: two commands and words.
+
+/// Two commands that nothing orders.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Finding {
+    /// Index of the command that comes first in the program.
+    pub first: usize,
+    /// Index of the other one; the same for two nodes of one graph launch.
+    pub second: usize,
+    /// What it is, in a few words: `RAW on d`.
+    pub title: String,
+    /// The whole sentence.
+    pub text: String,
+    /// Whether it is certain; otherwise it may be.
+    pub is_certain: bool,
+}

@@ -1,0 +1,79 @@
+//! What the colours and patterns of a picture mean, as swatches with words.
+
+use spanlift::trace::{Kind, Slice, Trace};
+
+use crate::scene::{Rect, Scene, Text};
+use crate::text;
+use crate::theme::{Look, Theme, kind_name};
+
+/// Every kind, in the order of legends.
+pub const KINDS: [Kind; 17] = [
+    Kind::ToDevice,
+    Kind::ToHost,
+    Kind::WithinDevice,
+    Kind::Peer,
+    Kind::OtherCopy,
+    Kind::Memset,
+    Kind::Kernel,
+    Kind::Communication,
+    Kind::HostFn,
+    Kind::Record,
+    Kind::Sync,
+    Kind::Call,
+    Kind::Wait,
+    Kind::Work,
+    Kind::HostCopy,
+    Kind::Annotation,
+    Kind::Other,
+];
+
+/// One swatch and its words.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// How the swatch looks.
+    pub look: Look,
+    /// What it means.
+    pub name: &'static str,
+}
+
+/// Swatches for what occurs in the traces.
+pub fn entries<'t>(traces: impl IntoIterator<Item = &'t Trace>, theme: &Theme) -> Vec<Entry> {
+    let mut seen = [false; KINDS.len()];
+    let mut pageable = false;
+    for trace in traces {
+        for (kind, flags) in trace.slices.kind.iter().zip(&trace.slices.flags) {
+            if let Some(at) = KINDS.iter().position(|k| k == kind) {
+                seen[at] = true;
+            }
+            pageable |= flags & Slice::PAGEABLE != 0;
+        }
+    }
+    let kinds = KINDS.iter().zip(seen).filter(|(_, seen)| *seen);
+    let mut list: Vec<Entry> =
+        kinds.map(|(&kind, _)| Entry { look: theme.look(kind, 0), name: kind_name(kind) }).collect();
+    if pageable {
+        list.push(Entry { look: theme.look(Kind::OtherCopy, Slice::PAGEABLE), name: "pageable memory" });
+    }
+    list
+}
+
+const SIZE: f64 = 11.0;
+const ROW: f64 = 20.0;
+
+/// The swatches in lines of at most `width` pixels.
+pub fn scene(entries: &[Entry], width: f64, theme: &Theme) -> Scene {
+    let mut scene = Scene::new(width, 0.0, theme.ground);
+    let (mut x, mut y) = (0.0, 0.0);
+    for entry in entries {
+        let w = 22.0 + text::width(entry.name, SIZE, false);
+        if x > 0.0 && x + w > width {
+            x = 0.0;
+            y += ROW;
+        }
+        scene.add(Rect::with_look(x, y + 4.0, 14.0, 12.0, entry.look).rounded(2.0));
+        scene.add(Text::new(x + 20.0, y + 10.0, SIZE, theme.dim, entry.name));
+        x += w + 14.0;
+        scene.height = y + ROW;
+    }
+    scene
+}

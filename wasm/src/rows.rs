@@ -1,0 +1,316 @@
+//! The rows of a timeline: which lanes stand where, and their slices in the order of time.
+//!
+//! Built once per trace. Slices that overlap on one lane lie on tracks below each other; on every track starts and ends
+//! both ascend, so that what is on screen is found by bisection and nothing is ever hidden behind something else.
+
+use std::ops::Range;
+
+use spanlift::trace::{Engine, Kind, LaneKind, Trace};
+
+use crate::text::clean;
+
+/// All rows of one trace, in the order in which they are drawn.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Rows {
+    /// Groups of rows under one heading.
+    pub sections: Vec<Section>,
+    /// The rows from top to bottom.
+    pub rows: Vec<Row>,
+    /// Slices on tracks below the last one that is drawn.
+    pub n_below: u64,
+    /// Where each slice lies: row and track; slices of lanes that are not shown have [`Rows::NOWHERE`].
+    places: Vec<(u32, u32)>,
+    /// Pairs of a command and one of its slices, ordered.
+    by_command: Vec<(u32, u32)>,
+}
+
+/// A heading and its rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Section {
+    /// `HOST`, `STREAMS`, `ENGINES` or `OTHER`, with the group where there are several.
+    pub title: String,
+    /// Positions of its rows.
+    pub rows: Range<usize>,
+}
+
+/// One lane, drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// What stands to its left.
+    pub name: String,
+    /// What it shows.
+    pub kind: LaneKind,
+    /// Its tracks from top to bottom, at least one.
+    pub tracks: Vec<Track>,
+}
+
+/// Slices that do not overlap, in the order of time.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Track {
+    /// Indices of slices.
+    pub slices: Vec<u32>,
+}
+
+/// Which lanes are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shown {
+    /// Host threads.
+    pub host: bool,
+    /// Streams.
+    pub streams: bool,
+    /// Copy engines and compute units.
+    pub engines: bool,
+    /// Annotations and whatever else a file holds.
+    pub other: bool,
+    /// Also lanes on which nothing happens.
+    pub empty: bool,
+    /// How many tracks a lane has at most; what would lie below is counted, not drawn.
+    pub tracks: usize,
+}
+
+impl Default for Shown {
+    fn default() -> Self {
+        Shown { host: true, streams: true, engines: true, other: true, empty: true, tracks: usize::MAX }
+    }
+}
+
+/// The kinds of sections from top to bottom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Host,
+    Device,
+    Other,
+}
+
+impl Rows {
+    /// The place of a slice that is on no row.
+    pub const NOWHERE: (u32, u32) = (u32::MAX, u32::MAX);
+
+    /// The rows of `trace`.
+    ///
+    /// A trace that knows no engines gets rows for them from the work on its streams.
+    ///
+    /// # Cost
+    /// Sorts the slices of each lane once.
+    pub fn new(trace: &Trace, shown: Shown) -> Rows {
+        let mut of_lane: Vec<Vec<u32>> = vec![Vec::new(); trace.lanes.len()];
+        for (k, &lane) in (0u32..).zip(&trace.slices.lane) {
+            if let Some(list) = of_lane.get_mut(lane as usize) {
+                list.push(k);
+            }
+        }
+        let group = |l: usize| trace.strings.get(trace.lanes[l].group);
+        // A device's streams and engines stand together, under the first name that the device was given.
+        let mut keys: Vec<(Part, String, Vec<usize>)> = Vec::new();
+        for (l, lane) in trace.lanes.iter().enumerate() {
+            let part = match lane.kind {
+                LaneKind::Host => Part::Host,
+                LaneKind::Stream { .. } | LaneKind::Engine { .. } => Part::Device,
+                LaneKind::Other => Part::Other,
+            };
+            match keys.iter_mut().find(|(p, g, _)| *p == part && g == group(l)) {
+                Some((_, _, lanes)) => lanes.push(l),
+                None => keys.push((part, group(l).to_owned(), vec![l])),
+            }
+        }
+        keys.sort_by_key(|(part, _, _)| *part);
+        let mut rows = Rows { places: vec![Rows::NOWHERE; trace.slices.len()], ..Rows::default() };
+        let knows_engines = trace.lanes.iter().any(|l| matches!(l.kind, LaneKind::Engine { .. }));
+        let many = |part: Part| keys.iter().filter(|(p, _, _)| *p == part).count() > 1;
+        for (part, group, lanes) in &keys {
+            let title = |what: &str| {
+                if many(*part) { format!("{what} · {}", clean(group)) } else { what.to_owned() }
+            };
+            let of = |engine: bool| {
+                let is = move |l: &&usize| matches!(trace.lanes[**l].kind, LaneKind::Engine { .. }) == engine;
+                lanes.iter().filter(is).copied().collect::<Vec<usize>>()
+            };
+            let mut drafts = |lanes: &[usize]| -> Vec<Draft> {
+                let draft = |&l: &usize| {
+                    let lane = &trace.lanes[l];
+                    let slices = std::mem::take(&mut of_lane[l]);
+                    Draft {
+                        name: clean(trace.strings.get(lane.name)),
+                        kind: lane.kind,
+                        slices,
+                        is_home: true,
+                    }
+                };
+                lanes.iter().map(draft).collect()
+            };
+            let drawn = match part {
+                Part::Host => vec![("HOST", drafts(lanes), shown.host)],
+                Part::Other => vec![("OTHER", drafts(lanes), shown.other)],
+                Part::Device => {
+                    let streams = drafts(&of(false));
+                    let engines = if knows_engines { drafts(&of(true)) } else { engines(trace, &streams) };
+                    vec![("STREAMS", streams, shown.streams), ("ENGINES", engines, shown.engines)]
+                }
+            };
+            for (what, drafts, on) in drawn {
+                if on {
+                    rows.section(trace, title(what), drafts, shown);
+                }
+            }
+        }
+        let commands =
+            (0u32..).zip(&trace.slices.command).filter(|(_, c)| **c != spanlift::trace::Slice::NONE);
+        rows.by_command = commands.map(|(k, &c)| (c, k)).collect();
+        rows.by_command.sort_unstable();
+        rows
+    }
+
+    /// Row and track of a slice, or [`Rows::NOWHERE`].
+    pub fn place(&self, slice: u32) -> (u32, u32) {
+        self.places.get(slice as usize).copied().unwrap_or(Rows::NOWHERE)
+    }
+
+    /// The slices that belong to a command, by index.
+    pub fn of_command(&self, command: u32) -> impl Iterator<Item = u32> + '_ {
+        let from = self.by_command.partition_point(|&(c, _)| c < command);
+        self.by_command[from..].iter().take_while(move |&&(c, _)| c == command).map(|&(_, k)| k)
+    }
+
+    fn section(&mut self, trace: &Trace, title: String, drafts: Vec<Draft>, shown: Shown) {
+        let from = self.rows.len();
+        for Draft { name, kind, slices, is_home } in drafts {
+            if slices.is_empty() && !shown.empty {
+                continue;
+            }
+            let mut tracks = tracks(trace, slices);
+            if is_home {
+                let below = tracks.iter().skip(shown.tracks.max(1));
+                self.n_below += below.map(|t| t.slices.len() as u64).sum::<u64>();
+            }
+            tracks.truncate(shown.tracks.max(1));
+            if is_home {
+                let row = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
+                for (t, track) in (0u32..).zip(&tracks) {
+                    for &k in &track.slices {
+                        self.places[k as usize] = (row, t);
+                    }
+                }
+            }
+            self.rows.push(Row { name, kind, tracks });
+        }
+        if from < self.rows.len() {
+            self.sections.push(Section { title, rows: from..self.rows.len() });
+        }
+    }
+}
+
+/// A row before its slices are laid on tracks.
+struct Draft {
+    name: String,
+    kind: LaneKind,
+    slices: Vec<u32>,
+    /// Whether this is where its slices live; else it shows slices of other rows again.
+    is_home: bool,
+}
+
+/// Rows of engines made from the work on streams.
+fn engines(trace: &Trace, streams: &[Draft]) -> Vec<Draft> {
+    let mut made: Vec<Draft> = Vec::new();
+    for stream in streams {
+        let LaneKind::Stream { dev, .. } = stream.kind else { continue };
+        for &k in &stream.slices {
+            let engine = match trace.slices.kind[k as usize] {
+                Kind::ToDevice => Engine::ToDevice,
+                Kind::ToHost => Engine::ToHost,
+                Kind::Peer => Engine::Peer,
+                kind if kind.is_device_work() && kind != Kind::HostFn => Engine::Compute,
+                _ => continue,
+            };
+            let kind = LaneKind::Engine { dev, engine };
+            match made.iter_mut().find(|d| d.kind == kind) {
+                Some(draft) => draft.slices.push(k),
+                None => {
+                    made.push(Draft { name: engine.name().to_owned(), kind, slices: vec![k], is_home: false })
+                }
+            }
+        }
+    }
+    made.sort_by_key(|d| d.kind);
+    made
+}
+
+/// Puts each slice on the first track that is free when it begins.
+fn tracks(trace: &Trace, mut slices: Vec<u32>) -> Vec<Track> {
+    let (start, end) = (&trace.slices.start, &trace.slices.end);
+    slices.sort_by_key(|&k| (start[k as usize], std::cmp::Reverse(end[k as usize]), k));
+    let mut tracks: Vec<(i64, Track)> = Vec::new();
+    for k in slices {
+        let (from, to) = (start[k as usize], end[k as usize].max(start[k as usize]));
+        match tracks.iter_mut().find(|(free, _)| *free <= from) {
+            Some((free, track)) => {
+                *free = to;
+                track.slices.push(k);
+            }
+            None => tracks.push((to, Track { slices: vec![k] })),
+        }
+    }
+    if tracks.is_empty() {
+        tracks.push((i64::MIN, Track::default()));
+    }
+    tracks.into_iter().map(|(_, track)| track).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{crowd, race};
+
+    #[test]
+    fn sections_stand_in_the_order_of_a_copys_way() {
+        let rows = Rows::new(&race(), Shown::default());
+        let told: Vec<String> = rows
+            .sections
+            .iter()
+            .map(|s| {
+                let names: Vec<&str> = rows.rows[s.rows.clone()].iter().map(|r| &*r.name).collect();
+                format!("{}: {}", s.title, names.join(", "))
+            })
+            .collect();
+        assert_eq!(
+            told,
+            ["HOST: main", "STREAMS: copy, compute", "ENGINES: copy to device, copy to host, compute"]
+        );
+    }
+
+    #[test]
+    fn engines_are_made_where_a_trace_knows_none() {
+        let rows = Rows::new(&crowd(1, 300), Shown::default());
+        let titles: Vec<&str> = rows.sections.iter().map(|s| &*s.title).collect();
+        assert_eq!(
+            titles,
+            ["HOST", "STREAMS · cuda:0", "ENGINES · cuda:0", "STREAMS · cuda:1", "ENGINES · cuda:1", "OTHER"]
+        );
+    }
+
+    #[test]
+    fn every_slice_has_one_place_and_no_track_overlaps() {
+        for seed in 0..20 {
+            let trace = crowd(seed, 400);
+            let rows = Rows::new(&trace, Shown::default());
+            let mut n = 0;
+            for (r, row) in (0u32..).zip(&rows.rows) {
+                for (t, track) in (0u32..).zip(&row.tracks) {
+                    for pair in track.slices.windows(2) {
+                        let (a, b) = (pair[0] as usize, pair[1] as usize);
+                        assert!(trace.slices.end[a] <= trace.slices.start[b], "seed {seed}");
+                    }
+                    let home = track.slices.iter().filter(|&&k| rows.place(k) == (r, t));
+                    n += home.count();
+                }
+            }
+            assert_eq!(n, trace.slices.len());
+        }
+    }
+
+    #[test]
+    fn a_command_finds_its_slices() {
+        let rows = Rows::new(&race(), Shown::default());
+        assert_eq!(rows.of_command(4).collect::<Vec<_>>(), [1, 5, 7]);
+        assert_eq!(rows.of_command(99).count(), 0);
+    }
+}

@@ -1,0 +1,288 @@
+//! Paints a scene as SVG, through the low-level calls of plotters' SVG backend.
+//!
+//! The backend knows whole units only, so one pixel is four of them: lines stay sharp and curves smooth. It has neither
+//! patterns nor round corners; hatches are drawn as one long line each, dots as circles, corners as cut edges. Text names
+//! generic families, since a picture inside `<img>` has no other fonts.
+
+use plotters::backend::{DrawingBackend, SVGBackend};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{Color as _, FontDesc, FontFamily, FontStyle, RGBAColor, ShapeStyle, TextStyle};
+
+use crate::color::Color;
+use crate::scene::{Anchor, Face, Rect, Scene, Shape, Stroke, Text};
+use crate::text::clean;
+use crate::theme::Pattern;
+
+/// Units of the backend on one pixel.
+const UNITS: f64 = 4.0;
+/// Pixels from one diagonal to the next.
+const HATCH: f64 = 6.0;
+/// Pixels from one dot to the next.
+const DOTS: f64 = 7.0;
+
+/// The picture as an SVG document that says in words what it shows.
+///
+/// `title` is its name for people who cannot see it, `desc` the longer account. The same scene gives the same bytes.
+pub fn svg(scene: &Scene, title: &str, desc: &str) -> String {
+    let (w, h) = (unit(scene.width.max(1.0)), unit(scene.height.max(1.0)));
+    let mut body = String::new();
+    let mut painter =
+        Painter { backend: SVGBackend::with_string(&mut body, (w.unsigned_abs(), h.unsigned_abs())) };
+    painter.rect(&Rect::filled(0.0, 0.0, scene.width, scene.height, scene.ground));
+    for shape in &scene.shapes {
+        match shape {
+            Shape::Rect(rect) => painter.rect(rect),
+            Shape::Text(text) => painter.text(text),
+            Shape::Path { points, stroke } => painter.path(points, *stroke),
+            Shape::Polygon { points, fill } => painter.polygon(points, *fill),
+        }
+    }
+    painter.drawn(|b| b.present());
+    drop(painter);
+    // The backend writes a head of its own, in units; ours has pixels, a role and words.
+    let shapes = body.split_once(">\n").map_or("", |(_, rest)| rest);
+    let label = escaped(if title.is_empty() { "picture" } else { title });
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" viewBox=\"0 0 {w} {h}\" role=\"img\" \
+         aria-label=\"{label}\">\n<title>{label}</title>\n<desc>{}</desc>\n{shapes}",
+        pixels(w),
+        pixels(h),
+        escaped(desc),
+    )
+}
+
+/// `text` for use between tags and in attributes.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for c in clean(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Units as pixels, without needless digits.
+fn pixels(units: i32) -> String {
+    format!("{}", f64::from(units) / UNITS)
+}
+
+/// Pixels in units; what is far outside any picture stays there.
+fn unit(pixels: f64) -> i32 {
+    #[expect(clippy::cast_possible_truncation, reason = "clamped on this line")]
+    let unit = (pixels * UNITS).round().clamp(-1e6, 1e6) as i32;
+    unit
+}
+
+struct Painter<'a> {
+    backend: SVGBackend<'a>,
+}
+
+/// A colour and width, as the backend asks for them.
+fn line(color: Color, width: f64) -> ShapeStyle {
+    ShapeStyle { color: rgba(color), filled: false, stroke_width: unit(width).unsigned_abs() }
+}
+
+/// A text's looks, as the backend asks for them.
+fn letters(t: &Text) -> TextStyle<'_> {
+    let family = if t.face == Face::Mono { FontFamily::Monospace } else { FontFamily::SansSerif };
+    let style = if t.face == Face::Bold { FontStyle::Bold } else { FontStyle::Normal };
+    let h = match t.anchor {
+        Anchor::Start => HPos::Left,
+        Anchor::Middle => HPos::Center,
+        Anchor::End => HPos::Right,
+    };
+    // The backend divides sizes by 1.24.
+    let font = FontDesc::new(family, t.size * UNITS * 1.24, style);
+    let color = rgba(t.color).to_backend_color();
+    TextStyle { font, color, pos: Pos::new(h, VPos::Center) }
+}
+
+fn rgba(color: Color) -> RGBAColor {
+    let [r, g, b] = color.rgb;
+    RGBAColor(r, g, b, f64::from(color.alpha) / 255.0)
+}
+
+impl<'a> Painter<'a> {
+    /// Calls the backend, which writes into a string and therefore cannot fail.
+    fn drawn<E: std::fmt::Debug>(&mut self, call: impl FnOnce(&mut SVGBackend<'a>) -> Result<(), E>) {
+        call(&mut self.backend).unwrap_or_else(|e| unreachable!("bug: writing to a string failed: {e:?}"));
+    }
+
+    fn rect(&mut self, r: &Rect) {
+        let (x0, y0, x1, y1) = (unit(r.x), unit(r.y), unit(r.x + r.w), unit(r.y + r.h));
+        // What is there is seen: nothing vanishes by rounding.
+        let (x1, y1) = (x1.max(x0 + 1), y1.max(y0 + 1));
+        let corners = corners((x0, y0, x1, y1), unit(r.radius));
+        if let Some(color) = r.fill {
+            let style = line(color, 0.0);
+            if r.radius > 0.0 {
+                self.drawn(|b| b.fill_polygon(corners.clone(), &style));
+            } else {
+                self.drawn(|b| b.draw_rect((x0, y0), (x1, y1), &style, true));
+            }
+        }
+        match r.pattern {
+            Some(Pattern::Hatch(color)) => {
+                let points = hatch(r);
+                if points.len() > 1 {
+                    self.drawn(|b| b.draw_path(points, &line(color, 1.5)));
+                }
+            }
+            Some(Pattern::Dots(color)) => {
+                for point in dots(r) {
+                    self.drawn(|b| b.draw_circle(point, 3, &line(color, 0.0), true));
+                }
+            }
+            None => {}
+        }
+        if let Some(stroke) = r.outline {
+            // The line lies inside: neighbours do not overlap.
+            let inset = stroke.width / 2.0;
+            let inner =
+                (unit(r.x + inset), unit(r.y + inset), unit(r.x + r.w - inset), unit(r.y + r.h - inset));
+            let mut path = self::corners(inner, unit(r.radius));
+            path.push(path[0]);
+            let style = line(stroke.color, stroke.width);
+            self.drawn(|b| b.draw_path(path, &style));
+        }
+    }
+
+    fn text(&mut self, t: &Text) {
+        if !t.text.is_empty() {
+            self.drawn(|b| b.draw_text(&t.text, &letters(t), (unit(t.x), unit(t.y))));
+        }
+    }
+
+    fn path(&mut self, points: &[(f64, f64)], stroke: Stroke) {
+        let style = line(stroke.color, stroke.width);
+        let pieces = if stroke.dashed { dashes(points) } else { vec![points.to_vec()] };
+        for piece in pieces {
+            let points: Vec<(i32, i32)> = piece.iter().map(|&(x, y)| (unit(x), unit(y))).collect();
+            match points[..] {
+                [from, to] => self.drawn(|b| b.draw_line(from, to, &style)),
+                _ => self.drawn(|b| b.draw_path(points, &style)),
+            }
+        }
+    }
+
+    fn polygon(&mut self, points: &[(f64, f64)], fill: Color) {
+        let points: Vec<(i32, i32)> = points.iter().map(|&(x, y)| (unit(x), unit(y))).collect();
+        self.drawn(|b| b.fill_polygon(points, &line(fill, 0.0)));
+    }
+}
+
+/// The outline of a rectangle whose corners are cut twice, which looks round at this size.
+fn corners((x0, y0, x1, y1): (i32, i32, i32, i32), radius: i32) -> Vec<(i32, i32)> {
+    let r = radius.min((x1 - x0) / 2).min((y1 - y0) / 2);
+    if r <= 0 {
+        return vec![(x0, y0), (x1, y0), (x1, y1), (x0, y1)];
+    }
+    // Near the point of the arc at 45 degrees.
+    let s = (r * 3 + 5) / 10;
+    vec![
+        (x0 + r, y0),
+        (x1 - r, y0),
+        (x1 - s, y0 + s),
+        (x1, y0 + r),
+        (x1, y1 - r),
+        (x1 - s, y1 - s),
+        (x1 - r, y1),
+        (x0 + r, y1),
+        (x0 + s, y1 - s),
+        (x0, y1 - r),
+        (x0, y0 + r),
+        (x0 + s, y0 + s),
+    ]
+}
+
+/// All diagonals of a rectangle as one line that runs along its edges between them.
+fn hatch(r: &Rect) -> Vec<(i32, i32)> {
+    let (left, right, top, bottom) = (r.x + 1.0, r.x + r.w - 1.0, r.y + 1.0, r.y + r.h - 1.0);
+    let (w, h) = (right - left, bottom - top);
+    if w <= 1.0 || h <= 1.0 {
+        return Vec::new();
+    }
+    let mut points = Vec::new();
+    let mut up = true;
+    // From the lower left corner on; each diagonal meets the lower or left edge, then the upper or right edge.
+    let mut at = HATCH;
+    while at < w + h {
+        let low = if at <= h { (left, top + at) } else { (left + at - h, bottom) };
+        let high = if at <= w { (left + at, top) } else { (right, top + at - w) };
+        let ends = if up { [low, high] } else { [high, low] };
+        // Around the corner, not across it.
+        if let Some(&last) = points.last() {
+            let corner = if up { (left, bottom) } else { (right, top) };
+            let turns = |a: (f64, f64), b: (f64, f64)| a.0 != b.0 && a.1 != b.1;
+            if turns(last, ends[0]) {
+                points.push(corner);
+            }
+        }
+        points.extend(ends);
+        up = !up;
+        at += HATCH;
+    }
+    points.into_iter().map(|(x, y)| (unit(x), unit(y))).collect()
+}
+
+/// Dots in staggered rows, fewer where there would be very many.
+fn dots(r: &Rect) -> Vec<(i32, i32)> {
+    let pitch = DOTS.max(r.w * r.h / DOTS / 160.0);
+    let mut points = Vec::new();
+    let n_rows = ((r.h - 4.0) / DOTS).floor().max(1.0);
+    let gap = r.h / (n_rows + 1.0);
+    let mut row = 1.0;
+    while row <= n_rows {
+        let mut x = r.x + if row % 2.0 == 0.0 { pitch } else { pitch / 2.0 } + 1.0;
+        while x < r.x + r.w - 2.0 {
+            points.push((unit(x), unit(r.y + row * gap)));
+            x += pitch;
+        }
+        row += 1.0;
+    }
+    points
+}
+
+/// A path in dashes of four pixels.
+fn dashes(points: &[(f64, f64)]) -> Vec<Vec<(f64, f64)>> {
+    const DASH: f64 = 4.0;
+    let mut pieces = Vec::new();
+    let mut piece: Vec<(f64, f64)> = Vec::new();
+    let (mut left, mut on) = (DASH, true);
+    for pair in points.windows(2) {
+        let ((x0, y0), (x1, y1)) = (pair[0], pair[1]);
+        let length = (x1 - x0).hypot(y1 - y0);
+        if length == 0.0 {
+            continue;
+        }
+        let mut at = 0.0;
+        while at < length {
+            let step = left.min(length - at);
+            let point = |d: f64| (x0 + (x1 - x0) * d / length, y0 + (y1 - y0) * d / length);
+            if on {
+                if piece.is_empty() {
+                    piece.push(point(at));
+                }
+                piece.push(point(at + step));
+            }
+            at += step;
+            left -= step;
+            if left <= 0.0 {
+                if on {
+                    pieces.push(std::mem::take(&mut piece));
+                }
+                (left, on) = (DASH, !on);
+            }
+        }
+    }
+    if piece.len() > 1 {
+        pieces.push(piece);
+    }
+    pieces
+}

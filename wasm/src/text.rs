@@ -1,0 +1,179 @@
+//! How wide text will be at most, how it is cut to fit, and how quantities are written.
+//!
+//! Widths are guesses from above: those of DejaVu Sans, one of the widest common faces, so that text which fits here
+//! fits with every face that a reader's machine may choose for `sans-serif`.
+
+use spanlift::{Bytes, Nanos};
+
+/// At most how wide `text` is at `size` pixels.
+pub fn width(text: &str, size: f64, bold: bool) -> f64 {
+    let units: f64 = text.chars().map(advance).sum();
+    units * size * if bold { 1.13 } else { 1.0 }
+}
+
+/// At most how wide `text` is at `size` pixels in a face of equal widths.
+pub fn mono_width(text: &str, size: f64) -> f64 {
+    text.chars().map(|c| if c.is_ascii() { 0.61 } else { 1.0 }).sum::<f64>() * size
+}
+
+/// The advance of a character in units of the size.
+fn advance(c: char) -> f64 {
+    match c {
+        'i' | 'j' | 'l' | '\'' => 0.29,
+        ' ' | '.' | ',' | '·' | '|' => 0.34,
+        'f' | 't' | 'r' | '(' | ')' | '[' | ']' | '/' | '\\' | ':' | ';' | 'I' | 'J' | '-' => 0.42,
+        's' | 'z' | 'c' | '_' | '!' | '"' | '?' | '*' => 0.55,
+        'a'
+        | 'b'
+        | 'd'
+        | 'e'
+        | 'g'
+        | 'h'
+        | 'k'
+        | 'n'
+        | 'o'
+        | 'p'
+        | 'q'
+        | 'u'
+        | 'v'
+        | 'x'
+        | 'y'
+        | '0'..='9'
+        | 'µ' => 0.64,
+        'L' | 'F' | 'E' | 'S' | 'T' | 'P' | 'B' | 'Z' | '$' => 0.69,
+        'm' | 'W' | '@' | '%' | '…' | '—' => 1.0,
+        'w' | 'M' | 'O' | 'Q' | 'G' | 'D' | 'N' | 'H' | 'U' | '<' | '>' | '=' | '+' | '~' | '→' | '←'
+        | '×' | '#' => 0.87,
+        'A'..='Z' | '&' | '{' | '}' | '^' | '`' => 0.75,
+        _ => 1.0,
+    }
+}
+
+/// `text` cut with an ellipsis to at most `room` pixels; `None` when fewer than three of its characters would remain.
+pub fn fit(text: &str, size: f64, bold: bool, room: f64) -> Option<String> {
+    if width(text, size, bold) <= room {
+        return Some(text.to_owned());
+    }
+    let mut kept = String::new();
+    for c in text.chars() {
+        kept.push(c);
+        kept.push('…');
+        let fits = width(&kept, size, bold) <= room;
+        kept.pop();
+        if !fits {
+            kept.pop();
+            break;
+        }
+    }
+    let kept = kept.trim_end();
+    (kept.chars().count() >= 3).then(|| format!("{kept}…"))
+}
+
+/// `text` broken at spaces into lines of at most `room` pixels; a longer word is cut.
+pub fn wrap(text: &str, size: f64, room: f64) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let word = fit(word, size, false, room).unwrap_or_default();
+        match lines.last_mut() {
+            Some(line) if width(&format!("{line} {word}"), size, false) <= room => {
+                line.push(' ');
+                line.push_str(&word);
+            }
+            _ => lines.push(word),
+        }
+    }
+    lines
+}
+
+/// A length of time with its unit: `98 µs`, `1.234 ms`.
+pub fn time(ns: i64) -> String {
+    let written = Nanos(ns).to_string().replace(" us", " µs");
+    match written.split_once('.') {
+        Some((whole, rest)) if rest.trim_start_matches('0').starts_with(' ') => {
+            format!("{whole} {}", rest.trim_start_matches('0').trim_start())
+        }
+        _ => written,
+    }
+}
+
+/// A number of bytes with its unit: `4 MiB`, `3.81 MiB`, `999 B`.
+pub fn bytes(n: u64) -> String {
+    Bytes(n).to_string().replace(".00 ", " ")
+}
+
+/// Bytes per second with a unit: `42.8 GB/s`; `None` when no time passed.
+pub fn rate(bytes: u64, ns: i64) -> Option<String> {
+    if ns <= 0 || bytes == 0 {
+        return None;
+    }
+    // Bytes per nanosecond are GB/s.
+    let gb_s = bytes as f64 / ns as f64;
+    Some(match gb_s {
+        r if r >= 100.0 => format!("{r:.0} GB/s"),
+        r if r >= 1.0 => format!("{r:.1} GB/s"),
+        r if r >= 1e-3 => format!("{:.1} MB/s", r * 1e3),
+        r => format!("{:.1} kB/s", r * 1e6),
+    })
+}
+
+/// A whole number with its thousands apart: `4,194,304`.
+pub fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (k, digit) in digits.chars().enumerate() {
+        if k > 0 && (digits.len() - k).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `text` without characters that neither a picture nor a page may hold.
+pub fn clean(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') { '\u{fffd}' } else { c })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cut_text_fits_and_says_that_it_was_cut() {
+        for text in ["Memcpy HtoD (Pinned -> Device)", "iiiiiiiiii", "WWWWWW", "日本語のカーネル"] {
+            for room in 0..200 {
+                let room = f64::from(room);
+                match fit(text, 11.5, false, room) {
+                    Some(kept) => {
+                        assert!(width(&kept, 11.5, false) <= room, "{kept} in {room}");
+                        assert!(kept == text || kept.ends_with('…'));
+                    }
+                    None => assert!(width(text, 11.5, false) > room),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn quantities_carry_units() {
+        assert_eq!(time(98_000), "98 µs");
+        assert_eq!(time(98_010), "98.01 µs");
+        assert_eq!(time(-1), "-1 ns");
+        assert_eq!(bytes(4 << 20), "4 MiB");
+        assert_eq!(bytes(4_000_000), "3.81 MiB");
+        assert_eq!(rate(4 << 20, 98_000).as_deref(), Some("42.8 GB/s"));
+        assert_eq!(rate(4096, 0), None);
+        assert_eq!(thousands(4_194_304), "4,194,304");
+        assert_eq!(thousands(7), "7");
+    }
+
+    #[test]
+    fn lines_hold_every_word_in_order() {
+        let text = "the copy still writes it while the kernel reads";
+        let lines = wrap(text, 12.0, 90.0);
+        assert!(lines.len() > 2);
+        assert_eq!(lines.join(" "), text);
+    }
+}

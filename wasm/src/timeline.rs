@@ -1,0 +1,575 @@
+//! The scene of a trace: ruler, headings, lanes, slices, arrows, findings.
+
+mod links;
+
+use spanlift::Nanos;
+use spanlift::trace::{Instant, Kind, LaneKind, Slice, Source, Trace};
+
+use crate::axis;
+use crate::finding::Finding;
+use crate::legend;
+use crate::lod::{self, Piece};
+use crate::rows::{Rows, Shown};
+use crate::scene::{Anchor, Of, Rect, Scene, Shape, Stroke, Text};
+use crate::text;
+use crate::theme::Theme;
+use crate::view::TimeView;
+
+/// Height of the ruler.
+pub const RULER: f64 = 26.0;
+const HEADING: f64 = 20.0;
+const ROW_GAP: f64 = 3.0;
+/// Height of a row with one track, its padding included.
+const ROW: f64 = 28.0;
+/// Height of each of several tracks.
+const TRACK: f64 = 18.0;
+const PAD: f64 = 3.0;
+const MARKS: f64 = 18.0;
+const RIGHT: f64 = 12.0;
+const NAME: f64 = 12.0;
+const LABEL: f64 = 11.0;
+const TICK: f64 = 11.0;
+
+/// Tracks of one lane in a still picture.
+const STATIC_TRACKS: usize = 8;
+/// Shapes of a still picture, beyond which narrow slices are merged into wider columns: some 220 bytes each.
+const STATIC_SHAPES: usize = 1100;
+
+/// Where everything of a timeline stands: a name column, a plot, and each row's place in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Frame {
+    /// Pixels of the name column; the plot begins there.
+    pub gutter: f64,
+    /// Pixels of the plot.
+    pub plot_width: f64,
+    /// Pixels of all rows together, with the ruler.
+    pub height: f64,
+    /// Whether there is a strip for marks.
+    has_marks: bool,
+    headings: Vec<f64>,
+    tops: Vec<f64>,
+    heights: Vec<f64>,
+}
+
+impl Frame {
+    /// The frame of `rows` on `width` pixels.
+    pub fn new(trace: &Trace, rows: &Rows, width: f64) -> Frame {
+        let widest = rows.rows.iter().map(|r| text::width(&r.name, NAME, false)).fold(0.0, f64::max);
+        let gutter = (widest + 22.0).clamp(72.0, (width * 0.33).clamp(72.0, 190.0));
+        let has_marks = !trace.instants.is_empty();
+        let mut y = RULER + if has_marks { MARKS } else { 0.0 };
+        let mut frame = Frame {
+            gutter,
+            plot_width: (width - gutter - RIGHT).max(40.0),
+            height: 0.0,
+            has_marks,
+            headings: Vec::new(),
+            tops: Vec::new(),
+            heights: Vec::new(),
+        };
+        for section in &rows.sections {
+            frame.headings.push(y + HEADING / 2.0 + 1.0);
+            y += HEADING;
+            for row in &rows.rows[section.rows.clone()] {
+                let h = match row.tracks.len() {
+                    1 => ROW,
+                    n => 2.0 * PAD + TRACK * n as f64,
+                };
+                frame.tops.push(y);
+                frame.heights.push(h);
+                y += h + ROW_GAP;
+            }
+        }
+        frame.height = y + 4.0;
+        frame
+    }
+
+    /// Top and height of the band behind a row, before scrolling.
+    pub fn row(&self, row: usize) -> (f64, f64) {
+        (self.tops[row], self.heights[row])
+    }
+
+    /// Top and height of the slices on a track, before scrolling.
+    pub fn track(&self, row: usize, track: usize) -> (f64, f64) {
+        let (top, height) = self.row(row);
+        let has_one = height <= ROW;
+        let h = if has_one { ROW - 2.0 * PAD } else { TRACK - 2.0 };
+        (top + PAD + if has_one { 0.0 } else { TRACK * track as f64 + 1.0 }, h)
+    }
+
+    /// The row at `y`, before scrolling.
+    pub fn row_at(&self, y: f64) -> Option<usize> {
+        let row = self.tops.partition_point(|&top| top <= y).checked_sub(1)?;
+        (y < self.tops[row] + self.heights[row]).then_some(row)
+    }
+}
+
+/// A timeline ready to be drawn.
+#[derive(Debug, Clone)]
+pub struct Timeline<'a> {
+    /// What happened.
+    pub trace: &'a Trace,
+    /// Its rows.
+    pub rows: &'a Rows,
+    /// Where the rows stand.
+    pub frame: &'a Frame,
+    /// Which time is on screen; as wide as the frame's plot.
+    pub view: TimeView,
+    /// What a checker found.
+    pub findings: &'a [Finding],
+    /// The colours.
+    pub theme: Theme,
+    /// Pixels of the columns into which narrow slices are merged; 1 where there is room for it.
+    pub grain: f64,
+    /// Pixels that the rows are scrolled up.
+    pub scroll: f64,
+    /// Pixels from top to bottom.
+    pub height: f64,
+    /// The slice with the strong outline.
+    pub selected: Option<u32>,
+    /// The slice under the pointer.
+    pub hovered: Option<u32>,
+    /// The time of the cursor.
+    pub cursor: Option<i64>,
+}
+
+impl Timeline<'_> {
+    /// The picture; its slices are counted in the second value: drawn alone, and merged into columns.
+    pub fn scene(&self) -> (Scene, Drawn) {
+        let width = self.frame.gutter + self.frame.plot_width + RIGHT;
+        let mut scene = Scene::new(width, self.height, self.theme.ground);
+        let mut drawn = Drawn::default();
+        let axis = axis::axis(&self.view, zero(self.trace), TICK);
+        let visible: Vec<usize> = (0..self.rows.rows.len())
+            .filter(|&r| {
+                let (top, height) = self.frame.row(r);
+                let top = top - self.scroll;
+                top + height > RULER && top < self.height
+            })
+            .collect();
+        for &r in &visible {
+            let (top, height) = self.frame.row(r);
+            let (x, w) = (self.frame.gutter, self.frame.plot_width);
+            scene.add(Rect::filled(x, top - self.scroll, w, height, self.theme.lane));
+        }
+        for tick in &axis.ticks {
+            let x = self.frame.gutter + tick.x;
+            scene.line((x, RULER), (x, self.height), Stroke::solid(self.theme.line, 1.0));
+        }
+        for &r in &visible {
+            self.row(&mut scene, r, &mut drawn);
+        }
+        links::flows(self, &mut scene);
+        links::findings(self, &mut scene);
+        self.outlines(&mut scene);
+        self.headings(&mut scene);
+        self.ruler(&mut scene, &axis);
+        (scene, drawn)
+    }
+
+    /// The slice under a point of the scene.
+    pub fn slice_at(&self, x: f64, y: f64) -> Option<u32> {
+        if y < RULER || x < self.frame.gutter {
+            return None;
+        }
+        let y = y + self.scroll;
+        let row = self.frame.row_at(y)?;
+        (0..self.rows.rows[row].tracks.len()).find_map(|t| {
+            let (top, height) = self.frame.track(row, t);
+            let is_on = top <= y && y < top + height;
+            is_on.then(|| {
+                lod::at(self.trace, &self.rows.rows[row].tracks[t], &self.view, x - self.frame.gutter)
+            })?
+        })
+    }
+
+    fn row(&self, scene: &mut Scene, r: usize, drawn: &mut Drawn) {
+        let row = &self.rows.rows[r];
+        for (t, track) in row.tracks.iter().enumerate() {
+            let (top, height) = self.frame.track(r, t);
+            let top = top - self.scroll;
+            if top + height < RULER || top > self.height {
+                continue;
+            }
+            let pieces = lod::coarse(self.trace, track, &self.view, self.grain);
+            for piece in joined(self.trace, pieces, self.grain) {
+                // Rows made from other rows show slices a second time.
+                let is_home = usize::try_from(self.rows.place(piece.face).0).is_ok_and(|home| home == r);
+                match piece.of {
+                    _ if !is_home => {}
+                    Of::Merged { n, .. } => drawn.merged += u64::from(n),
+                    _ => drawn.alone += 1,
+                }
+                self.piece(scene, row.kind, &piece, (top, height));
+            }
+        }
+    }
+
+    fn piece(&self, scene: &mut Scene, lane: LaneKind, piece: &Piece, (top, height): (f64, f64)) {
+        let k = piece.face as usize;
+        let look = self.theme.look(self.trace.slices.kind[k], self.trace.slices.flags[k]);
+        let x = self.frame.gutter + piece.x0;
+        let mut w = piece.x1 - piece.x0;
+        // A hair of ground between neighbours; never so much that a slice is gone.
+        if w > 4.0 {
+            w -= 1.0;
+        }
+        let mut rect = Rect::with_look(x, top, w, height, look);
+        rect.of = piece.of;
+        if w < 5.0 {
+            (rect.pattern, rect.outline) = (None, None);
+        } else {
+            rect.radius = 2.0;
+        }
+        scene.add(rect);
+        if let Of::Slice(k) = piece.of
+            && let Some(label) = self.label(k, lane, w - 12.0)
+        {
+            let text = Text::new(x + 6.0, top + height / 2.0, LABEL, look.fill.ink(), label);
+            let mut color = look.fill.ink();
+            if look.pattern.is_some() {
+                let (x0, _, x1, _) = text.bounds();
+                scene.add(
+                    Rect::filled(x0 - 3.0, top + 3.0, x1 - x0 + 6.0, height - 6.0, look.fill).rounded(2.0),
+                );
+                if self.trace.slices.kind[k as usize] == Kind::Wait {
+                    color = self.theme.dim;
+                }
+            }
+            scene.add(Text { color, ..text });
+        }
+    }
+
+    /// What a slice says of itself in `room` pixels.
+    fn label(&self, k: u32, lane: LaneKind, room: f64) -> Option<String> {
+        if room < 14.0 {
+            return None;
+        }
+        let slice = self.trace.slices.get(k as usize);
+        let name = text::clean(self.trace.strings.get(slice.name));
+        let took = slice.end.0.saturating_sub(slice.start.0);
+        let more = match (lane, slice.bytes) {
+            (LaneKind::Engine { .. }, 1..) => text::rate(slice.bytes, took),
+            (_, 1..) => Some(text::bytes(slice.bytes)),
+            (LaneKind::Stream { .. } | LaneKind::Engine { .. }, 0) => Some(text::time(took)),
+            _ => None,
+        };
+        let long = more.map(|more| format!("{name} · {more}"));
+        long.filter(|l| text::width(l, LABEL, false) <= room).or_else(|| text::fit(&name, LABEL, false, room))
+    }
+
+    /// Outlines of what is under the pointer and of what is selected.
+    fn outlines(&self, scene: &mut Scene) {
+        let mut outline = |k: u32, stroke: Stroke| {
+            if let Some((x0, x1, y, h)) = self.slice_box(k) {
+                scene.add(Rect::framed(x0, y, (x1 - x0).max(2.0), h, stroke).rounded(2.0));
+            }
+        };
+        if let Some(k) = self.hovered {
+            outline(k, Stroke::solid(self.theme.ink, 1.0));
+        }
+        if let Some(k) = self.selected {
+            let command = self.trace.slices.command[k as usize];
+            if command != Slice::NONE {
+                for other in self.rows.of_command(command).filter(|&o| o != k) {
+                    outline(other, Stroke::solid(self.theme.ink, 1.0));
+                }
+            }
+            outline(k, Stroke::solid(self.theme.ink, 2.0));
+        }
+    }
+
+    /// Left, right, top and height of the visible part of a slice; `None` when nothing of it is on screen.
+    fn slice_box(&self, k: u32) -> Option<(f64, f64, f64, f64)> {
+        let place = self.rows.place(k);
+        if place == Rows::NOWHERE {
+            return None;
+        }
+        let (top, height) = self.frame.track(place.0 as usize, place.1 as usize);
+        let top = top - self.scroll;
+        let slice = self.trace.slices.get(k as usize);
+        let (x0, x1) = (self.view.x_from_time(slice.start.0), self.view.x_from_time(slice.end.0));
+        let w = self.frame.plot_width;
+        if x1 < 0.0 || x0 > w || top + height < RULER || top > self.height {
+            return None;
+        }
+        let g = self.frame.gutter;
+        Some((g + x0.max(0.0), g + x1.min(w), top, height))
+    }
+
+    fn headings(&self, scene: &mut Scene) {
+        let theme = &self.theme;
+        for (section, y) in self.rows.sections.iter().zip(&self.frame.headings) {
+            let y = y - self.scroll;
+            if y > RULER && y < self.height {
+                let title =
+                    text::fit(&section.title, 10.0, false, self.frame.gutter + 60.0).unwrap_or_default();
+                scene.add(Text::new(4.0, y, 10.0, theme.dim, title));
+            }
+        }
+        for (r, row) in self.rows.rows.iter().enumerate() {
+            let (top, height) = self.frame.row(r);
+            let top = top - self.scroll;
+            if top + height > RULER && top < self.height {
+                let name = text::fit(&row.name, NAME, false, self.frame.gutter - 14.0).unwrap_or_default();
+                let y = top + height.min(ROW) / 2.0;
+                let x = self.frame.gutter - 10.0;
+                scene.add(Text::new(x, y, NAME, theme.ink, name).anchored(Anchor::End));
+            }
+        }
+    }
+
+    fn ruler(&self, scene: &mut Scene, axis: &axis::Axis) {
+        let theme = &self.theme;
+        let (g, w) = (self.frame.gutter, self.frame.plot_width);
+        scene.add(Rect::filled(0.0, 0.0, scene.width, RULER, theme.ground));
+        scene.line(
+            (g, RULER - 0.5),
+            (g + w, RULER - 0.5),
+            Stroke::solid(theme.line.toward(theme.dim, 30), 1.0),
+        );
+        if let Some(base) = &axis.base {
+            let base = text::fit(base, TICK - 1.0, false, g - 8.0).unwrap_or_default();
+            scene.add(Text::new(4.0, 12.0, TICK - 1.0, theme.dim, base));
+        }
+        for tick in &axis.ticks {
+            let half = text::width(&tick.label, TICK, false) / 2.0;
+            // The outermost labels move inward, as far as they must to stay in the picture.
+            let x = (g + tick.x).clamp(g + half - 12.0, scene.width - half - 1.0);
+            if self.cursor.is_some_and(|at| {
+                let (left, right) = self.cursor_tag(at);
+                left - 4.0 < x + half && x - half < right + 4.0
+            }) {
+                continue;
+            }
+            scene.line((g + tick.x, RULER - 5.0), (g + tick.x, RULER), Stroke::solid(theme.dim, 1.0));
+            scene.add(Text::new(x, 12.0, TICK, theme.dim, &*tick.label).anchored(Anchor::Middle));
+        }
+        if self.frame.has_marks {
+            self.marks(scene);
+        }
+        if let Some(at) = self.cursor {
+            let x = self.view.x_from_time(at);
+            if (0.0..=w).contains(&x) {
+                let (left, right) = self.cursor_tag(at);
+                scene.line((g + x, RULER - 6.0), (g + x, self.height), Stroke::solid(theme.hazard, 1.0));
+                scene.add(Rect::filled(left, 4.0, right - left, 16.0, theme.hazard).rounded(3.0));
+                let label = Text::new((left + right) / 2.0, 12.0, TICK, theme.hazard.ink(), self.clock(at));
+                scene.add(label.anchored(Anchor::Middle));
+            }
+        }
+    }
+
+    /// Left and right end of the cursor's tag.
+    fn cursor_tag(&self, at: i64) -> (f64, f64) {
+        let half = text::width(&self.clock(at), TICK, false) / 2.0 + 5.0;
+        let (g, w) = (self.frame.gutter, self.frame.plot_width);
+        let x = (g + self.view.x_from_time(at)).clamp(half, (g + w + RIGHT - half).max(half));
+        (x - half, x + half)
+    }
+
+    /// A point in time as people read it, counted from the trace's zero.
+    fn clock(&self, at: i64) -> String {
+        text::time(at.saturating_sub(zero(self.trace)))
+    }
+
+    /// Marks: a diamond each below the ruler, with its name where there is room.
+    fn marks(&self, scene: &mut Scene) {
+        let (g, theme) = (self.frame.gutter, &self.theme);
+        let y = RULER + MARKS / 2.0;
+        scene.add(Rect::filled(0.0, RULER, scene.width, MARKS, theme.ground));
+        let mut marks: Vec<&Instant> = self.trace.instants.iter().collect();
+        marks.sort_by_key(|m| m.at);
+        let mut free = f64::NEG_INFINITY;
+        let mut last = f64::NEG_INFINITY;
+        for (k, mark) in marks.iter().enumerate() {
+            let x = self.view.x_from_time(mark.at.0);
+            if !(0.0..=self.frame.plot_width).contains(&x) || x - last < 2.0 {
+                continue;
+            }
+            last = x;
+            let x = g + x;
+            let points = vec![(x, y - 4.0), (x + 4.0, y), (x, y + 4.0), (x - 4.0, y)];
+            scene.shapes.push(Shape::Polygon { points, fill: theme.accent });
+            let next = marks.get(k + 1).map_or(f64::INFINITY, |m| g + self.view.x_from_time(m.at.0));
+            let room = (next - 6.0).min(scene.width - 2.0) - (x + 8.0);
+            let name = text::clean(self.trace.strings.get(mark.name));
+            if x - 4.0 >= free && text::width(&name, 10.0, false) <= room {
+                free = x + 8.0 + text::width(&name, 10.0, false);
+                scene.add(Text::new(x + 8.0, y, 10.0, theme.dim, name));
+            }
+        }
+    }
+}
+
+/// How many slices a scene shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Drawn {
+    /// Slices with a rectangle of their own.
+    pub alone: u64,
+    /// Slices that share a column of one pixel.
+    pub merged: u64,
+}
+
+/// Columns of one look side by side become one rectangle.
+fn joined(trace: &Trace, pieces: Vec<Piece>, grain: f64) -> Vec<Piece> {
+    let mut out: Vec<Piece> = Vec::with_capacity(pieces.len());
+    let look = |p: &Piece| (trace.slices.kind[p.face as usize], trace.slices.flags[p.face as usize]);
+    let count = |p: &Piece| match p.of {
+        Of::Slice(first) => (1, first),
+        Of::Merged { n, first } => (n, first),
+        Of::Nothing => unreachable!("bug: a piece stands for slices"),
+    };
+    let is_column = |p: &Piece| p.x1 - p.x0 <= grain;
+    for piece in pieces {
+        if let Some(last) = out.last_mut()
+            && last.x1 >= piece.x0
+            && look(last) == look(&piece)
+            && is_column(&piece)
+            && (is_column(last) || matches!(last.of, Of::Merged { .. }))
+        {
+            let (n, first) = count(last);
+            last.of = Of::Merged { n: n.saturating_add(count(&piece).0), first };
+            last.x1 = piece.x1;
+            continue;
+        }
+        out.push(piece);
+    }
+    out
+}
+
+/// The time that is written as 0: a simulation's own zero, or where a recording begins.
+pub fn zero(trace: &Trace) -> i64 {
+    match trace.source {
+        Source::Simulated { .. } => 0,
+        _ => trace.extent().map_or(0, |(start, _)| start.0),
+    }
+}
+
+/// What a picture of a trace shows, and how.
+#[derive(Debug, Clone)]
+pub struct TimelineOptions {
+    /// The heading; the trace's own title when absent.
+    pub title: Option<String>,
+    /// Pixels from left to right.
+    pub width: f64,
+    /// The time from left to right; all of it when absent.
+    pub range: Option<(Nanos, Nanos)>,
+    /// The colours.
+    pub theme: Theme,
+    /// Which lanes.
+    pub shown: Shown,
+    /// What a checker found.
+    pub findings: Vec<Finding>,
+    /// Whether a legend stands below.
+    pub legend: bool,
+    /// The command whose slices are outlined.
+    pub selected: Option<usize>,
+}
+
+impl Default for TimelineOptions {
+    fn default() -> Self {
+        TimelineOptions {
+            title: None,
+            width: 960.0,
+            range: None,
+            theme: Theme::LIGHT,
+            shown: Shown::default(),
+            findings: Vec::new(),
+            legend: true,
+            selected: None,
+        }
+    }
+}
+
+/// The picture of a trace: heading, timeline, legend.
+pub fn scene(trace: &Trace, options: &TimelineOptions) -> Scene {
+    let theme = &options.theme;
+    let width = if options.width.is_finite() { options.width.clamp(240.0, 20_000.0) } else { 960.0 };
+    let shown = Shown { tracks: options.shown.tracks.min(STATIC_TRACKS), ..options.shown };
+    let rows = Rows::new(trace, shown);
+    let frame = Frame::new(trace, &rows, width - 16.0);
+    let (start, end) = options
+        .range
+        .or_else(|| trace.extent())
+        .map_or((0, 1), |(a, b)| if a < b { (a.0, b.0) } else { (a.0, a.0.saturating_add(1)) });
+    let view = match options.range {
+        Some(_) => TimeView::new(start, end, frame.plot_width),
+        None => TimeView::around(start, end, frame.plot_width),
+    };
+    let selected = options.selected.and_then(|c| u32::try_from(c).ok()).and_then(|c| {
+        rows.of_command(c)
+            .find(|&k| rows.place(k) != Rows::NOWHERE && trace.slices.kind[k as usize].is_device_work())
+    });
+    let mut timeline = Timeline {
+        trace,
+        rows: &rows,
+        frame: &frame,
+        view,
+        findings: &options.findings,
+        theme: *theme,
+        grain: 1.0,
+        scroll: 0.0,
+        height: frame.height,
+        selected,
+        hovered: None,
+        cursor: None,
+    };
+    let (mut plot, mut drawn) = timeline.scene();
+    while plot.shapes.len() > STATIC_SHAPES && timeline.grain < 64.0 {
+        timeline.grain *= 2.0;
+        (plot, drawn) = timeline.scene();
+    }
+    let mut out = Scene::new(width, 0.0, theme.ground);
+    let title = options.title.clone().unwrap_or_else(|| trace.title.clone());
+    let mut y = 8.0;
+    if !title.is_empty() {
+        let below = match &trace.source {
+            Source::Simulated { machine } => format!("simulated on {machine}"),
+            Source::Imported { tool } => format!("recorded, read from {tool}"),
+            Source::Unknown => String::new(),
+        };
+        let room = width - 24.0;
+        let title = text::fit(&title, 14.0, true, room).unwrap_or_default();
+        let after = 12.0 + text::width(&title, 14.0, true) + 14.0;
+        out.add(Text::new(12.0, y + 10.0, 14.0, theme.ink, title).bold());
+        if after + text::width(&below, 11.0, false) <= width - 12.0 {
+            out.add(Text::new(after, y + 10.0, 11.0, theme.dim, below));
+        }
+        y += 26.0;
+    }
+    out.place(plot, 8.0, y);
+    y += frame.height + 6.0;
+    if options.legend {
+        let legend = legend::scene(&legend::entries([trace], theme), width - 24.0 - frame.gutter, theme);
+        let height = legend.height;
+        out.place(legend, 8.0 + frame.gutter, y);
+        y += height + 6.0;
+    }
+    for note in notes(&rows, drawn, timeline.grain) {
+        for line in text::wrap(&note, 10.5, width - 20.0 - frame.gutter) {
+            out.add(Text::new(8.0 + frame.gutter, y + 6.0, 10.5, theme.dim, line));
+            y += 16.0;
+        }
+    }
+    out.height = y + 4.0;
+    out
+}
+
+/// What a still picture does not show apart.
+fn notes(rows: &Rows, drawn: Drawn, grain: f64) -> Vec<String> {
+    let mut notes = Vec::new();
+    if drawn.merged > 0 {
+        let (all, merged) = (text::thousands(drawn.merged + drawn.alone), text::thousands(drawn.merged));
+        let pixels = if grain == 1.0 { "a pixel".to_owned() } else { format!("{grain} pixels") };
+        notes.push(format!("{all} slices; {merged} of them narrower than {pixels}, drawn together"));
+    }
+    if rows.n_below > 0 {
+        let below = text::thousands(rows.n_below);
+        notes.push(format!("{below} more slices lie too deep for a still picture"));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests;

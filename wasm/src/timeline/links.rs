@@ -1,0 +1,216 @@
+//! What joins slices: arrows from calls to work, between streams and back to the host, and the red of findings.
+
+use spanlift::trace::{FlowKind, LaneKind};
+
+use super::{RULER, Timeline};
+use crate::finding::Finding;
+use crate::rows::Rows;
+use crate::scene::{Rect, Scene, Shape, Stroke};
+
+/// Beyond so many arrows a picture is a tangle, and only those of the selected slice are drawn.
+const MANY: usize = 120;
+
+/// How far a zigzag reaches into the slice where it begins.
+const INTO: f64 = 9.0;
+
+/// A point of the scene.
+type Point = (f64, f64);
+
+/// The arrows that have an end on screen.
+pub(super) fn flows(timeline: &Timeline<'_>, scene: &mut Scene) {
+    let slices = &timeline.trace.slices;
+    let (first, last) = (timeline.view.start_ns(), timeline.view.end_ns());
+    let is_near = |k: u32| {
+        let k = k as usize;
+        k < slices.len() && slices.start[k] <= last && first <= slices.end[k]
+    };
+    let on_screen = timeline.trace.flows.iter().filter(|f| is_near(f.from) && is_near(f.to));
+    let is_few = on_screen.clone().take(MANY + 1).count() <= MANY;
+    for flow in on_screen {
+        let touches = timeline.selected.is_some_and(|k| k == flow.from || k == flow.to);
+        if !is_few && !touches {
+            continue;
+        }
+        let (Some((a, above)), Some((b, below))) =
+            (end_of(timeline, flow.from), start_of(timeline, flow.to, flow.kind))
+        else {
+            continue;
+        };
+        let from = (a, if above.1 <= below.0 { above.1 } else { above.0 });
+        let to = (b, if above.1 <= below.0 { below.0 } else { below.1 });
+        let color = match flow.kind {
+            FlowKind::Event => timeline.theme.ink.toward(timeline.theme.ground, 25),
+            _ => timeline.theme.dim.toward(timeline.theme.ground, 30),
+        };
+        let color = if touches { timeline.theme.ink } else { color };
+        let width = if touches { 1.5 } else { 1.0 };
+        let stroke = match flow.kind {
+            FlowKind::Sync => Stroke::dashed(color, width),
+            _ => Stroke::solid(color, width),
+        };
+        for points in clipped(&curve(from, to), timeline) {
+            scene.shapes.push(Shape::Path { points, stroke });
+        }
+        if is_inside(to, timeline) {
+            let tip = if from.1 <= to.1 { -5.0 } else { 5.0 };
+            let points = vec![to, (to.0 - 3.0, to.1 + tip), (to.0 + 3.0, to.1 + tip)];
+            scene.shapes.push(Shape::Polygon { points, fill: color });
+        }
+    }
+}
+
+/// Where an arrow leaves a slice: its last moment, and the top and bottom of its track.
+fn end_of(timeline: &Timeline<'_>, k: u32) -> Option<(f64, (f64, f64))> {
+    let (y, h) = track(timeline, k)?;
+    let x = timeline.view.x_from_time(timeline.trace.slices.end[k as usize]);
+    Some((timeline.frame.gutter + x, (y, y + h)))
+}
+
+/// Where an arrow reaches a slice: its beginning, or its end when somebody waited there.
+fn start_of(timeline: &Timeline<'_>, k: u32, kind: FlowKind) -> Option<(f64, (f64, f64))> {
+    let (y, h) = track(timeline, k)?;
+    let slices = &timeline.trace.slices;
+    let at = if kind == FlowKind::Sync { slices.end[k as usize] } else { slices.start[k as usize] };
+    Some((timeline.frame.gutter + timeline.view.x_from_time(at), (y, y + h)))
+}
+
+fn track(timeline: &Timeline<'_>, k: u32) -> Option<(f64, f64)> {
+    let place = timeline.rows.place(k);
+    if place == Rows::NOWHERE {
+        return None;
+    }
+    let (y, h) = timeline.frame.track(place.0 as usize, place.1 as usize);
+    Some((y - timeline.scroll, h))
+}
+
+/// A curve that leaves and arrives upright.
+fn curve(from: Point, to: Point) -> Vec<Point> {
+    let bend = ((to.1 - from.1).abs() * 0.55).min(40.0) * if from.1 <= to.1 { 1.0 } else { -1.0 };
+    let (c1, c2) = ((from.0, from.1 + bend), (to.0, to.1 - bend));
+    let n = 14;
+    let at = |k: i32| {
+        let t = f64::from(k) / f64::from(n);
+        let s = 1.0 - t;
+        let mix = |a: f64, b: f64, c: f64, d: f64| {
+            s * s * s * a + 3.0 * s * s * t * b + 3.0 * s * t * t * c + t * t * t * d
+        };
+        (mix(from.0, c1.0, c2.0, to.0), mix(from.1, c1.1, c2.1, to.1))
+    };
+    (0..=n).map(at).collect()
+}
+
+fn is_inside((x, y): Point, timeline: &Timeline<'_>) -> bool {
+    let (g, w) = (timeline.frame.gutter, timeline.frame.plot_width);
+    g <= x && x <= g + w && RULER <= y && y <= timeline.height
+}
+
+/// The pieces of a path that lie between the left and right end of the plot.
+fn clipped(path: &[Point], timeline: &Timeline<'_>) -> Vec<Vec<Point>> {
+    let (lo, hi) = (timeline.frame.gutter, timeline.frame.gutter + timeline.frame.plot_width);
+    let mut pieces: Vec<Vec<Point>> = Vec::new();
+    let mut open = false;
+    for pair in path.windows(2) {
+        let (a, b) = (pair[0], pair[1]);
+        let cut = |x: f64| (x, a.1 + (b.1 - a.1) * (x - a.0) / (b.0 - a.0));
+        if a.0.max(b.0) < lo || a.0.min(b.0) > hi {
+            open = false;
+            continue;
+        }
+        let start = if a.0 < lo {
+            cut(lo)
+        } else if a.0 > hi {
+            cut(hi)
+        } else {
+            a
+        };
+        let end = if b.0 < lo {
+            cut(lo)
+        } else if b.0 > hi {
+            cut(hi)
+        } else {
+            b
+        };
+        match pieces.last_mut().filter(|_| open) {
+            Some(piece) => piece.push(end),
+            None => pieces.push(vec![start, end]),
+        }
+        open = end == b;
+    }
+    pieces
+}
+
+/// Red outlines around both commands of each finding, and a zigzag between them.
+pub(super) fn findings(timeline: &Timeline<'_>, scene: &mut Scene) {
+    for finding in timeline.findings {
+        let red = timeline.theme.hazard;
+        let Some((first, second)) = ends(timeline.rows, timeline.trace, finding) else { continue };
+        for k in [first, second] {
+            if let Some((x0, x1, y, h)) = timeline.slice_box(k) {
+                scene.add(Rect::framed(x0, y, (x1 - x0).max(3.0), h, Stroke::solid(red, 2.0)).rounded(2.0));
+            }
+        }
+        let (Some(a), Some(b)) = (track(timeline, first), track(timeline, second)) else { continue };
+        let slices = &timeline.trace.slices;
+        // Where both are under way, if they ever are; else from the end of one to the beginning of the other.
+        let meet = slices.start[first as usize].max(slices.start[second as usize]);
+        let x = |k: u32| {
+            let at = meet.clamp(slices.start[k as usize], slices.end[k as usize]);
+            timeline.frame.gutter + timeline.view.x_from_time(at)
+        };
+        // It begins inside the first one, so that it is seen between neighbours too.
+        let from = (x(first), if a.0 <= b.0 { a.0 + a.1 - INTO } else { a.0 + INTO });
+        let to = (x(second), if a.0 <= b.0 { b.0 } else { b.0 + b.1 });
+        if first == second || !(is_inside(from, timeline) && is_inside(to, timeline)) {
+            continue;
+        }
+        let points = zigzag(from, to);
+        for points in clipped(&points, timeline) {
+            scene.shapes.push(Shape::Path { points, stroke: Stroke::solid(red, 2.0) });
+        }
+        scene.shapes.push(Shape::Polygon { points: dot(to, 5.0), fill: red });
+        let ink = red.ink();
+        scene.line((to.0, to.1 - 3.0), (to.0, to.1 + 0.5), Stroke::solid(ink, 1.5));
+        scene.line((to.0, to.1 + 2.0), (to.0, to.1 + 3.25), Stroke::solid(ink, 1.5));
+    }
+}
+
+/// The slices that stand for the two commands of a finding: work on a stream before a call of the host.
+pub(crate) fn ends(rows: &Rows, trace: &spanlift::Trace, finding: &Finding) -> Option<(u32, u32)> {
+    let of = |command: usize| {
+        let command = u32::try_from(command).ok()?;
+        let placed = || rows.of_command(command).filter(|&k| rows.place(k) != Rows::NOWHERE);
+        let kind = |k: u32| trace.lanes[trace.slices.lane[k as usize] as usize].kind;
+        placed()
+            .find(|&k| matches!(kind(k), LaneKind::Stream { .. }))
+            .or_else(|| placed().find(|&k| matches!(kind(k), LaneKind::Host)))
+            .or_else(|| placed().next())
+    };
+    Some((of(finding.first)?, of(finding.second)?))
+}
+
+fn zigzag(from: Point, to: Point) -> Vec<Point> {
+    let (dx, dy) = (to.0 - from.0, to.1 - from.1);
+    let length = dx.hypot(dy).max(1.0);
+    // Across the line, 4 pixels to each side.
+    let (nx, ny) = (-dy / length * 4.0, dx / length * 4.0);
+    let mut points = vec![from];
+    let mut at = 4.0;
+    let mut side = 1.0;
+    while at < length - 2.0 {
+        let t = at / length;
+        points.push((from.0 + dx * t + nx * side, from.1 + dy * t + ny * side));
+        side = -side;
+        at += 5.0;
+    }
+    points.push(to);
+    points
+}
+
+fn dot((x, y): Point, radius: f64) -> Vec<Point> {
+    (0..16)
+        .map(|k| {
+            let (sin, cos) = (f64::from(k) * std::f64::consts::TAU / 16.0).sin_cos();
+            (x + radius * cos, y + radius * sin)
+        })
+        .collect()
+}

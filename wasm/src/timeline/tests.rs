@@ -1,0 +1,94 @@
+//! Scenes as golden text, and laws that every scene keeps.
+
+use super::*;
+use crate::testing::{Random, crowd, hang, race, texts_keep_apart};
+
+/// Compares with a file beside the tests; `SPANLIFT_BLESS=1` writes it anew.
+#[track_caller]
+fn golden(name: &str, found: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("SPANLIFT_BLESS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, found).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(found, expected, "{} differs; look, then run with SPANLIFT_BLESS=1", path.display());
+}
+
+fn finding() -> Finding {
+    Finding { first: 4, second: 5, title: "RAW on d".into(), text: "…".into(), is_certain: true }
+}
+
+#[test]
+fn the_race_looks_as_agreed() {
+    let options = TimelineOptions { findings: vec![finding()], width: 700.0, ..TimelineOptions::default() };
+    let scene = scene(&race(), &options);
+    golden("race.scene.txt", &scene.to_text());
+    golden("race.svg", &crate::svg::svg(&scene, "pinned race", "a copy and a kernel that reads too early"));
+}
+
+#[test]
+fn no_text_touches_another_or_leaves() {
+    for (seed, width) in [(1, 300.0), (2, 420.0), (3, 640.0), (4, 960.0), (5, 1600.0)] {
+        for trace in [race(), crowd(seed, 40), crowd(seed, 500)] {
+            let scene = scene(&trace, &TimelineOptions { width, ..TimelineOptions::default() });
+            texts_keep_apart(&scene);
+            hang(&format!("timeline-{width}-{}", trace.slices.len()), &scene);
+        }
+    }
+}
+
+#[test]
+fn pictures_of_many_slices_stay_small_and_say_so() {
+    let trace = crowd(9, 6_000);
+    let scene = scene(&trace, &TimelineOptions::default());
+    let svg = crate::svg::svg(&scene, "many", "");
+    assert!(svg.len() < 300_000, "{} bytes", svg.len());
+    let said: Vec<&str> = scene.texts().map(|t| &*t.text).collect();
+    assert!(said.iter().any(|t| t.contains("drawn together")) && said.iter().any(|t| t.contains("too deep")));
+}
+
+#[test]
+fn what_is_under_the_pointer_is_what_was_drawn_there() {
+    let trace = race();
+    let rows = Rows::new(&trace, Shown::default());
+    let frame = Frame::new(&trace, &rows, 900.0);
+    let mut random = Random(3);
+    for _ in 0..50 {
+        let view = TimeView::around(0, 176_000, frame.plot_width)
+            .zoom(random.below(700) as f64, 1.0 + random.below(5) as f64)
+            .pan(random.below(300) as f64 - 150.0);
+        let scroll = random.below(40) as f64;
+        let timeline = Timeline {
+            trace: &trace,
+            rows: &rows,
+            frame: &frame,
+            view,
+            findings: &[],
+            theme: Theme::DARK,
+            grain: 1.0,
+            scroll,
+            height: 300.0,
+            selected: None,
+            hovered: None,
+            cursor: Some(86_000),
+        };
+        let (scene, _) = timeline.scene();
+        for rect in scene.rects() {
+            let (x, y) = (rect.x + rect.w / 2.0, rect.y + rect.h / 2.0);
+            if let Of::Slice(k) = rect.of
+                && y >= RULER
+            {
+                assert_eq!(timeline.slice_at(x, y), Some(k));
+                assert!(rect.x >= frame.gutter && rect.x + rect.w <= frame.gutter + frame.plot_width);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_trace_without_slices_is_a_picture_too() {
+    let scene = scene(&Trace::default(), &TimelineOptions::default());
+    assert!(scene.height > 0.0);
+    crate::svg::svg(&scene, "", "");
+}
