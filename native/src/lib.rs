@@ -4,3 +4,5 @@
 
 mod driver;
 pub mod probe;
+pub mod programs;
+pub mod tutorial;

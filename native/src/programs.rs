@@ -32,6 +32,62 @@ macro_rules! shipped {
 /// Every program that ships, in the order in which the tour tells of them.
 pub const ALL: &[Shipped] = shipped![
     "run-streamed0-pinned0",
+    "run-streamed0-pinned1",
+    "run-streamed1-pinned0",
+    "run-streamed1-pinned1",
+    "row01-h2d.1x4MB.pageable",
+    "row02-h2d.1x4MB.pinned",
+    "row03-pin.1x4MB",
+    "row04-h2d.1x4MB.pin_copy",
+    "row05-h2d.1000x4KB.blocking",
+    "row06-h2d.1000x4KB.non_blocking",
+    "row07-h2d.1000x4MB.pageable.blocking",
+    "row08-h2d.1000x4MB.pageable.non_blocking",
+    "row09-h2d.1000x4MB.pinned.blocking",
+    "row10-h2d.1000x4MB.pinned.non_blocking",
+    "row11-h2d.1000x4MB.pin_copy.blocking",
+    "row12-h2d.1000x4MB.pin_copy.non_blocking",
+    "row13-h2d.1000x4MB.dict.blocking",
+    "row14-h2d.1000x4MB.dict.non_blocking",
+    "row15-h2d.1000x4MB.dict.pin_threads0",
+    "row16-h2d.1000x4MB.dict.pin_threads4",
+    "demo-h2d-pinned-overwritten",
+    "demo-h2d-pinned-overwritten-mended",
+    "demo-d2h-read-before-sync",
+    "demo-d2h-read-before-sync-mended",
+    "control-h2d-pageable-overwritten",
+    "control-d2h-read-after-sync",
+    "strategy-a",
+    "strategy-b",
+];
+
+/// The sixteen rows of the tutorial's tables, in order; the timed part of each lies between the marks `begin` and `end`.
+pub const ROWS: [&str; 16] = [
+    "row01-h2d.1x4MB.pageable",
+    "row02-h2d.1x4MB.pinned",
+    "row03-pin.1x4MB",
+    "row04-h2d.1x4MB.pin_copy",
+    "row05-h2d.1000x4KB.blocking",
+    "row06-h2d.1000x4KB.non_blocking",
+    "row07-h2d.1000x4MB.pageable.blocking",
+    "row08-h2d.1000x4MB.pageable.non_blocking",
+    "row09-h2d.1000x4MB.pinned.blocking",
+    "row10-h2d.1000x4MB.pinned.non_blocking",
+    "row11-h2d.1000x4MB.pin_copy.blocking",
+    "row12-h2d.1000x4MB.pin_copy.non_blocking",
+    "row13-h2d.1000x4MB.dict.blocking",
+    "row14-h2d.1000x4MB.dict.non_blocking",
+    "row15-h2d.1000x4MB.dict.pin_threads0",
+    "row16-h2d.1000x4MB.dict.pin_threads4",
+];
+
+/// The four profiled runs: name, whether the copy has a stream of its own, whether its source is pinned.
+#[rustfmt::skip]
+pub const RUNS: [(&str, bool, bool); 4] = [
+    ("run-streamed0-pinned0", false, false),
+    ("run-streamed0-pinned1", false, true),
+    ("run-streamed1-pinned0", true, false),
+    ("run-streamed1-pinned1", true, true),
 ];
 
 /// The shipped program of this name.
@@ -42,4 +98,37 @@ pub const ALL: &[Shipped] = shipped![
 /// ```
 pub fn named(name: &str) -> Option<&'static Shipped> {
     ALL.iter().find(|s| s.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use spanlift::hazard::{self, Mode, Verdict};
+
+    use super::*;
+
+    /// Which of the shipped programs are hazardous, by contract and typically: everything else is safe in both modes.
+    const HAZARDOUS: [(&str, Verdict, Verdict); 3] = [
+        ("demo-h2d-pinned-overwritten", Verdict::Race, Verdict::Race),
+        ("demo-d2h-read-before-sync", Verdict::Race, Verdict::Race),
+        ("control-h2d-pageable-overwritten", Verdict::Race, Verdict::Safe),
+    ];
+
+    #[test]
+    fn every_program_is_well_formed_and_judged_as_it_is_told() {
+        for shipped in ALL {
+            let program = shipped.program();
+            let verdict = |mode| hazard::check(&program, mode).expect(shipped.name).verdict();
+            let told = HAZARDOUS.into_iter().find(|h| h.0 == shipped.name);
+            let (_, contract, typical) = told.unwrap_or((shipped.name, Verdict::Safe, Verdict::Safe));
+            assert_eq!(verdict(Mode::Contract), contract, "{} by contract", shipped.name);
+            assert_eq!(verdict(Mode::Typical), typical, "{} typically", shipped.name);
+        }
+    }
+
+    #[test]
+    fn rows_and_runs_ship() {
+        for name in ROWS.iter().chain(RUNS.iter().map(|(name, ..)| name)) {
+            assert!(named(name).is_some(), "{name}");
+        }
+    }
 }

@@ -105,6 +105,9 @@ pub const CHARTS: [Chart; 4] = [
     },
     Chart {
         title: "A dictionary of 1,000 tensors of 4 MB",
-        groups: &[("", &[("blocking", 13), ("non_blocking", 14), ("pin, 0 threads", 15), ("pin, 4 threads", 16)])],
+        groups: &[(
+            "",
+            &[("blocking", 13), ("non_blocking", 14), ("pin, 0 threads", 15), ("pin, 4 threads", 16)],
+        )],
     },
 ];

@@ -7,12 +7,15 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod axis;
+pub mod bars;
 pub mod color;
 #[cfg(target_arch = "wasm32")]
 pub mod entry;
+pub mod figure;
 pub mod finding;
 pub mod legend;
 pub mod lod;
+pub mod memory;
 pub mod rows;
 pub mod scene;
 #[cfg(not(target_arch = "wasm32"))]
@@ -24,6 +27,15 @@ pub mod theme;
 pub mod timeline;
 pub mod view;
 
+pub use bars::BarChart;
+pub use figure::{Note, Panel, PanelOptions};
 pub use finding::Finding;
+pub use memory::MemoryOptions;
 pub use scene::Scene;
 pub use theme::Theme;
+pub use timeline::TimelineOptions;
+
+#[cfg(not(target_arch = "wasm32"))]
+mod pictures;
+#[cfg(not(target_arch = "wasm32"))]
+pub use pictures::{bars_svg, memory_svg, move_svg, panels_svg, timeline_svg};

@@ -1,7 +1,26 @@
 //! What the tests of this crate share: a small random source and traces made by hand.
 
+use crate::scene::Scene;
 use spanlift::Nanos;
 use spanlift::trace::{Engine, Flow, FlowKind, Instant, Kind, LaneKind, Slice, Source, StrId, Trace};
+
+/// Texts neither touch each other nor leave the picture.
+#[track_caller]
+pub(crate) fn texts_keep_apart(scene: &Scene) {
+    let boxes: Vec<_> = scene.texts().map(|t| (t.bounds(), &t.text)).collect();
+    for (i, ((l, t, r, b), text)) in boxes.iter().enumerate() {
+        let is_inside = -0.5 <= *l && *r <= scene.width + 0.5 && *t >= 0.0 && *b <= scene.height;
+        assert!(
+            is_inside,
+            "{text:?} leaves a picture of {} x {}: {:?}",
+            scene.width, scene.height, boxes[i].0
+        );
+        for ((l2, t2, r2, b2), other) in &boxes[..i] {
+            let apart = r <= l2 || r2 <= l || b <= t2 || b2 <= t;
+            assert!(apart, "{text:?} on {other:?} at width {}", scene.width);
+        }
+    }
+}
 
 /// A random source whose whole state is its seed (Steele, Lea and Flood 2014, SplitMix64).
 pub(crate) struct Random(pub(crate) u64);
@@ -81,7 +100,7 @@ pub(crate) fn race() -> Trace {
 /// Slices in random places on a few lanes: short and long, nested, overlapping and empty ones.
 pub(crate) fn crowd(seed: u64, n: usize) -> Trace {
     let mut random = Random(seed);
-    let mut t = Trace::default();
+    let mut t = Trace { source: Source::Simulated { machine: "made up".into() }, ..Trace::default() };
     let lanes = [
         t.lane(LaneKind::Host, "host", "main"),
         t.lane(LaneKind::Stream { dev: 0, stream: 7 }, "cuda:0", "stream 7"),
@@ -104,4 +123,12 @@ pub(crate) fn crowd(seed: u64, n: usize) -> Trace {
         );
     }
     t
+}
+
+/// Writes a picture to the folder that `SPANLIFT_GALLERY` names, for people to look at; nothing without it.
+pub(crate) fn hang(name: &str, scene: &Scene) {
+    if let Some(folder) = std::env::var_os("SPANLIFT_GALLERY") {
+        let svg = crate::svg::svg(scene, name, "a picture from the tests");
+        std::fs::write(std::path::Path::new(&folder).join(format!("{name}.svg")), svg).unwrap();
+    }
 }

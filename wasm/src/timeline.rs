@@ -55,7 +55,7 @@ impl Frame {
     /// The frame of `rows` on `width` pixels.
     pub fn new(trace: &Trace, rows: &Rows, width: f64) -> Frame {
         let widest = rows.rows.iter().map(|r| text::width(&r.name, NAME, false)).fold(0.0, f64::max);
-        let gutter = (widest + 22.0).clamp(72.0, (width * 0.28).clamp(72.0, 190.0));
+        let gutter = (widest + 22.0).clamp(72.0, (width * 0.33).clamp(72.0, 190.0));
         let has_marks = !trace.instants.is_empty();
         let mut y = RULER + if has_marks { MARKS } else { 0.0 };
         let mut frame = Frame {
@@ -193,7 +193,10 @@ impl Timeline<'_> {
             }
             let pieces = lod::coarse(self.trace, track, &self.view, self.grain);
             for piece in joined(self.trace, pieces, self.grain) {
+                // Rows made from other rows show slices a second time.
+                let is_home = usize::try_from(self.rows.place(piece.face).0).is_ok_and(|home| home == r);
                 match piece.of {
+                    _ if !is_home => {}
                     Of::Merged { n, .. } => drawn.merged += u64::from(n),
                     _ => drawn.alone += 1,
                 }

@@ -1,7 +1,7 @@
 //! Scenes as golden text, and laws that every scene keeps.
 
 use super::*;
-use crate::testing::{Random, crowd, race};
+use crate::testing::{Random, crowd, hang, race, texts_keep_apart};
 
 /// Compares with a file beside the tests; `SPANLIFT_BLESS=1` writes it anew.
 #[track_caller]
@@ -32,15 +32,8 @@ fn no_text_touches_another_or_leaves() {
     for (seed, width) in [(1, 300.0), (2, 420.0), (3, 640.0), (4, 960.0), (5, 1600.0)] {
         for trace in [race(), crowd(seed, 40), crowd(seed, 500)] {
             let scene = scene(&trace, &TimelineOptions { width, ..TimelineOptions::default() });
-            let boxes: Vec<_> = scene.texts().map(|t| (t.bounds(), &t.text)).collect();
-            for (i, ((l, t, r, b), text)) in boxes.iter().enumerate() {
-                assert!(-0.5 <= *l && *r <= scene.width + 0.5, "{text:?} leaves at width {width}: {l}..{r}");
-                assert!(*t >= 0.0 && *b <= scene.height, "{text:?} leaves");
-                for ((l2, t2, r2, b2), other) in &boxes[..i] {
-                    let apart = r <= l2 || r2 <= l || b <= t2 || b2 <= t;
-                    assert!(apart, "{text:?} on {other:?} at width {width}");
-                }
-            }
+            texts_keep_apart(&scene);
+            hang(&format!("timeline-{width}-{}", trace.slices.len()), &scene);
         }
     }
 }

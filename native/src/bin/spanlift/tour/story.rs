@@ -174,7 +174,7 @@ fn runs(machine: &Machine) -> Result<Vec<ProfiledRun>, Fail> {
 }
 
 /// The spans of time in which `engine` of device 0 was busy, sorted, touching ones joined.
-fn busy(trace: &Trace, engine: Engine) -> Vec<(i64, i64)> {
+pub(super) fn busy(trace: &Trace, engine: Engine) -> Vec<(i64, i64)> {
     let lane = LaneKind::Engine { dev: 0, engine };
     let on_lane = trace.slices.iter().filter(|s| trace.lanes[s.lane as usize].kind == lane);
     let mut spans: Vec<(i64, i64)> = on_lane.map(|s| (s.start.0, s.end.0)).filter(|(a, b)| a < b).collect();

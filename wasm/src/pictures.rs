@@ -1,0 +1,96 @@
+//! From values to SVG in one call, with the picture told in words for those who cannot see it.
+
+use spanlift::Trace;
+use spanlift::memory::{Layout, MovePlan};
+
+use crate::bars::{self, BarChart};
+use crate::figure::{self, Panel, PanelOptions};
+use crate::memory::{self, MemoryOptions};
+use crate::svg::svg;
+use crate::text;
+use crate::theme::Theme;
+use crate::timeline::{self, TimelineOptions};
+
+/// The timeline of a trace as SVG.
+///
+/// Slices narrower than a pixel are drawn together, and the picture says how many; it stays below some 300 kB whatever
+/// the trace is. The same trace and options give the same bytes.
+///
+/// ```
+/// use spanlift::trace::Trace;
+/// use spanlift_viewer::{TimelineOptions, timeline_svg};
+/// let svg = timeline_svg(&Trace::default(), &TimelineOptions::default());
+/// assert!(svg.starts_with("<svg ") && svg.contains("role=\"img\""));
+/// ```
+pub fn timeline_svg(trace: &Trace, options: &TimelineOptions) -> String {
+    let title = options.title.as_ref().unwrap_or(&trace.title);
+    svg(&timeline::scene(trace, options), title, &told(trace, options.findings.len()))
+}
+
+/// Small timelines on one time axis as SVG.
+pub fn panels_svg(panels: &[Panel<'_>], options: &PanelOptions) -> String {
+    let told: Vec<String> = panels
+        .iter()
+        .map(|p| {
+            let notes = p.notes.iter().map(|n| match n.holds {
+                Some(true) => format!(" Holds: {}.", n.text),
+                Some(false) => format!(" Does not hold: {}.", n.text),
+                None => format!(" {}.", n.text),
+            });
+            format!("{}: {}{}", p.title, self::told(p.trace, p.findings.len()), notes.collect::<String>())
+        })
+        .collect();
+    svg(&figure::panels(panels, options), &options.title, &told.join(" "))
+}
+
+/// A bar chart on `width` pixels as SVG.
+pub fn bars_svg(chart: &BarChart, width: f64, theme: &Theme) -> String {
+    let told: Vec<String> = chart
+        .clusters
+        .iter()
+        .flat_map(|c| &c.entries)
+        .map(|e| {
+            let values = chart.series.iter().zip(&e.values);
+            let values: Vec<String> = values.map(|(s, v)| format!("{s} {v} {}", chart.unit)).collect();
+            format!("{}: {}.", e.label, values.join(", "))
+        })
+        .collect();
+    svg(&bars::scene(chart, width, theme), &chart.title, &told.join(" "))
+}
+
+/// The memory map of a layout as SVG.
+pub fn memory_svg(layout: &Layout, options: &MemoryOptions) -> String {
+    let (n, m) = (layout.tensors().len(), layout.storages().len());
+    svg(&memory::layout(layout, options), &options.title, &format!("{n} views of {m} storages"))
+}
+
+/// The memory map before and after a move as SVG.
+pub fn move_svg(plan: &MovePlan, options: &MemoryOptions) -> String {
+    let desc = format!(
+        "{} views move to {} with {} allocations and {} copies of {} bytes",
+        plan.tensors.len(),
+        plan.to,
+        plan.allocations.len(),
+        plan.copies.len(),
+        plan.bytes_copied(),
+    );
+    svg(&memory::moved(plan, options), &options.title, &desc)
+}
+
+/// A trace in one sentence.
+pub(crate) fn told(trace: &Trace, n_findings: usize) -> String {
+    let n_copies = trace.slices.kind.iter().filter(|k| k.is_copy()).count();
+    let length = trace.extent().map_or(0, |(start, end)| end.0.saturating_sub(start.0));
+    let found = match n_findings {
+        0 => String::new(),
+        1 => ", 1 finding".to_owned(),
+        n => format!(", {n} findings"),
+    };
+    format!(
+        "{} slices on {} lanes, {} of them copies, over {}{found}",
+        text::thousands(trace.slices.len() as u64),
+        trace.lanes.len(),
+        text::thousands(n_copies as u64),
+        text::time(length)
+    )
+}
