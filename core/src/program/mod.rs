@@ -151,7 +151,7 @@ impl Program {
     pub fn read(bytes: &[u8]) -> Result<Program, ReadError> {
         let text = utf8(bytes)?;
         match text.text.trim_ascii_start().bytes().next() {
-            None => Err(ReadError::Syntax { offset: text.skipped, message: "the file is empty".to_owned() }),
+            None => Err(ReadError::Syntax { offset: bytes.len(), message: "the file is empty".to_owned() }),
             Some(b'{') => json::read(text),
             Some(_) => text::read(text.text),
         }
