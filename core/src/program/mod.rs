@@ -19,7 +19,7 @@ mod words;
 
 use std::sync::Arc;
 
-pub use build::{CopyDraft, KernelDraft, Part};
+pub use build::{AllocDraft, CopyDraft, KernelDraft, MemsetDraft, Part};
 pub use check::{BufferFacts, Facts, GraphFacts, StreamFacts};
 pub use command::{
     Alloc, AllocVia, Buffer, BufferId, Channel, ChannelId, Command, Compute, Contents, Copy, Event, EventId,
