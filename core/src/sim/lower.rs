@@ -25,8 +25,16 @@ pub(super) fn lower(program: &Program, facts: &Facts, machine: &Machine) -> Resu
     };
     let order = Order::new(program, facts, machine.queue_depth_per_stream);
     let n_devices = order.n_devices();
-    let mut lowering =
-        Lowering { program, facts, machine, out: &mut out, order, command: 0, thread: ThreadId::FIRST };
+    let mut lowering = Lowering {
+        program,
+        facts,
+        machine,
+        out: &mut out,
+        order,
+        command: 0,
+        thread: ThreadId::FIRST,
+        preds: Vec::new(),
+    };
     let mut set_up = true;
     for (index, command) in program.commands().iter().enumerate() {
         lowering.command = u32::try_from(index).map_err(|_| SimError::TooLarge { index })?;
@@ -60,6 +68,7 @@ pub(super) struct Lowering<'a> {
     pub(super) machine: &'a Machine,
     pub(super) out: &'a mut Lowered,
     pub(super) order: Order,
+    preds: Vec<NodeId>,
     pub(super) command: u32,
     pub(super) thread: ThreadId,
 }
@@ -206,8 +215,12 @@ impl Lowering<'_> {
 
     /// Makes a node at the end of a stream; its call takes `ns` and submits it.
     pub(super) fn enqueue(&mut self, stream: StreamId, ns: i64, work: Work, after: &[NodeId]) -> NodeId {
-        let preds = self.order.preds(stream).into_iter().chain(after.iter().copied());
-        let node = self.out.node(self.at(position(stream.index()), work), preds);
+        // One list serves all nodes: most have one predecessor.
+        let mut preds = std::mem::take(&mut self.preds);
+        self.order.preds(stream, &mut preds);
+        preds.extend(after);
+        let node = self.out.node(self.at(position(stream.index()), work), preds.drain(..));
+        self.preds = preds;
         self.order.advance(stream, node);
         if let Some(oldest) = self.order.queue(stream, node) {
             self.join([oldest], 0, Why::QueueFull);

@@ -147,7 +147,7 @@ impl<'a> Sim<'a> {
             memcpy: Memcpy::new(machine),
             cache: Cache::new(machine.last_level_cache.0),
             values,
-            record: Recorder::new(program, machine, low.n_devices),
+            record: Recorder::new(program, machine, low),
             failed: None,
         }
     }
