@@ -8,3 +8,4 @@ mod calls;
 mod inputs;
 mod kit;
 mod probe;
+mod tour;
