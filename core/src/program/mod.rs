@@ -20,7 +20,7 @@ mod words;
 use std::sync::Arc;
 
 pub use build::{CopyDraft, KernelDraft, Part};
-pub use check::{BufferFacts, Facts, StreamFacts};
+pub use check::{BufferFacts, Facts, GraphFacts, StreamFacts};
 pub use command::{
     Alloc, AllocVia, Buffer, BufferId, Channel, ChannelId, Command, Compute, Contents, Copy, Event, EventId,
     FreeVia, Func, Graph, GraphId, HostCost, Kernel, Op, Region, Space, Stream, StreamId, StreamKind, Thread,
