@@ -6,16 +6,21 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod app;
 pub mod axis;
 pub mod bars;
 pub mod color;
+pub mod details;
 #[cfg(target_arch = "wasm32")]
 pub mod entry;
 pub mod figure;
 pub mod finding;
 pub mod legend;
+pub mod listing;
 pub mod lod;
 pub mod memory;
+pub mod model;
+pub mod pack;
 pub mod rows;
 pub mod scene;
 #[cfg(not(target_arch = "wasm32"))]
@@ -31,6 +36,7 @@ pub use bars::BarChart;
 pub use figure::{Note, Panel, PanelOptions};
 pub use finding::Finding;
 pub use memory::MemoryOptions;
+pub use pack::PageItem;
 pub use scene::Scene;
 pub use theme::Theme;
 pub use timeline::TimelineOptions;

@@ -5,7 +5,7 @@ use spanlift::program::*;
 use spanlift::{Bytes, Nanos};
 
 /// SplitMix64: small, seeded, the same everywhere.
-pub(crate) struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     pub(crate) fn next(&mut self) -> u64 {
