@@ -5,6 +5,9 @@
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
 mod calls;
+mod check;
 mod inputs;
 mod kit;
 mod probe;
+mod run;
+mod view;

@@ -20,12 +20,16 @@ pub(crate) enum Kind {
 /// is a trace; whatever is no JSON is a program in the text form.
 ///
 /// # Errors
-/// One line for a JSON object that is neither.
+/// One line for a JSON object that is neither, and for a pickle.
 pub(crate) fn of(bytes: &[u8]) -> Result<Kind, String> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     match bytes.iter().find(|b| !b.is_ascii_whitespace()) {
         Some(b'[') => Ok(Kind::Trace),
         Some(b'{') => of_object(bytes),
+        // The head of a pickle of protocol 2 and later.
+        Some(0x80) if matches!(bytes, [0x80, 2..=5, ..]) => {
+            Err("a Python pickle, such as a memory snapshot: not yet read by this version".to_owned())
+        }
         _ => Ok(Kind::Program),
     }
 }
