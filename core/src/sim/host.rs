@@ -1,6 +1,6 @@
 //! Host threads: one clock each, one step after the other.
 
-use super::lower::{Act, NONE, NodeId, Staging, Why, Work, bytes_of, copied};
+use super::lowered::{Act, NONE, NodeId, Staging, Why, Work, bytes_of, copied};
 use super::schedule::{Event, Sim};
 use crate::machine::Rate;
 use crate::program::{Op, Region, Space};
@@ -162,6 +162,11 @@ impl Sim<'_> {
         let program = self.program;
         let op = &program.commands()[command as usize].op;
         let region = match op {
+            // Memory that is used again begins with what its declaration says.
+            Op::Alloc(_) => {
+                self.access_begins(t, command);
+                return Next::Goes;
+            }
             Op::HostRead { region, .. } | Op::HostWrite { region, .. } | Op::HostCopy { src: region, .. } => {
                 region
             }

@@ -34,11 +34,14 @@
 //! buffers without declared contents cost nothing per byte.
 
 mod cache;
+mod copies;
 mod device;
 mod element;
 mod host;
 mod lower;
+mod lowered;
 mod memcpy;
+mod moves;
 mod names;
 mod order;
 mod record;
@@ -176,7 +179,7 @@ pub enum SimError {
         line: Option<u32>,
     },
     /// The program takes longer than nanoseconds in an `i64` can say.
-    #[error("{}: it ends after the year 2100 or so, which is more nanoseconds than times can hold", at(*index, *line))]
+    #[error("{}: it ends more than 73 years after the start, beyond what times can hold", at(*index, *line))]
     TooLong {
         /// The command that ends too late.
         index: usize,

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
-use super::lower::{NONE, NodeId, Work};
+use super::lowered::{NONE, NodeId, Work};
 use crate::program::{
     BufferId, ChannelId, Facts, FreeVia, GraphId, Program, StreamFacts, StreamId, StreamKind, ThreadId,
 };

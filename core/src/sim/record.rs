@@ -1,7 +1,7 @@
 //! Writes down what happens: slices, arrows and marks of the trace.
 
 use super::device::Job;
-use super::lower::{EngineId, NONE, NodeId, Why, Work, bytes_of, copied};
+use super::lowered::{EngineId, NONE, NodeId, Why, Work, bytes_of, copied};
 use super::schedule::{Progress, Sim};
 use super::{Mark, names};
 use crate::id::Id;
