@@ -276,6 +276,26 @@ fn deep_nesting_needs_no_stack() {
 }
 
 #[test]
+fn many_lanes_counters_and_arrows_cost_no_square() {
+    let row = |k: u32| {
+        let place = format!("\"pid\": {k}, \"tid\": {k}, \"ts\": {k}");
+        format!(
+            "{{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k{k}\", {place}, \"dur\": 100000}},\n\
+             {{\"ph\": \"X\", \"cat\": \"cat{k}\", \"name\": \"t{k}\", \"pid\": 1, \"tid\": -7, \"ts\": {k}, \"dur\": 100000}},\n\
+             {{\"ph\": \"C\", \"name\": \"c{k}\", {place}, \"args\": {{\"x\": 1, \"y\": 2}}}},\n\
+             {{\"ph\": \"s\", \"cat\": \"a\", \"id\": 1, \"pid\": 1, \"tid\": -7, \"ts\": {k}}},\n\
+             {{\"ph\": \"f\", \"cat\": \"a\", \"id\": 1, \"pid\": 1, \"tid\": -7, \"ts\": {k}}}"
+        )
+    };
+    let n = 6_000;
+    let text: Vec<String> = (0..n).map(row).collect();
+    let trace = counts(&format!("[{}]", text.join(",\n")), 5 * u64::from(n), 0, &[]);
+    assert_eq!((trace.lanes.len(), trace.counters.len()), (n as usize + 1, 2 * n as usize));
+    assert_eq!(trace.flows.len(), n as usize);
+    assert!(read(write_chrome(&trace).as_bytes()).unwrap() == trace);
+}
+
+#[test]
 fn launches_are_joined_on_the_correlation() {
     let call = |ts: u32, c: &str| {
         format!(
