@@ -216,7 +216,9 @@ impl Writer {
             pinned: flags & Slice::PINNED != 0,
             cat: (!own_cat.is_empty()).then_some(own_cat.into()),
             bytes: (!plain_bytes).then_some(slice.bytes),
-            correlation: (!plain_correlation).then_some(slice.correlation),
+            no_correlation: !plain_correlation && slice.correlation == Slice::NO_CORRELATION,
+            correlation: (!plain_correlation && slice.correlation != Slice::NO_CORRELATION)
+                .then_some(slice.correlation),
             args: args.verbatim.map(Cow::from),
         };
         self.args(&args, &mark);
