@@ -4,13 +4,14 @@
 use num_complex::Complex64;
 use serde_json::{Value, json};
 use spanlift::hazard::{self, Mode, Verdict};
+use spanlift::machine::Machine;
 use spanlift::memory::{Device, Dtype, Layout, View};
 use spanlift::op::{
     Array, DeviceSpec, Diagonal, LeafFacts, LeafOp, Operator, Side, Space, ToDevice, Work, cpu, cuda, mock,
     to,
 };
 use spanlift::program::Op;
-use spanlift::{Bytes, Program, chain, plan};
+use spanlift::{Bytes, Program, chain, plan, sim};
 
 fn diagonal(name: &str, dtype: Dtype, device: Device) -> Diagonal {
     let space = Space::new([("y", 2), ("x", 3)], dtype).unwrap().on(device);
@@ -173,6 +174,59 @@ fn transfers_are_counted_before_anything_runs() {
     );
 }
 
+/// What the simulator carried into the last buffer, element by element.
+fn simulated(a: &Operator, x: &Array) -> (Vec<Complex64>, usize) {
+    let plan = a.plan_for(x).unwrap();
+    let machine = Machine::builtin("h200-pcie5").unwrap();
+    let run = sim::run(plan.program(), &machine).unwrap();
+    for reading in &run.reads {
+        assert!(reading.is_right(), "{a}: {reading:?}");
+    }
+    let bytes = &run.finals.iter().find(|f| f.buffer == plan.output()).unwrap().bytes;
+    let real = |b: &[u8]| match b.len() {
+        4 => f64::from(f32::from_le_bytes(b.try_into().unwrap())),
+        _ => f64::from_le_bytes(b.try_into().unwrap()),
+    };
+    let size = usize::try_from(a.codomain().dtype().bytes()).unwrap();
+    let values = bytes.chunks(size).map(|b| {
+        let (re, im) = b.split_at(if a.codomain().is_complex() { size / 2 } else { size });
+        Complex64::new(real(re), if im.is_empty() { 0.0 } else { real(im) })
+    });
+    (values.collect(), run.reads.len())
+}
+
+#[test]
+fn the_simulator_carries_what_the_reference_computes() {
+    let mut n_reads = 0;
+    for a in expressions() {
+        if a.formula().contains('U') {
+            continue; // nobody but the leaf knows what it computes
+        }
+        // Thirds are no sums of powers of two, so every product is rounded.
+        let imaginary = if a.domain().is_complex() { 1.0 / 7.0 } else { 0.0 };
+        let values = (0..6).map(|k| Complex64::new(f64::from(k) / 3.0 - 1.0, imaginary * f64::from(k)));
+        let x = Array::new(a.domain().clone(), values).unwrap();
+        let (found, reads) = simulated(&a, &x);
+        assert_eq!(found, a.apply(&x).unwrap().values(), "{a}");
+        n_reads += reads;
+    }
+    assert!(n_reads >= 30, "only {n_reads} results were compared by the program itself");
+}
+
+#[test]
+fn nothing_is_expected_where_nobody_can_know() {
+    let reads = |a: &Operator, x: f64| {
+        let x = Array::new(a.domain().clone(), [x; 6]).unwrap();
+        let plan = a.plan_for(&x).unwrap();
+        let last = plan.program().commands().last().unwrap().op.clone();
+        matches!(last, Op::HostRead { expect: Some(_), .. })
+    };
+    let unknown = expressions().into_iter().find(|a| a.formula().contains('U')).unwrap();
+    assert!(!reads(&unknown, 1.0));
+    assert!(reads(&two_devices(Dtype::F32), 1e30));
+    assert!(!reads(&two_devices(Dtype::F32), 3e38), "the result leaves the range of f32");
+}
+
 #[test]
 fn named_streams_are_used_and_clashes_are_refused() {
     let d = |device| diagonal("D", Dtype::F32, device);
@@ -231,8 +285,8 @@ fn weights_are_resident_and_shared_by_both_sides() {
     assert_eq!(kernels, ["D", "|E|^2", "D^H"]);
 }
 
-#[test]
-fn moves_lower_to_safe_programs_that_copy_what_the_plan_says() {
+/// Views that cross, repeat, run backwards and hold nothing, on four devices.
+fn several_storages() -> Layout {
     let file = json!({"storages": [
         {"id": "w", "device": "cpu", "bytes": 400}, {"id": "w@cuda:0", "device": "cuda:1", "bytes": 64},
         {"id": "v", "device": "cuda:0", "bytes": 64}, {"id": "m", "device": "mock:1", "bytes": 64},
@@ -245,7 +299,12 @@ fn moves_lower_to_safe_programs_that_copy_what_the_plan_says() {
         {"name": "mocked", "storage": "m", "dtype": "u8", "shape": [4], "strides": [0], "offset": 9},
         {"name": "none", "storage": "m", "dtype": "u8", "shape": [0], "strides": [0]},
     ]});
-    let layout = Layout::from_json(file.to_string().as_bytes()).unwrap();
+    Layout::from_json(file.to_string().as_bytes()).unwrap()
+}
+
+#[test]
+fn moves_lower_to_safe_programs_that_copy_what_the_plan_says() {
+    let layout = several_storages();
     for to in [cpu(), cuda(0), cuda(1), mock(0), mock(1)] {
         for move_plan in [layout.move_to(to).unwrap(), layout.move_naively(to)] {
             let program = plan::lower(&move_plan).unwrap();
@@ -272,6 +331,47 @@ fn moves_lower_to_safe_programs_that_copy_what_the_plan_says() {
         layout.move_to(cuda(0)).unwrap().allocation_names(),
         ["m@cuda:0", "w@cuda:0#2", "w@cuda:0#3", "w@cuda:0@cuda:0"]
     );
+}
+
+/// Every byte position of a view, element by element.
+fn positions(view: &View) -> Vec<usize> {
+    let item = view.dtype.bytes();
+    let mut elements = vec![view.offset];
+    for (&size, &stride) in view.shape.iter().zip(&view.strides) {
+        elements = elements.iter().flat_map(|e| (0..size).map(move |i| e + i * stride)).collect();
+    }
+    elements.iter().flat_map(|e| (0..item).map(move |j| usize::try_from(e * item + j).unwrap())).collect()
+}
+
+#[test]
+fn a_simulated_move_keeps_every_byte_of_every_tensor() {
+    let layout = several_storages();
+    let machine = Machine::builtin("h200-pcie5").unwrap();
+    for to in [cpu(), cuda(0), cuda(1), mock(1)] {
+        for move_plan in [layout.move_to(to).unwrap(), layout.move_naively(to)] {
+            let mut file: Value = serde_json::from_str(&plan::lower(&move_plan).unwrap().to_json()).unwrap();
+            for (k, op) in file["ops"].as_array_mut().unwrap().iter_mut().enumerate() {
+                if op["op"] == "alloc" && layout.storages().iter().any(|s| op["buf"] == s.id) {
+                    op["contents"] = json!({"seed": k});
+                }
+            }
+            let program = Program::from_json(file.to_string().as_bytes()).unwrap();
+            let run = sim::run(&program, &machine).unwrap();
+            let bytes = |name: &str| {
+                let buffer = program.names().find_buffer(name).unwrap();
+                &run.finals.iter().find(|f| f.buffer == buffer).unwrap().bytes
+            };
+            let names = move_plan.allocation_names();
+            for placed in move_plan.tensors.iter().filter(|p| p.allocation.is_some()) {
+                let before = &layout.tensors()[placed.tensor];
+                let old = bytes(&layout.storage_of(before.storage()).id);
+                let new = bytes(&names[placed.allocation.unwrap()]);
+                let old: Vec<u8> = positions(before.view()).into_iter().map(|b| old[b]).collect();
+                let new: Vec<u8> = positions(&placed.view).into_iter().map(|b| new[b]).collect();
+                assert_eq!(old, new, "{} to {to}", before.name());
+            }
+        }
+    }
 }
 
 #[test]

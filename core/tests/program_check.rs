@@ -484,3 +484,13 @@ fn a_million_streams_take_no_more_than_linear_time() {
         other => panic!("{:?}", other.map(|p| p.len())),
     }
 }
+
+#[test]
+fn every_well_formed_program_has_a_verdict() {
+    use spanlift::hazard::{Mode, check};
+    for seed in 1000..1300 {
+        let p = random::program(seed, 60);
+        assert!(check(&p, Mode::Contract).is_ok(), "seed {seed}");
+        assert!(check(&p, Mode::Typical).is_ok(), "seed {seed}");
+    }
+}

@@ -109,7 +109,8 @@ impl Operator {
     /// The program that applies this operator to `x`: as [`Operator::plan`], with input and weights declared, so that a run
     /// carries values.
     ///
-    /// Leaves that plans know only by what they read and write ([`Work::Opaque`]) compute nothing there.
+    /// A result on the host is read at the end, and the read expects what [`Operator::apply`] gives. Leaves that plans know
+    /// only by what they read and write ([`Work::Opaque`]) compute nothing there, so nothing is expected after them.
     ///
     /// # Errors
     /// As [`Operator::plan`]; [`PlanError::Input`] for values of another space.
@@ -209,10 +210,26 @@ pub(super) fn plan(operator: &Operator, x: Option<&Array>) -> Result<Plan, PlanE
         writer.program.sync(last);
     }
     if operator.codomain().device().is_host() {
-        writer.program.host_read(reads);
+        let region = writer.program.region(reads.into());
+        writer.program.push(Op::HostRead { region, expect: x.and_then(|x| expected(operator, x)) });
     }
     writer.program.check()?;
     Ok(Plan { operator: operator.clone(), program: writer.program, transfers, input, output: reads })
+}
+
+/// What the result should be, from the reference evaluator, where plans know what every part computes.
+fn expected(operator: &Operator, x: &Array) -> Option<Contents> {
+    let known = |part: &Operator| match part {
+        Operator::Leaf(leaf) => matches!(leaf.op.facts().work, Work::Multiply(_)),
+        _ => true,
+    };
+    if !operator.parts().iter().all(known) {
+        return None;
+    }
+    let y = operator.apply(x).ok()?;
+    // A result that leaves the type's range has no form in a file.
+    let finite = y.values().iter().all(|v| v.re.is_finite() && v.im.is_finite());
+    finite.then(|| contents(y.space(), y.values()))
 }
 
 /// The stream of each part and the device that has it.

@@ -1,6 +1,6 @@
 //! Host threads: one clock each, one step after the other.
 
-use super::lower::{Act, NONE, NodeId, Staging, Why, Work};
+use super::lower::{Act, NONE, NodeId, Staging, Why, Work, bytes_of, copied};
 use super::schedule::{Event, Sim};
 use crate::machine::Rate;
 use crate::program::{Op, Region, Space};
@@ -167,7 +167,10 @@ impl Sim<'_> {
             }
             _ => unreachable!("bug: {} touches no host memory", op.name()),
         };
-        let bytes = super::lower::bytes_of(&region.span);
+        let bytes = match op {
+            Op::HostCopy { src, dst } => copied(src, dst),
+            _ => bytes_of(&region.span),
+        };
         if self.threads[t as usize].phase == Phase::New {
             let hot = self.touch(region);
             if let Op::HostCopy { dst, .. } = op {
@@ -324,7 +327,7 @@ impl Sim<'_> {
     /// A copy within the host that a stream orders: the thread does it as soon as the stream has come there.
     fn host_copy(&mut self, t: u32, command: u32, node: NodeId) -> Next {
         let (src, dst) = self.copy_regions(command);
-        let (src, dst, bytes) = (src.clone(), dst.clone(), super::lower::bytes_of(&src.span));
+        let (src, dst, bytes) = (src.clone(), dst.clone(), copied(src, dst));
         match self.threads[t as usize].phase {
             Phase::New | Phase::Waits => {
                 if self.threads[t as usize].phase == Phase::New {

@@ -226,6 +226,11 @@ pub(super) fn bytes_of(span: &Span) -> u64 {
     span.dims().iter().fold(each, |n, d| n.saturating_mul(d.count.unsigned_abs()))
 }
 
+/// What a copy moves: where source and destination differ, the smaller of them.
+pub(super) fn copied(src: &Region, dst: &Region) -> u64 {
+    bytes_of(&src.span).min(bytes_of(&dst.span))
+}
+
 pub(super) fn lower(program: &Program, facts: &Facts, machine: &Machine) -> Result<Lowered, SimError> {
     let names = program.names();
     let mut out = Lowered {
@@ -535,7 +540,7 @@ impl Lowering<'_> {
         let m = self.machine;
         let (ns, ret) = (m.call_memcpy_async.0, m.sync_return.0);
         let (src, dst) = (self.facts.buffer(copy.src.buffer), self.facts.buffer(copy.dst.buffer));
-        let bytes = bytes_of(&copy.src.span);
+        let bytes = copied(&copy.src, &copy.dst);
         if let Some(capture) = self.order.capturing(copy.stream) {
             let work = self.copy_by_engines(&src, &dst, bytes);
             self.order.captured(capture, copy.stream, self.command, work);

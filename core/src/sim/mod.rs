@@ -47,7 +47,7 @@ mod values;
 
 use crate::machine::Machine;
 use crate::memory::Dtype;
-use crate::program::{BufferId, Problems, Program, ThreadId};
+use crate::program::{BufferId, Contents, Problems, Program, ThreadId};
 use crate::trace::Trace;
 use crate::units::Nanos;
 
@@ -60,14 +60,14 @@ pub struct Run {
     pub end: Nanos,
     /// The times that the program noted, in the order in which it did.
     pub marks: Vec<Mark>,
-    /// What reads that expect something found, in the order of their times.
+    /// What threads read of buffers that carry bytes, in the order of their times.
     pub reads: Vec<Reading>,
     /// The bytes at the end, of every buffer that carries any.
     pub finals: Vec<Final>,
 }
 
-/// What a read that expects something found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What a thread read of a buffer that carries bytes.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     /// Index of the command.
     pub command: usize,
@@ -77,9 +77,11 @@ pub struct Reading {
     pub at: Nanos,
     /// What it read.
     pub buffer: BufferId,
-    /// The type of the elements.
+    /// What the program expects there, if it says.
+    pub expected: Option<Contents>,
+    /// The type of the expected elements.
     pub dtype: Dtype,
-    /// How many elements were looked at; 0 when the buffer carries no bytes and nothing can be said.
+    /// How many elements were compared; 0 where nothing is expected.
     pub n_elements: u64,
     /// How many of them were not as expected.
     pub n_wrong: u64,
@@ -116,16 +118,16 @@ impl Final {
 }
 
 impl Reading {
-    /// Whether every element was as expected; a buffer without bytes has none.
+    /// Whether something was expected and every element was so.
     pub fn is_right(&self) -> bool {
-        self.n_wrong == 0 && self.n_elements > 0
+        self.expected.is_some() && self.n_wrong == 0
     }
 
     /// The finding in a sentence: `out: 999998 of 999999 elements wrong, the first at 0: expected 1, read 0`.
     pub fn sentence(&self, program: &Program) -> String {
         let name = program.names().buffer(self.buffer);
         match &self.first_wrong {
-            None if self.n_elements == 0 => format!("{name}: nothing to compare, it carries no bytes"),
+            None if self.expected.is_none() => format!("{name}: nothing is expected"),
             None => format!("{name}: all {} elements right", self.n_elements),
             Some(Wrong { index, expected, read }) => format!(
                 "{name}: {} of {} elements wrong, the first at {index}: expected {expected}, read {read}",
@@ -191,6 +193,18 @@ pub enum SimError {
     #[error("buffers with declared contents come to {bytes} bytes, at most {limit} are carried")]
     TooManyBytes {
         /// What they come to, and what they reach.
+        bytes: u64,
+        /// What is possible.
+        limit: u64,
+    },
+    /// A region that counts its bytes so often that they cannot be kept in memory.
+    #[error("{}: a region of a buffer with declared contents counts {bytes} bytes, at most {limit} are carried", at(*index, *line))]
+    TooManyBytesAt {
+        /// The command.
+        index: usize,
+        /// Its line in the text form.
+        line: Option<u32>,
+        /// What the region counts.
         bytes: u64,
         /// What is possible.
         limit: u64,

@@ -1,7 +1,7 @@
 //! Writes down what happens: slices, arrows and marks of the trace.
 
 use super::device::Job;
-use super::lower::{EngineId, NONE, NodeId, Why, Work, bytes_of};
+use super::lower::{EngineId, NONE, NodeId, Why, Work, bytes_of, copied};
 use super::schedule::{Progress, Sim};
 use super::{Mark, names};
 use crate::id::Id;
@@ -79,7 +79,7 @@ impl Recorder {
         for (to, &from) in (0..).zip(&order) {
             place[from] = to;
         }
-        self.trace.lanes = order.iter().map(|&k| self.trace.lanes[k].clone()).collect();
+        self.trace.lanes = order.iter().map(|&k| self.trace.lanes[k]).collect();
         self.trace.slices.lane.iter_mut().for_each(|lane| *lane = place[*lane as usize]);
         self.trace.instants.iter_mut().for_each(|i| i.lane = place[i.lane as usize]);
         (self.trace, self.marks)
@@ -179,7 +179,7 @@ impl Sim<'_> {
                 let spaces = [src, dst].map(|r| self.facts.buffer(r.buffer).space);
                 let flag = |space, flag| if spaces.contains(&space) { flag } else { 0 };
                 let flags = flag(Space::Pageable, Slice::PAGEABLE) | flag(Space::Pinned, Slice::PINNED);
-                (bytes_of(&src.span), flags)
+                (copied(src, dst), flags)
             }
             Op::Memset { dst, .. } => (bytes_of(&dst.span), 0),
             _ => (0, 0),

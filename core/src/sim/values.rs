@@ -17,7 +17,7 @@
 use std::collections::BTreeMap;
 
 use super::element::{self, Element};
-use super::lower::{NodeId, Work};
+use super::lower::{NodeId, Work, bytes_of, copied};
 use super::schedule::{Event, Sim};
 use super::{Final, Reading, SimError, Wrong};
 use crate::id::Id;
@@ -84,6 +84,21 @@ impl Values {
         if total > LIMIT {
             return Err(SimError::TooManyBytes { bytes: total, limit: LIMIT });
         }
+        // A strided region may count the same bytes many times over.
+        for (index, command) in program.commands().iter().enumerate() {
+            let (reads, writes) = command.op.regions();
+            for region in reads.iter().chain(writes) {
+                let bytes = bytes_of(&region.span);
+                if carried[facts.buffer(region.buffer).block.index()] && bytes > LIMIT {
+                    return Err(SimError::TooManyBytesAt {
+                        index,
+                        line: program.line(index),
+                        bytes,
+                        limit: LIMIT,
+                    });
+                }
+            }
+        }
         let zeros = |k: usize| carried[k].then(|| vec![0; length(block_bytes(k))]);
         let mut values = Values { blocks: (0..carried.len()).map(zeros).collect(), ..Values::default() };
         for command in program.commands() {
@@ -101,7 +116,7 @@ impl Values {
     }
 
     fn put(&mut self, block: usize, span: &Span, contents: &Contents) {
-        let n = length(super::lower::bytes_of(span));
+        let n = length(bytes_of(span));
         let at = span.bounds().map_or(0, |(lo, _)| lo.max(0).unsigned_abs());
         if self.blocks[block].is_some() {
             let bytes = element::bytes_of(contents, at, n);
@@ -363,13 +378,13 @@ impl<'a> Sim<'a> {
         let op = self.node_op(node);
         let (reads, writes) = op.regions();
         let Some(out) = writes.first() else { return };
-        let whole = |r: &Region| self.values.read(self.block(r), &r.span, 0, super::lower::bytes_of(&r.span));
         if self.values.blocks[self.block(out)].is_none() {
             return;
         }
+        let whole = |r: &Region| self.values.read(self.block(r), &r.span, 0, copied(r, out));
         let result = match formula(op) {
             Some(compute) => {
-                let n = super::lower::bytes_of(&out.span);
+                let n = bytes_of(&out.span);
                 compute_bytes(compute, &reads.iter().take(2).map(whole).collect::<Vec<_>>(), n)
             }
             None => reads.first().map(whole).unwrap_or_default(),
@@ -384,7 +399,7 @@ impl<'a> Sim<'a> {
         }
         let result = match (self.node_op(node), self.values.results.remove(&node)) {
             (Op::Memset { dst, value, .. }, _) => {
-                vec![*value; length(super::lower::bytes_of(&dst.span))]
+                vec![*value; length(bytes_of(&dst.span))]
             }
             (_, Some(result)) => result,
             (_, None) => return,
@@ -400,11 +415,11 @@ impl<'a> Sim<'a> {
     pub(super) fn access_begins(&mut self, t: u32, command: u32) {
         let program = self.program;
         if !self.values.is_on() {
-            return self.read_nothing(t, command);
+            return;
         }
         self.settle_values();
         match &program.commands()[command as usize].op {
-            Op::HostRead { region, expect: Some(expect) } => self.compare(t, command, region, expect),
+            Op::HostRead { region, expect } => self.look(t, command, region, expect.as_ref()),
             Op::HostWrite { region, contents: Some(contents) } => {
                 let block = self.block(region);
                 self.values.put(block, &region.span, contents);
@@ -416,9 +431,12 @@ impl<'a> Sim<'a> {
                     self.values.put(block, &region.span, contents);
                 }
             }
-            Op::HostCopy { src, .. } | Op::Copy(Copy { src, .. }) => {
-                let bytes =
-                    self.values.read(self.block(src), &src.span, 0, super::lower::bytes_of(&src.span));
+            Op::HostCopy { src, dst } | Op::Copy(Copy { src, dst, .. }) => {
+                if self.values.blocks[self.block(dst)].is_none() {
+                    return;
+                }
+                let n = copied(src, dst);
+                let bytes = self.values.read(self.block(src), &src.span, 0, n);
                 self.values.held.insert(t, bytes);
             }
             _ => {}
@@ -435,21 +453,34 @@ impl<'a> Sim<'a> {
         }
     }
 
-    /// A read that expects something where no bytes are carried.
-    fn read_nothing(&mut self, t: u32, command: u32) {
-        if let Op::HostRead { region, expect: Some(expect) } = &self.program.commands()[command as usize].op {
-            let (buffer, dtype) = (region.buffer, element::dtype_of(expect));
-            self.note_reading(t, command, buffer, dtype, (0, 0, None));
-        }
-    }
-
-    fn compare(&mut self, t: u32, command: u32, region: &Region, expect: &Contents) {
+    /// A thread reads carried bytes.
+    fn look(&mut self, t: u32, command: u32, region: &Region, expect: Option<&Contents>) {
         let block = self.block(region);
         if self.values.blocks[block].is_none() {
-            return self.read_nothing(t, command);
+            return;
         }
-        let dtype = element::dtype_of(expect);
-        let read = self.values.read(block, &region.span, 0, super::lower::bytes_of(&region.span));
+        let (n_elements, n_wrong, first_wrong) =
+            expect.map_or((0, 0, None), |e| self.compare(block, region, e));
+        let thread = ThreadId::try_from(t as usize).unwrap_or(Id::FIRST);
+        let reading = Reading {
+            command: command as usize,
+            thread,
+            at: Nanos(self.now),
+            buffer: region.buffer,
+            expected: expect.cloned(),
+            dtype: expect.map_or(Dtype::U8, element::dtype_of),
+            n_elements,
+            n_wrong,
+            first_wrong,
+        };
+        if expect.is_some() {
+            self.record_instant(t, command, &reading.sentence(self.program));
+        }
+        self.values.reads.push(reading);
+    }
+
+    fn compare(&mut self, block: usize, region: &Region, expect: &Contents) -> (u64, u64, Option<Wrong>) {
+        let read = self.values.read(block, &region.span, 0, bytes_of(&region.span));
         let expected = match self.values.last_expected.take() {
             // Bytes of a seed depend on where they lie.
             Some((contents, n, bytes)) if contents == *expect && n == read.len() && !is_seed(expect) => bytes,
@@ -458,26 +489,9 @@ impl<'a> Sim<'a> {
                 element::bytes_of(expect, at, read.len())
             }
         };
-        let result = differences(dtype, &read, &expected);
+        let found = differences(element::dtype_of(expect), &read, &expected);
         self.values.last_expected = Some((expect.clone(), read.len(), expected));
-        self.note_reading(t, command, region.buffer, dtype, result);
-    }
-
-    fn note_reading(
-        &mut self,
-        t: u32,
-        command: u32,
-        buffer: BufferId,
-        dtype: Dtype,
-        (n_elements, n_wrong, first_wrong): (u64, u64, Option<Wrong>),
-    ) {
-        let thread = ThreadId::try_from(t as usize).unwrap_or(Id::FIRST);
-        let at = Nanos(self.now);
-        let command_at = command as usize;
-        let reading =
-            Reading { command: command_at, thread, at, buffer, dtype, n_elements, n_wrong, first_wrong };
-        self.record_instant(t, command, &reading.sentence(self.program));
-        self.values.reads.push(reading);
+        found
     }
 }
 

@@ -6,3 +6,4 @@ mod cases;
 mod generate;
 mod random;
 mod reference;
+mod table;

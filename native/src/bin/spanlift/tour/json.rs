@@ -1,6 +1,8 @@
 //! The tour as one JSON object, for programs that compare.
 
 use serde_json::{Value, json};
+use spanlift::program::{Contents, Op};
+use spanlift::sim::Reading;
 
 use super::story::{Judged, Story};
 
@@ -56,14 +58,25 @@ pub(super) fn object(story: &Story) -> Value {
     })
 }
 
-/// What the telling read should have found and what it found: the first wrong element, else the first.
+/// What the telling read should have found and what it found: at the first wrong element, else at the first.
 fn values(judged: &Judged) -> (Value, Value) {
-    match judged.telling_read().and_then(|r| r.first_wrong.as_ref()) {
-        Some(wrong) => (json!(wrong.expected), json!(wrong.read)),
-        None => {
-            let first = judged.telling_read().and_then(|r| r.first);
-            (json!(first), json!(first))
+    let number = |text: &str| text.parse::<f64>().map_or_else(|_| json!(text), |n| json!(n));
+    match judged.telling_read() {
+        Some(Reading { first_wrong: Some(wrong), .. }) => (number(&wrong.expected), number(&wrong.read)),
+        Some(reading) => {
+            let first = expected_first(judged, reading.command);
+            (first.clone(), first)
         }
+        None => (Value::Null, Value::Null),
+    }
+}
+
+/// The first element that a read expects.
+fn expected_first(judged: &Judged, command: usize) -> Value {
+    match &judged.program.commands()[command].op {
+        Op::HostRead { expect: Some(Contents::Fill { value, .. }), .. } => json!(value),
+        Op::HostRead { expect: Some(Contents::Ramp { start, .. }), .. } => json!(start),
+        _ => Value::Null,
     }
 }
 

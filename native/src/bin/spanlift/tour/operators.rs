@@ -1,9 +1,11 @@
 //! The tour's operators: a chain over two devices, and views of one storage that move together.
 
 use spanlift::Bytes;
+use spanlift::chain;
 use spanlift::machine::Machine;
 use spanlift::memory::{Device, Dtype, Layout, MovePlan, View};
-use spanlift::op::{Operator, cpu, cuda};
+use spanlift::memory::{cpu, cuda};
+use spanlift::op::{Diagonal, Operator, Space, to};
 use spanlift::plan::Transfer;
 use spanlift::sim::{self, Run};
 
@@ -64,8 +66,25 @@ fn moved() -> Result<Moved, Fail> {
         )
     };
     let shares = "aliasing kept: what shared bytes before shares them after";
-    let lines = vec![format!("{}; {shares}", line("aware", &aware)), format!("{}; aliasing lost", line("naive", &naive))];
-    Ok(Moved { aware, naive, says: "Three views of one storage of 8,192 bytes move to cuda:0:".to_owned(), lines })
+    let lines = vec![
+        format!("{}; {shares}", line("aware", &aware)),
+        format!("{}; aliasing lost", line("naive", &naive)),
+    ];
+    Ok(Moved {
+        aware,
+        naive,
+        says: "Three views of one storage of 8,192 bytes move to cuda:0:".to_owned(),
+        lines,
+    })
+}
+
+/// Up to one device, a weight, on to the next, another weight, and back.
+fn chain() -> Result<Operator, Box<dyn std::error::Error>> {
+    let image = Space::new([("y", 512), ("x", 512)], Dtype::C32)?;
+    let weight = |k: usize| (0..512 * 512).map(move |i| f64::from(u8::from(i % 7 == k)) + 0.5);
+    let w0 = Diagonal::new(image.on(cuda(0)), weight(0))?.named("W0");
+    let w1 = Diagonal::new(image.on(cuda(1)), weight(1))?.named("W1");
+    Ok(chain![to(cuda(0)), w0, to(cuda(1)), w1, to(cpu())]?)
 }
 
 /// Every second row of a 32x64 matrix of floats, a corner that shares bytes with it, and the last rows.

@@ -43,7 +43,7 @@ fn opening(story: &Story, page: &mut String) {
          spanlift says whether a program is safe, how long it takes and why. The machine is simulated (profile \
          <code>{}</code>); nothing here needs a GPU or a network.</p>\
          <nav><a href=\"#overlap\">1 Overlap</a><a href=\"#rows\">2 Sixteen rows</a>\
-         <a href=\"#corruption\">3 Wrong values</a><a href=\"#operators\">4 Operators and memory</a></nav>\n",
+         <a href=\"#corruption\">3 Wrong values</a><a href=\"#operators\">4 Operators and memory</a></nav>",
         escape(&story.machine.name)
     );
 }
@@ -75,7 +75,8 @@ fn overlap(story: &Story, page: &mut String) {
         })
         .collect();
     let draw = |theme| {
-        let options = PanelOptions { title: String::new(), width: 1120.0, columns: 2, theme, shown: Shown::default() };
+        let options =
+            PanelOptions { title: String::new(), width: 1120.0, columns: 2, theme, shown: Shown::default() };
         panels_svg(&panels, &options)
     };
     picture(page, &draw, "Four timelines of a copy beside two multiplications");
@@ -129,7 +130,7 @@ fn rows(story: &Story, page: &mut String) {
             escape(c.says)
         );
     }
-    let _ = write!(page, "</table></div><p>Published figures: {}.</p>\n", escape(&tutorial::source()));
+    let _ = write!(page, "</table></div><p>Published figures: {}.</p>", escape(&tutorial::source()));
 }
 
 fn bars(story: &Story, chart: &Chart) -> BarChart {
@@ -141,8 +142,10 @@ fn bars(story: &Story, chart: &Chart) -> BarChart {
             note: format!("{:+.1} %", row.difference_percent()),
         }
     };
-    let cluster =
-        |&(label, entries): &(&str, &[(&str, usize)])| Cluster { label: label.to_owned(), entries: entries.iter().map(entry).collect() };
+    let cluster = |&(label, entries): &(&str, &[(&str, usize)])| Cluster {
+        label: label.to_owned(),
+        entries: entries.iter().map(entry).collect(),
+    };
     BarChart {
         title: chart.title.to_owned(),
         unit: "ms".to_owned(),
@@ -227,7 +230,11 @@ fn operators(story: &Story, page: &mut String) {
         planned(way, page);
     }
     let memory = &story.operators.memory;
-    let _ = write!(page, "<h3>Three views, one storage, one move</h3><p>{}</p><ul class=\"where\">", escape(&memory.says));
+    let _ = write!(
+        page,
+        "<h3>Three views, one storage, one move</h3><p>{}</p><ul class=\"where\">",
+        escape(&memory.says)
+    );
     for line in &memory.lines {
         let _ = write!(page, "<li>{}</li>", escape(line));
     }
@@ -247,7 +254,8 @@ fn planned(way: &Way, page: &mut String) {
         escape(&way.formula)
     );
     for t in &way.transfers {
-        let _ = write!(page, "<li>{}</li>", escape(&t.to_string()));
+        let route = format!("{} to {}: {} on stream {}, since {}", t.from, t.to, t.bytes, t.stream, t.why);
+        let _ = write!(page, "<li>{}</li>", escape(&route));
     }
     page.push_str("</ul>");
     picture(page, &|theme| timeline(&way.run.trace, &[], theme), way.name);
@@ -267,7 +275,16 @@ fn timeline(trace: &Trace, findings: &[Finding], theme: Theme) -> String {
 fn marked(judged: &Judged) -> Vec<Finding> {
     let hazards = judged.contract.hazards.iter();
     let sentences = words::findings(judged);
-    hazards.zip(sentences).map(|(h, text)| Finding { first: h.first, second: h.second, text }).collect()
+    hazards
+        .zip(sentences)
+        .map(|(h, text)| Finding {
+            first: h.first,
+            second: h.second,
+            title: String::new(),
+            text,
+            is_certain: true,
+        })
+        .collect()
 }
 
 /// A program's file without the lines that say what machine it is for.
