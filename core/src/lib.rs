@@ -9,7 +9,10 @@ pub mod hazard;
 pub mod id;
 pub mod machine;
 pub mod memory;
+pub mod op;
+pub mod plan;
 pub mod program;
+pub mod sim;
 pub mod trace;
 mod units;
 

@@ -56,8 +56,16 @@ export async function spanlift(...args) {
 
 /** A browser with a new, empty profile. */
 export async function browser() {
-  const driven = await playwright().chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
-  return { open: (path, options) => open(driven, path, options), close: () => driven.close() };
+  const home = scratch();
+  const env = { ...process.env, HOME: home.folder, XDG_CONFIG_HOME: home.folder, XDG_CACHE_HOME: home.folder };
+  const driven = await playwright().chromium.launch({ executablePath: CHROMIUM, args: FLAGS, env });
+  return {
+    open: (path, options) => open(driven, path, options),
+    async close() {
+      await driven.close();
+      home.remove();
+    },
+  };
 }
 
 async function open(driven, path, { width = 1200, height = 800, colorScheme = "light" } = {}) {

@@ -10,11 +10,14 @@ const PAGES = join(harness.ROOT, "target/notebooks");
 // what nbconvert's own frame of a page asks for, and does without
 const OF_NBCONVERT = [/\/require(\.min)?\.js$/, /[/]mathjax/i];
 
-let chromium;
-before(async () => (chromium = await harness.browser()));
-after(async () => chromium?.close());
-
 const notebooks = existsSync(PAGES) ? readdirSync(PAGES).filter((name) => name.endsWith(".ipynb")) : [];
+
+let chromium;
+if (notebooks.length) {
+  // without a test the hooks would start the browser and never end it
+  before(async () => (chromium = await harness.browser()));
+  after(async () => chromium?.close());
+}
 
 /** How many outputs of the executed notebook hold a frame. */
 function countFrames(name) {

@@ -81,7 +81,7 @@ impl<'p> Capture<'p> {
         for (access, block) in accesses {
             let n = self.blocks.len();
             let block = *self.blocks.entry(block).or_insert(n);
-            self.history.add(block, access, &clock, |_| false, |_| false, &mut self.graph.inner);
+            self.history.add(block, access, &clock, &clock, |_| false, |_| false, &mut self.graph.inner);
             self.graph.accesses.push(access);
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use super::history::{Access, Certainty};
-use crate::program::{BufferId, Region};
+use crate::program::BufferId;
 
 /// What is wrong between two commands.
 ///
@@ -48,12 +48,12 @@ pub(super) struct Key {
     pub(super) buffer: BufferId,
 }
 
-/// Why a hazard is one: the bytes of the first command's access (or the only one) and those of the second.
+/// Why a hazard is one: the access of the first command and that of the second; where there is only one, it is both.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Evidence<'p> {
     pub(super) certainty: Certainty,
-    pub(super) first: &'p Region,
-    pub(super) second: &'p Region,
+    pub(super) first: Access<'p>,
+    pub(super) second: Access<'p>,
 }
 
 /// The hazards of a program so far.
@@ -89,13 +89,14 @@ impl<'p> Found<'p> {
             (false, false) => unreachable!("bug: two reads do not conflict"),
         };
         let key = Key { first: first.op, second: second.op, kind, buffer: first.region.buffer };
-        self.add(key, Evidence { certainty, first: first.region, second: second.region });
+        self.add(key, Evidence { certainty, first: *first, second: *second });
     }
 
-    /// A use of memory outside its life; `region` is what the access touches.
-    pub(super) fn lifetime(&mut self, kind: HazardKind, first: usize, second: usize, region: &'p Region) {
-        let key = Key { first, second, kind, buffer: region.buffer };
-        self.add(key, Evidence { certainty: Certainty::of(region), first: region, second: region });
+    /// A use of memory outside its life.
+    pub(super) fn lifetime(&mut self, kind: HazardKind, first: usize, second: usize, access: &Access<'p>) {
+        let key = Key { first, second, kind, buffer: access.region.buffer };
+        let certainty = Certainty::of(access.region);
+        self.add(key, Evidence { certainty, first: *access, second: *access });
     }
 
     pub(super) fn add(&mut self, key: Key, evidence: Evidence<'p>) {

@@ -19,8 +19,10 @@ pub(super) struct Access<'p> {
     /// Which bytes, under which name.
     pub(super) region: &'p Region,
     pub(super) write: bool,
-    /// The command's index.
+    /// The command's index; of a captured command, that of the launch.
     pub(super) op: usize,
+    /// The command that names the region: `op`, or the captured one.
+    pub(super) named_by: usize,
 }
 
 /// How sure it is that two accesses share a byte.
@@ -116,14 +118,21 @@ pub(super) struct History<'p> {
 const MAX_BEHIND: usize = 1 << 20;
 
 impl<'p> History<'p> {
-    /// Adds an access of the node that is `at`'s last, after comparing it with all that came before.
+    /// Adds an access of the node that is `own`'s last, after comparing it with all that came before.
     ///
-    /// `is_freed` tells of a buffer, `is_known` of a node that every host thread knows of.
+    /// It is ordered after what `after` knows, which is `own` again but for a source that is read early: see
+    /// [`Rule::StagedRead`](super::Rule::StagedRead). `is_freed` tells of a buffer, `is_known` of a node that every host
+    /// thread knows of.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "two clocks and two questions; a struct of them would have one user"
+    )]
     pub(super) fn add(
         &mut self,
         block: usize,
         new: Access<'p>,
-        at: &Clock,
+        own: &Clock,
+        after: &Clock,
         is_freed: impl Fn(BufferId) -> bool,
         is_known: impl Fn(Epoch) -> bool,
         found: &mut Found<'p>,
@@ -142,8 +151,9 @@ impl<'p> History<'p> {
             if hi <= old.lo || old.hi <= lo {
                 continue;
             }
-            if at.knows(old.node) {
-                if new.stands_for(&old.access, &is_freed) {
+            if after.knows(old.node) {
+                // Whoever comes after `own` must come after what it stands for.
+                if own.knows(old.node) && new.stands_for(&old.access, &is_freed) {
                     k -= 1;
                     block.front.swap_remove(k);
                     if n_elsewhere + block.n_behind < MAX_BEHIND {
@@ -157,7 +167,7 @@ impl<'p> History<'p> {
             } else if let Some(certainty) = old.access.conflict(&new) {
                 found.conflict(&old.access, &new, certainty);
                 block.walk_behind(id, |old| {
-                    let racing = !at.knows(old.node);
+                    let racing = !after.knows(old.node);
                     if racing && let Some(certainty) = old.access.conflict(&new) {
                         found.conflict(&old.access, &new, certainty);
                     }
@@ -165,7 +175,7 @@ impl<'p> History<'p> {
                 });
             }
         }
-        let record = Record { lo, hi, node: at.epoch(), access: new, behind, next: NONE };
+        let record = Record { lo, hi, node: own.epoch(), access: new, behind, next: NONE };
         let id = block.place(record);
         block.front.push(id);
         if block.records.len() >= block.look_at.max(64) {

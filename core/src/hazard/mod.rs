@@ -22,11 +22,13 @@ mod order;
 mod report;
 mod rules;
 mod walk;
+mod words;
 
 pub use found::HazardKind;
 pub use history::Certainty;
 pub use report::{Hazard, Report, Verdict, errors_to_json};
 pub use rules::Rule;
+pub use words::sentence;
 
 use crate::program::{Problems, Program};
 use rules::Rules;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::clock::{Chains, Clock, Epoch};
 use super::rules::{Rule, Rules};
-use crate::program::{ChannelId, Facts, Program, StreamId, StreamKind, ThreadId};
+use crate::program::{ChannelId, Facts, Op, Program, StreamId, StreamKind, ThreadId};
 
 /// A stream's frontier and what it is a part of.
 #[derive(Debug)]
@@ -90,6 +90,12 @@ impl Order {
             order.add_stream(device, stream.kind);
             if stream.kind == StreamKind::Legacy {
                 order.devices[device].legacy = k;
+            }
+        }
+        // A device has its legacy stream even where the program only ever waits for the device as a whole.
+        for command in program.commands() {
+            if let Op::DeviceSync { dev } = command.op {
+                order.device(dev);
             }
         }
         for device in 0..order.devices.len() {

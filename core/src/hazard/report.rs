@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::Mode;
 use super::found::{Evidence, Found, HazardKind, Key};
-use super::history::Certainty;
+use super::history::{Access, Certainty};
 use crate::memory::DEFAULT_LIMIT;
 use crate::program::{BufferId, Problems, Program};
 
@@ -44,6 +44,8 @@ pub struct Hazard {
     pub first: usize,
     /// Index of the command that stands second.
     pub second: usize,
+    /// Where `first` or `second` launches a graph: the captured command whose bytes are in conflict.
+    pub captured: [Option<usize>; 2],
     /// Whether it is certain.
     pub certainty: Certainty,
     /// Bytes in conflict `[lo, hi)`, counted from the start of the block; of strided spans one run as an example. `None`
@@ -126,13 +128,17 @@ impl Object {
 
 fn hazard(key: &Key, evidence: &Evidence<'_>) -> Hazard {
     let Evidence { certainty, first, second } = *evidence;
+    let captured = |access: Access<'_>, index: usize| {
+        Some(access.named_by).filter(|&by| access.op == index && by != index)
+    };
     Hazard {
         kind: key.kind,
         buffer: key.buffer,
-        also: Some(second.buffer).filter(|&other| other != first.buffer),
+        also: Some(second.region.buffer).filter(|&other| other != first.region.buffer),
         first: key.first,
         second: key.second,
+        captured: [captured(first, key.first), captured(second, key.second)],
         certainty,
-        bytes: first.span.common(&second.span, DEFAULT_LIMIT),
+        bytes: first.region.span.common(&second.region.span, DEFAULT_LIMIT),
     }
 }

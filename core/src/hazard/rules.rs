@@ -64,7 +64,6 @@ rules! {
     NotedCopy        Contract  "a pinned pool hands bytes on only after the copies that it knows of",
     CapturedWait     Contract  "a wait inside a capture orders nodes of the graph",
     CaptureOrder     Contract  "a captured stream orders its nodes of the graph",
-    LaunchHolds      Contract  "what follows in the stream comes after a launched graph",
     Relaunch         Contract  "launches of one graph come one after the other",
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::capture::{Capture, Graph};
 use super::clock::{Clock, Epoch};
-use super::found::{Found, HazardKind, Key};
+use super::found::{Evidence, Found, HazardKind, Key};
 use super::history::{Access, History};
 use super::order::Order;
 use super::rules::{Rule, Rules};
@@ -192,14 +192,26 @@ impl<'p> Walk<'p> {
             (Device, Pageable, false)                 if hold(Rule::PageableArrives) => (Source::InNode,    true),
             _                                                                        => (Source::InNode,    false),
         };
-        if source == Source::AfterSync {
-            self.order.host_joins_stream(t, s);
-        }
-        if source == Source::InNode {
-            self.run(index, t, s, src, dst);
-        } else {
-            self.touch_on_host(index, t, src, &[]);
-            self.run(index, t, s, &[], dst);
+        match source {
+            Source::InNode => self.run(index, t, s, src, dst),
+            Source::AfterSync => {
+                self.order.host_joins_stream(t, s);
+                self.touch_on_host(index, t, src, &[]);
+                self.run(index, t, s, &[], dst);
+            }
+            Source::AtCall => {
+                // Over when the call returns, and still after what the stream had to do: no mode takes a guarantee back.
+                self.order.host(t).tick();
+                let own = self.order.host(t).clone();
+                self.order.enqueue(s, t, &[]);
+                let after = self.order.frontier(s).clone();
+                self.add(
+                    Access { region: &copy.src, write: false, op: index, named_by: index },
+                    &own,
+                    &after,
+                );
+                self.touch(index, At::Stream(s), &[], dst);
+            }
         }
         if on_return {
             self.join_frontier(t, s);
@@ -249,7 +261,7 @@ impl<'p> Walk<'p> {
         }
         if let Some(death) = &death {
             self.history.unknown_to(facts.block.index(), buffer, death, |access| {
-                self.found.lifetime(HazardKind::FreeInFlight, access.op, index, access.region);
+                self.found.lifetime(HazardKind::FreeInFlight, access.op, index, access);
             });
         }
         let life = &mut self.lives[buffer.index()];
@@ -342,14 +354,17 @@ impl<'p> Walk<'p> {
         let Some(mut launched) = self.graphs.remove(&graph) else { return };
         let before = launched.launched.take().filter(|_| self.rules.hold(Rule::Relaunch));
         self.order.enqueue(s, t, before.as_ref().as_slice());
-        for (key, evidence) in &launched.inner.pairs {
-            self.found.add(Key { first: index, second: index, ..*key }, *evidence);
+        for (key, Evidence { certainty, first, second }) in &launched.inner.pairs {
+            let [first, second] = [first, second].map(|access| Access { op: index, ..*access });
+            let key = Key { first: index, second: index, ..*key };
+            self.found.add(key, Evidence { certainty: *certainty, first, second });
         }
         self.found.complete &= launched.inner.complete;
+        let node = self.order.frontier(s).clone();
         for access in &launched.accesses {
-            self.add(Access { op: index, ..*access }, At::Stream(s));
+            self.add(Access { op: index, ..*access }, &node, &node);
         }
-        launched.launched = Some(self.order.frontier(s).clone());
+        launched.launched = Some(node);
         self.graphs.insert(graph, launched);
     }
 
@@ -359,36 +374,36 @@ impl<'p> Walk<'p> {
     }
 
     fn touch(&mut self, index: usize, at: At, reads: &'p [Region], writes: &'p [Region]) {
+        let clock = match at {
+            At::Host(t) => self.order.host(t).clone(),
+            At::Stream(s) => self.order.frontier(s).clone(),
+        };
         for access in accesses(index, reads, writes) {
-            self.add(access, at);
+            self.add(access, &clock, &clock);
         }
     }
 
-    /// One access in the last node of a stream or thread.
-    fn add(&mut self, access: Access<'p>, at: At) {
+    /// One access of `own`'s last node, ordered after what `after` knows.
+    fn add(&mut self, access: Access<'p>, own: &Clock, after: &Clock) {
         let region = access.region;
         if region.span.is_empty() {
             return;
         }
-        let order = &mut self.order;
-        let clock = match at {
-            At::Host(t) => order.host(t).clone(),
-            At::Stream(s) => order.frontier(s).clone(),
-        };
         let life = &self.lives[region.buffer.index()];
         if let Some((birth, by)) = life.birth
-            && !clock.knows(birth)
+            && !after.knows(birth)
         {
-            self.found.lifetime(HazardKind::UseBeforeAlloc, by, access.op, region);
+            self.found.lifetime(HazardKind::UseBeforeAlloc, by, access.op, &access);
         }
         if let Some(by) = life.freed_by {
-            self.found.lifetime(HazardKind::UseAfterFree, by, access.op, region);
+            self.found.lifetime(HazardKind::UseAfterFree, by, access.op, &access);
         }
         let (lives, order) = (&self.lives, &self.order);
         self.history.add(
             self.facts.buffer(region.buffer).block.index(),
             access,
-            &clock,
+            own,
+            after,
             |buffer| lives[buffer.index()].freed_by.is_some(),
             |node| order.is_known_to_all(node, access.op),
             &mut self.found,
@@ -417,6 +432,6 @@ enum Source {
 }
 
 fn accesses<'p>(op: usize, reads: &'p [Region], writes: &'p [Region]) -> impl Iterator<Item = Access<'p>> {
-    let access = move |write| move |region| Access { region, write, op };
+    let access = move |write| move |region| Access { region, write, op, named_by: op };
     reads.iter().map(access(false)).chain(writes.iter().map(access(true)))
 }

@@ -58,8 +58,8 @@ impl Span {
         let plain = Listing { lo, hi, sums: n_sums(&a).saturating_add(n_sums(&b)), groups: [a, b] };
         let listing = question.best_listing().into_iter().chain([plain]).min_by_key(|l| l.sums);
         let affordable = listing.filter(|l| l.sums <= (limit / 2).min(MAX_SUMS));
-        // A listed sum costs about four times as much as a searched value.
-        let patience = affordable.as_ref().map_or(limit, |l| limit.min(l.sums.saturating_mul(4)));
+        // A searched value costs several times as much as a listed sum.
+        let patience = affordable.as_ref().map_or(limit, |l| limit.min(l.sums / 4));
         match (question.search(patience), affordable) {
             (Some(meets), _) => Overlap::from(meets),
             (None, Some(listing)) => listing.answer(),

@@ -5,9 +5,11 @@ use std::fmt::{self, Write as _};
 
 use serde::Serialize;
 
-use super::grid::{Grid, union};
-use super::layout::Layout;
-use super::plan::{MAX_RUNS, MoveKind, MovePlan, Undecided, unique_bytes};
+use super::grid::Grid;
+use super::layout::{Layout, Tensor};
+use super::overlap::DEFAULT_LIMIT;
+use super::plan::{MoveKind, MovePlan, Undecided, unique_bytes};
+use super::span::Overlap;
 use crate::units::Bytes;
 
 /// What a layout holds; a pure function of the layout.
@@ -56,10 +58,9 @@ impl Layout {
         for (storage, tensors) in self.storages().iter().zip(&by_storage) {
             let undecided = || Undecided { storage: storage.id.clone() };
             let device = devices.entry(storage.device.to_string()).or_default();
-            let grids: Vec<(usize, Grid)> =
-                tensors.iter().filter_map(|&k| Some((k, self.tensors()[k].grid()?))).collect();
-            self.add_overlaps(&grids, &mut overlaps).ok_or_else(undecided)?;
-            let unique = unique_bytes(grids.into_iter().map(|(_, g)| g).collect()).ok_or_else(undecided)?;
+            self.add_overlaps(tensors, &mut overlaps).ok_or_else(undecided)?;
+            let grids = tensors.iter().filter_map(|&k| self.tensors()[k].grid()).collect();
+            let unique = unique_bytes(grids).ok_or_else(undecided)?;
             device.unique_bytes += u128::from(unique);
             device.listed_bytes +=
                 tensors.iter().map(|&k| u128::from(self.tensors()[k].listed_bytes().0)).sum::<u128>();
@@ -72,19 +73,17 @@ impl Layout {
         Ok(Report { tensors: tensors.collect(), devices, overlaps })
     }
 
-    /// Adds the pairs of one storage's tensors that share a byte; `None` when a pair is undecided.
-    fn add_overlaps(&self, grids: &[(usize, Grid)], pairs: &mut Vec<(String, String)>) -> Option<()> {
-        let bounds = |k: usize| self.tensors()[k].span().bounds().unwrap_or((0, 0));
-        let mut order: Vec<usize> = (0..grids.len()).collect();
-        order.sort_unstable_by_key(|&g| bounds(grids[g].0));
-        for (at, &g) in order.iter().enumerate() {
-            let (a, grid_a) = &grids[g];
-            let end = bounds(*a).1;
-            for &h in order[at + 1..].iter().take_while(|&&h| bounds(grids[h].0).0 < end) {
-                let (b, grid_b) = &grids[h];
-                if share(grid_a, grid_b)? {
-                    let names = (self.tensors()[*a].name(), self.tensors()[*b].name());
-                    let (first, second) = if names.0 < names.1 { names } else { (names.1, names.0) };
+    /// Adds the pairs of these tensors of one storage that share a byte; `None` when a pair is undecided.
+    fn add_overlaps(&self, tensors: &[usize], pairs: &mut Vec<(String, String)>) -> Option<()> {
+        let touching = tensors.iter().map(|&k| &self.tensors()[k]);
+        let mut order: Vec<((i64, i64), &Tensor)> =
+            touching.filter_map(|t| Some((t.span().bounds()?, t))).collect();
+        order.sort_by_key(|&(bounds, _)| bounds);
+        for (at, &((_, end), a)) in order.iter().enumerate() {
+            for &(_, b) in order[at + 1..].iter().take_while(|((lo, _), _)| *lo < end) {
+                if share(a, b)? {
+                    let (first, second) =
+                        if a.name() < b.name() { (a.name(), b.name()) } else { (b.name(), a.name()) };
                     pairs.push((first.to_owned(), second.to_owned()));
                 }
             }
@@ -93,16 +92,21 @@ impl Layout {
     }
 }
 
-/// Whether two sets whose ranges cross share a byte: their union is then smaller than they are together.
-fn share(a: &Grid, b: &Grid) -> Option<bool> {
-    if a == b || (a.is_run() && b.is_run()) {
-        return Some(true);
+/// Whether two tensors of one storage share a byte; `None` when that is undecided.
+fn share(a: &Tensor, b: &Tensor) -> Option<bool> {
+    match a.span().overlaps(b.span(), DEFAULT_LIMIT) {
+        Overlap::Yes => Some(true),
+        Overlap::No => Some(false),
+        // Another way to the same answer, whose costs are others.
+        Overlap::May => smaller_together(a.grid()?, b.grid()?),
     }
-    let size = |grids: Vec<Grid>| -> Option<u128> {
-        Some(union(grids, MAX_RUNS).ok()?.iter().map(|g| u128::from(g.bytes().unsigned_abs())).sum())
-    };
+}
+
+/// Whether two sets share a byte: their union is then smaller than they are apart.
+fn smaller_together(a: Grid, b: Grid) -> Option<bool> {
+    let size = |grids: Vec<Grid>| Some(u128::from(unique_bytes(grids)?));
     let apart = size(vec![a.clone()])? + size(vec![b.clone()])?;
-    Some(size(vec![a.clone(), b.clone()])? < apart)
+    Some(size(vec![a, b])? < apart)
 }
 
 #[derive(Serialize)]
@@ -241,5 +245,37 @@ fn count(n: usize, what: &str) -> String {
         (1, _) => format!("1 {what}"),
         (_, Some(stem)) => format!("{n} {stem}ies"),
         _ => format!("{n} {what}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{Dim, Span};
+
+    /// Two ways that share no code must agree: a search for a common byte, and the size of the union.
+    #[test]
+    fn overlap_and_union_agree() {
+        let mut state = 7u64;
+        let mut below = |n: i64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            i64::try_from(state >> 33).expect("31 bits") % n
+        };
+        let mut met = 0;
+        for case in 0..3_000 {
+            let mut span = || {
+                let rank = below(4);
+                let dims =
+                    (0..rank).map(|_| Dim { count: 1 + below(20), stride: below(400) - 120 }).collect();
+                Span::strided(40_000 + below(500), 1 + below(12), dims).expect("small")
+            };
+            let (a, b) = (span(), span());
+            let together =
+                smaller_together(Grid::of(&a).expect("not empty"), Grid::of(&b).expect("not empty"));
+            let searched = a.overlaps(&b, DEFAULT_LIMIT);
+            assert_eq!(Some(searched == Overlap::Yes), together, "case {case}: {a:?} and {b:?}");
+            met += i32::from(searched == Overlap::Yes);
+        }
+        assert!((600..2_400).contains(&met), "{met} of 3,000 meet: the cases are one-sided");
     }
 }

@@ -107,7 +107,7 @@ fn a_file_that_is_no_program_is_refused_at_its_byte() {
     let good = write(json!({"buf": "b", "off": 0, "len": 8}));
     refused(&good[..good.len() - 1], &format!("byte {}: ", good.len() - 1));
     refused(&good[..good.len() / 2], &format!("byte {}: ", good.len() / 2));
-    refused(&[&good[..], b"x"].concat(), &format!("byte {}: ", good.len() + 1));
+    refused(&[&good[..], b"x"].concat(), &format!("byte {}: ", good.len()));
     refused(b"", "byte 0: ");
     refused(b" \n\t\n", "byte 4: ");
     refused(b"{\"schema_version\": 1}", "byte ");

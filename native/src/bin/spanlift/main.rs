@@ -6,6 +6,8 @@
 mod check;
 mod cli;
 mod input;
+mod machine;
+mod output;
 mod probe;
 mod run;
 mod say;

@@ -64,7 +64,9 @@ pub(super) struct Order {
 struct Rank {
     class: Rows,
     process: (i64, usize),
-    within: (bool, i64, u8),
+    /// Host threads before other rows, the main thread before others, by number or the file's own order, the stream
+    /// before the rows beside it.
+    within: (bool, bool, i64, u8),
     index: usize,
 }
 
@@ -190,13 +192,13 @@ impl Lanes {
         };
         match found.place {
             Place::Own(lane) => {
-                Rank { class: Rows::Own, process: (0, lane as usize), within: (false, 0, 0), index }
+                Rank { class: Rows::Own, process: (0, lane as usize), within: (false, false, 0, 0), index }
             }
-            Place::Stream(dev, stream) => device(Key::Number(dev), (false, stream, 0)),
-            Place::Unnumbered(dev, stream) => device(dev, (false, number(stream), 0)),
-            Place::Sync(dev, stream) => device(dev, (false, number(stream), 1)),
+            Place::Stream(dev, stream) => device(Key::Number(dev), (false, false, stream, 0)),
+            Place::Unnumbered(dev, stream) => device(dev, (false, false, number(stream), 0)),
+            Place::Sync(dev, stream) => device(dev, (false, false, number(stream), 1)),
             Place::Thread(pid, tid) if devices.contains_key(&pid) && !found.host => {
-                device(pid, (false, number(tid), 2))
+                device(pid, (false, false, number(tid), 2))
             }
             Place::Thread(pid, tid) => {
                 let sort = self.processes.get(&pid).and_then(|p| p.sort).unwrap_or(0);
@@ -205,7 +207,9 @@ impl Lanes {
                     Some(&nth) => (Rows::Host, nth),
                     None => (Rows::Rest, index),
                 };
-                let within = (!found.host, thread_sort.unwrap_or(number(tid)), 0);
+                // Negative numbers are made up by the profiler, for threads that it knows nothing of.
+                let order = thread_sort.unwrap_or(if number(tid) < 0 { i64::MAX } else { number(tid) });
+                let within = (!found.host, tid != pid, order, 0);
                 Rank { class, process: (sort, process), within, index }
             }
         }
@@ -241,6 +245,7 @@ impl Lanes {
             Place::Own(_) | Place::Thread(..) => {
                 let name = named.unwrap_or_else(|| match found.tid {
                     Key::Number(n) => format!("thread {n}"),
+                    other if text(other).trim().is_empty() => "marks".to_owned(),
                     other => text(other),
                 });
                 if class == Rows::Device { format!("{name} annotations") } else { name }

@@ -1,0 +1,9 @@
+//! The hazard checker against the shared table, an independent reference, and programs turned around.
+
+#![expect(clippy::unwrap_used, reason = "the inputs are the tests' own: a missing field is a broken test")]
+
+mod cases;
+mod generate;
+mod random;
+mod reference;
+mod table;

@@ -1,0 +1,119 @@
+//! The project's own table, and that every rule of order decides a case of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use spanlift::Program;
+use spanlift::hazard::{self, Mode, Report, Rule};
+
+use crate::reference;
+
+const TABLE: &str = include_str!("../data/hazards.txt");
+const MODES: [Mode; 2] = [Mode::Contract, Mode::Typical];
+
+/// One case: title, program, hazards by mode, rules that decide it.
+struct Case {
+    title: String,
+    program: Program,
+    expected: BTreeMap<&'static str, String>,
+    without: Vec<String>,
+}
+
+fn cases() -> Vec<Case> {
+    let case = |text: &str| {
+        let (title, rest) = text.split_once('\n').unwrap();
+        let program = Program::from_text(rest).unwrap_or_else(|e| panic!("{title}: {e}"));
+        let mut case =
+            Case { title: title.trim().to_owned(), program, expected: BTreeMap::new(), without: vec![] };
+        for (key, value) in rest.lines().filter_map(|l| l.strip_prefix("#! ")?.split_once(' ')) {
+            match key {
+                "without" => case.without.extend(value.split(", ").map(str::to_owned)),
+                _ => {
+                    for mode in MODES.map(Mode::name) {
+                        if key == "both" || key == mode {
+                            case.expected.insert(mode, value.to_owned());
+                        }
+                    }
+                }
+            }
+        }
+        case
+    };
+    TABLE.split("\n#= ").skip(1).map(case).collect()
+}
+
+/// The hazards as the table writes them.
+fn listed(program: &Program, report: &Report) -> String {
+    let entry = |h: &hazard::Hazard| {
+        let may = if h.certainty == hazard::Certainty::May { " may" } else { "" };
+        format!("{} {} {} {}{may}", h.kind.name(), program.names().buffer(h.buffer), h.first, h.second)
+    };
+    let list: Vec<_> = report.hazards.iter().map(entry).collect();
+    if list.is_empty() { "safe".to_owned() } else { list.join(", ") }
+}
+
+#[test]
+fn every_case_is_as_it_says() {
+    let mut wrong = String::new();
+    for case in cases() {
+        for mode in MODES {
+            let report = hazard::check(&case.program, mode).unwrap_or_else(|e| panic!("{}: {e}", case.title));
+            let (got, expected) = (listed(&case.program, &report), &case.expected[mode.name()]);
+            if got != *expected {
+                wrong += &format!("{} ({}): {got}, not {expected}\n", case.title, mode.name());
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn the_closure_agrees_with_the_table() {
+    for case in cases() {
+        let json: serde_json::Value = serde_json::from_str(&case.program.to_json()).unwrap();
+        for mode in MODES {
+            let pairs = reference::hazards(json["ops"].as_array().unwrap(), mode == Mode::Typical);
+            let entry = |p: &reference::Pair| {
+                let may = if p.4 == "may" { " may" } else { "" };
+                format!("{} {} {} {}{may}", p.0, p.1, p.2, p.3)
+            };
+            let expected: BTreeSet<&str> =
+                case.expected[mode.name()].split(", ").filter(|&x| x != "safe").collect();
+            let got: Vec<_> = pairs.iter().map(entry).collect();
+            assert_eq!(got.iter().map(String::as_str).collect::<BTreeSet<_>>(), expected, "{}", case.title);
+        }
+    }
+}
+
+/// A rule that could be lost unnoticed would be no rule: each is named by a case whose answer changes without it.
+#[test]
+fn every_rule_decides_a_case() {
+    let mut undecided: BTreeSet<String> = Rule::ALL.iter().map(|rule| format!("{rule:?}")).collect();
+    for case in cases() {
+        for name in &case.without {
+            let rule = *Rule::ALL.iter().find(|rule| format!("{rule:?}") == *name).unwrap();
+            let changes = MODES.iter().any(|&mode| {
+                let report = hazard::check_without(&case.program, mode, rule).unwrap();
+                listed(&case.program, &report) != case.expected[mode.name()]
+            });
+            assert!(changes, "{}: nothing changes without {name}", case.title);
+            undecided.remove(name);
+        }
+    }
+    assert!(undecided.is_empty(), "no case for {undecided:?}");
+}
+
+/// Every finding of the table in words: both sites are named, and the sentence ends.
+#[test]
+fn every_hazard_has_its_sentence() {
+    for case in cases() {
+        let report = hazard::check(&case.program, Mode::Contract).unwrap();
+        for h in &report.hazards {
+            let text = hazard::sentence(&case.program, h);
+            for index in [h.first, h.second] {
+                let line = case.program.line(index).unwrap();
+                assert!(text.contains(&format!("(command {index}, line {line})")), "{}: {text}", case.title);
+            }
+            assert!(text.ends_with('.'), "{}: {text}", case.title);
+        }
+    }
+}

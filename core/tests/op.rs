@@ -1,0 +1,292 @@
+//! Operators: formulas, errors when built, and values against the definition.
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
+
+use num_complex::Complex64;
+use spanlift::chain;
+use spanlift::memory::{Device, Dtype};
+use spanlift::op::{
+    Array, DeviceSpec, Diagonal, LeafFacts, LeafOp, OpError, Operator, Part, Side, Space, ToDevice, Work,
+    cpu, cuda, dot_test, identity, mock, to,
+};
+
+fn image(dtype: Dtype, device: Device) -> Space {
+    Space::new([("y", 2), ("x", 3)], dtype).unwrap().on(device)
+}
+
+/// A diagonal `name` on `device` with weights that no rounding changes.
+fn diagonal(name: &str, dtype: Dtype, device: Device) -> Diagonal {
+    let space = image(dtype, device);
+    let imaginary = if space.is_complex() { 0.5 } else { 0.0 };
+    let weights = (0..6).map(|k| Complex64::new(f64::from(k) - 2.0, imaginary * f64::from(k)));
+    Diagonal::new(space, weights).unwrap().named(name)
+}
+
+/// Up to one device, on to another, and back, with a weight on each.
+fn two_devices(dtype: Dtype) -> Operator {
+    let (w0, w1) = (diagonal("A", dtype, cuda(0)), diagonal("B", dtype, cuda(1)));
+    chain![to(cuda(0)), w0, to(cuda(1)), w1, to(cpu())].unwrap()
+}
+
+fn up_and_down(device: Device) -> Operator {
+    chain![to(device), diagonal("D", Dtype::C32, device), to(cpu())].unwrap()
+}
+
+#[track_caller]
+fn check_formula(a: &Operator, formula: &str, adjoint: &str, normal: &str) {
+    assert_eq!([a.formula(), a.h().formula(), a.normal().formula()], [formula, adjoint, normal]);
+    assert_eq!(a.h().h(), *a, "the adjoint of the adjoint is the same object");
+    assert_eq!((a.h().domain(), a.h().codomain()), (a.codomain(), a.domain()));
+    assert_eq!((a.n().domain(), a.n().codomain()), (a.domain(), a.domain()));
+}
+
+#[test]
+fn formulas() {
+    let d = |device| diagonal("D", Dtype::C32, device);
+    let real = || diagonal("R", Dtype::F32, cuda(0));
+    check_formula(&d(cpu()).into(), "D", "D^H", "|D|^2");
+    check_formula(&real().into(), "R", "R", "|R|^2");
+    check_formula(&Operator::identity(image(Dtype::F64, cpu())), "I", "I", "I");
+    check_formula(
+        &ToDevice::from(cuda(0)).to(cuda(1)).over(image(Dtype::F64, cuda(0))).unwrap(),
+        "T(cuda:0->cuda:1)",
+        "T(cuda:1->cuda:0)",
+        "I",
+    );
+    check_formula(
+        &up_and_down(cuda(0)),
+        "T(cuda:0->cpu) · D · T(cpu->cuda:0)",
+        "T(cuda:0->cpu) · D^H · T(cpu->cuda:0)",
+        "T(cuda:0->cpu) · |D|^2 · T(cpu->cuda:0)",
+    );
+    check_formula(
+        &two_devices(Dtype::C64),
+        "T(cuda:1->cpu) · B · T(cuda:0->cuda:1) · A · T(cpu->cuda:0)",
+        "T(cuda:0->cpu) · A^H · T(cuda:1->cuda:0) · B^H · T(cpu->cuda:1)",
+        "T(cuda:0->cpu) · A^H · T(cuda:1->cuda:0) · |B|^2 · T(cuda:0->cuda:1) · A · T(cpu->cuda:0)",
+    );
+    assert_eq!(
+        up_and_down(mock(0)).to_string(),
+        "T(mock:0->cpu) · D · T(cpu->mock:0) : c32[y,x]@cpu -> c32[y,x]@cpu"
+    );
+}
+
+#[test]
+fn trivial_parts_vanish_and_chains_are_flat() {
+    let space = image(Dtype::C32, cpu());
+    let on = |a: Result<Operator, OpError>| a.unwrap().formula();
+    let d = || diagonal("D", Dtype::C32, cpu());
+    assert_eq!(on(chain![identity(), d(), identity()]), "D");
+    assert_eq!(on(chain![to(cpu()), d(), to(cuda(1)), to(cpu())]), "D");
+    assert_eq!(on(chain![d(), to(cuda(0)), to(cuda(1)), to(cuda(0)), to(cpu())]), "D");
+    assert_eq!(on(chain![to(cuda(0)), to(cpu()), Operator::identity(space.clone())]), "I");
+    assert_eq!(on(ToDevice::from(mock(0)).to(mock(0)).over(space.on(mock(0)))), "I");
+    let inner = chain![to(cuda(0)), diagonal("A", Dtype::C32, cuda(0))];
+    let outer = chain![inner, diagonal("B", Dtype::C32, cuda(0))].unwrap();
+    assert_eq!(outer.parts().len(), 3);
+    let a = chain![d()].unwrap();
+    let b = Operator::from(d().named("B"));
+    assert_eq!((&b * &a * to(cpu())).unwrap().formula(), "B · D");
+    assert_eq!((to(cuda(0)) * (b * a)).unwrap().formula(), "T(cpu->cuda:0) · B · D");
+}
+
+#[track_caller]
+fn check_error(built: Result<Operator, OpError>, expected: &str) {
+    assert_eq!(built.unwrap_err().to_string(), expected);
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_both_sides_the_place_and_the_fix() {
+    let on = |device| diagonal("D", Dtype::C32, device);
+    let coils = on(cpu()).named("coils");
+    check_error(
+        chain![to(cuda(0)), on(cuda(0)), to(cpu()), on(cuda(0)).named("fft"), to(cpu())],
+        "`fft` expects c32[y,x]@cuda:0 but `to(cpu())` gives c32[y,x]@cpu (fourth of five in the chain); \
+         insert `to(cuda(0))` between them",
+    );
+    check_error(
+        chain![coils.clone(), on(cuda(0)).named("fft")],
+        "`fft` expects c32[y,x]@cuda:0 but `coils` gives c32[y,x]@cpu (second of two in the chain); insert \
+         `to(cuda(0))` between them",
+    );
+    check_error(
+        chain![coils.clone(), ToDevice::from(cuda(1)).to(cpu())],
+        "`T(cuda:1->cpu)` expects c32[y,x]@cuda:1 but `coils` gives c32[y,x]@cpu (second of two in the chain); \
+         insert `to(cuda(1))` between them",
+    );
+    check_error(
+        Operator::from(on(mock(1))) * coils.clone(),
+        "`D` expects c32[y,x]@mock:1 but `coils` gives c32[y,x]@cpu (second of two in the chain); insert \
+         `to(mock(1))` between them",
+    );
+    check_error(
+        chain![coils.clone(), diagonal("B", Dtype::C64, cpu())],
+        "`B` expects c64[y,x]@cpu but `coils` gives c32[y,x]@cpu (second of two in the chain); build both in c64 \
+         or both in c32",
+    );
+    let flat = |dims: [(&'static str, i64); 2]| {
+        let space = Space::new(dims, Dtype::C32).unwrap();
+        let n = space.elements();
+        Diagonal::new(space, (0..n).map(|_| 1.0)).unwrap().named("E")
+    };
+    check_error(
+        chain![coils.clone(), flat([("y", 2), ("x", 4)])],
+        "`E` expects c32[y=2,x=4]@cpu but `coils` gives c32[y=2,x=3]@cpu (second of two in the chain); make `x` as \
+         long on both sides: it is 4 and 3",
+    );
+    check_error(
+        chain![coils.clone(), flat([("x", 3), ("y", 2)])],
+        "`E` expects c32[x,y]@cpu but `coils` gives c32[y,x]@cpu (second of two in the chain); list the names in \
+         one order on both sides",
+    );
+    check_error(
+        chain![coils, flat([("y", 2), ("z", 3)])],
+        "`E` expects c32[y,z]@cpu but `coils` gives c32[y,x]@cpu (second of two in the chain); give both sides the \
+         same names",
+    );
+    check_error(chain![], "a chain needs at least one operator");
+    check_error(
+        chain![to(cuda(0)), to(cpu())],
+        "nothing says which space `to(cuda(0))` works on; give it one with `over(space)`",
+    );
+    check_error(
+        ToDevice::from(cuda(0)).to(cpu()).over(image(Dtype::F32, cpu())),
+        "`T(cuda:0->cpu)` expects f32[y,x]@cuda:0 but the input is f32[y,x]@cpu; insert `to(cuda(0))` before it",
+    );
+    // An expression that failed keeps its own message.
+    check_error(chain![chain![], to(cpu())], "a chain needs at least one operator");
+}
+
+#[test]
+fn spaces_and_weights_are_checked() {
+    let space = |dims: &[(&'static str, i64)], dtype| {
+        Space::new(dims.iter().copied(), dtype).map_or_else(|e| e.to_string(), |s| s.sized())
+    };
+    assert_eq!(space(&[("Nx1", 3), ("Nx", 0)], Dtype::F64), "f64[Nx1=3,Nx=0]@cpu");
+    assert_eq!(space(&[], Dtype::C64), "c64[]@cpu");
+    assert_eq!(space(&[("a", 1), ("a0", 1)], Dtype::F64), "dimension `a` is named twice");
+    assert_eq!(space(&[("a", -1)], Dtype::F64), "dimension `a` has negative size -1");
+    assert_eq!(
+        space(&[("1a", 1)], Dtype::F64),
+        r#""1a" is no name of a dimension: expected letters and an optional number"#
+    );
+    assert_eq!(space(&[("a", 1)], Dtype::I8), "i8 is no field: operators work on f32, f64, c32 and c64");
+    assert_eq!(
+        space(&[("a", 1 << 40), ("b", 1 << 40)], Dtype::C32),
+        "the bytes of 1099511627776x1099511627776 elements of c32 leave i64 (overflow)"
+    );
+    let weights = |dtype, w: &[Complex64]| {
+        let space = Space::new([("x", 2)], dtype).unwrap();
+        Diagonal::new(space, w.to_vec()).unwrap_err().to_string()
+    };
+    let (one, i) = (Complex64::ONE, Complex64::I);
+    assert_eq!(weights(Dtype::F32, &[one]), "`D` has 1 weights but f32[x=2]@cpu has 2 elements");
+    assert_eq!(weights(Dtype::F32, &[one, i]), "value 1 of `D` has an imaginary part but f32[x]@cpu is real");
+    assert_eq!(weights(Dtype::C32, &[one * f64::NAN, i]), "value 0 of `D` is not finite");
+}
+
+#[test]
+fn values_by_hand() {
+    let space = Space::new([("N", 3)], Dtype::C64).unwrap();
+    let c = Complex64::new;
+    let d = Operator::from(Diagonal::new(space.clone(), [c(1., 1.), c(2., 0.), c(0., 3.)]).unwrap());
+    let ones = Array::new(space.clone(), [1.0; 3]).unwrap();
+    assert_eq!(d.apply(&ones).unwrap().values(), [c(1., 1.), c(2., 0.), c(0., 3.)]);
+    assert_eq!(d.h().apply(&ones).unwrap().values(), [c(1., -1.), c(2., 0.), c(0., -3.)]);
+    assert_eq!(d.n().apply(&ones).unwrap().values(), [c(2., 0.), c(4., 0.), c(9., 0.)]);
+
+    let up = ToDevice::from(cpu()).to(mock(0)).over(space.clone()).unwrap();
+    let x = Array::new(space.clone(), [1.0, 10.0, 100.0]).unwrap();
+    let there = up.apply(&x).unwrap();
+    assert_eq!((there.space().device(), there.values()), (mock(0), x.values()));
+    assert_eq!(up.h().apply(&there).unwrap(), x);
+    let wrong = up.apply(&there).unwrap_err().to_string();
+    assert!(wrong.contains("@cpu") && wrong.contains("@mock:0"), "{wrong}");
+
+    // Rounding is that of the type: 2^-25 is lost beside 1 in single precision.
+    let narrow = Space::new([("x", 1)], Dtype::F32).unwrap();
+    let kept = Diagonal::new(narrow, [1.0 + 2f64.powi(-25)]).unwrap();
+    assert_eq!(kept.weights(), [Complex64::ONE]);
+}
+
+const FIELDS: [Dtype; 4] = [Dtype::F32, Dtype::F64, Dtype::C32, Dtype::C64];
+
+#[test]
+fn adjoints_pass_the_dot_test_and_normals_are_both_in_turn() {
+    for dtype in FIELDS {
+        for a in [diagonal("D", dtype, cpu()).into(), two_devices(dtype)] {
+            for seed in 0..50 {
+                for b in [a.clone(), a.h(), a.normal(), a.h().normal()] {
+                    let report = dot_test(&b, seed);
+                    assert!(report.passed(), "seed {seed}: {b}: {report:?}");
+                }
+            }
+            // Weights and values here are small multiples of 1/4, so nothing is rounded.
+            let x = Array::new(a.domain().clone(), (0..6).map(|k| f64::from(k) - 2.5)).unwrap();
+            let both = a.h().apply(&a.apply(&x).unwrap()).unwrap();
+            assert_eq!(a.normal().apply(&x).unwrap(), both, "{a}");
+        }
+    }
+}
+
+/// A diagonal whose adjoint is wrong on purpose.
+#[derive(Debug)]
+struct Mutant(Diagonal, fn(Complex64, Complex64) -> Complex64);
+
+impl LeafOp for Mutant {
+    fn facts(&self) -> &LeafFacts {
+        self.0.facts()
+    }
+
+    fn apply(&self, side: Side, x: &[Complex64], y: &mut [Complex64]) {
+        for ((y, w), x) in y.iter_mut().zip(self.0.weights()).zip(x) {
+            *y = if side == Side::Forward { w * x } else { (self.1)(*w, *x) };
+        }
+    }
+}
+
+#[test]
+fn the_dot_test_finds_wrong_adjoints() {
+    let caught = |wrong: fn(Complex64, Complex64) -> Complex64| {
+        let leaf = Operator::leaf(Mutant(diagonal("M", Dtype::C32, cuda(0)), wrong));
+        let a = chain![to(cuda(0)), leaf, to(cpu())].unwrap();
+        (0..20).filter(|&seed| !dot_test(&a, seed).passed()).count()
+    };
+    assert_eq!(caught(|w, x| w.conj() * x), 0, "the right adjoint");
+    assert_eq!(caught(|w, x| w * x), 20, "a missing conjugate");
+    assert_eq!(caught(|w, x| w.conj() * x * 1.0001), 20, "a scale");
+    assert_eq!(caught(|w, x| (w * x).conj()), 20, "the conjugate of everything");
+}
+
+#[test]
+fn a_leaf_without_a_normal_gets_the_chain() {
+    let facts = |w: &Diagonal| LeafFacts { work: Work::Opaque, hermitian: false, ..w.facts().clone() };
+    #[derive(Debug)]
+    struct Own(LeafFacts, Diagonal);
+    impl LeafOp for Own {
+        fn facts(&self) -> &LeafFacts {
+            &self.0
+        }
+        fn apply(&self, side: Side, x: &[Complex64], y: &mut [Complex64]) {
+            self.1.apply(side, x, y);
+        }
+    }
+    let d = diagonal("D", Dtype::C64, cuda(1));
+    let own = Operator::leaf(Own(facts(&d), d));
+    check_formula(&own, "D", "D^H", "D^H · D");
+    let a = chain![to(cuda(1)), own, to(cpu())].unwrap();
+    assert_eq!(a.normal().formula(), "T(cuda:1->cpu) · D^H · D · T(cpu->cuda:1)");
+}
+
+#[test]
+fn streams_are_named_at_the_ends_and_swap_with_them() {
+    let near = DeviceSpec::new(cuda(0)).transfer_on("out");
+    let far = "gpu:1".parse::<DeviceSpec>().unwrap().compute_on("work");
+    let part = Part::from(ToDevice::from(near).to(far));
+    let a = chain![diagonal("D", Dtype::F32, cuda(0)), part].unwrap();
+    let Operator::ToDevice(t) = &a.parts()[1] else { panic!("{a}") };
+    assert!(t.is_gpu2gpu());
+    assert_eq!(t.ispec().transfer_stream.as_deref(), Some("out"));
+    assert_eq!(t.ospec().compute_stream.as_deref(), Some("work"));
+    let Operator::ToDevice(back) = &a.h().parts()[0].clone() else { panic!("{a}") };
+    assert_eq!((back.ispec(), back.ospec()), (t.ospec(), t.ispec()));
+}

@@ -1,0 +1,194 @@
+//! The tour at the terminal.
+
+use spanlift::trace::{Engine, Trace};
+use spanlift::{Nanos, hazard};
+
+use super::operators::Operators;
+use super::story::{Condition, Control, Demonstration, Judged, ProfiledRun, Story, busy};
+use crate::say::{Out, Style, counted, grouped};
+
+/// Columns of a bar.
+const BAR: i64 = 56;
+
+/// Tells the whole story.
+pub(super) fn tell(story: &Story, out: &mut Out) {
+    let machine = &story.machine.name;
+    out.line(&format!("Everything below is simulated on the machine profile {machine}; no GPU is used."));
+    heading(out, "1  When does a copy run beside a kernel?");
+    out.line("A copy of 20 MiB and two multiplications, four times: from pageable or pinned memory, on the main stream");
+    out.line("or on one of its own. They overlap when three things hold together, and only then.\n");
+    let end = story.runs.iter().map(|r| r.run.end).max().unwrap_or_default();
+    for run in &story.runs {
+        profiled(run, end, out);
+    }
+
+    heading(out, "2  Sixteen published rows, simulated");
+    rows(story, out);
+
+    heading(out, "3  Two ways to read wrong values, and how to mend them");
+    for demonstration in &story.demonstrations {
+        demonstrated(demonstration, out);
+    }
+    out.line("Their neighbours read right values every time:\n");
+    for control in &story.controls {
+        controlled(control, out);
+    }
+
+    heading(out, "4  Operators over two devices, and a move that keeps aliasing");
+    operators(&story.operators, out);
+}
+
+fn heading(out: &mut Out, text: &str) {
+    let text = out.paint(Style::Strong, text);
+    out.line(&format!("\n{text}\n"));
+}
+
+fn profiled(run: &ProfiledRun, end: Nanos, out: &mut Out) {
+    out.line(&format!("  {}", title(run)));
+    out.line(&format!("    copy    {}", bar(&run.run.trace, Engine::ToDevice, end, '█')));
+    out.line(&format!("    kernels {}", bar(&run.run.trace, Engine::Compute, end, '▒')));
+    let verdict = if run.overlap > Nanos::ZERO {
+        out.paint(Style::Good, &format!("overlap {}", run.overlap))
+    } else {
+        "no overlap".to_owned()
+    };
+    let conditions: Vec<String> = run.conditions.iter().map(|c| condition(c, out)).collect();
+    out.line(&format!("    {}   {verdict}\n", conditions.join("  ")));
+}
+
+/// What sets a run apart, in words.
+pub(super) fn title(run: &ProfiledRun) -> String {
+    let source = if run.pinned { "pinned source" } else { "pageable source" };
+    let stream = if run.streamed { "a stream of its own" } else { "the main stream" };
+    format!("{source}, {stream}")
+}
+
+fn condition(condition: &Condition, out: &Out) -> String {
+    let mark = if condition.holds { out.paint(Style::Good, "✓") } else { out.paint(Style::Error, "✗") };
+    format!("{mark} {}", condition.says)
+}
+
+/// One engine's work from time 0 to `end` as a bar of text.
+fn bar(trace: &Trace, engine: Engine, end: Nanos, ink: char) -> String {
+    let spans = busy(trace, engine);
+    let column = |k: i64| end.0 / BAR * k + end.0 % BAR * k / BAR;
+    let cells = (0..BAR).map(|k| {
+        let (from, to) = (column(k), column(k + 1));
+        if spans.iter().any(|&(a, b)| a < to && from < b) { ink } else { '·' }
+    });
+    cells.collect()
+}
+
+fn rows(story: &Story, out: &mut Out) {
+    out.line("  row                                              published    simulated   difference");
+    for row in &story.rows {
+        let p = &row.published;
+        let simulated = row.simulated.as_millis();
+        out.line(&format!(
+            "  {:>2}  {:<40} {:>10.4} ms {simulated:>9.4} ms {:>+9.2} %",
+            p.row,
+            p.label,
+            p.published_ms,
+            row.difference_percent()
+        ));
+    }
+    out.line("\nWhat the tutorial concludes from them, as ratios (published, simulated):\n");
+    for ratio in &story.ratios {
+        let c = ratio.comparison;
+        out.line(&format!(
+            "  {:>2} / {:<2}  {:>5.2}  {:>5.2}   {}",
+            c.over, c.under, ratio.published, ratio.simulated, c.says
+        ));
+    }
+}
+
+fn demonstrated(demonstration: &Demonstration, out: &mut Out) {
+    let title = out.paint(Style::Strong, demonstration.title);
+    out.line(&format!("  {title}"));
+    wrap(out, "  ", demonstration.says);
+    for line in findings(&demonstration.broken) {
+        let line = out.paint(Style::Error, &line);
+        wrap(out, "    ", &line);
+    }
+    out.line(&format!("    broken: {}", read(&demonstration.broken, out)));
+    out.line(&format!("    mended: {}\n", read(&demonstration.mended, out)));
+}
+
+fn controlled(control: &Control, out: &mut Out) {
+    let (right, all) = control.judged.right();
+    let title = out.paint(Style::Strong, control.title);
+    let score = out.paint(Style::Good, &format!("right {right} of {all}"));
+    out.line(&format!("  {title}: {score}"));
+    let verdict = |report: &hazard::Report| report.verdict().name();
+    out.line(&format!(
+        "    by contract: {}   in typical mode: {}",
+        verdict(&control.judged.contract),
+        verdict(&control.judged.typical)
+    ));
+    wrap(out, "    ", control.says);
+    out.line("");
+}
+
+/// The checker's sentences on a program, by contract.
+pub(super) fn findings(judged: &Judged) -> Vec<String> {
+    judged.contract.hazards.iter().map(|h| hazard::sentence(&judged.program, h)).collect()
+}
+
+/// What a program's telling read found.
+fn read(judged: &Judged, out: &Out) -> String {
+    match judged.telling_read() {
+        Some(reading) => {
+            let style = if reading.is_right() { Style::Good } else { Style::Error };
+            out.paint(style, &reading_in_words(reading))
+        }
+        None => "nothing was read".to_owned(),
+    }
+}
+
+/// `expected 1, read 0: 1,048,576 of 1,048,576 elements wrong`
+pub(super) fn reading_in_words(reading: &spanlift::sim::Reading) -> String {
+    let n = grouped(reading.n_elements);
+    match &reading.first_wrong {
+        None => format!("all {n} elements as expected"),
+        Some(wrong) => format!(
+            "{} of {n} elements wrong: number {} should be {} and was read as {}",
+            grouped(reading.n_wrong),
+            grouped(wrong.index + 1),
+            wrong.expected,
+            wrong.read
+        ),
+    }
+}
+
+fn operators(operators: &Operators, out: &mut Out) {
+    for way in &operators.ways {
+        out.line(&format!("  {:<8} {}", way.name, way.formula));
+        out.line(&format!(
+            "           {} of {} in all, {}",
+            counted(way.transfers.len(), "transfer"),
+            way.bytes,
+            way.run.end
+        ));
+    }
+    let memory = &operators.memory;
+    out.line(&format!("\n  {}", memory.says));
+    for line in &memory.lines {
+        out.line(&format!("    {line}"));
+    }
+}
+
+/// Prints text in lines of at most 108 characters, each after `indent`.
+fn wrap(out: &mut Out, indent: &str, text: &str) {
+    let mut line = indent.to_owned();
+    for word in text.split_whitespace() {
+        if line.len() > indent.len() && line.chars().count() + 1 + word.chars().count() > 108 {
+            out.line(&line);
+            line = indent.to_owned();
+        }
+        if line.len() > indent.len() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    out.line(&line);
+}

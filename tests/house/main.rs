@@ -1,0 +1,313 @@
+//! The house rules that no lint knows: file heads and lengths, import directions, unsafe code, words that do not belong.
+//!
+//! Each rule is a function from files to violations, so that a planted violation proves that it can fail.
+
+mod imports;
+mod lexer;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use lexer::tokens;
+
+const MAX_LINES: usize = 700;
+const MAX_UNSAFE_FILES: usize = 8;
+
+/// Folders of the tree that hold nothing of ours, for trees without git.
+const NOT_OURS: &[&str] = &["target", "node_modules", ".git", "__pycache__", ".ipynb_checkpoints", ".venv"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Every text file of the project with its path from the root: what git tracks or would, else all that is there.
+fn project() -> Vec<(String, String)> {
+    let listed = Command::new("git")
+        .current_dir(root())
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"])
+        .output();
+    let mut paths: Vec<String> = match listed {
+        Ok(output) if output.status.success() => {
+            String::from_utf8_lossy(&output.stdout).split_terminator('\0').map(str::to_owned).collect()
+        }
+        _ => {
+            let mut found = Vec::new();
+            walk(&root(), "", &mut found);
+            found
+        }
+    };
+    paths.sort();
+    // a file that is no text, or was just deleted, has no words to look at
+    let files: Vec<(String, String)> = paths
+        .into_iter()
+        .filter_map(|path| Some((path.clone(), fs::read_to_string(root().join(path)).ok()?)))
+        .collect();
+    assert!(files.iter().any(|(path, _)| path == "core/src/lib.rs"), "the project's files were not found");
+    files
+}
+
+fn walk(folder: &Path, prefix: &str, found: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.path().is_dir() {
+            if !NOT_OURS.contains(&name.as_str()) {
+                walk(&entry.path(), &format!("{prefix}{name}/"), found);
+            }
+        } else {
+            found.push(format!("{prefix}{name}"));
+        }
+    }
+}
+
+fn below(files: &[(String, String)], folder: &str) -> Vec<(String, String)> {
+    let rust = files.iter().filter(|(path, _)| path.ends_with(".rs"));
+    rust.filter_map(|(path, text)| Some((path.strip_prefix(folder)?.to_owned(), text.clone()))).collect()
+}
+
+#[track_caller]
+fn assert_none(violations: &[String]) {
+    assert!(violations.is_empty(), "{} violations:\n{}", violations.len(), violations.join("\n"));
+}
+
+/// A first line that says what the file is for, and no file too long to read.
+fn shape(path: &str, source: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    if !source.starts_with("//! ") {
+        found.push(format!("{path}:1: does not begin with a //! line"));
+    }
+    let n_lines = source.lines().count();
+    if n_lines > MAX_LINES {
+        found.push(format!("{path}: {n_lines} lines, more than {MAX_LINES}"));
+    }
+    found
+}
+
+/// Work that was put off: `todo!`, `unimplemented!`, ignored tests.
+fn put_off(path: &str, source: &str) -> Vec<String> {
+    let tokens = tokens(source);
+    let mut found = Vec::new();
+    for window in tokens.windows(3) {
+        let words = [&window[0], &window[1], &window[2]].map(|token| token.text.as_str());
+        match words {
+            ["todo" | "unimplemented", "!", "(" | "[" | "{"] | ["#", "[", "ignore"] => {
+                found.push(format!("{path}:{}: {}", window[0].line, words.join("")));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn is_unsafe(source: &str) -> bool {
+    tokens(source).iter().any(|token| token.text == "unsafe")
+}
+
+/// `unsafe` stands in few files of `native/src`, in the tests' software driver, and nowhere else.
+fn unsafe_places(files: &[(String, String)]) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut native = Vec::new();
+    for (path, source) in files.iter().filter(|(path, _)| path.ends_with(".rs")) {
+        if matches!(path.as_str(), "core/src/lib.rs" | "wasm/src/lib.rs")
+            && !source.contains("#![forbid(unsafe_code)]")
+        {
+            found.push(format!("{path}: does not forbid unsafe code"));
+        }
+        if is_unsafe(source) {
+            if path.starts_with("native/src/") {
+                native.push(path.as_str());
+            } else if !path.starts_with("tests/driver/") {
+                found.push(format!("{path}: unsafe code has no place here"));
+            }
+        }
+    }
+    if native.len() > MAX_UNSAFE_FILES {
+        found.push(format!(
+            "unsafe code in {} files of native/src, more than {MAX_UNSAFE_FILES}: {native:?}",
+            native.len()
+        ));
+    }
+    found
+}
+
+/// Words that say where or how the project was made instead of what it is; written apart so that this file passes.
+const FOREIGN: &[(&str, &str)] = &[
+    ("/ro", "ot/"),
+    ("/wo", "rk/"),
+    ("/fa", "rm/"),
+    ("/ho", "me/"),
+    ("/Us", "ers/"),
+    ("sub", "agent"),
+    ("this work", "place"),
+    ("this ses", "sion of"),
+    ("issues res", "olved"),
+];
+
+/// Absolute paths of a machine, and words of the making.
+fn foreign_words(path: &str, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        for (head, tail) in FOREIGN {
+            let word = format!("{head}{tail}");
+            // the middle of a longer path is none of these folders
+            let whole = |at: usize| {
+                let before = line[..at].chars().next_back();
+                !word.starts_with('/')
+                    || !before.is_some_and(|c| c.is_alphanumeric() || "_.-}~$/*".contains(c))
+            };
+            if line.match_indices(&word).any(|(at, _)| whole(at)) {
+                found.push(format!("{path}:{}: {word:?} does not belong here", number + 1));
+            }
+        }
+    }
+    found
+}
+
+/// Lock and requirement files name versions and hashes, never the server they came from.
+fn servers(path: &str, text: &str) -> Vec<String> {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let allowed = match name {
+            "package-lock.json" => !line.contains("://") && !line.contains("\"resolved\""),
+            ".npmrc" => !line.contains("//"),
+            "requirements.txt" => !line.contains("://") && !line.trim_start().starts_with("--"),
+            "Cargo.lock" => {
+                !line.starts_with("source = ")
+                    || line == "source = \"registry+https://github.com/rust-lang/crates.io-index\""
+            }
+            _ => true,
+        };
+        if !allowed {
+            found.push(format!("{path}:{}: names a server: {}", number + 1, line.trim()));
+        }
+    }
+    found
+}
+
+fn each(files: &[(String, String)], rust_only: bool, rule: fn(&str, &str) -> Vec<String>) -> Vec<String> {
+    let chosen = files.iter().filter(|(path, _)| !rust_only || path.ends_with(".rs"));
+    chosen.flat_map(|(path, text)| rule(path, text)).collect()
+}
+
+#[test]
+fn every_source_file_says_what_it_is_for_and_can_be_read() {
+    assert_none(&each(&project(), true, shape));
+}
+
+#[test]
+fn nothing_is_put_off() {
+    assert_none(&each(&project(), true, put_off));
+}
+
+#[test]
+fn unsafe_code_stays_in_its_few_places() {
+    assert_none(&unsafe_places(&project()));
+}
+
+#[test]
+fn imports_in_core_point_one_way() {
+    assert_none(&imports::core_violations(&below(&project(), "core/src/")));
+}
+
+#[test]
+fn only_the_edge_of_the_viewer_names_the_browser() {
+    assert_none(&imports::wasm_violations(&below(&project(), "wasm/src/")));
+}
+
+#[test]
+fn the_project_speaks_of_itself_alone() {
+    assert_none(&each(&project(), false, foreign_words));
+}
+
+#[test]
+fn lock_files_name_no_server() {
+    assert_none(&each(&project(), false, servers));
+}
+
+#[test]
+fn planted_shapes_are_found() {
+    #[track_caller]
+    fn check(source: &str, n_found: usize) {
+        assert_eq!(shape("x.rs", source).len(), n_found, "{:?}", &source[..source.len().min(30)]);
+    }
+    check("//! What it is for.\n", 0);
+    check("", 1);
+    check("\n//! Late.\n", 1);
+    check("//!\n", 1);
+    check("// Plain.\n", 1);
+    check(&format!("//! Long enough.\n{}", "\n".repeat(MAX_LINES - 1)), 0);
+    check(&format!("//! Too long.\n{}", "\n".repeat(MAX_LINES)), 1);
+}
+
+#[test]
+fn planted_stubs_are_found() {
+    #[track_caller]
+    fn check(source: &str, n_found: usize) {
+        let found = put_off("x.rs", source);
+        assert_eq!(found.len(), n_found, "{source}: {found:?}");
+    }
+    let stub = |name: &str| format!("fn f() {{ {name}!() }}");
+    check(&stub("todo"), 1);
+    check(&stub("unimplemented"), 1);
+    check(&stub("std::todo"), 1);
+    check("#[ignore]\n#[test] fn f() {}", 1);
+    check("#[ignore = \"slow\"] fn f() {}", 1);
+    check("// todo!()\nlet todo = \"todo!()\"; let ignore = 1; todo != 2;", 0);
+}
+
+#[test]
+fn planted_unsafe_code_is_found() {
+    #[track_caller]
+    fn check(path: &str, source: &str, n_found: usize) {
+        let found = unsafe_places(&[(path.to_owned(), source.to_owned())]);
+        assert_eq!(found.len(), n_found, "{path}: {found:?}");
+    }
+    check("native/src/cuda/copy.rs", "unsafe { f() }", 0);
+    check("tests/driver/lib.rs", "unsafe { f() }", 0);
+    check("core/src/span.rs", "unsafe { f() }", 1);
+    check("wasm/src/entry.rs", "unsafe fn f() {}", 1);
+    check("notebooks/kit/src/lib.rs", "unsafe fn f() {}", 1);
+    check("core/src/span.rs", "// unsafe\nlet s = \"unsafe\";", 0);
+    check("core/src/lib.rs", "//! No forbid.", 1);
+    let many: Vec<(String, String)> =
+        (0..=MAX_UNSAFE_FILES).map(|i| (format!("native/src/{i}.rs"), "unsafe {}".to_owned())).collect();
+    assert_eq!(unsafe_places(&many[1..]).len(), 0);
+    assert_eq!(unsafe_places(&many).len(), 1);
+}
+
+#[test]
+fn planted_words_are_found() {
+    #[track_caller]
+    fn check(text: &str, n_found: usize) {
+        let found = foreign_words("x.md", text);
+        assert_eq!(found.len(), n_found, "{text}: {found:?}");
+    }
+    for (head, tail) in FOREIGN {
+        check(&format!("see {head}{tail}x"), 1);
+    }
+    let place = format!("{}{}", FOREIGN[1].0, FOREIGN[1].1);
+    check(&format!("at{place}x and ${{DIR}}{place}x and ../..{place}x"), 0);
+    check(&format!("({place}x)\nfine\n\"{place}y\""), 2);
+    check("a session of the profiler, the user's home, your work/folder", 0);
+}
+
+#[test]
+fn planted_servers_are_found() {
+    #[track_caller]
+    fn check(path: &str, line: &str, n_found: usize) {
+        let found = servers(path, line);
+        assert_eq!(found.len(), n_found, "{path}: {found:?}");
+    }
+    check("tests/browser/package-lock.json", "\"resolved\": \"https://example.org/a.tgz\",", 1);
+    check("tests/browser/package-lock.json", "\"integrity\": \"sha512-a//b==\",", 0);
+    check("tests/browser/.npmrc", "registry=https://example.org/", 1);
+    check("tests/requirements.txt", "--index-url https://example.org/simple", 1);
+    check("tests/requirements.txt", "nbconvert==7.17.2", 0);
+    check("Cargo.lock", "source = \"registry+https://example.org/index\"", 1);
+    check("Cargo.lock", "source = \"git+https://example.org/x\"", 1);
+    check("Cargo.lock", "source = \"registry+https://github.com/rust-lang/crates.io-index\"", 0);
+    check("README.md", "https://example.org", 0);
+}
