@@ -41,7 +41,8 @@ fn sixteen_rows_are_within_two_percent_and_keep_every_order() {
 
 /// The intervals in ns of the events of a category in a trace file, read as any tool would.
 fn intervals(trace: &Value, category: &str) -> Vec<(i64, i64)> {
-    let ns = |v: &Value| (number(v) * 1000.0).round() as i64;
+    // Times are written with three decimals: without the point they are nanoseconds.
+    let ns = |v: &Value| format!("{:.3}", number(v)).replace('.', "").parse::<i64>().unwrap();
     let events = trace["traceEvents"].as_array().unwrap().iter();
     events.filter(|e| e["cat"] == category).map(|e| (ns(&e["ts"]), ns(&e["ts"]) + ns(&e["dur"]))).collect()
 }
