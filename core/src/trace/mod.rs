@@ -69,7 +69,7 @@ pub enum Source {
 }
 
 /// A row of the timeline.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lane {
     /// What kind of thing it shows.
     pub kind: LaneKind,
