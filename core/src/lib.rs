@@ -12,6 +12,7 @@ pub mod memory;
 pub mod op;
 pub mod plan;
 pub mod program;
+pub mod sim;
 pub mod trace;
 mod units;
 

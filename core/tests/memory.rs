@@ -475,3 +475,47 @@ fn what_cannot_be_counted_is_said_to_be_undecided() {
     assert!(message.contains(r#"storage "w""#) && message.contains("undecided"), "{message}");
     assert!(layout.move_to(cuda(0)).is_err());
 }
+
+#[test]
+fn every_shared_memory_case() {
+    let Some(shared) = shared() else { return };
+    let text = std::fs::read_to_string(shared.join("data/operators/visible_cases.json")).unwrap();
+    let table: Value = serde_json::from_str(&text).unwrap();
+    let mut done = 0;
+    for case in table["cases"].as_array().unwrap() {
+        let (id, inputs, expected) = (&case["id"], &case["inputs"], &case["expected"]);
+        let list = |key: &str| -> Vec<i64> { serde_json::from_value(inputs[key].clone()).unwrap() };
+        match case["operation"].as_str().unwrap() {
+            "memory.span" => {
+                let mut layout = Layout::new();
+                let w = layout.storage("w", cpu(), Bytes(400)).unwrap();
+                let offset = inputs["offset"].as_i64().unwrap();
+                let view = View { dtype: Dtype::F32, shape: list("shape"), strides: list("strides"), offset };
+                layout.tensor("a", w, view).unwrap();
+                assert_eq!(json!(layout.find("a").unwrap().elements()), expected["span"], "{id}");
+            }
+            "memory.move" => {
+                let layout = Layout::from_json(inputs["layout"].to_string().as_bytes()).unwrap();
+                let to: Device = inputs["to"].as_str().unwrap().parse().unwrap();
+                check_against_bytes(&layout, to, id.as_str().unwrap());
+                let found = json_of(&layout.report().unwrap(), Some(&layout.move_to(to).unwrap()));
+                let found = &found["move"];
+                assert_eq!(found["bytes_copied"], expected["bytes_copied"], "{id}");
+                let at_most = expected["bytes_allocated_at_most"].as_u64().unwrap();
+                assert!(found["bytes_allocated"].as_u64().unwrap() <= at_most, "{id}");
+                for pair in expected["same_allocation"].as_array().into_iter().flatten() {
+                    let at = |k: usize| &found["tensors"][pair[k].as_str().unwrap()]["allocation"];
+                    assert_eq!(at(0), at(1), "{id}");
+                }
+            }
+            "report.total" => {
+                let layout = Layout::from_json(inputs["layout"].to_string().as_bytes()).unwrap();
+                let found = json_of(&layout.report().unwrap(), None);
+                assert_eq!(found["devices"]["cpu"]["unique_bytes"], expected["unique_bytes"], "{id}");
+            }
+            _ => continue,
+        }
+        done += 1;
+    }
+    assert!(done >= 17, "{done} cases");
+}

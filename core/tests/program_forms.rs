@@ -277,7 +277,7 @@ fn a_file_is_json_or_text_by_its_first_byte() {
     assert_eq!(Program::read(b"  mark a").unwrap().commands()[0].op, Op::Mark);
     for (bytes, offset, message) in [
         (&b""[..], 0, "the file is empty"),
-        (b"\xef\xbb\xbf\n\n", 3, "the file is empty"),
+        (b"\xef\xbb\xbf\n\n", 5, "the file is empty"),
         (b"mark a\xff", 6, "the file is no UTF-8 text"),
         (b"\xef\xbb\xbf{\"ops\": \"\xff\"}", 12, "the file is no UTF-8 text"),
         (b"{", 1, "EOF while parsing an object"),
@@ -286,4 +286,20 @@ fn a_file_is_json_or_text_by_its_first_byte() {
         let expected = ReadError::Syntax { offset, message: message.to_owned() };
         assert_eq!(Program::read(bytes).unwrap_err(), expected);
     }
+}
+
+#[test]
+fn json_has_the_command_first_and_its_fields_in_the_order_of_the_table() {
+    let text = "title two lines\nmachine h200-pcie5\nstream copy\npinned x 8 = f32 fill 1\ndevice d 8 via malloc_async on copy
+        copy d <- x[0..8] opaque on copy \"in\"\nspawn w\nw: kernel k on copy reads d[1 at 0, 2 every 4] for 1us computes f32 mul";
+    let json = r#"{"schema_version": 1, "title": "two lines", "machine": "h200-pcie5", "ops": [
+  {"op": "stream", "s": "copy", "dev": 0, "kind": "nonblocking"},
+  {"op": "alloc", "buf": "x", "bytes": 8, "space": "pinned", "dev": 0, "via": "malloc", "contents": {"dtype": "f32", "fill": 1.0}},
+  {"op": "alloc", "buf": "d", "bytes": 8, "space": "device", "dev": 0, "via": "malloc_async", "s": "copy"},
+  {"op": "copy", "s": "copy", "dst": {"buf": "d", "off": 0, "len": 8}, "src": {"buf": "x", "off": 0, "len": 8, "opaque": true}, "sync": false, "label": "in"},
+  {"op": "thread_spawn", "t": "w"},
+  {"op": "kernel", "s": "copy", "reads": [{"buf": "d", "off": 0, "dims": [[2, 4]], "elem": 1}], "writes": [], "takes_ns": 1000, "compute": {"dtype": "f32", "fn": "mul", "conj": false}, "t": "w", "label": "k"}
+]}
+"#;
+    assert_eq!(Program::from_text(text).unwrap().to_json(), json);
 }

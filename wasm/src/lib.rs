@@ -6,18 +6,28 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod app;
 pub mod axis;
 pub mod bars;
 pub mod color;
+pub mod details;
 #[cfg(target_arch = "wasm32")]
 pub mod entry;
 pub mod figure;
 pub mod finding;
+#[cfg(target_arch = "wasm32")]
+mod input;
 pub mod legend;
+pub mod listing;
 pub mod lod;
 pub mod memory;
+pub mod model;
+pub mod pack;
+#[cfg(target_arch = "wasm32")]
+mod paint;
 pub mod rows;
 pub mod scene;
+pub mod stroke;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod svg;
 #[cfg(test)]
@@ -31,6 +41,7 @@ pub use bars::BarChart;
 pub use figure::{Note, Panel, PanelOptions};
 pub use finding::Finding;
 pub use memory::MemoryOptions;
+pub use pack::PageItem;
 pub use scene::Scene;
 pub use theme::Theme;
 pub use timeline::TimelineOptions;

@@ -1,6 +1,6 @@
 //! The scene of a trace: ruler, headings, lanes, slices, arrows, findings.
 
-mod links;
+pub(crate) mod links;
 
 use spanlift::Nanos;
 use spanlift::trace::{Instant, Kind, LaneKind, Slice, Source, Trace};

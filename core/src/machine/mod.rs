@@ -81,8 +81,8 @@ macro_rules! machine {
             pub note: String,
             /// Fields of the file that mean nothing here.
             pub ignored: Vec<String>,
-            /// Where each figure is from, in the order of the fields.
-            sources: Vec<Source>,
+            /// Where each figure is from, in the order of [`Machine::figures`]; figures that have none are not told.
+            pub sources: Vec<Source>,
             $( $(#[$doc])* pub $field: $type, )*
         }
 

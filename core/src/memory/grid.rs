@@ -328,40 +328,48 @@ fn join_rows(
     }
     bands.sort_unstable_by(|a, b| a.inner.cmp(&b.inner).then(a.row.cmp(&b.row)));
     for columns in crossing(bands, |b| (b.inner.off, b.inner.end())) {
-        let mut edges: Vec<i64> = columns.iter().flat_map(|b| [b.row, b.row + b.n]).collect();
-        edges.sort_unstable();
-        edges.dedup();
-        // What the rows before hold, and from which row on.
-        let mut open: Vec<(Grid, i64)> = Vec::new();
-        let close = |g: &Grid, from: i64, to: i64, out: &mut Vec<Grid>| {
-            let mut dims = g.dims.clone();
-            dims.push((to - from, period));
-            out.push(Grid::normal(lo + from * period + g.off, g.run, dims));
-        };
-        // Unions come in order, so both sides are searched by halves.
-        let find = |among: &[(Grid, i64)], g: &Grid| among.binary_search_by(|(other, _)| other.cmp(g)).ok();
-        for rows in edges.windows(2) {
-            let (from, to) = (rows[0], rows[1]);
-            let active = columns.iter().filter(|b| b.row <= from && to <= b.row + b.n);
-            let held = union_within(active.map(|b| b.inner.clone()).collect(), budget)?;
-            let before = std::mem::take(&mut open);
-            open = held
-                .into_iter()
-                .map(|g| {
-                    let since = find(&before, &g).map_or(from, |k| before[k].1);
-                    (g, since)
-                })
-                .collect();
-            for (g, since) in &before {
-                if find(&open, g).is_none() {
-                    close(g, *since, from, out);
-                }
+        join_columns(columns, lo, period, out, budget)?;
+    }
+    Ok(())
+}
+
+/// Adds the union of bands whose columns cross, from the first row down.
+fn join_columns(
+    mut bands: Vec<Band>,
+    lo: i64,
+    period: i64,
+    out: &mut Vec<Grid>,
+    budget: &mut u64,
+) -> Result<(), TooManyRuns> {
+    let mut edges: Vec<i64> = bands.iter().flat_map(|b| [b.row, b.row + b.n]).collect();
+    edges.sort_unstable();
+    edges.dedup();
+    bands.sort_by_key(|b| b.row);
+    let mut coming = bands.iter().peekable();
+    let mut active: Vec<&Band> = Vec::new();
+    // What the rows before hold, and from which row on; unions come in order, so it is searched by halves.
+    let mut open: Vec<(Grid, i64)> = Vec::new();
+    let find = |among: &[(Grid, i64)], g: &Grid| among.binary_search_by(|(other, _)| other.cmp(g)).ok();
+    let close = |g: &Grid, from: i64, to: i64, out: &mut Vec<Grid>| {
+        let mut dims = g.dims.clone();
+        dims.push((to - from, period));
+        out.push(Grid::normal(lo + from * period + g.off, g.run, dims));
+    };
+    for &row in &edges {
+        active.retain(|b| row < b.row + b.n);
+        while let Some(band) = coming.next_if(|b| b.row <= row) {
+            active.push(band);
+        }
+        let held = union_within(active.iter().map(|b| b.inner.clone()).collect(), budget)?;
+        let since = |g: &Grid| find(&open, g).map_or(row, |k| open[k].1);
+        let next: Vec<(Grid, i64)> = held.into_iter().map(|g| (g.clone(), since(&g))).collect();
+        for (g, since) in &open {
+            if find(&next, g).is_none() {
+                close(g, *since, row, out);
             }
         }
-        let end = edges.last().copied().unwrap_or(0);
-        for (g, since) in &open {
-            close(g, *since, end, out);
-        }
+        // Nothing is active at the last edge, so everything is closed there.
+        open = next;
     }
     Ok(())
 }

@@ -95,58 +95,69 @@ impl MovePlan {
         self.copies.iter().map(|c| u128::from(c.bytes.0)).sum()
     }
 
+    /// A name for each allocation: its storage and the target, `w@cuda:0`, with a number where one storage became several.
+    ///
+    /// No storage of the layout before has one of these names.
+    pub fn allocation_names(&self) -> Vec<String> {
+        let mut names = Names { plan: self, used: vec![0; self.before.storages().len()] };
+        self.allocations.iter().map(|a| names.next(a.storage)).collect()
+    }
+
     /// The layout after the move: what moved views its allocations, everything else is as before.
     ///
-    /// An allocation is named after its storage and the target, `w@cuda:0`, with a number where one storage became
-    /// several. Storages that no tensor views any more are gone.
+    /// Storages that no tensor views any more are gone; empty tensors view blocks of no bytes.
     pub fn after(&self) -> Layout {
-        let mut after = Layout::new();
         const BUG: &str = "bug: a move gives no valid layout";
         let before = &self.before;
+        let mut after = Layout::new();
         let mut placed: Vec<Option<&Placed>> = vec![None; before.tensors().len()];
         for p in &self.tensors {
             placed[p.tensor] = Some(p);
         }
-        // Storages that stay keep their ids, so they come first.
-        let mut stays = vec![None; before.storages().len()];
-        for (tensor, _) in before.tensors().iter().zip(&placed).filter(|(_, p)| p.is_none()) {
-            let k = tensor.storage().index();
-            if stays[k].is_none() {
-                let storage = &before.storages()[k];
-                stays[k] = Some(after.storage(&storage.id, storage.device, storage.bytes).expect(BUG));
-            }
+        let mut names = Names { plan: self, used: vec![0; before.storages().len()] };
+        let mut moved: Vec<StorageId> = Vec::with_capacity(self.allocations.len());
+        for a in &self.allocations {
+            moved.push(after.storage(&names.next(a.storage), self.to, a.bytes).expect(BUG));
         }
-        let mut n_of = vec![0usize; before.storages().len()];
-        let mut add = |after: &mut Layout, of: StorageId, bytes: Bytes| loop {
-            let n = &mut n_of[of.index()];
-            *n += 1;
-            let number = if *n == 1 { String::new() } else { format!("#{n}") };
-            let id = format!("{}@{}{number}", before.storage_of(of).id, self.to);
-            if !after.has_storage(&id) {
-                return after.storage(&id, self.to, bytes).expect(BUG);
-            }
-        };
-        let moved: Vec<StorageId> =
-            self.allocations.iter().map(|a| add(&mut after, a.storage, a.bytes)).collect();
-        // Empty tensors view a block of no bytes, which costs nothing.
-        let mut nowhere = vec![None; before.storages().len()];
+        // For each storage of before, what stays of it: itself, or a block of no bytes for its empty tensors.
+        let mut rest: Vec<Option<StorageId>> = vec![None; before.storages().len()];
         for (tensor, placed) in before.tensors().iter().zip(placed) {
-            let k = tensor.storage().index();
-            let (storage, view) = match placed {
-                None => {
-                    let stays = stays[k].unwrap_or_else(|| unreachable!("bug: it was added above"));
-                    (stays, tensor.view().clone())
-                }
-                Some(Placed { allocation: Some(a), view, .. }) => (moved[*a], view.clone()),
-                Some(Placed { allocation: None, view, .. }) => {
-                    let nowhere =
-                        nowhere[k].get_or_insert_with(|| add(&mut after, tensor.storage(), Bytes(0)));
-                    (*nowhere, view.clone())
-                }
+            let old = tensor.storage();
+            let storage = match placed.map(|p| p.allocation) {
+                Some(Some(a)) => moved[a],
+                Some(None) => *rest[old.index()]
+                    .get_or_insert_with(|| after.storage(&names.next(old), self.to, Bytes(0)).expect(BUG)),
+                None => *rest[old.index()].get_or_insert_with(|| {
+                    let storage = before.storage_of(old);
+                    after.storage(&storage.id, storage.device, storage.bytes).expect(BUG)
+                }),
             };
+            let view = placed.map_or(tensor.view(), |p| &p.view).clone();
             after.tensor(tensor.name(), storage, view).expect(BUG);
         }
         after
+    }
+}
+
+/// Gives out names of blocks on the target.
+struct Names<'a> {
+    plan: &'a MovePlan,
+    /// Per storage, how many names were tried.
+    used: Vec<usize>,
+}
+
+impl Names<'_> {
+    fn next(&mut self, of: StorageId) -> String {
+        let before = &self.plan.before;
+        let used = &mut self.used[of.index()];
+        loop {
+            *used += 1;
+            let number = if *used == 1 { String::new() } else { format!("#{used}") };
+            let name = format!("{}@{}{number}", before.storage_of(of).id, self.plan.to);
+            if !before.has_storage(&name) {
+                return name;
+            }
+        }
     }
 }
 

@@ -1,1 +1,53 @@
-//! Expressions and moves as programs.
+//! Expressions and moves as programs: what is copied, on which stream, and what waits for what, before anything runs.
+//!
+//! [`Operator::plan`] turns an expression into a [`Plan`], [`lower`] a move of tensors into a program. Both are data: they
+//! are checked, simulated and seen like any program. This is the only room that joins `op` and `memory` with `program`.
+//!
+//! | of the expression | in the program |
+//! |---|---|
+//! | input, output, what lies between | a buffer each; page-locked where it lies on the host |
+//! | weights | a buffer beside the data, there from the start: they are resident, not sent |
+//! | `ToDevice` | a copy on the transfer stream of its pair of devices |
+//! | a leaf | a kernel on the compute stream of its device; on the host a function that a stream calls |
+//! | the next part on another stream | an event that it waits for |
+//! | the end | the host waits for the last stream and reads the result, if it lies on the host |
+//!
+//! Devices are numbered as their CUDA index says; mock devices come after them.
+
+mod devices;
+mod expression;
+mod moves;
+
+pub use expression::{Plan, Transfer};
+pub use moves::lower;
+
+use crate::memory::Device;
+use crate::op::Operator;
+use crate::program::Problems;
+
+/// Why there is no program for an expression or a move.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "each variant's message says what it is")]
+pub enum PlanError {
+    #[error("{0} has no element: there is nothing to plan")]
+    Empty(String),
+    #[error("`{operator}` reads {expects} but the input is {gives}")]
+    Input { operator: String, expects: String, gives: String },
+    #[error("stream {name:?} cannot be on {first} and on {second}")]
+    StreamOnTwoDevices { name: String, first: Device, second: Device },
+    #[error("{0} has no number beside the other devices")]
+    DeviceNumber(Device),
+    #[error("the plan is no program: {0}")]
+    Program(#[from] Problems),
+}
+
+impl Operator {
+    /// The program that applies this operator, for data of any value; see [`Plan`].
+    ///
+    /// # Errors
+    /// [`PlanError`] for spaces without elements and for stream names that clash.
+    pub fn plan(&self) -> Result<Plan, PlanError> {
+        expression::plan(self, None)
+    }
+}

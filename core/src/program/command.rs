@@ -132,6 +132,23 @@ pub enum Contents {
     Seed(u64),
 }
 
+impl Contents {
+    /// The same value everywhere.
+    pub fn fill(dtype: Dtype, value: f64) -> Contents {
+        Contents::Fill { dtype, value }
+    }
+
+    /// Values that grow by `step` from `start`.
+    pub fn ramp(dtype: Dtype, start: f64, step: f64) -> Contents {
+        Contents::Ramp { dtype, start, step }
+    }
+
+    /// These values, again and again.
+    pub fn values(dtype: Dtype, values: impl Into<Vec<f64>>) -> Contents {
+        Contents::Values { dtype, values: values.into() }
+    }
+}
+
 /// What a kernel or host function computes, element by element, from its first reads into its first write.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Compute {
@@ -139,6 +156,33 @@ pub struct Compute {
     pub dtype: Dtype,
     /// The formula.
     pub func: Func,
+}
+
+impl Compute {
+    /// `y = value`
+    pub fn fill(dtype: Dtype, value: f64) -> Compute {
+        Compute { dtype, func: Func::Fill(value) }
+    }
+
+    /// `y = mul a + add`
+    pub fn affine(dtype: Dtype, mul: f64, add: f64) -> Compute {
+        Compute { dtype, func: Func::Affine { mul, add } }
+    }
+
+    /// `y = a b`
+    pub fn mul(dtype: Dtype) -> Compute {
+        Compute { dtype, func: Func::Mul { conj: false } }
+    }
+
+    /// `y = conj(a) b`
+    pub fn mul_conj(dtype: Dtype) -> Compute {
+        Compute { dtype, func: Func::Mul { conj: true } }
+    }
+
+    /// `y = a + b`
+    pub fn sum(dtype: Dtype) -> Compute {
+        Compute { dtype, func: Func::Add }
+    }
 }
 
 /// The formulas of [`Compute`]; `a` and `b` are the first and second read, `y` the first write.

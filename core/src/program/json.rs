@@ -36,6 +36,7 @@
 //! `{"dtype", "fn": "fill", "value"}`, `{"dtype", "fn": "affine", "mul", "add"}`, `{"dtype", "fn": "mul", "conj"}` or
 //! `{"dtype", "fn": "add"}`.
 
+mod fields;
 mod read;
 mod write;
 

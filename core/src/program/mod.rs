@@ -19,8 +19,8 @@ mod words;
 
 use std::sync::Arc;
 
-pub use build::{CopyDraft, KernelDraft, Part};
-pub use check::{BufferFacts, Facts, StreamFacts};
+pub use build::{AllocDraft, CopyDraft, KernelDraft, MemsetDraft, Part};
+pub use check::{BufferFacts, Facts, GraphFacts, StreamFacts};
 pub use command::{
     Alloc, AllocVia, Buffer, BufferId, Channel, ChannelId, Command, Compute, Contents, Copy, Event, EventId,
     FreeVia, Func, Graph, GraphId, HostCost, Kernel, Op, Region, Space, Stream, StreamId, StreamKind, Thread,
@@ -151,7 +151,7 @@ impl Program {
     pub fn read(bytes: &[u8]) -> Result<Program, ReadError> {
         let text = utf8(bytes)?;
         match text.text.trim_ascii_start().bytes().next() {
-            None => Err(ReadError::Syntax { offset: text.skipped, message: "the file is empty".to_owned() }),
+            None => Err(ReadError::Syntax { offset: bytes.len(), message: "the file is empty".to_owned() }),
             Some(b'{') => json::read(text),
             Some(_) => text::read(text.text),
         }

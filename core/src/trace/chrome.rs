@@ -2,7 +2,7 @@
 //!
 //! Processes are the groups, threads the lanes; slices of a lane that overlap without nesting go to further threads of
 //! the same name. Times are microseconds with three decimals, written from integers. What the format cannot say stands
-//! in objects named `spanlift` (the module `own` has the table), so that [`read`](super::read) gives the trace back.
+//! in objects named `spanlift` (the module `own` has the table), so that [`read`](super::read()) gives the trace back.
 //! The same trace gives the same bytes.
 
 use std::borrow::Cow;
@@ -20,7 +20,7 @@ use super::{FlowKind, Import, Instant, Kind, LaneKind, Slice, Trace, tracks};
 
 /// The trace as Chrome Trace Event JSON, one event a line.
 ///
-/// [`read`](super::read) gives an equal trace back. Its [`Import`] is that of the trace when that was itself read from a
+/// [`read`](super::read()) gives an equal trace back. Its [`Import`] is that of the trace when that was itself read from a
 /// file, and counts the events of the written file otherwise.
 ///
 /// # Cost
@@ -39,11 +39,12 @@ use super::{FlowKind, Import, Instant, Kind, LaneKind, Slice, Trace, tracks};
 /// ```
 pub fn write_chrome(trace: &Trace) -> String {
     let rows = Rows::new(trace);
+    let launched = correlations_of_launches(trace);
     let mut out = Writer { text: String::with_capacity(1024 + 256 * trace.slices.len()), first: true };
     out.header(trace, &rows);
     out.names(trace, &rows);
-    for index in 0..trace.slices.len() {
-        out.slice(trace, &rows, index);
+    for (index, launched) in launched.into_iter().enumerate() {
+        out.slice(trace, &rows, index, launched);
     }
     for (index, flow) in trace.flows.iter().enumerate() {
         out.flow(trace, &rows, index, *flow);
@@ -181,7 +182,7 @@ impl Writer {
         let _ = write!(self.text, ",\"args\":{{\"sort_index\":{index}}}}}");
     }
 
-    fn slice(&mut self, trace: &Trace, rows: &Rows<'_>, index: usize) {
+    fn slice(&mut self, trace: &Trace, rows: &Rows<'_>, index: usize, launched: i64) {
         let slice = trace.slices.get(index);
         let lane = trace.lanes[slice.lane as usize].kind;
         let own_cat = trace.strings.get(trace.slices.cat[index]);
@@ -201,7 +202,10 @@ impl Writer {
         let args = Arguments::of(trace.strings.get(slice.args));
         let flags = trace.slices.flags[index];
         let has_bytes = args.has("bytes");
-        let has_correlation = args.has("correlation");
+        // A call is joined to its work by the correlation, in other tools; one that has none gets that of its work.
+        let correlation =
+            if slice.correlation == Slice::NO_CORRELATION { launched } else { slice.correlation };
+        let plain_correlation = !args.has("correlation") && correlation == slice.correlation;
         // Bytes from 2^63 are no number to other readers.
         let plain_bytes = !has_bytes && i64::try_from(slice.bytes).is_ok();
         let mark = Mark {
@@ -212,7 +216,9 @@ impl Writer {
             pinned: flags & Slice::PINNED != 0,
             cat: (!own_cat.is_empty()).then_some(own_cat.into()),
             bytes: (!plain_bytes).then_some(slice.bytes),
-            correlation: has_correlation.then_some(slice.correlation),
+            no_correlation: !plain_correlation && slice.correlation == Slice::NO_CORRELATION,
+            correlation: (!plain_correlation && slice.correlation != Slice::NO_CORRELATION)
+                .then_some(slice.correlation),
             args: args.verbatim.map(Cow::from),
         };
         self.args(&args, &mark);
@@ -220,8 +226,8 @@ impl Writer {
             self.number(&args, "device", dev);
             self.number(&args, "stream", stream);
         }
-        if slice.correlation != Slice::NO_CORRELATION {
-            self.number(&args, "correlation", slice.correlation);
+        if correlation != Slice::NO_CORRELATION {
+            self.number(&args, "correlation", correlation);
         }
         if 0 < slice.bytes && plain_bytes {
             self.number(&args, "bytes", slice.bytes);
@@ -317,8 +323,21 @@ impl Writer {
     }
 }
 
+/// For each slice the correlation of the first work that it launched.
+fn correlations_of_launches(trace: &Trace) -> Vec<i64> {
+    let mut launched = vec![Slice::NO_CORRELATION; trace.slices.len()];
+    for flow in trace.flows.iter().filter(|flow| flow.kind == FlowKind::Launch) {
+        let first = &mut launched[flow.from as usize];
+        if *first == Slice::NO_CORRELATION {
+            *first = trace.slices.correlation[flow.to as usize];
+        }
+    }
+    launched
+}
+
 /// Kineto's category of a slice that was made here, or one of ours that other tools will not count as device work.
 fn category(trace: &Trace, index: usize, lane: LaneKind) -> &'static str {
+    let synchronizes = trace.strings.get(trace.slices.name[index]).ends_with("Synchronize");
     match (stream_work(trace, index), lane, trace.slices.kind[index]) {
         (Some(StreamWork::Kernel), ..) => "kernel",
         (Some(StreamWork::Memcpy), ..) => "gpu_memcpy",
@@ -328,6 +347,8 @@ fn category(trace: &Trace, index: usize, lane: LaneKind) -> &'static str {
         (None, LaneKind::Stream { .. }, Kind::Sync) => "cuda_sync",
         (None, LaneKind::Stream { .. }, Kind::Record) => "cuda_event",
         (None, LaneKind::Host, Kind::Call) => "cuda_runtime",
+        // A call that does nothing but wait is one slice; other waits lie within the slice of their call.
+        (None, LaneKind::Host, Kind::Wait) if synchronizes => "cuda_runtime",
         (None, LaneKind::Host, Kind::Annotation) => "user_annotation",
         (None, _, Kind::Wait) => "host_wait",
         (None, _, Kind::Work) => "host_work",

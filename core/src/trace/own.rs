@@ -90,10 +90,13 @@ pub(super) struct Mark<'a> {
     /// The category of the file that the slice was first read from.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub cat: Option<Cow<'a, str>>,
-    /// The bytes, where the slice's own arguments say something else.
+    /// The bytes, where the event's `args.bytes` is not ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// The correlation, where the slice's own arguments say something else.
+    /// There is no correlation, whatever the event's `args.correlation` says.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub no_correlation: bool,
+    /// The correlation, where the event's `args.correlation` is not ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation: Option<i64>,
     /// The arguments, where they are no object with members.

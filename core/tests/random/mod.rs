@@ -5,7 +5,7 @@ use spanlift::program::*;
 use spanlift::{Bytes, Nanos};
 
 /// SplitMix64: small, seeded, the same everywhere.
-pub(crate) struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     pub(crate) fn next(&mut self) -> u64 {
@@ -306,8 +306,10 @@ pub(crate) fn program(seed: u64, n: usize) -> Program {
     p.machine = r.of(&[None, Some("h200-pcie5"), Some(""), Some("a b"), Some("cuda")]).map(str::to_owned);
     // Something to start from, so that most of what follows is well formed.
     for name in ["a", "on"] {
-        p.stream(name);
+        let (stream, graph) = (p.stream(name), p.graph(name));
         p.pinned(name, Bytes(4096));
+        p.push(Op::CaptureBegin { stream });
+        p.push(Op::CaptureEnd { stream, graph });
     }
     let worker = p.spawn("worker 1");
     for _ in 0..n {

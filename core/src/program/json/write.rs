@@ -1,148 +1,222 @@
-//! Writes the JSON form, one command a line, defaults left out.
+//! Writes the JSON form, one command a line, `op` first and the fields in the order of the table; defaults are left out.
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use crate::memory::Dtype;
-use crate::program::Program;
 use crate::program::command::*;
 use crate::program::words::{ALLOC_VIAS, FREE_VIAS, HOST_COSTS, SPACES, STREAM_KINDS, word};
+use crate::program::{Names, Program};
 
 pub(in crate::program) fn write(program: &Program) -> String {
     let mut out = String::from("{\"schema_version\": 1,");
     if !program.title.is_empty() {
-        out += &format!(" \"title\": {},", Value::from(program.title.as_str()));
+        out += &format!(" \"title\": {},", text(&program.title));
     }
     if let Some(machine) = &program.machine {
-        out += &format!(" \"machine\": {},", Value::from(machine.as_str()));
+        out += &format!(" \"machine\": {},", text(machine));
     }
     out += " \"ops\": [";
     for (index, command) in program.commands().iter().enumerate() {
         out += if index == 0 { "\n  " } else { ",\n  " };
-        out += &Value::Object(object(program, command)).to_string();
+        let line = Object::new().text("op", command.op.name());
+        let mut line = fields(line, program.names(), &command.op);
+        if command.thread != ThreadId::FIRST {
+            line = line.text("t", program.names().thread(command.thread));
+        }
+        out += &line.maybe_text("label", command.label.as_deref()).end();
     }
     out += "\n]}\n";
     out
 }
 
-fn object(program: &Program, command: &Command) -> Map<String, Value> {
-    let mut map = Map::new();
-    map.insert("op".to_owned(), command.op.name().into());
-    if let Value::Object(fields) = fields(program, &command.op) {
-        // Absent options are null here and left out of the file.
-        map.extend(fields.into_iter().filter(|(_, v)| !v.is_null()));
-    }
-    if command.thread != ThreadId::FIRST {
-        map.insert("t".to_owned(), program.names().thread(command.thread).into());
-    }
-    if let Some(label) = &command.label {
-        map.insert("label".to_owned(), label.as_ref().into());
-    }
-    map
+fn text(text: &str) -> String {
+    Value::from(text).to_string()
 }
 
-fn fields(program: &Program, op: &Op) -> Value {
-    let names = program.names();
+/// An object on one line, its fields in the order in which they are put.
+struct Object(String);
+
+impl Object {
+    fn new() -> Object {
+        Object("{".to_owned())
+    }
+
+    fn put(mut self, key: &str, value: &str) -> Object {
+        if self.0 != "{" {
+            self.0 += ", ";
+        }
+        self.0 += "\"";
+        self.0 += key;
+        self.0 += "\": ";
+        self.0 += value;
+        self
+    }
+
+    fn text(self, key: &str, value: &str) -> Object {
+        self.put(key, &text(value))
+    }
+
+    fn int(self, key: &str, value: i64) -> Object {
+        self.put(key, &value.to_string())
+    }
+
+    fn float(self, key: &str, value: f64) -> Object {
+        self.put(key, &Value::from(value).to_string())
+    }
+
+    fn bool(self, key: &str, value: bool) -> Object {
+        self.put(key, if value { "true" } else { "false" })
+    }
+
+    fn dtype(self, dtype: Dtype) -> Object {
+        self.text("dtype", dtype.name())
+    }
+
+    /// A flag that is false when it is left out.
+    fn flag(self, key: &str, value: bool) -> Object {
+        if value { self.bool(key, true) } else { self }
+    }
+
+    fn maybe(self, key: &str, value: Option<String>) -> Object {
+        match value {
+            Some(value) => self.put(key, &value),
+            None => self,
+        }
+    }
+
+    fn maybe_text(self, key: &str, value: Option<&str>) -> Object {
+        self.maybe(key, value.map(text))
+    }
+
+    fn maybe_int(self, key: &str, value: Option<i64>) -> Object {
+        self.maybe(key, value.map(|n| n.to_string()))
+    }
+
+    fn end(mut self) -> String {
+        self.0.push('}');
+        self.0
+    }
+}
+
+fn fields(line: Object, names: &Names, op: &Op) -> Object {
     let stream = |id: StreamId| names.stream(id);
-    let region = |r: &Region| region(program, r);
-    let regions = |list: &[Region]| Value::from(list.iter().map(region).collect::<Vec<_>>());
-    let on = |flag: bool| if flag { Value::Bool(true) } else { Value::Null };
+    let region = |r: &Region| region(names, r);
+    let regions = |list: &[Region]| format!("[{}]", list.iter().map(region).collect::<Vec<_>>().join(", "));
     match op {
-        Op::Stream { stream: s, dev, kind, thread, priority } => json!({
-            "s": stream(*s), "dev": dev, "kind": word(&STREAM_KINDS, kind),
-            "thread": (*thread != ThreadId::FIRST).then(|| names.thread(*thread)),
-            "priority": (*priority != 0).then_some(priority),
-        }),
+        Op::Stream { stream: s, dev, kind, thread, priority } => line
+            .text("s", stream(*s))
+            .int("dev", i64::from(*dev))
+            .text("kind", word(&STREAM_KINDS, kind))
+            .maybe_text("thread", (*thread != ThreadId::FIRST).then(|| names.thread(*thread)))
+            .maybe_int("priority", (*priority != 0).then_some(*priority)),
         Op::StreamDestroy { stream: s } | Op::StreamSync { stream: s } | Op::CaptureBegin { stream: s } => {
-            json!({"s": stream(*s)})
+            line.text("s", stream(*s))
         }
-        Op::Alloc(a) => json!({
-            "buf": names.buffer(a.buffer), "bytes": a.bytes, "space": word(&SPACES, &a.space), "dev": a.dev,
-            "via": word(&ALLOC_VIAS, &a.via), "s": a.stream.map(stream), "reuse": a.reuse.map(|b| names.buffer(b)),
-            "contents": a.contents.as_ref().map(contents),
-        }),
-        Op::Free { buffer, via, stream: s } => {
-            json!({"buf": names.buffer(*buffer), "via": word(&FREE_VIAS, via), "s": s.map(stream)})
+        Op::Alloc(a) => line
+            .text("buf", names.buffer(a.buffer))
+            .int("bytes", a.bytes)
+            .text("space", word(&SPACES, &a.space))
+            .int("dev", i64::from(a.dev))
+            .text("via", word(&ALLOC_VIAS, &a.via))
+            .maybe_text("s", a.stream.map(stream))
+            .maybe_text("reuse", a.reuse.map(|b| names.buffer(b)))
+            .maybe("contents", a.contents.as_ref().map(contents)),
+        Op::Free { buffer, via, stream: s } => line
+            .text("buf", names.buffer(*buffer))
+            .text("via", word(&FREE_VIAS, via))
+            .maybe_text("s", s.map(stream)),
+        Op::RecordStream { buffer, stream: s } => {
+            line.text("buf", names.buffer(*buffer)).text("s", stream(*s))
         }
-        Op::RecordStream { buffer, stream: s } => json!({"buf": names.buffer(*buffer), "s": stream(*s)}),
-        Op::Kernel(k) => json!({
-            "s": stream(k.stream), "reads": regions(&k.reads), "writes": regions(&k.writes),
-            "grid": k.full_grid.then_some("full"), "takes_ns": k.takes.map(|t| t.0), "compute": k.compute.map(compute),
-        }),
-        Op::Copy(c) => json!({
-            "s": stream(c.stream), "dst": region(&c.dst), "src": region(&c.src), "sync": c.sync,
-            "peer": on(c.peer), "untracked": on(c.untracked), "torch": on(c.torch),
-        }),
-        Op::Memset { stream: s, dst, sync, value } => {
-            json!({"s": stream(*s), "dst": region(dst), "sync": sync, "value": (*value != 0).then_some(value)})
-        }
+        Op::Kernel(k) => line
+            .text("s", stream(k.stream))
+            .put("reads", &regions(&k.reads))
+            .put("writes", &regions(&k.writes))
+            .maybe_text("grid", k.full_grid.then_some("full"))
+            .maybe_int("takes_ns", k.takes.map(|t| t.0))
+            .maybe("compute", k.compute.map(compute)),
+        Op::Copy(c) => line
+            .text("s", stream(c.stream))
+            .put("dst", &region(&c.dst))
+            .put("src", &region(&c.src))
+            .bool("sync", c.sync)
+            .flag("peer", c.peer)
+            .flag("untracked", c.untracked)
+            .flag("torch", c.torch),
+        Op::Memset { stream: s, dst, sync, value } => line
+            .text("s", stream(*s))
+            .put("dst", &region(dst))
+            .bool("sync", *sync)
+            .maybe_int("value", (*value != 0).then_some(i64::from(*value))),
         Op::HostRead { region: r, expect } => {
-            json!({"span": region(r), "expect": expect.as_ref().map(contents)})
+            line.put("span", &region(r)).maybe("expect", expect.as_ref().map(contents))
         }
         Op::HostWrite { region: r, contents: c } => {
-            json!({"span": region(r), "contents": c.as_ref().map(contents)})
+            line.put("span", &region(r)).maybe("contents", c.as_ref().map(contents))
         }
-        Op::HostFn { stream: s, reads, writes, takes, compute: c } => json!({
-            "s": stream(*s), "reads": regions(reads), "writes": regions(writes), "takes_ns": takes.map(|t| t.0),
-            "compute": c.map(compute),
-        }),
+        Op::HostFn { stream: s, reads, writes, takes, compute: c } => line
+            .text("s", stream(*s))
+            .put("reads", &regions(reads))
+            .put("writes", &regions(writes))
+            .maybe_int("takes_ns", takes.map(|t| t.0))
+            .maybe("compute", c.map(compute)),
         Op::EventCreate { event } | Op::EventDestroy { event } | Op::EventSync { event } => {
-            json!({"e": names.event(*event)})
+            line.text("e", names.event(*event))
         }
         Op::Record { event, stream: s } | Op::Wait { stream: s, event } => {
-            json!({"e": names.event(*event), "s": stream(*s)})
+            line.text("e", names.event(*event)).text("s", stream(*s))
         }
-        Op::EventQuery { event, ready } => json!({"e": names.event(*event), "ready": ready}),
-        Op::StreamQuery { stream: s, ready } => json!({"s": stream(*s), "ready": ready}),
-        Op::DeviceSync { dev } => json!({"dev": dev}),
-        Op::ThreadSpawn { thread } | Op::ThreadJoin { thread } => json!({"t": names.thread(*thread)}),
-        Op::Signal { channel } | Op::Await { channel } => json!({"ch": names.channel(*channel)}),
-        Op::HostSleep { micros } => json!({"us": micros}),
-        Op::HostCopy { dst, src } => json!({"dst": region(dst), "src": region(src)}),
-        Op::HostWork { time, cost } => json!({"ns": time.0, "cost": cost.map(|c| word(&HOST_COSTS, &c))}),
+        Op::EventQuery { event, ready } => line.text("e", names.event(*event)).bool("ready", *ready),
+        Op::StreamQuery { stream: s, ready } => line.text("s", stream(*s)).bool("ready", *ready),
+        Op::DeviceSync { dev } => line.int("dev", i64::from(*dev)),
+        Op::ThreadSpawn { thread } | Op::ThreadJoin { thread } => line.text("t", names.thread(*thread)),
+        Op::Signal { channel } | Op::Await { channel } => line.text("ch", names.channel(*channel)),
+        Op::HostSleep { micros } => line.int("us", *micros),
+        Op::HostCopy { dst, src } => line.put("dst", &region(dst)).put("src", &region(src)),
+        Op::HostWork { time, cost } => {
+            line.int("ns", time.0).maybe_text("cost", cost.map(|c| word(&HOST_COSTS, &c)))
+        }
         Op::CaptureEnd { stream: s, graph } | Op::GraphLaunch { graph, stream: s } => {
-            json!({"s": stream(*s), "g": names.graph(*graph)})
+            line.text("s", stream(*s)).text("g", names.graph(*graph))
         }
-        Op::Mark => json!({}),
+        Op::Mark => line,
     }
 }
 
-fn region(program: &Program, region: &Region) -> Value {
+fn region(names: &Names, region: &Region) -> String {
     let span = &region.span;
-    let mut map = Map::new();
-    map.insert("buf".to_owned(), program.names().buffer(region.buffer).into());
-    map.insert("off".to_owned(), span.off().into());
-    if span.is_range() {
-        map.insert("len".to_owned(), span.elem().into());
+    let object = Object::new().text("buf", names.buffer(region.buffer)).int("off", span.off());
+    let object = if span.is_range() {
+        object.int("len", span.elem())
     } else {
-        let dims: Vec<Value> = span.dims().iter().map(|d| json!([d.count, d.stride])).collect();
-        map.insert("dims".to_owned(), dims.into());
-        map.insert("elem".to_owned(), span.elem().into());
-    }
-    if region.opaque {
-        map.insert("opaque".to_owned(), true.into());
-    }
-    Value::Object(map)
+        let dims: Vec<String> = span.dims().iter().map(|d| format!("[{}, {}]", d.count, d.stride)).collect();
+        object.put("dims", &format!("[{}]", dims.join(", "))).int("elem", span.elem())
+    };
+    object.flag("opaque", region.opaque).end()
 }
 
-fn dtype(dtype: Dtype) -> &'static str {
-    dtype.name()
-}
-
-fn contents(contents: &Contents) -> Value {
+fn contents(contents: &Contents) -> String {
+    let object = Object::new();
     match contents {
-        Contents::Fill { dtype: d, value } => json!({"dtype": dtype(*d), "fill": value}),
-        Contents::Ramp { dtype: d, start, step } => json!({"dtype": dtype(*d), "start": start, "step": step}),
-        Contents::Values { dtype: d, values } => json!({"dtype": dtype(*d), "values": values}),
-        Contents::Seed(seed) => json!({"seed": seed}),
+        Contents::Fill { dtype, value } => object.dtype(*dtype).float("fill", *value),
+        Contents::Ramp { dtype, start, step } => {
+            object.dtype(*dtype).float("start", *start).float("step", *step)
+        }
+        Contents::Values { dtype, values } => {
+            object.dtype(*dtype).put("values", &Value::from(values.as_slice()).to_string())
+        }
+        Contents::Seed(seed) => object.put("seed", &seed.to_string()),
     }
+    .end()
 }
 
-fn compute(compute: Compute) -> Value {
-    let d = dtype(compute.dtype);
+fn compute(compute: Compute) -> String {
+    let object = Object::new().dtype(compute.dtype);
     match compute.func {
-        Func::Fill(value) => json!({"dtype": d, "fn": "fill", "value": value}),
-        Func::Affine { mul, add } => json!({"dtype": d, "fn": "affine", "mul": mul, "add": add}),
-        Func::Mul { conj } => json!({"dtype": d, "fn": "mul", "conj": conj}),
-        Func::Add => json!({"dtype": d, "fn": "add"}),
+        Func::Fill(value) => object.text("fn", "fill").float("value", value),
+        Func::Affine { mul, add } => object.text("fn", "affine").float("mul", mul).float("add", add),
+        Func::Mul { conj } => object.text("fn", "mul").bool("conj", conj),
+        Func::Add => object.text("fn", "add"),
     }
+    .end()
 }

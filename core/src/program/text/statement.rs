@@ -314,10 +314,7 @@ impl Statement<'_> {
         }
         let stream = match stream {
             Some(stream) => stream,
-            None if sync => {
-                let device = self.program.blocking_device(&[dst.buffer, src.buffer], self.program.len());
-                self.program.legacy(device)
-            }
+            None if sync => self.program.legacy_of(&[dst.buffer, src.buffer]),
             None => return c.expected("`on` and a stream, or `blocking`"),
         };
         self.finish(c, Op::Copy(Copy { stream, dst, src, sync, peer, untracked, torch }))
@@ -339,10 +336,7 @@ impl Statement<'_> {
         }
         let stream = match stream {
             Some(stream) => stream,
-            None if sync => {
-                let device = self.program.blocking_device(&[dst.buffer], self.program.len());
-                self.program.legacy(device)
-            }
+            None if sync => self.program.legacy_of(&[dst.buffer]),
             None => return c.expected("`on` and a stream, or `blocking`"),
         };
         self.finish(c, Op::Memset { stream, dst, sync, value })

@@ -21,6 +21,16 @@ pub(super) enum Place {
     Thread(Key, Key),
 }
 
+impl Place {
+    fn device(self) -> Option<Key> {
+        match self {
+            Place::Stream(dev, _) => Some(Key::Number(dev)),
+            Place::Unnumbered(dev, _) | Place::Sync(dev, _) => Some(dev),
+            Place::Own(_) | Place::Thread(..) => None,
+        }
+    }
+}
+
 /// A lane and what was seen of it.
 #[derive(Debug)]
 struct Found {
@@ -49,6 +59,8 @@ pub(super) struct Lanes {
     found: Vec<Found>,
     by_place: BTreeMap<Place, u32>,
     last: Option<(Place, u32)>,
+    /// The devices that rows name; processes of these numbers are theirs.
+    devices: BTreeSet<Key>,
     processes: BTreeMap<Key, Process>,
     threads: BTreeMap<(Key, Key), Thread>,
 }
@@ -64,7 +76,9 @@ pub(super) struct Order {
 struct Rank {
     class: Rows,
     process: (i64, usize),
-    within: (bool, i64, u8),
+    /// Host threads before other rows, the main thread before others, by number or the file's own order, the stream
+    /// before the rows beside it.
+    within: (bool, bool, i64, u8),
     index: usize,
 }
 
@@ -87,6 +101,7 @@ impl Lanes {
                 None => {
                     let index = u32::try_from(self.found.len()).expect("bug: fewer lanes than events");
                     self.by_place.insert(place, index);
+                    self.devices.extend(place.device());
                     self.found.push(Found { place, host, pid, tid });
                     index
                 }
@@ -117,7 +132,7 @@ impl Lanes {
         self.threads.entry((pid, tid)).or_default().sort = sort;
     }
 
-    /// What a process or device is called.
+    /// What a process or a device is called.
     pub(super) fn group(&self, pid: Key, keys: &Strings) -> String {
         let process = self.processes.get(&pid);
         // The label names a device; the name of a device's rows is the program's.
@@ -126,7 +141,7 @@ impl Lanes {
         }
         let name = process.and_then(|p| p.name.as_deref());
         match (pid, name) {
-            (Key::Number(n), _) if self.devices().contains(&pid) => format!("device {n}"),
+            (Key::Number(n), _) if self.devices.contains(&pid) => format!("device {n}"),
             (Key::Number(n), Some(name)) => format!("{name} {n}"),
             (Key::Number(n), None) => format!("process {n}"),
             (_, Some(name)) => name.to_owned(),
@@ -135,20 +150,9 @@ impl Lanes {
         }
     }
 
-    fn devices(&self) -> BTreeSet<Key> {
-        self.found
-            .iter()
-            .filter_map(|found| match found.place {
-                Place::Stream(dev, _) => Some(Key::Number(dev)),
-                Place::Unnumbered(dev, _) | Place::Sync(dev, _) => Some(dev),
-                Place::Own(_) | Place::Thread(..) => None,
-            })
-            .collect()
-    }
-
     /// Names and orders all lanes: those of our own file as it says, then host processes, devices, and the rest.
     pub(super) fn order(&self, own: Option<&Own>, keys: &Strings) -> Order {
-        let devices: BTreeMap<Key, usize> = self.devices().into_iter().zip(0..).collect();
+        let devices: BTreeMap<Key, usize> = self.devices.iter().copied().zip(0..).collect();
         let mut hosts: BTreeMap<Key, usize> = BTreeMap::new();
         for found in self.found.iter().filter(|found| found.host) {
             let next = hosts.len();
@@ -167,7 +171,7 @@ impl Lanes {
             let position = match found.place {
                 Place::Own(lane) => lane as usize,
                 _ => {
-                    let group = self.lane_group(found, keys);
+                    let group = self.group(found.place.device().unwrap_or(found.pid), keys);
                     let name = self.lane_name(found, rank.class, keys);
                     order.lanes.push((found.kind(), group, name));
                     order.lanes.len() - 1
@@ -190,13 +194,13 @@ impl Lanes {
         };
         match found.place {
             Place::Own(lane) => {
-                Rank { class: Rows::Own, process: (0, lane as usize), within: (false, 0, 0), index }
+                Rank { class: Rows::Own, process: (0, lane as usize), within: (false, false, 0, 0), index }
             }
-            Place::Stream(dev, stream) => device(Key::Number(dev), (false, stream, 0)),
-            Place::Unnumbered(dev, stream) => device(dev, (false, number(stream), 0)),
-            Place::Sync(dev, stream) => device(dev, (false, number(stream), 1)),
+            Place::Stream(dev, stream) => device(Key::Number(dev), (false, false, stream, 0)),
+            Place::Unnumbered(dev, stream) => device(dev, (false, false, number(stream), 0)),
+            Place::Sync(dev, stream) => device(dev, (false, false, number(stream), 1)),
             Place::Thread(pid, tid) if devices.contains_key(&pid) && !found.host => {
-                device(pid, (false, number(tid), 2))
+                device(pid, (false, false, number(tid), 2))
             }
             Place::Thread(pid, tid) => {
                 let sort = self.processes.get(&pid).and_then(|p| p.sort).unwrap_or(0);
@@ -205,17 +209,11 @@ impl Lanes {
                     Some(&nth) => (Rows::Host, nth),
                     None => (Rows::Rest, index),
                 };
-                let within = (!found.host, thread_sort.unwrap_or(number(tid)), 0);
+                // Negative numbers are made up by the profiler, for threads that it knows nothing of.
+                let order = thread_sort.unwrap_or(if number(tid) < 0 { i64::MAX } else { number(tid) });
+                let within = (!found.host, tid != pid, order, 0);
                 Rank { class, process: (sort, process), within, index }
             }
-        }
-    }
-
-    fn lane_group(&self, found: &Found, keys: &Strings) -> String {
-        match found.place {
-            Place::Stream(dev, _) => self.group(Key::Number(dev), keys),
-            Place::Unnumbered(dev, _) | Place::Sync(dev, _) => self.group(dev, keys),
-            Place::Own(_) | Place::Thread(..) => self.group(found.pid, keys),
         }
     }
 
@@ -241,6 +239,7 @@ impl Lanes {
             Place::Own(_) | Place::Thread(..) => {
                 let name = named.unwrap_or_else(|| match found.tid {
                     Key::Number(n) => format!("thread {n}"),
+                    other if text(other).trim().is_empty() => "marks".to_owned(),
                     other => text(other),
                 });
                 if class == Rows::Device { format!("{name} annotations") } else { name }

@@ -1,9 +1,72 @@
-//! `spanlift tour`.
+//! `spanlift tour`: the published experiments, simulated and explained, at the terminal and as a page.
+//!
+//! [`story`] computes everything once; [`words`], [`json`] and [`page`] write it down.
+
+mod json;
+mod operators;
+mod page;
+mod story;
+mod words;
+
+use std::path::{Path, PathBuf};
+
+use spanlift::trace::write_chrome;
+use spanlift_native::programs;
 
 use crate::End;
-use crate::cli::TourArgs;
+use crate::cli::{Format, On, TourArgs};
+use crate::output;
 use crate::say::{Fail, Out};
+use story::Story;
 
-pub(crate) fn run(_args: &TourArgs, _out: &mut Out) -> Result<End, Fail> {
-    Err(Fail::new("`tour` is not yet part of this version"))
+pub(crate) fn run(args: &TourArgs, out: &mut Out) -> Result<End, Fail> {
+    match args.on {
+        On::Sim => {}
+        On::Cpu => return Err(Fail::new("the tour runs on sim; --on cpu is not part of this version")),
+        On::Cuda(_) => return Err(Fail::new("the tour runs on sim; --on cuda is not part of this version")),
+    }
+    let machine = crate::machine::asked(args.machine.as_deref())?;
+    let story = Story::new(machine)?;
+    let written = write_files(&story, &args.out)?;
+    match args.report.format {
+        Format::Json => out.line(&json::object(&story).to_string()),
+        Format::Text => {
+            words::tell(&story, out);
+            out.line("\nWritten:\n");
+            for (path, what) in written {
+                out.line(&format!("  {:<40} {what}", path.display()));
+            }
+        }
+    }
+    Ok(End::Done)
+}
+
+/// Writes the page, the traces and the programs; gives each with what it is.
+fn write_files(story: &Story, folder: &Path) -> Result<Vec<(PathBuf, &'static str)>, Fail> {
+    output::folder(folder)?;
+    let mut written = Vec::new();
+    let mut write = |name: &str, text: String, what: &'static str| {
+        let path = folder.join(name);
+        output::write(&path, text.as_bytes())?;
+        written.push((path, what));
+        Ok(())
+    };
+    write("tour.html", page::html(story), "the whole story with pictures: open it in a browser")?;
+    let forward = &story.operators.ways[0].run.trace;
+    write(
+        "tour.trace.json",
+        write_chrome(forward),
+        "the chain's timeline: `spanlift view` and Perfetto open it",
+    )?;
+    for run in &story.runs {
+        let name = format!("trace_{}.json", run.name.trim_start_matches("run-").replace('-', "_"));
+        write(&name, write_chrome(&run.run.trace), "one of the four profiled runs")?;
+    }
+    let programs_folder = folder.join("programs");
+    output::folder(&programs_folder)?;
+    for shipped in programs::ALL {
+        output::write(&programs_folder.join(format!("{}.txt", shipped.name)), shipped.text.as_bytes())?;
+    }
+    written.push((programs_folder, "every program above: try `spanlift check`, `run` and `view` on them"));
+    Ok(written)
 }

@@ -96,19 +96,13 @@ impl Judged {
 
     /// How many of the reads that expected something got it, and how many there were.
     pub(super) fn right(&self) -> (usize, usize) {
-        let expecting = self.run.reads.iter().filter(|r| r.expected.is_some());
-        let (mut right, mut all) = (0, 0);
-        for reading in expecting {
-            all += 1;
-            right += usize::from(reading.n_wrong == 0);
-        }
-        (right, all)
+        let reads = &self.run.reads;
+        (reads.iter().filter(|r| r.is_right()).count(), reads.len())
     }
 
-    /// The first read that expected something, wrong ones first.
+    /// The first wrong read, or the first.
     pub(super) fn telling_read(&self) -> Option<&Reading> {
-        let reads = || self.run.reads.iter().filter(|r| r.expected.is_some());
-        reads().find(|r| r.n_wrong > 0).or_else(|| reads().next())
+        self.run.reads.iter().find(|r| !r.is_right()).or_else(|| self.run.reads.first())
     }
 }
 
@@ -192,25 +186,31 @@ pub(super) fn busy(trace: &Trace, engine: Engine) -> Vec<(i64, i64)> {
 /// How long the engine to the device and the compute units were busy at the same time.
 fn busy_together(trace: &Trace) -> Nanos {
     let (copies, kernels) = (busy(trace, Engine::ToDevice), busy(trace, Engine::Compute));
-    let common = copies.iter().flat_map(|&(a, b)| kernels.iter().map(move |&(c, d)| (b.min(d) - a.max(c)).max(0)));
+    let common =
+        copies.iter().flat_map(|&(a, b)| kernels.iter().map(move |&(c, d)| (b.min(d) - a.max(c)).max(0)));
     Nanos(common.sum())
 }
 
 /// Which of the three conditions hold for the program's copy to the device.
 fn conditions(program: &Program, trace: &Trace) -> [Condition; 3] {
-    let facts = program.check().unwrap_or_else(|e| unreachable!("bug: a simulated program is well formed: {e}"));
+    let facts =
+        program.check().unwrap_or_else(|e| unreachable!("bug: a simulated program is well formed: {e}"));
     let commands = program.commands();
     let copies: Vec<usize> = (0..commands.len()).filter(|&k| matches!(commands[k].op, Op::Copy(_))).collect();
     let timed = *copies.last().unwrap_or_else(|| unreachable!("bug: a profiled run has a copy"));
     let Op::Copy(copy) = &commands[timed].op else { unreachable!("bug: picked as a copy") };
-    let kernels = || commands.iter().filter_map(|c| if let Op::Kernel(k) = &c.op { Some(k.stream) } else { None });
-    let own_stream = facts.stream(copy.stream).kind != StreamKind::Legacy && kernels().all(|s| s != copy.stream);
+    let kernels =
+        || commands.iter().filter_map(|c| if let Op::Kernel(k) = &c.op { Some(k.stream) } else { None });
+    let own_stream =
+        facts.stream(copy.stream).kind != StreamKind::Legacy && kernels().all(|s| s != copy.stream);
     let engine = LaneKind::Engine { dev: 0, engine: Engine::ToDevice };
     let of_copy = |s: &spanlift::trace::Slice| s.command as usize == timed;
     let first = trace.slices.iter().filter(of_copy).map(|s| s.start).min();
     let last = trace.slices.iter().filter(of_copy).map(|s| s.end).max();
-    let others = || trace.slices.iter().filter(|s| trace.lanes[s.lane as usize].kind == engine && !of_copy(s));
-    let free = others().all(|s| last.is_none_or(|last| last <= s.start) || first.is_none_or(|first| s.end <= first));
+    let others =
+        || trace.slices.iter().filter(|s| trace.lanes[s.lane as usize].kind == engine && !of_copy(s));
+    let free =
+        others().all(|s| last.is_none_or(|last| last <= s.start) || first.is_none_or(|first| s.end <= first));
     [
         Condition { says: "a free copy engine", holds: free },
         Condition { says: "a stream of its own", holds: own_stream },

@@ -8,7 +8,7 @@ use super::story::{Condition, Control, Demonstration, Judged, ProfiledRun, Story
 use crate::say::{Out, Style, counted, grouped};
 
 /// Columns of a bar.
-const BAR: usize = 56;
+const BAR: i64 = 56;
 
 /// Tells the whole story.
 pub(super) fn tell(story: &Story, out: &mut Out) {
@@ -71,7 +71,7 @@ fn condition(condition: &Condition, out: &Out) -> String {
 /// One engine's work from time 0 to `end` as a bar of text.
 fn bar(trace: &Trace, engine: Engine, end: Nanos, ink: char) -> String {
     let spans = busy(trace, engine);
-    let column = |k: usize| (end.0 as i128 * k as i128 / BAR as i128) as i64;
+    let column = |k: i64| end.0 / BAR * k + end.0 % BAR * k / BAR;
     let cells = (0..BAR).map(|k| {
         let (from, to) = (column(k), column(k + 1));
         if spans.iter().any(|&(a, b)| a < to && from < b) { ink } else { '·' }
@@ -138,7 +138,7 @@ pub(super) fn findings(judged: &Judged) -> Vec<String> {
 fn read(judged: &Judged, out: &Out) -> String {
     match judged.telling_read() {
         Some(reading) => {
-            let style = if reading.n_wrong == 0 { Style::Good } else { Style::Error };
+            let style = if reading.is_right() { Style::Good } else { Style::Error };
             out.paint(style, &reading_in_words(reading))
         }
         None => "nothing was read".to_owned(),
@@ -151,9 +151,9 @@ pub(super) fn reading_in_words(reading: &spanlift::sim::Reading) -> String {
     match &reading.first_wrong {
         None => format!("all {n} elements as expected"),
         Some(wrong) => format!(
-            "{} of {n} elements wrong: element {} should be {} and was read as {}",
+            "{} of {n} elements wrong: number {} should be {} and was read as {}",
             grouped(reading.n_wrong),
-            grouped(wrong.index),
+            grouped(wrong.index + 1),
             wrong.expected,
             wrong.read
         ),

@@ -1,0 +1,82 @@
+//! Devices and streams of a program: numbers and names.
+
+use std::collections::BTreeMap;
+
+use super::PlanError;
+use crate::memory::Device;
+use crate::program::{Program, Space, StreamId};
+
+/// The number of each device in a program.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Numbers {
+    /// The number of `mock:0`: one more than the largest CUDA index, so that the two families never meet.
+    first_mock: u32,
+}
+
+impl Numbers {
+    pub(super) fn of(devices: impl IntoIterator<Item = Device>) -> Result<Numbers, PlanError> {
+        let devices: Vec<Device> = devices.into_iter().collect();
+        let after = |d: &Device| if let Device::Cuda(n) = d { u64::from(*n) + 1 } else { 0 };
+        let first_mock = devices.iter().map(after).max().unwrap_or(0);
+        for &device in &devices {
+            if let Device::Mock(n) = device {
+                u32::try_from(first_mock + u64::from(n)).map_err(|_| PlanError::DeviceNumber(device))?;
+            }
+        }
+        // Without a mock device it is never used.
+        let first_mock = u32::try_from(first_mock).unwrap_or(u32::MAX);
+        Ok(Numbers { first_mock })
+    }
+
+    /// The device's number; the host's memory counts as that of device 0.
+    pub(super) fn number(self, device: Device) -> u32 {
+        match device {
+            Device::Cpu => 0,
+            Device::Cuda(n) => n,
+            Device::Mock(n) => self.first_mock + n,
+        }
+    }
+
+    /// Where a buffer on `device` lies, when host memory is of kind `host`.
+    pub(super) fn place(self, device: Device, host: Space) -> (Space, u32) {
+        (if device.is_host() { host } else { Space::Device }, self.number(device))
+    }
+}
+
+/// The streams of a program by name, each on one device.
+#[derive(Debug, Default)]
+pub(super) struct Streams(BTreeMap<String, (Device, StreamId)>);
+
+impl Streams {
+    /// The stream `name` of `device`, declared when it is new.
+    pub(super) fn get(
+        &mut self,
+        program: &mut Program,
+        numbers: Numbers,
+        name: &str,
+        device: Device,
+    ) -> Result<StreamId, PlanError> {
+        match self.0.get(name) {
+            Some(&(first, stream)) if first == device => Ok(stream),
+            Some(&(first, _)) => {
+                Err(PlanError::StreamOnTwoDevices { name: name.to_owned(), first, second: device })
+            }
+            None => {
+                let stream = program.stream_on(numbers.number(device), name);
+                self.0.insert(name.to_owned(), (device, stream));
+                Ok(stream)
+            }
+        }
+    }
+}
+
+/// The device in a name that needs no quotation marks in the text form: `cuda0`.
+pub(super) fn word(device: Device) -> String {
+    device.to_string().replace(':', "")
+}
+
+/// The stream of copies from one device to another, and the device that has it: the source, or the target when data
+/// leaves the host.
+pub(super) fn transfer_stream(from: Device, to: Device) -> (String, Device) {
+    (format!("{}-to-{}", word(from), word(to)), if from.is_host() { to } else { from })
+}

@@ -1,0 +1,154 @@
+//! Streams, events and captures: declared, not destroyed, and within the rules of captures.
+
+use super::capture::NotInCapture;
+use super::{Check, GraphFacts, StreamFacts};
+use crate::program::command::*;
+
+impl Check<'_> {
+    pub(super) fn declare_stream(&mut self, stream: StreamId, dev: u32, kind: StreamKind, thread: ThreadId) {
+        let name = self.names.stream(stream);
+        match self.facts.streams[stream.index()] {
+            Some(StreamFacts { declared_at: None, .. }) => {
+                return self
+                    .say(format!("stream {name:?} is a legacy default stream and needs no declaration"));
+            }
+            Some(_) => return self.say(format!("stream {name:?} is declared twice")),
+            None => {}
+        }
+        if kind == StreamKind::Legacy {
+            self.say(format!(
+                "stream {name:?} cannot be a legacy default stream, these are named \"0\" and \"0@N\""
+            ));
+        }
+        self.device(dev);
+        if self.threads[thread.index()].is_none() {
+            self.promised.push((self.index, thread));
+        }
+        self.facts.streams[stream.index()] =
+            Some(StreamFacts { dev, kind, thread, declared_at: Some(self.index) });
+    }
+
+    pub(super) fn stream_is_there(&mut self, stream: StreamId) {
+        let name = self.names.stream(stream);
+        match self.facts.streams[stream.index()] {
+            None => self.say(format!("stream {name:?} is not declared")),
+            Some(facts) => self.facts.n_devices = self.facts.n_devices.max(facts.dev.saturating_add(1)),
+        }
+        if let Some(index) = self.destroyed_streams[stream.index()] {
+            self.say(format!("stream {name:?} was destroyed by {}", self.at(index)));
+        }
+    }
+
+    pub(super) fn destroy_stream(&mut self, stream: StreamId) {
+        if self.kind(stream) == Some(StreamKind::Legacy) {
+            self.say(format!("stream {:?} is a legacy default stream and stays", self.names.stream(stream)));
+        } else {
+            self.destroyed_streams[stream.index()] = Some(self.index);
+        }
+    }
+
+    pub(super) fn kind(&self, stream: StreamId) -> Option<StreamKind> {
+        self.facts.streams[stream.index()].map(|s| s.kind)
+    }
+
+    /// Whether an event can be used.
+    pub(super) fn event_is_there(&mut self, event: EventId) -> bool {
+        match self.events[event.index()].destroyed_at {
+            Some(index) => {
+                let name = self.names.event(event);
+                self.say(format!(
+                    "event handle destroyed: event {name:?} was destroyed by {}",
+                    self.at(index)
+                ));
+                false
+            }
+            None => true,
+        }
+    }
+
+    /// Work that a capture would record.
+    pub(super) fn work(&mut self, stream: StreamId) {
+        self.legacy_is_free(stream);
+        self.captures.work(stream);
+    }
+
+    /// Every action on a legacy stream waits for blocking streams, which a capture among them forbids.
+    pub(super) fn legacy_is_free(&mut self, stream: StreamId) {
+        if self.kind(stream) != Some(StreamKind::Legacy) {
+            return;
+        }
+        if let Some(capture) = self.captures.fencing() {
+            let message = format!(
+                "capture implicit: an action on legacy stream {:?} while stream {:?} captures since {}",
+                self.names.stream(stream),
+                self.names.stream(capture.origin),
+                self.at(capture.begun_at),
+            );
+            self.say_of_capture(message);
+        }
+    }
+
+    pub(super) fn wait(&mut self, stream: StreamId, event: EventId) {
+        self.legacy_is_free(stream);
+        if !self.event_is_there(event) {
+            return;
+        }
+        let held = self.events[event.index()].held;
+        if let Err(NotInCapture(capture)) = self.captures.wait(stream, held, self.index) {
+            let message = format!(
+                "wait outside capture: stream {:?} captures since {}, and event {:?} was not recorded in that capture",
+                self.names.stream(stream),
+                self.at(self.captures.get(capture).begun_at),
+                self.names.event(event),
+            );
+            self.say_of_capture(message);
+        }
+    }
+
+    pub(super) fn stream_sync(&mut self, stream: StreamId) {
+        if let Some(capture) = self.captures.of(stream) {
+            let name = self.names.stream(stream);
+            let message =
+                format!("sync during capture: stream {name:?} captures since {}", self.at(capture.begun_at));
+            self.say_of_capture(message);
+        }
+    }
+
+    pub(super) fn capture_begin(&mut self, stream: StreamId) {
+        let name = self.names.stream(stream);
+        if let Some(capture) = self.captures.of(stream) {
+            let message = format!("stream {name:?} captures already, since {}", self.at(capture.begun_at));
+            return self.say_of_capture(message);
+        }
+        let kind = self.kind(stream);
+        if kind == Some(StreamKind::Legacy) {
+            self.say(format!("capture of legacy stream: {name:?} cannot capture"));
+        }
+        let fences_legacy = matches!(kind, Some(StreamKind::Blocking | StreamKind::PerThread));
+        self.captures.begin(stream, fences_legacy, self.index);
+    }
+
+    pub(super) fn capture_end(&mut self, stream: StreamId, graph: GraphId) {
+        let name = self.names.stream(stream);
+        if self.graphs[graph.index()].replace(self.index).is_some() {
+            self.say(format!("graph {:?} is captured twice", self.names.graph(graph)));
+        }
+        let (origin, begun_at) = match self.captures.of(stream) {
+            None => return self.say_of_capture(format!("stream {name:?} captures nothing that could end")),
+            Some(capture) => (capture.origin, capture.begun_at),
+        };
+        if origin != stream {
+            let (origin, begin) = (self.names.stream(origin), self.at(begun_at));
+            return self.say_of_capture(format!(
+                "the capture of {begin} ends on its stream {origin:?}, not on {name:?}"
+            ));
+        }
+        for (branch, drawn_at) in self.captures.end(stream) {
+            let (branch, drawn) = (self.names.stream(branch), self.at(drawn_at));
+            self.say_of_capture(format!(
+                "unjoined capture: stream {branch:?}, drawn in by {drawn}, never joined back to stream {name:?}"
+            ));
+        }
+        self.facts.graphs[graph.index()] = Some(GraphFacts { origin, begun_at, ended_at: self.index });
+    }
+}

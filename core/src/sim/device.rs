@@ -1,0 +1,325 @@
+//! Copy engines and compute units of devices: who begins when, and how long it takes.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::lowered::{Act, EngineId, NodeId, Work};
+use super::schedule::{Event, Sim};
+use crate::machine::{Rate, Ratio};
+use crate::trace::{Engine as Which, Kind};
+
+/// What waits for a place: when it got here, its node, and which part of it. The smallest goes first.
+type Queue = BinaryHeap<Reverse<(i64, NodeId, u32)>>;
+
+/// One copy engine.
+#[derive(Debug, Default)]
+pub(super) struct Engine {
+    queue: Queue,
+    pub(super) job: Option<Job>,
+    /// Which planned event is not outdated.
+    epoch: u32,
+}
+
+/// The copy that an engine works on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Job {
+    pub(super) node: NodeId,
+    /// The chunk of a staged copy, or the hop.
+    pub(super) part: u32,
+    pub(super) start: i64,
+    pub(super) bytes: u64,
+    /// Latency to come.
+    latency: i64,
+    /// Bytes to come, in billionths.
+    left: u128,
+    /// The rate alone and the rate now.
+    alone: Rate,
+    rate: Rate,
+    /// The time up to which `latency` and `left` are told.
+    at: i64,
+    /// Whether the bytes go over the link between host and device.
+    link: bool,
+}
+
+const NANO: u128 = 1_000_000_000;
+
+impl Job {
+    fn advance(&mut self, now: i64) {
+        let dt = now - self.at;
+        let latency = dt.min(self.latency);
+        self.latency -= latency;
+        let moved = u128::from((dt - latency).unsigned_abs()) * u128::from(self.rate.0);
+        self.left = self.left.saturating_sub(moved);
+        self.at = now;
+    }
+
+    fn end(&self) -> i64 {
+        let rate = u128::from(self.rate.0.max(1));
+        let ns = (self.left + rate / 2) / rate;
+        self.at.saturating_add(self.latency).saturating_add(i64::try_from(ns).unwrap_or(i64::MAX))
+    }
+
+    /// Bytes that have been moved at time `now`.
+    pub(super) fn moved(&self, now: i64) -> u64 {
+        let mut then = *self;
+        then.advance(now);
+        self.bytes - u64::try_from(then.left.div_ceil(NANO)).unwrap_or(self.bytes).min(self.bytes)
+    }
+}
+
+/// The compute units of one device.
+#[derive(Debug, Default)]
+pub(super) struct Compute {
+    queue: Queue,
+    /// What runs, and whether it fills the device.
+    n_running: u32,
+    full_runs: bool,
+    /// Lanes of the timeline that are taken.
+    lanes: Vec<bool>,
+}
+
+/// How far a staged copy is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct StagingState {
+    /// The node could run.
+    pub(super) ready: bool,
+    /// Chunks that the thread has staged, or given to the engine on the way out.
+    pub(super) staged: u32,
+    /// Chunks that the engine has moved.
+    pub(super) moved: u32,
+}
+
+impl Sim<'_> {
+    pub(super) fn queue_engine(&mut self, engine: EngineId, node: NodeId, part: u32) {
+        self.engines[engine.index()].queue.push(Reverse((self.now, node, part)));
+        self.free_engines.push(engine.0);
+    }
+
+    pub(super) fn queue_compute(&mut self, dev: u32, node: NodeId) {
+        self.computes[dev as usize].queue.push(Reverse((self.now, node, 0)));
+        self.free_computes.push(dev);
+    }
+
+    pub(super) fn dispatch_engines(&mut self) {
+        while let Some(engine) = self.free_engines.pop() {
+            let state = &mut self.engines[engine as usize];
+            if state.job.is_some() {
+                continue;
+            }
+            let Some(Reverse((_, node, part))) = state.queue.pop() else { continue };
+            let (bytes, alone, link) = self.part(node, part);
+            let (start, at) = (self.now, self.now);
+            let left = u128::from(bytes) * NANO;
+            let latency = self.machine.lat.0;
+            let job = Job { node, part, start, bytes, latency, left, alone, rate: alone, at, link };
+            self.engines[engine as usize].job = Some(job);
+            self.busy_links += u32::from(link);
+            let progress = &mut self.nodes[node as usize];
+            progress.start = progress.start.min(start);
+            self.transfer_begins(engine, node, part, bytes);
+            self.rerate(engine);
+            self.rerate_partner(engine);
+        }
+    }
+
+    /// Bytes and rate of one part of a node, and whether it goes over the link to the host.
+    fn part(&self, node: NodeId, part: u32) -> (u64, Rate, bool) {
+        let m = self.machine;
+        match self.low.nodes[node as usize].work {
+            Work::Dma { engine, bytes, rate } => {
+                (bytes, rate, engine.engine() != Which::Peer && !self.is_peer(node))
+            }
+            Work::TwoHops { bytes, .. } => (bytes, if part == 0 { m.d2h_bw } else { m.h2d_bw }, true),
+            Work::StageIn { staging, .. } => {
+                (self.low.stagings[staging as usize].chunk_bytes(part), m.h2d_bw, true)
+            }
+            Work::StageOut { staging, .. } => {
+                (self.low.stagings[staging as usize].chunk_bytes(part), m.d2h_bw, true)
+            }
+            _ => unreachable!("bug: work without a copy engine was given to one"),
+        }
+    }
+
+    /// The engine of the other direction on the same device.
+    fn partner(engine: u32) -> Option<u32> {
+        match engine % EngineId::PER_DEVICE {
+            0 => Some(engine + 1),
+            1 => Some(engine - 1),
+            _ => None,
+        }
+    }
+
+    fn rerate_partner(&mut self, engine: u32) {
+        if let Some(partner) = Self::partner(engine)
+            && self.engines[partner as usize].job.is_some()
+            && self.bidirectional(partner) != Ratio::ONE
+        {
+            self.rerate(partner);
+        }
+    }
+
+    fn bidirectional(&self, engine: u32) -> Ratio {
+        match engine % EngineId::PER_DEVICE {
+            0 => self.machine.bidir_factor_h2d,
+            1 => self.machine.bidir_factor_d2h,
+            _ => Ratio::ONE,
+        }
+    }
+
+    /// Gives an engine's copy the rate that it has from now on, and plans its end.
+    fn rerate(&mut self, engine: u32) {
+        let other = Self::partner(engine).and_then(|p| self.engines[p as usize].job);
+        let shared = other.is_some_and(|j| j.link);
+        let factor = if shared { self.bidirectional(engine) } else { Ratio::ONE };
+        let now = self.now;
+        let state = &mut self.engines[engine as usize];
+        let Some(job) = &mut state.job else { return };
+        job.advance(now);
+        let factor = if job.link { factor } else { Ratio::ONE };
+        let rate = u128::from(job.alone.0) * u128::from(factor.0) / NANO;
+        job.rate = Rate(u64::try_from(rate).unwrap_or(job.alone.0).max(1));
+        state.epoch = state.epoch.wrapping_add(1);
+        let (end, epoch, node) = (job.end(), state.epoch, job.node);
+        let command = self.low.nodes[node as usize].command;
+        self.plan_at(end, Event::Engine { engine, epoch }, command);
+    }
+
+    pub(super) fn engine_event(&mut self, engine: u32, epoch: u32) {
+        let state = &mut self.engines[engine as usize];
+        if state.epoch != epoch {
+            return;
+        }
+        let Some(job) = state.job else { return };
+        self.transfer_ends(engine);
+        self.engines[engine as usize].job = None;
+        self.busy_links -= u32::from(job.link);
+        self.free_engines.push(engine);
+        self.rerate_partner(engine);
+        self.record_job(EngineId(engine), &job);
+        self.forget_written(job.node);
+        match self.low.nodes[job.node as usize].work {
+            Work::TwoHops { to, .. } if job.part == 0 => self.queue_engine(to, job.node, 1),
+            Work::StageIn { staging, .. } => self.chunk_in_moved(staging),
+            Work::StageOut { staging, .. } => self.chunk_out_moved(staging),
+            _ => self.complete(job.node),
+        }
+    }
+
+    pub(super) fn dispatch_computes(&mut self) {
+        while let Some(dev) = self.free_computes.pop() {
+            while let Some(&Reverse((arrived, node, _))) = self.computes[dev as usize].queue.peek() {
+                let Work::Compute { ns, full, .. } = self.low.nodes[node as usize].work else {
+                    unreachable!("bug: other work was given to compute units")
+                };
+                let state = &mut self.computes[dev as usize];
+                let fits = if full {
+                    state.n_running == 0
+                } else {
+                    !state.full_runs && state.n_running < self.machine.max_resident_grids
+                };
+                // First come, first served: what does not fit holds back what came later.
+                if !fits {
+                    break;
+                }
+                state.queue.pop();
+                state.n_running += 1;
+                state.full_runs = full;
+                let lane = state.lanes.iter().position(|taken| !taken).unwrap_or(state.lanes.len());
+                if lane == state.lanes.len() {
+                    state.lanes.push(true);
+                } else {
+                    state.lanes[lane] = true;
+                }
+                let start = self.now.max(arrived.saturating_add(self.machine.kernel_start_gap.0));
+                let progress = &mut self.nodes[node as usize];
+                progress.start = start;
+                progress.lane = u32::try_from(lane).unwrap_or(u32::MAX);
+                self.work_begins(node, start);
+                let command = self.low.nodes[node as usize].command;
+                self.plan_at(start.saturating_add(ns), Event::Compute(node), command);
+            }
+        }
+    }
+
+    pub(super) fn compute_done(&mut self, node: NodeId) {
+        let Work::Compute { dev, .. } = self.low.nodes[node as usize].work else {
+            unreachable!("bug: other work was given to compute units")
+        };
+        self.work_ends(node);
+        self.record_compute(dev, node);
+        let lane = self.nodes[node as usize].lane as usize;
+        let state = &mut self.computes[dev as usize];
+        state.n_running -= 1;
+        state.full_runs = false;
+        state.lanes[lane] = false;
+        self.free_computes.push(dev);
+        self.complete(node);
+    }
+
+    /// A pageable copy's node could run: what is staged goes to the engine.
+    pub(super) fn stage_in_begins(&mut self, engine: EngineId, staging: u32) {
+        let state = &mut self.stagings[staging as usize];
+        state.ready = true;
+        let node = self.low.stagings[staging as usize].node;
+        for part in 0..state.staged {
+            self.queue_engine(engine, node, part);
+        }
+    }
+
+    /// The thread has staged one more chunk.
+    pub(super) fn chunk_staged(&mut self, staging: u32) {
+        let node = self.low.stagings[staging as usize].node;
+        let Work::StageIn { engine, .. } = self.low.nodes[node as usize].work else {
+            unreachable!("bug: a staging belongs to a staged copy")
+        };
+        let state = &mut self.stagings[staging as usize];
+        state.staged += 1;
+        let part = state.staged - 1;
+        if state.ready {
+            self.queue_engine(engine, node, part);
+        }
+    }
+
+    fn chunk_in_moved(&mut self, staging: u32) {
+        let copy = self.low.stagings[staging as usize];
+        if !copy.inline {
+            self.give_slot(copy.thread);
+        }
+        let state = &mut self.stagings[staging as usize];
+        state.moved += 1;
+        if state.moved == copy.n_chunks() {
+            self.complete(copy.node);
+        }
+    }
+
+    pub(super) fn stage_out_begins(&mut self, staging: u32) {
+        self.stagings[staging as usize].ready = true;
+        self.ask_for_chunks(staging);
+    }
+
+    /// Lets the engine bring as many chunks as there are slots for.
+    pub(super) fn ask_for_chunks(&mut self, staging: u32) {
+        let copy = self.low.stagings[staging as usize];
+        let Work::StageOut { engine, .. } = self.low.nodes[copy.node as usize].work else {
+            unreachable!("bug: a staging belongs to a staged copy")
+        };
+        while self.stagings[staging as usize].ready
+            && self.stagings[staging as usize].staged < copy.n_chunks()
+            && self.threads[copy.thread as usize].slots > 0
+        {
+            self.threads[copy.thread as usize].slots -= 1;
+            let part = self.stagings[staging as usize].staged;
+            self.stagings[staging as usize].staged += 1;
+            self.queue_engine(engine, copy.node, part);
+        }
+    }
+
+    fn chunk_out_moved(&mut self, staging: u32) {
+        self.stagings[staging as usize].moved += 1;
+        self.wake(self.low.stagings[staging as usize].thread, Act::StageOut { staging });
+    }
+
+    fn is_peer(&self, node: NodeId) -> bool {
+        self.kind_of(node) == Kind::Peer
+    }
+}

@@ -1,0 +1,374 @@
+//! Host threads: one clock each, one step after the other.
+
+use super::lowered::{Act, NONE, NodeId, Staging, Why, Work, bytes_of, copied};
+use super::schedule::{Event, Sim};
+use crate::machine::Rate;
+use crate::program::{Op, Region, Space};
+use crate::trace::Kind;
+
+/// Where a host thread is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Thread {
+    /// The step that it is at, [`NONE`] after the last one.
+    pub(super) step: u32,
+    /// How far it is in that step.
+    phase: Phase,
+    /// When the phase began.
+    since: i64,
+    /// The chunk of a staged copy.
+    chunk: u32,
+    /// Free staging slots.
+    pub(super) slots: u32,
+    /// Whether the source or destination of the current copy is in the cache.
+    hot: bool,
+    /// Nodes that it waits for, and the one that woke it.
+    pub(super) waits_for: u32,
+    pub(super) woken_by: NodeId,
+    /// It stands in the list of threads that can go on.
+    awake: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Nothing of the step is done.
+    New,
+    /// Waits until something else is done.
+    Waits,
+    /// Waited, and is now on the way back out of the call.
+    Returns,
+    /// Works for a time that is planned.
+    Works,
+}
+
+impl Thread {
+    pub(super) fn at(step: u32, slots: u32) -> Thread {
+        Thread {
+            step,
+            phase: Phase::New,
+            since: 0,
+            chunk: 0,
+            slots: slots.max(1),
+            hot: false,
+            waits_for: 0,
+            woken_by: NONE,
+            awake: false,
+        }
+    }
+}
+
+/// Whether a thread can take its next step at once.
+enum Next {
+    Goes,
+    Stays,
+}
+
+impl Sim<'_> {
+    /// Lets a thread go on as far as it can without time passing.
+    pub(super) fn advance(&mut self, t: u32) {
+        self.threads[t as usize].awake = false;
+        while self.threads[t as usize].step != NONE {
+            let at = self.threads[t as usize].step as usize;
+            let step = self.low.steps[at];
+            let next = match step.act {
+                Act::Call { ns, first, n } => self.call(t, step.command, ns, first, n),
+                Act::Join { first, n, ret, why } => {
+                    self.join(t, step.command, (first as usize, n as usize), ret, why)
+                }
+                Act::Done { node } => {
+                    self.release(node);
+                    Next::Goes
+                }
+                Act::Work { ns } => self.work(t, step.command, ns),
+                Act::Access => self.access(t, step.command),
+                Act::StageIn { staging } => self.stage_in(t, step.command, staging),
+                Act::StageOut { staging } => self.stage_out(t, step.command, staging),
+                Act::HostCopy { node } => self.host_copy(t, step.command, node),
+                Act::Mark => {
+                    self.record_mark(t, step.command);
+                    Next::Goes
+                }
+            };
+            match next {
+                Next::Stays => return,
+                Next::Goes => {
+                    let thread = &mut self.threads[t as usize];
+                    thread.step = self.low.next_step[at];
+                    thread.phase = Phase::New;
+                    thread.woken_by = NONE;
+                }
+            }
+        }
+    }
+
+    /// Puts a thread into a phase that begins now.
+    fn enter(&mut self, t: u32, phase: Phase) -> Next {
+        let now = self.now;
+        let thread = &mut self.threads[t as usize];
+        thread.phase = phase;
+        thread.since = now;
+        Next::Stays
+    }
+
+    fn call(&mut self, t: u32, command: u32, ns: i64, first: NodeId, n: u32) -> Next {
+        if self.threads[t as usize].phase == Phase::New && ns > 0 {
+            self.plan(ns, Event::Thread(t), command);
+            return self.enter(t, Phase::Works);
+        }
+        let since = if ns > 0 { self.threads[t as usize].since } else { self.now };
+        let slice = self.record_host(t, Kind::Call, command, since, 0);
+        for node in first..first + n {
+            self.nodes[node as usize].call = slice;
+            self.release(node);
+        }
+        Next::Goes
+    }
+
+    fn join(&mut self, t: u32, command: u32, (first, n): (usize, usize), ret: i64, why: Why) -> Next {
+        let low = self.low;
+        let phase = self.threads[t as usize].phase;
+        if phase == Phase::New {
+            self.enter(t, Phase::Waits);
+            if self.wait_for(t, &low.joins[first..first + n]) > 0 {
+                return Next::Stays;
+            }
+        }
+        if phase != Phase::Returns && ret > 0 {
+            self.threads[t as usize].phase = Phase::Returns;
+            self.plan(ret, Event::Thread(t), command);
+            return Next::Stays;
+        }
+        let Thread { since, woken_by, .. } = self.threads[t as usize];
+        self.record_wait(t, command, since, woken_by, why);
+        Next::Goes
+    }
+
+    fn work(&mut self, t: u32, command: u32, ns: i64) -> Next {
+        if self.threads[t as usize].phase == Phase::New {
+            self.plan(ns, Event::Thread(t), command);
+            return self.enter(t, Phase::Works);
+        }
+        let since = self.threads[t as usize].since;
+        self.record_host(t, Kind::Work, command, since, 0);
+        Next::Goes
+    }
+
+    /// Starts moving bytes of host memory; the end wakes the thread.
+    fn move_bytes(&mut self, t: u32, bytes: u64, rate: Rate) -> Next {
+        self.memcpy.start(self.now, t, bytes, rate);
+        self.enter(t, Phase::Works)
+    }
+
+    fn access(&mut self, t: u32, command: u32) -> Next {
+        let program = self.program;
+        let op = &program.commands()[command as usize].op;
+        let region = match op {
+            // Memory that is used again begins with what its declaration says.
+            Op::Alloc(_) => {
+                self.access_begins(t, command);
+                return Next::Goes;
+            }
+            Op::HostRead { region, .. } | Op::HostWrite { region, .. } | Op::HostCopy { src: region, .. } => {
+                region
+            }
+            _ => unreachable!("bug: {} touches no host memory", op.name()),
+        };
+        let bytes = match op {
+            Op::HostCopy { src, dst } => copied(src, dst),
+            _ => bytes_of(&region.span),
+        };
+        if self.threads[t as usize].phase == Phase::New {
+            let hot = self.touch(region);
+            if let Op::HostCopy { dst, .. } = op {
+                self.touch(dst);
+            }
+            self.access_begins(t, command);
+            let rate = self.memcpy_rate(hot);
+            return self.move_bytes(t, bytes, rate);
+        }
+        let since = self.threads[t as usize].since;
+        let kind = if matches!(op, Op::HostCopy { .. }) { Kind::HostCopy } else { Kind::Work };
+        self.record_host(t, kind, command, since, bytes);
+        self.access_ends(t, command);
+        Next::Goes
+    }
+
+    fn memcpy_rate(&self, hot: bool) -> Rate {
+        if hot { self.machine.host_memcpy_hot_bw } else { self.machine.host_memcpy_cold_bw }
+    }
+
+    fn stage_rate(&self, hot: bool) -> Rate {
+        if hot { self.machine.stage_hot_bw } else { self.machine.stage_cold_bw }
+    }
+
+    /// A thread touches a region of host memory; tells whether it was in the cache.
+    fn touch(&mut self, region: &Region) -> bool {
+        let (block, lo, hi) = self.extent(region);
+        self.cache.touch(block, lo, hi)
+    }
+
+    /// An engine has written host memory: the cache has it no longer.
+    pub(super) fn forget_written(&mut self, node: NodeId) {
+        let program = self.program;
+        let command = self.low.nodes[node as usize].command;
+        let staged = matches!(self.low.nodes[node as usize].work, Work::StageOut { .. });
+        if let Op::Copy(copy) = &program.commands()[command as usize].op
+            && !staged
+            && matches!(self.facts.buffer(copy.dst.buffer).space, Space::Pinned | Space::Pageable)
+        {
+            let (block, lo, hi) = self.extent(&copy.dst);
+            self.cache.remove(block, lo, hi);
+        }
+    }
+
+    /// The block of a region and the range that covers its bytes.
+    fn extent(&self, region: &Region) -> (u32, u64, u64) {
+        let block = self.facts.buffer(region.buffer).block.index();
+        let (lo, hi) = region.span.bounds().unwrap_or((0, 0));
+        (u32::try_from(block).unwrap_or(NONE), lo.max(0).unsigned_abs(), hi.max(0).unsigned_abs())
+    }
+
+    fn copy_regions(&self, command: u32) -> (&'_ Region, &'_ Region) {
+        match &self.program.commands()[command as usize].op {
+            Op::Copy(copy) => (&copy.src, &copy.dst),
+            op => unreachable!("bug: {} is no copy", op.name()),
+        }
+    }
+
+    fn stage_in(&mut self, t: u32, command: u32, staging: u32) -> Next {
+        let copy = self.low.stagings[staging as usize];
+        match self.threads[t as usize].phase {
+            Phase::New => {
+                let region = self.copy_regions(command).0.clone();
+                let thread = &mut self.threads[t as usize];
+                thread.chunk = 0;
+                let hot = self.touch(&region);
+                self.threads[t as usize].hot = hot;
+            }
+            Phase::Waits => {
+                let Thread { slots, since, .. } = self.threads[t as usize];
+                if slots == 0 {
+                    return Next::Stays;
+                }
+                self.record_staging_wait(t, command, since);
+            }
+            Phase::Works | Phase::Returns => {
+                let Thread { since, chunk, .. } = self.threads[t as usize];
+                self.record_host(t, Kind::HostCopy, command, since, copy.chunk_bytes(chunk));
+                self.chunk_taken(staging, chunk);
+                self.chunk_staged(staging);
+                self.threads[t as usize].chunk += 1;
+            }
+        }
+        if self.threads[t as usize].chunk == copy.n_chunks() {
+            return Next::Goes;
+        }
+        self.stage_next(t, &copy)
+    }
+
+    fn stage_next(&mut self, t: u32, copy: &Staging) -> Next {
+        let thread = &mut self.threads[t as usize];
+        if !copy.inline {
+            if thread.slots == 0 {
+                return self.enter(t, Phase::Waits);
+            }
+            thread.slots -= 1;
+        }
+        let (chunk, hot) = (thread.chunk, thread.hot);
+        let rate = self.stage_rate(hot);
+        self.move_bytes(t, copy.chunk_bytes(chunk), rate)
+    }
+
+    /// A staging slot is free again; the thread may wait for it.
+    pub(super) fn give_slot(&mut self, t: u32) {
+        let thread = &mut self.threads[t as usize];
+        thread.slots += 1;
+        let step = thread.step;
+        if step == NONE {
+            return;
+        }
+        match self.low.steps[step as usize].act {
+            act @ Act::StageIn { .. } => self.wake(t, act),
+            Act::StageOut { staging } => self.ask_for_chunks(staging),
+            _ => {}
+        }
+    }
+
+    fn stage_out(&mut self, t: u32, command: u32, staging: u32) -> Next {
+        let copy = self.low.stagings[staging as usize];
+        match self.threads[t as usize].phase {
+            Phase::New => {
+                let region = self.copy_regions(command).1.clone();
+                self.threads[t as usize].chunk = 0;
+                let hot = self.touch(&region);
+                self.threads[t as usize].hot = hot;
+                self.enter(t, Phase::Waits);
+            }
+            Phase::Waits => {}
+            Phase::Works | Phase::Returns => {
+                let Thread { since, chunk, .. } = self.threads[t as usize];
+                self.record_host(t, Kind::HostCopy, command, since, copy.chunk_bytes(chunk));
+                self.chunk_taken_out(staging, chunk);
+                self.threads[t as usize].chunk += 1;
+                self.threads[t as usize].slots += 1;
+                self.ask_for_chunks(staging);
+                if chunk + 1 == copy.n_chunks() {
+                    self.complete(copy.node);
+                    return Next::Goes;
+                }
+                self.enter(t, Phase::Waits);
+            }
+        }
+        let Thread { chunk, hot, since, .. } = self.threads[t as usize];
+        if self.stagings[staging as usize].moved <= chunk {
+            return Next::Stays;
+        }
+        if since < self.now {
+            self.record_staging_wait(t, command, since);
+        }
+        let rate = self.stage_rate(hot);
+        self.move_bytes(t, copy.chunk_bytes(chunk), rate)
+    }
+
+    /// A copy within the host that a stream orders: the thread does it as soon as the stream has come there.
+    fn host_copy(&mut self, t: u32, command: u32, node: NodeId) -> Next {
+        let (src, dst) = self.copy_regions(command);
+        let (src, dst, bytes) = (src.clone(), dst.clone(), copied(src, dst));
+        match self.threads[t as usize].phase {
+            Phase::New | Phase::Waits => {
+                if self.threads[t as usize].phase == Phase::New {
+                    self.enter(t, Phase::Waits);
+                }
+                if self.nodes[node as usize].pending > 0 {
+                    return Next::Stays;
+                }
+                let since = self.threads[t as usize].since;
+                if since < self.now {
+                    self.record_staging_wait(t, command, since);
+                }
+                let hot = self.touch(&src);
+                self.touch(&dst);
+                self.nodes[node as usize].start = self.now;
+                self.access_begins(t, command);
+                let rate = self.memcpy_rate(hot);
+                self.move_bytes(t, bytes, rate)
+            }
+            Phase::Works | Phase::Returns => {
+                let since = self.threads[t as usize].since;
+                self.record_host(t, Kind::HostCopy, command, since, bytes);
+                self.access_ends(t, command);
+                self.complete(node);
+                Next::Goes
+            }
+        }
+    }
+
+    /// Lets a thread go on that waits in this step.
+    pub(super) fn wake(&mut self, t: u32, act: Act) {
+        let thread = &self.threads[t as usize];
+        let here = thread.step != NONE && self.low.steps[thread.step as usize].act == act;
+        if here && thread.phase == Phase::Waits && !thread.awake {
+            self.threads[t as usize].awake = true;
+            self.awake.push_back(t);
+        }
+    }
+}

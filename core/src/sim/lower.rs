@@ -1,0 +1,339 @@
+//! From commands to steps of host threads and nodes of work, in list order.
+//!
+//! A node gets as predecessors what the *typical* relation gives it: the order that the documentation guarantees and
+//! what today's drivers add (a pageable source is read before the call returns, a free waits for all devices). A step
+//! waits for the nodes that its call joins. Times come later and start nothing before its predecessors are done, so
+//! every schedule is a linear extension of the typical relation by construction.
+//!
+//! Every node and step waits for earlier ones of the list only, so a schedule always comes to an end.
+use super::SimError;
+use super::lowered::{Act, Lowered, MAX_NODES, NONE, Node, NodeId, Step, Why, Work, bytes_of, position};
+use super::order::{Graph, Held, Order};
+use crate::machine::Machine;
+use crate::program::{
+    Alloc, AllocVia, BufferFacts, Facts, FreeVia, GraphId, HostCost, Kernel, Op, Program, Space, StreamId,
+    ThreadId,
+};
+use crate::units::Nanos;
+
+pub(super) fn lower(program: &Program, facts: &Facts, machine: &Machine) -> Result<Lowered, SimError> {
+    let names = program.names();
+    let mut out = Lowered {
+        first_step: vec![NONE; names.n_threads()],
+        last_step: vec![NONE; names.n_threads()],
+        ..Lowered::default()
+    };
+    let order = Order::new(program, facts, machine.queue_depth_per_stream);
+    let n_devices = order.n_devices();
+    let mut lowering =
+        Lowering { program, facts, machine, out: &mut out, order, command: 0, thread: ThreadId::FIRST };
+    let mut set_up = true;
+    for (index, command) in program.commands().iter().enumerate() {
+        lowering.command = u32::try_from(index).map_err(|_| SimError::TooLarge { index })?;
+        lowering.thread = command.thread;
+        // Declarations at the head are the scenery: the clock starts with the first command that does something.
+        set_up &= is_declaration(&command.op);
+        if !set_up {
+            lowering.command(&command.op)?;
+        }
+        let out = &lowering.out;
+        if out.nodes.len().max(out.preds.len()).max(out.joins.len()) > MAX_NODES {
+            return Err(SimError::TooLarge { index });
+        }
+    }
+    out.n_devices = n_devices;
+    Ok(out)
+}
+
+fn is_declaration(op: &Op) -> bool {
+    match op {
+        Op::Stream { .. } | Op::EventCreate { .. } => true,
+        Op::Alloc(alloc) => alloc.via != AllocVia::MallocAsync && alloc.reuse.is_none(),
+        _ => false,
+    }
+}
+
+/// The state of lowering: what stands above, and the relation so far.
+pub(super) struct Lowering<'a> {
+    pub(super) program: &'a Program,
+    pub(super) facts: &'a Facts,
+    pub(super) machine: &'a Machine,
+    pub(super) out: &'a mut Lowered,
+    pub(super) order: Order,
+    pub(super) command: u32,
+    pub(super) thread: ThreadId,
+}
+
+impl Lowering<'_> {
+    fn command(&mut self, op: &Op) -> Result<(), SimError> {
+        let m = self.machine;
+        match op {
+            Op::Stream { stream, .. } => {
+                let here = self.here();
+                self.order.begin_at(*stream, here);
+            }
+            Op::Alloc(alloc) => self.alloc(alloc),
+            Op::Free { buffer, via, stream } => {
+                let buffer_facts = self.facts.buffer(*buffer);
+                if let (FreeVia::FreeAsync, Some(stream)) = (*via, *stream) {
+                    let death = self.enqueue(stream, m.call_free_async.0, Work::Point, &[]);
+                    self.order.set_death(*buffer, death);
+                } else {
+                    self.free(*via, &buffer_facts);
+                    self.order.keep_noted(*buffer, *via);
+                }
+            }
+            Op::RecordStream { buffer, stream } => self.order.note(*buffer, *stream),
+            Op::Kernel(kernel) => {
+                let work = self.kernel(kernel);
+                self.submit(kernel.stream, m.call_launch.0, work);
+            }
+            Op::HostFn { stream, takes, .. } => {
+                let ns = takes.map_or(0, |t| t.0.max(0));
+                self.submit(*stream, m.call_launch.0, Work::HostFn { ns });
+            }
+            Op::Memset { stream, dst, sync, .. } => self.memset(*stream, dst, *sync),
+            Op::Copy(copy) => self.copy(copy),
+            Op::HostRead { .. } | Op::HostWrite { .. } | Op::HostCopy { .. } => self.step(Act::Access),
+            Op::EventCreate { .. } => {}
+            Op::EventDestroy { event } => self.order.events[event.index()] = Held::Nothing,
+            Op::Record { event, stream } => {
+                let ns = m.call_event_record.0;
+                self.order.events[event.index()] = match self.order.capturing(*stream) {
+                    Some(capture) => {
+                        self.step(Act::Call { ns, first: 0, n: 0 });
+                        Held::Captured(
+                            capture,
+                            self.order.captured(capture, *stream, self.command, Work::Point),
+                        )
+                    }
+                    None => Held::Node(self.enqueue(*stream, ns, Work::Record, &[])),
+                };
+            }
+            Op::Wait { stream, event } => self.wait(*stream, self.order.events[event.index()]),
+            Op::EventSync { event } => {
+                let held = self.order.events[event.index()];
+                self.join(held.node(), m.sync_return.0, Why::Call);
+            }
+            Op::EventQuery { event, ready } => {
+                let held = if *ready { self.order.events[event.index()].node() } else { None };
+                self.join(held, m.call_event_query.0, Why::Call);
+            }
+            Op::StreamSync { stream } => {
+                let nodes = self.order.join_stream(self.thread, *stream);
+                self.join(nodes, m.sync_return.0, Why::Call);
+            }
+            Op::StreamQuery { stream, ready } => {
+                let nodes = if *ready { self.order.join_stream(self.thread, *stream) } else { Vec::new() };
+                self.join(nodes, m.call_event_query.0, Why::Call);
+            }
+            Op::DeviceSync { dev } => {
+                let nodes = self.order.join_device(self.thread, *dev);
+                self.join(nodes, m.sync_return.0, Why::Call);
+            }
+            Op::ThreadSpawn { thread } => {
+                let here = self.here();
+                let first = position(self.out.joins.len());
+                self.out.joins.push(here);
+                self.out.step(*thread, self.command, Act::Join { first, n: 1, ret: 0, why: Why::Thread });
+            }
+            Op::ThreadJoin { thread } => {
+                let caller = std::mem::replace(&mut self.thread, *thread);
+                let end = self.here();
+                self.thread = caller;
+                self.join([end], 0, Why::Thread);
+            }
+            Op::Signal { channel } => {
+                let here = self.here();
+                self.order.signals[channel.index()].push(here);
+            }
+            Op::Await { channel } => {
+                let nodes = self.order.join_channel(self.thread, *channel);
+                let Some(nodes) = nodes else {
+                    return Err(SimError::NeverSignalled {
+                        index: self.command as usize,
+                        line: self.program.line(self.command as usize),
+                        channel: self.program.names().channel(*channel).to_owned(),
+                    });
+                };
+                self.join(nodes, 0, Why::Thread);
+            }
+            Op::HostSleep { micros } => self.step(Act::Work { ns: micros.saturating_mul(1000).max(0) }),
+            Op::HostWork { time, cost } => {
+                let time = cost.map_or(*time, |c| self.cost(c));
+                self.step(Act::Work { ns: time.0.max(0) });
+            }
+            Op::CaptureBegin { stream } => self.order.begin_capture(*stream),
+            Op::CaptureEnd { stream, graph } => self.order.end_capture(*stream, *graph),
+            Op::GraphLaunch { graph, stream } => self.graph_launch(*graph, *stream)?,
+            Op::Mark => self.step(Act::Mark),
+            Op::StreamDestroy { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn cost(&self, cost: HostCost) -> Nanos {
+        match cost {
+            HostCost::FrameworkTo => self.machine.framework_to_overhead,
+            HostCost::DictLeaf => self.machine.td_leaf_overhead,
+            HostCost::PinOverhead => self.machine.pin_overhead,
+        }
+    }
+
+    pub(super) fn step(&mut self, act: Act) {
+        self.out.step(self.thread, self.command, act);
+    }
+
+    /// A node that is done when the thread gets here.
+    fn here(&mut self) -> NodeId {
+        let node = self.out.node(self.at(NONE, Work::Host), []);
+        self.step(Act::Done { node });
+        node
+    }
+
+    fn at(&self, stream: u32, work: Work) -> Node {
+        Node { command: self.command, by: self.command, stream, work }
+    }
+
+    pub(super) fn join(&mut self, nodes: impl IntoIterator<Item = NodeId>, ret: i64, why: Why) {
+        let first = self.out.joins.len();
+        self.out.joins.extend(nodes.into_iter().filter(|&n| n != NONE));
+        let n = position(self.out.joins.len() - first);
+        if n > 0 || ret > 0 {
+            self.step(Act::Join { first: position(first), n, ret, why });
+        }
+    }
+
+    /// Makes a node at the end of a stream; its call takes `ns` and submits it.
+    pub(super) fn enqueue(&mut self, stream: StreamId, ns: i64, work: Work, after: &[NodeId]) -> NodeId {
+        let preds = self.order.preds(stream).into_iter().chain(after.iter().copied());
+        let node = self.out.node(self.at(position(stream.index()), work), preds);
+        self.order.advance(stream, node);
+        if let Some(oldest) = self.order.queue(stream, node) {
+            self.join([oldest], 0, Why::QueueFull);
+        }
+        self.step(Act::Call { ns, first: node, n: 1 });
+        node
+    }
+
+    /// The same for work that a capture takes in instead.
+    pub(super) fn submit(&mut self, stream: StreamId, ns: i64, work: Work) -> Option<NodeId> {
+        if let Some(capture) = self.order.capturing(stream) {
+            self.order.captured(capture, stream, self.command, work);
+            self.step(Act::Call { ns, first: 0, n: 0 });
+            return None;
+        }
+        Some(self.enqueue(stream, ns, work, &[]))
+    }
+
+    fn wait(&mut self, stream: StreamId, held: Held) {
+        let ns = self.machine.call_stream_wait.0;
+        match (self.order.capturing(stream), held) {
+            (None, Held::Captured(capture, on)) if self.order.is_open(capture) => {
+                self.order.join_capture(stream, capture, on, self.command);
+                self.step(Act::Call { ns, first: 0, n: 0 });
+            }
+            (Some(capture), Held::Captured(of, on)) if of == capture => {
+                self.order.join_capture(stream, capture, on, self.command);
+                self.step(Act::Call { ns, first: 0, n: 0 });
+            }
+            // What a capture cannot wait for it does not wait for; the checker tells.
+            (Some(_), _) => self.step(Act::Call { ns, first: 0, n: 0 }),
+            (None, held) => {
+                let on = held.node().unwrap_or(NONE);
+                let prev = self.order.frontier(stream);
+                self.enqueue(stream, ns, Work::Wait { prev, on }, &[on]);
+            }
+        }
+    }
+
+    fn alloc(&mut self, alloc: &Alloc) {
+        let m = self.machine;
+        if let (AllocVia::MallocAsync, Some(stream)) = (alloc.via, alloc.stream) {
+            let death = alloc.reuse.map_or(NONE, |b| self.order.death(b));
+            self.enqueue(stream, m.call_malloc_async.0, Work::Point, &[death]);
+            return;
+        }
+        if let (AllocVia::Pool | AllocVia::PinnedPool, Some(reuse)) = (alloc.via, alloc.reuse) {
+            let noted = self.order.noted_at_free(reuse);
+            self.join(noted, 0, Why::Call);
+        }
+        let ns = match (alloc.via, alloc.space) {
+            (AllocVia::Malloc, Space::Device | Space::Managed) => m.call_malloc.0,
+            (AllocVia::Malloc, Space::Pinned) => {
+                m.host_alloc_fixed.0.saturating_add(per_page(m.host_alloc_per_4k, alloc.bytes))
+            }
+            _ => 0,
+        };
+        if ns > 0 {
+            self.step(Act::Call { ns, first: 0, n: 0 });
+        }
+        if alloc.contents.is_some() && alloc.reuse.is_some() {
+            self.step(Act::Access);
+        }
+    }
+
+    fn free(&mut self, via: FreeVia, buffer: &BufferFacts) {
+        let m = self.machine;
+        let waits = matches!(via, FreeVia::Free | FreeVia::HostFree | FreeVia::Unregister)
+            && buffer.space != Space::Pageable
+            && buffer.via != AllocVia::MallocAsync;
+        if waits {
+            let nodes = self.order.join_all(self.thread);
+            self.join(nodes, 0, Why::Call);
+        }
+        let ns = match (via, buffer.space) {
+            (FreeVia::Free, _) => m.call_free.0,
+            (FreeVia::HostFree, Space::Pinned) => per_page(m.host_free_per_4k, buffer.bytes),
+            (FreeVia::Unregister, _) => per_page(m.host_register_per_4k, buffer.bytes),
+            _ => 0,
+        };
+        if ns > 0 {
+            self.step(Act::Call { ns, first: 0, n: 0 });
+        }
+    }
+
+    fn kernel(&self, kernel: &Kernel) -> Work {
+        let dev = self.facts.stream(kernel.stream).dev;
+        let touched =
+            kernel.reads.iter().chain(&kernel.writes).fold(0u64, |n, r| n.saturating_add(bytes_of(&r.span)));
+        let ns = kernel.takes.unwrap_or_else(|| self.memory_time(touched)).0.max(0);
+        // A kernel whose time is that of its bytes keeps the device's memory busy by itself.
+        Work::Compute { dev, ns, full: kernel.full_grid || kernel.takes.is_none() }
+    }
+
+    fn graph_launch(&mut self, graph: GraphId, stream: StreamId) -> Result<(), SimError> {
+        let ns = self.machine.graph_launch.0;
+        let Graph { nodes, preds, last_exit } = self.order.take_graph(graph);
+        if self.out.nodes.len() + nodes.len() > MAX_NODES || self.out.preds.len() + preds.len() > MAX_NODES {
+            return Err(SimError::TooLarge { index: self.command as usize });
+        }
+        let entry = self.enqueue(stream, ns, Work::Point, &[last_exit]);
+        let first = position(self.out.nodes.len());
+        for node in &nodes {
+            let before = &preds[node.preds.clone()];
+            let before: Vec<NodeId> =
+                if before.is_empty() { vec![entry] } else { before.iter().map(|p| first + p).collect() };
+            let made = Node { command: node.command, by: self.command, stream: node.stream, work: node.work };
+            self.out.node(made, before);
+        }
+        // The exit comes after all of them; those that others follow are covered by their followers.
+        let mut is_last = vec![true; nodes.len()];
+        preds.iter().for_each(|&p| is_last[p as usize] = false);
+        let last = (first..).zip(is_last).filter(|(_, last)| *last).map(|(node, _)| node);
+        let exit = self.at(position(stream.index()), Work::Point);
+        let exit = self.out.node(exit, last.chain([entry]).collect::<Vec<_>>());
+        self.order.advance(stream, exit);
+        let n = exit - entry + 1;
+        if let Some(Step { act: Act::Call { n: submitted, .. }, .. }) = self.out.steps.last_mut() {
+            *submitted = n;
+        }
+        self.order.put_graph(graph, Graph { nodes, preds, last_exit: exit });
+        Ok(())
+    }
+}
+
+fn per_page(each: Nanos, bytes: i64) -> i64 {
+    let pages = bytes.unsigned_abs().div_ceil(4096);
+    each.0.saturating_mul(i64::try_from(pages).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,265 @@
+//! When everything of a program happens on a machine: a discrete-event simulator.
+//!
+//! [`run`] lowers a program to steps of host threads and nodes of device work under the *typical* relation (what the
+//! documentation guarantees and what today's drivers do anyway), then gives them times in integer nanoseconds. Ties go
+//! by the order of the list, so the same program and machine give the same run, byte for byte, everywhere.
+//!
+//! # The model
+//!
+//! | piece | what it takes |
+//! |---|---|
+//! | a call | its figure of the machine on the calling thread; then its work is in the stream |
+//! | a copy on an engine | `lat + bytes / rate`, one at a time per engine, first come first served; a direction keeps `bidir_factor` of its rate while the other is busy |
+//! | a pageable copy to a device | chunks of `stage_chunk` bytes: the thread copies one into a free slot (each thread has `stage_slots`), then the engine takes it while the thread copies the next; the call returns when the last one is staged. Up to `inline_h2d_bytes` the bytes ride in the command stream and need no slot |
+//! | a pageable copy to the host | the same the other way; the call returns when the thread has taken the last chunk out |
+//! | `pageable_direct` | the engine copies pageable memory itself and the call returns when it is done |
+//! | host memory read, written or copied by a thread | `bytes / rate`, hot or cold; all such work together gets `host_memcpy_cap_bw`, and is slower by `1 + dma_interference` for exactly the time that an engine is busy on a link |
+//! | hot or cold | whether all source bytes are in the last-level cache: threads bring in what they touch, least recently used bytes leave, bytes that a device writes leave |
+//! | a kernel | `takes`, or its bytes over the device memory's rate (`2 d2d_bw`), `kernel_start_gap` after it could run. Kernels that fill the device (`grid: full`, or bound by memory) run alone, others side by side up to `max_resident_grids`, first come first served |
+//! | a memset, a copy within a device | as a kernel bound by memory |
+//! | a copy between devices | the peer engine (the source's engine to the host where there is none) at `p2p_bw`; without such a link two hops, to the host and from there |
+//! | a launch queue | `queue_depth_per_stream` pieces of work; the next call blocks until the oldest is done. This orders nothing |
+//! | a call that waits | until it is done, then `sync_return` |
+//!
+//! Declarations at the head of a program are scenery: the clock starts with the first command that does something. Later
+//! allocations and frees cost what they cost. Threads, captures and declarations of streams cost nothing.
+//!
+//! # Values
+//!
+//! Buffers with declared contents carry bytes, and so does everything that those bytes can reach through copies and
+//! kernels with a formula; what is not declared holds zeros. A copy by an engine moves bytes in address order while it
+//! runs, so that a look in the middle finds a new beginning and an old end; a pageable chunk holds what was there when the
+//! thread had staged it; kernels read when they begin and write when they end; a thread's reads and writes happen when
+//! they begin. What a read expects is compared with what is there ([`Reading`]). At most 1 GiB is carried in all;
+//! buffers without declared contents cost nothing per byte.
+
+mod cache;
+mod copies;
+mod device;
+mod element;
+mod host;
+mod lower;
+mod lowered;
+mod memcpy;
+mod moves;
+mod names;
+mod order;
+mod record;
+mod schedule;
+mod values;
+
+use crate::machine::Machine;
+use crate::memory::Dtype;
+use crate::program::{BufferId, Contents, Problems, Program, ThreadId};
+use crate::trace::Trace;
+use crate::units::Nanos;
+
+/// What a program did on a machine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// Everything that happened, with the program in it.
+    pub trace: Trace,
+    /// When the last thing ended.
+    pub end: Nanos,
+    /// The times that the program noted, in the order in which it did.
+    pub marks: Vec<Mark>,
+    /// What threads read of buffers that carry bytes, in the order of their times.
+    pub reads: Vec<Reading>,
+    /// The bytes at the end, of every buffer that carries any.
+    pub finals: Vec<Final>,
+}
+
+/// What a thread read of a buffer that carries bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// Index of the command.
+    pub command: usize,
+    /// The thread that read.
+    pub thread: ThreadId,
+    /// When it read.
+    pub at: Nanos,
+    /// What it read.
+    pub buffer: BufferId,
+    /// What the program expects there, if it says.
+    pub expected: Option<Contents>,
+    /// The type of the expected elements.
+    pub dtype: Dtype,
+    /// How many elements were compared; 0 where nothing is expected.
+    pub n_elements: u64,
+    /// How many of them were not as expected.
+    pub n_wrong: u64,
+    /// The first of those.
+    pub first_wrong: Option<Wrong>,
+}
+
+/// An element that was not as expected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrong {
+    /// Its position in the read region.
+    pub index: u64,
+    /// What it should be.
+    pub expected: String,
+    /// What it was.
+    pub read: String,
+}
+
+/// The bytes of a buffer at the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Final {
+    /// The buffer, or the last one that had the block.
+    pub buffer: BufferId,
+    /// The bytes of its block.
+    pub bytes: Vec<u8>,
+}
+
+impl Final {
+    /// A number that differs, as good as surely, when the bytes do (FNV-1a of 64 bits).
+    pub fn digest(&self) -> u64 {
+        let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        self.bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
+    }
+}
+
+impl Reading {
+    /// Whether something was expected and every element was so.
+    pub fn is_right(&self) -> bool {
+        self.expected.is_some() && self.n_wrong == 0
+    }
+
+    /// The finding in a sentence: `out: 999998 of 999999 elements wrong, the first at 0: expected 1, read 0`.
+    pub fn sentence(&self, program: &Program) -> String {
+        let name = program.names().buffer(self.buffer);
+        match &self.first_wrong {
+            None if self.expected.is_none() => format!("{name}: nothing is expected"),
+            None => format!("{name}: all {} elements right", self.n_elements),
+            Some(Wrong { index, expected, read }) => format!(
+                "{name}: {} of {} elements wrong, the first at {index}: expected {expected}, read {read}",
+                self.n_wrong, self.n_elements
+            ),
+        }
+    }
+}
+
+/// A time that the program noted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// What it is called.
+    pub label: String,
+    /// The time of its thread.
+    pub at: Nanos,
+    /// Index of the command.
+    pub command: usize,
+    /// The thread.
+    pub thread: ThreadId,
+}
+
+/// Why a program cannot be run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SimError {
+    /// The program itself is wrong.
+    #[error(transparent)]
+    Problems(#[from] Problems),
+    /// A thread waits for a signal that nobody has sent.
+    #[error("{}: channel {channel:?} is awaited, but nothing before it in the program signals it (a deadlock)", at(*index, *line))]
+    NeverSignalled {
+        /// The command that waits.
+        index: usize,
+        /// Its line in the text form.
+        line: Option<u32>,
+        /// The channel.
+        channel: String,
+    },
+    /// A thread never comes to its end.
+    #[error("{}: the thread never gets past this command", at(*index, *line))]
+    Stuck {
+        /// The command where it stays.
+        index: usize,
+        /// Its line in the text form.
+        line: Option<u32>,
+    },
+    /// The program takes longer than nanoseconds in an `i64` can say.
+    #[error("{}: it ends more than 73 years after the start, beyond what times can hold", at(*index, *line))]
+    TooLong {
+        /// The command that ends too late.
+        index: usize,
+        /// Its line in the text form.
+        line: Option<u32>,
+    },
+    /// More pieces of work than are kept in memory.
+    #[error("command {index}: the program makes more than 67 million pieces of work")]
+    TooLarge {
+        /// The first command beyond the limit.
+        index: usize,
+    },
+    /// More bytes with declared contents than are kept in memory.
+    #[error("buffers with declared contents come to {bytes} bytes, at most {limit} are carried")]
+    TooManyBytes {
+        /// What they come to, and what they reach.
+        bytes: u64,
+        /// What is possible.
+        limit: u64,
+    },
+    /// A region that counts its bytes so often that they cannot be kept in memory.
+    #[error("{}: a region of a buffer with declared contents counts {bytes} bytes, at most {limit} are carried", at(*index, *line))]
+    TooManyBytesAt {
+        /// The command.
+        index: usize,
+        /// Its line in the text form.
+        line: Option<u32>,
+        /// What the region counts.
+        bytes: u64,
+        /// What is possible.
+        limit: u64,
+    },
+}
+
+fn at(index: usize, line: Option<u32>) -> String {
+    match line {
+        Some(line) => format!("command {index} (line {line})"),
+        None => format!("command {index}"),
+    }
+}
+
+impl Run {
+    /// The time from the mark `begin` to the first later mark `end`; `None` when one of them is missing.
+    pub fn between(&self, begin: &str, end: &str) -> Option<Nanos> {
+        let first = self.marks.iter().position(|m| m.label == begin)?;
+        let last = self.marks[first..].iter().find(|m| m.label == end)?;
+        Some(Nanos(last.at.0 - self.marks[first].at.0))
+    }
+}
+
+/// Runs a program on a simulated machine.
+///
+/// # Errors
+/// [`SimError`]: the program is not well formed, awaits what is never signalled, or is too large or too long to be told.
+///
+/// # Cost
+/// About linear in the number of commands; nothing per byte, except for buffers with declared contents.
+///
+/// # Examples
+/// ```
+/// use spanlift::{Nanos, Program, machine::Machine, mib, sim};
+///
+/// let mut p = Program::new();
+/// let x = p.pinned("x", mib(4));
+/// let d = p.device(0, "d", mib(4));
+/// let s = p.stream("s");
+/// p.copy(d, x).on(s);
+/// p.sync(s);
+/// let machine = Machine::default();
+/// let run = sim::run(&p, &machine)?;
+/// // call + latency + bytes / rate + return
+/// assert_eq!(run.end, Nanos(5_300 + 1_500 + machine.h2d_bw.time(mib(4)).0 + 4_419));
+/// # Ok::<(), sim::SimError>(())
+/// ```
+pub fn run(program: &Program, machine: &Machine) -> Result<Run, SimError> {
+    let facts = program.check()?;
+    let lowered = lower::lower(program, &facts, machine)?;
+    let values = values::Values::new(program, &facts)?;
+    schedule::Sim::new(program, &facts, machine, &lowered, values).run()
+}
+
+#[cfg(test)]
+mod tests;

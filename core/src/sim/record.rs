@@ -1,0 +1,353 @@
+//! Writes down what happens: slices, arrows and marks of the trace.
+
+use super::device::Job;
+use super::lowered::{EngineId, NONE, NodeId, Why, Work, bytes_of, copied};
+use super::schedule::{Progress, Sim};
+use super::{Mark, names};
+use crate::id::Id;
+use crate::machine::Machine;
+use crate::program::{Copy, Op, Program, Space, StreamKind, ThreadId};
+use crate::trace::{Engine, Flow, FlowKind, Instant, Kind, Lane, LaneKind, Slice, Source, StrId, Trace};
+use crate::units::Nanos;
+
+/// The trace so far, and the marks.
+pub(super) struct Recorder {
+    trace: Trace,
+    marks: Vec<Mark>,
+    /// Where lanes go in the end, one per entry of `trace.lanes`.
+    ranks: Vec<Rank>,
+    threads: Vec<u32>,
+    streams: Vec<u32>,
+    engines: Vec<u32>,
+    computes: Vec<Vec<u32>>,
+    /// The name of each command's work, once it is known.
+    work_names: Vec<StrId>,
+}
+
+/// Host threads, then each device with its streams and then its engines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Host(usize),
+    Stream { dev: u32, place: usize },
+    Engine { dev: u32, engine: Engine, place: usize },
+}
+
+impl Rank {
+    fn key(self) -> (u8, u32, u8, usize, usize) {
+        match self {
+            Rank::Host(place) => (0, 0, 0, 0, place),
+            Rank::Stream { dev, place } => (1, dev, 0, 0, place),
+            Rank::Engine { dev, engine, place } => (1, dev, 1, engine as usize, place),
+        }
+    }
+}
+
+impl Recorder {
+    pub(super) fn new(program: &Program, machine: &Machine, n_devices: usize) -> Recorder {
+        let names = program.names();
+        let trace = Trace {
+            title: program.title.clone(),
+            source: Source::Simulated { machine: machine.name.clone() },
+            program: Some(program.clone()),
+            ..Trace::default()
+        };
+        Recorder {
+            trace,
+            marks: Vec::new(),
+            ranks: Vec::new(),
+            threads: vec![NONE; names.n_threads()],
+            streams: vec![NONE; names.n_streams()],
+            engines: vec![NONE; n_devices * EngineId::PER_DEVICE as usize],
+            computes: vec![Vec::new(); n_devices],
+            work_names: vec![StrId::EMPTY; program.len()],
+        }
+    }
+
+    fn lane(&mut self, rank: Rank, kind: LaneKind, group: &str, name: &str) -> u32 {
+        let lane =
+            Lane { kind, group: self.trace.strings.intern(group), name: self.trace.strings.intern(name) };
+        self.trace.lanes.push(lane);
+        self.ranks.push(rank);
+        u32::try_from(self.ranks.len() - 1).unwrap_or_else(|_| unreachable!("bug: more lanes than names"))
+    }
+
+    /// Puts the lanes in the order in which they are drawn.
+    pub(super) fn finish(mut self) -> (Trace, Vec<Mark>) {
+        let mut order: Vec<usize> = (0..self.ranks.len()).collect();
+        order.sort_by_key(|&k| self.ranks[k].key());
+        let mut place = vec![0u32; order.len()];
+        for (to, &from) in (0..).zip(&order) {
+            place[from] = to;
+        }
+        self.trace.lanes = order.iter().map(|&k| self.trace.lanes[k].clone()).collect();
+        self.trace.slices.lane.iter_mut().for_each(|lane| *lane = place[*lane as usize]);
+        self.trace.instants.iter_mut().for_each(|i| i.lane = place[i.lane as usize]);
+        (self.trace, self.marks)
+    }
+
+    fn slice(&mut self, slice: Slice, flags: u8) -> u32 {
+        u32::try_from(self.trace.slices.push(slice, flags)).unwrap_or(NONE)
+    }
+
+    fn flow(&mut self, kind: FlowKind, from: u32, to: u32) {
+        if from != NONE && to != NONE {
+            self.trace.flows.push(Flow { kind, from, to });
+        }
+    }
+}
+
+impl Sim<'_> {
+    fn thread_lane(&mut self, t: u32) -> u32 {
+        let place = t as usize;
+        if self.record.threads[place] == NONE {
+            let thread = ThreadId::try_from(place).unwrap_or(Id::FIRST);
+            let name = self.program.names().thread(thread);
+            self.record.threads[place] = self.record.lane(Rank::Host(place), LaneKind::Host, "host", name);
+        }
+        self.record.threads[place]
+    }
+
+    fn stream_lane(&mut self, stream: u32) -> u32 {
+        let place = stream as usize;
+        if self.record.streams[place] == NONE {
+            let id = Id::try_from(place).unwrap_or(Id::FIRST);
+            let facts = self.facts.stream(id);
+            let own = self.program.names().stream(id);
+            let name = if facts.kind == StreamKind::Legacy { "default stream" } else { own };
+            let kind = LaneKind::Stream { dev: i64::from(facts.dev), stream: i64::from(stream) };
+            let group = format!("cuda:{}", facts.dev);
+            self.record.streams[place] =
+                self.record.lane(Rank::Stream { dev: facts.dev, place }, kind, &group, name);
+        }
+        self.record.streams[place]
+    }
+
+    fn engine_lane(&mut self, id: EngineId) -> u32 {
+        if self.record.engines[id.index()] == NONE {
+            let (dev, engine) = (id.dev(), id.engine());
+            let kind = LaneKind::Engine { dev: i64::from(dev), engine };
+            let name = if self.machine.copy_engines < 2 { "copy" } else { engine.name() };
+            let rank = Rank::Engine { dev, engine, place: 0 };
+            self.record.engines[id.index()] = self.record.lane(rank, kind, &format!("cuda:{dev}"), name);
+        }
+        self.record.engines[id.index()]
+    }
+
+    fn compute_lane(&mut self, dev: u32, place: usize) -> u32 {
+        while self.record.computes[dev as usize].len() <= place {
+            let place = self.record.computes[dev as usize].len();
+            let engine = Engine::Compute;
+            let name = match place {
+                0 => engine.name().to_owned(),
+                _ => format!("{} {}", engine.name(), place + 1),
+            };
+            let kind = LaneKind::Engine { dev: i64::from(dev), engine };
+            let lane =
+                self.record.lane(Rank::Engine { dev, engine, place }, kind, &format!("cuda:{dev}"), &name);
+            self.record.computes[dev as usize].push(lane);
+        }
+        self.record.computes[dev as usize][place]
+    }
+
+    /// What a node's slice shows.
+    pub(super) fn kind_of(&self, node: NodeId) -> Kind {
+        let host = |space| matches!(space, Space::Pinned | Space::Pageable);
+        match &self.program.commands()[self.low.nodes[node as usize].command as usize].op {
+            Op::Kernel(_) => Kind::Kernel,
+            Op::Memset { .. } => Kind::Memset,
+            Op::HostFn { .. } => Kind::HostFn,
+            Op::Record { .. } => Kind::Record,
+            Op::Wait { .. } => Kind::Sync,
+            Op::Copy(Copy { src, dst, .. }) => {
+                let (src, dst) = (self.facts.buffer(src.buffer), self.facts.buffer(dst.buffer));
+                match (host(src.space), host(dst.space)) {
+                    (true, false) => Kind::ToDevice,
+                    (false, true) => Kind::ToHost,
+                    (false, false) if src.dev == dst.dev => Kind::WithinDevice,
+                    (false, false) => Kind::Peer,
+                    (true, true) => Kind::OtherCopy,
+                }
+            }
+            _ => Kind::Other,
+        }
+    }
+
+    /// Bytes of a node's work, and what is known of the host memory involved.
+    fn bytes_and_flags(&self, node: NodeId) -> (u64, u8) {
+        match &self.program.commands()[self.low.nodes[node as usize].command as usize].op {
+            Op::Copy(Copy { src, dst, .. }) => {
+                let spaces = [src, dst].map(|r| self.facts.buffer(r.buffer).space);
+                let flag = |space, flag| if spaces.contains(&space) { flag } else { 0 };
+                let flags = flag(Space::Pageable, Slice::PAGEABLE) | flag(Space::Pinned, Slice::PINNED);
+                (copied(src, dst), flags)
+            }
+            Op::Memset { dst, .. } => (bytes_of(&dst.span), 0),
+            _ => (0, 0),
+        }
+    }
+
+    fn work_name(&mut self, command: u32) -> StrId {
+        let known = self.record.work_names[command as usize];
+        if known != StrId::EMPTY {
+            return known;
+        }
+        let name = self.record.trace.strings.intern(&names::of_work(self.program, command as usize));
+        self.record.work_names[command as usize] = name;
+        name
+    }
+
+    /// A node is done: its slice on the stream, and what led to it.
+    pub(super) fn record_node(&mut self, node: NodeId) {
+        let what = self.low.nodes[node as usize];
+        let progress = self.nodes[node as usize];
+        let end = self.now;
+        let start = match what.work {
+            Work::Host | Work::Point => return,
+            Work::Wait { prev, .. } => {
+                let before = if prev == NONE { 0 } else { self.nodes[prev as usize].done };
+                let called = self.record.trace.slices.end.get(progress.call as usize).copied().unwrap_or(0);
+                before.max(called).min(end)
+            }
+            _ if progress.start == Progress::NEVER => end,
+            _ => progress.start,
+        };
+        let lane = self.stream_lane(what.stream);
+        let (bytes, flags) = self.bytes_and_flags(node);
+        let slice = Slice {
+            lane,
+            start: Nanos(start),
+            end: Nanos(end),
+            name: self.work_name(what.command),
+            kind: self.kind_of(node),
+            bytes,
+            command: what.by,
+            correlation: i64::from(node),
+            args: StrId::EMPTY,
+        };
+        let at = self.record.slice(slice, flags);
+        self.nodes[node as usize].slice = at;
+        self.record.flow(FlowKind::Launch, progress.call, at);
+        if let Work::Wait { on, .. } = what.work
+            && on != NONE
+        {
+            let from = self.nodes[on as usize].slice;
+            self.record.flow(FlowKind::Event, from, at);
+        }
+    }
+
+    /// An engine has moved one part of a node.
+    pub(super) fn record_job(&mut self, engine: EngineId, job: &Job) {
+        let lane = self.engine_lane(engine);
+        let what = self.low.nodes[job.node as usize];
+        let slice = Slice {
+            lane,
+            start: Nanos(job.start),
+            end: Nanos(self.now),
+            name: self.work_name(what.command),
+            kind: self.kind_of(job.node),
+            bytes: job.bytes,
+            command: what.by,
+            correlation: i64::from(job.node),
+            args: StrId::EMPTY,
+        };
+        let (_, flags) = self.bytes_and_flags(job.node);
+        self.record.slice(slice, flags);
+    }
+
+    /// Compute units have done a node's work.
+    pub(super) fn record_compute(&mut self, dev: u32, node: NodeId) {
+        let Progress { start, lane, .. } = self.nodes[node as usize];
+        let lane = self.compute_lane(dev, lane as usize);
+        let what = self.low.nodes[node as usize];
+        let (bytes, flags) = self.bytes_and_flags(node);
+        let slice = Slice {
+            lane,
+            start: Nanos(start),
+            end: Nanos(self.now),
+            name: self.work_name(what.command),
+            kind: self.kind_of(node),
+            bytes,
+            command: what.by,
+            correlation: i64::from(node),
+            args: StrId::EMPTY,
+        };
+        self.record.slice(slice, flags);
+    }
+
+    /// A host thread did something from `since` until now.
+    pub(super) fn record_host(&mut self, t: u32, kind: Kind, command: u32, since: i64, bytes: u64) -> u32 {
+        let op = &self.program.commands()[command as usize];
+        let name = match kind {
+            Kind::Call | Kind::Wait => names::of_call(op),
+            Kind::HostCopy if matches!(op.op, Op::Copy(_)) => names::STAGING,
+            _ => return self.record_named(t, kind, command, since, bytes, None),
+        };
+        self.record_named(t, kind, command, since, bytes, Some(name))
+    }
+
+    fn record_named(
+        &mut self,
+        t: u32,
+        kind: Kind,
+        command: u32,
+        since: i64,
+        bytes: u64,
+        name: Option<&'static str>,
+    ) -> u32 {
+        let lane = self.thread_lane(t);
+        let name = match name {
+            Some(name) => self.record.trace.strings.intern(name),
+            None => self.work_name(command),
+        };
+        let slice = Slice {
+            lane,
+            start: Nanos(since),
+            end: Nanos(self.now),
+            name,
+            kind,
+            bytes,
+            command,
+            correlation: Slice::NO_CORRELATION,
+            args: StrId::EMPTY,
+        };
+        self.record.slice(slice, 0)
+    }
+
+    /// A host thread waited, or only called, since `since`.
+    pub(super) fn record_wait(&mut self, t: u32, command: u32, since: i64, woken_by: NodeId, why: Why) {
+        if since == self.now {
+            return;
+        }
+        let name = match why {
+            Why::QueueFull => names::QUEUE_FULL,
+            Why::Call | Why::Thread => names::of_call(&self.program.commands()[command as usize]),
+        };
+        let kind = if woken_by == NONE { Kind::Call } else { Kind::Wait };
+        let slice = self.record_named(t, kind, command, since, 0, Some(name));
+        if woken_by != NONE {
+            self.record.flow(FlowKind::Sync, self.nodes[woken_by as usize].slice, slice);
+        }
+    }
+
+    /// A host thread waited for a slot or a chunk of a staged copy, or for a stream.
+    pub(super) fn record_staging_wait(&mut self, t: u32, command: u32, since: i64) {
+        if since < self.now {
+            self.record_named(t, Kind::Wait, command, since, 0, Some(names::STAGING_WAIT));
+        }
+    }
+
+    pub(super) fn record_mark(&mut self, t: u32, command: u32) {
+        let at = Nanos(self.now);
+        let label = self.program.commands()[command as usize].label.as_deref().unwrap_or("mark");
+        let thread = ThreadId::try_from(t as usize).unwrap_or(Id::FIRST);
+        self.record.marks.push(Mark { label: label.to_owned(), at, command: command as usize, thread });
+        self.record_instant(t, command, label);
+    }
+
+    pub(super) fn record_instant(&mut self, t: u32, command: u32, text: &str) {
+        let lane = self.thread_lane(t);
+        let name = self.record.trace.strings.intern(text);
+        let at = Nanos(self.now);
+        self.record.trace.instants.push(Instant { lane, at, name, command, args: StrId::EMPTY });
+    }
+}

@@ -1,0 +1,315 @@
+//! The event loop: what is done when, and what that lets begin.
+//!
+//! Everything due at one time is handled before engines and compute units choose what to do next, so that ties between
+//! what became ready at the same time go by the order of the list.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::cache::Cache;
+use super::device::{Compute, Engine, StagingState};
+use super::host::Thread;
+use super::lowered::{Act, Lowered, NONE, NodeId, Work};
+use super::memcpy::Memcpy;
+use super::record::Recorder;
+use super::values::Values;
+use super::{Run, SimError};
+use crate::machine::Machine;
+use crate::program::{Facts, Program};
+use crate::units::Nanos;
+
+/// What was planned for a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Event {
+    /// A thread's timed step is over.
+    Thread(u32),
+    /// An engine's copy is over, unless it was planned anew.
+    Engine { engine: u32, epoch: u32 },
+    /// Work of the compute units is over.
+    Compute(NodeId),
+    /// Work of compute units reads its operands.
+    Operands(NodeId),
+    /// A function that a stream runs on the host is over.
+    HostFn(NodeId),
+    /// The next host copy is over, unless it was planned anew.
+    Memcpy { epoch: u32 },
+}
+
+/// How far a node is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Progress {
+    /// Predecessors to come, and one for the call that submits it.
+    pub(super) pending: u32,
+    /// When it began, where that is known before its end.
+    pub(super) start: i64,
+    /// When it was done, [`Progress::NEVER`] before.
+    pub(super) done: i64,
+    /// The slices of the call that submitted it and of itself.
+    pub(super) call: u32,
+    pub(super) slice: u32,
+    /// The lane of the compute units that it has.
+    pub(super) lane: u32,
+    /// The first of its entries in the list of waiting threads.
+    waiters: u32,
+}
+
+impl Progress {
+    pub(super) const NEVER: i64 = i64::MAX;
+}
+
+/// A simulation in progress.
+pub(super) struct Sim<'a> {
+    pub(super) program: &'a Program,
+    pub(super) facts: &'a Facts,
+    pub(super) machine: &'a Machine,
+    pub(super) low: &'a Lowered,
+    pub(super) now: i64,
+    planned: BinaryHeap<Reverse<(i64, u64, Event)>>,
+    n_planned: u64,
+    pub(super) nodes: Vec<Progress>,
+    /// Successors of node `k`: `succs[succ_end[k - 1]..succ_end[k]]`.
+    succs: Vec<NodeId>,
+    succ_end: Vec<u32>,
+    /// Threads that wait for a node, each with the next entry of the same node.
+    waiters: Vec<(u32, u32)>,
+    ready: VecDeque<NodeId>,
+    pub(super) awake: VecDeque<u32>,
+    pub(super) threads: Vec<Thread>,
+    pub(super) engines: Vec<Engine>,
+    /// Engines that may be able to begin something.
+    pub(super) free_engines: Vec<u32>,
+    pub(super) computes: Vec<Compute>,
+    pub(super) free_computes: Vec<u32>,
+    pub(super) stagings: Vec<StagingState>,
+    /// Engines that move bytes to or from the host now.
+    pub(super) busy_links: u32,
+    pub(super) memcpy: Memcpy,
+    pub(super) cache: Cache,
+    pub(super) values: Values,
+    pub(super) record: Recorder,
+    pub(super) failed: Option<SimError>,
+}
+
+/// Times beyond this one are refused, so that sums of two never overflow.
+const FAR: i64 = i64::MAX / 4;
+
+impl<'a> Sim<'a> {
+    pub(super) fn new(
+        program: &'a Program,
+        facts: &'a Facts,
+        machine: &'a Machine,
+        low: &'a Lowered,
+        values: Values,
+    ) -> Sim<'a> {
+        let n = low.nodes.len();
+        let mut succ_end = vec![0u32; n];
+        low.preds.iter().for_each(|&p| succ_end[p as usize] += 1);
+        let mut sum = 0;
+        for end in &mut succ_end {
+            sum += *end;
+            *end = sum - *end;
+        }
+        // `succ_end` holds the beginnings now and becomes the ends while the list is filled.
+        let mut succs = vec![0; low.preds.len()];
+        let mut nodes = Vec::with_capacity(n);
+        for node in (0..n).map_while(|k| NodeId::try_from(k).ok()) {
+            let preds = low.preds_of(node);
+            for &p in preds {
+                let at = &mut succ_end[p as usize];
+                succs[*at as usize] = node;
+                *at += 1;
+            }
+            let pending = u32::try_from(preds.len()).unwrap_or(u32::MAX - 1) + 1;
+            let (start, done) = (Progress::NEVER, Progress::NEVER);
+            nodes.push(Progress { pending, start, done, call: NONE, slice: NONE, lane: 0, waiters: NONE });
+        }
+        Sim {
+            program,
+            facts,
+            machine,
+            low,
+            now: 0,
+            planned: BinaryHeap::new(),
+            n_planned: 0,
+            nodes,
+            succs,
+            succ_end,
+            waiters: Vec::new(),
+            ready: VecDeque::new(),
+            awake: VecDeque::new(),
+            threads: low.first_step.iter().map(|&step| Thread::at(step, machine.stage_slots)).collect(),
+            engines: (0..low.n_devices * 3).map(|_| Engine::default()).collect(),
+            free_engines: Vec::new(),
+            computes: (0..low.n_devices).map(|_| Compute::default()).collect(),
+            free_computes: Vec::new(),
+            stagings: vec![StagingState::default(); low.stagings.len()],
+            busy_links: 0,
+            memcpy: Memcpy::new(machine),
+            cache: Cache::new(machine.last_level_cache.0),
+            values,
+            record: Recorder::new(program, machine, low.n_devices),
+            failed: None,
+        }
+    }
+
+    pub(super) fn run(mut self) -> Result<Run, SimError> {
+        self.awake.extend((0..self.threads.len()).filter_map(|t| u32::try_from(t).ok()));
+        loop {
+            self.settle();
+            self.dispatch();
+            if self.failed.is_some() {
+                break;
+            }
+            let Some(&Reverse((time, ..))) = self.planned.peek() else { break };
+            self.now = time;
+            while let Some(&Reverse((at, _, event))) = self.planned.peek() {
+                if at != time {
+                    break;
+                }
+                self.planned.pop();
+                self.handle(event);
+            }
+        }
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        if let Some(stuck) = self.threads.iter().find(|t| t.step != NONE) {
+            let index = self.low.steps[stuck.step as usize].command as usize;
+            return Err(SimError::Stuck { index, line: self.program.line(index) });
+        }
+        let end = Nanos(self.now);
+        let (trace, marks) = self.record.finish();
+        let (reads, finals) = self.values.finals(self.program, self.facts);
+        Ok(Run { trace, end, marks, reads, finals })
+    }
+
+    /// Plans an event `ns` from now.
+    pub(super) fn plan(&mut self, ns: i64, event: Event, command: u32) {
+        self.plan_at(self.now.saturating_add(ns), event, command);
+    }
+
+    pub(super) fn plan_at(&mut self, time: i64, event: Event, command: u32) {
+        if time > FAR {
+            let index = command as usize;
+            self.failed.get_or_insert(SimError::TooLong { index, line: self.program.line(index) });
+            return;
+        }
+        self.planned.push(Reverse((time, self.n_planned, event)));
+        self.n_planned += 1;
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Thread(thread) => self.awake.push_back(thread),
+            Event::Engine { engine, epoch } => self.engine_event(engine, epoch),
+            Event::Compute(node) => self.compute_done(node),
+            Event::Operands(node) => self.read_operands(node),
+            Event::HostFn(node) => {
+                self.work_ends(node);
+                self.complete(node);
+            }
+            Event::Memcpy { epoch } => {
+                if epoch == self.memcpy.epoch {
+                    while let Some(thread) = self.memcpy.ended(self.now) {
+                        self.awake.push_back(thread);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets everything go on that can without time passing.
+    fn settle(&mut self) {
+        loop {
+            if let Some(node) = self.ready.pop_front() {
+                self.begin(node);
+            } else if let Some(thread) = self.awake.pop_front() {
+                self.advance(thread);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Engines and compute units choose what to do next; then host copies know how fast they are.
+    fn dispatch(&mut self) {
+        self.dispatch_engines();
+        self.dispatch_computes();
+        if let Some(time) = self.memcpy.plan(self.now, self.busy_links > 0) {
+            let command = self.program.len().saturating_sub(1);
+            self.plan_at(
+                time,
+                Event::Memcpy { epoch: self.memcpy.epoch },
+                u32::try_from(command).unwrap_or(NONE),
+            );
+        }
+    }
+
+    /// One thing less stands before a node.
+    pub(super) fn release(&mut self, node: NodeId) {
+        let progress = &mut self.nodes[node as usize];
+        progress.pending -= 1;
+        if progress.pending == 0 {
+            self.ready.push_back(node);
+        }
+    }
+
+    /// A node could run now.
+    fn begin(&mut self, node: NodeId) {
+        let command = self.low.nodes[node as usize].command;
+        match self.low.nodes[node as usize].work {
+            Work::Host | Work::Point | Work::Record | Work::Wait { .. } => self.complete(node),
+            Work::Compute { dev, .. } => self.queue_compute(dev, node),
+            Work::Dma { engine, .. } | Work::TwoHops { from: engine, .. } => {
+                self.queue_engine(engine, node, 0)
+            }
+            Work::StageIn { engine, staging } => self.stage_in_begins(engine, staging),
+            Work::StageOut { staging, .. } => self.stage_out_begins(staging),
+            Work::HostCopy { thread } => self.wake(thread, Act::HostCopy { node }),
+            Work::HostFn { ns } => {
+                self.nodes[node as usize].start = self.now;
+                self.work_begins(node, self.now);
+                self.plan(ns, Event::HostFn(node), command);
+            }
+        }
+    }
+
+    /// A node is done.
+    pub(super) fn complete(&mut self, node: NodeId) {
+        let k = node as usize;
+        self.nodes[k].done = self.now;
+        self.record_node(node);
+        let first = if k == 0 { 0 } else { self.succ_end[k - 1] as usize };
+        for at in first..self.succ_end[k] as usize {
+            self.release(self.succs[at]);
+        }
+        let mut entry = std::mem::replace(&mut self.nodes[k].waiters, NONE);
+        while entry != NONE {
+            let (thread, next) = self.waiters[entry as usize];
+            entry = next;
+            let state = &mut self.threads[thread as usize];
+            state.waits_for -= 1;
+            if state.waits_for == 0 {
+                state.woken_by = node;
+                self.awake.push_back(thread);
+            }
+        }
+    }
+
+    /// Lets a thread wait for those of its joins that are to come; gives their number.
+    pub(super) fn wait_for(&mut self, thread: u32, joins: &[NodeId]) -> u32 {
+        let mut n = 0;
+        for &node in joins {
+            let progress = &mut self.nodes[node as usize];
+            if progress.done == Progress::NEVER {
+                let entry = u32::try_from(self.waiters.len())
+                    .unwrap_or_else(|_| unreachable!("bug: joins are bounded"));
+                self.waiters.push((thread, progress.waiters));
+                progress.waiters = entry;
+                n += 1;
+            }
+        }
+        self.threads[thread as usize].waits_for = n;
+        n
+    }
+}

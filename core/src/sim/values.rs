@@ -1,0 +1,287 @@
+//! Bytes of buffers with declared contents, and what moves them when.
+//!
+//! Memory without declared contents holds zeros; only what declared bytes can reach is stored. Bytes change hands so:
+//!
+//! | what | reads | writes |
+//! |---|---|---|
+//! | a copy by an engine | in address order while it runs | the same: halfway through, the first half is new |
+//! | staging of a chunk | when the thread has staged it | when the engine moves it, in address order |
+//! | a chunk on its way out | when the engine moves it, in address order | when the thread has taken it out |
+//! | a kernel with a formula, a copy within a device, a copy by a host thread | when it begins | when it ends |
+//! | a memset | - | when it ends |
+//! | a thread's read or write | when it begins | when it begins |
+//!
+//! A kernel without a formula leaves bytes as they are. Two engines that move the same bytes at the same time are
+//! settled in the order of devices and engines, whenever anything else looks at bytes.
+
+use std::collections::BTreeMap;
+
+use super::element::{self, Element};
+use super::lowered::{NodeId, bytes_of};
+use super::{Final, Reading, SimError, Wrong};
+use crate::id::Id;
+use crate::memory::{Dtype, Span};
+use crate::program::{BufferId, Compute, Contents, Copy, Facts, Func, Op, Program, Region};
+
+/// What all carried bytes may come to.
+const LIMIT: u64 = 1 << 30;
+
+/// Bytes of blocks, and those in flight.
+#[derive(Debug, Default)]
+pub(super) struct Values {
+    /// The bytes of each block that carries any; empty tables where no block does.
+    pub(super) blocks: Vec<Option<Vec<u8>>>,
+    /// What each engine moves, by the engine's number.
+    pub(super) moving: BTreeMap<u32, Moving>,
+    /// Bytes that lie in a staging slot or between two hops, by node and part.
+    pub(super) staged: BTreeMap<(NodeId, u32), Vec<u8>>,
+    /// What work that has begun will write, by node.
+    pub(super) results: BTreeMap<NodeId, Vec<u8>>,
+    /// What host threads are copying.
+    pub(super) held: BTreeMap<u32, Vec<u8>>,
+    /// The bytes of the contents that were looked at last: a loop looks at the same again and again.
+    pub(super) last_expected: Option<(Contents, usize, Vec<u8>)>,
+    pub(super) reads: Vec<Reading>,
+}
+
+/// A copy that an engine is at.
+#[derive(Debug)]
+pub(super) struct Moving {
+    pub(super) node: NodeId,
+    pub(super) part: u32,
+    /// Where in the whole copy its bytes begin, and how many there are.
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    /// Bytes that have been moved.
+    pub(super) done: u64,
+    pub(super) from: Place,
+    pub(super) to: Place,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The copy's own source or destination.
+    Region,
+    /// A staging slot.
+    Staged,
+}
+
+impl Values {
+    /// Finds what carries bytes and gives declared contents to them.
+    pub(super) fn new(program: &Program, facts: &Facts) -> Result<Values, SimError> {
+        let carried = carried(program, facts);
+        if !carried.contains(&true) {
+            return Ok(Values::default());
+        }
+        let block_bytes = |k: usize| {
+            let facts = facts.buffer(BufferId::try_from(k).unwrap_or(Id::FIRST));
+            facts.block_bytes.unsigned_abs()
+        };
+        let total =
+            (0..carried.len()).filter(|&k| carried[k]).fold(0u64, |n, k| n.saturating_add(block_bytes(k)));
+        if total > LIMIT {
+            return Err(SimError::TooManyBytes { bytes: total, limit: LIMIT });
+        }
+        // A strided region may count the same bytes many times over.
+        for (index, command) in program.commands().iter().enumerate() {
+            let (reads, writes) = command.op.regions();
+            for region in reads.iter().chain(writes) {
+                let bytes = bytes_of(&region.span);
+                if carried[facts.buffer(region.buffer).block.index()] && bytes > LIMIT {
+                    return Err(SimError::TooManyBytesAt {
+                        index,
+                        line: program.line(index),
+                        bytes,
+                        limit: LIMIT,
+                    });
+                }
+            }
+        }
+        let zeros = |k: usize| carried[k].then(|| vec![0; length(block_bytes(k))]);
+        let mut values = Values { blocks: (0..carried.len()).map(zeros).collect(), ..Values::default() };
+        for command in program.commands() {
+            if let Op::Alloc(alloc) = &command.op
+                && let (Some(contents), None) = (&alloc.contents, alloc.reuse)
+            {
+                values.put(alloc.buffer.index(), &alloc.buffer.range(0, alloc.bytes).span, contents);
+            }
+        }
+        Ok(values)
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        !self.blocks.is_empty()
+    }
+
+    pub(super) fn put(&mut self, block: usize, span: &Span, contents: &Contents) {
+        let n = length(bytes_of(span));
+        let at = span.bounds().map_or(0, |(lo, _)| lo.max(0).unsigned_abs());
+        if self.blocks[block].is_some() {
+            let bytes = element::bytes_of(contents, at, n);
+            self.write(block, span, 0, &bytes);
+        }
+    }
+
+    /// `n` bytes of a region from its byte `offset` on, counted in the order of its elements.
+    pub(super) fn read(&self, block: usize, span: &Span, offset: u64, n: u64) -> Vec<u8> {
+        let mut out = Vec::with_capacity(length(n));
+        match &self.blocks[block] {
+            None => out.resize(length(n), 0),
+            Some(bytes) => runs(span, offset, n, |at, len, _| out.extend_from_slice(&bytes[at..at + len])),
+        }
+        out
+    }
+
+    pub(super) fn write(&mut self, block: usize, span: &Span, offset: u64, new: &[u8]) {
+        if let Some(bytes) = &mut self.blocks[block] {
+            runs(span, offset, new.len() as u64, |at, len, done| {
+                bytes[at..at + len].copy_from_slice(&new[done..done + len]);
+            });
+        }
+    }
+
+    /// The bytes at the end, of every buffer that still has its block.
+    pub(super) fn finals(mut self, program: &Program, facts: &Facts) -> (Vec<Reading>, Vec<Final>) {
+        let mut owner = BTreeMap::new();
+        for command in program.commands() {
+            if let Op::Alloc(alloc) = &command.op {
+                owner.insert(facts.buffer(alloc.buffer).block.index(), alloc.buffer);
+            }
+        }
+        let mut finals = Vec::new();
+        for (block, buffer) in owner {
+            if let Some(bytes) = self.blocks.get_mut(block).and_then(Option::take) {
+                finals.push(Final { buffer, bytes });
+            }
+        }
+        finals.sort_by_key(|f| f.buffer);
+        (self.reads, finals)
+    }
+}
+
+/// Calls `f` for every run of bytes that `[offset, offset + n)` of a span's bytes consists of: where it lies in its
+/// block, how long it is, and how many bytes came before it. The last dimension runs fastest.
+fn runs(span: &Span, offset: u64, n: u64, mut f: impl FnMut(usize, usize, usize)) {
+    let (elem, dims) = (span.elem().unsigned_abs(), span.dims());
+    if elem == 0 || n == 0 {
+        return;
+    }
+    let mut index = offset / elem;
+    let mut within = offset % elem;
+    let mut done = 0;
+    while done < n {
+        let (mut rest, mut at) = (index, i128::from(span.off()));
+        for d in dims.iter().rev() {
+            let count = d.count.unsigned_abs();
+            at += i128::from(rest % count) * i128::from(d.stride);
+            rest /= count;
+        }
+        let len = (elem - within).min(n - done);
+        let at = at + i128::from(within);
+        let place = usize::try_from(at).unwrap_or_else(|_| unreachable!("bug: a span outside its block"));
+        let (len_here, done_here) = (length(len), length(done));
+        f(place, len_here, done_here);
+        done += len;
+        index += 1;
+        within = 0;
+    }
+}
+
+/// The blocks that declared bytes can reach.
+fn carried(program: &Program, facts: &Facts) -> Vec<bool> {
+    let block = |r: &Region| facts.buffer(r.buffer).block.index();
+    let n = program.names().n_buffers();
+    let mut reached = Vec::new();
+    let mut flows: Vec<(usize, usize)> = Vec::new();
+    for command in program.commands() {
+        match &command.op {
+            Op::Alloc(a) if a.contents.is_some() => reached.push(facts.buffer(a.buffer).block.index()),
+            Op::HostWrite { region, contents: Some(_) } => reached.push(block(region)),
+            Op::Copy(Copy { dst, src, .. }) | Op::HostCopy { dst, src } => {
+                flows.push((block(src), block(dst)))
+            }
+            op => {
+                if let (Some(compute), (reads, [first, ..])) = (formula(op), op.regions()) {
+                    if matches!(compute.func, Func::Fill(_)) {
+                        reached.push(block(first));
+                    }
+                    flows.extend(reads.iter().map(|r| (block(r), block(first))));
+                }
+            }
+        }
+    }
+    let mut carried = vec![false; n];
+    if reached.is_empty() {
+        return carried;
+    }
+    flows.sort_unstable();
+    flows.dedup();
+    while let Some(block) = reached.pop() {
+        if !std::mem::replace(&mut carried[block], true) {
+            let first = flows.partition_point(|&(from, _)| from < block);
+            reached.extend(flows[first..].iter().take_while(|f| f.0 == block).map(|f| f.1));
+        }
+    }
+    carried
+}
+
+pub(super) fn formula(op: &Op) -> Option<Compute> {
+    match op {
+        Op::Kernel(kernel) => kernel.compute,
+        Op::HostFn { compute, .. } => *compute,
+        _ => None,
+    }
+}
+
+/// A number of carried bytes as a length; all of them together are far below the limit of any machine.
+pub(super) fn length(n: u64) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
+}
+
+pub(super) fn is_seed(contents: &Contents) -> bool {
+    matches!(contents, Contents::Seed(_))
+}
+
+/// How many elements there are, how many differ, and the first that does.
+pub(super) fn differences(dtype: Dtype, read: &[u8], expected: &[u8]) -> (u64, u64, Option<Wrong>) {
+    let size = usize::try_from(dtype.bytes()).unwrap_or(1);
+    let n_elements = expected.len() / size;
+    if read.starts_with(expected) {
+        return (n_elements as u64, 0, None);
+    }
+    let (mut n_wrong, mut first_wrong) = (0, None);
+    for (k, (is, should)) in read.chunks_exact(size).zip(expected.chunks_exact(size)).enumerate() {
+        // Zeros of both signs are equal.
+        if is == should || Element::decode(dtype, is) == Element::decode(dtype, should) {
+            continue;
+        }
+        n_wrong += 1;
+        if first_wrong.is_none() {
+            let show = |bytes| Element::decode(dtype, bytes).to_string();
+            first_wrong = Some(Wrong { index: k as u64, expected: show(should), read: show(is) });
+        }
+    }
+    (n_elements as u64, n_wrong, first_wrong)
+}
+
+/// The bytes that a formula makes of its operands, at most `n`.
+pub(super) fn compute_bytes(compute: Compute, operands: &[Vec<u8>], n: u64) -> Vec<u8> {
+    let Compute { dtype, func } = compute;
+    let size = usize::try_from(dtype.bytes()).unwrap_or(1);
+    let wanted = match func {
+        Func::Fill(_) => 0,
+        Func::Affine { .. } => 1,
+        Func::Mul { .. } | Func::Add => 2,
+    };
+    // Where `b` is not given it is `a`: a kernel that squares reads its operand once.
+    let operand = |k: usize| operands.get(k).or(operands.first()).map_or(&[] as &[u8], Vec::as_slice);
+    let longest = length(n) / size;
+    let n_elements = (0..wanted).fold(longest, |n, k| n.min(operand(k).len() / size));
+    let at = |k: usize, i: usize| match k < wanted {
+        true => Element::decode(dtype, &operand(k)[i * size..(i + 1) * size]),
+        false => Element::Float(0.0),
+    };
+    let mut out = Vec::with_capacity(n_elements * size);
+    (0..n_elements).for_each(|i| element::apply(func, at(0, i), at(1, i)).encode(dtype, &mut out));
+    out
+}

@@ -1,0 +1,321 @@
+//! The tour as one self-contained page: pictures, tables, and viewers that simulate the programs in the page.
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use spanlift::Trace;
+use spanlift_native::tutorial::{self, CHARTS, Chart};
+use spanlift_viewer::bars::{BarChart, Cluster, Entry};
+use spanlift_viewer::figure::{Note, Panel, PanelOptions};
+use spanlift_viewer::memory::MemoryOptions;
+use spanlift_viewer::rows::Shown;
+use spanlift_viewer::{Finding, Theme, TimelineOptions, bars_svg, move_svg, panels_svg, timeline_svg};
+
+use super::operators::Way;
+use super::story::{Control, Demonstration, Judged, Story};
+use super::words;
+
+const CSS: &str = include_str!("page.css");
+
+/// The page.
+pub(super) fn html(story: &Story) -> String {
+    let mut page = String::new();
+    let _ = write!(
+        page,
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <title>spanlift tour</title><style>{CSS}</style></head><body><main>\n"
+    );
+    opening(story, &mut page);
+    overlap(story, &mut page);
+    rows(story, &mut page);
+    corruption(story, &mut page);
+    operators(story, &mut page);
+    page.push_str("</main></body></html>\n");
+    page
+}
+
+fn opening(story: &Story, page: &mut String) {
+    let _ = write!(
+        page,
+        "<h1>How data moves between a host and its devices</h1>\
+         <p class=\"lead\">Everything on this page is computed from small programs: lists of copies, kernels and waits. \
+         spanlift says whether a program is safe, how long it takes and why. The machine is simulated (profile \
+         <code>{}</code>); nothing here needs a GPU or a network.</p>\
+         <nav><a href=\"#overlap\">1 Overlap</a><a href=\"#rows\">2 Sixteen rows</a>\
+         <a href=\"#corruption\">3 Wrong values</a><a href=\"#operators\">4 Operators and memory</a></nav>",
+        escape(&story.machine.name)
+    );
+}
+
+fn overlap(story: &Story, page: &mut String) {
+    page.push_str(
+        "<h2 id=\"overlap\">1 When does a copy run beside a kernel?</h2>\
+         <p>A copy of 20 MiB to the device, and <code>t3*t3*t3</code> on data that is there already. Four runs differ in two \
+         things: whether the source is pinned, and whether the copy has a stream of its own. Copy and kernels overlap when \
+         three conditions hold together: the copy engine is free, the copy is on another stream than the kernels, and the \
+         source is pinned.</p>",
+    );
+    let panels: Vec<Panel<'_>> = story
+        .runs
+        .iter()
+        .map(|run| {
+            let mut notes: Vec<Note> = run
+                .conditions
+                .iter()
+                .map(|c| Note { holds: Some(c.holds), text: c.says.to_owned() })
+                .collect();
+            let overlap = if run.overlap.0 > 0 {
+                format!("copy and kernels overlap for {}", run.overlap)
+            } else {
+                "copy and kernels do not overlap".to_owned()
+            };
+            notes.push(Note { holds: None, text: overlap });
+            Panel { title: words::title(run), trace: &run.run.trace, findings: Vec::new(), notes }
+        })
+        .collect();
+    let draw = |theme| {
+        let options =
+            PanelOptions { title: String::new(), width: 1120.0, columns: 2, theme, shown: Shown::default() };
+        panels_svg(&panels, &options)
+    };
+    picture(page, &draw, "Four timelines of a copy beside two multiplications");
+    page.push_str(
+        "<p>The pageable copy holds its host thread while the driver stages it, so the kernels are launched late, whatever \
+         stream the copy is on. On the main stream a pinned copy returns at once, and the kernels still wait for it: a \
+         stream runs one thing after the other.</p>\n",
+    );
+}
+
+fn rows(story: &Story, page: &mut String) {
+    let _ = write!(
+        page,
+        "<h2 id=\"rows\">2 Sixteen published rows, simulated</h2>\
+         <p>PyTorch's tutorial on <code>pin_memory()</code> and <code>non_blocking</code> prints sixteen times. Beside each \
+         stands the time of a program that does the same on the simulated machine. The profile <code>tutorial-ci</code> was \
+         fitted to these rows with nine parameters.</p>\
+         <div class=\"pair\">"
+    );
+    for chart in &CHARTS {
+        let chart = bars(story, chart);
+        picture(page, &|theme| bars_svg(&chart, 540.0, &theme), &chart.title);
+    }
+    page.push_str("</div><div class=\"scroll\"><table><tr><th class=\"n\">row<th>what<th>call<th class=\"n\">published<th class=\"n\">simulated<th class=\"n\">difference</tr>");
+    for row in &story.rows {
+        let p = &row.published;
+        let _ = write!(
+            page,
+            "<tr><td class=\"n\">{}<td>{}<td><code>{}</code><td class=\"n\">{:.4} ms<td class=\"n\">{:.4} ms<td class=\"n\">{:+.2} %</tr>",
+            p.row,
+            escape(&p.label),
+            escape(&p.call),
+            p.published_ms,
+            row.simulated.as_millis(),
+            row.difference_percent()
+        );
+    }
+    page.push_str("</table></div><h3>What follows from them</h3><div class=\"scroll\"><table><tr><th>time of<th>over time of<th class=\"n\">published<th class=\"n\">simulated<th>so</tr>");
+    for ratio in &story.ratios {
+        let label = |row: usize| escape(&story.rows[row - 1].published.label);
+        let c = ratio.comparison;
+        let _ = write!(
+            page,
+            "<tr><td>{} {}<td>{} {}<td class=\"n\">{:.2}<td class=\"n\">{:.2}<td>{}</tr>",
+            c.over,
+            label(c.over),
+            c.under,
+            label(c.under),
+            ratio.published,
+            ratio.simulated,
+            escape(c.says)
+        );
+    }
+    let _ = write!(page, "</table></div><p>Published figures: {}.</p>", escape(&tutorial::source()));
+}
+
+fn bars(story: &Story, chart: &Chart) -> BarChart {
+    let entry = |&(label, row): &(&str, usize)| {
+        let row = &story.rows[row - 1];
+        Entry {
+            label: label.to_owned(),
+            values: vec![row.published.published_ms, row.simulated.as_millis()],
+            note: format!("{:+.1} %", row.difference_percent()),
+        }
+    };
+    let cluster = |&(label, entries): &(&str, &[(&str, usize)])| Cluster {
+        label: label.to_owned(),
+        entries: entries.iter().map(entry).collect(),
+    };
+    BarChart {
+        title: chart.title.to_owned(),
+        unit: "ms".to_owned(),
+        series: vec!["published".to_owned(), "simulated".to_owned()],
+        clusters: chart.groups.iter().map(cluster).collect(),
+        is_log: false,
+    }
+}
+
+fn corruption(story: &Story, page: &mut String) {
+    page.push_str(
+        "<h2 id=\"corruption\">3 Two ways to read wrong values, and how to mend them</h2>\
+         <p>These programs declare what their buffers hold, so the simulator moves real bytes at the simulated times. What a \
+         program reads is what was there at that moment.</p>",
+    );
+    for demonstration in &story.demonstrations {
+        demonstrated(demonstration, page);
+    }
+    page.push_str("<h3>Their neighbours read right values every time</h3><div class=\"pair\">");
+    for control in &story.controls {
+        controlled(control, page);
+    }
+    page.push_str("</div>\n");
+}
+
+fn demonstrated(demonstration: &Demonstration, page: &mut String) {
+    let _ = write!(
+        page,
+        "<h3>{}</h3><p>{}</p><div class=\"pair\">",
+        escape(demonstration.title),
+        escape(demonstration.says)
+    );
+    judged(&demonstration.broken, "bad", "As written", page);
+    judged(&demonstration.mended, "good", "Mended", page);
+    page.push_str("</div>");
+    let trace = &demonstration.broken.run.trace;
+    let findings = marked(&demonstration.broken);
+    let draw = |theme| timeline(trace, &findings, theme);
+    picture(page, &draw, demonstration.title);
+}
+
+fn judged(judged: &Judged, class: &str, title: &str, page: &mut String) {
+    let read = judged.telling_read().map(words::reading_in_words).unwrap_or_default();
+    let _ = write!(
+        page,
+        "<div class=\"card {class}\"><h3>{title}</h3><p class=\"verdict\">{}</p><pre>{}</pre>",
+        escape(&read),
+        escape(source(judged.name))
+    );
+    let findings = words::findings(judged);
+    if findings.is_empty() {
+        page.push_str("<p class=\"finding\">The checker finds nothing, by contract and in typical mode.</p>");
+    }
+    for finding in findings {
+        let _ = write!(page, "<p class=\"finding\">{}</p>", escape(&finding));
+    }
+    page.push_str("</div>");
+}
+
+fn controlled(control: &Control, page: &mut String) {
+    let (right, of) = control.judged.right();
+    let _ = write!(
+        page,
+        "<div class=\"card good\"><h3>{}</h3><p class=\"verdict\">right {right} of {of}</p>\
+         <p class=\"finding\">by contract: <b>{}</b>, in typical mode: <b>{}</b></p><p>{}</p><pre>{}</pre></div>",
+        escape(control.title),
+        control.judged.contract.verdict().name(),
+        control.judged.typical.verdict().name(),
+        escape(control.says),
+        escape(source(control.judged.name))
+    );
+}
+
+fn operators(story: &Story, page: &mut String) {
+    page.push_str(
+        "<h2 id=\"operators\">4 Operators over two devices, and a move that keeps aliasing</h2>\
+         <p>A chain of operators says where its data is. Transfers stand in it as operators; a chain that mixes devices \
+         without one is refused when it is built. Planned, it is a program like any other. Its adjoint goes the same way \
+         back; in its normal, what goes up and comes straight down again is left out.</p>",
+    );
+    for way in &story.operators.ways {
+        planned(way, page);
+    }
+    let memory = &story.operators.memory;
+    let _ = write!(
+        page,
+        "<h3>Three views, one storage, one move</h3><p>{}</p><ul class=\"where\">",
+        escape(&memory.says)
+    );
+    for line in &memory.lines {
+        let _ = write!(page, "<li>{}</li>", escape(line));
+    }
+    page.push_str("</ul>");
+    let draw = |theme| move_svg(&memory.aware, &MemoryOptions { title: String::new(), width: 1120.0, theme });
+    picture(page, &draw, "The memory map before and after the move that keeps aliasing");
+    let draw = |theme| move_svg(&memory.naive, &MemoryOptions { title: String::new(), width: 1120.0, theme });
+    page.push_str("<p>The same move, view by view:</p>");
+    picture(page, &draw, "The memory map before and after a move of each view by itself");
+}
+
+fn planned(way: &Way, page: &mut String) {
+    let _ = write!(
+        page,
+        "<h3>{}</h3><pre class=\"formula\">{}</pre><ul class=\"where\">",
+        escape(way.name),
+        escape(&way.formula)
+    );
+    for t in &way.transfers {
+        let route = format!("{} to {}: {} on stream {}, since {}", t.from, t.to, t.bytes, t.stream, t.why);
+        let _ = write!(page, "<li>{}</li>", escape(&route));
+    }
+    page.push_str("</ul>");
+    picture(page, &|theme| timeline(&way.run.trace, &[], theme), way.name);
+}
+
+fn timeline(trace: &Trace, findings: &[Finding], theme: Theme) -> String {
+    let options = TimelineOptions {
+        title: Some(String::new()),
+        width: 1120.0,
+        theme,
+        findings: findings.to_vec(),
+        ..TimelineOptions::default()
+    };
+    timeline_svg(trace, &options)
+}
+
+fn marked(judged: &Judged) -> Vec<Finding> {
+    let hazards = judged.contract.hazards.iter();
+    let sentences = words::findings(judged);
+    hazards
+        .zip(sentences)
+        .map(|(h, text)| Finding {
+            first: h.first,
+            second: h.second,
+            title: String::new(),
+            text,
+            is_certain: true,
+        })
+        .collect()
+}
+
+/// A program's file without the lines that say what machine it is for.
+fn source(name: &str) -> &'static str {
+    spanlift_native::programs::named(name).map_or("", |s| s.text)
+}
+
+/// A figure that follows the reader's colour scheme.
+fn picture(page: &mut String, draw: &dyn Fn(Theme) -> String, alt: &str) {
+    let data = |svg: String| base64::engine::general_purpose::STANDARD.encode(svg);
+    let _ = write!(
+        page,
+        "<figure><picture><source media=\"(prefers-color-scheme: dark)\" srcset=\"data:image/svg+xml;base64,{}\">\
+         <img alt=\"{}\" src=\"data:image/svg+xml;base64,{}\"></picture></figure>",
+        data(draw(Theme::DARK)),
+        escape(alt),
+        data(draw(Theme::LIGHT))
+    );
+}
+
+/// Text as HTML shows it.
+fn escape(text: &str) -> String {
+    let mut html = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => html.push_str("&amp;"),
+            '<' => html.push_str("&lt;"),
+            '>' => html.push_str("&gt;"),
+            '"' => html.push_str("&quot;"),
+            c => html.push(c),
+        }
+    }
+    html
+}

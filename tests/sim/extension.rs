@@ -1,0 +1,388 @@
+//! Whether a schedule is a linear extension of the typical relation: by brute force, from the program alone.
+//!
+//! For every command the set of commands that must be over before it begins is written out; the trace must agree. A
+//! command may have a part on the host (the bytes that its thread moves) and one on a device.
+
+use std::collections::BTreeMap;
+
+use spanlift::Program;
+use spanlift::machine::Machine;
+use spanlift::program::{
+    AllocVia, BufferId, ChannelId, EventId, Facts, FreeVia, Op, Space, StreamId, StreamKind, ThreadId,
+};
+use spanlift::sim::{self, Run};
+use spanlift::trace::{Kind, LaneKind};
+use spanlift::{Bytes, Nanos};
+
+/// A part of a command: on the host or on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Host(usize),
+    Device(usize),
+}
+
+/// Parts that must be over, as a sorted list without repeats.
+type Before = std::collections::BTreeSet<Part>;
+
+struct Relation<'a> {
+    facts: &'a Facts,
+    program: &'a Program,
+    threads: BTreeMap<ThreadId, Before>,
+    /// By stream, and by device for legacy streams.
+    streams: BTreeMap<StreamId, Before>,
+    legacy: BTreeMap<u32, Before>,
+    events: BTreeMap<EventId, Before>,
+    channels: BTreeMap<ChannelId, Before>,
+    noted: BTreeMap<BufferId, Vec<StreamId>>,
+    at_free: BTreeMap<BufferId, Before>,
+    deaths: BTreeMap<BufferId, Before>,
+    before: BTreeMap<Part, Before>,
+}
+
+impl Relation<'_> {
+    fn legacy_of(&self, s: StreamId) -> Option<u32> {
+        let facts = self.facts.stream(s);
+        (facts.kind == StreamKind::Legacy).then_some(facts.dev)
+    }
+
+    /// Streams of a device, of these kinds.
+    fn fenced(&self, dev: u32) -> Before {
+        let fenced = self.streams.iter().filter(|(s, _)| {
+            let facts = self.facts.stream(**s);
+            facts.dev == dev && matches!(facts.kind, StreamKind::Blocking | StreamKind::PerThread)
+        });
+        fenced.flat_map(|(_, b)| b.iter().copied()).collect()
+    }
+
+    fn frontier(&self, s: StreamId) -> Before {
+        let found = match self.legacy_of(s) {
+            Some(dev) => self.legacy.get(&dev),
+            None => self.streams.get(&s),
+        };
+        found.cloned().unwrap_or_default()
+    }
+
+    fn synced(&self, s: StreamId) -> Before {
+        let mut all = self.frontier(s);
+        all.extend(self.legacy_of(s).map(|dev| self.fenced(dev)).unwrap_or_default());
+        all
+    }
+
+    fn device(&self, dev: u32) -> Before {
+        let mut all = self.legacy.get(&dev).cloned().unwrap_or_default();
+        let of_dev = self.streams.iter().filter(|(s, _)| self.facts.stream(**s).dev == dev);
+        all.extend(of_dev.flat_map(|(_, b)| b.iter().copied()));
+        all
+    }
+
+    fn join(&mut self, t: ThreadId, other: Before) {
+        self.threads.entry(t).or_default().extend(other);
+    }
+
+    /// Enqueues command `k`; gives what is over once it is.
+    fn enqueue(&mut self, t: ThreadId, s: StreamId, k: usize, also: Before) -> Before {
+        let mut before = self.synced(s);
+        before.extend(self.threads.get(&t).cloned().unwrap_or_default());
+        before.extend(also);
+        let facts = self.facts.stream(s);
+        if matches!(facts.kind, StreamKind::Blocking | StreamKind::PerThread) {
+            before.extend(self.legacy.get(&facts.dev).cloned().unwrap_or_default());
+        }
+        self.before.insert(Part::Device(k), before.clone());
+        before.insert(Part::Device(k));
+        match self.legacy_of(s) {
+            Some(dev) => self.legacy.insert(dev, before.clone()),
+            None => self.streams.insert(s, before.clone()),
+        };
+        before
+    }
+
+    fn on_host(&mut self, t: ThreadId, k: usize) {
+        let clock = self.threads.entry(t).or_default();
+        self.before.insert(Part::Host(k), clock.clone());
+        clock.insert(Part::Host(k));
+    }
+
+    /// Adds command `k`; `false` where the program does something that this small relation does not know.
+    fn command(&mut self, k: usize) -> bool {
+        let (op, t) = (&self.program.commands()[k].op, self.program.commands()[k].thread);
+        let none = Before::new;
+        match op {
+            Op::CaptureBegin { .. } => return false,
+            Op::Copy(c) if c.peer && c.sync => return false,
+            Op::Stream { stream, .. } => {
+                let clock = self.threads.get(&t).cloned().unwrap_or_default();
+                self.streams.insert(*stream, clock);
+            }
+            Op::Kernel(kernel) => {
+                self.enqueue(t, kernel.stream, k, none());
+            }
+            Op::HostFn { stream, .. } => {
+                self.enqueue(t, *stream, k, none());
+            }
+            Op::Memset { stream, dst, sync, .. } => {
+                let done = self.enqueue(t, *stream, k, none());
+                if *sync && self.facts.buffer(dst.buffer).space != Space::Device {
+                    self.join(t, done);
+                }
+            }
+            Op::Copy(copy) => {
+                let of = |b: BufferId| self.facts.buffer(b);
+                let (src, dst) = (of(copy.src.buffer), of(copy.dst.buffer));
+                for (buffer, facts) in [(copy.src.buffer, src), (copy.dst.buffer, dst)] {
+                    if facts.via == AllocVia::PinnedPool && !copy.untracked {
+                        self.noted.entry(buffer).or_default().push(copy.stream);
+                    }
+                }
+                let host = |space| matches!(space, Space::Pinned | Space::Pageable);
+                match (src.space, dst.space) {
+                    (a, b) if host(a) && host(b) => {
+                        let done = self.enqueue(t, copy.stream, k, none());
+                        self.join(t, done);
+                    }
+                    (Space::Pageable, _) => {
+                        if copy.sync {
+                            self.join(t, self.synced(copy.stream));
+                        }
+                        // The source is read on the host's clock; the node writes after that.
+                        let staged = self.before.contains_key(&Part::Host(k));
+                        assert!(!staged);
+                        self.enqueue(t, copy.stream, k, none());
+                        self.on_host(t, k);
+                    }
+                    (_, b) => {
+                        let done = self.enqueue(t, copy.stream, k, none());
+                        if host(b) && (copy.sync || b == Space::Pageable)
+                            || src.space == Space::Pinned && copy.sync
+                        {
+                            self.join(t, done);
+                        }
+                    }
+                }
+            }
+            Op::HostRead { .. } | Op::HostWrite { .. } | Op::HostCopy { .. } => self.on_host(t, k),
+            Op::Record { event, stream } => {
+                let held = self.enqueue(t, *stream, k, none());
+                self.events.insert(*event, held);
+            }
+            Op::Wait { stream, event } => {
+                let held = self.events.get(event).cloned().unwrap_or_default();
+                self.enqueue(t, *stream, k, held);
+            }
+            Op::EventSync { event } | Op::EventQuery { event, ready: true } => {
+                let held = self.events.get(event).cloned().unwrap_or_default();
+                self.join(t, held);
+            }
+            Op::EventDestroy { event } => drop(self.events.remove(event)),
+            Op::StreamSync { stream } | Op::StreamQuery { stream, ready: true } => {
+                self.join(t, self.synced(*stream))
+            }
+            Op::DeviceSync { dev } => self.join(t, self.device(*dev)),
+            Op::ThreadSpawn { thread } => {
+                let clock = self.threads.get(&t).cloned().unwrap_or_default();
+                self.join(*thread, clock);
+            }
+            Op::ThreadJoin { thread } => {
+                let clock = self.threads.get(thread).cloned().unwrap_or_default();
+                self.join(t, clock);
+            }
+            Op::Signal { channel } => {
+                let clock = self.threads.get(&t).cloned().unwrap_or_default();
+                self.channels.entry(*channel).or_default().extend(clock);
+            }
+            Op::Await { channel } => {
+                let sent = self.channels.get(channel).cloned().unwrap_or_default();
+                self.join(t, sent);
+            }
+            Op::RecordStream { buffer, stream } => self.noted.entry(*buffer).or_default().push(*stream),
+            Op::Alloc(alloc) => match (alloc.via, alloc.stream, alloc.reuse) {
+                (AllocVia::MallocAsync, Some(s), reuse) => {
+                    let death = reuse.and_then(|b| self.deaths.get(&b)).cloned().unwrap_or_default();
+                    self.enqueue(t, s, k, death);
+                }
+                (AllocVia::Pool | AllocVia::PinnedPool, _, Some(reuse)) => {
+                    let noted = self.at_free.get(&reuse).cloned().unwrap_or_default();
+                    self.join(t, noted);
+                }
+                _ => {}
+            },
+            Op::Free { buffer, via: FreeVia::FreeAsync, stream: Some(s) } => {
+                let death = self.enqueue(t, *s, k, none());
+                self.deaths.insert(*buffer, death);
+            }
+            Op::Free { buffer, via, .. } => {
+                let facts = self.facts.buffer(*buffer);
+                let waits = matches!(via, FreeVia::Free | FreeVia::HostFree | FreeVia::Unregister);
+                if waits && facts.space != Space::Pageable && facts.via != AllocVia::MallocAsync {
+                    let devices: Vec<u32> = (0..self.facts.n_devices).collect();
+                    devices.into_iter().for_each(|dev| self.join(t, self.device(dev)));
+                }
+                let noted = self.noted.get(buffer).cloned().unwrap_or_default();
+                let frontiers = noted.iter().flat_map(|s| self.frontier(*s)).collect();
+                self.at_free.insert(*buffer, frontiers);
+            }
+            _ => {}
+        }
+        true
+    }
+}
+
+/// Asserts that a run begins nothing before what must be over is over.
+#[track_caller]
+pub(crate) fn check(program: &Program, run: &Run, what: &str) {
+    let facts = program.check().expect("it ran");
+    let mut relation = Relation {
+        facts: &facts,
+        program,
+        threads: BTreeMap::new(),
+        streams: BTreeMap::new(),
+        legacy: BTreeMap::new(),
+        events: BTreeMap::new(),
+        channels: BTreeMap::new(),
+        noted: BTreeMap::new(),
+        at_free: BTreeMap::new(),
+        deaths: BTreeMap::new(),
+        before: BTreeMap::new(),
+    };
+    if !(0..program.len()).all(|k| relation.command(k)) {
+        return;
+    }
+    let mut extent: BTreeMap<Part, (Nanos, Nanos)> = BTreeMap::new();
+    for slice in run.trace.slices.iter() {
+        let k = slice.command as usize;
+        let part = match run.trace.lanes[slice.lane as usize].kind {
+            LaneKind::Stream { .. } => Part::Device(k),
+            LaneKind::Host if !matches!(slice.kind, Kind::Call | Kind::Wait) => Part::Host(k),
+            _ => continue,
+        };
+        // A wait is over when it is over: where it began to wait says nothing.
+        let start = if slice.kind == Kind::Sync { slice.end } else { slice.start };
+        let here = extent.entry(part).or_insert((start, slice.end));
+        *here = (here.0.min(start), here.1.max(slice.end));
+    }
+    for (part, before) in &relation.before {
+        let Some(&(start, _)) = extent.get(part) else { continue };
+        for other in before {
+            if let Some(&(_, end)) = extent.get(other) {
+                assert!(end <= start, "{what}: {part:?} begins at {start:?}, {other:?} ends at {end:?}");
+            }
+        }
+    }
+}
+
+/// A small generator, so that failures can be repeated from their seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % n
+    }
+}
+
+/// A program of about `n` commands over two devices, three threads and streams of all kinds.
+fn random_program(seed: u64, n: usize) -> Program {
+    let mut r = Random(seed);
+    let mut p = Program::new();
+    let mut streams = vec![p.legacy(0), p.legacy(1)];
+    for k in 0..5 {
+        let kind = [StreamKind::NonBlocking, StreamKind::Blocking, StreamKind::PerThread][r.below(3)];
+        streams.push(p.stream_of_kind(k % 2, &format!("s{k}"), kind));
+    }
+    let sizes = [1_000, 60_000, 3_000_000];
+    let mut buffers = Vec::new();
+    for (k, space) in
+        [Space::Device, Space::Device, Space::Pinned, Space::Pageable, Space::Managed].iter().enumerate()
+    {
+        for dev in 0..2 {
+            let dev = if matches!(space, Space::Device | Space::Managed) { dev } else { 0 };
+            buffers.push(p.buffer(
+                &format!("b{k}_{dev}_{}", buffers.len()),
+                *space,
+                dev,
+                Bytes(3_000_000),
+                None,
+            ));
+        }
+    }
+    let events: Vec<EventId> = (0..3).map(|k| p.event(&format!("e{k}"))).collect();
+    let channel = p.channel("ch");
+    let threads = [ThreadId::FIRST, p.spawn("a"), p.spawn("b")];
+    p.push(Op::Signal { channel });
+    for _ in 0..n {
+        let t = threads[r.below(3)];
+        let (s, e) = (streams[r.below(streams.len())], events[r.below(3)]);
+        let (a, b) = (buffers[r.below(buffers.len())], buffers[r.below(buffers.len())]);
+        let len = sizes[r.below(3)];
+        let (what, flag) = (r.below(16), r.below(2) == 0);
+        p.by(t, |p| match what {
+            0..4 => {
+                let draft = p.kernel("k").reads(a.range(0, len)).writes(b.range(0, len));
+                let draft = if flag { draft.takes(Nanos(len)) } else { draft };
+                draft.on(s);
+            }
+            4..9 if flag && what == 8 => {
+                p.copy(b.range(0, len), a.range(0, len)).blocking();
+            }
+            4..9 => {
+                p.copy(b.range(0, len), a.range(0, len)).on(s);
+            }
+            9 | 10 => drop(p.record(e, s)),
+            11 | 12 => drop(p.wait(s, e)),
+            13 => match flag {
+                true => drop(p.sync(s)),
+                false => drop(p.event_sync(e)),
+            },
+            14 => match flag {
+                true => drop(p.push(Op::Signal { channel })),
+                false => drop(p.push(Op::Await { channel })),
+            },
+            _ => match flag {
+                true => drop(p.host_write(a.range(0, len), None)),
+                false => drop(p.host_copy(b.range(0, len), a.range(0, len))),
+            },
+        });
+    }
+    p
+}
+
+#[test]
+fn schedules_of_random_programs_are_linear_extensions() {
+    let machines: Vec<Machine> = Machine::names().filter_map(Machine::builtin).collect();
+    for (seed, machine) in (0..400).zip(machines.iter().cycle()) {
+        let program = random_program(seed, 40);
+        // Few slots and a short queue make threads wait in more places.
+        let mut machine = machine.clone();
+        machine.queue_depth_per_stream = 1 + u32::try_from(seed % 3).expect("small");
+        machine.stage_slots = 1 + u32::try_from(seed % 2).expect("small");
+        machine.copy_engines = 1 + u32::try_from(seed % 4).expect("small");
+        let run = sim::run(&program, &machine).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        check(&program, &run, &format!("seed {seed}"));
+        assert_eq!(sim::run(&program, &machine).as_ref(), Ok(&run), "seed {seed} twice");
+    }
+}
+
+/// The check itself notices: a run held against a program that asks for more order must fail.
+#[test]
+fn a_missing_edge_is_noticed() {
+    let program = |with_wait: bool| {
+        let mut p = Program::new();
+        let (s, t) = (p.stream("s"), p.stream("t"));
+        let d = p.device(0, "d", Bytes(1 << 20));
+        let e = p.event("e");
+        p.kernel("first").writes(d).takes(Nanos(50_000)).on(s);
+        p.record(e, s);
+        // The wait in its place or a record that orders nothing, so that the indices agree.
+        if with_wait {
+            p.wait(t, e)
+        } else {
+            p.record(e, t)
+        };
+        p.kernel("second").reads(d).takes(Nanos(50_000)).on(t);
+        p
+    };
+    let run = |p: &Program| sim::run(p, &Machine::default()).expect("it runs");
+    check(&program(true), &run(&program(true)), "with");
+    let missing = std::panic::catch_unwind(|| check(&program(true), &run(&program(false)), "without"));
+    assert!(missing.is_err(), "a schedule without the wait passed for one with it");
+}

@@ -1,0 +1,17 @@
+//! What the simulator makes of the shipped programs and of random ones.
+
+mod extension;
+mod shared;
+mod tutorial;
+mod values;
+
+use spanlift::machine::Machine;
+use spanlift::sim::{self, Run};
+use spanlift_native::programs;
+
+/// The run of a shipped program on the machine of the published rows.
+#[track_caller]
+fn shipped(name: &str) -> Run {
+    let program = programs::named(name).unwrap_or_else(|| panic!("{name} does not ship")).program();
+    sim::run(&program, &Machine::default()).unwrap_or_else(|e| panic!("{name}: {e}"))
+}

@@ -1,0 +1,613 @@
+//! What the page does with pointer, wheel and keys, without knowing a browser.
+//!
+//! | input | does |
+//! |---|---|
+//! | wheel over the plot | zooms at the pointer; with shift it pans, over the names it scrolls the lanes |
+//! | drag | pans and scrolls |
+//! | click, double click | selects a slice, brings it into the whole view |
+//! | `W` `S`, `A` `D` | zoom in and out, pan left and right; with shift five times as far |
+//! | `F`, `0` | the selected slice, or the whole trace, from edge to edge |
+//! | arrows | previous and next slice on the lane, nearest slice on the lane above and below |
+//! | `Enter` | from a call to its work and back |
+//! | `Page Up`, `Page Down` | scroll the lanes |
+//! | `N`, `Shift` `N` | next and previous finding |
+//! | `M` | contract or typical order |
+//! | `Escape` | selects nothing |
+
+use spanlift::hazard::Mode;
+use spanlift::trace::{FlowKind, Slice};
+
+use crate::finding::Finding;
+use crate::model::Model;
+use crate::rows::Rows;
+use crate::scene::Scene;
+use crate::theme::Theme;
+use crate::timeline::{Frame, RULER, Timeline, links};
+use crate::view::TimeView;
+
+/// The state of one viewer.
+#[derive(Debug, Clone)]
+pub struct App {
+    /// What is shown.
+    pub model: Model,
+    /// The colours.
+    pub theme: Theme,
+    /// Whose order the findings are about.
+    pub mode: Mode,
+    frame: Frame,
+    view: TimeView,
+    scroll: f64,
+    size: (f64, f64),
+    selected: Option<u32>,
+    finding: Option<usize>,
+    pointer: Option<(f64, f64)>,
+    drag: Option<Drag>,
+}
+
+/// A button that is held down.
+#[derive(Debug, Clone, Copy)]
+struct Drag {
+    from: (f64, f64),
+    last: (f64, f64),
+    /// Whether it has gone far enough to be more than a click.
+    is_moving: bool,
+}
+
+/// Pixels that a click may wander.
+const STILL: f64 = 4.0;
+
+impl App {
+    /// A viewer of `model`, the whole trace from edge to edge.
+    pub fn new(model: Model, theme: Theme) -> App {
+        let frame = Frame::new(&model.trace, &model.rows, 640.0);
+        let (start, end) = model.extent();
+        let view = TimeView::around(start, end, frame.plot_width);
+        App {
+            model,
+            theme,
+            mode: Mode::Contract,
+            frame,
+            view,
+            scroll: 0.0,
+            size: (640.0, 360.0),
+            selected: None,
+            finding: None,
+            pointer: None,
+            drag: None,
+        }
+    }
+
+    /// The canvas has another size.
+    pub fn resize(&mut self, width: f64, height: f64) {
+        self.size = (width.max(160.0), height.max(60.0));
+        self.frame = Frame::new(&self.model.trace, &self.model.rows, self.size.0);
+        self.view = self.view.resize(self.frame.plot_width);
+        self.scroll_by(0.0);
+    }
+
+    /// Pixels that all rows need from top to bottom.
+    pub fn wanted_height(&self) -> f64 {
+        self.frame.height
+    }
+
+    /// The time on screen.
+    pub fn view(&self) -> TimeView {
+        self.view
+    }
+
+    /// The selected slice.
+    pub fn selected(&self) -> Option<u32> {
+        self.selected
+    }
+
+    /// The command of the selected slice.
+    pub fn selected_command(&self) -> Option<usize> {
+        let command = self.model.trace.slices.command[self.selected? as usize];
+        usize::try_from(command).ok().filter(|_| command != Slice::NONE)
+    }
+
+    /// The finding that was jumped to last.
+    pub fn finding(&self) -> Option<usize> {
+        self.finding
+    }
+
+    /// What the checker finds in the chosen mode.
+    pub fn findings(&self) -> &[Finding] {
+        self.model.found(self.mode)
+    }
+
+    /// The slice under the pointer.
+    pub fn hovered(&self) -> Option<u32> {
+        let (x, y) = self.pointer?;
+        if self.drag.is_some_and(|d| d.is_moving) {
+            return None;
+        }
+        self.timeline().slice_at(x, y)
+    }
+
+    /// Where the pointer is, if it is over the canvas.
+    pub fn pointer(&self) -> Option<(f64, f64)> {
+        self.pointer
+    }
+
+    /// The picture.
+    pub fn scene(&self) -> Scene {
+        let mut timeline = self.timeline();
+        timeline.hovered = self.hovered();
+        timeline.selected = self.selected;
+        timeline.cursor = self.pointer.and_then(|(x, _)| {
+            let x = x - self.frame.gutter;
+            (0.0..=self.frame.plot_width).contains(&x).then(|| self.view.time_from_x(x))
+        });
+        timeline.scene().0
+    }
+
+    fn timeline(&self) -> Timeline<'_> {
+        Timeline {
+            trace: &self.model.trace,
+            rows: &self.model.rows,
+            frame: &self.frame,
+            view: self.view,
+            findings: self.model.found(self.mode),
+            theme: self.theme,
+            grain: 1.0,
+            scroll: self.scroll,
+            height: self.size.1,
+            selected: None,
+            hovered: None,
+            cursor: None,
+        }
+    }
+
+    /// The wheel turned by `(dx, dy)` pixels with the pointer at `(x, y)`.
+    pub fn wheel(&mut self, (x, y): (f64, f64), (dx, dy): (f64, f64), pans: bool) {
+        self.pointer = Some((x, y));
+        let plot_x = x - self.frame.gutter;
+        if plot_x < 0.0 {
+            self.scroll_by(dy);
+        } else if pans || dx.abs() > dy.abs() {
+            self.pan(if dx.abs() > dy.abs() { dx } else { dy });
+        } else {
+            // A notch of 100 pixels is a quarter; a touchpad's small steps add up to the same.
+            self.zoom_at(plot_x, (-dy.clamp(-400.0, 400.0) / 100.0 * 0.25).exp());
+        }
+    }
+
+    /// The pointer is at `(x, y)`; while a button is held this drags.
+    pub fn pointer_moved(&mut self, x: f64, y: f64) {
+        self.pointer = Some((x, y));
+        if let Some(mut drag) = self.drag {
+            drag.is_moving |= (x - drag.from.0).abs().max((y - drag.from.1).abs()) > STILL;
+            if drag.is_moving {
+                self.pan(drag.last.0 - x);
+                self.scroll_by(drag.last.1 - y);
+                drag.last = (x, y);
+            }
+            self.drag = Some(drag);
+        }
+    }
+
+    /// The pointer left.
+    pub fn pointer_left(&mut self) {
+        self.pointer = None;
+    }
+
+    /// The main button went down.
+    pub fn pressed(&mut self, x: f64, y: f64) {
+        self.pointer = Some((x, y));
+        self.drag = Some(Drag { from: (x, y), last: (x, y), is_moving: false });
+    }
+
+    /// The main button went up: without a drag this selects what is there. Says whether it was a click.
+    pub fn released(&mut self, x: f64, y: f64) -> bool {
+        let Some(drag) = self.drag.take() else { return false };
+        if drag.is_moving {
+            return false;
+        }
+        self.select(self.timeline().slice_at(x, y));
+        true
+    }
+
+    /// The button is no longer held, and nothing was meant by it.
+    pub fn let_go(&mut self) {
+        self.drag = None;
+    }
+
+    /// Whether a drag is under way.
+    pub fn is_dragging(&self) -> bool {
+        self.drag.is_some_and(|d| d.is_moving)
+    }
+
+    /// Selects a slice, or nothing.
+    pub fn select(&mut self, slice: Option<u32>) {
+        self.selected = slice.filter(|&k| (k as usize) < self.model.trace.slices.len());
+        self.finding = None;
+    }
+
+    /// Selects the work of a command and brings it into view; says whether there is any.
+    pub fn select_command(&mut self, command: usize) -> bool {
+        let placed = Finding { first: command, second: command, ..Finding::default() };
+        let Some((slice, _)) = links::ends(&self.model.rows, &self.model.trace, &placed) else {
+            return false;
+        };
+        self.select(Some(slice));
+        self.reveal(slice);
+        true
+    }
+
+    /// Shows both commands of a finding and selects the second; says whether they are on screen.
+    pub fn select_finding(&mut self, index: usize) -> bool {
+        let Some(finding) = self.findings().get(index) else { return false };
+        let Some((first, second)) = links::ends(&self.model.rows, &self.model.trace, finding) else {
+            return false;
+        };
+        let slices = &self.model.trace.slices;
+        let start = slices.start[first as usize].min(slices.start[second as usize]);
+        let end = slices.end[first as usize].max(slices.end[second as usize]);
+        self.fit(start, end, 0.35);
+        self.scroll_to(first);
+        self.scroll_to(second);
+        self.selected = Some(second);
+        self.finding = Some(index);
+        true
+    }
+
+    /// Shows all of the trace.
+    pub fn fit_all(&mut self) {
+        let (start, end) = self.model.extent();
+        self.view = TimeView::around(start, end, self.frame.plot_width);
+    }
+
+    /// Shows the selected slice from edge to edge.
+    pub fn fit_selected(&mut self) {
+        if let Some(k) = self.selected {
+            let slices = &self.model.trace.slices;
+            self.fit(slices.start[k as usize], slices.end[k as usize], 0.1);
+            self.scroll_to(k);
+        }
+    }
+
+    /// A key went down; says whether it means anything here.
+    pub fn key(&mut self, key: &str, shift: bool) -> bool {
+        let times = if shift { 5.0 } else { 1.0 };
+        let step = self.frame.plot_width * 0.1 * times;
+        let middle = match self.pointer {
+            Some((x, _)) if x >= self.frame.gutter => x - self.frame.gutter,
+            _ => self.frame.plot_width / 2.0,
+        };
+        match key {
+            "w" | "W" => self.zoom_at(middle, 1.3f64.powf(times)),
+            "s" | "S" => self.zoom_at(middle, 1.3f64.powf(-times)),
+            "a" | "A" => self.pan(-step),
+            "d" | "D" => self.pan(step),
+            "f" | "F" => self.fit_selected(),
+            "0" => self.fit_all(),
+            "ArrowRight" => self.step(1),
+            "ArrowLeft" => self.step(-1),
+            "ArrowDown" => self.change_lane(1),
+            "ArrowUp" => self.change_lane(-1),
+            "Enter" => self.follow(),
+            "PageDown" => self.scroll_by(self.size.1 - RULER),
+            "PageUp" => self.scroll_by(RULER - self.size.1),
+            "n" | "N" => self.next_finding(!shift),
+            "m" | "M" => {
+                self.set_mode(if self.mode == Mode::Contract { Mode::Typical } else { Mode::Contract })
+            }
+            "Escape" => self.select(None),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Asks for another order.
+    pub fn set_mode(&mut self, mode: Mode) {
+        self.mode = mode;
+        self.finding = None;
+    }
+
+    fn zoom_at(&mut self, x: f64, factor: f64) {
+        let (first, last) = self.model.extent();
+        let whole = TimeView::around(first, last, self.view.width_px());
+        // The limit is met exactly, so that the point under the pointer stays where it is up to there.
+        let widest = whole.ns_per_px() * 1.25;
+        let factor = factor.max(self.view.ns_per_px() / widest);
+        self.view = self.view.zoom(x, factor);
+    }
+
+    fn pan(&mut self, dx: f64) {
+        let (first, last) = self.model.extent();
+        self.view = self.view.pan(dx).kept_near(first, last);
+    }
+
+    fn scroll_by(&mut self, dy: f64) {
+        let most = (self.frame.height - self.size.1).max(0.0);
+        self.scroll = (self.scroll + dy).clamp(0.0, most);
+    }
+
+    /// The view of a stretch of time with a part of it as room on both sides.
+    fn fit(&mut self, start: i64, end: i64, room: f64) {
+        let width = self.frame.plot_width;
+        let view = TimeView::new(start, end.max(start.saturating_add(1)), width);
+        self.view = view.zoom(width / 2.0, 1.0 / (1.0 + 2.0 * room));
+    }
+
+    /// Brings a slice into view: in time only when it is not well visible, and its lane.
+    fn reveal(&mut self, k: u32) {
+        let slices = &self.model.trace.slices;
+        let (start, end) = (slices.start[k as usize], slices.end[k as usize]);
+        let (x0, x1) = (self.view.x_from_time(start), self.view.x_from_time(end));
+        let width = self.frame.plot_width;
+        if x1 - x0 < 2.0 {
+            self.fit(start, end, 4.0);
+        } else if x0 < 0.0 || x1 > width {
+            if x1 - x0 > width * 0.9 {
+                self.fit(start, end, 0.2);
+            } else {
+                self.pan(x0 - (width - (x1 - x0)) / 2.0);
+            }
+        }
+        self.scroll_to(k);
+    }
+
+    /// Scrolls until the row of a slice is on screen.
+    fn scroll_to(&mut self, k: u32) {
+        let place = self.model.rows.place(k);
+        if place == Rows::NOWHERE {
+            return;
+        }
+        let (top, height) = self.frame.track(place.0 as usize, place.1 as usize);
+        if top - self.scroll < RULER + 20.0 {
+            self.scroll = top - RULER - 40.0;
+        } else if top + height - self.scroll > self.size.1 - 4.0 {
+            self.scroll = top + height - self.size.1 + 20.0;
+        }
+        self.scroll_by(0.0);
+    }
+
+    /// The slice before or after the selected one on its row; without a selection the first one on screen.
+    fn step(&mut self, by: isize) {
+        let Some(k) = self.selected else { return self.select_first() };
+        let place = self.model.rows.place(k);
+        if place == Rows::NOWHERE {
+            return;
+        }
+        // All tracks of a row in the order of time: what lies below something else is reached too.
+        let row = &self.model.rows.rows[place.0 as usize];
+        let slices = &self.model.trace.slices;
+        let key = |k: u32| (slices.start[k as usize], std::cmp::Reverse(slices.end[k as usize]), k);
+        let next = row.tracks.iter().filter_map(|track| {
+            let list = &track.slices;
+            if by > 0 {
+                list.get(list.partition_point(|&o| key(o) <= key(k))).copied()
+            } else {
+                list.partition_point(|&o| key(o) < key(k)).checked_sub(1).map(|i| list[i])
+            }
+        });
+        let next = if by > 0 { next.min_by_key(|&o| key(o)) } else { next.max_by_key(|&o| key(o)) };
+        if let Some(next) = next {
+            self.select(Some(next));
+            self.reveal(next);
+        }
+    }
+
+    /// The slice nearest in time on the next row up or down that has any.
+    fn change_lane(&mut self, by: isize) {
+        let Some(k) = self.selected else { return self.select_first() };
+        let (row, _) = self.model.rows.place(k);
+        let slices = &self.model.trace.slices;
+        let mut row = row as usize;
+        let middle = slices.start[k as usize] / 2 + slices.end[k as usize] / 2;
+        while let Some(next) = row.checked_add_signed(by).filter(|&r| r < self.model.rows.rows.len()) {
+            row = next;
+            // Rows that show slices of other rows a second time are passed over.
+            let home = |o: &u32| self.model.rows.place(*o).0 as usize == row;
+            let near = self.model.rows.rows[row].tracks.iter().flat_map(|track| {
+                let at = track.slices.partition_point(|&o| slices.start[o as usize] < middle);
+                track.slices[at.saturating_sub(1)..].iter().take(2).copied()
+            });
+            let distance = |o: &u32| {
+                let (a, b) = (slices.start[*o as usize], slices.end[*o as usize]);
+                (a.saturating_sub(middle)).max(middle.saturating_sub(b)).max(0)
+            };
+            if let Some(next) = near.filter(home).min_by_key(distance) {
+                self.select(Some(next));
+                self.reveal(next);
+                return;
+            }
+        }
+    }
+
+    fn select_first(&mut self) {
+        let start = self.view.start_ns();
+        let slices = &self.model.trace.slices;
+        let first = self.model.rows.rows.iter().flat_map(|row| &row.tracks).find_map(|track| {
+            let at = track.slices.partition_point(|&k| slices.end[k as usize] <= start);
+            track.slices.get(at).copied()
+        });
+        self.select(first);
+    }
+
+    /// From a call to the work that it enqueued, from work to its call.
+    fn follow(&mut self) {
+        let Some(k) = self.selected else { return };
+        let launches = self.model.trace.flows.iter().filter(|f| f.kind == FlowKind::Launch);
+        let other = launches.clone().find(|f| f.to == k).map(|f| f.from);
+        if let Some(other) = other.or_else(|| launches.clone().find(|f| f.from == k).map(|f| f.to)) {
+            self.select(Some(other));
+            self.reveal(other);
+        }
+    }
+
+    fn next_finding(&mut self, forward: bool) {
+        let n = self.findings().len();
+        if n > 0 {
+            let next = match self.finding {
+                None if forward => 0,
+                None => n - 1,
+                Some(i) if forward => (i + 1) % n,
+                Some(i) => (i + n - 1) % n,
+            };
+            self.select_finding(next);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Random, crowd, race};
+
+    fn app() -> App {
+        let mut model = Model::new("race", race());
+        model.findings[0].push(Finding {
+            first: 4,
+            second: 5,
+            title: "RAW on d".into(),
+            ..Finding::default()
+        });
+        let mut app = App::new(model, Theme::LIGHT);
+        app.resize(900.0, 320.0);
+        app
+    }
+
+    /// Where a slice is drawn.
+    fn middle(app: &App, k: u32) -> (f64, f64) {
+        let of = crate::scene::Of::Slice(k);
+        let scene = app.scene();
+        let rect = scene.rects().find(|r| r.of == of).unwrap_or_else(|| panic!("slice {k} is not drawn"));
+        (rect.x + rect.w / 2.0, rect.y + rect.h / 2.0)
+    }
+
+    #[test]
+    fn the_wheel_zooms_at_the_pointer() {
+        let mut app = app();
+        let (x, y) = middle(&app, 5);
+        let before = app.view().time_from_x(x - app.frame.gutter);
+        app.wheel((x, y), (0.0, -100.0), false);
+        assert!(app.view().ns_per_px() < 300.0);
+        let after = app.view().time_from_x(x - app.frame.gutter);
+        assert!((before - after).abs() <= 1, "{before} {after}");
+        app.wheel((x, y), (0.0, 100.0), true);
+        assert!(app.view().time_from_x(x - app.frame.gutter) > after, "shift pans");
+        let view = app.view();
+        app.wheel((3.0, y), (0.0, 100.0), false);
+        assert_eq!(app.view(), view, "over the names it scrolls");
+    }
+
+    #[test]
+    fn a_click_selects_and_a_drag_does_not() {
+        let mut app = app();
+        let (x, y) = middle(&app, 6);
+        app.pressed(x, y);
+        app.pointer_moved(x + 2.0, y);
+        assert!(app.released(x + 2.0, y));
+        assert_eq!((app.selected(), app.selected_command()), (Some(6), Some(5)));
+        let view = app.view();
+        app.pressed(x, y);
+        app.pointer_moved(x - 60.0, y);
+        assert!(!app.released(x - 60.0, y));
+        assert_eq!(app.selected(), Some(6));
+        assert!((app.view().x_from_time(0) - view.x_from_time(0) + 60.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn every_key_of_the_table_does_something() {
+        let check = |key: &str, shift: bool, expected: &dyn Fn(&App, &App) -> bool| {
+            let mut app = app();
+            app.select(Some(6));
+            let before = app.clone();
+            assert!(app.key(key, shift), "{key}");
+            assert!(expected(&before, &app), "{key}: {:?} {:?}", app.selected, app.view);
+        };
+        let scale = |a: &App| a.view().ns_per_px();
+        check("w", false, &|a, b| scale(b) < scale(a));
+        check("W", true, &|a, b| scale(b) < scale(a) / 3.0);
+        check("s", false, &|a, b| scale(b) > scale(a));
+        check("a", false, &|a, b| b.view().start_ns() < a.view().start_ns());
+        check("d", false, &|a, b| b.view().start_ns() > a.view().start_ns());
+        check("D", true, &|a, b| b.view().start_ns() > a.view().start_ns() + 40_000);
+        check("f", false, &|_, b| (b.view().x_from_time(34_000) - 60.0).abs() < 15.0);
+        check("0", false, &|_, b| b.view().start_ns() < 0);
+        check("ArrowRight", false, &|_, b| b.selected() == Some(6));
+        check("ArrowUp", false, &|_, b| b.selected() == Some(5));
+        check("ArrowDown", false, &|_, b| b.selected() == Some(7));
+        check("Enter", false, &|_, b| b.selected() == Some(2));
+        check("n", false, &|_, b| b.finding() == Some(0));
+        check("m", false, &|_, b| b.mode == Mode::Typical);
+        check("Escape", false, &|_, b| b.selected().is_none());
+        assert!(!app().key("x", false));
+    }
+
+    #[test]
+    fn steps_along_a_lane_reach_every_slice() {
+        for seed in 0..5 {
+            let trace = crowd(seed, 120);
+            let n = trace.slices.lane.iter().filter(|&&l| l == 0).count();
+            let mut app = App::new(Model::new("crowd", trace), Theme::DARK);
+            app.key("ArrowRight", false);
+            let mut seen = vec![app.selected().unwrap()];
+            loop {
+                app.key("ArrowRight", false);
+                let now = app.selected().unwrap();
+                if seen.last() == Some(&now) {
+                    break;
+                }
+                seen.push(now);
+            }
+            assert_eq!(seen.len(), n, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_finding_is_jumped_to_from_anywhere() {
+        let mut app = app();
+        app.fit(170_000, 170_100, 0.0);
+        assert!(app.select_finding(0));
+        middle(&app, 5);
+        middle(&app, 6);
+        assert_eq!(app.selected(), Some(6));
+        assert!(!app.select_finding(1));
+        app.fit(170_000, 170_100, 0.0);
+        assert!(app.select_command(4) && !app.select_command(77));
+        middle(&app, 5);
+    }
+
+    #[test]
+    fn random_interactions_never_panic_and_keep_the_trace_near() {
+        let keys = [
+            "w",
+            "s",
+            "a",
+            "d",
+            "f",
+            "0",
+            "ArrowLeft",
+            "ArrowRight",
+            "ArrowUp",
+            "ArrowDown",
+            "Enter",
+            "n",
+            "m",
+        ];
+        for seed in 0..10 {
+            let mut random = Random(seed);
+            let mut app = App::new(Model::new("crowd", crowd(seed, 80)), Theme::LIGHT);
+            for _ in 0..200 {
+                let at = (random.below(1000) as f64, random.below(500) as f64);
+                match random.below(7) {
+                    0 => app.wheel(at, (0.0, random.below(800) as f64 - 400.0), false),
+                    1 => app.wheel(at, (random.below(800) as f64 - 400.0, 0.0), true),
+                    2 => app.pressed(at.0, at.1),
+                    3 => app.pointer_moved(at.0, at.1),
+                    4 => drop(app.released(at.0, at.1)),
+                    5 => app.resize(at.0, at.1),
+                    _ => drop(app.key(random.pick(keys), random.below(2) == 0)),
+                }
+                let scene = app.scene();
+                assert!(scene.width > 0.0);
+                let whole = 1_100_000.0;
+                assert!(app.view().ns_per_px() * app.view().width_px() < whole * 1.5, "seed {seed}");
+            }
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! A slice in words: for the panel of details, the tooltip, the announcement and the table.
+
+use spanlift::trace::{FlowKind, Kind, LaneKind, Slice, StrId};
+
+use crate::model::Model;
+use crate::rows::Rows;
+use crate::text;
+use crate::theme::kind_name;
+use crate::timeline::zero;
+
+/// Everything that is known of one slice.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Details {
+    /// Its name.
+    pub title: String,
+    /// What it is and where.
+    pub place: String,
+    /// Names and values, in the order of interest.
+    pub rows: Vec<(String, String)>,
+    /// Sentences on why it took its time.
+    pub why: Vec<String>,
+}
+
+impl Model {
+    /// Everything that is known of a slice.
+    pub fn details(&self, k: u32) -> Details {
+        let slice = self.trace.slices.get(k as usize);
+        let took = slice.end.0.saturating_sub(slice.start.0);
+        let mut out = Details {
+            title: self.name_of(slice.name),
+            place: format!("{} on {}", kind_name(slice.kind), self.lane_of(&slice)),
+            ..Details::default()
+        };
+        let mut row = |name: &str, value: String| out.rows.push((name.to_owned(), value));
+        let flags = self.trace.slices.flags[k as usize];
+        if flags & Slice::PAGEABLE != 0 {
+            row("memory", "pageable".to_owned());
+        } else if flags & Slice::PINNED != 0 {
+            row("memory", "pinned".to_owned());
+        }
+        if slice.bytes > 0 {
+            row("bytes", text::thousands(slice.bytes));
+        }
+        row("took", text::time(took));
+        if let Some(rate) = text::rate(slice.bytes, took) {
+            row("rate", rate);
+        }
+        row("began", self.clock(slice.start.0));
+        row("ended", self.clock(slice.end.0));
+        for (name, value) in self.joined(k, &slice) {
+            row(&name, value);
+        }
+        if let Some((name, value)) = self.overlap(k, &slice) {
+            row(&name, value);
+        }
+        let command = usize::try_from(slice.command).ok().filter(|_| slice.command != Slice::NONE);
+        if let (Some(command), Some(listing)) = (command, &self.listing)
+            && let Some(line) = listing.line_of(command)
+        {
+            row("command", format!("{command}, line {}", line + 1));
+            row("text", listing.lines[line].trim().to_owned());
+        }
+        for (name, value) in arguments(self.trace.strings.get(slice.args)) {
+            row(&name, value);
+        }
+        out.why = self.why(k, &slice);
+        out
+    }
+
+    /// A slice in one sentence, for those who hear it.
+    pub fn sentence(&self, k: u32) -> String {
+        let slice = self.trace.slices.get(k as usize);
+        let flags = self.trace.slices.flags[k as usize];
+        let took = slice.end.0.saturating_sub(slice.start.0);
+        let mut parts = vec![self.name_of(slice.name), kind_name(slice.kind).to_owned()];
+        if flags & Slice::PAGEABLE != 0 {
+            parts.push("pageable".to_owned());
+        } else if flags & Slice::PINNED != 0 {
+            parts.push("pinned".to_owned());
+        }
+        if slice.bytes > 0 {
+            parts.push(text::bytes(slice.bytes));
+        }
+        parts.push(format!("{} at {}", text::time(took), self.clock(slice.start.0)));
+        parts.push(self.lane_of(&slice));
+        parts.extend(text::rate(slice.bytes, took));
+        parts.join(", ")
+    }
+
+    /// A point in time, counted from the trace's zero.
+    pub fn clock(&self, at: i64) -> String {
+        text::time(at.saturating_sub(zero(&self.trace)))
+    }
+
+    fn name_of(&self, id: StrId) -> String {
+        text::clean(self.trace.strings.get(id))
+    }
+
+    fn lane_of(&self, slice: &Slice) -> String {
+        let lane = &self.trace.lanes[slice.lane as usize];
+        let (group, name) = (self.name_of(lane.group), self.name_of(lane.name));
+        if group.is_empty() || group == name { name } else { format!("{name}, {group}") }
+    }
+
+    /// The call of a piece of work, or the work of a call.
+    fn joined(&self, k: u32, slice: &Slice) -> Vec<(String, String)> {
+        let mut rows = Vec::new();
+        let launches = self.trace.flows.iter().filter(|f| f.kind == FlowKind::Launch);
+        for flow in launches.filter(|f| f.from == k || f.to == k).take(2) {
+            let other = if flow.to == k { flow.from } else { flow.to };
+            if other as usize >= self.trace.slices.len() {
+                continue;
+            }
+            let other = self.trace.slices.get(other as usize);
+            let name = self.name_of(other.name);
+            if flow.to == k {
+                rows.push(("called by".to_owned(), format!("{name} on {}", self.lane_of(&other))));
+                let late = slice.start.0.saturating_sub(other.start.0);
+                rows.push(("after call".to_owned(), text::time(late)));
+            } else {
+                rows.push(("started".to_owned(), format!("{name} on {}", self.lane_of(&other))));
+                let late = other.start.0.saturating_sub(slice.start.0);
+                rows.push(("begins after".to_owned(), text::time(late)));
+            }
+        }
+        rows
+    }
+
+    /// Work of other streams and engines at the same time.
+    fn overlap(&self, k: u32, slice: &Slice) -> Option<(String, String)> {
+        if !slice.kind.is_device_work() {
+            return None;
+        }
+        let lane = |slice: &Slice| self.trace.lanes[slice.lane as usize].kind;
+        let mut found: Vec<(i64, String)> = Vec::new();
+        for row in self.rows.rows.iter().filter(|r| matches!(r.kind, LaneKind::Stream { .. })) {
+            if row.kind == lane(slice) {
+                continue;
+            }
+            for track in &row.tracks {
+                let ends = |i: usize| self.trace.slices.end[track.slices[i] as usize];
+                let from = partition(track.slices.len(), |i| ends(i) <= slice.start.0);
+                for &other in track.slices[from..].iter().take(1000) {
+                    let other_slice = self.trace.slices.get(other as usize);
+                    if other_slice.start >= slice.end {
+                        break;
+                    }
+                    let both = slice.end.min(other_slice.end).0 - slice.start.max(other_slice.start).0;
+                    let is_same =
+                        other == k || other_slice.command == slice.command && slice.command != Slice::NONE;
+                    if both > 0 && other_slice.kind.is_device_work() && !is_same {
+                        found.push((both, self.name_of(other_slice.name)));
+                    }
+                }
+            }
+        }
+        found.sort_by_key(|(both, _)| std::cmp::Reverse(*both));
+        let n = found.len();
+        let mut words: Vec<String> =
+            found.into_iter().take(2).map(|(both, name)| format!("{name}, {}", text::time(both))).collect();
+        if n > 2 {
+            words.push(format!("{} more", n - 2));
+        }
+        (n > 0).then(|| ("overlaps".to_owned(), words.join("; ")))
+    }
+
+    /// What is known of a slice's waiting.
+    fn why(&self, k: u32, slice: &Slice) -> Vec<String> {
+        let mut why = Vec::new();
+        for flow in self.trace.flows.iter().filter(|f| f.to == k && f.kind != FlowKind::Launch).take(3) {
+            if (flow.from as usize) < self.trace.slices.len() {
+                let from = self.trace.slices.get(flow.from as usize);
+                let ended = self.clock(from.end.0);
+                why.push(format!(
+                    "waited for {} on {}, which ended at {ended}",
+                    self.name_of(from.name),
+                    self.lane_of(&from)
+                ));
+            }
+        }
+        let place = self.rows.place(k);
+        if why.is_empty() && slice.kind.is_device_work() && place != Rows::NOWHERE {
+            let track = &self.rows.rows[place.0 as usize].tracks[place.1 as usize].slices;
+            let at = track.partition_point(|&o| self.trace.slices.start[o as usize] < slice.start.0);
+            if let Some(&before) = at.checked_sub(1).and_then(|i| track.get(i)) {
+                let before = self.trace.slices.get(before as usize);
+                let gap = slice.start.0.saturating_sub(before.end.0);
+                why.push(match gap {
+                    0 => format!("began the moment {} on the same stream ended", self.name_of(before.name)),
+                    gap => format!("the stream was idle for {} before", text::time(gap)),
+                });
+            }
+        }
+        if slice.kind == Kind::Wait && why.is_empty() {
+            why.push("the host thread does nothing meanwhile".to_owned());
+        }
+        why
+    }
+}
+
+/// The first position where `is` no longer holds.
+fn partition(n: usize, is: impl Fn(usize) -> bool) -> usize {
+    let (mut lo, mut hi) = (0, n);
+    while lo < hi {
+        let mid = lo + (hi - lo) / 2;
+        if is(mid) { lo = mid + 1 } else { hi = mid }
+    }
+    lo
+}
+
+/// The members of an object in JSON as names and values; other text as it stands.
+fn arguments(json: &str) -> Vec<(String, String)> {
+    if json.is_empty() {
+        return Vec::new();
+    }
+    match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(json) {
+        Ok(members) => members
+            .into_iter()
+            .map(|(name, value)| {
+                let value = match value {
+                    serde_json::Value::String(text) => text,
+                    other => other.to_string(),
+                };
+                (text::clean(&name), text::clean(&value))
+            })
+            .collect(),
+        Err(_) => vec![("arguments".to_owned(), text::clean(json))],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::race;
+
+    #[test]
+    fn a_copy_tells_what_matters() {
+        let model = Model::new("race", race());
+        let details = model.details(5);
+        assert_eq!((&*details.title, &*details.place), ("d <- x", "copy to device on copy, cuda:0"));
+        let value = |name: &str| details.rows.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
+        for (name, expected) in [
+            ("memory", "pinned"),
+            ("bytes", "4,194,304"),
+            ("took", "98 µs"),
+            ("rate", "42.8 GB/s"),
+            ("began", "20 µs"),
+            ("called by", "copy d <- x on main, host"),
+            ("after call", "16 µs"),
+            ("overlaps", "scale, 84 µs"),
+        ] {
+            assert_eq!(value(name), Some(expected), "{name}");
+        }
+        assert_eq!(
+            model.sentence(5),
+            "d <- x, copy to device, pinned, 4 MiB, 98 µs at 20 µs, copy, cuda:0, 42.8 GB/s"
+        );
+        assert_eq!(model.details(3).why, ["waited for scale on compute, cuda:0, which ended at 154 µs"]);
+    }
+
+    #[test]
+    fn arguments_are_shown_whatever_they_are() {
+        assert_eq!(
+            arguments(r#"{"stream": 7, "what": "a\nb"}"#),
+            [("stream".to_owned(), "7".to_owned()), ("what".to_owned(), "a\u{fffd}b".to_owned())]
+        );
+        assert_eq!(arguments("not json").len(), 1);
+        assert!(arguments("").is_empty());
+    }
+}

@@ -1,0 +1,161 @@
+//! What a page carries: items to show, as one block of bytes.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 4 | length of the head, little endian |
+//! | head | JSON: `{"items": [{"name", "kind", "machine", "bytes"}]}` |
+//! | rest | the items' bytes, one behind the other |
+//!
+//! The page gets the block packed with gzip and written in base64; the browser undoes both.
+
+use serde::{Deserialize, Serialize};
+
+/// Something that a page shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageItem {
+    /// What it is called in the list.
+    pub name: String,
+    /// What it is.
+    pub content: Content,
+}
+
+/// What an item of a page is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// A trace file: spanlift's own or the PyTorch profiler's, unpacked.
+    Trace(Vec<u8>),
+    /// A program, which the page simulates.
+    Program {
+        /// The program in JSON or in the text form.
+        source: String,
+        /// The name of a built-in machine profile, or a profile as JSON.
+        machine: String,
+    },
+}
+
+impl PageItem {
+    /// A trace, as the page will read it.
+    pub fn trace(name: impl Into<String>, trace: &spanlift::Trace) -> PageItem {
+        let bytes = spanlift::trace::write_chrome(trace).into_bytes();
+        PageItem { name: name.into(), content: Content::Trace(bytes) }
+    }
+
+    /// A trace file, unpacked.
+    pub fn trace_file(name: impl Into<String>, bytes: Vec<u8>) -> PageItem {
+        PageItem { name: name.into(), content: Content::Trace(bytes) }
+    }
+
+    /// A program that the page simulates on a machine: a built-in profile's name, or a profile as JSON.
+    pub fn program(
+        name: impl Into<String>,
+        program: &spanlift::Program,
+        machine: impl Into<String>,
+    ) -> PageItem {
+        PageItem::source(name, program.to_json(), machine)
+    }
+
+    /// A program as its author wrote it, comments and all.
+    pub fn source(
+        name: impl Into<String>,
+        source: impl Into<String>,
+        machine: impl Into<String>,
+    ) -> PageItem {
+        let content = Content::Program { source: source.into(), machine: machine.into() };
+        PageItem { name: name.into(), content }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Head {
+    items: Vec<Entry>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    name: String,
+    kind: Kind,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    machine: String,
+    bytes: usize,
+}
+
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Trace,
+    Program,
+}
+
+/// The block that holds `items`.
+pub fn pack(items: &[PageItem]) -> Vec<u8> {
+    let entries = items.iter().map(|item| {
+        let name = item.name.clone();
+        match &item.content {
+            Content::Trace(bytes) => {
+                Entry { name, kind: Kind::Trace, machine: String::new(), bytes: bytes.len() }
+            }
+            Content::Program { source, machine } => {
+                Entry { name, kind: Kind::Program, machine: machine.clone(), bytes: source.len() }
+            }
+        }
+    });
+    let head = serde_json::to_vec(&Head { items: entries.collect() })
+        .unwrap_or_else(|e| unreachable!("bug: plain data is always JSON: {e}"));
+    let length = u32::try_from(head.len()).unwrap_or_else(|_| unreachable!("bug: a head of four gigabytes"));
+    let mut block = length.to_le_bytes().to_vec();
+    block.extend(head);
+    for item in items {
+        match &item.content {
+            Content::Trace(bytes) => block.extend(bytes),
+            Content::Program { source, .. } => block.extend(source.as_bytes()),
+        }
+    }
+    block
+}
+
+/// The items in a block.
+///
+/// # Errors
+/// What is wrong with the block, in words.
+pub fn unpack(block: &[u8]) -> Result<Vec<PageItem>, String> {
+    let cut = || "the page's data is cut off".to_owned();
+    let (length, rest) = block.split_first_chunk::<4>().ok_or_else(cut)?;
+    let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_| cut())?;
+    let (head, mut rest) = rest.split_at_checked(length).ok_or_else(cut)?;
+    let head: Head = serde_json::from_slice(head).map_err(|e| format!("the page's list of items: {e}"))?;
+    let mut items = Vec::new();
+    for entry in head.items {
+        let (bytes, after) = rest.split_at_checked(entry.bytes).ok_or_else(cut)?;
+        rest = after;
+        let content = match entry.kind {
+            Kind::Trace => Content::Trace(bytes.to_vec()),
+            Kind::Program => {
+                let source = String::from_utf8(bytes.to_vec())
+                    .map_err(|e| format!("the program {:?}: {e}", entry.name))?;
+                Content::Program { source, machine: entry.machine }
+            }
+        };
+        items.push(PageItem { name: entry.name, content });
+    }
+    if rest.is_empty() { Ok(items) } else { Err("bytes behind the page's last item".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_in_comes_out_and_every_cut_is_noticed() {
+        let items = vec![
+            PageItem::trace("a", &crate::testing::race()),
+            PageItem::source("b \"quoted\"", "stream s # é", "h200-pcie5"),
+            PageItem::trace_file("empty", Vec::new()),
+        ];
+        let block = pack(&items);
+        assert_eq!(unpack(&block).unwrap(), items);
+        for cut in 0..block.len() {
+            assert!(unpack(&block[..cut]).is_err(), "cut at {cut}");
+        }
+        assert!(unpack(&[&block[..], &[0]].concat()).is_err());
+    }
+}
