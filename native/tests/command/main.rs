@@ -10,4 +10,5 @@ mod inputs;
 mod kit;
 mod probe;
 mod run;
+mod tour;
 mod view;
