@@ -79,7 +79,7 @@ impl Recorder {
         for (to, &from) in (0..).zip(&order) {
             place[from] = to;
         }
-        self.trace.lanes = order.iter().map(|&k| self.trace.lanes[k].clone()).collect();
+        self.trace.lanes = order.iter().map(|&k| self.trace.lanes[k]).collect();
         self.trace.slices.lane.iter_mut().for_each(|lane| *lane = place[*lane as usize]);
         self.trace.instants.iter_mut().for_each(|i| i.lane = place[i.lane as usize]);
         (self.trace, self.marks)
