@@ -208,6 +208,16 @@ impl App {
         true
     }
 
+    /// The button is no longer held, and nothing was meant by it.
+    pub fn let_go(&mut self) {
+        self.drag = None;
+    }
+
+    /// Whether a drag is under way.
+    pub fn is_dragging(&self) -> bool {
+        self.drag.is_some_and(|d| d.is_moving)
+    }
+
     /// Selects a slice, or nothing.
     pub fn select(&mut self, slice: Option<u32>) {
         self.selected = slice.filter(|&k| (k as usize) < self.model.trace.slices.len());

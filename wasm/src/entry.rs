@@ -1,10 +1,200 @@
-//! What the page calls: the module's only exports, nearly codeless.
+//! What the page calls: [`mount`] puts a viewer into an element of the page.
+
+use std::cell::RefCell;
+use std::rc::Rc;
 
 use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen::{JsCast, JsValue};
+use web_sys::HtmlElement;
+
+use crate::app::App;
+use crate::input;
+use crate::model::Model;
+use crate::pack::{PageItem, unpack};
+use crate::paint::Canvas;
+use crate::paint::panels::Panels;
+use crate::theme::Theme;
 
 /// The version of spanlift that this module was built from.
 #[wasm_bindgen]
 #[must_use]
 pub fn version() -> String {
     env!("CARGO_PKG_VERSION").to_owned()
+}
+
+/// Shows the items of `block` in `place`; `alone` when the page holds nothing else, so that keys and wheel belong to it.
+///
+/// # Errors
+/// Data that cannot be read, or a browser without a canvas. An item that cannot be shown says so in its place.
+#[wasm_bindgen]
+pub fn mount(place: HtmlElement, block: &[u8], alone: bool) -> Result<(), JsValue> {
+    let items = unpack(block)?;
+    let window = web_sys::window().ok_or("no window")?;
+    let dark = window.match_media("(prefers-color-scheme: dark)")?.is_some_and(|query| query.matches());
+    let panels = Panels::new(place)?;
+    let canvas = Canvas::new(panels.part(".sl-canvas").unchecked_into())?;
+    panels.items(items.iter().map(|item| item.name.as_str()));
+    let mut viewer = Viewer {
+        panels,
+        is_scheduled: false,
+        canvas,
+        items,
+        item: 0,
+        app: None,
+        system_is_dark: dark,
+        chosen_dark: None,
+        picked: None,
+        drawn: (0.0, 0.0, 0.0),
+    };
+    viewer.panels.root.class_list().add_1("is-live")?;
+    viewer.open(0);
+    viewer.draw();
+    input::listen(&Rc::new(RefCell::new(viewer)), alone)
+}
+
+/// One viewer: its items, the state of the one that is shown, and its elements.
+pub(crate) struct Viewer {
+    pub(crate) panels: Panels,
+    pub(crate) is_scheduled: bool,
+    canvas: Canvas,
+    items: Vec<PageItem>,
+    item: usize,
+    app: Option<App>,
+    system_is_dark: bool,
+    chosen_dark: Option<bool>,
+    /// The command of a line that was chosen and has no slice.
+    picked: Option<usize>,
+    /// Width, height and pixel ratio of the last picture.
+    drawn: (f64, f64, f64),
+}
+
+impl Viewer {
+    /// Opens an item, or says why it cannot be shown.
+    pub(crate) fn open(&mut self, item: usize) {
+        let Some(wanted) = self.items.get(item) else {
+            self.panels.error(Some("there is nothing to show"));
+            return;
+        };
+        let mode = self.app.as_ref().map(|app| app.mode);
+        self.item = item;
+        self.picked = None;
+        self.drawn = (0.0, 0.0, 0.0);
+        match Model::open(wanted) {
+            Ok(model) => {
+                let mut app = App::new(model, self.theme());
+                app.mode = mode.unwrap_or(app.mode);
+                self.app = Some(app);
+                self.panels.error(None);
+            }
+            Err(why) => {
+                self.app = None;
+                self.panels.error(Some(&format!("{}: {why}", wanted.name)));
+            }
+        }
+    }
+
+    /// Does something with what is shown, if anything is.
+    pub(crate) fn with<T>(&mut self, act: impl FnOnce(&mut App) -> T) -> Option<T> {
+        self.app.as_mut().map(act)
+    }
+
+    /// Whether a drag is under way.
+    pub(crate) fn is_dragging(&self) -> bool {
+        self.app.as_ref().is_some_and(App::is_dragging)
+    }
+
+    /// Whether the list of keys is open.
+    pub(crate) fn has_keys_shown(&self) -> bool {
+        !self.panels.part(".sl-keys").hidden()
+    }
+
+    /// The system wants dark, or no longer.
+    pub(crate) fn system_is(&mut self, dark: bool) {
+        self.system_is_dark = dark;
+        self.recolor();
+    }
+
+    /// The other theme, from now on whatever the system wants.
+    pub(crate) fn toggle_theme(&mut self) {
+        self.chosen_dark = Some(!self.theme().is_dark);
+        self.recolor();
+    }
+
+    fn theme(&self) -> Theme {
+        if self.chosen_dark.unwrap_or(self.system_is_dark) { Theme::DARK } else { Theme::LIGHT }
+    }
+
+    fn recolor(&mut self) {
+        let theme = self.theme();
+        self.with(|app| app.theme = theme);
+    }
+
+    /// Chooses a command without a slice, or none.
+    pub(crate) fn pick(&mut self, command: Option<usize>) {
+        self.picked = command;
+    }
+
+    /// Chooses the command of a line of the program.
+    pub(crate) fn pick_line(&mut self, line: usize) {
+        let Some(app) = &mut self.app else { return };
+        let Some(command) = app.model.listing.as_ref().and_then(|l| l.command_of(line)) else { return };
+        self.picked = Some(command);
+        if !app.select_command(command) {
+            app.select(None);
+        }
+    }
+
+    /// Chooses the command before or after the chosen one.
+    pub(crate) fn step_line(&mut self, by: isize) {
+        let Some(app) = &self.app else { return };
+        let Some(listing) = &app.model.listing else { return };
+        let chosen = app.selected_command().or(self.picked);
+        let mut line = chosen.and_then(|c| listing.line_of(c)).unwrap_or(0);
+        while let Some(next) = line.checked_add_signed(by).filter(|&l| l < listing.lines.len()) {
+            line = next;
+            if listing.command_of(line).is_some() {
+                self.pick_line(line);
+                return;
+            }
+        }
+    }
+
+    /// Redraws the lines of the program that are in sight.
+    pub(crate) fn draw_lines(&self) {
+        if let Some(app) = &self.app {
+            self.panels.draw_lines(app, self.picked);
+        }
+    }
+
+    /// Brings the picture and everything around it up to date.
+    pub(crate) fn draw(&mut self) {
+        let Some(app) = &mut self.app else {
+            let _ = self.canvas.element.remove_attribute("data-ready");
+            return;
+        };
+        let ratio = web_sys::window().map_or(1.0, |w| w.device_pixel_ratio()).clamp(0.5, 4.0);
+        // The panels first: they may take room from the timeline.
+        self.panels.update(app, self.item, self.picked, ratio);
+        let (width, height) =
+            (f64::from(self.panels.plot.client_width()), f64::from(self.panels.plot.client_height()));
+        if self.drawn != (width, height, ratio) {
+            self.drawn = (width, height, ratio);
+            app.resize(width, height);
+            self.panels.legend(app, ratio);
+        }
+        self.canvas.paint(&app.scene(), ratio);
+        self.panels.tip(app);
+        self.panels.range(app);
+        let view = app.view();
+        let selected = app.selected().map_or(String::new(), |k| k.to_string());
+        for (name, value) in [
+            ("data-start-ns", view.start_ns().to_string()),
+            ("data-end-ns", view.end_ns().to_string()),
+            ("data-slice", selected),
+            ("data-ready", "1".to_owned()),
+        ] {
+            // These names are attributes.
+            let _ = self.canvas.element.set_attribute(name, &value);
+        }
+    }
 }

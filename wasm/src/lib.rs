@@ -15,14 +15,19 @@ pub mod details;
 pub mod entry;
 pub mod figure;
 pub mod finding;
+#[cfg(target_arch = "wasm32")]
+mod input;
 pub mod legend;
 pub mod listing;
 pub mod lod;
 pub mod memory;
 pub mod model;
 pub mod pack;
+#[cfg(target_arch = "wasm32")]
+mod paint;
 pub mod rows;
 pub mod scene;
+pub mod stroke;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod svg;
 #[cfg(test)]

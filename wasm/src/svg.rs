@@ -10,15 +10,12 @@ use plotters::style::{Color as _, FontDesc, FontFamily, FontStyle, RGBAColor, Sh
 
 use crate::color::Color;
 use crate::scene::{Anchor, Face, Rect, Scene, Shape, Stroke, Text};
+use crate::stroke;
 use crate::text::clean;
 use crate::theme::Pattern;
 
 /// Units of the backend on one pixel.
 const UNITS: f64 = 4.0;
-/// Pixels from one diagonal to the next.
-const HATCH: f64 = 6.0;
-/// Pixels from one dot to the next.
-const DOTS: f64 = 7.0;
 
 /// The picture as an SVG document that says in words what it shows.
 ///
@@ -79,6 +76,10 @@ fn unit(pixels: f64) -> i32 {
     unit
 }
 
+fn units((x, y): (f64, f64)) -> (i32, i32) {
+    (unit(x), unit(y))
+}
+
 struct Painter<'a> {
     backend: SVGBackend<'a>,
 }
@@ -129,14 +130,14 @@ impl<'a> Painter<'a> {
         }
         match r.pattern {
             Some(Pattern::Hatch(color)) => {
-                let points = hatch(r);
+                let points: Vec<(i32, i32)> = stroke::hatch(r).into_iter().map(units).collect();
                 if points.len() > 1 {
                     self.drawn(|b| b.draw_path(points, &line(color, 1.5)));
                 }
             }
             Some(Pattern::Dots(color)) => {
-                for point in dots(r) {
-                    self.drawn(|b| b.draw_circle(point, 3, &line(color, 0.0), true));
+                for point in stroke::dots(r) {
+                    self.drawn(|b| b.draw_circle(units(point), 3, &line(color, 0.0), true));
                 }
             }
             None => {}
@@ -161,9 +162,9 @@ impl<'a> Painter<'a> {
 
     fn path(&mut self, points: &[(f64, f64)], stroke: Stroke) {
         let style = line(stroke.color, stroke.width);
-        let pieces = if stroke.dashed { dashes(points) } else { vec![points.to_vec()] };
+        let pieces = if stroke.dashed { stroke::dashes(points) } else { vec![points.to_vec()] };
         for piece in pieces {
-            let points: Vec<(i32, i32)> = piece.iter().map(|&(x, y)| (unit(x), unit(y))).collect();
+            let points: Vec<(i32, i32)> = piece.into_iter().map(units).collect();
             match points[..] {
                 [from, to] => self.drawn(|b| b.draw_line(from, to, &style)),
                 _ => self.drawn(|b| b.draw_path(points, &style)),
@@ -172,7 +173,7 @@ impl<'a> Painter<'a> {
     }
 
     fn polygon(&mut self, points: &[(f64, f64)], fill: Color) {
-        let points: Vec<(i32, i32)> = points.iter().map(|&(x, y)| (unit(x), unit(y))).collect();
+        let points: Vec<(i32, i32)> = points.iter().copied().map(units).collect();
         self.drawn(|b| b.fill_polygon(points, &line(fill, 0.0)));
     }
 }
@@ -199,90 +200,4 @@ fn corners((x0, y0, x1, y1): (i32, i32, i32, i32), radius: i32) -> Vec<(i32, i32
         (x0, y0 + r),
         (x0 + s, y0 + s),
     ]
-}
-
-/// All diagonals of a rectangle as one line that runs along its edges between them.
-fn hatch(r: &Rect) -> Vec<(i32, i32)> {
-    let (left, right, top, bottom) = (r.x + 1.0, r.x + r.w - 1.0, r.y + 1.0, r.y + r.h - 1.0);
-    let (w, h) = (right - left, bottom - top);
-    if w <= 1.0 || h <= 1.0 {
-        return Vec::new();
-    }
-    let mut points = Vec::new();
-    let mut up = true;
-    // From the lower left corner on; each diagonal meets the lower or left edge, then the upper or right edge.
-    let mut at = HATCH;
-    while at < w + h {
-        let low = if at <= h { (left, top + at) } else { (left + at - h, bottom) };
-        let high = if at <= w { (left + at, top) } else { (right, top + at - w) };
-        let ends = if up { [low, high] } else { [high, low] };
-        // Around the corner, not across it.
-        if let Some(&last) = points.last() {
-            let corner = if up { (left, bottom) } else { (right, top) };
-            let turns = |a: (f64, f64), b: (f64, f64)| a.0 != b.0 && a.1 != b.1;
-            if turns(last, ends[0]) {
-                points.push(corner);
-            }
-        }
-        points.extend(ends);
-        up = !up;
-        at += HATCH;
-    }
-    points.into_iter().map(|(x, y)| (unit(x), unit(y))).collect()
-}
-
-/// Dots in staggered rows, fewer where there would be very many.
-fn dots(r: &Rect) -> Vec<(i32, i32)> {
-    let pitch = DOTS.max(r.w * r.h / DOTS / 160.0);
-    let mut points = Vec::new();
-    let n_rows = ((r.h - 4.0) / DOTS).floor().max(1.0);
-    let gap = r.h / (n_rows + 1.0);
-    let mut row = 1.0;
-    while row <= n_rows {
-        let mut x = r.x + if row % 2.0 == 0.0 { pitch } else { pitch / 2.0 } + 1.0;
-        while x < r.x + r.w - 2.0 {
-            points.push((unit(x), unit(r.y + row * gap)));
-            x += pitch;
-        }
-        row += 1.0;
-    }
-    points
-}
-
-/// A path in dashes of four pixels.
-fn dashes(points: &[(f64, f64)]) -> Vec<Vec<(f64, f64)>> {
-    const DASH: f64 = 4.0;
-    let mut pieces = Vec::new();
-    let mut piece: Vec<(f64, f64)> = Vec::new();
-    let (mut left, mut on) = (DASH, true);
-    for pair in points.windows(2) {
-        let ((x0, y0), (x1, y1)) = (pair[0], pair[1]);
-        let length = (x1 - x0).hypot(y1 - y0);
-        if length == 0.0 {
-            continue;
-        }
-        let mut at = 0.0;
-        while at < length {
-            let step = left.min(length - at);
-            let point = |d: f64| (x0 + (x1 - x0) * d / length, y0 + (y1 - y0) * d / length);
-            if on {
-                if piece.is_empty() {
-                    piece.push(point(at));
-                }
-                piece.push(point(at + step));
-            }
-            at += step;
-            left -= step;
-            if left <= 0.0 {
-                if on {
-                    pieces.push(std::mem::take(&mut piece));
-                }
-                (left, on) = (DASH, !on);
-            }
-        }
-    }
-    if piece.len() > 1 {
-        pieces.push(piece);
-    }
-    pieces
 }

@@ -17,6 +17,7 @@
 mod capture;
 mod clock;
 mod found;
+mod front;
 mod history;
 mod order;
 mod report;

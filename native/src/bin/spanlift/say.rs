@@ -48,9 +48,18 @@ impl Fail {
 
 /// `error: …` on standard error.
 pub(crate) fn error_line(message: &str) {
-    let on = coloured(&io::stderr());
+    headed_line(Style::Error, "error: ", message);
+}
+
+/// `warning: …` on standard error.
+pub(crate) fn warning_line(message: &str) {
+    headed_line(Style::May, "warning: ", message);
+}
+
+fn headed_line(style: Style, head: &str, message: &str) {
+    let head = paint(coloured(&io::stderr()), style, head);
     // Nobody is left to be told when standard error is gone.
-    let _ = writeln!(io::stderr(), "{}{}", paint(on, Style::Error, "error: "), one_line(message));
+    let _ = writeln!(io::stderr(), "{head}{}", one_line(message));
 }
 
 /// Further text on standard error, as it is.

@@ -1,0 +1,185 @@
+//! Paints a scene on a canvas, sharp at every device pixel ratio.
+//!
+//! Knows scenes and the canvas; what the panels beside it say is written in `panels`.
+
+pub(crate) mod panels;
+
+use wasm_bindgen::{JsCast, JsValue};
+use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement};
+
+use crate::scene::{Anchor, Face, Rect, Scene, Shape, Stroke, Text};
+use crate::stroke;
+use crate::theme::Pattern;
+
+const SANS: &str = "Inter, \"Source Sans 3\", \"DejaVu Sans\", system-ui, sans-serif";
+const MONO: &str = "\"JetBrains Mono\", \"DejaVu Sans Mono\", ui-monospace, monospace";
+
+/// A canvas and its context.
+pub(crate) struct Canvas {
+    pub(crate) element: HtmlCanvasElement,
+    context: CanvasRenderingContext2d,
+}
+
+impl Canvas {
+    pub(crate) fn new(element: HtmlCanvasElement) -> Result<Canvas, JsValue> {
+        let context = element.get_context("2d")?.ok_or("the browser gives no 2d context")?;
+        Ok(Canvas { element, context: context.unchecked_into() })
+    }
+
+    /// Paints `scene` with `ratio` device pixels on a pixel.
+    pub(crate) fn paint(&self, scene: &Scene, ratio: f64) {
+        let device = |pixels: f64| {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "clamped on this line"
+            )]
+            let n = (pixels * ratio).round().clamp(1.0, 16_384.0) as u32;
+            n
+        };
+        let (w, h) = (device(scene.width), device(scene.height));
+        // Setting a size empties the canvas, so only a new one is set.
+        if self.element.width() != w {
+            self.element.set_width(w);
+        }
+        if self.element.height() != h {
+            self.element.set_height(h);
+        }
+        let context = &self.context;
+        // A transform of finite numbers is never refused.
+        let _ = context.set_transform(ratio, 0.0, 0.0, ratio, 0.0, 0.0);
+        let mut brush = Brush { context, fill: String::new(), stroke: String::new(), font: String::new() };
+        brush.fill(&scene.ground.css());
+        context.fill_rect(0.0, 0.0, scene.width, scene.height);
+        context.set_text_baseline("alphabetic");
+        for shape in &scene.shapes {
+            match shape {
+                Shape::Rect(rect) => brush.rect(rect),
+                Shape::Text(text) => brush.text(text),
+                Shape::Path { points, stroke } => brush.path(points, *stroke),
+                Shape::Polygon { points, fill } => {
+                    brush.fill(&fill.css());
+                    brush.trace(points);
+                    context.fill();
+                }
+            }
+        }
+    }
+}
+
+/// The context with what was set last, since setting costs more than drawing.
+struct Brush<'c> {
+    context: &'c CanvasRenderingContext2d,
+    fill: String,
+    stroke: String,
+    font: String,
+}
+
+impl Brush<'_> {
+    fn fill(&mut self, css: &str) {
+        if self.fill != css {
+            css.clone_into(&mut self.fill);
+            self.context.set_fill_style_str(css);
+        }
+    }
+
+    fn stroke(&mut self, stroke: Stroke) {
+        let css = stroke.color.css();
+        if self.stroke != css {
+            self.context.set_stroke_style_str(&css);
+            self.stroke = css;
+        }
+        self.context.set_line_width(stroke.width);
+    }
+
+    fn trace(&self, points: &[(f64, f64)]) {
+        self.context.begin_path();
+        for (k, &(x, y)) in points.iter().enumerate() {
+            if k == 0 { self.context.move_to(x, y) } else { self.context.line_to(x, y) }
+        }
+    }
+
+    fn rect(&mut self, r: &Rect) {
+        let context = self.context;
+        if let Some(fill) = r.fill {
+            self.fill(&fill.css());
+            if r.radius > 0.0 {
+                self.round(r.x, r.y, r.w, r.h, r.radius);
+                context.fill();
+            } else {
+                context.fill_rect(r.x, r.y, r.w, r.h);
+            }
+        }
+        match r.pattern {
+            Some(Pattern::Hatch(color)) => {
+                self.stroke(Stroke::solid(color, 1.5));
+                self.trace(&stroke::hatch(r));
+                context.stroke();
+            }
+            Some(Pattern::Dots(color)) => {
+                self.fill(&color.css());
+                for (x, y) in stroke::dots(r) {
+                    context.fill_rect(x - 0.75, y - 0.75, 1.5, 1.5);
+                }
+            }
+            None => {}
+        }
+        if let Some(line) = r.outline {
+            self.stroke(line);
+            let inset = line.width / 2.0;
+            self.round(r.x + inset, r.y + inset, r.w - line.width, r.h - line.width, r.radius);
+            context.stroke();
+        }
+    }
+
+    fn round(&self, x: f64, y: f64, w: f64, h: f64, radius: f64) {
+        let r = radius.min(w / 2.0).min(h / 2.0).max(0.0);
+        let context = self.context;
+        context.begin_path();
+        context.move_to(x + r, y);
+        for ((x1, y1), (x2, y2)) in [
+            ((x + w, y), (x + w, y + h)),
+            ((x + w, y + h), (x, y + h)),
+            ((x, y + h), (x, y)),
+            ((x, y), (x + w, y)),
+        ] {
+            // A radius that is not negative is never refused.
+            let _ = context.arc_to(x1, y1, x2, y2, r);
+        }
+        context.close_path();
+    }
+
+    fn text(&mut self, t: &Text) {
+        let (weight, family) = match t.face {
+            Face::Plain => ("", SANS),
+            Face::Bold => ("600 ", SANS),
+            Face::Mono => ("", MONO),
+        };
+        let font = format!("{weight}{}px {family}", t.size);
+        if self.font != font {
+            self.context.set_font(&font);
+            self.font = font;
+        }
+        self.context.set_text_align(match t.anchor {
+            Anchor::Start => "left",
+            Anchor::Middle => "center",
+            Anchor::End => "right",
+        });
+        self.fill(&t.color.css());
+        // Half the height of small letters below their middle, as the other painter has it.
+        let _ = self.context.fill_text(&t.text, t.x, t.y + 0.27 * t.size);
+    }
+
+    fn path(&mut self, points: &[(f64, f64)], line: Stroke) {
+        self.stroke(line);
+        if line.dashed {
+            for piece in stroke::dashes(points) {
+                self.trace(&piece);
+                self.context.stroke();
+            }
+        } else {
+            self.trace(points);
+            self.context.stroke();
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! What stands around the canvas: names, program, findings, details, and the table for those who cannot see it.
+//!
+//! Everything that a file says is set as text, never as markup.
+
+use spanlift::hazard::Mode;
+use wasm_bindgen::{JsCast, JsValue};
+use web_sys::{Document, Element, HtmlElement};
+
+use crate::app::App;
+use crate::details::Details;
+use crate::legend;
+use crate::listing::Listing;
+use crate::lod;
+use crate::paint::Canvas;
+use crate::rows::Rows;
+use crate::text;
+use crate::theme::Theme;
+
+const TEMPLATE: &str = include_str!("../page/viewer.html");
+/// Height of a line of the program, as the style sheet has it.
+const LINE: f64 = 20.0;
+/// Rows of the table at most.
+const TABLE: usize = 60;
+
+/// The elements that change.
+pub(crate) struct Panels {
+    pub(crate) root: HtmlElement,
+    pub(crate) plot: HtmlElement,
+    pub(crate) program: HtmlElement,
+    document: Document,
+    lines: HtmlElement,
+    tip: HtmlElement,
+    shown: Option<Shown>,
+}
+
+/// What the panels show, to see whether it changed.
+#[derive(Clone, Copy, PartialEq)]
+struct Shown {
+    item: usize,
+    theme: Theme,
+    mode: Mode,
+    selected: Option<u32>,
+    finding: Option<usize>,
+    picked: Option<usize>,
+}
+
+impl Panels {
+    /// Puts the empty viewer into `root`.
+    pub(crate) fn new(root: HtmlElement) -> Result<Panels, JsValue> {
+        let document = root.owner_document().ok_or("the viewer's place is in no document")?;
+        let view: HtmlElement = document.create_element("div")?.unchecked_into();
+        view.set_class_name("sl-view");
+        view.set_inner_html(TEMPLATE);
+        root.append_child(&view)?;
+        let find = |selector: &str| -> Result<HtmlElement, JsValue> {
+            let found =
+                view.query_selector(selector)?.ok_or_else(|| JsValue::from(format!("no {selector}")))?;
+            Ok(found.unchecked_into())
+        };
+        Ok(Panels {
+            plot: find(".sl-plot")?,
+            program: find(".sl-program")?,
+            lines: find(".sl-lines")?,
+            tip: find(".sl-tip")?,
+            root,
+            document,
+            shown: None,
+        })
+    }
+
+    /// The element of the template that `selector` names.
+    pub(crate) fn part(&self, selector: &str) -> HtmlElement {
+        let found = self.root.query_selector(selector).ok().flatten();
+        found.unwrap_or_else(|| unreachable!("bug: the template has no {selector}")).unchecked_into()
+    }
+
+    fn element(&self, tag: &str, class: &str, text: &str) -> Element {
+        let made = self.document.create_element(tag);
+        let made = made.unwrap_or_else(|_| unreachable!("bug: {tag} is no element"));
+        if !class.is_empty() {
+            made.set_class_name(class);
+        }
+        made.set_text_content(Some(text));
+        made
+    }
+
+    /// The buttons that choose an item, when there are several.
+    pub(crate) fn items<'n>(&self, names: impl ExactSizeIterator<Item = &'n str>) {
+        let nav = self.part(".sl-items");
+        nav.set_text_content(None);
+        if names.len() < 2 {
+            return;
+        }
+        for (k, name) in names.enumerate() {
+            let button = self.element("button", "", &text::clean(name));
+            set(&button, "type", "button");
+            set(&button, "data-item", &k.to_string());
+            append(&nav, &button);
+        }
+    }
+
+    /// Says why an item cannot be shown, or that it can.
+    pub(crate) fn error(&self, why: Option<&str>) {
+        let line = self.part(".sl-error");
+        line.set_text_content(why);
+        line.set_hidden(why.is_none());
+        match why {
+            Some(why) => set(&line, "data-error", why),
+            None => drop(line.remove_attribute("data-error")),
+        }
+        self.part(".sl-body").set_hidden(why.is_some());
+    }
+
+    /// Brings everything up to date that differs from what is shown.
+    pub(crate) fn update(&mut self, app: &App, item: usize, picked: Option<usize>, ratio: f64) {
+        let now = Shown {
+            item,
+            theme: app.theme,
+            mode: app.mode,
+            selected: app.selected(),
+            finding: app.finding(),
+            picked,
+        };
+        let before = self.shown.replace(now);
+        if before == Some(now) {
+            return;
+        }
+        let is_new = |of: fn(&Shown) -> usize| before.is_none_or(|b| of(&b) != of(&now));
+        let item_is_new = is_new(|s| s.item);
+        if before.is_none_or(|b| b.theme != now.theme) || item_is_new {
+            self.colors(&app.theme);
+            self.legend(app, ratio);
+        }
+        if item_is_new {
+            self.names(app, item);
+        }
+        if before.is_none_or(|b| (b.mode, b.finding, b.item) != (now.mode, now.finding, now.item)) {
+            self.findings(app);
+        }
+        self.details(app, picked);
+        self.scroll_to_line(app, picked);
+        self.draw_lines(app, picked);
+        if before.is_some_and(|b| b.selected != now.selected) {
+            let words =
+                app.selected().map_or_else(|| "nothing selected".to_owned(), |k| app.model.sentence(k));
+            self.part("[aria-live]").set_text_content(Some(&words));
+        }
+        self.table(app);
+    }
+
+    fn colors(&self, theme: &Theme) {
+        let style = self.root.style();
+        let on_accent = theme.accent.ink();
+        for (name, color) in [
+            ("--ground", theme.ground),
+            ("--panel", theme.panel),
+            ("--ink", theme.ink),
+            ("--dim", theme.dim),
+            ("--line", theme.line),
+            ("--lane", theme.lane),
+            ("--accent", theme.accent),
+            ("--on-accent", on_accent),
+            ("--hazard", theme.hazard),
+            ("--good", theme.good),
+            ("color-scheme", theme.ground),
+        ] {
+            let value = match name {
+                "color-scheme" => if theme.is_dark { "dark" } else { "light" }.to_owned(),
+                _ => color.css(),
+            };
+            // A name and value without special letters are never refused.
+            let _ = style.set_property(name, &value);
+        }
+        set(&self.root, "data-theme", if theme.is_dark { "dark" } else { "light" });
+        let other = if theme.is_dark { "light" } else { "dark" };
+        self.part("[data-do=theme]").set_text_content(Some(other));
+    }
+
+    /// The meaning of the colours, below the timeline.
+    pub(crate) fn legend(&self, app: &App, ratio: f64) {
+        let place = self.part(".sl-legend");
+        let Ok(canvas) = Canvas::new(self.part(".sl-legend canvas").unchecked_into()) else { return };
+        let entries = legend::entries([&app.model.trace], &app.theme);
+        let mut scene = legend::scene(&entries, f64::from(place.client_width()).max(120.0), &app.theme);
+        scene.height = scene.height.max(1.0);
+        canvas.paint(&scene, ratio);
+        let style = canvas.element.style();
+        let _ = style.set_property("width", &format!("{}px", scene.width));
+        let _ = style.set_property("height", &format!("{}px", scene.height));
+    }
+
+    fn names(&self, app: &App, item: usize) {
+        let model = &app.model;
+        let title = if model.trace.title.is_empty() { &model.name } else { &model.trace.title };
+        self.part(".sl-name").set_text_content(Some(&text::clean(title)));
+        self.part(".sl-origin").set_text_content(Some(&model.origin));
+        let buttons = self.part(".sl-items").children();
+        for k in 0..buttons.length() {
+            if let Some(button) = buttons.item(k) {
+                let is_current = usize::try_from(k).is_ok_and(|k| k == item);
+                set(&button, "aria-current", if is_current { "true" } else { "false" });
+            }
+        }
+        let notes = self.part(".sl-notes");
+        notes.set_text_content(None);
+        for note in &model.notes {
+            append(&notes, &self.element("li", "", note));
+        }
+        self.part(".sl-program-part").set_hidden(model.listing.is_none());
+        self.part(".sl-modes").set_hidden(model.listing.is_none());
+        let n_lines = model.listing.as_ref().map_or(0, |l| l.lines.len());
+        let _ = self.lines.style().set_property("height", &format!("{}px", n_lines as f64 * LINE));
+        self.program.set_scroll_top(0);
+    }
+
+    fn findings(&self, app: &App) {
+        for (mode, name) in [(Mode::Contract, "contract"), (Mode::Typical, "typical")] {
+            let button = self.part(&format!("[data-mode={name}]"));
+            set(&button, "aria-pressed", if app.mode == mode { "true" } else { "false" });
+        }
+        let findings = app.findings();
+        let badge = self.part(".sl-badge");
+        badge.set_hidden(findings.is_empty());
+        badge.set_text_content(Some(&findings.len().to_string()));
+        let list = self.part(".sl-findings");
+        list.set_text_content(None);
+        if findings.is_empty() {
+            let words = match (&app.model.listing, app.mode) {
+                (None, _) => "Without a program nothing can be checked.",
+                (_, Mode::Contract) => "Every access is ordered by what the documentation guarantees.",
+                (_, Mode::Typical) => "Every access is ordered with what today's drivers do.",
+            };
+            let class = if app.model.listing.is_some() { "sl-well" } else { "" };
+            append(&list, &self.element("li", class, words));
+        }
+        for (k, finding) in findings.iter().enumerate().take(200) {
+            let item = self.element("li", "", "");
+            let button = self.element("button", "", "");
+            set(&button, "type", "button");
+            set(&button, "data-finding", &k.to_string());
+            set(&button, "aria-current", if app.finding() == Some(k) { "true" } else { "false" });
+            let title = if finding.is_certain {
+                finding.title.clone()
+            } else {
+                format!("{} (may be)", finding.title)
+            };
+            append(&button, &self.element("b", "", &text::clean(&title)));
+            append(&button, &self.element("small", "", &text::clean(&finding.text)));
+            append(&item, &button);
+            append(&list, &item);
+        }
+        if findings.len() > 200 {
+            append(&list, &self.element("li", "", &format!("and {} more", findings.len() - 200)));
+        }
+    }
+
+    fn details(&self, app: &App, picked: Option<usize>) {
+        let card = self.part("[data-selection]");
+        card.set_text_content(None);
+        let details = match (app.selected(), picked) {
+            (Some(k), _) => app.model.details(k),
+            (None, Some(command)) => picked_command(app, command),
+            (None, None) => {
+                append(&card, &self.element("p", "", "Click a slice, a line of the program or a finding."));
+                return;
+            }
+        };
+        append(&card, &self.element("b", "", &details.title));
+        append(&card, &self.element("p", "", &details.place));
+        let list = self.element("dl", "", "");
+        for (name, value) in &details.rows {
+            append(&list, &self.element("dt", "", name));
+            append(&list, &self.element("dd", if name == "text" { "is-code" } else { "" }, value));
+        }
+        append(&card, &list);
+        for why in &details.why {
+            append(&card, &self.element("p", "", why));
+        }
+    }
+
+    /// The commands whose lines are marked: the selected one, and the other one of a finding.
+    fn marked(app: &App, picked: Option<usize>) -> (Option<usize>, Option<usize>) {
+        match app.finding().and_then(|k| app.findings().get(k)) {
+            Some(finding) => (Some(finding.first), Some(finding.second)),
+            None => (app.selected_command().or(picked), None),
+        }
+    }
+
+    fn scroll_to_line(&self, app: &App, picked: Option<usize>) {
+        let Some(listing) = &app.model.listing else { return };
+        let (first, second) = Panels::marked(app, picked);
+        let room = f64::from(self.program.client_height());
+        for command in [second, first].into_iter().flatten() {
+            let Some(line) = listing.line_of(command) else { continue };
+            let top = line as f64 * LINE;
+            let at = f64::from(self.program.scroll_top());
+            if top < at || top + LINE > at + room {
+                let to = (top - room / 3.0).max(0.0);
+                #[expect(clippy::cast_possible_truncation, reason = "a place in the listing")]
+                self.program.set_scroll_top(to as i32);
+            }
+        }
+    }
+
+    /// The lines of the program that are in sight.
+    pub(crate) fn draw_lines(&self, app: &App, picked: Option<usize>) {
+        let Some(listing) = &app.model.listing else { return };
+        let (first, second) = Panels::marked(app, picked);
+        let line_of = |command: Option<usize>| command.and_then(|c| listing.line_of(c));
+        let (selected, other) = (line_of(first), line_of(second));
+        self.lines.set_text_content(None);
+        for line in
+            in_sight(listing, f64::from(self.program.scroll_top()), f64::from(self.program.client_height()))
+        {
+            let class = match line {
+                _ if Some(line) == selected => "sl-line is-selected",
+                _ if Some(line) == other => "sl-line is-second",
+                _ => "sl-line",
+            };
+            let element: HtmlElement = self.element("div", class, "").unchecked_into();
+            set(&element, "data-line", &line.to_string());
+            append(&element, &self.element("span", "", &(line + 1).to_string()));
+            append(&element, &self.document.create_text_node(&listing.lines[line]));
+            let _ = element.style().set_property("top", &format!("{}px", line as f64 * LINE));
+            append(&self.lines, &element);
+        }
+    }
+
+    /// Which time is on screen, in words.
+    pub(crate) fn range(&self, app: &App) {
+        let view = app.view();
+        let words = format!("{} to {}", app.model.clock(view.start_ns()), app.model.clock(view.end_ns()));
+        self.part(".sl-range").set_text_content(Some(&words));
+    }
+
+    /// The slices of the selected lane that are on screen, as a table for screen readers.
+    pub(crate) fn table(&self, app: &App) {
+        let view = app.view();
+        let model = &app.model;
+        let range = format!("{} to {}", model.clock(view.start_ns()), model.clock(view.end_ns()));
+        let row = app.selected().map(|k| model.rows.place(k)).filter(|p| *p != Rows::NOWHERE);
+        let Some(row) = model.rows.rows.get(row.map_or(0, |(row, _)| row as usize)) else { return };
+        self.part("caption").set_text_content(Some(&format!("{}, {range}", row.name)));
+        let body = self.part("tbody");
+        body.set_text_content(None);
+        let pieces = row.tracks.iter().flat_map(|track| lod::pieces(&model.trace, track, &view));
+        for piece in pieces.take(TABLE) {
+            let line = self.element("tr", "", "");
+            let is_selected = app.selected() == Some(piece.face);
+            set(&line, "aria-selected", if is_selected { "true" } else { "false" });
+            append(&line, &self.element("td", "", &model.sentence(piece.face)));
+            append(&body, &line);
+        }
+    }
+
+    /// A few words beside the pointer.
+    pub(crate) fn tip(&self, app: &App) {
+        let (Some(k), Some((x, y))) = (app.hovered(), app.pointer()) else {
+            self.tip.set_hidden(true);
+            return;
+        };
+        let Details { title, place, rows, .. } = app.model.details(k);
+        self.tip.set_text_content(None);
+        append(&self.tip, &self.element("b", "", &title));
+        append(&self.tip, &self.element("span", "", &place));
+        let wanted = ["memory", "bytes", "took", "rate"];
+        let told: Vec<String> = rows
+            .into_iter()
+            .filter(|(name, _)| wanted.contains(&name.as_str()))
+            .map(|(name, value)| if name == "bytes" { format!("{value} B") } else { value })
+            .collect();
+        append(&self.tip, &self.element("span", "", &told.join(" · ")));
+        self.tip.set_hidden(false);
+        let (w, h) = (f64::from(self.tip.offset_width()), f64::from(self.tip.offset_height()));
+        let (width, height) = (f64::from(self.plot.client_width()), f64::from(self.plot.client_height()));
+        // Beside the pointer, on the side where there is room.
+        let left = if x + 14.0 + w <= width { x + 14.0 } else { (x - w - 10.0).max(0.0) };
+        let top = if y + 16.0 + h <= height { y + 16.0 } else { (y - h - 10.0).max(0.0) };
+        let style = self.tip.style();
+        let _ = style.set_property("left", &format!("{left}px"));
+        let _ = style.set_property("top", &format!("{top}px"));
+    }
+
+    /// Shows or hides the list of keys; says whether it is shown now.
+    pub(crate) fn toggle_keys(&self, show: Option<bool>) {
+        let keys = self.part(".sl-keys");
+        let show = show.unwrap_or(keys.hidden());
+        keys.set_hidden(!show);
+        set(&self.part("[data-do=keys]"), "aria-expanded", if show { "true" } else { "false" });
+    }
+}
+
+/// A command without a slice of its own, such as a declaration.
+fn picked_command(app: &App, command: usize) -> Details {
+    let listing = app.model.listing.as_ref();
+    let line = listing.and_then(|l| l.line_of(command));
+    let text = listing.and_then(|l| l.text_of(command)).unwrap_or_default();
+    Details {
+        title: text.to_owned(),
+        place: match line {
+            Some(line) => format!("command {command}, line {}", line + 1),
+            None => format!("command {command}"),
+        },
+        rows: Vec::new(),
+        why: vec!["It takes no time of its own on any lane.".to_owned()],
+    }
+}
+
+/// Positions of the lines that a listing scrolled to `top` shows in `height` pixels, and a few around them.
+fn in_sight(listing: &Listing, top: f64, height: f64) -> std::ops::Range<usize> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "float to int casts saturate"
+    )]
+    let at = |y: f64| (y / LINE).floor().max(0.0) as usize;
+    at(top).saturating_sub(4)..(at(top + height.max(400.0)) + 4).min(listing.lines.len())
+}
+
+/// Sets an attribute whose name is known to be one.
+fn set(element: &Element, name: &str, value: &str) {
+    let _ = element.set_attribute(name, value);
+}
+
+/// Appends a node that is nowhere yet.
+fn append(parent: &Element, child: &web_sys::Node) {
+    let _ = parent.append_child(child);
+}
