@@ -20,6 +20,7 @@ mod found;
 mod front;
 mod history;
 mod order;
+mod remedy;
 mod report;
 mod rules;
 mod walk;
@@ -27,7 +28,8 @@ mod words;
 
 pub use found::HazardKind;
 pub use history::Certainty;
-pub use report::{Hazard, Report, Verdict, errors_to_json};
+pub use remedy::{Remedy, remedy};
+pub use report::{Hazard, Report, Verdict};
 pub use rules::Rule;
 pub use words::sentence;
 
