@@ -19,7 +19,7 @@ use spanlift::trace::{FlowKind, Slice};
 
 use crate::finding::Finding;
 use crate::model::Model;
-use crate::rows::Rows;
+use crate::rows::{Rows, order};
 use crate::scene::Scene;
 use crate::theme::Theme;
 use crate::timeline::{Frame, RULER, Timeline, links};
@@ -373,8 +373,7 @@ impl App {
         }
         // All tracks of a row in the order of time: what lies below something else is reached too.
         let row = &self.model.rows.rows[place.0 as usize];
-        let slices = &self.model.trace.slices;
-        let key = |k: u32| (slices.start[k as usize], std::cmp::Reverse(slices.end[k as usize]), k);
+        let key = |k: u32| order(&self.model.trace, k);
         let next = row.tracks.iter().filter_map(|track| {
             let list = &track.slices;
             if by > 0 {

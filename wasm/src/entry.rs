@@ -181,6 +181,7 @@ impl Viewer {
             self.drawn = (width, height, ratio);
             app.resize(width, height);
             self.panels.legend(app, ratio);
+            self.panels.draw_lines(app, self.picked);
         }
         self.canvas.paint(&app.scene(), ratio);
         self.panels.tip(app);

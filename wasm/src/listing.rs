@@ -14,15 +14,21 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// The listing of a program, in the form that spanlift writes.
-    pub fn new(program: &Program) -> Listing {
+    /// The listing of a program that nobody wrote by hand, and the program that knows its lines.
+    pub fn written(program: &Program) -> (Listing, Program) {
         let text = program.to_text();
-        let lines: Vec<String> = text.lines().map(crate::text::clean).collect();
-        // The text tells by itself which line is which command: it is read once more.
-        let numbers = Program::from_text(&text).ok().filter(|again| again.len() == program.len());
+        let again = Program::from_text(&text).ok().filter(|again| again.len() == program.len());
+        let program = again.unwrap_or_else(|| program.clone());
+        (Listing::of(&text, &program), program)
+    }
+
+    /// The listing of the text that a program was read from, comments and loops as their author wrote them.
+    pub fn of(text: &str, program: &Program) -> Listing {
+        let lines: Vec<String> =
+            text.lines().map(|line| crate::text::clean(&line.replace('\t', "    "))).collect();
         let line = |k: usize| {
-            let number = numbers.as_ref()?.line(k)?;
-            usize::try_from(number).ok()?.checked_sub(1).filter(|&l| l < lines.len())
+            let number = usize::try_from(program.line(k)?).ok()?;
+            number.checked_sub(1).filter(|&line| line < lines.len())
         };
         let of_command: Vec<usize> = (0..program.len()).map(|k| line(k).unwrap_or(usize::MAX)).collect();
         let mut of_line = vec![None; lines.len()];
@@ -65,7 +71,8 @@ mod tests {
         let d = p.device(0, "d", mib(4));
         let up = p.copy(d, x).on(copy);
         let kernel = p.kernel("scale").reads(d).writes(d).takes(us(120)).on(compute);
-        let listing = Listing::new(&p);
+        let (listing, again) = Listing::written(&p);
+        assert_eq!(again, p);
         assert!(listing.text_of(up).unwrap().starts_with("copy"), "{listing:?}");
         assert!(listing.text_of(kernel).unwrap().contains("scale"));
         for command in 0..p.len() {
@@ -73,5 +80,16 @@ mod tests {
             assert!(listing.command_of(line).unwrap() <= command);
         }
         assert_eq!(listing.line_of(99), None);
+    }
+
+    #[test]
+    fn a_loop_is_listed_as_it_was_written() {
+        let text = "stream s\npinned x 4\ndevice d 4   # one\nrepeat i 3\n\tcopy d <- x on s\nend\nsync s\n";
+        let program = Program::from_text(text).unwrap();
+        let listing = Listing::of(text, &program);
+        assert_eq!(listing.lines.len(), 7);
+        assert_eq!([3, 4, 5].map(|k| listing.line_of(k)), [Some(4); 3]);
+        assert_eq!((listing.command_of(4), listing.command_of(5)), (Some(3), None));
+        assert_eq!(listing.text_of(3), Some("copy d <- x on s"));
     }
 }

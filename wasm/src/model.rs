@@ -1,9 +1,10 @@
 //! One opened item: its trace, its rows, its program's text and what the checker says of it.
 
 use spanlift::hazard::{self, Certainty, Mode};
+use spanlift::machine::Machine;
 use spanlift::program::Space;
 use spanlift::trace::{Source, Trace};
-use spanlift::{Nanos, Program};
+use spanlift::{Nanos, Program, sim};
 
 use crate::finding::Finding;
 use crate::listing::Listing;
@@ -40,7 +41,16 @@ impl Model {
             Content::Trace(bytes) => spanlift::trace::read(bytes).map_err(|e| e.to_string())?,
             Content::Program { source, machine } => {
                 let program = Program::read(source.as_bytes()).map_err(|e| e.to_string())?;
-                simulate(&program, machine)?
+                let run = sim::run(&program, &self::machine(machine)?).map_err(|e| e.to_string())?;
+                let reads = run.reads.iter().filter(|r| r.expected.is_some());
+                let told: Vec<String> = reads.map(|r| format!("read {}", r.sentence(&program))).collect();
+                let mut model = if source.trim_start().starts_with('{') {
+                    Model::new(&item.name, run.trace)
+                } else {
+                    Model::with(&item.name, run.trace, Some((Listing::of(source, &program), program)))
+                };
+                model.notes.extend(told);
+                return Ok(model);
             }
         };
         Ok(Model::new(&item.name, trace))
@@ -48,15 +58,21 @@ impl Model {
 
     /// The model of a trace.
     pub fn new(name: &str, trace: Trace) -> Model {
+        let listed = trace.program.as_ref().map(Listing::written);
+        Model::with(name, trace, listed)
+    }
+
+    /// The model of a trace whose program, knowing its lines, is listed.
+    fn with(name: &str, trace: Trace, listed: Option<(Listing, Program)>) -> Model {
         let origin = match &trace.source {
             Source::Simulated { machine } => format!("simulated on {machine}"),
             Source::Imported { tool } => format!("recorded, read from {tool}"),
             Source::Unknown => String::new(),
         };
         let rows = Rows::new(&trace, Shown::default());
-        let listing = trace.program.as_ref().map(Listing::new);
-        let found = |mode| trace.program.as_ref().map_or_else(Vec::new, |p| findings(p, mode));
+        let found = |mode| listed.as_ref().map_or_else(Vec::new, |(_, program)| findings(program, mode));
         let findings = [found(Mode::Contract), found(Mode::Typical)];
+        let listing = listed.map(|(listing, _)| listing);
         let notes = notes(&trace);
         Model { name: text::clean(name), origin: text::clean(&origin), rows, listing, findings, notes, trace }
     }
@@ -79,10 +95,15 @@ impl Model {
     }
 }
 
-/// Runs a program in the simulator.
-fn simulate(program: &Program, machine: &str) -> Result<Trace, String> {
-    let _ = (program, machine);
-    Err("programs cannot be simulated yet".to_owned())
+/// A built-in profile by name, or a profile in JSON.
+fn machine(named: &str) -> Result<Machine, String> {
+    if named.trim_start().starts_with('{') {
+        return Machine::from_json(named.as_bytes()).map_err(|e| e.to_string());
+    }
+    Machine::builtin(named).ok_or_else(|| {
+        let names: Vec<&str> = Machine::names().collect();
+        format!("no machine profile {named:?}; there are {}", names.join(", "))
+    })
 }
 
 /// What the checker finds in a program, as pictures show it; nothing for one that is wrong in form.
@@ -92,7 +113,7 @@ pub fn findings(program: &Program, mode: Mode) -> Vec<Finding> {
         first: h.first,
         second: h.second,
         title: format!("{} on {}", h.kind.name(), program.names().buffer(h.buffer)),
-        text: String::new(),
+        text: hazard::sentence(program, h),
         is_certain: h.certainty == Certainty::Must,
     };
     report.hazards.iter().map(shown).collect()
@@ -123,4 +144,42 @@ fn notes(trace: &Trace) -> Vec<String> {
         import.problems.iter().map(|(what, n)| format!("{}: {}", text::clean(what), text::thousands(*n))),
     );
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RACE: &str = "stream copy, compute\npinned x 4MiB\ndevice d 4MiB\ncopy d <- x on copy\n\
+                        kernel scale on compute reads d writes d for 120us\nsync compute\n";
+
+    #[test]
+    fn a_program_is_simulated_checked_and_listed() {
+        let model = Model::open(&PageItem::source("race", RACE, "h200-pcie5")).unwrap();
+        assert_eq!(model.origin, "simulated on h200-pcie5");
+        assert_eq!(model.found(Mode::Contract).len(), 2, "{:?}", model.findings);
+        let listing = model.listing.as_ref().unwrap();
+        for finding in model.found(Mode::Contract) {
+            assert!(listing.text_of(finding.first).unwrap().starts_with("copy"));
+            assert!(listing.text_of(finding.second).unwrap().starts_with("kernel"));
+            assert!(crate::timeline::links::ends(&model.rows, &model.trace, finding).is_some());
+        }
+        let trace = Model::open(&PageItem::trace("same", &model.trace)).unwrap();
+        let pairs =
+            |m: &Model| m.findings.clone().map(|f| f.iter().map(|f| (f.first, f.second)).collect::<Vec<_>>());
+        assert_eq!(pairs(&trace), pairs(&model));
+        assert_eq!(trace.listing.unwrap().lines.len(), 7, "the written form has a line for each stream");
+    }
+
+    #[test]
+    fn what_cannot_be_shown_says_why() {
+        let check = |item: PageItem, expected: &str| {
+            let why = Model::open(&item).map(|m| m.name).unwrap_err();
+            assert!(why.contains(expected), "{why}");
+        };
+        check(PageItem::trace_file("t", b"{".to_vec()), "byte 1");
+        check(PageItem::source("p", "copy x <- y on s", "h200-pcie5"), "line 1");
+        check(PageItem::source("p", RACE, "abacus"), "no machine profile \"abacus\"; there are ");
+        check(PageItem::source("p", RACE, "{}"), "");
+    }
 }

@@ -234,10 +234,18 @@ fn engines(trace: &Trace, streams: &[Draft]) -> Vec<Draft> {
     made
 }
 
+/// The order of slices on a track: by start; of those that start together an empty one first, then the longest.
+///
+/// So a slice stands before what is nested in it, and a moment before what begins at it does not look nested.
+pub(crate) fn order(trace: &Trace, k: u32) -> (i64, bool, std::cmp::Reverse<i64>, u32) {
+    let (start, end) = (trace.slices.start[k as usize], trace.slices.end[k as usize]);
+    (start, end > start, std::cmp::Reverse(end), k)
+}
+
 /// Puts each slice on the first track that is free when it begins.
 fn tracks(trace: &Trace, mut slices: Vec<u32>) -> Vec<Track> {
     let (start, end) = (&trace.slices.start, &trace.slices.end);
-    slices.sort_by_key(|&k| (start[k as usize], std::cmp::Reverse(end[k as usize]), k));
+    slices.sort_by_key(|&k| order(trace, k));
     let mut tracks: Vec<(i64, Track)> = Vec::new();
     for k in slices {
         let (from, to) = (start[k as usize], end[k as usize].max(start[k as usize]));

@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | host to device, device to host, within a device, between devices | blue, vermilion, green, purple | - |
 //! | memset, kernel, communication | grey, sky, orange | - |
-//! | synchronisation on a stream | yellow | dark outline |
+//! | an event's record | yellow | dark outline |
+//! | a stream waits | pale yellow | dots, dark outline |
 //! | pageable host memory takes part | as the copy | diagonal hatch |
 //! | a host thread waits | none | dots, outline |
 //! | a hazard | red | outline of 2 px, zigzag |
@@ -119,11 +120,12 @@ impl Theme {
             Kind::Kernel => plain(KERNEL),
             Kind::Communication => plain(COMMUNICATION),
             Kind::HostFn => plain(self.host().toward(WITHIN, 20)),
-            Kind::Record | Kind::Sync => {
-                let outline =
-                    if self.is_dark { SYNC.toward(self.ground, 55) } else { Color::hex(0x6B_62_00) };
-                Look { outline: Some(outline), ..plain(SYNC) }
-            }
+            Kind::Record => Look { outline: Some(self.around_sync()), ..plain(SYNC) },
+            Kind::Sync => Look {
+                fill: self.lane.toward(SYNC, if self.is_dark { 22 } else { 40 }),
+                pattern: Some(Pattern::Dots(self.around_sync())),
+                outline: Some(self.around_sync()),
+            },
             Kind::Wait => Look {
                 fill: self.lane,
                 pattern: Some(Pattern::Dots(self.dim.toward(self.lane, 25))),
@@ -152,6 +154,11 @@ impl Theme {
     pub fn stale(&self) -> Look {
         let fill = self.panel.toward(self.hazard, 18);
         Look { fill, pattern: Some(Pattern::Hatch(self.hazard)), outline: Some(self.hazard) }
+    }
+
+    /// The line around yellow, which is too light to stand alone.
+    fn around_sync(&self) -> Color {
+        if self.is_dark { SYNC.toward(self.ground, 35) } else { Color::hex(0x6B_62_00) }
     }
 
     /// Time of a host thread.

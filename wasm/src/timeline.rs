@@ -392,11 +392,17 @@ impl Timeline<'_> {
             let points = vec![(x, y - 4.0), (x + 4.0, y), (x, y + 4.0), (x - 4.0, y)];
             scene.shapes.push(Shape::Polygon { points, fill: theme.accent });
             let next = marks.get(k + 1).map_or(f64::INFINITY, |m| g + self.view.x_from_time(m.at.0));
-            let room = (next - 6.0).min(scene.width - 2.0) - (x + 8.0);
+            let right = (next - 6.0).min(scene.width - 2.0);
             let name = text::clean(self.trace.strings.get(mark.name));
-            if x - 4.0 >= free && text::width(&name, 10.0, false) <= room {
-                free = x + 8.0 + text::width(&name, 10.0, false);
+            let wide = text::width(&name, 10.0, false);
+            if x - 4.0 >= free && x + 8.0 + wide <= right {
+                free = x + 8.0 + wide;
                 scene.add(Text::new(x + 8.0, y, 10.0, theme.dim, name));
+            } else if x - 8.0 - wide >= free.max(4.0) {
+                free = x + 8.0;
+                scene.add(Text::new(x - 8.0, y, 10.0, theme.dim, name).anchored(Anchor::End));
+            } else {
+                free = free.max(x + 6.0);
             }
         }
     }

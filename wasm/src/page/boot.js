@@ -17,6 +17,7 @@ try {
   await __wbg_init({ module_or_path: await unpack(document.getElementById("spanlift-module").textContent) });
   for (const place of places) {
     try {
+      if (place.dataset.height) place.style.setProperty("--sl-height", `${place.dataset.height}px`);
       mount(place, await unpack(place.dataset.spanlift), place.hasAttribute("data-alone"));
     } catch (error) {
       refuse(place, error);

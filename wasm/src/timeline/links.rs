@@ -7,8 +7,13 @@ use crate::finding::Finding;
 use crate::rows::Rows;
 use crate::scene::{Rect, Scene, Shape, Stroke};
 
-/// Beyond so many arrows a picture is a tangle, and only those of the selected slice are drawn.
-const MANY: usize = 120;
+/// Beyond so many arrows of a kind a picture is a tangle, and only those of the chosen slices are drawn.
+const fn many(kind: FlowKind) -> usize {
+    match kind {
+        FlowKind::Event => 40,
+        _ => 16,
+    }
+}
 
 /// How far a zigzag reaches into the slice where it begins.
 const INTO: f64 = 9.0;
@@ -25,10 +30,18 @@ pub(super) fn flows(timeline: &Timeline<'_>, scene: &mut Scene) {
         k < slices.len() && slices.start[k] <= last && first <= slices.end[k]
     };
     let on_screen = timeline.trace.flows.iter().filter(|f| is_near(f.from) && is_near(f.to));
-    let is_few = on_screen.clone().take(MANY + 1).count() <= MANY;
+    let is_few = |kind: FlowKind| {
+        let same = on_screen.clone().filter(|f| f.kind == kind);
+        same.take(many(kind) + 1).count() <= many(kind)
+    };
+    let kinds = [FlowKind::Launch, FlowKind::Event, FlowKind::Sync, FlowKind::Other];
+    let few: Vec<FlowKind> = kinds.into_iter().filter(|&kind| is_few(kind)).collect();
     for flow in on_screen {
-        let touches = timeline.selected.is_some_and(|k| k == flow.from || k == flow.to);
-        if !is_few && !touches {
+        let touches = [timeline.selected, timeline.hovered]
+            .into_iter()
+            .flatten()
+            .any(|k| k == flow.from || k == flow.to);
+        if !few.contains(&flow.kind) && !touches {
             continue;
         }
         let (Some((a, above)), Some((b, below))) =

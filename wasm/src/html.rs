@@ -1,0 +1,216 @@
+//! Pages and pieces of pages: the viewer's glue, module, style and data as text that needs no other file.
+//!
+//! | function | gives |
+//! |---|---|
+//! | [`page`] | a whole page with one viewer |
+//! | [`figure_html`] | a piece for a notebook's output: a picture first, a sandboxed frame with the viewer over it |
+//! | [`mount_html`] | a place for a viewer in a longer page; as many as it likes |
+//! | [`viewer_assets_html`] | style, module and script of all places of that page, once, at its end |
+//!
+//! Nothing is fetched. Module and data travel packed with gzip in base64 and are unpacked by the browser; what users
+//! wrote is never part of markup or script.
+
+use std::io::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::{Compression, GzBuilder};
+
+use crate::pack::{PageItem, pack};
+use crate::svg::escaped;
+
+const GLUE: &str = include_str!("../dist/viewer.js");
+const MODULE: &[u8] = include_bytes!("../dist/viewer.wasm.gz");
+const STYLE: &str = include_str!("page/viewer.css");
+const BOOT: &str = include_str!("page/boot.js");
+
+/// A page that shows `items`, as one file that works offline.
+///
+/// The first item is shown; the others are chosen in the page. Programs are simulated in the page. The page's policy
+/// allows no connection and no script but its own.
+///
+/// ```
+/// use spanlift_viewer::{PageItem, page};
+/// let program = "stream s\npinned x 4MiB\ndevice d 4MiB\ncopy d <- x on s\nsync s\n";
+/// let html = page(&[PageItem::source("one copy", program, "h200-pcie5")]);
+/// assert!(html.starts_with("<!doctype html>"));
+/// ```
+pub fn page(items: &[PageItem]) -> String {
+    let title = match items {
+        [one] => format!("{} · spanlift", one.name),
+        _ => "spanlift".to_owned(),
+    };
+    let place = format!("<main class=\"spanlift\" data-alone data-spanlift=\"{}\"></main>", data(items));
+    document(&title, "spanlift-page", &place)
+}
+
+/// A figure for a notebook's output: `picture` (an SVG document), and over it the viewer where scripts may run.
+///
+/// `title` says what it shows. The frame has an origin of its own: it reaches neither the notebook nor the network.
+pub fn figure_html(items: &[PageItem], picture: &str, title: &str, height_px: u32) -> String {
+    let place = format!("<main class=\"spanlift\" data-spanlift=\"{}\"></main>", data(items));
+    let frame = document(title, "spanlift-frame", &place);
+    format!(
+        "<div style=\"position:relative;width:100%;height:{height_px}px;overflow:hidden\">{}\
+         <iframe sandbox=\"allow-scripts\" title=\"{}\" srcdoc=\"{}\" \
+         style=\"position:absolute;inset:0;width:100%;height:100%;border:0\"></iframe></div>",
+        img(picture, title, "style=\"display:block;max-width:100%;height:auto\""),
+        escaped(title),
+        // Inside a quoted attribute nothing else has a meaning.
+        frame.replace('&', "&amp;").replace('"', "&quot;"),
+    )
+}
+
+/// A place for a viewer of `items` in a longer page, `height_px` high.
+///
+/// `picture` (an SVG document, or nothing) is shown until the viewer has started, and where it cannot. The wheel belongs
+/// to the viewer after a click on it. The page needs [`viewer_assets_html`] once, behind all places.
+pub fn mount_html(items: &[PageItem], picture: &str, title: &str, height_px: u32) -> String {
+    let still =
+        if picture.is_empty() { String::new() } else { img(picture, title, "class=\"spanlift-still\"") };
+    let height = height_px.clamp(260, 4000);
+    format!(
+        "<div class=\"spanlift\" role=\"group\" aria-label=\"{}\" data-height=\"{height}\" data-spanlift=\"{}\">{still}</div>",
+        escaped(title),
+        data(items)
+    )
+}
+
+/// Style, module and script for every [`mount_html`] of a page, to stand once behind the last of them.
+///
+/// `nonce` is that of the page's policy ([`content_policy`]), or empty where the page has none.
+pub fn viewer_assets_html(nonce: &str) -> String {
+    let nonce = if nonce.is_empty() { String::new() } else { format!(" nonce=\"{}\"", escaped(nonce)) };
+    format!(
+        "<style{nonce}>{STYLE}</style>\n\
+         <script type=\"application/gzip\" id=\"spanlift-module\">{}</script>\n\
+         <script type=\"module\"{nonce}>\n{GLUE}\n{BOOT}</script>\n",
+        STANDARD.encode(MODULE)
+    )
+}
+
+/// The policy of a page that holds a viewer: no connection, pictures from the page itself, scripts and styles that carry
+/// `nonce`. It is the content of `<meta http-equiv="Content-Security-Policy">`.
+pub fn content_policy(nonce: &str) -> String {
+    let nonce = escaped(nonce);
+    format!(
+        "default-src 'none'; script-src 'nonce-{nonce}' 'wasm-unsafe-eval'; style-src 'nonce-{nonce}'; img-src data:; \
+         base-uri 'none'; form-action 'none'"
+    )
+}
+
+fn document(title: &str, class: &str, place: &str) -> String {
+    let nonce = nonce(place);
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n<title>{}</title>\n</head>\n\
+         <body class=\"{class}\">\n{place}\n<noscript>This page draws its timeline with a script.</noscript>\n{}</body>\n</html>\n",
+        content_policy(&nonce),
+        escaped(title),
+        viewer_assets_html(&nonce),
+    )
+}
+
+/// A word that depends on the data alone, so that the same items give the same page (FNV-1a of 64 bits).
+///
+/// Nothing is inserted into the page later, so it has to be unlike other pages', not secret.
+fn nonce(data: &str) -> String {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    format!("{:016x}", data.bytes().fold(0xcbf2_9ce4_8422_2325, step))
+}
+
+/// The items, packed with a fixed level and no time, in base64.
+fn data(items: &[PageItem]) -> String {
+    let mut packer = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
+    let packed = packer.write_all(&pack(items)).and_then(|()| packer.finish());
+    STANDARD.encode(packed.unwrap_or_else(|e| unreachable!("bug: writing to memory failed: {e}")))
+}
+
+/// A picture that shows everywhere and whose scripts, if it had any, could not run.
+pub(crate) fn img(svg: &str, alt: &str, attributes: &str) -> String {
+    format!(
+        "<img {attributes} alt=\"{}\" src=\"data:image/svg+xml;base64,{}\">",
+        escaped(alt),
+        STANDARD.encode(svg)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTILE: &str = "\"><script>alert(1)</script>&amp;'\u{0}";
+
+    fn items() -> Vec<PageItem> {
+        vec![
+            PageItem::source(HOSTILE, "stream s\npinned x 4\n", "h200-pcie5"),
+            PageItem::trace("t", &crate::testing::race()),
+        ]
+    }
+
+    #[test]
+    fn pages_are_whole_small_and_the_same_each_time() {
+        let html = page(&items());
+        assert_eq!(html, page(&items()));
+        assert!(html.len() < 1_500_000, "{} bytes", html.len());
+        assert!(html.ends_with("</html>\n"));
+        let glue_end = GLUE.contains("</script") || BOOT.contains("</script");
+        assert!(!glue_end, "the script would end early");
+    }
+
+    #[test]
+    fn what_users_wrote_is_never_markup() {
+        let one = &items()[..1];
+        for html in [page(one), mount_html(one, "", HOSTILE, 400), figure_html(one, "<svg/>", HOSTILE, 400)] {
+            assert!(!html.contains("<script>alert"));
+        }
+    }
+
+    #[test]
+    fn nothing_is_fetched() {
+        let html = page(&items());
+        for word in
+            ["http://", "https://", "import(", "XMLHttpRequest", "WebSocket", "src=", "@import", "url("]
+        {
+            assert_eq!(html.matches(word).count(), 0, "{word}");
+        }
+    }
+
+    /// Writes pages to the folder that `SPANLIFT_GALLERY` names, for people to open.
+    #[test]
+    fn pages_to_look_at() {
+        let Some(folder) = std::env::var_os("SPANLIFT_GALLERY").map(std::path::PathBuf::from) else { return };
+        let programs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../native/programs");
+        let program = |name: &str| {
+            let source = std::fs::read_to_string(programs.join(format!("{name}.txt"))).unwrap();
+            PageItem::source(name, source, "h200-pcie5")
+        };
+        let all = [
+            "strategy-b",
+            "demo-h2d-pinned-overwritten",
+            "run-streamed1-pinned1",
+            "row05-h2d.1000x4KB.blocking",
+        ];
+        std::fs::write(folder.join("programs.html"), page(&all.map(program))).unwrap();
+        std::fs::write(folder.join("one.html"), page(&[program("demo-d2h-read-before-sync")])).unwrap();
+        std::fs::write(folder.join("race.html"), page(&[PageItem::trace("race", &crate::testing::race())]))
+            .unwrap();
+        let bad = PageItem::source("bad", "copy x <- y on s", "h200-pcie5");
+        std::fs::write(folder.join("bad.html"), page(&[bad, program("strategy-a")])).unwrap();
+        let svg = crate::timeline_svg(&crate::testing::race(), &crate::TimelineOptions::default());
+        let places: String = all.iter().map(|name| mount_html(&[program(name)], &svg, name, 520)).collect();
+        let frame = figure_html(&[program("strategy-a")], &svg, "in a frame", 480);
+        let long =
+            format!("<!doctype html><body><h1>many</h1>{places}{frame}{}</body>", viewer_assets_html(""));
+        std::fs::write(folder.join("many.html"), long).unwrap();
+    }
+
+    #[test]
+    fn many_viewers_share_one_module() {
+        let place = mount_html(&items(), "<svg/>", "title", 400);
+        assert!(place.len() < 4000, "{}", place.len());
+        let assets = viewer_assets_html("");
+        assert!(assets.len() < 1_400_000);
+    }
+}
