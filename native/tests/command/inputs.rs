@@ -166,3 +166,21 @@ fn a_file_that_is_not_there_or_no_file_is_refused() {
         check("/dev/null", "byte 0: the file is empty");
     }
 }
+
+#[test]
+fn every_line_that_is_no_command_is_told_to_people() {
+    let folder = folder("lines");
+    std::fs::write(folder.join("p.txt"), "strem s\nstream s\nsync\n").unwrap();
+    let text = spanlift(&folder, &["check", "p.txt"]);
+    assert_eq!((text.code, text.out.as_str()), (2, ""));
+    let places: Vec<&str> = text.err.lines().map(|line| &line[..21]).collect();
+    assert_eq!(
+        places,
+        ["error: p.txt: line 1: ", "error: p.txt: line 3: "].map(|place| &place[..21]),
+        "{}",
+        text.err
+    );
+    // Programs are promised one line.
+    let json = spanlift(&folder, &["check", "p.txt", "--format", "json"]);
+    assert_eq!((json.code, json.out.as_str(), json.err.lines().count()), (2, "", 1), "{}", json.err);
+}

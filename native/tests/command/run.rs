@@ -112,6 +112,7 @@ fn a_machine_or_a_device_that_is_not_there_is_refused() {
     refused(&["run", "p.json", "--machine", "mars.json"], "error: mars.json: no such file or folder");
     refused(&["run", "p.json", "--machine", "broken.json"], "error: broken.json: ");
     refused(&["run", "p.json", "--machine", "p.json"], "error: p.json: ");
+    refused(&["run", "p.json", "--machine", "h200.1"], "error: --machine: no machine is called \"h200.1\"");
     refused(&["run", "p.json", "--on", "cuda:0"], "error: --on cuda:0: no CUDA driver (");
     refused(&["run", "p.json", "--on", "cpu"], "error: --on cpu: ");
 }
@@ -124,6 +125,7 @@ fn an_output_that_cannot_be_written_is_refused_and_leaves_nothing() {
     );
     refused(&["run", "p.json", "--trace", "."], "error: .: cannot be written: is a folder");
     refused(&["run", "p.json", "--trace", "p.json"], "error: p.json: is an input");
+    refused(&["run", "p.json", "--trace", "-"], "error: -: cannot be written: reports go to standard output");
     refused(&["run", "p.json", "--trace", "./p.json"], "error: ./p.json: is an input");
     refused(
         &["view", "p.json", "-o", "missing/p.svg"],

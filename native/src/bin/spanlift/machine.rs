@@ -35,8 +35,9 @@ pub(crate) fn named(name: &str) -> Result<Chosen, Fail> {
         return Ok(chosen);
     }
     let path = Path::new(name);
-    // A wrong name is told as one; whatever looks like a path is opened, so that its fault is told.
-    let is_path = path.extension().is_some() || path.components().count() > 1 || name == "-" || path.exists();
+    // A wrong name is told as one; whatever looks like a file is opened, so that its fault is told.
+    let has_ending = path.extension().is_some_and(|e| e == "json" || e == "gz");
+    let is_path = has_ending || path.components().count() > 1 || name == "-" || path.exists();
     if !is_path {
         return Err(unknown("--machine", name));
     }

@@ -42,6 +42,9 @@ pub(crate) fn differs_from(path: &Path, input: &Path) -> Result<(), Fail> {
 }
 
 fn try_write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if path.as_os_str() == "-" {
+        return Err(io::Error::other("reports go to standard output; give a file's name"));
+    }
     // A link stays a link: the file that it names is replaced.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     match fs::metadata(&target) {

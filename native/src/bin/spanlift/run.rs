@@ -48,7 +48,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
             out.line(&format!("{n} simulated on {}: {end}", machine.name));
             text(&program, &run, &lanes, out);
             if let Some(path) = &args.trace {
-                out.line(&format!("\ntrace written to {}", path.display()));
+                out.line(&format!("\ntrace written to {}", say::one_line(&path.display().to_string())));
             }
         }
     }

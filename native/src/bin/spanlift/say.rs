@@ -38,6 +38,12 @@ impl Fail {
         Fail { lines }
     }
 
+    /// The first problem alone.
+    pub(crate) fn first(mut self) -> Fail {
+        self.lines.truncate(1);
+        self
+    }
+
     /// Says it on standard error.
     pub(crate) fn tell(&self) {
         for line in &self.lines {

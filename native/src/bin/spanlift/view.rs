@@ -65,7 +65,7 @@ pub(crate) fn run(args: &ViewArgs, out: &mut Out) -> Result<End, Fail> {
             for (opened, file) in opened.iter().zip(&args.files) {
                 out.line(&format!("{}: {}", say::one_line(&say::place(file)), opened.figures.sentence()));
             }
-            let name = out.paint(Style::Strong, &path.display().to_string());
+            let name = out.paint(Style::Strong, &say::one_line(&path.display().to_string()));
             out.line(&format!("wrote {name} ({})", spanlift::Bytes(text.len() as u64)));
         }
     }
