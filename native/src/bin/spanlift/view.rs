@@ -49,7 +49,8 @@ pub(crate) fn run(args: &ViewArgs, out: &mut Out) -> Result<End, Fail> {
         args.files.iter().map(|file| open(file, args.machine.as_deref())).collect::<Result<_, _>>()?;
     let text: String = match form {
         Form::Page => {
-            return Err(Fail::new("pages are not yet part of this version: -o NAME.svg gives a picture"));
+            let items: Vec<PageItem> = opened.iter().map(|o| o.item.clone()).collect();
+            spanlift_viewer::page(&items)
         }
         Form::Picture => opened.iter().map(picture).collect(),
     };
