@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 use random::Random;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use spanlift::Nanos;
+use spanlift::machine::Machine;
+use spanlift::trace::figures::{self, StreamWork};
 use spanlift::trace::{
     Counter, Engine, Flow, FlowKind, Import, Instant, Kind, LaneKind, Slice, Source, StrId, Trace, read,
     write_chrome,
 };
+use spanlift::{Nanos, Program, sim};
 
 fn number(r: &mut Random) -> i64 {
     let small = r.next().cast_signed() >> 40;
@@ -272,7 +274,7 @@ fn strict(trace: &Trace, text: &str) {
         assert!(processes.contains_key(&(row.row.0, 0)), "{row:?}");
     }
     for (slice, row) in slices.iter().enumerate() {
-        let lane = trace.lanes[trace.slices.lane[slice] as usize];
+        let lane = &trace.lanes[trace.slices.lane[slice] as usize];
         assert_eq!(names[&row.row]["name"], trace.strings.get(lane.name));
         assert_eq!(processes[&(row.row.0, 0)]["name"], trace.strings.get(lane.group));
         assert_eq!((row.at, row.end), (trace.slices.start[slice].into(), trace.slices.end[slice].into()));
@@ -359,6 +361,51 @@ fn device_work_is_told_in_the_words_of_other_tools() {
     assert_eq!(read.slices.kind, [Kind::Call, Kind::ToDevice, Kind::Other]);
     assert_eq!(read.slices.bytes, [0, 524_288, 524_288]);
     assert_eq!(read.flows, trace.flows);
-    let stream = read.lanes[read.slices.lane[1] as usize];
+    let stream = &read.lanes[read.slices.lane[1] as usize];
     assert_eq!(stream.kind, LaneKind::Stream { dev: 0, stream: 7 });
+}
+
+/// Everything that the simulator records: engines, staging, waits, events, several devices, bytes.
+const SIMULATED: &str = "\
+title   what a simulated trace holds
+stream  up, down
+stream  far on cuda:1
+pinned  x 4MiB
+pageable p 4MiB
+device  d 4MiB
+device  e 4MiB on cuda:1
+copy    d <- x on up
+kernel  \"scale \\\"it\\\"\" on up reads d writes d for 120us
+record  done on up
+wait    done on down
+copy    p <- d on down
+copy    e <- d on far
+memset  e on far
+sync    down
+sync    far
+mark    end
+";
+
+#[test]
+fn simulated_traces_are_read_back_equal() {
+    let program = Program::from_text(SIMULATED).unwrap_or_else(|e| panic!("{e}"));
+    for name in Machine::names() {
+        let machine = Machine::builtin(name).unwrap();
+        let trace = sim::run(&program, &machine).unwrap().trace;
+        let text = write_chrome(&trace);
+        strict(&trace, &text);
+        let again = read(text.as_bytes()).unwrap();
+        assert_eq!(again.import.dropped, 0);
+        assert_eq!(Trace { import: Import::default(), ..again }, trace, "{name}");
+        // Told to other tools: each copy and kernel once, matched with the call that launched it.
+        let foreign = read(text.replacen("\"spanlift\":", "\"somebody\":", 1).as_bytes()).unwrap();
+        let work = |trace: &Trace| {
+            let counted = (0..trace.slices.len()).filter_map(|k| figures::stream_work(trace, k));
+            counted.map(StreamWork::name).collect::<Vec<_>>()
+        };
+        assert_eq!(work(&foreign), work(&trace), "{name}");
+        assert_eq!(work(&foreign).len(), 5, "{name}");
+        let launches = foreign.flows.iter().filter(|f| f.kind == FlowKind::Launch).count();
+        assert_eq!(launches, 5, "{name}");
+    }
 }

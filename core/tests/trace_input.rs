@@ -276,6 +276,26 @@ fn deep_nesting_needs_no_stack() {
 }
 
 #[test]
+fn many_lanes_counters_and_arrows_cost_no_square() {
+    let row = |k: u32| {
+        let place = format!("\"pid\": {k}, \"tid\": {k}, \"ts\": {k}");
+        format!(
+            "{{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k{k}\", {place}, \"dur\": 100000}},\n\
+             {{\"ph\": \"X\", \"cat\": \"cat{k}\", \"name\": \"t{k}\", \"pid\": 1, \"tid\": -7, \"ts\": {k}, \"dur\": 100000}},\n\
+             {{\"ph\": \"C\", \"name\": \"c{k}\", {place}, \"args\": {{\"x\": 1, \"y\": 2}}}},\n\
+             {{\"ph\": \"s\", \"cat\": \"a\", \"id\": 1, \"pid\": 1, \"tid\": -7, \"ts\": {k}}},\n\
+             {{\"ph\": \"f\", \"cat\": \"a\", \"id\": 1, \"pid\": 1, \"tid\": -7, \"ts\": {k}}}"
+        )
+    };
+    let n = 6_000;
+    let text: Vec<String> = (0..n).map(row).collect();
+    let trace = counts(&format!("[{}]", text.join(",\n")), 5 * u64::from(n), 0, &[]);
+    assert_eq!((trace.lanes.len(), trace.counters.len()), (n as usize + 1, 2 * n as usize));
+    assert_eq!(trace.flows.len(), n as usize);
+    assert!(read(write_chrome(&trace).as_bytes()).unwrap() == trace);
+}
+
+#[test]
 fn launches_are_joined_on_the_correlation() {
     let call = |ts: u32, c: &str| {
         format!(
@@ -399,17 +419,16 @@ fn every_cut_gives_a_trace_or_an_error_at_its_end() {
 #[test]
 fn every_changed_byte_gives_a_trace_or_an_error() {
     let [foreign, ours] = samples().try_into().unwrap();
-    let bits: Vec<u8> = (0..8).map(|bit| 1 << bit).collect();
-    changed(foreign.into_bytes(), &bits);
-    // `1` turns digits into others, `4` a quote into `&`, `0x20` a brace into a bracket.
-    changed(ours.into_bytes(), &[1, 4, 0x20]);
+    changed(foreign.into_bytes(), &[1, 2, 4, 8, 16, 32, 64, 128], b"\"\\},");
+    // `1` turns digits into others, `4` a quote into `&`, `32` a brace into a bracket.
+    changed(ours.into_bytes(), &[1, 4, 32], b"");
 }
 
-/// Tries every byte with each of these masks turned over, and as each byte that means something in JSON.
-fn changed(mut bytes: Vec<u8>, masks: &[u8]) {
+/// Tries every byte with each of these masks turned over, and as each of these others.
+fn changed(mut bytes: Vec<u8>, masks: &[u8], others: &[u8]) {
     for at in 0..bytes.len() {
         let before = bytes[at];
-        for other in masks.iter().map(|mask| before ^ mask).chain([b'"', b'\\', b'}', b',']) {
+        for other in masks.iter().map(|mask| before ^ mask).chain(others.iter().copied()) {
             bytes[at] = other;
             sane(&bytes);
         }

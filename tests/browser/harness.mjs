@@ -191,6 +191,9 @@ export function viewer() {
   return dist(fresh && existsSync(join(fresh, "viewer.wasm.gz")) ? fresh : join(ROOT, "wasm/dist"));
 }
 
+/** Whether `html` carries the viewer of `wasm/dist`. */
+export const holdsCommittedViewer = (html) => html.includes(dist(join(ROOT, "wasm/dist")).module);
+
 /** `html` with the committed viewer in it replaced by the one just built, in whatever form the page holds it. */
 export function withFreshViewer(html, fresh = viewer(), committed = dist(join(ROOT, "wasm/dist"))) {
   const forms = [

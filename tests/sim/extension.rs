@@ -3,12 +3,13 @@
 //! For every command the set of commands that must be over before it begins is written out; the trace must agree. A
 //! command may have a part on the host (the bytes that its thread moves) and one on a device.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use spanlift::Program;
 use spanlift::machine::Machine;
 use spanlift::program::{
-    AllocVia, BufferId, ChannelId, EventId, Facts, FreeVia, Op, Space, StreamId, StreamKind, ThreadId,
+    AllocVia, BufferId, ChannelId, Copy, EventId, Facts, FreeVia, GraphId, Op, Space, StreamId, StreamKind,
+    ThreadId,
 };
 use spanlift::sim::{self, Run};
 use spanlift::trace::{Kind, LaneKind};
@@ -22,7 +23,7 @@ enum Part {
 }
 
 /// Parts that must be over, as a sorted list without repeats.
-type Before = std::collections::BTreeSet<Part>;
+type Before = BTreeSet<Part>;
 
 struct Relation<'a> {
     facts: &'a Facts,
@@ -36,6 +37,10 @@ struct Relation<'a> {
     noted: BTreeMap<BufferId, Vec<StreamId>>,
     at_free: BTreeMap<BufferId, Before>,
     deaths: BTreeMap<BufferId, Before>,
+    /// Streams of the open capture, and events recorded in it.
+    capturing: BTreeSet<StreamId>,
+    captured: BTreeSet<EventId>,
+    launches: BTreeMap<GraphId, Before>,
     before: BTreeMap<Part, Before>,
 }
 
@@ -103,13 +108,58 @@ impl Relation<'_> {
         clock.insert(Part::Host(k));
     }
 
-    /// Adds command `k`; `false` where the program does something that this small relation does not know.
-    fn command(&mut self, k: usize) -> bool {
+    /// Whether command `k` only becomes part of a graph; keeps what the capture is.
+    fn is_captured(&mut self, op: &Op) -> bool {
+        match op {
+            Op::CaptureBegin { stream } => _ = self.capturing.insert(*stream),
+            Op::CaptureEnd { .. } => {
+                self.capturing.clear();
+                self.captured.iter().for_each(|e| drop(self.events.remove(e)));
+                self.captured.clear();
+            }
+            Op::Wait { stream, event } if self.captured.contains(event) => {
+                _ = self.capturing.insert(*stream);
+            }
+            Op::Record { stream, event } if self.capturing.contains(stream) => {
+                _ = self.captured.insert(*event);
+            }
+            Op::Record { event, .. } => {
+                self.captured.remove(event);
+                return false;
+            }
+            Op::Kernel(_) | Op::Copy(_) | Op::Memset { .. } | Op::HostFn { .. } | Op::Wait { .. } => {
+                return op.stream().is_some_and(|s| self.capturing.contains(&s));
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Adds command `k`.
+    fn command(&mut self, k: usize) {
         let (op, t) = (&self.program.commands()[k].op, self.program.commands()[k].thread);
         let none = Before::new;
+        if self.is_captured(op) {
+            return;
+        }
         match op {
-            Op::CaptureBegin { .. } => return false,
-            Op::Copy(c) if c.peer && c.sync => return false,
+            Op::GraphLaunch { graph, stream } => {
+                let last = self.launches.get(graph).cloned().unwrap_or_default();
+                let done = self.enqueue(t, *stream, k, last);
+                self.launches.insert(*graph, done);
+            }
+            Op::Copy(c)
+                if c.peer && c.sync && is_device(self, c.src.buffer) && is_device(self, c.dst.buffer) =>
+            {
+                let devices = 0..self.facts.n_devices;
+                let all = devices.clone().flat_map(|dev| {
+                    let legacy = self.legacy.get(&dev).cloned().unwrap_or_default();
+                    legacy.into_iter().chain(self.fenced(dev)).collect::<Before>()
+                });
+                let all = all.collect();
+                let done = self.enqueue(t, c.stream, k, all);
+                devices.for_each(|dev| drop(self.legacy.insert(dev, done.clone())));
+            }
             Op::Stream { stream, .. } => {
                 let clock = self.threads.get(&t).cloned().unwrap_or_default();
                 self.streams.insert(*stream, clock);
@@ -223,8 +273,11 @@ impl Relation<'_> {
             }
             _ => {}
         }
-        true
     }
+}
+
+fn is_device(relation: &Relation, buffer: BufferId) -> bool {
+    matches!(relation.facts.buffer(buffer).space, Space::Device | Space::Managed)
 }
 
 /// Asserts that a run begins nothing before what must be over is over.
@@ -242,11 +295,12 @@ pub(crate) fn check(program: &Program, run: &Run, what: &str) {
         noted: BTreeMap::new(),
         at_free: BTreeMap::new(),
         deaths: BTreeMap::new(),
+        capturing: BTreeSet::new(),
+        captured: BTreeSet::new(),
+        launches: BTreeMap::new(),
         before: BTreeMap::new(),
     };
-    if !(0..program.len()).all(|k| relation.command(k)) {
-        return;
-    }
+    (0..program.len()).for_each(|k| relation.command(k));
     let mut extent: BTreeMap<Part, (Nanos, Nanos)> = BTreeMap::new();
     for slice in run.trace.slices.iter() {
         let k = slice.command as usize;
@@ -271,10 +325,10 @@ pub(crate) fn check(program: &Program, run: &Run, what: &str) {
 }
 
 /// A small generator, so that failures can be repeated from their seed.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % n
     }
@@ -314,7 +368,7 @@ fn random_program(seed: u64, n: usize) -> Program {
         let (s, e) = (streams[r.below(streams.len())], events[r.below(3)]);
         let (a, b) = (buffers[r.below(buffers.len())], buffers[r.below(buffers.len())]);
         let len = sizes[r.below(3)];
-        let (what, flag) = (r.below(16), r.below(2) == 0);
+        let (what, flag) = (r.below(18), r.below(2) == 0);
         p.by(t, |p| match what {
             0..4 => {
                 let draft = p.kernel("k").reads(a.range(0, len)).writes(b.range(0, len));
@@ -337,6 +391,20 @@ fn random_program(seed: u64, n: usize) -> Program {
                 true => drop(p.push(Op::Signal { channel })),
                 false => drop(p.push(Op::Await { channel })),
             },
+            // A free waits for all devices.
+            15 => {
+                let space = if flag { Space::Pinned } else { Space::Device };
+                let temporary = p.buffer(&format!("temporary{}", p.len()), space, 0, Bytes(4096), None);
+                p.free(temporary);
+                p.host_write(a.range(0, len), None);
+            }
+            // The blocking copy between devices fences them all.
+            16 => {
+                let (src, dst) = (buffers[0].range(0, len), buffers[1].range(0, len));
+                let stream = p.legacy(u32::from(flag));
+                let peer = Copy { stream, dst, src, sync: true, peer: true, untracked: false, torch: false };
+                p.push(Op::Copy(peer));
+            }
             _ => match flag {
                 true => drop(p.host_write(a.range(0, len), None)),
                 false => drop(p.host_copy(b.range(0, len), a.range(0, len))),

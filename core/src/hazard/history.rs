@@ -10,6 +10,7 @@
 
 use super::clock::{Clock, Epoch};
 use super::found::Found;
+use super::front::Front;
 use crate::memory::{DEFAULT_LIMIT, Overlap};
 use crate::program::{BufferId, Region};
 
@@ -97,7 +98,7 @@ const NONE: u32 = u32::MAX;
 struct Block<'p> {
     records: Vec<Record<'p>>,
     /// Records that none stands for.
-    front: Vec<u32>,
+    front: Front,
     /// First free place in `records`, one past it: 0 is none.
     free: u32,
     /// Records that are behind others.
@@ -111,6 +112,10 @@ struct Block<'p> {
 pub(super) struct History<'p> {
     blocks: Vec<Block<'p>>,
     n_behind: usize,
+    /// Whether records behind others had to be dropped.
+    is_lossy: bool,
+    /// Kept for its room only.
+    near: Vec<u32>,
 }
 
 /// Records kept behind others in all blocks together; beyond it the newest are dropped, and lists of hazards (never
@@ -144,28 +149,26 @@ impl<'p> History<'p> {
         let block = &mut self.blocks[block];
         let n_elsewhere = self.n_behind - block.n_behind;
         let mut behind = NONE;
-        let mut k = 0;
-        while let Some(&id) = block.front.get(k) {
-            k += 1;
+        let mut near = std::mem::take(&mut self.near);
+        block.front.meeting(lo, hi, &mut near);
+        for id in near.drain(..) {
             let old = block.records[id as usize];
-            if hi <= old.lo || old.hi <= lo {
-                continue;
-            }
             if after.knows(old.node) {
                 // Whoever comes after `own` must come after what it stands for.
                 if own.knows(old.node) && new.stands_for(&old.access, &is_freed) {
-                    k -= 1;
-                    block.front.swap_remove(k);
+                    block.front.remove(old.lo, old.hi, id);
                     if n_elsewhere + block.n_behind < MAX_BEHIND {
                         block.n_behind += 1;
                         block.records[id as usize].next = behind;
                         behind = id;
                     } else {
                         block.forget(id);
+                        self.is_lossy = true;
                     }
                 }
             } else if let Some(certainty) = old.access.conflict(&new) {
                 found.conflict(&old.access, &new, certainty);
+                found.complete &= !self.is_lossy;
                 block.walk_behind(id, |old| {
                     let racing = !after.knows(old.node);
                     if racing && let Some(certainty) = old.access.conflict(&new) {
@@ -176,8 +179,9 @@ impl<'p> History<'p> {
             }
         }
         let record = Record { lo, hi, node: own.epoch(), access: new, behind, next: NONE };
+        self.near = near;
         let id = block.place(record);
-        block.front.push(id);
+        block.front.insert(lo, hi, id);
         if block.records.len() >= block.look_at.max(64) {
             block.forget_known(is_known);
             block.look_at = 2 * block.records.len();
@@ -194,7 +198,7 @@ impl<'p> History<'p> {
         mut racing: impl FnMut(&Access<'p>),
     ) {
         let Some(block) = self.blocks.get(block) else { return };
-        for &id in &block.front {
+        for id in block.front.ids() {
             if at.knows(block.records[id as usize].node) {
                 continue;
             }
@@ -266,7 +270,7 @@ impl<'p> Block<'p> {
         (self.free, self.n_behind) = (0, 0);
         // From each record that stays to those behind it: what is known to all has only such behind it.
         let mut todo: Vec<(u32, u32)> =
-            std::mem::take(&mut self.front).iter().map(|&id| (id, NONE)).collect();
+            std::mem::take(&mut self.front).ids().into_iter().map(|id| (id, NONE)).collect();
         while let Some((id, parent)) = todo.pop() {
             let record = old[id as usize];
             if is_known(record.node) {
@@ -274,7 +278,7 @@ impl<'p> Block<'p> {
             }
             let new = self.place(Record { behind: NONE, next: NONE, ..record });
             if parent == NONE {
-                self.front.push(new);
+                self.front.insert(record.lo, record.hi, new);
             } else {
                 self.n_behind += 1;
                 let sibling = std::mem::replace(&mut self.records[parent as usize].behind, new);

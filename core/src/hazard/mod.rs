@@ -17,8 +17,10 @@
 mod capture;
 mod clock;
 mod found;
+mod front;
 mod history;
 mod order;
+mod remedy;
 mod report;
 mod rules;
 mod walk;
@@ -26,7 +28,8 @@ mod words;
 
 pub use found::HazardKind;
 pub use history::Certainty;
-pub use report::{Hazard, Report, Verdict, errors_to_json};
+pub use remedy::{Remedy, remedy};
+pub use report::{Hazard, Report, Verdict};
 pub use rules::Rule;
 pub use words::sentence;
 

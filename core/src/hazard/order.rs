@@ -204,6 +204,7 @@ impl Order {
     pub(super) fn host_joins(&mut self, t: ThreadId, node: &Clock) {
         let host = self.host(t);
         if host.hear(node) {
+            host.fold();
             host.tick();
         }
     }

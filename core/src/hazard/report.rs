@@ -6,7 +6,7 @@ use super::Mode;
 use super::found::{Evidence, Found, HazardKind, Key};
 use super::history::{Access, Certainty};
 use crate::memory::DEFAULT_LIMIT;
-use crate::program::{BufferId, Problems, Program};
+use crate::program::{BufferId, Program};
 
 /// The answer to "is it safe?".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,14 +93,8 @@ impl Report {
             certainty: h.certainty.name(),
         };
         let hazards = self.hazards.iter().map(entry).collect();
-        Object { verdict: self.verdict().name(), hazards, errors: Vec::new() }.to_json()
+        Object { verdict: self.verdict().name(), hazards, errors: [] }.to_json()
     }
-}
-
-/// The object of the file contract for a program that is wrong in form.
-pub fn errors_to_json(problems: &Problems) -> String {
-    let errors = problems.0.iter().map(ToString::to_string).collect();
-    Object { verdict: "error", hazards: Vec::new(), errors }.to_json()
 }
 
 /// The file contract's object, fields in its order.
@@ -108,7 +102,8 @@ pub fn errors_to_json(problems: &Problems) -> String {
 struct Object {
     verdict: &'static str,
     hazards: Vec<Entry>,
-    errors: Vec<String>,
+    /// A program in error has no report.
+    errors: [String; 0],
 }
 
 #[derive(Serialize)]

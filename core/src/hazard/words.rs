@@ -4,10 +4,9 @@ use std::fmt::Write as _;
 
 use super::found::HazardKind;
 use super::history::Certainty;
+use super::remedy::{Place, Remedy, place, remedy};
 use super::report::Hazard;
-use crate::program::{
-    Alloc, AllocVia, BufferId, Copy, FreeVia, Kernel, Op, Program, Space, StreamId, ThreadId,
-};
+use crate::program::{Alloc, BufferId, Copy, Kernel, Op, Program, StreamId, ThreadId};
 
 /// The hazard as a sentence or three: what happens, what is missing, what to do.
 ///
@@ -37,29 +36,6 @@ pub fn sentence(program: &Program, hazard: &Hazard) -> String {
     }
 }
 
-/// Where a command runs, as far as waiting for it goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Stream(StreamId),
-    /// In the calling thread itself.
-    Host(ThreadId),
-}
-
-/// The smallest addition that orders two commands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Remedy {
-    /// An event recorded after one command, for which a stream waits before the other.
-    Event { on: StreamId, after: usize, waits: StreamId, before: usize },
-    /// A thread waits for a stream.
-    Sync { thread: ThreadId, on: StreamId, before: usize },
-    /// A thread tells another through a channel.
-    Signal { from: ThreadId, after: usize, to: ThreadId, before: usize },
-    /// A caching pool is told of a stream before the free.
-    RecordStream { buffer: BufferId, stream: StreamId, free: usize },
-    /// Two branches of one capture.
-    InCapture { first: Option<usize>, second: Option<usize> },
-}
-
 struct Words<'a> {
     program: &'a Program,
     hazard: &'a Hazard,
@@ -85,7 +61,7 @@ impl Words<'_> {
                 self.site(self.hazard.second),
                 self.captured(self.hazard.captured[1]),
                 self.captured(self.hazard.captured[0]),
-                self.advice(self.remedy()),
+                self.advice(),
             );
         }
         format!(
@@ -93,7 +69,7 @@ impl Words<'_> {
             self.surely("race"),
             self.site(self.hazard.second),
             self.site(self.hazard.first),
-            self.advice(self.remedy()),
+            self.advice(),
         )
     }
 
@@ -104,18 +80,18 @@ impl Words<'_> {
             self.site(self.hazard.second),
             self.what(self.hazard.buffer),
             self.site(self.hazard.first),
-            self.advice(self.remedy()),
+            self.advice(),
         )
     }
 
     fn use_after_free(&self) -> String {
         format!(
-            "{}: {} uses {} after {}. Free it after command {} instead, or allocate anew.",
+            "{}: {} uses {} after {}. {}",
             self.surely("use after free"),
             self.site(self.hazard.second),
             self.what(self.hazard.buffer),
             self.site(self.hazard.first),
-            self.hazard.second,
+            self.advice(),
         )
     }
 
@@ -126,7 +102,7 @@ impl Words<'_> {
             self.site(self.hazard.second),
             self.site(self.hazard.first),
             self.what(self.hazard.buffer),
-            self.advice(self.remedy()),
+            self.advice(),
         )
     }
 
@@ -150,14 +126,16 @@ impl Words<'_> {
     fn site(&self, index: usize) -> String {
         let command = &self.program.commands()[index];
         let mut text = self.doer(index);
-        let place = match self.program.line(index) {
+        let address = match self.program.line(index) {
             Some(line) => format!(" (command {index}, line {line})"),
             None => format!(" (command {index})"),
         };
-        if command.thread != ThreadId::FIRST && matches!(self.place(index), Place::Host(_)) {
+        if command.thread != ThreadId::FIRST
+            && matches!(place(self.program, self.hazard, index), Place::Host(_))
+        {
             let _ = write!(text, " in thread {}", self.program.names().thread(command.thread));
         }
-        text + &place
+        text + &address
     }
 
     fn captured(&self, index: Option<usize>) -> String {
@@ -187,81 +165,21 @@ impl Words<'_> {
         }
     }
 
-    /// Where the access of this command that takes part in the hazard runs.
-    fn place(&self, index: usize) -> Place {
-        let command = &self.program.commands()[index];
-        match &command.op {
-            Op::Copy(copy) if self.is_read_in_call(index, copy) => Place::Host(command.thread),
-            Op::Free { via: FreeVia::Free | FreeVia::HostFree | FreeVia::Unregister, .. } => {
-                Place::Host(command.thread)
-            }
-            op => op.stream().map_or(Place::Host(command.thread), Place::Stream),
-        }
-    }
-
-    /// A synchronous copy from pageable memory reads its source in the call.
-    fn is_read_in_call(&self, index: usize, copy: &Copy) -> bool {
-        let space = |buffer| self.alloc(buffer).map(|a| a.space);
-        let to_device = !matches!(space(copy.dst.buffer), Some(Space::Pinned | Space::Pageable));
-        let reads = match self.hazard.kind {
-            HazardKind::Raw => index == self.hazard.second,
-            HazardKind::War => index == self.hazard.first,
-            _ => copy.src.buffer == self.hazard.buffer,
-        };
-        copy.sync && !copy.peer && to_device && space(copy.src.buffer) == Some(Space::Pageable) && reads
-    }
-
-    fn alloc(&self, buffer: BufferId) -> Option<&Alloc> {
-        self.program.commands().iter().find_map(|c| match &c.op {
-            Op::Alloc(alloc) if alloc.buffer == buffer => Some(alloc),
-            _ => None,
-        })
-    }
-
-    fn remedy(&self) -> Remedy {
-        let Hazard { first, second, captured, .. } = *self.hazard;
-        if first == second {
-            return Remedy::InCapture { first: captured[0], second: captured[1] };
-        }
-        let caller = |index: usize| self.program.commands()[index].thread;
-        match (self.place(first), self.place(second)) {
-            (Place::Stream(on), Place::Stream(waits)) => {
-                self.pool_remedy(on).unwrap_or(Remedy::Event { on, after: first, waits, before: second })
-            }
-            (Place::Stream(on), Place::Host(thread)) => Remedy::Sync { thread, on, before: second },
-            // Work on a stream comes after all that its caller did, so telling the caller is enough.
-            (Place::Host(from), _) => {
-                Remedy::Signal { from, after: first, to: caller(second), before: second }
-            }
-        }
-    }
-
-    /// Two names of a block from a caching pool: the pool would have waited, had it known of the stream.
-    fn pool_remedy(&self, stream: StreamId) -> Option<Remedy> {
-        self.hazard.also?;
-        let buffer = self.hazard.buffer;
-        self.alloc(buffer).filter(|a| a.via == AllocVia::Pool)?;
-        let free =
-            self.program.commands().iter().position(
-                |c| matches!(c.op, Op::Free { buffer: b, via: FreeVia::Pool, .. } if b == buffer),
-            )?;
-        (self.hazard.first < free && free < self.hazard.second).then_some(Remedy::RecordStream {
-            buffer,
-            stream,
-            free,
-        })
-    }
-
-    fn advice(&self, remedy: Remedy) -> String {
+    fn advice(&self) -> String {
         let names = self.program.names();
         let stream = |s| stream(self.program, s);
-        match remedy {
+        match remedy(self.program, self.hazard) {
             Remedy::Event { on, after, waits, before } => format!(
                 "Record an event on {} after command {after} and let {} wait for it before command {before}.",
                 stream(on),
                 stream(waits),
             ),
-            Remedy::Sync { thread, on, before } => format!(
+            Remedy::EventSync { on, after, thread, before } => format!(
+                "Record an event on {} after command {after} and let {} wait for it (event_sync) before command {before}.",
+                stream(on),
+                names.thread(thread),
+            ),
+            Remedy::StreamSync { on, thread, before } => format!(
                 "Let {} wait for {} (stream_sync) before command {before}.",
                 names.thread(thread),
                 stream(on),
@@ -271,17 +189,17 @@ impl Words<'_> {
                 names.thread(from),
                 names.thread(to),
             ),
-            Remedy::RecordStream { buffer, stream: s, free } => format!(
-                "Tell the pool with record_stream that {} uses {}, before the free (command {free}).",
+            Remedy::RecordStream { buffer, stream: s, before } => format!(
+                "Tell the pool with record_stream that {} uses {}, before the free (command {before}).",
                 stream(s),
                 names.buffer(buffer),
             ),
-            Remedy::InCapture { first, second } => match (first, second) {
-                (Some(first), Some(second)) => format!(
-                    "While capturing, record an event after command {first} and wait for it before command {second}."
-                ),
-                _ => "While capturing, order the two branches with an event.".to_owned(),
-            },
+            Remedy::InCapture { after, before, .. } => format!(
+                "While capturing, record an event after command {after} and wait for it before command {before}."
+            ),
+            Remedy::FreeLater { after } => {
+                format!("Free it after command {after} instead, or allocate anew.")
+            }
         }
     }
 }

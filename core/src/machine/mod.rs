@@ -205,7 +205,7 @@ machine! {
     stage_chunk: Bytes, "bytes", Assumed(|m| m.stage_chunk = Bytes(1 << 20), "as on the tutorial's machine");
     /// Staging slots of one host thread.
     stage_slots: u32, "", Assumed(|m| m.stage_slots = 4, "as on the tutorial's machine");
-    /// A thread's own copy within host memory, the source being in the cache; also its plain reads and writes.
+    /// A thread's own copy within host memory, the source being in the cache.
     host_memcpy_hot_bw: Rate, "GB/s", Assumed(|m| m.host_memcpy_hot_bw = m.stage_hot_bw, "as staging");
     /// The same, the source being in memory.
     host_memcpy_cold_bw: Rate, "GB/s", Assumed(|m| m.host_memcpy_cold_bw = m.stage_cold_bw, "as staging");

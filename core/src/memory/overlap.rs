@@ -47,14 +47,22 @@ impl Span {
         // Runs of `self` start at lo_a + sum, runs of `other` at its highest start - sum, every term not negative.
         let gap = i128::from(hi_b) - i128::from(other.elem()) - i128::from(lo_a);
         let (lo, hi) = (gap - (i128::from(self.elem()) - 1), gap + (i128::from(other.elem()) - 1));
-        let terms = |span: &Span| span.dims().iter().filter_map(Term::of).collect::<Vec<_>>();
-        let (a, b) = (terms(self), terms(other));
-        let mut question = Question { lo, hi, terms: [a.as_slice(), b.as_slice()].concat() };
+        let (mut few, mut many) = ([Term { step: 1, most: 0 }; FEW], Vec::new());
+        let both = || self.dims().iter().chain(other.dims()).filter_map(Term::of);
+        let terms = if self.dims().len() + other.dims().len() <= FEW {
+            let n = both().zip(&mut few).map(|(term, place)| *place = term).count();
+            &mut few[..n]
+        } else {
+            many.extend(both());
+            &mut many[..]
+        };
+        let mut question = Question { lo, hi, terms };
         while question.simplify() {}
         if let Some(meets) = question.search(limit.min(QUICK)) {
             return Overlap::from(meets);
         }
         // Listing the sums of two groups of terms needs memory, but no luck. The runs of the two spans are such groups.
+        let [a, b] = [self, other].map(|span| span.dims().iter().filter_map(Term::of).collect::<Vec<_>>());
         let plain = Listing { lo, hi, sums: n_sums(&a).saturating_add(n_sums(&b)), groups: [a, b] };
         let listing = question.best_listing().into_iter().chain([plain]).min_by_key(|l| l.sums);
         let affordable = listing.filter(|l| l.sums <= (limit / 2).min(MAX_SUMS));
@@ -141,14 +149,26 @@ impl Term {
     fn reach(self) -> i128 {
         self.step * self.most
     }
+
+    /// The bound of this step alone when `next`, whose step is no smaller, goes on where this one ends.
+    fn continued_by(self, next: Term) -> Option<i128> {
+        if next.step == self.step {
+            return Some(self.most + next.most);
+        }
+        let times = next.step / self.step;
+        (times * self.step == next.step && times <= self.most + 1).then(|| self.most + times * next.most)
+    }
 }
 
 /// Whether a sum of terms can fall into `[lo, hi]`.
-struct Question {
+struct Question<'t> {
     lo: i128,
     hi: i128,
-    terms: Vec<Term>,
+    terms: &'t mut [Term],
 }
+
+/// Terms of a question that needs no memory of its own: those of two views of four dimensions.
+const FEW: usize = 8;
 
 /// Values that are tried before anything is planned; nearly every question ends here.
 const QUICK: u64 = 256;
@@ -159,20 +179,24 @@ const MAX_CUT: usize = 10;
 /// More sums than this are never stored, whatever the limit is: they take 16 bytes each.
 const MAX_SUMS: u64 = 1 << 24;
 
-impl Question {
+impl Question<'_> {
     /// Searches for a sum in the interval; `None` when `patience` ran out.
     fn search(&self, mut patience: u64) -> Option<bool> {
-        if self.terms.len() > MAX_TERMS {
+        let n = self.terms.len();
+        if n > MAX_TERMS {
             return None;
         }
-        // Largest step first: its multiples leave the least room.
-        let terms: Vec<Term> = self.terms.iter().rev().copied().collect();
-        let mut tails = vec![Tail { gcd: 0, reach: 0 }; terms.len() + 1];
-        for k in (0..terms.len()).rev() {
-            let Tail { gcd: g, reach } = tails[k + 1];
-            tails[k] = Tail { gcd: gcd(terms[k].step, g), reach: terms[k].reach() + reach };
+        let (mut few, mut many) = ([Heads { gcd: 0, reach: 0 }; FEW + 1], Vec::new());
+        let heads = if n <= FEW {
+            &mut few[..=n]
+        } else {
+            many.resize(n + 1, Heads { gcd: 0, reach: 0 });
+            &mut many[..]
+        };
+        for (k, t) in self.terms.iter().enumerate() {
+            heads[k + 1] = Heads { gcd: gcd(t.step, heads[k].gcd), reach: heads[k].reach + t.reach() };
         }
-        search(&terms, &tails, self.lo, self.hi, &mut patience)
+        search(self.terms, heads, self.lo, self.hi, &mut patience)
     }
 
     /// The cut of the terms into two groups that have the fewest sums together.
@@ -192,36 +216,37 @@ impl Question {
 
     /// Rewrites the question into an equal one with fewer or smaller numbers; whether anything changed.
     fn simplify(&mut self) -> bool {
-        self.terms.sort_unstable_by_key(|t| t.step);
+        let terms = std::mem::take(&mut self.terms);
+        let before = terms.len();
+        terms.sort_unstable_by_key(|t| t.step);
         // A step no longer than the interval leaves no hole: the interval grows by all of its multiples.
         let mut filled = 0;
-        for t in &self.terms {
-            if t.step > self.hi - self.lo + 1 {
-                break;
-            }
+        while let Some(t) = terms.get(filled).filter(|t| t.step <= self.hi - self.lo + 1) {
             self.lo -= t.reach();
             filled += 1;
         }
-        self.terms.drain(..filled);
+        let terms = &mut terms[filled..];
         // A step that is k of the one before, with no hole between, continues it: 0 ..= m and k (0 ..= n) is 0 ..= m + k n.
-        let before = self.terms.len();
-        let mut joined: Vec<Term> = Vec::with_capacity(before);
-        for t in &self.terms {
-            match joined.last_mut() {
-                Some(last) if t.step % last.step == 0 && t.step / last.step <= last.most + 1 => {
-                    last.most += t.step / last.step * t.most;
+        let mut n = 0usize;
+        for k in 0..terms.len() {
+            let t = terms[k];
+            let last = n.checked_sub(1).map(|last| &mut terms[last]);
+            match last.map(|last| (last.continued_by(t), last)) {
+                Some((Some(most), last)) => last.most = most,
+                _ => {
+                    terms[n] = t;
+                    n += 1;
                 }
-                _ => joined.push(*t),
             }
         }
-        self.terms = joined;
+        self.terms = &mut terms[..n];
         // Sums are multiples of the greatest common divisor, so only its multiples in the interval count.
         let g = self.terms.iter().fold(0, |g, t| gcd(t.step, g));
         if g > 1 {
             self.terms.iter_mut().for_each(|t| t.step /= g);
             (self.lo, self.hi) = (ceil_div(self.lo, g), self.hi.div_euclid(g));
             if self.lo > self.hi {
-                self.terms.clear();
+                self.terms = &mut [];
                 (self.lo, self.hi) = (1, 1); // nothing falls in: the empty sum is 0
                 return false;
             }
@@ -230,17 +255,20 @@ impl Question {
     }
 }
 
-/// What is known of the terms from one position on.
+/// What is known of the terms before one position.
 #[derive(Clone, Copy)]
-struct Tail {
+struct Heads {
     gcd: i128,
     reach: i128,
 }
 
 /// Whether a sum of `terms` falls into `[lo, hi]`; `None` when `left` ran out.
-fn search(terms: &[Term], tails: &[Tail], lo: i128, hi: i128, left: &mut u64) -> Option<bool> {
+///
+/// The largest step, at the end, goes first: its multiples leave the least room.
+fn search(terms: &[Term], heads: &[Heads], lo: i128, hi: i128, left: &mut u64) -> Option<bool> {
     *left = left.checked_sub(1)?;
-    let Tail { gcd, reach } = tails[0];
+    let n = terms.len();
+    let Heads { gcd, reach } = heads[n];
     if hi < 0 || reach < lo {
         return Some(false);
     }
@@ -253,13 +281,13 @@ fn search(terms: &[Term], tails: &[Tail], lo: i128, hi: i128, left: &mut u64) ->
     match terms {
         [] => Some(false),
         [t] => Some(ceil_div(lo, t.step) <= (hi / t.step).min(t.most)),
-        [a, b] => Some(two_terms(*a, *b, lo, hi)),
-        [t, rest @ ..] => {
-            let first = ceil_div(lo - tails[1].reach, t.step).max(0);
+        [b, a] => Some(two_terms(*a, *b, lo, hi)),
+        [rest @ .., t] => {
+            let first = ceil_div(lo - heads[n - 1].reach, t.step).max(0);
             let last = (hi / t.step).min(t.most);
             let mut z = first;
             while z <= last {
-                if search(rest, &tails[1..], lo - t.step * z, hi - t.step * z, left)? {
+                if search(rest, heads, lo - t.step * z, hi - t.step * z, left)? {
                     return Some(true);
                 }
                 z += 1;

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::lower::{Act, EngineId, NodeId, Work};
+use super::lowered::{Act, EngineId, NodeId, Work};
 use super::schedule::{Event, Sim};
 use crate::machine::{Rate, Ratio};
 use crate::trace::{Engine as Which, Kind};

@@ -1,6 +1,6 @@
 //! Host threads: one clock each, one step after the other.
 
-use super::lower::{Act, NONE, NodeId, Staging, Why, Work, bytes_of, copied};
+use super::lowered::{Act, NONE, NodeId, Staging, Why, Work, bytes_of, copied};
 use super::schedule::{Event, Sim};
 use crate::machine::Rate;
 use crate::program::{Op, Region, Space};
@@ -161,29 +161,29 @@ impl Sim<'_> {
     fn access(&mut self, t: u32, command: u32) -> Next {
         let program = self.program;
         let op = &program.commands()[command as usize].op;
-        let region = match op {
-            Op::HostRead { region, .. } | Op::HostWrite { region, .. } | Op::HostCopy { src: region, .. } => {
-                region
+        match op {
+            // Memory that is used again begins with what its declaration says.
+            Op::Alloc(_) => self.access_begins(t, command),
+            // A program says with `host_work` how long its own code takes; touching memory is a point in time.
+            Op::HostRead { region, .. } | Op::HostWrite { region, .. } => {
+                self.touch(region);
+                self.access_begins(t, command);
+                self.record_host(t, Kind::Work, command, self.now, bytes_of(&region.span));
+            }
+            Op::HostCopy { src, dst } if self.threads[t as usize].phase == Phase::New => {
+                let hot = self.touch(src);
+                self.touch(dst);
+                self.access_begins(t, command);
+                let rate = self.memcpy_rate(hot);
+                return self.move_bytes(t, copied(src, dst), rate);
+            }
+            Op::HostCopy { src, dst } => {
+                let since = self.threads[t as usize].since;
+                self.record_host(t, Kind::HostCopy, command, since, copied(src, dst));
+                self.access_ends(t, command);
             }
             _ => unreachable!("bug: {} touches no host memory", op.name()),
-        };
-        let bytes = match op {
-            Op::HostCopy { src, dst } => copied(src, dst),
-            _ => bytes_of(&region.span),
-        };
-        if self.threads[t as usize].phase == Phase::New {
-            let hot = self.touch(region);
-            if let Op::HostCopy { dst, .. } = op {
-                self.touch(dst);
-            }
-            self.access_begins(t, command);
-            let rate = self.memcpy_rate(hot);
-            return self.move_bytes(t, bytes, rate);
         }
-        let since = self.threads[t as usize].since;
-        let kind = if matches!(op, Op::HostCopy { .. }) { Kind::HostCopy } else { Kind::Work };
-        self.record_host(t, kind, command, since, bytes);
-        self.access_ends(t, command);
         Next::Goes
     }
 

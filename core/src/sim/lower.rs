@@ -6,230 +6,15 @@
 //! every schedule is a linear extension of the typical relation by construction.
 //!
 //! Every node and step waits for earlier ones of the list only, so a schedule always comes to an end.
-
 use super::SimError;
+use super::lowered::{Act, Lowered, MAX_NODES, NONE, Node, NodeId, Step, Why, Work, bytes_of, position};
 use super::order::{Graph, Held, Order};
-use crate::machine::{Machine, Rate};
-use crate::memory::Span;
+use crate::machine::Machine;
 use crate::program::{
-    Alloc, AllocVia, BufferFacts, Copy, Facts, FreeVia, HostCost, Kernel, Op, Program, Region, Space,
-    StreamId, ThreadId,
+    Alloc, AllocVia, BufferFacts, Facts, FreeVia, GraphId, HostCost, Kernel, Op, Program, Space, StreamId,
+    ThreadId,
 };
-use crate::trace::Engine;
-use crate::units::{Bytes, Nanos};
-
-/// A node by its position; [`NONE`] stands for no node.
-pub(super) type NodeId = u32;
-/// No node, step, slice or command.
-pub(super) const NONE: u32 = u32::MAX;
-
-/// Something that is done at some time, after its predecessors.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Node {
-    /// The command that says what is done.
-    pub(super) command: u32,
-    /// The command whose call submits it: another one for the nodes of a graph.
-    pub(super) by: u32,
-    /// The stream's position, or [`NONE`] for a point of a host thread.
-    pub(super) stream: u32,
-    /// What is done.
-    pub(super) work: Work,
-}
-
-/// What a node does.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Work {
-    /// Nothing: it is done when its thread gets there.
-    Host,
-    /// Nothing: an entry or exit of a graph, a stream-ordered allocation or free, an empty copy.
-    Point,
-    /// Nothing, but an event holds it.
-    Record,
-    /// Nothing, but its stream waits for `on` after `prev`.
-    Wait { prev: NodeId, on: NodeId },
-    /// The compute units of a device work for `ns`.
-    Compute { dev: u32, ns: i64, full: bool },
-    /// One copy by one engine.
-    Dma { engine: EngineId, bytes: u64, rate: Rate },
-    /// Through the host: the first engine brings the bytes there, the second takes them away.
-    TwoHops { from: EngineId, to: EngineId, bytes: u64 },
-    /// The calling thread stages chunks and the engine takes them.
-    StageIn { engine: EngineId, staging: u32 },
-    /// The engine brings chunks and the calling thread takes them out.
-    StageOut { engine: EngineId, staging: u32 },
-    /// The calling thread copies host memory as soon as the node could run.
-    HostCopy { thread: u32 },
-    /// A thread of the driver runs a function.
-    HostFn { ns: i64 },
-}
-
-/// A copy engine: the device and which of its three places.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct EngineId(pub(super) u32);
-
-impl EngineId {
-    pub(super) const PER_DEVICE: u32 = 3;
-
-    pub(super) fn new(machine: &Machine, dev: u32, engine: Engine) -> EngineId {
-        let slot = match engine {
-            Engine::ToDevice => 0,
-            Engine::ToHost | Engine::Compute => 1,
-            Engine::Peer => 2,
-        };
-        // With one engine everything shares it; the third serves peers, and without it the one to the host does.
-        let slot = match machine.copy_engines {
-            0 | 1 => 0,
-            2 => slot.min(1),
-            _ => slot,
-        };
-        EngineId(dev * EngineId::PER_DEVICE + slot)
-    }
-
-    pub(super) fn dev(self) -> u32 {
-        self.0 / EngineId::PER_DEVICE
-    }
-
-    pub(super) fn engine(self) -> Engine {
-        [Engine::ToDevice, Engine::ToHost, Engine::Peer][self.slot()]
-    }
-
-    pub(super) fn slot(self) -> usize {
-        (self.0 % EngineId::PER_DEVICE) as usize
-    }
-
-    pub(super) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// A pageable copy that a thread stages.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Staging {
-    pub(super) node: NodeId,
-    pub(super) thread: u32,
-    pub(super) bytes: u64,
-    /// Bytes of a chunk; the last one may be shorter.
-    pub(super) chunk: u64,
-    /// The bytes ride in the command stream: no slot is taken.
-    pub(super) inline: bool,
-}
-
-impl Staging {
-    pub(super) fn n_chunks(&self) -> u32 {
-        u32::try_from(self.bytes.div_ceil(self.chunk)).unwrap_or(u32::MAX)
-    }
-
-    /// Bytes of chunk `k`.
-    pub(super) fn chunk_bytes(&self, k: u32) -> u64 {
-        self.chunk.min(self.bytes - u64::from(k) * self.chunk)
-    }
-}
-
-/// One thing that a host thread does.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Step {
-    pub(super) command: u32,
-    pub(super) act: Act,
-}
-
-/// What a step does.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Act {
-    /// Spends `ns` inside a call, which then submits `n` nodes from `first` on.
-    Call { ns: i64, first: NodeId, n: u32 },
-    /// Waits for the joins `[first, first + n)`, then takes `ret` to return.
-    Join { first: u32, n: u32, ret: i64, why: Why },
-    /// A point of the thread is reached.
-    Done { node: NodeId },
-    /// Works for itself.
-    Work { ns: i64 },
-    /// Reads, writes or copies host memory, as the command says.
-    Access,
-    /// Stages a copy from pageable memory.
-    StageIn { staging: u32 },
-    /// Takes a copy out into pageable memory.
-    StageOut { staging: u32 },
-    /// Copies host memory for a stream.
-    HostCopy { node: NodeId },
-    /// Notes the time.
-    Mark,
-}
-
-/// Why a step waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Why {
-    /// The call says so.
-    Call,
-    /// The stream holds as much as it can.
-    QueueFull,
-    /// Another thread has to get somewhere.
-    Thread,
-}
-
-/// A program, ready to be given times.
-#[derive(Debug, Default)]
-pub(super) struct Lowered {
-    pub(super) nodes: Vec<Node>,
-    /// Predecessors of all nodes one after the other; `pred_end[k]` is where those of node `k` end.
-    pub(super) preds: Vec<NodeId>,
-    pub(super) pred_end: Vec<u32>,
-    pub(super) stagings: Vec<Staging>,
-    pub(super) steps: Vec<Step>,
-    /// The next step of the same thread.
-    pub(super) next_step: Vec<u32>,
-    /// The first step of each thread.
-    pub(super) first_step: Vec<u32>,
-    last_step: Vec<u32>,
-    pub(super) joins: Vec<NodeId>,
-    pub(super) n_devices: usize,
-}
-
-/// More nodes, or more predecessors, than fit in memory of a usual machine.
-const MAX_NODES: usize = 1 << 26;
-/// A copy is staged in at most so many chunks: larger ones get larger chunks.
-const MAX_CHUNKS: u64 = 1 << 16;
-
-impl Lowered {
-    fn node(&mut self, node: Node, preds: impl IntoIterator<Item = NodeId>) -> NodeId {
-        self.preds.extend(preds.into_iter().filter(|&p| p != NONE));
-        self.pred_end.push(position(self.preds.len()));
-        self.nodes.push(node);
-        position(self.nodes.len() - 1)
-    }
-
-    fn step(&mut self, thread: ThreadId, command: u32, act: Act) {
-        let at = position(self.steps.len());
-        self.steps.push(Step { command, act });
-        self.next_step.push(NONE);
-        match self.last_step[thread.index()] {
-            NONE => self.first_step[thread.index()] = at,
-            last => self.next_step[last as usize] = at,
-        }
-        self.last_step[thread.index()] = at;
-    }
-
-    pub(super) fn preds_of(&self, node: NodeId) -> &[NodeId] {
-        let k = node as usize;
-        let start = if k == 0 { 0 } else { self.pred_end[k - 1] as usize };
-        &self.preds[start..self.pred_end[k] as usize]
-    }
-}
-
-/// A table's length as a position; [`MAX_NODES`] keeps every table far below the limit.
-fn position(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or_else(|_| unreachable!("bug: a table of {n} entries"))
-}
-
-/// What a region's bytes count, index tuples that share bytes counted each.
-pub(super) fn bytes_of(span: &Span) -> u64 {
-    let each = span.elem().unsigned_abs();
-    span.dims().iter().fold(each, |n, d| n.saturating_mul(d.count.unsigned_abs()))
-}
-
-/// What a copy moves: where source and destination differ, the smaller of them.
-pub(super) fn copied(src: &Region, dst: &Region) -> u64 {
-    bytes_of(&src.span).min(bytes_of(&dst.span))
-}
+use crate::units::Nanos;
 
 pub(super) fn lower(program: &Program, facts: &Facts, machine: &Machine) -> Result<Lowered, SimError> {
     let names = program.names();
@@ -240,8 +25,16 @@ pub(super) fn lower(program: &Program, facts: &Facts, machine: &Machine) -> Resu
     };
     let order = Order::new(program, facts, machine.queue_depth_per_stream);
     let n_devices = order.n_devices();
-    let mut lowering =
-        Lowering { program, facts, machine, out: &mut out, order, command: 0, thread: ThreadId::FIRST };
+    let mut lowering = Lowering {
+        program,
+        facts,
+        machine,
+        out: &mut out,
+        order,
+        command: 0,
+        thread: ThreadId::FIRST,
+        preds: Vec::new(),
+    };
     let mut set_up = true;
     for (index, command) in program.commands().iter().enumerate() {
         lowering.command = u32::try_from(index).map_err(|_| SimError::TooLarge { index })?;
@@ -269,14 +62,15 @@ fn is_declaration(op: &Op) -> bool {
 }
 
 /// The state of lowering: what stands above, and the relation so far.
-struct Lowering<'a> {
-    program: &'a Program,
-    facts: &'a Facts,
-    machine: &'a Machine,
-    out: &'a mut Lowered,
-    order: Order,
-    command: u32,
-    thread: ThreadId,
+pub(super) struct Lowering<'a> {
+    pub(super) program: &'a Program,
+    pub(super) facts: &'a Facts,
+    pub(super) machine: &'a Machine,
+    pub(super) out: &'a mut Lowered,
+    pub(super) order: Order,
+    preds: Vec<NodeId>,
+    pub(super) command: u32,
+    pub(super) thread: ThreadId,
 }
 
 impl Lowering<'_> {
@@ -395,7 +189,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn step(&mut self, act: Act) {
+    pub(super) fn step(&mut self, act: Act) {
         self.out.step(self.thread, self.command, act);
     }
 
@@ -410,7 +204,7 @@ impl Lowering<'_> {
         Node { command: self.command, by: self.command, stream, work }
     }
 
-    fn join(&mut self, nodes: impl IntoIterator<Item = NodeId>, ret: i64, why: Why) {
+    pub(super) fn join(&mut self, nodes: impl IntoIterator<Item = NodeId>, ret: i64, why: Why) {
         let first = self.out.joins.len();
         self.out.joins.extend(nodes.into_iter().filter(|&n| n != NONE));
         let n = position(self.out.joins.len() - first);
@@ -420,9 +214,13 @@ impl Lowering<'_> {
     }
 
     /// Makes a node at the end of a stream; its call takes `ns` and submits it.
-    fn enqueue(&mut self, stream: StreamId, ns: i64, work: Work, after: &[NodeId]) -> NodeId {
-        let preds = self.order.preds(stream).into_iter().chain(after.iter().copied());
-        let node = self.out.node(self.at(position(stream.index()), work), preds);
+    pub(super) fn enqueue(&mut self, stream: StreamId, ns: i64, work: Work, after: &[NodeId]) -> NodeId {
+        // One list serves all nodes: most have one predecessor.
+        let mut preds = std::mem::take(&mut self.preds);
+        self.order.preds(stream, &mut preds);
+        preds.extend(after);
+        let node = self.out.node(self.at(position(stream.index()), work), preds.drain(..));
+        self.preds = preds;
         self.order.advance(stream, node);
         if let Some(oldest) = self.order.queue(stream, node) {
             self.join([oldest], 0, Why::QueueFull);
@@ -432,7 +230,7 @@ impl Lowering<'_> {
     }
 
     /// The same for work that a capture takes in instead.
-    fn submit(&mut self, stream: StreamId, ns: i64, work: Work) -> Option<NodeId> {
+    pub(super) fn submit(&mut self, stream: StreamId, ns: i64, work: Work) -> Option<NodeId> {
         if let Some(capture) = self.order.capturing(stream) {
             self.order.captured(capture, stream, self.command, work);
             self.step(Act::Call { ns, first: 0, n: 0 });
@@ -517,138 +315,7 @@ impl Lowering<'_> {
         Work::Compute { dev, ns, full: kernel.full_grid || kernel.takes.is_none() }
     }
 
-    /// How long the device's memory takes for bytes read or written: a copy within it does both.
-    fn memory_time(&self, bytes: u64) -> Nanos {
-        Rate(self.machine.d2d_bw.0.saturating_mul(2)).time(Bytes(bytes))
-    }
-
-    fn memset(&mut self, stream: StreamId, dst: &Region, sync: bool) {
-        let m = self.machine;
-        let (bytes, space) = (bytes_of(&dst.span), self.facts.buffer(dst.buffer).space);
-        let ns = match space {
-            Space::Device | Space::Managed => self.memory_time(bytes).0,
-            Space::Pinned | Space::Pageable => m.d2h_bw.time(Bytes(bytes)).0,
-        };
-        let dev = self.facts.stream(stream).dev;
-        let node = self.submit(stream, m.call_launch.0, Work::Compute { dev, ns, full: true });
-        if sync && space != Space::Device {
-            self.join(node, m.sync_return.0, Why::Call);
-        }
-    }
-
-    fn copy(&mut self, copy: &Copy) {
-        let m = self.machine;
-        let (ns, ret) = (m.call_memcpy_async.0, m.sync_return.0);
-        let (src, dst) = (self.facts.buffer(copy.src.buffer), self.facts.buffer(copy.dst.buffer));
-        let bytes = copied(&copy.src, &copy.dst);
-        if let Some(capture) = self.order.capturing(copy.stream) {
-            let work = self.copy_by_engines(&src, &dst, bytes);
-            self.order.captured(capture, copy.stream, self.command, work);
-            self.step(Act::Call { ns, first: 0, n: 0 });
-            return;
-        }
-        if !copy.untracked {
-            for region in [&copy.src, &copy.dst] {
-                if self.facts.buffer(region.buffer).via == AllocVia::PinnedPool {
-                    self.order.note(region.buffer, copy.stream);
-                }
-            }
-        }
-        let engine = |dev, engine| EngineId::new(m, dev, engine);
-        use Space::{Pageable, Pinned};
-        match (src.space, dst.space) {
-            (Pageable | Pinned, Pageable | Pinned) => {
-                let work = Work::HostCopy { thread: position(self.thread.index()) };
-                let node = self.enqueue(copy.stream, ns, work, &[]);
-                self.step(Act::HostCopy { node });
-                self.join([node], ret, Why::Call);
-            }
-            (Pageable, _) if bytes > 0 => {
-                if copy.sync {
-                    let before = self.order.join_stream(self.thread, copy.stream);
-                    self.join(before, 0, Why::Call);
-                }
-                let engine = engine(dst.dev, Engine::ToDevice);
-                if m.pageable_direct {
-                    let node = self.enqueue(
-                        copy.stream,
-                        ns,
-                        Work::Dma { engine, bytes, rate: m.pageable_h2d_bw },
-                        &[],
-                    );
-                    self.join([node], ret, Why::Call);
-                } else {
-                    let staging = self.staging(bytes, bytes <= m.inline_h2d_bytes.0);
-                    let node = self.enqueue(copy.stream, ns, Work::StageIn { engine, staging }, &[]);
-                    self.out.stagings[staging as usize].node = node;
-                    self.step(Act::StageIn { staging });
-                }
-            }
-            (Space::Device | Space::Managed, Pageable) if bytes > 0 => {
-                let engine = engine(src.dev, Engine::ToHost);
-                let node = if m.pageable_direct {
-                    self.enqueue(copy.stream, ns, Work::Dma { engine, bytes, rate: m.pageable_d2h_bw }, &[])
-                } else {
-                    let staging = self.staging(bytes, false);
-                    let node = self.enqueue(copy.stream, ns, Work::StageOut { engine, staging }, &[]);
-                    self.out.stagings[staging as usize].node = node;
-                    self.step(Act::StageOut { staging });
-                    node
-                };
-                self.join([node], ret, Why::Call);
-            }
-            (from, to) => {
-                let work = self.copy_by_engines(&src, &dst, bytes);
-                if copy.peer && copy.sync {
-                    let before = self.order.all_legacy_frontiers();
-                    let node = self.enqueue(copy.stream, ns, work, &before);
-                    self.order.advance_every_legacy(node);
-                    return;
-                }
-                let node = self.enqueue(copy.stream, ns, work, &[]);
-                let host = |space| matches!(space, Pinned | Pageable);
-                if host(to) && (copy.sync || to == Pageable) || host(from) && copy.sync && from == Pinned {
-                    self.join([node], ret, Why::Call);
-                }
-            }
-        }
-    }
-
-    fn staging(&mut self, bytes: u64, inline: bool) -> u32 {
-        let chunk =
-            if inline { bytes } else { self.machine.stage_chunk.0.max(bytes.div_ceil(MAX_CHUNKS)).max(1) };
-        let thread = position(self.thread.index());
-        self.out.stagings.push(Staging { node: NONE, thread, bytes, chunk, inline });
-        position(self.out.stagings.len() - 1)
-    }
-
-    /// A copy without the help of a host thread: all but pageable ones, and those of a graph.
-    fn copy_by_engines(&self, src: &BufferFacts, dst: &BufferFacts, bytes: u64) -> Work {
-        let m = self.machine;
-        let engine = |dev, engine| EngineId::new(m, dev, engine);
-        let host = |b: &BufferFacts| matches!(b.space, Space::Pinned | Space::Pageable);
-        if bytes == 0 {
-            return Work::Point;
-        }
-        match (host(src), host(dst)) {
-            (true, true) => Work::HostFn { ns: m.host_memcpy_cold_bw.time(Bytes(bytes)).0 },
-            (true, false) => Work::Dma { engine: engine(dst.dev, Engine::ToDevice), bytes, rate: m.h2d_bw },
-            (false, true) => Work::Dma { engine: engine(src.dev, Engine::ToHost), bytes, rate: m.d2h_bw },
-            (false, false) if src.dev == dst.dev => {
-                Work::Compute { dev: src.dev, ns: m.d2d_bw.time(Bytes(bytes)).0, full: true }
-            }
-            (false, false) if m.p2p_bw.0 > 0 => {
-                Work::Dma { engine: engine(src.dev, Engine::Peer), bytes, rate: m.p2p_bw }
-            }
-            (false, false) => Work::TwoHops {
-                from: engine(src.dev, Engine::ToHost),
-                to: engine(dst.dev, Engine::ToDevice),
-                bytes,
-            },
-        }
-    }
-
-    fn graph_launch(&mut self, graph: crate::program::GraphId, stream: StreamId) -> Result<(), SimError> {
+    fn graph_launch(&mut self, graph: GraphId, stream: StreamId) -> Result<(), SimError> {
         let ns = self.machine.graph_launch.0;
         let Graph { nodes, preds, last_exit } = self.order.take_graph(graph);
         if self.out.nodes.len() + nodes.len() > MAX_NODES || self.out.preds.len() + preds.len() > MAX_NODES {

@@ -13,7 +13,8 @@
 //! | a pageable copy to a device | chunks of `stage_chunk` bytes: the thread copies one into a free slot (each thread has `stage_slots`), then the engine takes it while the thread copies the next; the call returns when the last one is staged. Up to `inline_h2d_bytes` the bytes ride in the command stream and need no slot |
 //! | a pageable copy to the host | the same the other way; the call returns when the thread has taken the last chunk out |
 //! | `pageable_direct` | the engine copies pageable memory itself and the call returns when it is done |
-//! | host memory read, written or copied by a thread | `bytes / rate`, hot or cold; all such work together gets `host_memcpy_cap_bw`, and is slower by `1 + dma_interference` for exactly the time that an engine is busy on a link |
+//! | a copy within the host | `bytes / rate` on the calling thread, hot or cold; all threads together get `host_memcpy_cap_bw`, staging included, and are slower by `1 + dma_interference` for exactly the time that an engine is busy on a link |
+//! | a thread's plain read or write | no time: what a thread computes is said with `host_work`. It brings the bytes into the cache |
 //! | hot or cold | whether all source bytes are in the last-level cache: threads bring in what they touch, least recently used bytes leave, bytes that a device writes leave |
 //! | a kernel | `takes`, or its bytes over the device memory's rate (`2 d2d_bw`), `kernel_start_gap` after it could run. Kernels that fill the device (`grid: full`, or bound by memory) run alone, others side by side up to `max_resident_grids`, first come first served |
 //! | a memset, a copy within a device | as a kernel bound by memory |
@@ -34,11 +35,14 @@
 //! buffers without declared contents cost nothing per byte.
 
 mod cache;
+mod copies;
 mod device;
 mod element;
 mod host;
 mod lower;
+mod lowered;
 mod memcpy;
+mod moves;
 mod names;
 mod order;
 mod record;
@@ -176,7 +180,7 @@ pub enum SimError {
         line: Option<u32>,
     },
     /// The program takes longer than nanoseconds in an `i64` can say.
-    #[error("{}: it ends after the year 2100 or so, which is more nanoseconds than times can hold", at(*index, *line))]
+    #[error("{}: it ends more than 73 years after the start, beyond what times can hold", at(*index, *line))]
     TooLong {
         /// The command that ends too late.
         index: usize,

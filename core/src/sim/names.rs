@@ -1,5 +1,7 @@
 //! What calls and work are called on the timeline.
 
+use std::borrow::Cow;
+
 use crate::program::{Alloc, AllocVia, Command, Copy, FreeVia, HostCost, Op, Program, Space};
 
 pub(super) const STAGING: &str = "staging";
@@ -43,30 +45,30 @@ pub(super) fn of_call(command: &Command) -> &'static str {
 }
 
 /// The work that a command asks for, of a stream or of its own thread.
-pub(super) fn of_work(program: &Program, index: usize) -> String {
+pub(super) fn of_work(program: &Program, index: usize) -> Cow<'_, str> {
     let command = &program.commands()[index];
     let names = program.names();
     if let Some(label) = command.label.as_deref().filter(|l| !l.is_empty()) {
-        return label.to_owned();
+        return label.into();
     }
     match &command.op {
         Op::Copy(Copy { dst, src, .. }) | Op::HostCopy { dst, src } => {
-            format!("{} from {}", names.buffer(dst.buffer), names.buffer(src.buffer))
+            format!("{} from {}", names.buffer(dst.buffer), names.buffer(src.buffer)).into()
         }
-        Op::Memset { dst, .. } => format!("set {}", names.buffer(dst.buffer)),
-        Op::HostRead { region, .. } => format!("read {}", names.buffer(region.buffer)),
-        Op::HostWrite { region, .. } => format!("write {}", names.buffer(region.buffer)),
-        Op::Record { event, .. } => format!("record {}", names.event(*event)),
-        Op::Wait { event, .. } => format!("wait for {}", names.event(*event)),
-        Op::HostFn { .. } => "host function".to_owned(),
-        Op::HostSleep { .. } => "sleep".to_owned(),
+        Op::Memset { dst, .. } => format!("set {}", names.buffer(dst.buffer)).into(),
+        Op::HostRead { region, .. } => format!("read {}", names.buffer(region.buffer)).into(),
+        Op::HostWrite { region, .. } => format!("write {}", names.buffer(region.buffer)).into(),
+        Op::Record { event, .. } => format!("record {}", names.event(*event)).into(),
+        Op::Wait { event, .. } => format!("wait for {}", names.event(*event)).into(),
+        Op::HostFn { .. } => "host function".into(),
+        Op::HostSleep { .. } => "sleep".into(),
         Op::HostWork { cost: Some(cost), .. } => match cost {
             HostCost::FrameworkTo => "framework: copy call",
             HostCost::DictLeaf => "framework: dictionary leaf",
             HostCost::PinOverhead => "framework: pin",
         }
-        .to_owned(),
-        Op::HostWork { .. } => "work".to_owned(),
-        op => op.name().to_owned(),
+        .into(),
+        Op::HostWork { .. } => "work".into(),
+        op => op.name().into(),
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
-use super::lower::{NONE, NodeId, Work};
+use super::lowered::{NONE, NodeId, Work};
 use crate::program::{
     BufferId, ChannelId, Facts, FreeVia, GraphId, Program, StreamFacts, StreamId, StreamKind, ThreadId,
 };
@@ -144,9 +144,9 @@ impl Order {
         if s.kind == StreamKind::Legacy { self.devices[s.dev as usize].legacy } else { s.frontier }
     }
 
-    /// What the next node of a stream comes after.
-    pub(super) fn preds(&mut self, stream: StreamId) -> Vec<NodeId> {
-        let mut preds = vec![self.frontier(stream)];
+    /// What the next node of a stream comes after, added to `preds`.
+    pub(super) fn preds(&mut self, stream: StreamId, preds: &mut Vec<NodeId>) {
+        preds.push(self.frontier(stream));
         let s = &self.streams[stream.index()];
         let device = &mut self.devices[s.dev as usize];
         match s.kind {
@@ -157,7 +157,6 @@ impl Order {
             StreamKind::Blocking | StreamKind::PerThread => preds.push(device.legacy),
             StreamKind::NonBlocking => {}
         }
-        preds
     }
 
     /// Makes `node` the end of a stream.

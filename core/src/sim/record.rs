@@ -1,7 +1,7 @@
 //! Writes down what happens: slices, arrows and marks of the trace.
 
 use super::device::Job;
-use super::lower::{EngineId, NONE, NodeId, Why, Work, bytes_of, copied};
+use super::lowered::{EngineId, Lowered, NONE, NodeId, Why, Work, bytes_of, copied};
 use super::schedule::{Progress, Sim};
 use super::{Mark, names};
 use crate::id::Id;
@@ -22,6 +22,8 @@ pub(super) struct Recorder {
     computes: Vec<Vec<u32>>,
     /// The name of each command's work, once it is known.
     work_names: Vec<StrId>,
+    /// The names of calls that were needed so far; there are few.
+    call_names: Vec<(&'static str, StrId)>,
 }
 
 /// Host threads, then each device with its streams and then its engines.
@@ -43,14 +45,17 @@ impl Rank {
 }
 
 impl Recorder {
-    pub(super) fn new(program: &Program, machine: &Machine, n_devices: usize) -> Recorder {
-        let names = program.names();
-        let trace = Trace {
+    pub(super) fn new(program: &Program, machine: &Machine, low: &Lowered) -> Recorder {
+        let (names, n_devices) = (program.names(), low.n_devices);
+        let mut trace = Trace {
             title: program.title.clone(),
             source: Source::Simulated { machine: machine.name.clone() },
             program: Some(program.clone()),
             ..Trace::default()
         };
+        // One for each step, and one each for most nodes on its stream and on its engine.
+        trace.slices.reserve(low.steps.len() + 2 * low.nodes.len());
+        trace.flows.reserve(low.nodes.len());
         Recorder {
             trace,
             marks: Vec::new(),
@@ -60,6 +65,7 @@ impl Recorder {
             engines: vec![NONE; n_devices * EngineId::PER_DEVICE as usize],
             computes: vec![Vec::new(); n_devices],
             work_names: vec![StrId::EMPTY; program.len()],
+            call_names: Vec::new(),
         }
     }
 
@@ -83,6 +89,17 @@ impl Recorder {
         self.trace.slices.lane.iter_mut().for_each(|lane| *lane = place[*lane as usize]);
         self.trace.instants.iter_mut().for_each(|i| i.lane = place[i.lane as usize]);
         (self.trace, self.marks)
+    }
+
+    fn call_name(&mut self, name: &'static str) -> StrId {
+        match self.call_names.iter().find(|(known, _)| std::ptr::eq(*known, name)) {
+            Some(&(_, id)) => id,
+            None => {
+                let id = self.trace.strings.intern(name);
+                self.call_names.push((name, id));
+                id
+            }
+        }
     }
 
     fn slice(&mut self, slice: Slice, flags: u8) -> u32 {
@@ -296,7 +313,7 @@ impl Sim<'_> {
     ) -> u32 {
         let lane = self.thread_lane(t);
         let name = match name {
-            Some(name) => self.record.trace.strings.intern(name),
+            Some(name) => self.record.call_name(name),
             None => self.work_name(command),
         };
         let slice = Slice {

@@ -9,7 +9,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::cache::Cache;
 use super::device::{Compute, Engine, StagingState};
 use super::host::Thread;
-use super::lower::{Act, Lowered, NONE, NodeId, Work};
+use super::lowered::{Act, Lowered, NONE, NodeId, Work};
 use super::memcpy::Memcpy;
 use super::record::Recorder;
 use super::values::Values;
@@ -147,7 +147,7 @@ impl<'a> Sim<'a> {
             memcpy: Memcpy::new(machine),
             cache: Cache::new(machine.last_level_cache.0),
             values,
-            record: Recorder::new(program, machine, low.n_devices),
+            record: Recorder::new(program, machine, low),
             failed: None,
         }
     }

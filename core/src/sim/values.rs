@@ -17,13 +17,11 @@
 use std::collections::BTreeMap;
 
 use super::element::{self, Element};
-use super::lower::{NodeId, Work, bytes_of, copied};
-use super::schedule::{Event, Sim};
+use super::lowered::{NodeId, bytes_of};
 use super::{Final, Reading, SimError, Wrong};
 use crate::id::Id;
 use crate::memory::{Dtype, Span};
-use crate::program::{BufferId, Compute, Contents, Copy, Facts, Func, Op, Program, Region, ThreadId};
-use crate::units::Nanos;
+use crate::program::{BufferId, Compute, Contents, Copy, Facts, Func, Op, Program, Region};
 
 /// What all carried bytes may come to.
 const LIMIT: u64 = 1 << 30;
@@ -32,36 +30,36 @@ const LIMIT: u64 = 1 << 30;
 #[derive(Debug, Default)]
 pub(super) struct Values {
     /// The bytes of each block that carries any; empty tables where no block does.
-    blocks: Vec<Option<Vec<u8>>>,
+    pub(super) blocks: Vec<Option<Vec<u8>>>,
     /// What each engine moves, by the engine's number.
-    moving: BTreeMap<u32, Moving>,
+    pub(super) moving: BTreeMap<u32, Moving>,
     /// Bytes that lie in a staging slot or between two hops, by node and part.
-    staged: BTreeMap<(NodeId, u32), Vec<u8>>,
+    pub(super) staged: BTreeMap<(NodeId, u32), Vec<u8>>,
     /// What work that has begun will write, by node.
-    results: BTreeMap<NodeId, Vec<u8>>,
+    pub(super) results: BTreeMap<NodeId, Vec<u8>>,
     /// What host threads are copying.
-    held: BTreeMap<u32, Vec<u8>>,
+    pub(super) held: BTreeMap<u32, Vec<u8>>,
     /// The bytes of the contents that were looked at last: a loop looks at the same again and again.
-    last_expected: Option<(Contents, usize, Vec<u8>)>,
+    pub(super) last_expected: Option<(Contents, usize, Vec<u8>)>,
     pub(super) reads: Vec<Reading>,
 }
 
 /// A copy that an engine is at.
 #[derive(Debug)]
-struct Moving {
-    node: NodeId,
-    part: u32,
+pub(super) struct Moving {
+    pub(super) node: NodeId,
+    pub(super) part: u32,
     /// Where in the whole copy its bytes begin, and how many there are.
-    offset: u64,
-    bytes: u64,
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
     /// Bytes that have been moved.
-    done: u64,
-    from: Place,
-    to: Place,
+    pub(super) done: u64,
+    pub(super) from: Place,
+    pub(super) to: Place,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+pub(super) enum Place {
     /// The copy's own source or destination.
     Region,
     /// A staging slot.
@@ -111,11 +109,11 @@ impl Values {
         Ok(values)
     }
 
-    fn is_on(&self) -> bool {
+    pub(super) fn is_on(&self) -> bool {
         !self.blocks.is_empty()
     }
 
-    fn put(&mut self, block: usize, span: &Span, contents: &Contents) {
+    pub(super) fn put(&mut self, block: usize, span: &Span, contents: &Contents) {
         let n = length(bytes_of(span));
         let at = span.bounds().map_or(0, |(lo, _)| lo.max(0).unsigned_abs());
         if self.blocks[block].is_some() {
@@ -125,7 +123,7 @@ impl Values {
     }
 
     /// `n` bytes of a region from its byte `offset` on, counted in the order of its elements.
-    fn read(&self, block: usize, span: &Span, offset: u64, n: u64) -> Vec<u8> {
+    pub(super) fn read(&self, block: usize, span: &Span, offset: u64, n: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(length(n));
         match &self.blocks[block] {
             None => out.resize(length(n), 0),
@@ -134,7 +132,7 @@ impl Values {
         out
     }
 
-    fn write(&mut self, block: usize, span: &Span, offset: u64, new: &[u8]) {
+    pub(super) fn write(&mut self, block: usize, span: &Span, offset: u64, new: &[u8]) {
         if let Some(bytes) = &mut self.blocks[block] {
             runs(span, offset, new.len() as u64, |at, len, done| {
                 bytes[at..at + len].copy_from_slice(&new[done..done + len]);
@@ -227,7 +225,7 @@ fn carried(program: &Program, facts: &Facts) -> Vec<bool> {
     carried
 }
 
-fn formula(op: &Op) -> Option<Compute> {
+pub(super) fn formula(op: &Op) -> Option<Compute> {
     match op {
         Op::Kernel(kernel) => kernel.compute,
         Op::HostFn { compute, .. } => *compute,
@@ -235,277 +233,17 @@ fn formula(op: &Op) -> Option<Compute> {
     }
 }
 
-impl<'a> Sim<'a> {
-    fn block(&self, region: &Region) -> usize {
-        self.facts.buffer(region.buffer).block.index()
-    }
-
-    fn op(&self, command: u32) -> &'a Op {
-        &self.program.commands()[command as usize].op
-    }
-
-    fn node_op(&self, node: NodeId) -> &'a Op {
-        self.op(self.low.nodes[node as usize].command)
-    }
-
-    /// Moves what engines have moved by now.
-    fn settle_values(&mut self) {
-        let engines: Vec<u32> = self.values.moving.keys().copied().collect();
-        for engine in engines {
-            if let Some(job) = self.engines[engine as usize].job {
-                self.move_up_to(engine, job.moved(self.now));
-            }
-        }
-    }
-
-    fn move_up_to(&mut self, engine: u32, moved: u64) {
-        let program = self.program;
-        let Some(&Moving { node, part, offset, done, from, to, .. }) = self.values.moving.get(&engine) else {
-            return;
-        };
-        let Op::Copy(Copy { src, dst, .. }) =
-            &program.commands()[self.low.nodes[node as usize].command as usize].op
-        else {
-            return;
-        };
-        if moved <= done {
-            return;
-        }
-        let (src_block, dst_block) = (self.block(src), self.block(dst));
-        let values = &mut self.values;
-        let (now, n) = (length(done)..length(moved), moved - done);
-        let bytes = match from {
-            Place::Region => values.read(src_block, &src.span, offset + done, n),
-            Place::Staged => {
-                values.staged.get(&(node, part)).map_or_else(Vec::new, |b| b[now.clone()].to_vec())
-            }
-        };
-        match to {
-            Place::Region => values.write(dst_block, &dst.span, offset + done, &bytes),
-            Place::Staged => {
-                if let Some(slot) = values.staged.get_mut(&(node, part)) {
-                    slot[now].copy_from_slice(&bytes);
-                }
-            }
-        }
-        if let Some(moving) = values.moving.get_mut(&engine) {
-            moving.done = moved;
-        }
-    }
-
-    /// An engine begins one part of a copy.
-    pub(super) fn transfer_begins(&mut self, engine: u32, node: NodeId, part: u32, bytes: u64) {
-        let Op::Copy(Copy { src, dst, .. }) = self.node_op(node) else { return };
-        let blocks = [self.block(src), self.block(dst)];
-        if !self.values.is_on() || blocks.iter().all(|&b| self.values.blocks[b].is_none()) {
-            return;
-        }
-        let chunk = |staging: u32| u64::from(part) * self.low.stagings[staging as usize].chunk;
-        let (offset, from, to) = match self.low.nodes[node as usize].work {
-            Work::StageIn { staging, .. } => (chunk(staging), Place::Staged, Place::Region),
-            Work::StageOut { staging, .. } => (chunk(staging), Place::Region, Place::Staged),
-            Work::TwoHops { .. } if part == 0 => (0, Place::Region, Place::Staged),
-            Work::TwoHops { .. } => (0, Place::Staged, Place::Region),
-            _ => (0, Place::Region, Place::Region),
-        };
-        if to == Place::Staged {
-            self.values.staged.insert((node, part), vec![0; length(bytes)]);
-        }
-        self.values.moving.insert(engine, Moving { node, part, offset, bytes, done: 0, from, to });
-    }
-
-    /// An engine has ended its part of a copy.
-    pub(super) fn transfer_ends(&mut self, engine: u32) {
-        if !self.values.moving.contains_key(&engine) {
-            return;
-        }
-        self.settle_values();
-        let bytes = self.values.moving[&engine].bytes;
-        self.move_up_to(engine, bytes);
-        let Some(Moving { node, part, from, to, .. }) = self.values.moving.remove(&engine) else { return };
-        if from == Place::Staged {
-            self.values.staged.remove(&(node, part));
-        }
-        // What the first hop brought is what the second one takes.
-        if to == Place::Staged
-            && let Work::TwoHops { .. } = self.low.nodes[node as usize].work
-            && let Some(bytes) = self.values.staged.remove(&(node, part))
-        {
-            self.values.staged.insert((node, part + 1), bytes);
-        }
-    }
-
-    /// A thread has copied a chunk into its slot.
-    pub(super) fn chunk_taken(&mut self, staging: u32, part: u32) {
-        if !self.values.is_on() {
-            return;
-        }
-        self.settle_values();
-        let copy = self.low.stagings[staging as usize];
-        let Op::Copy(Copy { src, dst, .. }) = self.node_op(copy.node) else { return };
-        let (block, dst_block) = (self.block(src), self.block(dst));
-        if self.values.blocks[dst_block].is_none() {
-            return;
-        }
-        let span = src.span.clone();
-        let bytes = self.values.read(block, &span, u64::from(part) * copy.chunk, copy.chunk_bytes(part));
-        self.values.staged.insert((copy.node, part), bytes);
-    }
-
-    /// A thread has copied a chunk out of its slot.
-    pub(super) fn chunk_taken_out(&mut self, staging: u32, part: u32) {
-        let copy = self.low.stagings[staging as usize];
-        let Some(bytes) = self.values.staged.remove(&(copy.node, part)) else { return };
-        self.settle_values();
-        let Op::Copy(Copy { dst, .. }) = self.node_op(copy.node) else { return };
-        let (block, span) = (self.block(dst), dst.span.clone());
-        self.values.write(block, &span, u64::from(part) * copy.chunk, &bytes);
-    }
-
-    /// Work of compute units or of the driver will begin at `start`: its operands are read then.
-    pub(super) fn work_begins(&mut self, node: NodeId, start: i64) {
-        if self.values.is_on()
-            && (formula(self.node_op(node)).is_some() || matches!(self.node_op(node), Op::Copy(_)))
-        {
-            let command = self.low.nodes[node as usize].command;
-            self.plan_at(start, Event::Operands(node), command);
-        }
-    }
-
-    /// Reads what a node's work needs and keeps what it will write.
-    pub(super) fn read_operands(&mut self, node: NodeId) {
-        self.settle_values();
-        let op = self.node_op(node);
-        let (reads, writes) = op.regions();
-        let Some(out) = writes.first() else { return };
-        if self.values.blocks[self.block(out)].is_none() {
-            return;
-        }
-        let whole = |r: &Region| self.values.read(self.block(r), &r.span, 0, copied(r, out));
-        let result = match formula(op) {
-            Some(compute) => {
-                let n = bytes_of(&out.span);
-                compute_bytes(compute, &reads.iter().take(2).map(whole).collect::<Vec<_>>(), n)
-            }
-            None => reads.first().map(whole).unwrap_or_default(),
-        };
-        self.values.results.insert(node, result);
-    }
-
-    /// Work of compute units or of the driver has ended: what it made is there.
-    pub(super) fn work_ends(&mut self, node: NodeId) {
-        if !self.values.is_on() {
-            return;
-        }
-        let result = match (self.node_op(node), self.values.results.remove(&node)) {
-            (Op::Memset { dst, value, .. }, _) => {
-                vec![*value; length(bytes_of(&dst.span))]
-            }
-            (_, Some(result)) => result,
-            (_, None) => return,
-        };
-        self.settle_values();
-        if let Some(out) = self.node_op(node).regions().1.first() {
-            let (block, span) = (self.block(out), out.span.clone());
-            self.values.write(block, &span, 0, &result);
-        }
-    }
-
-    /// A thread begins to read, write or copy host memory.
-    pub(super) fn access_begins(&mut self, t: u32, command: u32) {
-        let program = self.program;
-        if !self.values.is_on() {
-            return;
-        }
-        self.settle_values();
-        match &program.commands()[command as usize].op {
-            Op::HostRead { region, expect } => self.look(t, command, region, expect.as_ref()),
-            Op::HostWrite { region, contents: Some(contents) } => {
-                let block = self.block(region);
-                self.values.put(block, &region.span, contents);
-            }
-            Op::Alloc(alloc) => {
-                if let Some(contents) = &alloc.contents {
-                    let region = alloc.buffer.range(0, alloc.bytes);
-                    let block = self.block(&region);
-                    self.values.put(block, &region.span, contents);
-                }
-            }
-            Op::HostCopy { src, dst } | Op::Copy(Copy { src, dst, .. }) => {
-                if self.values.blocks[self.block(dst)].is_none() {
-                    return;
-                }
-                let n = copied(src, dst);
-                let bytes = self.values.read(self.block(src), &src.span, 0, n);
-                self.values.held.insert(t, bytes);
-            }
-            _ => {}
-        }
-    }
-
-    /// A thread has ended its copy of host memory.
-    pub(super) fn access_ends(&mut self, t: u32, command: u32) {
-        let Some(bytes) = self.values.held.remove(&t) else { return };
-        self.settle_values();
-        if let Op::HostCopy { dst, .. } | Op::Copy(Copy { dst, .. }) = self.op(command) {
-            let (block, span) = (self.block(dst), dst.span.clone());
-            self.values.write(block, &span, 0, &bytes);
-        }
-    }
-
-    /// A thread reads carried bytes.
-    fn look(&mut self, t: u32, command: u32, region: &Region, expect: Option<&Contents>) {
-        let block = self.block(region);
-        if self.values.blocks[block].is_none() {
-            return;
-        }
-        let (n_elements, n_wrong, first_wrong) =
-            expect.map_or((0, 0, None), |e| self.compare(block, region, e));
-        let thread = ThreadId::try_from(t as usize).unwrap_or(Id::FIRST);
-        let reading = Reading {
-            command: command as usize,
-            thread,
-            at: Nanos(self.now),
-            buffer: region.buffer,
-            expected: expect.cloned(),
-            dtype: expect.map_or(Dtype::U8, element::dtype_of),
-            n_elements,
-            n_wrong,
-            first_wrong,
-        };
-        if expect.is_some() {
-            self.record_instant(t, command, &reading.sentence(self.program));
-        }
-        self.values.reads.push(reading);
-    }
-
-    fn compare(&mut self, block: usize, region: &Region, expect: &Contents) -> (u64, u64, Option<Wrong>) {
-        let read = self.values.read(block, &region.span, 0, bytes_of(&region.span));
-        let expected = match self.values.last_expected.take() {
-            // Bytes of a seed depend on where they lie.
-            Some((contents, n, bytes)) if contents == *expect && n == read.len() && !is_seed(expect) => bytes,
-            _ => {
-                let at = region.span.bounds().map_or(0, |(lo, _)| lo.max(0).unsigned_abs());
-                element::bytes_of(expect, at, read.len())
-            }
-        };
-        let found = differences(element::dtype_of(expect), &read, &expected);
-        self.values.last_expected = Some((expect.clone(), read.len(), expected));
-        found
-    }
-}
-
 /// A number of carried bytes as a length; all of them together are far below the limit of any machine.
-fn length(n: u64) -> usize {
+pub(super) fn length(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
-fn is_seed(contents: &Contents) -> bool {
+pub(super) fn is_seed(contents: &Contents) -> bool {
     matches!(contents, Contents::Seed(_))
 }
 
 /// How many elements there are, how many differ, and the first that does.
-fn differences(dtype: Dtype, read: &[u8], expected: &[u8]) -> (u64, u64, Option<Wrong>) {
+pub(super) fn differences(dtype: Dtype, read: &[u8], expected: &[u8]) -> (u64, u64, Option<Wrong>) {
     let size = usize::try_from(dtype.bytes()).unwrap_or(1);
     let n_elements = expected.len() / size;
     if read.starts_with(expected) {
@@ -527,7 +265,7 @@ fn differences(dtype: Dtype, read: &[u8], expected: &[u8]) -> (u64, u64, Option<
 }
 
 /// The bytes that a formula makes of its operands, at most `n`.
-fn compute_bytes(compute: Compute, operands: &[Vec<u8>], n: u64) -> Vec<u8> {
+pub(super) fn compute_bytes(compute: Compute, operands: &[Vec<u8>], n: u64) -> Vec<u8> {
     let Compute { dtype, func } = compute;
     let size = usize::try_from(dtype.bytes()).unwrap_or(1);
     let wanted = match func {

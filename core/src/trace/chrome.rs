@@ -2,7 +2,7 @@
 //!
 //! Processes are the groups, threads the lanes; slices of a lane that overlap without nesting go to further threads of
 //! the same name. Times are microseconds with three decimals, written from integers. What the format cannot say stands
-//! in objects named `spanlift` (the module `own` has the table), so that [`read`](super::read) gives the trace back.
+//! in objects named `spanlift` (the module `own` has the table), so that [`read`](super::read()) gives the trace back.
 //! The same trace gives the same bytes.
 
 use std::borrow::Cow;
@@ -20,7 +20,7 @@ use super::{FlowKind, Import, Instant, Kind, LaneKind, Slice, Trace, tracks};
 
 /// The trace as Chrome Trace Event JSON, one event a line.
 ///
-/// [`read`](super::read) gives an equal trace back. Its [`Import`] is that of the trace when that was itself read from a
+/// [`read`](super::read()) gives an equal trace back. Its [`Import`] is that of the trace when that was itself read from a
 /// file, and counts the events of the written file otherwise.
 ///
 /// # Cost
@@ -216,7 +216,9 @@ impl Writer {
             pinned: flags & Slice::PINNED != 0,
             cat: (!own_cat.is_empty()).then_some(own_cat.into()),
             bytes: (!plain_bytes).then_some(slice.bytes),
-            correlation: (!plain_correlation).then_some(slice.correlation),
+            no_correlation: !plain_correlation && slice.correlation == Slice::NO_CORRELATION,
+            correlation: (!plain_correlation && slice.correlation != Slice::NO_CORRELATION)
+                .then_some(slice.correlation),
             args: args.verbatim.map(Cow::from),
         };
         self.args(&args, &mark);

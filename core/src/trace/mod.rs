@@ -235,6 +235,20 @@ pub struct Slices {
 }
 
 impl Slices {
+    /// Makes room for `n` more slices.
+    pub fn reserve(&mut self, n: usize) {
+        self.lane.reserve(n);
+        self.start.reserve(n);
+        self.end.reserve(n);
+        self.name.reserve(n);
+        self.kind.reserve(n);
+        self.flags.reserve(n);
+        self.bytes.reserve(n);
+        self.command.reserve(n);
+        self.correlation.reserve(n);
+        self.args.reserve(n);
+    }
+
     /// Adds a slice and gives its index.
     pub fn push(&mut self, slice: Slice, flags: u8) -> usize {
         self.lane.push(slice.lane);

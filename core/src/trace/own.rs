@@ -93,6 +93,9 @@ pub(super) struct Mark<'a> {
     /// The bytes, where the event's `args.bytes` is not ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
+    /// There is no correlation, whatever the event's `args.correlation` says.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub no_correlation: bool,
     /// The correlation, where the event's `args.correlation` is not ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation: Option<i64>,

@@ -6,4 +6,5 @@ mod cases;
 mod generate;
 mod random;
 mod reference;
+mod remedies;
 mod table;

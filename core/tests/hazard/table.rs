@@ -11,14 +11,14 @@ const TABLE: &str = include_str!("../data/hazards.txt");
 const MODES: [Mode; 2] = [Mode::Contract, Mode::Typical];
 
 /// One case: title, program, hazards by mode, rules that decide it.
-struct Case {
+pub(crate) struct Case {
     title: String,
-    program: Program,
+    pub(crate) program: Program,
     expected: BTreeMap<&'static str, String>,
     without: Vec<String>,
 }
 
-fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<Case> {
     let case = |text: &str| {
         let (title, rest) = text.split_once('\n').unwrap();
         let program = Program::from_text(rest).unwrap_or_else(|e| panic!("{title}: {e}"));

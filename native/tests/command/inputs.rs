@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use crate::kit::{Ran, folder, names, spanlift, spanlift_reading};
 
 /// The commands that read a program, each with what makes it write nothing that a test has to clean up.
-const READERS: &[&[&str]] = &[&["check"], &["check", "--format", "json"]];
+const READERS: &[&[&str]] =
+    &[&["check"], &["check", "--format", "json"], &["run"], &["run", "--format", "json"], &["view"]];
 
 /// A program file of these commands.
 fn program(ops: Value) -> Vec<u8> {
@@ -17,7 +18,12 @@ fn program(ops: Value) -> Vec<u8> {
 /// Every command that reads programs refuses the file with 2 and an error line that begins with the file and `place`.
 #[track_caller]
 fn refused(bytes: &[u8], place: &str) {
-    for reader in READERS {
+    refused_by(READERS, bytes, place);
+}
+
+#[track_caller]
+fn refused_by(readers: &[&[&str]], bytes: &[u8], place: &str) {
+    for reader in readers {
         let folder = folder("refused");
         std::fs::write(folder.join("p.json"), bytes).unwrap();
         let from_file = spanlift(&folder, &[reader, &["p.json"][..]].concat());
@@ -33,7 +39,7 @@ fn refused(bytes: &[u8], place: &str) {
             );
             assert!(ran.err.lines().all(|line| line.starts_with("error: ")), "{reader:?}: {}", ran.err);
         }
-        assert_eq!(from_file.out, from_stdin.out);
+        assert_eq!(from_file.out, from_stdin.out, "{reader:?}");
         assert_eq!(names(&folder), ["p.json"], "{reader:?}");
         printed_as_the_contract_says(reader, bytes, &from_file);
     }
@@ -110,11 +116,13 @@ fn a_file_that_is_no_program_is_refused_at_its_byte() {
     refused(&[&good[..], b"x"].concat(), &format!("byte {}: ", good.len()));
     refused(b"", "byte 0: ");
     refused(b" \n\t\n", "byte 4: ");
-    refused(b"{\"schema_version\": 1}", "byte ");
+    // To `view`, an object without `ops` is something else than a program.
+    refused_by(&READERS[..4], b"{\"schema_version\": 1}", "byte ");
+    refused_by(&READERS[4..], b"{\"schema_version\": 1}", "neither a program");
     refused(b"{\"schema_version\": 1, \"ops\": 7}", "byte ");
     refused(b"{\"ops\": []}", "byte 0: schema_version");
     refused(b"{\"schema_version\": 2, \"ops\": []}", "byte 0: schema_version");
-    refused(b"[]", "");
+    refused(b"\xff\xfe\x00", "byte 0: ");
     refused(&[b"{\"schema_version\": 1, \"ops\": [", &b"[".repeat(100_000)[..]].concat(), "byte ");
     refused(b"\x1f\x8b", "byte 2: the gzip data end too early");
     refused(b"\x1f\x8b\x08\x00garbage that is no deflate stream", "byte ");
@@ -157,4 +165,22 @@ fn a_file_that_is_not_there_or_no_file_is_refused() {
     if Path::new("/dev/null").exists() {
         check("/dev/null", "byte 0: the file is empty");
     }
+}
+
+#[test]
+fn every_line_that_is_no_command_is_told_to_people() {
+    let folder = folder("lines");
+    std::fs::write(folder.join("p.txt"), "strem s\nstream s\nsync\n").unwrap();
+    let text = spanlift(&folder, &["check", "p.txt"]);
+    assert_eq!((text.code, text.out.as_str()), (2, ""));
+    let places: Vec<&str> = text.err.lines().map(|line| &line[..21]).collect();
+    assert_eq!(
+        places,
+        ["error: p.txt: line 1: ", "error: p.txt: line 3: "].map(|place| &place[..21]),
+        "{}",
+        text.err
+    );
+    // Programs are promised one line.
+    let json = spanlift(&folder, &["check", "p.txt", "--format", "json"]);
+    assert_eq!((json.code, json.out.as_str(), json.err.lines().count()), (2, "", 1), "{}", json.err);
 }

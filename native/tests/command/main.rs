@@ -5,6 +5,10 @@
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
 mod calls;
+mod check;
 mod inputs;
 mod kit;
 mod probe;
+mod run;
+mod tour;
+mod view;

@@ -257,8 +257,12 @@ impl State {
                 _ => {}
             }
         }
-        let correlation =
-            mark.and_then(|mark| mark.correlation).or(correlation).unwrap_or(Slice::NO_CORRELATION);
+        let correlation = match mark {
+            Some(Mark { no_correlation: true, .. }) => None,
+            Some(Mark { correlation: Some(own), .. }) => Some(own),
+            _ => correlation,
+        }
+        .unwrap_or(Slice::NO_CORRELATION);
         let args = self.args(args, own_args);
         let (start, end) = (Nanos(head.at), Nanos(end));
         let slice = Slice { lane, start, end, name, kind, bytes, command, correlation, args };

@@ -2,39 +2,38 @@
 //!
 //! The printed object and the exit codes are those of the contract for program files: 0 safe, 1 hazards, 2 error.
 
+use std::collections::BTreeMap;
+
 use spanlift::Program;
+use spanlift::hazard::{self, Certainty, Hazard, Mode, Report, Verdict};
 
 use crate::End;
-use crate::cli::{CheckArgs, Format, ModeArg};
+use crate::cli::{CheckArgs, Format};
 use crate::input::{self, NoProgram};
 use crate::say::{self, Fail, Out, Style};
-use crate::stand_in::hazard::{self, Certainty, Mode, Report};
 
 /// Hazards told at most in text; `--format json` lists all.
 const MOST_HAZARDS: usize = 50;
 
 pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
+    let mode = args.mode.into();
     let program = match input::program(&args.program) {
         Ok(program) => program,
-        Err(NoProgram::Unreadable(fail)) => return Err(fail),
+        // The contract asks for one line; people are told of every line of the text form that is wrong.
+        Err(NoProgram::Unreadable(fail)) => {
+            return Err(if args.report.format == Format::Json { fail.first() } else { fail });
+        }
         Err(NoProgram::Wrong(messages)) => return Err(wrong(args, &messages, out)),
-    };
-    let mode = match args.mode {
-        ModeArg::Contract => Mode::Contract,
-        ModeArg::Typical => Mode::Typical,
     };
     let report = match hazard::check(&program, mode) {
         Ok(report) => report,
-        Err(problems) => {
-            let messages: Vec<String> = problems.0.iter().map(ToString::to_string).collect();
-            return Err(wrong(args, &messages, out));
-        }
+        Err(problems) => return Err(wrong(args, &input::messages(&problems), out)),
     };
     match args.report.format {
-        Format::Json => out.line(report.to_json(&program).trim_end()),
-        Format::Text => text(&program, &report, args.mode, out),
+        Format::Json => out.line(&report.to_json(&program)),
+        Format::Text => text(&program, &report, out),
     }
-    Ok(if report.hazards.is_empty() { End::Done } else { End::Hazard })
+    Ok(if report.verdict() == Verdict::Safe { End::Done } else { End::Hazard })
 }
 
 /// What is said of a program in error: the object too, where it was asked for.
@@ -43,43 +42,70 @@ fn wrong(args: &CheckArgs, messages: &[String], out: &mut Out) -> Fail {
     match args.report.format {
         Format::Text => Fail::all(&place, messages),
         Format::Json => {
-            let object = serde_json::json!({"verdict": "error", "hazards": [], "errors": messages});
-            out.line(&object.to_string());
-            Fail::all(&place, messages.get(..1).unwrap_or_default())
+            // Fields in the order of the other verdicts' objects.
+            let errors = serde_json::json!(messages);
+            out.line(&format!("{{\"verdict\":\"error\",\"hazards\":[],\"errors\":{errors}}}"));
+            Fail::all(&place, messages).first()
         }
     }
 }
 
-fn text(program: &Program, report: &Report, mode: ModeArg, out: &mut Out) {
-    let by = match mode {
-        ModeArg::Contract => "by CUDA's contract",
-        ModeArg::Typical => "on today's drivers",
+fn text(program: &Program, report: &Report, out: &mut Out) {
+    let by = match report.mode {
+        Mode::Contract => "by CUDA's documentation",
+        Mode::Typical => "on today's drivers",
     };
     if report.hazards.is_empty() {
-        let verdict = out.paint(Style::Good, "safe");
+        let verdict = out.paint(Style::Good, "safe:");
         let n = say::counted(program.len(), "command");
-        return out.line(&format!("{verdict}: every access in {n} is ordered {by}"));
+        return out.line(&format!("{verdict} {n}, no hazard {by}"));
     }
-    let n_must = report.hazards.iter().filter(|h| h.certainty == Certainty::Must).count();
-    for hazard in report.hazards.iter().take(MOST_HAZARDS) {
-        let head = match hazard.certainty {
-            Certainty::Must => out.paint(Style::Error, "race:"),
-            Certainty::May => out.paint(Style::May, "may race:"),
-        };
-        out.line(&format!("{head} {}\n", say::harmless(&hazard::sentence(program, hazard))));
+    let alike = alike(program, report);
+    for (found, n) in alike.iter().take(MOST_HAZARDS) {
+        let style = if found.certainty == Certainty::Must { Style::Error } else { Style::May };
+        let sentence = say::harmless(&hazard::sentence(program, found));
+        // The sentence begins with what it is, up to a colon.
+        let (what, rest) = sentence.split_at(sentence.find(':').map_or(0, |colon| colon + 1));
+        out.line(&format!("{}{rest}{}\n", out.paint(style, what), and_more(*n)));
     }
-    if MOST_HAZARDS < report.hazards.len() {
-        let n = say::grouped((report.hazards.len() - MOST_HAZARDS) as u64);
-        out.line(&format!("and {n} more: --format json lists all\n"));
+    if MOST_HAZARDS < alike.len() {
+        let n = say::grouped((alike.len() - MOST_HAZARDS) as u64);
+        out.line(&format!("and {n} other ones, which --format json lists\n"));
     }
     let n = say::counted(report.hazards.len(), "hazard");
-    let unsure = match report.hazards.len() - n_must {
+    let at_least = if report.complete { "" } else { "at least " };
+    let n_may = report.hazards.iter().filter(|h| h.certainty == Certainty::May).count();
+    let unsure = match n_may {
         0 => String::new(),
-        n if n_must == 0 => format!(
-            ", {} on bytes that are known as an upper bound only",
-            if n == 1 { "it rests" } else { "all rest" }
-        ),
-        n => format!(", {n} of them on bytes that are known as an upper bound only"),
+        n => format!(" ({} not certain)", say::grouped(n as u64)),
     };
-    out.line(&format!("{} {by}{unsure}", out.paint(Style::Strong, &n)));
+    out.line(&format!("{at_least}{}{unsure} {by}", out.paint(Style::Strong, &n)));
+}
+
+/// The hazards that stand for all others between the same lines, and how many each stands for.
+///
+/// A loop in the text form makes many commands of one line. Where there are no lines, each hazard stands for itself.
+pub(crate) fn alike<'a>(program: &Program, report: &'a Report) -> Vec<(&'a Hazard, usize)> {
+    let mut groups: Vec<(&Hazard, usize)> = Vec::new();
+    let mut by_lines = BTreeMap::new();
+    for found in &report.hazards {
+        let (Some(first), Some(second)) = (program.line(found.first), program.line(found.second)) else {
+            groups.push((found, 1));
+            continue;
+        };
+        let group = *by_lines.entry((found.kind, found.certainty, first, second)).or_insert_with(|| {
+            groups.push((found, 0));
+            groups.len() - 1
+        });
+        groups[group].1 += 1;
+    }
+    groups
+}
+
+/// What follows a hazard that stands for `n`.
+pub(crate) fn and_more(n: usize) -> String {
+    match n {
+        0 | 1 => String::new(),
+        n => format!(" The same holds {} more times between these lines.", say::grouped((n - 1) as u64)),
+    }
 }

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use spanlift::hazard::Mode;
 use spanlift_native::probe;
 
 use crate::say;
@@ -142,6 +143,15 @@ pub(crate) enum ModeArg {
     Contract,
     /// What today's drivers do anyway counts too
     Typical,
+}
+
+impl From<ModeArg> for Mode {
+    fn from(mode: ModeArg) -> Mode {
+        match mode {
+            ModeArg::Contract => Mode::Contract,
+            ModeArg::Typical => Mode::Typical,
+        }
+    }
 }
 
 /// What runs a program.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use flate2::bufread::GzDecoder;
 use spanlift::Program;
-use spanlift::program::ReadError;
+use spanlift::program::{Problems, ReadError};
 
 use crate::say::{self, Fail};
 
@@ -97,22 +97,35 @@ pub(crate) enum NoProgram {
 /// [`NoProgram`], which tells a file that is no program from a program that is wrong.
 pub(crate) fn program(path: &Path) -> Result<Program, NoProgram> {
     let bytes = read(path).map_err(NoProgram::Unreadable)?;
-    parse(&bytes).map_err(|e| match e {
-        ReadError::Problems(problems) => {
-            NoProgram::Wrong(problems.0.iter().map(ToString::to_string).collect())
-        }
-        // A version that is not known, say, in a file whose `ops` is a list.
-        e if has_ops(&bytes) => NoProgram::Wrong(vec![e.to_string()]),
-        e => NoProgram::Unreadable(Fail::at(&say::place(path), e)),
+    parse(&bytes, &say::place(path))
+}
+
+/// The program in the bytes of the file `place`.
+///
+/// # Errors
+/// As [`program`].
+pub(crate) fn parse(bytes: &[u8], place: &str) -> Result<Program, NoProgram> {
+    Program::read(bytes).map_err(|e| match e {
+        ReadError::Problems(problems) => NoProgram::Wrong(messages(&problems)),
+        // A list of commands in a file of a version that is not known, say.
+        e if has_ops(bytes) => NoProgram::Wrong(e.messages()),
+        e => NoProgram::Unreadable(Fail::all(place, &e.messages())),
     })
 }
 
-fn parse(bytes: &[u8]) -> Result<Program, ReadError> {
-    let is_blank = bytes.iter().all(u8::is_ascii_whitespace);
-    if is_blank {
-        return Err(ReadError::Syntax { offset: bytes.len(), message: "the file is empty".to_owned() });
+impl NoProgram {
+    /// All problems of the file `place`.
+    pub(crate) fn into_fail(self, place: &str) -> Fail {
+        match self {
+            NoProgram::Unreadable(fail) => fail,
+            NoProgram::Wrong(messages) => Fail::all(place, &messages),
+        }
     }
-    Program::from_json(bytes)
+}
+
+/// One message for each problem.
+pub(crate) fn messages(problems: &Problems) -> Vec<String> {
+    problems.0.iter().map(ToString::to_string).collect()
 }
 
 /// Whether the bytes are a JSON object whose `ops` is a list.

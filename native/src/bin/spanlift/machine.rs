@@ -11,32 +11,50 @@ use crate::say::{self, Fail};
 /// The profile that holds where nobody names one.
 const USUAL: &str = "tutorial-ci";
 
+/// A machine, and how a page is told of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Chosen {
+    /// The machine.
+    pub(crate) machine: Machine,
+    /// The name of a profile that comes with spanlift, or a profile as JSON.
+    pub(crate) source: String,
+}
+
+impl Chosen {
+    fn builtin(name: &str) -> Option<Chosen> {
+        Machine::builtin(name).map(|machine| Chosen { machine, source: name.to_owned() })
+    }
+}
+
 /// The machine of this name, or of this JSON file.
 ///
 /// # Errors
 /// One line: a file that is no profile, or a name that is neither, with the names that are known.
-pub(crate) fn named(name: &str) -> Result<Machine, Fail> {
-    if let Some(machine) = Machine::builtin(name) {
-        return Ok(machine);
+pub(crate) fn named(name: &str) -> Result<Chosen, Fail> {
+    if let Some(chosen) = Chosen::builtin(name) {
+        return Ok(chosen);
     }
     let path = Path::new(name);
-    // A wrong name is told as one; whatever looks like a path is opened, so that its fault is told.
-    let is_path = path.extension().is_some() || path.components().count() > 1 || name == "-" || path.exists();
+    // A wrong name is told as one; whatever looks like a file is opened, so that its fault is told.
+    let has_ending = path.extension().is_some_and(|e| e == "json" || e == "gz");
+    let is_path = has_ending || path.components().count() > 1 || name == "-" || path.exists();
     if !is_path {
         return Err(unknown("--machine", name));
     }
     let bytes = input::read(path)?;
-    Machine::from_json(&bytes).map_err(|e| Fail::at(&say::place(path), e))
+    let machine = Machine::from_json(&bytes).map_err(|e| Fail::at(&say::place(path), e))?;
+    // What was read as JSON is text.
+    Ok(Chosen { machine, source: String::from_utf8_lossy(&bytes).into_owned() })
 }
 
 /// The machine for a program that was read from `place`; `asked` is what the call says.
 ///
 /// # Errors
 /// As [`named`], or a program that names a machine nobody knows.
-pub(crate) fn of_program(asked: Option<&str>, program: &Program, place: &str) -> Result<Machine, Fail> {
+pub(crate) fn of_program(asked: Option<&str>, program: &Program, place: &str) -> Result<Chosen, Fail> {
     match (asked, &program.machine) {
         (Some(name), _) => named(name),
-        (None, Some(name)) => Machine::builtin(name).ok_or_else(|| unknown(place, name)),
+        (None, Some(name)) => Chosen::builtin(name).ok_or_else(|| unknown(place, name)),
         (None, None) => Ok(usual()),
     }
 }
@@ -46,11 +64,11 @@ pub(crate) fn of_program(asked: Option<&str>, program: &Program, place: &str) ->
 /// # Errors
 /// As [`named`].
 pub(crate) fn asked(asked: Option<&str>) -> Result<Machine, Fail> {
-    asked.map_or_else(|| Ok(usual()), named)
+    asked.map_or_else(|| Ok(usual()), named).map(|chosen| chosen.machine)
 }
 
-fn usual() -> Machine {
-    Machine::builtin(USUAL).unwrap_or_else(|| unreachable!("bug: the usual profile comes with spanlift"))
+fn usual() -> Chosen {
+    Chosen::builtin(USUAL).unwrap_or_else(|| unreachable!("bug: the usual profile comes with spanlift"))
 }
 
 fn unknown(place: &str, name: &str) -> Fail {

@@ -6,12 +6,12 @@
 mod check;
 mod cli;
 mod input;
+mod kind;
 mod machine;
 mod output;
 mod probe;
 mod run;
 mod say;
-mod stand_in;
 mod tour;
 mod view;
 

@@ -1,9 +1,283 @@
-//! `spanlift run`.
+//! `spanlift run`: a program's times, what it read, and digests of its final values.
 
-use crate::End;
-use crate::cli::RunArgs;
-use crate::say::{Fail, Out};
+use std::collections::BTreeMap;
 
-pub(crate) fn run(_args: &RunArgs, _out: &mut Out) -> Result<End, Fail> {
-    Err(Fail::new("`run` is not yet part of this version"))
+use serde_json::{Value, json};
+use spanlift::hazard::{self, Mode};
+use spanlift::sim::{self, Reading, Run, SimError};
+use spanlift::trace::{self, Trace};
+use spanlift::{Bytes, Nanos, Program};
+use spanlift_native::probe;
+
+use crate::cli::{Format, On, RunArgs};
+use crate::say::{self, Fail, Out, Style};
+use crate::{End, check, input, machine, output};
+
+/// Hazards warned of at most; `check` tells all.
+const MOST_WARNINGS: usize = 5;
+/// Marks, reads and values listed at most in text; `--format json` lists all.
+const MOST_ROWS: usize = 12;
+
+pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
+    let place = say::place(&args.program);
+    let program = input::program(&args.program).map_err(|e| e.into_fail(&place))?;
+    simulates(args.on)?;
+    let machine = machine::of_program(args.machine.as_deref(), &program, &place)?.machine;
+    if let Some(path) = &args.trace {
+        output::differs_from(path, &args.program)?;
+    }
+    let report =
+        hazard::check(&program, Mode::Contract).map_err(|e| Fail::all(&place, &input::messages(&e)))?;
+    let run = sim::run(&program, &machine).map_err(|e| failed(&place, &e))?;
+    if let Some(path) = &args.trace {
+        output::write(path, trace::write_chrome(&run.trace).as_bytes())?;
+    }
+    warn(&place, &program, &report);
+    let lanes = lanes(&run.trace);
+    match args.report.format {
+        Format::Json => {
+            let mut object = object(&program, &run, &lanes);
+            object["machine"] = json!(machine.name);
+            object["verdict"] = json!(report.verdict().name());
+            object["trace"] = json!(args.trace.as_ref().map(|path| path.display().to_string()));
+            out.line(&object.to_string());
+        }
+        Format::Text => {
+            let n = say::counted(program.len(), "command");
+            let end = out.paint(Style::Strong, &run.end.to_string());
+            out.line(&format!("{n} simulated on {}: {end}", machine.name));
+            text(&program, &run, &lanes, out);
+            if let Some(path) = &args.trace {
+                out.line(&format!("\ntrace written to {}", say::one_line(&path.display().to_string())));
+            }
+        }
+    }
+    Ok(End::Done)
+}
+
+/// Whether this version can run programs there; if not, why.
+fn simulates(on: On) -> Result<(), Fail> {
+    let instead = "not yet part of this version; --on sim runs it anywhere";
+    match on {
+        On::Sim => Ok(()),
+        On::Cpu => Err(Fail::at("--on cpu", format!("running programs on the CPU is {instead}"))),
+        On::Cuda(ordinal) => {
+            let place = format!("--on cuda:{ordinal}");
+            let found = probe::probe().map_err(|why| Fail::at(&place, why))?;
+            let n_devices = found.devices.len();
+            if found.devices.iter().all(|device| device.ordinal != ordinal) {
+                let last = n_devices.saturating_sub(1);
+                let there = if last == 0 { "cuda:0".to_owned() } else { format!("cuda:0 to cuda:{last}") };
+                return Err(Fail::at(&place, format!("there is no such device; this machine has {there}")));
+            }
+            Err(Fail::at(&place, format!("running programs on a device is {instead}")))
+        }
+    }
+}
+
+/// Why a program could not be simulated.
+pub(crate) fn failed(place: &str, error: &SimError) -> Fail {
+    match error {
+        SimError::Problems(problems) => Fail::all(place, &input::messages(problems)),
+        error => Fail::at(place, error),
+    }
+}
+
+/// Warns of the hazards of a program that is run all the same.
+fn warn(place: &str, program: &Program, report: &hazard::Report) {
+    let alike = check::alike(program, report);
+    for (found, n) in alike.iter().take(MOST_WARNINGS) {
+        say::warning_line(&format!("{place}: {}{}", hazard::sentence(program, found), check::and_more(*n)));
+    }
+    if MOST_WARNINGS < alike.len() {
+        let n = say::grouped((alike.len() - MOST_WARNINGS) as u64);
+        say::warning_line(&format!("{place}: and {n} other ones: spanlift check {place}"));
+    }
+}
+
+/// What one lane of the timeline did in all.
+struct LaneFigures<'a> {
+    group: &'a str,
+    name: &'a str,
+    /// The time in which at least one slice lay on it.
+    busy: Nanos,
+    n_slices: usize,
+    bytes: u64,
+}
+
+/// The figures of every lane, in the trace's order.
+fn lanes(trace: &Trace) -> Vec<LaneFigures<'_>> {
+    let mut spans: BTreeMap<u32, Vec<(i64, i64)>> = BTreeMap::new();
+    let mut bytes: BTreeMap<u32, u64> = BTreeMap::new();
+    for slice in trace.slices.iter() {
+        spans.entry(slice.lane).or_default().push((slice.start.0, slice.end.0));
+        let sum = bytes.entry(slice.lane).or_default();
+        *sum = sum.saturating_add(slice.bytes);
+    }
+    let figures = (0u32..).zip(&trace.lanes).map(|(index, lane)| {
+        let mut spans = spans.remove(&index).unwrap_or_default();
+        LaneFigures {
+            group: trace.strings.get(lane.group),
+            name: trace.strings.get(lane.name),
+            n_slices: spans.len(),
+            busy: covered(&mut spans),
+            bytes: bytes.get(&index).copied().unwrap_or_default(),
+        }
+    });
+    figures.collect()
+}
+
+/// The length of the union of spans.
+fn covered(spans: &mut [(i64, i64)]) -> Nanos {
+    spans.sort_unstable();
+    let (mut sum, mut reached) = (0i64, i64::MIN);
+    for &mut (start, end) in spans {
+        sum = sum.saturating_add(end.saturating_sub(start.max(reached)).max(0));
+        reached = reached.max(end);
+    }
+    Nanos(sum)
+}
+
+fn object(program: &Program, run: &Run, lanes: &[LaneFigures<'_>]) -> Value {
+    let names = program.names();
+    let reads = run.reads.iter().map(|r| {
+        let wrong = r.first_wrong.as_ref();
+        json!({
+            "command": r.command, "thread": names.thread(r.thread), "at_ns": r.at, "buffer": names.buffer(r.buffer),
+            "is_expected": r.expected.is_some(), "n_elements": r.n_elements, "n_wrong": r.n_wrong,
+            "first_wrong": wrong.map(|w| json!({"index": w.index, "expected": w.expected, "read": w.read})),
+        })
+    });
+    let marks = run.marks.iter().map(
+        |m| json!({"label": m.label, "at_ns": m.at, "command": m.command, "thread": names.thread(m.thread)}),
+    );
+    let finals = run
+        .finals
+        .iter()
+        .map(|f| json!({"buffer": names.buffer(f.buffer), "bytes": f.bytes.len(), "digest": digest(f)}));
+    let lanes = lanes.iter().map(|l| {
+        json!({"group": l.group, "name": l.name, "busy_ns": l.busy, "n_slices": l.n_slices, "bytes": l.bytes})
+    });
+    json!({
+        "on": "sim", "n_commands": program.len(), "end_ns": run.end,
+        "marks": marks.collect::<Vec<_>>(), "reads": reads.collect::<Vec<_>>(),
+        "finals": finals.collect::<Vec<_>>(), "lanes": lanes.collect::<Vec<_>>(),
+    })
+}
+
+fn digest(last: &sim::Final) -> String {
+    format!("{:016x}", last.digest())
+}
+
+fn text(program: &Program, run: &Run, lanes: &[LaneFigures<'_>], out: &mut Out) {
+    if !run.marks.is_empty() {
+        heading(out, "marks");
+        let width = widest(run.marks.iter().map(|m| m.label.as_str()));
+        let mut before = Nanos::ZERO;
+        for mark in run.marks.iter().take(MOST_ROWS) {
+            let since = Nanos(mark.at.0.saturating_sub(before.0));
+            out.line(&format!(
+                "  {}  {:>10}  {:>10} after the one before",
+                pad(&mark.label, width),
+                mark.at.to_string(),
+                since.to_string()
+            ));
+            before = mark.at;
+        }
+        more(out, run.marks.len());
+    }
+    let expecting: Vec<&Reading> = run.reads.iter().filter(|r| r.expected.is_some()).collect();
+    if !expecting.is_empty() {
+        let n_wrong = expecting.iter().filter(|r| !r.is_right()).count();
+        let head = match n_wrong {
+            0 => out.paint(Style::Good, "all right"),
+            n => out.paint(Style::Error, &format!("{} wrong", say::grouped(n as u64))),
+        };
+        out.line(&format!("\n{}: {head}", say::counted(expecting.len(), "read")));
+        // The wrong ones are what one looks for.
+        let wrong: Vec<&Reading> = expecting.iter().copied().filter(|r| !r.is_right()).collect();
+        for reading in wrong.iter().take(MOST_ROWS) {
+            let site = site(program, reading.command);
+            out.line(&format!("  {site}  {}", say::one_line(&reading.sentence(program))));
+        }
+        more(out, wrong.len());
+    }
+    if !run.finals.is_empty() {
+        heading(out, "values at the end");
+        let width = widest(run.finals.iter().map(|f| program.names().buffer(f.buffer)));
+        for last in run.finals.iter().take(MOST_ROWS) {
+            let name = pad(program.names().buffer(last.buffer), width);
+            let size = Bytes(last.bytes.len() as u64).to_string();
+            out.line(&format!("  {name}  {size:>10}  digest {}", digest(last)));
+        }
+        more(out, run.finals.len());
+    }
+    if !lanes.is_empty() {
+        heading(out, "busy");
+        let titles: Vec<String> = lanes.iter().map(|l| format!("{} {}", l.group, l.name)).collect();
+        let width = widest(titles.iter().map(String::as_str));
+        for (lane, title) in lanes.iter().zip(&titles) {
+            let share = share(lane.busy, run.end);
+            let bytes = if lane.bytes == 0 { String::new() } else { format!("  {}", Bytes(lane.bytes)) };
+            out.line(&format!(
+                "  {}  {:>10}  {share:>7}  {:>13}{bytes}",
+                pad(title, width),
+                lane.busy.to_string(),
+                say::counted(lane.n_slices, "slice")
+            ));
+        }
+    }
+}
+
+fn heading(out: &mut Out, text: &str) {
+    let text = out.paint(Style::Strong, text);
+    out.line(&format!("\n{text}"));
+}
+
+fn more(out: &mut Out, n: usize) {
+    if MOST_ROWS < n {
+        out.line(&format!("  and {} more, which --format json lists", say::grouped((n - MOST_ROWS) as u64)));
+    }
+}
+
+/// `command 3 (line 7)`.
+fn site(program: &Program, command: usize) -> String {
+    match program.line(command) {
+        Some(line) => format!("command {command} (line {line})"),
+        None => format!("command {command}"),
+    }
+}
+
+fn widest<'a>(texts: impl Iterator<Item = &'a str>) -> usize {
+    texts.map(|text| say::one_line(text).chars().count()).max().unwrap_or_default().min(40)
+}
+
+fn pad(text: &str, width: usize) -> String {
+    format!("{:<width$}", say::one_line(text))
+}
+
+/// A part of the whole in percent.
+fn share(part: Nanos, whole: Nanos) -> String {
+    if whole.0 <= 0 {
+        return "-".to_owned();
+    }
+    format!("{:.1} %", 100.0 * part.0 as f64 / whole.0 as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_time_counts_no_moment_twice() {
+        for (spans, expected) in [
+            (&mut [][..], 0),
+            (&mut [(5, 9)], 4),
+            (&mut [(5, 9), (0, 5)], 9),
+            (&mut [(0, 10), (2, 3), (8, 12), (20, 21)], 13),
+            (&mut [(3, 3), (-7, -2)], 5),
+        ] {
+            assert_eq!(covered(spans), Nanos(expected), "{spans:?}");
+        }
+    }
 }

@@ -38,6 +38,12 @@ impl Fail {
         Fail { lines }
     }
 
+    /// The first problem alone.
+    pub(crate) fn first(mut self) -> Fail {
+        self.lines.truncate(1);
+        self
+    }
+
     /// Says it on standard error.
     pub(crate) fn tell(&self) {
         for line in &self.lines {
@@ -48,9 +54,18 @@ impl Fail {
 
 /// `error: …` on standard error.
 pub(crate) fn error_line(message: &str) {
-    let on = coloured(&io::stderr());
+    headed_line(Style::Error, "error: ", message);
+}
+
+/// `warning: …` on standard error.
+pub(crate) fn warning_line(message: &str) {
+    headed_line(Style::May, "warning: ", message);
+}
+
+fn headed_line(style: Style, head: &str, message: &str) {
+    let head = paint(coloured(&io::stderr()), style, head);
     // Nobody is left to be told when standard error is gone.
-    let _ = writeln!(io::stderr(), "{}{}", paint(on, Style::Error, "error: "), one_line(message));
+    let _ = writeln!(io::stderr(), "{head}{}", one_line(message));
 }
 
 /// Further text on standard error, as it is.

@@ -1,9 +1,207 @@
-//! `spanlift view`.
+//! `spanlift view`: programs and traces as one interactive page, or as a static picture.
 
-use crate::End;
-use crate::cli::ViewArgs;
-use crate::say::{Fail, Out};
+use std::path::{Path, PathBuf};
 
-pub(crate) fn run(_args: &ViewArgs, _out: &mut Out) -> Result<End, Fail> {
-    Err(Fail::new("`view` is not yet part of this version"))
+use serde_json::{Value, json};
+use spanlift::hazard::{self, Mode};
+use spanlift::trace::{self, Trace};
+use spanlift::{Nanos, sim};
+use spanlift_viewer::{Finding, PageItem, TimelineOptions, timeline_svg};
+
+use crate::cli::{Format, ViewArgs};
+use crate::kind::{self, Kind};
+use crate::machine;
+use crate::say::{self, Fail, Out, Style};
+use crate::{End, input, output, run};
+
+/// What is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Page,
+    Picture,
+}
+
+/// A file that was opened.
+struct Opened {
+    trace: Trace,
+    item: PageItem,
+    figures: Figures,
+}
+
+/// What was found in a file.
+enum Figures {
+    Program { n_commands: usize, end: Nanos, machine: String },
+    Trace { n_events: u64, dropped: u64, problems: Vec<(String, u64)> },
+}
+
+pub(crate) fn run(args: &ViewArgs, out: &mut Out) -> Result<End, Fail> {
+    let (path, form) = target(args)?;
+    for file in &args.files {
+        output::differs_from(&path, file)?;
+    }
+    if form == Form::Picture && args.files.len() != 1 {
+        return Err(Fail::at(
+            &path.display().to_string(),
+            "a picture shows one file; a page (.html) shows several",
+        ));
+    }
+    let opened: Vec<Opened> =
+        args.files.iter().map(|file| open(file, args.machine.as_deref())).collect::<Result<_, _>>()?;
+    let text: String = match form {
+        Form::Page => {
+            return Err(Fail::new("pages are not yet part of this version: -o NAME.svg gives a picture"));
+        }
+        Form::Picture => opened.iter().map(picture).collect(),
+    };
+    output::write(&path, text.as_bytes())?;
+    match args.report.format {
+        Format::Json => {
+            let files = opened.iter().zip(&args.files).map(|(o, file)| o.figures.object(&say::place(file)));
+            let files: Vec<Value> = files.collect();
+            let object = json!({"written": path.display().to_string(), "bytes": text.len(), "files": files});
+            out.line(&object.to_string());
+        }
+        Format::Text => {
+            for (opened, file) in opened.iter().zip(&args.files) {
+                out.line(&format!("{}: {}", say::one_line(&say::place(file)), opened.figures.sentence()));
+            }
+            let name = out.paint(Style::Strong, &say::one_line(&path.display().to_string()));
+            out.line(&format!("wrote {name} ({})", spanlift::Bytes(text.len() as u64)));
+        }
+    }
+    Ok(End::Done)
+}
+
+/// Where to write, and what.
+fn target(args: &ViewArgs) -> Result<(PathBuf, Form), Fail> {
+    let Some(path) = &args.out else {
+        return Ok((usual_name(args.files.first().map_or(Path::new("-"), PathBuf::as_path)), Form::Page));
+    };
+    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+    match ending.as_str() {
+        "html" | "htm" => Ok((path.clone(), Form::Page)),
+        "svg" => Ok((path.clone(), Form::Picture)),
+        _ => Err(Fail::at(
+            &path.display().to_string(),
+            "the output's name ends in .html (a page) or .svg (a picture)",
+        )),
+    }
+}
+
+/// The first file's name here, its known endings replaced by `.html`.
+fn usual_name(file: &Path) -> PathBuf {
+    let mut name = match file.file_name() {
+        Some(name) if file.as_os_str() != "-" => PathBuf::from(name),
+        _ => PathBuf::from("spanlift"),
+    };
+    for ending in ["gz", "json", "txt"] {
+        if name.extension().is_some_and(|e| e == ending) {
+            name.set_extension("");
+        }
+    }
+    let mut name = name.into_os_string();
+    name.push(".html");
+    PathBuf::from(name)
+}
+
+/// Reads a file whatever it is; a program is simulated, so that what cannot be shown is told here and not in the page.
+fn open(file: &Path, asked: Option<&str>) -> Result<Opened, Fail> {
+    let place = say::place(file);
+    let bytes = input::read(file)?;
+    let name = file.file_name().map_or_else(|| place.clone(), |name| name.to_string_lossy().into_owned());
+    match kind::of(&bytes).map_err(|e| Fail::at(&place, e))? {
+        Kind::Trace => {
+            let trace = trace::read(&bytes).map_err(|e| Fail::at(&place, e))?;
+            let import = &trace.import;
+            let problems = import.problems.iter().map(|(name, n)| (name.clone(), *n)).collect();
+            let figures = Figures::Trace { n_events: import.n_events, dropped: import.dropped, problems };
+            Ok(Opened { item: PageItem::trace_file(name, bytes), figures, trace })
+        }
+        Kind::Program => {
+            let program = input::parse(&bytes, &place).map_err(|e| e.into_fail(&place))?;
+            let chosen = machine::of_program(asked, &program, &place)?;
+            let run = sim::run(&program, &chosen.machine).map_err(|e| run::failed(&place, &e))?;
+            let figures = Figures::Program {
+                n_commands: program.len(),
+                end: run.end,
+                machine: chosen.machine.name.clone(),
+            };
+            // The author's own text, comments and all; a program that was read is UTF-8.
+            let source =
+                String::from_utf8(bytes).map_err(|_| Fail::at(&place, "the file is no UTF-8 text"))?;
+            Ok(Opened { item: PageItem::source(name, source, chosen.source), figures, trace: run.trace })
+        }
+    }
+}
+
+/// The timeline of a file, with what the checker says of its program.
+fn picture(opened: &Opened) -> String {
+    let mut options = TimelineOptions { title: Some(opened.item.name.clone()), ..TimelineOptions::default() };
+    if let Some(program) = &opened.trace.program
+        && let Ok(report) = hazard::check(program, Mode::Contract)
+    {
+        options.findings = report
+            .hazards
+            .iter()
+            .map(|found| Finding {
+                first: found.first,
+                second: found.second,
+                title: format!("{} on {}", found.kind.name(), program.names().buffer(found.buffer)),
+                text: hazard::sentence(program, found),
+                is_certain: found.certainty == hazard::Certainty::Must,
+            })
+            .collect();
+    }
+    timeline_svg(&opened.trace, &options)
+}
+
+impl Figures {
+    fn sentence(&self) -> String {
+        match self {
+            Figures::Program { n_commands, end, machine } => {
+                format!("{} simulated on {machine}: {end}", say::counted(*n_commands, "command"))
+            }
+            Figures::Trace { n_events, dropped, problems } => {
+                let n = usize::try_from(*n_events).unwrap_or(usize::MAX);
+                let mut text =
+                    format!("{} read, {} dropped", say::counted(n, "event"), say::grouped(*dropped));
+                for (name, n) in problems {
+                    text.push_str(&format!(", {} {}", say::grouped(*n), say::one_line(name)));
+                }
+                text
+            }
+        }
+    }
+
+    fn object(&self, file: &str) -> Value {
+        match self {
+            Figures::Program { n_commands, end, machine } => {
+                json!({"file": file, "kind": "program", "n_commands": n_commands, "end_ns": end, "machine": machine})
+            }
+            Figures::Trace { n_events, dropped, problems } => {
+                let problems: serde_json::Map<String, Value> =
+                    problems.iter().map(|(name, n)| (name.clone(), json!(n))).collect();
+                json!({"file": file, "kind": "trace", "n_events": n_events, "dropped": dropped, "problems": problems})
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_named_after_the_first_file() {
+        for (file, expected) in [
+            ("a/b/run.pt.trace.json.gz", "run.pt.trace.html"),
+            ("lesson1.txt", "lesson1.html"),
+            ("../lesson1", "lesson1.html"),
+            ("-", "spanlift.html"),
+            (".json", ".json.html"),
+            ("a.html", "a.html.html"),
+        ] {
+            assert_eq!(usual_name(Path::new(file)), Path::new(expected), "{file}");
+        }
+    }
 }

@@ -21,6 +21,16 @@ pub(super) enum Place {
     Thread(Key, Key),
 }
 
+impl Place {
+    fn device(self) -> Option<Key> {
+        match self {
+            Place::Stream(dev, _) => Some(Key::Number(dev)),
+            Place::Unnumbered(dev, _) | Place::Sync(dev, _) => Some(dev),
+            Place::Own(_) | Place::Thread(..) => None,
+        }
+    }
+}
+
 /// A lane and what was seen of it.
 #[derive(Debug)]
 struct Found {
@@ -49,6 +59,8 @@ pub(super) struct Lanes {
     found: Vec<Found>,
     by_place: BTreeMap<Place, u32>,
     last: Option<(Place, u32)>,
+    /// The devices that rows name; processes of these numbers are theirs.
+    devices: BTreeSet<Key>,
     processes: BTreeMap<Key, Process>,
     threads: BTreeMap<(Key, Key), Thread>,
 }
@@ -89,6 +101,7 @@ impl Lanes {
                 None => {
                     let index = u32::try_from(self.found.len()).expect("bug: fewer lanes than events");
                     self.by_place.insert(place, index);
+                    self.devices.extend(place.device());
                     self.found.push(Found { place, host, pid, tid });
                     index
                 }
@@ -119,7 +132,7 @@ impl Lanes {
         self.threads.entry((pid, tid)).or_default().sort = sort;
     }
 
-    /// What a process or device is called.
+    /// What a process or a device is called.
     pub(super) fn group(&self, pid: Key, keys: &Strings) -> String {
         let process = self.processes.get(&pid);
         // The label names a device; the name of a device's rows is the program's.
@@ -128,7 +141,7 @@ impl Lanes {
         }
         let name = process.and_then(|p| p.name.as_deref());
         match (pid, name) {
-            (Key::Number(n), _) if self.devices().contains(&pid) => format!("device {n}"),
+            (Key::Number(n), _) if self.devices.contains(&pid) => format!("device {n}"),
             (Key::Number(n), Some(name)) => format!("{name} {n}"),
             (Key::Number(n), None) => format!("process {n}"),
             (_, Some(name)) => name.to_owned(),
@@ -137,20 +150,9 @@ impl Lanes {
         }
     }
 
-    fn devices(&self) -> BTreeSet<Key> {
-        self.found
-            .iter()
-            .filter_map(|found| match found.place {
-                Place::Stream(dev, _) => Some(Key::Number(dev)),
-                Place::Unnumbered(dev, _) | Place::Sync(dev, _) => Some(dev),
-                Place::Own(_) | Place::Thread(..) => None,
-            })
-            .collect()
-    }
-
     /// Names and orders all lanes: those of our own file as it says, then host processes, devices, and the rest.
     pub(super) fn order(&self, own: Option<&Own>, keys: &Strings) -> Order {
-        let devices: BTreeMap<Key, usize> = self.devices().into_iter().zip(0..).collect();
+        let devices: BTreeMap<Key, usize> = self.devices.iter().copied().zip(0..).collect();
         let mut hosts: BTreeMap<Key, usize> = BTreeMap::new();
         for found in self.found.iter().filter(|found| found.host) {
             let next = hosts.len();
@@ -169,7 +171,7 @@ impl Lanes {
             let position = match found.place {
                 Place::Own(lane) => lane as usize,
                 _ => {
-                    let group = self.lane_group(found, keys);
+                    let group = self.group(found.place.device().unwrap_or(found.pid), keys);
                     let name = self.lane_name(found, rank.class, keys);
                     order.lanes.push((found.kind(), group, name));
                     order.lanes.len() - 1
@@ -212,14 +214,6 @@ impl Lanes {
                 let within = (!found.host, tid != pid, order, 0);
                 Rank { class, process: (sort, process), within, index }
             }
-        }
-    }
-
-    fn lane_group(&self, found: &Found, keys: &Strings) -> String {
-        match found.place {
-            Place::Stream(dev, _) => self.group(Key::Number(dev), keys),
-            Place::Unnumbered(dev, _) | Place::Sync(dev, _) => self.group(dev, keys),
-            Place::Own(_) | Place::Thread(..) => self.group(found.pid, keys),
         }
     }
 

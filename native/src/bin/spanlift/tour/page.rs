@@ -287,9 +287,10 @@ fn marked(judged: &Judged) -> Vec<Finding> {
         .collect()
 }
 
-/// A program's file without the lines that say what machine it is for.
+/// A program's file from its first declaration on: what stands above it is said in words around it.
 fn source(name: &str) -> &'static str {
-    spanlift_native::programs::named(name).map_or("", |s| s.text)
+    let text = spanlift_native::programs::named(name).map_or("", |s| s.text);
+    text.split_once("\n\n").map_or(text, |(_, rest)| rest.trim_end())
 }
 
 /// A figure that follows the reader's colour scheme.

@@ -1,8 +1,6 @@
-//! Times against closed forms and hand-computed schedules.
+//! The sixteen rows against the model column of the fit.
 
 use super::*;
-use crate::program::{BufferId, HostCost, StreamId};
-use crate::units::Bytes;
 
 const MB4: Bytes = Bytes(4_000_000);
 

@@ -1,0 +1,129 @@
+//! What would mend a hazard: the smallest addition that orders the two commands.
+
+use super::found::HazardKind;
+use super::report::Hazard;
+use crate::program::{Alloc, AllocVia, BufferId, Copy, FreeVia, Op, Program, Space, StreamId, ThreadId};
+
+/// An addition to a program, with the commands that it goes after and before.
+///
+/// Where a new command is made by the host thread of the one beside it, no thread is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+#[expect(
+    missing_docs,
+    reason = "`after` and `before` are indices of commands, the rest is said at each variant"
+)]
+pub enum Remedy {
+    /// An event recorded `on` one stream, for which the other one `waits`.
+    Event { on: StreamId, after: usize, waits: StreamId, before: usize },
+    /// An event recorded `on` a stream, for which a host thread waits.
+    EventSync { on: StreamId, after: usize, thread: ThreadId, before: usize },
+    /// A host thread waits for a stream.
+    StreamSync { on: StreamId, thread: ThreadId, before: usize },
+    /// One host thread signals a channel on which the other awaits.
+    Signal { from: ThreadId, after: usize, to: ThreadId, before: usize },
+    /// A caching pool is told before the free that a stream uses the buffer.
+    RecordStream { buffer: BufferId, stream: StreamId, before: usize },
+    /// An event between two captured commands: recorded `on` the stream of one, for which the other's `waits`.
+    InCapture { on: StreamId, after: usize, waits: StreamId, before: usize },
+    /// The free moves behind the last use.
+    FreeLater { after: usize },
+}
+
+/// Where a command runs, as far as waiting for it goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// On a stream.
+    Stream(StreamId),
+    /// In the calling thread itself.
+    Host(ThreadId),
+}
+
+/// The smallest addition that mends one hazard; others may be left.
+///
+/// # Cost
+/// At most linear in the number of commands.
+pub fn remedy(program: &Program, hazard: &Hazard) -> Remedy {
+    let &Hazard { kind, first, second, captured, .. } = hazard;
+    let op = |index: usize| &program.commands()[index].op;
+    if kind == HazardKind::UseAfterFree {
+        return Remedy::FreeLater { after: second };
+    }
+    if let (true, [Some(after), Some(before)]) = (first == second, captured)
+        && let (Some(on), Some(waits)) = (op(after).stream(), op(before).stream())
+    {
+        return Remedy::InCapture { on, after, waits, before };
+    }
+    let caller = |index: usize| program.commands()[index].thread;
+    match (place(program, hazard, first), place(program, hazard, second)) {
+        (Place::Stream(on), Place::Stream(waits)) => {
+            let event = Remedy::Event { on, after: first, waits, before: second };
+            told_pool(program, hazard, on).unwrap_or(event)
+        }
+        (Place::Stream(on), Place::Host(thread)) => {
+            // A stream that is gone or being captured by then cannot be waited for; an event recorded in time can.
+            let between = program.commands().get(first..second).unwrap_or_default();
+            let lost = |op: &Op| match op {
+                Op::StreamDestroy { stream } => *stream == on,
+                Op::CaptureBegin { .. } => true,
+                _ => false,
+            };
+            if between.iter().any(|c| lost(&c.op)) {
+                Remedy::EventSync { on, after: first, thread, before: second }
+            } else {
+                Remedy::StreamSync { on, thread, before: second }
+            }
+        }
+        // Work on a stream comes after all that its caller did, so telling the caller is enough.
+        (Place::Host(from), _) => Remedy::Signal { from, after: first, to: caller(second), before: second },
+    }
+}
+
+/// Where the access of this command that takes part in the hazard runs.
+pub(super) fn place(program: &Program, hazard: &Hazard, index: usize) -> Place {
+    let command = &program.commands()[index];
+    match &command.op {
+        Op::Copy(copy) if is_read_in_call(program, hazard, index, copy) => Place::Host(command.thread),
+        Op::Free { via: FreeVia::Free | FreeVia::HostFree | FreeVia::Unregister, .. } => {
+            Place::Host(command.thread)
+        }
+        op => op.stream().map_or(Place::Host(command.thread), Place::Stream),
+    }
+}
+
+/// A synchronous copy from pageable memory reads its source in the call.
+fn is_read_in_call(program: &Program, hazard: &Hazard, index: usize, copy: &Copy) -> bool {
+    if !copy.sync || copy.peer {
+        return false;
+    }
+    let space = |buffer| alloc(program, buffer).map(|a| a.space);
+    let to_device = !matches!(space(copy.dst.buffer), Some(Space::Pinned | Space::Pageable));
+    let reads = match hazard.kind {
+        HazardKind::Raw => index == hazard.second,
+        HazardKind::War => index == hazard.first,
+        _ => copy.src.buffer == hazard.buffer,
+    };
+    to_device && space(copy.src.buffer) == Some(Space::Pageable) && reads
+}
+
+/// The bytes of a caching pool under two names: it would have waited, had it known of the stream.
+fn told_pool(program: &Program, hazard: &Hazard, stream: StreamId) -> Option<Remedy> {
+    let (buffer, heir) = (hazard.buffer, hazard.also?);
+    let is_pooled = |a: &Alloc| a.via == AllocVia::Pool;
+    alloc(program, buffer).filter(|a| is_pooled(a))?;
+    alloc(program, heir).filter(|a| is_pooled(a) && a.reuse == Some(buffer))?;
+    let commands = program.commands();
+    let place_of = |wanted: &dyn Fn(&Op) -> bool| commands.iter().position(|c| wanted(&c.op));
+    let free = place_of(&|op| matches!(op, Op::Free { buffer: b, via: FreeVia::Pool, .. } if *b == buffer))?;
+    let reuse = place_of(&|op| matches!(op, Op::Alloc(a) if a.buffer == heir))?;
+    // The pool makes the thread wait that allocates; it must be the one that goes on to use the bytes.
+    (hazard.first < free && commands[reuse].thread == commands[hazard.second].thread)
+        .then_some(Remedy::RecordStream { buffer, stream, before: free })
+}
+
+fn alloc(program: &Program, buffer: BufferId) -> Option<&Alloc> {
+    program.commands().iter().find_map(|c| match &c.op {
+        Op::Alloc(alloc) if alloc.buffer == buffer => Some(alloc),
+        _ => None,
+    })
+}

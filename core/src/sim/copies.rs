@@ -1,0 +1,141 @@
+//! Lowers copies and memsets: which engine takes them, who stages them, and what their calls join.
+
+use super::lower::Lowering;
+use super::lowered::{Act, EngineId, MAX_CHUNKS, NONE, Staging, Why, Work, bytes_of, copied, position};
+use crate::machine::Rate;
+use crate::program::{AllocVia, BufferFacts, Copy, Region, Space, StreamId};
+use crate::trace::Engine;
+use crate::units::{Bytes, Nanos};
+
+impl Lowering<'_> {
+    /// How long the device's memory takes for bytes read or written: a copy within it does both.
+    pub(super) fn memory_time(&self, bytes: u64) -> Nanos {
+        Rate(self.machine.d2d_bw.0.saturating_mul(2)).time(Bytes(bytes))
+    }
+
+    pub(super) fn memset(&mut self, stream: StreamId, dst: &Region, sync: bool) {
+        let m = self.machine;
+        let (bytes, space) = (bytes_of(&dst.span), self.facts.buffer(dst.buffer).space);
+        let ns = match space {
+            Space::Device | Space::Managed => self.memory_time(bytes).0,
+            Space::Pinned | Space::Pageable => m.d2h_bw.time(Bytes(bytes)).0,
+        };
+        let dev = self.facts.stream(stream).dev;
+        let node = self.submit(stream, m.call_launch.0, Work::Compute { dev, ns, full: true });
+        if sync && space != Space::Device {
+            self.join(node, m.sync_return.0, Why::Call);
+        }
+    }
+
+    pub(super) fn copy(&mut self, copy: &Copy) {
+        let m = self.machine;
+        let (ns, ret) = (m.call_memcpy_async.0, m.sync_return.0);
+        let (src, dst) = (self.facts.buffer(copy.src.buffer), self.facts.buffer(copy.dst.buffer));
+        let bytes = copied(&copy.src, &copy.dst);
+        if let Some(capture) = self.order.capturing(copy.stream) {
+            let work = self.copy_by_engines(&src, &dst, bytes);
+            self.order.captured(capture, copy.stream, self.command, work);
+            self.step(Act::Call { ns, first: 0, n: 0 });
+            return;
+        }
+        if !copy.untracked {
+            for region in [&copy.src, &copy.dst] {
+                if self.facts.buffer(region.buffer).via == AllocVia::PinnedPool {
+                    self.order.note(region.buffer, copy.stream);
+                }
+            }
+        }
+        let engine = |dev, engine| EngineId::new(m, dev, engine);
+        use Space::{Pageable, Pinned};
+        match (src.space, dst.space) {
+            (Pageable | Pinned, Pageable | Pinned) => {
+                let work = Work::HostCopy { thread: position(self.thread.index()) };
+                let node = self.enqueue(copy.stream, ns, work, &[]);
+                self.step(Act::HostCopy { node });
+                self.join([node], ret, Why::Call);
+            }
+            (Pageable, _) if bytes > 0 => {
+                if copy.sync {
+                    let before = self.order.join_stream(self.thread, copy.stream);
+                    self.join(before, 0, Why::Call);
+                }
+                let engine = engine(dst.dev, Engine::ToDevice);
+                if m.pageable_direct {
+                    let node = self.enqueue(
+                        copy.stream,
+                        ns,
+                        Work::Dma { engine, bytes, rate: m.pageable_h2d_bw },
+                        &[],
+                    );
+                    self.join([node], ret, Why::Call);
+                } else {
+                    let staging = self.staging(bytes, bytes <= m.inline_h2d_bytes.0);
+                    let node = self.enqueue(copy.stream, ns, Work::StageIn { engine, staging }, &[]);
+                    self.out.stagings[staging as usize].node = node;
+                    self.step(Act::StageIn { staging });
+                }
+            }
+            (Space::Device | Space::Managed, Pageable) if bytes > 0 => {
+                let engine = engine(src.dev, Engine::ToHost);
+                let node = if m.pageable_direct {
+                    self.enqueue(copy.stream, ns, Work::Dma { engine, bytes, rate: m.pageable_d2h_bw }, &[])
+                } else {
+                    let staging = self.staging(bytes, false);
+                    let node = self.enqueue(copy.stream, ns, Work::StageOut { engine, staging }, &[]);
+                    self.out.stagings[staging as usize].node = node;
+                    self.step(Act::StageOut { staging });
+                    node
+                };
+                self.join([node], ret, Why::Call);
+            }
+            (from, to) => {
+                let work = self.copy_by_engines(&src, &dst, bytes);
+                if copy.peer && copy.sync {
+                    let before = self.order.all_legacy_frontiers();
+                    let node = self.enqueue(copy.stream, ns, work, &before);
+                    self.order.advance_every_legacy(node);
+                    return;
+                }
+                let node = self.enqueue(copy.stream, ns, work, &[]);
+                let host = |space| matches!(space, Pinned | Pageable);
+                if host(to) && (copy.sync || to == Pageable) || host(from) && copy.sync && from == Pinned {
+                    self.join([node], ret, Why::Call);
+                }
+            }
+        }
+    }
+
+    fn staging(&mut self, bytes: u64, inline: bool) -> u32 {
+        let chunk =
+            if inline { bytes } else { self.machine.stage_chunk.0.max(bytes.div_ceil(MAX_CHUNKS)).max(1) };
+        let thread = position(self.thread.index());
+        self.out.stagings.push(Staging { node: NONE, thread, bytes, chunk, inline });
+        position(self.out.stagings.len() - 1)
+    }
+
+    /// A copy without the help of a host thread: all but pageable ones, and those of a graph.
+    fn copy_by_engines(&self, src: &BufferFacts, dst: &BufferFacts, bytes: u64) -> Work {
+        let m = self.machine;
+        let engine = |dev, engine| EngineId::new(m, dev, engine);
+        let host = |b: &BufferFacts| matches!(b.space, Space::Pinned | Space::Pageable);
+        if bytes == 0 {
+            return Work::Point;
+        }
+        match (host(src), host(dst)) {
+            (true, true) => Work::HostFn { ns: m.host_memcpy_cold_bw.time(Bytes(bytes)).0 },
+            (true, false) => Work::Dma { engine: engine(dst.dev, Engine::ToDevice), bytes, rate: m.h2d_bw },
+            (false, true) => Work::Dma { engine: engine(src.dev, Engine::ToHost), bytes, rate: m.d2h_bw },
+            (false, false) if src.dev == dst.dev => {
+                Work::Compute { dev: src.dev, ns: m.d2d_bw.time(Bytes(bytes)).0, full: true }
+            }
+            (false, false) if m.p2p_bw.0 > 0 => {
+                Work::Dma { engine: engine(src.dev, Engine::Peer), bytes, rate: m.p2p_bw }
+            }
+            (false, false) => Work::TwoHops {
+                from: engine(src.dev, Engine::ToHost),
+                to: engine(dst.dev, Engine::ToDevice),
+                bytes,
+            },
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What is refused, and what is large.
+
+use super::*;
+
+#[track_caller]
+fn check_error(p: &Program, expected: &str) {
+    assert_eq!(run(p, &round()).unwrap_err().to_string(), expected);
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_with_its_place() {
+    let mut p = Program::new();
+    let channel = p.channel("go");
+    p.host_work(Nanos(1), "");
+    p.push(Op::Await { channel });
+    check_error(
+        &p,
+        "command 1: channel \"go\" is awaited, but nothing before it in the program signals it (a deadlock)",
+    );
+    let mut p = Program::new();
+    p.host_work(Nanos(i64::MAX / 2), "");
+    check_error(&p, "command 0: it ends more than 73 years after the start, beyond what times can hold");
+    let mut p = Program::new();
+    p.buffer("a", Space::Device, 0, Bytes(1 << 30), Some(Contents::Seed(1)));
+    p.buffer("b", Space::Device, 0, Bytes(1), Some(Contents::Seed(1)));
+    check_error(
+        &p,
+        "buffers with declared contents come to 1073741825 bytes, at most 1073741824 are carried",
+    );
+    let mut p = Program::new();
+    let a = p.buffer("a", Space::Pinned, 0, Bytes(1), Some(Contents::Seed(1)));
+    let dims = vec![crate::memory::Dim { count: 1 << 40, stride: 0 }];
+    p.host_read(Region { buffer: a, span: Span::strided(0, 1, dims).unwrap(), opaque: false });
+    check_error(
+        &p,
+        "command 1: a region of a buffer with declared contents counts 1099511627776 bytes, at most 1073741824 are carried",
+    );
+}
+
+#[test]
+fn sizes_beyond_any_machine_cost_nothing() {
+    for space in [Space::Pinned, Space::Pageable, Space::Device, Space::Managed] {
+        for bytes in [1u64 << 40, 1 << 60] {
+            let mut p = Program::new();
+            let (x, d) = (p.buffer("x", space, 0, Bytes(bytes), None), p.device(0, "d", Bytes(bytes)));
+            let (back, s) = (p.pageable("back", Bytes(bytes)), p.stream("s"));
+            p.copy(d, x).on(s);
+            p.copy(back, d).on(s);
+            p.host_read(back);
+            p.device_sync(0);
+            match run(&p, &Machine::default()) {
+                Ok(run) => assert!(run.trace.slices.len() < 400_000),
+                Err(e) => assert!(matches!(e, SimError::TooLong { .. }), "{e}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_hundred_thousand_streams_are_joined_once() {
+    let mut p = Program::new();
+    let streams: Vec<StreamId> =
+        (0..100_000).map(|k| p.stream_of_kind(0, &format!("s{k}"), StreamKind::Blocking)).collect();
+    let legacy = p.legacy(0);
+    for s in streams {
+        p.kernel("k").takes(Nanos(1)).on(s);
+        p.kernel("fence").takes(Nanos(1)).on(legacy);
+        p.device_sync(0);
+    }
+    assert!(run(&p, &round()).is_ok());
+}
+
+#[test]
+fn engines_carry_the_lanes_that_the_viewer_asks_for() {
+    let (mut p, x, d, s) = pinned_copy(10);
+    p.copy(d, x).on(s);
+    p.push(Op::Copy(Copy {
+        stream: s,
+        dst: x.range(0, 10),
+        src: d.range(0, 10),
+        sync: false,
+        peer: false,
+        untracked: false,
+        torch: false,
+    }));
+    p.kernel("k").reads(d).on(s);
+    let run = run(&p, &round()).unwrap();
+    let kinds: Vec<LaneKind> = run.trace.lanes.iter().map(|l| l.kind).collect();
+    let engine = |engine| LaneKind::Engine { dev: 0, engine };
+    let stream = LaneKind::Stream { dev: 0, stream: 0 };
+    let engines = [Engine::ToDevice, Engine::ToHost, Engine::Compute].map(engine);
+    assert_eq!(kinds, [&[LaneKind::Host, stream][..], &engines].concat());
+}

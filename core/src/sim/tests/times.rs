@@ -1,0 +1,291 @@
+//! Schedules that are worked out by hand.
+
+use super::*;
+
+#[test]
+fn a_pinned_copy_runs_beside_the_host() {
+    let (mut p, x, d, s) = pinned_copy(5000);
+    p.copy(d, x).on(s);
+    p.copy(d, x).on(s);
+    p.sync(s);
+    // Calls end at 1000 and 2000; 100 + 5000 each on the engine, one after the other; the sync returns 50 later.
+    let lines = [
+        ("main", Kind::Call, 0, 1000),
+        ("main", Kind::Call, 1000, 2000),
+        ("main", Kind::Wait, 2000, 11_250),
+        ("s", Kind::ToDevice, 1000, 6100),
+        ("s", Kind::ToDevice, 6100, 11_200),
+        (LINK, Kind::ToDevice, 1000, 6100),
+        (LINK, Kind::ToDevice, 6100, 11_200),
+    ];
+    let run = check(&p, &round(), &lines);
+    assert_eq!(run.end, Nanos(11_250));
+    let kinds: Vec<FlowKind> = run.trace.flows.iter().map(|f| f.kind).collect();
+    assert_eq!(kinds, [FlowKind::Launch, FlowKind::Launch, FlowKind::Sync]);
+}
+
+#[test]
+fn directions_share_the_link() {
+    let (mut p, x, d, s) = pinned_copy(4000);
+    let (y, e, t) = (p.pinned("y", Bytes(4000)), p.device(0, "e", Bytes(4000)), p.stream("t"));
+    p.copy(d, x).on(s);
+    p.copy(y, e).on(t);
+    // The first moves from 1100 on: 900 bytes until 2000. From there on both are busy and each has half its rate; the
+    // first has 3100 bytes left, which take 6200, until 8200. The second moved from 2100 on: 6100 / 2 = 3050 bytes
+    // by then, and 950 more at the full rate.
+    check(&p, &round(), &[(LINK, Kind::ToDevice, 1000, 8200), (BACK, Kind::ToHost, 2000, 9150)]);
+    // One engine does one after the other, each at the full rate.
+    let one = Machine { copy_engines: 1, ..round() };
+    check(&p, &one, &[("copy", Kind::ToDevice, 1000, 5100), ("copy", Kind::ToHost, 5100, 9200)]);
+}
+
+#[test]
+fn a_pageable_copy_is_staged_in_chunks_through_two_slots() {
+    let mut p = Program::new();
+    let (x, d, s) = (p.pageable("x", Bytes(3500)), p.device(0, "d", Bytes(3500)), p.stream("s"));
+    p.copy(d, x).on(s);
+    // Cold: the first chunk is staged in 1000 (1000 to 2000), its copy takes 1100 (until 3100). Beside it staging runs
+    // at half speed: 550 of the second chunk by 3100, the other 450 by 3550. It goes to the engine, until 4650; the
+    // third has 550 by then, ends at 5100, is copied until 6200; the last 500 need 1000 of the slow kind, until 6100.
+    let lines = [
+        ("main", Kind::Call, 0, 1000),
+        ("main", Kind::HostCopy, 1000, 2000),
+        ("main", Kind::HostCopy, 2000, 3550),
+        ("main", Kind::HostCopy, 3550, 5100),
+        ("main", Kind::HostCopy, 5100, 6100),
+        ("s", Kind::ToDevice, 2000, 6800),
+        (LINK, Kind::ToDevice, 2000, 3100),
+        (LINK, Kind::ToDevice, 3550, 4650),
+        (LINK, Kind::ToDevice, 5100, 6200),
+        (LINK, Kind::ToDevice, 6200, 6800),
+    ];
+    check(&p, &round(), &lines);
+}
+
+#[test]
+fn a_full_ring_blocks_the_host_until_the_stream_has_moved() {
+    let mut p = Program::new();
+    let (x, d, s) = (p.pageable("x", Bytes(3000)), p.device(0, "d", Bytes(3000)), p.stream("s"));
+    p.kernel("k").takes(Nanos(9000)).on(s);
+    p.copy(d, x).on(s);
+    // The kernel ends at 10010. Two chunks are staged by 4000, then the ring is full; a slot is free when the first
+    // chunk has moved at 11110. Beside the second one staging is slow: 550 by 12210, all by 12660.
+    let lines = [
+        ("main", Kind::Call, 0, 1000),
+        ("main", Kind::Call, 1000, 2000),
+        ("main", Kind::HostCopy, 2000, 3000),
+        ("main", Kind::HostCopy, 3000, 4000),
+        ("main", Kind::Wait, 4000, 11_110),
+        ("main", Kind::HostCopy, 11_110, 12_660),
+        (LINK, Kind::ToDevice, 10_010, 11_110),
+        (LINK, Kind::ToDevice, 11_110, 12_210),
+        (LINK, Kind::ToDevice, 12_660, 13_760),
+    ];
+    check(&p, &round(), &lines);
+    // Small copies ride in the command stream: neither ring nor stream keeps the host.
+    let mut p = Program::new();
+    let (x, d, s) = (p.pageable("x", Bytes(64)), p.device(0, "d", Bytes(64)), p.stream("s"));
+    p.kernel("k").takes(Nanos(9000)).on(s);
+    (0..3).for_each(|_| _ = p.copy(d, x).on(s));
+    // Cold the first time, hot after that.
+    let lines = [
+        ("main", Kind::Call, 0, 1000),
+        ("main", Kind::Call, 1000, 2000),
+        ("main", Kind::HostCopy, 2000, 2064),
+        ("main", Kind::Call, 2064, 3064),
+        ("main", Kind::HostCopy, 3064, 3096),
+        ("main", Kind::Call, 3096, 4096),
+        ("main", Kind::HostCopy, 4096, 4128),
+    ];
+    check(&p, &round(), &lines);
+}
+
+#[test]
+fn a_pageable_copy_to_the_host_blocks_until_it_is_taken_out() {
+    let mut p = Program::new();
+    let (x, d, s) = (p.pageable("x", Bytes(1500)), p.device(0, "d", Bytes(1500)), p.stream("s"));
+    p.copy(x, d).on(s);
+    // Two slots: both chunks are asked for at once and come at 2100 and 2700. The thread takes the first one out at
+    // half speed until 2700 (300 of 1000), the rest at full speed until 3400, and the second one until 3900.
+    let lines = [
+        ("main", Kind::Call, 0, 1000),
+        ("main", Kind::Wait, 1000, 2100),
+        ("main", Kind::HostCopy, 2100, 3400),
+        ("main", Kind::HostCopy, 3400, 3900),
+        ("main", Kind::Call, 3900, 3950),
+        ("s", Kind::ToHost, 1000, 3900),
+        (BACK, Kind::ToHost, 1000, 2100),
+        (BACK, Kind::ToHost, 2100, 2700),
+    ];
+    check(&p, &round(), &lines);
+    // Without staging the engine does it and the call waits.
+    let direct = Machine { pageable_direct: true, ..round() };
+    let lines =
+        [("main", Kind::Call, 0, 1000), ("main", Kind::Wait, 1000, 2650), (BACK, Kind::ToHost, 1000, 2600)];
+    check(&p, &direct, &lines);
+}
+
+#[test]
+fn threads_share_what_the_host_can_do() {
+    let mut p = Program::new();
+    for t in ["a", "b"] {
+        let thread = p.spawn(t);
+        let (x, y) = (p.pageable(&format!("x{t}"), Bytes(3000)), p.pinned(&format!("y{t}"), Bytes(3000)));
+        p.by(thread, |p| {
+            p.host_copy(y, x);
+            p.host_copy(y, x);
+        });
+    }
+    // Both cold copies run at 1, together 2 of 3. Hot they would run at 2 each: 4 of 3, so each gets 1.5.
+    let lines = [
+        ("a", Kind::HostCopy, 0, 3000),
+        ("b", Kind::HostCopy, 0, 3000),
+        ("a", Kind::HostCopy, 3000, 5000),
+        ("b", Kind::HostCopy, 3000, 5000),
+    ];
+    let machine = Machine { host_alloc_fixed: Nanos(0), host_alloc_per_4k: Nanos(0), ..round() };
+    check(&p, &machine, &lines);
+}
+
+#[test]
+fn kernels_that_leave_room_run_side_by_side() {
+    let mut p = Program::new();
+    let (s, t, u) = (p.stream("s"), p.stream("t"), p.stream("u"));
+    p.kernel("small").takes(Nanos(5000)).on(s);
+    p.kernel("small").takes(Nanos(5000)).on(t);
+    let d = p.device(0, "d", Bytes(3000));
+    // Its time is that of its bytes over memory, 2 a nanosecond, and it needs the device for itself.
+    p.kernel("bound by memory").reads(d).writes(d).on(u);
+    p.kernel("small").takes(Nanos(100)).on(s);
+    let machine = Machine { call_malloc: Nanos(0), ..round() };
+    let lines = [
+        ("compute", Kind::Kernel, 1010, 6010),
+        ("compute 2", Kind::Kernel, 2010, 7010),
+        ("compute", Kind::Kernel, 7010, 10_010),
+        ("compute", Kind::Kernel, 10_010, 10_110),
+    ];
+    check(&p, &machine, &lines);
+}
+
+#[test]
+fn a_full_queue_blocks_the_host() {
+    let mut p = Program::new();
+    let s = p.stream("s");
+    (0..4).for_each(|_| _ = p.kernel("k").takes(Nanos(9990)).on(s));
+    let machine = Machine { queue_depth_per_stream: 2, ..round() };
+    // Kernels end at 11000, 21000, ...: the third call waits for the first, the fourth for the second.
+    let lines = [
+        ("main", Kind::Call, 0, 1000),
+        ("main", Kind::Call, 1000, 2000),
+        ("main", Kind::Wait, 2000, 11_000),
+        ("main", Kind::Call, 11_000, 12_000),
+        ("main", Kind::Wait, 12_000, 21_000),
+        ("main", Kind::Call, 21_000, 22_000),
+    ];
+    check(&p, &machine, &lines);
+}
+
+#[test]
+fn an_event_holds_a_stream_back() {
+    let mut p = Program::new();
+    let (s, t, e) = (p.stream("s"), p.stream("t"), p.event("e"));
+    p.kernel("first").takes(Nanos(9000)).on(s);
+    p.record(e, s);
+    p.wait(t, e);
+    p.kernel("second").takes(Nanos(1000)).on(t);
+    let lines = [
+        ("s", Kind::Kernel, 1010, 10_010),
+        ("s", Kind::Record, 10_010, 10_010),
+        ("t", Kind::Sync, 3000, 10_010),
+        ("t", Kind::Kernel, 10_020, 11_020),
+    ];
+    let run = check(&p, &round(), &lines);
+    let event = run.trace.flows.iter().find(|f| f.kind == FlowKind::Event).unwrap();
+    let kind = |k: u32| run.trace.slices.kind[k as usize];
+    assert_eq!((kind(event.from), kind(event.to)), (Kind::Record, Kind::Sync));
+}
+
+#[test]
+fn the_legacy_stream_fences_blocking_streams_only() {
+    let mut p = Program::new();
+    let blocking = p.stream_of_kind(0, "b", StreamKind::Blocking);
+    let (free, legacy) = (p.stream("n"), p.legacy(0));
+    let k = |p: &mut Program, s| _ = p.kernel("k").takes(Nanos(5000)).on(s);
+    k(&mut p, blocking);
+    k(&mut p, legacy);
+    k(&mut p, blocking);
+    k(&mut p, free);
+    let lines = [
+        ("b", Kind::Kernel, 1010, 6010),
+        ("default stream", Kind::Kernel, 6020, 11_020),
+        ("b", Kind::Kernel, 11_030, 16_030),
+        ("n", Kind::Kernel, 4010, 9010),
+    ];
+    check(&p, &round(), &lines);
+}
+
+#[test]
+fn copies_between_devices_take_the_link_they_have() {
+    let mut p = Program::new();
+    let (a, b, s) = (p.device(0, "a", Bytes(1000)), p.device(1, "b", Bytes(1000)), p.stream("s"));
+    p.copy(b, a).on(s);
+    // No link: to the host and from there, one after the other.
+    let hops =
+        [(BACK, Kind::Peer, 1000, 2100), (LINK, Kind::Peer, 2100, 3200), ("s", Kind::Peer, 1000, 3200)];
+    check(&p, &round(), &hops);
+    let linked = Machine { p2p_bw: Rate(10_000_000_000), copy_engines: 3, ..round() };
+    check(&p, &linked, &[("peer copy", Kind::Peer, 1000, 1200), ("s", Kind::Peer, 1000, 1200)]);
+}
+
+#[test]
+fn a_graph_runs_its_branches_side_by_side_and_its_launches_in_order() {
+    let mut p = Program::new();
+    let (s, t, other) = (p.stream("s"), p.stream("t"), p.stream("other"));
+    let (fork, join) = (p.event("fork"), p.event("join"));
+    let graph = p.names_mut().graphs.intern("g").unwrap();
+    p.push(Op::CaptureBegin { stream: s });
+    p.kernel("a").takes(Nanos(10_000)).on(s);
+    p.record(fork, s);
+    p.wait(t, fork);
+    p.kernel("b").takes(Nanos(10_000)).on(t);
+    p.kernel("c").takes(Nanos(20_000)).on(s);
+    p.record(join, t);
+    p.wait(s, join);
+    p.push(Op::CaptureEnd { stream: s, graph });
+    p.push(Op::GraphLaunch { graph, stream: s });
+    p.push(Op::GraphLaunch { graph, stream: other });
+    p.sync(other);
+    // Seven calls of the capture run nothing. The launch is at 8000: `a` from 8010, `b` and `c` after it, until 28020.
+    let lines = [
+        ("s", Kind::Kernel, 8010, 18_010),
+        ("t", Kind::Kernel, 18_020, 28_020),
+        ("s", Kind::Kernel, 18_020, 38_020),
+        ("s", Kind::Kernel, 38_030, 48_030),
+        ("t", Kind::Kernel, 48_040, 58_040),
+        ("s", Kind::Kernel, 48_040, 68_040),
+    ];
+    let run = check(&p, &round(), &lines);
+    assert_eq!(run.end, Nanos(68_090));
+}
+
+#[test]
+fn a_host_function_blocks_its_stream() {
+    let mut p = Program::new();
+    let s = p.stream("s");
+    p.push(Op::HostFn { stream: s, reads: vec![], writes: vec![], takes: Some(Nanos(7000)), compute: None });
+    p.kernel("k").takes(Nanos(1000)).on(s);
+    check(&p, &round(), &[("s", Kind::HostFn, 1000, 8000), ("s", Kind::Kernel, 8010, 9010)]);
+}
+
+#[test]
+fn declarations_at_the_head_are_free_and_later_ones_are_not() {
+    let mut p = Program::new();
+    p.pinned("x", Bytes(4097));
+    p.host_work(Nanos(10), "");
+    let y = p.pinned("y", Bytes(4097));
+    p.device(0, "d", Bytes(1));
+    p.pageable("z", Bytes(1 << 40));
+    p.free(y);
+    // 10, then 500 us and two pages of 3.8 us, 60 us, nothing, two pages of 0.9 us.
+    assert_eq!(run(&p, &round()).unwrap().end, Nanos(10 + 500_000 + 7600 + 60_000 + 1800));
+}

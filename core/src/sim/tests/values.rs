@@ -1,0 +1,154 @@
+//! Which bytes are where at what time.
+
+use super::*;
+
+fn fill(dtype: Dtype, value: f64) -> Contents {
+    Contents::Fill { dtype, value }
+}
+
+/// Adds a read that expects `contents`.
+fn expect(p: &mut Program, region: Region, contents: Contents) {
+    p.push(Op::HostRead { region, expect: Some(contents) });
+}
+
+/// Wrong elements of each read of a run on the machine with round figures.
+#[track_caller]
+fn check_wrong(p: &Program, wrong: &[u64]) -> Run {
+    let run = run(p, &round()).unwrap();
+    assert_eq!(run.reads.iter().map(|r| r.n_wrong).collect::<Vec<_>>(), wrong);
+    run
+}
+
+#[test]
+fn a_look_in_the_middle_of_a_copy_finds_a_new_beginning_and_an_old_end() {
+    let mut p = Program::new();
+    let d = p.buffer("d", Space::Device, 0, Bytes(1000), Some(fill(Dtype::U8, 1.0)));
+    let (h, s) = (p.pinned("h", Bytes(1000)), p.stream("s"));
+    p.copy(h, d).on(s);
+    p.host_work(Nanos(350), "");
+    expect(&mut p, h.range(0, 1000), fill(Dtype::U8, 1.0));
+    p.sync(s);
+    expect(&mut p, h.range(0, 1000), fill(Dtype::U8, 1.0));
+    // The engine begins at 1000 and moves from 1100 on; at 1350 it has moved 250 bytes.
+    let run = check_wrong(&p, &[750, 0]);
+    let first = run.reads[0].first_wrong.clone().unwrap();
+    assert_eq!((first.index, first.expected.as_str(), first.read.as_str()), (250, "1", "0"));
+    assert_eq!(
+        run.reads[0].sentence(&p),
+        "h: 750 of 1000 elements wrong, the first at 250: expected 1, read 0"
+    );
+    assert_eq!(
+        run.finals.iter().map(|f| f.bytes.clone()).collect::<Vec<_>>(),
+        [vec![1; 1000], vec![1; 1000]]
+    );
+}
+
+#[test]
+fn a_source_written_in_flight_arrives_in_part() {
+    let mut p = Program::new();
+    let h = p.buffer("h", Space::Pinned, 0, Bytes(1000), Some(fill(Dtype::U8, 1.0)));
+    let (d, back, s) = (p.device(0, "d", Bytes(1000)), p.pinned("back", Bytes(1000)), p.stream("s"));
+    p.copy(d, h).on(s);
+    p.host_work(Nanos(500), "");
+    p.host_write(h, Some(fill(Dtype::U8, 2.0)));
+    p.copy(back, d).on(s);
+    p.sync(s);
+    expect(&mut p, back.range(0, 1000), fill(Dtype::U8, 1.0));
+    // At 1500 the engine has read 400 bytes.
+    check_wrong(&p, &[600]);
+}
+
+#[test]
+fn a_pageable_source_is_taken_when_it_is_staged() {
+    let mut p = Program::new();
+    let x = p.buffer("x", Space::Pageable, 0, Bytes(3000), Some(fill(Dtype::U8, 1.0)));
+    let (d, back, s) = (p.device(0, "d", Bytes(3000)), p.pinned("back", Bytes(3000)), p.stream("s"));
+    p.kernel("busy").takes(Nanos(50_000)).on(s);
+    let other = p.spawn("other");
+    p.copy(d, x).on(s);
+    p.host_write(x, Some(fill(Dtype::U8, 2.0)));
+    p.copy(back, d).on(s);
+    p.sync(s);
+    expect(&mut p, back.range(0, 3000), fill(Dtype::U8, 1.0));
+    check_wrong(&p, &[0]);
+    // Another thread that writes when two of three chunks are staged changes the third.
+    p.by(other, |p| {
+        p.host_work(Nanos(5000), "");
+        p.host_write(x, Some(fill(Dtype::U8, 3.0)));
+    });
+    let run = check_wrong(&p, &[1000]);
+    assert_eq!(run.reads[0].first_wrong.as_ref().map(|w| (w.index, w.read.as_str())), Some((2000, "3")));
+}
+
+#[test]
+fn values_go_through_every_kind_of_work() {
+    let mut p = Program::new();
+    let ramp = || Contents::Ramp { dtype: Dtype::F32, start: 1.0, step: 1.0 };
+    let n = 4 * 100;
+    let x = p.buffer("x", Space::Pageable, 0, Bytes(n), Some(ramp()));
+    let (staged, a) = (p.pinned("staged", Bytes(n)), p.device(0, "a", Bytes(n)));
+    let (b, c) = (p.device(0, "b", Bytes(n)), p.device(1, "c", Bytes(n)));
+    let (out, s) = (p.pageable("out", Bytes(n)), p.stream("s"));
+    p.host_copy(staged, x);
+    p.copy(a, staged).on(s);
+    let compute = |func| Compute { dtype: Dtype::F32, func };
+    p.kernel("square").reads(a).writes(a).computes(compute(Func::Mul { conj: false })).on(s);
+    p.copy(b, a).on(s); // within the device
+    p.kernel("times 2 plus 1")
+        .reads(b)
+        .writes(b)
+        .computes(compute(Func::Affine { mul: 2.0, add: 1.0 }))
+        .on(s);
+    p.copy(c, b).on(s); // in two hops
+    p.copy(out, c).on(s); // taken out by the thread
+    p.push(Op::Memset { stream: s, dst: c.range(0, 8), sync: false, value: 0 });
+    p.copy(staged, c).on(s);
+    p.sync(s);
+    let wanted = (1..=100).map(|k| f64::from(2 * k * k + 1)).collect::<Vec<_>>();
+    let values = |values: Vec<f64>| Contents::Values { dtype: Dtype::F32, values };
+    expect(&mut p, out.range(0, 400), values(wanted.clone()));
+    expect(&mut p, staged.range(8, 392), values(wanted[2..].to_vec()));
+    expect(&mut p, staged.range(0, 8), fill(Dtype::F32, 0.0));
+    check_wrong(&p, &[0, 0, 0]);
+    // Strided regions move in the order of their elements: every second byte, backwards.
+    let mut p = Program::new();
+    let x = p.buffer(
+        "x",
+        Space::Pinned,
+        0,
+        Bytes(8),
+        Some(Contents::Ramp { dtype: Dtype::U8, start: 0.0, step: 1.0 }),
+    );
+    let (d, y, s) = (p.device(0, "d", Bytes(8)), p.pinned("y", Bytes(4)), p.stream("s"));
+    p.copy(d, x).on(s);
+    let dims = vec![crate::memory::Dim { count: 4, stride: -2 }];
+    let backwards = Region { buffer: d, span: Span::strided(7, 1, dims).unwrap(), opaque: false };
+    p.copy(y, backwards).on(s);
+    p.sync(s);
+    let values = Contents::Values { dtype: Dtype::U8, values: vec![7.0, 5.0, 3.0, 1.0] };
+    expect(&mut p, y.range(0, 4), values);
+    check_wrong(&p, &[0]);
+}
+
+#[test]
+fn reused_memory_begins_with_what_its_declaration_says() {
+    let mut p = Program::new();
+    let a = p.buffer("a", Space::Pinned, 0, Bytes(8), Some(fill(Dtype::U8, 1.0)));
+    expect(&mut p, a.range(0, 8), fill(Dtype::U8, 1.0));
+    p.push(Op::Free { buffer: a, via: FreeVia::RawPool, stream: None });
+    let b = p.names_mut().buffers.intern("b").unwrap();
+    p.push(Op::Alloc(crate::program::Alloc {
+        buffer: b,
+        bytes: 4,
+        space: Space::Pinned,
+        dev: 0,
+        via: AllocVia::RawPool,
+        stream: None,
+        reuse: Some(a),
+        contents: Some(fill(Dtype::U8, 2.0)),
+    }));
+    expect(&mut p, b.range(0, 4), fill(Dtype::U8, 2.0));
+    expect(&mut p, b.range(4, 4), fill(Dtype::U8, 1.0));
+    let run = check_wrong(&p, &[0, 0, 0]);
+    assert_eq!(run.finals.len(), 1, "one block, one buffer that still has it");
+}

@@ -1,0 +1,96 @@
+//! What a file is, told from its first bytes: a program or a trace.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+
+/// What a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A program, in JSON or in the text form.
+    Program,
+    /// A trace in a form of Chrome Trace JSON.
+    Trace,
+}
+
+/// What the bytes are.
+///
+/// A JSON object is what the first of its keys `ops` and `traceEvents` says; nothing behind that key is read. A JSON list
+/// is a trace; whatever is no JSON is a program in the text form.
+///
+/// # Errors
+/// One line for a JSON object that is neither, and for a pickle.
+pub(crate) fn of(bytes: &[u8]) -> Result<Kind, String> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    match bytes.iter().find(|b| !b.is_ascii_whitespace()) {
+        Some(b'[') => Ok(Kind::Trace),
+        Some(b'{') => of_object(bytes),
+        // The head of a pickle of protocol 2 and later.
+        Some(0x80) if matches!(bytes, [0x80, 2..=5, ..]) => {
+            Err("a Python pickle, such as a memory snapshot: not yet read by this version".to_owned())
+        }
+        _ => Ok(Kind::Program),
+    }
+}
+
+fn of_object(bytes: &[u8]) -> Result<Kind, String> {
+    struct Keys<'a>(&'a mut Option<Kind>);
+    impl<'de> Visitor<'de> for Keys<'_> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+            while let Some(key) = map.next_key::<Cow<'_, str>>()? {
+                *self.0 = match &*key {
+                    "ops" => Some(Kind::Program),
+                    "traceEvents" => Some(Kind::Trace),
+                    _ => None,
+                };
+                if self.0.is_some() {
+                    return Ok(());
+                }
+                map.next_value::<IgnoredAny>()?;
+            }
+            Ok(())
+        }
+    }
+    let mut kind = None;
+    let read = serde_json::Deserializer::from_slice(bytes).deserialize_map(Keys(&mut kind));
+    match (kind, read) {
+        (Some(kind), _) => Ok(kind),
+        // A broken program says where: its reader is asked.
+        (None, Err(_)) => Ok(Kind::Program),
+        (None, Ok(())) => {
+            Err("neither a program (no list \"ops\") nor a trace (no list \"traceEvents\")".to_owned())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: Option<Kind>) {
+        assert_eq!(of(text.as_bytes()).ok(), expected, "{text}");
+    }
+
+    #[test]
+    fn the_first_key_that_decides_does() {
+        check(r#"{"schema_version": 1, "ops": []}"#, Some(Kind::Program));
+        check(r#"{"schemaVersion": 1, "traceEvents": [], "spanlift": {"ops": []}}"#, Some(Kind::Trace));
+        check(r#"{"a": {"ops": []}, "b": ["traceEvents"], "traceEvents": [{"#, Some(Kind::Trace));
+        check("\u{feff} \n[{}]", Some(Kind::Trace));
+        check("machine tutorial-ci\nstream s\n", Some(Kind::Program));
+        check("", Some(Kind::Program));
+        check("{", Some(Kind::Program));
+        check(r#"{"a": 1, "b": "#, Some(Kind::Program));
+        check(r#"{"op\u0073": []}"#, Some(Kind::Program));
+        check("{}", None);
+        check(r#"{"storages": []}"#, None);
+    }
+}

@@ -1,0 +1,122 @@
+//! Verdicts: exit codes and the printed object as the contract for program files says, text that people can act on.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::kit::{folder, spanlift, spanlift_reading};
+
+const LESSON: &str = "\
+stream  copy, compute           # non-blocking, device 0
+pinned  x 4MiB
+device  d 4MiB on cuda:0
+
+copy    d <- x on copy
+kernel  scale on compute reads d writes d for 120us
+sync    compute
+";
+
+const MENDED: &str = "\
+stream  copy, compute
+pinned  x 4MiB
+device  d 4MiB on cuda:0
+event   ready
+copy    d <- x on copy
+record  ready on copy
+wait    ready on compute
+kernel  scale on compute reads d writes d for 120us
+sync    compute
+";
+
+#[test]
+fn a_race_is_told_in_words_with_what_would_mend_it() {
+    let folder = folder("race");
+    std::fs::write(folder.join("lesson1.txt"), LESSON).unwrap();
+    let ran = spanlift(&folder, &["check", "lesson1.txt"]);
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""), "{}", ran.out);
+    for fragment in ["race: ", "scale", "d[0..4 MiB]", "copy", "Record an event on copy", "hazard"] {
+        assert!(ran.out.contains(fragment), "{fragment:?} in {}", ran.out);
+    }
+    assert!(!ran.out.contains('\u{1b}'), "colours in what is no terminal: {}", ran.out);
+    std::fs::write(folder.join("mended.txt"), MENDED).unwrap();
+    let ran = spanlift(&folder, &["check", "mended.txt"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    assert!(ran.out.starts_with("safe: "), "{}", ran.out);
+}
+
+#[test]
+fn both_forms_and_compressed_files_give_the_same_verdict() {
+    let folder = folder("forms");
+    let program = spanlift::Program::from_text(LESSON).unwrap();
+    let json = program.to_json();
+    let objects: Vec<String> = [LESSON.as_bytes().to_vec(), json.clone().into_bytes(), gz(json.as_bytes())]
+        .iter()
+        .map(|bytes| {
+            let ran = spanlift_reading(&folder, &["check", "-", "--format", "json"], bytes);
+            assert_eq!((ran.code, ran.err.as_str()), (1, ""));
+            ran.out
+        })
+        .collect();
+    assert_eq!(objects[0], objects[1]);
+    assert_eq!(objects[1], objects[2]);
+    let object: Value = serde_json::from_str(&objects[0]).unwrap();
+    assert_eq!((&object["verdict"], &object["errors"]), (&json!("race"), &json!([])));
+}
+
+fn gz(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn a_buffer_of_a_terabyte_and_the_largest_one_are_legal() {
+    let folder = folder("large");
+    for bytes in [1i64 << 40, i64::MAX] {
+        let alloc = json!({"op": "alloc", "buf": "b", "bytes": bytes, "space": "pageable", "dev": 0, "via": "malloc"});
+        let write = json!({"op": "host_write", "span": {"buf": "b", "off": bytes - 8, "len": 8}});
+        let program = json!({"schema_version": 1, "ops": [alloc, write]}).to_string();
+        let ran = spanlift_reading(&folder, &["check", "-", "--format", "json"], program.as_bytes());
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+        assert_eq!(ran.out, "{\"verdict\":\"safe\",\"hazards\":[],\"errors\":[]}\n");
+    }
+}
+
+/// The folder of shared cases, if this checkout has one.
+fn shared() -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared");
+    let folder = std::env::var_os("SPANLIFT_SHARED").map_or(beside, PathBuf::from);
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    eprintln!("skipped: no shared cases beside this checkout");
+    None
+}
+
+#[test]
+fn every_shared_case_ends_as_labelled() {
+    let Some(shared) = shared() else { return };
+    let text = std::fs::read_to_string(shared.join("data/programs/hazards.json")).unwrap();
+    let table: Value = serde_json::from_str(&text).unwrap();
+    let folder = folder("cases");
+    for case in table["cases"].as_array().unwrap() {
+        let program = json!({"schema_version": 1, "ops": case["ops"]}).to_string();
+        for mode in ["contract", "typical"] {
+            let args = ["check", "-", "--mode", mode, "--format", "json"];
+            let ran = spanlift_reading(&folder, &args, program.as_bytes());
+            let expected = case["expected"][mode].as_str().unwrap();
+            let object: Value = serde_json::from_str(&ran.out).unwrap();
+            let place = format!("{} {mode}: {}", case["id"], ran.out);
+            assert_eq!(object["verdict"], expected, "{place}");
+            let (code, says_why) = match expected {
+                "safe" => (0, false),
+                "error" => (2, true),
+                _ => (1, false),
+            };
+            assert_eq!((ran.code, !ran.err.is_empty()), (code, says_why), "{place}");
+            assert_eq!(object["errors"].as_array().unwrap().is_empty(), !says_why, "{place}");
+            assert_eq!(object["hazards"].as_array().unwrap().is_empty(), code != 1, "{place}");
+        }
+    }
+}

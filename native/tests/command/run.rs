@@ -1,0 +1,151 @@
+//! Runs: what is printed, what is written, and what a machine or a device that is not there is answered with.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::kit::{binary, folder, names, ran, spanlift};
+
+/// A pinned source is overwritten while it is copied; the copy is read back afterwards.
+const OVERWRITTEN: &str = r#"{"schema_version": 1, "ops": [
+ {"op": "stream", "s": "s", "dev": 0, "kind": "nonblocking"},
+ {"op": "alloc", "buf": "x", "bytes": 4194304, "space": "pinned", "dev": 0, "via": "malloc", "contents": {"dtype": "f32", "fill": 1}},
+ {"op": "alloc", "buf": "y", "bytes": 4194304, "space": "pinned", "dev": 0, "via": "malloc", "contents": {"dtype": "f32", "fill": 0}},
+ {"op": "alloc", "buf": "d", "bytes": 4194304, "space": "device", "dev": 0, "via": "malloc"},
+ {"op": "copy", "s": "s", "dst": {"buf": "d", "off": 0, "len": 4194304}, "src": {"buf": "x", "off": 0, "len": 4194304}, "sync": false},
+ {"op": "mark", "label": "enqueued"},
+ {"op": "host_write", "span": {"buf": "x", "off": 0, "len": 4194304}, "contents": {"dtype": "f32", "fill": 7}},
+ {"op": "stream_sync", "s": "s"},
+ {"op": "copy", "s": "s", "dst": {"buf": "y", "off": 0, "len": 4194304}, "src": {"buf": "d", "off": 0, "len": 4194304}, "sync": false},
+ {"op": "stream_sync", "s": "s"},
+ {"op": "host_read", "span": {"buf": "y", "off": 0, "len": 4194304}, "expect": {"dtype": "f32", "fill": 1}}
+]}"#;
+
+#[test]
+fn a_race_is_warned_of_and_its_wrong_values_are_read() {
+    let folder = folder("overwritten");
+    std::fs::write(folder.join("p.json"), OVERWRITTEN).unwrap();
+    let text = spanlift(&folder, &["run", "p.json"]);
+    assert_eq!(text.code, 0, "{}", text.err);
+    assert!(text.err.starts_with("warning: p.json: race: ") && text.err.lines().count() == 1, "{}", text.err);
+    for fragment in [
+        "11 commands simulated on tutorial-ci",
+        "enqueued",
+        "1 read: 1 wrong",
+        "command 10",
+        "digest",
+        "busy",
+    ] {
+        assert!(text.out.contains(fragment), "{fragment:?} in {}", text.out);
+    }
+    let ran = spanlift(&folder, &["run", "p.json", "--format", "json", "--trace", "t.json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let object: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(
+        (&object["machine"], &object["on"], &object["verdict"]),
+        (&json!("tutorial-ci"), &json!("sim"), &json!("race"))
+    );
+    assert_eq!((&object["n_commands"], &object["trace"]), (&json!(11), &json!("t.json")));
+    assert_eq!(
+        (&object["marks"][0]["label"], &object["marks"][0]["command"]),
+        (&json!("enqueued"), &json!(5))
+    );
+    let read = &object["reads"][0];
+    assert_eq!(
+        (&read["command"], &read["buffer"], &read["n_elements"]),
+        (&json!(10), &json!("y"), &json!(1_048_576))
+    );
+    assert!(read["n_wrong"].as_u64().is_some_and(|n| n > 0), "{read}");
+    assert_eq!(read["first_wrong"]["expected"], "1");
+    // The same value in the program and in the trace that was written.
+    let trace = spanlift::trace::read(&std::fs::read(folder.join("t.json")).unwrap()).unwrap();
+    assert_eq!(trace.extent().map(|(_, end)| end.0), object["end_ns"].as_i64());
+    assert_eq!(names(&folder), ["p.json", "t.json"]);
+    let again = spanlift(&folder, &["run", "p.json", "--format", "json", "--trace", "t.json"]);
+    assert_eq!(again.out, ran.out);
+}
+
+#[test]
+fn the_machine_is_the_asked_one_else_the_programs_own() {
+    let folder = folder("machine");
+    std::fs::write(
+        folder.join("p.txt"),
+        "machine h200-pcie5\nstream s\npinned x 4MiB\ndevice d 4MiB on cuda:0\ncopy d <- x on s\nsync s\n",
+    )
+    .unwrap();
+    std::fs::write(folder.join("own.json"), r#"{"name": "my-box", "h2d_bw": 26.0}"#).unwrap();
+    let machine = |args: &[&str]| {
+        let ran = spanlift(&folder, &[&["run", "p.txt", "--format", "json"], args].concat());
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+        let object: Value = serde_json::from_str(&ran.out).unwrap();
+        (object["machine"].as_str().unwrap().to_owned(), object["end_ns"].as_i64().unwrap())
+    };
+    let (own, usual, file) =
+        (machine(&[]), machine(&["--machine", "tutorial-ci"]), machine(&["--machine", "own.json"]));
+    assert_eq!((own.0.as_str(), usual.0.as_str(), file.0.as_str()), ("h200-pcie5", "tutorial-ci", "my-box"));
+    assert!(own.1 < file.1 && file.1 < usual.1, "{own:?} {file:?} {usual:?}");
+}
+
+/// The call ends with 2 and one line that begins as `head`, and leaves nothing behind.
+#[track_caller]
+fn refused(args: &[&str], head: &str) {
+    let folder = folder("refused-run");
+    std::fs::write(folder.join("p.json"), OVERWRITTEN).unwrap();
+    std::fs::write(folder.join("strange.txt"), "machine mars\nstream s\n").unwrap();
+    std::fs::write(folder.join("broken.json"), "{\"name\": ").unwrap();
+    let before = names(&folder);
+    let mut command = binary(&folder);
+    command.args(args).env("SPANLIFT_CUDA_LIB", folder.join("libnothing.so"));
+    let told = ran(command, b"");
+    assert_eq!((told.code, told.out.as_str()), (2, ""), "{args:?}: {}", told.err);
+    assert!(told.err.starts_with(head) && told.err.lines().count() == 1, "{args:?}: {}", told.err);
+    assert_eq!(names(&folder), before, "{args:?}");
+}
+
+#[test]
+fn a_machine_or_a_device_that_is_not_there_is_refused() {
+    refused(
+        &["run", "p.json", "--machine", "mars"],
+        "error: --machine: no machine is called \"mars\": one of tutorial-ci, ",
+    );
+    refused(&["run", "strange.txt"], "error: strange.txt: no machine is called \"mars\": one of ");
+    refused(&["run", "p.json", "--machine", "mars.json"], "error: mars.json: no such file or folder");
+    refused(&["run", "p.json", "--machine", "broken.json"], "error: broken.json: ");
+    refused(&["run", "p.json", "--machine", "p.json"], "error: p.json: ");
+    refused(&["run", "p.json", "--machine", "h200.1"], "error: --machine: no machine is called \"h200.1\"");
+    refused(&["run", "p.json", "--on", "cuda:0"], "error: --on cuda:0: no CUDA driver (");
+    refused(&["run", "p.json", "--on", "cpu"], "error: --on cpu: ");
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_refused_and_leaves_nothing() {
+    refused(
+        &["run", "p.json", "--trace", "missing/t.json"],
+        "error: missing/t.json: cannot be written: no such file or folder",
+    );
+    refused(&["run", "p.json", "--trace", "."], "error: .: cannot be written: is a folder");
+    refused(&["run", "p.json", "--trace", "p.json"], "error: p.json: is an input");
+    refused(&["run", "p.json", "--trace", "-"], "error: -: cannot be written: reports go to standard output");
+    refused(&["run", "p.json", "--trace", "./p.json"], "error: ./p.json: is an input");
+    refused(
+        &["view", "p.json", "-o", "missing/p.svg"],
+        "error: missing/p.svg: cannot be written: no such file or folder",
+    );
+    refused(&["view", "p.json", "-o", "p.pdf"], "error: p.pdf: the output's name ends in .html");
+    refused(&["view", "p.json", "broken.json", "-o", "p.html"], "error: broken.json: byte ");
+    refused(&["view", "p.json", "p.json", "-o", "p.svg"], "error: p.svg: a picture shows one file");
+    refused(&["view", "p.json", "--machine", "mars"], "error: --machine: no machine is called \"mars\"");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_reader_that_goes_away_ends_a_run_quietly() {
+    let folder = folder("pipe-run");
+    std::fs::write(folder.join("p.json"), OVERWRITTEN).unwrap();
+    let program = folder.join("p.json");
+    let script =
+        format!("'{}' run '{}' 2>/dev/null | true", env!("CARGO_BIN_EXE_spanlift"), program.display());
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]);
+    assert_eq!(ran(command, b"").code, 0);
+}

@@ -1,0 +1,124 @@
+//! `spanlift tour`: the figures against the published ones, the demonstrations, and the files that it leaves.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::kit::{folder, names, spanlift};
+
+/// The tour in a folder of its own, as JSON.
+fn tour(name: &str) -> (std::path::PathBuf, Value) {
+    let folder = folder(name);
+    let ran = spanlift(&folder, &["tour", "--format", "json", "-o", "out"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    (folder.join("out"), serde_json::from_str(&ran.out).unwrap())
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+#[test]
+fn sixteen_rows_are_within_two_percent_and_keep_every_order() {
+    let (_, tour) = tour("rows");
+    let table: Value = serde_json::from_str(include_str!("../../data/tutorial-table.json")).unwrap();
+    let published = table["rows"].as_array().unwrap();
+    let rows = tour["rows"].as_array().unwrap();
+    assert_eq!((rows.len(), published.len()), (16, 16));
+    let mut figures = Vec::new();
+    for (row, p) in rows.iter().zip(published) {
+        assert_eq!((&row["id"], &row["published_ms"]), (&p["id"], &p["published_ms"]));
+        let (published, simulated) = (number(&p["published_ms"]), number(&row["simulated_ms"]));
+        assert!((simulated / published - 1.0).abs() <= 0.02, "{}: {simulated} for {published}", row["id"]);
+        figures.push((published, simulated));
+    }
+    for a in &figures {
+        for b in &figures {
+            assert_eq!(a.0 < b.0, a.1 < b.1, "the order of {a:?} and {b:?}");
+        }
+    }
+}
+
+/// The intervals in ns of the events of a category in a trace file, read as any tool would.
+fn intervals(trace: &Value, category: &str) -> Vec<(i64, i64)> {
+    // Times are written with three decimals: without the point they are nanoseconds.
+    let ns = |v: &Value| format!("{:.3}", number(v)).replace('.', "").parse::<i64>().unwrap();
+    let events = trace["traceEvents"].as_array().unwrap().iter();
+    events.filter(|e| e["cat"] == category).map(|e| (ns(&e["ts"]), ns(&e["ts"]) + ns(&e["dur"]))).collect()
+}
+
+#[test]
+fn copy_and_kernels_overlap_in_exactly_the_run_that_meets_all_three_conditions() {
+    let (out, tour) = tour("runs");
+    for streamed in 0..2 {
+        for pinned in 0..2 {
+            let file = out.join(format!("trace_streamed{streamed}_pinned{pinned}.json"));
+            let trace: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+            let (copies, kernels) = (intervals(&trace, "gpu_memcpy"), intervals(&trace, "kernel"));
+            assert_eq!((copies.len(), kernels.len()), (1, 2), "{}", file.display());
+            let together: i64 =
+                kernels.iter().map(|k| (copies[0].1.min(k.1) - copies[0].0.max(k.0)).max(0)).sum();
+            assert_eq!(together > 0, streamed == 1 && pinned == 1, "{}: {together} ns", file.display());
+            let id = format!("run-streamed{streamed}-pinned{pinned}");
+            let told = tour["runs"].as_array().unwrap().iter().find(|r| r["id"] == id.as_str()).unwrap();
+            assert_eq!(told["overlap_ns"], together);
+            assert_eq!(
+                [&told["free_copy_engine"], &told["separate_stream"], &told["pinned_source"]],
+                [&Value::Bool(true), &Value::Bool(streamed == 1), &Value::Bool(pinned == 1)],
+                "{id}"
+            );
+        }
+    }
+}
+
+#[test]
+fn demonstrations_read_wrong_values_and_their_mended_forms_right_ones() {
+    let (_, tour) = tour("demonstrations");
+    let demonstrations = tour["demonstrations"].as_array().unwrap();
+    assert_eq!(demonstrations.len(), 2);
+    for d in demonstrations {
+        assert_ne!(d["expected"], d["read"], "{d}");
+        assert_eq!(d["expected"], d["mended_read"], "{d}");
+        assert_eq!(d["hazards"].as_array().unwrap().len(), 1, "{d}");
+        assert_eq!(d["mended_hazards"], Value::Array(vec![]), "{d}");
+    }
+    for c in tour["controls"].as_array().unwrap() {
+        assert_eq!((&c["right"], &c["of"]), (&Value::from(100), &Value::from(100)), "{c}");
+    }
+    let verdicts = |c: &Value| (c["contract"].clone(), c["typical"].clone());
+    assert_eq!(verdicts(&tour["controls"][0]), ("race".into(), "safe".into()));
+    assert_eq!(verdicts(&tour["controls"][1]), ("safe".into(), "safe".into()));
+}
+
+#[test]
+fn every_file_of_the_tour_opens() {
+    let (out, _) = tour("files");
+    for name in ["tour.html", "tour.trace.json"] {
+        assert!(names(&out).contains(&name.to_owned()), "{name}");
+    }
+    let page = std::fs::read_to_string(out.join("tour.html")).unwrap();
+    assert!(page.len() < 1_500_000, "{} bytes", page.len());
+    for address in ["http://", "https://", "src=\"//"] {
+        // The one address in a picture is the name of SVG itself, and pictures are in base64.
+        assert!(!page.contains(address), "the page names {address}");
+    }
+    let programs = out.join("programs");
+    for name in names(&programs) {
+        let ran = spanlift(&programs, &["check", &name, "--format", "json"]);
+        assert!(ran.code == 0 || ran.code == 1, "{name}: {ran:?}");
+    }
+    assert_eq!(names(&programs).len(), 28);
+}
+
+#[test]
+fn a_wrong_call_leaves_nothing_behind() {
+    let folder = folder("wrong-tour");
+    for args in
+        [&["tour", "--machine", "no-such"][..], &["tour", "--on", "cuda:0"], &["tour", "-o", "file/below"]]
+    {
+        std::fs::write(folder.join("file"), "").unwrap();
+        let ran = spanlift(&folder, args);
+        assert_eq!((ran.code, ran.out.as_str(), ran.err.lines().count()), (2, "", 1), "{args:?}: {ran:?}");
+        assert_eq!(names(Path::new(&folder)), ["file"], "{args:?}");
+    }
+}

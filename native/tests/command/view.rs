@@ -1,0 +1,70 @@
+//! Pages and pictures: where they go, what is said of them, and that every file that opens elsewhere opens here.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::kit::{folder, names, spanlift, spanlift_reading};
+
+const LESSON: &str = "stream s\npinned x 4MiB\ndevice d 4MiB on cuda:0\ncopy d <- x on s\nsync s\n";
+const TRACE: &str = r#"{"traceEvents": [
+ {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1.5, "dur": 2.25, "args": {"device": 0, "stream": 7}},
+ {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0.5, "dur": 1}
+]}"#;
+
+#[test]
+fn a_picture_shows_a_program_or_a_trace() {
+    let folder = folder("svg");
+    std::fs::write(folder.join("lesson1.txt"), LESSON).unwrap();
+    std::fs::write(folder.join("run.json"), TRACE).unwrap();
+    for (file, fragment) in [("lesson1.txt", "copy"), ("run.json", "stream 7")] {
+        let ran = spanlift(&folder, &["view", file, "-o", "out.svg"]);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+        let svg = std::fs::read_to_string(folder.join("out.svg")).unwrap();
+        assert!(svg.starts_with("<svg ") && svg.contains(fragment), "{svg}");
+    }
+}
+
+#[test]
+fn what_is_neither_program_nor_trace_is_refused() {
+    let folder = folder("neither");
+    for (bytes, expected) in [
+        (&b"{}"[..], "error: standard input: neither a program (no list \"ops\") nor a trace"),
+        (b"{\"traceEvents\": [{\"ph\"", "error: standard input: byte 22: "),
+        (b"[{\"ph\": \"X\"", "error: standard input: byte "),
+        (b"", "error: standard input: byte 0: the file is empty"),
+        (b"\x1f\x8b\x08\x00", "error: standard input: byte 4: the gzip data end too early"),
+        (b"hello\n", "error: standard input: line 1: "),
+    ] {
+        let ran = spanlift_reading(&folder, &["view", "-"], bytes);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{}", ran.err);
+        assert!(ran.err.starts_with(expected), "{expected:?} in {}", ran.err);
+        assert_eq!(names(&folder), [""; 0]);
+    }
+}
+
+/// The folder of shared traces, if this checkout has one.
+fn traces() -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared");
+    let folder = std::env::var_os("SPANLIFT_SHARED").map_or(beside, PathBuf::from).join("traces");
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    eprintln!("skipped: no shared traces beside this checkout");
+    None
+}
+
+#[test]
+fn every_shared_trace_opens_with_all_its_events() {
+    let Some(traces) = traces() else { return };
+    let reference = std::fs::read(traces.join("reference.json")).unwrap();
+    let reference: Value = serde_json::from_slice(&reference).unwrap();
+    let folder = folder("traces");
+    for (name, expected) in reference.as_object().unwrap() {
+        let file = traces.join(name);
+        let ran = spanlift(&folder, &["view", file.to_str().unwrap(), "-o", "out.svg", "--format", "json"]);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{name}");
+        let object: Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!(object["files"][0]["n_events"], expected["n_events"], "{name}: {object}");
+    }
+}
