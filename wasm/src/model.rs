@@ -45,8 +45,7 @@ impl Model {
             Content::Trace(bytes) => spanlift::trace::read(bytes).map_err(|e| e.to_string())?,
             Content::Program { source, machine } => {
                 let program = Program::read(source.as_bytes()).map_err(|e| e.to_string())?;
-                let named = program.machine.as_deref().unwrap_or(USUAL_MACHINE);
-                let machine = self::machine(if machine.is_empty() { named } else { machine })?;
+                let machine = machine_of(&program, machine)?;
                 let run = sim::run(&program, &machine).map_err(|e| e.to_string())?;
                 let reads = run.reads.iter().filter(|r| r.expected.is_some());
                 let told: Vec<Remark> = reads
@@ -106,8 +105,15 @@ impl Model {
     }
 }
 
-/// A built-in profile by name, or a profile in JSON.
-fn machine(named: &str) -> Result<Machine, String> {
+/// A built-in profile by name, a profile in JSON, or for an empty name the one that the program has in mind.
+///
+/// # Errors
+/// A name that is none, or what is wrong with the profile.
+pub fn machine_of(program: &Program, named: &str) -> Result<Machine, String> {
+    let named = match named {
+        "" => program.machine.as_deref().unwrap_or(USUAL_MACHINE),
+        named => named,
+    };
     if named.trim_start().starts_with('{') {
         return Machine::from_json(named.as_bytes()).map_err(|e| e.to_string());
     }
@@ -136,13 +142,14 @@ fn notes(trace: &Trace) -> Vec<Remark> {
     let n_slices = text::thousands(trace.slices.len() as u64);
     let import = &trace.import;
     if let Some(program) = &trace.program {
-        notes.push(format!("{} commands, {n_slices} slices", text::thousands(program.len() as u64)));
+        notes.push(format!("{}, {n_slices} slices", text::count(program.len(), "command")));
         let n_pageable = program
             .commands()
             .iter()
             .filter(|c| matches!(&c.op, spanlift::program::Op::Alloc(a) if a.space == Space::Pageable));
-        if n_pageable.clone().next().is_some() {
-            notes.push(format!("{} pageable buffers", n_pageable.count()));
+        let n_pageable = n_pageable.count();
+        if n_pageable > 0 {
+            notes.push(text::count(n_pageable, "pageable buffer"));
         }
     } else if import.n_events > 0 {
         let all = text::thousands(import.n_events);
