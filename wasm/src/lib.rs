@@ -51,6 +51,10 @@ mod html;
 #[cfg(not(target_arch = "wasm32"))]
 mod pictures;
 #[cfg(not(target_arch = "wasm32"))]
+mod show;
+#[cfg(not(target_arch = "wasm32"))]
 pub use html::{content_policy, figure_html, mount_html, page, viewer_assets_html};
 #[cfg(not(target_arch = "wasm32"))]
 pub use pictures::{bars_svg, memory_svg, move_svg, panels_svg, timeline_svg};
+#[cfg(not(target_arch = "wasm32"))]
+pub use show::{Figure, Show};

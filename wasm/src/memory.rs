@@ -48,14 +48,12 @@ pub fn moved(plan: &MovePlan, options: &MemoryOptions) -> Scene {
     map.heading(&options.title);
     map.part("BEFORE");
     map.layout(&plan.before);
-    let (n_allocations, n_copies) = (plan.allocations.len(), plan.copies.len());
-    let plural = |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
     map.remark(&format!(
         "move to {}: {} of {}, {} of {}",
         plan.to,
-        plural(n_allocations, "allocation", "allocations"),
+        text::count(plan.allocations.len(), "allocation"),
         size(plan.bytes_allocated()),
-        plural(n_copies, "copy", "copies"),
+        text::count(plan.copies.len(), "copy"),
         size(plan.bytes_copied()),
     ));
     map.part("AFTER");

@@ -61,17 +61,18 @@ pub fn bars_svg(chart: &BarChart, width: f64, theme: &Theme) -> String {
 /// The memory map of a layout as SVG.
 pub fn memory_svg(layout: &Layout, options: &MemoryOptions) -> String {
     let (n, m) = (layout.tensors().len(), layout.storages().len());
-    svg(&memory::layout(layout, options), &options.title, &format!("{n} views of {m} storages"))
+    let desc = format!("{} of {}", text::count(n, "view"), text::count(m, "storage"));
+    svg(&memory::layout(layout, options), &options.title, &desc)
 }
 
 /// The memory map before and after a move as SVG.
 pub fn move_svg(plan: &MovePlan, options: &MemoryOptions) -> String {
     let desc = format!(
-        "{} views move to {} with {} allocations and {} copies of {} bytes",
-        plan.tensors.len(),
+        "{} to {} with {} and {} of {} bytes",
+        text::count(plan.tensors.len(), "view"),
         plan.to,
-        plan.allocations.len(),
-        plan.copies.len(),
+        text::count(plan.allocations.len(), "allocation"),
+        text::count(plan.copies.len(), "copy"),
         plan.bytes_copied(),
     );
     svg(&memory::moved(plan, options), &options.title, &desc)

@@ -129,6 +129,16 @@ pub fn thousands(n: u64) -> String {
     out
 }
 
+/// A number of things: `1 view`, `3 views`, `2 copies`.
+pub fn count(n: usize, what: &str) -> String {
+    let n_digits = thousands(n as u64);
+    match (n, what.strip_suffix('y')) {
+        (1, _) => format!("1 {what}"),
+        (_, Some(stem)) => format!("{n_digits} {stem}ies"),
+        _ => format!("{n_digits} {what}s"),
+    }
+}
+
 /// `text` without characters that neither a picture nor a page may hold.
 pub fn clean(text: &str) -> String {
     text.chars()
@@ -167,6 +177,10 @@ mod tests {
         assert_eq!(rate(4096, 0), None);
         assert_eq!(thousands(4_194_304), "4,194,304");
         assert_eq!(thousands(7), "7");
+        assert_eq!(
+            [count(1, "copy"), count(0, "copy"), count(1200, "view")],
+            ["1 copy", "0 copies", "1,200 views"]
+        );
     }
 
     #[test]

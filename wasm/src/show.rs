@@ -1,0 +1,345 @@
+//! What a value looks like in a notebook: one honest line, a picture, and the viewer over it where scripts run.
+//!
+//! A notebook's kernel calls `evcxr_display` of a cell's last value and reads blocks from standard output. All blocks of
+//! a value are written at once, under one lock; a body cannot hold the line that ends it.
+
+use std::io::Write as _;
+
+use spanlift::hazard::{self, Mode, Report};
+use spanlift::memory::{Layout, MovePlan};
+use spanlift::sim::{self, Run};
+use spanlift::{Program, Trace};
+
+use crate::bars::BarChart;
+use crate::html::{figure_html, img};
+use crate::memory::MemoryOptions;
+use crate::model::{self, Model};
+use crate::pack::PageItem;
+use crate::pictures::{bars_svg, memory_svg, move_svg, timeline_svg, told};
+use crate::svg::escaped;
+use crate::text;
+use crate::theme::Theme;
+use crate::timeline::{self, TimelineOptions};
+
+/// Something that can be shown.
+///
+/// ```
+/// use spanlift_viewer::Show;
+/// let program = spanlift::Program::from_text("stream s\npinned x 4MiB\ndevice d 4MiB\ncopy d <- x on s\nsync s\n")?;
+/// let figure = program.show();
+/// assert!(figure.plain().starts_with("5 commands on h200-pcie5: "));
+/// assert!(figure.svg().starts_with("<svg "));
+/// # Ok::<(), spanlift::program::ReadError>(())
+/// ```
+pub trait Show {
+    /// Its picture.
+    fn show(&self) -> Figure;
+
+    /// Shows it as the output of a notebook's cell.
+    fn evcxr_display(&self) {
+        self.show().evcxr_display();
+    }
+}
+
+/// A picture with words, and what a viewer over it would show.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    plain: String,
+    title: String,
+    svg: String,
+    /// What the viewer shows; nothing where the picture is all there is.
+    items: Vec<PageItem>,
+    height_px: u32,
+    /// Why there is no picture.
+    error: bool,
+}
+
+impl Figure {
+    /// What it shows, in words.
+    pub fn plain(&self) -> &str {
+        &self.plain
+    }
+
+    /// The picture as SVG; empty where there is none.
+    pub fn svg(&self) -> &str {
+        &self.svg
+    }
+
+    /// The picture for a page or a cell's output; needs no other file.
+    pub fn html(&self) -> String {
+        if self.error {
+            return format!(
+                "<pre role=\"alert\" style=\"border-left:4px solid #c8102e;padding:8px 12px;white-space:pre-wrap\">{}</pre>",
+                escaped_lines(&self.plain)
+            );
+        }
+        if self.items.is_empty() {
+            return match self.svg.is_empty() {
+                true => format!("<pre>{}</pre>", escaped_lines(&self.plain)),
+                false => img(&self.svg, &self.title, "style=\"display:block;max-width:100%;height:auto\""),
+            };
+        }
+        figure_html(&self.items, &self.svg, &self.title, self.height_px)
+    }
+
+    /// The blocks that a notebook's kernel reads.
+    pub fn blocks(&self) -> String {
+        let mut out = String::new();
+        for (mime, body) in [("text/plain", self.plain.clone()), ("text/html", self.html())] {
+            // The kernel takes any line that begins so for one of its own.
+            let body = body.replace("EVCXR_", "EVCXR ").replace('\r', "");
+            out.push_str(&format!(
+                "EVCXR_BEGIN_CONTENT {mime}\n{}\nEVCXR_END_CONTENT\n",
+                body.trim_matches('\n')
+            ));
+        }
+        out
+    }
+
+    /// Shows it as the output of a notebook's cell.
+    pub fn evcxr_display(&self) {
+        let mut out = std::io::stdout().lock();
+        // A closed output has nobody to tell.
+        let _ = out.write_all(self.blocks().as_bytes()).and_then(|()| out.flush());
+    }
+
+    /// Why something cannot be shown, as a figure.
+    pub fn error(why: &dyn std::fmt::Display) -> Figure {
+        let plain = why.to_string();
+        Figure {
+            plain,
+            title: "error".into(),
+            svg: String::new(),
+            items: Vec::new(),
+            height_px: 0,
+            error: true,
+        }
+    }
+
+    fn still(plain: String, title: &str, svg: String) -> Figure {
+        Figure { plain, title: title.to_owned(), svg, items: Vec::new(), height_px: 0, error: false }
+    }
+}
+
+fn escaped_lines(text: &str) -> String {
+    text.lines().map(escaped).collect::<Vec<_>>().join("\n")
+}
+
+/// A timeline and the viewer over it.
+fn timeline_figure(trace: &Trace, plain: String, item: PageItem) -> Figure {
+    let findings = trace.program.as_ref().map_or_else(Vec::new, |p| model::findings(p, Mode::Contract));
+    let options = TimelineOptions { findings, ..TimelineOptions::default() };
+    let title = if trace.title.is_empty() { "timeline".to_owned() } else { trace.title.clone() };
+    let height = timeline::scene(trace, &options).height.ceil().clamp(420.0, 900.0);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped two lines above")]
+    let height_px = height as u32;
+    let svg = timeline_svg(trace, &options);
+    Figure { plain, title, svg, items: vec![item], height_px, error: false }
+}
+
+impl Show for Figure {
+    fn show(&self) -> Figure {
+        self.clone()
+    }
+}
+
+impl Show for Trace {
+    fn show(&self) -> Figure {
+        timeline_figure(self, told(self, 0), PageItem::trace("trace", self))
+    }
+}
+
+/// Simulates the program on the machine that it names, and checks it.
+impl Show for Program {
+    fn show(&self) -> Figure {
+        let run = model::machine_of(self, "").map(|machine| sim::run(self, &machine));
+        match run {
+            Ok(Ok(run)) => program_figure(self, &run),
+            Ok(Err(why)) => Figure::error(&why),
+            Err(why) => Figure::error(&why),
+        }
+    }
+}
+
+impl Show for Run {
+    fn show(&self) -> Figure {
+        match &self.trace.program {
+            Some(program) => program_figure(program, self),
+            None => self.trace.show(),
+        }
+    }
+}
+
+fn program_figure(program: &Program, run: &Run) -> Figure {
+    let machine = match &run.trace.source {
+        spanlift::trace::Source::Simulated { machine } => machine.as_str(),
+        _ => "an unknown machine",
+    };
+    let mut plain =
+        format!("{} commands on {machine}: {}", text::thousands(program.len() as u64), text::time(run.end.0));
+    match hazard::check(program, Mode::Contract) {
+        Ok(report) => plain.push_str(&sentences(program, &report)),
+        Err(problems) => plain.push_str(&format!("\n{problems}")),
+    }
+    for read in run.reads.iter().filter(|r| r.expected.is_some()) {
+        plain.push_str(&format!("\nread {}", read.sentence(program)));
+    }
+    // A run on a machine of the reader's own is kept as it is; others are simulated again in the page.
+    let item = match spanlift::machine::Machine::builtin(machine) {
+        Some(_) => PageItem::program("program", program, machine),
+        None => PageItem::trace("program", &run.trace),
+    };
+    timeline_figure(&run.trace, plain, item)
+}
+
+fn sentences(program: &Program, report: &Report) -> String {
+    let mut out = format!(", {}", report.verdict().name());
+    for hazard in report.hazards.iter().take(20) {
+        out.push_str(&format!("\n{}", hazard::sentence(program, hazard)));
+    }
+    if report.hazards.len() > 20 {
+        out.push_str(&format!("\nand {} more", report.hazards.len() - 20));
+    }
+    out
+}
+
+/// The hazards by the positions of their commands; `Program::show` has them in words.
+impl Show for Report {
+    fn show(&self) -> Figure {
+        let mut plain = format!("{}, by {} order", self.verdict().name(), self.mode.name());
+        for hazard in &self.hazards {
+            plain.push_str(&format!(
+                "\n{} between commands {} and {}",
+                hazard.kind.name(),
+                hazard.first,
+                hazard.second
+            ));
+        }
+        Figure::still(plain, "hazards", String::new())
+    }
+}
+
+impl Show for Layout {
+    fn show(&self) -> Figure {
+        let plain = match self.report() {
+            Ok(report) => {
+                let devices = report.devices.iter().map(|(device, d)| {
+                    format!("{} B unique of {} B listed on {device}", d.unique_bytes, d.listed_bytes)
+                });
+                let (n, m) = (self.tensors().len(), self.storages().len());
+                let devices = devices.collect::<Vec<_>>().join(", ");
+                format!("{} of {}: {devices}", text::count(n, "view"), text::count(m, "storage"))
+            }
+            Err(why) => why.to_string(),
+        };
+        let options = MemoryOptions { title: "memory".into(), ..MemoryOptions::default() };
+        Figure::still(plain, "memory map", memory_svg(self, &options))
+    }
+}
+
+impl Show for MovePlan {
+    fn show(&self) -> Figure {
+        let plain = format!(
+            "move to {}: {}, {} B; {}, {} B",
+            self.to,
+            text::count(self.allocations.len(), "allocation"),
+            self.bytes_allocated(),
+            text::count(self.copies.len(), "strided copy"),
+            self.bytes_copied()
+        );
+        let options = MemoryOptions { title: format!("move to {}", self.to), ..MemoryOptions::default() };
+        Figure::still(plain, "memory before and after the move", move_svg(self, &options))
+    }
+}
+
+impl Show for BarChart {
+    fn show(&self) -> Figure {
+        let entries = self.clusters.iter().flat_map(|c| &c.entries);
+        let line = |e: &crate::bars::Entry| {
+            let values = self.series.iter().zip(&e.values);
+            let values: Vec<String> = values.map(|(s, v)| format!("{s} {v} {}", self.unit)).collect();
+            format!("\n{}: {}", e.label, values.join(", "))
+        };
+        let plain = format!("{}{}", self.title, entries.map(line).collect::<String>());
+        Figure::still(plain, &self.title, bars_svg(self, 640.0, &Theme::LIGHT))
+    }
+}
+
+/// A model's still picture, for whoever has opened an item already.
+impl Show for Model {
+    fn show(&self) -> Figure {
+        timeline_figure(
+            &self.trace,
+            told(&self.trace, self.found(Mode::Contract).len()),
+            PageItem::trace(&*self.name, &self.trace),
+        )
+    }
+}
+
+/// Shows the value, or why there is none.
+impl<T: Show, E: std::fmt::Display> Show for Result<T, E> {
+    fn show(&self) -> Figure {
+        match self {
+            Ok(value) => value.show(),
+            Err(why) => Figure::error(why),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spanlift::Bytes;
+    use spanlift::memory::{Dtype, View, cpu, cuda};
+
+    /// Reads blocks as the kernel does: by line.
+    fn read(blocks: &str) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        let mut lines = blocks.lines();
+        while let Some(line) = lines.next() {
+            let mime =
+                line.strip_prefix("EVCXR_BEGIN_CONTENT ").unwrap_or_else(|| panic!("stray line {line:?}"));
+            let body: Vec<&str> = lines.by_ref().take_while(|line| *line != "EVCXR_END_CONTENT").collect();
+            found.push((mime.to_owned(), body.join("\n")));
+        }
+        found
+    }
+
+    #[test]
+    fn every_value_gives_a_line_and_a_picture() {
+        let program = Program::from_text(
+            "stream copy, compute\npinned x 4MiB\ndevice d 4MiB\ncopy d <- x on copy\n\
+             kernel scale on compute reads d writes d for 120us\nsync compute\n",
+        );
+        let mut layout = Layout::new();
+        let w = layout.storage("w", cpu(), Bytes(64)).unwrap();
+        layout
+            .tensor("a", w, View { dtype: Dtype::F32, shape: vec![8], strides: vec![2], offset: 0 })
+            .unwrap();
+        let plan = layout.move_to(cuda(0));
+        let check = |value: &dyn Show, plain: &str, html: &str| {
+            let blocks = read(&value.show().blocks());
+            let mimes: Vec<&str> = blocks.iter().map(|(mime, _)| mime.as_str()).collect();
+            assert_eq!(mimes, ["text/plain", "text/html"]);
+            assert!(blocks[0].1.contains(plain), "{}", blocks[0].1);
+            assert!(blocks[1].1.contains(html), "{plain}");
+            assert!(blocks[1].1.len() < 1_500_000);
+        };
+        let report = hazard::check(program.as_ref().unwrap(), Mode::Contract);
+        check(&program, "race: `scale` on compute", "<iframe sandbox=\"allow-scripts\"");
+        check(&report, "RAW between commands 4 and 5", "<pre>");
+        check(&crate::testing::race(), "9 slices on 6 lanes", "data:image/svg+xml;base64,");
+        check(&layout, "1 view of 1 storage: 32 B unique of 32 B listed on cpu", "<img ");
+        check(&plan, "move to cuda:0: 1 allocation, ", "<img ");
+        check(&BarChart { title: "t".into(), ..BarChart::default() }, "t", "<img ");
+        check(&Program::from_text("copy x <- y on s"), "stream \"s\" is not declared", "role=\"alert\"");
+    }
+
+    #[test]
+    fn no_body_ends_its_block() {
+        let hostile = "a\nEVCXR_END_CONTENT\nEVCXR_BEGIN_CONTENT text/html\n<b>\r\n";
+        let blocks = read(&Figure::error(&hostile).blocks());
+        assert_eq!(blocks.len(), 2);
+        assert!(!blocks[1].1.contains("<b>"));
+    }
+}
