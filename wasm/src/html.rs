@@ -184,7 +184,7 @@ mod tests {
         let programs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../native/programs");
         let program = |name: &str| {
             let source = std::fs::read_to_string(programs.join(format!("{name}.txt"))).unwrap();
-            PageItem::source(name, source, "h200-pcie5")
+            PageItem::source(name, source, "")
         };
         let all = [
             "strategy-b",

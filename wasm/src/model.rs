@@ -6,11 +6,15 @@ use spanlift::program::Space;
 use spanlift::trace::{Source, Trace};
 use spanlift::{Nanos, Program, sim};
 
+use crate::figure::Note as Remark;
 use crate::finding::Finding;
 use crate::listing::Listing;
 use crate::pack::{Content, PageItem};
 use crate::rows::{Rows, Shown};
 use crate::text;
+
+/// The machine of programs that name none.
+const USUAL_MACHINE: &str = "h200-pcie5";
 
 /// One opened item.
 #[derive(Debug, Clone, Default)]
@@ -27,8 +31,8 @@ pub struct Model {
     pub listing: Option<Listing>,
     /// What the checker finds, by contract and with today's drivers.
     pub findings: [Vec<Finding>; 2],
-    /// What was read and what was not, a line each.
-    pub notes: Vec<String>,
+    /// What was read and what was not, and the values that threads read, a line each.
+    pub notes: Vec<Remark>,
 }
 
 impl Model {
@@ -41,9 +45,16 @@ impl Model {
             Content::Trace(bytes) => spanlift::trace::read(bytes).map_err(|e| e.to_string())?,
             Content::Program { source, machine } => {
                 let program = Program::read(source.as_bytes()).map_err(|e| e.to_string())?;
-                let run = sim::run(&program, &self::machine(machine)?).map_err(|e| e.to_string())?;
+                let named = program.machine.as_deref().unwrap_or(USUAL_MACHINE);
+                let machine = self::machine(if machine.is_empty() { named } else { machine })?;
+                let run = sim::run(&program, &machine).map_err(|e| e.to_string())?;
                 let reads = run.reads.iter().filter(|r| r.expected.is_some());
-                let told: Vec<String> = reads.map(|r| format!("read {}", r.sentence(&program))).collect();
+                let told: Vec<Remark> = reads
+                    .map(|r| Remark {
+                        holds: Some(r.is_right()),
+                        text: format!("read {}", r.sentence(&program)),
+                    })
+                    .collect();
                 let mut model = if source.trim_start().starts_with('{') {
                     Model::new(&item.name, run.trace)
                 } else {
@@ -120,7 +131,7 @@ pub fn findings(program: &Program, mode: Mode) -> Vec<Finding> {
 }
 
 /// What was read, and what was wrong with it.
-fn notes(trace: &Trace) -> Vec<String> {
+fn notes(trace: &Trace) -> Vec<Remark> {
     let mut notes = Vec::new();
     let n_slices = text::thousands(trace.slices.len() as u64);
     let import = &trace.import;
@@ -140,9 +151,11 @@ fn notes(trace: &Trace) -> Vec<String> {
     } else {
         notes.push(format!("{n_slices} slices"));
     }
-    notes.extend(
-        import.problems.iter().map(|(what, n)| format!("{}: {}", text::clean(what), text::thousands(*n))),
-    );
+    let mut notes: Vec<Remark> = notes.into_iter().map(|text| Remark { holds: None, text }).collect();
+    notes.extend(import.problems.iter().map(|(what, n)| Remark {
+        holds: Some(false),
+        text: format!("{}: {}", text::clean(what), text::thousands(*n)),
+    }));
     notes
 }
 

@@ -28,7 +28,7 @@ pub enum Content {
     Program {
         /// The program in JSON or in the text form.
         source: String,
-        /// The name of a built-in machine profile, or a profile as JSON.
+        /// The name of a built-in machine profile, or a profile as JSON; empty for the one that the program names.
         machine: String,
     },
 }
@@ -45,7 +45,8 @@ impl PageItem {
         PageItem { name: name.into(), content: Content::Trace(bytes) }
     }
 
-    /// A program that the page simulates on a machine: a built-in profile's name, or a profile as JSON.
+    /// A program that the page simulates on a machine: a built-in profile's name, a profile as JSON, or nothing for the
+    /// one that the program names.
     pub fn program(
         name: impl Into<String>,
         program: &spanlift::Program,

@@ -262,7 +262,9 @@ impl Timeline<'_> {
     fn outlines(&self, scene: &mut Scene) {
         let mut outline = |k: u32, stroke: Stroke| {
             if let Some((x0, x1, y, h)) = self.slice_box(k) {
-                scene.add(Rect::framed(x0, y, (x1 - x0).max(2.0), h, stroke).rounded(2.0));
+                // Around the slice: a finding's red line stays seen inside.
+                let (x, w) = (x0 - stroke.width, (x1 - x0).max(1.0) + 2.0 * stroke.width);
+                scene.add(Rect::framed(x, y - stroke.width, w, h + 2.0 * stroke.width, stroke).rounded(3.0));
             }
         };
         if let Some(k) = self.hovered {

@@ -204,7 +204,12 @@ impl Panels {
         let notes = self.part(".sl-notes");
         notes.set_text_content(None);
         for note in &model.notes {
-            append(&notes, &self.element("li", "", note));
+            let class = match note.holds {
+                Some(true) => "sl-well",
+                Some(false) => "sl-bad",
+                None => "",
+            };
+            append(&notes, &self.element("li", class, &text::clean(&note.text)));
         }
         self.part(".sl-program-part").set_hidden(model.listing.is_none());
         self.part(".sl-modes").set_hidden(model.listing.is_none());
@@ -328,8 +333,9 @@ impl Panels {
 
     /// Which time is on screen, in words.
     pub(crate) fn range(&self, app: &App) {
-        let view = app.view();
-        let words = format!("{} to {}", app.model.clock(view.start_ns()), app.model.clock(view.end_ns()));
+        let (view, (first, last)) = (app.view(), app.model.extent());
+        let clock = |at: i64| app.model.clock(at.clamp(first, last));
+        let words = format!("{} to {}", clock(view.start_ns()), clock(view.end_ns()));
         self.part(".sl-range").set_text_content(Some(&words));
     }
 
