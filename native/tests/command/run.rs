@@ -128,8 +128,8 @@ fn an_output_that_cannot_be_written_is_refused_and_leaves_nothing() {
     refused(&["run", "p.json", "--trace", "-"], "error: -: cannot be written: reports go to standard output");
     refused(&["run", "p.json", "--trace", "./p.json"], "error: ./p.json: is an input");
     refused(
-        &["view", "p.json", "-o", "missing/p.svg"],
-        "error: missing/p.svg: cannot be written: no such file or folder",
+        &["view", "p.json", "-o", "missing/p.html"],
+        "error: missing/p.html: cannot be written: no such file or folder",
     );
     refused(&["view", "p.json", "-o", "p.pdf"], "error: p.pdf: the output's name ends in .html");
     refused(&["view", "p.json", "broken.json", "-o", "p.html"], "error: broken.json: byte ");

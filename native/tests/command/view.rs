@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::kit::{folder, names, spanlift, spanlift_reading};
 
@@ -11,6 +11,37 @@ const TRACE: &str = r#"{"traceEvents": [
  {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1.5, "dur": 2.25, "args": {"device": 0, "stream": 7}},
  {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0.5, "dur": 1}
 ]}"#;
+
+#[test]
+fn a_page_is_written_beside_the_caller_and_told_of() {
+    let folder = folder("view");
+    std::fs::create_dir(folder.join("in")).unwrap();
+    std::fs::write(folder.join("in/lesson1.txt"), LESSON).unwrap();
+    std::fs::write(folder.join("in/run.trace.json"), TRACE).unwrap();
+    let ran = spanlift(&folder, &["view", "in/lesson1.txt", "in/run.trace.json"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert!(lines[0].starts_with("in/lesson1.txt: 5 commands simulated on tutorial-ci: "), "{}", ran.out);
+    assert_eq!(lines[1], "in/run.trace.json: 2 events read, 0 dropped");
+    assert!(lines[2].starts_with("wrote lesson1.html ("), "{}", ran.out);
+    assert_eq!(names(&folder), ["in", "lesson1.html"]);
+    let page = std::fs::read_to_string(folder.join("lesson1.html")).unwrap();
+    assert!(page.to_ascii_lowercase().starts_with("<!doctype html>"), "{}", &page[..40]);
+}
+
+#[test]
+fn the_report_is_json_on_request_and_standard_input_is_read() {
+    let folder = folder("view-json");
+    let args = ["view", "-", "-o", "out.html", "--format", "json"];
+    let ran = spanlift_reading(&folder, &args, TRACE.as_bytes());
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    let object: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(object["written"], "out.html");
+    assert_eq!(object["bytes"], std::fs::metadata(folder.join("out.html")).unwrap().len());
+    let file =
+        json!({"file": "standard input", "kind": "trace", "n_events": 2, "dropped": 0, "problems": {}});
+    assert_eq!(object["files"], json!([file]));
+}
 
 #[test]
 fn a_picture_shows_a_program_or_a_trace() {

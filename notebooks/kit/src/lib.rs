@@ -1,3 +1,7 @@
-//! What a notebook of the course needs, in one import.
+//! What a notebook of the course needs, in one import: `use kit::*;`.
 
+pub use spanlift::hazard::{self, Mode};
+pub use spanlift::machine::Machine;
+pub use spanlift::{Bytes, Nanos, Program, Trace, kib, memory, mib, op, plan, program, sim, trace, us};
+pub use spanlift_viewer::Show;
 pub use {spanlift, spanlift_viewer};

@@ -63,8 +63,8 @@ pub(crate) fn of_program(asked: Option<&str>, program: &Program, place: &str) ->
 ///
 /// # Errors
 /// As [`named`].
-pub(crate) fn asked(asked: Option<&str>) -> Result<Machine, Fail> {
-    asked.map_or_else(|| Ok(usual()), named).map(|chosen| chosen.machine)
+pub(crate) fn asked(asked: Option<&str>) -> Result<Chosen, Fail> {
+    asked.map_or_else(|| Ok(usual()), named)
 }
 
 fn usual() -> Chosen {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use spanlift::hazard::{self, Mode};
 use spanlift::trace::{self, Trace};
 use spanlift::{Nanos, sim};
-use spanlift_viewer::{Finding, PageItem, TimelineOptions, timeline_svg};
+use spanlift_viewer::{Finding, PageItem, TimelineOptions, page, timeline_svg};
 
 use crate::cli::{Format, ViewArgs};
 use crate::kind::{self, Kind};
@@ -23,8 +23,10 @@ enum Form {
 
 /// A file that was opened.
 struct Opened {
-    trace: Trace,
+    /// What a page carries.
     item: PageItem,
+    /// What a picture shows.
+    trace: Trace,
     figures: Figures,
 }
 
@@ -45,25 +47,31 @@ pub(crate) fn run(args: &ViewArgs, out: &mut Out) -> Result<End, Fail> {
             "a picture shows one file; a page (.html) shows several",
         ));
     }
-    let opened: Vec<Opened> =
-        args.files.iter().map(|file| open(file, args.machine.as_deref())).collect::<Result<_, _>>()?;
-    let text: String = match form {
-        Form::Page => {
-            return Err(Fail::new("pages are not yet part of this version: -o NAME.svg gives a picture"));
+    let (mut items, mut figures, mut pictures) = (Vec::new(), Vec::new(), String::new());
+    for file in &args.files {
+        let opened = open(file, args.machine.as_deref())?;
+        match form {
+            // A large trace is kept once: the page has its bytes.
+            Form::Page => items.push(opened.item),
+            Form::Picture => pictures.push_str(&picture(&opened)),
         }
-        Form::Picture => opened.iter().map(picture).collect(),
+        figures.push(opened.figures);
+    }
+    let text = match form {
+        Form::Page => page(&items),
+        Form::Picture => pictures,
     };
     output::write(&path, text.as_bytes())?;
     match args.report.format {
         Format::Json => {
-            let files = opened.iter().zip(&args.files).map(|(o, file)| o.figures.object(&say::place(file)));
+            let files = figures.iter().zip(&args.files).map(|(f, file)| f.object(&say::place(file)));
             let files: Vec<Value> = files.collect();
             let object = json!({"written": path.display().to_string(), "bytes": text.len(), "files": files});
             out.line(&object.to_string());
         }
         Format::Text => {
-            for (opened, file) in opened.iter().zip(&args.files) {
-                out.line(&format!("{}: {}", say::one_line(&say::place(file)), opened.figures.sentence()));
+            for (figures, file) in figures.iter().zip(&args.files) {
+                out.line(&format!("{}: {}", say::one_line(&say::place(file)), figures.sentence()));
             }
             let name = out.paint(Style::Strong, &say::one_line(&path.display().to_string()));
             out.line(&format!("wrote {name} ({})", spanlift::Bytes(text.len() as u64)));

@@ -25,8 +25,7 @@ pub(crate) fn run(args: &TourArgs, out: &mut Out) -> Result<End, Fail> {
         On::Cpu => return Err(Fail::new("the tour runs on sim; --on cpu is not part of this version")),
         On::Cuda(_) => return Err(Fail::new("the tour runs on sim; --on cuda is not part of this version")),
     }
-    let machine = crate::machine::asked(args.machine.as_deref())?;
-    let story = Story::new(machine)?;
+    let story = Story::new(crate::machine::asked(args.machine.as_deref())?)?;
     let written = write_files(&story, &args.out)?;
     match args.report.format {
         Format::Json => out.line(&json::object(&story).to_string()),

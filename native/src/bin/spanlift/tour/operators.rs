@@ -1,6 +1,5 @@
 //! The tour's operators: a chain over two devices, and views of one storage that move together.
 
-use spanlift::Bytes;
 use spanlift::chain;
 use spanlift::machine::Machine;
 use spanlift::memory::{Device, Dtype, Layout, MovePlan, View};
@@ -8,6 +7,7 @@ use spanlift::memory::{cpu, cuda};
 use spanlift::op::{Diagonal, Operator, Space, to};
 use spanlift::plan::Transfer;
 use spanlift::sim::{self, Run};
+use spanlift::{Bytes, Program};
 
 use crate::say::Fail;
 
@@ -24,6 +24,7 @@ pub(super) struct Way {
     pub(super) formula: String,
     pub(super) transfers: Vec<Transfer>,
     pub(super) bytes: Bytes,
+    pub(super) program: Program,
     pub(super) run: Run,
 }
 
@@ -49,7 +50,8 @@ fn way(name: &'static str, operator: &Operator, machine: &Machine) -> Result<Way
     let run = sim::run(plan.program(), machine).map_err(|e| Fail::at(name, e))?;
     let transfers = plan.transfers().to_vec();
     let bytes = Bytes(transfers.iter().map(|t| t.bytes.0).sum());
-    Ok(Way { name, formula: operator.to_string(), transfers, bytes, run })
+    let program = plan.program().clone();
+    Ok(Way { name, formula: operator.to_string(), transfers, bytes, program, run })
 }
 
 fn moved() -> Result<Moved, Fail> {

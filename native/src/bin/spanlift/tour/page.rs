@@ -4,16 +4,23 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use spanlift::Trace;
+use spanlift_native::programs;
 use spanlift_native::tutorial::{self, CHARTS, Chart};
 use spanlift_viewer::bars::{BarChart, Cluster, Entry};
 use spanlift_viewer::figure::{Note, Panel, PanelOptions};
 use spanlift_viewer::memory::MemoryOptions;
 use spanlift_viewer::rows::Shown;
-use spanlift_viewer::{Finding, Theme, TimelineOptions, bars_svg, move_svg, panels_svg, timeline_svg};
+use spanlift_viewer::{
+    Finding, PageItem, Theme, TimelineOptions, bars_svg, content_policy, mount_html, move_svg, panels_svg,
+    timeline_svg, viewer_assets_html,
+};
 
 use super::operators::Way;
 use super::story::{Control, Demonstration, Judged, Story};
 use super::words;
+
+/// The one word that the page's own style and scripts carry.
+const NONCE: &str = "spanlift-tour";
 
 const CSS: &str = include_str!("page.css");
 
@@ -24,14 +31,19 @@ pub(super) fn html(story: &Story) -> String {
         page,
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <title>spanlift tour</title><style>{CSS}</style></head><body><main>\n"
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\
+         <title>spanlift tour</title><style nonce=\"{NONCE}\">{CSS}</style></head><body><main>\n",
+        content_policy(NONCE)
     );
     opening(story, &mut page);
     overlap(story, &mut page);
     rows(story, &mut page);
     corruption(story, &mut page);
     operators(story, &mut page);
-    page.push_str("</main></body></html>\n");
+    strategies(&mut page);
+    page.push_str("</main>");
+    page.push_str(&viewer_assets_html(NONCE));
+    page.push_str("</body></html>\n");
     page
 }
 
@@ -43,7 +55,8 @@ fn opening(story: &Story, page: &mut String) {
          spanlift says whether a program is safe, how long it takes and why. The machine is simulated (profile \
          <code>{}</code>); nothing here needs a GPU or a network.</p>\
          <nav><a href=\"#overlap\">1 Overlap</a><a href=\"#rows\">2 Sixteen rows</a>\
-         <a href=\"#corruption\">3 Wrong values</a><a href=\"#operators\">4 Operators and memory</a></nav>",
+         <a href=\"#corruption\">3 Wrong values</a><a href=\"#operators\">4 Operators and memory</a>\
+         <a href=\"#strategies\">5 Two strategies</a></nav>",
         escape(&story.machine.name)
     );
 }
@@ -83,8 +96,12 @@ fn overlap(story: &Story, page: &mut String) {
     page.push_str(
         "<p>The pageable copy holds its host thread while the driver stages it, so the kernels are launched late, whatever \
          stream the copy is on. On the main stream a pinned copy returns at once, and the kernels still wait for it: a \
-         stream runs one thing after the other.</p>\n",
+         stream runs one thing after the other.</p>\
+         <p>The same four, to look around in: W and S zoom, A and D pan, a click says what a slice is.</p>",
     );
+    let items: Vec<PageItem> =
+        story.runs.iter().map(|r| item(&words::title(r), r.name, &story.machine_source)).collect();
+    page.push_str(&mount_html(&items, "", "The four runs, interactive", 520));
 }
 
 fn rows(story: &Story, page: &mut String) {
@@ -130,7 +147,21 @@ fn rows(story: &Story, page: &mut String) {
             escape(c.says)
         );
     }
-    let _ = write!(page, "</table></div><p>Published figures: {}.</p>", escape(&tutorial::source()));
+    let _ = write!(
+        page,
+        "</table></div><p>Published figures: {}.</p><p>The sixteen programs, simulated here:</p>",
+        escape(&tutorial::source())
+    );
+    let items: Vec<PageItem> = story
+        .rows
+        .iter()
+        .zip(programs::ROWS)
+        .map(|(row, name)| {
+            let title = format!("{} {}", row.published.row, row.published.label);
+            item(&title, name, &story.machine_source)
+        })
+        .collect();
+    page.push_str(&mount_html(&items, "", "The sixteen rows, interactive", 520));
 }
 
 fn bars(story: &Story, chart: &Chart) -> BarChart {
@@ -162,7 +193,7 @@ fn corruption(story: &Story, page: &mut String) {
          program reads is what was there at that moment.</p>",
     );
     for demonstration in &story.demonstrations {
-        demonstrated(demonstration, page);
+        demonstrated(demonstration, &story.machine_source, page);
     }
     page.push_str("<h3>Their neighbours read right values every time</h3><div class=\"pair\">");
     for control in &story.controls {
@@ -171,7 +202,7 @@ fn corruption(story: &Story, page: &mut String) {
     page.push_str("</div>\n");
 }
 
-fn demonstrated(demonstration: &Demonstration, page: &mut String) {
+fn demonstrated(demonstration: &Demonstration, machine: &str, page: &mut String) {
     let _ = write!(
         page,
         "<h3>{}</h3><p>{}</p><div class=\"pair\">",
@@ -181,10 +212,12 @@ fn demonstrated(demonstration: &Demonstration, page: &mut String) {
     judged(&demonstration.broken, "bad", "As written", page);
     judged(&demonstration.mended, "good", "Mended", page);
     page.push_str("</div>");
-    let trace = &demonstration.broken.run.trace;
-    let findings = marked(&demonstration.broken);
-    let draw = |theme| timeline(trace, &findings, theme);
-    picture(page, &draw, demonstration.title);
+    let still = timeline(&demonstration.broken.run.trace, &marked(&demonstration.broken));
+    let items = [
+        item("as written", demonstration.broken.name, machine),
+        item("mended", demonstration.mended.name, machine),
+    ];
+    page.push_str(&mount_html(&items, &still, demonstration.title, 520));
 }
 
 fn judged(judged: &Judged, class: &str, title: &str, page: &mut String) {
@@ -200,7 +233,7 @@ fn judged(judged: &Judged, class: &str, title: &str, page: &mut String) {
         page.push_str("<p class=\"finding\">The checker finds nothing, by contract and in typical mode.</p>");
     }
     for finding in findings {
-        let _ = write!(page, "<p class=\"finding\">{}</p>", escape(&finding));
+        let _ = write!(page, "<p class=\"finding\">{}</p>", code(&escape(&finding)));
     }
     page.push_str("</div>");
 }
@@ -229,6 +262,14 @@ fn operators(story: &Story, page: &mut String) {
     for way in &story.operators.ways {
         planned(way, page);
     }
+    let items: Vec<PageItem> = story
+        .operators
+        .ways
+        .iter()
+        .map(|w| PageItem::source(w.name, w.program.to_text(), &story.machine_source))
+        .collect();
+    let still = timeline(&story.operators.ways[0].run.trace, &[]);
+    page.push_str(&mount_html(&items, &still, "The chain's programs, interactive", 640));
     let memory = &story.operators.memory;
     let _ = write!(
         page,
@@ -255,17 +296,36 @@ fn planned(way: &Way, page: &mut String) {
     );
     for t in &way.transfers {
         let route = format!("{} to {}: {} on stream {}, since {}", t.from, t.to, t.bytes, t.stream, t.why);
-        let _ = write!(page, "<li>{}</li>", escape(&route));
+        let _ = write!(page, "<li>{}</li>", code(&escape(&route)));
     }
-    page.push_str("</ul>");
-    picture(page, &|theme| timeline(&way.run.trace, &[], theme), way.name);
+    let _ = write!(page, "</ul><p>Simulated: {}.</p>", way.run.end);
 }
 
-fn timeline(trace: &Trace, findings: &[Finding], theme: Theme) -> String {
+/// What the forum asks: a stream for each item, or one for each stage?
+fn strategies(page: &mut String) {
+    page.push_str(
+        "<h2 id=\"strategies\">5 A stream for each item, or one for each stage?</h2>\
+         <p>Six items of 32 MiB go to the device, are worked on for 600 µs and come back. Strategy A gives each item a \
+         stream and memory of its own. Strategy B has a stream for each stage and three slots of device memory that the \
+         items take in turn; events say when a slot is free. Both overlap copies with work; B needs half the memory.</p>",
+    );
+    // They name a machine whose link is fast enough for the difference to show.
+    let items = [
+        item("A: a stream per item", "strategy-a", "h100-pcie5"),
+        item("B: a stream per stage", "strategy-b", "h100-pcie5"),
+    ];
+    page.push_str(&mount_html(&items, "", "Both strategies, interactive", 640));
+}
+
+/// A shipped program as its author wrote it, for a viewer.
+fn item(title: &str, name: &str, machine: &str) -> PageItem {
+    PageItem::source(title, programs::named(name).map_or("", |s| s.text), machine)
+}
+
+fn timeline(trace: &Trace, findings: &[Finding]) -> String {
     let options = TimelineOptions {
         title: Some(String::new()),
         width: 1120.0,
-        theme,
         findings: findings.to_vec(),
         ..TimelineOptions::default()
     };
@@ -289,7 +349,7 @@ fn marked(judged: &Judged) -> Vec<Finding> {
 
 /// A program's file from its first declaration on: what stands above it is said in words around it.
 fn source(name: &str) -> &'static str {
-    let text = spanlift_native::programs::named(name).map_or("", |s| s.text);
+    let text = programs::named(name).map_or("", |s| s.text);
     text.split_once("\n\n").map_or(text, |(_, rest)| rest.trim_end())
 }
 
@@ -304,6 +364,12 @@ fn picture(page: &mut String, draw: &dyn Fn(Theme) -> String, alt: &str) {
         escape(alt),
         data(draw(Theme::LIGHT))
     );
+}
+
+/// What stands between backticks as code.
+fn code(text: &str) -> String {
+    let parts = text.split('`').enumerate();
+    parts.map(|(k, part)| if k % 2 == 1 { format!("<code>{part}</code>") } else { part.to_owned() }).collect()
 }
 
 /// Text as HTML shows it.

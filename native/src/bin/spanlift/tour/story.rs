@@ -10,11 +10,14 @@ use spanlift_native::programs;
 use spanlift_native::tutorial::{self, COMPARISONS, Comparison, PublishedRow};
 
 use super::operators::Operators;
+use crate::machine::Chosen;
 use crate::say::Fail;
 
 /// Everything that the tour tells.
 pub(super) struct Story {
     pub(super) machine: Machine,
+    /// How the page is told of the machine.
+    pub(super) machine_source: String,
     pub(super) runs: Vec<ProfiledRun>,
     pub(super) rows: Vec<Row>,
     pub(super) ratios: Vec<Ratio>,
@@ -115,8 +118,9 @@ fn simulated(name: &'static str, machine: &Machine) -> Result<(Program, Run), Fa
 }
 
 impl Story {
-    /// Runs and judges every program of the tour on `machine`.
-    pub(super) fn new(machine: Machine) -> Result<Story, Fail> {
+    /// Runs and judges every program of the tour on the machine.
+    pub(super) fn new(chosen: Chosen) -> Result<Story, Fail> {
+        let Chosen { machine, source: machine_source } = chosen;
         let rows = rows(&machine)?;
         Ok(Story {
             runs: runs(&machine)?,
@@ -126,6 +130,7 @@ impl Story {
             controls: controls(&machine)?,
             operators: Operators::new(&machine)?,
             machine,
+            machine_source,
         })
     }
 }
