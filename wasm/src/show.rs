@@ -75,7 +75,7 @@ impl Figure {
         }
         if self.items.is_empty() {
             return match self.svg.is_empty() {
-                true => format!("<pre>{}</pre>", escaped_lines(&self.plain)),
+                true => format!("<pre style=\"white-space:pre-wrap\">{}</pre>", escaped_lines(&self.plain)),
                 false => img(&self.svg, &self.title, "style=\"display:block;max-width:100%;height:auto\""),
             };
         }
@@ -216,6 +216,17 @@ impl Show for Report {
             ));
         }
         Figure::still(plain, "hazards", String::new())
+    }
+}
+
+/// What the checker says of a program: its verdict, and each hazard in a sentence.
+pub fn verdict(program: &Program, mode: Mode) -> Figure {
+    match hazard::check(program, mode) {
+        Ok(report) => {
+            let by = format!("by {} order", mode.name());
+            Figure::still(by + &sentences(program, &report), "verdict", String::new())
+        }
+        Err(problems) => Figure::error(&problems),
     }
 }
 
