@@ -13,8 +13,8 @@ use crate::pack::{Content, PageItem};
 use crate::rows::{Rows, Shown};
 use crate::text;
 
-/// The machine of programs that name none.
-const USUAL_MACHINE: &str = "h200-pcie5";
+/// The machine of programs that name none, as the command has it.
+const USUAL_MACHINE: &str = "tutorial-ci";
 
 /// One opened item.
 #[derive(Debug, Clone, Default)]
