@@ -47,10 +47,12 @@ impl Model {
         }
         row("began", self.clock(slice.start.0));
         row("ended", self.clock(slice.end.0));
-        for (name, value) in self.joined(k, &slice) {
+        // An engine shows the work of a stream again: what is known of that work is known of it.
+        let work = self.work_of(k);
+        for (name, value) in self.joined(work, &slice) {
             row(&name, value);
         }
-        if let Some((name, value)) = self.overlap(k, &slice) {
+        if let Some((name, value)) = self.overlap(work, &self.trace.slices.get(work as usize)) {
             row(&name, value);
         }
         let command = usize::try_from(slice.command).ok().filter(|_| slice.command != Slice::NONE);
@@ -63,8 +65,22 @@ impl Model {
         for (name, value) in arguments(self.trace.strings.get(slice.args)) {
             row(&name, value);
         }
-        out.why = self.why(k, &slice);
+        out.why = self.why(work, &slice);
         out
+    }
+
+    /// The slice on a stream that an engine's slice shows again; any other slice itself.
+    pub fn work_of(&self, k: u32) -> u32 {
+        let slices = &self.trace.slices;
+        let lane = |k: u32| self.trace.lanes[slices.lane[k as usize] as usize].kind;
+        let command = slices.command[k as usize];
+        if command == Slice::NONE || !matches!(lane(k), LaneKind::Engine { .. }) {
+            return k;
+        }
+        let same = self.rows.of_command(command).filter(|&o| matches!(lane(o), LaneKind::Stream { .. }));
+        let same: Vec<u32> = same.collect();
+        let is_kind = |o: u32| slices.kind[o as usize] == slices.kind[k as usize];
+        same.iter().copied().find(|&o| is_kind(o)).or(same.first().copied()).unwrap_or(k)
     }
 
     /// A slice in one sentence, for those who hear it.
@@ -255,6 +271,7 @@ mod tests {
             model.sentence(5),
             "d <- x, copy to device, pinned, 4 MiB, 98 µs at 20 µs, copy, cuda:0, 42.8 GB/s"
         );
+        assert_eq!(model.details(7).rows, details.rows, "the engine's slice tells the same");
         assert_eq!(model.details(3).why, ["waited for scale on compute, cuda:0, which ended at 154 µs"]);
     }
 

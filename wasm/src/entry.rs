@@ -24,6 +24,17 @@ pub fn version() -> String {
     env!("CARGO_PKG_VERSION").to_owned()
 }
 
+/// The trace of an item of `block` in Chrome's format: what was recorded, or what the simulator makes of the program.
+///
+/// # Errors
+/// Data that cannot be read, or an item that cannot be shown.
+#[wasm_bindgen]
+pub fn trace_json(block: &[u8], item: usize) -> Result<String, JsValue> {
+    let items = unpack(block)?;
+    let item = items.get(item).ok_or("there is no such item")?;
+    Ok(spanlift::trace::write_chrome(&Model::open(item)?.trace))
+}
+
 /// Shows the items of `block` in `place`; `alone` when the page holds nothing else, so that keys and wheel belong to it.
 ///
 /// # Errors
@@ -52,17 +63,6 @@ pub fn mount(place: HtmlElement, block: &[u8], alone: bool) -> Result<(), JsValu
     viewer.open(0);
     viewer.draw();
     input::listen(&Rc::new(RefCell::new(viewer)), alone)
-}
-
-/// What happens when a program (in either form) runs on a machine (a profile's name, or a profile as JSON), as the text of
-/// a trace file: byte for byte the one that every other build of this version gives.
-///
-/// # Errors
-/// Why it cannot be simulated, in words.
-#[wasm_bindgen]
-pub fn simulate(program: &str, machine: &str) -> Result<String, JsValue> {
-    let item = PageItem::source("program", program, machine);
-    Ok(spanlift::trace::write_chrome(&Model::open(&item)?.trace))
 }
 
 /// The checker's report on a program (in either form), as JSON; by contract, or with what today's drivers do.
@@ -213,7 +213,10 @@ impl Viewer {
         self.panels.range(app);
         let view = app.view();
         let selected = app.selected().map_or(String::new(), |k| k.to_string());
+        let (plot_x, plot_width) = app.plot();
         for (name, value) in [
+            ("data-plot-x", plot_x.to_string()),
+            ("data-plot-width", plot_width.to_string()),
             ("data-start-ns", view.start_ns().to_string()),
             ("data-end-ns", view.end_ns().to_string()),
             ("data-slice", selected),

@@ -108,6 +108,7 @@ pub fn panels(panels: &[Panel<'_>], options: &PanelOptions) -> Scene {
             findings: panel.findings.clone(),
             legend: false,
             selected: None,
+            notes: false,
         };
         let plot = timeline::scene(panel.trace, &timeline);
         let mut scene = Scene::new(width, 0.0, theme.ground);

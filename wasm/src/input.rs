@@ -7,8 +7,8 @@ use spanlift::hazard::Mode;
 use wasm_bindgen::closure::Closure;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{
-    AddEventListenerOptions, Element, Event, EventTarget, HtmlElement, KeyboardEvent, MouseEvent,
-    PointerEvent, ResizeObserver, WheelEvent,
+    AddEventListenerOptions, Element, Event, EventTarget, HtmlElement, HtmlSelectElement, KeyboardEvent,
+    MouseEvent, PointerEvent, ResizeObserver, WheelEvent,
 };
 
 use crate::entry::Viewer;
@@ -31,6 +31,14 @@ pub(crate) fn listen(shared: &Shared, alone: bool) -> Result<(), JsValue> {
     on(shared, &target, "keydown", |viewer, event: KeyboardEvent| keyed(viewer, &event))?;
     on(shared, &root, "click", |viewer, event: MouseEvent| {
         event.target().is_some_and(|t| clicked(viewer, t.unchecked_ref()))
+    })?;
+    on(shared, &root, "change", |viewer, event: Event| {
+        let list: Option<HtmlSelectElement> = event.target().and_then(|t| t.dyn_into().ok());
+        match list.and_then(|list| usize::try_from(list.selected_index()).ok()) {
+            Some(item) => viewer.open(item),
+            None => return false,
+        }
+        true
     })?;
     on(shared, &program, "scroll", |viewer, _: Event| {
         viewer.draw_lines();

@@ -62,7 +62,7 @@ pub struct Shown {
     pub engines: bool,
     /// Annotations and whatever else a file holds.
     pub other: bool,
-    /// Also lanes on which nothing happens.
+    /// Also streams and engines on which nothing happens.
     pub empty: bool,
     /// How many tracks a lane has at most; what would lie below is counted, not drawn.
     pub tracks: usize,
@@ -174,7 +174,9 @@ impl Rows {
     fn section(&mut self, trace: &Trace, title: String, drafts: Vec<Draft>, shown: Shown) {
         let from = self.rows.len();
         for Draft { name, kind, slices, is_home } in drafts {
-            if slices.is_empty() && !shown.empty {
+            // Work that could have been there says something; a thread or a profiler's row without slices does not.
+            let says = matches!(kind, LaneKind::Stream { .. } | LaneKind::Engine { .. });
+            if slices.is_empty() && !(shown.empty && says) {
                 continue;
             }
             let mut tracks = tracks(trace, slices);

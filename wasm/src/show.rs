@@ -27,7 +27,7 @@ use crate::timeline::{self, TimelineOptions};
 /// use spanlift_viewer::Show;
 /// let program = spanlift::Program::from_text("stream s\npinned x 4MiB\ndevice d 4MiB\ncopy d <- x on s\nsync s\n")?;
 /// let figure = program.show();
-/// assert!(figure.plain().starts_with("5 commands on h200-pcie5: "));
+/// assert!(figure.plain().starts_with("5 commands on tutorial-ci: "));
 /// assert!(figure.svg().starts_with("<svg "));
 /// # Ok::<(), spanlift::program::ReadError>(())
 /// ```

@@ -1,15 +1,16 @@
 //! The scene of a trace: ruler, headings, lanes, slices, arrows, findings.
 
 pub(crate) mod links;
+mod still;
 
-use spanlift::Nanos;
 use spanlift::trace::{Instant, Kind, LaneKind, Slice, Source, Trace};
+
+pub use still::{TimelineOptions, scene};
 
 use crate::axis;
 use crate::finding::Finding;
-use crate::legend;
 use crate::lod::{self, Piece};
-use crate::rows::{Rows, Shown};
+use crate::rows::Rows;
 use crate::scene::{Anchor, Of, Rect, Scene, Shape, Stroke, Text};
 use crate::text;
 use crate::theme::Theme;
@@ -29,11 +30,6 @@ const RIGHT: f64 = 12.0;
 const NAME: f64 = 12.0;
 const LABEL: f64 = 11.0;
 const TICK: f64 = 11.0;
-
-/// Tracks of one lane in a still picture.
-const STATIC_TRACKS: usize = 8;
-/// Shapes of a still picture, beyond which narrow slices are merged into wider columns: some 220 bytes each.
-const STATIC_SHAPES: usize = 1100;
 
 /// Where everything of a timeline stands: a name column, a plot, and each row's place in it.
 #[derive(Debug, Clone, PartialEq)]
@@ -452,131 +448,6 @@ pub fn zero(trace: &Trace) -> i64 {
         Source::Simulated { .. } => 0,
         _ => trace.extent().map_or(0, |(start, _)| start.0),
     }
-}
-
-/// What a picture of a trace shows, and how.
-#[derive(Debug, Clone)]
-pub struct TimelineOptions {
-    /// The heading; the trace's own title when absent.
-    pub title: Option<String>,
-    /// Pixels from left to right.
-    pub width: f64,
-    /// The time from left to right; all of it when absent.
-    pub range: Option<(Nanos, Nanos)>,
-    /// The colours.
-    pub theme: Theme,
-    /// Which lanes.
-    pub shown: Shown,
-    /// What a checker found.
-    pub findings: Vec<Finding>,
-    /// Whether a legend stands below.
-    pub legend: bool,
-    /// The command whose slices are outlined.
-    pub selected: Option<usize>,
-}
-
-impl Default for TimelineOptions {
-    fn default() -> Self {
-        TimelineOptions {
-            title: None,
-            width: 960.0,
-            range: None,
-            theme: Theme::LIGHT,
-            shown: Shown::default(),
-            findings: Vec::new(),
-            legend: true,
-            selected: None,
-        }
-    }
-}
-
-/// The picture of a trace: heading, timeline, legend.
-pub fn scene(trace: &Trace, options: &TimelineOptions) -> Scene {
-    let theme = &options.theme;
-    let width = if options.width.is_finite() { options.width.clamp(240.0, 20_000.0) } else { 960.0 };
-    let shown = Shown { tracks: options.shown.tracks.min(STATIC_TRACKS), ..options.shown };
-    let rows = Rows::new(trace, shown);
-    let frame = Frame::new(trace, &rows, width - 16.0);
-    let (start, end) = options
-        .range
-        .or_else(|| trace.extent())
-        .map_or((0, 1), |(a, b)| if a < b { (a.0, b.0) } else { (a.0, a.0.saturating_add(1)) });
-    let view = match options.range {
-        Some(_) => TimeView::new(start, end, frame.plot_width),
-        None => TimeView::around(start, end, frame.plot_width),
-    };
-    let selected = options.selected.and_then(|c| u32::try_from(c).ok()).and_then(|c| {
-        rows.of_command(c)
-            .find(|&k| rows.place(k) != Rows::NOWHERE && trace.slices.kind[k as usize].is_device_work())
-    });
-    let mut timeline = Timeline {
-        trace,
-        rows: &rows,
-        frame: &frame,
-        view,
-        findings: &options.findings,
-        theme: *theme,
-        grain: 1.0,
-        scroll: 0.0,
-        height: frame.height,
-        selected,
-        hovered: None,
-        cursor: None,
-    };
-    let (mut plot, mut drawn) = timeline.scene();
-    while plot.shapes.len() > STATIC_SHAPES && timeline.grain < 64.0 {
-        timeline.grain *= 2.0;
-        (plot, drawn) = timeline.scene();
-    }
-    let mut out = Scene::new(width, 0.0, theme.ground);
-    let title = options.title.clone().unwrap_or_else(|| trace.title.clone());
-    let mut y = 8.0;
-    if !title.is_empty() {
-        let below = match &trace.source {
-            Source::Simulated { machine } => format!("simulated on {machine}"),
-            Source::Imported { tool } => format!("recorded, read from {tool}"),
-            Source::Unknown => String::new(),
-        };
-        let room = width - 24.0;
-        let title = text::fit(&title, 14.0, true, room).unwrap_or_default();
-        let after = 12.0 + text::width(&title, 14.0, true) + 14.0;
-        out.add(Text::new(12.0, y + 10.0, 14.0, theme.ink, title).bold());
-        if after + text::width(&below, 11.0, false) <= width - 12.0 {
-            out.add(Text::new(after, y + 10.0, 11.0, theme.dim, below));
-        }
-        y += 26.0;
-    }
-    out.place(plot, 8.0, y);
-    y += frame.height + 6.0;
-    if options.legend {
-        let legend = legend::scene(&legend::entries([trace], theme), width - 24.0 - frame.gutter, theme);
-        let height = legend.height;
-        out.place(legend, 8.0 + frame.gutter, y);
-        y += height + 6.0;
-    }
-    for note in notes(&rows, drawn, timeline.grain) {
-        for line in text::wrap(&note, 10.5, width - 20.0 - frame.gutter) {
-            out.add(Text::new(8.0 + frame.gutter, y + 6.0, 10.5, theme.dim, line));
-            y += 16.0;
-        }
-    }
-    out.height = y + 4.0;
-    out
-}
-
-/// What a still picture does not show apart.
-fn notes(rows: &Rows, drawn: Drawn, grain: f64) -> Vec<String> {
-    let mut notes = Vec::new();
-    if drawn.merged > 0 {
-        let (all, merged) = (text::thousands(drawn.merged + drawn.alone), text::thousands(drawn.merged));
-        let pixels = if grain == 1.0 { "a pixel".to_owned() } else { format!("{grain} pixels") };
-        notes.push(format!("{all} slices; {merged} of them narrower than {pixels}, drawn together"));
-    }
-    if rows.n_below > 0 {
-        let below = text::thousands(rows.n_below);
-        notes.push(format!("{below} more slices lie too deep for a still picture"));
-    }
-    notes
 }
 
 #[cfg(test)]

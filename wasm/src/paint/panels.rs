@@ -19,6 +19,8 @@ use crate::theme::Theme;
 const TEMPLATE: &str = include_str!("../page/viewer.html");
 /// Height of a line of the program, as the style sheet has it.
 const LINE: f64 = 20.0;
+/// More items than this are chosen from a list.
+const BUTTONS: usize = 8;
 /// Rows of the table at most.
 const TABLE: usize = 60;
 
@@ -89,6 +91,15 @@ impl Panels {
         let nav = self.part(".sl-items");
         nav.set_text_content(None);
         if names.len() < 2 {
+            return;
+        }
+        if names.len() > BUTTONS {
+            let list = self.element("select", "", "");
+            set(&list, "aria-label", "what is shown");
+            for name in names {
+                append(&list, &self.element("option", "", &text::clean(name)));
+            }
+            append(&nav, &list);
             return;
         }
         for (k, name) in names.enumerate() {
@@ -211,7 +222,7 @@ impl Panels {
             };
             append(&notes, &self.element("li", class, &text::clean(&note.text)));
         }
-        self.part(".sl-program-part").set_hidden(model.listing.is_none());
+        let _ = self.root.class_list().toggle_with_force("has-no-program", model.listing.is_none());
         self.part(".sl-modes").set_hidden(model.listing.is_none());
         let n_lines = model.listing.as_ref().map_or(0, |l| l.lines.len());
         let _ = self.lines.style().set_property("height", &format!("{}px", n_lines as f64 * LINE));

@@ -1,6 +1,6 @@
 //! What joins slices: arrows from calls to work, between streams and back to the host, and the red of findings.
 
-use spanlift::trace::{FlowKind, LaneKind};
+use spanlift::trace::{FlowKind, Kind, LaneKind};
 
 use super::{RULER, Timeline};
 use crate::finding::Finding;
@@ -31,7 +31,9 @@ pub(super) fn flows(timeline: &Timeline<'_>, scene: &mut Scene) {
     };
     let on_screen = timeline.trace.flows.iter().filter(|f| is_near(f.from) && is_near(f.to));
     let is_few = |kind: FlowKind| {
-        let same = on_screen.clone().filter(|f| f.kind == kind);
+        let is_work = |k: u32| !matches!(slices.kind[k as usize], Kind::Record | Kind::Sync);
+        let same =
+            on_screen.clone().filter(|f| f.kind == kind && (kind != FlowKind::Launch || is_work(f.to)));
         same.take(many(kind) + 1).count() <= many(kind)
     };
     let kinds = [FlowKind::Launch, FlowKind::Event, FlowKind::Sync, FlowKind::Other];
@@ -41,7 +43,10 @@ pub(super) fn flows(timeline: &Timeline<'_>, scene: &mut Scene) {
             .into_iter()
             .flatten()
             .any(|k| k == flow.from || k == flow.to);
-        if !few.contains(&flow.kind) && !touches {
+        // That a record or a wait was enqueued by a call goes without saying.
+        let is_work = !matches!(slices.kind[flow.to as usize], Kind::Record | Kind::Sync);
+        let is_told = few.contains(&flow.kind) && (is_work || flow.kind != FlowKind::Launch);
+        if !is_told && !touches {
             continue;
         }
         let (Some((a, above)), Some((b, below))) =
@@ -83,7 +88,12 @@ fn end_of(timeline: &Timeline<'_>, k: u32) -> Option<(f64, (f64, f64))> {
 fn start_of(timeline: &Timeline<'_>, k: u32, kind: FlowKind) -> Option<(f64, (f64, f64))> {
     let (y, h) = track(timeline, k)?;
     let slices = &timeline.trace.slices;
-    let at = if kind == FlowKind::Sync { slices.end[k as usize] } else { slices.start[k as usize] };
+    let is_waiting = kind == FlowKind::Sync || matches!(slices.kind[k as usize], Kind::Wait | Kind::Sync);
+    let at = if is_waiting && kind != FlowKind::Launch {
+        slices.end[k as usize]
+    } else {
+        slices.start[k as usize]
+    };
     Some((timeline.frame.gutter + timeline.view.x_from_time(at), (y, y + h)))
 }
 

@@ -1,6 +1,7 @@
 //! Scenes as golden text, and laws that every scene keeps.
 
 use super::*;
+use crate::rows::Shown;
 use crate::testing::{Random, crowd, hang, race, texts_keep_apart};
 
 /// Compares with a file beside the tests; `SPANLIFT_BLESS=1` writes it anew.

@@ -1,0 +1,316 @@
+// The page as people use it: opened, zoomed, dragged, clicked, walked through by keys, in light and dark, large and small.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { gzipSync } from "node:zlib";
+import * as harness from "./harness.mjs";
+
+const KERNEL = "#56b4e9";
+const TO_DEVICE = "#0072b2";
+const RED = "#c8102e";
+// a copy that a kernel on another stream does not wait for
+const RACE = `machine h200-pcie5
+stream copy, compute
+pinned x 4MiB                  # <b>not markup</b>
+device d 4MiB
+copy d <- x on copy
+kernel scale on compute reads d writes d for 120us
+sync compute
+sync copy
+`;
+
+let files, chromium, page, several;
+
+before(async () => {
+  files = harness.scratch();
+  chromium = await harness.browser();
+  const race = files.write("race.txt", RACE);
+  const fresh = async (name, ...inputs) => {
+    const made = join(files.folder, `committed-${name}`);
+    await harness.spanlift("view", ...inputs, "-o", made);
+    return files.write(name, harness.withFreshViewer(readFileSync(made, "utf8")));
+  };
+  page = await fresh("race.html", race);
+  const programs = ["strategy-b", "demo-h2d-pinned-overwritten"].map((name) => join(harness.ROOT, `native/programs/${name}.txt`));
+  several = await fresh("several.html", ...programs, race);
+});
+after(async () => {
+  await chromium?.close();
+  files?.remove();
+});
+
+/** The numbers that the canvas carries: the time on screen, where the plot is, which slice is selected. */
+const state = (canvas) =>
+  canvas.evaluate(({ dataset: d }) => ({
+    start: Number(d.startNs),
+    end: Number(d.endNs),
+    x: Number(d.plotX),
+    width: Number(d.plotWidth),
+    slice: d.slice,
+  }));
+const timeAt = (s, x) => s.start + ((x - s.x) / s.width) * (s.end - s.start);
+
+/** Waits until the canvas' state is as wanted; gives it. */
+const until = (canvas, is, what) =>
+  harness.eventually(async () => {
+    const now = await state(canvas);
+    return is(now) && now;
+  }, what);
+
+/** The middle of the widest run of a colour in a canvas, in CSS pixels. */
+const middleOf = (canvas, colour) =>
+  canvas.evaluate((element, colour) => {
+    const wanted = [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16));
+    const { data, width, height } = element.getContext("2d").getImageData(0, 0, element.width, element.height);
+    let best = { n: 0 };
+    for (let y = 0; y < height; y += 1) {
+      for (let x = 0, n = 0; x < width; x += 1) {
+        const at = 4 * (y * width + x);
+        n = wanted.every((v, c) => Math.abs(data[at + c] - v) < 4) ? n + 1 : 0;
+        if (n > best.n) best = { n, x: x - n / 2, y };
+      }
+    }
+    const scale = element.clientWidth / width;
+    return best.n && { x: best.x * scale, y: (best.y + 4) * scale };
+  }, colour);
+
+/** A page whose items are `items`: [name, text of a program] each. */
+function pageOf(items) {
+  const head = Buffer.from(
+    JSON.stringify({ items: items.map(([name, text]) => ({ name, kind: "program", bytes: Buffer.byteLength(text) })) }),
+  );
+  const length = Buffer.alloc(4);
+  length.writeUInt32LE(head.length);
+  const block = Buffer.concat([length, head, ...items.map(([, text]) => Buffer.from(text))]);
+  return readFileSync(page, "utf8").replace(/data-spanlift="[^"]*"/, `data-spanlift="${gzipSync(block).toString("base64")}"`);
+}
+
+test("the page shows the lanes in their colours and is small enough to send", async () => {
+  assert.ok(readFileSync(page).length < 1_500_000);
+  const visit = await chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  assert.ok((await harness.pixels(canvas, KERNEL)) > 2000);
+  assert.ok((await harness.pixels(canvas, TO_DEVICE)) > 2000);
+  assert.ok((await harness.pixels(canvas, RED)) > 200, "the finding's outline is not there");
+  assert.equal(await visit.page.locator(".sl-name").innerText(), "race.txt");
+  assert.equal(await visit.page.locator(".sl-line").nth(2).innerText(), "3pinned x 4MiB                  # <b>not markup</b>");
+  await visit.close();
+});
+
+test("the wheel zooms at the pointer, a drag pans", async () => {
+  const visit = await chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const first = await state(canvas);
+  const x = Math.round(first.x + first.width * 0.3);
+  await harness.wheel(visit.page, canvas, x, 150, -200);
+  const near = await until(canvas, (s) => s.end - s.start < 0.8 * (first.end - first.start), "the wheel did not zoom");
+  const pixel = (near.end - near.start) / near.width;
+  assert.ok(Math.abs(timeAt(near, x) - timeAt(first, x)) <= pixel + 1, "the point under the pointer moved");
+  const box = await canvas.boundingBox();
+  await visit.page.mouse.move(box.x + x, box.y + 150);
+  await visit.page.mouse.down();
+  await visit.page.mouse.move(box.x + x + 50, box.y + 150, { steps: 5 });
+  await visit.page.mouse.up();
+  const panned = await until(canvas, (s) => s.start < near.start, "the drag did not pan");
+  assert.ok(Math.abs(near.start - panned.start - 50 * pixel) <= pixel + 1);
+  assert.equal(panned.slice, "", "a drag is no click");
+  await visit.close();
+});
+
+test("a click selects, and everything that belongs to it is marked", async () => {
+  const visit = await chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const kernel = await middleOf(canvas, KERNEL);
+  await harness.click(canvas, kernel.x, kernel.y);
+  await until(canvas, (s) => s.slice !== "", "the click selected nothing");
+  const details = await harness.selection(visit.page);
+  assert.match(details, /^scale\n+kernel on compute/);
+  assert.match(details, /120 µs/);
+  assert.match(details, /kernel scale on compute reads d writes d for 120us/);
+  assert.match(await visit.page.locator(".sl-line.is-selected").innerText(), /^6kernel scale/);
+  assert.match(await visit.page.locator("[aria-live]").innerText(), /^scale, kernel, 120 µs at /);
+  // and the other way round: a line selects its slice
+  await visit.page.locator(".sl-line").nth(4).click();
+  await harness.eventually(async () => /copy to device/.test(await harness.selection(visit.page)), "the line selected nothing");
+  await visit.close();
+});
+
+test("a finding jumps to its place in timeline and program", async () => {
+  const visit = await chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const box = await canvas.boundingBox();
+  await visit.page.mouse.move(box.x + box.width - 40, box.y + 100);
+  for (let i = 0; i < 12; i += 1) await visit.page.mouse.wheel(0, -300);
+  const far = await until(canvas, (s) => s.end - s.start < 10_000, "not zoomed");
+  await visit.page.locator("[data-finding]").first().click();
+  const there = await until(canvas, (s) => s.slice !== "" && s.end - s.start > 100_000, "the finding did not jump");
+  assert.ok(there.start < far.start);
+  assert.equal(await visit.page.locator("[data-finding='0']").getAttribute("aria-current"), "true");
+  assert.match(await visit.page.locator(".sl-line.is-selected").innerText(), /^5copy d <- x/);
+  assert.match(await visit.page.locator(".sl-line.is-second").innerText(), /^6kernel scale/);
+  assert.ok((await harness.pixels(canvas, RED)) > 200);
+  await visit.close();
+});
+
+test("everything can be done by keys", async () => {
+  const visit = await chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const whole = await state(canvas);
+  const keys = visit.page.keyboard;
+  const press = async (key, is, what = key) => {
+    await keys.press(key);
+    return until(canvas, is, `${what} did nothing`);
+  };
+  const near = await press("w", (s) => s.end - s.start < whole.end - whole.start);
+  const right = await press("d", (s) => s.start > near.start);
+  await press("a", (s) => s.start < right.start);
+  await press("s", (s) => s.end - s.start > (near.end - near.start) * 1.1);
+  await press("0", (s) => s.start === whole.start && s.end === whole.end);
+  const one = await press("ArrowRight", (s) => s.slice !== "");
+  const two = await press("ArrowRight", (s) => s.slice !== one.slice);
+  await press("ArrowLeft", (s) => s.slice === one.slice);
+  await press("ArrowRight", (s) => s.slice === two.slice);
+  await press("Enter", (s) => s.slice !== two.slice, "Enter (from the call to its work)");
+  await press("Enter", (s) => s.slice === two.slice, "Enter (and back)");
+  const below = await press("ArrowDown", (s) => s.slice !== two.slice);
+  await press("f", (s) => s.end - s.start < whole.end - whole.start);
+  await press("n", (s) => s.slice !== below.slice || s.end - s.start > 0);
+  await press("Escape", (s) => s.slice === "");
+  const pressed = (mode) => visit.page.locator(`[data-mode=${mode}]`).getAttribute("aria-pressed");
+  await keys.press("m");
+  await harness.eventually(async () => (await pressed("typical")) === "true", "m did nothing");
+  const list = visit.page.locator(".sl-keys");
+  await keys.press("?");
+  await harness.eventually(() => list.isVisible(), "? did nothing");
+  await keys.press("Escape");
+  await harness.eventually(async () => !(await list.isVisible()), "Escape left the list of keys open");
+  // focus moves on by Tab alone and is seen where it is
+  const seen = new Set();
+  for (let i = 0; i < 12; i += 1) {
+    await keys.press("Tab");
+    const where = await visit.page.evaluate(() => {
+      const element = document.activeElement;
+      if (element === document.body) return ["nowhere", ""];
+      return [element.className || element.dataset.mode || element.dataset.do || element.tagName, getComputedStyle(element).outlineStyle];
+    });
+    if (where[0] !== "nowhere") assert.equal(where[1], "solid", `focus on ${where[0]} is not seen`);
+    seen.add(where[0]);
+  }
+  for (const part of ["contract", "typical", "keys", "theme", "sl-program", "sl-plot"]) {
+    assert.ok([...seen].some((name) => name.includes(part)), `Tab never reached ${part}: ${[...seen]}`);
+  }
+  await visit.close();
+});
+
+test("several items are chosen in the page, and one that cannot be shown says why", async () => {
+  const visit = await chromium.open(several, { width: 1024, height: 768 });
+  const canvas = await harness.ready(visit.page);
+  const name = visit.page.locator(".sl-name");
+  assert.match(await name.innerText(), /strategy B/);
+  await visit.page.locator("[data-item='1']").click();
+  await harness.eventually(async () => /overwritten/.test(await name.innerText()), "the item was not opened");
+  assert.match(await visit.page.locator(".sl-bad").innerText(), /1048576 of 1048576 elements wrong/);
+  assert.ok((await harness.painted(canvas)) > 2000);
+  await visit.close();
+
+  const broken = await chromium.open(files.write("broken.html", pageOf([["good", RACE], ["bad", "copy x <- y on s"]])));
+  await harness.ready(broken.page);
+  await broken.page.locator("[data-item='1']").click();
+  const error = broken.page.locator("[role=alert]");
+  await harness.eventually(async () => (await error.count()) && (await error.isVisible()), "no word of the error");
+  assert.match(await error.innerText(), /bad: line 1 .*is not declared/s);
+  await broken.page.locator("[data-item='0']").click();
+  await harness.eventually(async () => !(await error.isVisible()), "the error stayed");
+  assert.ok((await harness.painted(await harness.ready(broken.page))) > 2000);
+  await broken.close();
+});
+
+test("data that is no data is refused in words", async () => {
+  const html = readFileSync(page, "utf8").replace(/data-spanlift="[^"]*"/, 'data-spanlift="AAAA"');
+  const visit = await chromium.open(files.write("cut.html", html));
+  const said = visit.page.locator("[data-error]");
+  await harness.eventually(() => said.count(), "no word of the error");
+  assert.match(await said.innerText(), /cannot start/);
+  await visit.close();
+});
+
+test("light, dark, and the other one at a key", async () => {
+  const ground = { light: "#fbfbf9", dark: "#14171a" };
+  for (const [colorScheme, other] of [["light", "dark"], ["dark", "light"]]) {
+    const visit = await chromium.open(page, { colorScheme });
+    const canvas = await harness.ready(visit.page);
+    assert.ok((await harness.pixels(canvas, ground[colorScheme], 1)) > 10_000, colorScheme);
+    await visit.page.keyboard.press("t");
+    await harness.eventually(async () => (await harness.pixels(canvas, ground[other], 1)) > 10_000, `${other} did not come`);
+    await visit.page.emulateMedia({ colorScheme });
+    assert.equal(await visit.page.locator(".spanlift").getAttribute("data-theme"), other);
+    await visit.close();
+  }
+});
+
+test("a window that changes its size is filled again, and nothing is cut off", async () => {
+  const visit = await chromium.open(page, { width: 1280, height: 800 });
+  const canvas = await harness.ready(visit.page);
+  for (const [width, height] of [[1024, 700], [1600, 1000], [800, 700], [420, 800], [1280, 800]]) {
+    await visit.page.setViewportSize({ width, height });
+    await harness.eventually(
+      () => canvas.evaluate((c) => Math.abs(c.width - c.clientWidth * devicePixelRatio) <= 1 && Math.abs(c.height - c.clientHeight * devicePixelRatio) <= 1),
+      `the canvas did not follow to ${width} x ${height}`,
+    );
+    const over = await visit.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    assert.ok(over <= 0, `${over} pixels stick out at ${width}`);
+    assert.ok((await harness.pixels(canvas, KERNEL)) > 500, `nothing to see at ${width} x ${height}`);
+  }
+  await visit.close();
+});
+
+test("two hundred things done at random leave the page alive", async () => {
+  const visit = await chromium.open(several);
+  const canvas = await harness.ready(visit.page);
+  const box = await canvas.boundingBox();
+  let seed = 20;
+  const below = (n) => {
+    seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
+    return (seed >>> 8) % n;
+  };
+  const keys = ["w", "s", "a", "d", "f", "0", "n", "m", "t", "?", "Escape", "Enter", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "PageDown", "PageUp"];
+  for (let i = 0; i < 200; i += 1) {
+    const [x, y] = [box.x + below(box.width), box.y + below(box.height)];
+    switch (below(6)) {
+      case 0: await visit.page.mouse.click(x, y); break;
+      case 1: await visit.page.mouse.move(x, y); break;
+      case 2: await visit.page.mouse.wheel(below(400) - 200, below(800) - 400); break;
+      case 3: await visit.page.mouse.down(); await visit.page.mouse.move(x, y); await visit.page.mouse.up(); break;
+      case 4: await visit.page.locator(`[data-item='${below(3)}']`).click({ force: true, timeout: 2000 }); break;
+      default: await visit.page.keyboard.press(keys[below(keys.length)]);
+    }
+  }
+  await visit.page.keyboard.press("0");
+  assert.ok((await harness.painted(canvas)) > 500);
+  await visit.close();
+});
+
+test("many viewers live in one long page, which keeps its wheel until one is clicked", async () => {
+  await harness.spanlift("tour", "-o", files.folder);
+  const html = harness.withFreshViewer(readFileSync(join(files.folder, "tour.html"), "utf8"));
+  assert.ok(html.length < 1_500_000, `${html.length} bytes`);
+  const visit = await chromium.open(files.write("fresh-tour.html", html), { width: 1280, height: 900 });
+  const canvases = visit.page.locator("canvas.sl-canvas");
+  const n = await canvases.count();
+  assert.ok(n > 1);
+  await harness.eventually(async () => (await visit.page.locator("canvas.sl-canvas[data-ready]").count()) === n, "not all are ready");
+  for (let i = 0; i < n; i += 1) assert.ok((await harness.painted(canvases.nth(i))) > 500, `viewer ${i} shows nothing`);
+  const canvas = canvases.first();
+  await canvas.scrollIntoViewIfNeeded();
+  const [before, top] = [await state(canvas), await visit.page.evaluate(() => scrollY)];
+  await harness.wheel(visit.page, canvas, before.x + 100, 120, 300);
+  await harness.eventually(async () => (await visit.page.evaluate(() => scrollY)) > top, "the page did not scroll");
+  assert.deepEqual(await state(canvas), before);
+  await canvas.scrollIntoViewIfNeeded();
+  await harness.click(canvas, before.x + 100, 120);
+  await harness.wheel(visit.page, canvas, before.x + 100, 120, -300);
+  await until(canvas, (s) => s.end - s.start < before.end - before.start, "the clicked viewer did not zoom");
+  await visit.close();
+});
