@@ -5,7 +5,7 @@ use spanlift::machine::Machine;
 use spanlift::program::{Op, Space, StreamKind};
 use spanlift::sim::{self, Reading, Run};
 use spanlift::trace::{Engine, LaneKind, Trace};
-use spanlift::{Nanos, Program};
+use spanlift::{Bytes, Nanos, Program};
 use spanlift_native::programs;
 use spanlift_native::tutorial::{self, COMPARISONS, Comparison, PublishedRow};
 
@@ -24,6 +24,7 @@ pub(super) struct Story {
     pub(super) demonstrations: Vec<Demonstration>,
     pub(super) controls: Vec<Control>,
     pub(super) operators: Operators,
+    pub(super) strategies: Vec<Strategy>,
 }
 
 /// One of the tutorial's four profiled runs.
@@ -80,6 +81,14 @@ pub(super) struct Control {
     pub(super) judged: Judged,
 }
 
+/// A way to send many items through a device.
+pub(super) struct Strategy {
+    pub(super) name: &'static str,
+    pub(super) title: &'static str,
+    pub(super) took: Nanos,
+    pub(super) device_memory: Bytes,
+}
+
 /// A program, what the checker says of it and what it read.
 pub(super) struct Judged {
     pub(super) name: &'static str,
@@ -129,6 +138,7 @@ impl Story {
             demonstrations: demonstrations(&machine)?,
             controls: controls(&machine)?,
             operators: Operators::new(&machine)?,
+            strategies: strategies()?,
             machine,
             machine_source,
         })
@@ -261,4 +271,23 @@ fn controls(machine: &Machine) -> Result<Vec<Control>, Fail> {
             judged: Judged::new("control-d2h-read-after-sync", machine)?,
         },
     ])
+}
+
+/// The machine that the strategies run on: its link is fast enough for copies and work to take about as long.
+pub(super) const STRATEGY_MACHINE: &str = "h100-pcie5";
+
+fn strategies() -> Result<Vec<Strategy>, Fail> {
+    let machine = Machine::builtin(STRATEGY_MACHINE)
+        .unwrap_or_else(|| unreachable!("bug: the profile comes with spanlift"));
+    let strategies =
+        [("strategy-a", "A: a stream per item"), ("strategy-b", "B: a stream per stage, three slots")];
+    let strategies = strategies.into_iter().map(|(name, title)| {
+        let (program, run) = simulated(name, &machine)?;
+        let on_device = program.commands().iter().filter_map(|c| match &c.op {
+            Op::Alloc(a) if a.space == Space::Device => Some(a.bytes.unsigned_abs()),
+            _ => None,
+        });
+        Ok(Strategy { name, title, took: timed_part(&run, name), device_memory: Bytes(on_device.sum()) })
+    });
+    strategies.collect()
 }

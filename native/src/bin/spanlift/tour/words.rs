@@ -4,7 +4,7 @@ use spanlift::trace::{Engine, Trace};
 use spanlift::{Nanos, hazard};
 
 use super::operators::Operators;
-use super::story::{Condition, Control, Demonstration, Judged, ProfiledRun, Story, busy};
+use super::story::{Condition, Control, Demonstration, Judged, ProfiledRun, STRATEGY_MACHINE, Story, busy};
 use crate::say::{Out, Style, counted, grouped};
 
 /// Columns of a bar.
@@ -36,6 +36,14 @@ pub(super) fn tell(story: &Story, out: &mut Out) {
 
     heading(out, "4  Operators over two devices, and a move that keeps aliasing");
     operators(&story.operators, out);
+
+    heading(out, "5  A stream for each item, or one for each stage?");
+    out.line(&format!(
+        "Six items of 32 MiB in, 600 us of work on each, and out again, on {STRATEGY_MACHINE}:\n"
+    ));
+    for s in &story.strategies {
+        out.line(&format!("  {:<36} {} with {} of device memory", s.title, s.took, s.device_memory));
+    }
 }
 
 fn heading(out: &mut Out, text: &str) {
