@@ -61,7 +61,7 @@ fn moved() -> Result<Moved, Fail> {
     let naive = layout.move_naively(to);
     let line = |name: &str, plan: &MovePlan| {
         format!(
-            "{name:<6} {} allocations of {} bytes, {} bytes copied",
+            "{name}: {} allocations of {} bytes, {} bytes copied",
             plan.allocations.len(),
             plan.bytes_allocated(),
             plan.bytes_copied()

@@ -246,8 +246,8 @@ fn demonstrations(machine: &Machine) -> Result<Vec<Demonstration>, Fail> {
         Demonstration {
             id: "d2h-read-before-sync",
             title: "A result is read on the host before its copy has arrived",
-            says: "Copying to the host without blocking makes a pinned destination and returns at once. The host reads \
-                   it while the engine is still writing.",
+            says: "Copying to the host without blocking makes a pinned destination and returns at once. The host reads it \
+                   before the engine has written it.",
             broken: Judged::new("demo-d2h-read-before-sync", machine)?,
             mended: Judged::new("demo-d2h-read-before-sync-mended", machine)?,
         },
