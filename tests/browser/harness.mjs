@@ -199,6 +199,8 @@ export function withFreshViewer(html, fresh = viewer(), committed = dist(join(RO
   const forms = [
     (text) => text,
     (text) => text.replaceAll("&", "&amp;").replaceAll('"', "&quot;"),
+    // nbconvert parses an output and writes it anew
+    (text) => text.replaceAll("&", "&amp;").replaceAll('"', "&quot;").replaceAll("<", "&lt;").replaceAll(">", "&gt;"),
     (text) => Buffer.from(text).toString("base64"),
   ];
   const swap = (page, old, now, what) => {

@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use spanlift::Program;
+use spanlift::hazard::{self, Mode};
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::HtmlElement;
@@ -20,17 +22,6 @@ use crate::theme::Theme;
 #[must_use]
 pub fn version() -> String {
     env!("CARGO_PKG_VERSION").to_owned()
-}
-
-/// The trace of an item of `block` in Chrome's format: what was recorded, or what the simulator makes of the program.
-///
-/// # Errors
-/// Data that cannot be read, or an item that cannot be shown.
-#[wasm_bindgen]
-pub fn trace_json(block: &[u8], item: usize) -> Result<String, JsValue> {
-    let items = unpack(block)?;
-    let item = items.get(item).ok_or("there is no such item")?;
-    Ok(spanlift::trace::write_chrome(&Model::open(item)?.trace))
 }
 
 /// Shows the items of `block` in `place`; `alone` when the page holds nothing else, so that keys and wheel belong to it.
@@ -61,6 +52,29 @@ pub fn mount(place: HtmlElement, block: &[u8], alone: bool) -> Result<(), JsValu
     viewer.open(0);
     viewer.draw();
     input::listen(&Rc::new(RefCell::new(viewer)), alone)
+}
+
+/// What happens when a program (in either form) runs on a machine (a profile's name, or a profile as JSON), as the text of
+/// a trace file: byte for byte the one that every other build of this version gives.
+///
+/// # Errors
+/// Why it cannot be simulated, in words.
+#[wasm_bindgen]
+pub fn simulate(program: &str, machine: &str) -> Result<String, JsValue> {
+    let item = PageItem::source("program", program, machine);
+    Ok(spanlift::trace::write_chrome(&Model::open(&item)?.trace))
+}
+
+/// The checker's report on a program (in either form), as JSON; by contract, or with what today's drivers do.
+///
+/// # Errors
+/// What is wrong with the program, in words.
+#[wasm_bindgen]
+pub fn check(program: &str, typical: bool) -> Result<String, JsValue> {
+    let program = Program::read(program.as_bytes()).map_err(|e| e.to_string())?;
+    let mode = if typical { Mode::Typical } else { Mode::Contract };
+    let report = hazard::check(&program, mode).map_err(|e| e.to_string())?;
+    Ok(report.to_json(&program))
 }
 
 /// One viewer: its items, the state of the one that is shown, and its elements.

@@ -57,4 +57,4 @@ pub use html::{content_policy, figure_html, mount_html, page, viewer_assets_html
 #[cfg(not(target_arch = "wasm32"))]
 pub use pictures::{bars_svg, memory_svg, move_svg, panels_svg, timeline_svg};
 #[cfg(not(target_arch = "wasm32"))]
-pub use show::{Figure, Show};
+pub use show::{Figure, Show, verdict};

@@ -1,7 +1,7 @@
 //! One opened item: its trace, its rows, its program's text and what the checker says of it.
 
 use spanlift::hazard::{self, Certainty, Mode};
-use spanlift::machine::Machine;
+use spanlift::machine::{Machine, USUAL};
 use spanlift::program::Space;
 use spanlift::trace::{Source, Trace};
 use spanlift::{Nanos, Program, sim};
@@ -12,9 +12,6 @@ use crate::listing::Listing;
 use crate::pack::{Content, PageItem};
 use crate::rows::{Rows, Shown};
 use crate::text;
-
-/// The machine of programs that name none, as the command has it.
-const USUAL_MACHINE: &str = "tutorial-ci";
 
 /// One opened item.
 #[derive(Debug, Clone, Default)]
@@ -111,7 +108,7 @@ impl Model {
 /// A name that is none, or what is wrong with the profile.
 pub fn machine_of(program: &Program, named: &str) -> Result<Machine, String> {
     let named = match named {
-        "" => program.machine.as_deref().unwrap_or(USUAL_MACHINE),
+        "" => program.machine.as_deref().unwrap_or(USUAL),
         named => named,
     };
     if named.trim_start().starts_with('{') {

@@ -75,7 +75,7 @@ impl Figure {
         }
         if self.items.is_empty() {
             return match self.svg.is_empty() {
-                true => format!("<pre>{}</pre>", escaped_lines(&self.plain)),
+                true => format!("<pre style=\"white-space:pre-wrap\">{}</pre>", escaped_lines(&self.plain)),
                 false => img(&self.svg, &self.title, "style=\"display:block;max-width:100%;height:auto\""),
             };
         }
@@ -219,6 +219,17 @@ impl Show for Report {
     }
 }
 
+/// What the checker says of a program: its verdict, and each hazard in a sentence.
+pub fn verdict(program: &Program, mode: Mode) -> Figure {
+    match hazard::check(program, mode) {
+        Ok(report) => {
+            let by = format!("by {} order", mode.name());
+            Figure::still(by + &sentences(program, &report), "verdict", String::new())
+        }
+        Err(problems) => Figure::error(&problems),
+    }
+}
+
 impl Show for Layout {
     fn show(&self) -> Figure {
         let plain = match self.report() {
@@ -327,7 +338,12 @@ mod tests {
         };
         let report = hazard::check(program.as_ref().unwrap(), Mode::Contract);
         check(&program, "race: `scale` on compute", "<iframe sandbox=\"allow-scripts\"");
-        check(&report, "RAW between commands 4 and 5", "<pre>");
+        check(&report, "RAW between commands 4 and 5", "<pre");
+        check(
+            &verdict(program.as_ref().unwrap(), Mode::Typical),
+            "by typical order, race\nrace: `scale`",
+            "<pre",
+        );
         check(&crate::testing::race(), "9 slices on 6 lanes", "data:image/svg+xml;base64,");
         check(&layout, "1 view of 1 storage: 32 B unique of 32 B listed on cpu", "<img ");
         check(&plan, "move to cuda:0: 1 allocation, ", "<img ");

@@ -281,6 +281,9 @@ impl Machine {
     }
 }
 
+/// The profile that holds where nobody names one: the machine of the published rows.
+pub const USUAL: &str = NAMES[0];
+
 /// The names of [`BUILTIN`], the machine of the published rows first.
 const NAMES: [&str; 8] = [
     "tutorial-ci",
@@ -297,7 +300,6 @@ fn builtin() -> Vec<Machine> {
     read::read(BUILTIN.as_bytes()).unwrap_or_else(|e| unreachable!("bug: the built-in machines: {e}"))
 }
 
-/// The default machine's figures where nothing else is asked for: the machine of the published rows.
 impl Default for Machine {
     fn default() -> Machine {
         Machine::builtin(NAMES[0]).unwrap_or_else(|| unreachable!("bug: the first built-in machine is there"))

@@ -3,5 +3,5 @@
 pub use spanlift::hazard::{self, Mode};
 pub use spanlift::machine::Machine;
 pub use spanlift::{Bytes, Nanos, Program, Trace, kib, memory, mib, op, plan, program, sim, trace, us};
-pub use spanlift_viewer::Show;
+pub use spanlift_viewer::{Show, verdict};
 pub use {spanlift, spanlift_viewer};

@@ -3,13 +3,10 @@
 use std::path::Path;
 
 use spanlift::Program;
-use spanlift::machine::Machine;
+use spanlift::machine::{Machine, USUAL};
 
 use crate::input;
 use crate::say::{self, Fail};
-
-/// The profile that holds where nobody names one.
-const USUAL: &str = "tutorial-ci";
 
 /// A machine, and how a page is told of it.
 #[derive(Debug, Clone, PartialEq)]

@@ -91,7 +91,7 @@ fn warn(place: &str, program: &Program, report: &hazard::Report) {
     }
     if MOST_WARNINGS < alike.len() {
         let n = say::grouped((alike.len() - MOST_WARNINGS) as u64);
-        say::warning_line(&format!("{place}: and {n} other ones: spanlift check {place}"));
+        say::warning_line(&format!("{place}: and {n} other ones, which `spanlift check` tells"));
     }
 }
 
