@@ -80,7 +80,7 @@ impl App {
     /// The canvas has another size.
     pub fn resize(&mut self, width: f64, height: f64) {
         self.size = (width.max(160.0), height.max(60.0));
-        self.frame = Frame::new(&self.model.trace, &self.model.rows, self.size.0);
+        self.frame = Frame::filling(&self.model.trace, &self.model.rows, self.size.0, self.size.1);
         self.view = self.view.resize(self.frame.plot_width);
         self.scroll_by(0.0);
     }

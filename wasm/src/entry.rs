@@ -24,17 +24,6 @@ pub fn version() -> String {
     env!("CARGO_PKG_VERSION").to_owned()
 }
 
-/// The trace of an item of `block` in Chrome's format: what was recorded, or what the simulator makes of the program.
-///
-/// # Errors
-/// Data that cannot be read, or an item that cannot be shown.
-#[wasm_bindgen]
-pub fn trace_json(block: &[u8], item: usize) -> Result<String, JsValue> {
-    let items = unpack(block)?;
-    let item = items.get(item).ok_or("there is no such item")?;
-    Ok(spanlift::trace::write_chrome(&Model::open(item)?.trace))
-}
-
 /// Shows the items of `block` in `place`; `alone` when the page holds nothing else, so that keys and wheel belong to it.
 ///
 /// # Errors

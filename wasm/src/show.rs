@@ -338,7 +338,12 @@ mod tests {
         };
         let report = hazard::check(program.as_ref().unwrap(), Mode::Contract);
         check(&program, "race: `scale` on compute", "<iframe sandbox=\"allow-scripts\"");
-        check(&report, "RAW between commands 4 and 5", "<pre>");
+        check(&report, "RAW between commands 4 and 5", "<pre");
+        check(
+            &verdict(program.as_ref().unwrap(), Mode::Typical),
+            "by typical order, race\nrace: `scale`",
+            "<pre",
+        );
         check(&crate::testing::race(), "9 slices on 6 lanes", "data:image/svg+xml;base64,");
         check(&layout, "1 view of 1 storage: 32 B unique of 32 B listed on cpu", "<img ");
         check(&plan, "move to cuda:0: 1 allocation, ", "<img ");

@@ -40,6 +40,9 @@ pub struct Frame {
     pub plot_width: f64,
     /// Pixels of all rows together, with the ruler.
     pub height: f64,
+    /// Height of a row with one track, and of each of several tracks.
+    row_height: f64,
+    track_height: f64,
     /// Whether there is a strip for marks.
     has_marks: bool,
     headings: Vec<f64>,
@@ -50,6 +53,16 @@ pub struct Frame {
 impl Frame {
     /// The frame of `rows` on `width` pixels.
     pub fn new(trace: &Trace, rows: &Rows, width: f64) -> Frame {
+        Frame::scaled(trace, rows, width, 1.0)
+    }
+
+    /// The frame of `rows` on `width` pixels, its rows higher where there is room in `height` pixels.
+    pub fn filling(trace: &Trace, rows: &Rows, width: f64, height: f64) -> Frame {
+        let natural = Frame::new(trace, rows, width);
+        Frame::scaled(trace, rows, width, (height / natural.height).clamp(1.0, 1.4))
+    }
+
+    fn scaled(trace: &Trace, rows: &Rows, width: f64, scale: f64) -> Frame {
         let widest = rows.rows.iter().map(|r| text::width(&r.name, NAME, false)).fold(0.0, f64::max);
         let gutter = (widest + 22.0).clamp(72.0, (width * 0.33).clamp(72.0, 190.0));
         let has_marks = !trace.instants.is_empty();
@@ -58,6 +71,8 @@ impl Frame {
             gutter,
             plot_width: (width - gutter - RIGHT).max(40.0),
             height: 0.0,
+            row_height: (ROW * scale).floor(),
+            track_height: (TRACK * scale).floor(),
             has_marks,
             headings: Vec::new(),
             tops: Vec::new(),
@@ -68,8 +83,8 @@ impl Frame {
             y += HEADING;
             for row in &rows.rows[section.rows.clone()] {
                 let h = match row.tracks.len() {
-                    1 => ROW,
-                    n => 2.0 * PAD + TRACK * n as f64,
+                    1 => frame.row_height,
+                    n => 2.0 * PAD + frame.track_height * n as f64,
                 };
                 frame.tops.push(y);
                 frame.heights.push(h);
@@ -88,9 +103,10 @@ impl Frame {
     /// Top and height of the slices on a track, before scrolling.
     pub fn track(&self, row: usize, track: usize) -> (f64, f64) {
         let (top, height) = self.row(row);
-        let has_one = height <= ROW;
-        let h = if has_one { ROW - 2.0 * PAD } else { TRACK - 2.0 };
-        (top + PAD + if has_one { 0.0 } else { TRACK * track as f64 + 1.0 }, h)
+        if height <= self.row_height {
+            return (top + PAD, self.row_height - 2.0 * PAD);
+        }
+        (top + PAD + self.track_height * track as f64 + 1.0, self.track_height - 2.0)
     }
 
     /// The row at `y`, before scrolling.
@@ -310,7 +326,7 @@ impl Timeline<'_> {
             let top = top - self.scroll;
             if top + height > RULER && top < self.height {
                 let name = text::fit(&row.name, NAME, false, self.frame.gutter - 14.0).unwrap_or_default();
-                let y = top + height.min(ROW) / 2.0;
+                let y = top + height.min(self.frame.row_height) / 2.0;
                 let x = self.frame.gutter - 10.0;
                 scene.add(Text::new(x, y, NAME, theme.ink, name).anchored(Anchor::End));
             }
