@@ -240,8 +240,17 @@ fn bad_lines_say_what_was_expected() {
     refuses("repeat i 2000001\nmark a\nend", &["line 1: the loops unroll to more than 2000000 lines"]);
     refuses(
         "mark a\nrepeat i 5\nrepeat k 1000000\nrepeat l 2000001\nmark a\nend\nend\nend",
-        &["line 4: the loops unroll to more than 2000000 lines"],
+        &["line 2: the loops unroll to more than 2000000 lines"],
     );
+    // Loops around nothing count too; what loops come to is known before the first round where headers hold plain numbers.
+    for (count, inner, line) in
+        [("100", "mark a", 1), ("100", "repeat j 9\nend", 1), ("{100}", "repeat j 9\nend", 7)]
+    {
+        let heads: String = (0..7).map(|k| format!("repeat i{k} {count}\n")).collect();
+        let told = format!("line {line}: the loops unroll to more than 2000000 lines");
+        refuses(&(heads + inner + &"\nend".repeat(7)), &[&told]);
+    }
+    assert_eq!(Program::from_text("repeat i 9000000000000000000\n# nothing\nend").unwrap().len(), 0);
     refuses("stream {i}", &["line 1: character '{' has no meaning here; names with it need quotation marks"]);
     // All lines are looked at, in order, and at most 50 are told.
     refuses(

@@ -45,8 +45,22 @@ impl Lowering<'_> {
                 }
             }
         }
+        if copy.peer && copy.sync {
+            // Its own rules, whatever the memory: between all work of all devices, and no wait of the host.
+            let work = self.copy_by_engines(&src, &dst, bytes);
+            let before = self.order.all_legacy_frontiers();
+            let node = self.enqueue(copy.stream, ns, work, &before);
+            self.order.advance_every_legacy(node);
+            return;
+        }
         let engine = |dev, engine| EngineId::new(m, dev, engine);
         use Space::{Pageable, Pinned};
+        let host = |space| matches!(space, Pinned | Pageable);
+        if copy.sync && src.space == Pageable && !host(dst.space) {
+            // Also where no byte moves.
+            let before = self.order.join_stream(self.thread, copy.stream);
+            self.join(before, 0, Why::Call);
+        }
         match (src.space, dst.space) {
             (Pageable | Pinned, Pageable | Pinned) => {
                 let work = Work::HostCopy { thread: position(self.thread.index()) };
@@ -55,10 +69,6 @@ impl Lowering<'_> {
                 self.join([node], ret, Why::Call);
             }
             (Pageable, _) if bytes > 0 => {
-                if copy.sync {
-                    let before = self.order.join_stream(self.thread, copy.stream);
-                    self.join(before, 0, Why::Call);
-                }
                 let engine = engine(dst.dev, Engine::ToDevice);
                 if m.pageable_direct {
                     let node = self.enqueue(
@@ -90,14 +100,7 @@ impl Lowering<'_> {
             }
             (from, to) => {
                 let work = self.copy_by_engines(&src, &dst, bytes);
-                if copy.peer && copy.sync {
-                    let before = self.order.all_legacy_frontiers();
-                    let node = self.enqueue(copy.stream, ns, work, &before);
-                    self.order.advance_every_legacy(node);
-                    return;
-                }
                 let node = self.enqueue(copy.stream, ns, work, &[]);
-                let host = |space| matches!(space, Pinned | Pageable);
                 if host(to) && (copy.sync || to == Pageable) || host(from) && copy.sync && from == Pinned {
                     self.join([node], ret, Why::Call);
                 }

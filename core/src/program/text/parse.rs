@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::lex::{Cursor, Fault, is_word_char};
-use super::repeat::{MAX_UNROLLED, Node, Variable, substitute, tree};
+use super::repeat::{MAX_UNROLLED, Node, Variable, substitute, tree, without_comment};
 use super::statement::{Statement, fits};
 use crate::program::command::ThreadId;
 use crate::program::{LineProblem, LineProblems, Program, ReadError};
@@ -65,7 +65,10 @@ impl Reader {
                 self.lines.resize(self.program.len(), *line);
                 result
             }
-            Node::Repeat { header, body, .. } => {
+            Node::Repeat { header, body, least, .. } => {
+                if !variables.is_empty() {
+                    self.n_unrolled += 1;
+                }
                 let header_now = substitute(without_comment(header), variables)?;
                 let mut c = Cursor::new(&header_now)?;
                 c.step();
@@ -75,7 +78,7 @@ impl Reader {
                 if count < 0 {
                     return Err(format!("{count} rounds, at least 0 are needed"));
                 }
-                self.rounds(name, count, body, variables)
+                self.rounds(name, count, body, *least, variables)
             }
         }
     }
@@ -85,11 +88,12 @@ impl Reader {
         name: String,
         count: i64,
         body: &[Node<'_>],
+        least: usize,
         variables: &mut Vec<Variable>,
     ) -> Result<(), Fault> {
         let too_long = || format!("the loops unroll to more than {MAX_UNROLLED} lines");
-        // Known before the first round for this loop alone; a loop without lines takes no time at all.
-        let least = usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(body.len());
+        // Mostly known before the first round; a loop without lines takes no time at all.
+        let least = usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(least);
         if MAX_UNROLLED < least.saturating_add(self.n_unrolled) {
             return Err(too_long());
         }
@@ -160,19 +164,4 @@ impl Reader {
     fn thread(&mut self, name: &str) -> Result<ThreadId, Fault> {
         fits(self.program.names_mut().threads.intern(name))
     }
-}
-
-/// The line up to a `#` that stands in no quotes.
-fn without_comment(text: &str) -> &str {
-    let (mut quoted, mut escaped) = (false, false);
-    for (at, byte) in text.bytes().enumerate() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = quoted,
-            b'"' => quoted = !quoted,
-            b'#' if !quoted => return &text[..at],
-            _ => {}
-        }
-    }
-    text
 }

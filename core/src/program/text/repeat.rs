@@ -13,14 +13,34 @@ pub(super) type Variable = (String, i64);
 /// One line, or a loop with what it repeats.
 #[derive(Debug)]
 pub(super) enum Node<'a> {
-    Line { line: u32, text: &'a str },
-    Repeat { line: u32, header: &'a str, body: Vec<Node<'a>> },
+    Line {
+        line: u32,
+        text: &'a str,
+    },
+    Repeat {
+        line: u32,
+        header: &'a str,
+        body: Vec<Node<'a>>,
+        /// What one round of the body unrolls to at least, as far as the headers in it tell without loop variables.
+        least: usize,
+    },
 }
 
 impl Node<'_> {
     pub(super) fn line(&self) -> u32 {
         match self {
             Node::Line { line, .. } | Node::Repeat { line, .. } => *line,
+        }
+    }
+
+    /// Lines that it unrolls to at least; a loop itself counts as one, so that loops around nothing come to an end.
+    fn least(&self) -> usize {
+        match self {
+            Node::Line { .. } => 1,
+            Node::Repeat { header, least, .. } => {
+                let count = without_comment(header).split_whitespace().last().and_then(|n| n.parse().ok());
+                least.saturating_mul(count.unwrap_or(0)).saturating_add(1)
+            }
         }
     }
 }
@@ -50,7 +70,8 @@ pub(super) fn tree<'a>(text: &'a str, mut fault: impl FnMut(u32, Fault)) -> Vec<
                         let body = std::mem::replace(&mut nodes, before);
                         // What lies too deep was told above and is not unrolled.
                         if open.len() < MAX_DEPTH {
-                            nodes.push(Node::Repeat { line, header, body });
+                            let least = body.iter().map(Node::least).fold(0, usize::saturating_add);
+                            nodes.push(Node::Repeat { line, header, body, least });
                         }
                     }
                     None => fault(line, "`end` without a `repeat` above it".to_owned()),
@@ -72,6 +93,21 @@ pub(super) fn tree<'a>(text: &'a str, mut fault: impl FnMut(u32, Fault)) -> Vec<
 fn first_word(text: &str) -> &str {
     let end = text.find(|c: char| c.is_whitespace() || c == '#').unwrap_or(text.len());
     &text[..end]
+}
+
+/// The line up to a `#` that stands in no quotes.
+pub(super) fn without_comment(text: &str) -> &str {
+    let (mut quoted, mut escaped) = (false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = quoted,
+            b'"' => quoted = !quoted,
+            b'#' if !quoted => return &text[..at],
+            _ => {}
+        }
+    }
+    text
 }
 
 /// Puts the values of loop variables in the place of `{i}`, `{i*4096}`, `{(i+1)%4}`.

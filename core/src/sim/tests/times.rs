@@ -289,3 +289,26 @@ fn declarations_at_the_head_are_free_and_later_ones_are_not() {
     // 10, then 500 us and two pages of 3.8 us, 60 us, nothing, two pages of 0.9 us.
     assert_eq!(run(&p, &round()).unwrap().end, Nanos(10 + 500_000 + 7600 + 60_000 + 1800));
 }
+
+#[test]
+fn a_copy_of_nothing_keeps_its_place_in_the_order() {
+    // The blocking copy waits for the legacy stream, and with it for `s`, before it has nothing to stage.
+    let text = "stream s blocking\ndevice d 8\npageable x 8\n\
+                kernel k on s for 10us\ncopy d[0..0] <- x[0..8] blocking\nmark after";
+    let run = run(&Program::from_text(text).unwrap(), &round()).unwrap();
+    assert!(Nanos(11_010) <= run.marks[0].at, "{:?}", run.marks);
+}
+
+#[test]
+fn a_blocking_peer_copy_stands_between_all_work_whatever_its_memory() {
+    for space in ["pageable", "pinned", "device", "managed"] {
+        let text = format!(
+            "stream s blocking\nstream t blocking on cuda:1\ndevice d 8 on cuda:1\n{space} x 8\n\
+             kernel before on s for 10us\ncopy d <- x blocking peer\nkernel after on t for 1us"
+        );
+        let run = run(&Program::from_text(&text).unwrap(), &round()).unwrap();
+        let kernels: Vec<_> = run.trace.slices.iter().filter(|s| s.kind == Kind::Kernel).collect();
+        let last = kernels.iter().map(|s| s.start).max();
+        assert!(last >= Some(Nanos(11_010)), "{space}: {last:?}");
+    }
+}
