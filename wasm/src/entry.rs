@@ -54,6 +54,17 @@ pub fn mount(place: HtmlElement, block: &[u8], alone: bool) -> Result<(), JsValu
     input::listen(&Rc::new(RefCell::new(viewer)), alone)
 }
 
+/// What happens when a program (in either form) runs on a machine (a profile's name, or a profile as JSON), as the text of
+/// a trace file: byte for byte the one that every other build of this version gives.
+///
+/// # Errors
+/// Why it cannot be simulated, in words.
+#[wasm_bindgen]
+pub fn simulate(program: &str, machine: &str) -> Result<String, JsValue> {
+    let item = PageItem::source("program", program, machine);
+    Ok(spanlift::trace::write_chrome(&Model::open(&item)?.trace))
+}
+
 /// The checker's report on a program (in either form), as JSON; by contract, or with what today's drivers do.
 ///
 /// # Errors
