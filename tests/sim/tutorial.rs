@@ -3,14 +3,13 @@
 use spanlift::machine::{Machine, Ratio};
 use spanlift::trace::{Engine, LaneKind, Trace};
 use spanlift::{Program, sim};
-use spanlift_native::{programs, tutorial};
+use spanlift_native::programs::{self, Shipped};
+use spanlift_native::tutorial;
 
 use crate::shipped;
 
 fn programs_of_rows() -> Vec<Program> {
-    let program =
-        |name: &&str| programs::named(name).unwrap_or_else(|| panic!("{name} does not ship")).program();
-    programs::ROWS.iter().map(program).collect()
+    programs::ROWS.iter().map(Shipped::program).collect()
 }
 
 /// Simulated nanoseconds of each row.

@@ -63,7 +63,7 @@ fn write_files(story: &Story, folder: &Path) -> Result<Vec<(PathBuf, &'static st
     }
     let programs_folder = folder.join("programs");
     output::folder(&programs_folder)?;
-    for shipped in programs::ALL {
+    for shipped in programs::all() {
         output::write(&programs_folder.join(format!("{}.txt", shipped.name)), shipped.text.as_bytes())?;
     }
     written.push((programs_folder, "every program above: try `spanlift check`, `run` and `view` on them"));

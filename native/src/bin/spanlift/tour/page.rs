@@ -156,9 +156,9 @@ fn rows(story: &Story, page: &mut String) {
         .rows
         .iter()
         .zip(programs::ROWS)
-        .map(|(row, name)| {
+        .map(|(row, shipped)| {
             let title = format!("{} {}", row.published.row, row.published.label);
-            item(&title, name, &story.machine_source)
+            item(&title, shipped.name, &story.machine_source)
         })
         .collect();
     page.push_str(&mount_html(&items, "", "The sixteen rows, interactive", 520));

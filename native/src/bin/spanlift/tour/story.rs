@@ -147,9 +147,9 @@ impl Story {
 
 fn rows(machine: &Machine) -> Result<Vec<Row>, Fail> {
     let published = tutorial::rows();
-    let rows = programs::ROWS.iter().zip(published).map(|(name, published)| {
-        let (_, run) = simulated(name, machine)?;
-        Ok(Row { published, simulated: timed_part(&run, name) })
+    let rows = programs::ROWS.iter().zip(published).map(|(shipped, published)| {
+        let (_, run) = simulated(shipped.name, machine)?;
+        Ok(Row { published, simulated: timed_part(&run, shipped.name) })
     });
     rows.collect()
 }
