@@ -1,4 +1,35 @@
 /**
+ * The checker's report on a program (in either form), as JSON; by contract, or with what today's drivers do.
+ *
+ * # Errors
+ * What is wrong with the program, in words.
+ * @param {string} program
+ * @param {boolean} typical
+ * @returns {string}
+ */
+export function check(program, typical) {
+    let deferred4_0;
+    let deferred4_1;
+    try {
+        const val2 = +typical;
+        const ptr0 = passStringToWasm0(program, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
+        const len0 = WASM_VECTOR_LEN;
+        const ret = wasm.check(ptr0, len0, val2);
+        var ptr3 = ret[0];
+        var len3 = ret[1];
+        if (ret[3]) {
+            ptr3 = 0; len3 = 0;
+            throw takeFromExternrefTable0(ret[2]);
+        }
+        deferred4_0 = ptr3;
+        deferred4_1 = len3;
+        return getStringFromWasm0(ptr3, len3);
+    } finally {
+        wasm.__wbindgen_free(deferred4_0, deferred4_1, 1);
+    }
+}
+
+/**
  * Shows the items of `block` in `place`; `alone` when the page holds nothing else, so that keys and wheel belong to it.
  *
  * # Errors
@@ -14,6 +45,46 @@ export function mount(place, block, alone) {
     const ret = wasm.mount(place, ptr0, len0, val2);
     if (ret[1]) {
         throw takeFromExternrefTable0(ret[0]);
+    }
+}
+
+/**
+ * What happens when a program (in either form) runs on a machine (a profile's name, or a profile as JSON), as the text of
+ * a trace file: byte for byte the one that every other build of this version gives.
+ *
+ * # Errors
+ * Why it cannot be simulated, in words.
+ * @param {string} program
+ * @param {string} machine
+ * @returns {string}
+ */
+export function simulate(program, machine) {
+    let deferred4_0;
+    let deferred4_1;
+    try {
+        let ptr0, len0, ptr1, len1;
+        try {
+            ptr0 = passStringToWasm0(program, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
+            len0 = WASM_VECTOR_LEN;
+            ptr1 = passStringToWasm0(machine, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
+            len1 = WASM_VECTOR_LEN;
+        } catch (e) {
+            if (ptr1) { wasm.__wbindgen_free(ptr1, len1 * 1, 1); }
+            if (ptr0) { wasm.__wbindgen_free(ptr0, len0 * 1, 1); }
+            throw e;
+        }
+        const ret = wasm.simulate(ptr0, len0, ptr1, len1);
+        var ptr3 = ret[0];
+        var len3 = ret[1];
+        if (ret[3]) {
+            ptr3 = 0; len3 = 0;
+            throw takeFromExternrefTable0(ret[2]);
+        }
+        deferred4_0 = ptr3;
+        deferred4_1 = len3;
+        return getStringFromWasm0(ptr3, len3);
+    } finally {
+        wasm.__wbindgen_free(deferred4_0, deferred4_1, 1);
     }
 }
 
@@ -175,6 +246,16 @@ function __wbg_get_imports() {
             const ret = result;
             return ret;
         },
+        __wbg_instanceof_HtmlSelectElement_e8e746c4e56224c9: function(arg0) {
+            let result;
+            try {
+                result = arg0 instanceof HTMLSelectElement;
+            } catch (_) {
+                result = false;
+            }
+            const ret = result;
+            return ret;
+        },
         __wbg_instanceof_Window_5cf453f5639aa1a2: function(arg0) {
             let result;
             try {
@@ -272,6 +353,10 @@ function __wbg_get_imports() {
         }, arguments); },
         __wbg_scrollTop_960220fc942d86fa: function(arg0) {
             const ret = arg0.scrollTop;
+            return ret;
+        },
+        __wbg_selectedIndex_ab2519f4f8a79f18: function(arg0) {
+            const ret = arg0.selectedIndex;
             return ret;
         },
         __wbg_setAttribute_f75317b2b5cabfb4: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
@@ -377,7 +462,7 @@ function __wbg_get_imports() {
         },
         __wbindgen_generic_0000000000000001: function(arg0, arg1) {
             // Cast intrinsic for `Closure(Closure { owned: true, function: Function { arguments: [NamedExternref("Event")], shim_idx: 6, ret: Unit, inner_ret: Some(Unit) }, mutable: true }) -> Externref`.
-            const ret = makeMutClosure(arg0, arg1, wasm_bindgen_a04cdccb29b284be___convert__closures_____invoke___web_sys_cf9643508d29e042___features__gen_Event__Event______true_);
+            const ret = makeMutClosure(arg0, arg1, wasm_bindgen_a04cdccb29b284be___convert__closures_____invoke___web_sys_cbf55310e68b6079___features__gen_Event__Event______true_);
             return ret;
         },
         __wbindgen_generic_0000000000000002: function(arg0, arg1) {
@@ -409,8 +494,8 @@ function wasm_bindgen_a04cdccb29b284be___convert__closures_____invoke_______true
     wasm.wasm_bindgen_a04cdccb29b284be___convert__closures_____invoke_______true_(arg0, arg1);
 }
 
-function wasm_bindgen_a04cdccb29b284be___convert__closures_____invoke___web_sys_cf9643508d29e042___features__gen_Event__Event______true_(arg0, arg1, arg2) {
-    wasm.wasm_bindgen_a04cdccb29b284be___convert__closures_____invoke___web_sys_cf9643508d29e042___features__gen_Event__Event______true_(arg0, arg1, arg2);
+function wasm_bindgen_a04cdccb29b284be___convert__closures_____invoke___web_sys_cbf55310e68b6079___features__gen_Event__Event______true_(arg0, arg1, arg2) {
+    wasm.wasm_bindgen_a04cdccb29b284be___convert__closures_____invoke___web_sys_cbf55310e68b6079___features__gen_Event__Event______true_(arg0, arg1, arg2);
 }
 
 function addToExternrefTable0(obj) {
