@@ -369,10 +369,15 @@ fn picture(page: &mut String, draw: &dyn Fn(Theme) -> String, alt: &str) {
         page,
         "<figure><picture><source media=\"(prefers-color-scheme: dark)\" srcset=\"data:image/svg+xml;base64,{}\">\
          <img alt=\"{}\" src=\"data:image/svg+xml;base64,{}\"></picture></figure>",
-        data(draw(Theme::DARK)),
+        data(draw(on_card(Theme::DARK))),
         escape(alt),
-        data(draw(Theme::LIGHT))
+        data(draw(on_card(Theme::LIGHT)))
     );
+}
+
+/// The theme of a picture on a card, whose ground it shares.
+fn on_card(theme: Theme) -> Theme {
+    Theme { ground: theme.panel, ..theme }
 }
 
 /// What stands between backticks as code.
