@@ -161,6 +161,10 @@ fn extreme_numbers_neither_overflow_nor_hang() {
     let answer = span(0, 1, &odd).overlaps(&span(1, 1, &odd[..1]), 1000);
     assert!(matches!(answer, Overlap::No | Overlap::May));
     assert!(matches!(span(0, 1, &odd).overlaps(&span(999_999_999, 1, &odd[..70]), 0), Overlap::May));
+    // Tens of thousands of strides meet, and nobody halves each of them to say where.
+    let many = span(0, 1, &(0..20_000i64).map(|k| (2, k)).collect::<Vec<_>>());
+    assert_eq!(many.overlaps(&many, DEFAULT_LIMIT), Overlap::Yes);
+    assert_eq!(many.common(&many, DEFAULT_LIMIT), None);
 }
 
 #[test]

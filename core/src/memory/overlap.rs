@@ -77,7 +77,8 @@ impl Span {
 
     /// The bytes that one run of `self` and one run of `other` share, `[lo, hi)`; `None` unless they surely share some.
     ///
-    /// For two ranges this is everything they share; otherwise one example, the same for the same spans.
+    /// For two ranges this is everything they share; otherwise one example, the same for the same spans. Spans of more
+    /// than 64 dimensions are not asked for one.
     ///
     /// # Cost
     /// One question of [`Span::overlaps`] for each halving of an index range, at most 63 for each dimension.
@@ -89,7 +90,8 @@ impl Span {
     /// # Ok::<(), spanlift::memory::SpanError>(())
     /// ```
     pub fn common(&self, other: &Span, limit: u64) -> Option<(i64, i64)> {
-        if self.overlaps(other, limit) != Overlap::Yes {
+        let too_many = MAX_TERMS < self.dims().len().max(other.dims().len());
+        if too_many || self.overlaps(other, limit) != Overlap::Yes {
             return None;
         }
         let run = self.run_that_meets(other, limit)?;
