@@ -102,7 +102,7 @@ fn every_file_of_the_tour_opens() {
         // The one address in a picture is the name of SVG itself, and pictures are in base64.
         assert!(!page.contains(address), "the page names {address}");
     }
-    let programs = out.join("programs");
+    let programs = out.join("tour-programs");
     for name in names(&programs) {
         let ran = spanlift(&programs, &["check", &name, "--format", "json"]);
         assert!(ran.code == 0 || ran.code == 1, "{name}: {ran:?}");

@@ -61,7 +61,7 @@ fn write_files(story: &Story, folder: &Path) -> Result<Vec<(PathBuf, &'static st
         let name = format!("trace_{}.json", run.name.trim_start_matches("run-").replace('-', "_"));
         write(&name, write_chrome(&run.run.trace), "one of the four profiled runs")?;
     }
-    let programs_folder = folder.join("programs");
+    let programs_folder = folder.join("tour-programs");
     output::folder(&programs_folder)?;
     for shipped in programs::all() {
         output::write(&programs_folder.join(format!("{}.txt", shipped.name)), shipped.text.as_bytes())?;
