@@ -36,8 +36,8 @@ fn check_json(ops: &str, expected: &[&str]) {
 #[test]
 fn names_are_declared_once_and_before_their_use() {
     check("sync s", &[r#"stream "s" is not declared"#]);
-    check("sync 0; sync 0@65535", &[]);
-    check("sync 0@65536", &[r#"stream "0@65536" is not declared"#]);
+    check("sync 0; sync 0@4095", &[]);
+    check("sync 0@4096", &[r#"stream "0@4096" is not declared"#]);
     check("sync 0@0", &[r#"stream "0@0" is not declared"#]);
     check("sync s; stream s", &[r#"line 1 (command 0): stream "s" is not declared"#]);
     check("stream s; stream s blocking", &[r#"stream "s" is declared twice"#]);
@@ -257,12 +257,12 @@ fn numbers_stay_within_their_range() {
         &["command 0: time is -1 ns, it is not negative"],
     );
     check_json(
-        r#"{"op": "device_sync", "dev": 65536}"#,
-        &[r#"command 0: device_sync: field "dev" is 65536, a device is 0 to 65535"#],
+        r#"{"op": "device_sync", "dev": 4096}"#,
+        &[r#"command 0: device_sync: field "dev" is 4096, a device is 0 to 4095"#],
     );
     check_json(
         r#"{"op": "device_sync", "dev": -1}"#,
-        &[r#"command 0: device_sync: field "dev" is -1, a device is 0 to 65535"#],
+        &[r#"command 0: device_sync: field "dev" is -1, a device is 0 to 4095"#],
     );
     check_json(
         r#"{"op": "memset", "s": "0", "dst": {"buf": "x", "off": 0, "len": 0}, "sync": true, "value": 256}"#,
@@ -390,12 +390,12 @@ fn built_programs_are_checked_alike() {
     p.pinned("x", Bytes(1 << 63));
     assert_eq!(problems(&p), r#"command 0: buffer "x" has -1 bytes, at least 1 is needed"#);
     let mut p = Program::new();
-    p.stream_on(65_536, "s");
+    p.stream_on(4_096, "s");
     p.device_sync(u32::MAX);
     assert_eq!(
         problems(&p),
-        "command 0: device 65536 is none, a device is 0 to 65535\n\
-         command 1: device 4294967295 is none, a device is 0 to 65535"
+        "command 0: device 4096 is none, a device is 0 to 4095\n\
+         command 1: device 4294967295 is none, a device is 0 to 4095"
     );
     let mut p = Program::new();
     let fill = |value| spanlift::program::Contents::Fill { dtype: spanlift::memory::Dtype::F32, value };

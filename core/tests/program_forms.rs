@@ -154,7 +154,7 @@ fn bad_lines_say_what_was_expected() {
     refuses("frobnicate", &["line 1: unknown command `frobnicate`"]);
     refuses("stream", &["line 1: expected a stream, found the end of the line"]);
     refuses("stream s on 1", &["line 1: expected a device such as `cuda:0`, found `1`"]);
-    refuses("stream s on cuda:65536", &["line 1: expected a device, 0 to 65535, found `65536`"]);
+    refuses("stream s on cuda:4096", &["line 1: expected a device, 0 to 4095, found `4096`"]);
     refuses(
         "stream s of w",
         &["line 1: `of` names the host thread of a `per_thread` stream, and this is none"],

@@ -2,8 +2,8 @@
 
 use super::command::{AllocVia, FreeVia, HostCost, Space, StreamKind};
 
-/// Devices that a program may name; a bound, since readers keep a table of them.
-pub(super) const MAX_DEVICES: u32 = 1 << 16;
+/// Devices that a program may name: readers keep a table of them, and a synchronous peer copy fences every one.
+pub(super) const MAX_DEVICES: u32 = 1 << 12;
 
 pub(super) const STREAM_KINDS: [(&str, StreamKind); 3] = [
     ("nonblocking", StreamKind::NonBlocking),

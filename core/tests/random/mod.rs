@@ -218,7 +218,7 @@ impl Draft<'_> {
                     buffer: self.buffer(),
                     bytes: self.r.of(&SIZES),
                     space: self.r.of(&[Space::Device, Space::Pinned, Space::Pageable, Space::Managed]),
-                    dev: self.r.of(&[0, 0, 1, 65_535]),
+                    dev: self.r.of(&[0, 0, 1, 4_095]),
                     via,
                     stream: if self.r.chance() { Some(self.stream()) } else { None },
                     reuse: if self.r.rarely() { Some(self.buffer()) } else { None },
