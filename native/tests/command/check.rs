@@ -1,10 +1,8 @@
 //! Verdicts: exit codes and the printed object as the contract for program files says, text that people can act on.
 
-use std::path::{Path, PathBuf};
-
 use serde_json::{Value, json};
 
-use crate::kit::{folder, spanlift, spanlift_reading};
+use crate::kit::{folder, shared, spanlift, spanlift_reading};
 
 const LESSON: &str = "\
 stream  copy, compute           # non-blocking, device 0
@@ -81,17 +79,6 @@ fn a_buffer_of_a_terabyte_and_the_largest_one_are_legal() {
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
         assert_eq!(ran.out, "{\"verdict\":\"safe\",\"hazards\":[],\"errors\":[]}\n");
     }
-}
-
-/// The folder of shared cases, if this checkout has one.
-fn shared() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared");
-    let folder = std::env::var_os("SPANLIFT_SHARED").map_or(beside, PathBuf::from);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    eprintln!("skipped: no shared cases beside this checkout");
-    None
 }
 
 #[test]

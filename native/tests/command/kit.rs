@@ -70,3 +70,14 @@ pub(crate) fn ran(mut command: Command, stdin: &[u8]) -> Ran {
     assert!(!ran.err.contains("panicked"), "{}", ran.err);
     ran
 }
+
+/// The folder of shared cases, if this checkout has one.
+pub(crate) fn shared() -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared");
+    let folder = std::env::var_os("SPANLIFT_SHARED").map_or(beside, PathBuf::from);
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    eprintln!("skipped: no shared cases beside this checkout");
+    None
+}

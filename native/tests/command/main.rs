@@ -8,6 +8,7 @@ mod calls;
 mod check;
 mod inputs;
 mod kit;
+mod memory;
 mod probe;
 mod run;
 mod tour;

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use spanlift::hazard::Mode;
+use spanlift::memory::Device;
 use spanlift_native::probe;
 
 use crate::say;
@@ -31,6 +32,7 @@ pub(crate) enum Command {
     Check(CheckArgs),
     Run(RunArgs),
     View(ViewArgs),
+    Memory(MemoryArgs),
     Probe(ProbeArgs),
 }
 
@@ -107,6 +109,23 @@ pub(crate) struct ViewArgs {
     /// Machine profile that programs are simulated on: a name or a JSON file
     #[arg(long, value_name = "M")]
     pub(crate) machine: Option<String>,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+/// Describe the memory that strided tensors touch, and what a move to another device takes
+///
+/// Spans and bytes of every tensor, unique and listed bytes of every device, which tensors overlap; with --to the
+/// allocations and copies that keep their aliasing.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  spanlift memory layout.json --to cuda:0 --format json")]
+pub(crate) struct MemoryArgs {
+    /// Layout file: storages and the tensors that view them, as JSON
+    #[arg(value_name = "LAYOUT")]
+    pub(crate) layout: PathBuf,
+    /// Plan a move to this device: cpu, cuda:N or mock:N
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) to: Option<Device>,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
 }

@@ -8,6 +8,7 @@ mod cli;
 mod input;
 mod kind;
 mod machine;
+mod memory;
 mod output;
 mod probe;
 mod run;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(args, &mut out),
         Command::Run(args) => run::run(args, &mut out),
         Command::View(args) => view::run(args, &mut out),
+        Command::Memory(args) => memory::run(args, &mut out),
         Command::Probe(args) => probe::run(args, &mut out),
     };
     // What was printed goes out first, also when the command failed after it.

@@ -1,0 +1,32 @@
+//! `spanlift memory`: what the tensors of a layout touch, and what moving them takes.
+
+use spanlift::memory::{Layout, LayoutError};
+
+use crate::End;
+use crate::cli::{Format, MemoryArgs};
+use crate::input;
+use crate::say::{self, Fail, Out};
+
+pub(crate) fn run(args: &MemoryArgs, out: &mut Out) -> Result<End, Fail> {
+    let place = say::place(&args.layout);
+    let layout = Layout::from_json(&input::read(&args.layout)?).map_err(|e| match e {
+        LayoutError::Problems(problems) => {
+            let messages: Vec<String> = problems.0.iter().map(ToString::to_string).collect();
+            Fail::all(&place, &messages)
+        }
+        e => Fail::at(&place, e),
+    })?;
+    let undecided = |e| Fail::at(&place, e);
+    let report = layout.report().map_err(undecided)?;
+    let plan = args.to.map(|to| layout.move_to(to)).transpose().map_err(undecided)?;
+    match args.report.format {
+        Format::Json => out.line(&report.to_json(plan.as_ref())),
+        Format::Text => {
+            out.text(&say::harmless(&report.to_string()));
+            if let Some(plan) = plan {
+                out.text(&say::harmless(&format!("\n{plan}")));
+            }
+        }
+    }
+    Ok(End::Done)
+}

@@ -1,0 +1,86 @@
+//! `spanlift memory`: the shared examples by their answers, and what is refused.
+
+use serde_json::{Value, json};
+
+use crate::kit::{folder, shared, spanlift, spanlift_reading};
+
+#[test]
+fn every_shared_example_has_its_answer() {
+    let Some(shared) = shared() else { return };
+    let text = std::fs::read_to_string(shared.join("data/memory/examples.json")).unwrap();
+    let examples: Value = serde_json::from_str(&text).unwrap();
+    let folder = folder("layouts");
+    for example in examples["examples"].as_array().unwrap() {
+        let (id, expect) = (&example["id"], &example["expect"]);
+        let layout = example["layout"].to_string();
+        let to = example["to"].as_str().unwrap();
+        let args = ["memory", "-", "--to", to, "--format", "json"];
+        let ran = spanlift_reading(&folder, &args, layout.as_bytes());
+        if let Some(error) = example.get("expect_error") {
+            assert_eq!(
+                (ran.code, ran.out.as_str(), ran.err.lines().count()),
+                (2, "", 1),
+                "{id}: {}",
+                ran.err
+            );
+            for part in error["stderr_mentions"].as_array().unwrap().iter().filter_map(Value::as_str) {
+                assert!(ran.err.contains(part), "{id}: {part:?} in {}", ran.err);
+            }
+            continue;
+        }
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{id}");
+        let found: Value = serde_json::from_str(&ran.out).unwrap();
+        for field in ["tensors", "devices", "overlaps"] {
+            assert_eq!(found[field], expect[field], "{id}: {field}");
+        }
+        assert_eq!(found["move"]["bytes_copied"], expect["move"]["bytes_copied"], "{id}");
+        let most = expect["move"]["bytes_allocated_at_most"].as_i64().unwrap();
+        assert!(found["move"]["bytes_allocated"].as_i64().unwrap() <= most, "{id}");
+        assert_eq!(
+            spanlift_reading(&folder, &args, layout.as_bytes()).out,
+            ran.out,
+            "{id}: the same bytes again"
+        );
+    }
+}
+
+#[test]
+fn text_tells_spans_and_the_move() {
+    let folder = folder("layout-text");
+    let layout = json!({
+        "storages": [{"id": "w", "device": "cpu", "bytes": 80}],
+        "tensors": [{"name": "a", "storage": "w", "dtype": "f32", "shape": [2, 3], "strides": [3, 1]}],
+    });
+    std::fs::write(folder.join("l.json"), layout.to_string()).unwrap();
+    let ran = spanlift(&folder, &["memory", "l.json", "--to", "cuda"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    for part in ["cpu: ", "[0, 24)", "to cuda:0"] {
+        assert!(ran.out.contains(part), "{part} in {}", ran.out);
+    }
+}
+
+#[test]
+fn a_wrong_layout_is_refused_tensor_by_tensor() {
+    let folder = folder("bad-layout");
+    let tensor = |name: &str, dtype: &str, storage: &str, offset: i64| json!({"name": name, "storage": storage, "dtype": dtype, "shape": [4], "strides": [1], "offset": offset});
+    let layout = json!({
+        "storages": [{"id": "w", "device": "cpu", "bytes": 16}],
+        "tensors": [tensor("far", "f32", "w", 1), tensor("odd", "f31", "w", 0), tensor("lost", "f32", "v", 0)],
+    });
+    let ran = spanlift_reading(&folder, &["memory", "-"], layout.to_string().as_bytes());
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.lines().count()), (2, "", 3), "{}", ran.err);
+    for (line, parts) in ran.err.lines().zip([
+        ["far", "outside storage"],
+        ["odd", "unknown dtype"],
+        ["lost", "unknown storage"],
+    ]) {
+        assert!(parts.iter().all(|p| line.contains(p)), "{line}");
+    }
+    for (text, args) in
+        [("{", vec!["memory", "-"]), ("", vec!["memory", "-"]), ("{}", vec!["memory", "-", "--to", "mars"])]
+    {
+        let ran = spanlift_reading(&folder, &args, text.as_bytes());
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{text:?}: {}", ran.err);
+    }
+    assert_eq!(spanlift(&folder, &["memory", "absent.json"]).code, 2);
+}
