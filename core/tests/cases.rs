@@ -1,20 +1,11 @@
 //! The programs of the shared case table: read, written, read again.
 
-use std::path::PathBuf;
+mod shared;
 
 use spanlift::Program;
 use spanlift::program::ReadError;
 
-/// The folder of shared cases, if this checkout has one.
-fn shared() -> Option<PathBuf> {
-    let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared");
-    let folder = std::env::var_os("SPANLIFT_SHARED").map_or(beside, PathBuf::from);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    eprintln!("skipped: no shared cases beside this checkout");
-    None
-}
+use shared::shared;
 
 #[test]
 fn every_case_is_an_error_or_well_formed_as_labelled() {

@@ -1,14 +1,17 @@
 //! Layouts, reports and moves against a reference that lists every byte.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 
+mod shared;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use spanlift::Bytes;
 use spanlift::memory::{
     Device, Dim, Dtype, Layout, LayoutError, MovePlan, Report, Span, Tensor, View, cpu, cuda, mock,
 };
+
+use shared::shared;
 
 /// Every byte of a span, found by walking all index tuples.
 fn bytes_of(span: &Span) -> BTreeSet<i64> {
@@ -237,16 +240,6 @@ fn many_views_of_one_matrix_agree_with_their_bytes() {
         }
         check_against_bytes(&layout, mock(0), &format!("seed {seed}"));
     }
-}
-
-fn shared() -> Option<PathBuf> {
-    let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared");
-    let folder = std::env::var_os("SPANLIFT_SHARED").map_or(beside, PathBuf::from);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    eprintln!("skipped: no shared cases beside this checkout");
-    None
 }
 
 #[test]

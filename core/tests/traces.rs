@@ -1,27 +1,19 @@
 //! The trace files of the shared folder: every event is kept, and counts and times are those of the reference.
 #![expect(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
+mod shared;
+
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::path::PathBuf;
 
 use serde_json::Value;
 use spanlift::trace::{FlowKind, Kind, LaneKind, Slice, Trace, figures, read, write_chrome};
 
-/// The folder of shared files, if this checkout has one.
-fn shared() -> Option<PathBuf> {
-    let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared");
-    let folder = std::env::var_os("SPANLIFT_SHARED").map_or(beside, PathBuf::from);
-    if folder.is_dir() {
-        return Some(folder.join("traces"));
-    }
-    eprintln!("skipped: no shared traces beside this checkout");
-    None
-}
+use shared::shared;
 
 /// A file's bytes, unpacked.
 fn load(name: &str) -> Option<Vec<u8>> {
-    let bytes = std::fs::read(shared()?.join(name)).unwrap();
+    let bytes = std::fs::read(shared()?.join("traces").join(name)).unwrap();
     if !bytes.starts_with(&[0x1f, 0x8b]) {
         return Some(bytes);
     }
@@ -32,7 +24,7 @@ fn load(name: &str) -> Option<Vec<u8>> {
 
 /// All files with their expected figures.
 fn files() -> Vec<(String, Value, Vec<u8>)> {
-    let Some(folder) = shared() else { return Vec::new() };
+    let Some(folder) = shared().map(|shared| shared.join("traces")) else { return Vec::new() };
     let text = std::fs::read_to_string(folder.join("reference.json")).unwrap();
     let table: BTreeMap<String, Value> = serde_json::from_str(&text).unwrap();
     table.into_iter().map(|(name, expected)| (name.clone(), expected, load(&name).unwrap())).collect()

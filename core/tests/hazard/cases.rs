@@ -1,22 +1,12 @@
 //! The shared table of cases: exact verdicts and the complete lists of pairs, in both modes.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use serde_json::Value;
 use spanlift::Program;
 use spanlift::hazard::{self, Mode};
 
-/// The folder of shared cases, if this checkout has one.
-fn shared() -> Option<PathBuf> {
-    let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared");
-    let folder = std::env::var_os("SPANLIFT_SHARED").map_or(beside, PathBuf::from);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    eprintln!("skipped: no shared cases beside this checkout");
-    None
-}
+use crate::shared::shared;
 
 /// The shared table, if this checkout has one.
 pub(crate) fn table() -> Option<Value> {

@@ -7,4 +7,6 @@ mod generate;
 mod random;
 mod reference;
 mod remedies;
+#[path = "../shared/mod.rs"]
+mod shared;
 mod table;
