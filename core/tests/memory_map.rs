@@ -419,6 +419,23 @@ fn late_views_get_only_what_is_missing() {
 }
 
 #[test]
+fn late_views_across_both_edges_of_a_block_make_one_larger_block() {
+    let (_, all) = weight(30);
+    let rows = |first, n| all.narrow(0, first, n).unwrap();
+    let mut map = MemoryMap::new();
+    map.register("middle", &rows(10, 10)).unwrap();
+    assert_eq!(moved(&mut map, cuda(0)), (400, 400));
+    // They share no byte with each other, but both share some with what is there.
+    map.register("before", &rows(5, 6)).unwrap();
+    map.register("behind", &rows(19, 6)).unwrap();
+    let plan = map.move_to(cuda(0)).unwrap();
+    assert_eq!((plan.bytes_allocated(), plan.bytes_copied()), (800, 200 + 200 + 400));
+    map.apply(&plan).unwrap();
+    let layout = map.layout();
+    assert_eq!((layout.storages().len(), layout.report().unwrap().overlaps.len()), (1, 2));
+}
+
+#[test]
 fn a_declared_copy_is_used_where_it_is() {
     let (_, all) = weight(10);
     let there = Block::new("mirror", cuda(0), Bytes(480));
