@@ -9,6 +9,7 @@ mod layout;
 mod overlap;
 mod plan;
 mod report;
+pub mod sample;
 mod span;
 mod view;
 

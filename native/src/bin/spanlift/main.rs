@@ -3,6 +3,7 @@
 //! One file per subcommand; each gives an [`End`] or a [`say::Fail`], and only this file turns these into exit codes. Results
 //! go to standard output, problems to standard error, one line each.
 
+mod bench;
 mod check;
 mod cli;
 mod input;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args, &mut out),
         Command::View(args) => view::run(args, &mut out),
         Command::Memory(args) => memory::run(args, &mut out),
+        Command::Bench(args) => bench::run(args, &mut out),
         Command::Probe(args) => probe::run(args, &mut out),
     };
     // What was printed goes out first, also when the command failed after it.
