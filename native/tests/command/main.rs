@@ -8,6 +8,7 @@ mod calls;
 mod check;
 mod inputs;
 mod kit;
+mod machines;
 mod memory;
 mod probe;
 mod run;

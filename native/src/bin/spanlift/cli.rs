@@ -10,6 +10,7 @@ use spanlift::hazard::Mode;
 use spanlift::memory::Device;
 use spanlift_native::probe;
 
+use crate::machines::MachinesArgs;
 use crate::say;
 
 /// Shows, checks and runs how data moves between a host and its devices
@@ -32,6 +33,7 @@ pub(crate) enum Command {
     Check(CheckArgs),
     Run(RunArgs),
     View(ViewArgs),
+    Machines(MachinesArgs),
     Memory(MemoryArgs),
     Bench(BenchArgs),
     Probe(ProbeArgs),

@@ -9,6 +9,7 @@ mod cli;
 mod input;
 mod kind;
 mod machine;
+mod machines;
 mod memory;
 mod output;
 mod probe;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(args, &mut out),
         Command::Run(args) => run::run(args, &mut out),
         Command::View(args) => view::run(args, &mut out),
+        Command::Machines(args) => machines::run(args, &mut out),
         Command::Memory(args) => memory::run(args, &mut out),
         Command::Bench(args) => bench::run(args, &mut out),
         Command::Probe(args) => probe::run(args, &mut out),
