@@ -8,9 +8,11 @@ mod grid;
 mod layout;
 mod overlap;
 mod plan;
+mod plane;
 mod report;
 pub mod sample;
 mod span;
+mod union;
 mod view;
 
 pub use device::{Device, UnknownDevice, cpu, cuda, mock};
