@@ -134,8 +134,9 @@ impl MovePlan {
                 }),
             };
             let view = placed.map_or(tensor.view(), |p| &p.view).clone();
-            after.tensor(tensor.name(), storage, view).expect(BUG);
+            after.marked(tensor.name(), storage, view, tensor.marks()).expect(BUG);
         }
+        after.set_modules(before.modules().to_vec());
         after
     }
 }
