@@ -5,6 +5,7 @@
 
 mod check;
 mod cli;
+mod fit;
 mod input;
 mod kind;
 mod machine;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(args, &mut out),
         Command::Run(args) => run::run(args, &mut out),
         Command::View(args) => view::run(args, &mut out),
+        Command::Fit(args) => fit::run(args, &mut out),
         Command::Machines(args) => machines::run(args, &mut out),
         Command::Memory(args) => memory::run(args, &mut out),
         Command::Probe(args) => probe::run(args, &mut out),
