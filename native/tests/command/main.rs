@@ -6,6 +6,7 @@
 
 mod calls;
 mod check;
+mod fit;
 mod inputs;
 mod kit;
 mod machines;

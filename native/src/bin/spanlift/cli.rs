@@ -10,6 +10,7 @@ use spanlift::hazard::Mode;
 use spanlift::memory::Device;
 use spanlift_native::probe;
 
+use crate::fit::FitArgs;
 use crate::machines::MachinesArgs;
 use crate::say;
 
@@ -34,6 +35,7 @@ pub(crate) enum Command {
     Run(RunArgs),
     View(ViewArgs),
     Machines(MachinesArgs),
+    Fit(FitArgs),
     Memory(MemoryArgs),
     Bench(BenchArgs),
     Probe(ProbeArgs),

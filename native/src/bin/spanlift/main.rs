@@ -6,6 +6,7 @@
 mod bench;
 mod check;
 mod cli;
+mod fit;
 mod input;
 mod kind;
 mod machine;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(args, &mut out),
         Command::Run(args) => run::run(args, &mut out),
         Command::View(args) => view::run(args, &mut out),
+        Command::Fit(args) => fit::run(args, &mut out),
         Command::Machines(args) => machines::run(args, &mut out),
         Command::Memory(args) => memory::run(args, &mut out),
         Command::Bench(args) => bench::run(args, &mut out),
