@@ -7,6 +7,7 @@ mod dtype;
 mod grid;
 mod layout;
 mod overlap;
+mod pairs;
 mod plan;
 mod plane;
 mod report;
