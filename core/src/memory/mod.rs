@@ -10,6 +10,7 @@ mod layout;
 mod marks;
 mod module;
 mod overlap;
+mod pairs;
 mod plan;
 mod plane;
 mod report;
