@@ -64,7 +64,8 @@ pub(crate) struct TourArgs {
 
 /// Look for hazards in a program: accesses that nothing orders, memory used too early or too late
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  spanlift check lesson1.txt --format json\n\n\
+#[command(after_help = "Examples:\n  spanlift check lesson1.txt --format json\n\
+  spanlift check lesson1.txt --explain --mended lesson1.mended.txt\n\n\
     Ends with 0 when the program is safe, 1 when hazards were found, 2 when the program itself is wrong.")]
 pub(crate) struct CheckArgs {
     /// Program file, JSON or text form
@@ -73,6 +74,12 @@ pub(crate) struct CheckArgs {
     /// Which order counts
     #[arg(long, value_enum, value_name = "MODE", default_value_t = ModeArg::Contract)]
     pub(crate) mode: ModeArg,
+    /// Show each hazard with its sites, a fix to put in, and two schedules that bring it about
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// Write the program here with all hazards mended, in the text form or, for .json, as JSON
+    #[arg(long, value_name = "OUT")]
+    pub(crate) mended: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
 }

@@ -6,6 +6,7 @@
 mod bench;
 mod check;
 mod cli;
+mod explain;
 mod fit;
 mod input;
 mod kind;
