@@ -210,32 +210,34 @@ fn runs(span: &Span, offset: u64, n: u64, mut f: impl FnMut(usize, usize, usize)
 /// The blocks that declared bytes can reach.
 fn carried(program: &Program, facts: &Facts) -> Vec<bool> {
     let block = |r: &Region| facts.buffer(r.buffer).block.index();
-    let n = program.names().n_buffers();
-    let mut reached = Vec::new();
+    let declares = |op: &Op| match op {
+        Op::Alloc(a) => a.contents.is_some().then(|| facts.buffer(a.buffer).block.index()),
+        Op::HostWrite { region, contents: Some(_) } => Some(block(region)),
+        op => match (formula(op)?.func, op.regions().1) {
+            (Func::Fill(_), [first, ..]) => Some(block(first)),
+            _ => None,
+        },
+    };
+    let mut reached: Vec<usize> = program.commands().iter().filter_map(|c| declares(&c.op)).collect();
+    if reached.is_empty() {
+        return Vec::new();
+    }
     let mut flows: Vec<(usize, usize)> = Vec::new();
     for command in program.commands() {
         match &command.op {
-            Op::Alloc(a) if a.contents.is_some() => reached.push(facts.buffer(a.buffer).block.index()),
-            Op::HostWrite { region, contents: Some(_) } => reached.push(block(region)),
             Op::Copy(Copy { dst, src, .. }) | Op::HostCopy { dst, src } => {
                 flows.push((block(src), block(dst)))
             }
             op => {
-                if let (Some(compute), (reads, [first, ..])) = (formula(op), op.regions()) {
-                    if matches!(compute.func, Func::Fill(_)) {
-                        reached.push(block(first));
-                    }
+                if let (Some(_), (reads, [first, ..])) = (formula(op), op.regions()) {
                     flows.extend(reads.iter().map(|r| (block(r), block(first))));
                 }
             }
         }
     }
-    let mut carried = vec![false; n];
-    if reached.is_empty() {
-        return carried;
-    }
     flows.sort_unstable();
     flows.dedup();
+    let mut carried = vec![false; program.names().n_buffers()];
     while let Some(block) = reached.pop() {
         if !std::mem::replace(&mut carried[block], true) {
             let first = flows.partition_point(|&(from, _)| from < block);
