@@ -6,8 +6,10 @@
 
 mod calls;
 mod check;
+mod fit;
 mod inputs;
 mod kit;
+mod machines;
 mod memory;
 mod probe;
 mod run;

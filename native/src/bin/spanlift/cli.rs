@@ -10,6 +10,8 @@ use spanlift::hazard::Mode;
 use spanlift::memory::Device;
 use spanlift_native::probe;
 
+use crate::fit::FitArgs;
+use crate::machines::MachinesArgs;
 use crate::say;
 
 /// Shows, checks and runs how data moves between a host and its devices
@@ -32,7 +34,10 @@ pub(crate) enum Command {
     Check(CheckArgs),
     Run(RunArgs),
     View(ViewArgs),
+    Machines(MachinesArgs),
+    Fit(FitArgs),
     Memory(MemoryArgs),
+    Bench(BenchArgs),
     Probe(ProbeArgs),
 }
 
@@ -126,6 +131,31 @@ pub(crate) struct MemoryArgs {
     /// Plan a move to this device: cpu, cuda:N or mock:N
     #[arg(long, value_name = "DEVICE")]
     pub(crate) to: Option<Device>,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+/// Measure, on this machine, what the documentation claims
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  spanlift bench memory --format json\n\n\
+    Names, values and units, in base units; every subject ends within 20 seconds.")]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    pub(crate) subject: BenchSubject,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchSubject {
+    Memory(BenchMemoryArgs),
+}
+
+/// Report and plan a layout of ten views for each storage
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  spanlift bench memory --tensors 1000")]
+pub(crate) struct BenchMemoryArgs {
+    /// Tensors of the layout
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
+    pub(crate) tensors: u32,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
 }
