@@ -3,3 +3,4 @@
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
 mod fit;
+mod pipelines;
