@@ -3,6 +3,7 @@
 //! One file per subcommand; each gives an [`End`] or a [`say::Fail`], and only this file turns these into exit codes. Results
 //! go to standard output, problems to standard error, one line each.
 
+mod analyze;
 mod check;
 mod cli;
 mod input;
@@ -13,6 +14,7 @@ mod output;
 mod probe;
 mod run;
 mod say;
+mod source;
 mod tour;
 mod view;
 
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(args, &mut out),
         Command::Run(args) => run::run(args, &mut out),
         Command::View(args) => view::run(args, &mut out),
+        Command::Analyze(args) => analyze::run(args, &mut out),
         Command::Memory(args) => memory::run(args, &mut out),
         Command::Probe(args) => probe::run(args, &mut out),
     };
