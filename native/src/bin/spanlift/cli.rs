@@ -36,6 +36,7 @@ pub(crate) enum Command {
     View(ViewArgs),
     Machines(MachinesArgs),
     Fit(FitArgs),
+    Analyze(AnalyzeArgs),
     Memory(MemoryArgs),
     Bench(BenchArgs),
     Probe(ProbeArgs),
@@ -121,6 +122,20 @@ pub(crate) struct ViewArgs {
     /// Machine profile that programs are simulated on: a name or a JSON file
     #[arg(long, value_name = "M")]
     pub(crate) machine: Option<String>,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+/// Say what a trace or memory snapshot shows: exact figures, what blocked the host and why, what a change would save
+///
+/// Reads PyTorch/Kineto traces of every generation, spanlift's own, and PyTorch memory snapshots; what a file is, is
+/// found from its content.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  spanlift analyze run.pt.trace.json.gz --format json")]
+pub(crate) struct AnalyzeArgs {
+    /// Traces and memory snapshots; `-` is standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
 }
