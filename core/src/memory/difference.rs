@@ -3,7 +3,8 @@
 //! Where ranges do not cross, sets stay as they are; where one run covers them, they are gone. Only what is left is
 //! written out run by run, up to a limit, and gathered into strided sets afterwards.
 
-use super::grid::{Grid, TooManyRuns, union};
+use super::grid::{Grid, TooManyRuns};
+use super::union::union;
 use super::{Dim, Span};
 
 /// Disjoint spans that hold the bytes of `these` that are in none of `those`, in order of their first byte.

@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::grid::{Grid, union};
+use super::grid::Grid;
 use super::layout::{Layout, StorageId};
+use super::union::{union, unique};
 use super::{Device, Span, View};
 use crate::units::Bytes;
 
@@ -487,6 +488,5 @@ impl MovePlan {
 
 /// Bytes of a storage that at least one of these views touches, each counted once.
 pub(super) fn unique_bytes(grids: Vec<Grid>) -> Option<u64> {
-    let parts = union(grids, MAX_RUNS).ok()?;
-    Some(parts.iter().map(|g| g.bytes().unsigned_abs()).sum())
+    unique(grids, MAX_RUNS).ok()
 }
