@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use spanlift::memory::sample::Pair;
-use spanlift::memory::{DEFAULT_LIMIT, Overlap, View};
+use spanlift::memory::{DEFAULT_LIMIT, Overlap};
+use spanlift_tests::numpys_view;
 
 /// Pairs of all kinds together; fewer of the kinds that leave little to decide.
 const PAIRS: [(Pair, u64); 7] = [
@@ -23,12 +24,6 @@ const PAIRS: [(Pair, u64); 7] = [
 
 /// Every how many pairs a wrong verdict is planted.
 const PLANTED: usize = 997;
-
-fn numpys_view(view: &View) -> Value {
-    let item = view.dtype.bytes();
-    let strides: Vec<i64> = view.strides.iter().map(|s| s * item).collect();
-    json!([item, view.offset * item, view.shape, strides])
-}
 
 fn comparer(python: &Path) -> Command {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/memory/shares.py");
