@@ -60,12 +60,23 @@ pub enum Pair {
     Any,
     /// Up to six dimensions of large strides without a pattern, laid so that they just meet or just miss.
     Odd,
+    /// Two to six dimensions of large strides, some of which share a large factor, with thousands of elements: what needs
+    /// the longest search.
+    Hard,
 }
 
 impl Pair {
     /// Every kind.
-    pub const ALL: [Pair; 7] =
-        [Pair::Apart, Pair::Ranges, Pair::Columns, Pair::Blocks, Pair::Mixed, Pair::Any, Pair::Odd];
+    pub const ALL: [Pair; 8] = [
+        Pair::Apart,
+        Pair::Ranges,
+        Pair::Columns,
+        Pair::Blocks,
+        Pair::Mixed,
+        Pair::Any,
+        Pair::Odd,
+        Pair::Hard,
+    ];
 
     /// Its name, one word.
     pub fn name(self) -> &'static str {
@@ -77,6 +88,7 @@ impl Pair {
             Pair::Mixed => "mixed",
             Pair::Any => "any",
             Pair::Odd => "odd",
+            Pair::Hard => "hard",
         }
     }
 
@@ -130,6 +142,11 @@ impl Pair {
             }
             Pair::Odd => {
                 let (a, b) = (r.odd(), r.odd());
+                r.near(a, b)
+            }
+            Pair::Hard => {
+                let factor = r.pick(1, 4000);
+                let (a, b) = (r.hard(factor), r.hard(factor));
                 r.near(a, b)
             }
         }
@@ -190,6 +207,24 @@ impl Random {
             .map(|_| factor * self.pick(50, 100_000) * if self.pick(0, 3) == 0 { -1 } else { 1 })
             .collect();
         view([Dtype::U8, Dtype::I16][usize::try_from(self.pick(0, 1)).unwrap_or(0)], &shape, &strides, 0)
+    }
+
+    /// As large as [`Random::odd`] and larger; about half of the strides are multiples of `factor`.
+    fn hard(&mut self, factor: i64) -> View {
+        let rank = self.pick(2, 6);
+        let most = [0, 0, 90, 20, 9, 6, 4][usize::try_from(rank).unwrap_or(0)];
+        let shape: Vec<i64> = (0..rank).map(|_| self.pick(2.max(most / 2), most)).collect();
+        let strides: Vec<i64> =
+            (0..rank)
+                .map(|_| {
+                    if self.pick(0, 1) == 0 {
+                        factor * self.pick(50, 4000)
+                    } else {
+                        self.pick(1000, 9_000_000)
+                    }
+                })
+                .collect();
+        view(Dtype::U8, &shape, &strides, 0)
     }
 
     /// Lays the views so that an element of one lies at or beside an element of the other, or anywhere near.
