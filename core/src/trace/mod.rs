@@ -5,11 +5,13 @@
 //!
 //! **Invariant:** a reader drops nothing silently: [`Import`] counts every event of the file.
 
+pub mod analysis;
 mod chrome;
 pub mod figures;
 mod own;
 mod read;
 mod strings;
+pub mod table;
 mod time;
 mod tracks;
 
@@ -247,6 +249,7 @@ impl Slices {
         self.command.reserve(n);
         self.correlation.reserve(n);
         self.args.reserve(n);
+        self.cat.reserve(n);
     }
 
     /// Adds a slice and gives its index.

@@ -4,10 +4,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
+mod analyze;
 mod calls;
 mod check;
+mod fit;
 mod inputs;
 mod kit;
+mod machines;
 mod memory;
 mod probe;
 mod run;
