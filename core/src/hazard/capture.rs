@@ -25,12 +25,22 @@ pub(super) struct Capture<'p> {
 /// What a capture leaves behind.
 #[derive(Debug, Default)]
 pub(super) struct Graph<'p> {
-    /// Reads and writes of all nodes; `op` is the captured command.
-    pub(super) accesses: Vec<Access<'p>>,
+    /// The captured commands in order, each with its clock within the graph.
+    pub(super) nodes: Vec<Node<'p>>,
     /// Conflicts among its own nodes.
     pub(super) inner: Found<'p>,
     /// The node of the latest launch.
     pub(super) launched: Option<Clock>,
+}
+
+/// A captured command.
+#[derive(Debug)]
+pub(super) struct Node<'p> {
+    /// Index of the command.
+    pub(super) op: usize,
+    pub(super) clock: Clock,
+    /// Its reads and writes; `op` is the captured command.
+    pub(super) accesses: Vec<Access<'p>>,
 }
 
 impl<'p> Capture<'p> {
@@ -67,6 +77,7 @@ impl<'p> Capture<'p> {
     /// A captured command: a node of the graph on stream `s`.
     pub(super) fn node(
         &mut self,
+        op: usize,
         s: StreamId,
         rules: Rules,
         accesses: impl Iterator<Item = (Access<'p>, BufferId)>,
@@ -78,12 +89,14 @@ impl<'p> Capture<'p> {
         let clock = self.take_in(s);
         clock.tick();
         let clock = clock.clone();
+        let mut node = Node { op, clock: clock.clone(), accesses: Vec::new() };
         for (access, block) in accesses {
             let n = self.blocks.len();
             let block = *self.blocks.entry(block).or_insert(n);
             self.history.add(block, access, &clock, &clock, |_| false, |_| false, &mut self.graph.inner);
-            self.graph.accesses.push(access);
+            node.accesses.push(access);
         }
+        self.graph.nodes.push(node);
     }
 
     /// Ends the capture and gives the graph.

@@ -16,18 +16,22 @@
 
 mod capture;
 mod clock;
+mod fix;
 mod found;
 mod front;
 mod history;
 mod order;
+mod relation;
 mod remedy;
 mod report;
 mod rules;
 mod walk;
 mod words;
 
+pub use fix::{Fix, Mended, mend};
 pub use found::HazardKind;
 pub use history::Certainty;
+pub use relation::{Life, Part, Relation, Step, StepId, Touch};
 pub use remedy::{Remedy, remedy};
 pub use report::{Hazard, Report, Verdict};
 pub use rules::Rule;

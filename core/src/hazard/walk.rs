@@ -7,6 +7,7 @@ use super::clock::{Clock, Epoch};
 use super::found::{Evidence, Found, HazardKind, Key};
 use super::history::{Access, History};
 use super::order::Order;
+use super::relation::{Life as LifeStep, Part, Step, StepId};
 use super::rules::{Rule, Rules};
 use crate::program::{
     Alloc, AllocVia, BufferId, Command, Copy, EventId, Facts, FreeVia, GraphId, Kernel, Op, Program, Region,
@@ -38,8 +39,8 @@ enum Held {
 
 /// The walk over a program, command by command.
 #[derive(Debug)]
-pub(super) struct Walk<'p> {
-    facts: &'p Facts,
+pub(super) struct Walk<'p, 'f> {
+    facts: &'f Facts,
     rules: Rules,
     order: Order,
     lives: Vec<Life>,
@@ -52,6 +53,18 @@ pub(super) struct Walk<'p> {
     capturing: BTreeMap<StreamId, usize>,
     graphs: BTreeMap<GraphId, Graph<'p>>,
     found: Found<'p>,
+    /// Every step so far, where somebody wants the relation.
+    steps: Option<Vec<Step<'p>>>,
+}
+
+/// Every step of a program with what it knows.
+pub(super) fn steps<'p>(program: &'p Program, facts: &Facts, rules: Rules) -> Vec<Step<'p>> {
+    let mut walk = Walk::new(program, facts, rules);
+    walk.steps = Some(Vec::new());
+    for (index, command) in program.commands().iter().enumerate() {
+        walk.step(index, command);
+    }
+    walk.steps.unwrap_or_default()
 }
 
 /// Which clock an access belongs to.
@@ -61,8 +74,8 @@ enum At {
     Stream(StreamId),
 }
 
-impl<'p> Walk<'p> {
-    pub(super) fn new(program: &'p Program, facts: &'p Facts, rules: Rules) -> Walk<'p> {
+impl<'p, 'f> Walk<'p, 'f> {
+    pub(super) fn new(program: &'p Program, facts: &'f Facts, rules: Rules) -> Walk<'p, 'f> {
         Walk {
             facts,
             rules,
@@ -75,6 +88,7 @@ impl<'p> Walk<'p> {
             capturing: BTreeMap::new(),
             graphs: BTreeMap::new(),
             found: Found::default(),
+            steps: None,
         }
     }
 
@@ -85,6 +99,9 @@ impl<'p> Walk<'p> {
     /// Takes in the next command.
     pub(super) fn step(&mut self, index: usize, command: &'p Command) {
         let t = command.thread;
+        if !returns_late(command) {
+            self.call(index, t);
+        }
         match &command.op {
             &Op::Stream { stream, .. } => self.order.create(stream),
             // Time, hints and names order nothing.
@@ -112,8 +129,8 @@ impl<'p> Walk<'p> {
             Op::EventCreate { event } | Op::EventDestroy { event } => {
                 self.events.remove(event);
             }
-            &Op::Record { event, stream } => self.record(t, stream, event),
-            &Op::Wait { stream, event } => self.wait(t, stream, event),
+            &Op::Record { event, stream } => self.record(index, t, stream, event),
+            &Op::Wait { stream, event } => self.wait(index, t, stream, event),
             &Op::EventSync { event } => self.join_event(t, event, Rule::EventSync),
             &Op::EventQuery { event, ready: true } => self.join_event(t, event, Rule::EventQuery),
             &Op::StreamSync { stream } => self.join_stream(t, stream, Rule::StreamSync),
@@ -139,12 +156,38 @@ impl<'p> Walk<'p> {
             &Op::CaptureEnd { stream, graph } => self.end_capture(stream, graph),
             &Op::GraphLaunch { graph, stream } => self.launch(index, t, graph, stream),
         }
+        self.call(index, t);
+    }
+
+    /// Notes the call of a command, once; it is a node of its own, since a thread's clock may not have changed.
+    fn call(&mut self, index: usize, t: ThreadId) {
+        let Some(steps) = &mut self.steps else { return };
+        let is_new = |step: &Step<'_>| step.id.command != index;
+        if steps.last().is_none_or(is_new) {
+            let host = self.order.host(t);
+            host.tick();
+            steps.push(Step::new(StepId { command: index, part: Part::Call }, host.clone()));
+        }
+    }
+
+    /// Notes work at the frontier of a stream.
+    fn work(&mut self, index: usize, s: StreamId) {
+        if let Some(steps) = &mut self.steps {
+            let id = StepId { command: index, part: Part::Work };
+            steps.push(Step::new(id, self.order.frontier(s).clone()));
+        }
+    }
+
+    /// The step noted last.
+    fn noted(&mut self) -> Option<&mut Step<'p>> {
+        self.steps.as_mut()?.last_mut()
     }
 
     /// Accesses in a node at the frontier of a stream, or in a node of the graph that the stream is captured into.
     fn run(&mut self, index: usize, t: ThreadId, s: StreamId, reads: &'p [Region], writes: &'p [Region]) {
         if !self.captured(index, s, reads, writes) {
             self.order.enqueue(s, t, &[]);
+            self.work(index, s);
             self.touch(index, At::Stream(s), reads, writes);
         }
     }
@@ -171,7 +214,9 @@ impl<'p> Walk<'p> {
             }
         }
         if copy.peer && copy.sync {
+            self.call(index, t);
             self.order.enqueue_peer(s, t);
+            self.work(index, s);
             self.touch(index, At::Stream(s), src, dst);
             return;
         }
@@ -192,6 +237,9 @@ impl<'p> Walk<'p> {
             (Device, Pageable, false)                 if hold(Rule::PageableArrives) => (Source::InNode,    true),
             _                                                                        => (Source::InNode,    false),
         };
+        if source != Source::AfterSync {
+            self.call(index, t);
+        }
         match source {
             Source::InNode => self.run(index, t, s, src, dst),
             Source::AfterSync => {
@@ -205,11 +253,16 @@ impl<'p> Walk<'p> {
                 let own = self.order.host(t).clone();
                 self.order.enqueue(s, t, &[]);
                 let after = self.order.frontier(s).clone();
+                if let Some(call) = self.noted() {
+                    call.touch(&copy.src, false);
+                    call.comes_also_after(&after);
+                }
                 self.add(
                     Access { region: &copy.src, write: false, op: index, named_by: index },
                     &own,
                     &after,
                 );
+                self.work(index, s);
                 self.touch(index, At::Stream(s), &[], dst);
             }
         }
@@ -224,6 +277,8 @@ impl<'p> Walk<'p> {
             (AllocVia::MallocAsync, Some(s)) => {
                 let death = reused.and_then(|old| old.death.clone()).filter(|_| self.rules.hold(Rule::Reuse));
                 self.order.enqueue(s, t, death.as_ref().as_slice());
+                self.work(index, s);
+                self.lives_with(LifeStep::Begins(alloc.buffer));
                 let birth = self.order.frontier(s).epoch();
                 self.lives[alloc.buffer.index()].birth = Some((birth, index));
             }
@@ -242,6 +297,8 @@ impl<'p> Walk<'p> {
         match (via, s) {
             (FreeVia::FreeAsync, Some(s)) => {
                 self.order.enqueue(s, t, &[]);
+                self.work(index, s);
+                self.lives_with(LifeStep::Ends(buffer));
                 death = Some(self.order.frontier(s).clone());
             }
             (FreeVia::Free | FreeVia::HostFree | FreeVia::Unregister | FreeVia::FreeAsync, _) => {
@@ -249,6 +306,8 @@ impl<'p> Walk<'p> {
                 if waits && self.rules.hold(Rule::FreeWaits) {
                     self.order.host_joins_all(t);
                 }
+                self.call(index, t);
+                self.lives_with(LifeStep::Ends(buffer));
                 let host = self.order.host(t);
                 host.tick();
                 death = Some(host.clone());
@@ -268,6 +327,13 @@ impl<'p> Walk<'p> {
         (life.freed_by, life.death) = (Some(index), death);
     }
 
+    /// The step noted last begins or ends a life.
+    fn lives_with(&mut self, life: LifeStep) {
+        if let Some(step) = self.noted() {
+            step.life = Some(life);
+        }
+    }
+
     fn note(&mut self, buffer: BufferId, s: StreamId) {
         let noted = &mut self.lives[buffer.index()].noted;
         if !noted.contains(&s) {
@@ -275,12 +341,13 @@ impl<'p> Walk<'p> {
         }
     }
 
-    fn record(&mut self, t: ThreadId, s: StreamId, event: EventId) {
+    fn record(&mut self, index: usize, t: ThreadId, s: StreamId, event: EventId) {
         let held = match self.capture_of(s) {
             Some((number, capture)) => Held::Captured(number, capture.record(s)),
             None => {
                 if self.rules.hold(Rule::RecordActs) {
                     self.order.enqueue(s, t, &[]);
+                    self.work(index, s);
                 }
                 Held::Node(self.order.frontier(s).clone())
             }
@@ -288,7 +355,7 @@ impl<'p> Walk<'p> {
         self.events.insert(event, held);
     }
 
-    fn wait(&mut self, t: ThreadId, s: StreamId, event: EventId) {
+    fn wait(&mut self, index: usize, t: ThreadId, s: StreamId, event: EventId) {
         let rules = self.rules;
         match self.events.get(&event) {
             // Recorded in a capture that goes on: the stream takes part in it from now on.
@@ -299,8 +366,14 @@ impl<'p> Walk<'p> {
                 }
             }
             _ if self.capturing.contains_key(&s) => {}
-            Some(Held::Node(held)) if rules.hold(Rule::Wait) => self.order.enqueue(s, t, &[held]),
-            _ if rules.hold(Rule::WaitActs) => self.order.enqueue(s, t, &[]),
+            Some(Held::Node(held)) if rules.hold(Rule::Wait) => {
+                self.order.enqueue(s, t, &[held]);
+                self.work(index, s);
+            }
+            _ if rules.hold(Rule::WaitActs) => {
+                self.order.enqueue(s, t, &[]);
+                self.work(index, s);
+            }
             _ => {}
         }
     }
@@ -335,7 +408,7 @@ impl<'p> Walk<'p> {
         let (facts, rules) = (self.facts, self.rules);
         let Some((_, capture)) = self.capture_of(s) else { return false };
         let accesses = accesses(index, reads, writes).map(|a| (a, facts.buffer(a.region.buffer).block));
-        capture.node(s, rules, accesses);
+        capture.node(index, s, rules, accesses);
         true
     }
 
@@ -361,14 +434,23 @@ impl<'p> Walk<'p> {
         }
         self.found.complete &= launched.inner.complete;
         let node = self.order.frontier(s).clone();
-        for access in &launched.accesses {
-            self.add(Access { op: index, ..*access }, &node, &node);
+        for captured in &launched.nodes {
+            if let Some(steps) = &mut self.steps {
+                let id = StepId { command: index, part: Part::Captured(captured.op) };
+                let mut step = Step::captured(id, node.clone(), captured.clock.clone());
+                captured.accesses.iter().for_each(|a| step.touch(a.region, a.write));
+                steps.push(step);
+            }
+            for access in &captured.accesses {
+                self.add(Access { op: index, ..*access }, &node, &node);
+            }
         }
         launched.launched = Some(node);
         self.graphs.insert(graph, launched);
     }
 
     fn touch_on_host(&mut self, index: usize, t: ThreadId, reads: &'p [Region], writes: &'p [Region]) {
+        self.call(index, t);
         self.order.host(t).tick();
         self.touch(index, At::Host(t), reads, writes);
     }
@@ -379,6 +461,9 @@ impl<'p> Walk<'p> {
             At::Stream(s) => self.order.frontier(s).clone(),
         };
         for access in accesses(index, reads, writes) {
+            if let Some(step) = self.noted() {
+                step.touch(access.region, access.write);
+            }
             self.add(access, &clock, &clock);
         }
     }
@@ -429,6 +514,24 @@ enum Source {
     AtCall,
     /// In the call, which waits for the stream first.
     AfterSync,
+}
+
+/// Whether the call is told of when it returns: what it waits for is over by then.
+fn returns_late(command: &Command) -> bool {
+    match &command.op {
+        Op::StreamSync { .. }
+        | Op::StreamQuery { .. }
+        | Op::EventSync { .. }
+        | Op::EventQuery { .. }
+        | Op::DeviceSync { .. }
+        | Op::ThreadJoin { .. }
+        | Op::Await { .. } => true,
+        Op::Alloc(alloc) => alloc.via != AllocVia::MallocAsync,
+        Op::Free { via, .. } => *via != FreeVia::FreeAsync,
+        // It waits for its stream before it reads a pageable source.
+        Op::Copy(copy) => copy.sync,
+        _ => false,
+    }
 }
 
 fn accesses<'p>(op: usize, reads: &'p [Region], writes: &'p [Region]) -> impl Iterator<Item = Access<'p>> {

@@ -56,6 +56,18 @@ impl fmt::Display for Grade {
 }
 
 impl Source {
+    /// As it stands in files.
+    pub(super) fn conf(&self) -> String {
+        let letter = match self.grade {
+            Grade::Measured => "M ",
+            Grade::Derived => "D ",
+            Grade::Estimated => "E ",
+            Grade::Assumed => "E assumed: ",
+            Grade::Unstated => "",
+        };
+        format!("{letter}{}", self.text).trim_end().to_owned()
+    }
+
     /// `M text`, `D text`, `E text`, or anything else as it stands.
     pub(super) fn parse(conf: &str) -> Source {
         let (first, rest) = conf.split_once(' ').unwrap_or((conf, ""));

@@ -270,6 +270,77 @@ impl Machine {
         read::read(bytes)
     }
 
+    /// The value of a figure by its name in files, in the unit of files; `None` for an unknown name and for yes and no.
+    ///
+    /// ```
+    /// use spanlift::machine::Machine;
+    /// let machine = Machine::default();
+    /// assert_eq!(machine.figure("lat"), Some(1.5));
+    /// assert_eq!(machine.figure("colour"), None);
+    /// ```
+    pub fn figure(&self, name: &str) -> Option<f64> {
+        let field = FIELDS.iter().find(|f| f.name == name)?;
+        (field.show)(self).parse().ok()
+    }
+
+    /// Gives the machine another value for a figure, by its name and in the unit of files. Nothing else changes, not even
+    /// a figure that was assumed to be the same.
+    ///
+    /// # Errors
+    /// [`MachineError`] with the figure: an unknown name, or a value that cannot be. The machine is as it was then.
+    ///
+    /// ```
+    /// use spanlift::machine::{Grade, Machine, Source};
+    /// let mut machine = Machine::default();
+    /// machine.set("h2d_bw", 25.0, Source { grade: Grade::Assumed, text: "what if".into() })?;
+    /// assert_eq!(machine.h2d_bw.0, 25_000_000_000);
+    /// let error = machine.set("h2d_bw", "fast", Source { grade: Grade::Assumed, text: "".into() }).unwrap_err();
+    /// assert!(error.to_string().contains("no rate"));
+    /// # Ok::<(), spanlift::machine::MachineError>(())
+    /// ```
+    pub fn set(
+        &mut self,
+        name: &str,
+        value: impl Into<serde_json::Value>,
+        source: Source,
+    ) -> Result<(), MachineError> {
+        let Some(k) = FIELDS.iter().position(|f| f.name == name) else {
+            return Err(MachineError::Unknown { profile: self.name.clone(), field: name.to_owned() });
+        };
+        let mut changed = self.clone();
+        read::assign(&mut changed, &FIELDS[k], &value.into())
+            .map_err(|e| read::wrong(&self.name, name, &e))?;
+        if let Some(told) = changed.sources.get_mut(k) {
+            *told = source;
+        }
+        *self = changed;
+        Ok(())
+    }
+
+    /// The profile as a file that [`Machine::from_json`] reads: every figure with where it is from. Figures that were
+    /// assumed stand in it as estimates.
+    pub fn to_json(&self) -> String {
+        use serde_json::{Map, Value, json};
+        let mut file = Map::new();
+        file.insert("schema_version".to_owned(), json!(1));
+        file.insert("name".to_owned(), json!(self.name));
+        if !self.note.is_empty() {
+            file.insert("note".to_owned(), json!(self.note));
+        }
+        let mut conf = Map::new();
+        for figure in self.figures() {
+            // What is shown is what JSON calls the same number.
+            let value = serde_json::from_str(&figure.value).unwrap_or(Value::Null);
+            file.insert(figure.name.to_owned(), value);
+            conf.insert(figure.name.to_owned(), json!(figure.source.conf()));
+        }
+        file.insert("conf".to_owned(), Value::Object(conf));
+        let mut text = serde_json::to_string_pretty(&file)
+            .unwrap_or_else(|e| unreachable!("bug: an object of plain values is JSON: {e}"));
+        text.push('\n');
+        text
+    }
+
     /// Every figure with its unit and where it is from.
     pub fn figures(&self) -> impl Iterator<Item = Figure> + '_ {
         FIELDS.iter().zip(&self.sources).map(|(field, source)| Figure {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{BUILTIN, FIELDS, Grade, Machine, Missing, Source, source};
+use super::{BUILTIN, FIELDS, Field, Grade, Machine, Missing, Rate, Source, source};
 
 /// Why bytes could not be read as a machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +30,14 @@ pub enum MachineError {
         profile: String,
         /// The figure.
         field: &'static str,
+    },
+    /// No figure has this name.
+    #[error("machine {profile:?}: no figure is called {field:?}")]
+    Unknown {
+        /// The profile.
+        profile: String,
+        /// The name.
+        field: String,
     },
     /// A figure that cannot be.
     #[error("machine {profile:?}, field {field:?}: {message}")]
@@ -77,7 +85,7 @@ fn object(bytes: &[u8]) -> Result<Object, MachineError> {
     serde_json::from_slice(bytes).map_err(|e| MachineError::Syntax(e.to_string()))
 }
 
-fn wrong(profile: &str, field: &str, message: &str) -> MachineError {
+pub(super) fn wrong(profile: &str, field: &str, message: &str) -> MachineError {
     MachineError::Figure { profile: profile.into(), field: field.into(), message: message.into() }
 }
 
@@ -104,12 +112,8 @@ fn profile(name: &str, fields: &Object, common: Option<&Object>) -> Result<Machi
     for field in FIELDS {
         let found = layers.iter().find_map(|layer| Some((layer.get(field.name)?, *layer)));
         let from = match (found, &field.default) {
-            // There may be no link between devices, and that is written as 0.
-            (Some((v, layer)), _) if field.name == "p2p_bw" && v.as_f64() == Some(0.0) => {
-                source_of(layer, field.name)
-            }
             (Some((value, layer)), _) => {
-                (field.read)(&mut machine, value).map_err(|e| wrong(name, field.name, &e))?;
+                assign(&mut machine, field, value).map_err(|e| wrong(name, field.name, &e))?;
                 source_of(layer, field.name)
             }
             (None, Missing::Assumed(fill, why)) => {
@@ -120,21 +124,29 @@ fn profile(name: &str, fields: &Object, common: Option<&Object>) -> Result<Machi
         };
         machine.sources.push(from);
     }
-    for (field, at_least_one) in [("stage_chunk", machine.stage_chunk.0)] {
-        if at_least_one == 0 {
-            return Err(wrong(name, field, "0 bytes hold nothing"));
-        }
-    }
-    for (field, factor) in
-        [("bidir_factor_h2d", machine.bidir_factor_h2d), ("bidir_factor_d2h", machine.bidir_factor_d2h)]
-    {
-        if factor.0 < 1_000_000 {
-            return Err(wrong(name, field, "a direction keeps at least 0.001 of its rate"));
-        }
-    }
     let known = |key: &str| OTHERS.contains(&key) || FIELDS.iter().any(|f| f.name == key);
     machine.ignored = fields.keys().filter(|key| !known(key)).cloned().collect();
     Ok(machine)
+}
+
+/// Gives a machine one figure.
+pub(super) fn assign(machine: &mut Machine, field: &Field, value: &Value) -> Result<(), String> {
+    // There may be no link between devices, and that is written as 0.
+    if field.name == "p2p_bw" && value.as_f64() == Some(0.0) {
+        machine.p2p_bw = Rate(0);
+        return Ok(());
+    }
+    (field.read)(machine, value)?;
+    let factor = match field.name {
+        "stage_chunk" if machine.stage_chunk.0 == 0 => return Err("0 bytes hold nothing".to_owned()),
+        "bidir_factor_h2d" => machine.bidir_factor_h2d,
+        "bidir_factor_d2h" => machine.bidir_factor_d2h,
+        _ => return Ok(()),
+    };
+    if factor.0 < 1_000_000 {
+        return Err("a direction keeps at least 0.001 of its rate".to_owned());
+    }
+    Ok(())
 }
 
 fn is_common(missing: &Missing) -> bool {

@@ -126,3 +126,51 @@ fn a_rate_of_zero_takes_for_ever() {
     assert_eq!(Rate(1).time(Bytes(u64::MAX)), Nanos(i64::MAX));
     assert_eq!(Rate(3).time(Bytes(2)), Nanos(666_666_667));
 }
+
+#[test]
+fn a_written_profile_reads_back_with_every_figure() {
+    for mut machine in builtin() {
+        machine.note = "a \"note\"".to_owned();
+        let read = Machine::from_json(machine.to_json().as_bytes()).unwrap();
+        for (a, b) in machine.figures().zip(read.figures()) {
+            assert_eq!((a.name, a.value, a.unit), (b.name, b.value, b.unit), "{machine}");
+            match a.source.grade {
+                Grade::Assumed => assert_eq!(
+                    (b.source.grade, &*b.source.text),
+                    (Grade::Estimated, &*format!("assumed: {}", a.source.text))
+                ),
+                grade => assert_eq!((b.source.grade, b.source.text), (grade, a.source.text)),
+            }
+        }
+        assert_eq!((read.name, read.note, read.ignored), (machine.name, machine.note, vec![]));
+    }
+}
+
+#[test]
+fn figures_are_set_by_name_or_refused() {
+    let what_if = || Source { grade: Grade::Assumed, text: Arc::from("what if") };
+    let machine = Machine::default();
+    for figure in machine.figures() {
+        let mut changed = machine.clone();
+        let value: serde_json::Value = serde_json::from_str(&figure.value).unwrap();
+        changed.set(figure.name, value, what_if()).unwrap();
+        // Only the source differs.
+        let place = FIELDS.iter().position(|f| f.name == figure.name).unwrap();
+        assert_eq!(changed.sources[place], what_if());
+        changed.sources[place] = machine.sources[place].clone();
+        assert_eq!(changed, machine, "{}", figure.name);
+    }
+    let mut changed = machine.clone();
+    for (name, value, expected) in [
+        ("stage_chunk", 0.into(), "0 bytes hold nothing"),
+        ("bidir_factor_d2h", 0.into(), "a direction keeps at least 0.001"),
+        ("copy_engines", serde_json::json!(1.5), "no count"),
+        ("colour", 1.into(), "no figure is called \"colour\""),
+    ] {
+        let error: MachineError = changed.set(name, value, what_if()).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+        assert_eq!(changed, machine);
+    }
+    changed.set("p2p_bw", 0, what_if()).unwrap();
+    assert_eq!(changed.p2p_bw, Rate(0));
+}

@@ -5,16 +5,28 @@
 mod device;
 mod dtype;
 mod grid;
+mod handle;
 mod layout;
+mod marks;
+mod module;
 mod overlap;
+mod pairs;
 mod plan;
+mod plane;
 mod report;
+pub mod sample;
 mod span;
+mod union;
 mod view;
+mod windows;
+mod write;
 
 pub use device::{Device, UnknownDevice, cpu, cuda, mock};
 pub use dtype::{Dtype, UnknownDtype};
+pub use handle::{AsTensor, Block, Element, TensorRef, TensorView};
 pub use layout::{Layout, LayoutError, LayoutProblem, LayoutProblems, Reason, Storage, StorageId, Tensor};
+pub use marks::{Marks, ModuleEntry, TensorKind};
+pub use module::{Module, Visitor};
 pub use overlap::DEFAULT_LIMIT;
 pub use plan::{Allocation, MoveCopy, MoveKind, MovePlan, Placed, Undecided};
 pub use report::{DeviceReport, Report, TensorReport};

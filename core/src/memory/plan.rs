@@ -2,8 +2,9 @@
 //!
 //! Nothing is moved here: a [`MovePlan`] is data, which `plan` lowers to a program.
 
-use super::grid::{Grid, union};
+use super::grid::Grid;
 use super::layout::{Layout, StorageId};
+use super::union::{union, unique};
 use super::{Device, Span, View};
 use crate::units::Bytes;
 
@@ -133,8 +134,9 @@ impl MovePlan {
                 }),
             };
             let view = placed.map_or(tensor.view(), |p| &p.view).clone();
-            after.tensor(tensor.name(), storage, view).expect(BUG);
+            after.marked(tensor.name(), storage, view, tensor.marks()).expect(BUG);
         }
+        after.set_modules(before.modules().to_vec());
         after
     }
 }
@@ -302,6 +304,5 @@ impl MovePlan {
 
 /// Bytes of a storage that at least one of these views touches, each counted once.
 pub(super) fn unique_bytes(grids: Vec<Grid>) -> Option<u64> {
-    let parts = union(grids, MAX_RUNS).ok()?;
-    Some(parts.iter().map(|g| g.bytes().unsigned_abs()).sum())
+    unique(grids, MAX_RUNS).ok()
 }

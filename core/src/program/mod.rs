@@ -10,6 +10,7 @@
 mod build;
 mod check;
 mod command;
+mod edit;
 pub mod json;
 mod names;
 mod problem;
@@ -19,13 +20,16 @@ mod words;
 
 use std::sync::Arc;
 
-pub use build::{AllocDraft, CopyDraft, KernelDraft, MemsetDraft, Part};
+pub use build::{
+    AllocDraft, Arrangement, CopyDraft, IssueOrder, KernelDraft, MemsetDraft, Part, Pipeline, PipelineError,
+};
 pub use check::{BufferFacts, Facts, GraphFacts, StreamFacts};
 pub use command::{
     Alloc, AllocVia, Buffer, BufferId, Channel, ChannelId, Command, Compute, Contents, Copy, Event, EventId,
     FreeVia, Func, Graph, GraphId, HostCost, Kernel, Op, Region, Space, Stream, StreamId, StreamKind, Thread,
     ThreadId,
 };
+pub use edit::Edit;
 pub use names::Names;
 pub use problem::{LineProblem, LineProblems, Problem, Problems, ReadError};
 

@@ -68,4 +68,4 @@ mod statement;
 mod write;
 
 pub(super) use parse::read;
-pub(super) use write::write;
+pub(super) use write::{write, write_command};

@@ -250,6 +250,7 @@ impl Slices {
         self.command.reserve(n);
         self.correlation.reserve(n);
         self.args.reserve(n);
+        self.cat.reserve(n);
     }
 
     /// Adds a slice and gives its index.

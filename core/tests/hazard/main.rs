@@ -10,3 +10,4 @@ mod remedies;
 #[path = "../shared/mod.rs"]
 mod shared;
 mod table;
+mod witness;

@@ -7,8 +7,10 @@
 mod analyze;
 mod calls;
 mod check;
+mod fit;
 mod inputs;
 mod kit;
+mod machines;
 mod memory;
 mod probe;
 mod run;

@@ -10,6 +10,8 @@ use spanlift::hazard::Mode;
 use spanlift::memory::Device;
 use spanlift_native::probe;
 
+use crate::fit::FitArgs;
+use crate::machines::MachinesArgs;
 use crate::say;
 
 /// Shows, checks and runs how data moves between a host and its devices
@@ -32,8 +34,11 @@ pub(crate) enum Command {
     Check(CheckArgs),
     Run(RunArgs),
     View(ViewArgs),
+    Machines(MachinesArgs),
+    Fit(FitArgs),
     Analyze(AnalyzeArgs),
     Memory(MemoryArgs),
+    Bench(BenchArgs),
     Probe(ProbeArgs),
 }
 
@@ -60,7 +65,8 @@ pub(crate) struct TourArgs {
 
 /// Look for hazards in a program: accesses that nothing orders, memory used too early or too late
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  spanlift check lesson1.txt --format json\n\n\
+#[command(after_help = "Examples:\n  spanlift check lesson1.txt --format json\n\
+  spanlift check lesson1.txt --explain --mended lesson1.mended.txt\n\n\
     Ends with 0 when the program is safe, 1 when hazards were found, 2 when the program itself is wrong.")]
 pub(crate) struct CheckArgs {
     /// Program file, JSON or text form
@@ -69,6 +75,12 @@ pub(crate) struct CheckArgs {
     /// Which order counts
     #[arg(long, value_enum, value_name = "MODE", default_value_t = ModeArg::Contract)]
     pub(crate) mode: ModeArg,
+    /// Show each hazard with its sites, a fix to put in, and two schedules that bring it about
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// Write the program here with all hazards mended, in the text form or, for .json, as JSON
+    #[arg(long, value_name = "OUT")]
+    pub(crate) mended: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
 }
@@ -141,6 +153,31 @@ pub(crate) struct MemoryArgs {
     /// Plan a move to this device: cpu, cuda:N or mock:N
     #[arg(long, value_name = "DEVICE")]
     pub(crate) to: Option<Device>,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+/// Measure, on this machine, what the documentation claims
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  spanlift bench memory --format json\n\n\
+    Names, values and units, in base units; every subject ends within 20 seconds.")]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    pub(crate) subject: BenchSubject,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchSubject {
+    Memory(BenchMemoryArgs),
+}
+
+/// Report and plan a layout of ten views for each storage
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  spanlift bench memory --tensors 1000")]
+pub(crate) struct BenchMemoryArgs {
+    /// Tensors of the layout
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
+    pub(crate) tensors: u32,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
 }

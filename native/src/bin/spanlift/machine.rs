@@ -32,16 +32,22 @@ pub(crate) fn named(name: &str) -> Result<Chosen, Fail> {
         return Ok(chosen);
     }
     let path = Path::new(name);
-    // A wrong name is told as one; whatever looks like a file is opened, so that its fault is told.
-    let has_ending = path.extension().is_some_and(|e| e == "json" || e == "gz");
-    let is_path = has_ending || path.components().count() > 1 || name == "-" || path.exists();
-    if !is_path {
+    if !is_file(path) {
         return Err(unknown("--machine", name));
     }
     let bytes = input::read(path)?;
     let machine = Machine::from_json(&bytes).map_err(|e| Fail::at(&say::place(path), e))?;
     // What was read as JSON is text.
     Ok(Chosen { machine, source: String::from_utf8_lossy(&bytes).into_owned() })
+}
+
+/// Whether this is the name of a file and not of a profile.
+///
+/// A wrong name is told as one; whatever looks like a file is opened, so that its fault is told.
+pub(crate) fn is_file(name: &Path) -> bool {
+    let has_ending = name.extension().is_some_and(|e| e == "json" || e == "gz");
+    let is_builtin = Machine::names().any(|known| name.as_os_str() == known);
+    !is_builtin && (has_ending || name.components().count() > 1 || name.as_os_str() == "-" || name.exists())
 }
 
 /// The machine for a program that was read from `place`; `asked` is what the call says.

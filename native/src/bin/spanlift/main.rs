@@ -4,11 +4,15 @@
 //! go to standard output, problems to standard error, one line each.
 
 mod analyze;
+mod bench;
 mod check;
 mod cli;
+mod explain;
+mod fit;
 mod input;
 mod kind;
 mod machine;
+mod machines;
 mod memory;
 mod output;
 mod probe;
@@ -45,8 +49,11 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(args, &mut out),
         Command::Run(args) => run::run(args, &mut out),
         Command::View(args) => view::run(args, &mut out),
+        Command::Fit(args) => fit::run(args, &mut out),
+        Command::Machines(args) => machines::run(args, &mut out),
         Command::Analyze(args) => analyze::run(args, &mut out),
         Command::Memory(args) => memory::run(args, &mut out),
+        Command::Bench(args) => bench::run(args, &mut out),
         Command::Probe(args) => probe::run(args, &mut out),
     };
     // What was printed goes out first, also when the command failed after it.

@@ -1,0 +1,96 @@
+//! `spanlift machines`: every figure has a source, files of one's own work, bad ones are told in one line.
+
+use serde_json::{Value, json};
+
+use crate::kit::{folder, spanlift};
+
+fn told(folder: &std::path::Path, args: &[&str]) -> Value {
+    let ran = spanlift(folder, args);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{args:?}");
+    serde_json::from_str(&ran.out).unwrap()
+}
+
+#[test]
+fn every_profile_tells_every_figure_with_its_source() {
+    let folder = folder("machines");
+    let file: Value = serde_json::from_str(include_str!("../../../core/data/machines.json")).unwrap();
+    let list = told(&folder, &["machines", "--format", "json"]);
+    let list = list.as_array().unwrap();
+    assert_eq!(list.len(), file["profiles"].as_object().unwrap().len());
+    for machine in list {
+        let name = machine["name"].as_str().unwrap();
+        let text = spanlift(&folder, &["machines", name]).out;
+        for figure in machine["figures"].as_array().unwrap() {
+            let key = figure["name"].as_str().unwrap();
+            let written = [&file["profiles"][name], &file["common"]].iter().find_map(|o| o.get(key).cloned());
+            match written {
+                // Times are kept to the nanosecond.
+                Some(Value::Number(n)) => {
+                    let told = figure["value"].as_f64().unwrap();
+                    let most = if figure["unit"] == "us" { 5e-4 } else { 0.0 };
+                    assert!((told - n.as_f64().unwrap()).abs() <= most, "{name} {key}: {n} but {figure}");
+                }
+                Some(value) => assert_eq!(figure["value"], value, "{name} {key}"),
+                None => assert_eq!(figure["grade"], "assumed", "{name} {key}"),
+            }
+            assert_ne!(figure["grade"], "unstated", "{name} {key}");
+            assert!(text.contains(key), "{name} {key}");
+        }
+        let one = told(&folder, &["machines", name, "--format", "json"]);
+        assert_eq!(one, json!([machine]));
+    }
+}
+
+#[test]
+fn a_file_of_ones_own_works_wherever_a_machine_is_taken() {
+    let folder = folder("own-machine");
+    std::fs::write(folder.join("box.json"), r#"{"name": "my-box", "h2d_bw": 20.0, "lat": 0, "colour": 1}"#)
+        .unwrap();
+    std::fs::write(
+        folder.join("p.txt"),
+        "pinned x 20MB\ndevice d 20MB\nstream s\ncopy d <- x on s\nsync s\n",
+    )
+    .unwrap();
+    let one = told(&folder, &["machines", "box.json", "--format", "json"]);
+    assert_eq!((&one[0]["name"], &one[0]["ignored"]), (&json!("my-box"), &json!(["colour"])));
+    for args in [
+        &["machines", "box.json"][..],
+        &["run", "p.txt", "--machine", "box.json"],
+        &["view", "p.txt", "--machine", "box.json", "-o", "p.svg"],
+    ] {
+        let ran = spanlift(&folder, args);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{args:?}");
+    }
+    // Several profiles in one file are listed.
+    std::fs::write(folder.join("two.json"), r#"{"profiles": {"a": {"h2d_bw": 1}, "b": {"h2d_bw": 2}}}"#)
+        .unwrap();
+    assert_eq!(told(&folder, &["machines", "two.json", "--format", "json"]).as_array().unwrap().len(), 2);
+    let text = spanlift(&folder, &["machines", "two.json"]).out;
+    assert!(text.contains("\na  ") && text.contains("\nb  "), "{text}");
+}
+
+#[test]
+fn a_bad_file_or_name_is_told_in_one_line() {
+    let folder = folder("bad-machine");
+    std::fs::write(folder.join("two.json"), r#"{"profiles": {"a": {"h2d_bw": 1}, "b": {"h2d_bw": 2}}}"#)
+        .unwrap();
+    for (name, text, fragment) in [
+        ("cut.json", "{\"h2d_bw\": 1", "no machine file"),
+        ("rate.json", r#"{"name": "x", "h2d_bw": -4}"#, "field \"h2d_bw\": -4 is no rate"),
+        ("none.json", r#"{"profiles": {}}"#, "no machine profile"),
+        ("missing.json", r#"{"name": "x\ny"}"#, "it is missing"),
+        ("list.json", "[]", "no machine file"),
+    ] {
+        std::fs::write(folder.join(name), text).unwrap();
+        let ran = spanlift(&folder, &["machines", name]);
+        assert_eq!((ran.code, ran.out.as_str(), ran.err.lines().count()), (2, "", 1), "{name}: {}", ran.err);
+        assert!(ran.err.contains(fragment) && ran.err.contains(name), "{}", ran.err);
+    }
+    for args in [&["machines", "absent.json"][..], &["machines", "no-such"], &["machines", "a", "b"]] {
+        let ran = spanlift(&folder, args);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}");
+    }
+    let ran = spanlift(&folder, &["tour", "--machine", "two.json"]);
+    assert_eq!((ran.code, ran.err.lines().count()), (2, 1));
+    assert!(ran.err.contains("2 machine profiles, one is wanted: a, b"), "{}", ran.err);
+}
