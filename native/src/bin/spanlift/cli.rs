@@ -10,6 +10,7 @@ use spanlift::hazard::Mode;
 use spanlift::memory::Device;
 use spanlift_native::probe;
 
+use crate::advise::AdviseArgs;
 use crate::fit::FitArgs;
 use crate::machines::MachinesArgs;
 use crate::say;
@@ -34,6 +35,7 @@ pub(crate) enum Command {
     Check(CheckArgs),
     Run(RunArgs),
     View(ViewArgs),
+    Advise(AdviseArgs),
     Machines(MachinesArgs),
     Fit(FitArgs),
     Analyze(AnalyzeArgs),
@@ -113,9 +115,12 @@ pub(crate) struct RunArgs {
 #[command(after_help = "Example:\n  spanlift view run.pt.trace.json.gz -o run.html\n\n\
     Programs are simulated in the page. The page is one file and works offline.")]
 pub(crate) struct ViewArgs {
-    /// Program files and traces (PyTorch/Kineto or spanlift's own)
+    /// Program files, traces (PyTorch/Kineto or spanlift's own) and memory layouts
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
+    /// Show what moving the tensors of layouts to this device takes: cpu, cuda:N or mock:N
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) to: Option<Device>,
     /// Where to write: .html for the page, .svg for a picture [default: the first file's name with .html, here]
     #[arg(short, long, value_name = "OUT")]
     pub(crate) out: Option<PathBuf>,
