@@ -41,6 +41,7 @@ mod element;
 mod host;
 mod lower;
 mod lowered;
+mod meaning;
 mod memcpy;
 mod moves;
 mod names;
@@ -57,6 +58,7 @@ use crate::memory::Dtype;
 use crate::program::{BufferId, Contents, Problems, Program, ThreadId};
 use crate::trace::Trace;
 use crate::units::Nanos;
+pub use meaning::{Compared, carried};
 
 /// What a program did on a machine.
 #[derive(Debug, Clone, PartialEq)]

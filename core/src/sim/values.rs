@@ -147,7 +147,7 @@ pub(super) struct Carried {
 
 impl Carried {
     pub(super) fn new(program: &Program, facts: &Facts) -> Result<Carried, SimError> {
-        let blocks = carried(program, facts);
+        let blocks = carried(program, facts, &[]);
         if !blocks.contains(&true) {
             return Ok(Carried::default());
         }
@@ -207,8 +207,8 @@ fn runs(span: &Span, offset: u64, n: u64, mut f: impl FnMut(usize, usize, usize)
     }
 }
 
-/// The blocks that declared bytes can reach.
-fn carried(program: &Program, facts: &Facts) -> Vec<bool> {
+/// The blocks that declared and given bytes can reach.
+pub(super) fn carried(program: &Program, facts: &Facts, given: &[BufferId]) -> Vec<bool> {
     let block = |r: &Region| facts.buffer(r.buffer).block.index();
     let declares = |op: &Op| match op {
         Op::Alloc(a) => a.contents.is_some().then(|| facts.buffer(a.buffer).block.index()),
@@ -219,6 +219,7 @@ fn carried(program: &Program, facts: &Facts) -> Vec<bool> {
         },
     };
     let mut reached: Vec<usize> = program.commands().iter().filter_map(|c| declares(&c.op)).collect();
+    reached.extend(given.iter().map(|&b| facts.buffer(b).block.index()));
     if reached.is_empty() {
         return Vec::new();
     }

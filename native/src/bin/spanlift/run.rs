@@ -7,6 +7,7 @@ use spanlift::hazard::{self, Mode};
 use spanlift::sim::{self, Reading, Run, SimError};
 use spanlift::trace::{self, Trace};
 use spanlift::{Bytes, Nanos, Program};
+use spanlift_native::cpu::{self, CpuError};
 use spanlift_native::probe;
 
 use crate::cli::{Format, On, RunArgs};
@@ -21,14 +22,12 @@ const MOST_ROWS: usize = 12;
 pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
     let place = say::place(&args.program);
     let program = input::program(&args.program).map_err(|e| e.into_fail(&place))?;
-    simulates(args.on)?;
-    let machine = machine::of_program(args.machine.as_deref(), &program, &place)?.machine;
     if let Some(path) = &args.trace {
         output::differs_from(path, &args.program)?;
     }
     let report =
         hazard::check(&program, Mode::Contract).map_err(|e| Fail::all(&place, &input::messages(&e)))?;
-    let run = sim::run(&program, &machine).map_err(|e| failed(&place, &e))?;
+    let Ran { run, on, where_it_ran, machine, n_unknown } = execute(args, &program, &place)?;
     if let Some(path) = &args.trace {
         output::write(path, trace::write_chrome(&run.trace).as_bytes())?;
     }
@@ -37,7 +36,8 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
     match args.report.format {
         Format::Json => {
             let mut object = object(&program, &run, &lanes);
-            object["machine"] = json!(machine.name);
+            object["on"] = json!(on);
+            object["machine"] = json!(machine);
             object["verdict"] = json!(report.verdict().name());
             object["trace"] = json!(args.trace.as_ref().map(|path| path.display().to_string()));
             out.line(&object.to_string());
@@ -45,8 +45,14 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
         Format::Text => {
             let n = say::counted(program.len(), "command");
             let end = out.paint(Style::Strong, &run.end.to_string());
-            out.line(&format!("{n} simulated on {}: {end}", machine.name));
+            out.line(&format!("{n} {where_it_ran}: {end}"));
             text(&program, &run, &lanes, out);
+            if n_unknown > 0 {
+                let times = say::counted(n_unknown, "time");
+                out.line(&format!(
+                    "\na kernel without a formula ran {times}: what it writes stays as it was"
+                ));
+            }
             if let Some(path) = &args.trace {
                 out.line(&format!("\ntrace written to {}", say::one_line(&path.display().to_string())));
             }
@@ -55,24 +61,54 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
     Ok(End::Done)
 }
 
-/// Whether this version can run programs there; if not, why.
-fn simulates(on: On) -> Result<(), Fail> {
-    let instead = "not yet part of this version; --on sim runs it anywhere";
-    match on {
-        On::Sim => Ok(()),
-        On::Cpu => Err(Fail::at("--on cpu", format!("running programs on the CPU is {instead}"))),
-        On::Cuda(ordinal) => {
-            let place = format!("--on cuda:{ordinal}");
-            let found = probe::probe().map_err(|why| Fail::at(&place, why))?;
-            let n_devices = found.devices.len();
-            if found.devices.iter().all(|device| device.ordinal != ordinal) {
-                let last = n_devices.saturating_sub(1);
-                let there = if last == 0 { "cuda:0".to_owned() } else { format!("cuda:0 to cuda:{last}") };
-                return Err(Fail::at(&place, format!("there is no such device; this machine has {there}")));
-            }
-            Err(Fail::at(&place, format!("running programs on a device is {instead}")))
+/// A run and where it was.
+struct Ran {
+    run: Run,
+    on: &'static str,
+    where_it_ran: String,
+    /// The simulated machine.
+    machine: Option<String>,
+    /// Launches of kernels without a formula, where bytes are really computed.
+    n_unknown: usize,
+}
+
+fn execute(args: &RunArgs, program: &Program, place: &str) -> Result<Ran, Fail> {
+    match args.on {
+        On::Sim => {
+            let machine = machine::of_program(args.machine.as_deref(), program, place)?.machine;
+            let run = sim::run(program, &machine).map_err(|e| failed(place, &e))?;
+            let where_it_ran = format!("simulated on {}", machine.name);
+            Ok(Ran { run, on: "sim", where_it_ran, machine: Some(machine.name), n_unknown: 0 })
         }
+        On::Cpu => {
+            let ran = cpu::run(program).map_err(|e| match &e {
+                CpuError::Problems(problems) => Fail::all(place, &input::messages(problems)),
+                e => Fail::at(place, e),
+            })?;
+            let cpu::Run { trace, end, marks, reads, finals, n_unknown } = ran;
+            let run = Run { trace, end, marks, reads, finals };
+            let where_it_ran = "run on the CPU, in the order of the list".to_owned();
+            Ok(Ran { run, on: "cpu", where_it_ran, machine: None, n_unknown })
+        }
+        On::Cuda(ordinal) => Err(no_device(ordinal)),
     }
+}
+
+/// Why a program cannot run on a device.
+fn no_device(ordinal: u32) -> Fail {
+    let place = format!("--on cuda:{ordinal}");
+    let found = match probe::probe() {
+        Ok(found) => found,
+        Err(why) => return Fail::at(&place, why),
+    };
+    let n_devices = found.devices.len();
+    if found.devices.iter().all(|device| device.ordinal != ordinal) {
+        let last = n_devices.saturating_sub(1);
+        let there = if last == 0 { "cuda:0".to_owned() } else { format!("cuda:0 to cuda:{last}") };
+        return Fail::at(&place, format!("there is no such device; this machine has {there}"));
+    }
+    let instead = "not yet part of this version; --on sim runs it anywhere";
+    Fail::at(&place, format!("running programs on a device is {instead}"))
 }
 
 /// Why a program could not be simulated.
@@ -159,7 +195,7 @@ fn object(program: &Program, run: &Run, lanes: &[LaneFigures<'_>]) -> Value {
         json!({"group": l.group, "name": l.name, "busy_ns": l.busy, "n_slices": l.n_slices, "bytes": l.bytes})
     });
     json!({
-        "on": "sim", "n_commands": program.len(), "end_ns": run.end,
+        "n_commands": program.len(), "end_ns": run.end,
         "marks": marks.collect::<Vec<_>>(), "reads": reads.collect::<Vec<_>>(),
         "finals": finals.collect::<Vec<_>>(), "lanes": lanes.collect::<Vec<_>>(),
     })
