@@ -115,7 +115,7 @@ fn as_pairs<S: Serializer>(pairs: &[(Arc<str>, Arc<str>)], to: S) -> Result<S::O
 }
 
 /// Whether two tensors of one storage share a byte; `None` when that is undecided.
-fn share(a: &Tensor, b: &Tensor) -> Option<bool> {
+pub(super) fn share(a: &Tensor, b: &Tensor) -> Option<bool> {
     match a.span().overlaps(b.span(), DEFAULT_LIMIT) {
         Overlap::Yes => Some(true),
         Overlap::No => Some(false),
@@ -230,12 +230,13 @@ impl fmt::Display for MovePlan {
         let how = match self.kind {
             MoveKind::Aware => "views stay views",
             MoveKind::Naive => "one tensor at a time, views lost",
+            MoveKind::DeepCopy => "a copy beside the original, views stay views",
         };
         writeln!(
             f,
             "to {}, {how}: {} of {} allocated, {} of {} copied, {} rebuilt",
             self.to,
-            count(self.allocations.len(), "block"),
+            count(self.new_allocations().count(), "block"),
             size(self.bytes_allocated()),
             count(self.copies.len(), "copy"),
             size(self.bytes_copied()),

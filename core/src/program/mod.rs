@@ -20,6 +20,7 @@ mod words;
 
 use std::sync::Arc;
 
+pub(crate) use build::Source;
 pub use build::{
     AllocDraft, Arrangement, CopyDraft, IssueOrder, KernelDraft, MemsetDraft, Part, Pipeline, PipelineError,
 };

@@ -341,7 +341,7 @@ impl Sim<'_> {
                 }
                 let hot = self.touch(&src);
                 self.touch(&dst);
-                self.nodes[node as usize].start = self.now;
+                self.nodes[node as usize].at = self.now;
                 self.access_begins(t, command);
                 let rate = self.memcpy_rate(hot);
                 self.move_bytes(t, bytes, rate)

@@ -10,6 +10,7 @@ mod chrome;
 pub mod figures;
 mod own;
 mod read;
+pub mod snapshot;
 mod strings;
 pub mod table;
 mod time;

@@ -134,6 +134,6 @@ fn rate(bytes: i128, time_ns: i128) -> Option<f64> {
 }
 
 /// A number with six places after the point.
-pub(super) fn rounded(x: f64) -> f64 {
+pub(in crate::trace) fn rounded(x: f64) -> f64 {
     format!("{x:.6}").parse().unwrap_or(x)
 }

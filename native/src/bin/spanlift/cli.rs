@@ -10,6 +10,7 @@ use spanlift::hazard::Mode;
 use spanlift::memory::Device;
 use spanlift_native::probe;
 
+use crate::advise::AdviseArgs;
 use crate::fit::FitArgs;
 use crate::machines::MachinesArgs;
 use crate::say;
@@ -34,6 +35,7 @@ pub(crate) enum Command {
     Check(CheckArgs),
     Run(RunArgs),
     View(ViewArgs),
+    Advise(AdviseArgs),
     Machines(MachinesArgs),
     Fit(FitArgs),
     Analyze(AnalyzeArgs),

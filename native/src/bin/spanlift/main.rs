@@ -3,6 +3,7 @@
 //! One file per subcommand; each gives an [`End`] or a [`say::Fail`], and only this file turns these into exit codes. Results
 //! go to standard output, problems to standard error, one line each.
 
+mod advise;
 mod analyze;
 mod bench;
 mod check;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(args, &mut out),
         Command::Run(args) => run::run(args, &mut out),
         Command::View(args) => view::run(args, &mut out),
+        Command::Advise(args) => advise::run(args, &mut out),
         Command::Fit(args) => fit::run(args, &mut out),
         Command::Machines(args) => machines::run(args, &mut out),
         Command::Analyze(args) => analyze::run(args, &mut out),

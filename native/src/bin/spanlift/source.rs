@@ -103,6 +103,31 @@ impl Source {
             Bytes::Gzip(gunzip) => gunzip.fill(room).map_err(|e| Fail::at(&self.place, e)),
         }
     }
+
+    /// All that is left, at most `most` bytes.
+    ///
+    /// # Errors
+    /// As [`Source::read`], or that there are more.
+    pub(crate) fn rest(&mut self, most: usize) -> Result<Vec<u8>, Fail> {
+        let mut all = Vec::new();
+        let mut piece = vec![0; PIECE];
+        loop {
+            let n = self.read(&mut piece)?;
+            if n == 0 {
+                return Ok(all);
+            }
+            if most < all.len() + n {
+                return Err(Fail::at(
+                    &self.place,
+                    format!(
+                        "byte {most}: more than {} bytes, the limit for such files",
+                        say::grouped(most as u64)
+                    ),
+                ));
+            }
+            all.extend_from_slice(&piece[..n]);
+        }
+    }
 }
 
 /// Bytes read at once.
