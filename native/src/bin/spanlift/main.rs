@@ -16,6 +16,7 @@ mod output;
 mod probe;
 mod run;
 mod say;
+mod schedules;
 mod tour;
 mod view;
 
