@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod advise;
 pub mod explore;
 pub mod hazard;
 pub mod id;

@@ -6,9 +6,9 @@
 //! every schedule is a linear extension of the typical relation by construction.
 //!
 //! Every node and step waits for earlier ones of the list only, so a schedule always comes to an end.
-use super::SimError;
 use super::lowered::{Act, Lowered, MAX_NODES, NONE, Node, NodeId, Step, Why, Work, bytes_of, position};
 use super::order::{Graph, Held, Order};
+use super::{Prepared, SimError};
 use crate::machine::Machine;
 use crate::program::{
     Alloc, AllocVia, BufferFacts, Facts, FreeVia, GraphId, HostCost, Kernel, Op, Program, Space, StreamId,
@@ -16,13 +16,16 @@ use crate::program::{
 };
 use crate::units::Nanos;
 
-pub(super) fn lower(program: &Program, facts: &Facts, machine: &Machine) -> Result<Lowered, SimError> {
+pub(super) fn lower(prepared: &Prepared, machine: &Machine) -> Result<Lowered, SimError> {
+    let Prepared { program, facts, .. } = prepared;
     let names = program.names();
     let mut out = Lowered {
-        first_step: vec![NONE; names.n_threads()],
-        last_step: vec![NONE; names.n_threads()],
+        steps: vec![Vec::new(); names.n_threads()],
+        nodes: Vec::with_capacity(program.len()),
         ..Lowered::default()
     };
+    // Where there is one thread, most commands are one step of it.
+    out.steps[ThreadId::FIRST.index()].reserve(program.len() / names.n_threads());
     let order = Order::new(program, facts, machine.queue_depth_per_stream);
     let n_devices = order.n_devices();
     let mut lowering = Lowering {
@@ -45,7 +48,7 @@ pub(super) fn lower(program: &Program, facts: &Facts, machine: &Machine) -> Resu
             lowering.command(&command.op)?;
         }
         let out = &lowering.out;
-        if out.nodes.len().max(out.preds.len()).max(out.joins.len()) > MAX_NODES {
+        if out.nodes.len().max(out.n_preds).max(out.joins.len()) > MAX_NODES {
             return Err(SimError::TooLarge { index });
         }
     }
@@ -110,7 +113,7 @@ impl Lowering<'_> {
                 let ns = m.call_event_record.0;
                 self.order.events[event.index()] = match self.order.capturing(*stream) {
                     Some(capture) => {
-                        self.step(Act::Call { ns, first: 0, n: 0 });
+                        self.call(ns);
                         Held::Captured(
                             capture,
                             self.order.captured(capture, *stream, self.command, Work::Point),
@@ -144,7 +147,8 @@ impl Lowering<'_> {
                 let here = self.here();
                 let first = position(self.out.joins.len());
                 self.out.joins.push(here);
-                self.out.step(*thread, self.command, Act::Join { first, n: 1, ret: 0, why: Why::Thread });
+                let ret = self.out.time(0);
+                self.out.step(*thread, self.command, Act::Join { first, n: 1, ret, why: Why::Thread });
             }
             Op::ThreadJoin { thread } => {
                 let caller = std::mem::replace(&mut self.thread, *thread);
@@ -167,10 +171,10 @@ impl Lowering<'_> {
                 };
                 self.join(nodes, 0, Why::Thread);
             }
-            Op::HostSleep { micros } => self.step(Act::Work { ns: micros.saturating_mul(1000).max(0) }),
+            Op::HostSleep { micros } => self.work(micros.saturating_mul(1000)),
             Op::HostWork { time, cost } => {
                 let time = cost.map_or(*time, |c| self.cost(c));
-                self.step(Act::Work { ns: time.0.max(0) });
+                self.work(time.0);
             }
             Op::CaptureBegin { stream } => self.order.begin_capture(*stream),
             Op::CaptureEnd { stream, graph } => self.order.end_capture(*stream, *graph),
@@ -200,8 +204,24 @@ impl Lowering<'_> {
         node
     }
 
+    /// A call that submits nothing.
+    pub(super) fn call(&mut self, ns: i64) {
+        let time = self.out.time(ns);
+        self.step(Act::Call { time, first: 0, n: 0 });
+    }
+
+    fn work(&mut self, ns: i64) {
+        let time = self.out.time(ns.max(0));
+        self.step(Act::Work { time });
+    }
+
+    pub(super) fn compute(&self, dev: u32, ns: i64, full: bool) -> Work {
+        let dev = u16::try_from(dev).unwrap_or_else(|_| unreachable!("bug: device {dev} passed the check"));
+        Work::Compute { dev, full, ns }
+    }
+
     fn at(&self, stream: u32, work: Work) -> Node {
-        Node { command: self.command, by: self.command, stream, work }
+        Node::new(self.command, self.command, stream, work)
     }
 
     pub(super) fn join(&mut self, nodes: impl IntoIterator<Item = NodeId>, ret: i64, why: Why) {
@@ -209,6 +229,7 @@ impl Lowering<'_> {
         self.out.joins.extend(nodes.into_iter().filter(|&n| n != NONE));
         let n = position(self.out.joins.len() - first);
         if n > 0 || ret > 0 {
+            let ret = self.out.time(ret);
             self.step(Act::Join { first: position(first), n, ret, why });
         }
     }
@@ -225,7 +246,8 @@ impl Lowering<'_> {
         if let Some(oldest) = self.order.queue(stream, node) {
             self.join([oldest], 0, Why::QueueFull);
         }
-        self.step(Act::Call { ns, first: node, n: 1 });
+        let time = self.out.time(ns);
+        self.step(Act::Call { time, first: node, n: 1 });
         node
     }
 
@@ -233,7 +255,7 @@ impl Lowering<'_> {
     pub(super) fn submit(&mut self, stream: StreamId, ns: i64, work: Work) -> Option<NodeId> {
         if let Some(capture) = self.order.capturing(stream) {
             self.order.captured(capture, stream, self.command, work);
-            self.step(Act::Call { ns, first: 0, n: 0 });
+            self.call(ns);
             return None;
         }
         Some(self.enqueue(stream, ns, work, &[]))
@@ -244,14 +266,14 @@ impl Lowering<'_> {
         match (self.order.capturing(stream), held) {
             (None, Held::Captured(capture, on)) if self.order.is_open(capture) => {
                 self.order.join_capture(stream, capture, on, self.command);
-                self.step(Act::Call { ns, first: 0, n: 0 });
+                self.call(ns);
             }
             (Some(capture), Held::Captured(of, on)) if of == capture => {
                 self.order.join_capture(stream, capture, on, self.command);
-                self.step(Act::Call { ns, first: 0, n: 0 });
+                self.call(ns);
             }
             // What a capture cannot wait for it does not wait for; the checker tells.
-            (Some(_), _) => self.step(Act::Call { ns, first: 0, n: 0 }),
+            (Some(_), _) => self.call(ns),
             (None, held) => {
                 let on = held.node().unwrap_or(NONE);
                 let prev = self.order.frontier(stream);
@@ -279,7 +301,7 @@ impl Lowering<'_> {
             _ => 0,
         };
         if ns > 0 {
-            self.step(Act::Call { ns, first: 0, n: 0 });
+            self.call(ns);
         }
         if alloc.contents.is_some() && alloc.reuse.is_some() {
             self.step(Act::Access);
@@ -302,7 +324,7 @@ impl Lowering<'_> {
             _ => 0,
         };
         if ns > 0 {
-            self.step(Act::Call { ns, first: 0, n: 0 });
+            self.call(ns);
         }
     }
 
@@ -312,13 +334,13 @@ impl Lowering<'_> {
             kernel.reads.iter().chain(&kernel.writes).fold(0u64, |n, r| n.saturating_add(bytes_of(&r.span)));
         let ns = kernel.takes.unwrap_or_else(|| self.memory_time(touched)).0.max(0);
         // A kernel whose time is that of its bytes keeps the device's memory busy by itself.
-        Work::Compute { dev, ns, full: kernel.full_grid || kernel.takes.is_none() }
+        self.compute(dev, ns, kernel.full_grid || kernel.takes.is_none())
     }
 
     fn graph_launch(&mut self, graph: GraphId, stream: StreamId) -> Result<(), SimError> {
         let ns = self.machine.graph_launch.0;
         let Graph { nodes, preds, last_exit } = self.order.take_graph(graph);
-        if self.out.nodes.len() + nodes.len() > MAX_NODES || self.out.preds.len() + preds.len() > MAX_NODES {
+        if self.out.nodes.len() + nodes.len() > MAX_NODES || self.out.n_preds + preds.len() > MAX_NODES {
             return Err(SimError::TooLarge { index: self.command as usize });
         }
         let entry = self.enqueue(stream, ns, Work::Point, &[last_exit]);
@@ -327,7 +349,7 @@ impl Lowering<'_> {
             let before = &preds[node.preds.clone()];
             let before: Vec<NodeId> =
                 if before.is_empty() { vec![entry] } else { before.iter().map(|p| first + p).collect() };
-            let made = Node { command: node.command, by: self.command, stream: node.stream, work: node.work };
+            let made = Node::new(node.command, self.command, node.stream, node.work);
             self.out.node(made, before);
         }
         // The exit comes after all of them; those that others follow are covered by their followers.
@@ -338,7 +360,9 @@ impl Lowering<'_> {
         let exit = self.out.node(exit, last.chain([entry]).collect::<Vec<_>>());
         self.order.advance(stream, exit);
         let n = exit - entry + 1;
-        if let Some(Step { act: Act::Call { n: submitted, .. }, .. }) = self.out.steps.last_mut() {
+        if let Some(Step { act: Act::Call { n: submitted, .. }, .. }) =
+            self.out.steps[self.thread.index()].last_mut()
+        {
             *submitted = n;
         }
         self.order.put_graph(graph, Graph { nodes, preds, last_exit: exit });

@@ -45,9 +45,12 @@ mod memcpy;
 mod moves;
 mod names;
 mod order;
+mod prepared;
 mod record;
 mod schedule;
 mod values;
+
+pub use prepared::Prepared;
 
 use crate::machine::Machine;
 use crate::memory::Dtype;
@@ -256,10 +259,7 @@ impl Run {
 /// # Ok::<(), sim::SimError>(())
 /// ```
 pub fn run(program: &Program, machine: &Machine) -> Result<Run, SimError> {
-    let facts = program.check()?;
-    let lowered = lower::lower(program, &facts, machine)?;
-    let values = values::Values::new(program, &facts)?;
-    schedule::Sim::new(program, &facts, machine, &lowered, values).run()
+    Prepared::new(program)?.run(machine)
 }
 
 #[cfg(test)]

@@ -4,8 +4,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
+mod analyze;
 mod calls;
 mod check;
+mod fit;
 mod inputs;
 mod kit;
 mod machines;

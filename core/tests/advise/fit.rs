@@ -1,0 +1,175 @@
+//! Fits: planted machines are found again, and what rows cannot say is named.
+
+use serde_json::{Value, json};
+use spanlift::advise::{Fit, Row, Standing, USUAL_FIGURES, fit, rows};
+use spanlift::machine::{Grade, Machine, Source};
+
+const TABLE: &str = include_str!("../../../native/data/tutorial-table.json");
+
+/// The published rows with loops of `n` tensors instead of 1,000, as a machine takes for them.
+fn planted(machine: &Machine, n: u64, keep: impl Fn(&Value) -> bool) -> Vec<Row> {
+    let mut file: Value = serde_json::from_str(TABLE).unwrap();
+    let list = file["rows"].as_array_mut().unwrap();
+    list.retain(keep);
+    for row in list {
+        if row["tensors"] == 1000 {
+            row["tensors"] = json!(n);
+        }
+    }
+    let mut rows = rows(file.to_string().as_bytes()).unwrap();
+    for row in &mut rows {
+        row.ms = row.time(machine).unwrap().as_millis();
+    }
+    rows
+}
+
+fn set(machine: &mut Machine, name: &str, value: f64) {
+    machine.set(name, value, Source { grade: Grade::Assumed, text: "a test".into() }).unwrap();
+}
+
+fn standing(fit: &Fit, name: &str) -> Standing {
+    fit.figures.iter().find(|f| f.name == name).unwrap().standing
+}
+
+/// Every figure off by up to a third, by a fixed rule.
+fn displaced(machine: &Machine) -> Machine {
+    let mut start = machine.clone();
+    for (k, name) in USUAL_FIGURES.iter().enumerate() {
+        let factor = [1.3, 0.8, 1.2, 0.75][k % 4];
+        set(&mut start, name, machine.figure(name).unwrap() * factor);
+    }
+    start
+}
+
+#[test]
+fn a_planted_machine_is_found_again() {
+    let mut machine = Machine::default();
+    set(&mut machine, "h2d_bw", 24.0);
+    set(&mut machine, "framework_to_overhead", 9.0);
+    set(&mut machine, "dma_interference", 0.2);
+    let rows = planted(&machine, 40, |_| true);
+    let found = fit(&rows, &displaced(&machine), &USUAL_FIGURES).unwrap();
+    assert!(found.worst() < 1e-3, "{}", found.worst());
+    assert_eq!((found.rank, found.undetermined.len()), (9, 0), "{:?}", found.undetermined);
+    for figure in &found.figures {
+        let planted = machine.figure(&figure.name).unwrap();
+        assert!((figure.value / planted - 1.0).abs() < 0.02, "{figure:?} for {planted}");
+        assert!(matches!(figure.standing, Standing::Determined(Some(e)) if e < 0.02), "{figure:?}");
+    }
+    assert_eq!(found.machine.figure("h2d_bw"), Some(found.figures[2].value));
+}
+
+#[test]
+fn what_the_rows_cannot_say_is_named() {
+    let machine = Machine::default();
+    // Without the rows that go through a dictionary, and without pinned memory on the way.
+    let rows = planted(&machine, 30, |r| r["tensordict"] == false && r["pin_call"] == false);
+    let mut start = machine.clone();
+    for (name, value) in [("framework_to_overhead", 18.0), ("h2d_bw", 9.0), ("td_leaf_overhead", 9.0)] {
+        set(&mut start, name, value);
+    }
+    let figures =
+        ["framework_to_overhead", "call_memcpy_async", "h2d_bw", "td_leaf_overhead", "host_memcpy_cap_bw"];
+    let found = fit(&rows, &start, &figures).unwrap();
+    assert_eq!(standing(&found, "td_leaf_overhead"), Standing::NoInfluence);
+    assert_eq!(standing(&found, "host_memcpy_cap_bw"), Standing::NoInfluence);
+    assert!(matches!(standing(&found, "h2d_bw"), Standing::Determined(_)));
+    // A figure without influence is where it began.
+    assert_eq!(found.machine.td_leaf_overhead, start.td_leaf_overhead);
+    // Every copy has one call of the framework and one of the driver: only their sum is seen.
+    for name in ["framework_to_overhead", "call_memcpy_async"] {
+        assert_eq!(standing(&found, name), Standing::Open, "{name}");
+    }
+    let [direction] = &found.undetermined[..] else { panic!("{:?}", found.undetermined) };
+    let mut names: Vec<&str> = direction.parts.iter().map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["call_memcpy_async", "framework_to_overhead"]);
+    assert!(
+        direction.parts[0].1 * direction.parts[1].1 < 0.0,
+        "one grows as the other shrinks: {direction:?}"
+    );
+    let sum = |m: &Machine| m.framework_to_overhead.0 + m.call_memcpy_async.0;
+    assert!((sum(&found.machine) - sum(&machine)).abs() < 100, "{} ns", sum(&found.machine));
+}
+
+/// The only row of hot pageable memory is the only one that says how fast it is staged: it follows its figure.
+#[test]
+fn a_row_with_a_figure_of_its_own_is_told() {
+    let machine = Machine::default();
+    let rows = planted(&machine, 30, |_| true);
+    let found = fit(&rows, &machine, &USUAL_FIGURES).unwrap();
+    let row = |id: &str| found.rows.iter().find(|r| r.id == id).unwrap().leverage;
+    assert!(row("h2d.1x4MB.pageable") > 0.95, "{}", row("h2d.1x4MB.pageable"));
+    assert!(row("h2d.1000x4MB.pinned.non_blocking") < 0.7);
+    let sum: f64 = found.rows.iter().map(|r| r.leverage).sum();
+    assert!((sum - found.rank as f64).abs() < 1e-9, "leverages come to the rank");
+}
+
+#[test]
+fn the_programs_of_the_rows_are_those_that_ship() {
+    let rows = rows(TABLE.as_bytes()).unwrap();
+    assert_eq!(rows.len(), 16);
+    let machine = Machine::default();
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../native/programs");
+    for (row, number) in rows.iter().zip(1..) {
+        if row.tensors > 1 && std::env::var_os("SPANLIFT_LONG").is_none() && number % 3 != 0 {
+            continue; // a third of the loops is enough for every day
+        }
+        let text = std::fs::read_to_string(folder.join(format!("row{number:02}-{}.txt", row.id))).unwrap();
+        let shipped = spanlift::Program::from_text(&text).unwrap();
+        let run = spanlift::sim::run(&shipped, &machine).unwrap();
+        assert_eq!(row.time(&machine).unwrap(), run.between("begin", "end").unwrap(), "{}", row.id);
+    }
+}
+
+/// Long in a debug build: 16 rows of up to 1,000 tensors, some hundred times.
+#[test]
+fn nine_figures_bring_the_published_rows_within_one_percent() {
+    if std::env::var_os("SPANLIFT_LONG").is_none() {
+        eprintln!("skipped: set SPANLIFT_LONG to fit the published rows at full size");
+        return;
+    }
+    let published = rows(TABLE.as_bytes()).unwrap();
+    let found = fit(&published, &displaced(&Machine::default()), &USUAL_FIGURES).unwrap();
+    assert!(found.worst() < 0.01, "{}", found.worst());
+    for (a, b) in found.rows.iter().flat_map(|a| found.rows.iter().map(move |b| (a, b))) {
+        assert_eq!(a.measured_ms < b.measured_ms, a.fitted_ms < b.fitted_ms, "{} and {}", a.id, b.id);
+    }
+}
+
+#[test]
+fn wrong_rows_and_figures_are_refused() {
+    let refused = |file: &str, expected: &str| {
+        let error = rows(file.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{file}: {error}");
+    };
+    let row = |fields: &str| format!(r#"{{"rows": [{{"tensors": 2, "bytes_each": 8, {fields}}}]}}"#);
+    refused("", "no file of rows");
+    refused("[]", "no file of rows");
+    refused("{}", "a list `rows` is missing");
+    refused(r#"{"rows": []}"#, "is empty");
+    refused(r#"{"rows": [7]}"#, "row 1, field \"rows\": it is no object");
+    refused(r#"{"schema_version": 2, "rows": []}"#, "schema_version is 2");
+    refused(&row(r#""pinned": true"#), "field \"measured_ms\": it is missing");
+    refused(&row(r#""measured_ms": -1"#), "-1 is no time");
+    refused(&row(r#""published_ms": "fast""#), "field \"published_ms\": \"fast\" is no time");
+    refused(&row(r#""measured_ms": 1, "copy": false"#), "neither a copy nor pin_memory()");
+    refused(&row(r#""measured_ms": 1, "pinned": true, "pin_call": true"#), "pinned already");
+    refused(&row(r#""measured_ms": 1, "pin_threads": 4"#), "nothing is pinned");
+    refused(&row(r#""measured_ms": 1, "non_blocking": 1"#), "neither true nor false");
+    refused(r#"{"rows": [{"tensors": 1e9, "bytes_each": 8, "measured_ms": 1}]}"#, "field \"tensors\"");
+    let many = vec![json!({"tensors": 150_000, "bytes_each": 8, "measured_ms": 1}); 2];
+    refused(&json!({"rows": many}).to_string(), "300000 tensors in all");
+
+    let one = rows(row(r#""measured_ms": 1"#).as_bytes()).unwrap();
+    let machine = Machine::default();
+    for (figures, expected) in [
+        (&["colour"][..], "\"colour\" is no figure that can be fitted"),
+        (&["copy_engines"], "no figure that can be fitted"),
+        (&["lat", "lat"], "\"lat\" is named twice"),
+        (&[], "no figure to fit"),
+    ] {
+        let error = fit(&one, &machine, figures).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}

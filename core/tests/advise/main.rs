@@ -1,0 +1,7 @@
+//! Advice against independent answers: planted machines, the published rows, brute force.
+
+#![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+mod fit;
+mod pipelines;
+mod strategies;
