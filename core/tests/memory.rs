@@ -4,6 +4,7 @@
 mod shared;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use spanlift::Bytes;
@@ -65,11 +66,11 @@ fn check_against_bytes(layout: &Layout, to: Device, note: &str) {
         assert_eq!(d.unique_bytes, unique[device].len() as u128, "{note}: unique on {device}");
         assert_eq!(d.listed_bytes, listed[device], "{note}: listed on {device}");
     }
-    let mut pairs = Vec::new();
+    let mut pairs: Vec<(Arc<str>, Arc<str>)> = Vec::new();
     for (k, (a, in_a)) in sets.iter().enumerate() {
         for (b, in_b) in &sets[k + 1..] {
             if a.storage() == b.storage() && !in_a.is_disjoint(in_b) {
-                let (a, b) = (a.name().to_owned(), b.name().to_owned());
+                let (a, b): (Arc<str>, Arc<str>) = (a.name().into(), b.name().into());
                 pairs.push(if a < b { (a, b) } else { (b, a) });
             }
         }
@@ -407,7 +408,7 @@ fn nothing_grows_with_bytes() {
     let report = layout.report().unwrap();
     let unique = 4 * TERA + (1 << 39) * 4 + (1 << 19) * 4;
     assert_eq!(report.devices["cpu"].unique_bytes, u128::try_from(unique).unwrap());
-    let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+    let pair = |a: &str, b: &str| (a.into(), b.into());
     assert_eq!(report.overlaps, [pair("columns", "row"), pair("three", "two")]);
     let plan = layout.move_to(cuda(0)).unwrap();
     assert_eq!(plan.bytes_copied(), u128::try_from(unique).unwrap());

@@ -3,12 +3,14 @@
 //! | bytes | what |
 //! |---|---|
 //! | 4 | length of the head, little endian |
-//! | head | JSON: `{"items": [{"name", "kind", "machine", "bytes"}]}` |
+//! | head | JSON: `{"items": [{"name", "kind", "machine", "to", "one_by_one", "bytes"}]}` |
 //! | rest | the items' bytes, one behind the other |
 //!
 //! The page gets the block packed with gzip and written in base64; the browser undoes both.
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
+use spanlift::memory::{Device, Layout, MoveKind};
 
 /// Something that a page shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,9 +33,24 @@ pub enum Content {
         /// The name of a built-in machine profile, or a profile as JSON; empty for the one that the program names.
         machine: String,
     },
+    /// A memory layout.
+    Layout {
+        /// The layout in JSON.
+        json: String,
+        /// The device that its tensors move to, or nothing.
+        to: String,
+        /// How they move.
+        kind: MoveKind,
+    },
 }
 
 impl PageItem {
+    /// A memory layout, and with `to` what moving its tensors to that device in a way of `kind` takes.
+    pub fn layout(name: impl Into<String>, layout: &Layout, to: Option<Device>, kind: MoveKind) -> PageItem {
+        let (json, to) = (layout_json(layout), to.map_or(String::new(), |d| d.to_string()));
+        PageItem { name: name.into(), content: Content::Layout { json, to, kind } }
+    }
+
     /// A trace, as the page will read it.
     pub fn trace(name: impl Into<String>, trace: &spanlift::Trace) -> PageItem {
         let bytes = spanlift::trace::write_chrome(trace).into_bytes();
@@ -77,6 +94,10 @@ struct Entry {
     kind: Kind,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     machine: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    to: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    one_by_one: bool,
     bytes: usize,
 }
 
@@ -85,18 +106,23 @@ struct Entry {
 enum Kind {
     Trace,
     Program,
+    Layout,
 }
 
 /// The block that holds `items`.
 pub fn pack(items: &[PageItem]) -> Vec<u8> {
     let entries = items.iter().map(|item| {
         let name = item.name.clone();
+        let entry = |kind, machine: &str, to: &str, bytes| {
+            let (machine, to) = (machine.to_owned(), to.to_owned());
+            Entry { name, kind, machine, to, one_by_one: false, bytes }
+        };
         match &item.content {
-            Content::Trace(bytes) => {
-                Entry { name, kind: Kind::Trace, machine: String::new(), bytes: bytes.len() }
-            }
-            Content::Program { source, machine } => {
-                Entry { name, kind: Kind::Program, machine: machine.clone(), bytes: source.len() }
+            Content::Trace(bytes) => entry(Kind::Trace, "", "", bytes.len()),
+            Content::Program { source, machine } => entry(Kind::Program, machine, "", source.len()),
+            Content::Layout { json, to, kind } => {
+                let one_by_one = *kind == MoveKind::Naive;
+                Entry { one_by_one, ..entry(Kind::Layout, "", to, json.len()) }
             }
         }
     });
@@ -108,7 +134,9 @@ pub fn pack(items: &[PageItem]) -> Vec<u8> {
     for item in items {
         match &item.content {
             Content::Trace(bytes) => block.extend(bytes),
-            Content::Program { source, .. } => block.extend(source.as_bytes()),
+            Content::Program { source: text, .. } | Content::Layout { json: text, .. } => {
+                block.extend(text.as_bytes());
+            }
         }
     }
     block
@@ -130,10 +158,10 @@ pub fn unpack(block: &[u8]) -> Result<Vec<PageItem>, String> {
         rest = after;
         let content = match entry.kind {
             Kind::Trace => Content::Trace(bytes.to_vec()),
-            Kind::Program => {
-                let source = String::from_utf8(bytes.to_vec())
-                    .map_err(|e| format!("the program {:?}: {e}", entry.name))?;
-                Content::Program { source, machine: entry.machine }
+            Kind::Program => Content::Program { source: text(bytes, &entry.name)?, machine: entry.machine },
+            Kind::Layout => {
+                let kind = if entry.one_by_one { MoveKind::Naive } else { MoveKind::Aware };
+                Content::Layout { json: text(bytes, &entry.name)?, to: entry.to, kind }
             }
         };
         items.push(PageItem { name: entry.name, content });
@@ -141,9 +169,28 @@ pub fn unpack(block: &[u8]) -> Result<Vec<PageItem>, String> {
     if rest.is_empty() { Ok(items) } else { Err("bytes behind the page's last item".to_owned()) }
 }
 
+fn text(bytes: &[u8], name: &str) -> Result<String, String> {
+    String::from_utf8(bytes.to_vec()).map_err(|e| format!("{name:?}: {e}"))
+}
+
+/// The layout in the form that [`Layout::from_json`] reads.
+fn layout_json(layout: &Layout) -> String {
+    let storages = layout
+        .storages()
+        .iter()
+        .map(|s| json!({"id": s.id, "device": s.device.to_string(), "bytes": s.bytes.0}));
+    let tensors = layout.tensors().iter().map(|t| {
+        let (view, storage) = (t.view(), &layout.storage_of(t.storage()).id);
+        json!({"name": t.name(), "storage": storage, "dtype": view.dtype.to_string(), "shape": view.shape,
+               "strides": view.strides, "offset": view.offset})
+    });
+    json!({"storages": storages.collect::<Vec<_>>(), "tensors": tensors.collect::<Vec<_>>()}).to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spanlift::memory::cuda;
 
     #[test]
     fn what_goes_in_comes_out_and_every_cut_is_noticed() {
@@ -151,6 +198,7 @@ mod tests {
             PageItem::trace("a", &crate::testing::race()),
             PageItem::source("b \"quoted\"", "stream s # é", "h200-pcie5"),
             PageItem::trace_file("empty", Vec::new()),
+            PageItem::layout("l", &Layout::new(), Some(cuda(1)), MoveKind::Naive),
         ];
         let block = pack(&items);
         assert_eq!(unpack(&block).unwrap(), items);
@@ -158,5 +206,13 @@ mod tests {
             assert!(unpack(&block[..cut]).is_err(), "cut at {cut}");
         }
         assert!(unpack(&[&block[..], &[0]].concat()).is_err());
+    }
+
+    #[test]
+    fn layouts_arrive_as_they_were() {
+        let json = r#"{"storages": [{"id": "a \"b\"", "device": "mock:1", "bytes": 40}], "tensors": [
+            {"name": "t", "storage": "a \"b\"", "dtype": "i16", "shape": [3, 2], "strides": [-2, 1], "offset": 9}]}"#;
+        let layout = Layout::from_json(json.as_bytes()).unwrap();
+        assert_eq!(Layout::from_json(layout_json(&layout).as_bytes()).unwrap(), layout);
     }
 }

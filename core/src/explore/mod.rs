@@ -8,10 +8,12 @@
 //! Whatever is not decided by the relation goes through one door, [`Policy`]. The order of the list is what [`InOrder`]
 //! picks; every other order is told by the steps that it holds back ([`Holds`]).
 
+mod explain;
 mod policy;
 mod schedule;
 mod witness;
 
+pub use explain::{Explanation, Place, explained_json, lane_of, seen_in_words};
 pub use policy::{InOrder, Policy, Random};
 pub use schedule::{Hold, Holds, ReplayError, Schedule};
 pub use witness::{Seen, Shown, Stamp, Witness, witness};

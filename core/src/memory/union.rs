@@ -122,7 +122,19 @@ fn join(grids: Vec<Grid>, budget: &mut u64) -> Result<Joined, TooManyRuns> {
     }
     let period = period(&grids, hi - lo);
     let fits = |g: &Grid| g.dims.first().is_none_or(|&(_, stride)| period % stride == 0);
+    let mut grids = grids;
     if !grids.iter().all(fits) {
+        // What has a common period often holds the rest.
+        let (mut regular, mut odd): (Vec<Grid>, Vec<Grid>) = grids.into_iter().partition(fits);
+        if regular.len() > 1 {
+            regular = union_within(regular, budget)?;
+            odd.retain(|g| !within_a_run(g, &regular));
+        }
+        regular.append(&mut odd);
+        grids = regular;
+        if grids.iter().any(|g| g.run == hi - lo) || grids.len() == 1 {
+            return Ok(Joined::Parts(grids));
+        }
         let runs = grids.iter().fold(0u64, |n, g| n.saturating_add(g.runs()));
         if runs <= FLAT.min(*budget) {
             spend(budget, runs)?;
@@ -150,6 +162,12 @@ fn join(grids: Vec<Grid>, budget: &mut u64) -> Result<Joined, TooManyRuns> {
         join_columns(columns, lo, period, &mut out, budget)?;
     }
     Ok(Joined::Parts(out))
+}
+
+/// Whether one run of `parts`, which are sorted and disjoint, holds all of `g`.
+fn within_a_run(g: &Grid, parts: &[Grid]) -> bool {
+    let before = parts[..parts.partition_point(|p| p.off <= g.off)].last();
+    before.is_some_and(|p| p.dims.is_empty() && g.end() <= p.end())
 }
 
 /// The runs of grids, joined where they cross or touch.

@@ -8,11 +8,14 @@
 
 mod memory;
 mod order;
+mod pipeline;
 mod work;
 
 use std::sync::Arc;
 
 pub use memory::{AllocDraft, Part};
+pub(crate) use pipeline::Source;
+pub use pipeline::{Arrangement, IssueOrder, Pipeline, PipelineError};
 pub use work::{CopyDraft, KernelDraft, MemsetDraft};
 
 use super::command::{

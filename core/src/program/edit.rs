@@ -76,14 +76,22 @@ impl Program {
     /// # Panics
     /// When there is no such command.
     pub fn command_text(&self, index: usize) -> String {
-        text::write_command(self, index)
+        self.text_of(&self.commands()[index], index)
     }
 
-    /// Command `index` as an object of the JSON form.
+    /// A command over this program's names as the line that would say it in front of command `index`.
     ///
     /// # Panics
-    /// When there is no such command.
-    pub fn command_json(&self, index: usize) -> String {
-        json::write_command(self, index)
+    /// When the command names what this program has no name for.
+    pub fn text_of(&self, command: &Command, index: usize) -> String {
+        text::write_command(self, command, index)
+    }
+
+    /// A command over this program's names as an object of the JSON form.
+    ///
+    /// # Panics
+    /// When the command names what this program has no name for.
+    pub fn json_of(&self, command: &Command) -> String {
+        json::write_command(self, command)
     }
 }

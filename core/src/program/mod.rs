@@ -20,7 +20,10 @@ mod words;
 
 use std::sync::Arc;
 
-pub use build::{AllocDraft, CopyDraft, KernelDraft, MemsetDraft, Part};
+pub(crate) use build::Source;
+pub use build::{
+    AllocDraft, Arrangement, CopyDraft, IssueOrder, KernelDraft, MemsetDraft, Part, Pipeline, PipelineError,
+};
 pub use check::{BufferFacts, Facts, GraphFacts, StreamFacts};
 pub use command::{
     Alloc, AllocVia, Buffer, BufferId, Channel, ChannelId, Command, Compute, Contents, Copy, Event, EventId,

@@ -3,3 +3,5 @@
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
 mod fit;
+mod pipelines;
+mod strategies;

@@ -7,7 +7,7 @@ use crate::text;
 
 /// A layout, before and after a move where there is one, as pictures ask for it.
 #[derive(Debug, Clone)]
-pub struct MemoryMap {
+pub struct MemoryPicture {
     /// What is there.
     pub layout: Layout,
     /// How it moves.
@@ -36,18 +36,18 @@ pub(crate) struct Held {
     pub(crate) bytes: Option<(i64, i64)>,
 }
 
-impl MemoryMap {
+impl MemoryPicture {
     /// The map of one layout.
-    pub fn of(layout: Layout) -> MemoryMap {
-        MemoryMap::new(layout, None)
+    pub fn of(layout: Layout) -> MemoryPicture {
+        MemoryPicture::new(layout, None)
     }
 
     /// The map before and after a move.
-    pub fn moved(plan: MovePlan) -> MemoryMap {
-        MemoryMap::new(plan.before.clone(), Some(plan))
+    pub fn moved(plan: MovePlan) -> MemoryPicture {
+        MemoryPicture::new(plan.before.clone(), Some(plan))
     }
 
-    fn new(layout: Layout, plan: Option<MovePlan>) -> MemoryMap {
+    fn new(layout: Layout, plan: Option<MovePlan>) -> MemoryPicture {
         let mut held = vec![Held::default(); layout.storages().len()];
         for (k, tensor) in layout.tensors().iter().enumerate() {
             let held = &mut held[tensor.storage().index()];
@@ -84,7 +84,7 @@ impl MemoryMap {
                     || ranges.windows(2).any(|r| r[1].0 < r[0].1);
             }
         }
-        MemoryMap { layout, plan, devices, held, placed, names, copied }
+        MemoryPicture { layout, plan, devices, held, placed, names, copied }
     }
 
     pub(crate) fn storage(&self, k: usize) -> &Storage {
@@ -219,15 +219,20 @@ impl MemoryMap {
         let sums: Option<(u128, u128)> =
             sums.try_fold((0, 0), |sum, b| b.map(|(any, twice)| (sum.0 + any, sum.1 + twice)));
         let n_views: usize = storages.iter().map(|&k| self.held[k].tensors.len()).sum();
-        let mut told = format!(
-            "{} in {}, {} that list {}",
-            bytes(size),
-            text::count(storages.len(), "storage"),
-            text::count(n_views, "view"),
-            bytes(listed)
-        );
+        let verb = |plural: &str| {
+            if n_views == 1 {
+                format!("{plural}{}", if plural.ends_with("ch") { "es" } else { "s" })
+            } else {
+                plural.to_owned()
+            }
+        };
+        let mut told = format!("{} in {}", bytes(size), text::count(storages.len(), "storage"));
+        if n_views == 0 {
+            return format!("{told}, no view");
+        }
+        told.push_str(&format!(", {} that {} {}", text::count(n_views, "view"), verb("list"), bytes(listed)));
         if let Some((any, twice)) = sums {
-            told.push_str(&format!(" and touch {}", bytes(any)));
+            told.push_str(&format!(" and {} {}", verb("touch"), bytes(any)));
             if twice > 0 {
                 told.push_str(&format!(", {} of them shared", bytes(twice)));
             }

@@ -25,8 +25,8 @@ pub(in crate::program) fn write(program: &Program) -> String {
 }
 
 /// One command as its object.
-pub(in crate::program) fn write_command(program: &Program, index: usize) -> String {
-    object(program, &program.commands()[index])
+pub(in crate::program) fn write_command(program: &Program, command: &Command) -> String {
+    object(program, command)
 }
 
 fn object(program: &Program, command: &Command) -> String {

@@ -19,10 +19,10 @@ pub(in crate::program) fn write(program: &Program) -> String {
 }
 
 /// One command as its line, without the end of the line.
-pub(in crate::program) fn write_command(program: &Program, index: usize) -> String {
+pub(in crate::program) fn write_command(program: &Program, command: &Command, index: usize) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.
-    let _ = Writer { out: &mut out, program, index }.command(&program.commands()[index]);
+    let _ = Writer { out: &mut out, program, index }.command(command);
     out.truncate(out.trim_end().len());
     out
 }

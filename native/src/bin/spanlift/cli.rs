@@ -10,6 +10,7 @@ use spanlift::hazard::Mode;
 use spanlift::memory::Device;
 use spanlift_native::probe;
 
+use crate::advise::AdviseArgs;
 use crate::fit::FitArgs;
 use crate::machines::MachinesArgs;
 use crate::say;
@@ -34,8 +35,10 @@ pub(crate) enum Command {
     Check(CheckArgs),
     Run(RunArgs),
     View(ViewArgs),
+    Advise(AdviseArgs),
     Machines(MachinesArgs),
     Fit(FitArgs),
+    Analyze(AnalyzeArgs),
     Memory(MemoryArgs),
     Bench(BenchArgs),
     Probe(ProbeArgs),
@@ -64,7 +67,8 @@ pub(crate) struct TourArgs {
 
 /// Look for hazards in a program: accesses that nothing orders, memory used too early or too late
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  spanlift check lesson1.txt --format json\n\n\
+#[command(after_help = "Examples:\n  spanlift check lesson1.txt --format json\n\
+  spanlift check lesson1.txt --explain --mended lesson1.mended.txt\n\n\
     Ends with 0 when the program is safe, 1 when hazards were found, 2 when the program itself is wrong.")]
 pub(crate) struct CheckArgs {
     /// Program file, JSON or text form
@@ -73,6 +77,12 @@ pub(crate) struct CheckArgs {
     /// Which order counts
     #[arg(long, value_enum, value_name = "MODE", default_value_t = ModeArg::Contract)]
     pub(crate) mode: ModeArg,
+    /// Show each hazard with its sites, a fix to put in, and two schedules that bring it about
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// Write the program here with all hazards mended, in the text form or, for .json, as JSON
+    #[arg(long, value_name = "OUT")]
+    pub(crate) mended: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
 }
@@ -105,15 +115,32 @@ pub(crate) struct RunArgs {
 #[command(after_help = "Example:\n  spanlift view run.pt.trace.json.gz -o run.html\n\n\
     Programs are simulated in the page. The page is one file and works offline.")]
 pub(crate) struct ViewArgs {
-    /// Program files and traces (PyTorch/Kineto or spanlift's own)
+    /// Program files, traces (PyTorch/Kineto or spanlift's own) and memory layouts
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
+    /// Show what moving the tensors of layouts to this device takes: cpu, cuda:N or mock:N
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) to: Option<Device>,
     /// Where to write: .html for the page, .svg for a picture [default: the first file's name with .html, here]
     #[arg(short, long, value_name = "OUT")]
     pub(crate) out: Option<PathBuf>,
     /// Machine profile that programs are simulated on: a name or a JSON file
     #[arg(long, value_name = "M")]
     pub(crate) machine: Option<String>,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+/// Say what a trace or memory snapshot shows: exact figures, what blocked the host and why, what a change would save
+///
+/// Reads PyTorch/Kineto traces of every generation, spanlift's own, and PyTorch memory snapshots; what a file is, is
+/// found from its content.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  spanlift analyze run.pt.trace.json.gz --format json")]
+pub(crate) struct AnalyzeArgs {
+    /// Traces and memory snapshots; `-` is standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
 }

@@ -3,9 +3,12 @@
 //! One file per subcommand; each gives an [`End`] or a [`say::Fail`], and only this file turns these into exit codes. Results
 //! go to standard output, problems to standard error, one line each.
 
+mod advise;
+mod analyze;
 mod bench;
 mod check;
 mod cli;
+mod explain;
 mod fit;
 mod input;
 mod kind;
@@ -17,6 +20,7 @@ mod output;
 mod probe;
 mod run;
 mod say;
+mod source;
 mod tour;
 mod view;
 
@@ -47,8 +51,10 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(args, &mut out),
         Command::Run(args) => run::run(args, &mut out),
         Command::View(args) => view::run(args, &mut out),
+        Command::Advise(args) => advise::run(args, &mut out),
         Command::Fit(args) => fit::run(args, &mut out),
         Command::Machines(args) => machines::run(args, &mut out),
+        Command::Analyze(args) => analyze::run(args, &mut out),
         Command::Memory(args) => memory::run(args, &mut out),
         Command::Bench(args) => bench::run(args, &mut out),
         Command::Probe(args) => probe::run(args, &mut out),
