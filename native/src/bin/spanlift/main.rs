@@ -12,6 +12,7 @@ mod explain;
 mod fit;
 mod input;
 mod kind;
+mod ledger;
 mod machine;
 mod machines;
 mod memory;

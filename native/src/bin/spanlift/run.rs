@@ -11,6 +11,7 @@ use spanlift_native::probe;
 
 use crate::cli::{Format, On, RunArgs};
 use crate::say::{self, Fail, Out, Style};
+use crate::{End, check, input, ledger, machine, output};
 use crate::{End, check, input, machine, output, schedules};
 
 /// Hazards warned of at most; `check` tells all.
@@ -167,7 +168,7 @@ fn object(program: &Program, run: &Run, lanes: &[LaneFigures<'_>]) -> Value {
     json!({
         "on": "sim", "n_commands": program.len(), "end_ns": run.end,
         "marks": marks.collect::<Vec<_>>(), "reads": reads.collect::<Vec<_>>(),
-        "finals": finals.collect::<Vec<_>>(), "lanes": lanes.collect::<Vec<_>>(),
+        "finals": finals.collect::<Vec<_>>(), "lanes": lanes.collect::<Vec<_>>(), "ledger": ledger::object(&run.ledger),
     })
 }
 
@@ -218,6 +219,7 @@ fn text(program: &Program, run: &Run, lanes: &[LaneFigures<'_>], out: &mut Out) 
         }
         more(out, run.finals.len());
     }
+    ledger::text(&run.ledger, out);
     if !lanes.is_empty() {
         heading(out, "busy");
         let titles: Vec<String> = lanes.iter().map(|l| format!("{} {}", l.group, l.name)).collect();
@@ -235,7 +237,7 @@ fn text(program: &Program, run: &Run, lanes: &[LaneFigures<'_>], out: &mut Out) 
     }
 }
 
-fn heading(out: &mut Out, text: &str) {
+pub(crate) fn heading(out: &mut Out, text: &str) {
     let text = out.paint(Style::Strong, text);
     out.line(&format!("\n{text}"));
 }
@@ -246,10 +248,10 @@ fn more(out: &mut Out, n: usize) {
     }
 }
 
-/// `command 3 (line 7)`.
+/// `line 7 (command 3)`.
 fn site(program: &Program, command: usize) -> String {
     match program.line(command) {
-        Some(line) => format!("command {command} (line {line})"),
+        Some(line) => format!("line {line} (command {command})"),
         None => format!("command {command}"),
     }
 }
