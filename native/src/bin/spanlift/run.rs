@@ -11,8 +11,7 @@ use spanlift_native::probe;
 
 use crate::cli::{Format, On, RunArgs};
 use crate::say::{self, Fail, Out, Style};
-use crate::{End, check, input, ledger, machine, output};
-use crate::{End, check, input, machine, output, schedules};
+use crate::{End, check, input, ledger, machine, output, schedules};
 
 /// Hazards warned of at most; `check` tells all.
 const MOST_WARNINGS: usize = 5;
