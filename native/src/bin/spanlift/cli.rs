@@ -90,7 +90,10 @@ pub(crate) struct CheckArgs {
 /// Run a program and print its times, what it read, and digests of its final values
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  spanlift run lesson1.txt --machine tutorial-ci --trace lesson1.trace.json\n\n\
+    after_help = "Example:\n  spanlift run lesson1.txt --machine tutorial-ci --trace lesson1.trace.json\n  \
+    spanlift run lesson1.txt --what-if 'pin:x' --what-if copy_engines=2\n\n\
+    A change is pin:BUFFERS, unpin:BUFFERS (* stands for any letters), split:STREAM=N, streams=N, link=MACHINE,\n\
+    machine=MACHINE, FIGURE=VALUE or FIGURE*FACTOR; `spanlift machines NAME` lists the figures.\n\n\
     Warns of hazards and ends with 0 whatever it finds."
 )]
 pub(crate) struct RunArgs {
@@ -103,7 +106,11 @@ pub(crate) struct RunArgs {
     /// Machine profile to simulate: a name or a JSON file; else the program's own, else tutorial-ci
     #[arg(long, value_name = "M")]
     pub(crate) machine: Option<String>,
-    /// Write the trace here (Chrome Trace JSON: opens in `spanlift view` and in Perfetto)
+    /// Change the program or the machine and lay both runs side by side; several are made one after the other
+    #[arg(long, value_name = "CHANGE")]
+    pub(crate) what_if: Vec<String>,
+    /// Write the trace here, that of the changed run where there is one (Chrome Trace JSON: opens in `spanlift view` and in
+    /// Perfetto)
     #[arg(long, value_name = "OUT")]
     pub(crate) trace: Option<PathBuf>,
     #[command(flatten)]

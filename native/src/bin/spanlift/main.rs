@@ -23,6 +23,7 @@ mod say;
 mod source;
 mod tour;
 mod view;
+mod whatif;
 
 use std::process::ExitCode;
 
