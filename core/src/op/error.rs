@@ -116,7 +116,13 @@ pub struct Misfit {
 }
 
 fn listed(names: &[Name]) -> String {
-    let names: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
+    let mut known: Vec<String> = Vec::new();
+    for name in names.iter().map(|n| format!("`{n}`")) {
+        if !known.contains(&name) {
+            known.push(name);
+        }
+    }
+    let names = known;
     match &names[..] {
         [] => "none".to_owned(),
         _ => names.join(", "),

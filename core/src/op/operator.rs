@@ -13,7 +13,7 @@ use super::join::{BlockDiag, Concat, Stack};
 use super::leaf::{Leaf, LeafOp};
 use super::name::Name;
 use super::sum::{Power, Sum};
-use super::{OpError, Space, ToDevice};
+use super::{Linearity, OpError, Space, ToDevice};
 use crate::memory::Device;
 
 /// A linear operator: what it reads, what it writes, and how to get from one to the other.
@@ -207,6 +207,17 @@ impl Operator {
     pub fn size(&self, dim: &Name) -> Option<i64> {
         let here = self.domain().size(dim).or_else(|| self.codomain().size(dim));
         here.or_else(|| self.children().iter().find_map(|part| part.size(dim)))
+    }
+
+    /// Over which numbers it is linear: real ones alone as soon as one part is.
+    pub fn linearity(&self) -> Linearity {
+        match self {
+            Operator::Leaf(leaf) => leaf.op.facts().linearity,
+            _ => {
+                let real = self.children().iter().any(|part| part.linearity() == Linearity::Real);
+                if real { Linearity::Real } else { Linearity::Complex }
+            }
+        }
     }
 
     /// The adjoint `A^H`, with `<A x, y> = <x, A^H y>`.

@@ -41,6 +41,7 @@ pub(crate) struct Seen {
     own: bool,
     fine: bool,
     shared: bool,
+    shared_fine: bool,
     mixed: bool,
     gap: bool,
     allocated: bool,
@@ -322,9 +323,10 @@ impl<'d> Draw<'d> {
             self.scene.add(Rect { pattern, ..Rect::filled(s.x0, y, s.x1 - s.x0, h, fill) });
             self.seen.own |= is_full && s.shared != Shared::All;
             self.seen.fine |= !is_full && s.shared == Shared::No;
-            self.seen.mixed |= s.shared == Shared::Some || !is_full && s.shared == Shared::All;
+            self.seen.shared_fine |= !is_full && s.shared == Shared::All;
+            self.seen.mixed |= s.shared == Shared::Some;
+            self.seen.shared |= is_full && s.shared == Shared::All;
             if s.shared != Shared::No {
-                self.seen.shared = true;
                 match lines.last_mut() {
                     Some(last) if s.x0 - last.1 < 1.0 => last.1 = s.x1,
                     _ => lines.push((s.x0, s.x1)),
@@ -414,8 +416,9 @@ pub(crate) fn legend(seen: Seen, width: f64, theme: &Theme) -> Scene {
     let swatches = [
         (seen.own,       plain(OWN),                                             "bytes of one view"),
         (seen.shared,    (SHARED, None, true),                                   "bytes of several views"),
-        (seen.fine,      (light, Some(Pattern::Hatch(OWN)), false),              "strided, finer than a pixel"),
-        (seen.mixed,     (light, Some(Pattern::Hatch(SHARED)), true),            "partly shared, finer than a pixel"),
+        (seen.fine,      (light, Some(Pattern::Hatch(OWN)), false),              "of one, finer than a pixel"),
+        (seen.shared_fine, (SHARED.toward(theme.ground, 50), Some(Pattern::Hatch(SHARED)), true), "of several, finer than a pixel"),
+        (seen.mixed,     (light, Some(Pattern::Hatch(SHARED)), true),            "partly of several views"),
         (seen.gap,       plain(theme.lane),                                      "bytes of no view"),
         (seen.allocated, (theme.lane, Some(Pattern::Dots(theme.dim)), false),    "allocated, not copied"),
         (seen.wasted,    (MEMSET, Some(Pattern::Hatch(stripe)), false),          "bytes of no view, copied"),

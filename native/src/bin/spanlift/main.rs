@@ -20,6 +20,7 @@ mod output;
 mod probe;
 mod run;
 mod say;
+mod schedules;
 mod source;
 mod tour;
 mod view;

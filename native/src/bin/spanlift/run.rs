@@ -11,7 +11,7 @@ use spanlift_native::probe;
 
 use crate::cli::{Format, On, RunArgs};
 use crate::say::{self, Fail, Out, Style};
-use crate::{End, check, input, ledger, machine, output, whatif};
+use crate::{End, check, input, ledger, machine, output, schedules, whatif};
 
 /// Hazards warned of at most; `check` tells all.
 const MOST_WARNINGS: usize = 5;
@@ -22,6 +22,12 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
     let place = say::place(&args.program);
     let program = input::program(&args.program).map_err(|e| e.into_fail(&place))?;
     simulates(args.on)?;
+    if let Some(how) = args.schedules {
+        return schedules::explored(args, how, &program, out);
+    }
+    if let Some(holds) = &args.replay {
+        return schedules::replayed(args, holds, &program, out);
+    }
     let changes = whatif::read(&args.what_if)?;
     let machine = machine::of_program(args.machine.as_deref(), &program, &place)?.machine;
     if let Some(path) = &args.trace {
