@@ -93,7 +93,7 @@ fn check(program: &Program, machine: &Machine, what: &str) {
 fn ledgers_of_random_programs_are_what_their_lanes_show() {
     for seed in 0..100u64 {
         let program = random_program(1_000 + seed, 40);
-        let name = Machine::names().nth(seed as usize % 8).expect("eight profiles");
+        let name = Machine::names().nth(usize::try_from(seed % 8).expect("below 8")).expect("eight profiles");
         let mut machine = Machine::builtin(name).expect(name);
         machine.copy_engines = 1 + u32::try_from(seed % 3).expect("small");
         check(&program, &machine, &format!("seed {seed} on {name}"));
