@@ -6,7 +6,7 @@
 use std::io::Write as _;
 
 use spanlift::hazard::{self, Mode, Report};
-use spanlift::memory::{Layout, MoveKind, MovePlan, Target};
+use spanlift::memory::{Layout, MoveKind, MovePlan};
 use spanlift::sim::{self, Run};
 use spanlift::{Program, Trace};
 
@@ -254,11 +254,7 @@ impl Show for MovePlan {
         let title = format!("move to {}", self.to);
         // The second line is what this move takes, the third what the other kind would.
         let plain = map.told().split_off(1).join("\n");
-        let to = match self.to {
-            Target::Device(to) => Some(to),
-            Target::InPlace => None,
-        };
-        let item = PageItem::layout(&*title, &self.before, to, self.kind);
+        let item = PageItem::layout(&*title, &self.before, self.to.device(), self.kind);
         memory_figure(&map, plain, &title, item)
     }
 }

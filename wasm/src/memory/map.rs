@@ -1,6 +1,6 @@
 //! What a memory map shows: a layout, and a move of it where there is one.
 
-use spanlift::memory::{Allocation, Layout, MoveKind, MovePlan, Storage, Target, Tensor};
+use spanlift::memory::{Allocation, Layout, MoveKind, MovePlan, Storage, Tensor};
 
 use super::field::Field;
 use crate::text;
@@ -194,7 +194,7 @@ impl MemoryPicture {
     /// What the other kind of move would take.
     fn told_otherwise(&self, plan: &MovePlan) -> Option<String> {
         // A deep copy goes nowhere, so there is no other way to go there.
-        let Target::Device(to) = plan.to else { return None };
+        let to = plan.to.device()?;
         let (words, other) = match plan.kind {
             MoveKind::Naive => ("a move that keeps views", self.layout.move_to(to).ok()?),
             _ => ("one view at a time", self.layout.move_naively(to)),
