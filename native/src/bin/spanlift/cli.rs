@@ -92,8 +92,11 @@ pub(crate) struct CheckArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  spanlift run lesson1.txt --machine tutorial-ci --trace lesson1.trace.json\n\
+    \x20 spanlift run lesson1.txt --what-if 'pin:x' --what-if copy_engines=2\n\
     \x20 spanlift run lesson1.txt --schedules all\n\
     \x20 spanlift run lesson1.txt --replay w4:w5\n\n\
+    A CHANGE is pin:BUFFERS, unpin:BUFFERS (* stands for any letters), split:STREAM=N, streams=N, link=MACHINE, \
+    machine=MACHINE, FIGURE=VALUE or FIGURE*FACTOR; `spanlift machines NAME` lists the figures.\n\n\
     Warns of hazards and ends with 0 whatever it finds."
 )]
 pub(crate) struct RunArgs {
@@ -107,10 +110,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "M")]
     pub(crate) machine: Option<String>,
     /// Explore the orders in which its steps can run instead, all or this many, and tell their results
-    #[arg(long, value_name = "N|all", conflicts_with_all = ["trace", "machine"])]
+    #[arg(long, value_name = "N|all", conflicts_with_all = ["trace", "machine", "what_if"])]
     pub(crate) schedules: Option<Schedules>,
     /// Run one order of its steps, by the name that `check --explain` or --schedules gave it, and tell what is read
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["schedules", "trace", "machine"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["schedules", "trace", "machine", "what_if"])]
     pub(crate) replay: Option<Holds>,
     /// Which order counts for --schedules and --replay
     #[arg(long, value_enum, value_name = "MODE", default_value_t = ModeArg::Contract)]
@@ -118,7 +121,11 @@ pub(crate) struct RunArgs {
     /// Where the schedules of --schedules N come from
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Write the trace here (Chrome Trace JSON: opens in `spanlift view` and in Perfetto)
+    /// Change the program or the machine and lay both runs side by side; several are made one after the other
+    #[arg(long, value_name = "CHANGE")]
+    pub(crate) what_if: Vec<String>,
+    /// Write the trace here, that of the changed run where there is one (Chrome Trace JSON: opens in `spanlift view` and in
+    /// Perfetto)
     #[arg(long, value_name = "OUT")]
     pub(crate) trace: Option<PathBuf>,
     #[command(flatten)]

@@ -24,6 +24,7 @@ mod schedules;
 mod source;
 mod tour;
 mod view;
+mod whatif;
 
 use std::process::ExitCode;
 
