@@ -6,6 +6,7 @@
 mod fit;
 mod least_squares;
 mod row;
+pub mod trace;
 
 pub use fit::{Direction, Fit, FitError, FittedFigure, FittedRow, Standing, USUAL_FIGURES, fit};
 pub use least_squares::Stop;
