@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use spanlift::explore::Holds;
 use spanlift::hazard::Mode;
 use spanlift::memory::Device;
 use spanlift_native::probe;
@@ -68,7 +69,7 @@ pub(crate) struct TourArgs {
 /// Look for hazards in a program: accesses that nothing orders, memory used too early or too late
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  spanlift check lesson1.txt --format json\n\
-  spanlift check lesson1.txt --explain --mended lesson1.mended.txt\n\n\
+    \x20 spanlift check lesson1.txt --explain --mended lesson1.mended.txt\n\n\
     Ends with 0 when the program is safe, 1 when hazards were found, 2 when the program itself is wrong.")]
 pub(crate) struct CheckArgs {
     /// Program file, JSON or text form
@@ -90,7 +91,12 @@ pub(crate) struct CheckArgs {
 /// Run a program and print its times, what it read, and digests of its final values
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  spanlift run lesson1.txt --machine tutorial-ci --trace lesson1.trace.json\n\n\
+    after_help = "Examples:\n  spanlift run lesson1.txt --machine tutorial-ci --trace lesson1.trace.json\n\
+    \x20 spanlift run lesson1.txt --what-if 'pin:x' --what-if copy_engines=2\n\
+    \x20 spanlift run lesson1.txt --schedules all\n\
+    \x20 spanlift run lesson1.txt --replay w4:w5\n\n\
+    A CHANGE is pin:BUFFERS, unpin:BUFFERS (* stands for any letters), split:STREAM=N, streams=N, link=MACHINE, \
+    machine=MACHINE, FIGURE=VALUE or FIGURE*FACTOR; `spanlift machines NAME` lists the figures.\n\n\
     Warns of hazards and ends with 0 whatever it finds."
 )]
 pub(crate) struct RunArgs {
@@ -103,7 +109,23 @@ pub(crate) struct RunArgs {
     /// Machine profile to simulate: a name or a JSON file; else the program's own, else tutorial-ci
     #[arg(long, value_name = "M")]
     pub(crate) machine: Option<String>,
-    /// Write the trace here (Chrome Trace JSON: opens in `spanlift view` and in Perfetto)
+    /// Explore the orders in which its steps can run instead, all or this many, and tell their results
+    #[arg(long, value_name = "N|all", conflicts_with_all = ["trace", "machine", "what_if"])]
+    pub(crate) schedules: Option<Schedules>,
+    /// Run one order of its steps, by the name that `check --explain` or --schedules gave it, and tell what is read
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["schedules", "trace", "machine", "what_if"])]
+    pub(crate) replay: Option<Holds>,
+    /// Which order counts for --schedules and --replay
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = ModeArg::Contract)]
+    pub(crate) mode: ModeArg,
+    /// Where the schedules of --schedules N come from
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Change the program or the machine and lay both runs side by side; several are made one after the other
+    #[arg(long, value_name = "CHANGE")]
+    pub(crate) what_if: Vec<String>,
+    /// Write the trace here, that of the changed run where there is one (Chrome Trace JSON: opens in `spanlift view` and in
+    /// Perfetto)
     #[arg(long, value_name = "OUT")]
     pub(crate) trace: Option<PathBuf>,
     #[command(flatten)]
@@ -229,6 +251,28 @@ impl From<ModeArg> for Mode {
         }
     }
 }
+
+/// How many orders are explored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Schedules {
+    All,
+    Some(u64),
+}
+
+impl FromStr for Schedules {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Schedules, String> {
+        match text.parse() {
+            _ if text == "all" => Ok(Schedules::All),
+            Ok(n) if 0 < n && n <= MOST_SCHEDULES => Ok(Schedules::Some(n)),
+            _ => Err(format!("all or a number from 1 to {MOST_SCHEDULES} is needed")),
+        }
+    }
+}
+
+/// Schedules sampled at most.
+const MOST_SCHEDULES: u64 = 1_000_000;
 
 /// What runs a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

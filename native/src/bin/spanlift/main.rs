@@ -12,6 +12,7 @@ mod explain;
 mod fit;
 mod input;
 mod kind;
+mod ledger;
 mod machine;
 mod machines;
 mod memory;
@@ -19,9 +20,11 @@ mod output;
 mod probe;
 mod run;
 mod say;
+mod schedules;
 mod source;
 mod tour;
 mod view;
+mod whatif;
 
 use std::process::ExitCode;
 

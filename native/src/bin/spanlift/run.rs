@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use spanlift::hazard::{self, Mode};
-use spanlift::sim::{self, Reading, Run, SimError};
+use spanlift::sim::{self, Ledger, Reading, Run, SimError};
 use spanlift::trace::{self, Trace};
 use spanlift::{Bytes, Nanos, Program};
 use spanlift_native::cpu::{self, CpuError};
@@ -12,7 +12,7 @@ use spanlift_native::probe;
 
 use crate::cli::{Format, On, RunArgs};
 use crate::say::{self, Fail, Out, Style};
-use crate::{End, check, input, machine, output};
+use crate::{End, check, input, ledger, machine, output, schedules, whatif};
 
 /// Hazards warned of at most; `check` tells all.
 const MOST_WARNINGS: usize = 5;
@@ -22,31 +22,97 @@ const MOST_ROWS: usize = 12;
 pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
     let place = say::place(&args.program);
     let program = input::program(&args.program).map_err(|e| e.into_fail(&place))?;
+    if args.on == On::Cpu {
+        return on_cpu(args, &program, &place, out);
+    }
+    simulates(args.on)?;
+    if let Some(how) = args.schedules {
+        return schedules::explored(args, how, &program, out);
+    }
+    if let Some(holds) = &args.replay {
+        return schedules::replayed(args, holds, &program, out);
+    }
+    let changes = whatif::read(&args.what_if)?;
+    let machine = machine::of_program(args.machine.as_deref(), &program, &place)?.machine;
     if let Some(path) = &args.trace {
         output::differs_from(path, &args.program)?;
     }
     let report =
         hazard::check(&program, Mode::Contract).map_err(|e| Fail::all(&place, &input::messages(&e)))?;
-    let Ran { run, on, where_it_ran, machine, n_unknown } = execute(args, &program, &place)?;
+    let run = sim::run(&program, &machine).map_err(|e| failed(&place, &e))?;
+    let made = whatif::make(changes, (&program, &machine), &run, report.verdict())?;
     if let Some(path) = &args.trace {
-        output::write(path, trace::write_chrome(&run.trace).as_bytes())?;
+        let trace = made.as_ref().map_or(&run.trace, |made| &made.run.trace);
+        output::write(path, trace::write_chrome(trace).as_bytes())?;
     }
     warn(&place, &program, &report);
     let lanes = lanes(&run.trace);
     match args.report.format {
         Format::Json => {
             let mut object = object(&program, &run, &lanes);
-            object["on"] = json!(on);
-            object["machine"] = json!(machine);
+            object["machine"] = json!(machine.name);
             object["verdict"] = json!(report.verdict().name());
+            object["trace"] = json!(args.trace.as_ref().map(|path| path.display().to_string()));
+            if let Some(made) = &made {
+                object["what_if"] = made.object();
+            }
+            out.line(&object.to_string());
+        }
+        Format::Text => {
+            let n = say::counted(program.len(), "command");
+            let end = out.paint(Style::Strong, &run.end.to_string());
+            out.line(&format!("{n} simulated on {}: {end}", machine.name));
+            match &made {
+                Some(made) => made.text(out),
+                None => text(&program, &run, &lanes, out),
+            }
+            if let Some(path) = &args.trace {
+                out.line(&format!("\ntrace written to {}", say::one_line(&path.display().to_string())));
+            }
+        }
+    }
+    Ok(End::Done)
+}
+
+/// Runs a program on this machine's memory.
+fn on_cpu(args: &RunArgs, program: &Program, place: &str, out: &mut Out) -> Result<End, Fail> {
+    if args.schedules.is_some() || args.replay.is_some() || !args.what_if.is_empty() || args.machine.is_some()
+    {
+        let why = "runs the program itself, in one order; machines, schedules and changes are for --on sim";
+        return Err(Fail::at("--on cpu", why));
+    }
+    if let Some(path) = &args.trace {
+        output::differs_from(path, &args.program)?;
+    }
+    let report =
+        hazard::check(program, Mode::Contract).map_err(|e| Fail::all(place, &input::messages(&e)))?;
+    let ran = cpu::run(program).map_err(|e| match &e {
+        CpuError::Problems(problems) => Fail::all(place, &input::messages(problems)),
+        e => Fail::at(place, e),
+    })?;
+    let cpu::Run { trace, end, marks, reads, finals, n_unknown } = ran;
+    let run = Run { trace, end, marks, reads, finals, ledger: Ledger::default() };
+    if let Some(path) = &args.trace {
+        output::write(path, trace::write_chrome(&run.trace).as_bytes())?;
+    }
+    warn(place, program, &report);
+    let lanes = lanes(&run.trace);
+    match args.report.format {
+        Format::Json => {
+            let mut object = object(program, &run, &lanes);
+            object["on"] = json!("cpu");
+            // What a machine would have moved is the simulator's to tell.
+            object.as_object_mut().map(|fields| fields.remove("ledger"));
+            object["verdict"] = json!(report.verdict().name());
+            object["n_unknown"] = json!(n_unknown);
             object["trace"] = json!(args.trace.as_ref().map(|path| path.display().to_string()));
             out.line(&object.to_string());
         }
         Format::Text => {
             let n = say::counted(program.len(), "command");
             let end = out.paint(Style::Strong, &run.end.to_string());
-            out.line(&format!("{n} {where_it_ran}: {end}"));
-            text(&program, &run, &lanes, out);
+            out.line(&format!("{n} run on the CPU, in the order of the list: {end}"));
+            text(program, &run, &lanes, out);
             if n_unknown > 0 {
                 let times = say::counted(n_unknown, "time");
                 out.line(&format!(
@@ -61,54 +127,23 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
     Ok(End::Done)
 }
 
-/// A run and where it was.
-struct Ran {
-    run: Run,
-    on: &'static str,
-    where_it_ran: String,
-    /// The simulated machine.
-    machine: Option<String>,
-    /// Launches of kernels without a formula, where bytes are really computed.
-    n_unknown: usize,
-}
-
-fn execute(args: &RunArgs, program: &Program, place: &str) -> Result<Ran, Fail> {
-    match args.on {
-        On::Sim => {
-            let machine = machine::of_program(args.machine.as_deref(), program, place)?.machine;
-            let run = sim::run(program, &machine).map_err(|e| failed(place, &e))?;
-            let where_it_ran = format!("simulated on {}", machine.name);
-            Ok(Ran { run, on: "sim", where_it_ran, machine: Some(machine.name), n_unknown: 0 })
-        }
-        On::Cpu => {
-            let ran = cpu::run(program).map_err(|e| match &e {
-                CpuError::Problems(problems) => Fail::all(place, &input::messages(problems)),
-                e => Fail::at(place, e),
-            })?;
-            let cpu::Run { trace, end, marks, reads, finals, n_unknown } = ran;
-            let run = Run { trace, end, marks, reads, finals };
-            let where_it_ran = "run on the CPU, in the order of the list".to_owned();
-            Ok(Ran { run, on: "cpu", where_it_ran, machine: None, n_unknown })
-        }
-        On::Cuda(ordinal) => Err(no_device(ordinal)),
-    }
-}
-
-/// Why a program cannot run on a device.
-fn no_device(ordinal: u32) -> Fail {
-    let place = format!("--on cuda:{ordinal}");
-    let found = match probe::probe() {
-        Ok(found) => found,
-        Err(why) => return Fail::at(&place, why),
-    };
-    let n_devices = found.devices.len();
-    if found.devices.iter().all(|device| device.ordinal != ordinal) {
-        let last = n_devices.saturating_sub(1);
-        let there = if last == 0 { "cuda:0".to_owned() } else { format!("cuda:0 to cuda:{last}") };
-        return Fail::at(&place, format!("there is no such device; this machine has {there}"));
-    }
+/// Whether this version can run programs there; if not, why.
+fn simulates(on: On) -> Result<(), Fail> {
     let instead = "not yet part of this version; --on sim runs it anywhere";
-    Fail::at(&place, format!("running programs on a device is {instead}"))
+    match on {
+        On::Sim | On::Cpu => Ok(()),
+        On::Cuda(ordinal) => {
+            let place = format!("--on cuda:{ordinal}");
+            let found = probe::probe().map_err(|why| Fail::at(&place, why))?;
+            let n_devices = found.devices.len();
+            if found.devices.iter().all(|device| device.ordinal != ordinal) {
+                let last = n_devices.saturating_sub(1);
+                let there = if last == 0 { "cuda:0".to_owned() } else { format!("cuda:0 to cuda:{last}") };
+                return Err(Fail::at(&place, format!("there is no such device; this machine has {there}")));
+            }
+            Err(Fail::at(&place, format!("running programs on a device is {instead}")))
+        }
+    }
 }
 
 /// Why a program could not be simulated.
@@ -195,9 +230,9 @@ fn object(program: &Program, run: &Run, lanes: &[LaneFigures<'_>]) -> Value {
         json!({"group": l.group, "name": l.name, "busy_ns": l.busy, "n_slices": l.n_slices, "bytes": l.bytes})
     });
     json!({
-        "n_commands": program.len(), "end_ns": run.end,
+        "on": "sim", "n_commands": program.len(), "end_ns": run.end,
         "marks": marks.collect::<Vec<_>>(), "reads": reads.collect::<Vec<_>>(),
-        "finals": finals.collect::<Vec<_>>(), "lanes": lanes.collect::<Vec<_>>(),
+        "finals": finals.collect::<Vec<_>>(), "lanes": lanes.collect::<Vec<_>>(), "ledger": ledger::object(&run.ledger),
     })
 }
 
@@ -248,6 +283,9 @@ fn text(program: &Program, run: &Run, lanes: &[LaneFigures<'_>], out: &mut Out) 
         }
         more(out, run.finals.len());
     }
+    if run.ledger != Ledger::default() {
+        ledger::text(&run.ledger, out);
+    }
     if !lanes.is_empty() {
         heading(out, "busy");
         let titles: Vec<String> = lanes.iter().map(|l| format!("{} {}", l.group, l.name)).collect();
@@ -265,7 +303,7 @@ fn text(program: &Program, run: &Run, lanes: &[LaneFigures<'_>], out: &mut Out) 
     }
 }
 
-fn heading(out: &mut Out, text: &str) {
+pub(crate) fn heading(out: &mut Out, text: &str) {
     let text = out.paint(Style::Strong, text);
     out.line(&format!("\n{text}"));
 }
@@ -276,19 +314,19 @@ fn more(out: &mut Out, n: usize) {
     }
 }
 
-/// `command 3 (line 7)`.
+/// `line 7 (command 3)`.
 fn site(program: &Program, command: usize) -> String {
     match program.line(command) {
-        Some(line) => format!("command {command} (line {line})"),
+        Some(line) => format!("line {line} (command {command})"),
         None => format!("command {command}"),
     }
 }
 
-fn widest<'a>(texts: impl Iterator<Item = &'a str>) -> usize {
+pub(crate) fn widest<'a>(texts: impl Iterator<Item = &'a str>) -> usize {
     texts.map(|text| say::one_line(text).chars().count()).max().unwrap_or_default().min(40)
 }
 
-fn pad(text: &str, width: usize) -> String {
+pub(crate) fn pad(text: &str, width: usize) -> String {
     format!("{:<width$}", say::one_line(text))
 }
 
