@@ -1,6 +1,6 @@
 //! What a memory map shows: a layout, and a move of it where there is one.
 
-use spanlift::memory::{Allocation, Layout, MoveKind, MovePlan, Storage, Tensor};
+use spanlift::memory::{Allocation, Layout, MoveKind, MovePlan, Storage, Target, Tensor};
 
 use super::field::Field;
 use crate::text;
