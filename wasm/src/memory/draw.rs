@@ -191,7 +191,7 @@ impl<'d> Draw<'d> {
         if map.draws_blocks(storage) {
             let axis = Axis { x, ..axis };
             let middle = (axis.x, y + BAR / 2.0);
-            let line = Stroke::dashed(theme.line.toward(theme.dim, 40), 1.0);
+            let line = Stroke::solid(theme.line.toward(theme.dim, 25), 1.0);
             self.scene.line(middle, (axis.x + axis.w, middle.1), line);
             self.blocks(&axis, &map.allocations(storage), y, &moved(&segments, x - panels.gutter));
             y += BAR;
@@ -218,7 +218,7 @@ impl<'d> Draw<'d> {
         let covered: f64 = segments.iter().map(|s| s.x1 - s.x0).sum();
         for &(x0, x1) in &drawn {
             let rect = Rect::filled(x0, y, x1 - x0, BAR, theme.lane);
-            self.scene.add(Rect { pattern: (x1 - x0 > 8.0).then_some(Pattern::Dots(theme.dim)), ..rect });
+            self.scene.add(Rect { pattern: (x1 - x0 > 24.0).then_some(Pattern::Dots(theme.dim)), ..rect });
         }
         self.seen.allocated |= covered + 1.0 < drawn.iter().map(|(x0, x1)| x1 - x0).sum::<f64>();
         self.segments(segments, y, BAR);

@@ -127,6 +127,11 @@ impl Field {
         (self.coarse.is_empty() && !self.is_rough).then(|| (self.any.bytes(), self.twice.bytes()))
     }
 
+    /// Runs that are listed.
+    pub(crate) fn n_runs(&self) -> usize {
+        self.lists.iter().flatten().map(|runs| runs.list().len()).sum()
+    }
+
     /// The bytes of view `k`, if it has any.
     pub(crate) fn comb(&self, k: usize) -> Option<&Comb> {
         self.combs[k].as_ref()

@@ -5,6 +5,9 @@ use spanlift::memory::{Allocation, Layout, MoveKind, MovePlan, Storage, Target, 
 use super::field::Field;
 use crate::text;
 
+/// Runs of bytes that are listed to sum up a whole layout; storages beyond that are drawn, but not summed up.
+const RUNS: usize = 1 << 21;
+
 /// A layout, before and after a move where there is one, as pictures ask for it.
 #[derive(Debug, Clone)]
 pub struct MemoryPicture {
@@ -54,9 +57,15 @@ impl MemoryPicture {
             held.tensors.push(k);
             held.listed += u128::from(tensor.listed_bytes().0);
         }
+        let mut left = RUNS;
         for (storage, held) in layout.storages().iter().zip(&mut held) {
+            if left == 0 {
+                break;
+            }
             let spans = held.tensors.iter().map(|&k| layout.tensors()[k].span());
-            held.bytes = Field::new(spans, 0, end(storage)).bytes();
+            let field = Field::new(spans, 0, end(storage));
+            left = left.saturating_sub(field.n_runs());
+            held.bytes = field.bytes();
         }
         let mut devices: Vec<(String, Vec<usize>)> = Vec::new();
         for (k, storage) in layout.storages().iter().enumerate() {
