@@ -119,7 +119,9 @@ fn sites(relation: &Relation<'_>, command: usize, captured: Option<usize>) -> Ve
     let fits = |part: Part| captured.is_none() || captured.map(Part::Captured) == Some(part);
     steps
         .filter(|&step| fits(relation.steps()[step].id.part))
-        .flat_map(|step| relation.steps()[step].touches.iter().map(move |touch| Site { step, touch: touch.clone() }))
+        .flat_map(|step| {
+            relation.steps()[step].touches.iter().map(move |touch| Site { step, touch: touch.clone() })
+        })
         .collect()
 }
 
