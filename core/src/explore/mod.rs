@@ -10,6 +10,7 @@
 
 mod explain;
 mod net;
+mod picture;
 mod policy;
 mod results;
 mod schedule;

@@ -13,6 +13,7 @@ use std::rc::Rc;
 use super::clock::{Clock, Epoch};
 use super::found::Found;
 use super::front::Front;
+use super::rules::{Mutation, Rules};
 use crate::memory::{DEFAULT_LIMIT, Overlap};
 use crate::program::{BufferId, Region};
 
@@ -54,15 +55,38 @@ impl Certainty {
 
 impl Access {
     /// Whether the two conflict once they are unordered, and how surely.
-    fn conflict(&self, other: &Access) -> Option<Certainty> {
+    fn conflict(&self, other: &Access, mutation: Option<Mutation>) -> Option<Certainty> {
         if !(self.write || other.write) {
             return None;
+        }
+        if mutation.is_some() {
+            return self.conflict_of_mutant(other, mutation);
         }
         let opaque = self.region.opaque || other.region.opaque;
         match self.region.span.overlaps(&other.region.span, DEFAULT_LIMIT) {
             Overlap::No => None,
             Overlap::Yes if !opaque => Some(Certainty::Must),
             Overlap::Yes | Overlap::May => Some(Certainty::May),
+        }
+    }
+
+    /// As [`Access::conflict`] with a fault in it.
+    fn conflict_of_mutant(&self, other: &Access, mutation: Option<Mutation>) -> Option<Certainty> {
+        let (mine, theirs) = (&self.region.span, &other.region.span);
+        let is_apart = match mutation {
+            Some(Mutation::WriteWriteUnseen) => self.write && other.write,
+            Some(Mutation::StartsOnly) => mine.bounds().map(|b| b.0) != theirs.bounds().map(|b| b.0),
+            _ => false,
+        };
+        match (mutation, mine.bounds(), theirs.bounds()) {
+            _ if is_apart => None,
+            (Some(Mutation::BoundingBoxes), Some((lo, hi)), Some((other_lo, other_hi))) => {
+                (lo < other_hi && other_lo < hi).then_some(Certainty::Must)
+            }
+            (Some(Mutation::OpaqueIsSure), ..) => {
+                (mine.overlaps(theirs, DEFAULT_LIMIT) != Overlap::No).then_some(Certainty::Must)
+            }
+            _ => self.conflict(other, None),
         }
     }
 
@@ -112,8 +136,13 @@ struct Block {
 /// The accesses to all blocks.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    blocks: Vec<Block>,
+    blocks: Vec<Option<Box<Block>>>,
     n_behind: usize,
+    /// Accesses added since all blocks were looked through, and how many make that worth while.
+    n_added: usize,
+    look_at: usize,
+    /// A fault put in on purpose, by a test.
+    mutation: Option<Mutation>,
     /// Whether records behind others had to be dropped.
     is_lossy: bool,
     /// Kept for its room only.
@@ -123,8 +152,14 @@ pub(super) struct History {
 /// Records kept behind others in all blocks together; beyond it the newest are dropped, and lists of hazards (never
 /// verdicts) may be incomplete.
 const MAX_BEHIND: usize = 1 << 20;
+/// Accesses between two looks through all blocks, at least.
+const MIN_SWEEP: usize = 1 << 16;
 
 impl History {
+    pub(super) fn new(rules: Rules) -> History {
+        History { mutation: rules.mutation, ..History::default() }
+    }
+
     /// Adds an access of the node that is `own`'s last, after comparing it with all that came before.
     ///
     /// It is ordered after what `after` knows, which is `own` again but for a source that is read early: see
@@ -145,10 +180,15 @@ impl History {
         found: &mut Found,
     ) {
         let Some((lo, hi)) = new.region.span.bounds() else { return };
-        if self.blocks.len() <= block {
-            self.blocks.resize_with(block + 1, Block::default);
+        let mutation = self.mutation;
+        self.n_added += 1;
+        if self.look_at.max(MIN_SWEEP) <= self.n_added {
+            self.sweep(&is_known);
         }
-        let block = &mut self.blocks[block];
+        if self.blocks.len() <= block {
+            self.blocks.resize_with(block + 1, || None);
+        }
+        let block = &mut **self.blocks[block].get_or_insert_default();
         let n_elsewhere = self.n_behind - block.n_behind;
         let mut behind = NONE;
         let mut near = std::mem::take(&mut self.near);
@@ -168,12 +208,15 @@ impl History {
                         self.is_lossy = true;
                     }
                 }
-            } else if let Some(certainty) = old.access.conflict(new) {
+            } else if mutation == Some(Mutation::LastReaderOnly) && !old.access.write && !new.write {
+                block.front.remove(old.lo, old.hi, id);
+                block.forget(id);
+            } else if let Some(certainty) = old.access.conflict(new, mutation) {
                 found.conflict(&old.access, new, certainty);
                 found.complete &= !self.is_lossy;
                 block.walk_behind(id, |old| {
                     let racing = !after.knows(old.node);
-                    if racing && let Some(certainty) = old.access.conflict(new) {
+                    if racing && let Some(certainty) = old.access.conflict(new, mutation) {
                         found.conflict(&old.access, new, certainty);
                     }
                     racing && found.has_room()
@@ -191,6 +234,22 @@ impl History {
         self.n_behind = n_elsewhere + block.n_behind;
     }
 
+    /// Gives up what is known to all in every block: memory that is freed is not looked at again by itself.
+    fn sweep(&mut self, is_known: impl Fn(Epoch) -> bool) {
+        let mut n_left = 0;
+        for place in &mut self.blocks {
+            let Some(block) = place else { continue };
+            let n_behind = block.n_behind;
+            block.forget_known(&is_known);
+            self.n_behind -= n_behind - block.n_behind;
+            n_left += block.records.len();
+            if block.records.is_empty() {
+                *place = None;
+            }
+        }
+        (self.n_added, self.look_at) = (0, n_left.max(self.blocks.len()));
+    }
+
     /// Calls `racing` with every access under the name `buffer` that `at` does not know of.
     pub(super) fn unknown_to(
         &self,
@@ -199,7 +258,7 @@ impl History {
         at: &Clock,
         mut racing: impl FnMut(&Access),
     ) {
-        let Some(block) = self.blocks.get(block) else { return };
+        let Some(block) = self.blocks.get(block).and_then(Option::as_ref) else { return };
         for id in block.front.ids() {
             if at.knows(block.records[id as usize].node) {
                 continue;

@@ -16,6 +16,7 @@
 
 mod capture;
 mod clock;
+mod each;
 mod fix;
 mod found;
 mod front;
@@ -25,17 +26,19 @@ mod relation;
 mod remedy;
 mod report;
 mod rules;
+pub mod sample;
 mod walk;
 mod words;
 
+pub use each::{Streamed, check_each, check_read};
 pub use fix::{Fix, Mended, mend};
 pub use found::HazardKind;
 pub use history::Certainty;
 pub use relation::{Life, Part, Relation, Step, StepId, Touch};
 pub use remedy::{Remedy, remedy};
 pub use report::{Hazard, Report, Verdict};
-pub use rules::Rule;
-pub use words::sentence;
+pub use rules::{Mutation, Rule};
+pub use words::{sentence, short_sentence};
 
 use crate::program::{Problems, Program};
 use rules::Rules;
@@ -85,16 +88,16 @@ impl Mode {
 /// # Ok::<(), spanlift::program::Problems>(())
 /// ```
 pub fn check(program: &Program, mode: Mode) -> Result<Report, Problems> {
-    check_with(program, Rules { mode, without: None })
+    check_with(program, Rules::of(mode))
 }
 
-/// As [`check`], with one rule of order left out: tests show so that every rule decides some verdict.
+/// As [`check`], with a fault put in: tests show so that every rule decides some verdict.
 ///
 /// # Errors
 /// As [`check`].
 #[doc(hidden)]
-pub fn check_without(program: &Program, mode: Mode, rule: Rule) -> Result<Report, Problems> {
-    check_with(program, Rules { mode, without: Some(rule) })
+pub fn check_mutant(program: &Program, mode: Mode, mutation: Mutation) -> Result<Report, Problems> {
+    check_with(program, Rules { mode, mutation: Some(mutation) })
 }
 
 fn check_with(program: &Program, rules: Rules) -> Result<Report, Problems> {

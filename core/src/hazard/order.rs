@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::clock::{Chains, Clock, Epoch};
-use super::rules::{Rule, Rules};
+use super::rules::{Mutation, Rule, Rules};
 use crate::program::{ChannelId, Names, StreamId, StreamKind, ThreadId};
 
 /// A stream's frontier and what it is a part of.
@@ -162,6 +162,11 @@ impl Order {
 
     /// A stream is created: it starts from what `main` knows.
     pub(super) fn create(&mut self, s: StreamId, dev: u32, kind: StreamKind) {
+        let kind = match kind {
+            StreamKind::NonBlocking if self.rules.stray(Mutation::NonBlockingFenced) => StreamKind::Blocking,
+            StreamKind::PerThread if self.rules.stray(Mutation::PerThreadApart) => StreamKind::NonBlocking,
+            kind => kind,
+        };
         let device = self.device(dev);
         let place = self.streams.len();
         self.streams.push(Stream { clock: self.chains.start(), device, kind, told: 0 });
@@ -235,13 +240,17 @@ impl Order {
         let frontier = self.frontier(s).clone();
         self.host_joins(t, &frontier);
         if kind == StreamKind::Legacy && self.rules.hold(Rule::SyncCovers) {
-            let fenced = self.of_device(device, Who::Fenced);
+            let all = self.rules.stray(Mutation::SyncCoversAll);
+            let fenced = self.of_device(device, if all { Who::All } else { Who::Fenced });
             self.host_joins(t, &fenced);
         }
     }
 
     /// The calling thread waits for every stream of a device.
     pub(super) fn host_joins_device(&mut self, t: ThreadId, dev: u32) {
+        if self.rules.stray(Mutation::DeviceSyncEverywhere) {
+            return self.host_joins_all(t);
+        }
         let device = self.device(dev);
         let all = self.of_device(device, Who::All);
         self.host_joins(t, &all);
@@ -276,6 +285,9 @@ impl Order {
 
     pub(super) fn signal(&mut self, t: ThreadId, channel: ChannelId) {
         let sender = self.host(t).clone();
+        if self.rules.stray(Mutation::LastSenderOnly) {
+            self.channels.remove(&channel);
+        }
         let chains = &mut self.chains;
         let kept = self.channels.entry(channel).or_insert_with(|| chains.start());
         if kept.hear(&sender) {

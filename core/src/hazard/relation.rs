@@ -156,7 +156,7 @@ impl<'p> Relation<'p> {
     /// ```
     pub fn of(program: &'p Program, mode: Mode) -> Result<Relation<'p>, Problems> {
         let facts = program.check()?;
-        let steps = walk::steps(program, Rules { mode, without: None });
+        let steps = walk::steps(program, Rules::of(mode));
         Ok(Relation { program, facts, mode, steps })
     }
 

@@ -67,16 +67,102 @@ rules! {
     Relaunch         Contract  "launches of one graph come one after the other",
 }
 
+macro_rules! mutations {
+    ($($mutation:ident $text:literal,)*) => {
+        /// A fault that is put into the checker on purpose, besides the loss of a [`Rule`]: tests show that each is noticed.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Mutation {
+            /// A rule is lost.
+            Without(Rule),
+            $(#[doc = $text] $mutation,)*
+        }
+
+        impl Mutation {
+            /// Every mutation but the losses.
+            pub const STRAY: &[Mutation] = &[$(Mutation::$mutation),*];
+
+            /// What is wrong with the checker.
+            pub fn text(self) -> String {
+                match self {
+                    Mutation::Without(rule) => format!("nothing says that {}", rule.text()),
+                    $(Mutation::$mutation => $text.to_owned(),)*
+                }
+            }
+
+            /// All of them.
+            pub fn all() -> impl Iterator<Item = Mutation> {
+                Rule::ALL.iter().map(|&rule| Mutation::Without(rule)).chain(Mutation::STRAY.iter().copied())
+            }
+        }
+    };
+}
+
+#[rustfmt::skip]
+mutations! {
+    // mutation           what is wrong
+    NonBlockingFenced     "non-blocking streams stand in order with the legacy one",
+    PerThreadApart        "per-thread streams do not",
+    SyncCoversAll         "waiting for a legacy stream covers non-blocking streams too",
+    DeviceSyncEverywhere  "waiting for one device covers all",
+    DestroySyncs          "destroying a stream waits for it",
+    AllocSyncs            "allocating waits for all devices",
+    WaitTakesStream       "waiting for an event takes what its stream holds by then",
+    SyncTakesStream       "syncing with an event takes what its stream holds by then",
+    FirstRecordStays      "a second record of an event is ignored",
+    DestroyedStillHolds   "a destroyed event still holds its record",
+    NotReadyOrders        "seeing something unfinished orders as a sync",
+    LastSenderOnly        "a channel keeps its last sender alone",
+    StagedInContract      "the documentation promises that pageable sources are read on return",
+    ArrivesInContract     "the documentation promises that copies to pageable memory are over on return",
+    FreeWaitsInContract   "the documentation promises that freeing waits",
+    EveryFreeWaits        "freeing pageable and stream-ordered memory waits too",
+    MemsetAlwaysReturns   "a synchronous memset of device memory is over when the call returns",
+    SyncWithinDevice      "a synchronous copy within a device is over when the call returns",
+    PeerAlwaysFences      "an asynchronous peer copy fences all devices",
+    RawPoolWaits          "a home-made pool waits for noted streams",
+    UntrackedNoted        "the pinned pool knows of untracked copies",
+    KeptAtReuse           "a pool keeps frontiers as they are at the reuse, not at the free",
+    HistoryDies           "what happened to a block is forgotten when it is reused",
+    BirthsUnseen          "uses before a stream-ordered allocation are not looked for",
+    DeathsUnseen          "frees in flight are not looked for",
+    FreedUnseen           "uses after a free are not looked for",
+    GraphsInLine          "launches of all graphs come one after the other",
+    BoundingBoxes         "strided spans are their bounding ranges",
+    StartsOnly            "only spans that begin at the same byte conflict",
+    OpaqueIsSure          "upper bounds are taken for exact",
+    LastReaderOnly        "of all readers the last one is kept",
+    WriteWriteUnseen      "two writes do not conflict",
+}
+
 /// Which rules count.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules {
     pub(super) mode: Mode,
-    /// A rule left out on purpose, by a test.
-    pub(super) without: Option<Rule>,
+    /// A fault put in on purpose, by a test.
+    pub(super) mutation: Option<Mutation>,
 }
 
 impl Rules {
+    pub(super) fn of(mode: Mode) -> Rules {
+        Rules { mode, mutation: None }
+    }
+
     pub(super) fn hold(&self, rule: Rule) -> bool {
-        rule.mode() <= self.mode && self.without != Some(rule)
+        // One comparison where nothing is wrong.
+        match self.mutation {
+            None => rule.mode() <= self.mode,
+            Some(mutation) => match (mutation, rule) {
+                (Mutation::Without(lost), _) if lost == rule => false,
+                (Mutation::StagedInContract, Rule::StagedRead)
+                | (Mutation::ArrivesInContract, Rule::PageableArrives)
+                | (Mutation::FreeWaitsInContract, Rule::FreeWaits) => true,
+                _ => rule.mode() <= self.mode,
+            },
+        }
+    }
+
+    /// Whether this fault was put in.
+    pub(super) fn stray(&self, mutation: Mutation) -> bool {
+        self.mutation == Some(mutation)
     }
 }

@@ -9,7 +9,7 @@ use super::found::{Evidence, Found, HazardKind, Key};
 use super::history::{Access, History};
 use super::order::Order;
 use super::relation::{Life as LifeStep, Part, Step, StepId};
-use super::rules::{Rule, Rules};
+use super::rules::{Mutation, Rule, Rules};
 use crate::program::{
     Alloc, AllocVia, BufferId, Command, Copy, EventId, FreeVia, GraphId, Kernel, Names, Op, Program, Region,
     Space, StreamId, ThreadId,
@@ -44,7 +44,7 @@ struct Pooled {
 #[derive(Debug)]
 enum Held {
     /// The node of its latest record.
-    Node(Clock),
+    Node(Clock, StreamId),
     /// A place in a capture, given by its number.
     Captured(usize, Clock),
 }
@@ -102,7 +102,7 @@ impl Walk {
             rules,
             order: Order::new(rules, last_calls),
             lives: Vec::new(),
-            history: History::default(),
+            history: History::new(rules),
             events: BTreeMap::new(),
             captures: BTreeMap::new(),
             n_captures: 0,
@@ -131,6 +131,9 @@ impl Walk {
         match &command.op {
             &Op::Stream { stream, dev, kind, .. } => self.order.create(stream, dev, kind),
             // Time, hints and names order nothing.
+            &Op::StreamDestroy { stream } if self.rules.stray(Mutation::DestroySyncs) => {
+                self.join_frontier(t, stream);
+            }
             Op::StreamDestroy { .. } | Op::HostSleep { .. } | Op::HostWork { .. } | Op::Mark => {}
 
             Op::Kernel(Kernel { stream, reads, writes, .. }) | Op::HostFn { stream, reads, writes, .. } => {
@@ -153,7 +156,9 @@ impl Walk {
 
             // A created or destroyed event holds nothing.
             Op::EventCreate { event } | Op::EventDestroy { event } => {
-                self.events.remove(event);
+                if !self.rules.stray(Mutation::DestroyedStillHolds) {
+                    self.events.remove(event);
+                }
             }
             &Op::Record { event, stream } => self.record(index, t, stream, event),
             &Op::Wait { stream, event } => self.wait(index, t, stream, event),
@@ -161,6 +166,12 @@ impl Walk {
             &Op::EventQuery { event, ready: true } => self.join_event(t, event, Rule::EventQuery),
             &Op::StreamSync { stream } => self.join_stream(t, stream, Rule::StreamSync),
             &Op::StreamQuery { stream, ready: true } => self.join_stream(t, stream, Rule::StreamQuery),
+            &Op::EventQuery { event, .. } if self.rules.stray(Mutation::NotReadyOrders) => {
+                self.join_event(t, event, Rule::EventQuery);
+            }
+            &Op::StreamQuery { stream, .. } if self.rules.stray(Mutation::NotReadyOrders) => {
+                self.join_stream(t, stream, Rule::StreamQuery);
+            }
             // What was seen unfinished is not ordered.
             Op::EventQuery { ready: false, .. } | Op::StreamQuery { ready: false, .. } => {}
             &Op::DeviceSync { dev } => {
@@ -222,7 +233,8 @@ impl Walk {
         let captured = self.capturing.contains_key(&s);
         self.run(index, t, s, &[], std::slice::from_ref(dst));
         let on_device = self.life(dst.buffer).space == Space::Device;
-        if sync && !captured && !on_device && self.rules.hold(Rule::MemsetReturns) {
+        let returns = !on_device || self.rules.stray(Mutation::MemsetAlwaysReturns);
+        if sync && !captured && returns && self.rules.hold(Rule::MemsetReturns) {
             self.join_frontier(t, s);
         }
     }
@@ -234,12 +246,13 @@ impl Walk {
             return;
         }
         for region in [&copy.src, &copy.dst] {
-            let tracked = !copy.untracked && self.life(region.buffer).via == AllocVia::PinnedPool;
+            let is_told = !copy.untracked || self.rules.stray(Mutation::UntrackedNoted);
+            let tracked = is_told && self.life(region.buffer).via == AllocVia::PinnedPool;
             if tracked && !region.span.is_empty() && self.rules.hold(Rule::NotedCopy) {
                 self.note(region.buffer, s);
             }
         }
-        if copy.peer && copy.sync {
+        if copy.peer && (copy.sync || self.rules.stray(Mutation::PeerAlwaysFences)) {
             self.call(index, t);
             self.order.enqueue_peer(s, t);
             self.work(index, s);
@@ -261,6 +274,7 @@ impl Walk {
             (Pinned, Device, true)                    if hold(Rule::SyncFromPinned)  => (Source::InNode,    true),
             (Device, Pinned | Pageable, true)         if hold(Rule::SyncToHost)      => (Source::InNode,    true),
             (Device, Pageable, false)                 if hold(Rule::PageableArrives) => (Source::InNode,    true),
+            (Device, Device, true) if self.rules.stray(Mutation::SyncWithinDevice)   => (Source::InNode,    true),
             _                                                                        => (Source::InNode,    false),
         };
         if source != Source::AfterSync {
@@ -296,7 +310,8 @@ impl Walk {
 
     fn alloc(&mut self, index: usize, t: ThreadId, alloc: &Alloc) {
         let reused = alloc.reuse.map(|old| self.life(old));
-        let block = reused.map_or(alloc.buffer, |old| old.block);
+        let dies = self.rules.stray(Mutation::HistoryDies);
+        let block = reused.filter(|_| !dies).map_or(alloc.buffer, |old| old.block);
         let mut life = Life {
             space: alloc.space,
             via: alloc.via,
@@ -314,8 +329,14 @@ impl Walk {
                 self.lives_with(LifeStep::Begins(alloc.buffer));
                 life.birth = Some((self.order.frontier(s).epoch(), index));
             }
-            (AllocVia::Pool | AllocVia::PinnedPool, _) => {
-                let kept = reused.and_then(|old| old.pooled.as_ref()).map(|pooled| pooled.kept.clone());
+            (AllocVia::Malloc, _) if self.rules.stray(Mutation::AllocSyncs) => self.order.host_joins_all(t),
+            (AllocVia::RawPool, _) if !self.rules.stray(Mutation::RawPoolWaits) => {}
+            (AllocVia::Pool | AllocVia::PinnedPool | AllocVia::RawPool, _) => {
+                let pooled = reused.and_then(|old| old.pooled.as_ref());
+                let kept = match self.rules.stray(Mutation::KeptAtReuse) {
+                    true => pooled.map(|p| p.noted.iter().map(|&s| self.order.frontier(s).clone()).collect()),
+                    false => pooled.map(|pooled| pooled.kept.clone()),
+                };
                 for frontier in kept.unwrap_or_default() {
                     self.order.host_joins(t, &frontier);
                 }
@@ -351,7 +372,8 @@ impl Walk {
                 death = Some(self.order.frontier(s).clone());
             }
             (FreeVia::Free | FreeVia::HostFree | FreeVia::Unregister | FreeVia::FreeAsync, _) => {
-                let waits = space != Space::Pageable && allocated != AllocVia::MallocAsync;
+                let every = self.rules.stray(Mutation::EveryFreeWaits);
+                let waits = every || (space != Space::Pageable && allocated != AllocVia::MallocAsync);
                 if waits && self.rules.hold(Rule::FreeWaits) {
                     self.order.host_joins_all(t);
                 }
@@ -361,7 +383,8 @@ impl Walk {
                 host.tick();
                 death = Some(host.clone());
             }
-            (FreeVia::Pool | FreeVia::PinnedPool, _) => {
+            (FreeVia::RawPool, _) if !self.rules.stray(Mutation::RawPoolWaits) => {}
+            (FreeVia::Pool | FreeVia::PinnedPool | FreeVia::RawPool, _) => {
                 let frontier = |&s: &StreamId| self.order.frontier(s).clone();
                 let noted = self.life(buffer).pooled.as_ref().map(|pooled| &pooled.noted);
                 let kept: Vec<Clock> = noted.into_iter().flatten().map(frontier).collect();
@@ -369,9 +392,9 @@ impl Walk {
                     pooled.kept = kept;
                 }
             }
-            (FreeVia::RawPool, _) => {}
         }
-        if let Some(death) = &death {
+        let looks = !self.rules.stray(Mutation::DeathsUnseen);
+        if let Some(death) = death.as_ref().filter(|_| looks) {
             self.history.unknown_to(block.index(), buffer, death, |access| {
                 self.found.lifetime(HazardKind::FreeInFlight, access.op, index, access);
             });
@@ -402,9 +425,12 @@ impl Walk {
                     self.order.enqueue(s, t, &[]);
                     self.work(index, s);
                 }
-                Held::Node(self.order.frontier(s).clone())
+                Held::Node(self.order.frontier(s).clone(), s)
             }
         };
+        if self.rules.stray(Mutation::FirstRecordStays) && self.events.contains_key(&event) {
+            return;
+        }
         self.events.insert(event, held);
     }
 
@@ -419,7 +445,12 @@ impl Walk {
                 }
             }
             _ if self.capturing.contains_key(&s) => {}
-            Some(Held::Node(held)) if rules.hold(Rule::Wait) => {
+            Some(&Held::Node(_, on)) if rules.stray(Mutation::WaitTakesStream) => {
+                let now = self.order.frontier(on).clone();
+                self.order.enqueue(s, t, &[&now]);
+                self.work(index, s);
+            }
+            Some(Held::Node(held, _)) if rules.hold(Rule::Wait) => {
                 self.order.enqueue(s, t, &[held]);
                 self.work(index, s);
             }
@@ -433,9 +464,12 @@ impl Walk {
 
     fn join_event(&mut self, t: ThreadId, event: EventId, rule: Rule) {
         if self.rules.hold(rule)
-            && let Some(Held::Node(held)) = self.events.get(&event)
+            && let Some(Held::Node(held, on)) = self.events.get(&event)
         {
-            self.order.host_joins(t, held);
+            match self.rules.stray(Mutation::SyncTakesStream) {
+                true => self.join_frontier(t, *on),
+                false => self.order.host_joins(t, held),
+            }
         }
     }
 
@@ -482,7 +516,10 @@ impl Walk {
         // Taken out while its accesses are put into the history.
         let Some(mut launched) = self.graphs.remove(&graph) else { return };
         let before = launched.launched.take().filter(|_| self.rules.hold(Rule::Relaunch));
-        self.order.enqueue(s, t, before.as_ref().as_slice());
+        let others = self.graphs.values().filter(|_| self.rules.stray(Mutation::GraphsInLine));
+        let others = others.filter_map(|graph| graph.launched.as_ref());
+        let before: Vec<&Clock> = before.iter().chain(others).collect();
+        self.order.enqueue(s, t, &before);
         for (key, Evidence { certainty, first, second }) in &launched.inner.pairs {
             let [first, second] = [first, second].map(|access| Access { op: index, ..access.clone() });
             let key = Key { first: index, second: index, ..*key };
@@ -533,10 +570,11 @@ impl Walk {
         let &Life { birth, freed_by, block, .. } = self.life(region.buffer);
         if let Some((birth, by)) = birth
             && !after.knows(birth)
+            && !self.rules.stray(Mutation::BirthsUnseen)
         {
             self.found.lifetime(HazardKind::UseBeforeAlloc, by, access.op, access);
         }
-        if let Some(by) = freed_by {
+        if let Some(by) = freed_by.filter(|_| !self.rules.stray(Mutation::FreedUnseen)) {
             self.found.lifetime(HazardKind::UseAfterFree, by, access.op, access);
         }
         let (lives, order) = (&self.lives, &self.order);

@@ -36,6 +36,37 @@ pub fn sentence(program: &Program, hazard: &Hazard) -> String {
     }
 }
 
+/// The hazard in one sentence that needs no more than names: for a program whose commands are gone.
+pub fn short_sentence(program: &Program, hazard: &Hazard) -> String {
+    let name = program.names().buffer(hazard.buffer);
+    let what = match hazard.bytes {
+        Some((lo, hi)) => format!("{name}[{}]", range(lo, hi)),
+        None => name.to_owned(),
+    };
+    let site = |index: usize| match program.line(index) {
+        Some(line) => format!("command {index} (line {line})"),
+        None => format!("command {index}"),
+    };
+    let [first, second] = [hazard.first, hazard.second].map(site);
+    let sure = if hazard.certainty == Certainty::Must { "" } else { "possible " };
+    match hazard.kind {
+        HazardKind::Raw => format!("{sure}race: {second} reads {what} while {first} may still write it"),
+        HazardKind::War => format!("{sure}race: {second} writes {what} while {first} may still read it"),
+        HazardKind::Waw => format!("{sure}race: {second} writes {what} while {first} may still write it"),
+        HazardKind::FreeInFlight => {
+            format!("{sure}free in flight: {second} frees {what} while {first} may still use it")
+        }
+        HazardKind::UseAfterFree => {
+            format!("{sure}use after free: {second} uses {what} after {first} freed it")
+        }
+        HazardKind::UseBeforeAlloc => {
+            format!(
+                "{sure}use before allocation: {second} uses {what}, which {first} need not have allocated by then"
+            )
+        }
+    }
+}
+
 struct Words<'a> {
     program: &'a Program,
     hazard: &'a Hazard,

@@ -22,7 +22,7 @@ use super::command::{
     Alloc, AllocVia, BufferId, Command, EventId, FreeVia, GraphId, Op, Region, Space, StreamId, StreamKind,
     ThreadId,
 };
-use super::{ChannelId, Names, Program};
+use super::{ChannelId, Declared, Names, Program};
 use crate::id::{Id, TooMany};
 
 impl Program {
@@ -46,12 +46,11 @@ impl Program {
             Op::ThreadSpawn { .. } | Op::ThreadJoin { .. } => ThreadId::FIRST,
             _ => self.caller,
         };
-        let index = self.commands.len();
-        if let Op::Alloc(alloc) = &op {
+        let index = self.len();
+        if let &Op::Alloc(Alloc { buffer, bytes, space, dev, via, .. }) = &op {
             let allocs = Arc::make_mut(&mut self.allocs);
-            let buffer = alloc.buffer.index();
-            allocs.resize(allocs.len().max(buffer + 1), None);
-            allocs[buffer].get_or_insert(index);
+            allocs.resize(allocs.len().max(buffer.index() + 1), None);
+            allocs[buffer.index()].get_or_insert(Declared { index, bytes, space, dev, via });
         }
         let label = label.filter(|text| !text.is_empty()).map(Into::into);
         Arc::make_mut(&mut self.commands).push(Command { op, thread: caller, label });
@@ -120,17 +119,13 @@ impl Program {
     }
 
     /// The declaration of a buffer, if one of the first `above` commands is it.
-    pub(crate) fn alloc_of(&self, buffer: BufferId, above: usize) -> Option<&Alloc> {
-        let index = self.allocs.get(buffer.index()).copied().flatten().filter(|&index| index < above)?;
-        match &self.commands[index].op {
-            Op::Alloc(alloc) => Some(alloc),
-            _ => None,
-        }
+    fn alloc_of(&self, buffer: BufferId, above: usize) -> Option<&Declared> {
+        self.allocs.get(buffer.index())?.as_ref().filter(|declared| declared.index < above)
     }
 
     /// The device whose legacy stream a blocking copy goes through: the first of `buffers` that is device memory says.
     pub(crate) fn blocking_device(&self, buffers: &[BufferId], above: usize) -> u32 {
-        let on_device = |a: &&Alloc| matches!(a.space, Space::Device | Space::Managed);
+        let on_device = |a: &&Declared| matches!(a.space, Space::Device | Space::Managed);
         buffers.iter().find_map(|&b| self.alloc_of(b, above).filter(on_device)).map_or(0, |a| a.dev)
     }
 

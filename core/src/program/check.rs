@@ -27,9 +27,11 @@ mod order;
 
 pub use facts::{BufferFacts, Facts, GraphFacts, StreamFacts};
 
+use std::ops::{Deref, DerefMut};
+
 use self::capture::{Captures, Held};
 use super::command::*;
-use super::names::{Names, legacy_device};
+use super::names::Names;
 use super::words::MAX_DEVICES;
 use super::{Problem, Problems, Program};
 use crate::id::Id;
@@ -37,7 +39,7 @@ use crate::units::Nanos;
 
 /// A command of a file that could not be read and was told of; what it declares counts as declared.
 #[derive(Debug, Default)]
-pub(super) struct Broken {
+pub(crate) struct Broken {
     pub(super) index: usize,
     pub(super) stream: Option<StreamId>,
     pub(super) buffer: Option<BufferId>,
@@ -53,23 +55,12 @@ pub(super) fn check(program: &Program) -> Result<Facts, Problems> {
 
 /// Checks all but the broken commands, which stand in order.
 pub(super) fn check_beside(program: &Program, broken: &[Broken]) -> Result<Facts, Problems> {
-    let mut check = Check::new(program);
+    let mut known = Known::new();
     let mut broken = broken.iter().peekable();
     for (index, command) in program.commands().iter().enumerate() {
-        check.index = index;
-        match broken.next_if(|b| b.index == index) {
-            Some(broken) => check.broken(broken),
-            None => check.command(command),
-        }
+        known.look(program, index, command, broken.next_if(|b| b.index == index));
     }
-    for (index, thread) in std::mem::take(&mut check.promised) {
-        if check.threads[thread.index()].is_none() {
-            check.index = index;
-            check.say(format!("host thread {:?} is started nowhere", check.names.thread(thread)));
-        }
-    }
-    check.problems.sort_by_key(|problem| problem.index);
-    if check.problems.is_empty() { Ok(check.facts) } else { Err(Problems(check.problems)) }
+    known.finish(program)
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -86,11 +77,34 @@ struct BufferState {
     told_at: Option<usize>,
 }
 
-/// The walk over the commands, and what is known so far.
+/// A look at one command, with what is known so far.
 struct Check<'p> {
     program: &'p Program,
     names: &'p Names,
     index: usize,
+    known: Known,
+}
+
+impl Deref for Check<'_> {
+    type Target = Known;
+
+    fn deref(&self) -> &Known {
+        &self.known
+    }
+}
+
+impl DerefMut for Check<'_> {
+    fn deref_mut(&mut self) -> &mut Known {
+        &mut self.known
+    }
+}
+
+/// Problems that are kept; the first ones.
+const MAX_PROBLEMS: usize = 1 << 16;
+
+/// What is known of the commands so far.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
     problems: Vec<Problem>,
     facts: Facts,
     destroyed_streams: Vec<Option<usize>>,
@@ -106,41 +120,81 @@ struct Check<'p> {
     captures_unknown: bool,
 }
 
-impl<'p> Check<'p> {
-    fn new(program: &'p Program) -> Check<'p> {
-        let names = program.names();
-        let legacy = |k: usize| -> Option<StreamFacts> {
-            let id = StreamId::try_from(k).ok()?;
-            let dev = legacy_device(names.stream(id))?;
-            Some(StreamFacts { dev, kind: StreamKind::Legacy, thread: Id::FIRST, declared_at: None })
-        };
-        let mut threads = vec![None; names.n_threads()];
-        threads[ThreadId::FIRST.index()] = Some(0);
-        Check {
-            program,
-            names,
-            index: 0,
-            problems: Vec::new(),
-            facts: Facts {
-                streams: (0..names.n_streams()).map(legacy).collect(),
-                buffers: vec![None; names.n_buffers()],
-                graphs: vec![None; names.n_graphs()],
-                n_devices: 1,
-            },
-            destroyed_streams: vec![None; names.n_streams()],
-            buffers: vec![BufferState::default(); names.n_buffers()],
-            events: vec![EventState::default(); names.n_events()],
-            threads,
-            promised: Vec::new(),
-            graphs: vec![None; names.n_graphs()],
-            captures: Captures::new(names.n_streams()),
-            captures_unknown: false,
+impl Known {
+    /// Nothing but that `main` runs.
+    pub(crate) fn new() -> Known {
+        Known {
+            facts: Facts { n_devices: 1, ..Facts::default() },
+            threads: vec![Some(0)],
+            ..Known::default()
         }
     }
 
+    /// Looks at command `index`, which comes after all that were looked at before; a broken one counts for what it
+    /// declares.
+    pub(crate) fn look(
+        &mut self,
+        program: &Program,
+        index: usize,
+        command: &Command,
+        broken: Option<&Broken>,
+    ) {
+        let names = program.names();
+        self.make_room(names);
+        let mut check = Check { program, names, index, known: std::mem::take(self) };
+        match broken {
+            Some(broken) => check.broken(broken),
+            None => check.command(command),
+        }
+        *self = check.known;
+    }
+
+    /// Whether nothing is wrong so far.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    /// What is known in the end.
+    pub(crate) fn finish(mut self, program: &Program) -> Result<Facts, Problems> {
+        self.make_room(program.names());
+        for (index, thread) in std::mem::take(&mut self.promised) {
+            if self.threads[thread.index()].is_none() {
+                let message = format!("host thread {:?} is started nowhere", program.names().thread(thread));
+                self.problems.push(Problem { index, line: program.line(index), message });
+            }
+        }
+        self.problems.sort_by_key(|problem| problem.index);
+        if self.problems.is_empty() { Ok(self.facts) } else { Err(Problems(self.problems)) }
+    }
+
+    /// Makes room for all names so far.
+    fn make_room(&mut self, names: &Names) {
+        for k in self.facts.streams.len()..names.n_streams() {
+            let legacy = StreamId::try_from(k).ok().and_then(|id| names.legacy_device(id));
+            let facts =
+                |dev| StreamFacts { dev, kind: StreamKind::Legacy, thread: Id::FIRST, declared_at: None };
+            self.facts.streams.push(legacy.map(facts));
+        }
+        let (n_streams, n_buffers, n_graphs) = (names.n_streams(), names.n_buffers(), names.n_graphs());
+        self.facts.buffers.resize(n_buffers, None);
+        self.facts.graphs.resize(n_graphs, None);
+        self.destroyed_streams.resize(n_streams, None);
+        self.buffers.resize(n_buffers, BufferState::default());
+        self.events.resize(names.n_events(), EventState::default());
+        self.threads.resize(names.n_threads(), None);
+        self.graphs.resize(n_graphs, None);
+        self.captures.make_room(n_streams);
+    }
+}
+
+impl Check<'_> {
     fn say(&mut self, message: String) {
         let index = self.index;
-        self.problems.push(Problem { index, line: self.program.line(index), message });
+        // Further ones would hardly be read, and a hostile file has no end of them.
+        if self.problems.len() < MAX_PROBLEMS {
+            let line = self.program.line(index);
+            self.problems.push(Problem { index, line, message });
+        }
     }
 
     /// A problem of captures; not told where it may only follow from a broken command.

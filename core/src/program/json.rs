@@ -40,5 +40,5 @@ mod fields;
 mod read;
 mod write;
 
-pub(super) use read::read;
+pub(super) use read::{read, read_each};
 pub(super) use write::{write, write_command};

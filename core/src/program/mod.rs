@@ -16,6 +16,7 @@ mod names;
 mod problem;
 mod rewrite;
 mod same;
+mod stream;
 pub mod text;
 mod words;
 
@@ -25,6 +26,7 @@ pub(crate) use build::Source;
 pub use build::{
     AllocDraft, Arrangement, CopyDraft, IssueOrder, KernelDraft, MemsetDraft, Part, Pipeline, PipelineError,
 };
+pub(crate) use check::Known;
 pub use check::{BufferFacts, Facts, GraphFacts, StreamFacts};
 pub use command::{
     Alloc, AllocVia, Buffer, BufferId, Channel, ChannelId, Command, Compute, Contents, Copy, Event, EventId,
@@ -34,6 +36,7 @@ pub use command::{
 pub use edit::Edit;
 pub use names::Names;
 pub use problem::{LineProblem, LineProblems, Problem, Problems, ReadError};
+pub(crate) use stream::read_each;
 
 /// What host threads ask of devices, in order.
 ///
@@ -64,10 +67,22 @@ pub struct Program {
     names: Arc<Names>,
     /// The line of the text form that each command came from; empty for programs that had none.
     lines: Arc<Vec<u32>>,
-    /// Which command declares each buffer, the first where there are several.
-    allocs: Arc<Vec<Option<usize>>>,
+    /// What each buffer was declared as, first where there are several declarations.
+    allocs: Arc<Vec<Option<Declared>>>,
+    /// Commands that were handed on and stand before `commands`; only readers that keep nothing do so.
+    n_gone: usize,
     /// Who makes the calls that the builder adds; `main` but for the length of [`Program::by`].
     caller: ThreadId,
+}
+
+/// What the text form has to know of a buffer's declaration.
+#[derive(Debug, Clone, Copy)]
+struct Declared {
+    index: usize,
+    bytes: i64,
+    space: Space,
+    dev: u32,
+    via: AllocVia,
 }
 
 impl Program {
@@ -83,12 +98,12 @@ impl Program {
 
     /// Number of commands, declarations included.
     pub fn len(&self) -> usize {
-        self.commands.len()
+        self.n_gone + self.commands.len()
     }
 
     /// Whether there is no command.
     pub fn is_empty(&self) -> bool {
-        self.commands.is_empty()
+        self.len() == 0
     }
 
     /// The names of everything that the commands mention.

@@ -1,6 +1,7 @@
 //! The tables of names of one program.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::command::{BufferId, ChannelId, EventId, GraphId, StreamId, ThreadId};
 use super::words::MAX_DEVICES;
@@ -9,8 +10,8 @@ use crate::id::{Id, TooMany};
 /// The names of one kind of thing, in order of first mention.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
-    names: Vec<String>,
-    by_name: BTreeMap<String, Id<T>>,
+    names: Vec<Arc<str>>,
+    by_name: BTreeMap<Arc<str>, Id<T>>,
 }
 
 // Written by hand: derives would ask the same of `T`, which is only a mark.
@@ -36,8 +37,9 @@ impl<T> Table<T> {
             return Ok(id);
         }
         let id = Id::try_from(self.names.len())?;
-        self.names.push(name.to_owned());
-        self.by_name.insert(name.to_owned(), id);
+        let name: Arc<str> = name.into();
+        self.names.push(Arc::clone(&name));
+        self.by_name.insert(name, id);
         Ok(id)
     }
 

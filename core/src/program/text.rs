@@ -67,6 +67,6 @@ mod repeat;
 mod statement;
 mod write;
 
-pub(super) use parse::read;
+pub(super) use parse::{read, read_each};
 pub use quantity::{size, time};
 pub(super) use write::{write, write_command};

@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "the inputs are the tests' own: a missing field is a broken test")]
 
 mod cases;
+mod each;
 mod explore;
 mod generate;
+mod mutants;
 mod random;
 mod reference;
 mod remedies;

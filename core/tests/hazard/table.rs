@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use spanlift::Program;
-use spanlift::hazard::{self, Mode, Report, Rule};
+use spanlift::hazard::{self, Mode, Mutation, Report, Rule};
 
 use crate::reference;
 
@@ -12,9 +12,9 @@ const MODES: [Mode; 2] = [Mode::Contract, Mode::Typical];
 
 /// One case: title, program, hazards by mode, rules that decide it.
 pub(crate) struct Case {
-    title: String,
+    pub(crate) title: String,
     pub(crate) program: Program,
-    expected: BTreeMap<&'static str, String>,
+    pub(crate) expected: BTreeMap<&'static str, String>,
     without: Vec<String>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 /// The hazards as the table writes them.
-fn listed(program: &Program, report: &Report) -> String {
+pub(crate) fn listed(program: &Program, report: &Report) -> String {
     let entry = |h: &hazard::Hazard| {
         let may = if h.certainty == hazard::Certainty::May { " may" } else { "" };
         format!("{} {} {} {}{may}", h.kind.name(), program.names().buffer(h.buffer), h.first, h.second)
@@ -92,7 +92,7 @@ fn every_rule_decides_a_case() {
         for name in &case.without {
             let rule = *Rule::ALL.iter().find(|rule| format!("{rule:?}") == *name).unwrap();
             let changes = MODES.iter().any(|&mode| {
-                let report = hazard::check_without(&case.program, mode, rule).unwrap();
+                let report = hazard::check_mutant(&case.program, mode, Mutation::Without(rule)).unwrap();
                 listed(&case.program, &report) != case.expected[mode.name()]
             });
             assert!(changes, "{}: nothing changes without {name}", case.title);

@@ -57,8 +57,9 @@ pub(super) struct Captures {
 pub(super) struct NotInCapture(pub(super) CaptureId);
 
 impl Captures {
-    pub(super) fn new(n_streams: usize) -> Captures {
-        Captures { of_stream: vec![None; n_streams], ..Captures::default() }
+    /// Makes room for streams with these many names.
+    pub(super) fn make_room(&mut self, n_streams: usize) {
+        self.of_stream.resize(n_streams, None);
     }
 
     /// The capture that a stream is in.

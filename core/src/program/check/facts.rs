@@ -50,7 +50,7 @@ pub struct GraphFacts {
 }
 
 /// Tables over a well-formed program, by id.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
     pub(super) streams: Vec<Option<StreamFacts>>,
     pub(super) buffers: Vec<Option<BufferFacts>>,

@@ -80,7 +80,8 @@ impl Check<'_> {
 
     /// Tells of an undeclared buffer once for each command.
     pub(super) fn undeclared(&mut self, buffer: BufferId) {
-        if self.buffers[buffer.index()].told_at.replace(self.index) != Some(self.index) {
+        let index = self.index;
+        if self.buffers[buffer.index()].told_at.replace(index) != Some(index) {
             self.say(format!("buffer {:?} is not declared", self.names.buffer(buffer)));
         }
     }
@@ -119,8 +120,9 @@ impl Check<'_> {
                 self.say(format!("double free: buffer {name:?} was freed by {}", self.at(first)))
             }
             Some(None) => {
+                let index = self.index;
                 if let Some(facts) = &mut self.facts.buffers[buffer.index()] {
-                    facts.freed_at = Some(self.index);
+                    facts.freed_at = Some(index);
                 }
             }
             None => {}

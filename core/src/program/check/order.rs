@@ -22,7 +22,8 @@ impl Check<'_> {
         }
         self.device(dev);
         if self.threads[thread.index()].is_none() {
-            self.promised.push((self.index, thread));
+            let index = self.index;
+            self.promised.push((index, thread));
         }
         self.facts.streams[stream.index()] =
             Some(StreamFacts { dev, kind, thread, declared_at: Some(self.index) });
@@ -94,7 +95,8 @@ impl Check<'_> {
             return;
         }
         let held = self.events[event.index()].held;
-        if let Err(NotInCapture(capture)) = self.captures.wait(stream, held, self.index) {
+        let index = self.index;
+        if let Err(NotInCapture(capture)) = self.captures.wait(stream, held, index) {
             let message = format!(
                 "wait outside capture: stream {:?} captures since {}, and event {:?} was not recorded in that capture",
                 self.names.stream(stream),
@@ -125,12 +127,14 @@ impl Check<'_> {
             self.say(format!("capture of legacy stream: {name:?} cannot capture"));
         }
         let fences_legacy = matches!(kind, Some(StreamKind::Blocking | StreamKind::PerThread));
-        self.captures.begin(stream, fences_legacy, self.index);
+        let index = self.index;
+        self.captures.begin(stream, fences_legacy, index);
     }
 
     pub(super) fn capture_end(&mut self, stream: StreamId, graph: GraphId) {
         let name = self.names.stream(stream);
-        if self.graphs[graph.index()].replace(self.index).is_some() {
+        let index = self.index;
+        if self.graphs[graph.index()].replace(index).is_some() {
             self.say(format!("graph {:?} is captured twice", self.names.graph(graph)));
         }
         let (origin, begun_at) = match self.captures.of(stream) {

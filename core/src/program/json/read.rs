@@ -1,6 +1,9 @@
 //! Reads the JSON form, keeping going after a bad command so that all problems are told at once.
 
+use std::cell::Cell;
 use std::fmt;
+use std::io::BufRead;
+use std::rc::Rc;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
@@ -8,6 +11,7 @@ use serde_json::Value;
 use super::fields::Fields;
 use crate::program::check::{Broken, check_beside};
 use crate::program::command::*;
+use crate::program::stream::{Counted, Rest, Taker};
 use crate::program::words::{ALLOC_VIAS, FREE_VIAS, HOST_COSTS, SPACES, STREAM_KINDS};
 use crate::program::{FileText, Problem, Problems, Program, ReadError};
 use crate::units::Nanos;
@@ -16,14 +20,8 @@ pub(in crate::program) fn read(file: FileText<'_>) -> Result<Program, ReadError>
     let mut reader = Reader::default();
     let mut json = serde_json::Deserializer::from_str(file.text);
     reader.deserialize(&mut json).and_then(|()| json.end()).map_err(|e| syntax(&file, &e))?;
-    let Reader { mut program, title, machine, version, mut problems, broken, .. } = reader;
-    if version.as_ref().and_then(Value::as_i64) != Some(1) {
-        let message = match version {
-            None => "schema_version is missing, 1 is needed".to_owned(),
-            Some(v) => format!("schema_version is {v}, only 1 is known"),
-        };
-        return Err(ReadError::Syntax { offset: file.skipped, message });
-    }
+    reader.check_version(file.skipped)?;
+    let Reader { mut program, title, machine, mut problems, broken, .. } = reader;
     program.title = title.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
     program.machine = machine.as_ref().and_then(Value::as_str).map(str::to_owned);
     // The form is looked over even after a bad command, so that everything is told in one go; what only follows from a
@@ -35,6 +33,29 @@ pub(in crate::program) fn read(file: FileText<'_>) -> Result<Program, ReadError>
     if problems.is_empty() { Ok(program) } else { Err(Problems(problems).into()) }
 }
 
+/// Hands every command on as soon as it is read; `skipped` bytes stood before.
+pub(in crate::program) fn read_each(
+    input: impl BufRead,
+    skipped: usize,
+    take: &mut Taker<'_>,
+) -> Result<Rest, ReadError> {
+    let n = Rc::new(Cell::new(0));
+    let mut reader = Reader { take: Some(take), ..Reader::default() };
+    let mut json = serde_json::Deserializer::from_reader(Counted { inner: input, n: Rc::clone(&n) });
+    reader.deserialize(&mut json).and_then(|()| json.end()).map_err(|e| {
+        let offset = skipped + n.get().saturating_sub(usize::from(!e.is_eof()));
+        ReadError::Syntax { offset, message: without_place(&e) }
+    })?;
+    reader.check_version(skipped)?;
+    Ok(Rest { program: reader.program, problems: reader.problems })
+}
+
+/// The message without line and column.
+fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message).to_owned()
+}
+
 fn syntax(file: &FileText<'_>, error: &serde_json::Error) -> ReadError {
     let bytes = file.text.as_bytes();
     // serde_json counts lines and columns; people and editors want the byte.
@@ -43,15 +64,18 @@ fn syntax(file: &FileText<'_>, error: &serde_json::Error) -> ReadError {
     // The column is that of the byte met last, from 1; at the end of the file that is the byte before the missing one.
     let column = error.column().saturating_sub(usize::from(!error.is_eof()));
     let offset = file.skipped + (before + column).min(bytes.len());
-    let text = error.to_string();
-    let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
-    ReadError::Syntax { offset, message: message.to_owned() }
+    ReadError::Syntax { offset, message: without_place(error) }
 }
 
+/// Problems that are kept of a file that is not; the first ones.
+const MAX_PROBLEMS: usize = 1 << 16;
+
 /// What has been read so far. Commands are taken one by one: a file of millions of them is never held as JSON values.
-#[derive(Debug, Default)]
-struct Reader {
+#[derive(Default)]
+struct Reader<'t, 'u> {
     program: Program,
+    /// Who takes the commands, where they are not kept.
+    take: Option<&'t mut Taker<'u>>,
     title: Option<Value>,
     machine: Option<Value>,
     version: Option<Value>,
@@ -60,7 +84,7 @@ struct Reader {
     broken: Vec<Broken>,
 }
 
-impl<'de> DeserializeSeed<'de> for &mut Reader {
+impl<'de> DeserializeSeed<'de> for &mut Reader<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -68,7 +92,7 @@ impl<'de> DeserializeSeed<'de> for &mut Reader {
     }
 }
 
-impl<'de> Visitor<'de> for &mut Reader {
+impl<'de> Visitor<'de> for &mut Reader<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -95,9 +119,9 @@ impl<'de> Visitor<'de> for &mut Reader {
     }
 }
 
-struct Ops<'r>(&'r mut Reader);
+struct Ops<'r, 't, 'u>(&'r mut Reader<'t, 'u>);
 
-impl<'de> DeserializeSeed<'de> for Ops<'_> {
+impl<'de> DeserializeSeed<'de> for Ops<'_, '_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -105,7 +129,7 @@ impl<'de> DeserializeSeed<'de> for Ops<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Ops<'_> {
+impl<'de> Visitor<'de> for Ops<'_, '_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -115,12 +139,28 @@ impl<'de> Visitor<'de> for Ops<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         while let Some(value) = seq.next_element::<Value>()? {
             self.0.command(&value);
+            if let Some(take) = &mut self.0.take {
+                let broken = self.0.broken.pop();
+                self.0.program.hand_on(&mut **take, broken.as_ref());
+                // What cannot be read is told of up to a bound.
+                self.0.problems.truncate(MAX_PROBLEMS);
+            }
         }
         Ok(())
     }
 }
 
-impl Reader {
+impl Reader<'_, '_> {
+    /// The version is known, wherever in the file it stands.
+    fn check_version(&self, offset: usize) -> Result<(), ReadError> {
+        let message = match &self.version {
+            Some(v) if v.as_i64() == Some(1) => return Ok(()),
+            None => "schema_version is missing, 1 is needed".to_owned(),
+            Some(v) => format!("schema_version is {v}, only 1 is known"),
+        };
+        Err(ReadError::Syntax { offset, message })
+    }
+
     /// Adds a command, or a placeholder for one that cannot be read.
     fn command(&mut self, value: &Value) {
         let index = self.program.len();

@@ -1,11 +1,12 @@
 //! Reads a text: its lines and loops, from the top.
 
-use std::sync::Arc;
+use std::io::{BufRead, Read};
 
 use super::lex::{Cursor, Fault, is_word_char};
-use super::repeat::{MAX_UNROLLED, Node, Variable, substitute, tree, without_comment};
+use super::repeat::{MAX_UNROLLED, Node, Variable, closes, first_word, substitute, tree, without_comment};
 use super::statement::{Statement, fits};
 use crate::program::command::ThreadId;
+use crate::program::stream::{Rest, Taker};
 use crate::program::{LineProblem, LineProblems, Program, ReadError};
 
 /// Bad lines that are told of.
@@ -14,31 +15,90 @@ const MAX_FAULTS: usize = 50;
 pub(in crate::program) fn read(text: &str) -> Result<Program, ReadError> {
     let mut reader = Reader::default();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let nodes = tree(text, |line, message| reader.faults.push(LineProblem { line, message }));
+    let nodes = tree(text, 1, |line, message| reader.faults.push(LineProblem { line, message }));
     reader.nodes(&nodes, &mut Vec::new());
-    let Reader { mut program, mut faults, lines, .. } = reader;
-    if !faults.is_empty() {
-        faults.sort_by_key(|fault| fault.line);
-        faults.truncate(MAX_FAULTS);
-        return Err(LineProblems(faults).into());
-    }
-    program.lines = Arc::new(lines);
+    let Reader { program, faults, .. } = reader;
+    told(faults)?;
     program.check()?;
     Ok(program)
 }
 
-#[derive(Debug, Default)]
-struct Reader {
+fn told(mut faults: Vec<LineProblem>) -> Result<(), LineProblems> {
+    faults.sort_by_key(|fault| fault.line);
+    faults.truncate(MAX_FAULTS);
+    if faults.is_empty() { Ok(()) } else { Err(LineProblems(faults)) }
+}
+
+/// Bytes that a line, or a loop with all lines in it, may have where a file is not read as a whole.
+const MAX_PIECE: usize = 1 << 26;
+
+/// Hands every command on as soon as its line is read; `skipped` bytes stood before.
+pub(in crate::program) fn read_each(
+    mut input: impl BufRead,
+    skipped: usize,
+    take: &mut Taker<'_>,
+) -> Result<Rest, ReadError> {
+    let mut reader = Reader { take: Some(take), ..Reader::default() };
+    let (mut line, mut offset) = (0u32, skipped);
+    let mut piece = String::new();
+    loop {
+        // A line, and from a `repeat` on all lines up to its `end`.
+        piece.clear();
+        let (first, mut depth) = (line.saturating_add(1), 0usize);
+        loop {
+            let begins = piece.len();
+            let syntax = |message: String| ReadError::Syntax { offset: offset + begins, message };
+            let room = (MAX_PIECE - begins.min(MAX_PIECE)) as u64 + 1;
+            let mut bytes = Vec::new();
+            let n =
+                (&mut input).take(room).read_until(b'\n', &mut bytes).map_err(|e| syntax(e.to_string()))?;
+            let text =
+                std::str::from_utf8(&bytes).map_err(|_| syntax("the file is no UTF-8 text".to_owned()))?;
+            piece.push_str(text);
+            if MAX_PIECE < piece.len() {
+                return Err(syntax(format!("a line or loop of more than {MAX_PIECE} bytes")));
+            }
+            line = line.saturating_add(u32::from(0 < n));
+            let text = text.trim();
+            match first_word(text) {
+                "repeat" => depth += 1,
+                "end" if closes(text) => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if n == 0 || depth == 0 {
+                break;
+            }
+        }
+        if piece.is_empty() {
+            break;
+        }
+        offset += piece.len();
+        let faults = &mut reader.faults;
+        let nodes = tree(&piece, first, |line, message| faults.push(LineProblem { line, message }));
+        reader.nodes(&nodes, &mut Vec::new());
+        if MAX_FAULTS <= reader.faults.len() {
+            break;
+        }
+    }
+    let Reader { program, faults, .. } = reader;
+    told(faults)?;
+    Ok(Rest { program, problems: Vec::new() })
+}
+
+#[derive(Default)]
+struct Reader<'t, 'u> {
     program: Program,
+    /// Who takes the commands, where they are not kept.
+    take: Option<&'t mut Taker<'u>>,
     faults: Vec<LineProblem>,
-    /// The line of each command so far.
-    lines: Vec<u32>,
+    /// Commands of lines that stand in no loop.
+    n_plain: usize,
     /// Lines that loops have unrolled to.
     n_unrolled: usize,
     has_title: bool,
 }
 
-impl Reader {
+impl Reader<'_, '_> {
     /// Reads lines and loops; `false` when a line was bad and no more rounds should be made.
     fn nodes(&mut self, nodes: &[Node<'_>], variables: &mut Vec<Variable>) -> bool {
         let n_faults = self.faults.len();
@@ -56,13 +116,19 @@ impl Reader {
     fn node(&mut self, node: &Node<'_>, variables: &mut Vec<Variable>) -> Result<(), Fault> {
         match node {
             Node::Line { line, text } => {
+                let n = self.program.len();
                 let result = if variables.is_empty() {
-                    self.line(text, false)
+                    let result = self.line(text, false);
+                    self.n_plain += self.program.len() - n;
+                    result
                 } else {
                     self.n_unrolled += 1;
                     self.line(&substitute(without_comment(text), variables)?, true)
                 };
-                self.lines.resize(self.program.len(), *line);
+                self.program.note_line(*line);
+                if let Some(take) = &mut self.take {
+                    self.program.hand_on(&mut **take, None);
+                }
                 result
             }
             Node::Repeat { header, body, least, .. } => {
@@ -108,7 +174,7 @@ impl Reader {
             if !self.nodes(body, variables) {
                 break; // the other rounds would say the same
             }
-            if MAX_UNROLLED < self.n_unrolled.max(self.program.len()) {
+            if MAX_UNROLLED < self.n_unrolled.max(self.program.len() - self.n_plain) {
                 variables.pop();
                 return Err(too_long());
             }

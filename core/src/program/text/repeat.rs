@@ -46,11 +46,13 @@ impl Node<'_> {
 }
 
 /// The lines of a file as a tree of loops; blank lines and comments are left out.
-pub(super) fn tree<'a>(text: &'a str, mut fault: impl FnMut(u32, Fault)) -> Vec<Node<'a>> {
+///
+/// The first line has the number `first`.
+pub(super) fn tree<'a>(text: &'a str, first: u32, mut fault: impl FnMut(u32, Fault)) -> Vec<Node<'a>> {
     let mut open: Vec<(u32, &'a str, Vec<Node<'a>>)> = Vec::new();
     let mut nodes = Vec::new();
     let mut last = 0;
-    for (line, text) in (1_u32..).zip(text.lines()) {
+    for (line, text) in (first..).zip(text.lines()) {
         let text = text.trim();
         last = line;
         match first_word(text) {
@@ -64,7 +66,7 @@ pub(super) fn tree<'a>(text: &'a str, mut fault: impl FnMut(u32, Fault)) -> Vec<
                 }
                 open.push((line, text, std::mem::take(&mut nodes)));
             }
-            "end" if matches!(first_word(text["end".len()..].trim_start()), "" | "repeat") => {
+            "end" if closes(text) => {
                 match open.pop() {
                     Some((line, header, before)) => {
                         let body = std::mem::replace(&mut nodes, before);
@@ -89,8 +91,13 @@ pub(super) fn tree<'a>(text: &'a str, mut fault: impl FnMut(u32, Fault)) -> Vec<
     nodes
 }
 
+/// Whether a line that begins with `end` closes a loop; other ends say of what.
+pub(super) fn closes(text: &str) -> bool {
+    text.strip_prefix("end").is_some_and(|rest| matches!(first_word(rest.trim_start()), "" | "repeat"))
+}
+
 /// The first word of a line; empty for a blank line and a comment.
-fn first_word(text: &str) -> &str {
+pub(super) fn first_word(text: &str) -> &str {
     let end = text.find(|c: char| c.is_whitespace() || c == '#').unwrap_or(text.len());
     &text[..end]
 }

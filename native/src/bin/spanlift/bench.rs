@@ -6,7 +6,10 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use spanlift::hazard::sample::columns;
+use spanlift::hazard::{self, Mode};
 use spanlift::memory::{cuda, sample};
+use spanlift::program::Problems;
 
 use crate::End;
 use crate::cli::{BenchArgs, BenchSubject, Format};
@@ -23,6 +26,7 @@ struct Figure {
 pub(crate) fn run(args: &BenchArgs, out: &mut Out) -> Result<End, Fail> {
     let (figures, report) = match &args.subject {
         BenchSubject::Memory(args) => (memory(args.tensors)?, &args.report),
+        BenchSubject::Check(args) => (check(args.commands, args.streams)?, &args.report),
     };
     match report.format {
         Format::Json => {
@@ -50,6 +54,24 @@ fn memory(tensors: u32) -> Result<Vec<Figure>, Fail> {
         Figure { name: "memory.tensors_per_s", value: tensors / (report_s + plan_s), unit: "1/s" },
         Figure { name: "memory.report_s", value: report_s, unit: "s" },
         Figure { name: "memory.plan_s", value: plan_s, unit: "s" },
+    ])
+}
+
+/// Commands that are checked in a second, in memory and as a file of each form is read.
+fn check(n: u32, n_streams: u32) -> Result<Vec<Figure>, Fail> {
+    let program = columns(n as usize, n_streams as usize);
+    let n = program.len() as f64;
+    let fail = |e: Problems| Fail::new(e.to_string());
+    let whole_s = least_s(|| hazard::check(&program, Mode::Contract).map_err(fail))?;
+    let read = |bytes: &[u8]| {
+        least_s(|| hazard::check_read(bytes, Mode::Contract).map_err(|e| Fail::new(e.to_string())))
+    };
+    let text_s = read(program.to_text().as_bytes())?;
+    let json_s = read(program.to_json().as_bytes())?;
+    Ok(vec![
+        Figure { name: "check.ops_per_s", value: n / whole_s, unit: "1/s" },
+        Figure { name: "check.text_ops_per_s", value: n / text_s, unit: "1/s" },
+        Figure { name: "check.json_ops_per_s", value: n / json_s, unit: "1/s" },
     ])
 }
 

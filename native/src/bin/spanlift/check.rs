@@ -3,16 +3,19 @@
 //! The printed object and the exit codes are those of the contract for program files: 0 safe, 1 hazards, 2 error.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use spanlift::Program;
 use spanlift::explore;
 use spanlift::hazard::{self, Certainty, Hazard, Mode, Relation, Report, Verdict};
+use spanlift::program::ReadError;
 
 use crate::End;
 use crate::cli::{CheckArgs, Format};
 use crate::input::{self, NoProgram};
 use crate::say::{self, Fail, Out, Style};
+use crate::source::{PIECE, Source};
 use crate::{explain, output};
 
 /// Hazards told at most in text; `--format json` lists all.
@@ -22,6 +25,9 @@ const MOST_FIXES: usize = 1_000;
 
 pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
     let mode = args.mode.into();
+    if !args.explain && args.mended.is_none() && is_large(&args.program) {
+        return streamed(args, out);
+    }
     let program = match input::program(&args.program) {
         Ok(program) => program,
         // The contract asks for one line; people are told of every line of the text form that is wrong.
@@ -47,6 +53,61 @@ pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
         (Format::Text, relation) => text(&program, &report, relation.as_ref(), out),
     }
     Ok(if report.verdict() == Verdict::Safe { End::Done } else { End::Hazard })
+}
+
+/// Bytes from which on a file is checked as it is read.
+const LARGE: u64 = 64 << 20;
+
+fn is_large(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| file.is_file() && LARGE <= file.len())
+}
+
+/// Checks a file command by command, without ever holding it.
+fn streamed(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
+    let mut source = Reading { source: Source::open(&args.program)?, fault: None };
+    let found = hazard::check_read(BufReader::with_capacity(PIECE, &mut source), args.mode.into());
+    if let Some(fault) = source.fault {
+        return Err(fault);
+    }
+    let place = say::place(&args.program);
+    let found = match found {
+        Ok(found) => found,
+        Err(ReadError::Problems(problems)) => return Err(wrong(args, &input::messages(&problems), out)),
+        Err(error) => {
+            let fail = Fail::all(&place, &error.messages());
+            return Err(if args.report.format == Format::Json { fail.first() } else { fail });
+        }
+    };
+    match args.report.format {
+        Format::Json => out.line(&found.report.to_json(&found.program)),
+        Format::Text if found.report.hazards.is_empty() => safe(found.n_commands(), found.report.mode, out),
+        Format::Text => {
+            for hazard in found.report.hazards.iter().take(MOST_HAZARDS) {
+                out.line(&say::one_line(&hazard::short_sentence(&found.program, hazard)));
+            }
+            if MOST_HAZARDS < found.report.hazards.len() {
+                let n = say::grouped((found.report.hazards.len() - MOST_HAZARDS) as u64);
+                out.line(&format!("and {n} other ones, which --format json lists"));
+            }
+            summary(&found.report, out);
+        }
+    }
+    Ok(if found.verdict() == Verdict::Safe { End::Done } else { End::Hazard })
+}
+
+/// A source as the standard library reads; its own fault is kept, since it says more.
+struct Reading {
+    source: Source,
+    fault: Option<Fail>,
+}
+
+impl Read for Reading {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        self.source.read(room).map_err(|fault| {
+            self.fault = Some(fault);
+            io::Error::other("the file cannot be read")
+        })
+    }
 }
 
 /// What is said of a program in error: the object too, where it was asked for.
@@ -79,14 +140,8 @@ fn mend(args: &CheckArgs, program: &Program, path: &Path) -> Result<(), Fail> {
 }
 
 fn text(program: &Program, report: &Report, relation: Option<&Relation<'_>>, out: &mut Out) {
-    let by = match report.mode {
-        Mode::Contract => "by CUDA's documentation",
-        Mode::Typical => "on today's drivers",
-    };
     if report.hazards.is_empty() {
-        let verdict = out.paint(Style::Good, "safe:");
-        let n = say::counted(program.len(), "command");
-        return out.line(&format!("{verdict} {n}, no hazard {by}"));
+        return safe(program.len(), report.mode, out);
     }
     let alike = alike(program, report);
     let mut explained = BTreeSet::new();
@@ -107,6 +162,23 @@ fn text(program: &Program, report: &Report, relation: Option<&Relation<'_>>, out
         let n = say::grouped((alike.len() - MOST_HAZARDS) as u64);
         out.line(&format!("and {n} other ones, which --format json lists\n"));
     }
+    summary(report, out);
+}
+
+fn by(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Contract => "by CUDA's documentation",
+        Mode::Typical => "on today's drivers",
+    }
+}
+
+fn safe(n_commands: usize, mode: Mode, out: &mut Out) {
+    let verdict = out.paint(Style::Good, "safe:");
+    let n = say::counted(n_commands, "command");
+    out.line(&format!("{verdict} {n}, no hazard {}", by(mode)));
+}
+
+fn summary(report: &Report, out: &mut Out) {
     let n = say::counted(report.hazards.len(), "hazard");
     let at_least = if report.complete { "" } else { "at least " };
     let n_may = report.hazards.iter().filter(|h| h.certainty == Certainty::May).count();
@@ -114,7 +186,7 @@ fn text(program: &Program, report: &Report, relation: Option<&Relation<'_>>, out
         0 => String::new(),
         n => format!(" ({} not certain)", say::grouped(n as u64)),
     };
-    out.line(&format!("{at_least}{}{unsure} {by}", out.paint(Style::Strong, &n)));
+    out.line(&format!("{at_least}{}{unsure} {}", out.paint(Style::Strong, &n), by(report.mode)));
 }
 
 /// The hazards that stand for all others between the same lines, and how many each stands for.

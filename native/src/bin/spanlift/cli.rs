@@ -112,8 +112,9 @@ pub(crate) struct RunArgs {
     /// Explore the orders in which its steps can run instead, all or this many, and tell their results
     #[arg(long, value_name = "N|all", conflicts_with_all = ["trace", "machine", "what_if"])]
     pub(crate) schedules: Option<Schedules>,
-    /// Run one order of its steps, by the name that `check --explain` or --schedules gave it, and tell what is read
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["schedules", "trace", "machine", "what_if"])]
+    /// Run one order of its steps, by the name that `check --explain` or --schedules gave it, and tell what is
+    /// read; --trace writes the order, a microsecond for each step
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["schedules", "machine", "what_if"])]
     pub(crate) replay: Option<Holds>,
     /// Which order counts for --schedules and --replay
     #[arg(long, value_enum, value_name = "MODE", default_value_t = ModeArg::Contract)]
@@ -196,6 +197,21 @@ pub(crate) struct BenchArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchSubject {
     Memory(BenchMemoryArgs),
+    Check(BenchCheckArgs),
+}
+
+/// Check a safe program of columns that move through pairs of streams
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  spanlift bench check --streams 64")]
+pub(crate) struct BenchCheckArgs {
+    /// Commands of the program
+    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(100..=2_000_000))]
+    pub(crate) commands: u32,
+    /// Pairs of streams
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    pub(crate) streams: u32,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
 }
 
 /// Report and plan a layout of ten views for each storage

@@ -4,12 +4,13 @@ use serde_json::{Value, json};
 use spanlift::Program;
 use spanlift::explore::{self, Explored, Find, Holds, Outcome, Schedule, Stamp, lane_of};
 use spanlift::hazard::{Mode, Part, Relation, StepId};
+use spanlift::trace;
 
 use crate::End;
 use crate::cli::{Format, RunArgs, Schedules};
 use crate::explain::short;
-use crate::input;
 use crate::say::{self, Fail, Out, Style};
+use crate::{input, output};
 
 /// Results told at most in text; `--format json` lists more.
 const MOST_RESULTS: usize = 12;
@@ -49,6 +50,10 @@ pub(crate) fn replayed(args: &RunArgs, holds: &Holds, program: &Program, out: &m
     let relation = relation(args, program)?;
     let schedule =
         Schedule::replay(&relation, holds).map_err(|e| Fail::at("--replay", format!("{holds}: {e}")))?;
+    if let Some(path) = &args.trace {
+        output::differs_from(path, &args.program)?;
+        output::write(path, trace::write_chrome(&schedule.trace(&relation)).as_bytes())?;
+    }
     let finds =
         explore::replayed(&relation, &schedule).map_err(|e| Fail::at(&say::place(&args.program), e))?;
     match args.report.format {

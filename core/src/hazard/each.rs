@@ -1,0 +1,124 @@
+//! Programs checked one command at a time: what is kept follows what could still race, not how long they are.
+
+use std::io::BufRead;
+
+use super::report::Report;
+use super::rules::Rules;
+use super::walk::Walk;
+use super::{Mode, Verdict};
+use crate::program::{Command, Known, Names, Problems, Program, ReadError, read_each};
+
+/// What [`check_read`] says of a file.
+#[derive(Debug, Clone)]
+pub struct Streamed {
+    /// The hazards.
+    pub report: Report,
+    /// The names of the program, and its lines; its commands are gone.
+    pub program: Program,
+}
+
+impl Streamed {
+    /// The worst that was found.
+    pub fn verdict(&self) -> Verdict {
+        self.report.verdict()
+    }
+
+    /// How many commands there were.
+    pub fn n_commands(&self) -> usize {
+        self.program.len()
+    }
+}
+
+/// Finds the hazards of a program file of either form as it is read, one command after the other.
+///
+/// The verdict is that of [`check`](super::check) of the whole program. A program whose accesses nobody can race with any
+/// more is forgotten; a thread that was joined could still call, so that what it has not heard of is kept. Names are kept
+/// for good.
+///
+/// # Errors
+/// As [`Program::read`]: no program file, or a program that is wrong.
+///
+/// # Cost
+/// As [`check`](super::check). Memory: names, what is still in flight, and up to a million accesses behind it.
+///
+/// ```
+/// use spanlift::hazard::{Mode, Verdict, check_read};
+///
+/// let text = "stream s\npinned x 8\ndevice d 8\nrepeat i 1000\ncopy d <- x on s\nsync s\nwrite x\nend\n";
+/// let found = check_read(text.as_bytes(), Mode::Contract)?;
+/// assert_eq!((found.verdict(), found.n_commands()), (Verdict::Safe, 3003));
+/// # Ok::<(), spanlift::program::ReadError>(())
+/// ```
+pub fn check_read(input: impl BufRead, mode: Mode) -> Result<Streamed, ReadError> {
+    let mut checker = Checker::new(mode);
+    let rest = read_each(input, &mut |program, index, command, broken| {
+        checker.known.look(program, index, command, broken);
+        checker.is_sound &= broken.is_none();
+        checker.walk(program.names(), index, command);
+    })?;
+    let mut problems = rest.problems;
+    match checker.known.finish(&rest.program) {
+        Err(Problems(more)) => problems.extend(more),
+        Ok(_) if problems.is_empty() => {
+            let report = Report::new(rest.program.names(), mode, checker.walk.into_found());
+            return Ok(Streamed { report, program: rest.program });
+        }
+        Ok(_) => {}
+    }
+    problems.sort_by_key(|p| p.index);
+    Err(Problems(problems).into())
+}
+
+/// As [`check`](super::check) for commands that come one at a time, all over the same names.
+///
+/// # Errors
+/// The [`Problems`] of form.
+///
+/// # Cost
+/// As [`check_read`].
+///
+/// ```
+/// use spanlift::Program;
+/// use spanlift::hazard::{Mode, check, check_each};
+///
+/// let p = Program::from_text("stream s\npinned x 8\ndevice d 8\ncopy x <- d on s\nread x")?;
+/// let commands = p.commands().iter().cloned();
+/// assert_eq!(check_each(p.names(), commands, Mode::Contract)?, check(&p, Mode::Contract)?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn check_each(
+    names: &Names,
+    commands: impl IntoIterator<Item = Command>,
+    mode: Mode,
+) -> Result<Report, Problems> {
+    let program = Program::over(names.clone());
+    let mut checker = Checker::new(mode);
+    for (index, command) in commands.into_iter().enumerate() {
+        checker.known.look(&program, index, &command, None);
+        checker.walk(names, index, &command);
+    }
+    checker.known.finish(&program)?;
+    Ok(Report::new(names, mode, checker.walk.into_found()))
+}
+
+/// The check of form and the walk, side by side.
+struct Checker {
+    known: Known,
+    walk: Walk,
+    /// Nothing is wrong so far; after that only form is looked at.
+    is_sound: bool,
+}
+
+impl Checker {
+    fn new(mode: Mode) -> Checker {
+        let rules = Rules::of(mode);
+        Checker { known: Known::new(), walk: Walk::new(rules, None), is_sound: true }
+    }
+
+    fn walk(&mut self, names: &Names, index: usize, command: &Command) {
+        self.is_sound &= self.known.is_sound();
+        if self.is_sound {
+            self.walk.step(index, command, names);
+        }
+    }
+}

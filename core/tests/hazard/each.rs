@@ -1,0 +1,114 @@
+//! Files that are checked as they are read have the verdicts, lists and problems of those that are read first.
+
+use serde_json::json;
+use spanlift::Program;
+use spanlift::hazard::{self, Mode, Report, check_each, check_read};
+
+use crate::generate::{self, Plain};
+use crate::{cases, table};
+
+const MODES: [Mode; 2] = [Mode::Contract, Mode::Typical];
+
+/// What is said of a file that is read first: the hazards, or all messages.
+fn whole(bytes: &[u8], mode: Mode) -> Result<Report, Vec<String>> {
+    let program = Program::read(bytes).map_err(|e| e.messages())?;
+    hazard::check(&program, mode).map_err(|e| vec![e.to_string()])
+}
+
+#[track_caller]
+fn same(bytes: &[u8], place: &str) {
+    for mode in MODES {
+        let found = check_read(bytes, mode).map(|found| found.report).map_err(|e| e.messages());
+        let expected = whole(bytes, mode);
+        let text = String::from_utf8_lossy(bytes);
+        match (&found, &expected) {
+            // Ids are numbered in order of mention, which is the same.
+            (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{place}\n{text}"),
+            _ => assert_eq!(found.is_ok(), expected.is_ok(), "{place}\n{found:?}\n{expected:?}\n{text}"),
+        }
+        if let (Err(found), Err(expected)) = (found, expected) {
+            // The byte of bad JSON is where reading stopped, which a stream knows to within the byte looked ahead at.
+            let plain = |list: Vec<String>| -> Vec<String> {
+                let is_json = text.trim_start().starts_with('{');
+                let cut = |m: String| {
+                    m.split_once(": ")
+                        .filter(|_| is_json && m.starts_with("byte "))
+                        .map(|x| x.1.to_owned())
+                        .unwrap_or(m)
+                };
+                list.into_iter().map(cut).collect()
+            };
+            assert_eq!(plain(found), plain(expected), "{place}\n{text}");
+        }
+    }
+}
+
+#[test]
+fn both_tables_are_the_same() {
+    for case in table::cases() {
+        same(case.program.to_json().as_bytes(), "own");
+        same(case.program.to_text().as_bytes(), "own");
+        let commands = case.program.commands().iter().cloned();
+        assert_eq!(
+            check_each(case.program.names(), commands, Mode::Typical),
+            hazard::check(&case.program, Mode::Typical)
+        );
+    }
+    let Some(table) = cases::table() else { return };
+    for case in table["cases"].as_array().unwrap() {
+        let file = json!({"schema_version": 1, "ops": case["ops"]}).to_string();
+        same(file.as_bytes(), case["id"].as_str().unwrap());
+    }
+}
+
+#[test]
+fn random_programs_are_the_same() {
+    for seed in 1..=crate::random::n_programs(400) {
+        let ops = generate::program(seed, Plain { long: seed % 40 == 0, ..Plain::default() });
+        let file = json!({"schema_version": 1, "ops": ops}).to_string();
+        same(file.as_bytes(), &format!("seed {seed}"));
+        let text = Program::from_json(file.as_bytes()).unwrap().to_text();
+        same(text.as_bytes(), &format!("seed {seed}"));
+    }
+}
+
+#[test]
+fn what_is_wrong_is_told_with_the_same_words() {
+    for text in [
+        "",
+        "  \n\n",
+        "stream s\nbogus\nsync t\nstream s",
+        "stream s\nrepeat i 3\nsync s{i}\nend",
+        "repeat i 3\nrepeat k 2\nstream s{i}x{k}\nend\nend\nsync s2x1\nsync s3x0",
+        "repeat i 3\nstream s{i}",
+        "end",
+        "end\nrepeat i 2",
+        "\n\n  stream s\n\nsync q # why\n",
+        "\u{feff}stream s\nsync q",
+        "title a\ntitle b",
+        "repeat i 3000000\nsync 0\nend",
+        "{\"schema_version\": 2, \"ops\": []}",
+        "{\"ops\": []}",
+        "{\"schema_version\": 1}",
+        "{\"schema_version\": 1, \"ops\": 3}",
+        "{\"schema_version\": 1, \"ops\": [1, {\"op\": \"stream\"}, {\"op\": \"what\"}, {\"op\": \"stream_sync\", \"s\": \"q\"}]}",
+        "{\"ops\": [{\"op\": \"stream_sync\", \"s\": \"0\"}], \"schema_version\": 1}",
+        " {\"schema_version\": 1, \"ops\": [] ",
+        "{\"schema_version\": 1, \"ops\": []} x",
+        "{\"schema_version\": 1, \"ops\": [{\"op\": \"stream\" \"s\"}]}",
+        "{\"schema_version\": 1, \"ops\": [], \"ops\": []}",
+        "[]",
+    ] {
+        same(text.as_bytes(), text);
+    }
+    same(b"stream s\n\xff\n", "bytes that are no text");
+}
+
+/// Loops unroll up to a bound; plain lines do not count towards it.
+#[test]
+fn long_files_with_loops_are_read() {
+    let mut text = "sync 0\n".repeat(30_000);
+    text += "repeat i 20000\nsync 0\nend\n";
+    let found = check_read(text.as_bytes(), Mode::Contract).unwrap();
+    assert_eq!(found.n_commands(), 50_000);
+}
