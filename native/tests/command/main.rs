@@ -16,3 +16,4 @@ mod probe;
 mod run;
 mod tour;
 mod view;
+mod whatif;
