@@ -9,7 +9,10 @@
 //! The page gets the block packed with gzip and written in base64; the browser undoes both.
 
 use serde::{Deserialize, Serialize};
-use spanlift::memory::{Device, Layout, MoveKind};
+use spanlift::memory::{Layout, MoveKind, Target};
+
+/// Where the tensors of a layout go that are copied where they are.
+pub const DEEP_COPY: &str = "deepcopy";
 
 /// Something that a page shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +39,7 @@ pub enum Content {
     Layout {
         /// The layout in JSON.
         json: String,
-        /// The device that its tensors move to, or nothing.
+        /// The device that its tensors move to, [`DEEP_COPY`], or nothing.
         to: String,
         /// How they move.
         kind: MoveKind,
@@ -44,9 +47,14 @@ pub enum Content {
 }
 
 impl PageItem {
-    /// A memory layout, and with `to` what moving its tensors to that device in a way of `kind` takes.
-    pub fn layout(name: impl Into<String>, layout: &Layout, to: Option<Device>, kind: MoveKind) -> PageItem {
-        let (json, to) = (layout.to_json(), to.map_or(String::new(), |d| d.to_string()));
+    /// A memory layout, and with `to` what moving its tensors there, or copying them, takes.
+    pub fn layout(name: impl Into<String>, layout: &Layout, to: Option<Target>, kind: MoveKind) -> PageItem {
+        let to = match to {
+            None => String::new(),
+            Some(Target::Device(device)) => device.to_string(),
+            Some(Target::InPlace) => DEEP_COPY.to_owned(),
+        };
+        let json = layout.to_json();
         PageItem { name: name.into(), content: Content::Layout { json, to, kind } }
     }
 
@@ -183,7 +191,7 @@ mod tests {
             PageItem::trace("a", &crate::testing::race()),
             PageItem::source("b \"quoted\"", "stream s # é", "h200-pcie5"),
             PageItem::trace_file("empty", Vec::new()),
-            PageItem::layout("l", &Layout::new(), Some(cuda(1)), MoveKind::Naive),
+            PageItem::layout("l", &Layout::new(), Some(Target::Device(cuda(1))), MoveKind::Naive),
         ];
         let block = pack(&items);
         assert_eq!(unpack(&block).unwrap(), items);

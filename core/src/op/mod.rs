@@ -32,6 +32,7 @@ mod name;
 mod normal;
 mod operator;
 mod pattern;
+mod rewrite;
 mod space;
 mod sum;
 mod tensor;
@@ -54,6 +55,7 @@ pub use leaves::{
 pub use name::{Dim, Name, dims};
 pub use operator::{Chain, Operator, Scale, Zero};
 pub use pattern::{Matching, NamedShape, matching};
+pub use rewrite::{Cost, Level, RULES, Rewrite, Rule, Simplified, Simplify, Stop};
 pub use space::{Space, SpaceError};
 pub(crate) use sum::first_branch;
 pub use sum::{Power, Sum, sum, tree_sum};

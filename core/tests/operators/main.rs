@@ -5,5 +5,6 @@ mod errors;
 mod laws;
 mod names;
 mod oracle;
+mod rules;
 mod table;
 mod transforms;

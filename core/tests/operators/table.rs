@@ -78,7 +78,7 @@ fn basic(dtype: Dtype) -> Vec<Entry> {
     let strided = Diagonal::broadcast(image.clone(), &view).unwrap();
     vec![
         entry("identity", Operator::identity(image.clone()), |o, i| one(o == i)),
-        entry("zero", Operator::zero(image.clone(), line).unwrap(), |_, _| C::ZERO),
+        entry("zero", Operator::zero(image.clone(), line), |_, _| C::ZERO),
         entry("scale", Operator::scale(a, image).unwrap(), |o, i| a * one(o == i)),
         entry("diagonal", full.into(), |o, i| weight(o[0] * 3 + o[1], dtype) * one(o == i)),
         entry("diagonal by rows", rows.into(), |o, i| weight(o[0], dtype) * one(o == i)),

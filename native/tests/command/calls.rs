@@ -38,7 +38,8 @@ fn help_has_an_example_for_every_command() {
     let folder = folder("help");
     let all = spanlift(&folder, &["--help"]);
     assert_eq!((all.code, all.err.as_str()), (0, ""));
-    for command in ["tour", "check", "run", "view", "analyze", "memory", "machines", "fit", "bench", "probe"]
+    for command in
+        ["tour", "check", "run", "view", "analyze", "memory", "advise", "machines", "fit", "bench", "probe"]
     {
         assert!(all.out.contains(&format!("\n  {command} ")), "{}", all.out);
         let one = spanlift(&folder, &[command, "--help"]);

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use spanlift::memory::Target;
+
 use super::field::{Axis, Field, Segment, Shared};
 use super::frame::{BAR, Frame, Item, NAME, RULER, Row, SMALL, TEETH};
 use super::map::{MemoryPicture, end};
@@ -149,7 +151,10 @@ impl<'d> Draw<'d> {
         let (Some((after, _)), Some(plan)) = (panels.after, &self.map.plan) else { return };
         let text = Text::new(panels.gutter, y + 10.0, NAME, self.theme.dim, "BEFORE").bold();
         self.scene.add(text);
-        let words = format!("AFTER, ON {}", plan.to.to_string().to_uppercase());
+        let words = match plan.to {
+            Target::Device(to) => format!("AFTER, ON {}", to.to_string().to_uppercase()),
+            Target::InPlace => "THE COPY".to_owned(),
+        };
         self.scene.add(Text::new(after, y + 10.0, NAME, self.theme.dim, words).bold());
         let (from, to, y) = (after - 28.0, after - 8.0, y + 10.0);
         self.scene.line((from, y), (to - 4.0, y), Stroke::solid(self.theme.dim, 1.5));

@@ -25,4 +25,5 @@ pub use sparse::{
     Boundary, FiniteDifference, Gradient, Sampling, Sparse, finite_difference, gradient, sampling,
 };
 
-pub(in crate::op) use movement::rename_back;
+pub(in crate::op) use diagonal::{combined, weights_of};
+pub(in crate::op) use movement::{merged, rename_back, trivial};

@@ -69,7 +69,7 @@ pub(crate) struct TourArgs {
 /// Look for hazards in a program: accesses that nothing orders, memory used too early or too late
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  spanlift check lesson1.txt --format json\n\
-  spanlift check lesson1.txt --explain --mended lesson1.mended.txt\n\n\
+    \x20 spanlift check lesson1.txt --explain --mended lesson1.mended.txt\n\n\
     Ends with 0 when the program is safe, 1 when hazards were found, 2 when the program itself is wrong.")]
 pub(crate) struct CheckArgs {
     /// Program file, JSON or text form
@@ -90,22 +90,15 @@ pub(crate) struct CheckArgs {
 
 /// Run a program and print its times, what it read, and digests of its final values
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  spanlift run lesson1.txt --machine tutorial-ci --trace lesson1.trace.json
-  \
-    spanlift run lesson1.txt --what-if 'pin:x' --what-if copy_engines=2
-  \
-    spanlift run lesson1.txt --schedules all
-  \
-    spanlift run lesson1.txt --replay w4:w5
-
-\
-    A CHANGE is pin:BUFFERS, unpin:BUFFERS (* stands for any letters), split:STREAM=N, streams=N, link=MACHINE,
-\
-    machine=MACHINE, FIGURE=VALUE or FIGURE*FACTOR; `spanlift machines NAME` lists the figures.
-
-\
-    Warns of hazards and ends with 0 whatever it finds.")]
+#[command(
+    after_help = "Examples:\n  spanlift run lesson1.txt --machine tutorial-ci --trace lesson1.trace.json\n\
+    \x20 spanlift run lesson1.txt --what-if 'pin:x' --what-if copy_engines=2\n\
+    \x20 spanlift run lesson1.txt --schedules all\n\
+    \x20 spanlift run lesson1.txt --replay w4:w5\n\n\
+    A CHANGE is pin:BUFFERS, unpin:BUFFERS (* stands for any letters), split:STREAM=N, streams=N, link=MACHINE, \
+    machine=MACHINE, FIGURE=VALUE or FIGURE*FACTOR; `spanlift machines NAME` lists the figures.\n\n\
+    Warns of hazards and ends with 0 whatever it finds."
+)]
 pub(crate) struct RunArgs {
     /// Program file, JSON or text form
     #[arg(value_name = "PROGRAM")]

@@ -302,7 +302,7 @@ fn moved(memory: &Moved, page: &mut String) {
     picture(page, &draw, "The memory map before and after a move of each tensor by itself");
     page.push_str("<p>Both, to look around in: a click on a tensor says with whom it shares bytes, W and S zoom along them, M shows the other way.</p>");
     let plan = &memory.aware;
-    let items = [PageItem::layout("a module", &plan.before, plan.to.device(), plan.kind)];
+    let items = [PageItem::layout("a module", &plan.before, Some(plan.to), plan.kind)];
     page.push_str(&mount_html(&items, "", "The move of the module, interactive", 700));
 }
 
