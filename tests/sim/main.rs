@@ -5,6 +5,7 @@ mod ledger;
 mod shared;
 mod tutorial;
 mod values;
+mod whatif;
 
 use spanlift::machine::Machine;
 use spanlift::sim::{self, Run};

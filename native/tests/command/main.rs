@@ -17,3 +17,4 @@ mod probe;
 mod run;
 mod tour;
 mod view;
+mod whatif;

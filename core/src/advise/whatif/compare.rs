@@ -15,8 +15,19 @@ pub struct Comparison {
     pub lanes: Vec<LaneChange>,
     /// The commands of the first that take time in either, in order.
     pub commands: Vec<CommandChange>,
+    /// The times that the programs note, matched by label and turn.
+    pub marks: Vec<MarkChange>,
     /// What each moves.
     pub ledger: [Ledger; 2],
+}
+
+/// A noted time in both runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MarkChange {
+    /// Its label.
+    pub label: String,
+    /// When it was noted; `None` where a run does not.
+    pub at: [Option<Nanos>; 2],
 }
 
 /// A lane in both runs; `None` where a run has no such lane.
@@ -102,8 +113,25 @@ pub fn compare(before: &Run, after: &Run, from: &[usize]) -> Comparison {
             (*start, *end) = ((*start).min(slice.start), (*end).max(slice.end));
         }
     }
+    let mut marks: Vec<MarkChange> = Vec::new();
+    for (side, run) in [before, after].into_iter().enumerate() {
+        let mut turns: BTreeMap<&str, usize> = BTreeMap::new();
+        for mark in &run.marks {
+            let turn = turns.entry(&mark.label).or_default();
+            let known = marks.iter().enumerate().filter(|(_, m)| m.label == mark.label).nth(*turn);
+            *turn += 1;
+            match known.map(|(place, _)| place) {
+                Some(place) => marks[place].at[side] = Some(mark.at),
+                None => {
+                    let mut at = [None; 2];
+                    at[side] = Some(mark.at);
+                    marks.push(MarkChange { label: mark.label.clone(), at });
+                }
+            }
+        }
+    }
     let commands = commands.into_values().collect();
-    Comparison { end: [before.end, after.end], lanes, commands, ledger: [before.ledger, after.ledger] }
+    Comparison { end: [before.end, after.end], lanes, commands, marks, ledger: [before.ledger, after.ledger] }
 }
 
 /// How long at least one slice lies on each lane.

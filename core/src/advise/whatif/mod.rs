@@ -24,7 +24,7 @@ mod split;
 
 use std::fmt;
 
-pub use compare::{CommandChange, Comparison, LaneChange, compare};
+pub use compare::{CommandChange, Comparison, LaneChange, MarkChange, compare};
 
 use crate::machine::{Grade, Machine, Source};
 use crate::program::{Alloc, Op, Program, Space};

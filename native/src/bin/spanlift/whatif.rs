@@ -59,7 +59,7 @@ pub(crate) fn make(
 
 impl Made {
     pub(crate) fn object(&self) -> Value {
-        let Comparison { end, lanes, commands, ledger } = &self.compared;
+        let Comparison { end, lanes, commands, marks, ledger } = &self.compared;
         let lanes = lanes.iter().map(|l| {
             let [before, after] = l.busy;
             json!({
@@ -78,13 +78,17 @@ impl Made {
             "changes": self.changes.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "machine": self.changed.machine.name, "n_commands": self.changed.program.len(),
             "verdict": self.verdicts[1].name(), "end_ns": end[1], "saved_ns": self.compared.saved(),
+            "marks": marks.iter().map(|m| {
+                let [before, after] = m.at;
+                json!({"label": m.label, "before_at_ns": before, "after_at_ns": after})
+            }).collect::<Vec<_>>(),
             "ledger": crate::ledger::object(&ledger[1]),
             "lanes": lanes.collect::<Vec<_>>(), "commands": commands.collect::<Vec<_>>(),
         })
     }
 
     pub(crate) fn text(&self, out: &mut Out) {
-        let Comparison { end: [before, after], lanes, commands, ledger } = &self.compared;
+        let Comparison { end: [before, after], lanes, commands, marks, ledger } = &self.compared;
         let changes: Vec<String> = self.changes.iter().map(ToString::to_string).collect();
         let sooner = self.compared.saved();
         let (style, word) = if sooner < Nanos(0) { (Style::May, "later") } else { (Style::Good, "sooner") };
@@ -98,16 +102,23 @@ impl Made {
         if let [was, is] = self.verdicts
             && was != is
         {
-            let text = format!("by contract the program was {}, and would be {}", was.name(), is.name());
+            let text = format!("verdict by contract: {} before, {} after", was.name(), is.name());
             out.line(&out.paint(if is == Verdict::Safe { Style::Good } else { Style::Error }, &text));
+        }
+        if !marks.is_empty() {
+            heading(out, "from mark to mark               before          after     difference");
+            let mut last = [Some(Nanos(0)); 2];
+            for mark in marks.iter().take(MOST_COMMANDS) {
+                let since = [0, 1].map(|k| Some(Nanos(mark.at[k]?.0 - last[k]?.0)));
+                row(out, &mark.label, 26, since);
+                last = mark.at;
+            }
         }
         heading(out, "busy                            before          after     difference");
         let titles: Vec<String> = lanes.iter().map(|l| format!("{} {}", l.group, l.name)).collect();
         let width = widest(titles.iter().map(String::as_str)).max(26);
         for (lane, title) in lanes.iter().zip(&titles) {
-            let [before, after] = lane.busy.map(|busy| busy.map_or_else(|| "-".to_owned(), millis));
-            let difference = signed(Nanos(-lane.saved().0));
-            out.line(&format!("  {}  {before:>11}  {after:>13}  {difference:>13}", pad(title, width)));
+            row(out, title, width, lane.busy);
         }
         let mut moved: Vec<_> = commands.iter().filter(|c| c.saved() != Nanos(0)).collect();
         moved.sort_by_key(|c| (std::cmp::Reverse(c.saved().0.abs()), c.index));
@@ -136,6 +147,14 @@ impl Made {
     }
 }
 
+/// A name with the times before and after.
+fn row(out: &mut Out, name: &str, width: usize, times: [Option<Nanos>; 2]) {
+    let [before, after] = times.map(|t| t.map_or_else(|| "-".to_owned(), millis));
+    let [was, is] = times.map(|t| t.unwrap_or_default().0);
+    let difference = signed(Nanos(is - was));
+    out.line(&format!("  {}  {before:>11}  {after:>13}  {difference:>13}", pad(name, width)));
+}
+
 /// Milliseconds with three decimals, as differences are compared.
 fn millis(time: Nanos) -> String {
     format!("{:.3} ms", time.as_millis())
@@ -144,6 +163,7 @@ fn millis(time: Nanos) -> String {
 fn signed(time: Nanos) -> String {
     match time.0 {
         0 => "0".to_owned(),
+        ns if ns.abs() < 500 => format!("{ns:+} ns"),
         _ => format!("{:+.3} ms", time.as_millis()),
     }
 }

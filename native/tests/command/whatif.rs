@@ -1,0 +1,80 @@
+//! Changed programs and machines beside the given ones.
+
+use serde_json::{Value, json};
+
+use crate::kit::{folder, names, spanlift};
+
+const PAGEABLE: &str =
+    "stream s\npageable x 4MB\ndevice d 4MB\nmark begin\ncopy d <- x on s\nwrite x\nsync s\nmark end\n";
+
+#[test]
+fn a_change_is_laid_beside_the_run() {
+    let folder = folder("what-if");
+    std::fs::write(folder.join("p.txt"), PAGEABLE).unwrap();
+    let plain = spanlift(&folder, &["run", "p.txt", "--format", "json"]);
+    let args = ["run", "p.txt", "--what-if", "pin:*", "--what-if", "h2d_bw*2"];
+    let ran = spanlift(&folder, &[&args[..], &["--format", "json", "--trace", "t.json"]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let (plain, object): (Value, Value) =
+        (serde_json::from_str(&plain.out).unwrap(), serde_json::from_str(&ran.out).unwrap());
+    assert!(plain.get("what_if").is_none());
+    assert_eq!(
+        (&object["end_ns"], &object["lanes"]),
+        (&plain["end_ns"], &plain["lanes"]),
+        "the run is the same"
+    );
+    let made = &object["what_if"];
+    assert_eq!(made["changes"], json!(["pin:*", "h2d_bw*2"]));
+    let (before, after) = (object["end_ns"].as_i64().unwrap(), made["end_ns"].as_i64().unwrap());
+    assert_eq!(made["saved_ns"], json!(before - after));
+    // A pinned copy of 4 MB at twice the rate: call, latency, bytes, return.
+    let machine = spanlift::machine::Machine::default();
+    let bytes = spanlift::machine::Rate(2 * machine.h2d_bw.0).time(spanlift::Bytes(4_000_000));
+    assert_eq!(after, machine.call_memcpy_async.0 + machine.lat.0 + bytes.0 + machine.sync_return.0);
+    assert_eq!((&made["ledger"]["factor"], &object["ledger"]["factor"]), (&json!(1.0), &json!(2.0)));
+    let mark = &made["marks"][1];
+    assert_eq!((&mark["before_at_ns"], &mark["after_at_ns"]), (&json!(before), &json!(after)));
+    // The trace is that of what was asked for.
+    let trace = spanlift::trace::read(&std::fs::read(folder.join("t.json")).unwrap()).unwrap();
+    assert_eq!(trace.extent().map(|(_, end)| end.0), Some(after));
+    assert_eq!(names(&folder), ["p.txt", "t.json"]);
+    let text = spanlift(&folder, &args);
+    for fragment in ["what if pin:*, h2d_bw*2:", "sooner", "host main", "command 4", "from mark to mark"] {
+        assert!(text.out.contains(fragment), "{fragment:?} in {}", text.out);
+    }
+}
+
+#[test]
+fn a_change_that_makes_a_race_says_so() {
+    let folder = folder("what-if-race");
+    // A blocking copy of pinned memory is over when its call returns; of pageable memory the engine may still be at it.
+    let text =
+        "stream s\npinned x 4MB\ndevice d 4MB\ncopy d <- x blocking\nkernel k on s reads d for 1us\nsync s\n";
+    std::fs::write(folder.join("p.txt"), text).unwrap();
+    let ran = spanlift(&folder, &["run", "p.txt", "--what-if", "unpin:x", "--format", "json"]);
+    let object: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&object["verdict"], &object["what_if"]["verdict"]), (&json!("safe"), &json!("race")));
+    let ran = spanlift(&folder, &["run", "p.txt", "--what-if", "unpin:x"]);
+    assert!(ran.out.contains("verdict by contract: safe before, race after"), "{}", ran.out);
+}
+
+#[test]
+fn what_cannot_be_changed_ends_with_2_and_one_line_for_each() {
+    let folder = folder("what-if-wrong");
+    std::fs::write(folder.join("p.txt"), PAGEABLE).unwrap();
+    let check = |args: &[&str], expected: &str| {
+        let ran = spanlift(&folder, &[&["run", "p.txt"], args].concat());
+        assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (2, "", expected), "{args:?}");
+    };
+    check(
+        &["--what-if", "pin:y", "--trace", "t.json"],
+        "error: --what-if: \"pin:y\": no pageable host buffer is called \"y\"\n",
+    );
+    check(
+        &["--what-if", "copy_engines=0.5"],
+        "error: --what-if: \"copy_engines=0.5\": machine \"tutorial-ci\", field \"copy_engines\": 0.5 is no count between 1 and 1000000\n",
+    );
+    let ran = spanlift(&folder, &["run", "p.txt", "--what-if", "zork", "--what-if", "lat*x"]);
+    assert_eq!((ran.code, ran.err.lines().count()), (2, 2), "{}", ran.err);
+    assert_eq!(names(&folder), ["p.txt"], "nothing is written");
+}
