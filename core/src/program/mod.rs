@@ -21,7 +21,8 @@ use std::sync::Arc;
 
 pub(crate) use build::Source;
 pub use build::{
-    AllocDraft, Arrangement, CopyDraft, IssueOrder, KernelDraft, MemsetDraft, Part, Pipeline, PipelineError,
+    AllocDraft, Arrangement, CopyDraft, IssueOrder, KernelDraft, Loader, MemsetDraft, Part, Pin, Pipeline,
+    PipelineError, Refill, TensorTo, Torch, Transfer,
 };
 pub use check::{BufferFacts, Facts, GraphFacts, StreamFacts};
 pub use command::{
