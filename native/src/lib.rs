@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** nothing here links against CUDA. The driver is looked for at run time, in [`probe`] only.
 
+pub mod claims;
 pub mod cpu;
 mod driver;
 pub mod host;

@@ -44,41 +44,6 @@ pub fn source() -> String {
     table().source
 }
 
-/// A comparison that the tutorial draws a conclusion from: the time of one row over that of another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Comparison {
-    /// The row above the line, counted from 1.
-    pub over: usize,
-    /// The row below the line, counted from 1.
-    pub under: usize,
-    /// What the ratio says.
-    pub says: &'static str,
-}
-
-#[rustfmt::skip]
-const fn compare(over: usize, under: usize, says: &'static str) -> Comparison {
-    Comparison { over, under, says }
-}
-
-/// The comparisons, in the order of the tables.
-#[rustfmt::skip]
-pub const COMPARISONS: [Comparison; 13] = [
-    //      over under what the ratio says
-    compare( 2,  1, "a source that is pinned already copies faster than a pageable one"),
-    compare( 4,  1, "pinning only for the copy costs more than it saves"),
-    compare( 3,  2, "pinning alone takes about as long as the copy that it prepares"),
-    compare( 6,  5, "many small copies: one wait at the end instead of one per copy saves a quarter"),
-    compare( 8,  7, "large pageable copies: the host is busy staging either way, so less is saved"),
-    compare(10,  9, "large pinned copies: the link was the limit already"),
-    compare(12, 11, "pin and copy: without the waits, pinning the next overlaps with copying this one"),
-    compare( 9,  7, "pinned beforehand against pageable, both waiting after every copy"),
-    compare(12,  8, "pin and copy against the plain pageable copy, neither waiting: pinning still loses"),
-    compare(14, 13, "a dictionary of tensors: one wait at the end is worth as much as in the plain loop"),
-    compare(15, 14, "pinning on the calling thread slows the dictionary down"),
-    compare(16, 14, "pinning on four threads beside the copies makes it faster"),
-    compare(16, 10, "and comes close to a source that was pinned all along"),
-];
-
 /// One of the tutorial's bar charts: its title, and its groups of rows with the label under each group.
 #[derive(Debug, Clone, Copy)]
 pub struct Chart {

@@ -170,6 +170,13 @@ fn sample(request: &Request, depth: Depth) -> (Vec<u64>, bool) {
     (sizes, is_whole)
 }
 
+/// Page-locked memory that pinning every tensor takes, with the results where they come back.
+fn blocks(request: &Request) -> Bytes {
+    let back = if request.back { request.total().0 } else { 0 };
+    let each = request.tensors.iter().map(|t| t.count.saturating_mul(t.bytes.0.next_power_of_two()));
+    Bytes(each.fold(back, u64::saturating_add))
+}
+
 /// All bytes of the request in equal parts, or as many of these as are written down; and whether they are all.
 fn parts(request: &Request, depth: Depth) -> (Vec<u64>, bool) {
     let total = request.total().0;
@@ -255,7 +262,11 @@ pub fn predict(
             cpu: ns(all.spent.cpu, part.spent.cpu),
         },
         memory: Memory {
-            pinned: size(all.memory.pinned, part.memory.pinned),
+            pinned: match strategy {
+                // Blocks are powers of two of whole tensors, which a part of one does not tell.
+                Strategy::Pinned { .. } => blocks(request),
+                _ => size(all.memory.pinned, part.memory.pinned),
+            },
             pageable: size(all.memory.pageable, part.memory.pageable),
             device: size(all.memory.device, part.memory.device),
         },

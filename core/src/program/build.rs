@@ -9,6 +9,7 @@
 mod memory;
 mod order;
 mod pipeline;
+mod torch;
 mod work;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 pub use memory::{AllocDraft, Part};
 pub(crate) use pipeline::Source;
 pub use pipeline::{Arrangement, IssueOrder, Pipeline, PipelineError};
+pub use torch::{Loader, Pin, Refill, TensorTo, Torch, Transfer};
 pub use work::{CopyDraft, KernelDraft, MemsetDraft};
 
 use super::command::{
@@ -102,10 +104,15 @@ impl Program {
     /// assert_eq!(p.to_text().lines().nth(2), Some("worker: write   slot"));
     /// ```
     pub fn by<R>(&mut self, thread: ThreadId, calls: impl FnOnce(&mut Program) -> R) -> R {
-        let before = std::mem::replace(&mut self.caller, thread);
+        let before = self.set_caller(thread);
         let result = calls(self);
-        self.caller = before;
+        self.set_caller(before);
         result
+    }
+
+    /// Lets `thread` make the calls from here on; gives the thread that made them before.
+    fn set_caller(&mut self, thread: ThreadId) -> ThreadId {
+        std::mem::replace(&mut self.caller, thread)
     }
 
     /// An event by name; it need not be created first.

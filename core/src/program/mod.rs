@@ -24,7 +24,8 @@ use std::sync::Arc;
 
 pub(crate) use build::Source;
 pub use build::{
-    AllocDraft, Arrangement, CopyDraft, IssueOrder, KernelDraft, MemsetDraft, Part, Pipeline, PipelineError,
+    AllocDraft, Arrangement, CopyDraft, IssueOrder, KernelDraft, Loader, MemsetDraft, Part, Pin, Pipeline,
+    PipelineError, Refill, TensorTo, Torch, Transfer,
 };
 pub(crate) use check::Known;
 pub use check::{BufferFacts, Facts, GraphFacts, StreamFacts};

@@ -5,3 +5,4 @@
 mod fit;
 mod pipelines;
 mod strategies;
+mod torch;

@@ -107,7 +107,7 @@ fn every_file_of_the_tour_opens() {
         let ran = spanlift(&programs, &["check", &name, "--format", "json"]);
         assert!(ran.code == 0 || ran.code == 1, "{name}: {ran:?}");
     }
-    assert_eq!(names(&programs).len(), 28);
+    assert_eq!(names(&programs).len(), 32);
 }
 
 #[test]
@@ -120,5 +120,32 @@ fn a_wrong_call_leaves_nothing_behind() {
         let ran = spanlift(&folder, args);
         assert_eq!((ran.code, ran.out.as_str(), ran.err.lines().count()), (2, "", 1), "{args:?}: {ran:?}");
         assert_eq!(names(Path::new(&folder)), ["file"], "{args:?}");
+    }
+}
+
+/// On every machine the conclusions are those that its own ratios give.
+#[test]
+fn conclusions_follow_the_ratios_beside_them() {
+    for machine in ["tutorial-ci", "gh200-c2c"] {
+        let folder = folder("claims");
+        let ran = spanlift(&folder, &["tour", "--machine", machine, "--format", "json"]);
+        let tour: Value = serde_json::from_str(&ran.out).unwrap();
+        let text = match machine {
+            "tutorial-ci" => String::new(),
+            _ => spanlift(&folder, &["tour", "--machine", machine]).out,
+        };
+        let claims = tour["claims"].as_array().unwrap();
+        assert!(claims.len() >= 20);
+        for claim in claims {
+            let (id, says) = (claim["id"].as_str().unwrap(), claim["says"].as_str().unwrap());
+            let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(text.is_empty() || flat.contains(says), "{machine}, {id}: {says:?} in the text");
+            if machine == "tutorial-ci" {
+                assert_eq!(claim["holds"], true, "{id}");
+            }
+        }
+        let of = |id: &str| claims.iter().find(|c| c["id"] == id).unwrap();
+        assert_eq!(of("dict-pin-4")["holds"], machine == "tutorial-ci");
+        assert_eq!(of("dict-pin-4")["ratio"].as_f64().unwrap() < 1.0, machine == "tutorial-ci");
     }
 }

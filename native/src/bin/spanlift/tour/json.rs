@@ -52,8 +52,13 @@ pub(super) fn object(story: &Story) -> Value {
             })
         })
         .collect();
+    let claims: Vec<Value> = story
+        .claims
+        .iter()
+        .map(|t| json!({"id": t.claim.id, "holds": t.outcome.holds, "says": t.outcome.says, "ratio": t.outcome.ratio}))
+        .collect();
     json!({
-        "machine": story.machine.name, "rows": rows, "runs": runs, "demonstrations": demonstrations,
+        "machine": story.machine.name, "claims": claims, "rows": rows, "runs": runs, "demonstrations": demonstrations,
         "controls": controls,
     })
 }

@@ -1,13 +1,15 @@
 //! What the tour tells, as data: computed once, then written to the terminal, as JSON and as a page.
 
+use spanlift::advise::{self, Crossing, Varies};
 use spanlift::hazard::{self, Mode, Report};
 use spanlift::machine::Machine;
-use spanlift::program::{Op, Space, StreamKind};
+use spanlift::program::{Arrangement, Op, Pipeline, Space, StreamKind};
 use spanlift::sim::{self, Reading, Run};
 use spanlift::trace::{Engine, LaneKind, Trace};
-use spanlift::{Bytes, Nanos, Program};
+use spanlift::{Bytes, Nanos, Program, mib, us};
+use spanlift_native::claims::{self, Bench, Claim, Outcome, Test};
 use spanlift_native::programs;
-use spanlift_native::tutorial::{self, COMPARISONS, Comparison, PublishedRow};
+use spanlift_native::tutorial::{self, PublishedRow};
 
 use super::operators::Operators;
 use crate::machine::Chosen;
@@ -20,11 +22,13 @@ pub(super) struct Story {
     pub(super) machine_source: String,
     pub(super) runs: Vec<ProfiledRun>,
     pub(super) rows: Vec<Row>,
-    pub(super) ratios: Vec<Ratio>,
+    pub(super) claims: Vec<Tested>,
     pub(super) demonstrations: Vec<Demonstration>,
     pub(super) controls: Vec<Control>,
     pub(super) operators: Operators,
     pub(super) strategies: Vec<Strategy>,
+    /// Where one strategy overtakes the other.
+    pub(super) crossings: Vec<Crossing>,
 }
 
 /// One of the tutorial's four profiled runs.
@@ -57,11 +61,12 @@ impl Row {
     }
 }
 
-/// A comparison of two rows that the tutorial draws a conclusion from.
-pub(super) struct Ratio {
-    pub(super) comparison: Comparison,
-    pub(super) published: f64,
-    pub(super) simulated: f64,
+/// A conclusion of the tutorial, tested on the machine.
+pub(super) struct Tested {
+    pub(super) claim: Claim,
+    pub(super) outcome: Outcome,
+    /// The published rows that it compares, by number, and the ratio of their published times.
+    pub(super) rows: Option<(usize, usize, f64)>,
 }
 
 /// A program that reads wrong values, and the same mended.
@@ -133,12 +138,13 @@ impl Story {
         let rows = rows(&machine)?;
         Ok(Story {
             runs: runs(&machine)?,
-            ratios: COMPARISONS.iter().map(|&c| ratio(c, &rows)).collect(),
+            claims: tested(&rows, &machine)?,
             rows,
             demonstrations: demonstrations(&machine)?,
             controls: controls(&machine)?,
             operators: Operators::new(&machine)?,
             strategies: strategies()?,
+            crossings: crossings()?,
             machine,
             machine_source,
         })
@@ -163,13 +169,24 @@ fn timed_part(run: &Run, name: &str) -> Nanos {
     }
 }
 
-fn ratio(comparison: Comparison, rows: &[Row]) -> Ratio {
-    let (over, under) = (&rows[comparison.over - 1], &rows[comparison.under - 1]);
-    Ratio {
-        comparison,
-        published: over.published.published_ms / under.published.published_ms,
-        simulated: over.simulated.as_millis() / under.simulated.as_millis(),
+/// The tutorial's conclusions on the machine whose rows these are.
+fn tested(rows: &[Row], machine: &Machine) -> Result<Vec<Tested>, Fail> {
+    let mut bench = Bench::new(machine);
+    for (row, shipped) in rows.iter().zip(programs::ROWS) {
+        bench.know(shipped.name, row.simulated);
     }
+    let number = |name: &str| programs::ROWS.iter().position(|row| row.name == name).map(|k| k + 1);
+    let published = |row: usize| rows[row - 1].published.published_ms;
+    let all = claims::all().into_iter().map(|claim| {
+        let outcome = bench.judge(&claim).map_err(|e| Fail::at(&claim.id, e))?;
+        let rows = match &claim.test {
+            Test::Ratio { over, under, .. } => number(over).zip(number(under)),
+            _ => None,
+        };
+        let rows = rows.map(|(over, under)| (over, under, published(over) / published(under)));
+        Ok(Tested { claim, outcome, rows })
+    });
+    all.collect()
 }
 
 fn runs(machine: &Machine) -> Result<Vec<ProfiledRun>, Fail> {
@@ -276,11 +293,28 @@ fn controls(machine: &Machine) -> Result<Vec<Control>, Fail> {
 /// The machine that the strategies run on: its link is fast enough for copies and work to take about as long.
 pub(super) const STRATEGY_MACHINE: &str = "h100-pcie5";
 
+/// The work on an item from which on A is faster than B, with two items under way and work that leaves room for others.
+pub(super) fn overtaken(story: &Story) -> Option<Nanos> {
+    let crossing = story.crossings.iter().find(|c| c.varies == Varies::Work && c.above == "A")?;
+    i64::try_from(crossing.at).ok().map(Nanos)
+}
+
+fn crossings() -> Result<Vec<Crossing>, Fail> {
+    let machine = Machine::builtin(STRATEGY_MACHINE)
+        .unwrap_or_else(|| unreachable!("bug: the profile comes with spanlift"));
+    let pipeline =
+        Pipeline { in_flight: Some(2), work: us(600), ..Pipeline::new(Arrangement::PerStage, 12, mib(32)) };
+    advise::crossings(&pipeline, &machine).map_err(|e| Fail::at("strategies", e))
+}
+
 fn strategies() -> Result<Vec<Strategy>, Fail> {
     let machine = Machine::builtin(STRATEGY_MACHINE)
         .unwrap_or_else(|| unreachable!("bug: the profile comes with spanlift"));
-    let strategies =
-        [("strategy-a", "A: a stream per item"), ("strategy-b", "B: a stream per stage, three slots")];
+    let strategies = [
+        ("strategy-a", "A: a stream per item, all under way"),
+        ("strategy-a-two", "A: a stream per item, two under way"),
+        ("strategy-b", "B: a stream per stage, two under way"),
+    ];
     let strategies = strategies.into_iter().map(|(name, title)| {
         let (program, run) = simulated(name, &machine)?;
         let on_device = program.commands().iter().filter_map(|c| match &c.op {

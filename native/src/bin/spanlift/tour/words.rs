@@ -4,7 +4,9 @@ use spanlift::trace::{Engine, Trace};
 use spanlift::{Nanos, hazard};
 
 use super::operators::Operators;
-use super::story::{Condition, Control, Demonstration, Judged, ProfiledRun, STRATEGY_MACHINE, Story, busy};
+use super::story::{
+    Condition, Control, Demonstration, Judged, ProfiledRun, STRATEGY_MACHINE, Story, Tested, busy, overtaken,
+};
 use crate::say::{Out, Style, counted, grouped};
 
 /// Columns of a bar.
@@ -39,10 +41,13 @@ pub(super) fn tell(story: &Story, out: &mut Out) {
 
     heading(out, "5  A stream for each item, or one for each stage?");
     out.line(&format!(
-        "Six items of 32 MiB in, 600 us of work on each, and out again, on {STRATEGY_MACHINE}:\n"
+        "Twelve items of 32 MiB in, 600 us of work on each, and out again, on {STRATEGY_MACHINE}:\n"
     ));
     for s in &story.strategies {
-        out.line(&format!("  {:<36} {} with {} of device memory", s.title, s.took, s.device_memory));
+        out.line(&format!("  {:<38} {} with {} of device memory", s.title, s.took, s.device_memory));
+    }
+    if let Some(work) = overtaken(story) {
+        out.line(&format!("\n  Where work leaves room for that of others, A with two under way is the faster one from {work} an item on."));
     }
 }
 
@@ -100,13 +105,31 @@ fn rows(story: &Story, out: &mut Out) {
             row.difference_percent()
         ));
     }
-    out.line("\nWhat the tutorial concludes from them, as ratios (published, simulated):\n");
-    for ratio in &story.ratios {
-        let c = ratio.comparison;
-        out.line(&format!(
-            "  {:>2} / {:<2}  {:>5.2}  {:>5.2}   {}",
-            c.over, c.under, ratio.published, ratio.simulated, c.says
-        ));
+    let machine = &story.machine.name;
+    out.line(&format!("\nWhat the tutorial concludes from them, as ratios (published, simulated), and whether {machine} agrees:\n"));
+    for tested in &story.claims {
+        let Some((over, under, published)) = tested.rows else { continue };
+        let simulated = tested.outcome.ratio.unwrap_or_default();
+        let ratios = format!("{over:>2} / {under:<2}  {published:>5.2}  {simulated:>5.2}");
+        conclusion(tested, &ratios, out);
+    }
+    out.line("\nFurther conclusions, from other programs:\n");
+    for tested in story.claims.iter().filter(|t| t.rows.is_none()) {
+        let ratio = tested.outcome.ratio.map_or_else(String::new, |r| format!("{r:.2}"));
+        conclusion(tested, &format!("{:14}{ratio:>6}", ""), out);
+    }
+}
+
+/// One line or two: the tutorial's words where they hold, else what holds here.
+fn conclusion(tested: &Tested, ratios: &str, out: &mut Out) {
+    let mark = match tested.outcome.holds {
+        true => out.paint(Style::Good, "✓"),
+        false => out.paint(Style::May, "✗"),
+    };
+    let mut lines = wrapped(&tested.outcome.says, 88).into_iter();
+    out.line(&format!("  {ratios}  {mark} {}", lines.next().unwrap_or_default()));
+    for line in lines {
+        out.line(&format!("{:26}{line}", ""));
     }
 }
 
@@ -187,16 +210,25 @@ fn operators(operators: &Operators, out: &mut Out) {
 
 /// Prints text in lines of at most 108 characters, each after `indent`.
 fn wrap(out: &mut Out, indent: &str, text: &str) {
-    let mut line = indent.to_owned();
-    for word in text.split_whitespace() {
-        if line.len() > indent.len() && line.chars().count() + 1 + word.chars().count() > 108 {
-            out.line(&line);
-            line = indent.to_owned();
-        }
-        if line.len() > indent.len() {
-            line.push(' ');
-        }
-        line.push_str(word);
+    for line in wrapped(text, 108 - indent.len()) {
+        out.line(&format!("{indent}{line}"));
     }
-    out.line(&line);
+}
+
+/// Text in lines of at most `most` characters; a longer word has a line of its own.
+fn wrapped(text: &str, most: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.last().map_or(0, |line| line.chars().count());
+        if last > 0 && last + 1 + word.chars().count() > most {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
 }
