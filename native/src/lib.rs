@@ -3,6 +3,7 @@
 //! **Invariant:** nothing here links against CUDA. The driver is looked for at run time, in [`probe`] only.
 
 mod driver;
+pub mod host;
 pub mod probe;
 pub mod programs;
 pub mod tutorial;

@@ -8,24 +8,28 @@
 //! | `field` | which bytes of a storage no view has, one has, several have |
 //! | `frame` | where the rows stand |
 //! | `draw` | the shapes |
+//! | `app` | what the page does with pointer, wheel and keys; its words are in `told` |
 //!
 //! Every question is about bytes, never about sizes in between: gaps of a strided view are seen wherever they are wider
 //! than a pixel, finer ones are hatched. Nothing here grows with the bytes of a storage; of very many storages or views
 //! the first or largest are drawn and the rest is told in a row.
 
+pub(crate) mod app;
 pub(crate) mod comb;
 pub(crate) mod draw;
 pub(crate) mod field;
 pub(crate) mod frame;
 pub(crate) mod map;
+pub(crate) mod told;
 
-use spanlift::memory::{Layout, MovePlan};
+use spanlift::memory::{Layout, MoveKind, MovePlan, Target, Undecided};
 
 use crate::scene::Scene;
 use crate::theme::Theme;
+pub use app::MemoryApp;
 use draw::{Draw, Fields, Focus, Seen};
 use frame::{Frame, Limits};
-pub use map::MemoryMap;
+pub use map::MemoryPicture;
 
 /// How a memory map is drawn.
 #[derive(Debug, Clone)]
@@ -51,16 +55,28 @@ const PIECES: usize = 900;
 
 /// The map of one layout.
 pub fn layout(layout: &Layout, options: &MemoryOptions) -> Scene {
-    scene(&MemoryMap::of(layout.clone()), options)
+    scene(&MemoryPicture::of(layout.clone()), options)
 }
 
 /// The map before and after a move, with what the move allocates and copies.
 pub fn moved(plan: &MovePlan, options: &MemoryOptions) -> Scene {
-    scene(&MemoryMap::moved(plan.clone()), options)
+    scene(&MemoryPicture::moved(plan.clone()), options)
+}
+
+/// The plan that a layout alone gives.
+///
+/// # Errors
+/// Why there is none.
+pub(crate) fn planned(layout: Layout, to: Target, kind: MoveKind) -> Result<MovePlan, Undecided> {
+    match (to, kind) {
+        (Target::InPlace, _) => layout.deepcopy(),
+        (Target::Device(to), MoveKind::Naive) => Ok(layout.move_naively(to)),
+        (Target::Device(to), _) => layout.move_to(to),
+    }
 }
 
 /// A still picture of a map.
-pub fn scene(map: &MemoryMap, options: &MemoryOptions) -> Scene {
+pub fn scene(map: &MemoryPicture, options: &MemoryOptions) -> Scene {
     let width = if options.width.is_finite() { options.width.clamp(300.0, 20_000.0) } else { 960.0 };
     let title = crate::text::clean(&options.title);
     let frame = Frame::new(map, &title, width, LIMITS, |_| 0);
@@ -78,9 +94,10 @@ pub fn scene(map: &MemoryMap, options: &MemoryOptions) -> Scene {
         seen: Seen::default(),
     };
     draw.rows();
-    let height = draw.legend(frame.height);
+    let legend = draw::legend(draw.seen, width - frame.panels.gutter, &options.theme);
     let mut scene = draw.scene;
-    scene.height = height;
+    scene.height = frame.height + legend.height;
+    scene.place(legend, frame.panels.gutter, frame.height);
     scene
 }
 

@@ -9,11 +9,14 @@
 //! picks; every other order is told by the steps that it holds back ([`Holds`]).
 
 mod explain;
+mod net;
 mod policy;
+mod results;
 mod schedule;
 mod witness;
 
 pub use explain::{Explanation, Place, explained_json, lane_of, seen_in_words};
 pub use policy::{InOrder, Policy, Random};
+pub use results::{ExploreError, Explored, Find, Outcome, explore, replayed, sample};
 pub use schedule::{Hold, Holds, ReplayError, Schedule};
 pub use witness::{Seen, Shown, Stamp, Witness, witness};

@@ -101,25 +101,27 @@ pub fn witness(relation: &Relation<'_>, hazard: &Hazard) -> Result<Option<Witnes
 }
 
 /// A touch of one step.
-#[derive(Debug, Clone, Copy)]
-struct Site<'p> {
+#[derive(Debug, Clone)]
+struct Site {
     step: usize,
-    touch: Touch<'p>,
+    touch: Touch,
 }
 
-impl Site<'_> {
+impl Site {
     fn span(&self) -> &Span {
         &self.touch.region.span
     }
 }
 
 /// What one command of the hazard touches, in the part that takes part.
-fn sites<'p>(relation: &Relation<'p>, command: usize, captured: Option<usize>) -> Vec<Site<'p>> {
+fn sites(relation: &Relation<'_>, command: usize, captured: Option<usize>) -> Vec<Site> {
     let steps = relation.of_command(command);
     let fits = |part: Part| captured.is_none() || captured.map(Part::Captured) == Some(part);
     steps
         .filter(|&step| fits(relation.steps()[step].id.part))
-        .flat_map(|step| relation.steps()[step].touches.iter().map(move |&touch| Site { step, touch }))
+        .flat_map(|step| {
+            relation.steps()[step].touches.iter().map(move |touch| Site { step, touch: touch.clone() })
+        })
         .collect()
 }
 
@@ -129,7 +131,7 @@ fn race(relation: &Relation<'_>, hazard: &Hazard) -> Result<Option<Witness>, Rep
         HazardKind::War => (false, true),
         _ => (true, true),
     };
-    let block = |site: &Site<'_>| relation.facts.buffer(site.touch.region.buffer).block;
+    let block = |site: &Site| relation.facts.buffer(site.touch.region.buffer).block;
     let firsts = sites(relation, hazard.first, hazard.captured[0]);
     let seconds = sites(relation, hazard.second, hazard.captured[1]);
     let pairs = firsts.iter().flat_map(|a| seconds.iter().map(move |b| (a, b))).filter(|(a, b)| {

@@ -98,10 +98,10 @@ pub fn check_without(program: &Program, mode: Mode, rule: Rule) -> Result<Report
 }
 
 fn check_with(program: &Program, rules: Rules) -> Result<Report, Problems> {
-    let facts = program.check()?;
-    let mut walk = walk::Walk::new(program, &facts, rules);
+    program.check()?;
+    let mut walk = walk::Walk::new(rules, walk::last_calls(program));
     for (index, command) in program.commands().iter().enumerate() {
-        walk.step(index, command);
+        walk.step(index, command, program.names());
     }
-    Ok(Report::new(program, rules.mode, walk.into_found()))
+    Ok(Report::new(program.names(), rules.mode, walk.into_found()))
 }

@@ -5,6 +5,7 @@
 //! one step comes before another is asking its clock, so that the relation is the checker's own and not a second telling.
 
 use std::fmt;
+use std::rc::Rc;
 
 use super::clock::{Clock, Epoch};
 use super::rules::Rules;
@@ -64,10 +65,10 @@ impl std::str::FromStr for StepId {
 }
 
 /// Some bytes that a step reads or writes.
-#[derive(Debug, Clone, Copy)]
-pub struct Touch<'p> {
+#[derive(Debug, Clone)]
+pub struct Touch {
     /// Which bytes, under which name.
-    pub region: &'p Region,
+    pub region: Rc<Region>,
     /// Whether it writes them.
     pub write: bool,
 }
@@ -83,11 +84,11 @@ pub enum Life {
 
 /// One thing that happens.
 #[derive(Debug)]
-pub struct Step<'p> {
+pub struct Step {
     /// Its name.
     pub id: StepId,
     /// What it reads and writes, reads first.
-    pub touches: Vec<Touch<'p>>,
+    pub touches: Vec<Touch>,
     /// What begins or ends with it.
     pub life: Option<Life>,
     clock: Clock,
@@ -97,12 +98,12 @@ pub struct Step<'p> {
     inner: Option<Clock>,
 }
 
-impl<'p> Step<'p> {
-    pub(super) fn new(id: StepId, clock: Clock) -> Step<'p> {
+impl Step {
+    pub(super) fn new(id: StepId, clock: Clock) -> Step {
         Step { id, touches: Vec::new(), life: None, clock, also: None, inner: None }
     }
 
-    pub(super) fn captured(id: StepId, clock: Clock, inner: Clock) -> Step<'p> {
+    pub(super) fn captured(id: StepId, clock: Clock, inner: Clock) -> Step {
         Step { inner: Some(inner), ..Step::new(id, clock) }
     }
 
@@ -111,9 +112,9 @@ impl<'p> Step<'p> {
     }
 
     /// The bytes without those that are no access at all.
-    pub(super) fn touch(&mut self, region: &'p Region, write: bool) {
+    pub(super) fn touch(&mut self, region: &Rc<Region>, write: bool) {
         if !region.span.is_empty() {
-            self.touches.push(Touch { region, write });
+            self.touches.push(Touch { region: Rc::clone(region), write });
         }
     }
 }
@@ -129,7 +130,7 @@ pub struct Relation<'p> {
     pub facts: Facts,
     /// Whose order it is.
     pub mode: Mode,
-    steps: Vec<Step<'p>>,
+    steps: Vec<Step>,
 }
 
 impl<'p> Relation<'p> {
@@ -155,12 +156,12 @@ impl<'p> Relation<'p> {
     /// ```
     pub fn of(program: &'p Program, mode: Mode) -> Result<Relation<'p>, Problems> {
         let facts = program.check()?;
-        let steps = walk::steps(program, &facts, Rules { mode, without: None });
+        let steps = walk::steps(program, Rules { mode, without: None });
         Ok(Relation { program, facts, mode, steps })
     }
 
     /// Every step, in the order of the list.
-    pub fn steps(&self) -> &[Step<'p>] {
+    pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
@@ -189,12 +190,12 @@ impl<'p> Relation<'p> {
     }
 }
 
-impl Step<'_> {
+impl Step {
     fn epoch(&self) -> Epoch {
         self.clock.epoch()
     }
 
-    fn knows(&self, other: &Step<'_>, strict: bool) -> bool {
+    fn knows(&self, other: &Step, strict: bool) -> bool {
         if let (Some(mine), Some(theirs)) = (&self.inner, &other.inner)
             && self.id.command == other.id.command
         {

@@ -172,20 +172,18 @@ impl Grid {
     /// Lays the grid out in rows of `period` bytes; it is nested and its outer stride divides the period.
     pub(super) fn bands(&self, period: i64, out: &mut Vec<Band>) {
         let row = self.off / period;
+        // The last row may end past the last position there is.
+        let row_end = (row + 1).saturating_mul(period);
         let mut push = |n: i64, part: &Grid| {
-            if part.end() <= (row + 1) * period {
+            if part.end() <= row_end {
                 let inner = part.at(part.off - row * period);
                 out.push(Band { row, n, inner });
                 return;
             }
             let (mut here, mut next) = (Vec::new(), Vec::new());
-            part.split((row + 1) * period, &mut here, &mut next);
+            part.split(row_end, &mut here, &mut next);
             out.extend(here.into_iter().map(|g| Band { row, n, inner: g.at(g.off - row * period) }));
-            out.extend(next.into_iter().map(|g| Band {
-                row: row + 1,
-                n,
-                inner: g.at(g.off - (row + 1) * period),
-            }));
+            out.extend(next.into_iter().map(|g| Band { row: row + 1, n, inner: g.at(g.off - row_end) }));
         };
         match self.outer() {
             Some(((count, stride), inner)) if stride == period => push(count, &inner),
@@ -206,7 +204,7 @@ impl Grid {
             Some(_) => push(1, self),
             None => {
                 // A run: up to the first row's end, whole rows, and what is left.
-                let first_end = ((row + 1) * period).min(self.end());
+                let first_end = row_end.min(self.end());
                 let range = |lo: i64, hi: i64| Grid { off: lo, run: hi - lo, dims: Vec::new() };
                 push(1, &range(self.off, first_end));
                 let rows = (self.end() - first_end) / period;

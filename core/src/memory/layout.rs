@@ -166,6 +166,10 @@ pub enum Reason {
         "outside storage: its data begin {shift} bytes into it, no whole number of elements of {item} bytes"
     )]
     Unaligned { item: i64, shift: i64 },
+    #[error("not a copy: block {0:?} is known to hold other bytes")]
+    OtherBytes(String),
+    #[error("not a copy: the existing tensor has another dtype, shape or strides")]
+    NotACopy,
     #[error("overflow: its bytes leave i64")]
     Overflow,
     #[error("duplicate name")]
@@ -239,6 +243,19 @@ impl Layout {
         }
         refuse(false, id, problems)?;
         Ok(self.add_storage(Storage { id: id.to_owned(), device, bytes }))
+    }
+
+    /// The block of this name, added when there is none.
+    pub(super) fn storage_or_new(
+        &mut self,
+        id: &str,
+        device: Device,
+        bytes: Bytes,
+    ) -> Result<StorageId, LayoutProblems> {
+        match self.storage_by_id.get(id) {
+            Some(&storage) => Ok(storage),
+            None => self.storage(id, device, bytes),
+        }
     }
 
     fn add_storage(&mut self, storage: Storage) -> StorageId {
@@ -323,6 +340,15 @@ impl Layout {
         self.modules = modules;
     }
 
+    pub(super) fn add_module(&mut self, module: ModuleEntry) {
+        self.modules.push(module);
+    }
+
+    /// A tensor's position by its name.
+    pub(super) fn position(&self, name: &str) -> Option<usize> {
+        self.tensor_by_name.get(name).copied()
+    }
+
     /// For each storage, the positions of its tensors.
     pub(super) fn tensors_by_storage(&self) -> Vec<Vec<usize>> {
         let mut by_storage = vec![Vec::new(); self.storages.len()];
@@ -351,7 +377,7 @@ fn refuse(of_tensor: bool, name: &str, reasons: Vec<Reason>) -> Result<(), Layou
 }
 
 /// The view's bytes, and what is wrong with it; without problems there is always a span.
-fn view_problems(view: &View, storage: &Storage, problems: &mut Vec<Reason>) -> Option<Span> {
+pub(super) fn view_problems(view: &View, storage: &Storage, problems: &mut Vec<Reason>) -> Option<Span> {
     form_problems(&view.shape, &view.strides, view.offset, problems);
     if problems.iter().any(|p| matches!(p, Reason::View(_))) {
         return None;

@@ -79,6 +79,8 @@ pub(super) fn area(rects: &[Rect]) -> i128 {
 /// Rectangles that come and go, row by row.
 struct Sweep<'r> {
     rects: &'r [Rect],
+    /// The columns of each rectangle as indices of edges.
+    columns: Vec<(usize, usize)>,
     by_top: Vec<usize>,
     by_bottom: Vec<usize>,
     /// How many have come, and how many of them are gone.
@@ -96,7 +98,9 @@ impl Sweep<'_> {
         let mut edges: Vec<i64> = rects.iter().flat_map(|r| [r.left, r.right]).collect();
         edges.sort_unstable();
         edges.dedup();
-        Sweep { rects, by_top, by_bottom, come: 0, gone: 0, cover: Cover::new(edges) }
+        let cover = Cover::new(edges);
+        let columns = rects.iter().map(|r| (cover.index(r.left), cover.index(r.right))).collect();
+        Sweep { rects, columns, by_top, by_bottom, come: 0, gone: 0, cover }
     }
 
     /// Goes to the next row where a rectangle begins or ends, and lists the columns of those that do.
@@ -104,15 +108,14 @@ impl Sweep<'_> {
         changed.clear();
         let bottom = self.rects[*self.by_bottom.get(self.gone)?].bottom;
         let row = self.by_top.get(self.come).map_or(bottom, |&k| self.rects[k].top.min(bottom));
-        while let Some(r) = self.by_top.get(self.come).map(|&k| self.rects[k]).filter(|r| r.top == row) {
-            self.cover.add(r.left, r.right, 1);
-            changed.push((r.left, r.right));
+        while let Some(&k) = self.by_top.get(self.come).filter(|&&k| self.rects[k].top == row) {
+            self.cover.add(self.columns[k], 1);
+            changed.push((self.rects[k].left, self.rects[k].right));
             self.come += 1;
         }
-        while let Some(r) = self.by_bottom.get(self.gone).map(|&k| self.rects[k]).filter(|r| r.bottom == row)
-        {
-            self.cover.add(r.left, r.right, -1);
-            changed.push((r.left, r.right));
+        while let Some(&k) = self.by_bottom.get(self.gone).filter(|&&k| self.rects[k].bottom == row) {
+            self.cover.add(self.columns[k], -1);
+            changed.push((self.rects[k].left, self.rects[k].right));
             self.gone += 1;
         }
         Some(row)
@@ -158,10 +161,10 @@ impl Cover {
         self.edges.partition_point(|&e| e < edge)
     }
 
-    /// Covers the columns once more or once less; both ends are edges.
-    fn add(&mut self, left: i64, right: i64, by: i32) {
-        let mut lo = self.index(left) + self.n_leaves;
-        let mut hi = self.index(right) + self.n_leaves;
+    /// Covers the columns between two edges, given by their indices, once more or once less.
+    fn add(&mut self, (left, right): (usize, usize), by: i32) {
+        let mut lo = left + self.n_leaves;
+        let mut hi = right + self.n_leaves;
         let (first, last) = (lo, hi - 1);
         while lo < hi {
             if lo % 2 == 1 {
@@ -174,11 +177,13 @@ impl Cover {
             }
             (lo, hi) = (lo / 2, hi / 2);
         }
-        for mut k in [first, last] {
-            while k > 1 {
-                k /= 2;
-                self.change(k, 0);
+        let (mut lo, mut hi) = (first / 2, last / 2);
+        while lo > 0 {
+            self.change(lo, 0);
+            if lo != hi {
+                self.change(hi, 0);
             }
+            (lo, hi) = (lo / 2, hi / 2);
         }
     }
 

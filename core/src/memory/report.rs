@@ -87,6 +87,18 @@ impl Layout {
         Ok(Report { tensors: tensors.collect(), devices, overlaps })
     }
 
+    /// The pairs of tensors that share a byte, by their positions.
+    pub(super) fn pairs(&self) -> Result<Vec<(usize, usize)>, Undecided> {
+        let ranks: Vec<u32> = (0..).take(self.tensors().len()).collect();
+        let mut pairs = Vec::new();
+        for (storage, tensors) in self.storages().iter().zip(&self.tensors_by_storage()) {
+            let undecided = || Undecided { storage: storage.id.clone() };
+            self.add_overlaps(tensors, &ranks, &mut pairs).ok_or_else(undecided)?;
+        }
+        pairs.sort_unstable();
+        Ok(pairs.into_iter().map(|(a, b)| (a as usize, b as usize)).collect())
+    }
+
     /// Adds the pairs of these tensors of one storage that share a byte, by the ranks of their names; `None` when a pair is
     /// undecided.
     fn add_overlaps(&self, tensors: &[usize], ranks: &[u32], pairs: &mut Vec<(u32, u32)>) -> Option<()> {
@@ -115,7 +127,7 @@ fn as_pairs<S: Serializer>(pairs: &[(Arc<str>, Arc<str>)], to: S) -> Result<S::O
 }
 
 /// Whether two tensors of one storage share a byte; `None` when that is undecided.
-fn share(a: &Tensor, b: &Tensor) -> Option<bool> {
+pub(super) fn share(a: &Tensor, b: &Tensor) -> Option<bool> {
     match a.span().overlaps(b.span(), DEFAULT_LIMIT) {
         Overlap::Yes => Some(true),
         Overlap::No => Some(false),
@@ -230,12 +242,13 @@ impl fmt::Display for MovePlan {
         let how = match self.kind {
             MoveKind::Aware => "views stay views",
             MoveKind::Naive => "one tensor at a time, views lost",
+            MoveKind::DeepCopy => "a copy beside the original, views stay views",
         };
         writeln!(
             f,
             "to {}, {how}: {} of {} allocated, {} of {} copied, {} rebuilt",
             self.to,
-            count(self.allocations.len(), "block"),
+            count(self.new_allocations().count(), "block"),
             size(self.bytes_allocated()),
             count(self.copies.len(), "copy"),
             size(self.bytes_copied()),
@@ -258,11 +271,11 @@ impl fmt::Display for MovePlan {
     }
 }
 
-fn size(bytes: u128) -> String {
+pub(super) fn size(bytes: u128) -> String {
     Bytes(u64::try_from(bytes).unwrap_or(u64::MAX)).to_string()
 }
 
-fn count(n: usize, what: &str) -> String {
+pub(super) fn count(n: usize, what: &str) -> String {
     match (n, what.strip_suffix('y')) {
         (1, _) => format!("1 {what}"),
         (_, Some(stem)) => format!("{n} {stem}ies"),

@@ -14,6 +14,7 @@ mod work;
 use std::sync::Arc;
 
 pub use memory::{AllocDraft, Part};
+pub(crate) use pipeline::Source;
 pub use pipeline::{Arrangement, IssueOrder, Pipeline, PipelineError};
 pub use work::{CopyDraft, KernelDraft, MemsetDraft};
 

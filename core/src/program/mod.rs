@@ -14,12 +14,14 @@ mod edit;
 pub mod json;
 mod names;
 mod problem;
+mod rewrite;
 mod same;
 pub mod text;
 mod words;
 
 use std::sync::Arc;
 
+pub(crate) use build::Source;
 pub use build::{
     AllocDraft, Arrangement, CopyDraft, IssueOrder, KernelDraft, MemsetDraft, Part, Pipeline, PipelineError,
 };

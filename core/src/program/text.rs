@@ -68,4 +68,5 @@ mod statement;
 mod write;
 
 pub(super) use parse::read;
+pub use quantity::{size, time};
 pub(super) use write::{write, write_command};

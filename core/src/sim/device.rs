@@ -116,7 +116,7 @@ impl Sim<'_> {
             self.engines[engine as usize].job = Some(job);
             self.busy_links += u32::from(link);
             let progress = &mut self.nodes[node as usize];
-            progress.start = progress.start.min(start);
+            progress.at = progress.at.min(start);
             self.transfer_begins(engine, node, part, bytes);
             self.rerate(engine);
             self.rerate_partner(engine);
@@ -232,7 +232,7 @@ impl Sim<'_> {
                     None => state.lanes.push(node),
                 }
                 let start = self.now.max(arrived.saturating_add(self.machine.kernel_start_gap.0));
-                self.nodes[node as usize].start = start;
+                self.nodes[node as usize].at = start;
                 self.work_begins(node, start);
                 let command = self.nodes[node as usize].command;
                 self.plan_at(start.saturating_add(ns), Event::Compute(node), command);

@@ -1,5 +1,6 @@
 //! What a program is lowered to: nodes of work with their predecessors, and steps of host threads.
 
+use super::Ledger;
 use crate::machine::{Machine, Rate};
 use crate::memory::Span;
 use crate::program::{Region, ThreadId};
@@ -15,10 +16,9 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) struct Node {
     /// What is done.
     pub(super) work: Work,
-    /// When it began, where that is known before its end; [`Node::NEVER`] before.
-    pub(super) start: i64,
-    /// When it was done, [`Node::NEVER`] before.
-    pub(super) done: i64,
+    /// When it began, where that is known before its end, and once it is done when that was; [`Node::NEVER`] before.
+    pub(super) at: i64,
+    pub(super) is_done: bool,
     /// The command that says what is done.
     pub(super) command: u32,
     /// The command whose call submits it: another one for the nodes of a graph.
@@ -43,8 +43,8 @@ impl Node {
     pub(super) fn new(command: u32, by: u32, stream: u32, work: Work) -> Node {
         Node {
             work,
-            start: Node::NEVER,
-            done: Node::NEVER,
+            at: Node::NEVER,
+            is_done: false,
             command,
             by,
             stream,
@@ -227,6 +227,7 @@ pub(super) struct Lowered {
     pub(super) joins: Vec<NodeId>,
     pub(super) times: Vec<i64>,
     pub(super) n_devices: usize,
+    pub(super) ledger: Ledger,
 }
 
 /// More nodes, or more predecessors, than fit in memory of a usual machine.

@@ -1,9 +1,9 @@
 //! What a run needs of a program and no machine changes: its facts, and per command what its slices say.
 
 use super::lowered::{bytes_of, copied};
-use super::{Run, SimError, lower, names, schedule, values};
+use super::{Ledger, Run, SimError, lower, names, schedule, values};
 use crate::machine::Machine;
-use crate::program::{Copy, Facts, Op, Program, Space};
+use crate::program::{BufferId, Copy, Facts, Op, Program, Space};
 use crate::trace::{Kind, Slice, StrId, Strings};
 
 /// A program that was looked over once, to be run on many machines.
@@ -63,11 +63,9 @@ impl Prepared {
     pub fn new(program: &Program) -> Result<Prepared, SimError> {
         let facts = program.check()?;
         let carried = values::Carried::new(program, &facts)?;
-        let mut strings = Strings::default();
-        let mut calls: Vec<(&'static str, StrId)> = Vec::new();
-        let says =
-            (0..program.len()).map(|index| says(program, &facts, index, &mut strings, &mut calls)).collect();
-        Ok(Prepared { program: program.clone(), facts, says, strings, carried })
+        let mut texts = Texts { strings: Strings::default(), calls: Vec::new(), copies: vec![None; COPIES] };
+        let says = (0..program.len()).map(|index| says(program, &facts, index, &mut texts)).collect();
+        Ok(Prepared { program: program.clone(), facts, says, strings: texts.strings, carried })
     }
 
     /// The program.
@@ -88,27 +86,63 @@ impl Prepared {
         let mut lowered = lower::lower(self, machine)?;
         schedule::Sim::new(self, machine, &mut lowered).run()
     }
+
+    /// What the program asks to be moved and what a machine moves for it, without running it.
+    ///
+    /// # Errors
+    /// As [`Prepared::run`], but for times beyond what can be held.
+    pub fn ledger(&self, machine: &Machine) -> Result<Ledger, SimError> {
+        Ok(lower::lower(self, machine)?.ledger)
+    }
 }
 
-fn says(
-    program: &Program,
-    facts: &Facts,
-    index: usize,
-    strings: &mut Strings,
-    calls: &mut Vec<(&'static str, StrId)>,
-) -> Says {
-    let command = &program.commands()[index];
-    let call = names::of_call(command);
-    let call = match calls.iter().find(|(known, _)| std::ptr::eq(*known, call)) {
-        Some(&(_, id)) => id,
-        None => {
-            let id = strings.intern(call);
-            calls.push((call, id));
-            id
+/// The texts so far, and those found at once.
+struct Texts {
+    strings: Strings,
+    /// Names of calls; there are few.
+    calls: Vec<(&'static str, StrId)>,
+    /// Names of copies that were met last: loops copy between the same buffers again and again.
+    copies: Vec<Option<(BufferId, BufferId, StrId)>>,
+}
+
+/// Slots of [`Texts::copies`]; a power of two.
+const COPIES: usize = 256;
+
+impl Texts {
+    fn call(&mut self, name: &'static str) -> StrId {
+        match self.calls.iter().find(|(known, _)| std::ptr::eq(*known, name)) {
+            Some(&(_, id)) => id,
+            None => {
+                let id = self.strings.intern(name);
+                self.calls.push((name, id));
+                id
+            }
         }
-    };
-    let work =
-        if has_work(&command.op) { strings.intern(&names::of_work(program, index)) } else { StrId::EMPTY };
+    }
+
+    fn work(&mut self, program: &Program, index: usize) -> StrId {
+        let command = &program.commands()[index];
+        let (dst, src) = match &command.op {
+            Op::Copy(Copy { dst, src, .. }) if command.label.is_none() => (dst.buffer, src.buffer),
+            op if has_work(op) => return self.strings.intern(&names::of_work(program, index)),
+            _ => return StrId::EMPTY,
+        };
+        let slot = (dst.index() * 31 + src.index()) % COPIES;
+        match self.copies[slot] {
+            Some((d, s, id)) if (d, s) == (dst, src) => id,
+            _ => {
+                let id = self.strings.intern(&names::of_work(program, index));
+                self.copies[slot] = Some((dst, src, id));
+                id
+            }
+        }
+    }
+}
+
+fn says(program: &Program, facts: &Facts, index: usize, texts: &mut Texts) -> Says {
+    let command = &program.commands()[index];
+    let call = texts.call(names::of_call(command));
+    let work = texts.work(program, index);
     let mut says = Says { bytes: 0, work, call, kind: Kind::Other, flags: 0, stales: false };
     match &command.op {
         Op::Kernel(_) => says.kind = Kind::Kernel,

@@ -174,12 +174,12 @@ impl Sim<'_> {
         let start = match what.work {
             Work::Host | Work::Point => return,
             Work::Wait { prev, .. } => {
-                let before = if prev == NONE { 0 } else { self.nodes[prev as usize].done };
+                let before = if prev == NONE { 0 } else { self.nodes[prev as usize].at };
                 let called = self.record.trace.slices.end.get(what.call as usize).copied().unwrap_or(0);
                 before.max(called).min(end)
             }
-            _ if what.start == Node::NEVER => end,
-            _ => what.start,
+            _ if what.at == Node::NEVER => end,
+            _ => what.at,
         };
         let lane = self.stream_lane(what.stream);
         let says = self.says[what.command as usize];
@@ -231,7 +231,7 @@ impl Sim<'_> {
         let says = self.says[what.command as usize];
         let slice = Slice {
             lane,
-            start: Nanos(what.start),
+            start: Nanos(what.at),
             end: Nanos(self.now),
             name: says.work,
             kind: says.kind,
@@ -268,6 +268,13 @@ impl Sim<'_> {
             args: StrId::EMPTY,
         };
         self.record.slice(slice, 0)
+    }
+
+    /// A call comes back now: its slice covers what its thread staged and waited for in it.
+    pub(super) fn call_ends(&mut self, slice: u32) {
+        if let Some(end) = self.record.trace.slices.end.get_mut(slice as usize) {
+            *end = self.now;
+        }
     }
 
     /// A host thread waited, or only called, since `since`.

@@ -136,7 +136,7 @@ impl<'a> Sim<'a> {
         let end = Nanos(self.now);
         let (trace, marks) = self.record.finish();
         let (reads, finals) = self.values.finals(self.program, self.facts);
-        Ok(Run { trace, end, marks, reads, finals })
+        Ok(Run { trace, end, marks, reads, finals, ledger: self.low.ledger })
     }
 
     /// Plans an event `ns` from now.
@@ -223,7 +223,7 @@ impl<'a> Sim<'a> {
             Work::StageOut { staging, .. } => self.stage_out_begins(staging),
             Work::HostCopy { thread } => self.wake(thread, Act::HostCopy { node }),
             Work::HostFn { ns } => {
-                self.nodes[node as usize].start = self.now;
+                self.nodes[node as usize].at = self.now;
                 self.work_begins(node, self.now);
                 self.plan(ns, Event::HostFn(node), command);
             }
@@ -232,11 +232,11 @@ impl<'a> Sim<'a> {
 
     /// A node is done.
     pub(super) fn complete(&mut self, node: NodeId) {
+        self.record_node(node);
         let done = &mut self.nodes[node as usize];
-        done.done = self.now;
+        (done.at, done.is_done) = (self.now, true);
         let (first, mut last) = (done.first_after, done.last_after);
         let mut entry = std::mem::replace(&mut done.waiters, NONE);
-        self.record_node(node);
         if first != NONE {
             self.release(first);
         }
@@ -266,7 +266,7 @@ impl<'a> Sim<'a> {
         let mut n = 0;
         for &node in joins {
             let progress = &mut self.nodes[node as usize];
-            if progress.done == Node::NEVER {
+            if !progress.is_done {
                 let entry = u32::try_from(self.waiters.len())
                     .unwrap_or_else(|_| unreachable!("bug: joins are bounded"));
                 self.waiters.push((thread, progress.waiters));

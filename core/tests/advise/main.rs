@@ -4,3 +4,4 @@
 
 mod fit;
 mod pipelines;
+mod strategies;

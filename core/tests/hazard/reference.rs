@@ -123,6 +123,40 @@ pub(crate) fn order(ops: &[Value], typical: bool) -> BTreeMap<String, BTreeSet<S
     w.labels.iter().map(|(name, at)| (name.clone(), past(at))).collect()
 }
 
+/// What the steps of a program do to memory.
+#[derive(Default)]
+pub(crate) struct Memory {
+    /// Step, whether it writes, buffer, bytes; in the order of the list.
+    pub(crate) touches: Vec<(String, bool, String, BTreeSet<i64>)>,
+    /// The block of each buffer.
+    pub(crate) block_of: BTreeMap<String, String>,
+    /// The steps where stream-ordered buffers begin, and where buffers end.
+    pub(crate) births: BTreeMap<String, String>,
+    pub(crate) deaths: BTreeMap<String, String>,
+    /// Buffers that were freed, but for those that are only unregistered.
+    pub(crate) freed: BTreeSet<String>,
+}
+
+pub(crate) fn memory(ops: &[Value], typical: bool) -> Memory {
+    let w = World::of(ops, typical, false);
+    let name_of: BTreeMap<usize, String> = w.labels.iter().map(|(name, at)| (at.0, name.clone())).collect();
+    let touch = |t: &Touch| (name_of[&t.node].clone(), t.write, t.buffer.clone(), t.bytes.clone());
+    let mut memory = Memory { touches: w.touches.iter().map(touch).collect(), ..Memory::default() };
+    for (name, buffer) in &w.buffers {
+        memory.block_of.insert(name.clone(), buffer.block.clone());
+        if let Some((birth, _)) = buffer.birth {
+            memory.births.insert(name.clone(), name_of[&birth].clone());
+        }
+        if let Some(death) = buffer.death {
+            memory.deaths.insert(name.clone(), name_of[&death].clone());
+        }
+        if buffer.freed.is_some_and(|k| s(&ops[k], "via") != "unregister") {
+            memory.freed.insert(name.clone());
+        }
+    }
+    memory
+}
+
 impl World {
     fn of(ops: &[Value], typical: bool, blind: bool) -> World {
         let mut w = World { typical, blind, preds: vec![vec![]], ..World::default() };

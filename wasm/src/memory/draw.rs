@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use spanlift::memory::Target;
+
 use super::field::{Axis, Field, Segment, Shared};
 use super::frame::{BAR, Frame, Item, NAME, RULER, Row, SMALL, TEETH};
-use super::map::{MemoryMap, end};
+use super::map::{MemoryPicture, end};
 use crate::color::Color;
 use crate::scene::{Anchor, Rect, Scene, Shape, Stroke, Text};
 use crate::text;
@@ -41,6 +43,7 @@ pub(crate) struct Seen {
     own: bool,
     fine: bool,
     shared: bool,
+    shared_fine: bool,
     mixed: bool,
     gap: bool,
     allocated: bool,
@@ -58,7 +61,7 @@ impl Fields {
     /// Computes what is missing for these rows.
     pub(crate) fn prepare<'r>(
         &mut self,
-        map: &MemoryMap,
+        map: &MemoryPicture,
         rows: impl Iterator<Item = &'r Row>,
         focus: &Focus,
     ) {
@@ -77,12 +80,12 @@ impl Fields {
 }
 
 /// The bytes of a storage that are on screen.
-pub(crate) fn window(map: &MemoryMap, focus: &Focus, storage: usize) -> Window {
+pub(crate) fn window(map: &MemoryPicture, focus: &Focus, storage: usize) -> Window {
     focus.windows.get(&storage).copied().unwrap_or((0, end(map.storage(storage))))
 }
 
 /// The axis of a storage in the panel that begins at `x`.
-pub(crate) fn axis(map: &MemoryMap, frame: &Frame, focus: &Focus, storage: usize, x: f64) -> Axis {
+pub(crate) fn axis(map: &MemoryPicture, frame: &Frame, focus: &Focus, storage: usize, x: f64) -> Axis {
     let (lo, hi) = window(map, focus, storage);
     let part =
         if focus.windows.contains_key(&storage) { 1.0 } else { part(map, frame, storage).max(NARROWEST) };
@@ -90,13 +93,13 @@ pub(crate) fn axis(map: &MemoryMap, frame: &Frame, focus: &Focus, storage: usize
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a length on screen")]
-fn part(map: &MemoryMap, frame: &Frame, storage: usize) -> f64 {
+fn part(map: &MemoryPicture, frame: &Frame, storage: usize) -> f64 {
     end(map.storage(storage)) as f64 / frame.largest as f64
 }
 
 /// A map under the brush.
 pub(crate) struct Draw<'d> {
-    pub(crate) map: &'d MemoryMap,
+    pub(crate) map: &'d MemoryPicture,
     pub(crate) frame: &'d Frame,
     pub(crate) focus: &'d Focus,
     pub(crate) fields: &'d Fields,
@@ -148,7 +151,10 @@ impl<'d> Draw<'d> {
         let (Some((after, _)), Some(plan)) = (panels.after, &self.map.plan) else { return };
         let text = Text::new(panels.gutter, y + 10.0, NAME, self.theme.dim, "BEFORE").bold();
         self.scene.add(text);
-        let words = format!("AFTER, ON {}", plan.to.to_string().to_uppercase());
+        let words = match plan.to {
+            Target::Device(to) => format!("AFTER, ON {}", to.to_string().to_uppercase()),
+            Target::InPlace => "THE COPY".to_owned(),
+        };
         self.scene.add(Text::new(after, y + 10.0, NAME, self.theme.dim, words).bold());
         let (from, to, y) = (after - 28.0, after - 8.0, y + 10.0);
         self.scene.line((from, y), (to - 4.0, y), Stroke::solid(self.theme.dim, 1.5));
@@ -254,7 +260,7 @@ impl<'d> Draw<'d> {
             if let (Some((_, block)), Some((x0, x1))) = (map.allocation_of(tensor), extent) {
                 let mut segments = moved(&segments, x - panels.gutter);
                 if map.held[storage].is_apart {
-                    segments.iter_mut().for_each(|s| s.shared = Shared::No);
+                    segments = alone(segments);
                 }
                 let axis = Axis { x, ..axis };
                 if map.held[storage].is_apart {
@@ -322,9 +328,10 @@ impl<'d> Draw<'d> {
             self.scene.add(Rect { pattern, ..Rect::filled(s.x0, y, s.x1 - s.x0, h, fill) });
             self.seen.own |= is_full && s.shared != Shared::All;
             self.seen.fine |= !is_full && s.shared == Shared::No;
-            self.seen.mixed |= s.shared == Shared::Some || !is_full && s.shared == Shared::All;
+            self.seen.shared_fine |= !is_full && s.shared == Shared::All;
+            self.seen.mixed |= s.shared == Shared::Some;
+            self.seen.shared |= is_full && s.shared == Shared::All;
             if s.shared != Shared::No {
-                self.seen.shared = true;
                 match lines.last_mut() {
                     Some(last) if s.x0 - last.1 < 1.0 => last.1 = s.x1,
                     _ => lines.push((s.x0, s.x1)),
@@ -403,70 +410,70 @@ impl<'d> Draw<'d> {
             self.scene.add(Text::new(x, y + 9.0, SMALL - 0.5, theme.dim, words).anchored(anchor));
         }
     }
+}
 
-    /// What the colours mean, below everything.
-    pub(crate) fn legend(&mut self, y: f64) -> f64 {
-        let (theme, seen) = (self.theme, self.seen);
-        let plain = |fill| (fill, None, false);
-        let swatches = [
-            (seen.own, plain(OWN), "bytes of one view"),
-            (seen.shared, (SHARED, None, true), "bytes of several views"),
-            (
-                seen.fine,
-                (OWN.toward(theme.ground, 50), Some(Pattern::Hatch(OWN)), false),
-                "strided, finer than a pixel",
-            ),
-            (
-                seen.mixed,
-                (OWN.toward(theme.ground, 50), Some(Pattern::Hatch(SHARED)), true),
-                "partly shared, finer than a pixel",
-            ),
-            (seen.gap, plain(theme.lane), "bytes of no view"),
-            (seen.allocated, (theme.lane, Some(Pattern::Dots(theme.dim)), false), "allocated, not copied"),
-            (
-                seen.wasted,
-                (MEMSET, Some(Pattern::Hatch(MEMSET.toward(Color::hex(0), 45))), false),
-                "bytes of no view, copied",
-            ),
-        ];
-        let (mut x, mut y) = (self.frame.panels.gutter, y);
-        let mut next = |x: &mut f64, w: f64, frame: &Frame| {
-            if *x > frame.panels.gutter && *x + w > frame.width - 8.0 {
-                (*x, y) = (frame.panels.gutter, y + 18.0);
-            }
-            y
-        };
-        for (_, (fill, pattern, is_shared), name) in swatches.into_iter().filter(|s| s.0) {
-            let w = 22.0 + text::width(name, NAME, false);
-            let y = next(&mut x, w, self.frame);
-            let rect = Rect { pattern, ..Rect::filled(x, y + 2.0, 14.0, 12.0, fill) };
-            self.scene.add(rect);
-            if is_shared {
-                self.scene.add(Rect::filled(x, y + 11.0, 14.0, 3.0, theme.ink));
-            }
-            self.scene.add(Rect::framed(x, y + 2.0, 14.0, 12.0, Stroke::solid(theme.dim, 1.0)));
-            self.scene.add(Text::new(x + 20.0, y + 8.0, NAME, theme.dim, name));
-            x += w + 14.0;
+/// What the colours mean, in lines of at most `width` pixels.
+pub(crate) fn legend(seen: Seen, width: f64, theme: &Theme) -> Scene {
+    let plain = |fill| (fill, None, false);
+    let light = OWN.toward(theme.ground, 50);
+    let stripe = MEMSET.toward(Color::hex(0), 45);
+    #[rustfmt::skip]
+    let swatches = [
+        (seen.own,       plain(OWN),                                             "bytes of one view"),
+        (seen.shared,    (SHARED, None, true),                                   "bytes of several views"),
+        (seen.fine,      (light, Some(Pattern::Hatch(OWN)), false),              "of one, finer than a pixel"),
+        (seen.shared_fine, (SHARED.toward(theme.ground, 50), Some(Pattern::Hatch(SHARED)), true), "of several, finer than a pixel"),
+        (seen.mixed,     (light, Some(Pattern::Hatch(SHARED)), true),            "partly of several views"),
+        (seen.gap,       plain(theme.lane),                                      "bytes of no view"),
+        (seen.allocated, (theme.lane, Some(Pattern::Dots(theme.dim)), false),    "allocated, not copied"),
+        (seen.wasted,    (MEMSET, Some(Pattern::Hatch(stripe)), false),          "bytes of no view, copied"),
+    ];
+    let mut scene = Scene::new(width, 0.0, theme.ground);
+    let (mut x, mut y) = (0.0, 0.0);
+    for (_, (fill, pattern, is_shared), name) in swatches.into_iter().filter(|s| s.0) {
+        let w = 22.0 + text::width(name, NAME, false);
+        if x > 0.0 && x + w > width - 8.0 {
+            (x, y) = (0.0, y + 18.0);
         }
-        let notes = [
-            (seen.backward, "triangles: element 0 of a view that runs backwards"),
-            (seen.widened, "the smallest storages are drawn wider than to scale"),
-            (seen.rough, "views too many to resolve are drawn from their first byte to their last"),
-        ];
-        y = next(&mut x, 0.0, self.frame) + 20.0;
-        for (_, words) in notes.into_iter().filter(|n| n.0) {
-            for line in text::wrap(words, SMALL, self.frame.width - self.frame.panels.gutter - 12.0) {
-                self.scene.add(Text::new(self.frame.panels.gutter, y + 6.0, SMALL, theme.dim, line));
-                y += 15.0;
-            }
+        scene.add(Rect { pattern, ..Rect::filled(x, y + 2.0, 14.0, 12.0, fill) });
+        if is_shared {
+            scene.add(Rect::filled(x, y + 11.0, 14.0, 3.0, theme.ink));
         }
-        y + 6.0
+        scene.add(Rect::framed(x, y + 2.0, 14.0, 12.0, Stroke::solid(theme.dim, 1.0)));
+        scene.add(Text::new(x + 20.0, y + 8.0, NAME, theme.dim, name));
+        x += w + 14.0;
     }
+    y += 20.0;
+    let notes = [
+        (seen.backward, "triangles: element 0 of a view that runs backwards"),
+        (seen.widened, "the smallest storages are drawn wider than to scale"),
+        (seen.rough, "views too many to resolve are drawn from their first byte to their last"),
+    ];
+    for (_, words) in notes.into_iter().filter(|n| n.0) {
+        for line in text::wrap(words, SMALL, width - 12.0) {
+            scene.add(Text::new(0.0, y + 6.0, SMALL, theme.dim, line));
+            y += 15.0;
+        }
+    }
+    scene.height = y + 6.0;
+    scene
 }
 
 /// The same to the right.
 fn moved(segments: &[Segment], dx: f64) -> Vec<Segment> {
     segments.iter().map(|s| Segment { x0: s.x0 + dx, x1: s.x1 + dx, ..*s }).collect()
+}
+
+/// The same where nothing is shared.
+fn alone(segments: Vec<Segment>) -> Vec<Segment> {
+    let mut out: Vec<Segment> = Vec::new();
+    for s in segments {
+        match out.last_mut() {
+            Some(last) if last.quarters == s.quarters && s.x0 - last.x1 < 1e-6 => last.x1 = s.x1,
+            _ => out.push(Segment { shared: Shared::No, ..s }),
+        }
+    }
+    out
 }
 
 /// The part of `[lo, hi)` that is on an axis, as pixels; at least one.

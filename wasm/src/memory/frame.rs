@@ -1,6 +1,6 @@
 //! Where each row of a memory map stands: headings, storages, their views, and what is left out.
 
-use super::map::{MemoryMap, form, place};
+use super::map::{MemoryPicture, form, place};
 use crate::text;
 
 pub(crate) const NAME: f64 = 11.0;
@@ -84,7 +84,7 @@ pub(crate) struct Frame {
 impl Frame {
     /// `extra` says how many more views of a storage are wanted than `limits` give it.
     pub(crate) fn new(
-        map: &MemoryMap,
+        map: &MemoryPicture,
         title: &str,
         width: f64,
         limits: Limits,
@@ -156,7 +156,7 @@ impl Frame {
         self.height += h;
     }
 
-    fn storage(&mut self, map: &MemoryMap, storage: usize, shown: usize, stacked: bool) {
+    fn storage(&mut self, map: &MemoryPicture, storage: usize, shown: usize, stacked: bool) {
         let room = self.panels.width;
         let after = text::wrap(&map.told_after(storage), SMALL, room);
         let n = after.len() as f64;
@@ -167,18 +167,19 @@ impl Frame {
             (true, true) => BAR + RULER + 2.0 + LINE * n,
         };
         self.push(Item::Storage(storage), h + 6.0, Vec::new(), after);
-        let field = map.field(storage, 0, (0, super::map::end(map.storage(storage))));
+        let whole = || map.field(storage, 0, (0, super::map::end(map.storage(storage))));
+        let field = self.has_words.then(whole);
         let held = &map.held[storage];
         for (nth, &tensor) in held.tensors[..shown].iter().enumerate() {
             let item = Item::View { storage, nth, tensor };
             let stack = if stacked && map.moves(storage) { TEETH + 3.0 } else { 0.0 };
-            if !self.has_words {
+            let Some(field) = &field else {
                 self.push(item, TEETH + 3.0 + stack, Vec::new(), Vec::new());
                 continue;
-            }
+            };
             let touched = field.comb(nth).map_or(Some(0), super::comb::Comb::bytes);
             let mut words = format!("{} · {}", form(map.tensor(tensor)), place(map.tensor(tensor), touched));
-            words.push_str(&shares(map, &field, storage, nth));
+            words.push_str(&shares(map, field, storage, nth));
             let before = cut(text::wrap(&words, SMALL, room), 3);
             let mut after = Vec::new();
             if let (Some((name, _)), Some(offset)) = (map.allocation_of(tensor), map.offset_after(tensor)) {
@@ -199,8 +200,16 @@ impl Frame {
     }
 }
 
+impl Frame {
+    /// The position of the row at a height.
+    pub(crate) fn row_at(&self, y: f64) -> Option<usize> {
+        let k = self.rows.partition_point(|r| r.y + r.h <= y);
+        self.rows.get(k).is_some_and(|r| r.y <= y).then_some(k)
+    }
+}
+
 /// With whom a view shares bytes, in words.
-fn shares(map: &MemoryMap, field: &super::field::Field, storage: usize, nth: usize) -> String {
+fn shares(map: &MemoryPicture, field: &super::field::Field, storage: usize, nth: usize) -> String {
     let (partners, is_all) = field.partners(nth);
     if partners.is_empty() {
         return String::new();
@@ -229,7 +238,7 @@ fn cut(mut lines: Vec<String>, most: usize) -> Vec<String> {
 }
 
 /// The `most` largest storages in the order of the layout.
-fn largest(map: &MemoryMap, all: &[usize], most: usize) -> Vec<usize> {
+fn largest(map: &MemoryPicture, all: &[usize], most: usize) -> Vec<usize> {
     // One that is left out would take the row that says so.
     if all.len() <= most.saturating_add(1) {
         return all.to_vec();

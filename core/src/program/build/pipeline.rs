@@ -149,6 +149,37 @@ impl Pipeline {
     }
 
     fn write(&self, values: bool) -> Result<Program, PipelineError> {
+        let mut program = self.write_into(Program::new(), None, values, |_| ())?;
+        program.title = self.title();
+        program.check()?;
+        Ok(program)
+    }
+
+    fn title(&self) -> String {
+        let n = self.slots();
+        let cap = match n < self.items {
+            true => format!(", at most {n} under way"),
+            false => String::new(),
+        };
+        match self.arrangement {
+            Arrangement::PerItem(IssueOrder::DepthFirst) => format!("A: a stream for each item{cap}"),
+            Arrangement::PerItem(IssueOrder::BreadthFirst) => {
+                format!("A: a stream for each item, stage after stage{cap}")
+            }
+            Arrangement::PerStage => format!("B: a stream for each stage{cap}"),
+        }
+    }
+
+    /// Adds the pipeline to a program; items come from `sources` where there are any, one for each item.
+    ///
+    /// `begin` is called between the declarations and the first item.
+    pub(crate) fn write_into(
+        &self,
+        program: Program,
+        sources: Option<&[Source]>,
+        values: bool,
+        begin: impl FnOnce(&mut Program),
+    ) -> Result<Program, PipelineError> {
         match () {
             () if self.items == 0 => return Err(PipelineError::NoItem),
             () if self.items > MOST_ITEMS => return Err(PipelineError::TooManyItems(self.items)),
@@ -159,7 +190,8 @@ impl Pipeline {
             }
             () => {}
         }
-        let mut writer = Writer::new(*self, values);
+        let mut writer = Writer::new(*self, program, sources, values);
+        begin(&mut writer.program);
         writer.program.mark("begin");
         match self.arrangement {
             Arrangement::PerStage | Arrangement::PerItem(IssueOrder::DepthFirst) => {
@@ -184,14 +216,25 @@ impl Pipeline {
             writer.take(i);
         }
         writer.program.mark("end");
-        writer.program.check()?;
         Ok(writer.program)
     }
 }
 
+/// Where an item is before it goes on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Source {
+    /// Its memory.
+    pub(crate) buffer: BufferId,
+    /// Its size, at most [`Pipeline::bytes_in`].
+    pub(crate) bytes: i64,
+    /// Whether the host copies it into a slot first.
+    pub(crate) is_staged: bool,
+}
+
 /// One slot: memory that items take in turn.
 struct Slot {
-    host_in: BufferId,
+    /// Where the host puts items; none where they are sent from where they are.
+    host_in: Option<BufferId>,
     host_out: Option<BufferId>,
     device_in: BufferId,
     device_out: Option<BufferId>,
@@ -200,45 +243,36 @@ struct Slot {
     down: StreamId,
 }
 
-struct Writer {
+struct Writer<'s> {
     pipeline: Pipeline,
+    sources: Option<&'s [Source]>,
     values: bool,
     program: Program,
     slots: Vec<Slot>,
 }
 
-impl Writer {
-    fn new(pipeline: Pipeline, values: bool) -> Writer {
-        let mut p = Program::new();
-        let n = pipeline.slots();
-        let cap = match n < pipeline.items {
-            true => format!(", at most {n} under way"),
-            false => String::new(),
-        };
-        p.title = match pipeline.arrangement {
-            Arrangement::PerItem(IssueOrder::DepthFirst) => format!("A: a stream for each item{cap}"),
-            Arrangement::PerItem(IssueOrder::BreadthFirst) => {
-                format!("A: a stream for each item, stage after stage{cap}")
-            }
-            Arrangement::PerStage => format!("B: a stream for each stage{cap}"),
-        };
+impl<'s> Writer<'s> {
+    fn new(pipeline: Pipeline, mut p: Program, sources: Option<&'s [Source]>, values: bool) -> Writer<'s> {
         let stages = match pipeline.arrangement {
             Arrangement::PerStage => Some(["up", "compute", "down"].map(|name| p.stream(name))),
             Arrangement::PerItem(_) => None,
         };
         let mut slots = Vec::new();
-        for k in 0..n {
+        for k in 0..pipeline.slots() {
             let [up, compute, down] = stages.unwrap_or_else(|| [p.stream(&format!("s{k}")); 3]);
-            let mut buffer = |name: &str, space, bytes: Bytes| {
+            let mut buffer = |name: &str, space, bytes: Bytes| -> Option<BufferId> {
                 (bytes.0 > 0).then(|| p.buffer(&format!("{name}{k}"), space, 0, bytes, None))
             };
             let host_out = buffer("out", pipeline.host, pipeline.bytes_out);
             let device_out = buffer("y", Space::Device, pipeline.bytes_out);
-            let host_in = p.buffer(&format!("in{k}"), pipeline.host, 0, pipeline.bytes_in, None);
+            let host_in = match sources.is_none_or(|s| s.iter().any(|s| s.is_staged)) {
+                true => buffer("in", pipeline.host, pipeline.bytes_in),
+                false => None,
+            };
             let device_in = p.device(0, &format!("x{k}"), pipeline.bytes_in);
             slots.push(Slot { host_in, host_out, device_in, device_out, up, compute, down });
         }
-        Writer { pipeline, values, program: p, slots }
+        Writer { pipeline, sources, values, program: p, slots }
     }
 
     fn slot(&self, i: u32) -> &Slot {
@@ -265,20 +299,38 @@ impl Writer {
 
     fn copy_in(&mut self, i: u32) {
         let &Slot { host_in, device_in, up, .. } = self.slot(i);
+        let source = self.sources.and_then(|s| s.get(i as usize).copied());
         if let Some(before) = self.before(i) {
-            // The copy of the item before still reads the host's side of the slot.
-            let event = self.event("up", before);
-            self.program.event_sync(event);
+            if host_in.is_some() {
+                // The copy of the item before still reads the host's side of the slot.
+                let event = self.event("up", before);
+                self.program.event_sync(event);
+            }
             if self.is_staged() {
                 // And its work still reads the device's side.
                 let event = self.event("done", before);
                 self.program.wait(up, event);
             }
         }
-        let contents = self.values.then(|| Contents::fill(Dtype::F32, f64::from(i)));
-        self.program.host_write(host_in, contents);
-        self.program.copy(device_in, host_in).on(up);
-        if self.is_staged() || self.is_followed(i) {
+        match (source, host_in) {
+            (None, Some(host_in)) => {
+                let contents = self.values.then(|| Contents::fill(Dtype::F32, f64::from(i)));
+                self.program.host_write(host_in, contents);
+                self.program.copy(device_in, host_in).on(up);
+            }
+            (Some(Source { buffer, bytes, .. }), host_in) => {
+                let mut from = buffer.range(0, bytes);
+                if let Some(host_in) = host_in {
+                    let staged = host_in.range(0, bytes);
+                    self.program.host_copy(staged.clone(), from);
+                    from = staged;
+                }
+                self.program.host_cost(HostCost::FrameworkTo);
+                self.program.copy(device_in.range(0, bytes), from).on(up);
+            }
+            (None, None) => unreachable!("bug: items without a source have a slot to be written into"),
+        }
+        if self.is_staged() || host_in.is_some() && self.is_followed(i) {
             let event = self.event("up", i);
             self.program.record(event, up);
         }
@@ -319,6 +371,9 @@ impl Writer {
             self.take(before);
         }
         let (Some(host_out), Some(device_out)) = (host_out, device_out) else { return };
+        if self.sources.is_some() {
+            self.program.host_cost(HostCost::FrameworkTo);
+        }
         if self.is_staged() {
             let event = self.event("done", i);
             self.program.wait(down, event);

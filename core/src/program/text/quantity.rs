@@ -2,6 +2,8 @@
 //!
 //! Integers throughout; a fraction is fine as long as the whole is a whole number of bytes or nanoseconds.
 
+use crate::units::{Bytes, Nanos};
+
 /// Units of sizes, in bytes.
 #[rustfmt::skip]
 pub(super) const SIZES: [(&str, i128); 9] = [
@@ -16,6 +18,36 @@ pub(super) const TIMES: [(&str, i128); 4] =
 
 /// Units of sleeps, in microseconds.
 pub(super) const SLEEPS: [(&str, i128); 3] = [("us", 1), ("ms", 1_000), ("s", 1_000_000)];
+
+/// A size as the text form writes it, a plain number being bytes; `None` for anything else, and for none below zero.
+///
+/// ```
+/// use spanlift::{Bytes, mib, program::text};
+/// assert_eq!(text::size("4MiB"), Some(mib(4)));
+/// assert_eq!(text::size("1.5KB"), Some(Bytes(1500)));
+/// assert_eq!(text::size("4 MB"), None);
+/// ```
+pub fn size(word: &str) -> Option<Bytes> {
+    let number = number(word)?;
+    let scale = if number.unit.is_empty() { Some(1) } else { scale(&SIZES, number.unit) };
+    u64::try_from(number.times(scale?)?).ok().map(Bytes)
+}
+
+/// A time as the text form writes it, with its unit; `None` for anything else, and for none below zero.
+///
+/// ```
+/// use spanlift::{program::text, us};
+/// assert_eq!(text::time("600us"), Some(us(600)));
+/// assert_eq!(text::time("600"), None);
+/// ```
+pub fn time(word: &str) -> Option<Nanos> {
+    let number = number(word)?;
+    number.times(scale(&TIMES, number.unit)?).filter(|ns| *ns >= 0).map(Nanos)
+}
+
+fn scale(units: &[(&str, i128)], unit: &str) -> Option<i128> {
+    units.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale)
+}
 
 /// Digits beyond which nothing can lie within `i64`; keeps the arithmetic below within `i128`.
 const MAX_DIGITS: usize = 24;

@@ -106,7 +106,7 @@ fn site(program: &Program, command: usize) -> String {
 }
 
 /// A command's text with single blanks, cut where it is long.
-fn short(text: &str) -> String {
+pub(crate) fn short(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = say::one_line(&text);
     if text.chars().count() <= MOST_TEXT {

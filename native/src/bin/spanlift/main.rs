@@ -3,6 +3,7 @@
 //! One file per subcommand; each gives an [`End`] or a [`say::Fail`], and only this file turns these into exit codes. Results
 //! go to standard output, problems to standard error, one line each.
 
+mod advise;
 mod analyze;
 mod bench;
 mod check;
@@ -12,6 +13,7 @@ mod explain;
 mod fit;
 mod input;
 mod kind;
+mod ledger;
 mod machine;
 mod machines;
 mod memory;
@@ -19,9 +21,11 @@ mod output;
 mod probe;
 mod run;
 mod say;
+mod schedules;
 mod source;
 mod tour;
 mod view;
+mod whatif;
 
 use std::process::ExitCode;
 
@@ -50,6 +54,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(args, &mut out),
         Command::Run(args) => run::run(args, &mut out),
         Command::View(args) => view::run(args, &mut out),
+        Command::Advise(args) => advise::run(args, &mut out),
         Command::Fit(args) => fit::run(args, &mut out),
         Command::Machines(args) => machines::run(args, &mut out),
         Command::Analyze(args) => analyze::run(args, &mut out),

@@ -191,15 +191,29 @@ fn read(path: &Path) -> Result<File, Fail> {
         let snapshot = Snapshot::read(&bytes).map_err(|e| Fail::at(source.place(), e))?;
         return Ok(File::Snapshot(Box::new(snapshot)));
     }
+    Ok(File::Trace(Box::new(scan(&mut source)?.0)))
+}
+
+/// Reads a trace into columns; also gives how many bytes its text has.
+///
+/// # Errors
+/// One line with the file's name and the byte.
+pub(crate) fn table(path: &Path) -> Result<(Table, u64), Fail> {
+    scan(&mut Source::open(path)?)
+}
+
+fn scan(source: &mut Source) -> Result<(Table, u64), Fail> {
     let mut scan = Scan::new();
     let mut piece = vec![0; PIECE];
+    let mut n_bytes = 0;
     loop {
         let n = source.read(&mut piece)?;
         if n == 0 {
             break;
         }
+        n_bytes += n as u64;
         scan.feed(&piece[..n]).map_err(|e| Fail::at(source.place(), e))?;
     }
     let table = scan.finish().map_err(|e| Fail::at(source.place(), e))?;
-    Ok(File::Trace(Box::new(table)))
+    Ok((table, n_bytes))
 }

@@ -1,0 +1,209 @@
+//! Which strategy is best for a request, what decided, and what would change the answer.
+
+use super::predict::{AdviseError, Depth, Memory, Prediction, Spent, predict};
+use super::request::{Origin, Request};
+use super::strategy::Strategy;
+use crate::machine::Machine;
+use crate::units::{Bytes, Nanos};
+
+/// All strategies for a request, the best first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ranking {
+    /// What can be done, the best first; of strategies with threads the best number of them.
+    pub strategies: Vec<Prediction>,
+    /// What cannot, and why.
+    pub excluded: Vec<Excluded>,
+}
+
+/// A strategy that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Excluded {
+    /// The strategy.
+    pub strategy: Strategy,
+    /// Why it cannot.
+    pub reason: String,
+}
+
+/// What made the best strategy the best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// It needs fewer or shorter calls.
+    Calls,
+    /// Copies within the host take less time, or are not made.
+    Copies,
+    /// Nothing is page-locked on the way.
+    Locking,
+    /// What is set up once is less.
+    Setup,
+    /// What all of them do overlaps more.
+    Overlap,
+    /// There is no other.
+    Alone,
+}
+
+impl Decision {
+    /// The word in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Decision::Calls => "calls",
+            Decision::Copies => "host copies",
+            Decision::Locking => "page-locking",
+            Decision::Setup => "set-up",
+            Decision::Overlap => "overlap",
+            Decision::Alone => "no alternative",
+        }
+    }
+}
+
+/// Times that differ by less than this part are equal: then what keeps the processors less busy is better.
+const TIE: f64 = 0.03;
+
+/// Numbers of threads that are tried: doubling, up to those that the host has.
+fn thread_counts(request: &Request) -> impl Iterator<Item = u32> + use<> {
+    let most = request.threads();
+    (0..6).map(|k| 1 << k).filter(move |n| *n <= most)
+}
+
+/// Families of strategies that differ in their number of threads only, and what cannot be used.
+fn candidates(request: &Request) -> (Vec<Vec<Strategy>>, Vec<Excluded>) {
+    let mut families = vec![vec![Strategy::Direct]];
+    let mut excluded = Vec::new();
+    let mut exclude =
+        |strategy, reason: &str| excluded.push(Excluded { strategy, reason: reason.to_owned() });
+    let threads = |of: fn(u32) -> Strategy| thread_counts(request).map(of).collect::<Vec<_>>();
+    let pinned = |threads| Strategy::Pinned { threads };
+    let ring = |threads| Strategy::Ring { threads };
+    if request.from == Origin::Pinned {
+        for strategy in [pinned(1), ring(1), Strategy::Register] {
+            exclude(strategy, "the tensors are in pinned memory already");
+        }
+    } else {
+        families.push(threads(pinned));
+        families.push(threads(ring));
+        match request.from {
+            Origin::File => exclude(Strategy::Register, "the pages of a file cannot be page-locked in place"),
+            _ => families.push(vec![Strategy::Register]),
+        }
+    }
+    let [a, b] = [4, 3].map(|usual| request.in_flight.unwrap_or(usual));
+    let rest = [Strategy::A { slots: a }, Strategy::B { slots: b }];
+    if request.count() < 2 {
+        for strategy in [Strategy::Coalesced { threads: 1 }].into_iter().chain(rest) {
+            exclude(strategy, "there is one tensor");
+        }
+    } else {
+        families.push(threads(|threads| Strategy::Coalesced { threads }));
+        families.extend(rest.map(|s| vec![s]));
+    }
+    (families, excluded)
+}
+
+/// The better of two: less cost; about the same and clearly less time of processors; or that too and less host memory.
+fn is_better(a: &Prediction, b: &Prediction, repeat: u32) -> bool {
+    let about = |x: Nanos, y: Nanos, part: f64| (x.0 as f64 - y.0 as f64).abs() <= part * x.0.min(y.0) as f64;
+    let (x, y) = (a.cost(repeat), b.cost(repeat));
+    if !about(x, y, TIE) {
+        return x < y;
+    }
+    if !about(a.spent.cpu, b.spent.cpu, 4.0 * TIE) {
+        return a.spent.cpu < b.spent.cpu;
+    }
+    let host = |p: &Prediction| p.memory.pinned.0.saturating_add(p.memory.pageable.0);
+    (host(a), x) < (host(b), y)
+}
+
+/// Ranks all strategies for a request on a machine.
+///
+/// Every strategy is written as a program and simulated; of those with threads the best number of threads counts. Cost is
+/// the time of one transfer and its part of what is set up once. A strategy that needs more host memory than is free is
+/// left out, with the reason.
+///
+/// # Errors
+/// [`AdviseError`]: a request without tensors.
+///
+/// # Examples
+/// ```
+/// use spanlift::advise::{Depth, Origin, Request, rank};
+/// use spanlift::machine::Machine;
+///
+/// let machine = Machine::builtin("h200-pcie5").ok_or("unknown")?;
+/// let small = Request::new(vec!["1000x4KB".parse()?], Origin::Pageable);
+/// assert_eq!(rank(&small, &machine, Depth::QUICK)?.strategies[0].strategy.name(), "coalesced");
+/// let pinned = Request::new(vec!["10x64MiB".parse()?], Origin::Pinned);
+/// assert_eq!(rank(&pinned, &machine, Depth::QUICK)?.strategies[0].strategy.name(), "direct");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn rank(request: &Request, machine: &Machine, depth: Depth) -> Result<Ranking, AdviseError> {
+    let (families, mut excluded) = candidates(request);
+    let mut strategies: Vec<Prediction> = Vec::new();
+    for family in families {
+        let mut best: Option<Prediction> = None;
+        for strategy in family {
+            let found = predict(strategy, request, machine, depth)?;
+            if let Some(reason) = too_much(&found.memory, request) {
+                excluded.push(Excluded { strategy, reason });
+                continue;
+            }
+            if best.as_ref().is_none_or(|b| is_better(&found, b, request.repeat)) {
+                best = Some(found);
+            }
+        }
+        strategies.extend(best);
+    }
+    strategies.sort_by_key(|p| p.cost(request.repeat));
+    // About as fast and less busy goes first.
+    let first = (1..strategies.len()).fold(0, |first, k| {
+        if is_better(&strategies[k], &strategies[first], request.repeat) { k } else { first }
+    });
+    if first > 0 {
+        strategies[..=first].rotate_right(1);
+    }
+    // Of a strategy that is there with fewer threads, the others are no news.
+    excluded.retain(|e| !strategies.iter().any(|p| p.strategy.name() == e.strategy.name()));
+    excluded.dedup_by_key(|e| e.strategy.name());
+    Ok(Ranking { strategies, excluded })
+}
+
+/// Why a strategy does not fit into the host's memory.
+fn too_much(memory: &Memory, request: &Request) -> Option<String> {
+    let free = request.free_ram?;
+    let all = memory.pinned.0.saturating_add(memory.pageable.0);
+    // Tensors are there already, and results have to be somewhere.
+    let given = request.total().0.saturating_mul(1 + u64::from(request.back));
+    let extra = Bytes(all.saturating_sub(given));
+    (free < extra).then(|| format!("it takes {extra} of host memory beside the tensors, {free} is free"))
+}
+
+impl Ranking {
+    /// The best one.
+    pub fn best(&self) -> Option<&Prediction> {
+        self.strategies.first()
+    }
+
+    /// What made the best one the best, against the direct copies or, if these are the best, against the next one; and
+    /// that other one.
+    pub fn decision(&self, repeat: u32) -> (Decision, Option<&Prediction>) {
+        let Some(best) = self.best() else { return (Decision::Alone, None) };
+        let is_direct = |p: &&Prediction| p.strategy == Strategy::Direct;
+        let other = match best.strategy {
+            Strategy::Direct => self.strategies.get(1),
+            _ => self.strategies.iter().find(is_direct).or(self.strategies.get(1)),
+        };
+        let Some(other) = other else { return (Decision::Alone, None) };
+        let saved = |of: fn(&Spent) -> Nanos| of(&other.spent).0 - of(&best.spent).0;
+        let setup = (other.setup.0 - best.setup.0) / i64::from(repeat.max(1));
+        let found = [
+            (saved(|s| s.calls), Decision::Calls),
+            (saved(|s| s.copies), Decision::Copies),
+            (saved(|s| s.locking), Decision::Locking),
+            (setup, Decision::Setup),
+        ];
+        let all = other.cost(repeat).0 - best.cost(repeat).0;
+        let most = found.into_iter().max_by_key(|(time, _)| *time);
+        match most {
+            // Less than a third of the difference decides nothing.
+            Some((time, decision)) if time > 0 && all / 3 <= time => (decision, Some(other)),
+            _ => (Decision::Overlap, Some(other)),
+        }
+    }
+}

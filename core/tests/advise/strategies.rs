@@ -1,0 +1,257 @@
+//! The strategies' programs: safe for any request, every byte sent once, and predictions that hang together.
+
+use spanlift::advise::{Decision, Depth, Origin, Request, Strategy, Tensors, factors, map, predict, rank};
+use spanlift::hazard::{self, Mode, Verdict};
+use spanlift::machine::Machine;
+use spanlift::program::{Op, Space};
+use spanlift::{Bytes, Program, us};
+
+fn request(tensors: &str, from: Origin) -> Request {
+    Request::new(tensors.split(',').map(|t| t.parse().unwrap()).collect(), from)
+}
+
+fn all(from: Origin) -> Vec<Strategy> {
+    let mut all = vec![Strategy::Direct, Strategy::A { slots: 2 }, Strategy::B { slots: 3 }];
+    for threads in [1, 2, 3, 8] {
+        all.push(Strategy::Coalesced { threads });
+        if from != Origin::Pinned {
+            all.extend([Strategy::Pinned { threads }, Strategy::Ring { threads }]);
+        }
+    }
+    if from == Origin::Pageable {
+        all.push(Strategy::Register);
+    }
+    all
+}
+
+/// Bytes of device memory that copies from the host write, overlaps counted once.
+fn arrived(program: &Program) -> (i64, i64) {
+    let facts = program.check().unwrap();
+    let mut spans = Vec::new();
+    let mut listed = 0;
+    for command in program.commands() {
+        if let Op::Copy(copy) = &command.op
+            && facts.buffer(copy.dst.buffer).space == Space::Device
+        {
+            let (lo, hi) = copy.dst.span.bounds().unwrap();
+            listed += hi - lo;
+            spans.push((copy.dst.buffer.index(), lo, hi));
+        }
+    }
+    spans.sort_unstable();
+    let mut unique = 0;
+    let mut reached = (usize::MAX, 0);
+    for (buffer, lo, hi) in spans {
+        let from = if reached.0 == buffer { lo.max(reached.1) } else { lo };
+        unique += (hi - from).max(0);
+        reached = (buffer, if reached.0 == buffer { hi.max(reached.1) } else { hi });
+    }
+    (unique, listed)
+}
+
+#[test]
+fn every_program_is_safe_and_sends_every_byte_once() {
+    let machine = Machine::builtin("h200-pcie5").unwrap();
+    let sizes: [&[u64]; 5] =
+        [&[1], &[4000; 9], &[700_000, 1, 300_000, 262_144, 5], &[9_000_000, 10, 3_000_000], &[1 << 22; 4]];
+    let mut n = 0;
+    for from in [Origin::Pageable, Origin::Pinned, Origin::File] {
+        for (work, back, same_memory) in
+            [(0, false, false), (50, false, true), (50, true, false), (0, true, true)]
+        {
+            let mut request = request("1x1B", from);
+            (request.work, request.back, request.same_memory) = (us(work), back, same_memory);
+            for sizes in sizes {
+                request.tensors = sizes.iter().map(|&n| Tensors { count: 1, bytes: Bytes(n) }).collect();
+                for strategy in all(from) {
+                    let program = strategy.program(&request, &machine, sizes).unwrap();
+                    let report = hazard::check(&program, Mode::Contract).unwrap();
+                    assert_eq!(report.verdict(), Verdict::Safe, "{strategy} of {sizes:?}, {request:?}");
+                    let total: u64 = sizes.iter().sum();
+                    let (unique, listed) = arrived(&program);
+                    assert_eq!(listed, total as i64, "{strategy} of {sizes:?}");
+                    // Slots are written again and again; everything else has a place of its own.
+                    if !matches!(strategy, Strategy::A { .. } | Strategy::B { .. }) {
+                        assert_eq!(unique, listed, "{strategy} of {sizes:?}");
+                    }
+                    let found = predict(strategy, &request, &machine, Depth::FULL).unwrap();
+                    let s = found.spent;
+                    for busy in [s.calls, s.copies, s.locking, s.link, s.work] {
+                        assert!(busy <= found.time, "{strategy}: {found:?}");
+                    }
+                    n += 1;
+                }
+            }
+        }
+    }
+    assert!(n > 500, "{n}");
+}
+
+/// Half of the tensors and a bit of arithmetic give what all of them give.
+#[test]
+fn what_is_carried_on_is_what_the_whole_would_be() {
+    let machine = Machine::builtin("a100-pcie4").unwrap();
+    for (tensors, most) in
+        [("1500x4KB", 0.03), ("600x4MB", 0.03), ("300x100KB,100x2MB", 0.06), ("1x3GiB", 0.03)]
+    {
+        let request = request(tensors, Origin::Pageable);
+        for strategy in all(Origin::Pageable) {
+            let quick = Depth { tensors: 100, bytes: 512 << 20 };
+            let part = predict(strategy, &request, &machine, quick).unwrap();
+            let whole = predict(strategy, &request, &machine, Depth::FULL).unwrap();
+            // Gathered tensors cost their bytes, so that fewer of them are all.
+            let is_gathered = strategy.name() == "coalesced";
+            assert!(whole.is_whole && (is_gathered || !part.is_whole), "{strategy}, {tensors}");
+            let off = part.time.0 as f64 / whole.time.0 as f64 - 1.0;
+            assert!(off.abs() < most, "{strategy}, {tensors}: {off:+.4}");
+            let pinned = |p: &spanlift::advise::Prediction| p.memory.pinned.0 as f64 + 1.0;
+            assert!((pinned(&part) / pinned(&whole) - 1.0).abs() < most, "{strategy}, {tensors}");
+        }
+    }
+}
+
+/// The published rows through the strategies: direct and pinned copies of pageable and pinned tensors.
+#[test]
+fn predictions_agree_with_the_published_rows() {
+    let machine = Machine::default();
+    for (tensors, from, strategy, published_ms) in [
+        ("1000x4KB", Origin::Pageable, Strategy::Direct, 18.9648),
+        ("1000x4MB", Origin::Pageable, Strategy::Direct, 518.5176),
+        ("1000x4MB", Origin::Pinned, Strategy::Direct, 346.5747),
+        ("1000x4MB", Origin::Pageable, Strategy::Pinned { threads: 1 }, 633.8286),
+        // Through a dictionary of tensors, which adds 6.7 ms.
+        ("1000x4MB", Origin::Pageable, Strategy::Pinned { threads: 4 }, 355.2753 - 6.74),
+    ] {
+        let quick = Depth { tensors: 200, bytes: 4 << 30 };
+        let found = predict(strategy, &request(tensors, from), &machine, quick).unwrap();
+        let off = found.time.as_millis() / published_ms - 1.0;
+        assert!(off.abs() < 0.02, "{strategy} of {tensors}: {off:+.4}");
+    }
+}
+
+#[test]
+fn memory_is_what_stands_in_the_program() {
+    let machine = Machine::default();
+    let request = request("10x3MB", Origin::Pageable);
+    let memory = |s: Strategy| predict(s, &request, &machine, Depth::FULL).unwrap().memory;
+    let mb = |n: u64| Bytes(n * 1_000_000);
+    assert_eq!((memory(Strategy::Direct).pinned, memory(Strategy::Direct).pageable), (Bytes(0), mb(30)));
+    // Blocks of powers of two.
+    assert_eq!(memory(Strategy::Pinned { threads: 1 }).pinned, Bytes(10 << 22));
+    assert_eq!((memory(Strategy::Register).pinned, memory(Strategy::Register).pageable), (mb(30), Bytes(0)));
+    assert_eq!(memory(Strategy::A { slots: 2 }).pinned, mb(6));
+    assert_eq!(memory(Strategy::A { slots: 2 }).device, mb(6));
+    assert_eq!(memory(Strategy::Direct).device, mb(30));
+}
+
+#[test]
+fn the_answer_follows_what_matters() {
+    let h200 = Machine::builtin("h200-pcie5").unwrap();
+    let gh200 = Machine::builtin("gh200-c2c").unwrap();
+    let best = |tensors: &str, from, machine: &Machine| {
+        let ranking = rank(&request(tensors, from), machine, Depth::QUICK).unwrap();
+        (ranking.best().unwrap().strategy.name(), ranking.decision(100).0)
+    };
+    assert_eq!(best("1000x4KB", Origin::Pageable, &h200), ("coalesced", Decision::Calls));
+    assert_eq!(best("100x64MiB", Origin::Pageable, &h200).0, "ring");
+    assert_eq!(best("100x64MiB", Origin::Pinned, &h200).0, "direct");
+    // Where the engine reads pageable memory itself, staging only costs.
+    assert_eq!(best("100x64MiB", Origin::Pageable, &gh200).0, "direct");
+    // With one core nobody can copy faster than the driver does.
+    let mut alone = request("100x64MiB", Origin::Pageable);
+    alone.cores = 1;
+    let ranking = rank(&alone, &h200, Depth::QUICK).unwrap();
+    assert!(ranking.strategies.iter().all(|p| p.strategy.threads() == 1));
+    // Work that can overlap with copies is what the pipelines are for.
+    let mut busy = request("50x32MiB", Origin::Pinned);
+    (busy.work, busy.back) = (us(600), true);
+    let ranking = rank(&busy, &h200, Depth::QUICK).unwrap();
+    assert!(matches!(ranking.best().unwrap().strategy.name(), "A" | "B"), "{:?}", ranking.best());
+    assert_eq!(ranking.decision(100).0, Decision::Overlap);
+}
+
+#[test]
+fn what_does_not_fit_or_make_sense_is_excluded_with_a_reason() {
+    let machine = Machine::default();
+    let reasons = |request: &Request| {
+        let ranking = rank(request, &machine, Depth::QUICK).unwrap();
+        let names: Vec<String> =
+            ranking.excluded.iter().map(|e| format!("{}: {}", e.strategy.name(), e.reason)).collect();
+        (ranking.strategies.len(), names.join("; "))
+    };
+    let mut tight = request("100x64MiB", Origin::Pageable);
+    tight.free_ram = Some(Bytes(1 << 20));
+    let (n, why) = reasons(&tight);
+    assert!(n >= 2 && why.contains("pinned: it takes 6.25 GiB") && why.contains("1.00 MiB is free"), "{why}");
+    let (_, why) = reasons(&request("100x64MiB", Origin::Pinned));
+    assert!(why.contains("ring: the tensors are in pinned memory already"), "{why}");
+    let (_, why) = reasons(&request("100x64MiB", Origin::File));
+    assert!(why.contains("register: the pages of a file"), "{why}");
+    let (_, why) = reasons(&request("1x64MiB", Origin::Pageable));
+    assert!(why.contains("coalesced: there is one tensor"), "{why}");
+    assert!(rank(&request("1x1B", Origin::Pageable), &machine, Depth::QUICK).is_ok());
+    let mut nothing = request("1x1B", Origin::Pageable);
+    nothing.tensors.clear();
+    assert!(rank(&nothing, &machine, Depth::QUICK).is_err());
+}
+
+#[test]
+fn seven_factors_are_told_and_some_would_change_the_answer() {
+    let machine = Machine::builtin("h200-pcie5").unwrap();
+    let depth = Depth { tensors: 32, bytes: 1 << 30 };
+    let found = factors(&request("1000x4KB", Origin::Pageable), &machine, depth).unwrap();
+    assert_eq!(found.len(), 7);
+    let size = found.iter().find(|f| f.name.starts_with("Size")).unwrap();
+    assert_eq!(size.value, "4KB each");
+    for factor in &found {
+        for change in &factor.changes {
+            let strategy = change.best.unwrap();
+            assert_eq!(change.differs, strategy.name() != "coalesced", "{change:?}");
+        }
+    }
+    let number = found.iter().find(|f| f.name.starts_with("Number of tensors")).unwrap();
+    assert!(number.changes.iter().any(|c| c.to == "10 tensors"), "{number:?}");
+}
+
+#[test]
+fn the_maps_warnings_stand_where_they_hold() {
+    let machine = Machine::default();
+    let at = |count, bytes, threads| {
+        let tensors = Tensors { count, bytes: Bytes(bytes) };
+        map::cell(&request("1x1B", Origin::Pageable), &machine, tensors, threads).unwrap()
+    };
+    use map::Warning::{FewTensors, Shuttle, SmallTensors};
+    assert!(at(1000, 4000, 4).warnings.contains(&SmallTensors));
+    assert!(at(1, 4_000_000, 4).warnings.contains(&FewTensors));
+    // The published rows: four threads that pin are faster for a thousand tensors of 4 MB ..
+    assert_eq!(at(1000, 4_000_000, 4).warnings, []);
+    // .. and one thread that shuttles is not.
+    assert!(at(1000, 4_000_000, 1).warnings.contains(&Shuttle));
+    assert_eq!((map::counts().len(), map::sizes().len()), (13, 12));
+}
+
+#[test]
+fn tensors_are_read_or_refused() {
+    let read = |word: &str| word.parse::<Tensors>().map_or_else(|e| e.to_string(), |t| t.to_string());
+    assert_eq!(read("1000x4KB"), "1000x4KB");
+    assert_eq!(read("7X1.5KiB"), "7x1536B");
+    assert_eq!(read("4MiB"), "1x4MiB");
+    for word in [
+        "",
+        "x",
+        "0x4KB",
+        "4x",
+        "x4KB",
+        "-1x4KB",
+        "+1x4KB",
+        "4x-1KB",
+        "4x0",
+        "4y4KB",
+        "1x2000TiB",
+        "1000000000x1GiB",
+        "4x4kb",
+        "99999999999999999999x1B",
+    ] {
+        assert!(read(word).starts_with(&format!("{word:?}: ")), "{word}: {}", read(word));
+    }
+}

@@ -1,0 +1,65 @@
+//! What can be read of this computer's host: cores, how busy they are, and free memory.
+//!
+//! Nothing is measured: the operating system is asked. What it does not tell is `None`.
+
+use spanlift::Bytes;
+
+/// This computer's host, as far as it tells.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Host {
+    /// Processors that this process may use (`nproc`).
+    pub cores: Option<u32>,
+    /// The part of them that was busy over the last minute, from 0 to 1 (`/proc/loadavg`).
+    pub load: Option<f64>,
+    /// Memory that can be taken without swapping (`MemAvailable` of `/proc/meminfo`).
+    pub free_ram: Option<Bytes>,
+}
+
+/// Asks the operating system.
+///
+/// ```
+/// let host = spanlift_native::host::read();
+/// assert!(host.cores.is_none_or(|n| n >= 1));
+/// assert!(host.load.is_none_or(|l| 0.0 <= l && l <= 1.0));
+/// ```
+pub fn read() -> Host {
+    let file = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let cores = std::thread::available_parallelism().ok().and_then(|n| u32::try_from(n.get()).ok());
+    Host {
+        cores,
+        load: cores.and_then(|n| load(&file("/proc/loadavg"), n)),
+        free_ram: available(&file("/proc/meminfo")),
+    }
+}
+
+/// The first number of `/proc/loadavg` over the processors.
+fn load(loadavg: &str, cores: u32) -> Option<f64> {
+    let minute: f64 = loadavg.split_whitespace().next()?.parse().ok()?;
+    minute.is_finite().then(|| (minute / f64::from(cores.max(1))).clamp(0.0, 1.0))
+}
+
+/// `MemAvailable`, which the kernel gives in KiB and calls kB.
+fn available(meminfo: &str) -> Option<Bytes> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(Bytes(kib.checked_mul(1024)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_read_or_absent() {
+        assert_eq!(load("0.50 0.40 0.30 1/234 5678\n", 2), Some(0.25));
+        assert_eq!(load("7.00 0.40", 2), Some(1.0));
+        assert_eq!(load("", 2), None);
+        assert_eq!(load("nan", 2), None);
+        let text = "MemTotal:       24000000 kB\nMemFree:         1000 kB\nMemAvailable:   20000000 kB\n";
+        assert_eq!(available(text), Some(Bytes(20_000_000 << 10)));
+        assert_eq!(available("MemTotal: 1 kB"), None);
+        assert_eq!(available("MemAvailable: many kB"), None);
+        assert_eq!(available("MemAvailable: 99999999999999999999 kB"), None);
+        assert_eq!(available("MemAvailable: 18446744073709551615 kB"), None);
+    }
+}
