@@ -49,10 +49,10 @@ impl Program {
             _ => self.caller,
         };
         let index = self.len();
-        if let &Op::Alloc(Alloc { buffer, bytes, space, dev, via, .. }) = &op {
+        if let &Op::Alloc(Alloc { buffer, bytes, space, dev, via, stream, .. }) = &op {
             let allocs = Arc::make_mut(&mut self.allocs);
             allocs.resize(allocs.len().max(buffer.index() + 1), None);
-            allocs[buffer.index()].get_or_insert(Declared { index, bytes, space, dev, via });
+            allocs[buffer.index()].get_or_insert(Declared { index, bytes, space, dev, via, stream });
         }
         let label = label.filter(|text| !text.is_empty()).map(Into::into);
         Arc::make_mut(&mut self.commands).push(Command { op, thread: caller, label });

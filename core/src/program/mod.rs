@@ -84,6 +84,7 @@ struct Declared {
     space: Space,
     dev: u32,
     via: AllocVia,
+    stream: Option<StreamId>,
 }
 
 impl Program {

@@ -69,3 +69,79 @@ fn what_cannot_be_used_is_one_line_with_its_place() {
     let ran = spanlift(&folder, &["analyze", "."]);
     assert_eq!((ran.code, ran.err.as_str()), (2, "error: .: is a folder, not a file\n"));
 }
+
+/// A training step whose copy takes this long, in microseconds.
+fn steps(copy: i64) -> String {
+    let step = |k: i64| {
+        let at = k * 1000;
+        format!(
+            r#"{{"ph":"X","cat":"user_annotation","name":"ProfilerStep#{k}","pid":1,"tid":1,"ts":{at},"dur":900}},
+ {{"ph":"X","cat":"cuda_runtime","name":"cudaMemcpyAsync","pid":1,"tid":1,"ts":{at},"dur":5,"args":{{"correlation":{k}}}}},
+ {{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD (Pinned -> Device)","pid":0,"tid":7,"ts":{},"dur":{copy},"args":{{"correlation":{k},"bytes":8}}}}"#,
+            at + 10
+        )
+    };
+    format!("[{}]", (0..5).map(step).collect::<Vec<_>>().join(",\n"))
+}
+
+#[test]
+fn two_traces_are_compared_and_a_limit_ends_with_1() {
+    let folder = folder("diff");
+    std::fs::write(folder.join("a.json"), steps(100)).unwrap();
+    std::fs::write(folder.join("b.json"), steps(120)).unwrap();
+    let diff = |limits: &[&str], format: &str| {
+        let mut args = vec!["diff", "a.json", "b.json", "--format", format];
+        limits.iter().for_each(|limit| args.extend(["--fail-if", limit]));
+        spanlift(&folder, &args)
+    };
+    let same = diff(&["h2d_busy_ns>20%", "h2d_busy_ns>20us"], "json");
+    assert_eq!((same.code, same.err.as_str()), (0, ""));
+    assert_eq!(json(&same.out)["n_steps"], serde_json::json!([5, 5]));
+    let more = diff(&["step_ns>1%", "h2d_busy_ns>19%"], "json");
+    assert_eq!(more.code, 1);
+    let regressions = &json(&more.out)["regressions"];
+    assert_eq!((&regressions[0]["name"], &regressions[0]["more"]), (&"h2d_busy_ns".into(), &20_000.into()));
+    let told = diff(&["Memcpy HtoD (Pinned -> Device)>1us"], "text");
+    assert_eq!(told.code, 1);
+    assert!(
+        told.out.contains("regression: Memcpy HtoD (Pinned -> Device) grew from 100.000 us to 120.000 us")
+    );
+    let unknown = diff(&["speed>1%"], "json");
+    assert_eq!((unknown.code, unknown.out.as_str()), (2, ""));
+    assert!(unknown.err.contains("neither trace has \"speed\""), "{}", unknown.err);
+    let wrong = diff(&["step_ns"], "json");
+    assert_eq!(wrong.code, 2);
+}
+
+#[test]
+fn several_files_are_ranks() {
+    let folder = folder("ranks");
+    for (rank, late) in [(0, 0), (1, 300)] {
+        let text = format!(
+            r#"{{"distributedInfo": {{"rank": {rank}}}, "traceEvents": [
+ {{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":7,"ts":{},"dur":{}}}]}}"#,
+            100 + late,
+            400 - late
+        );
+        std::fs::write(folder.join(format!("r{rank}.json")), text).unwrap();
+    }
+    let ran = spanlift(&folder, &["analyze", "r1.json", "r0.json", "--format", "json"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    let report = json(&ran.out);
+    assert_eq!(
+        (&report["files"][0]["file"], &report["files"][0]["n_events"]),
+        (&"r1.json".into(), &1.into())
+    );
+    assert_eq!(
+        (&report["ranks"][0]["rank"], &report["ranks"][0]["waits_for_others_ns"]),
+        (&0.into(), &300_000.into())
+    );
+    assert_eq!(report["ranks"][1]["last"], 1);
+    let told = spanlift(&folder, &["analyze", "r1.json", "r0.json"]);
+    assert!(told.out.contains("keeps others waiting"), "{}", told.out);
+    // One bad file is told, and nothing is printed.
+    std::fs::write(folder.join("bad.json"), "{").unwrap();
+    let bad = spanlift(&folder, &["analyze", "r0.json", "bad.json", "--format", "json"]);
+    assert_eq!((bad.code, bad.out.as_str()), (2, ""));
+    assert_eq!(bad.err, "error: bad.json: byte 1: the text ends here, after 0 whole events\n");
+}

@@ -25,8 +25,8 @@
 use std::collections::BTreeMap;
 
 use crate::memory::Device;
-use crate::program::Program;
 use crate::program::command::*;
+use crate::program::{Declared, Program};
 use crate::units::Bytes;
 
 /// Streams of a device that PyTorch hands out in turn.
@@ -218,7 +218,7 @@ impl Torch {
 
     /// `del x`: the block goes back to its allocator; pageable memory is freed.
     pub fn del(&mut self, x: BufferId) {
-        let Some(alloc) = self.program.alloc_of(x, self.program.len()).cloned() else { return };
+        let Some(alloc) = self.program.alloc_of(x, self.program.len()).copied() else { return };
         let kind = match (alloc.via, alloc.stream) {
             (AllocVia::Pool, Some(home)) => Some(Kind::Device { dev: alloc.dev, home }),
             (AllocVia::PinnedPool, _) => Some(Kind::Pinned),
@@ -319,7 +319,7 @@ impl Torch {
         pinned
     }
 
-    fn alloc(&self, x: BufferId) -> Option<&Alloc> {
+    fn alloc(&self, x: BufferId) -> Option<&Declared> {
         self.program.alloc_of(x, self.program.len())
     }
 

@@ -7,10 +7,13 @@
 pub(crate) mod calls;
 pub(crate) mod copies;
 pub(crate) mod devices;
+mod hta;
 mod import;
 mod intervals;
 mod launch;
 pub(crate) mod order;
+mod ranks;
+mod steps;
 mod streams;
 
 use std::collections::BTreeMap;
@@ -20,10 +23,13 @@ use serde::Serialize;
 pub use calls::{Calls, HostSync};
 pub use copies::Copies;
 pub use devices::{Device, HtaCompatible};
+pub use hta::{Hta, hta};
 pub use import::{FlowFigures, ImportFigures, Memory};
 pub use intervals::{Union, overlap};
 pub use launch::{Delay, Launch};
 pub use order::{Order, PartialOverlaps};
+pub use ranks::{Rank, ranks};
+pub use steps::{Change, Comparison, Steps, compare};
 pub use streams::Stream;
 
 use super::table::Table;

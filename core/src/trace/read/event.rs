@@ -91,7 +91,7 @@ pub(in crate::trace) fn fields<'a>(cursor: &mut Cursor<'a>) -> Result<Fields<'a>
             _ => None,
         };
         match slot {
-            Some(slot) => fields.duplicates += u64::from(slot.replace(cursor.value()?).is_some()),
+            Some(slot) => fields.duplicates += u64::from(cursor.value_into(slot)?),
             None => {
                 cursor.value()?;
             }
@@ -134,16 +134,14 @@ fn args<'a>(cursor: &mut Cursor<'a>, args: &mut Args<'a>, duplicates: &mut u64) 
                 b"sort_index" => Some(&mut args.sort_index),
                 _ => None,
             };
-            let value = match slot {
-                Some(slot) => {
+            match slot {
+                Some(slot) => *duplicates += u64::from(cursor.value_into(slot)?),
+                None => {
                     let value = cursor.value()?;
-                    *duplicates += u64::from(slot.replace(value).is_some());
-                    value
+                    if let (Value::Container(text), b"spanlift") = (value, key.as_bytes()) {
+                        args.mark = Some((text, comma - from));
+                    }
                 }
-                None => cursor.value()?,
-            };
-            if let (Value::Container(text), b"spanlift") = (value, key.as_bytes()) {
-                args.mark = Some((text, comma - from));
             }
             cursor.peek();
             comma = cursor.at;

@@ -163,7 +163,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A member's name and its colon.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn key(&mut self) -> Result<Quoted<'a>, ReadError> {
         if self.peek() != b'"' {
             return Err(self.error("a name in quotes"));
@@ -175,8 +175,23 @@ impl<'a> Cursor<'a> {
         Ok(key)
     }
 
+    /// Any value, walked to its end and put into a slot; says whether there was one before.
+    ///
+    /// Through the slot, a value's parts never go over the stack as one, which costs more than finding them.
+    pub(crate) fn value_into(&mut self, slot: &mut Option<Value<'a>>) -> Result<bool, ReadError> {
+        let before = slot.is_some();
+        *slot = Some(match self.peek() {
+            b'{' | b'[' => {
+                let from = self.at;
+                self.container()?;
+                Value::Container(self.since(from))
+            }
+            _ => self.scalar()?,
+        });
+        Ok(before)
+    }
+
     /// Any value, walked to its end.
-    #[inline]
     pub(crate) fn value(&mut self) -> Result<Value<'a>, ReadError> {
         match self.peek() {
             b'{' | b'[' => {
@@ -227,7 +242,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn scalar(&mut self) -> Result<Value<'a>, ReadError> {
         match self.peek() {
             b'"' => {
@@ -268,6 +283,7 @@ impl<'a> Cursor<'a> {
         if self.at == from { Err(self.error("a digit")) } else { Ok(()) }
     }
 
+    #[inline(always)]
     fn number(&mut self) -> Result<Value<'a>, ReadError> {
         let from = self.at;
         if self.bytes[self.at] == b'-' {
@@ -294,10 +310,21 @@ impl<'a> Cursor<'a> {
     }
 
     /// A string whose opening quote is next.
-    #[inline]
+    #[inline(always)]
     fn quoted(&mut self) -> Result<Quoted<'a>, ReadError> {
-        self.at += 1;
-        let from = self.at;
+        let from = self.at + 1;
+        let end = special(self.bytes, from);
+        if self.bytes.get(end) != Some(&b'"') {
+            return self.quoted_with_escapes(from, end);
+        }
+        self.at = end + 1;
+        Ok(Quoted { raw: &self.text[from..end], escaped: false })
+    }
+
+    /// The same for a string that begins at `from` and has its first escape or control character at `at`.
+    #[cold]
+    fn quoted_with_escapes(&mut self, from: usize, at: usize) -> Result<Quoted<'a>, ReadError> {
+        self.at = at;
         let mut escaped = false;
         loop {
             self.at = special(self.bytes, self.at);

@@ -3,6 +3,7 @@
 //! One function per subject gives its figures, in base units and within 20 seconds; they are printed here.
 
 use std::hint::black_box;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -10,8 +11,10 @@ use spanlift::hazard::sample::columns;
 use spanlift::hazard::{self, Mode};
 use spanlift::memory::{cuda, sample};
 use spanlift::program::Problems;
+use spanlift::trace::analysis::Figures;
 
 use crate::End;
+use crate::analyze;
 use crate::cli::{BenchArgs, BenchSubject, Format};
 use crate::say::{Fail, Out};
 
@@ -27,6 +30,7 @@ pub(crate) fn run(args: &BenchArgs, out: &mut Out) -> Result<End, Fail> {
     let (figures, report) = match &args.subject {
         BenchSubject::Memory(args) => (memory(args.tensors)?, &args.report),
         BenchSubject::Check(args) => (check(args.commands, args.streams)?, &args.report),
+        BenchSubject::Trace(args) => (trace(&args.file)?, &args.report),
     };
     match report.format {
         Format::Json => {
@@ -72,6 +76,21 @@ fn check(n: u32, n_streams: u32) -> Result<Vec<Figure>, Fail> {
         Figure { name: "check.ops_per_s", value: n / whole_s, unit: "1/s" },
         Figure { name: "check.text_ops_per_s", value: n / text_s, unit: "1/s" },
         Figure { name: "check.json_ops_per_s", value: n / json_s, unit: "1/s" },
+    ])
+}
+
+/// Bytes of JSON that are read in a second, alone and with all figures; a compressed file's bytes are those unpacked.
+fn trace(file: &Path) -> Result<Vec<Figure>, Fail> {
+    let (table, n_bytes) = analyze::table(file)?;
+    let n_events = table.n_events as f64;
+    drop(table);
+    let scan_s = least_s(|| analyze::table(file))?;
+    let all_s = least_s(|| analyze::table(file).map(|(table, _)| Figures::of(&table)))?;
+    let n_bytes = n_bytes as f64;
+    Ok(vec![
+        Figure { name: "trace.bytes_per_s", value: n_bytes / all_s, unit: "B/s" },
+        Figure { name: "trace.scan_bytes_per_s", value: n_bytes / scan_s, unit: "B/s" },
+        Figure { name: "trace.events_per_s", value: n_events / all_s, unit: "1/s" },
     ])
 }
 

@@ -12,6 +12,7 @@ use spanlift::memory::Device;
 use spanlift_native::probe;
 
 use crate::advise::AdviseArgs;
+use crate::diff::Limit;
 use crate::fit::FitArgs;
 use crate::machines::MachinesArgs;
 use crate::say;
@@ -26,7 +27,7 @@ pub(crate) struct Cli {
 
 const EXIT_CODES: &str = "\
 Inputs may be gzip-compressed, and `-` is standard input.
-Ends with 0 when done, 1 when `check` found a hazard, 2 when the input or the call is wrong.
+Ends with 0 when done, 1 when `check` found a hazard or `diff` a regression, 2 when the input or the call is wrong.
 
 New here? spanlift tour";
 
@@ -40,6 +41,7 @@ pub(crate) enum Command {
     Machines(MachinesArgs),
     Fit(FitArgs),
     Analyze(AnalyzeArgs),
+    Diff(DiffArgs),
     Memory(MemoryArgs),
     Bench(BenchArgs),
     Probe(ProbeArgs),
@@ -161,9 +163,32 @@ pub(crate) struct ViewArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  spanlift analyze run.pt.trace.json.gz --format json")]
 pub(crate) struct AnalyzeArgs {
-    /// Traces and memory snapshots; `-` is standard input
+    /// Traces and memory snapshots; `-` is standard input. Several traces are compared as ranks of one run
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
+    /// Add what HolisticTraceAnalysis reports where that is another figure (JSON)
+    #[arg(long)]
+    pub(crate) hta: bool,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+/// Compare two traces by the medians of their training steps
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  spanlift diff before.json.gz after.json.gz --fail-if 'step_ns>5%' --fail-if 'host_in_syncs_ns>1ms'\n\n\
+    Ends with 0 when no limit is passed, 1 when one is, 2 when a file or the call is wrong."
+)]
+pub(crate) struct DiffArgs {
+    /// The trace before
+    #[arg(value_name = "A")]
+    pub(crate) a: PathBuf,
+    /// The trace after
+    #[arg(value_name = "B")]
+    pub(crate) b: PathBuf,
+    /// End with 1 when a figure grew by more: NAME>5% or NAME>100us; may be given several times
+    #[arg(long, value_name = "LIMIT")]
+    pub(crate) fail_if: Vec<Limit>,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
 }
@@ -198,6 +223,7 @@ pub(crate) struct BenchArgs {
 pub(crate) enum BenchSubject {
     Memory(BenchMemoryArgs),
     Check(BenchCheckArgs),
+    Trace(BenchTraceArgs),
 }
 
 /// Check a safe program of columns that move through pairs of streams
@@ -221,6 +247,17 @@ pub(crate) struct BenchMemoryArgs {
     /// Tensors of the layout
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
     pub(crate) tensors: u32,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+/// Read a trace file and compute all its figures, on one core
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  spanlift bench trace run.pt.trace.json.gz")]
+pub(crate) struct BenchTraceArgs {
+    /// Trace file; what gzip expands to counts, not what it is packed in
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
 }

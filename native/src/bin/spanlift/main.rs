@@ -1,4 +1,4 @@
-//! The `spanlift` command: says what to do, does it, and ends with 0, 1 (`check` found a hazard) or 2.
+//! The `spanlift` command: says what to do, does it, and ends with 0, 1 (`check` found a hazard, `diff` a regression) or 2.
 //!
 //! One file per subcommand; each gives an [`End`] or a [`say::Fail`], and only this file turns these into exit codes. Results
 //! go to standard output, problems to standard error, one line each.
@@ -8,6 +8,7 @@ mod analyze;
 mod bench;
 mod check;
 mod cli;
+mod diff;
 mod explain;
 mod fit;
 mod input;
@@ -38,7 +39,7 @@ use say::Out;
 enum End {
     /// Done.
     Done,
-    /// Done, and `check` found a hazard.
+    /// Done, and `check` found a hazard or `diff` a regression.
     Hazard,
 }
 
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         Command::Fit(args) => fit::run(args, &mut out),
         Command::Machines(args) => machines::run(args, &mut out),
         Command::Analyze(args) => analyze::run(args, &mut out),
+        Command::Diff(args) => diff::run(args, &mut out),
         Command::Memory(args) => memory::run(args, &mut out),
         Command::Bench(args) => bench::run(args, &mut out),
         Command::Probe(args) => probe::run(args, &mut out),

@@ -2,11 +2,12 @@
 
 mod report;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Serialize;
 use spanlift::advise::trace::{Findings, MemoryFinding, findings, memory_findings};
-use spanlift::trace::analysis::{Figures, Order};
+use spanlift::trace::analysis::{Figures, Hta, Order, hta, ranks};
 use spanlift::trace::snapshot::{self, Snapshot};
 use spanlift::trace::table::{Scan, Table};
 
@@ -14,6 +15,8 @@ use crate::End;
 use crate::cli::{AnalyzeArgs, Format};
 use crate::say::{self, Fail, Out};
 use crate::source::{PIECE, Source};
+
+pub(crate) use report::time;
 
 /// Bytes of a memory snapshot that are read at most.
 const MOST_OF_SNAPSHOT: usize = 768 << 20;
@@ -25,31 +28,133 @@ enum File {
 }
 
 pub(crate) fn run(args: &AnalyzeArgs, out: &mut Out) -> Result<End, Fail> {
-    for file in &args.files {
-        let place = say::place(file);
-        match read(file)? {
-            File::Trace(table) => {
-                let order = Order::of(&table);
-                let figures = Figures::with(&table, &order);
-                let findings = findings(&table, &order);
-                match args.report.format {
-                    Format::Json => out.line(&json(&TraceReport { figures: &figures, findings: &findings })?),
-                    Format::Text => report::trace(&place, &figures, &findings, out),
-                }
-            }
-            File::Snapshot(snapshot) => {
-                let figures = snapshot::Figures::of(&snapshot);
-                let findings = memory_findings(&snapshot, &figures);
-                match args.report.format {
-                    Format::Json => {
-                        out.line(&json(&SnapshotReport { figures: &figures, findings: &findings })?)
-                    }
-                    Format::Text => report::snapshot(&place, &figures, &findings, out),
-                }
+    let read = all(&args.files)?;
+    if let [one] = read.as_slice() {
+        match args.report.format {
+            Format::Json => out.line(&one.json(args.hta)?),
+            Format::Text => one.text(out),
+        }
+        return Ok(End::Done);
+    }
+    let traces: Vec<_> = read
+        .iter()
+        .filter_map(|one| match &one.what {
+            What::Trace { table, figures, .. } => Some((one.place.clone(), &**table, &**figures)),
+            What::Snapshot { .. } => None,
+        })
+        .collect();
+    let ranks = ranks(&traces);
+    match args.report.format {
+        Format::Json => {
+            let files: Result<Vec<String>, Fail> = read.iter().map(|one| one.named_json(args.hta)).collect();
+            out.line(&format!("{{\"files\":[{}],\"ranks\":{}}}", files?.join(","), json(&ranks)?));
+        }
+        Format::Text => {
+            report::ranks(&ranks, out);
+            for one in &read {
+                out.line("");
+                one.text(out);
             }
         }
     }
     Ok(End::Done)
+}
+
+/// Reads files, as many at once as there are processors.
+///
+/// # Errors
+/// Those of the first file that cannot be used.
+fn all(files: &[PathBuf]) -> Result<Vec<One>, Fail> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        while let Some((index, file)) =
+            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|k| Some((k, files.get(k)?)))
+        {
+            done.push((index, One::read(file)));
+        }
+        done
+    };
+    let n = std::thread::available_parallelism().map_or(1, |n| n.get()).min(files.len());
+    let mut read = if n == 1 {
+        work()
+    } else {
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..n).map(|_| scope.spawn(work)).collect();
+            // A thread that panicked has said so; its files are missing below.
+            threads.into_iter().filter_map(|thread| thread.join().ok()).flatten().collect()
+        })
+    };
+    read.sort_by_key(|(index, _)| *index);
+    if read.len() < files.len() {
+        return Err(Fail::new("a file could not be read"));
+    }
+    read.into_iter().map(|(_, one)| one).collect()
+}
+
+/// A file and what is to be said of it.
+struct One {
+    place: String,
+    what: What,
+}
+
+enum What {
+    Trace { table: Box<Table>, figures: Box<Figures>, findings: Findings },
+    Snapshot { figures: Box<snapshot::Figures>, findings: Vec<MemoryFinding> },
+}
+
+impl One {
+    fn read(path: &Path) -> Result<One, Fail> {
+        let what = match read(path)? {
+            File::Trace(table) => {
+                let order = Order::of(&table);
+                let figures = Box::new(Figures::with(&table, &order));
+                let findings = findings(&table, &order);
+                What::Trace { table, figures, findings }
+            }
+            File::Snapshot(snapshot) => {
+                let figures = Box::new(snapshot::Figures::of(&snapshot));
+                let findings = memory_findings(&snapshot, &figures);
+                What::Snapshot { figures, findings }
+            }
+        };
+        Ok(One { place: say::place(path), what })
+    }
+
+    fn json(&self, with_hta: bool) -> Result<String, Fail> {
+        match &self.what {
+            What::Trace { table, figures, findings } => {
+                let hta = with_hta.then(|| hta(table));
+                json(&TraceReport { figures, findings, hta })
+            }
+            What::Snapshot { figures, findings } => json(&SnapshotReport { figures, findings }),
+        }
+    }
+
+    /// The same with the file's name in front.
+    fn named_json(&self, with_hta: bool) -> Result<String, Fail> {
+        let json = self.json(with_hta)?;
+        let name = serde_json::Value::from(self.place.as_str());
+        Ok(format!("{{\"file\":{name},{}", json.strip_prefix('{').unwrap_or_default()))
+    }
+
+    fn text(&self, out: &mut Out) {
+        match &self.what {
+            What::Trace { figures, findings, .. } => report::trace(&self.place, figures, findings, out),
+            What::Snapshot { figures, findings } => report::snapshot(&self.place, figures, findings, out),
+        }
+    }
+}
+
+/// Reads a trace.
+///
+/// # Errors
+/// One line with the file's name; a memory snapshot is none.
+pub(crate) fn trace(path: &Path) -> Result<Box<Table>, Fail> {
+    match read(path)? {
+        File::Trace(table) => Ok(table),
+        File::Snapshot(_) => Err(Fail::at(&say::place(path), "a memory snapshot; a trace is needed")),
+    }
 }
 
 /// Figures and findings of a trace in one object.
@@ -59,6 +164,8 @@ struct TraceReport<'a> {
     figures: &'a Figures,
     #[serde(flatten)]
     findings: &'a Findings,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hta: Option<Option<Hta>>,
 }
 
 /// Figures and findings of a snapshot in one object.
@@ -84,15 +191,29 @@ fn read(path: &Path) -> Result<File, Fail> {
         let snapshot = Snapshot::read(&bytes).map_err(|e| Fail::at(source.place(), e))?;
         return Ok(File::Snapshot(Box::new(snapshot)));
     }
+    Ok(File::Trace(Box::new(scan(&mut source)?.0)))
+}
+
+/// Reads a trace into columns; also gives how many bytes its text has.
+///
+/// # Errors
+/// One line with the file's name and the byte.
+pub(crate) fn table(path: &Path) -> Result<(Table, u64), Fail> {
+    scan(&mut Source::open(path)?)
+}
+
+fn scan(source: &mut Source) -> Result<(Table, u64), Fail> {
     let mut scan = Scan::new();
     let mut piece = vec![0; PIECE];
+    let mut n_bytes = 0;
     loop {
         let n = source.read(&mut piece)?;
         if n == 0 {
             break;
         }
+        n_bytes += n as u64;
         scan.feed(&piece[..n]).map_err(|e| Fail::at(source.place(), e))?;
     }
     let table = scan.finish().map_err(|e| Fail::at(source.place(), e))?;
-    Ok(File::Trace(Box::new(table)))
+    Ok((table, n_bytes))
 }

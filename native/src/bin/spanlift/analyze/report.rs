@@ -1,7 +1,7 @@
 //! The reports of `spanlift analyze` for people: tables of figures, then what could be better.
 
 use spanlift::advise::trace::{Findings, MemoryFinding};
-use spanlift::trace::analysis::Figures;
+use spanlift::trace::analysis::{Figures, Rank};
 use spanlift::trace::snapshot;
 
 use crate::say::{self, Out, Style};
@@ -14,7 +14,7 @@ const MOST_FINDINGS: usize = 10;
 const MOST_PLACES: usize = 3;
 
 /// Nanoseconds: `319.627 ms`.
-pub(super) fn time(ns: i128) -> String {
+pub(crate) fn time(ns: i128) -> String {
     let (unit, per) = match ns.unsigned_abs() {
         0..1_000 => return format!("{ns} ns"),
         1_000..1_000_000 => ("us", 1_000),
@@ -243,6 +243,39 @@ fn devices_table(figures: &Figures, out: &mut Out) {
         ]);
     }
     table.print("devices", out);
+}
+
+/// Ranks side by side.
+pub(super) fn ranks(ranks: &[Rank], out: &mut Out) {
+    if ranks.iter().all(|rank| rank.offset_ns.is_none()) {
+        return out.line("no collective that all traces have equally often: clocks cannot be aligned");
+    }
+    let head = [
+        "",
+        "rank",
+        "clock",
+        "waits for others",
+        "keeps others waiting",
+        "last",
+        "computes",
+        "communicates",
+        "idle",
+    ];
+    let mut table = Table::new(&head);
+    for rank in ranks {
+        table.row(vec![
+            rank.file.clone(),
+            rank.rank.map_or_else(|| "-".to_owned(), |n| n.to_string()),
+            rank.offset_ns.map_or_else(|| "-".to_owned(), time),
+            time(rank.waits_for_others_ns),
+            time(rank.keeps_others_waiting_ns),
+            format!("{} of {}", say::grouped(rank.last), say::grouped(rank.collectives)),
+            time(rank.compute_busy_ns),
+            time(rank.comm_busy_ns),
+            time(rank.idle_ns),
+        ]);
+    }
+    table.print("ranks, their clocks aligned by collectives", out);
 }
 
 /// The report of a memory snapshot.

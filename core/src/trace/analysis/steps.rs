@@ -1,0 +1,238 @@
+//! Traces folded by training step, and two of them compared by the medians of their steps.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::calls::is_sync;
+use super::copies::is_copy_call;
+use super::devices::{Group, Groups};
+use super::{Union, rounded};
+use crate::trace::table::{CatRole, Table, Work};
+
+/// Figures of each step of a trace: of every figure one value a step, in nanoseconds.
+///
+/// Steps are the profiler's marks `ProfilerStep#N`; a trace without them is one step. Work belongs to the step in which
+/// its host call began, and without a call to that in which it began itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Steps {
+    /// How many steps there are.
+    pub n_steps: usize,
+    /// The step's length, and the time that some kernel, copy or host call took of it.
+    pub figures: BTreeMap<&'static str, Vec<i128>>,
+    /// The time of kernels, copies and memsets by name.
+    pub work: BTreeMap<String, Vec<i128>>,
+    /// The time of host calls by name.
+    pub calls: BTreeMap<String, Vec<i128>>,
+}
+
+/// One figure of two traces: medians over their steps, in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Change {
+    /// What is compared: `step_ns`, or the name of a kernel or call.
+    pub name: String,
+    /// The median of the first trace.
+    pub a: i128,
+    /// The median of the second trace.
+    pub b: i128,
+    /// `b - a`.
+    pub more: i128,
+    /// `b / a - 1`, to six places; `None` when `a` is 0.
+    pub share: Option<f64>,
+}
+
+/// Two traces compared.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Steps of both.
+    pub n_steps: [usize; 2],
+    /// The figures of [`Steps::figures`].
+    pub figures: Vec<Change>,
+    /// Work by name, the greatest difference first.
+    pub work: Vec<Change>,
+    /// Host calls by name, the greatest difference first.
+    pub calls: Vec<Change>,
+}
+
+/// Compares the medians of two traces' steps.
+pub fn compare(a: &Steps, b: &Steps) -> Comparison {
+    let mut figures = changes(a, b, |steps| {
+        steps.figures.iter().map(|(name, list)| ((*name).to_owned(), list.clone())).collect()
+    });
+    figures.sort_by(|x, y| x.name.cmp(&y.name));
+    Comparison {
+        n_steps: [a.n_steps, b.n_steps],
+        figures,
+        work: changes(a, b, |steps| steps.work.clone()),
+        calls: changes(a, b, |steps| steps.calls.clone()),
+    }
+}
+
+fn changes(a: &Steps, b: &Steps, of: impl Fn(&Steps) -> BTreeMap<String, Vec<i128>>) -> Vec<Change> {
+    let (a, b) = (of(a), of(b));
+    let mut names: Vec<&String> = a.keys().chain(b.keys()).collect();
+    names.sort();
+    names.dedup();
+    let median_of = |list: Option<&Vec<i128>>| list.map_or(0, |list| median(list.clone()));
+    let change = |name: &String| {
+        let (a, b) = (median_of(a.get(name)), median_of(b.get(name)));
+        let share = (a != 0).then(|| rounded(b as f64 / a as f64 - 1.0));
+        Change { name: name.clone(), a, b, more: b - a, share }
+    };
+    let mut changes: Vec<Change> = names.into_iter().map(change).collect();
+    changes.sort_by_key(|change| std::cmp::Reverse(change.more.abs()));
+    changes
+}
+
+/// The middle value; of an even number, the lower one of both.
+fn median(mut list: Vec<i128>) -> i128 {
+    list.sort_unstable();
+    list.get(list.len().saturating_sub(1) / 2).copied().unwrap_or(0)
+}
+
+impl Steps {
+    /// Folds a trace.
+    ///
+    /// # Cost
+    /// `n log n` in operations and host calls, and one walk over the slices.
+    pub fn of(table: &Table) -> Steps {
+        let marks = marks(table);
+        let n = marks.len();
+        let at = |span: u32| table.spans.interval(span);
+        // The last step that began at or before a time, if that has not ended.
+        let step_at = |time: i64| {
+            let before = marks.partition_point(|mark| mark.0 <= time).checked_sub(1)?;
+            (time < marks[before].1).then_some(before)
+        };
+        let mut steps = Steps { n_steps: n, ..Steps::default() };
+        let add = |list: &mut BTreeMap<String, Vec<i128>>, name: &str, step: usize, ns: i128| match list
+            .get_mut(name)
+        {
+            Some(values) => values[step] += ns,
+            None => {
+                let mut values = vec![0; n];
+                values[step] = ns;
+                list.insert(name.to_owned(), values);
+            }
+        };
+        let mut groups = Groups::default();
+        let mut busy: BTreeMap<(&'static str, usize), Vec<(i64, i64)>> = BTreeMap::new();
+        let mut in_copy_calls = vec![0; n];
+        for op in &table.ops {
+            let (start, end) = at(op.span);
+            let call = op.call().map(|call| table.calls[call].span);
+            let Some(step) = step_at(call.map_or(start, |call| at(call).0)) else { continue };
+            add(&mut steps.work, table.name(op.span), step, i128::from(end) - i128::from(start));
+            let names: &[&str] = match groups.of(table, op) {
+                Group::Compute => &["device_busy_ns", "kernel_busy_ns"],
+                Group::Comm => &["device_busy_ns", "kernel_busy_ns", "comm_busy_ns"],
+                Group::ToDevice => &["device_busy_ns", "copy_busy_ns", "h2d_busy_ns"],
+                Group::ToHost => &["device_busy_ns", "copy_busy_ns", "d2h_busy_ns"],
+                Group::Memset => &["device_busy_ns"],
+                _ => &["device_busy_ns", "copy_busy_ns"],
+            };
+            for name in names {
+                busy.entry((*name, step)).or_default().push((start, end));
+            }
+            if let Some(call) = call.filter(|call| op.work == Work::Memcpy && is_copy_call(table.name(*call)))
+            {
+                let (start, end) = at(call);
+                in_copy_calls[step] += i128::from(end) - i128::from(start);
+            }
+        }
+        let mut in_syncs = vec![0; n];
+        for call in &table.calls {
+            let (start, end) = at(call.span);
+            let Some(step) = step_at(start) else { continue };
+            let ns = i128::from(end) - i128::from(start);
+            add(&mut steps.calls, table.name(call.span), step, ns);
+            if is_sync(table.name(call.span)) {
+                in_syncs[step] += ns;
+            }
+        }
+        for ((name, step), intervals) in busy {
+            steps.figures.entry(name).or_insert_with(|| vec![0; n])[step] = Union::of(intervals).len();
+        }
+        let lengths = marks.iter().map(|mark| i128::from(mark.1) - i128::from(mark.0)).collect();
+        steps.figures.insert("step_ns", lengths);
+        steps.figures.insert("host_in_copy_calls_ns", in_copy_calls);
+        steps.figures.insert("host_in_syncs_ns", in_syncs);
+        steps
+    }
+}
+
+/// The steps of a trace, in order; those that overlap the one before are left out.
+fn marks(table: &Table) -> Vec<(i64, i64)> {
+    let mut marks: Vec<(i64, i64)> = Vec::new();
+    for span in 0..u32::try_from(table.spans.len()).unwrap_or(u32::MAX) {
+        let role = table.cat(span).role;
+        if matches!(role, CatRole::Note | CatRole::Operator) && table.name(span).starts_with("ProfilerStep#")
+        {
+            marks.push(table.spans.interval(span));
+        }
+    }
+    marks.sort_unstable();
+    let mut end = i64::MIN;
+    marks.retain(|mark| {
+        let after = end <= mark.0;
+        end = if after { mark.1 } else { end };
+        after
+    });
+    if marks.is_empty() {
+        let from = table.spans.start.iter().min().copied();
+        let to = table.spans.end.iter().max().copied();
+        marks.extend(from.zip(to).map(|(from, to)| (from, to.saturating_add(1))));
+    }
+    marks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::table::Scan;
+
+    fn steps(lengths: &[i64]) -> Steps {
+        let mut text = String::from("[");
+        let mut at = 0;
+        for (k, length) in lengths.iter().enumerate() {
+            text += &format!(
+                r#"{{"ph":"X","cat":"user_annotation","name":"ProfilerStep#{k}","pid":1,"tid":1,"ts":{at},"dur":1000}},
+                   {{"ph":"X","cat":"cuda_runtime","name":"cudaMemcpyAsync","pid":1,"tid":1,"ts":{},"dur":4,"args":{{"correlation":{k}}}}},
+                   {{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD (Pinned -> Device)","pid":0,"tid":7,"ts":{},"dur":{length},"args":{{"correlation":{k}}}}},"#,
+                at + 10,
+                // The copy itself may run when the next step has begun.
+                at + 995
+            );
+            at += 1000;
+        }
+        let mut scan = Scan::new();
+        scan.feed(format!("{}]", text.trim_end_matches(',')).as_bytes()).unwrap();
+        Steps::of(&scan.finish().unwrap())
+    }
+
+    #[test]
+    fn work_belongs_to_the_step_that_launched_it() {
+        let a = steps(&[50, 70, 900]);
+        assert_eq!(a.n_steps, 3);
+        assert_eq!(a.figures["h2d_busy_ns"], [50_000, 70_000, 900_000]);
+        assert_eq!(a.figures["step_ns"], [1_000_000; 3]);
+        assert_eq!(a.figures["host_in_copy_calls_ns"], [4000; 3]);
+        assert_eq!(a.calls["cudaMemcpyAsync"], [4000; 3]);
+    }
+
+    #[test]
+    fn medians_are_compared() {
+        let found = compare(&steps(&[50, 70, 900]), &steps(&[60, 84, 84, 1]));
+        assert_eq!(found.n_steps, [3, 4]);
+        let copies = &found.work[0];
+        assert_eq!(
+            (copies.name.as_str(), copies.a, copies.b),
+            ("Memcpy HtoD (Pinned -> Device)", 70_000, 60_000)
+        );
+        assert_eq!(copies.share, Some(-0.142857));
+        let same = compare(&steps(&[50]), &steps(&[50]));
+        assert!(same.figures.iter().chain(&same.work).all(|change| change.more == 0));
+        let gone = compare(&steps(&[50]), &Steps::default());
+        assert_eq!((gone.work[0].b, gone.work[0].share), (0, Some(-1.0)));
+    }
+}

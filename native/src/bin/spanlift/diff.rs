@@ -1,0 +1,152 @@
+//! `spanlift diff`: two traces compared by the medians of their training steps, with an exit code for regressions.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use serde::Serialize;
+use spanlift::trace::analysis::{Change, Comparison, Steps, compare};
+
+use crate::End;
+use crate::analyze;
+use crate::cli::{DiffArgs, Format};
+use crate::say::{self, Fail, Out, Style};
+
+/// Rows told of each kind.
+const MOST_ROWS: usize = 10;
+
+/// How much more of a figure is a regression.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Limit {
+    name: String,
+    more: More,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum More {
+    /// Of the first trace's median.
+    Share(f64),
+    Nanoseconds(i128),
+}
+
+impl FromStr for Limit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Limit, String> {
+        let wrong = || format!("{text:?} is not of the form step_ns>5% or h2d_busy_ns>100us");
+        // Names of copies have arrows in them.
+        let (name, amount) = text.rsplit_once('>').ok_or_else(wrong)?;
+        let amount = amount.trim();
+        let digits = amount.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(amount.len());
+        let number: f64 = amount[..digits].parse().map_err(|_| wrong())?;
+        let per = match amount[digits..].trim() {
+            "%" => return Ok(Limit { name: name.trim().to_owned(), more: More::Share(number / 100.0) }),
+            "ns" => 1.0,
+            "us" => 1e3,
+            "ms" => 1e6,
+            "s" => 1e9,
+            _ => return Err(wrong()),
+        };
+        let ns = format!("{:.0}", number * per).parse().map_err(|_| wrong())?;
+        Ok(Limit { name: name.trim().to_owned(), more: More::Nanoseconds(ns) })
+    }
+}
+
+impl Limit {
+    /// The change that goes beyond the limit.
+    fn passed_by<'a>(&self, found: &'a Comparison) -> Result<Option<&'a Change>, Fail> {
+        let all = || found.figures.iter().chain(&found.work).chain(&found.calls);
+        let change = all().find(|change| change.name == self.name).ok_or_else(|| {
+            let known: Vec<&str> = found.figures.iter().map(|change| change.name.as_str()).collect();
+            Fail::new(format!(
+                "neither trace has {:?}: {}, or the name of a kernel, copy or host call",
+                self.name,
+                known.join(", ")
+            ))
+        })?;
+        let passed = match self.more {
+            More::Share(share) => (change.more as f64) > share * change.a as f64,
+            More::Nanoseconds(ns) => ns < change.more,
+        };
+        Ok((passed && 0 < change.more).then_some(change))
+    }
+}
+
+/// What is printed.
+#[derive(Serialize)]
+struct Report<'a> {
+    #[serde(flatten)]
+    found: &'a Comparison,
+    regressions: Vec<&'a Change>,
+}
+
+pub(crate) fn run(args: &DiffArgs, out: &mut Out) -> Result<End, Fail> {
+    let (a, b) = (steps(&args.a)?, steps(&args.b)?);
+    let found = compare(&a, &b);
+    let mut regressions = Vec::new();
+    for limit in &args.fail_if {
+        regressions.extend(limit.passed_by(&found)?);
+    }
+    match args.report.format {
+        Format::Json => {
+            let report = Report { found: &found, regressions: regressions.clone() };
+            out.line(&serde_json::to_string(&report).map_err(|e| Fail::new(e.to_string()))?);
+        }
+        Format::Text => text(args, &found, &regressions, out),
+    }
+    Ok(if regressions.is_empty() { End::Done } else { End::Hazard })
+}
+
+fn steps(path: &Path) -> Result<Steps, Fail> {
+    Ok(Steps::of(analyze::trace(path)?.as_ref()))
+}
+
+fn text(args: &DiffArgs, found: &Comparison, regressions: &[&Change], out: &mut Out) {
+    let [a, b] = found.n_steps.map(|n| say::counted(n, "step"));
+    out.line(&say::one_line(&format!(
+        "{}: {a}; {}: {b}; medians of a step",
+        say::place(&args.a),
+        say::place(&args.b)
+    )));
+    for (title, changes) in
+        [("figures", &found.figures), ("kernels, copies, memsets", &found.work), ("host calls", &found.calls)]
+    {
+        let changed: Vec<&Change> = changes.iter().filter(|c| c.more != 0 || title == "figures").collect();
+        if changed.is_empty() {
+            continue;
+        }
+        out.line(&format!("\n{}", out.paint(Style::Strong, title)));
+        for change in changed.into_iter().take(MOST_ROWS) {
+            let share = match change.share {
+                Some(share) => format!("{:+.1} %", share * 100.0),
+                None => "new".to_owned(),
+            };
+            let name: String = say::one_line(&change.name).chars().take(60).collect();
+            out.line(&format!(
+                "  {:>14}  {:>14}  {share:>10}  {name}",
+                analyze::time(change.a),
+                analyze::time(change.b)
+            ));
+        }
+    }
+    for change in regressions {
+        let name = say::one_line(&change.name);
+        let grew = format!("{name} grew from {} to {}", analyze::time(change.a), analyze::time(change.b));
+        out.line(&format!("\n{} {grew}", out.paint(Style::Error, "regression:")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_shares_or_times() {
+        let limit = |text: &str| text.parse::<Limit>().ok().map(|limit| limit.more);
+        assert_eq!(limit("step_ns>5%"), Some(More::Share(0.05)));
+        assert_eq!(limit("step_ns > 1.5 ms"), Some(More::Nanoseconds(1_500_000)));
+        assert_eq!(limit("cudaLaunchKernel>7ns"), Some(More::Nanoseconds(7)));
+        for wrong in ["step_ns", "step_ns>", "step_ns>5", "step_ns<5%", "step_ns>x%", "step_ns>5h"] {
+            assert_eq!(limit(wrong), None, "{wrong}");
+        }
+    }
+}
