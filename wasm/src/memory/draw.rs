@@ -487,10 +487,8 @@ fn shown(axis: &Axis, lo: i64, hi: i64) -> Option<(f64, f64)> {
 pub(crate) fn label(at: i128, step: i128) -> String {
     const UNITS: [(&str, u32); 7] =
         [("EiB", 60), ("PiB", 50), ("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10), ("B", 0)];
-    let (name, shift) = UNITS
-        .into_iter()
-        .find(|(_, shift)| step * 4 >= 1 << shift && (1 << shift) <= at.max(1))
-        .unwrap_or(("B", 0));
+    let fits = |shift: u32| 1 << shift <= at.max(1) && (step * 4 >= 1 << shift || at % (1 << shift) == 0);
+    let (name, shift) = UNITS.into_iter().find(|(_, shift)| fits(*shift)).unwrap_or(("B", 0));
     let (whole, part) = (at >> shift, at & ((1 << shift) - 1));
     let quarters = match (part * 4) >> shift {
         0 => "",

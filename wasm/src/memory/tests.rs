@@ -167,6 +167,7 @@ fn rulers_name_whole_bytes() {
     assert_eq!(told(0, 16), "0 B");
     assert_eq!(told(1536, 256), "1.5 KiB");
     assert_eq!(told(1540, 4), "1,540 B");
+    assert_eq!(told(1 << 20, 128 << 10), "1 MiB");
     assert_eq!(told(3 << 40, 1 << 39), "3 TiB");
     assert_eq!(told(5 << 38, 1 << 38), "1.25 TiB");
 }
