@@ -457,6 +457,42 @@ fn regions_are_apart_unless_one_block_is_smaller() {
     check_blocks(&read(&mixed).unwrap(), &plan, "mixed");
 }
 
+/// Views that end at the last position there is, with strides that barely fit: answered or refused, never a panic.
+#[test]
+fn layouts_at_the_end_of_i64() {
+    const END: i64 = i64::MAX;
+    let mut random = Rng(99);
+    for case in 0..100 {
+        let mut layout = Layout::new();
+        let w = layout.storage("w", cpu(), Bytes(END.unsigned_abs())).unwrap();
+        let mut kept = 0;
+        for t in 0..2 + random.below(5) {
+            let dtype = [Dtype::U8, Dtype::F32, Dtype::C64][random.index(3)];
+            let rank = random.below(4);
+            let shape: Vec<i64> = (0..rank)
+                .map(|_| if random.below(4) == 0 { END >> random.below(63) } else { 1 + random.below(5) })
+                .collect();
+            let strides: Vec<i64> = (0..rank)
+                .map(|_| {
+                    let stride = (END >> random.below(63)).saturating_add(random.below(3) - 1);
+                    if random.below(4) == 0 { -stride } else { stride }
+                })
+                .collect();
+            let offset = (END >> random.below(8)) / dtype.bytes() - random.below(20);
+            let offset = if random.below(2) == 0 { random.below(100) } else { offset.max(0) };
+            let view = View { dtype, shape, strides, offset };
+            kept += usize::from(layout.tensor(&format!("t{t}"), w, view).is_ok());
+        }
+        assert_eq!(layout.tensors().len(), kept, "case {case}");
+        let (report, plan) = (layout.report(), layout.move_to(cuda(0)));
+        if let (Ok(report), Ok(plan)) = (report, plan) {
+            assert_eq!(report.devices["cpu"].unique_bytes, plan.bytes_copied(), "case {case}");
+            let after = plan.after().report().unwrap();
+            assert_eq!(after.overlaps, report.overlaps, "case {case}");
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_counted_is_said_to_be_undecided() {
     let mut layout = Layout::new();

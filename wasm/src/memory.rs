@@ -22,7 +22,7 @@ pub(crate) mod frame;
 pub(crate) mod map;
 pub(crate) mod told;
 
-use spanlift::memory::{Layout, MovePlan};
+use spanlift::memory::{Layout, MoveKind, MovePlan, Target, Undecided};
 
 use crate::scene::Scene;
 use crate::theme::Theme;
@@ -61,6 +61,18 @@ pub fn layout(layout: &Layout, options: &MemoryOptions) -> Scene {
 /// The map before and after a move, with what the move allocates and copies.
 pub fn moved(plan: &MovePlan, options: &MemoryOptions) -> Scene {
     scene(&MemoryPicture::moved(plan.clone()), options)
+}
+
+/// The plan that a layout alone gives.
+///
+/// # Errors
+/// Why there is none.
+pub(crate) fn planned(layout: Layout, to: Target, kind: MoveKind) -> Result<MovePlan, Undecided> {
+    match (to, kind) {
+        (Target::InPlace, _) => layout.deepcopy(),
+        (Target::Device(to), MoveKind::Naive) => Ok(layout.move_naively(to)),
+        (Target::Device(to), _) => layout.move_to(to),
+    }
 }
 
 /// A still picture of a map.

@@ -1,11 +1,11 @@
 //! What a viewer shows: the timeline of a trace, or a memory map. Input is passed on to whichever it is.
 
-use spanlift::memory::Layout;
+use spanlift::memory::{Layout, Target, UnknownDevice};
 
 use crate::app::App;
 use crate::memory::MemoryApp;
 use crate::model::Model;
-use crate::pack::{Content, PageItem};
+use crate::pack::{Content, DEEP_COPY, PageItem};
 use crate::scene::Scene;
 use crate::theme::Theme;
 
@@ -40,7 +40,8 @@ impl Screen {
         let layout = Layout::from_json(json.as_bytes()).map_err(|e| e.to_string())?;
         let to = match to.as_str() {
             "" => None,
-            to => Some(to.parse().map_err(|e: spanlift::memory::UnknownDevice| e.to_string())?),
+            DEEP_COPY => Some(Target::InPlace),
+            to => Some(Target::Device(to.parse().map_err(|e: UnknownDevice| e.to_string())?)),
         };
         let app = MemoryApp::new(&item.name, layout, to, *kind, theme)?;
         Ok(Screen::Memory(Box::new(app)))
@@ -141,6 +142,7 @@ mod tests {
         };
         assert_eq!(open("", json), Ok(Some(false)));
         assert_eq!(open("cuda:1", json), Ok(Some(true)));
+        assert_eq!(open(DEEP_COPY, json), Ok(Some(true)));
         assert!(open("tpu", json).is_err_and(|e| e.contains("unknown device")));
         assert!(open("", &json.replace("[2]", "[3]")).is_err_and(|e| e.contains("outside storage")));
         assert!(open("", "{").is_err_and(|e| e.contains("not a layout")));

@@ -6,7 +6,7 @@
 use std::io::Write as _;
 
 use spanlift::hazard::{self, Mode, Report};
-use spanlift::memory::{Layout, MoveKind, MovePlan};
+use spanlift::memory::{Layout, MoveKind, MovePlan, Target};
 use spanlift::sim::{self, Run};
 use spanlift::{Program, Trace};
 
@@ -248,14 +248,23 @@ impl Show for Layout {
     }
 }
 
+/// Before and after; a plan that its layout alone does not give, such as one with late views, is a picture only.
 impl Show for MovePlan {
     fn show(&self) -> Figure {
         let map = MemoryPicture::moved(self.clone());
-        let title = format!("move to {}", self.to);
+        let title = match self.to {
+            Target::Device(to) => format!("move to {to}"),
+            Target::InPlace => "deep copy".to_owned(),
+        };
         // The second line is what this move takes, the third what the other kind would.
         let plain = map.told().split_off(1).join("\n");
-        let item = PageItem::layout(&*title, &self.before, Some(self.to), self.kind);
-        memory_figure(&map, plain, &title, item)
+        let again = memory::planned(self.before.clone(), self.to, self.kind);
+        if again.is_ok_and(|again| again == *self) {
+            let item = PageItem::layout(&*title, &self.before, Some(self.to), self.kind);
+            return memory_figure(&map, plain, &title, item);
+        }
+        let options = MemoryOptions { title: title.clone(), ..MemoryOptions::default() };
+        Figure::still(plain, &title, map_svg(&map, &options))
     }
 }
 

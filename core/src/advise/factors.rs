@@ -6,7 +6,7 @@
 
 use super::predict::{AdviseError, Depth};
 use super::rank::rank;
-use super::request::{Request, Tensors};
+use super::request::{Request, Tensors, exact};
 use super::strategy::Strategy;
 use crate::machine::{Grade, Machine, Source};
 use crate::units::Bytes;
@@ -106,7 +106,10 @@ fn table(request: &Request, machine: &Machine) -> [(&'static str, String, Vec<Va
         (other != *request).then(|| asked(to, &|r| r.tensors = other.tensors.clone()))
     };
     let tensors = |r: &Request| counted(r.count(), "tensor");
-    let sizes = |r: &Request| format!("{} each at most", r.largest());
+    let sizes = |r: &Request| {
+        let most = if r.tensors.windows(2).all(|t| t[0].bytes == t[1].bytes) { "" } else { " at most" };
+        format!("{} each{most}", exact(r.largest()))
+    };
     let number = [(1, 100), (100, 1)].into_iter().filter_map(|c| scale(c, (1, 1), &tensors)).collect();
     let size = [(1, 100), (100, 1)].into_iter().filter_map(|s| scale((1, 1), s, &sizes)).collect();
     let gb_s = |name: &str| machine.figure(name).unwrap_or_default();

@@ -39,7 +39,9 @@ impl Warning {
         match self {
             Warning::FewTensors => "few tensors: threads that pin them are not worth it",
             Warning::SmallTensors => "small tensors: pinning each one does not help, calls take the time",
-            Warning::Shuttle => "one pinned shuttle buffer and one thread: no faster than direct copies",
+            Warning::Shuttle => {
+                "a permanent pinned buffer through which one thread shuttles: no faster than direct copies"
+            }
         }
     }
 
@@ -48,7 +50,7 @@ impl Warning {
         match self {
             Warning::FewTensors => 'F',
             Warning::SmallTensors => 'S',
-            Warning::Shuttle => '1',
+            Warning::Shuttle => 'P',
         }
     }
 }

@@ -98,13 +98,18 @@ fn candidates(request: &Request) -> (Vec<Vec<Strategy>>, Vec<Excluded>) {
     (families, excluded)
 }
 
-/// The better of two: less cost, or about the same and less time of processors.
+/// The better of two: less cost; about the same and clearly less time of processors; or that too and less host memory.
 fn is_better(a: &Prediction, b: &Prediction, repeat: u32) -> bool {
-    let (x, y) = (a.cost(repeat).0 as f64, b.cost(repeat).0 as f64);
-    if (x - y).abs() <= TIE * x.min(y) {
-        return (a.spent.cpu, a.cost(repeat)) < (b.spent.cpu, b.cost(repeat));
+    let about = |x: Nanos, y: Nanos, part: f64| (x.0 as f64 - y.0 as f64).abs() <= part * x.0.min(y.0) as f64;
+    let (x, y) = (a.cost(repeat), b.cost(repeat));
+    if !about(x, y, TIE) {
+        return x < y;
     }
-    x < y
+    if !about(a.spent.cpu, b.spent.cpu, 4.0 * TIE) {
+        return a.spent.cpu < b.spent.cpu;
+    }
+    let host = |p: &Prediction| p.memory.pinned.0.saturating_add(p.memory.pageable.0);
+    (host(a), x) < (host(b), y)
 }
 
 /// Ranks all strategies for a request on a machine.
@@ -163,7 +168,9 @@ pub fn rank(request: &Request, machine: &Machine, depth: Depth) -> Result<Rankin
 fn too_much(memory: &Memory, request: &Request) -> Option<String> {
     let free = request.free_ram?;
     let all = memory.pinned.0.saturating_add(memory.pageable.0);
-    let extra = Bytes(all.saturating_sub(request.total().0));
+    // Tensors are there already, and results have to be somewhere.
+    let given = request.total().0.saturating_mul(1 + u64::from(request.back));
+    let extra = Bytes(all.saturating_sub(given));
     (free < extra).then(|| format!("it takes {extra} of host memory beside the tensors, {free} is free"))
 }
 

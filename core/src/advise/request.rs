@@ -179,17 +179,21 @@ impl FromStr for Tensors {
 
 impl fmt::Display for Tensors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(&str, u64); 6] = [
-            ("GiB", 1 << 30),
-            ("GB", 1_000_000_000),
-            ("MiB", 1 << 20),
-            ("MB", 1_000_000),
-            ("KiB", 1 << 10),
-            ("KB", 1000),
-        ];
-        let fits =
-            UNITS.into_iter().find(|(_, scale)| self.bytes.0.is_multiple_of(*scale) && self.bytes.0 > 0);
-        let (unit, scale) = fits.unwrap_or(("B", 1));
-        write!(f, "{}x{}{unit}", self.count, self.bytes.0 / scale)
+        write!(f, "{}x{}", self.count, exact(self.bytes))
     }
+}
+
+/// A size without rounding, in the largest unit of which it is a whole number: `4KB`, `262145B`.
+pub(super) fn exact(bytes: Bytes) -> String {
+    const UNITS: [(&str, u64); 6] = [
+        ("GiB", 1 << 30),
+        ("GB", 1_000_000_000),
+        ("MiB", 1 << 20),
+        ("MB", 1_000_000),
+        ("KiB", 1 << 10),
+        ("KB", 1000),
+    ];
+    let fits = UNITS.into_iter().find(|(_, scale)| bytes.0.is_multiple_of(*scale) && bytes.0 > 0);
+    let (unit, scale) = fits.unwrap_or(("B", 1));
+    format!("{}{unit}", bytes.0 / scale)
 }

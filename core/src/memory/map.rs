@@ -41,7 +41,7 @@ use crate::units::Bytes;
 /// | `register_module` | buffers that are no parameters are missed | [`MemoryMap::register_module`]: parameters and buffers, recursive |
 /// | `memory_aware_to` | gaps are copied; all known weights go to each target; the last view's dtype for all; no expanded views | [`MemoryMap::move_to`], then [`MemoryMap::apply`] |
 /// | `memory_aware_deepcopy` | gives the original's memory | [`MemoryMap::deepcopy`]: fresh blocks |
-/// | `MemReporter` | partial overlap twice; totals double on the second call; prints only | [`Layout::report`] of [`MemoryMap::layout`] |
+/// | `MemReporter` | partial overlap twice; totals double on the second call; prints only | [`Layout::report`] and [`Layout::inventory`] of [`MemoryMap::layout`] |
 /// | `get_device`, `device_ordinal` | allocates to ask | [`Device::from_ordinal`], [`Device::ordinal`] |
 ///
 /// # Examples

@@ -5,8 +5,10 @@
 mod device;
 mod difference;
 mod dtype;
+mod explain;
 mod grid;
 mod handle;
+mod inventory;
 mod layout;
 mod map;
 mod marks;
@@ -26,7 +28,9 @@ mod write;
 
 pub use device::{Device, UnknownDevice, cpu, cuda, mock};
 pub use dtype::{Dtype, UnknownDtype};
+pub use explain::{ExplainedModule, ExplainedMove, ExplainedTensor, Explanation, Goes};
 pub use handle::{AsTensor, Block, Element, TensorRef, TensorView};
+pub use inventory::{DeviceInventory, Inventory, Root, Segment};
 pub use layout::{Layout, LayoutError, LayoutProblem, LayoutProblems, Reason, Storage, StorageId, Tensor};
 pub use map::{MapError, MemoryMap};
 pub use marks::{Marks, ModuleEntry, TensorKind};

@@ -48,6 +48,14 @@ pub enum Target {
 }
 
 impl Target {
+    /// The one device, if there is one.
+    pub fn device(self) -> Option<Device> {
+        match self {
+            Target::Device(to) => Some(to),
+            Target::InPlace => None,
+        }
+    }
+
     /// Where bytes of a storage on `from` go; `None` when they stay.
     fn of(self, from: Device) -> Option<Device> {
         match self {

@@ -87,6 +87,18 @@ impl Layout {
         Ok(Report { tensors: tensors.collect(), devices, overlaps })
     }
 
+    /// The pairs of tensors that share a byte, by their positions.
+    pub(super) fn pairs(&self) -> Result<Vec<(usize, usize)>, Undecided> {
+        let ranks: Vec<u32> = (0..).take(self.tensors().len()).collect();
+        let mut pairs = Vec::new();
+        for (storage, tensors) in self.storages().iter().zip(&self.tensors_by_storage()) {
+            let undecided = || Undecided { storage: storage.id.clone() };
+            self.add_overlaps(tensors, &ranks, &mut pairs).ok_or_else(undecided)?;
+        }
+        pairs.sort_unstable();
+        Ok(pairs.into_iter().map(|(a, b)| (a as usize, b as usize)).collect())
+    }
+
     /// Adds the pairs of these tensors of one storage that share a byte, by the ranks of their names; `None` when a pair is
     /// undecided.
     fn add_overlaps(&self, tensors: &[usize], ranks: &[u32], pairs: &mut Vec<(u32, u32)>) -> Option<()> {
@@ -259,11 +271,11 @@ impl fmt::Display for MovePlan {
     }
 }
 
-fn size(bytes: u128) -> String {
+pub(super) fn size(bytes: u128) -> String {
     Bytes(u64::try_from(bytes).unwrap_or(u64::MAX)).to_string()
 }
 
-fn count(n: usize, what: &str) -> String {
+pub(super) fn count(n: usize, what: &str) -> String {
     match (n, what.strip_suffix('y')) {
         (1, _) => format!("1 {what}"),
         (_, Some(stem)) => format!("{n} {stem}ies"),

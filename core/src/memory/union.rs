@@ -281,20 +281,19 @@ fn gather(grids: &mut Vec<Grid>) {
         let first = &grids[k];
         let alike = |n: &usize| grids.get(k + n).is_some_and(|g| g.run == first.run && g.dims == first.dims);
         let stride = if alike(&1) { grids[k + 1].off - first.off } else { 0 };
-        let n =
+        let mut n =
             (1..).take_while(|n| alike(n) && grids[k + n].off - grids[k + n - 1].off == stride).count() + 1;
-        if n > 2 {
-            let mut dims = first.dims.clone();
-            dims.push((n as i64, stride));
-            let whole = Grid::normal(first.off, first.run, dims);
-            if whole.interleaved().is_none() {
-                out.push(whole);
-                k += n;
-                continue;
-            }
+        let mut dims = first.dims.clone();
+        dims.push((n as i64, stride));
+        let whole = Grid::normal(first.off, first.run, dims);
+        if n > 2 && whole.interleaved().is_none() {
+            out.push(whole);
+        } else {
+            // The last of them may begin another row of equals.
+            n = (n - 1).max(1);
+            out.extend_from_slice(&grids[k..k + n]);
         }
-        out.push(first.clone());
-        k += 1;
+        k += n;
     }
     out.sort_unstable();
     *grids = out;

@@ -1,6 +1,6 @@
 //! What is wrong with an expression, said when it is built: both sides, the place and the fix.
 
-use crate::memory::{Device, ViewError};
+use crate::memory::ViewError;
 use crate::op::name::Name;
 use crate::op::space::{Space, SpaceError};
 
@@ -28,9 +28,6 @@ pub enum OpError {
     Empty { container: &'static str },
     #[error(transparent)]
     Misfit(Box<Misfit>),
-    #[error("`{operator}` reads on {reads} and writes on {writes}: only a transfer does; insert `to({})` after it",
-            writes.call())]
-    Devices { operator: String, reads: Device, writes: Device },
     #[error("factor {factor} is not finite")]
     Factor { factor: String },
     #[error("`{operator}` has no exact inverse; solve with it instead")]
@@ -116,7 +113,13 @@ pub struct Misfit {
 }
 
 fn listed(names: &[Name]) -> String {
-    let names: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
+    let mut known: Vec<String> = Vec::new();
+    for name in names.iter().map(|n| format!("`{n}`")) {
+        if !known.contains(&name) {
+            known.push(name);
+        }
+    }
+    let names = known;
     match &names[..] {
         [] => "none".to_owned(),
         _ => names.join(", "),

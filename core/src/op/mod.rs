@@ -32,6 +32,7 @@ mod name;
 mod normal;
 mod operator;
 mod pattern;
+mod rewrite;
 mod space;
 mod sum;
 mod tensor;
@@ -46,12 +47,15 @@ pub use eval::Array;
 pub use join::{BlockDiag, Concat, Stack, block, block_diag, hstack, stack, vstack};
 pub use leaf::{Leaf, LeafFacts, LeafOp, Linearity, Side, Tags, Work};
 pub use leaves::{
-    Dense, Diagonal, Gather, Movement, blocks, crop, dense, embed, end_pad, flip, merge_dims, pad, permute,
-    rename, repeat, roll, select, slice, split_dim, sum_reduce, unblocks,
+    Boundary, Convolution, Convolve, Dense, Diagonal, Edge, Fft, FiniteDifference, Fourier, FromFn, Gather,
+    Gradient, Interpolate, Kernel, Mode, Movement, Nufft, Sampling, Sparse, blocks, convolution, crop, dense,
+    embed, end_pad, fft, finite_difference, flip, gradient, interpolate, merge_dims, nufft, pad, permute,
+    rename, repeat, rfft, roll, sampling, select, slice, split_dim, sum_reduce, unblocks,
 };
 pub use name::{Dim, Name, dims};
 pub use operator::{Chain, Operator, Scale, Zero};
 pub use pattern::{Matching, NamedShape, matching};
+pub use rewrite::{Cost, Level, RULES, Rewrite, Rule, Simplified, Simplify, Stop};
 pub use space::{Space, SpaceError};
 pub(crate) use sum::first_branch;
 pub use sum::{Power, Sum, sum, tree_sum};

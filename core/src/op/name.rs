@@ -57,6 +57,19 @@ impl Name {
         }
         name
     }
+
+    /// The name of the frequencies of this dimension: `Nx` gives `Kx`, `x` gives `kx`, `X` gives `Kx`.
+    #[must_use]
+    pub(super) fn frequency(&self) -> Name {
+        let lower = |text: &str| text.to_lowercase();
+        let base = match (self.base.strip_prefix('N'), self.base.strip_prefix('n')) {
+            (Some(rest), _) if !rest.is_empty() => format!("K{rest}"),
+            (_, Some(rest)) if !rest.is_empty() => format!("k{rest}"),
+            _ if self.base.starts_with(char::is_uppercase) => format!("K{}", lower(&self.base)),
+            _ => format!("k{}", self.base),
+        };
+        Name { base, index: self.index }
+    }
 }
 
 impl fmt::Display for Name {

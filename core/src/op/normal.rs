@@ -82,7 +82,7 @@ impl Operator {
 }
 
 /// The fast normal of a leaf on its side; `conj(A)^H conj(A) = conj(A^H A)`.
-fn leaf_normal(leaf: &Leaf) -> Option<Operator> {
+pub(super) fn leaf_normal(leaf: &Leaf) -> Option<Operator> {
     let tags = leaf.tags();
     let normal = if tags.isometry {
         Operator::Identity(leaf.domain().clone())

@@ -13,7 +13,7 @@ use super::join::{BlockDiag, Concat, Stack};
 use super::leaf::{Leaf, LeafOp};
 use super::name::Name;
 use super::sum::{Power, Sum};
-use super::{OpError, Space, ToDevice};
+use super::{Linearity, OpError, Space, ToDevice};
 use crate::memory::Device;
 
 /// A linear operator: what it reads, what it writes, and how to get from one to the other.
@@ -58,7 +58,7 @@ impl Chain {
     }
 }
 
-/// `y = 0`, from any space to any other on the same device.
+/// `y = 0`, from any space to any other.
 ///
 /// The adjoint goes the other way.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,19 +94,9 @@ impl Operator {
         Operator::Identity(space)
     }
 
-    /// `y = 0` from `domain` to `codomain`.
-    ///
-    /// # Errors
-    /// [`OpError::Devices`] for spaces on two devices: nothing moves here, not even nothing.
-    pub fn zero(domain: Space, codomain: Space) -> Result<Operator, OpError> {
-        if domain.device() != codomain.device() {
-            return Err(OpError::Devices {
-                operator: "0".to_owned(),
-                reads: domain.device(),
-                writes: codomain.device(),
-            });
-        }
-        Ok(Operator::Zero(Zero { domain, codomain }))
+    /// `y = 0` from `domain` to `codomain`, on whichever devices: nothing is read, so nothing moves.
+    pub fn zero(domain: Space, codomain: Space) -> Operator {
+        Operator::Zero(Zero { domain, codomain })
     }
 
     /// `y = a x` on `space`.
@@ -207,6 +197,17 @@ impl Operator {
     pub fn size(&self, dim: &Name) -> Option<i64> {
         let here = self.domain().size(dim).or_else(|| self.codomain().size(dim));
         here.or_else(|| self.children().iter().find_map(|part| part.size(dim)))
+    }
+
+    /// Over which numbers it is linear: real ones alone as soon as one part is.
+    pub fn linearity(&self) -> Linearity {
+        match self {
+            Operator::Leaf(leaf) => leaf.op.facts().linearity,
+            _ => {
+                let real = self.children().iter().any(|part| part.linearity() == Linearity::Real);
+                if real { Linearity::Real } else { Linearity::Complex }
+            }
+        }
     }
 
     /// The adjoint `A^H`, with `<A x, y> = <x, A^H y>`.
@@ -392,7 +393,7 @@ impl Operator {
 }
 
 /// A factor as it is written in a formula.
-fn number(z: Complex64) -> String {
+pub(super) fn number(z: Complex64) -> String {
     if z.im == 0.0 { z.re.to_string() } else { format!("({z})") }
 }
 

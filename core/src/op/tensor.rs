@@ -80,6 +80,19 @@ impl Tensor {
         Tensor { dims: space.dims().to_vec(), strides: space.strides(), offset: 0, storage }
     }
 
+    /// One value that depends on nothing.
+    pub(super) fn scalar(value: Complex64) -> Tensor {
+        Tensor { dims: Vec::new(), strides: Vec::new(), offset: 0, storage: [value].into() }
+    }
+
+    /// The value for every element of a space that has all its dimensions.
+    pub(super) fn spread(&self, space: &Space) -> Vec<Complex64> {
+        let strides: Vec<i64> = space.names().map(|n| self.stride_of(n)).collect();
+        let mut values = Vec::with_capacity(space.len());
+        walk(&space.shape(), [&strides], [self.offset], |[at]| values.push(self.storage[at]));
+        values
+    }
+
     /// Names and sizes, outermost first.
     pub fn dims(&self) -> &[(Name, i64)] {
         &self.dims

@@ -14,6 +14,7 @@ mod edit;
 pub mod json;
 mod names;
 mod problem;
+mod rewrite;
 mod same;
 mod stream;
 pub mod text;

@@ -15,6 +15,9 @@ pub(super) struct Thread {
     phase: Phase,
     /// When the phase began.
     since: i64,
+    /// When the command began, and the slice of its call.
+    begun: i64,
+    call: u32,
     /// The chunk of a staged copy.
     chunk: u32,
     /// Free staging slots.
@@ -46,6 +49,8 @@ impl Thread {
             step: 0,
             phase: Phase::New,
             since: 0,
+            begun: 0,
+            call: NONE,
             chunk: 0,
             slots: slots.max(1),
             hot: false,
@@ -99,6 +104,12 @@ impl Sim<'_> {
                     thread.step += 1;
                     thread.phase = Phase::New;
                     thread.woken_by = NONE;
+                    let next = low.steps[t as usize].get(thread.step);
+                    if next.is_none_or(|next| next.command != step.command) {
+                        thread.begun = self.now;
+                        let call = std::mem::replace(&mut thread.call, NONE);
+                        self.call_ends(call);
+                    }
                 }
             }
         }
@@ -118,8 +129,9 @@ impl Sim<'_> {
             self.plan(ns, Event::Thread(t), command);
             return self.enter(t, Phase::Works);
         }
-        let since = if ns > 0 { self.threads[t as usize].since } else { self.now };
-        let slice = self.record_host(t, Kind::Call, command, since, 0);
+        let begun = self.threads[t as usize].begun;
+        let slice = self.record_host(t, Kind::Call, command, begun, 0);
+        self.threads[t as usize].call = slice;
         for node in first..first + n {
             self.nodes[node as usize].call = slice;
             self.release(node);
@@ -142,7 +154,9 @@ impl Sim<'_> {
             return Next::Stays;
         }
         let Thread { since, woken_by, .. } = self.threads[t as usize];
-        self.record_wait(t, command, since, woken_by, why);
+        if woken_by != NONE || self.threads[t as usize].call == NONE {
+            self.record_wait(t, command, since, woken_by, why);
+        }
         Next::Goes
     }
 

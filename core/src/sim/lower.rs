@@ -6,8 +6,11 @@
 //! every schedule is a linear extension of the typical relation by construction.
 //!
 //! Every node and step waits for earlier ones of the list only, so a schedule always comes to an end.
-use super::lowered::{Act, Lowered, MAX_NODES, NONE, Node, NodeId, Step, Why, Work, bytes_of, position};
+use super::lowered::{
+    Act, Lowered, MAX_NODES, NONE, Node, NodeId, Step, Why, Work, bytes_of, copied, position,
+};
 use super::order::{Graph, Held, Order};
+use super::prepared::Says;
 use super::{Prepared, SimError};
 use crate::machine::Machine;
 use crate::program::{
@@ -17,7 +20,7 @@ use crate::program::{
 use crate::units::Nanos;
 
 pub(super) fn lower(prepared: &Prepared, machine: &Machine) -> Result<Lowered, SimError> {
-    let Prepared { program, facts, .. } = prepared;
+    let Prepared { program, facts, says, .. } = prepared;
     let names = program.names();
     let mut out = Lowered {
         steps: vec![Vec::new(); names.n_threads()],
@@ -31,6 +34,7 @@ pub(super) fn lower(prepared: &Prepared, machine: &Machine) -> Result<Lowered, S
     let mut lowering = Lowering {
         program,
         facts,
+        says,
         machine,
         out: &mut out,
         order,
@@ -40,7 +44,8 @@ pub(super) fn lower(prepared: &Prepared, machine: &Machine) -> Result<Lowered, S
     };
     let mut set_up = true;
     for (index, command) in program.commands().iter().enumerate() {
-        lowering.command = u32::try_from(index).map_err(|_| SimError::TooLarge { index })?;
+        lowering.command =
+            u32::try_from(index).map_err(|_| SimError::TooLarge { index, line: program.line(index) })?;
         lowering.thread = command.thread;
         // Declarations at the head are the scenery: the clock starts with the first command that does something.
         set_up &= is_declaration(&command.op);
@@ -49,7 +54,7 @@ pub(super) fn lower(prepared: &Prepared, machine: &Machine) -> Result<Lowered, S
         }
         let out = &lowering.out;
         if out.nodes.len().max(out.n_preds).max(out.joins.len()) > MAX_NODES {
-            return Err(SimError::TooLarge { index });
+            return Err(SimError::TooLarge { index, line: program.line(index) });
         }
     }
     out.n_devices = n_devices;
@@ -68,6 +73,7 @@ fn is_declaration(op: &Op) -> bool {
 pub(super) struct Lowering<'a> {
     pub(super) program: &'a Program,
     pub(super) facts: &'a Facts,
+    says: &'a [Says],
     pub(super) machine: &'a Machine,
     pub(super) out: &'a mut Lowered,
     pub(super) order: Order,
@@ -106,7 +112,11 @@ impl Lowering<'_> {
             }
             Op::Memset { stream, dst, sync, .. } => self.memset(*stream, dst, *sync),
             Op::Copy(copy) => self.copy(copy),
-            Op::HostRead { .. } | Op::HostWrite { .. } | Op::HostCopy { .. } => self.step(Act::Access),
+            Op::HostCopy { dst, src } => {
+                self.out.ledger.add_within_host(copied(src, dst));
+                self.step(Act::Access);
+            }
+            Op::HostRead { .. } | Op::HostWrite { .. } => self.step(Act::Access),
             Op::EventCreate { .. } => {}
             Op::EventDestroy { event } => self.order.events[event.index()] = Held::Nothing,
             Op::Record { event, stream } => {
@@ -220,6 +230,11 @@ impl Lowering<'_> {
         Work::Compute { dev, full, ns }
     }
 
+    fn account(&mut self, command: u32, work: Work) {
+        let says = self.says[command as usize];
+        self.out.ledger.add(work, says.kind, says.bytes);
+    }
+
     fn at(&self, stream: u32, work: Work) -> Node {
         Node::new(self.command, self.command, stream, work)
     }
@@ -241,6 +256,7 @@ impl Lowering<'_> {
         self.order.preds(stream, &mut preds);
         preds.extend(after);
         let node = self.out.node(self.at(position(stream.index()), work), preds.drain(..));
+        self.account(self.command, work);
         self.preds = preds;
         self.order.advance(stream, node);
         if let Some(oldest) = self.order.queue(stream, node) {
@@ -341,7 +357,8 @@ impl Lowering<'_> {
         let ns = self.machine.graph_launch.0;
         let Graph { nodes, preds, last_exit } = self.order.take_graph(graph);
         if self.out.nodes.len() + nodes.len() > MAX_NODES || self.out.n_preds + preds.len() > MAX_NODES {
-            return Err(SimError::TooLarge { index: self.command as usize });
+            let index = self.command as usize;
+            return Err(SimError::TooLarge { index, line: self.program.line(index) });
         }
         let entry = self.enqueue(stream, ns, Work::Point, &[last_exit]);
         let first = position(self.out.nodes.len());
@@ -351,6 +368,7 @@ impl Lowering<'_> {
                 if before.is_empty() { vec![entry] } else { before.iter().map(|p| first + p).collect() };
             let made = Node::new(node.command, self.command, node.stream, node.work);
             self.out.node(made, before);
+            self.account(node.command, node.work);
         }
         // The exit comes after all of them; those that others follow are covered by their followers.
         let mut is_last = vec![true; nodes.len()];

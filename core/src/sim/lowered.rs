@@ -1,5 +1,6 @@
 //! What a program is lowered to: nodes of work with their predecessors, and steps of host threads.
 
+use super::Ledger;
 use crate::machine::{Machine, Rate};
 use crate::memory::Span;
 use crate::program::{Region, ThreadId};
@@ -226,6 +227,7 @@ pub(super) struct Lowered {
     pub(super) joins: Vec<NodeId>,
     pub(super) times: Vec<i64>,
     pub(super) n_devices: usize,
+    pub(super) ledger: Ledger,
 }
 
 /// More nodes, or more predecessors, than fit in memory of a usual machine.

@@ -1,7 +1,7 @@
 //! What a run needs of a program and no machine changes: its facts, and per command what its slices say.
 
 use super::lowered::{bytes_of, copied};
-use super::{Run, SimError, lower, names, schedule, values};
+use super::{Ledger, Run, SimError, lower, names, schedule, values};
 use crate::machine::Machine;
 use crate::program::{BufferId, Copy, Facts, Op, Program, Space};
 use crate::trace::{Kind, Slice, StrId, Strings};
@@ -85,6 +85,14 @@ impl Prepared {
     pub fn run(&self, machine: &Machine) -> Result<Run, SimError> {
         let mut lowered = lower::lower(self, machine)?;
         schedule::Sim::new(self, machine, &mut lowered).run()
+    }
+
+    /// What the program asks to be moved and what a machine moves for it, without running it.
+    ///
+    /// # Errors
+    /// As [`Prepared::run`], but for times beyond what can be held.
+    pub fn ledger(&self, machine: &Machine) -> Result<Ledger, SimError> {
+        Ok(lower::lower(self, machine)?.ledger)
     }
 }
 

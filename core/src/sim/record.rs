@@ -270,6 +270,13 @@ impl Sim<'_> {
         self.record.slice(slice, 0)
     }
 
+    /// A call comes back now: its slice covers what its thread staged and waited for in it.
+    pub(super) fn call_ends(&mut self, slice: u32) {
+        if let Some(end) = self.record.trace.slices.end.get_mut(slice as usize) {
+            *end = self.now;
+        }
+    }
+
     /// A host thread waited, or only called, since `since`.
     pub(super) fn record_wait(&mut self, t: u32, command: u32, since: i64, woken_by: NodeId, why: Why) {
         if since == self.now {

@@ -136,7 +136,7 @@ impl<'a> Sim<'a> {
         let end = Nanos(self.now);
         let (trace, marks) = self.record.finish();
         let (reads, finals) = self.values.finals(self.program, self.facts);
-        Ok(Run { trace, end, marks, reads, finals })
+        Ok(Run { trace, end, marks, reads, finals, ledger: self.low.ledger })
     }
 
     /// Plans an event `ns` from now.

@@ -105,7 +105,7 @@ fn what_is_carried_on_is_what_the_whole_would_be() {
             let off = part.time.0 as f64 / whole.time.0 as f64 - 1.0;
             assert!(off.abs() < most, "{strategy}, {tensors}: {off:+.4}");
             let pinned = |p: &spanlift::advise::Prediction| p.memory.pinned.0 as f64 + 1.0;
-            assert!((pinned(&part) / pinned(&whole) - 1.0).abs() < 0.03, "{strategy}, {tensors}");
+            assert!((pinned(&part) / pinned(&whole) - 1.0).abs() < most, "{strategy}, {tensors}");
         }
     }
 }
@@ -202,7 +202,7 @@ fn seven_factors_are_told_and_some_would_change_the_answer() {
     let found = factors(&request("1000x4KB", Origin::Pageable), &machine, depth).unwrap();
     assert_eq!(found.len(), 7);
     let size = found.iter().find(|f| f.name.starts_with("Size")).unwrap();
-    assert_eq!(size.value, "3.91 KiB each at most");
+    assert_eq!(size.value, "4KB each");
     for factor in &found {
         for change in &factor.changes {
             let strategy = change.best.unwrap();

@@ -120,6 +120,13 @@ impl Random {
         self.0
     }
 
+    /// Forgets what seeds that are near each other have in common.
+    pub(crate) fn warm(&mut self) {
+        for _ in 0..8 {
+            self.bits();
+        }
+    }
+
     /// A number below `n`.
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.bits() % n

@@ -2,9 +2,10 @@
 
 use spanlift::memory::Dtype;
 use spanlift::op::{
-    Dense, Diagonal, Operator, Space, Tensor, block, block_diag, blocks, crop, embed, end_pad, flip, hstack,
-    merge_dims, pad, permute, rename, repeat, roll, select, slice, split_dim, stack, sum, sum_reduce,
-    tree_sum, unblocks, vstack,
+    Boundary, Dense, Diagonal, Edge, FromFn, Kernel, Mode, Operator, Space, Tensor, block, block_diag,
+    blocks, convolution, crop, embed, end_pad, fft, finite_difference, flip, gradient, hstack, interpolate,
+    merge_dims, pad, permute, rename, repeat, roll, sampling, select, slice, split_dim, stack, sum,
+    sum_reduce, tree_sum, unblocks, vstack,
 };
 use spanlift::{chain, op};
 
@@ -54,7 +55,15 @@ fn entry(name: &str, op: Operator, f: impl Fn(&[i64], &[i64]) -> C) -> Entry {
 
 /// Everything, for one type.
 pub(crate) fn table(dtype: Dtype) -> Vec<Entry> {
-    [basic(dtype), dense(dtype), movement(dtype), containers(dtype)].into_iter().flatten().collect()
+    let mut found =
+        [basic(dtype), dense(dtype), movement(dtype), containers(dtype), sparse(dtype), convolutions(dtype)]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>();
+    if complex(dtype) {
+        found.extend(fourier(dtype));
+    }
+    found
 }
 
 fn basic(dtype: Dtype) -> Vec<Entry> {
@@ -69,7 +78,7 @@ fn basic(dtype: Dtype) -> Vec<Entry> {
     let strided = Diagonal::broadcast(image.clone(), &view).unwrap();
     vec![
         entry("identity", Operator::identity(image.clone()), |o, i| one(o == i)),
-        entry("zero", Operator::zero(image.clone(), line).unwrap(), |_, _| C::ZERO),
+        entry("zero", Operator::zero(image.clone(), line), |_, _| C::ZERO),
         entry("scale", Operator::scale(a, image).unwrap(), |o, i| a * one(o == i)),
         entry("diagonal", full.into(), |o, i| weight(o[0] * 3 + o[1], dtype) * one(o == i)),
         entry("diagonal by rows", rows.into(), |o, i| weight(o[0], dtype) * one(o == i)),
@@ -238,5 +247,139 @@ fn containers(dtype: Dtype) -> Vec<Entry> {
             pairs.map(|(k, l)| sq(o[0], k) * sq(k, l) * sq(l, i[0])).sum()
         }),
         entry("power zero", square.pow(0).unwrap(), |o, i| one(o == i)),
+    ]
+}
+
+fn sparse(dtype: Dtype) -> Vec<Entry> {
+    let line = |n: i64| space(&[("b", 2), ("x", n)], dtype);
+    let difference = |name: &str, boundary: Boundary, next: fn(i64) -> i64| {
+        let op = finite_difference("x", boundary).over(line(4)).unwrap();
+        entry(name, op, |o, i| one(o[0] == i[0]) * (one(next(o[1]) == i[1]) - one(o[1] == i[1])))
+    };
+    let image = space(&[("y", 3), ("c", 2), ("x", 4)], dtype);
+    let (ys, xs) = ([2, 0, 2, 1], [3, 0, 3, 3]);
+    let points = sampling([("y", ys.to_vec()), ("x", xs.to_vec())], "m").over(&image).unwrap();
+    let at = |m: i64| usize::try_from(m).unwrap();
+    let near = [0.5, 2.0, 2.75];
+    let hat = |u: f64| (1.0 - u.abs()).max(0.0);
+    let distance = |n: i64, l: f64| f64::from(i32::try_from(n).unwrap()) - l;
+    // The three nearest with equal weight, on a circle.
+    let around = [0.0, 3.75];
+    let mean = interpolate([("x", around.to_vec())], "m").kernel(Kernel::Box, 3.0).edge(Edge::Circular);
+    let two = [("y", vec![0.5, 2.0]), ("x", vec![1.25, 0.0])];
+    let (ly, lx) = ([0.5, 2.0], [1.25, 0.0]);
+    vec![
+        difference("difference, valid", Boundary::Valid, |k| k + 1),
+        difference("difference, replicated", Boundary::Replicate, |k| (k + 1).min(3)),
+        difference("difference, zero", Boundary::Zero, |k| k + 1),
+        difference("difference, periodic", Boundary::Periodic, |k| (k + 1) % 4),
+        entry("gradient", gradient(["x", "b"], "d").over(line(3)).unwrap(), |o, i| {
+            let next = if o[0] == 0 { [o[1], (o[2] + 1).min(2)] } else { [(o[1] + 1).min(1), o[2]] };
+            one(next == *i) - one(o[1..] == *i)
+        }),
+        entry("sampling", points, |o, i| one(o[1] == i[1] && ys[at(o[0])] == i[0] && xs[at(o[0])] == i[2])),
+        entry("interpolation", interpolate([("x", near.to_vec())], "m").over(line(4)).unwrap(), |o, i| {
+            one(o[0] == i[0]) * hat(distance(i[1], near[at(o[1])]))
+        }),
+        entry("interpolation on a circle", mean.over(line(4)).unwrap(), |o, i| {
+            let near = |turn: i64| distance(i[1] + 4 * turn, around[at(o[1])]).abs() <= 1.5;
+            one(o[0] == i[0]) * one((-1..=1).any(near))
+        }),
+        entry("interpolation in two dimensions", interpolate(two, "m").over(&image).unwrap(), |o, i| {
+            let m = at(o[0]);
+            one(o[1] == i[1]) * hat(distance(i[0], ly[m])) * hat(distance(i[2], lx[m]))
+        }),
+        entry(
+            "gridding",
+            interpolate([("x", near.to_vec())], "m").onto([4]).over(space(&[("m", 3)], dtype)).unwrap(),
+            |o, i| C::from(hat(distance(o[0], near[at(i[0])]))),
+        ),
+        {
+            let w = weight(4, dtype);
+            let shift = FromFn::new(
+                "shift",
+                line(3),
+                line(3),
+                move |x, y| (0..x.len() / 3).for_each(|b| y[3 * b + 1] = w * x[3 * b]),
+                move |y, x| (0..y.len() / 3).for_each(|b| x[3 * b] = w.conj() * y[3 * b + 1]),
+            );
+            entry("closures", shift.pointwise(["b"]).unwrap().into(), |o, i| {
+                w * one(o[0] == i[0] && o[1] == 1 && i[1] == 0)
+            })
+        },
+    ]
+}
+
+fn convolutions(dtype: Dtype) -> Vec<Entry> {
+    let line = |n: i64| space(&[("b", 2), ("x", n)], dtype);
+    let h = |k: i64| weight(k, dtype);
+    let kernel = |n: i64| tensor(&[("x", n)], dtype);
+    // The kernel entry whose place it is, if it has that many.
+    let tap = |k: i64, n: i64| if (0..n).contains(&k) { h(k) } else { C::ZERO };
+    let channels = tensor(&[("o", 2), ("x", 2), ("b", 2)], dtype);
+    let two = tensor(&[("y", 2), ("x", 3)], dtype);
+    let conv = |n: i64| convolution(["x"], &kernel(n));
+    vec![
+        entry("convolution", conv(3).over(line(5)).unwrap(), |o, i| {
+            one(o[0] == i[0]) * tap(o[1] + 1 - i[1], 3)
+        }),
+        entry("convolution, even", conv(4).over(line(5)).unwrap(), |o, i| {
+            one(o[0] == i[0]) * tap(o[1] + 2 - i[1], 4)
+        }),
+        entry("convolution, valid", conv(3).mode(Mode::Valid).over(line(5)).unwrap(), |o, i| {
+            one(o[0] == i[0]) * tap(o[1] + 2 - i[1], 3)
+        }),
+        entry("convolution, full", conv(3).mode(Mode::Full).over(line(4)).unwrap(), |o, i| {
+            one(o[0] == i[0]) * tap(o[1] - i[1], 3)
+        }),
+        entry("convolution, periodic", conv(3).periodic().over(line(4)).unwrap(), |o, i| {
+            one(o[0] == i[0]) * tap((o[1] + 1 - i[1]).rem_euclid(4), 3)
+        }),
+        entry("convolution, longer than its circle", conv(5).periodic().over(line(3)).unwrap(), |o, i| {
+            let k = (o[1] + 2 - i[1]).rem_euclid(3);
+            one(o[0] == i[0]) * (tap(k, 5) + tap(k + 3, 5))
+        }),
+        entry("convolution with steps", conv(3).stride(2).dilation(2).over(line(7)).unwrap(), |o, i| {
+            let reach = 2 * o[1] + 2 - i[1];
+            one(o[0] == i[0] && reach.rem_euclid(2) == 0) * tap(reach.div_euclid(2), 3)
+        }),
+        entry("convolution of channels", convolution(["x"], &channels).over(line(3)).unwrap(), |o, i| {
+            let k = o[1] + 1 - i[1];
+            if (0..2).contains(&k) { h((o[0] * 2 + k) * 2 + i[0]) } else { C::ZERO }
+        }),
+        entry(
+            "convolution in two dimensions",
+            convolution(["y", "x"], &two).over(space(&[("y", 3), ("x", 3)], dtype)).unwrap(),
+            |o, i| {
+                let (k, l) = (o[0] + 1 - i[0], o[1] + 1 - i[1]);
+                if (0..2).contains(&k) && (0..3).contains(&l) { h(k * 3 + l) } else { C::ZERO }
+            },
+        ),
+    ]
+}
+
+/// `exp(-2 pi i j k / n) / sqrt(n)`
+fn wave(j: i64, k: i64, n: i64) -> C {
+    let of = |m: i64| f64::from(i32::try_from(m).unwrap());
+    C::from_polar(1.0 / of(n).sqrt(), -2.0 * std::f64::consts::PI * of(j * k) / of(n))
+}
+
+fn fourier(dtype: Dtype) -> Vec<Entry> {
+    let line = |n: i64| space(&[("b", 2), ("x", n)], dtype);
+    let image = space(&[("y", 2), ("c", 2), ("x", 3)], dtype);
+    vec![
+        entry("fft", fft(["x"]).over(line(5)).unwrap(), |o, i| one(o[0] == i[0]) * wave(i[1], o[1], 5)),
+        entry("fft, centred", fft(["x"]).centered().over(line(5)).unwrap(), |o, i| {
+            one(o[0] == i[0]) * wave(i[1] - 2, o[1] - 2, 5)
+        }),
+        entry("fft, centred and even", fft(["x"]).centered().over(line(4)).unwrap(), |o, i| {
+            one(o[0] == i[0]) * wave(i[1] - 2, o[1] - 2, 4)
+        }),
+        entry("fft in two dimensions", fft(["x", "y"]).over(&image).unwrap(), |o, i| {
+            one(o[1] == i[1]) * wave(i[0], o[0], 2) * wave(i[2], o[2], 3)
+        }),
+        entry("fft along the outer dimension", fft(["b"]).named(["q"]).over(line(3)).unwrap(), |o, i| {
+            one(o[1] == i[1]) * wave(i[0], o[0], 2)
+        }),
     ]
 }

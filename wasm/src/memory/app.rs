@@ -16,7 +16,7 @@
 
 use std::collections::BTreeMap;
 
-use spanlift::memory::{Device, Layout, MoveKind};
+use spanlift::memory::{Layout, MoveKind, Target};
 
 use super::draw::{self, Draw, Fields, Focus, Seen, Window};
 use super::frame::{BAR, Frame, Item, Limits, RULER};
@@ -42,7 +42,7 @@ pub struct MemoryApp {
     /// The colours.
     pub theme: Theme,
     map: MemoryPicture,
-    to: Option<Device>,
+    to: Option<Target>,
     kind: MoveKind,
     frame: Frame,
     fields: Fields,
@@ -68,14 +68,14 @@ struct Drag {
 }
 
 impl MemoryApp {
-    /// The map of a layout, and with `to` before and after a move there.
+    /// The map of a layout, and with `to` before and after a move there, or a deep copy.
     ///
     /// # Errors
     /// Why the move cannot be planned, in words.
     pub fn new(
         name: &str,
         layout: Layout,
-        to: Option<Device>,
+        to: Option<Target>,
         kind: MoveKind,
         theme: Theme,
     ) -> Result<MemoryApp, String> {
@@ -105,9 +105,9 @@ impl MemoryApp {
         &self.map
     }
 
-    /// How the tensors move, where they do.
+    /// How the tensors move, where there are two ways.
     pub fn kind(&self) -> Option<MoveKind> {
-        self.to.map(|_| self.kind)
+        self.to.filter(|to| *to != Target::InPlace).map(|_| self.kind)
     }
 
     /// The canvas has another size.
@@ -536,12 +536,9 @@ impl MemoryApp {
     }
 }
 
-fn map(layout: Layout, to: Option<Device>, kind: MoveKind) -> Result<MemoryPicture, String> {
-    Ok(match (to, kind) {
-        (None, _) => MemoryPicture::of(layout),
-        (Some(to), MoveKind::Naive) => MemoryPicture::moved(layout.move_naively(to)),
-        (Some(to), _) => MemoryPicture::moved(layout.move_to(to).map_err(|e| e.to_string())?),
-    })
+fn map(layout: Layout, to: Option<Target>, kind: MoveKind) -> Result<MemoryPicture, String> {
+    let Some(to) = to else { return Ok(MemoryPicture::of(layout)) };
+    super::planned(layout, to, kind).map(MemoryPicture::moved).map_err(|e| e.to_string())
 }
 
 /// The byte at a place on an axis.

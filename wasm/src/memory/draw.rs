@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use spanlift::memory::Target;
+
 use super::field::{Axis, Field, Segment, Shared};
 use super::frame::{BAR, Frame, Item, NAME, RULER, Row, SMALL, TEETH};
 use super::map::{MemoryPicture, end};
@@ -41,6 +43,7 @@ pub(crate) struct Seen {
     own: bool,
     fine: bool,
     shared: bool,
+    shared_fine: bool,
     mixed: bool,
     gap: bool,
     allocated: bool,
@@ -148,7 +151,10 @@ impl<'d> Draw<'d> {
         let (Some((after, _)), Some(plan)) = (panels.after, &self.map.plan) else { return };
         let text = Text::new(panels.gutter, y + 10.0, NAME, self.theme.dim, "BEFORE").bold();
         self.scene.add(text);
-        let words = format!("AFTER, ON {}", plan.to.to_string().to_uppercase());
+        let words = match plan.to {
+            Target::Device(to) => format!("AFTER, ON {}", to.to_string().to_uppercase()),
+            Target::InPlace => "THE COPY".to_owned(),
+        };
         self.scene.add(Text::new(after, y + 10.0, NAME, self.theme.dim, words).bold());
         let (from, to, y) = (after - 28.0, after - 8.0, y + 10.0);
         self.scene.line((from, y), (to - 4.0, y), Stroke::solid(self.theme.dim, 1.5));
@@ -322,9 +328,10 @@ impl<'d> Draw<'d> {
             self.scene.add(Rect { pattern, ..Rect::filled(s.x0, y, s.x1 - s.x0, h, fill) });
             self.seen.own |= is_full && s.shared != Shared::All;
             self.seen.fine |= !is_full && s.shared == Shared::No;
-            self.seen.mixed |= s.shared == Shared::Some || !is_full && s.shared == Shared::All;
+            self.seen.shared_fine |= !is_full && s.shared == Shared::All;
+            self.seen.mixed |= s.shared == Shared::Some;
+            self.seen.shared |= is_full && s.shared == Shared::All;
             if s.shared != Shared::No {
-                self.seen.shared = true;
                 match lines.last_mut() {
                     Some(last) if s.x0 - last.1 < 1.0 => last.1 = s.x1,
                     _ => lines.push((s.x0, s.x1)),
@@ -414,8 +421,9 @@ pub(crate) fn legend(seen: Seen, width: f64, theme: &Theme) -> Scene {
     let swatches = [
         (seen.own,       plain(OWN),                                             "bytes of one view"),
         (seen.shared,    (SHARED, None, true),                                   "bytes of several views"),
-        (seen.fine,      (light, Some(Pattern::Hatch(OWN)), false),              "strided, finer than a pixel"),
-        (seen.mixed,     (light, Some(Pattern::Hatch(SHARED)), true),            "partly shared, finer than a pixel"),
+        (seen.fine,      (light, Some(Pattern::Hatch(OWN)), false),              "of one, finer than a pixel"),
+        (seen.shared_fine, (SHARED.toward(theme.ground, 50), Some(Pattern::Hatch(SHARED)), true), "of several, finer than a pixel"),
+        (seen.mixed,     (light, Some(Pattern::Hatch(SHARED)), true),            "partly of several views"),
         (seen.gap,       plain(theme.lane),                                      "bytes of no view"),
         (seen.allocated, (theme.lane, Some(Pattern::Dots(theme.dim)), false),    "allocated, not copied"),
         (seen.wasted,    (MEMSET, Some(Pattern::Hatch(stripe)), false),          "bytes of no view, copied"),

@@ -1,6 +1,6 @@
 //! What a memory map shows: a layout, and a move of it where there is one.
 
-use spanlift::memory::{Allocation, Layout, MoveKind, MovePlan, Storage, Tensor};
+use spanlift::memory::{Allocation, Layout, MoveKind, MovePlan, Storage, Target, Tensor};
 
 use super::field::Field;
 use crate::text;
@@ -69,7 +69,7 @@ impl MemoryPicture {
         let mut placed = vec![None; layout.tensors().len()];
         let (mut names, mut copied) = (Vec::new(), Vec::new());
         if let Some(plan) = &plan {
-            names = plan.allocation_names();
+            names = plan.allocations.iter().map(|a| a.name.clone()).collect();
             copied = vec![0u128; plan.allocations.len()];
             plan.tensors.iter().enumerate().for_each(|(k, p)| placed[p.tensor] = Some(k));
             plan.copies.iter().for_each(|c| copied[c.allocation] += u128::from(c.bytes.0));
@@ -144,10 +144,12 @@ impl MemoryPicture {
         if held.allocations.is_empty() {
             return "nothing is allocated".to_owned();
         }
-        let allocated: u128 = held.allocations.iter().map(|&k| u128::from(plan.allocations[k].bytes.0)).sum();
+        let new = held.allocations.iter().filter(|&&k| !plan.allocations[k].is_there);
+        let allocated: u128 = new.clone().map(|&k| u128::from(plan.allocations[k].bytes.0)).sum();
         let copied: u128 = held.allocations.iter().map(|&k| self.copied[k]).sum();
-        let n = held.allocations.len();
+        let n = new.count();
         let blocks = match (n, held.is_apart) {
+            (0, _) => format!("{} is there", text::short(&self.names[held.allocations[0]])),
             (1, _) => {
                 format!("{}: {} allocated", text::short(&self.names[held.allocations[0]]), bytes(allocated))
             }
@@ -161,6 +163,14 @@ impl MemoryPicture {
             }
             _ => format!("{blocks}, {} copied", bytes(copied)),
         }
+    }
+
+    /// What is done, in a few words: `move to cuda:0`, `deep copy`.
+    pub fn goal(&self) -> Option<String> {
+        Some(match self.plan.as_ref()?.to {
+            Target::Device(to) => format!("move to {to}"),
+            Target::InPlace => "deep copy".to_owned(),
+        })
     }
 
     /// The whole picture in words: how much there is, and what moving it takes.
@@ -178,9 +188,9 @@ impl MemoryPicture {
             _ => "views stay views",
         };
         lines.push(format!(
-            "move to {}, {how}: {} of {}, {} of {}",
-            plan.to,
-            text::count(plan.allocations.len(), "allocation"),
+            "{}, {how}: {} of {}, {} of {}",
+            self.goal().unwrap_or_default(),
+            text::count(plan.allocations.iter().filter(|a| !a.is_there).count(), "allocation"),
             bytes(plan.bytes_allocated()),
             text::count(plan.copies.len(), "copy"),
             bytes(plan.bytes_copied()),
@@ -193,9 +203,11 @@ impl MemoryPicture {
 
     /// What the other kind of move would take.
     fn told_otherwise(&self, plan: &MovePlan) -> Option<String> {
+        // A deep copy goes nowhere, so there is no other way to go there.
+        let to = plan.to.device()?;
         let (words, other) = match plan.kind {
-            MoveKind::Naive => ("a move that keeps views", self.layout.move_to(plan.to).ok()?),
-            _ => ("one view at a time", self.layout.move_naively(plan.to)),
+            MoveKind::Naive => ("a move that keeps views", self.layout.move_to(to).ok()?),
+            _ => ("one view at a time", self.layout.move_naively(to)),
         };
         (other.bytes_copied() > 0).then(|| {
             format!(

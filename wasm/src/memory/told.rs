@@ -22,6 +22,9 @@ impl MemoryPicture {
         };
         let mut row = |name: &str, value: String| out.rows.push((name.to_owned(), value));
         let item = view.dtype.bytes();
+        let marks = tensor.marks();
+        let wants = if marks.requires_grad { "wants gradients" } else { "no gradients" };
+        row("kind", format!("{}, {wants}", marks.kind.name()));
         row("type", format!("{}, {item} B an element", view.dtype));
         row(
             "shape",

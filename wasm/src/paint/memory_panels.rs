@@ -43,7 +43,7 @@ impl Panels {
         if is_new {
             self.forget_timeline();
             self.is_about(true);
-            let origin = app.map().plan.as_ref().map_or(String::new(), |p| format!("moved to {}", p.to));
+            let origin = app.map().goal().unwrap_or_default();
             self.title(&app.name, &origin, item);
             let _ = self.root.class_list().toggle_with_force("has-no-program", true);
         }

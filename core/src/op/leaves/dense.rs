@@ -106,7 +106,12 @@ impl Dense {
         Dense::of("W".to_owned(), domain, weights, &names)
     }
 
-    fn of(name: String, domain: Space, weights: Tensor, output: &[Name]) -> Result<Dense, OpError> {
+    pub(in crate::op) fn of(
+        name: String,
+        domain: Space,
+        weights: Tensor,
+        output: &[Name],
+    ) -> Result<Dense, OpError> {
         let mut dims = Vec::new();
         for name in output {
             let size = weights.size(name).or_else(|| domain.size(name));

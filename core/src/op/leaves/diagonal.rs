@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use num_complex::Complex64;
 
-use crate::op::leaf::check_values;
+use crate::op::leaf::{Leaf, check_values};
 use crate::op::walk::walk;
 use crate::op::{Along, LeafFacts, LeafOp, Name, OpError, Operator, Side, Space, Tags, Tensor, Tile, Work};
 
@@ -178,6 +178,32 @@ impl LeafOp for Diagonal {
         let name = self.facts.name.clone();
         Some(Diagonal::of(name, tile.space(self.space()), self.weights.cut(tile)).into())
     }
+}
+
+/// The weights that a diagonal leaf multiplies with on the side that is meant.
+pub(in crate::op) fn weights_of(leaf: &Leaf) -> Option<Tensor> {
+    let diagonal = leaf.downcast::<Diagonal>()?;
+    let conj = (leaf.side == Side::Adjoint) != leaf.conj;
+    Some(if conj { diagonal.weights.map(|w| w.conj()) } else { diagonal.weights.clone() })
+}
+
+/// The diagonal on `space` with `f` of two weights for each element; `None` where a weight is not finite.
+pub(in crate::op) fn combined(
+    name: String,
+    space: &Space,
+    [a, b]: [&Tensor; 2],
+    f: impl Fn(Complex64, Complex64) -> Complex64,
+) -> Option<Operator> {
+    let has = |name: &Name| a.size(name).is_some() || b.size(name).is_some();
+    let dims: Vec<(Name, i64)> = space.dims().iter().filter(|(name, _)| has(name)).cloned().collect();
+    let small = space.with_dims(dims).ok()?;
+    let strides = |t: &Tensor| small.names().map(|n| t.stride_of(n)).collect::<Vec<i64>>();
+    let mut values = Vec::with_capacity(small.len());
+    walk(&small.shape(), [&strides(a), &strides(b)], [a.offset(), b.offset()], |[i, j]| {
+        values.push(space.round(f(a.storage()[i], b.storage()[j])));
+    });
+    let finite = values.iter().all(|w| w.re.is_finite() && w.im.is_finite());
+    finite.then(|| Diagonal::of(name, space.clone(), Tensor::of(&small, values.into())).into())
 }
 
 impl From<Diagonal> for Operator {

@@ -86,8 +86,11 @@ pub(super) fn host_sync(table: &Table) -> HostSync {
 }
 
 pub(super) fn host_calls(table: &Table, order: &Order) -> BTreeMap<String, Calls> {
-    let counted: Vec<bool> =
-        table.cats.iter().map(|cat| matches!(cat.role, CatRole::Call | CatRole::Operator)).collect();
+    let counted: Vec<bool> = table
+        .cats
+        .iter()
+        .map(|cat| matches!(cat.role, CatRole::Call | CatRole::Operator | CatRole::Note))
+        .collect();
     let mut by_name: BTreeMap<StrId, Calls> = BTreeMap::new();
     // What is open, innermost last: end, name, length, and the length of what is inside.
     let mut open: Vec<(i64, StrId, i128, i128)> = Vec::new();

@@ -9,14 +9,18 @@ use crate::trace::table::Table;
 
 /// All slices, row by row; on a row by start, the longer one first, then as in the file.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Order {
+pub struct Order {
     spans: Vec<u32>,
     /// Where each row ends in `spans`.
     ends: Vec<usize>,
 }
 
 impl Order {
-    pub(crate) fn of(table: &Table) -> Order {
+    /// Puts the slices of a table in order.
+    ///
+    /// # Cost
+    /// `n log n` for `n` slices, linear where they are in order on their rows already.
+    pub fn of(table: &Table) -> Order {
         let spans = &table.spans;
         let mut ends = vec![0_usize; table.rows.len()];
         for &row in &spans.row {
@@ -45,14 +49,17 @@ impl Order {
     }
 
     /// The slices of a row.
-    pub(crate) fn row(&self, row: u32) -> &[u32] {
+    ///
+    /// # Panics
+    /// When there is no such row.
+    pub fn row(&self, row: u32) -> &[u32] {
         let row = row as usize;
         let begin = row.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.spans[begin..self.ends[row]]
     }
 
     /// Every row's slices.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = &[u32]> {
+    pub fn rows(&self) -> impl Iterator<Item = &[u32]> {
         (0..self.ends.len()).map(|row| self.row(u32::try_from(row).unwrap_or(u32::MAX)))
     }
 }

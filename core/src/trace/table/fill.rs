@@ -205,7 +205,7 @@ impl Fill {
                 }
             }
             CatRole::Sync => self.sync(span, args),
-            CatRole::Python | CatRole::Other => {}
+            CatRole::Note | CatRole::Python | CatRole::Other => {}
         }
     }
 
@@ -395,7 +395,8 @@ fn role(cat: &str) -> CatRole {
         "kernel" | "mtia_ccp_events" => CatRole::Op(Work::Kernel),
         "gpu_memcpy" | "memcpy" => CatRole::Op(Work::Memcpy),
         "gpu_memset" | "memset" => CatRole::Op(Work::Memset),
-        "cpu_op" | "operator" | "user_annotation" => CatRole::Operator,
+        "cpu_op" | "operator" => CatRole::Operator,
+        "user_annotation" => CatRole::Note,
         "python_function" => CatRole::Python,
         "cuda_sync" | "xpu_sync" => CatRole::Sync,
         lower if names::is_host_call(lower) => CatRole::Call,

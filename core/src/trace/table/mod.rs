@@ -79,14 +79,16 @@ pub struct Cat {
 }
 
 /// What a category means for figures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CatRole {
     /// Work of a device.
     Op(Work),
     /// Host calls of a device's library.
     Call,
-    /// An operator of the framework, or what a person marked.
+    /// An operator of the framework.
     Operator,
+    /// What a person marked.
+    Note,
     /// A function of Python.
     Python,
     /// A row that tells of a synchronisation.

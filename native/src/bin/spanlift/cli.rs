@@ -69,7 +69,7 @@ pub(crate) struct TourArgs {
 /// Look for hazards in a program: accesses that nothing orders, memory used too early or too late
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  spanlift check lesson1.txt --format json\n\
-  spanlift check lesson1.txt --explain --mended lesson1.mended.txt\n\n\
+    \x20 spanlift check lesson1.txt --explain --mended lesson1.mended.txt\n\n\
     Ends with 0 when the program is safe, 1 when hazards were found, 2 when the program itself is wrong.")]
 pub(crate) struct CheckArgs {
     /// Program file, JSON or text form
@@ -92,8 +92,11 @@ pub(crate) struct CheckArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  spanlift run lesson1.txt --machine tutorial-ci --trace lesson1.trace.json\n\
-  spanlift run lesson1.txt --schedules all\n\
-  spanlift run lesson1.txt --replay w4:w5\n\n\
+    \x20 spanlift run lesson1.txt --what-if 'pin:x' --what-if copy_engines=2\n\
+    \x20 spanlift run lesson1.txt --schedules all\n\
+    \x20 spanlift run lesson1.txt --replay w4:w5\n\n\
+    A CHANGE is pin:BUFFERS, unpin:BUFFERS (* stands for any letters), split:STREAM=N, streams=N, link=MACHINE, \
+    machine=MACHINE, FIGURE=VALUE or FIGURE*FACTOR; `spanlift machines NAME` lists the figures.\n\n\
     Warns of hazards and ends with 0 whatever it finds."
 )]
 pub(crate) struct RunArgs {
@@ -107,11 +110,11 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "M")]
     pub(crate) machine: Option<String>,
     /// Explore the orders in which its steps can run instead, all or this many, and tell their results
-    #[arg(long, value_name = "N|all", conflicts_with_all = ["trace", "machine"])]
+    #[arg(long, value_name = "N|all", conflicts_with_all = ["trace", "machine", "what_if"])]
     pub(crate) schedules: Option<Schedules>,
     /// Run one order of its steps, by the name that `check --explain` or --schedules gave it, and tell what is
     /// read; --trace writes the order, a microsecond for each step
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["schedules", "machine"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["schedules", "machine", "what_if"])]
     pub(crate) replay: Option<Holds>,
     /// Which order counts for --schedules and --replay
     #[arg(long, value_enum, value_name = "MODE", default_value_t = ModeArg::Contract)]
@@ -119,7 +122,11 @@ pub(crate) struct RunArgs {
     /// Where the schedules of --schedules N come from
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Write the trace here (Chrome Trace JSON: opens in `spanlift view` and in Perfetto)
+    /// Change the program or the machine and lay both runs side by side; several are made one after the other
+    #[arg(long, value_name = "CHANGE")]
+    pub(crate) what_if: Vec<String>,
+    /// Write the trace here, that of the changed run where there is one (Chrome Trace JSON: opens in `spanlift view` and in
+    /// Perfetto)
     #[arg(long, value_name = "OUT")]
     pub(crate) trace: Option<PathBuf>,
     #[command(flatten)]

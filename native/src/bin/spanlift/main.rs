@@ -12,6 +12,7 @@ mod explain;
 mod fit;
 mod input;
 mod kind;
+mod ledger;
 mod machine;
 mod machines;
 mod memory;
@@ -23,6 +24,7 @@ mod schedules;
 mod source;
 mod tour;
 mod view;
+mod whatif;
 
 use std::process::ExitCode;
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use spanlift::hazard::{self, Mode};
-use spanlift::memory::MoveKind;
+use spanlift::memory::{MoveKind, Target};
 use spanlift::trace::{self, Trace};
 use spanlift::{Nanos, sim};
 use spanlift_viewer::{
@@ -156,7 +156,7 @@ fn open(file: &Path, args: &ViewArgs) -> Result<Opened, Fail> {
         Kind::Layout => {
             let layout = memory::parse(&bytes, &place)?;
             let (n_tensors, n_storages) = (layout.tensors().len(), layout.storages().len());
-            let item = PageItem::layout(name, &layout, args.to, MoveKind::Aware);
+            let item = PageItem::layout(name, &layout, args.to.map(Target::Device), MoveKind::Aware);
             let map = match args.to {
                 Some(to) => MemoryPicture::moved(layout.move_to(to).map_err(|e| Fail::at(&place, e))?),
                 None => MemoryPicture::of(layout),

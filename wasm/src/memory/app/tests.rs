@@ -19,7 +19,8 @@ fn app() -> MemoryApp {
     add("row", w, &[100], &[1], 300);
     add("apart", w, &[10], &[1], 15_000);
     add("other", v, &[1000], &[1], 0);
-    let mut app = MemoryApp::new("m", layout, Some(cuda(0)), MoveKind::Aware, Theme::LIGHT).unwrap();
+    let mut app =
+        MemoryApp::new("m", layout, Some(Target::Device(cuda(0))), MoveKind::Aware, Theme::LIGHT).unwrap();
     app.resize(1000.0, 400.0);
     app
 }

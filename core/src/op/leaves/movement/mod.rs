@@ -4,6 +4,7 @@
 //! they come from. What reorders, cuts, pads, repeats or windows differs in these ranges alone, so that one definition
 //! computes them all, and two in a row are one again.
 
+mod algebra;
 mod build;
 mod verbs;
 
@@ -13,6 +14,7 @@ use super::diagonal::Diagonal;
 use crate::op::walk::walk;
 use crate::op::{Along, LeafFacts, LeafOp, Name, OpError, Operator, Side, Space, Tags, Tensor, Tile, Work};
 
+pub(in crate::op) use algebra::{merged, trivial};
 pub use build::Movement;
 pub use verbs::{
     blocks, crop, embed, end_pad, flip, merge_dims, pad, permute, rename, repeat, roll, select, slice,

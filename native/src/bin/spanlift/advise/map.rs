@@ -59,7 +59,7 @@ pub(super) fn svg(advice: &Advice, cells: &[Cell]) -> String {
         let (x, y) = (left + (w + GAP) * (k % 2) as f64, top + (h + 84.0) * (k / 2) as f64);
         panel(&mut scene, &theme, (x, y), threads, cells);
     }
-    let y = top + 2.0 * (h + 84.0);
+    let y = top + 2.0 * (h + 84.0) - 34.0;
     scene.height = legend(&mut scene, &theme, cells, y, advice.request.from == Origin::Pinned) + 18.0;
     svg::svg(&scene, &title, &told(cells))
 }

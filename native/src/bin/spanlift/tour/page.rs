@@ -15,7 +15,7 @@ use spanlift_viewer::{
     timeline_svg, viewer_assets_html,
 };
 
-use super::operators::Way;
+use super::operators::{Moved, Way};
 use super::story::{Control, Demonstration, Judged, STRATEGY_MACHINE, Story};
 use super::words;
 
@@ -270,21 +270,40 @@ fn operators(story: &Story, page: &mut String) {
         .collect();
     let still = timeline(&story.operators.ways[0].run.trace, &[]);
     page.push_str(&mount_html(&items, &still, "The chain's programs, interactive", 640));
-    let memory = &story.operators.memory;
+    moved(&story.operators.memory, page);
+}
+
+/// A module whose weights are views of one buffer, before and after a move, in both ways.
+fn moved(memory: &Moved, page: &mut String) {
     let _ = write!(
         page,
-        "<h3>Three views, one storage, one move</h3><p>{}</p><ul class=\"where\">",
+        "<h3>A module whose weights are views of one buffer</h3><p>{}</p>\
+         <table><tr><th>move<th class=\"n\">allocations<th class=\"n\">allocated<th class=\"n\">copied<th class=\"n\">pairs that still share bytes</tr>",
         escape(&memory.says)
     );
-    for line in &memory.lines {
-        let _ = write!(page, "<li>{}</li>", escape(line));
+    for by in &memory.ways {
+        let _ = write!(
+            page,
+            "<tr><td>{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{} of {}</tr>",
+            by.name, by.n_allocations, by.allocated, by.copied, by.n_shared.1, by.n_shared.0
+        );
     }
-    page.push_str("</ul>");
+    page.push_str(
+        "</table><p>The embedding and the head are one matrix, read by rows and by columns; queries, keys and values are rows \
+         of one projection. A move that keeps views copies each of their bytes once, and no byte that no tensor has:</p>",
+    );
     let draw = |theme| move_svg(&memory.aware, &MemoryOptions { title: String::new(), width: 1120.0, theme });
-    picture(page, &draw, "The memory map before and after the move that keeps aliasing");
+    picture(page, &draw, "The memory map before and after the move that keeps views");
+    page.push_str(
+        "<p>One tensor at a time, each gets a block of its own with everything between its first and its last byte. The \
+         head is no longer tied: training would change one copy and not the other.</p>",
+    );
     let draw = |theme| move_svg(&memory.naive, &MemoryOptions { title: String::new(), width: 1120.0, theme });
-    page.push_str("<p>The same move, view by view:</p>");
-    picture(page, &draw, "The memory map before and after a move of each view by itself");
+    picture(page, &draw, "The memory map before and after a move of each tensor by itself");
+    page.push_str("<p>Both, to look around in: a click on a tensor says with whom it shares bytes, W and S zoom along them, M shows the other way.</p>");
+    let plan = &memory.aware;
+    let items = [PageItem::layout("a module", &plan.before, Some(plan.to), plan.kind)];
+    page.push_str(&mount_html(&items, "", "The move of the module, interactive", 700));
 }
 
 fn planned(way: &Way, page: &mut String) {

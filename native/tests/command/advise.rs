@@ -1,0 +1,189 @@
+//! `spanlift advise`: the ranking, its reasons, the map, and what is refused.
+
+use serde_json::Value;
+
+use crate::kit::{folder, spanlift};
+
+/// Nothing of this computer, so that the answer is the same everywhere.
+const HERE: [&str; 6] = ["--cores", "8", "--load", "0", "--free-ram", "64GiB"];
+
+fn told(args: &[&str]) -> Value {
+    let all: Vec<&str> =
+        ["advise"].iter().chain(args).chain(&HERE).chain(&["--format", "json"]).copied().collect();
+    let ran = spanlift(&folder("advise"), &all);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{args:?}");
+    serde_json::from_str(&ran.out).unwrap()
+}
+
+#[test]
+fn strategies_are_ranked_with_memory_and_reasons() {
+    let told = told(&["--tensors", "1000x4KB", "--from", "pageable", "--machine", "h200-pcie5"]);
+    let strategies = told["strategies"].as_array().unwrap();
+    let names: Vec<&str> = strategies.iter().map(|s| s["strategy"].as_str().unwrap()).collect();
+    assert_eq!(names[0], "coalesced");
+    for name in ["direct", "pinned", "ring", "coalesced", "register", "A", "B"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    let cost: Vec<f64> = strategies.iter().map(|s| s["cost_ms"].as_f64().unwrap()).collect();
+    assert!(cost[1..].windows(2).all(|c| c[0] <= c[1]) && cost[0] <= 1.03 * cost[1], "{cost:?}");
+    let of = |name: &str| strategies.iter().find(|s| s["strategy"] == name).unwrap();
+    assert!(20.0 * cost[0] < of("direct")["cost_ms"].as_f64().unwrap());
+    assert_eq!(of("direct")["pinned_bytes"], 0);
+    assert_eq!(of("direct")["pageable_bytes"], 4_000_000);
+    assert_eq!(of("register")["pinned_bytes"], 4_000_000);
+    assert_eq!(
+        (&told["decided_by"]["what"], &told["decided_by"]["against"]),
+        (&"calls".into(), &"direct".into())
+    );
+    assert_eq!(told["factors"].as_array().unwrap().len(), 7);
+    assert_eq!(told["request"]["read_here"], serde_json::json!([]));
+}
+
+#[test]
+fn cores_memory_and_link_count() {
+    let best = |told: &Value| told["strategies"][0]["strategy"].as_str().unwrap().to_owned();
+    let large = ["--tensors", "50x64MiB", "--machine", "h200-pcie5"];
+    assert_eq!(best(&told(&large)), "ring");
+    assert_eq!(best(&told(&[&large[..], &["--link", "pcie3x4"]].concat())), "direct");
+    assert_eq!(best(&told(&[&large[..], &["--from", "pinned"]].concat())), "direct");
+    let file = told(&[&large[..], &["--from", "file"]].concat());
+    let excluded = file["excluded"].as_array().unwrap();
+    assert!(excluded.iter().any(|e| e["strategy"] == "register"), "{excluded:?}");
+    // A flag that is given twice would be a wrong call, so these two are told by themselves.
+    let folder = folder("advise-tight");
+    let ran = spanlift(
+        &folder,
+        &[
+            "advise",
+            "--tensors",
+            "50x64MiB",
+            "--machine",
+            "h200-pcie5",
+            "--cores",
+            "8",
+            "--load",
+            "0.95",
+            "--free-ram",
+            "1MiB",
+            "--format",
+            "json",
+        ],
+    );
+    let tight: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(best(&tight), "direct");
+    let excluded = tight["excluded"].as_array().unwrap();
+    assert!(
+        excluded.iter().any(|e| e["reason"].as_str().unwrap().contains("1.00 MiB is free")),
+        "{excluded:?}"
+    );
+}
+
+#[test]
+fn a_and_b_stand_side_by_side_with_their_crossing() {
+    let args = "--tensors 12x32MiB --from pinned --work 600us --back --in-flight 2 --machine h100-pcie5";
+    let told = told(&args.split(' ').collect::<Vec<_>>());
+    let pipelines = told["pipelines"].as_array().unwrap();
+    assert_eq!(pipelines.len(), 6, "two orders of A, and B, for one copy engine and for more");
+    let time = |strategy: &str, engines: u64| {
+        let found = pipelines.iter().find(|p| p["strategy"] == strategy && p["copy_engines"] == engines);
+        found.unwrap()["time_ms"].as_f64().unwrap()
+    };
+    assert!(1.25 < time("A", 3) / time("B", 3));
+    assert!(time("B", 3) < time("B", 1));
+    assert!(pipelines.iter().all(|p| p["device_bytes"] == 128 << 20));
+    // Each stream of A takes in + work + out for every second item, B the longest of the three for each: they are equal
+    // where the work takes as long as both copies together.
+    let crossing = told["crossings"].as_array().unwrap().iter().find(|c| c["varies"] == "work").unwrap();
+    assert_eq!((&crossing["below"], &crossing["above"]), (&"B".into(), &"A".into()));
+    let copies = 2.0 * 33_554_432.0 / 55.6;
+    let at = crossing["at"].as_f64().unwrap();
+    assert!((at / copies - 1.0).abs() < 0.1, "{at} ns, copies {copies} ns");
+}
+
+#[test]
+fn text_tells_the_same_and_the_map_is_a_picture() {
+    let folder = folder("advise-text");
+    let mut args = vec!["advise", "--tensors", "1000x4KB,2x64MiB", "--machine", "tutorial-ci"];
+    args.extend(HERE);
+    let ran = spanlift(&folder, &args);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    for part in [
+        "1000x4KB, 2x64MiB in pageable memory",
+        "Decided by ",
+        "Number of available cores",
+        "Core utilization",
+        "Memory utilization",
+        "CUDA device capabilities",
+        "Number of tensors",
+        "Size of the tensors",
+        "System architecture",
+    ] {
+        assert!(ran.out.contains(part), "{part} in {}", ran.out);
+    }
+    assert!(ran.out.lines().all(|l| l.chars().count() <= 150), "{}", ran.out);
+}
+
+/// Long in a debug build: some 500 rankings.
+#[test]
+fn the_map_is_drawn_with_its_warnings() {
+    if std::env::var_os("SPANLIFT_LONG").is_none() {
+        eprintln!("skipped: set SPANLIFT_LONG to draw the whole map");
+        return;
+    }
+    let folder = folder("advise-map");
+    let mut args = vec!["advise", "--tensors", "1000x4KB", "-o", "map.svg"];
+    args.extend(HERE);
+    let ran = spanlift(&folder, &args);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    let svg = std::fs::read_to_string(folder.join("map.svg")).unwrap();
+    for part in ["few tensors", "small tensors", "one thread shuttles", "8 idle cores", "staged ring"] {
+        assert!(svg.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn a_bad_call_of_advise_is_told_in_one_line() {
+    let folder = folder("bad-advise");
+    let good = ["advise", "--tensors", "1000x4KB"];
+    for (more, fragment) in [
+        (&["--machine", "nowhere"][..], "no machine is called \"nowhere\""),
+        (&["-o", "map.png"], "the map's name ends in .svg"),
+        (&["-o", "absent/map.svg"], "absent/map.svg"),
+        (&["--load", "1.5"], "from 0 (idle) to 1"),
+        (&["--load", "nan"], "from 0 (idle) to 1"),
+        (&["--cores", "0"], "--cores"),
+        (&["--free-ram", "much"], "a size such as 64GiB"),
+        (&["--link", "pcie9"], "pcie3, pcie4 or pcie5"),
+        (&["--link=-4"], "--link"),
+        (&["--work", "600"], "such as 600us"),
+        (&["--work", "99999s"], "up to 1000s"),
+        (&["--from", "disk"], "'disk'"),
+        (&["--repeat", "0"], "--repeat"),
+        (&["--in-flight", "0"], "--in-flight"),
+    ] {
+        // Drawing is long: it is not begun when its place is wrong.
+        let args: Vec<&str> = good.iter().chain(more).copied().collect();
+        if more == ["-o", "absent/map.svg"] && std::env::var_os("SPANLIFT_LONG").is_none() {
+            continue;
+        }
+        let ran = spanlift(&folder, &args);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}: {}", ran.err);
+        assert!(ran.err.lines().next().unwrap_or_default().contains(fragment), "{args:?}: {}", ran.err);
+    }
+    for tensors in [
+        "",
+        "x",
+        "0x4KB",
+        "4x0B",
+        "4xKB",
+        "1000000000000x1TiB",
+        "1x4KB,",
+        "-4x4KB",
+        "1000000000x1MiB,1000x1TiB",
+    ] {
+        let ran = spanlift(&folder, &["advise", "--tensors", tensors]);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{tensors:?}: {}", ran.err);
+    }
+    let ran = spanlift(&folder, &["advise"]);
+    assert!(ran.code == 2 && ran.err.contains("--tensors"), "{}", ran.err);
+}
