@@ -52,6 +52,7 @@ mod names;
 mod order;
 mod prepared;
 mod record;
+pub mod sample;
 mod schedule;
 mod values;
 
