@@ -1,9 +1,9 @@
 //! What the ledger says against sums over the slices of the trace, and over the commands of the program.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use spanlift::machine::Machine;
-use spanlift::program::{Copy, Op, Program, Space};
+use spanlift::program::{Copy, Op, Program, Region, Space};
 use spanlift::sim::{self, Ledger, Run};
 use spanlift::trace::{Engine, Kind, LaneKind};
 use spanlift::{Bytes, Nanos};
@@ -48,21 +48,56 @@ fn on_lanes(run: &Run, machine: &Machine) -> Ledger {
     sums
 }
 
-/// Bytes that copies bring to another place, each copy once.
+/// Bytes that copies and kernels bring to another place, each once. Managed memory is followed in pieces of 1000 bytes,
+/// of which every region of these programs consists.
 fn payload(program: &Program) -> Bytes {
     let facts = program.check().expect("well formed");
+    let space = |buffer| facts.buffer(buffer).space;
     let place = |buffer| {
-        let facts = facts.buffer(buffer);
-        matches!(facts.space, Space::Device | Space::Managed).then_some(facts.dev)
+        let is_device = matches!(space(buffer), Space::Device | Space::Managed);
+        is_device.then_some(facts.buffer(buffer).dev)
     };
-    let copies = program.commands().iter().filter_map(|c| match &c.op {
-        Op::Copy(copy) if place(copy.src.buffer) != place(copy.dst.buffer) => {
-            let count = |region: &spanlift::program::Region| region.span.iter_bytes();
-            Some(count(&copy.src).min(count(&copy.dst)))
+    // Pieces by block and number: whether they lie with the host or with a device, once anybody touched them.
+    let mut with_host: BTreeMap<(usize, i64), bool> = BTreeMap::new();
+    let mut sum = 0u64;
+    let mut touch = |region: &Region, host: bool, moves: bool| {
+        let (lo, hi) = region.span.bounds().unwrap_or((0, 0));
+        let mut moved = 0;
+        for piece in lo / 1000..hi / 1000 {
+            let before = with_host.insert((facts.buffer(region.buffer).block.index(), piece), host);
+            moved += if before == Some(!host) && moves { 1000 } else { 0 };
         }
-        _ => None,
-    });
-    Bytes(copies.sum())
+        moved
+    };
+    for command in program.commands() {
+        let (reads, writes) = command.op.regions();
+        match &command.op {
+            Op::Copy(copy) => {
+                if place(copy.src.buffer) != place(copy.dst.buffer) {
+                    sum += copy.src.span.iter_bytes().min(copy.dst.span.iter_bytes());
+                }
+                if space(copy.dst.buffer) == Space::Managed {
+                    touch(&copy.dst, false, false);
+                }
+            }
+            Op::Kernel(_) | Op::Memset { .. } => {
+                for region in reads.iter().chain(writes) {
+                    sum += match space(region.buffer) {
+                        Space::Pinned | Space::Pageable => region.span.iter_bytes(),
+                        Space::Managed => touch(region, false, true),
+                        Space::Device => 0,
+                    };
+                }
+            }
+            Op::HostRead { .. } | Op::HostWrite { .. } | Op::HostCopy { .. } => {
+                for region in reads.iter().chain(writes).filter(|r| space(r.buffer) == Space::Managed) {
+                    sum += touch(region, true, true);
+                }
+            }
+            _ => {}
+        }
+    }
+    Bytes(sum)
 }
 
 trait CountBytes {

@@ -1,11 +1,9 @@
 //! Lowers copies and memsets: which engine takes them, who stages them, and what their calls join.
 
 use super::lower::Lowering;
-use super::lowered::{
-    Act, Alone, EngineId, MAX_CHUNKS, NONE, Staging, Why, Work, bytes_of, copied, position,
-};
+use super::lowered::{Act, Alone, EngineId, MAX_CHUNKS, NONE, Staging, Why, Work, copied, position};
 use crate::machine::Rate;
-use crate::program::{AllocVia, BufferFacts, Copy, Region, Space, StreamId};
+use crate::program::{AllocVia, BufferFacts, Copy, Space};
 use crate::trace::Engine;
 use crate::units::{Bytes, Nanos};
 
@@ -15,25 +13,15 @@ impl Lowering<'_> {
         Rate(self.machine.d2d_bw.0.saturating_mul(2)).time(Bytes(bytes))
     }
 
-    pub(super) fn memset(&mut self, stream: StreamId, dst: &Region, sync: bool) {
-        let m = self.machine;
-        let (bytes, space) = (bytes_of(&dst.span), self.facts.buffer(dst.buffer).space);
-        let ns = match space {
-            Space::Device | Space::Managed => self.memory_time(bytes).0,
-            Space::Pinned | Space::Pageable => m.d2h_bw.time(Bytes(bytes)).0,
-        };
-        let dev = self.facts.stream(stream).dev;
-        let node = self.submit(stream, m.call_launch.0, self.compute(dev, ns, true));
-        if sync && space != Space::Device {
-            self.join(node, m.sync_return.0, Why::Call);
-        }
-    }
-
     pub(super) fn copy(&mut self, copy: &Copy) {
         let m = self.machine;
         let (ns, ret) = (m.call_memcpy_async.0, m.sync_return.0);
         let (src, dst) = (self.facts.buffer(copy.src.buffer), self.facts.buffer(copy.dst.buffer));
         let bytes = copied(&copy.src, &copy.dst);
+        if dst.space == Space::Managed {
+            // What a copy writes lies with the device, wherever it was; nothing of it is brought there first.
+            self.bring(&copy.dst);
+        }
         if let Some(capture) = self.order.capturing(copy.stream) {
             let work = self.copy_by_engines(&src, &dst, bytes);
             self.order.captured(capture, copy.stream, self.command, work);

@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::lowered::{Act, EngineId, NONE, NodeId, Work};
+use super::link::Way;
+use super::lowered::{Act, Alone, EngineId, NONE, NodeId, Work};
 use super::schedule::{Event, Sim};
 use crate::machine::{Rate, Ratio};
-use crate::trace::{Engine as Which, Kind};
 
 /// What waits for a place: when it got here, its node, and which part of it. The smallest goes first.
 type Queue = BinaryHeap<Reverse<(i64, NodeId, u32)>>;
@@ -33,17 +33,35 @@ pub(super) struct Job {
     /// Bytes to come, in billionths.
     left: u128,
     /// The rate alone and the rate now.
-    alone: Rate,
+    pub(super) alone: Rate,
     rate: Rate,
     /// The time up to which `latency` and `left` are told.
     at: i64,
-    /// Whether the bytes go over the link between host and device.
-    link: bool,
+    /// The direction of the link between host and device that the bytes take, if they do.
+    pub(super) way: Option<Way>,
 }
 
 const NANO: u128 = 1_000_000_000;
 
 impl Job {
+    /// Some bytes of a part of a node that begin to move now, with the rate that they have by themselves.
+    pub(super) fn new(
+        (node, part): (NodeId, u32),
+        now: i64,
+        (bytes, alone): (u64, Rate),
+        latency: i64,
+        way: Option<Way>,
+    ) -> Job {
+        let left = u128::from(bytes) * NANO;
+        Job { node, part, start: now, bytes, latency, left, alone, rate: alone, at: now, way }
+    }
+
+    /// Moves at another rate from now on.
+    pub(super) fn go_on_at(&mut self, rate: Rate, now: i64) {
+        self.advance(now);
+        self.rate = rate;
+    }
+
     fn advance(&mut self, now: i64) {
         let dt = now - self.at;
         let latency = dt.min(self.latency);
@@ -53,7 +71,7 @@ impl Job {
         self.at = now;
     }
 
-    fn end(&self) -> i64 {
+    pub(super) fn end(&self) -> i64 {
         let rate = u128::from(self.rate.0.max(1));
         let ns = (self.left + rate / 2) / rate;
         self.at.saturating_add(self.latency).saturating_add(i64::try_from(ns).unwrap_or(i64::MAX))
@@ -108,36 +126,61 @@ impl Sim<'_> {
                 continue;
             }
             let Some(Reverse((_, node, part))) = state.queue.pop() else { continue };
-            let (bytes, alone, link) = self.part(node, part);
-            let (start, at) = (self.now, self.now);
-            let left = u128::from(bytes) * NANO;
-            let latency = self.machine.lat.0;
-            let job = Job { node, part, start, bytes, latency, left, alone, rate: alone, at, link };
+            let (bytes, alone, way) = self.part(node, part);
+            let start = self.now;
+            let job = Job::new((node, part), start, (bytes, alone), self.machine.lat.0, way);
             self.engines[engine as usize].job = Some(job);
-            self.busy_links += u32::from(link);
+            self.link_takes(engine, way);
             let progress = &mut self.nodes[node as usize];
             progress.at = progress.at.min(start);
             self.transfer_begins(engine, node, part, bytes);
-            self.rerate(engine);
-            self.rerate_partner(engine);
+            if self.shares_with_kernels(engine) {
+                self.rerate_link(EngineId(engine).dev());
+            } else {
+                self.rerate(engine);
+                self.rerate_partner(engine);
+            }
         }
     }
 
-    /// Bytes and rate of one part of a node, and whether it goes over the link to the host.
-    fn part(&self, node: NodeId, part: u32) -> (u64, Rate, bool) {
+    fn link_takes(&mut self, engine: u32, way: Option<Way>) {
+        if let Some(way) = way {
+            self.links.carried[EngineId(engine).dev() as usize][way as usize] += 1;
+            self.busy_links += 1;
+        }
+    }
+
+    fn link_gives_up(&mut self, engine: u32, way: Option<Way>) {
+        if let Some(way) = way {
+            self.links.carried[EngineId(engine).dev() as usize][way as usize] -= 1;
+            self.busy_links -= 1;
+        }
+    }
+
+    fn shares_with_kernels(&self, engine: u32) -> bool {
+        !self.low.mapped.is_empty() && self.is_reached_over(EngineId(engine).dev())
+    }
+
+    /// Bytes and rate of one part of a node, and the direction of the link to the host that it takes, if it does.
+    fn part(&self, node: NodeId, part: u32) -> (u64, Rate, Option<Way>) {
         let m = self.machine;
+        let (there, back) = (Some(Way::ToDevice), Some(Way::ToHost));
         match self.nodes[node as usize].work {
-            Work::Dma { engine, bytes, rate } => {
-                (bytes, rate.rate(m), engine.engine() != Which::Peer && self.says(node).kind != Kind::Peer)
+            Work::Dma { bytes, rate, .. } => {
+                let way = match rate {
+                    Alone::ToDevice | Alone::PageableToDevice => there,
+                    Alone::ToHost | Alone::PageableToHost => back,
+                    Alone::Peer => None,
+                };
+                (bytes, rate.rate(m), way)
             }
-            Work::TwoHops { .. } => {
-                (self.says(node).bytes, if part == 0 { m.d2h_bw } else { m.h2d_bw }, true)
-            }
+            Work::TwoHops { .. } if part == 0 => (self.says(node).bytes, m.d2h_bw, back),
+            Work::TwoHops { .. } => (self.says(node).bytes, m.h2d_bw, there),
             Work::StageIn { staging, .. } => {
-                (self.low.stagings[staging as usize].chunk_bytes(part), m.h2d_bw, true)
+                (self.low.stagings[staging as usize].chunk_bytes(part), m.h2d_bw, there)
             }
             Work::StageOut { staging, .. } => {
-                (self.low.stagings[staging as usize].chunk_bytes(part), m.d2h_bw, true)
+                (self.low.stagings[staging as usize].chunk_bytes(part), m.d2h_bw, back)
             }
             _ => unreachable!("bug: work without a copy engine was given to one"),
         }
@@ -170,17 +213,15 @@ impl Sim<'_> {
     }
 
     /// Gives an engine's copy the rate that it has from now on, and plans its end.
-    fn rerate(&mut self, engine: u32) {
-        let other = Self::partner(engine).and_then(|p| self.engines[p as usize].job);
-        let shared = other.is_some_and(|j| j.link);
-        let factor = if shared { self.bidirectional(engine) } else { Ratio::ONE };
+    pub(super) fn rerate(&mut self, engine: u32) {
         let now = self.now;
         let state = &mut self.engines[engine as usize];
         let Some(job) = &mut state.job else { return };
-        job.advance(now);
-        let factor = if job.link { factor } else { Ratio::ONE };
-        let rate = u128::from(job.alone.0) * u128::from(factor.0) / NANO;
-        job.rate = Rate(u64::try_from(rate).unwrap_or(job.alone.0).max(1));
+        let rate = match job.way {
+            Some(way) => self.links.share(self.machine, EngineId(engine).dev(), way, job.alone),
+            None => job.alone,
+        };
+        job.go_on_at(Rate(rate.0.max(1)), now);
         state.epoch = state.epoch.wrapping_add(1);
         let (end, epoch, node) = (job.end(), state.epoch, job.node);
         let command = self.nodes[node as usize].command;
@@ -195,9 +236,13 @@ impl Sim<'_> {
         let Some(job) = state.job else { return };
         self.transfer_ends(engine);
         self.engines[engine as usize].job = None;
-        self.busy_links -= u32::from(job.link);
+        self.link_gives_up(engine, job.way);
         self.free_engines.push(engine);
-        self.rerate_partner(engine);
+        if self.shares_with_kernels(engine) {
+            self.rerate_link(EngineId(engine).dev());
+        } else {
+            self.rerate_partner(engine);
+        }
         self.record_job(EngineId(engine), &job);
         self.forget_written(job.node);
         match self.nodes[job.node as usize].work {
@@ -211,8 +256,10 @@ impl Sim<'_> {
     pub(super) fn dispatch_computes(&mut self) {
         while let Some(dev) = self.free_computes.pop() {
             while let Some(&Reverse((arrived, node, _))) = self.computes[dev as usize].queue.peek() {
-                let Work::Compute { ns, full, .. } = self.nodes[node as usize].work else {
-                    unreachable!("bug: other work was given to compute units")
+                let (ns, full, reaches) = match self.nodes[node as usize].work {
+                    Work::Compute { ns, full, .. } => (ns, full, false),
+                    Work::Mapped { full, at, .. } => (self.low.mapped[at as usize].ns, full, true),
+                    _ => unreachable!("bug: other work was given to compute units"),
                 };
                 let state = &mut self.computes[dev as usize];
                 let fits = if full {
@@ -235,13 +282,16 @@ impl Sim<'_> {
                 self.nodes[node as usize].at = start;
                 self.work_begins(node, start);
                 let command = self.nodes[node as usize].command;
+                if reaches {
+                    self.plan_at(start, Event::Mapped(node), command);
+                }
                 self.plan_at(start.saturating_add(ns), Event::Compute(node), command);
             }
         }
     }
 
     pub(super) fn compute_done(&mut self, node: NodeId) {
-        let Work::Compute { dev, .. } = self.nodes[node as usize].work else {
+        let (Work::Compute { dev, .. } | Work::Mapped { dev, .. }) = self.nodes[node as usize].work else {
             unreachable!("bug: other work was given to compute units")
         };
         self.work_ends(node);

@@ -15,6 +15,7 @@ use crate::units::Bytes;
 /// | pageable memory and a device, staged | `n` | `n` by the host into or out of staging, `n` over the link | 2 |
 /// | two devices with a link | `n` | `n` over it | 1 |
 /// | two devices without one | `n` | `n` to the host, `n` to the device | 2 |
+/// | none: a kernel reads or writes `n` bytes of host memory | `n` | `n` over the link | 1 |
 /// | within the host (pinning a tensor), within a device | 0 | `n` | - |
 ///
 /// So `pin_memory()` and then a copy moves two bytes for one, just as the driver's staging does.
@@ -60,6 +61,8 @@ impl Ledger {
     }
 
     /// Adds a node's work on `bytes`, of a command whose slices are of this kind.
+    ///
+    /// What a kernel reads and writes over a link is told beside it: [`Ledger::add_mapped`].
     pub(super) fn add(&mut self, work: Work, kind: Kind, bytes: u64) {
         match work {
             Work::Dma { rate: Alone::ToDevice | Alone::PageableToDevice, bytes, .. } => {
@@ -86,6 +89,7 @@ impl Ledger {
             Work::Compute { .. } if kind == Kind::WithinDevice => add(&mut self.within_device, bytes),
             Work::HostFn { .. }
             | Work::Compute { .. }
+            | Work::Mapped { .. }
             | Work::Host
             | Work::Point
             | Work::Record
@@ -96,6 +100,12 @@ impl Ledger {
     /// A host thread copies bytes between two host buffers.
     pub(super) fn add_within_host(&mut self, bytes: u64) {
         add(&mut self.within_host, bytes);
+    }
+
+    /// A kernel touches host memory: bytes to the device and to the host.
+    pub(super) fn add_mapped(&mut self, [to_device, to_host]: [u64; 2]) {
+        self.over(to_device, |l| &mut l.to_device);
+        self.over(to_host, |l| &mut l.to_host);
     }
 
     /// Payload that takes one hop.

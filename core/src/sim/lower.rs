@@ -6,16 +6,14 @@
 //! every schedule is a linear extension of the typical relation by construction.
 //!
 //! Every node and step waits for earlier ones of the list only, so a schedule always comes to an end.
-use super::lowered::{
-    Act, Lowered, MAX_NODES, NONE, Node, NodeId, Step, Why, Work, bytes_of, copied, position,
-};
+use super::cache::Cache;
+use super::lowered::{Act, Lowered, MAX_NODES, NONE, Node, NodeId, Step, Why, Work, copied, position};
 use super::order::{Graph, Held, Order};
 use super::prepared::Says;
 use super::{Prepared, SimError};
 use crate::machine::Machine;
 use crate::program::{
-    Alloc, AllocVia, BufferFacts, Facts, FreeVia, GraphId, HostCost, Kernel, Op, Program, Space, StreamId,
-    ThreadId,
+    Alloc, AllocVia, BufferFacts, Facts, FreeVia, GraphId, HostCost, Op, Program, Space, StreamId, ThreadId,
 };
 use crate::units::Nanos;
 
@@ -35,6 +33,8 @@ pub(super) fn lower(prepared: &Prepared, machine: &Machine) -> Result<Lowered, S
         program,
         facts,
         says,
+        on_host: Cache::new(u64::MAX),
+        on_device: Cache::new(u64::MAX),
         machine,
         out: &mut out,
         order,
@@ -73,7 +73,10 @@ fn is_declaration(op: &Op) -> bool {
 pub(super) struct Lowering<'a> {
     pub(super) program: &'a Program,
     pub(super) facts: &'a Facts,
-    says: &'a [Says],
+    pub(super) says: &'a [Says],
+    /// Where managed memory lies, by block: what was touched last by the host and by a device.
+    pub(super) on_host: Cache,
+    pub(super) on_device: Cache,
     pub(super) machine: &'a Machine,
     pub(super) out: &'a mut Lowered,
     pub(super) order: Order,
@@ -113,10 +116,15 @@ impl Lowering<'_> {
             Op::Memset { stream, dst, sync, .. } => self.memset(*stream, dst, *sync),
             Op::Copy(copy) => self.copy(copy),
             Op::HostCopy { dst, src } => {
+                self.fetch(src);
+                self.fetch(dst);
                 self.out.ledger.add_within_host(copied(src, dst));
                 self.step(Act::Access);
             }
-            Op::HostRead { .. } | Op::HostWrite { .. } => self.step(Act::Access),
+            Op::HostRead { region, .. } | Op::HostWrite { region, .. } => {
+                self.fetch(region);
+                self.step(Act::Access);
+            }
             Op::EventCreate { .. } => {}
             Op::EventDestroy { event } => self.order.events[event.index()] = Held::Nothing,
             Op::Record { event, stream } => {
@@ -225,17 +233,15 @@ impl Lowering<'_> {
         self.step(Act::Work { time });
     }
 
-    pub(super) fn compute(&self, dev: u32, ns: i64, full: bool) -> Work {
-        let dev = u16::try_from(dev).unwrap_or_else(|_| unreachable!("bug: device {dev} passed the check"));
-        Work::Compute { dev, full, ns }
-    }
-
-    fn account(&mut self, command: u32, work: Work) {
+    pub(super) fn account(&mut self, command: u32, work: Work) {
         let says = self.says[command as usize];
         self.out.ledger.add(work, says.kind, says.bytes);
+        if let Work::Mapped { at, .. } = work {
+            self.out.ledger.add_mapped(self.out.mapped[at as usize].bytes);
+        }
     }
 
-    fn at(&self, stream: u32, work: Work) -> Node {
+    pub(super) fn at(&self, stream: u32, work: Work) -> Node {
         Node::new(self.command, self.command, stream, work)
     }
 
@@ -342,15 +348,6 @@ impl Lowering<'_> {
         if ns > 0 {
             self.call(ns);
         }
-    }
-
-    fn kernel(&self, kernel: &Kernel) -> Work {
-        let dev = self.facts.stream(kernel.stream).dev;
-        let touched =
-            kernel.reads.iter().chain(&kernel.writes).fold(0u64, |n, r| n.saturating_add(bytes_of(&r.span)));
-        let ns = kernel.takes.unwrap_or_else(|| self.memory_time(touched)).0.max(0);
-        // A kernel whose time is that of its bytes keeps the device's memory busy by itself.
-        self.compute(dev, ns, kernel.full_grid || kernel.takes.is_none())
     }
 
     fn graph_launch(&mut self, graph: GraphId, stream: StreamId) -> Result<(), SimError> {

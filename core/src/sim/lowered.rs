@@ -71,6 +71,8 @@ pub(super) enum Work {
     Wait { prev: NodeId, on: NodeId },
     /// The compute units of a device work for `ns`.
     Compute { dev: u16, full: bool, ns: i64 },
+    /// The same for a kernel that touches host memory; the rest stands at this place of [`Lowered::mapped`].
+    Mapped { dev: u16, full: bool, at: u32 },
     /// One copy by one engine.
     Dma { engine: EngineId, rate: Alone, bytes: u64 },
     /// Through the host: the first engine brings the bytes there, the second takes them away.
@@ -169,6 +171,15 @@ impl Staging {
     }
 }
 
+/// A kernel that touches host memory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mapped {
+    /// Its own time.
+    pub(super) ns: i64,
+    /// Bytes over the link, to the device and to the host.
+    pub(super) bytes: [u64; 2],
+}
+
 /// One thing that a host thread does.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
@@ -222,6 +233,7 @@ pub(super) struct Lowered {
     pub(super) edges: Vec<(NodeId, u32)>,
     pub(super) n_preds: usize,
     pub(super) stagings: Vec<Staging>,
+    pub(super) mapped: Vec<Mapped>,
     /// The steps of each thread.
     pub(super) steps: Vec<Vec<Step>>,
     pub(super) joins: Vec<NodeId>,

@@ -17,6 +17,8 @@
 //! | a thread's plain read or write | no time: what a thread computes is said with `host_work`. It brings the bytes into the cache |
 //! | hot or cold | whether all source bytes are in the last-level cache: threads bring in what they touch, least recently used bytes leave, bytes that a device writes leave |
 //! | a kernel | `takes`, or its bytes over the device memory's rate (`2 d2d_bw`), `kernel_start_gap` after it could run. Kernels that fill the device (`grid: full`, or bound by memory) run alone, others side by side up to `max_resident_grids`, first come first served |
+//! | a kernel on host memory | its bytes of page-locked memory go over the link while it runs, read ones to the device and written ones back, at the rate that each direction leaves it: whatever is on one direction shares it evenly. The kernel is over when its own time and its bytes are. It needs no stream and no engine for that |
+//! | managed memory | lies where it was touched last, in the order of the list: what a kernel touches of it and the host touched before goes to the device as above; what a thread touches and a kernel touched before comes back first, by the engine to the host, and the thread waits. The first touch moves nothing |
 //! | a memset, a copy within a device | as a kernel bound by memory |
 //! | a copy between devices | the peer engine (the source's engine to the host where there is none) at `p2p_bw`; without such a link two hops, to the host and from there |
 //! | a launch queue | `queue_depth_per_stream` pieces of work; the next call blocks until the oldest is done. This orders nothing |
@@ -40,8 +42,10 @@ mod device;
 mod element;
 mod host;
 mod ledger;
+mod link;
 mod lower;
 mod lowered;
+mod mapped;
 mod meaning;
 mod memcpy;
 mod moves;
@@ -49,6 +53,7 @@ mod names;
 mod order;
 mod prepared;
 mod record;
+pub mod sample;
 mod schedule;
 mod values;
 

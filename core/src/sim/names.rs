@@ -40,6 +40,8 @@ pub(super) fn of_call(command: &Command) -> &'static str {
         Op::ThreadSpawn { .. } => "start",
         Op::ThreadJoin { .. } => "join",
         Op::Await { .. } => "await",
+        // Managed memory that lies elsewhere.
+        Op::HostRead { .. } | Op::HostWrite { .. } | Op::HostCopy { .. } => "page faults",
         op => op.name(),
     }
 }

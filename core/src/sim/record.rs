@@ -1,6 +1,7 @@
 //! Writes down what happens: slices, arrows and marks of the trace.
 
 use super::device::Job;
+use super::link::Way;
 use super::lowered::{EngineId, Lowered, NONE, Node, NodeId, Why, Work};
 use super::prepared::{Prepared, Says};
 use super::schedule::Sim;
@@ -20,6 +21,8 @@ pub(super) struct Recorder {
     threads: Vec<u32>,
     streams: Vec<u32>,
     engines: Vec<u32>,
+    /// Accesses of kernels to host memory: two directions for each device.
+    reaches: Vec<u32>,
     computes: Vec<Vec<u32>>,
     staging: StrId,
     staging_wait: StrId,
@@ -69,6 +72,7 @@ impl Recorder {
             threads: vec![NONE; names.n_threads()],
             streams: vec![NONE; names.n_streams()],
             engines: vec![NONE; n_devices * EngineId::PER_DEVICE as usize],
+            reaches: vec![NONE; n_devices * 2],
             computes: vec![Vec::new(); n_devices],
             staging,
             staging_wait,
@@ -146,6 +150,21 @@ impl Sim<'_> {
         self.record.engines[id.index()]
     }
 
+    fn reach_lane(&mut self, dev: u32, way: Way) -> u32 {
+        let at = 2 * dev as usize + way as usize;
+        if self.record.reaches[at] == NONE {
+            let (engine, name) = match way {
+                Way::ToDevice => (way.engine(), "mapped to device"),
+                Way::ToHost => (way.engine(), "mapped to host"),
+            };
+            let kind = LaneKind::Engine { dev: i64::from(dev), engine };
+            // Behind the engine of the same direction.
+            let rank = Rank::Engine { dev, engine, place: 1 };
+            self.record.reaches[at] = self.record.lane(rank, kind, &format!("cuda:{dev}"), name);
+        }
+        self.record.reaches[at]
+    }
+
     fn compute_lane(&mut self, dev: u32, place: usize) -> u32 {
         while self.record.computes[dev as usize].len() <= place {
             let place = self.record.computes[dev as usize].len();
@@ -181,6 +200,10 @@ impl Sim<'_> {
             _ if what.at == Node::NEVER => end,
             _ => what.at,
         };
+        // Managed memory that a thread brings back is the business of no stream.
+        if what.stream == NONE {
+            return;
+        }
         let lane = self.stream_lane(what.stream);
         let says = self.says[what.command as usize];
         let slice = Slice {
@@ -215,13 +238,32 @@ impl Sim<'_> {
             start: Nanos(job.start),
             end: Nanos(self.now),
             name: says.work,
-            kind: says.kind,
+            // A thread's access to managed memory is no copy, what it brings back is.
+            kind: if what.stream == NONE { Kind::ToHost } else { says.kind },
             bytes: job.bytes,
             command: what.by,
             correlation: i64::from(job.node),
             args: StrId::EMPTY,
         };
         self.record.slice(slice, says.flags);
+    }
+
+    /// A kernel has moved its bytes over a link.
+    pub(super) fn record_reach(&mut self, dev: u32, way: Way, job: &Job) {
+        let lane = self.reach_lane(dev, way);
+        let what = self.nodes[job.node as usize];
+        let slice = Slice {
+            lane,
+            start: Nanos(job.start),
+            end: Nanos(self.now),
+            name: self.says[what.command as usize].work,
+            kind: way.kind(),
+            bytes: job.bytes,
+            command: what.by,
+            correlation: i64::from(job.node),
+            args: StrId::EMPTY,
+        };
+        self.record.slice(slice, Slice::PINNED);
     }
 
     /// Compute units have done a node's work.

@@ -9,6 +9,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::cache::Cache;
 use super::device::{Compute, Engine, StagingState};
 use super::host::Thread;
+use super::link::Links;
 use super::lowered::{Act, Lowered, NONE, Node, NodeId, Step, Work};
 use super::memcpy::Memcpy;
 use super::prepared::{Prepared, Says};
@@ -28,6 +29,10 @@ pub(super) enum Event {
     Engine { engine: u32, epoch: u32 },
     /// Work of the compute units is over.
     Compute(NodeId),
+    /// A kernel begins to touch host memory.
+    Mapped(NodeId),
+    /// A kernel's access to host memory is over, unless it was planned anew.
+    Reach { reach: u32, epoch: u32 },
     /// Work of compute units reads its operands.
     Operands(NodeId),
     /// A function that a stream runs on the host is over.
@@ -60,8 +65,9 @@ pub(super) struct Sim<'a> {
     pub(super) computes: Vec<Compute>,
     pub(super) free_computes: Vec<u32>,
     pub(super) stagings: Vec<StagingState>,
-    /// Engines that move bytes to or from the host now.
+    /// What moves bytes to or from the host now: engines, and kernels that touch host memory.
     pub(super) busy_links: u32,
+    pub(super) links: Links,
     pub(super) memcpy: Memcpy,
     pub(super) cache: Cache,
     pub(super) values: Values,
@@ -99,6 +105,7 @@ impl<'a> Sim<'a> {
             free_computes: Vec::new(),
             stagings: vec![StagingState::default(); low.stagings.len()],
             busy_links: 0,
+            links: Links::new(low.n_devices),
             memcpy: Memcpy::new(machine),
             cache: Cache::new(machine.last_level_cache.0),
             values: Values::new(program, facts, &prepared.carried),
@@ -158,7 +165,13 @@ impl<'a> Sim<'a> {
         match event {
             Event::Thread(thread) => self.awake.push_back(thread),
             Event::Engine { engine, epoch } => self.engine_event(engine, epoch),
-            Event::Compute(node) => self.compute_done(node),
+            Event::Compute(node) => {
+                if self.part_is_last(node) {
+                    self.compute_done(node);
+                }
+            }
+            Event::Mapped(node) => self.reach(node),
+            Event::Reach { reach, epoch } => self.reach_event(reach, epoch),
             Event::Operands(node) => self.read_operands(node),
             Event::HostFn(node) => {
                 self.work_ends(node);
@@ -215,7 +228,7 @@ impl<'a> Sim<'a> {
         let Node { command, work, .. } = self.nodes[node as usize];
         match work {
             Work::Host | Work::Point | Work::Record | Work::Wait { .. } => self.complete(node),
-            Work::Compute { dev, .. } => self.queue_compute(dev, node),
+            Work::Compute { dev, .. } | Work::Mapped { dev, .. } => self.queue_compute(dev, node),
             Work::Dma { engine, .. } | Work::TwoHops { from: engine, .. } => {
                 self.queue_engine(engine, node, 0)
             }

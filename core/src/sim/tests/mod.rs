@@ -2,6 +2,7 @@
 
 mod ledger;
 mod limits;
+mod mapped;
 mod rows;
 mod times;
 mod values;

@@ -9,9 +9,12 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use spanlift::hazard::sample::columns;
 use spanlift::hazard::{self, Mode};
+use spanlift::machine::Machine;
 use spanlift::memory::{cuda, sample};
 use spanlift::program::Problems;
+use spanlift::sim::{self, Prepared};
 use spanlift::trace::analysis::Figures;
+use spanlift_native::programs;
 
 use crate::End;
 use crate::analyze;
@@ -28,6 +31,7 @@ struct Figure {
 
 pub(crate) fn run(args: &BenchArgs, out: &mut Out) -> Result<End, Fail> {
     let (figures, report) = match &args.subject {
+        BenchSubject::Sim(args) => (sim(args.commands, args.streams)?, &args.report),
         BenchSubject::Memory(args) => (memory(args.tensors)?, &args.report),
         BenchSubject::Check(args) => (check(args.commands, args.streams)?, &args.report),
         BenchSubject::Trace(args) => (trace(&args.file)?, &args.report),
@@ -45,6 +49,28 @@ pub(crate) fn run(args: &BenchArgs, out: &mut Out) -> Result<End, Fail> {
         }
     }
     Ok(End::Done)
+}
+
+/// Events of a simulation in a second, from the program and from what was prepared of it, and the tutorial's run of a
+/// thousand tensors as a slider asks for it.
+fn sim(commands: u32, streams: u32) -> Result<Vec<Figure>, Fail> {
+    let machine = Machine::builtin("h200-pcie5").unwrap_or_default();
+    let program = sim::sample::pipelines(commands as usize, streams as usize);
+    let events = 2.0 * sim::sample::n_timed(&program) as f64;
+    let fail = |e: sim::SimError| Fail::new(e.to_string());
+    let run_s = least_s(|| sim::run(&program, &machine).map_err(fail))?;
+    let prepared = Prepared::new(&program).map_err(fail)?;
+    let rerun_s = least_s(|| prepared.run(&machine).map_err(fail))?;
+    let Some(row) = programs::named("row07-h2d.1000x4MB.pageable.blocking") else {
+        return Err(Fail::new("the tutorial's row is not there"));
+    };
+    let row = Prepared::new(&row.program()).map_err(fail)?;
+    let row_s = least_s(|| row.run(&Machine::default()).map_err(fail))?;
+    Ok(vec![
+        Figure { name: "sim.events_per_s", value: events / rerun_s, unit: "1/s" },
+        Figure { name: "sim.events_per_s_from_program", value: events / run_s, unit: "1/s" },
+        Figure { name: "sim.thousand_tensors_s", value: row_s, unit: "s" },
+    ])
 }
 
 /// Tensors of a large layout that are reported and planned for a move in a second.

@@ -222,6 +222,7 @@ pub(crate) struct BenchArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchSubject {
     Memory(BenchMemoryArgs),
+    Sim(BenchSimArgs),
     Check(BenchCheckArgs),
     Trace(BenchTraceArgs),
 }
@@ -235,6 +236,21 @@ pub(crate) struct BenchCheckArgs {
     pub(crate) commands: u32,
     /// Pairs of streams
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    pub(crate) streams: u32,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+/// Simulate pipelines of copies, kernels, records and waits
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  spanlift bench sim --streams 64\n\n\
+    An event is one start or completion of a command.")]
+pub(crate) struct BenchSimArgs {
+    /// Commands of the program
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
+    pub(crate) commands: u32,
+    /// Streams that they are dealt out over
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) streams: u32,
     #[command(flatten)]
     pub(crate) report: ReportArgs,

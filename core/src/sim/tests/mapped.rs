@@ -1,0 +1,88 @@
+//! Kernels that touch host memory, and managed memory that moves by itself, by hand.
+
+use super::*;
+
+const IN: &str = "mapped to device";
+const OUT: &str = "mapped to host";
+
+#[track_caller]
+fn check_text(text: &str, machine: &Machine, lines: &[Line]) -> Run {
+    check(&Program::from_text(text).unwrap(), machine, lines)
+}
+
+#[test]
+fn a_kernel_on_host_memory_takes_the_link_while_it_runs() {
+    // From 1010 on: 4000 bytes at one a nanosecond; the kernel's own 1000 ns are over long before.
+    let head = "stream s, t\npinned x 4000\npinned y 4000\ndevice d 4000\n";
+    let text = format!("{head}kernel k on s reads x writes d for 1us\nsync s");
+    let lines = [
+        (IN, Kind::ToDevice, 1010, 5010),
+        ("compute", Kind::Kernel, 1010, 5010),
+        ("s", Kind::Kernel, 1010, 5010),
+        ("main", Kind::Call, 0, 1000),
+        ("main", Kind::Wait, 1000, 5060),
+    ];
+    let run = check_text(&text, &round(), &lines);
+    assert_eq!((run.ledger.payload, run.ledger.to_device), (Bytes(4000), Bytes(4000)));
+    // One that computes for longer is not held up.
+    let text = format!("{head}kernel k on s reads x for 9us");
+    check_text(&text, &round(), &[(IN, Kind::ToDevice, 1010, 5010), ("compute", Kind::Kernel, 1010, 10_010)]);
+    // Without a time of its own it takes that of the device's bytes or that of the link, whichever is longer; what it
+    // writes goes back, and both directions at once have half their rates.
+    let text = format!("{head}kernel k on s reads x writes y");
+    let both = [
+        (IN, Kind::ToDevice, 1010, 9010),
+        (OUT, Kind::ToHost, 1010, 9010),
+        ("compute", Kind::Kernel, 1010, 9010),
+    ];
+    check_text(&text, &round(), &both);
+}
+
+#[test]
+fn a_copy_and_a_kernel_share_a_direction_evenly() {
+    let text = "stream s, t\npinned x 4000\npinned y 2000\ndevice d 4000\n\
+                kernel k on s reads x for 1us\ncopy d[0..2000] <- y on t";
+    // The kernel has the direction to itself until 2000 (990 bytes). The engine begins there: both have half the rate.
+    // The engine's latency is over at 2100, its 2000 bytes take 4000: until 6100. The kernel has moved 990 + 2050 then,
+    // and has the rate to itself again for the other 960.
+    let lines = [
+        (IN, Kind::ToDevice, 1010, 7060),
+        (LINK, Kind::ToDevice, 2000, 6100),
+        ("compute", Kind::Kernel, 1010, 7060),
+    ];
+    check_text(text, &round(), &lines);
+}
+
+#[test]
+fn a_memset_of_host_memory_goes_over_the_link() {
+    let text = "stream s\npinned x 4000\nmemset x 0 on s";
+    check_text(text, &round(), &[(OUT, Kind::ToHost, 1010, 5010), ("compute", Kind::Memset, 1010, 5010)]);
+}
+
+#[test]
+fn managed_memory_lies_where_it_was_touched_last() {
+    let text = "stream s\nmanaged m 4000\n\
+                write m\nkernel k on s reads m for 1us\nkernel k on s reads m for 1us\nsync s\nread m\nread m";
+    // The host's first touch moves nothing. The first kernel brings all of it; the second finds it there. The first read
+    // brings it back by the engine, from the sync's return on; the second one finds it.
+    let lines = [
+        (IN, Kind::ToDevice, 1010, 5010),
+        ("compute", Kind::Kernel, 1010, 5010),
+        ("compute", Kind::Kernel, 5020, 6020),
+        (BACK, Kind::ToHost, 6070, 10_170),
+        ("main", Kind::Work, 0, 0),
+        ("main", Kind::Call, 0, 1000),
+        ("main", Kind::Call, 1000, 2000),
+        ("main", Kind::Wait, 2000, 6070),
+        ("main", Kind::Call, 6070, 10_170),
+        ("main", Kind::Wait, 6070, 10_170),
+        ("main", Kind::Work, 10_170, 10_170),
+        ("main", Kind::Work, 10_170, 10_170),
+    ];
+    let run = check_text(text, &round(), &lines);
+    assert_eq!((run.ledger.to_device, run.ledger.to_host), (Bytes(4000), Bytes(4000)));
+    // A copy puts what it writes where the device is, and brings nothing there first.
+    let text =
+        "stream s\nmanaged m 4000\npinned x 4000\nwrite m\ncopy m <- x on s\nkernel k on s reads m for 1us";
+    check_text(text, &round(), &[("compute", Kind::Kernel, 5110, 6110)]);
+}
