@@ -4,6 +4,7 @@
 mod shared;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use spanlift::Bytes;
@@ -65,11 +66,11 @@ fn check_against_bytes(layout: &Layout, to: Device, note: &str) {
         assert_eq!(d.unique_bytes, unique[device].len() as u128, "{note}: unique on {device}");
         assert_eq!(d.listed_bytes, listed[device], "{note}: listed on {device}");
     }
-    let mut pairs = Vec::new();
+    let mut pairs: Vec<(Arc<str>, Arc<str>)> = Vec::new();
     for (k, (a, in_a)) in sets.iter().enumerate() {
         for (b, in_b) in &sets[k + 1..] {
             if a.storage() == b.storage() && !in_a.is_disjoint(in_b) {
-                let (a, b) = (a.name().to_owned(), b.name().to_owned());
+                let (a, b): (Arc<str>, Arc<str>) = (a.name().into(), b.name().into());
                 pairs.push(if a < b { (a, b) } else { (b, a) });
             }
         }
@@ -407,7 +408,7 @@ fn nothing_grows_with_bytes() {
     let report = layout.report().unwrap();
     let unique = 4 * TERA + (1 << 39) * 4 + (1 << 19) * 4;
     assert_eq!(report.devices["cpu"].unique_bytes, u128::try_from(unique).unwrap());
-    let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+    let pair = |a: &str, b: &str| (a.into(), b.into());
     assert_eq!(report.overlaps, [pair("columns", "row"), pair("three", "two")]);
     let plan = layout.move_to(cuda(0)).unwrap();
     assert_eq!(plan.bytes_copied(), u128::try_from(unique).unwrap());
@@ -454,6 +455,42 @@ fn regions_are_apart_unless_one_block_is_smaller() {
     let plan = layout(&mixed);
     assert_eq!((plan.allocations.len(), plan.bytes_allocated(), plan.bytes_copied()), (1, 48, 12 + 33));
     check_blocks(&read(&mixed).unwrap(), &plan, "mixed");
+}
+
+/// Views that end at the last position there is, with strides that barely fit: answered or refused, never a panic.
+#[test]
+fn layouts_at_the_end_of_i64() {
+    const END: i64 = i64::MAX;
+    let mut random = Rng(99);
+    for case in 0..100 {
+        let mut layout = Layout::new();
+        let w = layout.storage("w", cpu(), Bytes(END.unsigned_abs())).unwrap();
+        let mut kept = 0;
+        for t in 0..2 + random.below(5) {
+            let dtype = [Dtype::U8, Dtype::F32, Dtype::C64][random.index(3)];
+            let rank = random.below(4);
+            let shape: Vec<i64> = (0..rank)
+                .map(|_| if random.below(4) == 0 { END >> random.below(63) } else { 1 + random.below(5) })
+                .collect();
+            let strides: Vec<i64> = (0..rank)
+                .map(|_| {
+                    let stride = (END >> random.below(63)).saturating_add(random.below(3) - 1);
+                    if random.below(4) == 0 { -stride } else { stride }
+                })
+                .collect();
+            let offset = (END >> random.below(8)) / dtype.bytes() - random.below(20);
+            let offset = if random.below(2) == 0 { random.below(100) } else { offset.max(0) };
+            let view = View { dtype, shape, strides, offset };
+            kept += usize::from(layout.tensor(&format!("t{t}"), w, view).is_ok());
+        }
+        assert_eq!(layout.tensors().len(), kept, "case {case}");
+        let (report, plan) = (layout.report(), layout.move_to(cuda(0)));
+        if let (Ok(report), Ok(plan)) = (report, plan) {
+            assert_eq!(report.devices["cpu"].unique_bytes, plan.bytes_copied(), "case {case}");
+            let after = plan.after().report().unwrap();
+            assert_eq!(after.overlaps, report.overlaps, "case {case}");
+        }
+    }
 }
 
 #[test]

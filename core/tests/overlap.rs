@@ -21,6 +21,12 @@ impl Random {
     }
 }
 
+/// `n`, times the number that the variable `SPANLIFT_SOAK` holds: a soak of 100 looks at two and a half million pairs.
+fn cases(n: u64) -> u64 {
+    let times = std::env::var("SPANLIFT_SOAK").ok().and_then(|times| times.parse().ok());
+    n * times.unwrap_or(1)
+}
+
 fn span(off: i64, elem: i64, dims: &[(i64, i64)]) -> Span {
     let dims = dims.iter().map(|&(count, stride)| Dim { count, stride }).collect();
     Span::strided(off, elem, dims).expect("in range")
@@ -71,7 +77,7 @@ fn hand_written_pairs() {
 
 #[test]
 fn random_small_spans_of_up_to_four_dimensions() {
-    for seed in 1..=15_000u64 {
+    for seed in 1..=cases(15_000) {
         let mut r = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let [a, b] = [(); 2].map(|()| {
             let rank = r.pick(0, 4);
@@ -87,7 +93,7 @@ fn random_small_spans_of_up_to_four_dimensions() {
 #[test]
 fn sparse_spans_whose_bounds_meet() {
     // Large strides that share factors: most pairs cross without meeting, or meet in few bytes.
-    for seed in 1..=10_000u64 {
+    for seed in 1..=cases(10_000) {
         let mut r = Random(seed.wrapping_mul(0xd134_2543_de82_ef95));
         let scale = [1, 2, 3, 4, 6, 12, 35][usize::try_from(r.pick(0, 6)).unwrap()];
         let [a, b] = [(); 2].map(|()| {
@@ -103,7 +109,7 @@ fn sparse_spans_whose_bounds_meet() {
 #[test]
 fn two_strides_with_large_counts_need_no_search() {
     // Compared with a scan over the rows of one side; every answer within 64 units of work.
-    for seed in 1..=3_000u64 {
+    for seed in 1..=cases(3_000) {
         let mut r = Random(seed.wrapping_mul(0xa076_1d64_78bd_642f));
         let (ca, sa, ea) = (r.pick(1, 3000), r.pick(50, 5000), r.pick(1, 40));
         let (cb, sb, eb) = (r.pick(1, 3000), r.pick(50, 5000), r.pick(1, 40));
@@ -169,7 +175,7 @@ fn extreme_numbers_neither_overflow_nor_hang() {
 
 #[test]
 fn a_small_limit_only_ever_says_may() {
-    for seed in 1..=5_000u64 {
+    for seed in 1..=cases(5_000) {
         let mut r = Random(seed.wrapping_mul(0x9fb2_1c65_1e98_df25));
         let [a, b] = [(); 2].map(|()| {
             let dims = [(); 3].map(|()| (r.pick(1, 6), r.pick(1, 400)));

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use crate::lexer::{Token, tokens};
 
 /// The rooms of `core`; each may use those that stand before it.
-const ORDER: &[&str] =
-    &["units", "id", "memory", "program", "machine", "trace", "hazard", "sim", "op", "plan", "advise"];
+const ORDER: &[&str] = &[
+    "units", "id", "memory", "program", "machine", "trace", "hazard", "sim", "explore", "op", "plan",
+    "advise",
+];
 
 /// Pairs that the order alone would allow: the first must not use the second, and why.
 const APART: &[(&str, &str, &str)] = &[

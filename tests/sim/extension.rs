@@ -335,7 +335,7 @@ impl Random {
 }
 
 /// A program of about `n` commands over two devices, three threads and streams of all kinds.
-fn random_program(seed: u64, n: usize) -> Program {
+pub(crate) fn random_program(seed: u64, n: usize) -> Program {
     let mut r = Random(seed);
     let mut p = Program::new();
     let mut streams = vec![p.legacy(0), p.legacy(1)];

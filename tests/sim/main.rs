@@ -1,6 +1,7 @@
 //! What the simulator makes of the shipped programs and of random ones.
 
 mod extension;
+mod ledger;
 mod shared;
 mod tutorial;
 mod values;

@@ -11,10 +11,12 @@ use web_sys::HtmlElement;
 
 use crate::app::App;
 use crate::input;
+use crate::memory::MemoryApp;
 use crate::model::Model;
 use crate::pack::{PageItem, unpack};
 use crate::paint::Canvas;
 use crate::paint::panels::Panels;
+use crate::screen::Screen;
 use crate::theme::Theme;
 
 /// The version of spanlift that this module was built from.
@@ -42,7 +44,7 @@ pub fn mount(place: HtmlElement, block: &[u8], alone: bool) -> Result<(), JsValu
         canvas,
         items,
         item: 0,
-        app: None,
+        screen: None,
         system_is_dark: dark,
         chosen_dark: None,
         picked: None,
@@ -84,7 +86,7 @@ pub(crate) struct Viewer {
     canvas: Canvas,
     items: Vec<PageItem>,
     item: usize,
-    app: Option<App>,
+    screen: Option<Screen>,
     system_is_dark: bool,
     chosen_dark: Option<bool>,
     /// The command of a line that was chosen and has no slice.
@@ -100,32 +102,47 @@ impl Viewer {
             self.panels.error(Some("there is nothing to show"));
             return;
         };
-        let mode = self.app.as_ref().map(|app| app.mode);
+        let mode = self.time().map(|app| app.mode);
         self.item = item;
         self.picked = None;
         self.drawn = (0.0, 0.0, 0.0);
-        match Model::open(wanted) {
-            Ok(model) => {
-                let mut app = App::new(model, self.theme());
-                app.mode = mode.unwrap_or(app.mode);
-                self.app = Some(app);
+        match Screen::open(wanted, self.theme()) {
+            Ok(mut screen) => {
+                if let (Some(app), Some(mode)) = (screen.time_mut(), mode) {
+                    app.mode = mode;
+                }
+                self.screen = Some(screen);
                 self.panels.error(None);
             }
             Err(why) => {
-                self.app = None;
+                self.screen = None;
                 self.panels.error(Some(&format!("{}: {why}", wanted.name)));
             }
         }
     }
 
     /// Does something with what is shown, if anything is.
-    pub(crate) fn with<T>(&mut self, act: impl FnOnce(&mut App) -> T) -> Option<T> {
-        self.app.as_mut().map(act)
+    pub(crate) fn with<T>(&mut self, act: impl FnOnce(&mut Screen) -> T) -> Option<T> {
+        self.screen.as_mut().map(act)
+    }
+
+    /// Does something with the timeline, if one is shown.
+    pub(crate) fn with_time<T>(&mut self, act: impl FnOnce(&mut App) -> T) -> Option<T> {
+        self.screen.as_mut().and_then(Screen::time_mut).map(act)
+    }
+
+    /// Does something with the memory map, if one is shown.
+    pub(crate) fn with_memory<T>(&mut self, act: impl FnOnce(&mut MemoryApp) -> T) -> Option<T> {
+        self.screen.as_mut().and_then(Screen::memory_mut).map(act)
+    }
+
+    fn time(&self) -> Option<&App> {
+        self.screen.as_ref().and_then(Screen::time)
     }
 
     /// Whether a drag is under way.
     pub(crate) fn is_dragging(&self) -> bool {
-        self.app.as_ref().is_some_and(App::is_dragging)
+        self.screen.as_ref().is_some_and(Screen::is_dragging)
     }
 
     /// Whether the list of keys is open.
@@ -151,7 +168,7 @@ impl Viewer {
 
     fn recolor(&mut self) {
         let theme = self.theme();
-        self.with(|app| app.theme = theme);
+        self.with(|screen| screen.set_theme(theme));
     }
 
     /// Chooses a command without a slice, or none.
@@ -161,7 +178,7 @@ impl Viewer {
 
     /// Chooses the command of a line of the program.
     pub(crate) fn pick_line(&mut self, line: usize) {
-        let Some(app) = &mut self.app else { return };
+        let Some(app) = self.screen.as_mut().and_then(Screen::time_mut) else { return };
         let Some(command) = app.model.listing.as_ref().and_then(|l| l.command_of(line)) else { return };
         self.picked = Some(command);
         if !app.select_command(command) {
@@ -171,7 +188,7 @@ impl Viewer {
 
     /// Chooses the command before or after the chosen one.
     pub(crate) fn step_line(&mut self, by: isize) {
-        let Some(app) = &self.app else { return };
+        let Some(app) = self.time() else { return };
         let Some(listing) = &app.model.listing else { return };
         let chosen = app.selected_command().or(self.picked);
         let mut line = chosen.and_then(|c| listing.line_of(c)).unwrap_or(0);
@@ -186,44 +203,76 @@ impl Viewer {
 
     /// Redraws the lines of the program that are in sight.
     pub(crate) fn draw_lines(&self) {
-        if let Some(app) = &self.app {
+        if let Some(app) = self.time() {
             self.panels.draw_lines(app, self.picked);
         }
     }
 
     /// Brings the picture and everything around it up to date.
     pub(crate) fn draw(&mut self) {
-        let Some(app) = &mut self.app else {
+        let Some(screen) = &mut self.screen else {
             let _ = self.canvas.element.remove_attribute("data-ready");
             return;
         };
         let ratio = web_sys::window().map_or(1.0, |w| w.device_pixel_ratio()).clamp(0.5, 4.0);
-        // The panels first: they may take room from the timeline.
-        self.panels.update(app, self.item, self.picked, ratio);
+        // The panels first: they may take room from the picture.
+        match screen {
+            Screen::Time(app) => self.panels.update(app, self.item, self.picked, ratio),
+            Screen::Memory(app) => self.panels.update_memory(app, self.item),
+        }
         let (width, height) =
             (f64::from(self.panels.plot.client_width()), f64::from(self.panels.plot.client_height()));
         if self.drawn != (width, height, ratio) {
             self.drawn = (width, height, ratio);
-            app.resize(width, height);
-            self.panels.legend(app, ratio);
-            self.panels.draw_lines(app, self.picked);
+            screen.resize(width, height);
+            if let Screen::Time(app) = screen {
+                self.panels.legend(app, ratio);
+                self.panels.draw_lines(app, self.picked);
+            }
         }
-        self.canvas.paint(&app.scene(), ratio);
-        self.panels.tip(app);
-        self.panels.range(app);
-        let view = app.view();
-        let selected = app.selected().map_or(String::new(), |k| k.to_string());
-        let (plot_x, plot_width) = app.plot();
-        for (name, value) in [
-            ("data-plot-x", plot_x.to_string()),
-            ("data-plot-width", plot_width.to_string()),
-            ("data-start-ns", view.start_ns().to_string()),
-            ("data-end-ns", view.end_ns().to_string()),
-            ("data-slice", selected),
-            ("data-ready", "1".to_owned()),
-        ] {
+        self.canvas.paint(&screen.scene(), ratio);
+        let state = match screen {
+            Screen::Time(app) => {
+                self.panels.tip(app);
+                self.panels.range(app);
+                time_state(app)
+            }
+            Screen::Memory(app) => {
+                self.panels.memory_drawn(app, ratio);
+                memory_state(app)
+            }
+        };
+        for (name, value) in state {
             // These names are attributes.
             let _ = self.canvas.element.set_attribute(name, &value);
         }
+        let _ = self.canvas.element.set_attribute("data-ready", "1");
     }
+}
+
+/// What tests read from the canvas of a timeline.
+fn time_state(app: &App) -> Vec<(&'static str, String)> {
+    let view = app.view();
+    let (plot_x, plot_width) = app.plot();
+    vec![
+        ("data-plot-x", plot_x.to_string()),
+        ("data-plot-width", plot_width.to_string()),
+        ("data-start-ns", view.start_ns().to_string()),
+        ("data-end-ns", view.end_ns().to_string()),
+        ("data-slice", app.selected().map_or(String::new(), |k| k.to_string())),
+    ]
+}
+
+/// What tests read from the canvas of a memory map.
+fn memory_state(app: &MemoryApp) -> Vec<(&'static str, String)> {
+    let (lo, hi) = app.current_window();
+    let told = |k: Option<usize>| k.map_or(String::new(), |k| k.to_string());
+    vec![
+        ("data-plot-x", app.plot_x().to_string()),
+        ("data-start-byte", lo.to_string()),
+        ("data-end-byte", hi.to_string()),
+        ("data-tensor", told(app.selected())),
+        ("data-storage", told(app.selected_storage())),
+        ("data-scroll", app.scroll().to_string()),
+    ]
 }

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use spanlift::hazard::Mode;
+use spanlift::memory::MoveKind;
 use wasm_bindgen::closure::Closure;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{
@@ -132,23 +133,21 @@ fn pointer(shared: &Shared, plot: &HtmlElement) -> Result<(), JsValue> {
     let place = plot.clone();
     on(shared, plot, "pointerup", move |viewer, event: PointerEvent| {
         let (x, y) = at(&place, &event);
-        viewer.with(|app| {
-            app.released(x, y);
-        });
+        viewer.with(|screen| screen.released(x, y));
         viewer.pick(None);
         let _ = place.class_list().remove_1("is-dragging");
         true
     })?;
     on(shared, plot, "pointercancel", |viewer, _: PointerEvent| {
-        viewer.with(crate::app::App::let_go);
+        viewer.with(crate::screen::Screen::let_go);
         true
     })?;
     on(shared, plot, "pointerleave", |viewer, _: PointerEvent| {
-        viewer.with(crate::app::App::pointer_left);
+        viewer.with(crate::screen::Screen::pointer_left);
         true
     })?;
     on(shared, plot, "dblclick", |viewer, _: MouseEvent| {
-        viewer.with(crate::app::App::fit_selected);
+        viewer.with(crate::screen::Screen::fit_selected);
         true
     })
 }
@@ -231,12 +230,15 @@ fn clicked(viewer: &mut Viewer, target: &Element) -> bool {
             _ => viewer.panels.toggle_keys(None),
         }
     } else if let Some(mode) = named("data-mode") {
-        viewer.with(|app| app.set_mode(if mode == "typical" { Mode::Typical } else { Mode::Contract }));
+        viewer.with_time(|app| app.set_mode(if mode == "typical" { Mode::Typical } else { Mode::Contract }));
+    } else if let Some(kind) = named("data-kind") {
+        viewer
+            .with_memory(|app| app.set_kind(if kind == "naive" { MoveKind::Naive } else { MoveKind::Aware }));
     } else if let Some(item) = number("data-item") {
         viewer.open(item);
     } else if let Some(finding) = number("data-finding") {
         viewer.pick(None);
-        viewer.with(|app| app.select_finding(finding));
+        viewer.with_time(|app| app.select_finding(finding));
     } else if let Some(line) = number("data-line") {
         viewer.pick_line(line);
     } else {

@@ -27,6 +27,7 @@ pub mod pack;
 mod paint;
 pub mod rows;
 pub mod scene;
+pub mod screen;
 pub mod stroke;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod svg;
@@ -40,7 +41,7 @@ pub mod view;
 pub use bars::BarChart;
 pub use figure::{Note, Panel, PanelOptions};
 pub use finding::Finding;
-pub use memory::MemoryOptions;
+pub use memory::{MemoryOptions, MemoryPicture};
 pub use pack::PageItem;
 pub use scene::Scene;
 pub use theme::Theme;
@@ -55,6 +56,6 @@ mod show;
 #[cfg(not(target_arch = "wasm32"))]
 pub use html::{content_policy, figure_html, mount_html, page, viewer_assets_html};
 #[cfg(not(target_arch = "wasm32"))]
-pub use pictures::{bars_svg, memory_svg, move_svg, panels_svg, timeline_svg};
+pub use pictures::{bars_svg, map_svg, memory_svg, move_svg, panels_svg, timeline_svg};
 #[cfg(not(target_arch = "wasm32"))]
 pub use show::{Figure, Show, verdict};

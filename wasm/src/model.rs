@@ -40,6 +40,7 @@ impl Model {
     pub fn open(item: &PageItem) -> Result<Model, String> {
         let trace = match &item.content {
             Content::Trace(bytes) => spanlift::trace::read(bytes).map_err(|e| e.to_string())?,
+            Content::Layout { .. } => return Err("a memory layout has no timeline".to_owned()),
             Content::Program { source, machine } => {
                 let program = Program::read(source.as_bytes()).map_err(|e| e.to_string())?;
                 let machine = machine_of(&program, machine)?;

@@ -3,12 +3,16 @@
 //! | bytes | what |
 //! |---|---|
 //! | 4 | length of the head, little endian |
-//! | head | JSON: `{"items": [{"name", "kind", "machine", "bytes"}]}` |
+//! | head | JSON: `{"items": [{"name", "kind", "machine", "to", "one_by_one", "bytes"}]}` |
 //! | rest | the items' bytes, one behind the other |
 //!
 //! The page gets the block packed with gzip and written in base64; the browser undoes both.
 
 use serde::{Deserialize, Serialize};
+use spanlift::memory::{Layout, MoveKind, Target};
+
+/// Where the tensors of a layout go that are copied where they are.
+pub const DEEP_COPY: &str = "deepcopy";
 
 /// Something that a page shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,9 +35,29 @@ pub enum Content {
         /// The name of a built-in machine profile, or a profile as JSON; empty for the one that the program names.
         machine: String,
     },
+    /// A memory layout.
+    Layout {
+        /// The layout in JSON.
+        json: String,
+        /// The device that its tensors move to, [`DEEP_COPY`], or nothing.
+        to: String,
+        /// How they move.
+        kind: MoveKind,
+    },
 }
 
 impl PageItem {
+    /// A memory layout, and with `to` what moving its tensors there, or copying them, takes.
+    pub fn layout(name: impl Into<String>, layout: &Layout, to: Option<Target>, kind: MoveKind) -> PageItem {
+        let to = match to {
+            None => String::new(),
+            Some(Target::Device(device)) => device.to_string(),
+            Some(Target::InPlace) => DEEP_COPY.to_owned(),
+        };
+        let json = layout.to_json();
+        PageItem { name: name.into(), content: Content::Layout { json, to, kind } }
+    }
+
     /// A trace, as the page will read it.
     pub fn trace(name: impl Into<String>, trace: &spanlift::Trace) -> PageItem {
         let bytes = spanlift::trace::write_chrome(trace).into_bytes();
@@ -77,6 +101,10 @@ struct Entry {
     kind: Kind,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     machine: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    to: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    one_by_one: bool,
     bytes: usize,
 }
 
@@ -85,18 +113,23 @@ struct Entry {
 enum Kind {
     Trace,
     Program,
+    Layout,
 }
 
 /// The block that holds `items`.
 pub fn pack(items: &[PageItem]) -> Vec<u8> {
     let entries = items.iter().map(|item| {
         let name = item.name.clone();
+        let entry = |kind, machine: &str, to: &str, bytes| {
+            let (machine, to) = (machine.to_owned(), to.to_owned());
+            Entry { name, kind, machine, to, one_by_one: false, bytes }
+        };
         match &item.content {
-            Content::Trace(bytes) => {
-                Entry { name, kind: Kind::Trace, machine: String::new(), bytes: bytes.len() }
-            }
-            Content::Program { source, machine } => {
-                Entry { name, kind: Kind::Program, machine: machine.clone(), bytes: source.len() }
+            Content::Trace(bytes) => entry(Kind::Trace, "", "", bytes.len()),
+            Content::Program { source, machine } => entry(Kind::Program, machine, "", source.len()),
+            Content::Layout { json, to, kind } => {
+                let one_by_one = *kind == MoveKind::Naive;
+                Entry { one_by_one, ..entry(Kind::Layout, "", to, json.len()) }
             }
         }
     });
@@ -108,7 +141,9 @@ pub fn pack(items: &[PageItem]) -> Vec<u8> {
     for item in items {
         match &item.content {
             Content::Trace(bytes) => block.extend(bytes),
-            Content::Program { source, .. } => block.extend(source.as_bytes()),
+            Content::Program { source: text, .. } | Content::Layout { json: text, .. } => {
+                block.extend(text.as_bytes());
+            }
         }
     }
     block
@@ -130,10 +165,10 @@ pub fn unpack(block: &[u8]) -> Result<Vec<PageItem>, String> {
         rest = after;
         let content = match entry.kind {
             Kind::Trace => Content::Trace(bytes.to_vec()),
-            Kind::Program => {
-                let source = String::from_utf8(bytes.to_vec())
-                    .map_err(|e| format!("the program {:?}: {e}", entry.name))?;
-                Content::Program { source, machine: entry.machine }
+            Kind::Program => Content::Program { source: text(bytes, &entry.name)?, machine: entry.machine },
+            Kind::Layout => {
+                let kind = if entry.one_by_one { MoveKind::Naive } else { MoveKind::Aware };
+                Content::Layout { json: text(bytes, &entry.name)?, to: entry.to, kind }
             }
         };
         items.push(PageItem { name: entry.name, content });
@@ -141,9 +176,14 @@ pub fn unpack(block: &[u8]) -> Result<Vec<PageItem>, String> {
     if rest.is_empty() { Ok(items) } else { Err("bytes behind the page's last item".to_owned()) }
 }
 
+fn text(bytes: &[u8], name: &str) -> Result<String, String> {
+    String::from_utf8(bytes.to_vec()).map_err(|e| format!("{name:?}: {e}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spanlift::memory::cuda;
 
     #[test]
     fn what_goes_in_comes_out_and_every_cut_is_noticed() {
@@ -151,6 +191,7 @@ mod tests {
             PageItem::trace("a", &crate::testing::race()),
             PageItem::source("b \"quoted\"", "stream s # é", "h200-pcie5"),
             PageItem::trace_file("empty", Vec::new()),
+            PageItem::layout("l", &Layout::new(), Some(Target::Device(cuda(1))), MoveKind::Naive),
         ];
         let block = pack(&items);
         assert_eq!(unpack(&block).unwrap(), items);

@@ -5,7 +5,7 @@ use spanlift::memory::{Layout, MovePlan};
 
 use crate::bars::{self, BarChart};
 use crate::figure::{self, Panel, PanelOptions};
-use crate::memory::{self, MemoryOptions};
+use crate::memory::{self, MemoryOptions, MemoryPicture};
 use crate::svg::svg;
 use crate::text;
 use crate::theme::Theme;
@@ -59,23 +59,20 @@ pub fn bars_svg(chart: &BarChart, width: f64, theme: &Theme) -> String {
 }
 
 /// The memory map of a layout as SVG.
+///
+/// Of very many storages and views the picture shows some and tells of the rest; it stays below some 350 kB.
 pub fn memory_svg(layout: &Layout, options: &MemoryOptions) -> String {
-    let (n, m) = (layout.tensors().len(), layout.storages().len());
-    let desc = format!("{} of {}", text::count(n, "view"), text::count(m, "storage"));
-    svg(&memory::layout(layout, options), &options.title, &desc)
+    map_svg(&MemoryPicture::of(layout.clone()), options)
 }
 
 /// The memory map before and after a move as SVG.
 pub fn move_svg(plan: &MovePlan, options: &MemoryOptions) -> String {
-    let desc = format!(
-        "{} to {} with {} and {} of {} bytes",
-        text::count(plan.tensors.len(), "view"),
-        plan.to,
-        text::count(plan.allocations.len(), "allocation"),
-        text::count(plan.copies.len(), "copy"),
-        plan.bytes_copied(),
-    );
-    svg(&memory::moved(plan, options), &options.title, &desc)
+    map_svg(&MemoryPicture::moved(plan.clone()), options)
+}
+
+/// A memory map as SVG.
+pub fn map_svg(map: &MemoryPicture, options: &MemoryOptions) -> String {
+    svg(&memory::scene(map, options), &options.title, &map.told().join("; "))
 }
 
 /// A trace in one sentence.

@@ -6,16 +6,16 @@
 use std::io::Write as _;
 
 use spanlift::hazard::{self, Mode, Report};
-use spanlift::memory::{Layout, MovePlan};
+use spanlift::memory::{Layout, MoveKind, MovePlan, Target};
 use spanlift::sim::{self, Run};
 use spanlift::{Program, Trace};
 
-use crate::bars::BarChart;
+use crate::bars::{BarChart, Cluster, Entry};
 use crate::html::{figure_html, img};
-use crate::memory::MemoryOptions;
+use crate::memory::{self, MemoryOptions, MemoryPicture};
 use crate::model::{self, Model};
 use crate::pack::PageItem;
-use crate::pictures::{bars_svg, memory_svg, move_svg, timeline_svg, told};
+use crate::pictures::{bars_svg, map_svg, timeline_svg, told};
 use crate::svg::escaped;
 use crate::text;
 use crate::theme::Theme;
@@ -243,23 +243,69 @@ impl Show for Layout {
             }
             Err(why) => why.to_string(),
         };
-        let options = MemoryOptions { title: "memory".into(), ..MemoryOptions::default() };
-        Figure::still(plain, "memory map", memory_svg(self, &options))
+        let map = MemoryPicture::of(self.clone());
+        memory_figure(&map, plain, "memory", PageItem::layout("memory", self, None, MoveKind::Aware))
     }
 }
 
+/// Before and after; a plan that its layout alone does not give, such as one with late views, is a picture only.
 impl Show for MovePlan {
     fn show(&self) -> Figure {
-        let plain = format!(
-            "move to {}: {}, {} B; {}, {} B",
-            self.to,
-            text::count(self.allocations.len(), "allocation"),
-            self.bytes_allocated(),
-            text::count(self.copies.len(), "strided copy"),
-            self.bytes_copied()
-        );
-        let options = MemoryOptions { title: format!("move to {}", self.to), ..MemoryOptions::default() };
-        Figure::still(plain, "memory before and after the move", move_svg(self, &options))
+        let map = MemoryPicture::moved(self.clone());
+        let title = match self.to {
+            Target::Device(to) => format!("move to {to}"),
+            Target::InPlace => "deep copy".to_owned(),
+        };
+        // The second line is what this move takes, the third what the other kind would.
+        let plain = map.told().split_off(1).join("\n");
+        let again = memory::planned(self.before.clone(), self.to, self.kind);
+        if again.is_ok_and(|again| again == *self) {
+            let item = PageItem::layout(&*title, &self.before, Some(self.to), self.kind);
+            return memory_figure(&map, plain, &title, item);
+        }
+        let options = MemoryOptions { title: title.clone(), ..MemoryOptions::default() };
+        Figure::still(plain, &title, map_svg(&map, &options))
+    }
+}
+
+/// A memory map and the viewer over it.
+fn memory_figure(map: &MemoryPicture, plain: String, title: &str, item: PageItem) -> Figure {
+    let options = MemoryOptions { title: title.to_owned(), ..MemoryOptions::default() };
+    let scene = memory::scene(map, &options);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped on this line")]
+    let height_px = (scene.height + 120.0).ceil().clamp(420.0, 900.0) as u32;
+    Figure {
+        plain,
+        title: title.to_owned(),
+        svg: map_svg(map, &options),
+        items: vec![item],
+        height_px,
+        error: false,
+    }
+}
+
+/// The table of bytes per device, tensors and overlaps, below a bar for what is listed and what is there.
+impl Show for spanlift::memory::Report {
+    fn show(&self) -> Figure {
+        #[expect(clippy::cast_precision_loss, reason = "a length on screen")]
+        let kib = |bytes: u128| bytes as f64 / 1024.0;
+        let entries = self.devices.iter().map(|(device, d)| Entry {
+            label: device.clone(),
+            values: vec![kib(d.listed_bytes), kib(d.unique_bytes)],
+            note: String::new(),
+        });
+        let chart = BarChart {
+            title: "bytes that tensors list, and bytes that are there".to_owned(),
+            unit: "KiB".to_owned(),
+            series: vec!["listed".to_owned(), "unique".to_owned()],
+            clusters: vec![Cluster { label: String::new(), entries: entries.collect() }],
+            is_log: false,
+        };
+        Figure::still(
+            self.to_string().trim_end().to_owned(),
+            &chart.title,
+            bars_svg(&chart, 640.0, &Theme::LIGHT),
+        )
     }
 }
 
@@ -345,8 +391,9 @@ mod tests {
             "<pre",
         );
         check(&crate::testing::race(), "9 slices on 6 lanes", "data:image/svg+xml;base64,");
-        check(&layout, "1 view of 1 storage: 32 B unique of 32 B listed on cpu", "<img ");
-        check(&plan, "move to cuda:0: 1 allocation, ", "<img ");
+        check(&layout, "1 view of 1 storage: 32 B unique of 32 B listed on cpu", "<iframe ");
+        check(&plan, "move to cuda:0, views stay views: 1 allocation of 60 B, 1 copy of 32 B", "<iframe ");
+        check(&layout.report(), "cpu: 32 B unique, 32 B listed", "<img ");
         check(&BarChart { title: "t".into(), ..BarChart::default() }, "t", "<img ");
         check(&Program::from_text("copy x <- y on s"), "stream \"s\" is not declared", "role=\"alert\"");
     }

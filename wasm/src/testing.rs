@@ -22,6 +22,18 @@ pub(crate) fn texts_keep_apart(scene: &Scene) {
     }
 }
 
+/// Compares with a file beside the tests; `SPANLIFT_BLESS=1` writes it anew.
+#[track_caller]
+pub(crate) fn golden(name: &str, found: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("SPANLIFT_BLESS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, found).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(found, expected, "{} differs; look, then run with SPANLIFT_BLESS=1", path.display());
+}
+
 /// A random source whose whole state is its seed (Steele, Lea and Flood 2014, SplitMix64).
 pub(crate) struct Random(pub(crate) u64);
 

@@ -139,11 +139,18 @@ pub fn count(n: usize, what: &str) -> String {
     }
 }
 
-/// `text` without characters that neither a picture nor a page may hold.
+/// `text` without characters that neither a picture nor a page may hold, nor those that turn the letters behind them.
 pub fn clean(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') { '\u{fffd}' } else { c })
-        .collect()
+    let turns = |c| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_none = |c: char| {
+        c.is_control() || turns(c) || matches!(c, '\u{2028}' | '\u{2029}' | '\u{fffe}' | '\u{ffff}')
+    };
+    text.chars().map(|c| if is_none(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// `text` cleaned and cut to some 24 letters, to stand in a sentence.
+pub fn short(text: &str) -> String {
+    fit(&clean(text), 1.0, false, 18.0).unwrap_or_else(|| "…".to_owned())
 }
 
 #[cfg(test)]
@@ -181,6 +188,13 @@ mod tests {
             [count(1, "copy"), count(0, "copy"), count(1200, "view")],
             ["1 copy", "0 copies", "1,200 views"]
         );
+    }
+
+    #[test]
+    fn no_name_turns_what_follows() {
+        assert_eq!(clean("a\u{202e}b\u{0}c\u{2066}"), "a\u{fffd}b\u{fffd}c\u{fffd}");
+        assert_eq!(short("weights"), "weights");
+        assert!(short(&"name ".repeat(40)).ends_with('…') && short(&"日".repeat(40)).chars().count() < 20);
     }
 
     #[test]

@@ -13,6 +13,8 @@ mod rank;
 mod request;
 mod row;
 mod strategy;
+pub mod trace;
+pub mod whatif;
 
 pub use compare::{Compared, Crossing, Varies, as_pipeline, compare, crossings};
 pub use factors::{Change, Factor, factors};

@@ -13,29 +13,39 @@ use crate::program::{BufferId, StreamId};
 
 /// A capture that is under way, or over.
 #[derive(Debug, Default)]
-pub(super) struct Capture<'p> {
+pub(super) struct Capture {
     chains: Chains,
     /// The streams that take part, each with the clock of its last captured node.
     streams: BTreeMap<StreamId, Clock>,
-    history: History<'p>,
+    history: History,
     blocks: BTreeMap<BufferId, usize>,
-    graph: Graph<'p>,
+    graph: Graph,
 }
 
 /// What a capture leaves behind.
 #[derive(Debug, Default)]
-pub(super) struct Graph<'p> {
-    /// Reads and writes of all nodes; `op` is the captured command.
-    pub(super) accesses: Vec<Access<'p>>,
+pub(super) struct Graph {
+    /// The captured commands in order, each with its clock within the graph.
+    pub(super) nodes: Vec<Node>,
     /// Conflicts among its own nodes.
-    pub(super) inner: Found<'p>,
+    pub(super) inner: Found,
     /// The node of the latest launch.
     pub(super) launched: Option<Clock>,
 }
 
-impl<'p> Capture<'p> {
+/// A captured command.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// Index of the command.
+    pub(super) op: usize,
+    pub(super) clock: Clock,
+    /// Its reads and writes; `op` is the captured command.
+    pub(super) accesses: Vec<Access>,
+}
+
+impl Capture {
     /// Starts on stream `s`.
-    pub(super) fn begin(s: StreamId) -> Capture<'p> {
+    pub(super) fn begin(s: StreamId) -> Capture {
         let mut capture = Capture::default();
         capture.take_in(s);
         capture
@@ -67,9 +77,10 @@ impl<'p> Capture<'p> {
     /// A captured command: a node of the graph on stream `s`.
     pub(super) fn node(
         &mut self,
+        op: usize,
         s: StreamId,
         rules: Rules,
-        accesses: impl Iterator<Item = (Access<'p>, BufferId)>,
+        accesses: impl Iterator<Item = (Access, BufferId)>,
     ) {
         if !rules.hold(Rule::CaptureOrder) {
             let alone = self.chains.start();
@@ -78,16 +89,18 @@ impl<'p> Capture<'p> {
         let clock = self.take_in(s);
         clock.tick();
         let clock = clock.clone();
+        let mut node = Node { op, clock: clock.clone(), accesses: Vec::new() };
         for (access, block) in accesses {
             let n = self.blocks.len();
             let block = *self.blocks.entry(block).or_insert(n);
-            self.history.add(block, access, &clock, &clock, |_| false, |_| false, &mut self.graph.inner);
-            self.graph.accesses.push(access);
+            self.history.add(block, &access, &clock, &clock, |_| false, |_| false, &mut self.graph.inner);
+            node.accesses.push(access);
         }
+        self.graph.nodes.push(node);
     }
 
     /// Ends the capture and gives the graph.
-    pub(super) fn end(self) -> Graph<'p> {
+    pub(super) fn end(self) -> Graph {
         self.graph
     }
 }

@@ -49,17 +49,17 @@ pub(super) struct Key {
 }
 
 /// Why a hazard is one: the access of the first command and that of the second; where there is only one, it is both.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Evidence<'p> {
+#[derive(Debug, Clone)]
+pub(super) struct Evidence {
     pub(super) certainty: Certainty,
-    pub(super) first: Access<'p>,
-    pub(super) second: Access<'p>,
+    pub(super) first: Access,
+    pub(super) second: Access,
 }
 
 /// The hazards of a program so far.
 #[derive(Debug)]
-pub(super) struct Found<'p> {
-    pub(super) pairs: BTreeMap<Key, Evidence<'p>>,
+pub(super) struct Found {
+    pub(super) pairs: BTreeMap<Key, Evidence>,
     has_must: bool,
     /// Whether every pair that was met is listed.
     pub(super) complete: bool,
@@ -68,19 +68,19 @@ pub(super) struct Found<'p> {
 /// Hazards listed at most. A program with more has a systematic fault that the first ones show; its verdict stays exact.
 const MAX_HAZARDS: usize = 1 << 16;
 
-impl Default for Found<'_> {
+impl Default for Found {
     fn default() -> Self {
         Found { pairs: BTreeMap::new(), has_must: false, complete: true }
     }
 }
 
-impl<'p> Found<'p> {
+impl Found {
     pub(super) fn has_room(&self) -> bool {
         self.pairs.len() < MAX_HAZARDS
     }
 
     /// Two unordered accesses that share a byte; `first` stands earlier in the list.
-    pub(super) fn conflict(&mut self, first: &Access<'p>, second: &Access<'p>, certainty: Certainty) {
+    pub(super) fn conflict(&mut self, first: &Access, second: &Access, certainty: Certainty) {
         #[rustfmt::skip]
         let kind = match (first.write, second.write) {
             (true,  false) => HazardKind::Raw,
@@ -89,17 +89,17 @@ impl<'p> Found<'p> {
             (false, false) => unreachable!("bug: two reads do not conflict"),
         };
         let key = Key { first: first.op, second: second.op, kind, buffer: first.region.buffer };
-        self.add(key, Evidence { certainty, first: *first, second: *second });
+        self.add(key, Evidence { certainty, first: first.clone(), second: second.clone() });
     }
 
     /// A use of memory outside its life.
-    pub(super) fn lifetime(&mut self, kind: HazardKind, first: usize, second: usize, access: &Access<'p>) {
+    pub(super) fn lifetime(&mut self, kind: HazardKind, first: usize, second: usize, access: &Access) {
         let key = Key { first, second, kind, buffer: access.region.buffer };
-        let certainty = Certainty::of(access.region);
-        self.add(key, Evidence { certainty, first: *access, second: *access });
+        let certainty = Certainty::of(&access.region);
+        self.add(key, Evidence { certainty, first: access.clone(), second: access.clone() });
     }
 
-    pub(super) fn add(&mut self, key: Key, evidence: Evidence<'p>) {
+    pub(super) fn add(&mut self, key: Key, evidence: Evidence) {
         let has_room = self.has_room();
         let is_must = evidence.certainty == Certainty::Must;
         match self.pairs.entry(key) {

@@ -8,6 +8,8 @@
 //!   is unordered with a newcomer only if the later one is too. It moves *behind* it and is looked at only once the
 //!   later one has raced, so that lists of hazards stay complete while safe programs pay for the front alone.
 
+use std::rc::Rc;
+
 use super::clock::{Clock, Epoch};
 use super::found::Found;
 use super::front::Front;
@@ -15,10 +17,10 @@ use crate::memory::{DEFAULT_LIMIT, Overlap};
 use crate::program::{BufferId, Region};
 
 /// A command that reads or writes some bytes.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Access<'p> {
-    /// Which bytes, under which name.
-    pub(super) region: &'p Region,
+#[derive(Debug, Clone)]
+pub(super) struct Access {
+    /// Which bytes, under which name; shared, since the command may be gone long before its access is forgotten.
+    pub(super) region: Rc<Region>,
     pub(super) write: bool,
     /// The command's index; of a captured command, that of the launch.
     pub(super) op: usize,
@@ -50,9 +52,9 @@ impl Certainty {
     }
 }
 
-impl<'p> Access<'p> {
+impl Access {
     /// Whether the two conflict once they are unordered, and how surely.
-    fn conflict(&self, other: &Access<'p>) -> Option<Certainty> {
+    fn conflict(&self, other: &Access) -> Option<Certainty> {
         if !(self.write || other.write) {
             return None;
         }
@@ -65,7 +67,7 @@ impl<'p> Access<'p> {
     }
 
     /// Whether all that will conflict with `old` and is unordered with it conflicts with `self` as surely.
-    fn stands_for(&self, old: &Access<'p>, is_freed: impl Fn(BufferId) -> bool) -> bool {
+    fn stands_for(&self, old: &Access, is_freed: impl Fn(BufferId) -> bool) -> bool {
         let (new_span, old_span) = (&self.region.span, &old.region.span);
         let all_bytes = match (new_span.bounds(), old_span.bounds()) {
             (Some((lo, hi)), Some((old_lo, old_hi))) if new_span.is_range() => lo <= old_lo && old_hi <= hi,
@@ -79,12 +81,12 @@ impl<'p> Access<'p> {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Record<'p> {
+#[derive(Debug, Clone)]
+struct Record {
     lo: i64,
     hi: i64,
     node: Epoch,
-    access: Access<'p>,
+    access: Access,
     /// First of the records that this one stands for.
     behind: u32,
     /// The next record that the same one stands for; or the next free place.
@@ -95,8 +97,8 @@ const NONE: u32 = u32::MAX;
 
 /// The accesses to one block.
 #[derive(Debug, Default)]
-struct Block<'p> {
-    records: Vec<Record<'p>>,
+struct Block {
+    records: Vec<Record>,
     /// Records that none stands for.
     front: Front,
     /// First free place in `records`, one past it: 0 is none.
@@ -109,8 +111,8 @@ struct Block<'p> {
 
 /// The accesses to all blocks.
 #[derive(Debug, Default)]
-pub(super) struct History<'p> {
-    blocks: Vec<Block<'p>>,
+pub(super) struct History {
+    blocks: Vec<Block>,
     n_behind: usize,
     /// Whether records behind others had to be dropped.
     is_lossy: bool,
@@ -122,7 +124,7 @@ pub(super) struct History<'p> {
 /// verdicts) may be incomplete.
 const MAX_BEHIND: usize = 1 << 20;
 
-impl<'p> History<'p> {
+impl History {
     /// Adds an access of the node that is `own`'s last, after comparing it with all that came before.
     ///
     /// It is ordered after what `after` knows, which is `own` again but for a source that is read early: see
@@ -135,12 +137,12 @@ impl<'p> History<'p> {
     pub(super) fn add(
         &mut self,
         block: usize,
-        new: Access<'p>,
+        new: &Access,
         own: &Clock,
         after: &Clock,
         is_freed: impl Fn(BufferId) -> bool,
         is_known: impl Fn(Epoch) -> bool,
-        found: &mut Found<'p>,
+        found: &mut Found,
     ) {
         let Some((lo, hi)) = new.region.span.bounds() else { return };
         if self.blocks.len() <= block {
@@ -152,7 +154,7 @@ impl<'p> History<'p> {
         let mut near = std::mem::take(&mut self.near);
         block.front.meeting(lo, hi, &mut near);
         for id in near.drain(..) {
-            let old = block.records[id as usize];
+            let old = &block.records[id as usize];
             if after.knows(old.node) {
                 // Whoever comes after `own` must come after what it stands for.
                 if own.knows(old.node) && new.stands_for(&old.access, &is_freed) {
@@ -166,19 +168,19 @@ impl<'p> History<'p> {
                         self.is_lossy = true;
                     }
                 }
-            } else if let Some(certainty) = old.access.conflict(&new) {
-                found.conflict(&old.access, &new, certainty);
+            } else if let Some(certainty) = old.access.conflict(new) {
+                found.conflict(&old.access, new, certainty);
                 found.complete &= !self.is_lossy;
                 block.walk_behind(id, |old| {
                     let racing = !after.knows(old.node);
-                    if racing && let Some(certainty) = old.access.conflict(&new) {
-                        found.conflict(&old.access, &new, certainty);
+                    if racing && let Some(certainty) = old.access.conflict(new) {
+                        found.conflict(&old.access, new, certainty);
                     }
                     racing && found.has_room()
                 });
             }
         }
-        let record = Record { lo, hi, node: own.epoch(), access: new, behind, next: NONE };
+        let record = Record { lo, hi, node: own.epoch(), access: new.clone(), behind, next: NONE };
         self.near = near;
         let id = block.place(record);
         block.front.insert(lo, hi, id);
@@ -195,14 +197,14 @@ impl<'p> History<'p> {
         block: usize,
         buffer: BufferId,
         at: &Clock,
-        mut racing: impl FnMut(&Access<'p>),
+        mut racing: impl FnMut(&Access),
     ) {
         let Some(block) = self.blocks.get(block) else { return };
         for id in block.front.ids() {
             if at.knows(block.records[id as usize].node) {
                 continue;
             }
-            let mut tell = |old: &Record<'p>| {
+            let mut tell = |old: &Record| {
                 let unknown = !at.knows(old.node);
                 if unknown && old.access.region.buffer == buffer {
                     racing(&old.access);
@@ -215,13 +217,13 @@ impl<'p> History<'p> {
     }
 }
 
-impl<'p> Block<'p> {
+impl Block {
     /// Visits what `id` stands for, going further behind a record as long as `visit` says so.
-    fn walk_behind(&self, id: u32, mut visit: impl FnMut(&Record<'p>) -> bool) {
+    fn walk_behind(&self, id: u32, mut visit: impl FnMut(&Record) -> bool) {
         self.walk_from(self.records[id as usize].behind, |_, record| visit(record));
     }
 
-    fn walk_from(&self, id: u32, mut visit: impl FnMut(u32, &Record<'p>) -> bool) {
+    fn walk_from(&self, id: u32, mut visit: impl FnMut(u32, &Record) -> bool) {
         let mut todo = vec![id];
         while let Some(id) = todo.pop() {
             if id == NONE {
@@ -235,7 +237,7 @@ impl<'p> Block<'p> {
         }
     }
 
-    fn place(&mut self, record: Record<'p>) -> u32 {
+    fn place(&mut self, record: Record) -> u32 {
         match self.free.checked_sub(1) {
             Some(id) => {
                 self.free = self.records[id as usize].next;
@@ -272,11 +274,11 @@ impl<'p> Block<'p> {
         let mut todo: Vec<(u32, u32)> =
             std::mem::take(&mut self.front).ids().into_iter().map(|id| (id, NONE)).collect();
         while let Some((id, parent)) = todo.pop() {
-            let record = old[id as usize];
+            let record = &old[id as usize];
             if is_known(record.node) {
                 continue;
             }
-            let new = self.place(Record { behind: NONE, next: NONE, ..record });
+            let new = self.place(Record { behind: NONE, next: NONE, ..record.clone() });
             if parent == NONE {
                 self.front.insert(record.lo, record.hi, new);
             } else {

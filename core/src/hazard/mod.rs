@@ -16,18 +16,22 @@
 
 mod capture;
 mod clock;
+mod fix;
 mod found;
 mod front;
 mod history;
 mod order;
+mod relation;
 mod remedy;
 mod report;
 mod rules;
 mod walk;
 mod words;
 
+pub use fix::{Fix, Mended, mend};
 pub use found::HazardKind;
 pub use history::Certainty;
+pub use relation::{Life, Part, Relation, Step, StepId, Touch};
 pub use remedy::{Remedy, remedy};
 pub use report::{Hazard, Report, Verdict};
 pub use rules::Rule;
@@ -94,10 +98,10 @@ pub fn check_without(program: &Program, mode: Mode, rule: Rule) -> Result<Report
 }
 
 fn check_with(program: &Program, rules: Rules) -> Result<Report, Problems> {
-    let facts = program.check()?;
-    let mut walk = walk::Walk::new(program, &facts, rules);
+    program.check()?;
+    let mut walk = walk::Walk::new(rules, walk::last_calls(program));
     for (index, command) in program.commands().iter().enumerate() {
-        walk.step(index, command);
+        walk.step(index, command, program.names());
     }
-    Ok(Report::new(program, rules.mode, walk.into_found()))
+    Ok(Report::new(program.names(), rules.mode, walk.into_found()))
 }

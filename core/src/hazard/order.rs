@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::clock::{Chains, Clock, Epoch};
 use super::rules::{Rule, Rules};
-use crate::program::{ChannelId, Facts, Op, Program, StreamId, StreamKind, ThreadId};
+use crate::program::{ChannelId, Names, StreamId, StreamKind, ThreadId};
 
 /// A stream's frontier and what it is a part of.
 #[derive(Debug)]
@@ -47,90 +47,99 @@ struct Device {
 pub(super) struct Order {
     rules: Rules,
     chains: Chains,
-    /// The named streams by id, then the legacy streams that have no name in the program.
+    /// In order of first mention; legacy streams with their devices, named or not.
     streams: Vec<Stream>,
+    /// Where each named stream is among them.
+    place_of: Vec<Option<usize>>,
     devices: Vec<Device>,
     number_of: BTreeMap<u32, usize>,
     everywhere: [Crowd; 2],
+    /// What has to come before the work of legacy streams that are mentioned later: all synchronous peer copies.
+    peers: Clock,
     threads: Vec<Option<Clock>>,
-    /// One past the last command of each thread.
-    last_call: Vec<usize>,
+    /// One past the last command of each thread, where it is known.
+    last_calls: Option<Vec<usize>>,
     channels: BTreeMap<ChannelId, Clock>,
 }
 
 impl Order {
-    pub(super) fn new(program: &Program, facts: &Facts, rules: Rules) -> Order {
+    pub(super) fn new(rules: Rules, last_calls: Option<Vec<usize>>) -> Order {
         let mut chains = Chains::default();
         let mut main = chains.start();
         main.tick();
-        let mut threads = vec![None; program.names().n_threads()];
-        threads[ThreadId::FIRST.index()] = Some(main);
-        let mut last_call = vec![0; threads.len()];
-        for (index, command) in program.commands().iter().enumerate() {
-            last_call[command.thread.index()] = index + 1;
-        }
         let everywhere = [(); 2].map(|()| Crowd::new(&mut chains));
-        let mut order = Order {
+        let peers = chains.start();
+        Order {
             rules,
             chains,
             streams: Vec::new(),
+            place_of: Vec::new(),
             devices: Vec::new(),
             number_of: BTreeMap::new(),
             everywhere,
-            threads,
-            last_call,
+            peers,
+            threads: vec![Some(main)],
+            last_calls,
             channels: BTreeMap::new(),
-        };
-        let facts_of: Vec<_> = (0..program.names().n_streams())
-            .filter_map(|k| StreamId::try_from(k).ok())
-            .map(|s| facts.stream(s))
-            .collect();
-        for (k, stream) in facts_of.iter().enumerate() {
-            let device = order.device(stream.dev);
-            order.add_stream(device, stream.kind);
-            if stream.kind == StreamKind::Legacy {
-                order.devices[device].legacy = k;
-            }
         }
-        // A device has its legacy stream even where the program only ever waits for the device as a whole.
-        for command in program.commands() {
-            if let Op::DeviceSync { dev } = command.op {
-                order.device(dev);
-            }
-        }
-        for device in 0..order.devices.len() {
-            if order.devices[device].legacy == usize::MAX {
-                order.devices[device].legacy = order.streams.len();
-                order.add_stream(device, StreamKind::Legacy);
-            }
-        }
-        order
     }
 
-    /// The number of a device, given on first mention.
+    /// The number of a device, given on first mention together with its legacy stream.
     fn device(&mut self, dev: u32) -> usize {
         let next = self.devices.len();
         let number = *self.number_of.entry(dev).or_insert(next);
         if number == next {
             let crowds = [(); 2].map(|()| Crowd::new(&mut self.chains));
-            self.devices.push(Device { crowds, legacy: usize::MAX });
+            let legacy = self.streams.len();
+            self.devices.push(Device { crowds, legacy });
+            self.streams.push(Stream {
+                clock: self.chains.start(),
+                device: number,
+                kind: StreamKind::Legacy,
+                told: 0,
+            });
+            if self.rules.hold(Rule::PeerHolds) && self.streams[legacy].clock.hear(&self.peers) {
+                self.advance(legacy);
+            }
         }
         number
     }
 
-    fn add_stream(&mut self, device: usize, kind: StreamKind) {
-        self.streams.push(Stream { clock: self.chains.start(), device, kind, told: 0 });
+    /// A stream is used: a legacy one is known by its name alone.
+    pub(super) fn meet(&mut self, s: StreamId, names: &Names) {
+        if self.place_of.get(s.index()).is_none_or(Option::is_none)
+            && let Some(dev) = names.legacy_device(s)
+        {
+            let device = self.device(dev);
+            self.put(s, self.devices[device].legacy);
+        }
+    }
+
+    fn put(&mut self, s: StreamId, place: usize) {
+        if self.place_of.len() <= s.index() {
+            self.place_of.resize(s.index() + 1, None);
+        }
+        self.place_of[s.index()] = Some(place);
+    }
+
+    fn place(&self, s: StreamId) -> usize {
+        let place = self.place_of.get(s.index()).copied().flatten();
+        place.unwrap_or_else(|| unreachable!("bug: an undeclared stream passed the check"))
     }
 
     /// The clock of a stream's last node.
     pub(super) fn frontier(&self, s: StreamId) -> &Clock {
-        &self.streams[s.index()].clock
+        &self.streams[self.place(s)].clock
     }
 
     /// The clock of a thread.
     pub(super) fn host(&mut self, t: ThreadId) -> &mut Clock {
         // A thread that calls before it was started knows nothing.
-        self.threads[t.index()].get_or_insert_with(|| self.chains.start())
+        let k = t.index();
+        if self.threads.len() <= k {
+            self.threads.resize(k + 1, None);
+        }
+        self.threads[k].get_or_insert_with(|| self.chains.start())
     }
 
     /// Whether every thread that still calls something from command `index` on knows of `node`: then so will every node
@@ -139,26 +148,34 @@ impl Order {
         // Asking many threads about every node would cost more than forgetting saves.
         const MANY: usize = 64;
         let main = ThreadId::FIRST.index();
-        self.threads.len() <= MANY
+        let ended = |k: usize| self.last_calls.as_ref().is_some_and(|last| last[k] <= index);
+        // Threads still to be started take their past from `main`; those that never are know nothing.
+        let n_threads = self.last_calls.as_ref().map_or(self.threads.len(), Vec::len);
+        let unborn = |k: usize| ended(k) || self.rules.hold(Rule::Spawn);
+        n_threads <= MANY
             && self.threads.iter().enumerate().all(|(k, clock)| match clock {
-                // Threads still to be started take their past from `main`; those that never are know nothing.
-                Some(clock) => clock.knows(node) || (k != main && self.last_call[k] <= index),
-                None => self.last_call[k] <= index || self.rules.hold(Rule::Spawn),
+                Some(clock) => clock.knows(node) || (k != main && ended(k)),
+                None => unborn(k),
             })
+            && (self.threads.len()..n_threads).all(unborn)
     }
 
     /// A stream is created: it starts from what `main` knows.
-    pub(super) fn create(&mut self, s: StreamId) {
+    pub(super) fn create(&mut self, s: StreamId, dev: u32, kind: StreamKind) {
+        let device = self.device(dev);
+        let place = self.streams.len();
+        self.streams.push(Stream { clock: self.chains.start(), device, kind, told: 0 });
+        self.put(s, place);
         if self.rules.hold(Rule::Born) {
             let main = self.host(ThreadId::FIRST).clone();
-            self.streams[s.index()].clock.hear(&main);
+            self.streams[place].clock.hear(&main);
         }
-        self.advance(s.index());
+        self.advance(place);
     }
 
     /// A new node at the frontier of stream `s`, called by thread `t`, also after the nodes `also`.
     pub(super) fn enqueue(&mut self, s: StreamId, t: ThreadId, also: &[&Clock]) {
-        let s = s.index();
+        let s = self.place(s);
         if self.rules.hold(Rule::Enqueue) {
             let host = self.host(t).clone();
             self.streams[s].clock.hear(&host);
@@ -191,6 +208,9 @@ impl Order {
         self.enqueue(s, t, before.as_ref().as_slice());
         if self.rules.hold(Rule::PeerHolds) {
             let node = self.frontier(s).clone();
+            if self.peers.hear(&node) {
+                self.peers.tick();
+            }
             for device in 0..self.devices.len() {
                 let legacy = self.devices[device].legacy;
                 if self.streams[legacy].clock.hear(&node) {
@@ -211,7 +231,7 @@ impl Order {
 
     /// The calling thread waits for a stream; `covers` says whether a legacy stream stands for the blocking ones too.
     pub(super) fn host_joins_stream(&mut self, t: ThreadId, s: StreamId) {
-        let Stream { device, kind, .. } = self.streams[s.index()];
+        let Stream { device, kind, .. } = self.streams[self.place(s)];
         let frontier = self.frontier(s).clone();
         self.host_joins(t, &frontier);
         if kind == StreamKind::Legacy && self.rules.hold(Rule::SyncCovers) {
@@ -222,10 +242,9 @@ impl Order {
 
     /// The calling thread waits for every stream of a device.
     pub(super) fn host_joins_device(&mut self, t: ThreadId, dev: u32) {
-        if let Some(&device) = self.number_of.get(&dev) {
-            let all = self.of_device(device, Who::All);
-            self.host_joins(t, &all);
-        }
+        let device = self.device(dev);
+        let all = self.of_device(device, Who::All);
+        self.host_joins(t, &all);
     }
 
     /// The calling thread waits for every stream of every device.
@@ -241,7 +260,11 @@ impl Order {
             clock.hear(self.host(ThreadId::FIRST));
         }
         clock.tick();
-        self.threads[t.index()] = Some(clock);
+        let k = t.index();
+        if self.threads.len() <= k {
+            self.threads.resize(k + 1, None);
+        }
+        self.threads[k] = Some(clock);
     }
 
     pub(super) fn join(&mut self, t: ThreadId) {

@@ -6,7 +6,7 @@ use super::Mode;
 use super::found::{Evidence, Found, HazardKind, Key};
 use super::history::{Access, Certainty};
 use crate::memory::DEFAULT_LIMIT;
-use crate::program::{BufferId, Program};
+use crate::program::{BufferId, Names, Program};
 
 /// The answer to "is it safe?".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,10 +66,9 @@ pub struct Report {
 }
 
 impl Report {
-    pub(super) fn new(program: &Program, mode: Mode, found: Found<'_>) -> Report {
+    pub(super) fn new(names: &Names, mode: Mode, found: Found) -> Report {
         let mut hazards: Vec<Hazard> =
             found.pairs.iter().map(|(key, evidence)| hazard(key, evidence)).collect();
-        let names = program.names();
         hazards.sort_by_key(|h| (h.first, h.second, h.kind, names.buffer(h.buffer)));
         Report { mode, hazards, complete: found.complete }
     }
@@ -121,11 +120,10 @@ impl Object {
     }
 }
 
-fn hazard(key: &Key, evidence: &Evidence<'_>) -> Hazard {
-    let Evidence { certainty, first, second } = *evidence;
-    let captured = |access: Access<'_>, index: usize| {
-        Some(access.named_by).filter(|&by| access.op == index && by != index)
-    };
+fn hazard(key: &Key, evidence: &Evidence) -> Hazard {
+    let Evidence { certainty, first, second } = evidence;
+    let captured =
+        |access: &Access, index: usize| Some(access.named_by).filter(|&by| access.op == index && by != index);
     Hazard {
         kind: key.kind,
         buffer: key.buffer,
@@ -133,7 +131,7 @@ fn hazard(key: &Key, evidence: &Evidence<'_>) -> Hazard {
         first: key.first,
         second: key.second,
         captured: [captured(first, key.first), captured(second, key.second)],
-        certainty,
+        certainty: *certainty,
         bytes: first.region.span.common(&second.region.span, DEFAULT_LIMIT),
     }
 }

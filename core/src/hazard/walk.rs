@@ -1,27 +1,40 @@
 //! What each command does to order and to memory: the contract's table of effects, one method or line for each.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use super::capture::{Capture, Graph};
 use super::clock::{Clock, Epoch};
 use super::found::{Evidence, Found, HazardKind, Key};
 use super::history::{Access, History};
 use super::order::Order;
+use super::relation::{Life as LifeStep, Part, Step, StepId};
 use super::rules::{Rule, Rules};
 use crate::program::{
-    Alloc, AllocVia, BufferId, Command, Copy, EventId, Facts, FreeVia, GraphId, Kernel, Op, Program, Region,
+    Alloc, AllocVia, BufferId, Command, Copy, EventId, FreeVia, GraphId, Kernel, Names, Op, Program, Region,
     Space, StreamId, ThreadId,
 };
 
-/// Where a buffer stands in its life.
-#[derive(Debug, Default)]
+/// What a buffer is and where it stands in its life.
+#[derive(Debug)]
 struct Life {
+    space: Space,
+    via: AllocVia,
+    /// The first buffer that had its physical block.
+    block: BufferId,
     /// The node of a stream-ordered allocation and its command.
     birth: Option<(Epoch, usize)>,
     freed_by: Option<usize>,
     /// What knows of the death node, where the free has one.
-    death: Option<Clock>,
-    /// Streams that a caching pool will wait for.
+    death: Option<Box<Clock>>,
+    /// What its caching pool keeps.
+    pooled: Option<Box<Pooled>>,
+}
+
+/// What a caching pool keeps of a buffer.
+#[derive(Debug, Default)]
+struct Pooled {
+    /// Streams that it will wait for.
     noted: Vec<StreamId>,
     /// Their frontiers, as they were at the free.
     kept: Vec<Clock>,
@@ -36,22 +49,43 @@ enum Held {
     Captured(usize, Clock),
 }
 
-/// The walk over a program, command by command.
+/// The walk over a program, command by command; it keeps nothing of a command but the regions that it touches.
 #[derive(Debug)]
-pub(super) struct Walk<'p> {
-    facts: &'p Facts,
+pub(super) struct Walk {
     rules: Rules,
     order: Order,
-    lives: Vec<Life>,
-    history: History<'p>,
+    /// By buffer, as far as they are declared.
+    lives: Vec<Option<Life>>,
+    history: History,
     events: BTreeMap<EventId, Held>,
     /// Captures under way, by number.
-    captures: BTreeMap<usize, Capture<'p>>,
+    captures: BTreeMap<usize, Capture>,
     n_captures: usize,
     /// The capture that each capturing stream takes part in.
     capturing: BTreeMap<StreamId, usize>,
-    graphs: BTreeMap<GraphId, Graph<'p>>,
-    found: Found<'p>,
+    graphs: BTreeMap<GraphId, Graph>,
+    found: Found,
+    /// Every step so far, where somebody wants the relation.
+    steps: Option<Vec<Step>>,
+}
+
+/// Every step of a program with what it knows.
+pub(super) fn steps(program: &Program, rules: Rules) -> Vec<Step> {
+    let mut walk = Walk::new(rules, last_calls(program));
+    walk.steps = Some(Vec::new());
+    for (index, command) in program.commands().iter().enumerate() {
+        walk.step(index, command, program.names());
+    }
+    walk.steps.unwrap_or_default()
+}
+
+/// One past the last command that each thread calls.
+pub(super) fn last_calls(program: &Program) -> Option<Vec<usize>> {
+    let mut last = vec![0; program.names().n_threads()];
+    for (index, command) in program.commands().iter().enumerate() {
+        last[command.thread.index()] = index + 1;
+    }
+    Some(last)
 }
 
 /// Which clock an access belongs to.
@@ -61,13 +95,13 @@ enum At {
     Stream(StreamId),
 }
 
-impl<'p> Walk<'p> {
-    pub(super) fn new(program: &'p Program, facts: &'p Facts, rules: Rules) -> Walk<'p> {
+impl Walk {
+    /// A walk that has seen nothing; `last_calls` lets it forget more, where what follows is known.
+    pub(super) fn new(rules: Rules, last_calls: Option<Vec<usize>>) -> Walk {
         Walk {
-            facts,
             rules,
-            order: Order::new(program, facts, rules),
-            lives: (0..program.names().n_buffers()).map(|_| Life::default()).collect(),
+            order: Order::new(rules, last_calls),
+            lives: Vec::new(),
             history: History::default(),
             events: BTreeMap::new(),
             captures: BTreeMap::new(),
@@ -75,18 +109,27 @@ impl<'p> Walk<'p> {
             capturing: BTreeMap::new(),
             graphs: BTreeMap::new(),
             found: Found::default(),
+            steps: None,
         }
     }
 
-    pub(super) fn into_found(self) -> Found<'p> {
+    pub(super) fn into_found(self) -> Found {
         self.found
     }
 
     /// Takes in the next command.
-    pub(super) fn step(&mut self, index: usize, command: &'p Command) {
+    ///
+    /// It has passed the check of form, as have all before it.
+    pub(super) fn step(&mut self, index: usize, command: &Command, names: &Names) {
         let t = command.thread;
+        if let Some(s) = command.op.stream() {
+            self.order.meet(s, names);
+        }
+        if !returns_late(command) {
+            self.call(index, t);
+        }
         match &command.op {
-            &Op::Stream { stream, .. } => self.order.create(stream),
+            &Op::Stream { stream, dev, kind, .. } => self.order.create(stream, dev, kind),
             // Time, hints and names order nothing.
             Op::StreamDestroy { .. } | Op::HostSleep { .. } | Op::HostWork { .. } | Op::Mark => {}
 
@@ -112,8 +155,8 @@ impl<'p> Walk<'p> {
             Op::EventCreate { event } | Op::EventDestroy { event } => {
                 self.events.remove(event);
             }
-            &Op::Record { event, stream } => self.record(t, stream, event),
-            &Op::Wait { stream, event } => self.wait(t, stream, event),
+            &Op::Record { event, stream } => self.record(index, t, stream, event),
+            &Op::Wait { stream, event } => self.wait(index, t, stream, event),
             &Op::EventSync { event } => self.join_event(t, event, Rule::EventSync),
             &Op::EventQuery { event, ready: true } => self.join_event(t, event, Rule::EventQuery),
             &Op::StreamSync { stream } => self.join_stream(t, stream, Rule::StreamSync),
@@ -139,43 +182,71 @@ impl<'p> Walk<'p> {
             &Op::CaptureEnd { stream, graph } => self.end_capture(stream, graph),
             &Op::GraphLaunch { graph, stream } => self.launch(index, t, graph, stream),
         }
+        self.call(index, t);
+    }
+
+    /// Notes the call of a command, once; it is a node of its own, since a thread's clock may not have changed.
+    fn call(&mut self, index: usize, t: ThreadId) {
+        let Some(steps) = &mut self.steps else { return };
+        let is_new = |step: &Step| step.id.command != index;
+        if steps.last().is_none_or(is_new) {
+            let host = self.order.host(t);
+            host.tick();
+            steps.push(Step::new(StepId { command: index, part: Part::Call }, host.clone()));
+        }
+    }
+
+    /// Notes work at the frontier of a stream.
+    fn work(&mut self, index: usize, s: StreamId) {
+        if let Some(steps) = &mut self.steps {
+            let id = StepId { command: index, part: Part::Work };
+            steps.push(Step::new(id, self.order.frontier(s).clone()));
+        }
+    }
+
+    /// The step noted last.
+    fn noted(&mut self) -> Option<&mut Step> {
+        self.steps.as_mut()?.last_mut()
     }
 
     /// Accesses in a node at the frontier of a stream, or in a node of the graph that the stream is captured into.
-    fn run(&mut self, index: usize, t: ThreadId, s: StreamId, reads: &'p [Region], writes: &'p [Region]) {
+    fn run(&mut self, index: usize, t: ThreadId, s: StreamId, reads: &[Region], writes: &[Region]) {
         if !self.captured(index, s, reads, writes) {
             self.order.enqueue(s, t, &[]);
+            self.work(index, s);
             self.touch(index, At::Stream(s), reads, writes);
         }
     }
 
-    fn memset(&mut self, index: usize, t: ThreadId, s: StreamId, dst: &'p Region, sync: bool) {
+    fn memset(&mut self, index: usize, t: ThreadId, s: StreamId, dst: &Region, sync: bool) {
         let captured = self.capturing.contains_key(&s);
         self.run(index, t, s, &[], std::slice::from_ref(dst));
-        let on_device = self.facts.buffer(dst.buffer).space == Space::Device;
+        let on_device = self.life(dst.buffer).space == Space::Device;
         if sync && !captured && !on_device && self.rules.hold(Rule::MemsetReturns) {
             self.join_frontier(t, s);
         }
     }
 
-    fn copy(&mut self, index: usize, t: ThreadId, copy: &'p Copy) {
+    fn copy(&mut self, index: usize, t: ThreadId, copy: &Copy) {
         let s = copy.stream;
         let (src, dst) = (std::slice::from_ref(&copy.src), std::slice::from_ref(&copy.dst));
         if self.captured(index, s, src, dst) {
             return;
         }
         for region in [&copy.src, &copy.dst] {
-            let tracked = !copy.untracked && self.facts.buffer(region.buffer).via == AllocVia::PinnedPool;
+            let tracked = !copy.untracked && self.life(region.buffer).via == AllocVia::PinnedPool;
             if tracked && !region.span.is_empty() && self.rules.hold(Rule::NotedCopy) {
                 self.note(region.buffer, s);
             }
         }
         if copy.peer && copy.sync {
+            self.call(index, t);
             self.order.enqueue_peer(s, t);
+            self.work(index, s);
             self.touch(index, At::Stream(s), src, dst);
             return;
         }
-        let space = |region: &Region| match self.facts.buffer(region.buffer).space {
+        let space = |region: &Region| match self.life(region.buffer).space {
             Space::Pinned => Side::Pinned,
             Space::Pageable => Side::Pageable,
             Space::Device | Space::Managed => Side::Device,
@@ -192,6 +263,9 @@ impl<'p> Walk<'p> {
             (Device, Pageable, false)                 if hold(Rule::PageableArrives) => (Source::InNode,    true),
             _                                                                        => (Source::InNode,    false),
         };
+        if source != Source::AfterSync {
+            self.call(index, t);
+        }
         match source {
             Source::InNode => self.run(index, t, s, src, dst),
             Source::AfterSync => {
@@ -205,11 +279,13 @@ impl<'p> Walk<'p> {
                 let own = self.order.host(t).clone();
                 self.order.enqueue(s, t, &[]);
                 let after = self.order.frontier(s).clone();
-                self.add(
-                    Access { region: &copy.src, write: false, op: index, named_by: index },
-                    &own,
-                    &after,
-                );
+                let source = Rc::new(copy.src.clone());
+                if let Some(call) = self.noted() {
+                    call.touch(&source, false);
+                    call.comes_also_after(&after);
+                }
+                self.add(&Access { region: source, write: false, op: index, named_by: index }, &own, &after);
+                self.work(index, s);
                 self.touch(index, At::Stream(s), &[], dst);
             }
         }
@@ -219,68 +295,112 @@ impl<'p> Walk<'p> {
     }
 
     fn alloc(&mut self, index: usize, t: ThreadId, alloc: &Alloc) {
-        let reused = alloc.reuse.map(|old| &self.lives[old.index()]);
+        let reused = alloc.reuse.map(|old| self.life(old));
+        let block = reused.map_or(alloc.buffer, |old| old.block);
+        let mut life = Life {
+            space: alloc.space,
+            via: alloc.via,
+            block,
+            birth: None,
+            freed_by: None,
+            death: None,
+            pooled: None,
+        };
         match (alloc.via, alloc.stream) {
             (AllocVia::MallocAsync, Some(s)) => {
                 let death = reused.and_then(|old| old.death.clone()).filter(|_| self.rules.hold(Rule::Reuse));
-                self.order.enqueue(s, t, death.as_ref().as_slice());
-                let birth = self.order.frontier(s).epoch();
-                self.lives[alloc.buffer.index()].birth = Some((birth, index));
+                self.order.enqueue(s, t, death.as_deref().as_slice());
+                self.work(index, s);
+                self.lives_with(LifeStep::Begins(alloc.buffer));
+                life.birth = Some((self.order.frontier(s).epoch(), index));
             }
             (AllocVia::Pool | AllocVia::PinnedPool, _) => {
-                for frontier in reused.map(|old| old.kept.clone()).unwrap_or_default() {
+                let kept = reused.and_then(|old| old.pooled.as_ref()).map(|pooled| pooled.kept.clone());
+                for frontier in kept.unwrap_or_default() {
                     self.order.host_joins(t, &frontier);
                 }
             }
             _ => {}
         }
+        let k = alloc.buffer.index();
+        if self.lives.len() <= k {
+            self.lives.resize_with(k + 1, || None);
+        }
+        self.lives[k] = Some(life);
+    }
+
+    /// What is known of a declared buffer.
+    fn life(&self, buffer: BufferId) -> &Life {
+        let life = self.lives.get(buffer.index()).and_then(Option::as_ref);
+        life.unwrap_or_else(|| unreachable!("bug: an undeclared buffer passed the check"))
+    }
+
+    fn life_mut(&mut self, buffer: BufferId) -> &mut Life {
+        let life = self.lives.get_mut(buffer.index()).and_then(Option::as_mut);
+        life.unwrap_or_else(|| unreachable!("bug: an undeclared buffer passed the check"))
     }
 
     fn free(&mut self, index: usize, t: ThreadId, buffer: BufferId, via: FreeVia, s: Option<StreamId>) {
-        let facts = self.facts.buffer(buffer);
+        let &Life { space, via: allocated, block, .. } = self.life(buffer);
         let mut death = None;
         match (via, s) {
             (FreeVia::FreeAsync, Some(s)) => {
                 self.order.enqueue(s, t, &[]);
+                self.work(index, s);
+                self.lives_with(LifeStep::Ends(buffer));
                 death = Some(self.order.frontier(s).clone());
             }
             (FreeVia::Free | FreeVia::HostFree | FreeVia::Unregister | FreeVia::FreeAsync, _) => {
-                let waits = facts.space != Space::Pageable && facts.via != AllocVia::MallocAsync;
+                let waits = space != Space::Pageable && allocated != AllocVia::MallocAsync;
                 if waits && self.rules.hold(Rule::FreeWaits) {
                     self.order.host_joins_all(t);
                 }
+                self.call(index, t);
+                self.lives_with(LifeStep::Ends(buffer));
                 let host = self.order.host(t);
                 host.tick();
                 death = Some(host.clone());
             }
             (FreeVia::Pool | FreeVia::PinnedPool, _) => {
-                let life = &mut self.lives[buffer.index()];
-                life.kept = life.noted.iter().map(|&s| self.order.frontier(s).clone()).collect();
+                let frontier = |&s: &StreamId| self.order.frontier(s).clone();
+                let noted = self.life(buffer).pooled.as_ref().map(|pooled| &pooled.noted);
+                let kept: Vec<Clock> = noted.into_iter().flatten().map(frontier).collect();
+                if let Some(pooled) = &mut self.life_mut(buffer).pooled {
+                    pooled.kept = kept;
+                }
             }
             (FreeVia::RawPool, _) => {}
         }
         if let Some(death) = &death {
-            self.history.unknown_to(facts.block.index(), buffer, death, |access| {
+            self.history.unknown_to(block.index(), buffer, death, |access| {
                 self.found.lifetime(HazardKind::FreeInFlight, access.op, index, access);
             });
         }
-        let life = &mut self.lives[buffer.index()];
-        (life.freed_by, life.death) = (Some(index), death);
+        let life = self.life_mut(buffer);
+        (life.freed_by, life.death) = (Some(index), death.map(Box::new));
+    }
+
+    /// The step noted last begins or ends a life.
+    fn lives_with(&mut self, life: LifeStep) {
+        if let Some(step) = self.noted() {
+            step.life = Some(life);
+        }
     }
 
     fn note(&mut self, buffer: BufferId, s: StreamId) {
-        let noted = &mut self.lives[buffer.index()].noted;
+        let noted = &mut self.life_mut(buffer).pooled.get_or_insert_default().noted;
         if !noted.contains(&s) {
             noted.push(s);
         }
     }
 
-    fn record(&mut self, t: ThreadId, s: StreamId, event: EventId) {
+    fn record(&mut self, index: usize, t: ThreadId, s: StreamId, event: EventId) {
         let held = match self.capture_of(s) {
             Some((number, capture)) => Held::Captured(number, capture.record(s)),
             None => {
                 if self.rules.hold(Rule::RecordActs) {
                     self.order.enqueue(s, t, &[]);
+                    self.work(index, s);
                 }
                 Held::Node(self.order.frontier(s).clone())
             }
@@ -288,7 +408,7 @@ impl<'p> Walk<'p> {
         self.events.insert(event, held);
     }
 
-    fn wait(&mut self, t: ThreadId, s: StreamId, event: EventId) {
+    fn wait(&mut self, index: usize, t: ThreadId, s: StreamId, event: EventId) {
         let rules = self.rules;
         match self.events.get(&event) {
             // Recorded in a capture that goes on: the stream takes part in it from now on.
@@ -299,8 +419,14 @@ impl<'p> Walk<'p> {
                 }
             }
             _ if self.capturing.contains_key(&s) => {}
-            Some(Held::Node(held)) if rules.hold(Rule::Wait) => self.order.enqueue(s, t, &[held]),
-            _ if rules.hold(Rule::WaitActs) => self.order.enqueue(s, t, &[]),
+            Some(Held::Node(held)) if rules.hold(Rule::Wait) => {
+                self.order.enqueue(s, t, &[held]);
+                self.work(index, s);
+            }
+            _ if rules.hold(Rule::WaitActs) => {
+                self.order.enqueue(s, t, &[]);
+                self.work(index, s);
+            }
             _ => {}
         }
     }
@@ -325,17 +451,20 @@ impl<'p> Walk<'p> {
         self.order.host_joins(t, &node);
     }
 
-    fn capture_of(&mut self, s: StreamId) -> Option<(usize, &mut Capture<'p>)> {
+    fn capture_of(&mut self, s: StreamId) -> Option<(usize, &mut Capture)> {
         let number = *self.capturing.get(&s)?;
         self.captures.get_mut(&number).map(|capture| (number, capture))
     }
 
     /// Puts the accesses into a graph where stream `s` is being captured; says whether it is.
-    fn captured(&mut self, index: usize, s: StreamId, reads: &'p [Region], writes: &'p [Region]) -> bool {
-        let (facts, rules) = (self.facts, self.rules);
-        let Some((_, capture)) = self.capture_of(s) else { return false };
-        let accesses = accesses(index, reads, writes).map(|a| (a, facts.buffer(a.region.buffer).block));
-        capture.node(s, rules, accesses);
+    fn captured(&mut self, index: usize, s: StreamId, reads: &[Region], writes: &[Region]) -> bool {
+        let Some(&number) = self.capturing.get(&s) else { return false };
+        let (lives, rules) = (&self.lives, self.rules);
+        let Some(capture) = self.captures.get_mut(&number) else { return false };
+        let block = |buffer: BufferId| lives[buffer.index()].as_ref().map_or(buffer, |life| life.block);
+        let accesses =
+            accesses(index, reads, writes).map(|a| (block(a.region.buffer), a)).map(|(b, a)| (a, b));
+        capture.node(index, s, rules, accesses);
         true
     }
 
@@ -355,56 +484,68 @@ impl<'p> Walk<'p> {
         let before = launched.launched.take().filter(|_| self.rules.hold(Rule::Relaunch));
         self.order.enqueue(s, t, before.as_ref().as_slice());
         for (key, Evidence { certainty, first, second }) in &launched.inner.pairs {
-            let [first, second] = [first, second].map(|access| Access { op: index, ..*access });
+            let [first, second] = [first, second].map(|access| Access { op: index, ..access.clone() });
             let key = Key { first: index, second: index, ..*key };
             self.found.add(key, Evidence { certainty: *certainty, first, second });
         }
         self.found.complete &= launched.inner.complete;
         let node = self.order.frontier(s).clone();
-        for access in &launched.accesses {
-            self.add(Access { op: index, ..*access }, &node, &node);
+        for captured in &launched.nodes {
+            if let Some(steps) = &mut self.steps {
+                let id = StepId { command: index, part: Part::Captured(captured.op) };
+                let mut step = Step::captured(id, node.clone(), captured.clock.clone());
+                captured.accesses.iter().for_each(|a| step.touch(&a.region, a.write));
+                steps.push(step);
+            }
+            for access in &captured.accesses {
+                self.add(&Access { op: index, ..access.clone() }, &node, &node);
+            }
         }
         launched.launched = Some(node);
         self.graphs.insert(graph, launched);
     }
 
-    fn touch_on_host(&mut self, index: usize, t: ThreadId, reads: &'p [Region], writes: &'p [Region]) {
+    fn touch_on_host(&mut self, index: usize, t: ThreadId, reads: &[Region], writes: &[Region]) {
+        self.call(index, t);
         self.order.host(t).tick();
         self.touch(index, At::Host(t), reads, writes);
     }
 
-    fn touch(&mut self, index: usize, at: At, reads: &'p [Region], writes: &'p [Region]) {
+    fn touch(&mut self, index: usize, at: At, reads: &[Region], writes: &[Region]) {
         let clock = match at {
             At::Host(t) => self.order.host(t).clone(),
             At::Stream(s) => self.order.frontier(s).clone(),
         };
         for access in accesses(index, reads, writes) {
-            self.add(access, &clock, &clock);
+            if let Some(step) = self.noted() {
+                step.touch(&access.region, access.write);
+            }
+            self.add(&access, &clock, &clock);
         }
     }
 
     /// One access of `own`'s last node, ordered after what `after` knows.
-    fn add(&mut self, access: Access<'p>, own: &Clock, after: &Clock) {
-        let region = access.region;
+    fn add(&mut self, access: &Access, own: &Clock, after: &Clock) {
+        let region = &access.region;
         if region.span.is_empty() {
             return;
         }
-        let life = &self.lives[region.buffer.index()];
-        if let Some((birth, by)) = life.birth
+        let &Life { birth, freed_by, block, .. } = self.life(region.buffer);
+        if let Some((birth, by)) = birth
             && !after.knows(birth)
         {
-            self.found.lifetime(HazardKind::UseBeforeAlloc, by, access.op, &access);
+            self.found.lifetime(HazardKind::UseBeforeAlloc, by, access.op, access);
         }
-        if let Some(by) = life.freed_by {
-            self.found.lifetime(HazardKind::UseAfterFree, by, access.op, &access);
+        if let Some(by) = freed_by {
+            self.found.lifetime(HazardKind::UseAfterFree, by, access.op, access);
         }
         let (lives, order) = (&self.lives, &self.order);
         self.history.add(
-            self.facts.buffer(region.buffer).block.index(),
+            block.index(),
             access,
             own,
             after,
-            |buffer| lives[buffer.index()].freed_by.is_some(),
+            |buffer| lives[buffer.index()].as_ref().is_some_and(|life| life.freed_by.is_some()),
             |node| order.is_known_to_all(node, access.op),
             &mut self.found,
         );
@@ -431,7 +572,27 @@ enum Source {
     AfterSync,
 }
 
-fn accesses<'p>(op: usize, reads: &'p [Region], writes: &'p [Region]) -> impl Iterator<Item = Access<'p>> {
-    let access = move |write| move |region| Access { region, write, op, named_by: op };
+/// Whether the call is told of when it returns: what it waits for is over by then.
+fn returns_late(command: &Command) -> bool {
+    match &command.op {
+        Op::StreamSync { .. }
+        | Op::StreamQuery { .. }
+        | Op::EventSync { .. }
+        | Op::EventQuery { .. }
+        | Op::DeviceSync { .. }
+        | Op::ThreadJoin { .. }
+        | Op::Await { .. } => true,
+        Op::Alloc(alloc) => alloc.via != AllocVia::MallocAsync,
+        Op::Free { via, .. } => *via != FreeVia::FreeAsync,
+        // It waits for its stream before it reads a pageable source.
+        Op::Copy(copy) => copy.sync,
+        _ => false,
+    }
+}
+
+fn accesses<'c>(op: usize, reads: &'c [Region], writes: &'c [Region]) -> impl Iterator<Item = Access> + 'c {
+    let access = move |write| {
+        move |region: &Region| Access { region: Rc::new(region.clone()), write, op, named_by: op }
+    };
     reads.iter().map(access(false)).chain(writes.iter().map(access(true)))
 }

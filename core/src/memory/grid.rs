@@ -1,11 +1,7 @@
-//! The union of strided byte sets as disjoint strided byte sets, at a cost that does not depend on how many bytes they
-//! hold.
+//! Strided byte sets in one form, and how they are cut.
 //!
 //! A [`Grid`] is a [`Span`] brought into one form: positive strides, the longest runs that are possible, no dimension
-//! that repeats another. Grids whose ranges cross are laid out in rows of one period, a common multiple of their outer
-//! strides; between the rows where one of them begins or ends, the same columns are active, so their union is asked
-//! once, one dimension lower. Where strides have no useful common multiple, dimensions are written out run by run, up
-//! to a limit.
+//! that repeats another.
 
 use super::{Dim, Span};
 
@@ -18,16 +14,23 @@ pub(super) struct TooManyRuns;
 /// Every count is at least 2 and every stride larger than `run`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Grid {
-    off: i64,
-    run: i64,
-    dims: Vec<(i64, i64)>,
+    pub(super) off: i64,
+    pub(super) run: i64,
+    /// Count and stride of each dimension.
+    pub(super) dims: Vec<(i64, i64)>,
 }
 
 /// `n` rows, from row `row` on, that hold `inner`, whose bytes lie in one row.
-struct Band {
-    row: i64,
-    n: i64,
-    inner: Grid,
+pub(super) struct Band {
+    pub(super) row: i64,
+    pub(super) n: i64,
+    pub(super) inner: Grid,
+}
+
+/// Takes `work` off the budget.
+pub(super) fn spend(budget: &mut u64, work: u64) -> Result<(), TooManyRuns> {
+    *budget = budget.checked_sub(work).ok_or(TooManyRuns)?;
+    Ok(())
 }
 
 impl Grid {
@@ -39,7 +42,7 @@ impl Grid {
     }
 
     /// Brings positive strides into the one form.
-    fn normal(off: i64, mut run: i64, mut dims: Vec<(i64, i64)>) -> Grid {
+    pub(super) fn normal(off: i64, mut run: i64, mut dims: Vec<(i64, i64)>) -> Grid {
         dims.sort_unstable_by_key(|&(_, stride)| stride);
         let mut kept: Vec<(i64, i64)> = Vec::with_capacity(dims.len());
         for (count, stride) in dims {
@@ -73,15 +76,15 @@ impl Grid {
         self.dims.iter().fold(self.run, |bytes, &(count, _)| bytes * count)
     }
 
-    fn end(&self) -> i64 {
+    pub(super) fn end(&self) -> i64 {
         self.off + self.extent()
     }
 
-    fn extent(&self) -> i64 {
+    pub(super) fn extent(&self) -> i64 {
         self.dims.iter().fold(self.run, |extent, &(count, stride)| extent + (count - 1) * stride)
     }
 
-    fn at(&self, off: i64) -> Grid {
+    pub(super) fn at(&self, off: i64) -> Grid {
         Grid { off, ..self.clone() }
     }
 
@@ -92,7 +95,7 @@ impl Grid {
     }
 
     /// Index of a dimension whose steps are shorter than what it repeats; `None` when no two runs can meet.
-    fn interleaved(&self) -> Option<usize> {
+    pub(super) fn interleaved(&self) -> Option<usize> {
         let mut extent = self.run;
         for (k, &(count, stride)) in self.dims.iter().enumerate().rev() {
             if stride < extent {
@@ -104,10 +107,10 @@ impl Grid {
     }
 
     /// Writes out dimension `k`.
-    fn unroll(&self, k: usize, out: &mut Vec<Grid>, budget: &mut u64) -> Result<(), TooManyRuns> {
+    pub(super) fn unroll(&self, k: usize, out: &mut Vec<Grid>, budget: &mut u64) -> Result<(), TooManyRuns> {
         let mut dims = self.dims.clone();
         let (count, stride) = dims.remove(k);
-        *budget = budget.checked_sub(count.unsigned_abs()).ok_or(TooManyRuns)?;
+        spend(budget, count.unsigned_abs())?;
         let rest = Grid::normal(self.off, self.run, dims);
         out.extend((0..count).map(|i| rest.at(self.off + i * stride)));
         Ok(())
@@ -146,18 +149,41 @@ impl Grid {
         }
     }
 
+    /// Number of runs, as far as `u64` counts.
+    pub(super) fn runs(&self) -> u64 {
+        self.dims.iter().fold(1, |n: u64, &(count, _)| n.saturating_mul(count.unsigned_abs()))
+    }
+
+    /// Adds every run, `[lo, hi)`; from the first to the last when the grid is nested.
+    pub(super) fn write_out(&self, out: &mut Vec<(i64, i64)>) {
+        let first = out.len();
+        out.push((self.off, self.off + self.run));
+        for &(count, stride) in self.dims.iter().rev() {
+            let n = out.len();
+            for i in 1..count {
+                out.extend_from_within(first..n);
+                let moved = &mut out[n..];
+                let from = moved.len() - (n - first);
+                moved[from..].iter_mut().for_each(|r| *r = (r.0 + i * stride, r.1 + i * stride));
+            }
+        }
+    }
+
     /// Lays the grid out in rows of `period` bytes; it is nested and its outer stride divides the period.
-    fn bands(&self, period: i64, out: &mut Vec<Band>) {
+    pub(super) fn bands(&self, period: i64, out: &mut Vec<Band>) {
         let row = self.off / period;
+        // The last row may end past the last position there is.
+        let row_end = (row + 1).saturating_mul(period);
         let mut push = |n: i64, part: &Grid| {
+            if part.end() <= row_end {
+                let inner = part.at(part.off - row * period);
+                out.push(Band { row, n, inner });
+                return;
+            }
             let (mut here, mut next) = (Vec::new(), Vec::new());
-            part.split((row + 1) * period, &mut here, &mut next);
+            part.split(row_end, &mut here, &mut next);
             out.extend(here.into_iter().map(|g| Band { row, n, inner: g.at(g.off - row * period) }));
-            out.extend(next.into_iter().map(|g| Band {
-                row: row + 1,
-                n,
-                inner: g.at(g.off - (row + 1) * period),
-            }));
+            out.extend(next.into_iter().map(|g| Band { row: row + 1, n, inner: g.at(g.off - row_end) }));
         };
         match self.outer() {
             Some(((count, stride), inner)) if stride == period => push(count, &inner),
@@ -178,7 +204,7 @@ impl Grid {
             Some(_) => push(1, self),
             None => {
                 // A run: up to the first row's end, whole rows, and what is left.
-                let first_end = ((row + 1) * period).min(self.end());
+                let first_end = row_end.min(self.end());
                 let range = |lo: i64, hi: i64| Grid { off: lo, run: hi - lo, dims: Vec::new() };
                 push(1, &range(self.off, first_end));
                 let rows = (self.end() - first_end) / period;
@@ -192,184 +218,4 @@ impl Grid {
             }
         }
     }
-}
-
-/// Disjoint grids that together hold the bytes of all `grids`, in order of their first byte.
-///
-/// Offsets must not be negative. At most `limit` runs are written out one by one.
-pub(super) fn union(grids: Vec<Grid>, limit: u64) -> Result<Vec<Grid>, TooManyRuns> {
-    let mut budget = limit;
-    union_within(grids, &mut budget)
-}
-
-fn union_within(mut grids: Vec<Grid>, budget: &mut u64) -> Result<Vec<Grid>, TooManyRuns> {
-    grids.sort_unstable();
-    grids.dedup();
-    let mut out: Vec<Grid> = Vec::new();
-    for region in crossing(grids, |g| (g.off, g.end())) {
-        join(region, &mut out, budget)?;
-    }
-    out.sort_unstable();
-    // Runs that touch are one run.
-    out.dedup_by(|next, last| {
-        let touch = last.dims.is_empty() && next.dims.is_empty() && last.end() == next.off;
-        if touch {
-            last.run += next.run;
-        }
-        touch
-    });
-    Ok(out)
-}
-
-/// Groups of items whose ranges `[lo, hi)` cross, directly or through others; `items` are sorted by `lo`.
-fn crossing<T>(items: Vec<T>, range: impl Fn(&T) -> (i64, i64)) -> Vec<Vec<T>> {
-    let mut groups: Vec<Vec<T>> = Vec::new();
-    let mut reach = i64::MIN;
-    for item in items {
-        let (lo, hi) = range(&item);
-        match groups.last_mut() {
-            Some(group) if lo < reach => group.push(item),
-            _ => groups.push(vec![item]),
-        }
-        reach = reach.max(hi);
-    }
-    groups
-}
-
-/// Adds the union of grids whose ranges cross.
-fn join(grids: Vec<Grid>, out: &mut Vec<Grid>, budget: &mut u64) -> Result<(), TooManyRuns> {
-    let lo = grids.iter().map(|g| g.off).min().unwrap_or(0);
-    let hi = grids.iter().map(Grid::end).max().unwrap_or(0);
-    // One run from end to end swallows everything.
-    if grids.iter().all(|g| g.dims.is_empty()) || grids.iter().any(|g| g.run == hi - lo) {
-        out.push(Grid { off: lo, run: hi - lo, dims: Vec::new() });
-        return Ok(());
-    }
-    if let Some(nested) = written_out_where_interleaved(&grids, budget)? {
-        out.extend(union_within(nested, budget)?);
-        return Ok(());
-    }
-    if let [only] = &grids[..] {
-        out.push(only.clone());
-        return Ok(());
-    }
-    match period(&grids, hi - lo) {
-        Ok(period) => join_rows(&grids, lo, period, out, budget),
-        Err(stride) => {
-            let mut parts = Vec::new();
-            for g in &grids {
-                match g.dims.first() {
-                    Some(&(_, s)) if s == stride => g.unroll(0, &mut parts, budget)?,
-                    _ => parts.push(g.clone()),
-                }
-            }
-            out.extend(union_within(parts, budget)?);
-            Ok(())
-        }
-    }
-}
-
-/// Writes out a dimension of each grid whose runs can meet each other; `None` when there is no such grid.
-fn written_out_where_interleaved(grids: &[Grid], budget: &mut u64) -> Result<Option<Vec<Grid>>, TooManyRuns> {
-    if grids.iter().all(|g| g.interleaved().is_none()) {
-        return Ok(None);
-    }
-    let mut parts = Vec::new();
-    for g in grids {
-        match g.interleaved() {
-            None => parts.push(g.clone()),
-            Some(k) => {
-                // It meets a finer dimension: any of them may be written out, so the shortest is.
-                let shortest = (k..g.dims.len()).min_by_key(|&j| g.dims[j].0).unwrap_or(k);
-                g.unroll(shortest, &mut parts, budget)?;
-            }
-        }
-    }
-    Ok(Some(parts))
-}
-
-/// A common multiple of all outer strides that is worth it, or the outer stride that is to be written out.
-fn period(grids: &[Grid], extent: i64) -> Result<i64, i64> {
-    let outers = || grids.iter().filter_map(|g| g.dims.first());
-    let widest = outers().map(|&(_, s)| s).max().unwrap_or(1);
-    let mut period = widest;
-    for &(_, stride) in outers() {
-        if period % stride == 0 {
-            continue;
-        }
-        match (period / gcd(period, stride)).checked_mul(stride) {
-            Some(common) if common <= extent / 2 => period = common,
-            _ => {
-                let runs = |of: i64| {
-                    outers().filter(|d| d.1 == of).fold(0i64, |n, &(count, _)| n.saturating_add(count))
-                };
-                return Err(if runs(widest) <= runs(stride) { widest } else { stride });
-            }
-        }
-    }
-    Ok(period)
-}
-
-fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a } else { gcd(b, a % b) }
-}
-
-fn join_rows(
-    grids: &[Grid],
-    lo: i64,
-    period: i64,
-    out: &mut Vec<Grid>,
-    budget: &mut u64,
-) -> Result<(), TooManyRuns> {
-    // Rows are counted from the lowest byte, so that few grids straddle a row's end.
-    let mut bands = Vec::new();
-    for g in grids {
-        g.at(g.off - lo).bands(period, &mut bands);
-    }
-    bands.sort_unstable_by(|a, b| a.inner.cmp(&b.inner).then(a.row.cmp(&b.row)));
-    for columns in crossing(bands, |b| (b.inner.off, b.inner.end())) {
-        join_columns(columns, lo, period, out, budget)?;
-    }
-    Ok(())
-}
-
-/// Adds the union of bands whose columns cross, from the first row down.
-fn join_columns(
-    mut bands: Vec<Band>,
-    lo: i64,
-    period: i64,
-    out: &mut Vec<Grid>,
-    budget: &mut u64,
-) -> Result<(), TooManyRuns> {
-    let mut edges: Vec<i64> = bands.iter().flat_map(|b| [b.row, b.row + b.n]).collect();
-    edges.sort_unstable();
-    edges.dedup();
-    bands.sort_by_key(|b| b.row);
-    let mut coming = bands.iter().peekable();
-    let mut active: Vec<&Band> = Vec::new();
-    // What the rows before hold, and from which row on; unions come in order, so it is searched by halves.
-    let mut open: Vec<(Grid, i64)> = Vec::new();
-    let find = |among: &[(Grid, i64)], g: &Grid| among.binary_search_by(|(other, _)| other.cmp(g)).ok();
-    let close = |g: &Grid, from: i64, to: i64, out: &mut Vec<Grid>| {
-        let mut dims = g.dims.clone();
-        dims.push((to - from, period));
-        out.push(Grid::normal(lo + from * period + g.off, g.run, dims));
-    };
-    for &row in &edges {
-        active.retain(|b| row < b.row + b.n);
-        while let Some(band) = coming.next_if(|b| b.row <= row) {
-            active.push(band);
-        }
-        let held = union_within(active.iter().map(|b| b.inner.clone()).collect(), budget)?;
-        let since = |g: &Grid| find(&open, g).map_or(row, |k| open[k].1);
-        let next: Vec<(Grid, i64)> = held.into_iter().map(|g| (g.clone(), since(&g))).collect();
-        for (g, since) in &open {
-            if find(&next, g).is_none() {
-                close(g, *since, row, out);
-            }
-        }
-        // Nothing is active at the last edge, so everything is closed there.
-        open = next;
-    }
-    Ok(())
 }

@@ -18,6 +18,9 @@
 //! | `tensors[].dtype` | a name of [`Dtype`] |
 //! | `tensors[].shape`, `strides` | same length, in elements; none for a scalar; strides may be negative or 0 |
 //! | `tensors[].offset` | where the element with index `(0, ..., 0)` lies, not negative; 0 when absent |
+//! | `tensors[].kind` | `parameter`, else a buffer |
+//! | `tensors[].requires_grad` | whether gradients are wanted; when absent, parameters want them |
+//! | `modules[].path`, `type` | a module's dotted path, empty for the root, and its type's name |
 //!
 //! Unknown fields are ignored. A tensor with a size of 0 is *empty*: it touches no byte.
 
@@ -25,8 +28,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::grid::Grid;
+use super::marks::{Marks, ModuleEntry, TensorKind};
+use super::write::FileModule;
 use super::{Device, Dtype, Span, UnknownDevice, UnknownDtype, View, ViewError};
 use crate::id::Id;
 use crate::units::Bytes;
@@ -52,6 +58,7 @@ pub struct Tensor {
     storage: StorageId,
     view: View,
     span: Span,
+    marks: Marks,
 }
 
 impl Tensor {
@@ -68,6 +75,11 @@ impl Tensor {
     /// Type, shape, strides and offset.
     pub fn view(&self) -> &View {
         &self.view
+    }
+
+    /// Parameter or buffer, and whether gradients are wanted.
+    pub fn marks(&self) -> Marks {
+        self.marks
     }
 
     /// The bytes of the storage that it touches.
@@ -117,6 +129,7 @@ pub struct Layout {
     tensors: Vec<Tensor>,
     storage_by_id: BTreeMap<String, StorageId>,
     tensor_by_name: BTreeMap<String, usize>,
+    modules: Vec<ModuleEntry>,
 }
 
 /// What is wrong with a storage or tensor.
@@ -149,6 +162,14 @@ pub enum Reason {
     View(#[from] ViewError),
     #[error("negative size: {0} bytes")]
     NegativeBytes(i64),
+    #[error(
+        "outside storage: its data begin {shift} bytes into it, no whole number of elements of {item} bytes"
+    )]
+    Unaligned { item: i64, shift: i64 },
+    #[error("not a copy: block {0:?} is known to hold other bytes")]
+    OtherBytes(String),
+    #[error("not a copy: the existing tensor has another dtype, shape or strides")]
+    NotACopy,
     #[error("overflow: its bytes leave i64")]
     Overflow,
     #[error("duplicate name")]
@@ -224,6 +245,19 @@ impl Layout {
         Ok(self.add_storage(Storage { id: id.to_owned(), device, bytes }))
     }
 
+    /// The block of this name, added when there is none.
+    pub(super) fn storage_or_new(
+        &mut self,
+        id: &str,
+        device: Device,
+        bytes: Bytes,
+    ) -> Result<StorageId, LayoutProblems> {
+        match self.storage_by_id.get(id) {
+            Some(&storage) => Ok(storage),
+            None => self.storage(id, device, bytes),
+        }
+    }
+
     fn add_storage(&mut self, storage: Storage) -> StorageId {
         // Four billion storages would need hundreds of gigabytes first.
         let id = Id::try_from(self.storages.len()).unwrap_or_else(|e| panic!("{e}"));
@@ -232,7 +266,7 @@ impl Layout {
         id
     }
 
-    /// Adds a named view of `storage`.
+    /// Adds a named view of `storage`: a buffer without gradients.
     ///
     /// # Errors
     /// Every problem of the view at once.
@@ -240,6 +274,23 @@ impl Layout {
     /// # Panics
     /// When `storage` comes from a larger layout.
     pub fn tensor(&mut self, name: &str, storage: StorageId, view: View) -> Result<(), LayoutProblems> {
+        self.marked(name, storage, view, Marks::default())
+    }
+
+    /// Adds a named view of `storage` with its marks.
+    ///
+    /// # Errors
+    /// Every problem of the view at once.
+    ///
+    /// # Panics
+    /// When `storage` comes from a larger layout.
+    pub fn marked(
+        &mut self,
+        name: &str,
+        storage: StorageId,
+        view: View,
+        marks: Marks,
+    ) -> Result<(), LayoutProblems> {
         let mut problems = Vec::new();
         if self.tensor_by_name.contains_key(name) {
             problems.push(Reason::DuplicateName);
@@ -247,7 +298,7 @@ impl Layout {
         let span = view_problems(&view, &self.storages[storage.index()], &mut problems);
         refuse(true, name, problems)?;
         let span = span.unwrap_or_else(|| unreachable!("bug: a view without problems has a span"));
-        self.add_tensor(Tensor { name: name.to_owned(), storage, view, span });
+        self.add_tensor(Tensor { name: name.to_owned(), storage, view, span, marks });
         Ok(())
     }
 
@@ -279,6 +330,25 @@ impl Layout {
         self.tensor_by_name.get(name).map(|&k| &self.tensors[k])
     }
 
+    /// The modules whose tensors these are, each before the modules in it; none unless the layout was made of modules.
+    pub fn modules(&self) -> &[ModuleEntry] {
+        &self.modules
+    }
+
+    /// Says which modules there are.
+    pub fn set_modules(&mut self, modules: Vec<ModuleEntry>) {
+        self.modules = modules;
+    }
+
+    pub(super) fn add_module(&mut self, module: ModuleEntry) {
+        self.modules.push(module);
+    }
+
+    /// A tensor's position by its name.
+    pub(super) fn position(&self, name: &str) -> Option<usize> {
+        self.tensor_by_name.get(name).copied()
+    }
+
     /// For each storage, the positions of its tensors.
     pub(super) fn tensors_by_storage(&self) -> Vec<Vec<usize>> {
         let mut by_storage = vec![Vec::new(); self.storages.len()];
@@ -307,7 +377,7 @@ fn refuse(of_tensor: bool, name: &str, reasons: Vec<Reason>) -> Result<(), Layou
 }
 
 /// The view's bytes, and what is wrong with it; without problems there is always a span.
-fn view_problems(view: &View, storage: &Storage, problems: &mut Vec<Reason>) -> Option<Span> {
+pub(super) fn view_problems(view: &View, storage: &Storage, problems: &mut Vec<Reason>) -> Option<Span> {
     form_problems(&view.shape, &view.strides, view.offset, problems);
     if problems.iter().any(|p| matches!(p, Reason::View(_))) {
         return None;
@@ -349,9 +419,12 @@ fn form_problems(shape: &[i64], strides: &[i64], offset: i64, problems: &mut Vec
 }
 
 #[derive(Deserialize)]
-struct File {
+struct File<'a> {
     storages: Vec<FileStorage>,
-    tensors: Vec<FileTensor>,
+    #[serde(borrow)]
+    tensors: Vec<FileTensor<'a>>,
+    #[serde(borrow)]
+    modules: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -362,7 +435,7 @@ struct FileStorage {
 }
 
 #[derive(Deserialize)]
-struct FileTensor {
+struct FileTensor<'a> {
     name: String,
     storage: String,
     dtype: String,
@@ -370,9 +443,27 @@ struct FileTensor {
     strides: Vec<i64>,
     #[serde(default)]
     offset: i64,
+    // Other writers may mean something else by these names: what is no mark is an unknown field.
+    #[serde(borrow)]
+    kind: Option<&'a RawValue>,
+    #[serde(borrow)]
+    requires_grad: Option<&'a RawValue>,
 }
 
-impl File {
+impl FileTensor<'_> {
+    fn marks(&self) -> Marks {
+        let kind = self.kind.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
+        let usual = Marks::of(if kind.as_deref() == Some(TensorKind::Parameter.name()) {
+            TensorKind::Parameter
+        } else {
+            TensorKind::Buffer
+        });
+        let requires_grad = self.requires_grad.and_then(|raw| serde_json::from_str(raw.get()).ok());
+        Marks { requires_grad: requires_grad.unwrap_or(usual.requires_grad), ..usual }
+    }
+}
+
+impl File<'_> {
     fn read(self) -> Result<Layout, LayoutError> {
         let mut layout = Layout::new();
         let mut problems = Vec::new();
@@ -414,6 +505,7 @@ impl File {
                 problems.extend(of(true, &file.name, reasons));
                 continue;
             };
+            let marks = file.marks();
             let view = View { dtype, shape: file.shape, strides: file.strides, offset: file.offset };
             let span = view_problems(&view, storage, &mut reasons);
             problems.extend(of(true, &file.name, reasons));
@@ -422,9 +514,11 @@ impl File {
                 && problems.is_empty()
             {
                 let storage = layout.storage_by_id[&file.storage];
-                layout.add_tensor(Tensor { name: file.name, storage, view, span });
+                layout.add_tensor(Tensor { name: file.name, storage, view, span, marks });
             }
         }
+        let modules = self.modules.and_then(|raw| serde_json::from_str::<Vec<FileModule>>(raw.get()).ok());
+        layout.modules = modules.into_iter().flatten().map(FileModule::entry).collect();
         if problems.is_empty() { Ok(layout) } else { Err(LayoutProblems(problems).into()) }
     }
 }

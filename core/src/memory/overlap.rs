@@ -63,7 +63,8 @@ impl Span {
         }
         // Listing the sums of two groups of terms needs memory, but no luck. The runs of the two spans are such groups.
         let [a, b] = [self, other].map(|span| span.dims().iter().filter_map(Term::of).collect::<Vec<_>>());
-        let plain = Listing { lo, hi, sums: n_sums(&a).saturating_add(n_sums(&b)), groups: [a, b] };
+        let all = |terms: &[Term]| n_sums(terms.iter().copied());
+        let plain = Listing { lo, hi, sums: all(&a).saturating_add(all(&b)), groups: [a, b] };
         let listing = question.best_listing().into_iter().chain([plain]).min_by_key(|l| l.sums);
         let affordable = listing.filter(|l| l.sums <= (limit / 2).min(MAX_SUMS));
         // A searched value costs several times as much as a listed sum.
@@ -176,8 +177,8 @@ const FEW: usize = 8;
 const QUICK: u64 = 256;
 /// More terms than this are not searched: no view has as many strides that neither fill up nor continue each other.
 const MAX_TERMS: usize = 64;
-/// Up to this many terms, every way to cut them into two groups is tried.
-const MAX_CUT: usize = 10;
+/// Up to this many terms, those of two views of six dimensions, every way to cut them into two groups is tried.
+const MAX_CUT: usize = 12;
 /// More sums than this are never stored, whatever the limit is: they take 16 bytes each.
 const MAX_SUMS: u64 = 1 << 24;
 
@@ -206,14 +207,15 @@ impl Question<'_> {
         if self.terms.len() > MAX_CUT {
             return None;
         }
-        let group = |mask: usize, side: usize| {
-            let of_side = |(k, t): (usize, &Term)| (mask >> k & 1 == side).then_some(*t);
-            self.terms.iter().enumerate().filter_map(of_side).collect::<Vec<_>>()
+        let side = |mask: usize, side: usize| {
+            let of_side = move |(k, t): (usize, &Term)| (mask >> k & 1 == side).then_some(*t);
+            self.terms.iter().enumerate().filter_map(of_side)
         };
         let cuts = 1usize << self.terms.len().saturating_sub(1); // a mirrored cut is the same cut
-        let sums = |mask: usize| n_sums(&group(mask, 0)).saturating_add(n_sums(&group(mask, 1)));
+        let sums = |mask: usize| n_sums(side(mask, 0)).saturating_add(n_sums(side(mask, 1)));
         let (mask, sums) = (0..cuts).map(|mask| (mask, sums(mask))).min_by_key(|&(_, sums)| sums)?;
-        Some(Listing { lo: self.lo, hi: self.hi, sums, groups: [group(mask, 0), group(mask, 1)] })
+        let groups = [0, 1].map(|k| side(mask, k).collect());
+        Some(Listing { lo: self.lo, hi: self.hi, sums, groups })
     }
 
     /// Rewrites the question into an equal one with fewer or smaller numbers; whether anything changed.
@@ -287,8 +289,14 @@ fn search(terms: &[Term], heads: &[Heads], lo: i128, hi: i128, left: &mut u64) -
         [rest @ .., t] => {
             let first = ceil_div(lo - heads[n - 1].reach, t.step).max(0);
             let last = (hi / t.step).min(t.most);
+            let common = heads[n - 1].gcd;
             let mut z = first;
             while z <= last {
+                // The rest sums up to multiples of `common` alone: values that leave none in the interval are skipped.
+                match next_hit(t.step, common, hi - t.step * z, hi - lo) {
+                    Some(skip) if z + skip <= last => z += skip,
+                    _ => return Some(false),
+                }
                 if search(rest, heads, lo - t.step * z, hi - t.step * z, left)? {
                     return Some(true);
                 }
@@ -312,17 +320,21 @@ fn two_terms(a: Term, b: Term, lo: i128, hi: i128) -> bool {
     if first > last {
         return false;
     }
-    // A multiple of b.step lies in [lo - a x, hi - a x] when (hi - a x) mod b.step <= hi - lo.
-    let (m, width) = (b.step, hi - lo);
+    next_hit(a.step, b.step, hi - a.step * first, hi - lo).is_some_and(|u| first + u <= last)
+}
+
+/// The least `u >= 0` for which a multiple of `m` lies in `[hi - a u - width, hi - a u]`.
+fn next_hit(a: i128, m: i128, hi: i128, width: i128) -> Option<i128> {
+    // One does when (hi - a u) mod m <= width.
     if m <= width + 1 {
-        return true;
+        return Some(0);
     }
-    let start = (hi - a.step * first).rem_euclid(m);
+    let start = hi.rem_euclid(m);
     if start <= width {
-        return true;
+        return Some(0);
     }
-    // With u = x - first: (start - a u) mod m in [0, width], so (a u) mod m in [start - width, start].
-    first_hit(a.step % m, m, start - width, start).is_some_and(|u| first + u <= last)
+    // Otherwise (start - a u) mod m in [0, width], so (a u) mod m in [start - width, start].
+    first_hit(a % m, m, start - width, start)
 }
 
 /// The least `x >= 0` with `l <= (a x) mod m <= r`, for `0 < l <= r < m` and `0 <= a < m`; steps as Euclid's algorithm.
@@ -373,9 +385,9 @@ impl Listing {
 }
 
 /// How many sums the terms have, as far as `u64` counts.
-fn n_sums(terms: &[Term]) -> u64 {
-    let values = |t: &Term| u64::try_from(t.most).map_or(u64::MAX, |most| most.saturating_add(1));
-    terms.iter().map(values).fold(1, u64::saturating_mul)
+fn n_sums(terms: impl Iterator<Item = Term>) -> u64 {
+    let values = |t: Term| u64::try_from(t.most).map_or(u64::MAX, |most| most.saturating_add(1));
+    terms.map(values).fold(1, u64::saturating_mul)
 }
 
 fn gcd(mut a: i128, mut b: i128) -> i128 {

@@ -2,8 +2,12 @@
 //!
 //! Nothing is moved here: a [`MovePlan`] is data, which `plan` lowers to a program.
 
-use super::grid::{Grid, union};
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::grid::Grid;
 use super::layout::{Layout, StorageId};
+use super::union::{union, unique};
 use super::{Device, Span, View};
 use crate::units::Bytes;
 
@@ -30,17 +34,115 @@ pub enum MoveKind {
     Aware,
     /// Every tensor for itself, with everything between its first and last byte: what moving them one by one does.
     Naive,
+    /// As `Aware`, into fresh blocks on each tensor's own device; the originals stay.
+    DeepCopy,
 }
 
-/// A block that the move allocates on the target.
+/// Where tensors go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// To one device; what is there stays.
+    Device(Device),
+    /// Nowhere: copies lie beside their originals.
+    InPlace,
+}
+
+impl Target {
+    /// The one device, if there is one.
+    pub fn device(self) -> Option<Device> {
+        match self {
+            Target::Device(to) => Some(to),
+            Target::InPlace => None,
+        }
+    }
+
+    /// Where bytes of a storage on `from` go; `None` when they stay.
+    fn of(self, from: Device) -> Option<Device> {
+        match self {
+            Target::Device(to) => (to != from).then_some(to),
+            Target::InPlace => Some(from),
+        }
+    }
+}
+
+/// The device, or `the same device`.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Device(device) => device.fmt(f),
+            Target::InPlace => f.pad("the same device"),
+        }
+    }
+}
+
+/// When the regions of one storage become allocations of their own.
+///
+/// Fewer allocations cost gaps that are allocated, though never copied; more of them cost calls, and most allocators
+/// round each one up (PyTorch's caching allocator to 512 bytes).
+///
+/// ```
+/// use spanlift::Bytes;
+/// use spanlift::memory::{Block, Dtype, Layout, Splitting, TensorView, cpu, cuda};
+///
+/// struct Ends { head: TensorView, tail: TensorView }
+/// spanlift::module!(Ends: buffer head, tail);
+/// let all = Block::new("w", cpu(), Bytes(4000)).tensor(Dtype::F32, &[1000])?;
+/// let ends = Layout::of(&Ends { head: all.narrow(0, 0, 10)?, tail: all.narrow(0, 990, 10)? })?;
+/// let allocated = |splitting| ends.move_with(cuda(0), splitting).map(|plan| plan.bytes_allocated());
+/// assert_eq!(allocated(Splitting::default())?, 80);
+/// assert_eq!(allocated(Splitting::at_gaps_of(Bytes(3921)))?, 4000); // the gap has 3,920 bytes
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Splitting {
+    min_gap: u64,
+}
+
+impl Splitting {
+    /// Every gap splits, however short: the least bytes. This is the default.
+    pub const ALWAYS: Splitting = Splitting { min_gap: 1 };
+    /// One allocation for each storage: the fewest blocks.
+    pub const NEVER: Splitting = Splitting { min_gap: u64::MAX };
+
+    /// Gaps of at least so many bytes split.
+    pub const fn at_gaps_of(bytes: Bytes) -> Splitting {
+        Splitting { min_gap: if bytes.0 == 0 { 1 } else { bytes.0 } }
+    }
+
+    /// The shortest gap that splits.
+    pub const fn min_gap(self) -> Bytes {
+        Bytes(self.min_gap)
+    }
+
+    /// Whether what ends at `end` and what begins at `start` are one block.
+    fn joins(self, end: i64, start: i64) -> bool {
+        // A gap below zero is an overlap; both ends lie in one storage, so the difference fits.
+        start <= end || (start - end).unsigned_abs() < self.min_gap
+    }
+}
+
+impl Default for Splitting {
+    fn default() -> Splitting {
+        Splitting::ALWAYS
+    }
+}
+
+/// A block on the target that tensors move into.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allocation {
-    /// The storage that it stands for.
+    /// The storage that it stands for, as it was before.
     pub storage: StorageId,
     /// Byte `k` of the allocation stands for byte `start + k` of the storage.
     pub start: i64,
     /// Its size, at least 1.
     pub bytes: Bytes,
+    /// What it is called: its storage and the target, `w@cuda:0`, with a number where one storage became several.
+    pub name: String,
+    /// Where it lies.
+    pub device: Device,
+    /// It is there already and only gets what it lacks; plans of layouts allocate all they use, those of a
+    /// [`MemoryMap`](super::MemoryMap) know better.
+    pub is_there: bool,
 }
 
 /// Bytes that cross to the target, in one strided copy.
@@ -48,8 +150,12 @@ pub struct Allocation {
 pub struct MoveCopy {
     /// Index of the allocation that gets them.
     pub allocation: usize,
-    /// Which bytes of the storage; those of the allocation lie `start` lower.
+    /// The storage that they come from.
+    pub from: StorageId,
+    /// Which of its bytes.
     pub span: Span,
+    /// How much further they lie in the allocation; negative where it begins later.
+    pub shift: i64,
     /// How many they are.
     pub bytes: Bytes,
 }
@@ -71,7 +177,7 @@ pub struct Placed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MovePlan {
     /// The target.
-    pub to: Device,
+    pub to: Target,
     /// How it was planned.
     pub kind: MoveKind,
     /// The layout before the move.
@@ -82,12 +188,24 @@ pub struct MovePlan {
     pub copies: Vec<MoveCopy>,
     /// The tensors that move, in the order of the layout.
     pub tensors: Vec<Placed>,
+    /// Pairs of tensors that share bytes before and not after, since only the first moves: each a reason to move both.
+    pub severed: Vec<(String, String)>,
+    /// What blocks of no bytes are called, for the empty tensors of a storage.
+    pub(super) empty_blocks: BTreeMap<StorageId, String>,
+}
+
+impl MoveCopy {
+    /// Where the bytes go, in bytes of the allocation.
+    pub fn target(&self) -> Span {
+        Span::strided(self.span.off() + self.shift, self.span.elem(), self.span.dims().to_vec())
+            .unwrap_or_else(|e| unreachable!("bug: a copy reaches outside its allocation: {e}"))
+    }
 }
 
 impl MovePlan {
-    /// Bytes of all allocations.
+    /// Bytes of all new allocations.
     pub fn bytes_allocated(&self) -> u128 {
-        self.allocations.iter().map(|a| u128::from(a.bytes.0)).sum()
+        self.new_allocations().map(|a| u128::from(a.bytes.0)).sum()
     }
 
     /// Bytes that cross to the target.
@@ -95,15 +213,18 @@ impl MovePlan {
         self.copies.iter().map(|c| u128::from(c.bytes.0)).sum()
     }
 
-    /// A name for each allocation: its storage and the target, `w@cuda:0`, with a number where one storage became several.
-    ///
-    /// No storage of the layout before has one of these names.
-    pub fn allocation_names(&self) -> Vec<String> {
-        let mut names = Names { plan: self, used: vec![0; self.before.storages().len()] };
-        self.allocations.iter().map(|a| names.next(a.storage)).collect()
+    /// The allocations that are not there yet.
+    pub fn new_allocations(&self) -> impl Iterator<Item = &Allocation> {
+        self.allocations.iter().filter(|a| !a.is_there)
     }
 
-    /// The layout after the move: what moved views its allocations, everything else is as before.
+    /// The name of each allocation; no storage of the layout before is called like a new one.
+    pub fn allocation_names(&self) -> Vec<String> {
+        self.allocations.iter().map(|a| a.name.clone()).collect()
+    }
+
+    /// The layout after the move: what moved views its allocations, everything else is as before. After a deep copy it
+    /// is the copy, without the originals.
     ///
     /// Storages that no tensor views any more are gone; empty tensors view blocks of no bytes.
     pub fn after(&self) -> Layout {
@@ -114,47 +235,51 @@ impl MovePlan {
         for p in &self.tensors {
             placed[p.tensor] = Some(p);
         }
-        let mut names = Names { plan: self, used: vec![0; before.storages().len()] };
         let mut moved: Vec<StorageId> = Vec::with_capacity(self.allocations.len());
         for a in &self.allocations {
-            moved.push(after.storage(&names.next(a.storage), self.to, a.bytes).expect(BUG));
+            moved.push(after.storage_or_new(&a.name, a.device, a.bytes).expect(BUG));
         }
-        // For each storage of before, what stays of it: itself, or a block of no bytes for its empty tensors.
+        // For each storage of before, what stays of it, and a block of no bytes for its empty tensors.
         let mut rest: Vec<Option<StorageId>> = vec![None; before.storages().len()];
+        let mut empty: Vec<Option<StorageId>> = vec![None; before.storages().len()];
         for (tensor, placed) in before.tensors().iter().zip(placed) {
-            let old = tensor.storage();
+            let old = before.storage_of(tensor.storage());
+            let at = tensor.storage().index();
             let storage = match placed.map(|p| p.allocation) {
                 Some(Some(a)) => moved[a],
-                Some(None) => *rest[old.index()]
-                    .get_or_insert_with(|| after.storage(&names.next(old), self.to, Bytes(0)).expect(BUG)),
-                None => *rest[old.index()].get_or_insert_with(|| {
-                    let storage = before.storage_of(old);
-                    after.storage(&storage.id, storage.device, storage.bytes).expect(BUG)
+                Some(None) => *empty[at].get_or_insert_with(|| {
+                    let name = &self.empty_blocks[&tensor.storage()];
+                    let device = self.to.of(old.device).unwrap_or(old.device);
+                    after.storage_or_new(name, device, Bytes(0)).expect(BUG)
                 }),
+                // An allocation that was there may be the storage that others stay in.
+                None => *rest[at]
+                    .get_or_insert_with(|| after.storage_or_new(&old.id, old.device, old.bytes).expect(BUG)),
             };
             let view = placed.map_or(tensor.view(), |p| &p.view).clone();
-            after.tensor(tensor.name(), storage, view).expect(BUG);
+            after.marked(tensor.name(), storage, view, tensor.marks()).expect(BUG);
         }
+        after.set_modules(before.modules().to_vec());
         after
     }
 }
 
-/// Gives out names of blocks on the target.
-struct Names<'a> {
-    plan: &'a MovePlan,
-    /// Per storage, how many names were tried.
-    used: Vec<usize>,
+/// Gives out names of blocks on a target.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    /// How many names were tried, by what they begin with.
+    used: BTreeMap<String, usize>,
 }
 
-impl Names<'_> {
-    fn next(&mut self, of: StorageId) -> String {
-        let before = &self.plan.before;
-        let used = &mut self.used[of.index()];
+impl Names {
+    /// The next name of a block of `storage` on `device` that is not taken.
+    pub(super) fn next(&mut self, storage: &str, device: Device, taken: impl Fn(&str) -> bool) -> String {
+        let base = format!("{storage}@{device}");
+        let used = self.used.entry(base.clone()).or_default();
         loop {
             *used += 1;
-            let number = if *used == 1 { String::new() } else { format!("#{used}") };
-            let name = format!("{}@{}{number}", before.storage_of(of).id, self.plan.to);
-            if !before.has_storage(&name) {
+            let name = if *used == 1 { base.clone() } else { format!("{base}#{used}") };
+            if !taken(&name) {
                 return name;
             }
         }
@@ -175,24 +300,71 @@ impl Layout {
     /// # Cost
     /// Grows with the number of tensors and dimensions, not with the bytes of storages or the elements of tensors.
     pub fn move_to(&self, to: Device) -> Result<MovePlan, Undecided> {
-        let mut plan = self.nothing_moved(to, MoveKind::Aware);
+        self.move_with(to, Splitting::default())
+    }
+
+    /// The same with another rule for when the regions of a storage become allocations of their own.
+    ///
+    /// # Errors
+    /// [`Undecided`] for views that are interleaved beyond counting.
+    pub fn move_with(&self, to: Device, splitting: Splitting) -> Result<MovePlan, Undecided> {
+        self.plan(Target::Device(to), MoveKind::Aware, splitting)
+    }
+
+    /// Plans a copy of every tensor into fresh blocks on its own device: nothing of the copy is shared with the original,
+    /// and within it what shared bytes before shares them.
+    ///
+    /// [`MovePlan::after`] is the copy: the same names, marks and modules.
+    ///
+    /// # Errors
+    /// [`Undecided`] for views that are interleaved beyond counting.
+    ///
+    /// ```
+    /// use spanlift::memory::{Block, Dtype, Layout, TensorView, cpu};
+    /// use spanlift::kib;
+    ///
+    /// struct Tied { encoder: TensorView, decoder: TensorView }
+    /// spanlift::module!(Tied: parameter encoder, decoder);
+    /// let weight = Block::new("w", cpu(), kib(4)).tensor(Dtype::F32, &[32, 32])?;
+    /// let model = Layout::of(&Tied { encoder: weight.clone(), decoder: weight })?;
+    /// let plan = model.deepcopy()?;
+    /// assert_eq!(plan.bytes_copied(), 4096); // once, though two tensors view it
+    /// assert_eq!(plan.after().report()?.overlaps, model.report()?.overlaps);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn deepcopy(&self) -> Result<MovePlan, Undecided> {
+        self.plan(Target::InPlace, MoveKind::DeepCopy, Splitting::default())
+    }
+
+    fn plan(&self, to: Target, kind: MoveKind, splitting: Splitting) -> Result<MovePlan, Undecided> {
+        let mut plan = self.nothing_moved(to, kind);
+        let mut names = Names::default();
         let mut allocation_of = vec![None; self.tensors().len()];
         let by_storage = self.tensors_by_storage();
         for id in self.storages_by_id() {
-            if self.storage_of(id).device == to {
-                continue;
-            }
-            for region in self.blocks(&by_storage[id.index()]) {
+            let storage = self.storage_of(id);
+            let Some(device) = to.of(storage.device) else { continue };
+            for region in self.blocks(&by_storage[id.index()], splitting) {
                 let allocation = plan.allocations.len();
-                let start = region.lo - region.lo % region.widest;
+                let start = region.start();
                 let bytes = Bytes((region.hi - start).unsigned_abs());
-                plan.allocations.push(Allocation { storage: id, start, bytes });
+                let name = names.next(&storage.id, device, |name| self.has_storage(name));
+                plan.allocations.push(Allocation {
+                    storage: id,
+                    start,
+                    bytes,
+                    name,
+                    device,
+                    is_there: false,
+                });
                 let grids = region.tensors.iter().filter_map(|&k| self.tensors()[k].grid()).collect();
                 let runs = union(grids, MAX_RUNS)
                     .map_err(|_| Undecided { storage: self.storage_of(id).id.clone() })?;
                 plan.copies.extend(runs.iter().map(|run| MoveCopy {
                     allocation,
+                    from: id,
                     span: run.span(),
+                    shift: -start,
                     bytes: Bytes(run.bytes().unsigned_abs()),
                 }));
                 for k in region.tensors {
@@ -200,7 +372,7 @@ impl Layout {
                 }
             }
         }
-        plan.place(|k| allocation_of[k]);
+        plan.place(&mut names, |k| allocation_of[k]);
         Ok(plan)
     }
 
@@ -210,32 +382,45 @@ impl Layout {
     /// Shared bytes are copied again for each tensor and are no longer shared; gaps are copied too. It is there to be
     /// compared with [`Layout::move_to`].
     pub fn move_naively(&self, to: Device) -> MovePlan {
-        let mut plan = self.nothing_moved(to, MoveKind::Naive);
+        let mut plan = self.nothing_moved(Target::Device(to), MoveKind::Naive);
+        let mut names = Names::default();
         let mut allocation_of = vec![None; self.tensors().len()];
         for (k, tensor) in self.tensors().iter().enumerate() {
-            if self.storage_of(tensor.storage()).device == to {
+            let from = tensor.storage();
+            let storage = self.storage_of(from);
+            if storage.device == to {
                 continue;
             }
             if let Some((lo, hi)) = tensor.span().bounds() {
                 let allocation = plan.allocations.len();
                 let bytes = Bytes((hi - lo).unsigned_abs());
                 allocation_of[k] = Some((allocation, lo));
-                plan.allocations.push(Allocation { storage: tensor.storage(), start: lo, bytes });
+                let name = names.next(&storage.id, to, |name| self.has_storage(name));
+                let new = Allocation { storage: from, start: lo, bytes, name, device: to, is_there: false };
+                plan.allocations.push(new);
                 let span = Span::range(lo, hi - lo).unwrap_or_else(|e| unreachable!("bug: no range: {e}"));
-                plan.copies.push(MoveCopy { allocation, span, bytes });
+                plan.copies.push(MoveCopy { allocation, from, span, shift: -lo, bytes });
             }
         }
-        plan.place(|k| allocation_of[k]);
+        plan.place(&mut names, |k| allocation_of[k]);
         plan
     }
 
-    fn nothing_moved(&self, to: Device, kind: MoveKind) -> MovePlan {
-        let before = self.clone();
-        MovePlan { to, kind, before, allocations: Vec::new(), copies: Vec::new(), tensors: Vec::new() }
+    pub(super) fn nothing_moved(&self, to: Target, kind: MoveKind) -> MovePlan {
+        MovePlan {
+            to,
+            kind,
+            before: self.clone(),
+            allocations: Vec::new(),
+            copies: Vec::new(),
+            tensors: Vec::new(),
+            severed: Vec::new(),
+            empty_blocks: BTreeMap::new(),
+        }
     }
 
     /// What is to be one allocation each, of the tensors of one storage.
-    fn blocks(&self, tensors: &[usize]) -> Vec<Block> {
+    pub(super) fn blocks(&self, tensors: &[usize], splitting: Splitting) -> Vec<Block> {
         let mut ranges: Vec<(i64, i64, usize)> = tensors
             .iter()
             .filter_map(|&k| self.tensors()[k].span().bounds().map(|(lo, hi)| (lo, hi, k)))
@@ -245,7 +430,7 @@ impl Layout {
         for (lo, hi, k) in ranges {
             let widest = self.tensors()[k].view().dtype.bytes();
             match blocks.last_mut() {
-                Some(block) if lo <= block.hi => {
+                Some(block) if splitting.joins(block.hi, lo) => {
                     block.hi = block.hi.max(hi);
                     block.widest = block.widest.max(widest);
                     block.tensors.push(k);
@@ -269,28 +454,37 @@ impl Layout {
 }
 
 /// Tensors that share an allocation.
-struct Block {
-    lo: i64,
-    hi: i64,
+pub(super) struct Block {
+    pub(super) lo: i64,
+    pub(super) hi: i64,
     /// Bytes of the widest element: sizes of elements are powers of two, so it is a multiple of all others.
-    widest: i64,
-    tensors: Vec<usize>,
+    pub(super) widest: i64,
+    pub(super) tensors: Vec<usize>,
 }
 
 impl Block {
+    /// Its lowest byte, rounded down to whole elements.
+    pub(super) fn start(&self) -> i64 {
+        self.lo - self.lo % self.widest
+    }
+
     fn bytes(&self) -> i128 {
-        i128::from(self.hi) - i128::from(self.lo - self.lo % self.widest)
+        i128::from(self.hi) - i128::from(self.start())
     }
 }
 
 impl MovePlan {
     /// Notes where the moving tensors lie; `at` knows the allocation and its start for all that are not empty.
-    fn place(&mut self, at: impl Fn(usize) -> Option<(usize, i64)>) {
-        for (k, tensor) in self.before.tensors().iter().enumerate() {
-            if self.before.storage_of(tensor.storage()).device == self.to {
-                continue;
-            }
+    fn place(&mut self, names: &mut Names, at: impl Fn(usize) -> Option<(usize, i64)>) {
+        let before = &self.before;
+        for (k, tensor) in before.tensors().iter().enumerate() {
+            let storage = before.storage_of(tensor.storage());
+            let Some(device) = self.to.of(storage.device) else { continue };
             let at = at(k);
+            if at.is_none() {
+                let name = || names.next(&storage.id, device, |name| before.has_storage(name));
+                self.empty_blocks.entry(tensor.storage()).or_insert_with(name);
+            }
             // The start is a whole number of elements, and no tensor's lowest byte lies before it.
             let offset =
                 at.map_or(0, |(_, start)| tensor.view().offset - start / tensor.view().dtype.bytes());
@@ -302,6 +496,5 @@ impl MovePlan {
 
 /// Bytes of a storage that at least one of these views touches, each counted once.
 pub(super) fn unique_bytes(grids: Vec<Grid>) -> Option<u64> {
-    let parts = union(grids, MAX_RUNS).ok()?;
-    Some(parts.iter().map(|g| g.bytes().unsigned_abs()).sum())
+    unique(grids, MAX_RUNS).ok()
 }

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::grid::Grid;
 use super::layout::{Layout, Tensor};
 use super::overlap::DEFAULT_LIMIT;
+use super::pairs::candidates;
 use super::plan::{MoveKind, MovePlan, Undecided, unique_bytes};
 use super::span::Overlap;
 use crate::units::Bytes;
@@ -22,7 +24,8 @@ pub struct Report {
     /// By device name; every device that holds a storage.
     pub devices: BTreeMap<String, DeviceReport>,
     /// Pairs of tensors that share at least one byte.
-    pub overlaps: Vec<(String, String)>,
+    #[serde(serialize_with = "as_pairs")]
+    pub overlaps: Vec<(Arc<str>, Arc<str>)>,
 }
 
 /// What one tensor touches.
@@ -53,47 +56,78 @@ impl Layout {
     /// A range test for neighbours, an exact one for every pair whose ranges cross; nothing grows with bytes.
     pub fn report(&self) -> Result<Report, Undecided> {
         let mut devices: BTreeMap<String, DeviceReport> = BTreeMap::new();
-        let mut overlaps = Vec::new();
+        let mut pairs = Vec::new();
+        let mut by_name: Vec<usize> = (0..self.tensors().len()).collect();
+        by_name.sort_unstable_by_key(|&k| self.tensors()[k].name());
+        let mut ranks = vec![0; by_name.len()];
+        for (rank, &k) in (0..).zip(&by_name) {
+            ranks[k] = rank;
+        }
         let by_storage = self.tensors_by_storage();
         for (storage, tensors) in self.storages().iter().zip(&by_storage) {
             let undecided = || Undecided { storage: storage.id.clone() };
             let device = devices.entry(storage.device.to_string()).or_default();
-            self.add_overlaps(tensors, &mut overlaps).ok_or_else(undecided)?;
+            self.add_overlaps(tensors, &ranks, &mut pairs).ok_or_else(undecided)?;
             let grids = tensors.iter().filter_map(|&k| self.tensors()[k].grid()).collect();
             let unique = unique_bytes(grids).ok_or_else(undecided)?;
             device.unique_bytes += u128::from(unique);
             device.listed_bytes +=
                 tensors.iter().map(|&k| u128::from(self.tensors()[k].listed_bytes().0)).sum::<u128>();
         }
-        overlaps.sort_unstable();
-        let tensors = self
-            .tensors()
-            .iter()
-            .map(|t| (t.name().to_owned(), TensorReport { span: t.elements(), bytes: t.span().bounds() }));
+        pairs.sort_unstable();
+        // A name that stands in many pairs is stored once.
+        let mut names: Vec<Option<Arc<str>>> = vec![None; by_name.len()];
+        let mut name = |rank: u32| {
+            let rank = rank as usize;
+            names[rank].get_or_insert_with(|| self.tensors()[by_name[rank]].name().into()).clone()
+        };
+        let overlaps = pairs.iter().map(|&(a, b)| (name(a), name(b))).collect();
+        let report = |t: &Tensor| TensorReport { span: t.elements(), bytes: t.span().bounds() };
+        let tensors = by_name.iter().map(|&k| &self.tensors()[k]).map(|t| (t.name().to_owned(), report(t)));
         Ok(Report { tensors: tensors.collect(), devices, overlaps })
     }
 
-    /// Adds the pairs of these tensors of one storage that share a byte; `None` when a pair is undecided.
-    fn add_overlaps(&self, tensors: &[usize], pairs: &mut Vec<(String, String)>) -> Option<()> {
-        let touching = tensors.iter().map(|&k| &self.tensors()[k]);
-        let mut order: Vec<((i64, i64), &Tensor)> =
-            touching.filter_map(|t| Some((t.span().bounds()?, t))).collect();
-        order.sort_by_key(|&(bounds, _)| bounds);
-        for (at, &((_, end), a)) in order.iter().enumerate() {
-            for &(_, b) in order[at + 1..].iter().take_while(|((lo, _), _)| *lo < end) {
-                if share(a, b)? {
-                    let (first, second) =
-                        if a.name() < b.name() { (a.name(), b.name()) } else { (b.name(), a.name()) };
-                    pairs.push((first.to_owned(), second.to_owned()));
-                }
+    /// The pairs of tensors that share a byte, by their positions.
+    pub(super) fn pairs(&self) -> Result<Vec<(usize, usize)>, Undecided> {
+        let ranks: Vec<u32> = (0..).take(self.tensors().len()).collect();
+        let mut pairs = Vec::new();
+        for (storage, tensors) in self.storages().iter().zip(&self.tensors_by_storage()) {
+            let undecided = || Undecided { storage: storage.id.clone() };
+            self.add_overlaps(tensors, &ranks, &mut pairs).ok_or_else(undecided)?;
+        }
+        pairs.sort_unstable();
+        Ok(pairs.into_iter().map(|(a, b)| (a as usize, b as usize)).collect())
+    }
+
+    /// Adds the pairs of these tensors of one storage that share a byte, by the ranks of their names; `None` when a pair is
+    /// undecided.
+    fn add_overlaps(&self, tensors: &[usize], ranks: &[u32], pairs: &mut Vec<(u32, u32)>) -> Option<()> {
+        let mut touching = Vec::with_capacity(tensors.len());
+        let mut grids = Vec::with_capacity(tensors.len());
+        for &k in tensors {
+            if let Some(grid) = self.tensors()[k].grid() {
+                touching.push(k);
+                grids.push(grid);
             }
         }
-        Some(())
+        candidates(&grids, &mut |a, b| {
+            let (a, b) = (touching[a], touching[b]);
+            if share(&self.tensors()[a], &self.tensors()[b]).ok_or(())? {
+                let (a, b) = (ranks[a], ranks[b]);
+                pairs.push((a.min(b), a.max(b)));
+            }
+            Ok::<(), ()>(())
+        })
+        .ok()
     }
 }
 
+fn as_pairs<S: Serializer>(pairs: &[(Arc<str>, Arc<str>)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(pairs.iter().map(|(a, b)| (&**a, &**b)))
+}
+
 /// Whether two tensors of one storage share a byte; `None` when that is undecided.
-fn share(a: &Tensor, b: &Tensor) -> Option<bool> {
+pub(super) fn share(a: &Tensor, b: &Tensor) -> Option<bool> {
     match a.span().overlaps(b.span(), DEFAULT_LIMIT) {
         Overlap::Yes => Some(true),
         Overlap::No => Some(false),
@@ -208,12 +242,13 @@ impl fmt::Display for MovePlan {
         let how = match self.kind {
             MoveKind::Aware => "views stay views",
             MoveKind::Naive => "one tensor at a time, views lost",
+            MoveKind::DeepCopy => "a copy beside the original, views stay views",
         };
         writeln!(
             f,
             "to {}, {how}: {} of {} allocated, {} of {} copied, {} rebuilt",
             self.to,
-            count(self.allocations.len(), "block"),
+            count(self.new_allocations().count(), "block"),
             size(self.bytes_allocated()),
             count(self.copies.len(), "copy"),
             size(self.bytes_copied()),
@@ -236,11 +271,11 @@ impl fmt::Display for MovePlan {
     }
 }
 
-fn size(bytes: u128) -> String {
+pub(super) fn size(bytes: u128) -> String {
     Bytes(u64::try_from(bytes).unwrap_or(u64::MAX)).to_string()
 }
 
-fn count(n: usize, what: &str) -> String {
+pub(super) fn count(n: usize, what: &str) -> String {
     match (n, what.strip_suffix('y')) {
         (1, _) => format!("1 {what}"),
         (_, Some(stem)) => format!("{n} {stem}ies"),

@@ -30,6 +30,27 @@ pub enum ViewError {
         /// Entries of the strides.
         strides: usize,
     },
+    /// A dimension that the view does not have.
+    #[error("no dimension {dim}: the view has {rank}")]
+    NoDim {
+        /// The dimension asked for.
+        dim: usize,
+        /// Dimensions that there are.
+        rank: usize,
+    },
+    /// Entries that a dimension does not have.
+    #[error("dimension {dim} has {size} entries, {index} is outside them")]
+    OutOfDim {
+        /// The dimension.
+        dim: usize,
+        /// Its entries.
+        size: i64,
+        /// What was asked for.
+        index: i64,
+    },
+    /// A step that leads nowhere.
+    #[error("a step of {0}, at least 1 is needed")]
+    Step(i64),
     /// A count, element position or byte position outside `i64`.
     #[error("overflow: an element count, element position or byte position leaves i64")]
     Overflow,

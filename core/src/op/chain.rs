@@ -1,11 +1,16 @@
 //! Putting operators one after the other, with every mismatch said while the expression is built.
 
+use std::fmt;
 use std::ops::Mul;
+use std::sync::Arc;
+
+use num_complex::Complex64;
 
 use super::error::Mismatch;
+use super::name::Name;
 use super::operator::Operator;
 use super::transfer::Route;
-use super::{Diagonal, OpError, ToDevice};
+use super::{Diagonal, OpError, Space, ToDevice};
 use crate::memory::Device;
 
 /// Something that can stand in a chain.
@@ -17,8 +22,35 @@ pub enum Part {
     Route(Route),
     /// The identity on whatever it is given.
     Identity,
+    /// This factor on whatever it is given.
+    Scale(Complex64),
+    /// Any operator that takes its space from what is before it.
+    Open(Open),
     /// An expression that could not be built: the chain cannot be built either.
     Failed(OpError),
+}
+
+/// What builds an operator on the space that it is given.
+type Build = dyn Fn(&Space) -> Result<Operator, OpError> + Send + Sync;
+
+/// An operator that is built as soon as its domain is known.
+#[derive(Clone)]
+pub struct Open {
+    name: String,
+    build: Arc<Build>,
+}
+
+impl fmt::Debug for Open {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Open").field(&self.name).finish()
+    }
+}
+
+/// The same object.
+impl PartialEq for Open {
+    fn eq(&self, other: &Open) -> bool {
+        self.name == other.name && Arc::ptr_eq(&self.build, &other.build)
+    }
 }
 
 /// The identity, which takes its space from its neighbours in a chain.
@@ -48,25 +80,20 @@ pub fn chain(parts: impl IntoIterator<Item = Part>) -> Result<Operator, OpError>
             part => flat.push(part),
         }
     }
-    let first = flat.first().ok_or(OpError::EmptyChain)?;
+    let first = flat.first().ok_or(OpError::Empty { container: "chain" })?;
     let known = flat.iter().find_map(|p| match p {
         Part::Operator(a) => Some(a.domain().clone()),
         _ => None,
     });
-    // Until the first operator, only the device can change.
+    // Until the first operator that knows its space, only the device may change.
+    let keeps = |p: &&Part| !matches!(p, Part::Operator(_) | Part::Open(_));
+    if let Some(open @ Part::Open(_)) = flat.iter().find(|p| !keeps(p)) {
+        return Err(OpError::Untyped(open.name()));
+    }
     let mut space = known.ok_or_else(|| OpError::Untyped(first.name()))?.on(beginning(&flat));
     let mut operators: Vec<Operator> = Vec::new();
     for (k, part) in flat.iter().enumerate() {
-        let operator = match part {
-            Part::Operator(a) => a.clone(),
-            Part::Route(route) => {
-                let from = route.from.clone().unwrap_or_else(|| space.device().into());
-                let reads = space.on(from.device);
-                Operator::to_device(ToDevice::of(from, route.to.clone(), &reads))
-            }
-            Part::Identity => Operator::Identity(space.clone()),
-            Part::Failed(_) => unreachable!("bug: failed parts returned above"),
-        };
+        let operator = part.clone().over(&space)?;
         if *operator.domain() != space {
             return Err(OpError::Mismatch(Box::new(Mismatch {
                 reader: part.name(),
@@ -80,7 +107,30 @@ pub fn chain(parts: impl IntoIterator<Item = Part>) -> Result<Operator, OpError>
         space = operator.codomain().clone();
         operators.push(operator);
     }
+    one_size_each(&operators)?;
     Ok(Operator::join(operators))
+}
+
+/// Refuses a name that has two sizes between the parts of a chain: sizes belong to names.
+fn one_size_each(parts: &[Operator]) -> Result<(), OpError> {
+    let mut known: Vec<(&Name, i64, &Operator)> = Vec::new();
+    for part in parts {
+        for (name, size) in part.domain().dims().iter().chain(part.codomain().dims()) {
+            match known.iter().find(|(n, ..)| *n == name) {
+                Some((_, other, first)) if other != size => {
+                    return Err(OpError::SizeMismatch {
+                        dim: name.clone(),
+                        first: first.formula(),
+                        second: part.formula(),
+                        sizes: (*other, *size),
+                    });
+                }
+                Some(_) => {}
+                None => known.push((name, *size, part)),
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Where the data is before the first part.
@@ -94,11 +144,50 @@ fn beginning(parts: &[Part]) -> Device {
 }
 
 impl Part {
-    fn name(&self) -> String {
+    /// An operator that `build` makes as soon as its domain is known.
+    ///
+    /// ```
+    /// use spanlift::chain;
+    /// use spanlift::memory::Dtype;
+    /// use spanlift::op::{Operator, Part, Space};
+    /// let twice = Part::open("twice", |space| Operator::scale(2.0, space.clone()));
+    /// let line = Space::new([("x", 2)], Dtype::F64)?;
+    /// assert_eq!(chain![Operator::identity(line), twice]?.formula(), "2");
+    /// # Ok::<(), spanlift::op::OpError>(())
+    /// ```
+    pub fn open(
+        name: impl Into<String>,
+        build: impl Fn(&Space) -> Result<Operator, OpError> + Send + Sync + 'static,
+    ) -> Part {
+        Part::Open(Open { name: name.into(), build: Arc::new(build) })
+    }
+
+    /// The part as an operator that reads `space`; one that knows its space keeps it.
+    ///
+    /// # Errors
+    /// Whatever keeps it from being built.
+    pub fn over(self, space: &Space) -> Result<Operator, OpError> {
+        match self {
+            Part::Operator(a) => Ok(a),
+            Part::Route(route) => {
+                let from = route.from.clone().unwrap_or_else(|| space.device().into());
+                let reads = space.on(from.device);
+                Ok(Operator::to_device(ToDevice::of(from, route.to.clone(), &reads)))
+            }
+            Part::Identity => Ok(Operator::Identity(space.clone())),
+            Part::Scale(factor) => Operator::scale(factor, space.clone()),
+            Part::Open(open) => (open.build)(space),
+            Part::Failed(error) => Err(error),
+        }
+    }
+
+    pub(super) fn name(&self) -> String {
         match self {
             Part::Operator(a) => a.formula(),
             Part::Route(route) => route.to_string(),
             Part::Identity => "I".to_owned(),
+            Part::Scale(factor) => factor.to_string(),
+            Part::Open(open) => open.name.clone(),
             Part::Failed(error) => error.to_string(),
         }
     }
@@ -164,6 +253,42 @@ impl<T: Into<Part>> From<Result<T, OpError>> for Part {
     }
 }
 
+/// What every builder of an operator that takes its space from its neighbours has.
+///
+/// The builder has a method `build(&self, &Space) -> Result<Operator, OpError>` and a `title(&self) -> String`.
+macro_rules! builder {
+    ($($builder:ty),*) => {$(
+        impl $builder {
+            /// The operator on `space`.
+            ///
+            /// # Errors
+            /// Whatever keeps it from being built on this space.
+            pub fn over(
+                &self,
+                space: impl std::borrow::Borrow<$crate::op::Space>,
+            ) -> Result<$crate::op::Operator, $crate::op::OpError> {
+                self.build(space.borrow())
+            }
+        }
+
+        impl From<$builder> for $crate::op::Part {
+            fn from(builder: $builder) -> $crate::op::Part {
+                $crate::op::Part::open(builder.title(), move |space| builder.build(space))
+            }
+        }
+
+        /// The right first; see [`chain`](crate::op::chain()).
+        impl<R: Into<$crate::op::Part>> std::ops::Mul<R> for $builder {
+            type Output = Result<$crate::op::Operator, $crate::op::OpError>;
+
+            fn mul(self, first: R) -> Self::Output {
+                $crate::op::chain([first.into(), self.into()])
+            }
+        }
+    )*};
+}
+pub(super) use builder;
+
 /// `a * b` applies `b` first.
 ///
 /// The result is that of [`chain`]; results multiply on, so that one `?` at the end of `(a * b * c)?` is enough. A
@@ -180,7 +305,7 @@ macro_rules! product {
         }
     )*};
 }
-product!(Operator, &Operator, Diagonal, Route);
+product!(Operator, &Operator, Diagonal, Route, Part);
 
 macro_rules! product_goes_on {
     ($($right:ty),*) => {$(
@@ -193,4 +318,4 @@ macro_rules! product_goes_on {
         }
     )*};
 }
-product_goes_on!(Operator, &Operator, Diagonal, Route);
+product_goes_on!(Operator, &Operator, Diagonal, Route, Part);

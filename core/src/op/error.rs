@@ -1,5 +1,7 @@
 //! What is wrong with an expression, said when it is built: both sides, the place and the fix.
 
+use crate::memory::ViewError;
+use crate::op::name::Name;
 use crate::op::space::{Space, SpaceError};
 
 /// Why an expression cannot be built, or an operator not be applied.
@@ -22,8 +24,46 @@ pub enum OpError {
     MixedFields { of: String, index: usize, space: Box<Space> },
     #[error("value {index} of `{of}` is not finite")]
     NotFinite { of: String, index: usize },
-    #[error("a chain needs at least one operator")]
-    EmptyChain,
+    #[error("a {container} needs at least one operator")]
+    Empty { container: &'static str },
+    #[error(transparent)]
+    Misfit(Box<Misfit>),
+    #[error("factor {factor} is not finite")]
+    Factor { factor: String },
+    #[error("`{operator}` has no exact inverse; solve with it instead")]
+    NoInverse { operator: String },
+    #[error("`{operator}` reads {} but gives {}: only a square operator has powers", reads.sized(), gives.sized())]
+    NotSquare { operator: String, reads: Box<Space>, gives: Box<Space> },
+    #[error("`{operator}` has no dimension `{dim}`; it has {}", listed(known))]
+    UnknownDim { operator: String, dim: Name, known: Vec<Name> },
+    #[error("`{operator}` has `{dim}` on the other side too, where it is not joined; rename it there")]
+    JoinedTwice { dim: Name, operator: String },
+    #[error("`{operator}` has `{dim}` in neither the weights nor the output; sum over it with `sum_reduce`")]
+    SummedAlone { operator: String, dim: Name },
+    #[error("say along which dimension the operators are joined: on the output, on the input, or on both")]
+    NoAxis,
+    #[error("`{name}` cannot be inserted at {place}: there are {rank} dimensions")]
+    Place { name: String, place: i64, rank: i64 },
+    #[error("a view of {} is none: {problem}", space.sized())]
+    View { space: Box<Space>, problem: ViewError },
+    #[error("`{operator}` cannot be cut along `{dim}`: {why}{}", instead(others))]
+    Uncuttable { operator: String, dim: Name, why: String, others: Vec<Name> },
+    #[error("`{operator}`: `{dim}` is {size} long, so no tile is {lo}..{hi}")]
+    TileRange { operator: String, dim: Name, size: i64, lo: i64, hi: i64 },
+    #[error("tiles of `{dim}` cannot be {size} long")]
+    TileSize { dim: Name, size: i64 },
+    #[error("edges {edges:?} of tiles do not rise from 0 to {size}, the size of `{dim}`")]
+    TileEdges { dim: Name, edges: Vec<i64>, size: i64 },
+    #[error("nothing says how long `{dim}` is")]
+    UnsizedDim { dim: Name },
+    #[error("`{dim}` is {} long in `{first}` and {} long in `{second}`", sizes.0, sizes.1)]
+    SizeMismatch { dim: Name, first: String, second: String, sizes: (i64, i64) },
+    #[error("`{operator}`: entry {entry} along `{dim}` is outside 0..{size}")]
+    Index { operator: String, dim: Name, entry: i64, size: i64 },
+    #[error("`{operator}`: entry {entry} along `{dim}` is kept twice")]
+    Twice { operator: String, dim: Name, entry: i64 },
+    #[error("`{operator}`: {problem}")]
+    Argument { operator: String, problem: String },
     #[error("nothing says which space `{0}` works on; give it one with `over(space)`")]
     Untyped(String),
 }
@@ -46,6 +86,48 @@ pub struct Mismatch {
     pub place: usize,
     /// Parts of the chain.
     pub parts: usize,
+}
+
+/// The parts of a sum or a join differ.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{other}` {verb} {} but `{first}` {verb} {} ({} of {} in the {container}); {}",
+        shown(gives, has).0, shown(gives, has).1,
+        ordinal(*place), cardinal(*parts), fix(has, gives, if *verb == "reads" { "before it" } else { "after it" }))]
+pub struct Misfit {
+    /// What the parts are put into.
+    pub container: &'static str,
+    /// Which side differs: what each `reads` or `gives`.
+    pub verb: &'static str,
+    /// The first part.
+    pub first: String,
+    /// Its space.
+    pub has: Space,
+    /// The part that differs.
+    pub other: String,
+    /// Its space.
+    pub gives: Space,
+    /// Its place, counted from 1.
+    pub place: usize,
+    /// Parts of the container.
+    pub parts: usize,
+}
+
+fn listed(names: &[Name]) -> String {
+    let mut known: Vec<String> = Vec::new();
+    for name in names.iter().map(|n| format!("`{n}`")) {
+        if !known.contains(&name) {
+            known.push(name);
+        }
+    }
+    let names = known;
+    match &names[..] {
+        [] => "none".to_owned(),
+        _ => names.join(", "),
+    }
+}
+
+fn instead(others: &[Name]) -> String {
+    if others.is_empty() { String::new() } else { format!("; cut along {} instead", listed(others)) }
 }
 
 /// Both spaces, with sizes where only these differ.

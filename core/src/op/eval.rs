@@ -4,6 +4,9 @@ use num_complex::Complex64;
 
 use super::leaf::check_values;
 use super::operator::Operator;
+use super::sum::first_branch;
+use super::tensor::check_view;
+use super::walk::{place, walk};
 use super::{OpError, Space};
 
 /// Values in a space, as the reference evaluator sees them.
@@ -27,6 +30,33 @@ impl Array {
     ) -> Result<Array, OpError> {
         let values: Vec<Complex64> = values.into_iter().map(|v| space.round(v.into())).collect();
         Array::of(space, values)
+    }
+
+    /// Values for every element of `space` from a strided view: element `i` is `storage[offset + sum_d i_d strides_d]`.
+    ///
+    /// ```
+    /// use spanlift::memory::Dtype;
+    /// use spanlift::op::{Array, Space};
+    /// let space = Space::new([("x", 2), ("y", 3)], Dtype::F64)?;
+    /// let transposed = Array::strided(space, [1, 2], 0, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+    /// assert_eq!(transposed.reals(), [1.0, 3.0, 5.0, 2.0, 4.0, 6.0]);
+    /// # Ok::<(), spanlift::op::OpError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Array::new`]; [`OpError::View`] for strides that are not one for each dimension, and for a view that leaves the
+    /// storage.
+    pub fn strided<V: Into<Complex64> + Copy>(
+        space: Space,
+        strides: impl IntoIterator<Item = i64>,
+        offset: i64,
+        storage: &[V],
+    ) -> Result<Array, OpError> {
+        let strides: Vec<i64> = strides.into_iter().collect();
+        check_view(&space, &strides, offset, storage.len())?;
+        let mut values = Vec::with_capacity(space.len());
+        walk(&space.shape(), [&strides], [offset], |[at]| values.push(storage[at].into()));
+        Array::new(space, values)
     }
 
     fn of(space: Space, values: Vec<Complex64>) -> Result<Array, OpError> {
@@ -56,7 +86,8 @@ impl Array {
 impl Operator {
     /// `A x`, computed one part after the other on the host.
     ///
-    /// Each part is computed in double precision and its result rounded to the type of its codomain.
+    /// Each part is computed in double precision and its result rounded to the type of its codomain; sums are rounded after
+    /// every addition.
     ///
     /// # Errors
     /// [`OpError::Input`] for values of another space, device included: nothing is moved silently.
@@ -71,17 +102,118 @@ impl Operator {
                 gives: Box::new(x.space.clone()),
             });
         }
-        let mut values = x.values.clone();
-        for part in self.parts() {
-            // A transfer changes the place alone.
-            if let Operator::Leaf(leaf) = part {
-                let space = leaf.codomain();
-                let n = usize::try_from(space.elements()).unwrap_or(usize::MAX);
-                let mut written = vec![Complex64::ZERO; n];
-                leaf.op.apply(leaf.side, &values, &mut written);
-                values = written.into_iter().map(|v| space.round(v)).collect();
-            }
-        }
-        Ok(Array { space: self.codomain().clone(), values })
+        Ok(Array { space: self.codomain().clone(), values: applied(self, &x.values) })
     }
+}
+
+/// `A x` for values that are known to fit.
+fn applied(a: &Operator, x: &[Complex64]) -> Vec<Complex64> {
+    match a {
+        Operator::Leaf(leaf) => leaf.apply(x),
+        // A transfer changes the place alone.
+        Operator::Identity(_) | Operator::ToDevice(_) => x.to_vec(),
+        Operator::Zero(zero) => vec![Complex64::ZERO; zero.codomain.len()],
+        Operator::Scale(s) => x.iter().map(|v| s.space.round(times(s.factor, *v))).collect(),
+        Operator::Chain(chain) => chain.parts().iter().fold(x.to_vec(), |x, part| applied(part, &x)),
+        Operator::Sum(sum) if sum.tree() => {
+            let terms: Vec<Vec<Complex64>> = sum.parts().iter().map(|part| applied(part, x)).collect();
+            tree(a.codomain(), &terms)
+        }
+        Operator::Sum(sum) => {
+            let terms = sum.parts().iter().map(|part| applied(part, x));
+            terms.reduce(|y, term| added(a.codomain(), &y, &term)).unwrap_or_default()
+        }
+        Operator::Concat(concat) => {
+            let reads = concat.idim().and_then(|d| a.domain().axis(d));
+            let writes = concat.odim().and_then(|d| a.codomain().axis(d));
+            let ranges = |output| concat.ranges(output).unwrap_or_default();
+            let (inputs, outputs) = (ranges(false), ranges(true));
+            let terms = concat.parts().iter().enumerate().map(|(k, part)| match reads {
+                Some(axis) => applied(part, &taken(a.domain(), axis, inputs[k], x)),
+                None => applied(part, x),
+            });
+            gathered(a.codomain(), terms, writes.map(|axis| (axis, &outputs[..])))
+        }
+        Operator::Stack(stack) => {
+            let slots: Vec<(i64, i64)> = (0..).map(|k| (k, k + 1)).take(stack.parts().len()).collect();
+            let reads = stack.idim().and_then(|d| a.domain().axis(d));
+            let writes = stack.odim().and_then(|d| a.codomain().axis(d));
+            let terms = stack.parts().iter().zip(&slots).map(|(part, &slot)| match reads {
+                Some(axis) => applied(part, &taken(a.domain(), axis, slot, x)),
+                None => applied(part, x),
+            });
+            gathered(a.codomain(), terms, writes.map(|axis| (axis, &slots[..])))
+        }
+        Operator::BlockDiag(blocks) => {
+            let mut rest = x;
+            let mut y = Vec::with_capacity(a.codomain().len());
+            for part in blocks.parts() {
+                let (own, after) = rest.split_at(part.domain().len());
+                y.extend(applied(part, own));
+                rest = after;
+            }
+            y
+        }
+        Operator::Power(power) => (0..power.exponent()).fold(x.to_vec(), |x, _| applied(power.base(), &x)),
+    }
+}
+
+/// The product, without the NaN that infinite parts times a zero part would give for real factors.
+fn times(a: Complex64, x: Complex64) -> Complex64 {
+    if a.im == 0.0 { x * a.re } else { a * x }
+}
+
+fn added(space: &Space, y: &[Complex64], term: &[Complex64]) -> Vec<Complex64> {
+    y.iter().zip(term).map(|(y, t)| space.round(y + t)).collect()
+}
+
+/// The sum in the order of [`Sum::tree`](super::Sum::tree).
+fn tree(space: &Space, terms: &[Vec<Complex64>]) -> Vec<Complex64> {
+    match terms {
+        [] => Vec::new(),
+        [one] => one.clone(),
+        _ => {
+            let (left, right) = terms.split_at(first_branch(terms.len()));
+            added(space, &tree(space, left), &tree(space, right))
+        }
+    }
+}
+
+/// The results joined at their ranges along an axis, or added.
+fn gathered(
+    space: &Space,
+    terms: impl Iterator<Item = Vec<Complex64>>,
+    at: Option<(usize, &[(i64, i64)])>,
+) -> Vec<Complex64> {
+    let Some((axis, ranges)) = at else {
+        return terms.reduce(|y, term| added(space, &y, &term)).unwrap_or_default();
+    };
+    let mut y = vec![Complex64::ZERO; space.len()];
+    for (term, range) in terms.zip(ranges) {
+        let mut rest = &term[..];
+        for block in blocks(space, axis, *range) {
+            let (own, after) = rest.split_at(block.len());
+            y[block].copy_from_slice(own);
+            rest = after;
+        }
+    }
+    y
+}
+
+/// The elements of `x` with an index in `range` along `axis`.
+fn taken(space: &Space, axis: usize, range: (i64, i64), x: &[Complex64]) -> Vec<Complex64> {
+    blocks(space, axis, range).flat_map(|block| x[block].iter().copied()).collect()
+}
+
+/// Where the elements with an index in `range` along `axis` lie, one block for each index of the dimensions before.
+pub(super) fn blocks(
+    space: &Space,
+    axis: usize,
+    (lo, hi): (i64, i64),
+) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let shape = space.shape();
+    let outer: i64 = shape[..axis].iter().product();
+    let inner: i64 = shape[axis + 1..].iter().product();
+    let row = shape[axis] * inner;
+    (0..outer).map(move |k| place(k * row + lo * inner)..place(k * row + hi * inner))
 }

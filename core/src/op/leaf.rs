@@ -1,23 +1,29 @@
 //! Leaves: what an operator computes. Anyone adds one with the trait [`LeafOp`].
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
 use num_complex::Complex64;
 
+use super::cut::{Along, Tile};
+use super::name::Name;
 use super::operator::Operator;
+use super::tensor::Tensor;
 use super::{OpError, Space};
+use crate::memory::Device;
 
 /// An operator that is no combination of others.
 ///
-/// `facts` says what it is, `apply` computes it, `normal` offers a faster form of `A^H A` where there is one. Adjoints,
-/// chains and transfers need nothing more.
+/// `facts` says what it is and `apply` computes it and its adjoint. Transposes, conjugates, chains, transfers and plans
+/// need nothing more. The other methods offer what a leaf knows better than its definition: a faster normal, an inverse,
+/// how it is cut into tiles.
 ///
 /// # Examples
 /// ```
 /// use num_complex::Complex64;
 /// use spanlift::memory::Dtype;
-/// use spanlift::op::{Array, LeafFacts, LeafOp, Operator, Side, Space, Work, dot_test};
+/// use spanlift::op::{Array, LeafFacts, LeafOp, Operator, Side, Space, dot_test};
 ///
 /// /// `y_i = x_{i+1}`, and 0 at the end.
 /// #[derive(Debug)]
@@ -38,13 +44,12 @@ use super::{OpError, Space};
 /// }
 ///
 /// let line = Space::new([("x", 3)], Dtype::F64)?;
-/// let facts = LeafFacts { name: "S".into(), domain: line.clone(), codomain: line.clone(), hermitian: false, work: Work::Opaque };
-/// let shift = Operator::leaf(Shift(facts));
+/// let shift = Operator::leaf(Shift(LeafFacts::new("S", line.clone(), line.clone())));
 /// assert_eq!(shift.apply(&Array::new(line, [1.0, 2.0, 3.0])?)?.reals(), [2.0, 3.0, 0.0]);
 /// assert!(dot_test(&shift, 1).passed());
 /// # Ok::<(), spanlift::op::OpError>(())
 /// ```
-pub trait LeafOp: fmt::Debug + Send + Sync {
+pub trait LeafOp: Any + fmt::Debug + Send + Sync {
     /// Name, spaces and what is known of the work.
     fn facts(&self) -> &LeafFacts;
 
@@ -53,8 +58,27 @@ pub trait LeafOp: fmt::Debug + Send + Sync {
     /// This is the reference: it should be obviously right rather than fast.
     fn apply(&self, side: Side, x: &[Complex64], y: &mut [Complex64]);
 
-    /// `A^H A` as something faster than the two one after the other.
-    fn normal(&self) -> Option<Operator> {
+    /// `A^H A` on the forward side, `A A^H` on the adjoint side, as something faster than the two one after the other.
+    fn normal(&self, side: Side) -> Option<Operator> {
+        let _ = side;
+        None
+    }
+
+    /// The operator that undoes this one exactly, where one is known; its spaces are those of this operator, swapped.
+    fn inverse(&self) -> Option<Operator> {
+        None
+    }
+
+    /// How the operator acts along one of its own dimensions; by default it mixes all of them, so that no cut is made.
+    fn along(&self, dim: &Name) -> Along {
+        let _ = dim;
+        Along::Mixed
+    }
+
+    /// The operator between the parts of both spaces that lie inside `tile`, which names dimensions of this operator alone,
+    /// and none that [`LeafOp::along`] calls mixed.
+    fn cut(&self, tile: &Tile) -> Option<Operator> {
+        let _ = tile;
         None
     }
 }
@@ -64,14 +88,77 @@ pub trait LeafOp: fmt::Debug + Send + Sync {
 pub struct LeafFacts {
     /// The name in formulas and messages.
     pub name: String,
+    /// The name of the adjoint, where it has one of its own.
+    pub adjoint_name: Option<String>,
     /// What it reads.
     pub domain: Space,
     /// What it writes.
     pub codomain: Space,
-    /// Whether it is its own adjoint.
-    pub hermitian: bool,
+    /// What it promises; tests hold it to them.
+    pub tags: Tags,
+    /// Over which numbers it is linear.
+    pub linearity: Linearity,
+    /// Multiplications and additions of one apply, roughly.
+    pub flops: u64,
     /// What a device has to do.
     pub work: Work,
+}
+
+impl LeafFacts {
+    /// A leaf of which nothing is known but its name and its spaces.
+    pub fn new(name: impl Into<String>, domain: Space, codomain: Space) -> LeafFacts {
+        LeafFacts {
+            name: name.into(),
+            adjoint_name: None,
+            flops: codomain.elements().unsigned_abs(),
+            domain,
+            codomain,
+            tags: Tags::default(),
+            linearity: Linearity::Complex,
+            work: Work::Opaque,
+        }
+    }
+}
+
+/// Properties that a leaf promises.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tags {
+    /// `A^H = A`
+    pub hermitian: bool,
+    /// `conj(A) = A`: real data give real data.
+    pub real: bool,
+    /// `A^H A = I`
+    pub isometry: bool,
+    /// `A A^H = I`
+    pub coisometry: bool,
+    /// `A A = A`
+    pub idempotent: bool,
+    /// `A A = I`
+    pub involution: bool,
+    /// `<x, A x> >= 0`
+    pub psd: bool,
+}
+
+impl Tags {
+    /// A reordering of elements: real and unitary.
+    pub(super) const REORDERING: Tags = Tags {
+        hermitian: false,
+        real: true,
+        isometry: true,
+        coisometry: true,
+        idempotent: false,
+        involution: false,
+        psd: false,
+    };
+}
+
+/// Over which numbers an operator is linear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Linearity {
+    /// `A (c x) = c A x` for every number of the field.
+    Complex,
+    /// Only for real `c`; the adjoint is with respect to `Re <x, y>`.
+    Real,
 }
 
 /// What a device has to do for a leaf.
@@ -80,6 +167,8 @@ pub struct LeafFacts {
 pub enum Work {
     /// Multiply element by element with weights that lie beside the data; the adjoint conjugates them.
     Multiply(Arc<[Complex64]>),
+    /// Something that reads these weights, which lie beside the data, besides its input.
+    Weights(Tensor),
     /// Something that plans know only by what it reads and writes.
     Opaque,
 }
@@ -93,148 +182,129 @@ pub enum Side {
     Adjoint,
 }
 
-/// A leaf or its adjoint, as it stands in an expression.
+impl Side {
+    /// The other side.
+    #[must_use]
+    pub fn other(self) -> Side {
+        if self == Side::Forward { Side::Adjoint } else { Side::Forward }
+    }
+}
+
+/// A leaf, its adjoint, its conjugate or its transpose, as it stands in an expression.
+///
+/// The spaces are those of the operator on the device where it stands here: leaves are the same on every device, and what
+/// they need lies beside the data.
 #[derive(Debug, Clone)]
 pub struct Leaf {
     /// The operator.
     pub op: Arc<dyn LeafOp>,
     /// Whether its adjoint is meant.
     pub side: Side,
+    /// Whether the conjugate of that is meant: `conj(A) x = conj(A conj(x))`.
+    pub conj: bool,
+    domain: Space,
+    codomain: Space,
 }
 
-/// The same object on the same side.
+/// The same object on the same side and device.
 impl PartialEq for Leaf {
     fn eq(&self, other: &Leaf) -> bool {
-        Arc::ptr_eq(&self.op, &other.op) && self.side == other.side
+        Arc::ptr_eq(&self.op, &other.op)
+            && (self.side, self.conj) == (other.side, other.conj)
+            && self.domain == other.domain
     }
 }
 
 impl Leaf {
+    pub(super) fn new(op: Arc<dyn LeafOp>) -> Leaf {
+        let (domain, codomain) = (op.facts().domain.clone(), op.facts().codomain.clone());
+        Leaf { op, side: Side::Forward, conj: false, domain, codomain }
+    }
+
     /// What it reads.
     pub fn domain(&self) -> &Space {
-        match self.side {
-            Side::Forward => &self.op.facts().domain,
-            Side::Adjoint => &self.op.facts().codomain,
-        }
+        &self.domain
     }
 
     /// What it writes.
     pub fn codomain(&self) -> &Space {
+        &self.codomain
+    }
+
+    /// The leaf as the type it was made of, whichever side is meant.
+    pub fn downcast<T: LeafOp>(&self) -> Option<&T> {
+        let any: &dyn Any = &*self.op;
+        any.downcast_ref()
+    }
+
+    /// What it promises on the side that is meant.
+    pub fn tags(&self) -> Tags {
+        let tags = self.op.facts().tags;
         match self.side {
-            Side::Forward => &self.op.facts().codomain,
-            Side::Adjoint => &self.op.facts().domain,
+            Side::Forward => tags,
+            Side::Adjoint => Tags { isometry: tags.coisometry, coisometry: tags.isometry, ..tags },
         }
     }
 
-    pub(super) fn adjoint(&self) -> Leaf {
-        let side = match self.side {
-            Side::Adjoint => Side::Forward,
-            Side::Forward if self.op.facts().hermitian => Side::Forward,
-            Side::Forward => Side::Adjoint,
-        };
-        Leaf { op: Arc::clone(&self.op), side }
+    /// The same leaf on `device`.
+    pub(super) fn on(&self, device: Device) -> Leaf {
+        Leaf { domain: self.domain.on(device), codomain: self.codomain.on(device), ..self.clone() }
+    }
+
+    /// The adjoint, the conjugate, or both at once.
+    pub(super) fn turned(&self, adjoint: bool, conj: bool) -> Leaf {
+        let tags = self.op.facts().tags;
+        let mut turned = self.clone();
+        if adjoint && !tags.hermitian {
+            turned.side = self.side.other();
+            std::mem::swap(&mut turned.domain, &mut turned.codomain);
+        }
+        // A matrix of real numbers is its own conjugate, in whichever field its data is.
+        turned.conj ^= conj && !tags.real;
+        turned
+    }
+
+    /// How it acts along `dim`.
+    pub(super) fn along(&self, dim: &Name) -> Along {
+        if self.domain.axis(dim).is_none() && self.codomain.axis(dim).is_none() {
+            return Along::Absent;
+        }
+        let along = self.op.along(dim);
+        if self.side == Side::Forward { along } else { along.swapped() }
+    }
+
+    /// The part inside `tile`, where the leaf can be cut so.
+    pub(super) fn cut(&self, tile: &Tile) -> Option<Operator> {
+        let cut = self.op.cut(tile)?.on(self.domain.device());
+        Some(cut.turned(self.side == Side::Adjoint, self.conj))
+    }
+
+    /// `y = A x` for this side, rounded to the type of `y`.
+    pub(super) fn apply(&self, x: &[Complex64]) -> Vec<Complex64> {
+        let mut y = vec![Complex64::ZERO; self.codomain.len()];
+        if self.conj {
+            let x: Vec<Complex64> = x.iter().map(Complex64::conj).collect();
+            self.op.apply(self.side, &x, &mut y);
+            y.iter_mut().for_each(|v| *v = v.conj());
+        } else {
+            self.op.apply(self.side, x, &mut y);
+        }
+        y.iter_mut().for_each(|v| *v = self.codomain.round(*v));
+        y
     }
 }
 
 impl fmt::Display for Leaf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let power = if self.side == Side::Adjoint { "^H" } else { "" };
-        write!(f, "{}{power}", self.op.facts().name)
-    }
-}
-
-/// Multiplies element by element: `y_i = w_i x_i`.
-///
-/// The adjoint multiplies with `conj(w_i)`, the normal with `|w_i|^2`; it is its own adjoint when all weights are real.
-///
-/// Shapes: domain and codomain are one space, and the weights lie where the data lies.
-///
-/// ```
-/// use num_complex::Complex64;
-/// use spanlift::memory::Dtype;
-/// use spanlift::op::{Array, Diagonal, Operator, Space};
-///
-/// let space = Space::new([("N", 3)], Dtype::C64)?;
-/// let weights = [Complex64::new(1.0, 1.0), Complex64::new(2.0, 0.0), Complex64::new(0.0, 3.0)];
-/// let d = Operator::from(Diagonal::new(space.clone(), weights)?);
-/// let ones = Array::new(space, [1.0, 1.0, 1.0])?;
-/// assert_eq!(d.normal().apply(&ones)?.reals(), [2.0, 4.0, 9.0]);
-/// assert_eq!(d.normal().to_string(), "|D|^2 : c64[N]@cpu -> c64[N]@cpu");
-/// # Ok::<(), spanlift::op::OpError>(())
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-pub struct Diagonal {
-    facts: LeafFacts,
-    weights: Arc<[Complex64]>,
-}
-
-impl Diagonal {
-    /// Weights for every element of `space`, in its order, rounded to its type.
-    ///
-    /// # Errors
-    /// Another number of weights than elements, a weight that is not finite, or a complex one in a real space.
-    pub fn new<W: Into<Complex64>>(
-        space: Space,
-        weights: impl IntoIterator<Item = W>,
-    ) -> Result<Diagonal, OpError> {
-        let weights: Vec<Complex64> = weights.into_iter().map(Into::into).collect();
-        let operator = "D".to_owned();
-        if i64::try_from(weights.len()) != Ok(space.elements()) {
-            return Err(OpError::Weights { operator, weights: weights.len(), space: Box::new(space) });
+        let facts = self.op.facts();
+        match (self.side, self.conj, &facts.adjoint_name) {
+            (Side::Adjoint, false, Some(name)) => f.write_str(name),
+            (Side::Adjoint, true, Some(name)) => write!(f, "conj({name})"),
+            (Side::Forward, false, _) => f.write_str(&facts.name),
+            (Side::Adjoint, false, None) => write!(f, "{}^H", facts.name),
+            (Side::Adjoint, true, None) => write!(f, "{}^T", facts.name),
+            (Side::Forward, true, _) => write!(f, "conj({})", facts.name),
         }
-        check_values(&operator, &weights, &space)?;
-        Ok(Diagonal::of(operator, space, weights))
-    }
-
-    fn of(name: String, space: Space, weights: Vec<Complex64>) -> Diagonal {
-        let weights: Arc<[Complex64]> = weights.into_iter().map(|w| space.round(w)).collect();
-        let facts = LeafFacts {
-            name,
-            domain: space.clone(),
-            codomain: space,
-            hermitian: weights.iter().all(|w| w.im == 0.0),
-            work: Work::Multiply(Arc::clone(&weights)),
-        };
-        Diagonal { facts, weights }
-    }
-
-    /// The same with another name in formulas and messages.
-    #[must_use]
-    pub fn named(mut self, name: &str) -> Diagonal {
-        name.clone_into(&mut self.facts.name);
-        self
-    }
-
-    /// The weights in the order of the elements.
-    pub fn weights(&self) -> &[Complex64] {
-        &self.weights
-    }
-}
-
-impl LeafOp for Diagonal {
-    fn facts(&self) -> &LeafFacts {
-        &self.facts
-    }
-
-    fn apply(&self, side: Side, x: &[Complex64], y: &mut [Complex64]) {
-        for ((y, w), x) in y.iter_mut().zip(&*self.weights).zip(x) {
-            *y = match side {
-                Side::Forward => w * x,
-                Side::Adjoint => w.conj() * x,
-            };
-        }
-    }
-
-    fn normal(&self) -> Option<Operator> {
-        let squares = self.weights.iter().map(|w| w.norm_sqr().into()).collect();
-        let name = format!("|{}|^2", self.facts.name);
-        Some(Diagonal::of(name, self.facts.domain.clone(), squares).into())
-    }
-}
-
-impl From<Diagonal> for Operator {
-    fn from(diagonal: Diagonal) -> Operator {
-        Operator::leaf(diagonal)
     }
 }
 

@@ -7,27 +7,59 @@
 //! | expression | adjoint | normal |
 //! |---|---|---|
 //! | `Identity` | itself | itself |
+//! | `Zero` | from the other space to this one | zero |
+//! | `Scale(a)` | `Scale(conj a)` | `Scale(\|a\|^2)` |
 //! | `ToDevice(a -> b)` | `ToDevice(b -> a)` | the identity on `a` |
-//! | `Diagonal(w)` | `Diagonal(conj w)` | `Diagonal(\|w\|^2)` |
 //! | `Chain` | adjoints in reverse | folded from the inside |
-//! | a leaf of your own | its other side | its own, else the chain of both |
+//! | `Sum` | sum of the adjoints | `A^H A`, with its cross terms |
+//! | `Concat`, `Stack` vertical | horizontal | the sum of the normals |
+//! | `Concat`, `Stack` horizontal | vertical | `A^H A` |
+//! | `Concat`, `Stack` on both sides, `BlockDiag` | the same with sides swapped | side by side |
+//! | `Power(A, k)` | `Power(A^H, k)` | `A^H A` |
+//! | a leaf | its other side | its own, else the chain of both |
+//!
+//! Transposes and conjugates follow: `A^T = conj(A^H)`, `conj(A) x = conj(A conj(x))`.
 
 mod chain;
+mod cut;
 mod dot;
 mod error;
 mod eval;
+mod join;
 mod leaf;
+mod leaves;
+mod name;
+mod normal;
 mod operator;
+mod pattern;
+mod rewrite;
 mod space;
+mod sum;
+mod tensor;
 mod transfer;
+mod walk;
 
-pub use chain::{Part, chain, identity};
+pub use chain::{Open, Part, chain, identity};
+pub use cut::{Along, Tile};
 pub use dot::{DotReport, dot_test};
-pub use error::{Mismatch, OpError};
+pub use error::{Misfit, Mismatch, OpError};
 pub use eval::Array;
-pub use leaf::{Diagonal, Leaf, LeafFacts, LeafOp, Side, Work};
-pub use operator::{Chain, Operator};
-pub use space::{Name, Space, SpaceError};
+pub use join::{BlockDiag, Concat, Stack, block, block_diag, hstack, stack, vstack};
+pub use leaf::{Leaf, LeafFacts, LeafOp, Linearity, Side, Tags, Work};
+pub use leaves::{
+    Boundary, Convolution, Convolve, Dense, Diagonal, Edge, Fft, FiniteDifference, Fourier, FromFn, Gather,
+    Gradient, Interpolate, Kernel, Mode, Movement, Nufft, Sampling, Sparse, blocks, convolution, crop, dense,
+    embed, end_pad, fft, finite_difference, flip, gradient, interpolate, merge_dims, nufft, pad, permute,
+    rename, repeat, rfft, roll, sampling, select, slice, split_dim, sum_reduce, unblocks,
+};
+pub use name::{Dim, Name, dims};
+pub use operator::{Chain, Operator, Scale, Zero};
+pub use pattern::{Matching, NamedShape, matching};
+pub use rewrite::{Cost, Level, RULES, Rewrite, Rule, Simplified, Simplify, Stop};
+pub use space::{Space, SpaceError};
+pub(crate) use sum::first_branch;
+pub use sum::{Power, Sum, sum, tree_sum};
+pub use tensor::Tensor;
 pub use transfer::{DeviceSpec, FromDevice, Route, ToDevice, to};
 
 pub use crate::memory::{Device, cpu, cuda, mock};

@@ -1,13 +1,20 @@
 //! Expressions: a closed set of combinators over open leaves.
 //!
 //! **Invariant:** an [`Operator`] fits together. Chains are flat, hold at least two parts, no identity and no transfer that
-//! goes where the data is or straight back; every part reads what the part before it writes.
+//! goes where the data is or straight back; every part reads what the part before it writes. Sums and joins are flat and
+//! their parts have the spaces that they are joined on.
 
 use std::fmt;
 use std::sync::Arc;
 
-use super::leaf::{Leaf, LeafOp, Side};
-use super::{Space, ToDevice};
+use num_complex::Complex64;
+
+use super::join::{BlockDiag, Concat, Stack};
+use super::leaf::{Leaf, LeafOp};
+use super::name::Name;
+use super::sum::{Power, Sum};
+use super::{Linearity, OpError, Space, ToDevice};
+use crate::memory::Device;
 
 /// A linear operator: what it reads, what it writes, and how to get from one to the other.
 ///
@@ -16,14 +23,28 @@ use super::{Space, ToDevice};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Operator {
-    /// An operator that is no combination of others, or its adjoint.
+    /// An operator that is no combination of others, or its adjoint, conjugate or transpose.
     Leaf(Leaf),
     /// `y = x`
     Identity(Space),
+    /// `y = 0`
+    Zero(Zero),
+    /// `y = a x`
+    Scale(Scale),
     /// `y = x` on another device.
     ToDevice(ToDevice),
     /// One after the other.
     Chain(Chain),
+    /// All of the same input, added.
+    Sum(Sum),
+    /// Side by side along dimensions that are there.
+    Concat(Concat),
+    /// Side by side along new dimensions.
+    Stack(Stack),
+    /// Side by side on tuples of spaces.
+    BlockDiag(BlockDiag),
+    /// The same several times.
+    Power(Power),
 }
 
 /// Operators applied one after the other.
@@ -37,15 +58,60 @@ impl Chain {
     }
 }
 
+/// `y = 0`, from any space to any other.
+///
+/// The adjoint goes the other way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Zero {
+    pub(super) domain: Space,
+    pub(super) codomain: Space,
+}
+
+/// `y = a x`
+///
+/// The adjoint has the factor `conj(a)`, the normal `|a|^2`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scale {
+    pub(super) factor: Complex64,
+    pub(super) space: Space,
+}
+
+impl Scale {
+    /// The factor, rounded to the type of the space.
+    pub fn factor(&self) -> Complex64 {
+        self.factor
+    }
+}
+
 impl Operator {
     /// An operator of your own.
-    pub fn leaf(op: impl LeafOp + 'static) -> Operator {
-        Operator::Leaf(Leaf { op: Arc::new(op), side: Side::Forward })
+    pub fn leaf(op: impl LeafOp) -> Operator {
+        Operator::Leaf(Leaf::new(Arc::new(op)))
     }
 
     /// `y = x` on `space`.
     pub fn identity(space: Space) -> Operator {
         Operator::Identity(space)
+    }
+
+    /// `y = 0` from `domain` to `codomain`, on whichever devices: nothing is read, so nothing moves.
+    pub fn zero(domain: Space, codomain: Space) -> Operator {
+        Operator::Zero(Zero { domain, codomain })
+    }
+
+    /// `y = a x` on `space`.
+    ///
+    /// # Errors
+    /// A factor that is not finite, or a complex one on a real space.
+    pub fn scale(factor: impl Into<Complex64>, space: Space) -> Result<Operator, OpError> {
+        let factor: Complex64 = factor.into();
+        if !factor.re.is_finite() || !factor.im.is_finite() {
+            return Err(OpError::Factor { factor: factor.to_string() });
+        }
+        if factor.im != 0.0 && !space.is_complex() {
+            return Err(OpError::MixedFields { of: factor.to_string(), index: 0, space: Box::new(space) });
+        }
+        Ok(Operator::Scale(Scale { factor: space.round(factor), space }))
     }
 
     /// A transfer, or the identity when it goes where the data is.
@@ -62,8 +128,15 @@ impl Operator {
         match self {
             Operator::Leaf(leaf) => leaf.domain(),
             Operator::Identity(space) => space,
+            Operator::Zero(zero) => &zero.domain,
+            Operator::Scale(scale) => &scale.space,
             Operator::ToDevice(t) => t.domain(),
             Operator::Chain(chain) => chain.0[0].domain(),
+            Operator::Sum(sum) => sum.parts()[0].domain(),
+            Operator::Concat(concat) => concat.domain(),
+            Operator::Stack(stack) => stack.domain(),
+            Operator::BlockDiag(blocks) => blocks.domain(),
+            Operator::Power(power) => power.base().domain(),
         }
     }
 
@@ -72,9 +145,26 @@ impl Operator {
         match self {
             Operator::Leaf(leaf) => leaf.codomain(),
             Operator::Identity(space) => space,
+            Operator::Zero(zero) => &zero.codomain,
+            Operator::Scale(scale) => &scale.space,
             Operator::ToDevice(t) => t.codomain(),
             Operator::Chain(chain) => chain.0[chain.0.len() - 1].codomain(),
+            Operator::Sum(sum) => sum.parts()[0].codomain(),
+            Operator::Concat(concat) => concat.codomain(),
+            Operator::Stack(stack) => stack.codomain(),
+            Operator::BlockDiag(blocks) => blocks.codomain(),
+            Operator::Power(power) => power.base().codomain(),
         }
+    }
+
+    /// The names of what it reads.
+    pub fn ishape(&self) -> Vec<Name> {
+        self.domain().names().cloned().collect()
+    }
+
+    /// The names of what it writes.
+    pub fn oshape(&self) -> Vec<Name> {
+        self.codomain().names().cloned().collect()
     }
 
     /// The parts in the order in which they are applied: those of a chain, none of the identity, else itself.
@@ -86,67 +176,157 @@ impl Operator {
         }
     }
 
+    /// The operators that this one is directly made of; none for leaves, identities, zeros, scales and transfers.
+    pub fn children(&self) -> &[Operator] {
+        match self {
+            Operator::Chain(chain) => chain.parts(),
+            Operator::Sum(sum) => sum.parts(),
+            Operator::Concat(concat) => concat.parts(),
+            Operator::Stack(stack) => stack.parts(),
+            Operator::BlockDiag(blocks) => blocks.parts(),
+            Operator::Power(power) => std::slice::from_ref(power.base()),
+            Operator::Leaf(_)
+            | Operator::Identity(_)
+            | Operator::Zero(_)
+            | Operator::Scale(_)
+            | Operator::ToDevice(_) => &[],
+        }
+    }
+
+    /// The size of a dimension anywhere in the expression: on either side or between two parts.
+    pub fn size(&self, dim: &Name) -> Option<i64> {
+        let here = self.domain().size(dim).or_else(|| self.codomain().size(dim));
+        here.or_else(|| self.children().iter().find_map(|part| part.size(dim)))
+    }
+
+    /// Over which numbers it is linear: real ones alone as soon as one part is.
+    pub fn linearity(&self) -> Linearity {
+        match self {
+            Operator::Leaf(leaf) => leaf.op.facts().linearity,
+            _ => {
+                let real = self.children().iter().any(|part| part.linearity() == Linearity::Real);
+                if real { Linearity::Real } else { Linearity::Complex }
+            }
+        }
+    }
+
     /// The adjoint `A^H`, with `<A x, y> = <x, A^H y>`.
     ///
     /// `(A B)^H = B^H A^H`; a transfer goes back with its ends swapped.
     #[must_use]
     pub fn adjoint(&self) -> Operator {
-        match self {
-            Operator::Leaf(leaf) => Operator::Leaf(leaf.adjoint()),
-            Operator::Identity(space) => Operator::Identity(space.clone()),
-            Operator::ToDevice(t) => Operator::ToDevice(t.adjoint()),
-            Operator::Chain(chain) => {
-                Operator::Chain(Chain(chain.0.iter().rev().map(Operator::adjoint).collect()))
-            }
-        }
+        self.turned(true, false)
     }
 
     /// The adjoint; see [`Operator::adjoint`].
     #[must_use]
     pub fn h(&self) -> Operator {
-        self.adjoint()
+        self.turned(true, false)
     }
 
-    /// The normal operator `A^H A`, folded from the inside.
-    ///
-    /// The normal of the last part is formed first and wrapped by the parts before it, so that a part with a fast normal
-    /// in the middle of a chain is one operator, and transfers at the end of the chain vanish: data that would come back
-    /// only to be sent again stays where it is.
+    /// The transpose `A^T = conj(A^H)`.
+    #[must_use]
+    pub fn transpose(&self) -> Operator {
+        self.turned(true, true)
+    }
+
+    /// The transpose; see [`Operator::transpose`].
+    #[must_use]
+    pub fn t(&self) -> Operator {
+        self.turned(true, true)
+    }
+
+    /// The conjugate: `conj(A) x = conj(A conj(x))`.
     ///
     /// ```
-    /// use spanlift::chain;
-    /// use spanlift::memory::{Dtype, cpu, cuda};
-    /// use spanlift::op::{Diagonal, Space, to};
-    ///
-    /// let space = Space::new([("x", 2)], Dtype::F32)?.on(cuda(0));
-    /// let a = chain![to(cuda(0)), Diagonal::new(space, [3.0, 4.0])?, to(cpu())]?;
-    /// assert_eq!(a.normal().formula(), "T(cuda:0->cpu) · |D|^2 · T(cpu->cuda:0)");
+    /// use num_complex::Complex64;
+    /// use spanlift::memory::Dtype;
+    /// use spanlift::op::{Operator, Space};
+    /// let a = Operator::scale(Complex64::I, Space::new([("x", 2)], Dtype::C64)?)?;
+    /// assert_eq!(a.conj(), a.h());
+    /// assert_eq!(a.t(), a);
+    /// assert_eq!(a.h().t(), a.conj());
     /// # Ok::<(), spanlift::op::OpError>(())
     /// ```
     #[must_use]
-    pub fn normal(&self) -> Operator {
-        self.normal_around(Operator::Identity(self.codomain().clone()))
+    pub fn conj(&self) -> Operator {
+        self.turned(false, true)
     }
 
-    /// The normal operator; see [`Operator::normal`].
-    #[must_use]
-    pub fn n(&self) -> Operator {
-        self.normal()
-    }
-
-    /// `A^H inner A`
-    fn normal_around(&self, inner: Operator) -> Operator {
-        let alone = matches!(inner, Operator::Identity(_));
+    /// The adjoint, the conjugate, or both at once: the transpose.
+    pub(super) fn turned(&self, adjoint: bool, conj: bool) -> Operator {
         match self {
-            Operator::Identity(_) => inner,
-            Operator::ToDevice(t) if alone => Operator::Identity(t.domain().clone()),
-            Operator::Leaf(Leaf { op, side: Side::Forward }) if alone => {
-                op.normal().unwrap_or_else(|| Operator::join(vec![self.clone(), self.adjoint()]))
+            Operator::Leaf(leaf) => Operator::Leaf(leaf.turned(adjoint, conj)),
+            Operator::Identity(space) => Operator::Identity(space.clone()),
+            Operator::Zero(zero) if adjoint => {
+                Operator::Zero(Zero { domain: zero.codomain.clone(), codomain: zero.domain.clone() })
             }
-            Operator::Leaf(_) | Operator::ToDevice(_) => {
-                Operator::join(vec![self.clone(), inner, self.adjoint()])
+            Operator::Zero(zero) => Operator::Zero(zero.clone()),
+            Operator::Scale(Scale { factor, space }) => {
+                let factor = if adjoint == conj { *factor } else { factor.conj() };
+                Operator::Scale(Scale { factor, space: space.clone() })
             }
-            Operator::Chain(chain) => chain.0.iter().rev().fold(inner, |inner, a| a.normal_around(inner)),
+            Operator::ToDevice(t) if adjoint => Operator::ToDevice(t.adjoint()),
+            Operator::ToDevice(t) => Operator::ToDevice(t.clone()),
+            Operator::Chain(chain) => {
+                let turned = chain.0.iter().map(|part| part.turned(adjoint, conj));
+                Operator::Chain(Chain(if adjoint { turned.rev().collect() } else { turned.collect() }))
+            }
+            Operator::Sum(sum) => Operator::Sum(sum.turned(adjoint, conj)),
+            Operator::Concat(concat) => Operator::Concat(concat.turned(adjoint, conj)),
+            Operator::Stack(stack) => Operator::Stack(stack.turned(adjoint, conj)),
+            Operator::BlockDiag(blocks) => Operator::BlockDiag(blocks.turned(adjoint, conj)),
+            Operator::Power(power) => Operator::Power(power.turned(adjoint, conj)),
+        }
+    }
+
+    /// The operator that undoes this one exactly, where every part has one.
+    ///
+    /// Transforms, reorderings, renamings, transfers, and diagonals and factors without a zero have one. Where there is none,
+    /// a solver finds what an inverse would give.
+    ///
+    /// # Errors
+    /// [`OpError::NoInverse`] with the part that has none.
+    pub fn inverse(&self) -> Result<Operator, OpError> {
+        let none = || OpError::NoInverse { operator: self.formula() };
+        match self {
+            Operator::Leaf(leaf) => {
+                let inverse = leaf.op.inverse().ok_or_else(none)?.on(leaf.domain().device());
+                Ok(inverse.turned(leaf.side == super::Side::Adjoint, leaf.conj))
+            }
+            Operator::Identity(_) => Ok(self.clone()),
+            Operator::ToDevice(t) => Ok(Operator::ToDevice(t.adjoint())),
+            Operator::Scale(Scale { factor, space }) => {
+                Operator::scale(factor.finv(), space.clone()).map_err(|_| none())
+            }
+            Operator::Chain(chain) => {
+                let inverses = chain.0.iter().rev().map(Operator::inverse);
+                Ok(Operator::join(inverses.collect::<Result<_, _>>()?))
+            }
+            Operator::Power(power) => power.base().inverse()?.pow(power.exponent()),
+            _ => Err(none()),
+        }
+    }
+
+    /// The same operator with everything on `device`: the operator moves, with its weights, and no data does.
+    ///
+    /// A transfer inside an expression would go nowhere then, so it vanishes.
+    #[must_use]
+    pub fn on(&self, device: Device) -> Operator {
+        match self {
+            Operator::Leaf(leaf) => Operator::Leaf(leaf.on(device)),
+            Operator::Identity(space) => Operator::Identity(space.on(device)),
+            Operator::Zero(z) => {
+                Operator::Zero(Zero { domain: z.domain.on(device), codomain: z.codomain.on(device) })
+            }
+            Operator::Scale(s) => Operator::Scale(Scale { factor: s.factor, space: s.space.on(device) }),
+            Operator::ToDevice(t) => Operator::Identity(t.domain().on(device)),
+            Operator::Chain(chain) => Operator::join(chain.0.iter().map(|part| part.on(device)).collect()),
+            Operator::Sum(sum) => sum.map(|part| part.on(device)),
+            Operator::Concat(concat) => concat.map(|part| part.on(device)),
+            Operator::Stack(stack) => stack.map(|part| part.on(device)),
+            Operator::BlockDiag(blocks) => blocks.map(|part| part.on(device)),
+            Operator::Power(power) => power.map(|base| base.on(device)),
         }
     }
 
@@ -182,13 +362,39 @@ impl Operator {
         match self {
             Operator::Leaf(leaf) => leaf.to_string(),
             Operator::Identity(_) => "I".to_owned(),
+            Operator::Zero(_) => "0".to_owned(),
+            Operator::Scale(scale) => number(scale.factor),
             Operator::ToDevice(t) => t.to_string(),
             Operator::Chain(chain) => {
-                let parts: Vec<String> = chain.0.iter().rev().map(Operator::formula).collect();
+                let parts: Vec<String> = chain.0.iter().rev().map(Operator::factor).collect();
                 parts.join(" · ")
             }
+            Operator::Sum(sum) => {
+                let parts: Vec<String> = sum.parts().iter().map(Operator::formula).collect();
+                parts.join(" + ")
+            }
+            Operator::Concat(concat) => concat.formula(),
+            Operator::Stack(stack) => stack.formula(),
+            Operator::BlockDiag(blocks) => blocks.formula(),
+            Operator::Power(power) => match power.base() {
+                base @ Operator::Chain(_) => format!("({})^{}", base.formula(), power.exponent()),
+                base => format!("{}^{}", base.factor(), power.exponent()),
+            },
         }
     }
+
+    /// The formula as it stands in a product.
+    fn factor(&self) -> String {
+        match self {
+            Operator::Sum(_) => format!("({})", self.formula()),
+            _ => self.formula(),
+        }
+    }
+}
+
+/// A factor as it is written in a formula.
+pub(super) fn number(z: Complex64) -> String {
+    if z.im == 0.0 { z.re.to_string() } else { format!("({z})") }
 }
 
 /// The formula with both spaces: `D · T(cpu->cuda:0) : c32[y,x]@cpu -> c32[y,x]@cuda:0`.

@@ -1,49 +1,12 @@
 //! What an operator works on: named dimensions with sizes, an element type and a place.
 
 use std::fmt;
-use std::str::FromStr;
+use std::sync::Arc;
 
 use num_complex::Complex64;
 
+use super::name::Name;
 use crate::memory::{Device, Dtype};
-
-/// The name of a dimension: letters and an optional decimal index.
-///
-/// Names are equal when letters and index are; no index means index 0.
-///
-/// ```
-/// use spanlift::op::Name;
-/// assert_eq!("Nx0".parse::<Name>()?, "Nx".parse()?);
-/// assert!("x-y".parse::<Name>().is_err());
-/// # Ok::<(), spanlift::op::SpaceError>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Name {
-    base: String,
-    index: u64,
-}
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.index == 0 { f.write_str(&self.base) } else { write!(f, "{}{}", self.base, self.index) }
-    }
-}
-
-impl FromStr for Name {
-    type Err = SpaceError;
-
-    fn from_str(text: &str) -> Result<Name, SpaceError> {
-        let base = text.trim_end_matches(|c: char| c.is_ascii_digit());
-        let digits = &text[base.len()..];
-        let index = if digits.is_empty() { Some(0) } else { digits.parse().ok() };
-        match index {
-            Some(index) if !base.is_empty() && base.chars().all(char::is_alphabetic) => {
-                Ok(Name { base: base.to_owned(), index })
-            }
-            _ => Err(SpaceError::Name(text.to_owned())),
-        }
-    }
-}
 
 /// Why there is no such space.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -52,8 +15,20 @@ impl FromStr for Name {
 pub enum SpaceError {
     #[error("{0:?} is no name of a dimension: expected letters and an optional number")]
     Name(String),
+    #[error("{text:?} is no list of dimensions: no name begins at position {at}")]
+    Dims { text: String, at: usize },
     #[error("dimension `{0}` is named twice")]
     DuplicateDim(Name),
+    #[error("there is no dimension `{0}`")]
+    Unknown(Name),
+    #[error("dimension `{old}` cannot become `{first}` and `{second}`")]
+    TwoNames { old: Name, first: Name, second: Name },
+    #[error("[{left}] and [{right}] describe no common list of dimensions")]
+    NoMatch { left: String, right: String },
+    #[error("[{left}] and [{right}] leave too many alternatives: name some of the numbered dimensions")]
+    AmbiguousEllipsis { left: String, right: String },
+    #[error("a tuple of spaces holds {first} and {second}: all must have one type and one device")]
+    Tuple { first: Box<str>, second: Box<str> },
     #[error("dimension `{name}` has negative size {size}")]
     NegativeSize { name: Name, size: i64 },
     #[error("{0} is no field: operators work on f32, f64, c32 and c64")]
@@ -64,7 +39,8 @@ pub enum SpaceError {
 
 /// Named dimensions with sizes, an element type and a place.
 ///
-/// Elements lie in row-major order of the listed names.
+/// Elements lie in row-major order of the listed names. A tuple of spaces, on which block-diagonal operators work, has no
+/// dimensions of its own; the elements of its members follow each other.
 ///
 /// ```
 /// use spanlift::memory::{Dtype, cuda};
@@ -76,10 +52,12 @@ pub enum SpaceError {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Space {
-    dims: Vec<(Name, i64)>,
+    dims: Arc<[(Name, i64)]>,
     dtype: Dtype,
     device: Device,
     elements: i64,
+    /// The members of a tuple.
+    members: Option<Arc<[Space]>>,
 }
 
 impl Space {
@@ -91,21 +69,27 @@ impl Space {
         dims: impl IntoIterator<Item = (&'a str, i64)>,
         dtype: Dtype,
     ) -> Result<Space, SpaceError> {
+        let named = dims.into_iter().map(|(name, size)| Ok((name.parse()?, size)));
+        Space::named(named.collect::<Result<Vec<_>, SpaceError>>()?, dtype)
+    }
+
+    /// A space on the host, of names that are already read.
+    ///
+    /// # Errors
+    /// As [`Space::new`].
+    pub fn named(dims: Vec<(Name, i64)>, dtype: Dtype) -> Result<Space, SpaceError> {
         if !matches!(dtype, Dtype::F32 | Dtype::F64 | Dtype::C32 | Dtype::C64) {
             return Err(SpaceError::NotAField(dtype));
         }
-        let mut named: Vec<(Name, i64)> = Vec::new();
-        for (name, size) in dims {
-            let name: Name = name.parse()?;
-            if size < 0 {
-                return Err(SpaceError::NegativeSize { name, size });
+        for (k, (name, size)) in dims.iter().enumerate() {
+            if *size < 0 {
+                return Err(SpaceError::NegativeSize { name: name.clone(), size: *size });
             }
-            if named.iter().any(|(other, _)| *other == name) {
-                return Err(SpaceError::DuplicateDim(name));
+            if dims[..k].iter().any(|(other, _)| other == name) {
+                return Err(SpaceError::DuplicateDim(name.clone()));
             }
-            named.push((name, size));
         }
-        let sizes = || named.iter().map(|&(_, size)| size);
+        let sizes = || dims.iter().map(|&(_, size)| size);
         let elements = if sizes().any(|size| size == 0) {
             0
         } else {
@@ -113,18 +97,81 @@ impl Space {
             let written = || sizes().map(|size| size.to_string()).collect::<Vec<_>>().join("x");
             bytes.ok_or_else(|| SpaceError::Overflow(written(), dtype))? / dtype.bytes()
         };
-        Ok(Space { dims: named, dtype, device: Device::Cpu, elements })
+        Ok(Space { dims: dims.into(), dtype, device: Device::Cpu, elements, members: None })
+    }
+
+    /// The tuple of `members`, in this order.
+    ///
+    /// # Errors
+    /// [`SpaceError::Tuple`] for members of different types or on different devices, [`SpaceError::Overflow`] when all their
+    /// elements are too many.
+    pub fn tuple(members: impl IntoIterator<Item = Space>) -> Result<Space, SpaceError> {
+        let members: Vec<Space> = members.into_iter().collect();
+        let (dtype, device) = members.first().map_or((Dtype::F64, Device::Cpu), |s| (s.dtype, s.device));
+        if let Some(other) = members.iter().find(|s| (s.dtype, s.device) != (dtype, device)) {
+            let shown = |s: &Space| s.to_string().into_boxed_str();
+            return Err(SpaceError::Tuple { first: shown(&members[0]), second: shown(other) });
+        }
+        let elements = members.iter().try_fold(0i64, |n, s| n.checked_add(s.elements));
+        let fits = elements.filter(|n| n.checked_mul(dtype.bytes()).is_some());
+        let elements = fits.ok_or_else(|| SpaceError::Overflow("a tuple".to_owned(), dtype))?;
+        Ok(Space { dims: Arc::new([]), dtype, device, elements, members: Some(members.into()) })
+    }
+
+    /// The members of a tuple; `None` for a space with dimensions of its own.
+    pub fn members(&self) -> Option<&[Space]> {
+        self.members.as_deref()
     }
 
     /// The same space on `device`.
     #[must_use]
     pub fn on(&self, device: Device) -> Space {
-        Space { device, ..self.clone() }
+        let members = self.members.as_ref().map(|m| m.iter().map(|s| s.on(device)).collect());
+        Space { device, members, ..self.clone() }
     }
 
     /// Names and sizes, outermost first.
     pub fn dims(&self) -> &[(Name, i64)] {
         &self.dims
+    }
+
+    /// The size of the dimension `name`.
+    pub fn size(&self, name: &Name) -> Option<i64> {
+        self.dims.iter().find(|(n, _)| n == name).map(|&(_, size)| size)
+    }
+
+    /// The place of the dimension `name` among the others, from the outermost.
+    pub fn axis(&self, name: &Name) -> Option<usize> {
+        self.dims.iter().position(|(n, _)| n == name)
+    }
+
+    /// The names, outermost first.
+    pub fn names(&self) -> impl Iterator<Item = &Name> {
+        self.dims.iter().map(|(name, _)| name)
+    }
+
+    /// The sizes, outermost first.
+    pub fn shape(&self) -> Vec<i64> {
+        self.dims.iter().map(|&(_, size)| size).collect()
+    }
+
+    /// The same type and device with other dimensions.
+    pub(super) fn with_dims(&self, dims: Vec<(Name, i64)>) -> Result<Space, SpaceError> {
+        Ok(Space::named(dims, self.dtype)?.on(self.device))
+    }
+
+    /// Elements from one index to the next along each dimension.
+    pub(super) fn strides(&self) -> Vec<i64> {
+        let mut strides = vec![1; self.dims.len()];
+        for k in (1..strides.len()).rev() {
+            strides[k - 1] = strides[k] * self.dims[k].1.max(1);
+        }
+        strides
+    }
+
+    /// Elements as a number of values to hold.
+    pub(super) fn len(&self) -> usize {
+        usize::try_from(self.elements).unwrap_or(usize::MAX)
     }
 
     /// Type of one element.
@@ -177,6 +224,9 @@ impl Space {
 
     /// The space in words, with sizes: `c32[y=4,x=5]@cpu`.
     pub fn sized(&self) -> String {
+        if let Some(members) = &self.members {
+            return format!("({})", members.iter().map(Space::sized).collect::<Vec<_>>().join(", "));
+        }
         let dims: Vec<String> = self.dims.iter().map(|(name, size)| format!("{name}={size}")).collect();
         format!("{}[{}]@{}", self.dtype, dims.join(","), self.device)
     }
@@ -185,6 +235,10 @@ impl Space {
 /// `c32[y,x]@cpu`, without sizes.
 impl fmt::Display for Space {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(members) = &self.members {
+            let members: Vec<String> = members.iter().map(Space::to_string).collect();
+            return f.pad(&format!("({})", members.join(", ")));
+        }
         let dims: Vec<String> = self.dims.iter().map(|(name, _)| name.to_string()).collect();
         f.pad(&format!("{}[{}]@{}", self.dtype, dims.join(","), self.device))
     }

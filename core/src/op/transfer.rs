@@ -1,8 +1,10 @@
 //! Moving data between devices as an operator.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::str::FromStr;
 
+use super::cut::Tile;
 use super::operator::Operator;
 use super::{OpError, Space};
 use crate::memory::{Device, UnknownDevice};
@@ -134,6 +136,10 @@ impl ToDevice {
         &self.codomain
     }
 
+    pub(super) fn cut(&self, tile: &Tile) -> ToDevice {
+        ToDevice { domain: tile.space(&self.domain), codomain: tile.space(&self.codomain), ..self.clone() }
+    }
+
     pub(super) fn adjoint(&self) -> ToDevice {
         ToDevice {
             from: self.to.clone(),
@@ -156,7 +162,8 @@ impl Route {
     ///
     /// # Errors
     /// A space on another device than the named beginning.
-    pub fn over(self, space: Space) -> Result<Operator, OpError> {
+    pub fn over(self, space: impl Borrow<Space>) -> Result<Operator, OpError> {
+        let space = space.borrow().clone();
         let operator = self.to_string();
         let from = self.from.unwrap_or_else(|| space.device().into());
         if from.device != space.device() {

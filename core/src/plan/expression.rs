@@ -6,9 +6,10 @@ use std::sync::Arc;
 use num_complex::Complex64;
 
 use super::PlanError;
-use super::devices::{Numbers, Streams, transfer_stream, word};
+use super::devices::{Numbers, Streams};
+use super::steps::{Does, Step, Steps};
 use crate::memory::{Device, Dtype};
-use crate::op::{self, Array, Leaf, Operator, Side, ToDevice, Work};
+use crate::op::{self, Array, Leaf, Operator, Side, Tensor, Work};
 use crate::program::{BufferId, Compute, Contents, EventId, Func, Op, Program, Region, Space, StreamId};
 use crate::units::Bytes;
 
@@ -47,7 +48,8 @@ pub struct Plan {
 /// Bytes that a plan moves between two devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transfer {
-    /// Position of the transfer among the parts of the operator, in the order in which they are applied.
+    /// Position of the transfer among all steps, in the order in which they are taken: of a chain of leaves and transfers,
+    /// its position among the parts.
     pub edge: usize,
     /// How many bytes.
     pub bytes: Bytes,
@@ -127,12 +129,31 @@ struct Writer {
     /// Whether input and weights are declared with their values.
     values: bool,
     /// Weights that already have a buffer, with the device where they lie.
-    weights: Vec<(Arc<[Complex64]>, Device, BufferId)>,
+    weights: Vec<(Weights, Device, BufferId)>,
 }
 
-/// One part of the operator with everything that its commands name.
-struct Step<'a> {
-    part: &'a Operator,
+/// Weights as they are stored: the same storage seen the same way is one buffer.
+#[derive(Debug, Clone)]
+enum Weights {
+    Whole(Arc<[Complex64]>),
+    View(Tensor),
+}
+
+impl Weights {
+    fn same(&self, other: &Weights) -> bool {
+        match (self, other) {
+            (Weights::Whole(a), Weights::Whole(b)) => Arc::ptr_eq(a, b),
+            (Weights::View(a), Weights::View(b)) => {
+                Arc::ptr_eq(a.storage(), b.storage())
+                    && (a.dims(), a.strides(), a.offset()) == (b.dims(), b.strides(), b.offset())
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What the commands of a step name.
+struct Named {
     stream: StreamId,
     writes: BufferId,
     weights: Option<BufferId>,
@@ -148,82 +169,93 @@ pub(super) fn plan(operator: &Operator, x: Option<&Array>) -> Result<Plan, PlanE
             gives: x.space().sized(),
         });
     }
-    let parts = operator.parts();
-    let spaces = || std::iter::once(operator.domain()).chain(parts.iter().map(Operator::codomain));
+    let lowered = Steps::of(operator);
+    let steps = &lowered.steps;
+    let spaces = || std::iter::once(operator.domain()).chain(steps.iter().map(|step| &step.space));
     if let Some(empty) = spaces().find(|s| s.elements() == 0) {
         return Err(PlanError::Empty(empty.sized()));
     }
     let numbers = Numbers::of(spaces().map(op::Space::device))?;
     let mut program = Program::new();
     program.title = operator.to_string();
-    let streams = Streams::default();
-    let mut writer = Writer { program, numbers, streams, values: x.is_some(), weights: Vec::new() };
+    let mut writer =
+        Writer { program, numbers, streams: Streams::default(), values: x.is_some(), weights: Vec::new() };
 
     // Declarations stand first: a program's clock starts with the first thing that is done.
-    let names = stream_names(parts);
     let mut streams = Vec::new();
-    for (name, device) in &names {
+    for Step { stream: (name, device), .. } in steps {
         streams.push(writer.streams.get(&mut writer.program, numbers, name, *device)?);
     }
     let input = writer.buffer("x", operator.domain(), x.map(Array::values));
-    let mut steps = Vec::new();
-    for (k, (part, &stream)) in parts.iter().zip(&streams).enumerate() {
-        let name = if k + 1 == parts.len() { "y".to_owned() } else { format!("x{}", k + 1) };
-        let writes = writer.buffer(&name, part.codomain(), None);
-        let weights = match part {
-            Operator::Leaf(leaf) => writer.weights(leaf),
+    let mut buffers = vec![input];
+    let mut named = Vec::new();
+    for (k, (step, &stream)) in steps.iter().zip(&streams).enumerate() {
+        let name = if k + 1 == lowered.result { "y".to_owned() } else { format!("x{}", k + 1) };
+        let writes = writer.buffer(&name, &step.space, None);
+        let weights = match &step.does {
+            Does::Leaf(leaf) => writer.weights(leaf),
             _ => None,
         };
-        steps.push(Step { part, stream, writes, weights });
+        buffers.push(writes);
+        named.push(Named { stream, writes, weights });
     }
 
     let mut transfers = Vec::new();
-    let mut reads = input;
-    let mut before: Option<(StreamId, Option<EventId>)> = None;
-    for (k, step) in steps.iter().enumerate() {
-        if let Some((_, Some(done))) = before {
-            writer.program.wait(step.stream, done);
+    // The event after each step that a step on another stream waits for, and which stream has waited for it.
+    let mut done: Vec<Option<EventId>> = vec![None; steps.len()];
+    let mut waited: Vec<(StreamId, usize)> = Vec::new();
+    for (k, (step, names)) in steps.iter().zip(&named).enumerate() {
+        for written in step.reads.iter().filter_map(|value| value.checked_sub(1)) {
+            if let Some(event) = done[written]
+                && named[written].stream != names.stream
+                && !waited.contains(&(names.stream, written))
+            {
+                writer.program.wait(names.stream, event);
+                waited.push((names.stream, written));
+            }
         }
-        let command = writer.command(step, reads);
-        if let Operator::ToDevice(t) = step.part {
+        let reads: Vec<BufferId> = step.reads.iter().map(|&value| buffers[value]).collect();
+        let command = writer.command(step, names, &reads);
+        if let Does::Copy(t) = &step.does {
             transfers.push(Transfer {
                 edge: k,
                 bytes: Bytes(t.domain().bytes().unsigned_abs()),
                 from: t.ispec().device,
                 to: t.ospec().device,
-                stream: names[k].0.clone(),
-                why: why(t, &parts[k + 1..]),
+                stream: step.stream.0.clone(),
+                why: why(&lowered, k),
                 command,
             });
         }
         // Order within a stream needs no event.
-        let next = steps.get(k + 1).filter(|next| next.stream != step.stream);
-        let done = next.map(|_| {
+        let elsewhere =
+            |later: usize| steps[later].reads.contains(&(k + 1)) && named[later].stream != names.stream;
+        if (k + 1..steps.len()).any(elsewhere) {
             let event = writer.program.event(&format!("e{}", k + 1));
-            writer.program.record(event, step.stream);
-            event
-        });
-        before = Some((step.stream, done));
-        reads = step.writes;
+            writer.program.record(event, names.stream);
+            done[k] = Some(event);
+        }
     }
-    if let Some((last, _)) = before {
-        writer.program.sync(last);
+    let output = buffers[lowered.result];
+    if let Some(last) = lowered.result.checked_sub(1) {
+        writer.program.sync(named[last].stream);
     }
     if operator.codomain().device().is_host() {
-        let region = writer.program.region(reads.into());
-        writer.program.push(Op::HostRead { region, expect: x.and_then(|x| expected(operator, x)) });
+        let region = writer.program.region(output.into());
+        writer.program.push(Op::HostRead { region, expect: x.and_then(|x| expected(operator, steps, x)) });
     }
     writer.program.check()?;
-    Ok(Plan { operator: operator.clone(), program: writer.program, transfers, input, output: reads })
+    Ok(Plan { operator: operator.clone(), program: writer.program, transfers, input, output })
 }
 
-/// What the result should be, from the reference evaluator, where plans know what every part computes.
-fn expected(operator: &Operator, x: &Array) -> Option<Contents> {
-    let known = |part: &Operator| match part {
-        Operator::Leaf(leaf) => matches!(leaf.op.facts().work, Work::Multiply(_)),
-        _ => true,
+/// What the result should be, from the reference evaluator, where programs say what every step computes.
+fn expected(operator: &Operator, steps: &[Step], x: &Array) -> Option<Contents> {
+    let known = |step: &Step| match &step.does {
+        Does::Leaf(leaf) => multiplies(leaf),
+        Does::Copy(_) | Does::Add => true,
+        Does::Scale | Does::Fill | Does::Take | Does::Join => false,
     };
-    if !operator.parts().iter().all(known) {
+    if !steps.iter().all(known) {
         return None;
     }
     let y = operator.apply(x).ok()?;
@@ -232,102 +264,88 @@ fn expected(operator: &Operator, x: &Array) -> Option<Contents> {
     finite.then(|| contents(y.space(), y.values()))
 }
 
-/// The stream of each part and the device that has it.
-fn stream_names(parts: &[Operator]) -> Vec<(String, Device)> {
-    // Functions that a stream calls on the host need a stream too: one of a device that takes part anyway.
-    let devices =
-        || parts.iter().map(|p| p.codomain().device()).chain(parts.iter().map(|p| p.domain().device()));
-    let any = devices().find(|d| !d.is_host()).unwrap_or(Device::Cuda(0));
-    // A transfer names the compute stream at its end, and at its beginning if nothing came before.
-    let ends = |t: &ToDevice| [t.ispec().clone(), t.ospec().clone()];
-    let mut arrived: Option<op::DeviceSpec> = parts
-        .iter()
-        .find_map(|p| if let Operator::ToDevice(t) = p { Some(ends(t)[0].clone()) } else { None });
-    let mut names = Vec::new();
-    for part in parts {
-        names.push(match part {
-            Operator::ToDevice(t) => {
-                arrived = Some(t.ospec().clone());
-                let (name, device) = transfer_stream(t.ispec().device, t.ospec().device);
-                (t.ispec().transfer_stream.clone().unwrap_or(name), device)
-            }
-            _ => {
-                let device = part.domain().device();
-                let named = arrived.as_ref().and_then(|spec| spec.compute_stream.clone());
-                let name = named.unwrap_or_else(|| format!("compute-{}", word(device)));
-                (name, if device.is_host() { any } else { device })
-            }
-        });
-    }
-    names
+fn multiplies(leaf: &Leaf) -> bool {
+    matches!(leaf.op.facts().work, Work::Multiply(_))
 }
 
-/// What a transfer is for, from the parts after it.
-fn why(t: &ToDevice, after: &[Operator]) -> String {
-    let here = t.ospec().device;
-    match after.first() {
+/// What a transfer is for, from the first step that reads what it brings.
+fn why(lowered: &Steps, transfer: usize) -> String {
+    let here = lowered.steps[transfer].space.device();
+    let reader = lowered.steps.iter().find(|step| step.reads.contains(&(transfer + 1)));
+    match reader {
         None => format!("the result belongs on {here}"),
-        Some(Operator::ToDevice(on)) => format!("on its way to {}", on.ospec().device),
-        Some(work) => format!("`{}` works on {here}", work.formula()),
+        Some(Step { does: Does::Copy(on), .. }) => format!("on its way to {}", on.ospec().device),
+        Some(step) => format!("`{}` works on {here}", step.label),
     }
 }
 
 impl Writer {
     fn buffer(&mut self, name: &str, space: &op::Space, values: Option<&[Complex64]>) -> BufferId {
-        let (place, number) = self.numbers.place(space.device(), Space::Pinned);
         let contents = values.map(|v| contents(space, v));
-        self.program.buffer(name, place, number, Bytes(space.bytes().unsigned_abs()), contents)
+        self.declare(name, space.device(), space.bytes(), contents)
+    }
+
+    fn declare(&mut self, name: &str, device: Device, bytes: i64, contents: Option<Contents>) -> BufferId {
+        let (place, number) = self.numbers.place(device, Space::Pinned);
+        self.program.buffer(name, place, number, Bytes(bytes.unsigned_abs()), contents)
     }
 
     /// The buffer of a leaf's weights, shared by leaves that have the same ones.
     fn weights(&mut self, leaf: &Leaf) -> Option<BufferId> {
-        let Work::Multiply(values) = &leaf.op.facts().work else { return None };
         let space = leaf.domain();
-        let known = self.weights.iter().find(|(w, d, _)| Arc::ptr_eq(w, values) && *d == space.device());
+        let (weights, elements) = match &leaf.op.facts().work {
+            Work::Multiply(values) => (Weights::Whole(Arc::clone(values)), space.elements()),
+            Work::Weights(tensor) => (Weights::View(tensor.clone()), tensor.elements()),
+            _ => return None,
+        };
+        let known = self.weights.iter().find(|(w, d, _)| w.same(&weights) && *d == space.device());
         if let Some(&(_, _, buffer)) = known {
             return Some(buffer);
         }
         let name = format!("w{}", self.weights.len() + 1);
-        let buffer = self.buffer(&name, space, self.values.then_some(&values[..]));
-        self.weights.push((Arc::clone(values), space.device(), buffer));
+        let values = self.values.then(|| match &weights {
+            Weights::Whole(values) => contents(space, values),
+            Weights::View(tensor) => contents(space, &tensor.to_vec()),
+        });
+        let bytes = elements * space.dtype().bytes();
+        let buffer = self.declare(&name, space.device(), bytes, values);
+        self.weights.push((weights, space.device(), buffer));
         Some(buffer)
     }
 
     /// Adds the command of a step and gives its index.
-    fn command(&mut self, step: &Step<'_>, reads: BufferId) -> usize {
-        let label = step.part.formula();
+    fn command(&mut self, step: &Step, names: &Named, reads: &[BufferId]) -> usize {
         let program = &mut self.program;
-        match step.part {
-            Operator::ToDevice(_) => program.copy(step.writes, reads).on(step.stream),
-            Operator::Leaf(leaf) => {
-                let whole = |p: &Program, buffer: BufferId| p.region(buffer.into());
-                let compute = step.weights.map(|_| Compute {
-                    dtype: leaf.domain().dtype(),
-                    func: Func::Mul { conj: leaf.side == Side::Adjoint },
-                });
-                let read: Vec<Region> =
-                    step.weights.into_iter().chain([reads]).map(|b| whole(program, b)).collect();
-                let writes = vec![whole(program, step.writes)];
-                if leaf.domain().device().is_host() {
-                    let op = Op::HostFn { stream: step.stream, reads: read, writes, takes: None, compute };
-                    program.push_labelled(op, Some(&label))
-                } else {
-                    let mut kernel = program.kernel(&label);
-                    for region in read {
-                        kernel = kernel.reads(region);
-                    }
-                    for region in writes {
-                        kernel = kernel.writes(region);
-                    }
-                    if let Some(compute) = compute {
-                        kernel = kernel.computes(compute);
-                    }
-                    kernel.on(step.stream)
-                }
+        if let Does::Copy(_) = step.does {
+            return program.copy(names.writes, reads[0]).on(names.stream);
+        }
+        let dtype = step.space.dtype();
+        let compute = match &step.does {
+            Does::Leaf(leaf) if multiplies(leaf) => {
+                let conj = (leaf.side == Side::Adjoint) != leaf.conj;
+                Some(Compute { dtype, func: Func::Mul { conj } })
             }
-            Operator::Identity(_) | Operator::Chain(_) => {
-                unreachable!("bug: {label} is no part of a chain")
+            Does::Add => Some(Compute::sum(dtype)),
+            _ => None,
+        };
+        let whole = |p: &Program, buffer: BufferId| p.region(buffer.into());
+        let read: Vec<Region> = names.weights.iter().chain(reads).map(|&b| whole(program, b)).collect();
+        let writes = vec![whole(program, names.writes)];
+        if step.space.device().is_host() {
+            let op = Op::HostFn { stream: names.stream, reads: read, writes, takes: None, compute };
+            program.push_labelled(op, Some(&step.label))
+        } else {
+            let mut kernel = program.kernel(&step.label);
+            for region in read {
+                kernel = kernel.reads(region);
             }
+            for region in writes {
+                kernel = kernel.writes(region);
+            }
+            if let Some(compute) = compute {
+                kernel = kernel.computes(compute);
+            }
+            kernel.on(names.stream)
         }
     }
 }

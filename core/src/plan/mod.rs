@@ -17,6 +17,7 @@
 mod devices;
 mod expression;
 mod moves;
+mod steps;
 
 pub use expression::{Plan, Transfer};
 pub use moves::lower;

@@ -1,17 +1,17 @@
 //! A move of tensors as a program.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::PlanError;
 use super::devices::{Numbers, Streams, transfer_stream};
-use crate::memory::{Device, MoveKind, MovePlan, Span};
-use crate::program::{BufferId, Program, Region, Space};
+use crate::memory::{Device, MoveKind, MovePlan, Storage};
+use crate::program::{BufferId, Program, Space};
 use crate::units::Bytes;
 
 /// The program that carries out a move: one buffer for each storage and allocation, one strided copy for each copy of the
 /// plan, on one stream for each pair of devices; at the end the host waits for all of them.
 ///
-/// Host memory is pageable: nothing says that it is page-locked.
+/// Host memory is pageable: nothing says that it is page-locked. Copies within the host are the calling thread's.
 ///
 /// # Errors
 /// [`PlanError`] when devices cannot be numbered.
@@ -31,42 +31,49 @@ use crate::units::Bytes;
 /// ```
 pub fn lower(plan: &MovePlan) -> Result<Program, PlanError> {
     let before = &plan.before;
-    let sources = || plan.allocations.iter().map(|a| a.storage);
-    let device_of = |storage| before.storage_of(storage).device;
-    let numbers = Numbers::of(sources().map(device_of).chain([plan.to]))?;
+    let devices = || plan.copies.iter().map(|c| before.storage_of(c.from).device);
+    let numbers = Numbers::of(devices().chain(plan.allocations.iter().map(|a| a.device)))?;
     let mut program = Program::new();
-    let how = if plan.kind == MoveKind::Naive { " naively" } else { "" };
-    program.title = format!("move {} tensors{how} to {}", plan.tensors.len(), plan.to);
+    program.title = match (plan.kind, plan.tensors.len()) {
+        (MoveKind::DeepCopy, n) => format!("copy {n} tensors on the same device"),
+        (MoveKind::Naive, n) => format!("move {n} tensors naively to {}", plan.to),
+        (MoveKind::Aware, n) => format!("move {n} tensors to {}", plan.to),
+    };
+    // One buffer a name: a block that gets bytes may be one that others are taken from.
+    let mut buffers: BTreeMap<&str, BufferId> = BTreeMap::new();
     let declare = |program: &mut Program, name: &str, device: Device, bytes: Bytes| {
         let (space, number) = numbers.place(device, Space::Pageable);
         program.buffer(name, space, number, bytes, None)
     };
-    let mut storages: BTreeMap<_, BufferId> = BTreeMap::new();
-    for id in sources() {
-        let storage = before.storage_of(id);
-        storages
-            .entry(id)
-            .or_insert_with(|| declare(&mut program, &storage.id, storage.device, storage.bytes));
+    for copy in &plan.copies {
+        let Storage { id, device, bytes } = before.storage_of(copy.from);
+        buffers.entry(id).or_insert_with(|| declare(&mut program, id, *device, *bytes));
     }
-    let mut allocations = Vec::new();
-    for (a, name) in plan.allocations.iter().zip(plan.allocation_names()) {
-        allocations.push(declare(&mut program, &name, plan.to, a.bytes));
+    let used: BTreeSet<usize> = plan.copies.iter().map(|c| c.allocation).collect();
+    for (k, a) in plan.allocations.iter().enumerate() {
+        // What is there and gets nothing has no part in this.
+        if !a.is_there || used.contains(&k) {
+            buffers.entry(&a.name).or_insert_with(|| declare(&mut program, &a.name, a.device, a.bytes));
+        }
     }
     let mut streams = Streams::default();
     let mut stream_of = BTreeMap::new();
-    for from in sources().map(device_of) {
-        let (name, device) = transfer_stream(from, plan.to);
-        stream_of.insert(from, streams.get(&mut program, numbers, &name, device)?);
+    for copy in &plan.copies {
+        let (from, to) = (before.storage_of(copy.from).device, plan.allocations[copy.allocation].device);
+        // Host to host is the calling thread's own work.
+        if !(from.is_host() && to.is_host()) {
+            let (name, device) = transfer_stream(from, to);
+            stream_of.insert((from, to), streams.get(&mut program, numbers, &name, device)?);
+        }
     }
     for copy in &plan.copies {
-        let a = &plan.allocations[copy.allocation];
-        let src = &copy.span;
-        let dst = Span::strided(src.off() - a.start, src.elem(), src.dims().to_vec())
-            .unwrap_or_else(|e| unreachable!("bug: a copy reaches outside its allocation: {e}"));
-        let region = |buffer, span| Region { buffer, span, opaque: false };
-        program
-            .copy(region(allocations[copy.allocation], dst), region(storages[&a.storage], src.clone()))
-            .on(stream_of[&device_of(a.storage)]);
+        let (a, from) = (&plan.allocations[copy.allocation], before.storage_of(copy.from));
+        let dst = buffers[a.name.as_str()].spanned(copy.target());
+        let src = buffers[from.id.as_str()].spanned(copy.span.clone());
+        match stream_of.get(&(from.device, a.device)) {
+            Some(&stream) => program.copy(dst, src).on(stream),
+            None => program.host_copy(dst, src),
+        };
     }
     for &stream in stream_of.values() {
         program.sync(stream);

@@ -41,4 +41,4 @@ mod read;
 mod write;
 
 pub(super) use read::read;
-pub(super) use write::write;
+pub(super) use write::{write, write_command};

@@ -10,9 +10,11 @@
 mod build;
 mod check;
 mod command;
+mod edit;
 pub mod json;
 mod names;
 mod problem;
+mod rewrite;
 mod same;
 pub mod text;
 mod words;
@@ -30,6 +32,7 @@ pub use command::{
     FreeVia, Func, Graph, GraphId, HostCost, Kernel, Op, Region, Space, Stream, StreamId, StreamKind, Thread,
     ThreadId,
 };
+pub use edit::Edit;
 pub use names::Names;
 pub use problem::{LineProblem, LineProblems, Problem, Problems, ReadError};
 

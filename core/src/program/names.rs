@@ -92,6 +92,16 @@ pub(crate) fn legacy_device(name: &str) -> Option<u32> {
     }
 }
 
+impl Names {
+    /// The device whose legacy default stream this is; none for other streams.
+    ///
+    /// # Panics
+    /// When the id comes from another program.
+    pub fn legacy_device(&self, stream: StreamId) -> Option<u32> {
+        legacy_device(self.stream(stream))
+    }
+}
+
 macro_rules! tables {
     ($($table:ident, $name:ident, $find:ident, $count:ident, $id:ty, $what:literal;)*) => {
         impl Names {

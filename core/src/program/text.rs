@@ -69,4 +69,4 @@ mod write;
 
 pub(super) use parse::read;
 pub use quantity::{size, time};
-pub(super) use write::write;
+pub(super) use write::{write, write_command};

@@ -1,7 +1,9 @@
 //! Lowers copies and memsets: which engine takes them, who stages them, and what their calls join.
 
 use super::lower::Lowering;
-use super::lowered::{Act, EngineId, MAX_CHUNKS, NONE, Staging, Why, Work, bytes_of, copied, position};
+use super::lowered::{
+    Act, Alone, EngineId, MAX_CHUNKS, NONE, Staging, Why, Work, bytes_of, copied, position,
+};
 use crate::machine::Rate;
 use crate::program::{AllocVia, BufferFacts, Copy, Region, Space, StreamId};
 use crate::trace::Engine;
@@ -21,7 +23,7 @@ impl Lowering<'_> {
             Space::Pinned | Space::Pageable => m.d2h_bw.time(Bytes(bytes)).0,
         };
         let dev = self.facts.stream(stream).dev;
-        let node = self.submit(stream, m.call_launch.0, Work::Compute { dev, ns, full: true });
+        let node = self.submit(stream, m.call_launch.0, self.compute(dev, ns, true));
         if sync && space != Space::Device {
             self.join(node, m.sync_return.0, Why::Call);
         }
@@ -35,7 +37,7 @@ impl Lowering<'_> {
         if let Some(capture) = self.order.capturing(copy.stream) {
             let work = self.copy_by_engines(&src, &dst, bytes);
             self.order.captured(capture, copy.stream, self.command, work);
-            self.step(Act::Call { ns, first: 0, n: 0 });
+            self.call(ns);
             return;
         }
         if !copy.untracked {
@@ -74,7 +76,7 @@ impl Lowering<'_> {
                     let node = self.enqueue(
                         copy.stream,
                         ns,
-                        Work::Dma { engine, bytes, rate: m.pageable_h2d_bw },
+                        Work::Dma { engine, bytes, rate: Alone::PageableToDevice },
                         &[],
                     );
                     self.join([node], ret, Why::Call);
@@ -88,7 +90,12 @@ impl Lowering<'_> {
             (Space::Device | Space::Managed, Pageable) if bytes > 0 => {
                 let engine = engine(src.dev, Engine::ToHost);
                 let node = if m.pageable_direct {
-                    self.enqueue(copy.stream, ns, Work::Dma { engine, bytes, rate: m.pageable_d2h_bw }, &[])
+                    self.enqueue(
+                        copy.stream,
+                        ns,
+                        Work::Dma { engine, bytes, rate: Alone::PageableToHost },
+                        &[],
+                    )
                 } else {
                     let staging = self.staging(bytes, false);
                     let node = self.enqueue(copy.stream, ns, Work::StageOut { engine, staging }, &[]);
@@ -126,19 +133,21 @@ impl Lowering<'_> {
         }
         match (host(src), host(dst)) {
             (true, true) => Work::HostFn { ns: m.host_memcpy_cold_bw.time(Bytes(bytes)).0 },
-            (true, false) => Work::Dma { engine: engine(dst.dev, Engine::ToDevice), bytes, rate: m.h2d_bw },
-            (false, true) => Work::Dma { engine: engine(src.dev, Engine::ToHost), bytes, rate: m.d2h_bw },
+            (true, false) => {
+                Work::Dma { engine: engine(dst.dev, Engine::ToDevice), bytes, rate: Alone::ToDevice }
+            }
+            (false, true) => {
+                Work::Dma { engine: engine(src.dev, Engine::ToHost), bytes, rate: Alone::ToHost }
+            }
             (false, false) if src.dev == dst.dev => {
-                Work::Compute { dev: src.dev, ns: m.d2d_bw.time(Bytes(bytes)).0, full: true }
+                self.compute(src.dev, m.d2d_bw.time(Bytes(bytes)).0, true)
             }
             (false, false) if m.p2p_bw.0 > 0 => {
-                Work::Dma { engine: engine(src.dev, Engine::Peer), bytes, rate: m.p2p_bw }
+                Work::Dma { engine: engine(src.dev, Engine::Peer), bytes, rate: Alone::Peer }
             }
-            (false, false) => Work::TwoHops {
-                from: engine(src.dev, Engine::ToHost),
-                to: engine(dst.dev, Engine::ToDevice),
-                bytes,
-            },
+            (false, false) => {
+                Work::TwoHops { from: engine(src.dev, Engine::ToHost), to: engine(dst.dev, Engine::ToDevice) }
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::lowered::{Act, EngineId, NodeId, Work};
+use super::lowered::{Act, EngineId, NONE, NodeId, Work};
 use super::schedule::{Event, Sim};
 use crate::machine::{Rate, Ratio};
 use crate::trace::{Engine as Which, Kind};
@@ -74,8 +74,8 @@ pub(super) struct Compute {
     /// What runs, and whether it fills the device.
     n_running: u32,
     full_runs: bool,
-    /// Lanes of the timeline that are taken.
-    lanes: Vec<bool>,
+    /// What runs on each lane of the timeline, or [`NONE`].
+    lanes: Vec<NodeId>,
 }
 
 /// How far a staged copy is.
@@ -95,7 +95,8 @@ impl Sim<'_> {
         self.free_engines.push(engine.0);
     }
 
-    pub(super) fn queue_compute(&mut self, dev: u32, node: NodeId) {
+    pub(super) fn queue_compute(&mut self, dev: u16, node: NodeId) {
+        let dev = u32::from(dev);
         self.computes[dev as usize].queue.push(Reverse((self.now, node, 0)));
         self.free_computes.push(dev);
     }
@@ -115,7 +116,7 @@ impl Sim<'_> {
             self.engines[engine as usize].job = Some(job);
             self.busy_links += u32::from(link);
             let progress = &mut self.nodes[node as usize];
-            progress.start = progress.start.min(start);
+            progress.at = progress.at.min(start);
             self.transfer_begins(engine, node, part, bytes);
             self.rerate(engine);
             self.rerate_partner(engine);
@@ -125,11 +126,13 @@ impl Sim<'_> {
     /// Bytes and rate of one part of a node, and whether it goes over the link to the host.
     fn part(&self, node: NodeId, part: u32) -> (u64, Rate, bool) {
         let m = self.machine;
-        match self.low.nodes[node as usize].work {
+        match self.nodes[node as usize].work {
             Work::Dma { engine, bytes, rate } => {
-                (bytes, rate, engine.engine() != Which::Peer && !self.is_peer(node))
+                (bytes, rate.rate(m), engine.engine() != Which::Peer && self.says(node).kind != Kind::Peer)
             }
-            Work::TwoHops { bytes, .. } => (bytes, if part == 0 { m.d2h_bw } else { m.h2d_bw }, true),
+            Work::TwoHops { .. } => {
+                (self.says(node).bytes, if part == 0 { m.d2h_bw } else { m.h2d_bw }, true)
+            }
             Work::StageIn { staging, .. } => {
                 (self.low.stagings[staging as usize].chunk_bytes(part), m.h2d_bw, true)
             }
@@ -180,7 +183,7 @@ impl Sim<'_> {
         job.rate = Rate(u64::try_from(rate).unwrap_or(job.alone.0).max(1));
         state.epoch = state.epoch.wrapping_add(1);
         let (end, epoch, node) = (job.end(), state.epoch, job.node);
-        let command = self.low.nodes[node as usize].command;
+        let command = self.nodes[node as usize].command;
         self.plan_at(end, Event::Engine { engine, epoch }, command);
     }
 
@@ -197,7 +200,7 @@ impl Sim<'_> {
         self.rerate_partner(engine);
         self.record_job(EngineId(engine), &job);
         self.forget_written(job.node);
-        match self.low.nodes[job.node as usize].work {
+        match self.nodes[job.node as usize].work {
             Work::TwoHops { to, .. } if job.part == 0 => self.queue_engine(to, job.node, 1),
             Work::StageIn { staging, .. } => self.chunk_in_moved(staging),
             Work::StageOut { staging, .. } => self.chunk_out_moved(staging),
@@ -208,7 +211,7 @@ impl Sim<'_> {
     pub(super) fn dispatch_computes(&mut self) {
         while let Some(dev) = self.free_computes.pop() {
             while let Some(&Reverse((arrived, node, _))) = self.computes[dev as usize].queue.peek() {
-                let Work::Compute { ns, full, .. } = self.low.nodes[node as usize].work else {
+                let Work::Compute { ns, full, .. } = self.nodes[node as usize].work else {
                     unreachable!("bug: other work was given to compute units")
                 };
                 let state = &mut self.computes[dev as usize];
@@ -224,35 +227,31 @@ impl Sim<'_> {
                 state.queue.pop();
                 state.n_running += 1;
                 state.full_runs = full;
-                let lane = state.lanes.iter().position(|taken| !taken).unwrap_or(state.lanes.len());
-                if lane == state.lanes.len() {
-                    state.lanes.push(true);
-                } else {
-                    state.lanes[lane] = true;
+                match state.lanes.iter_mut().find(|lane| **lane == NONE) {
+                    Some(lane) => *lane = node,
+                    None => state.lanes.push(node),
                 }
                 let start = self.now.max(arrived.saturating_add(self.machine.kernel_start_gap.0));
-                let progress = &mut self.nodes[node as usize];
-                progress.start = start;
-                progress.lane = u32::try_from(lane).unwrap_or(u32::MAX);
+                self.nodes[node as usize].at = start;
                 self.work_begins(node, start);
-                let command = self.low.nodes[node as usize].command;
+                let command = self.nodes[node as usize].command;
                 self.plan_at(start.saturating_add(ns), Event::Compute(node), command);
             }
         }
     }
 
     pub(super) fn compute_done(&mut self, node: NodeId) {
-        let Work::Compute { dev, .. } = self.low.nodes[node as usize].work else {
+        let Work::Compute { dev, .. } = self.nodes[node as usize].work else {
             unreachable!("bug: other work was given to compute units")
         };
         self.work_ends(node);
-        self.record_compute(dev, node);
-        let lane = self.nodes[node as usize].lane as usize;
-        let state = &mut self.computes[dev as usize];
+        let state = &mut self.computes[usize::from(dev)];
         state.n_running -= 1;
         state.full_runs = false;
-        state.lanes[lane] = false;
-        self.free_computes.push(dev);
+        let lane = state.lanes.iter().position(|&runs| runs == node).unwrap_or(0);
+        state.lanes[lane] = NONE;
+        self.record_compute(u32::from(dev), lane, node);
+        self.free_computes.push(u32::from(dev));
         self.complete(node);
     }
 
@@ -269,7 +268,7 @@ impl Sim<'_> {
     /// The thread has staged one more chunk.
     pub(super) fn chunk_staged(&mut self, staging: u32) {
         let node = self.low.stagings[staging as usize].node;
-        let Work::StageIn { engine, .. } = self.low.nodes[node as usize].work else {
+        let Work::StageIn { engine, .. } = self.nodes[node as usize].work else {
             unreachable!("bug: a staging belongs to a staged copy")
         };
         let state = &mut self.stagings[staging as usize];
@@ -300,7 +299,7 @@ impl Sim<'_> {
     /// Lets the engine bring as many chunks as there are slots for.
     pub(super) fn ask_for_chunks(&mut self, staging: u32) {
         let copy = self.low.stagings[staging as usize];
-        let Work::StageOut { engine, .. } = self.low.nodes[copy.node as usize].work else {
+        let Work::StageOut { engine, .. } = self.nodes[copy.node as usize].work else {
             unreachable!("bug: a staging belongs to a staged copy")
         };
         while self.stagings[staging as usize].ready
@@ -317,9 +316,5 @@ impl Sim<'_> {
     fn chunk_out_moved(&mut self, staging: u32) {
         self.stagings[staging as usize].moved += 1;
         self.wake(self.low.stagings[staging as usize].thread, Act::StageOut { staging });
-    }
-
-    fn is_peer(&self, node: NodeId) -> bool {
-        self.kind_of(node) == Kind::Peer
     }
 }

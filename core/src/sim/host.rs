@@ -1,20 +1,23 @@
 //! Host threads: one clock each, one step after the other.
 
-use super::lowered::{Act, NONE, NodeId, Staging, Why, Work, bytes_of, copied};
+use super::lowered::{Act, NONE, Node, NodeId, Staging, Step, Why, Work, bytes_of, copied};
 use super::schedule::{Event, Sim};
 use crate::machine::Rate;
-use crate::program::{Op, Region, Space};
+use crate::program::{Op, Region};
 use crate::trace::Kind;
 
 /// Where a host thread is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Thread {
-    /// The step that it is at, [`NONE`] after the last one.
-    pub(super) step: u32,
+    /// The step that it is at.
+    pub(super) step: usize,
     /// How far it is in that step.
     phase: Phase,
     /// When the phase began.
     since: i64,
+    /// When the command began, and the slice of its call.
+    begun: i64,
+    call: u32,
     /// The chunk of a staged copy.
     chunk: u32,
     /// Free staging slots.
@@ -41,11 +44,13 @@ enum Phase {
 }
 
 impl Thread {
-    pub(super) fn at(step: u32, slots: u32) -> Thread {
+    pub(super) fn new(slots: u32) -> Thread {
         Thread {
-            step,
+            step: 0,
             phase: Phase::New,
             since: 0,
+            begun: 0,
+            call: NONE,
             chunk: 0,
             slots: slots.max(1),
             hot: false,
@@ -63,22 +68,26 @@ enum Next {
 }
 
 impl Sim<'_> {
+    /// The step that a thread is at; `None` after the last one.
+    fn step_of(&self, t: u32) -> Option<&Step> {
+        self.low.steps[t as usize].get(self.threads[t as usize].step)
+    }
+
     /// Lets a thread go on as far as it can without time passing.
     pub(super) fn advance(&mut self, t: u32) {
         self.threads[t as usize].awake = false;
-        while self.threads[t as usize].step != NONE {
-            let at = self.threads[t as usize].step as usize;
-            let step = self.low.steps[at];
+        let low = self.low;
+        while let Some(step) = low.steps[t as usize].get(self.threads[t as usize].step) {
             let next = match step.act {
-                Act::Call { ns, first, n } => self.call(t, step.command, ns, first, n),
+                Act::Call { time, first, n } => self.call(t, step.command, low.ns(time), first, n),
                 Act::Join { first, n, ret, why } => {
-                    self.join(t, step.command, (first as usize, n as usize), ret, why)
+                    self.join(t, step.command, (first as usize, n as usize), low.ns(ret), why)
                 }
                 Act::Done { node } => {
                     self.release(node);
                     Next::Goes
                 }
-                Act::Work { ns } => self.work(t, step.command, ns),
+                Act::Work { time } => self.work(t, step.command, low.ns(time)),
                 Act::Access => self.access(t, step.command),
                 Act::StageIn { staging } => self.stage_in(t, step.command, staging),
                 Act::StageOut { staging } => self.stage_out(t, step.command, staging),
@@ -92,9 +101,15 @@ impl Sim<'_> {
                 Next::Stays => return,
                 Next::Goes => {
                     let thread = &mut self.threads[t as usize];
-                    thread.step = self.low.next_step[at];
+                    thread.step += 1;
                     thread.phase = Phase::New;
                     thread.woken_by = NONE;
+                    let next = low.steps[t as usize].get(thread.step);
+                    if next.is_none_or(|next| next.command != step.command) {
+                        thread.begun = self.now;
+                        let call = std::mem::replace(&mut thread.call, NONE);
+                        self.call_ends(call);
+                    }
                 }
             }
         }
@@ -114,8 +129,9 @@ impl Sim<'_> {
             self.plan(ns, Event::Thread(t), command);
             return self.enter(t, Phase::Works);
         }
-        let since = if ns > 0 { self.threads[t as usize].since } else { self.now };
-        let slice = self.record_host(t, Kind::Call, command, since, 0);
+        let begun = self.threads[t as usize].begun;
+        let slice = self.record_host(t, Kind::Call, command, begun, 0);
+        self.threads[t as usize].call = slice;
         for node in first..first + n {
             self.nodes[node as usize].call = slice;
             self.release(node);
@@ -138,7 +154,9 @@ impl Sim<'_> {
             return Next::Stays;
         }
         let Thread { since, woken_by, .. } = self.threads[t as usize];
-        self.record_wait(t, command, since, woken_by, why);
+        if woken_by != NONE || self.threads[t as usize].call == NONE {
+            self.record_wait(t, command, since, woken_by, why);
+        }
         Next::Goes
     }
 
@@ -203,12 +221,11 @@ impl Sim<'_> {
 
     /// An engine has written host memory: the cache has it no longer.
     pub(super) fn forget_written(&mut self, node: NodeId) {
+        let Node { command, work, .. } = self.nodes[node as usize];
         let program = self.program;
-        let command = self.low.nodes[node as usize].command;
-        let staged = matches!(self.low.nodes[node as usize].work, Work::StageOut { .. });
-        if let Op::Copy(copy) = &program.commands()[command as usize].op
-            && !staged
-            && matches!(self.facts.buffer(copy.dst.buffer).space, Space::Pinned | Space::Pageable)
+        if self.says[command as usize].stales
+            && !matches!(work, Work::StageOut { .. })
+            && let Op::Copy(copy) = &program.commands()[command as usize].op
         {
             let (block, lo, hi) = self.extent(&copy.dst);
             self.cache.remove(block, lo, hi);
@@ -277,13 +294,9 @@ impl Sim<'_> {
     pub(super) fn give_slot(&mut self, t: u32) {
         let thread = &mut self.threads[t as usize];
         thread.slots += 1;
-        let step = thread.step;
-        if step == NONE {
-            return;
-        }
-        match self.low.steps[step as usize].act {
-            act @ Act::StageIn { .. } => self.wake(t, act),
-            Act::StageOut { staging } => self.ask_for_chunks(staging),
+        match self.step_of(t).map(|step| step.act) {
+            Some(act @ Act::StageIn { .. }) => self.wake(t, act),
+            Some(Act::StageOut { staging }) => self.ask_for_chunks(staging),
             _ => {}
         }
     }
@@ -342,7 +355,7 @@ impl Sim<'_> {
                 }
                 let hot = self.touch(&src);
                 self.touch(&dst);
-                self.nodes[node as usize].start = self.now;
+                self.nodes[node as usize].at = self.now;
                 self.access_begins(t, command);
                 let rate = self.memcpy_rate(hot);
                 self.move_bytes(t, bytes, rate)
@@ -359,8 +372,8 @@ impl Sim<'_> {
 
     /// Lets a thread go on that waits in this step.
     pub(super) fn wake(&mut self, t: u32, act: Act) {
+        let here = self.step_of(t).is_some_and(|step| step.act == act);
         let thread = &self.threads[t as usize];
-        let here = thread.step != NONE && self.low.steps[thread.step as usize].act == act;
         if here && thread.phase == Phase::Waits && !thread.awake {
             self.threads[t as usize].awake = true;
             self.awake.push_back(t);

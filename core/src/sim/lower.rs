@@ -6,9 +6,12 @@
 //! every schedule is a linear extension of the typical relation by construction.
 //!
 //! Every node and step waits for earlier ones of the list only, so a schedule always comes to an end.
-use super::SimError;
-use super::lowered::{Act, Lowered, MAX_NODES, NONE, Node, NodeId, Step, Why, Work, bytes_of, position};
+use super::lowered::{
+    Act, Lowered, MAX_NODES, NONE, Node, NodeId, Step, Why, Work, bytes_of, copied, position,
+};
 use super::order::{Graph, Held, Order};
+use super::prepared::Says;
+use super::{Prepared, SimError};
 use crate::machine::Machine;
 use crate::program::{
     Alloc, AllocVia, BufferFacts, Facts, FreeVia, GraphId, HostCost, Kernel, Op, Program, Space, StreamId,
@@ -16,18 +19,22 @@ use crate::program::{
 };
 use crate::units::Nanos;
 
-pub(super) fn lower(program: &Program, facts: &Facts, machine: &Machine) -> Result<Lowered, SimError> {
+pub(super) fn lower(prepared: &Prepared, machine: &Machine) -> Result<Lowered, SimError> {
+    let Prepared { program, facts, says, .. } = prepared;
     let names = program.names();
     let mut out = Lowered {
-        first_step: vec![NONE; names.n_threads()],
-        last_step: vec![NONE; names.n_threads()],
+        steps: vec![Vec::new(); names.n_threads()],
+        nodes: Vec::with_capacity(program.len()),
         ..Lowered::default()
     };
+    // Where there is one thread, most commands are one step of it.
+    out.steps[ThreadId::FIRST.index()].reserve(program.len() / names.n_threads());
     let order = Order::new(program, facts, machine.queue_depth_per_stream);
     let n_devices = order.n_devices();
     let mut lowering = Lowering {
         program,
         facts,
+        says,
         machine,
         out: &mut out,
         order,
@@ -37,7 +44,8 @@ pub(super) fn lower(program: &Program, facts: &Facts, machine: &Machine) -> Resu
     };
     let mut set_up = true;
     for (index, command) in program.commands().iter().enumerate() {
-        lowering.command = u32::try_from(index).map_err(|_| SimError::TooLarge { index })?;
+        lowering.command =
+            u32::try_from(index).map_err(|_| SimError::TooLarge { index, line: program.line(index) })?;
         lowering.thread = command.thread;
         // Declarations at the head are the scenery: the clock starts with the first command that does something.
         set_up &= is_declaration(&command.op);
@@ -45,8 +53,8 @@ pub(super) fn lower(program: &Program, facts: &Facts, machine: &Machine) -> Resu
             lowering.command(&command.op)?;
         }
         let out = &lowering.out;
-        if out.nodes.len().max(out.preds.len()).max(out.joins.len()) > MAX_NODES {
-            return Err(SimError::TooLarge { index });
+        if out.nodes.len().max(out.n_preds).max(out.joins.len()) > MAX_NODES {
+            return Err(SimError::TooLarge { index, line: program.line(index) });
         }
     }
     out.n_devices = n_devices;
@@ -65,6 +73,7 @@ fn is_declaration(op: &Op) -> bool {
 pub(super) struct Lowering<'a> {
     pub(super) program: &'a Program,
     pub(super) facts: &'a Facts,
+    says: &'a [Says],
     pub(super) machine: &'a Machine,
     pub(super) out: &'a mut Lowered,
     pub(super) order: Order,
@@ -103,14 +112,18 @@ impl Lowering<'_> {
             }
             Op::Memset { stream, dst, sync, .. } => self.memset(*stream, dst, *sync),
             Op::Copy(copy) => self.copy(copy),
-            Op::HostRead { .. } | Op::HostWrite { .. } | Op::HostCopy { .. } => self.step(Act::Access),
+            Op::HostCopy { dst, src } => {
+                self.out.ledger.add_within_host(copied(src, dst));
+                self.step(Act::Access);
+            }
+            Op::HostRead { .. } | Op::HostWrite { .. } => self.step(Act::Access),
             Op::EventCreate { .. } => {}
             Op::EventDestroy { event } => self.order.events[event.index()] = Held::Nothing,
             Op::Record { event, stream } => {
                 let ns = m.call_event_record.0;
                 self.order.events[event.index()] = match self.order.capturing(*stream) {
                     Some(capture) => {
-                        self.step(Act::Call { ns, first: 0, n: 0 });
+                        self.call(ns);
                         Held::Captured(
                             capture,
                             self.order.captured(capture, *stream, self.command, Work::Point),
@@ -144,7 +157,8 @@ impl Lowering<'_> {
                 let here = self.here();
                 let first = position(self.out.joins.len());
                 self.out.joins.push(here);
-                self.out.step(*thread, self.command, Act::Join { first, n: 1, ret: 0, why: Why::Thread });
+                let ret = self.out.time(0);
+                self.out.step(*thread, self.command, Act::Join { first, n: 1, ret, why: Why::Thread });
             }
             Op::ThreadJoin { thread } => {
                 let caller = std::mem::replace(&mut self.thread, *thread);
@@ -167,10 +181,10 @@ impl Lowering<'_> {
                 };
                 self.join(nodes, 0, Why::Thread);
             }
-            Op::HostSleep { micros } => self.step(Act::Work { ns: micros.saturating_mul(1000).max(0) }),
+            Op::HostSleep { micros } => self.work(micros.saturating_mul(1000)),
             Op::HostWork { time, cost } => {
                 let time = cost.map_or(*time, |c| self.cost(c));
-                self.step(Act::Work { ns: time.0.max(0) });
+                self.work(time.0);
             }
             Op::CaptureBegin { stream } => self.order.begin_capture(*stream),
             Op::CaptureEnd { stream, graph } => self.order.end_capture(*stream, *graph),
@@ -200,8 +214,29 @@ impl Lowering<'_> {
         node
     }
 
+    /// A call that submits nothing.
+    pub(super) fn call(&mut self, ns: i64) {
+        let time = self.out.time(ns);
+        self.step(Act::Call { time, first: 0, n: 0 });
+    }
+
+    fn work(&mut self, ns: i64) {
+        let time = self.out.time(ns.max(0));
+        self.step(Act::Work { time });
+    }
+
+    pub(super) fn compute(&self, dev: u32, ns: i64, full: bool) -> Work {
+        let dev = u16::try_from(dev).unwrap_or_else(|_| unreachable!("bug: device {dev} passed the check"));
+        Work::Compute { dev, full, ns }
+    }
+
+    fn account(&mut self, command: u32, work: Work) {
+        let says = self.says[command as usize];
+        self.out.ledger.add(work, says.kind, says.bytes);
+    }
+
     fn at(&self, stream: u32, work: Work) -> Node {
-        Node { command: self.command, by: self.command, stream, work }
+        Node::new(self.command, self.command, stream, work)
     }
 
     pub(super) fn join(&mut self, nodes: impl IntoIterator<Item = NodeId>, ret: i64, why: Why) {
@@ -209,6 +244,7 @@ impl Lowering<'_> {
         self.out.joins.extend(nodes.into_iter().filter(|&n| n != NONE));
         let n = position(self.out.joins.len() - first);
         if n > 0 || ret > 0 {
+            let ret = self.out.time(ret);
             self.step(Act::Join { first: position(first), n, ret, why });
         }
     }
@@ -220,12 +256,14 @@ impl Lowering<'_> {
         self.order.preds(stream, &mut preds);
         preds.extend(after);
         let node = self.out.node(self.at(position(stream.index()), work), preds.drain(..));
+        self.account(self.command, work);
         self.preds = preds;
         self.order.advance(stream, node);
         if let Some(oldest) = self.order.queue(stream, node) {
             self.join([oldest], 0, Why::QueueFull);
         }
-        self.step(Act::Call { ns, first: node, n: 1 });
+        let time = self.out.time(ns);
+        self.step(Act::Call { time, first: node, n: 1 });
         node
     }
 
@@ -233,7 +271,7 @@ impl Lowering<'_> {
     pub(super) fn submit(&mut self, stream: StreamId, ns: i64, work: Work) -> Option<NodeId> {
         if let Some(capture) = self.order.capturing(stream) {
             self.order.captured(capture, stream, self.command, work);
-            self.step(Act::Call { ns, first: 0, n: 0 });
+            self.call(ns);
             return None;
         }
         Some(self.enqueue(stream, ns, work, &[]))
@@ -244,14 +282,14 @@ impl Lowering<'_> {
         match (self.order.capturing(stream), held) {
             (None, Held::Captured(capture, on)) if self.order.is_open(capture) => {
                 self.order.join_capture(stream, capture, on, self.command);
-                self.step(Act::Call { ns, first: 0, n: 0 });
+                self.call(ns);
             }
             (Some(capture), Held::Captured(of, on)) if of == capture => {
                 self.order.join_capture(stream, capture, on, self.command);
-                self.step(Act::Call { ns, first: 0, n: 0 });
+                self.call(ns);
             }
             // What a capture cannot wait for it does not wait for; the checker tells.
-            (Some(_), _) => self.step(Act::Call { ns, first: 0, n: 0 }),
+            (Some(_), _) => self.call(ns),
             (None, held) => {
                 let on = held.node().unwrap_or(NONE);
                 let prev = self.order.frontier(stream);
@@ -279,7 +317,7 @@ impl Lowering<'_> {
             _ => 0,
         };
         if ns > 0 {
-            self.step(Act::Call { ns, first: 0, n: 0 });
+            self.call(ns);
         }
         if alloc.contents.is_some() && alloc.reuse.is_some() {
             self.step(Act::Access);
@@ -302,7 +340,7 @@ impl Lowering<'_> {
             _ => 0,
         };
         if ns > 0 {
-            self.step(Act::Call { ns, first: 0, n: 0 });
+            self.call(ns);
         }
     }
 
@@ -312,14 +350,15 @@ impl Lowering<'_> {
             kernel.reads.iter().chain(&kernel.writes).fold(0u64, |n, r| n.saturating_add(bytes_of(&r.span)));
         let ns = kernel.takes.unwrap_or_else(|| self.memory_time(touched)).0.max(0);
         // A kernel whose time is that of its bytes keeps the device's memory busy by itself.
-        Work::Compute { dev, ns, full: kernel.full_grid || kernel.takes.is_none() }
+        self.compute(dev, ns, kernel.full_grid || kernel.takes.is_none())
     }
 
     fn graph_launch(&mut self, graph: GraphId, stream: StreamId) -> Result<(), SimError> {
         let ns = self.machine.graph_launch.0;
         let Graph { nodes, preds, last_exit } = self.order.take_graph(graph);
-        if self.out.nodes.len() + nodes.len() > MAX_NODES || self.out.preds.len() + preds.len() > MAX_NODES {
-            return Err(SimError::TooLarge { index: self.command as usize });
+        if self.out.nodes.len() + nodes.len() > MAX_NODES || self.out.n_preds + preds.len() > MAX_NODES {
+            let index = self.command as usize;
+            return Err(SimError::TooLarge { index, line: self.program.line(index) });
         }
         let entry = self.enqueue(stream, ns, Work::Point, &[last_exit]);
         let first = position(self.out.nodes.len());
@@ -327,8 +366,9 @@ impl Lowering<'_> {
             let before = &preds[node.preds.clone()];
             let before: Vec<NodeId> =
                 if before.is_empty() { vec![entry] } else { before.iter().map(|p| first + p).collect() };
-            let made = Node { command: node.command, by: self.command, stream: node.stream, work: node.work };
+            let made = Node::new(node.command, self.command, node.stream, node.work);
             self.out.node(made, before);
+            self.account(node.command, node.work);
         }
         // The exit comes after all of them; those that others follow are covered by their followers.
         let mut is_last = vec![true; nodes.len()];
@@ -338,7 +378,9 @@ impl Lowering<'_> {
         let exit = self.out.node(exit, last.chain([entry]).collect::<Vec<_>>());
         self.order.advance(stream, exit);
         let n = exit - entry + 1;
-        if let Some(Step { act: Act::Call { n: submitted, .. }, .. }) = self.out.steps.last_mut() {
+        if let Some(Step { act: Act::Call { n: submitted, .. }, .. }) =
+            self.out.steps[self.thread.index()].last_mut()
+        {
             *submitted = n;
         }
         self.order.put_graph(graph, Graph { nodes, preds, last_exit: exit });

@@ -1,5 +1,6 @@
 //! What a program is lowered to: nodes of work with their predecessors, and steps of host threads.
 
+use super::Ledger;
 use crate::machine::{Machine, Rate};
 use crate::memory::Span;
 use crate::program::{Region, ThreadId};
@@ -10,17 +11,51 @@ pub(super) type NodeId = u32;
 /// No node, step, slice or command.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Something that is done at some time, after its predecessors.
+/// Something that is done at some time, after its predecessors, and how far it is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Node {
+    /// What is done.
+    pub(super) work: Work,
+    /// When it began, where that is known before its end, and once it is done when that was; [`Node::NEVER`] before.
+    pub(super) at: i64,
+    pub(super) is_done: bool,
     /// The command that says what is done.
     pub(super) command: u32,
     /// The command whose call submits it: another one for the nodes of a graph.
     pub(super) by: u32,
     /// The stream's position, or [`NONE`] for a point of a host thread.
     pub(super) stream: u32,
-    /// What is done.
-    pub(super) work: Work,
+    /// Predecessors to come, and one for the call that submits it.
+    pub(super) pending: u32,
+    /// The first node that comes after it, and the entry of [`Lowered::edges`] for the last one of the others.
+    pub(super) first_after: NodeId,
+    pub(super) last_after: u32,
+    /// The slices of the call that submitted it and of itself.
+    pub(super) call: u32,
+    pub(super) slice: u32,
+    /// The first of its entries in the list of waiting threads.
+    pub(super) waiters: u32,
+}
+
+impl Node {
+    pub(super) const NEVER: i64 = i64::MAX;
+
+    pub(super) fn new(command: u32, by: u32, stream: u32, work: Work) -> Node {
+        Node {
+            work,
+            at: Node::NEVER,
+            is_done: false,
+            command,
+            by,
+            stream,
+            pending: 1,
+            first_after: NONE,
+            last_after: NONE,
+            call: NONE,
+            slice: NONE,
+            waiters: NONE,
+        }
+    }
 }
 
 /// What a node does.
@@ -35,11 +70,11 @@ pub(super) enum Work {
     /// Nothing, but its stream waits for `on` after `prev`.
     Wait { prev: NodeId, on: NodeId },
     /// The compute units of a device work for `ns`.
-    Compute { dev: u32, ns: i64, full: bool },
+    Compute { dev: u16, full: bool, ns: i64 },
     /// One copy by one engine.
-    Dma { engine: EngineId, bytes: u64, rate: Rate },
+    Dma { engine: EngineId, rate: Alone, bytes: u64 },
     /// Through the host: the first engine brings the bytes there, the second takes them away.
-    TwoHops { from: EngineId, to: EngineId, bytes: u64 },
+    TwoHops { from: EngineId, to: EngineId },
     /// The calling thread stages chunks and the engine takes them.
     StageIn { engine: EngineId, staging: u32 },
     /// The engine brings chunks and the calling thread takes them out.
@@ -48,6 +83,28 @@ pub(super) enum Work {
     HostCopy { thread: u32 },
     /// A thread of the driver runs a function.
     HostFn { ns: i64 },
+}
+
+/// The rate that an engine's copy has by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Alone {
+    ToDevice,
+    ToHost,
+    PageableToDevice,
+    PageableToHost,
+    Peer,
+}
+
+impl Alone {
+    pub(super) fn rate(self, machine: &Machine) -> Rate {
+        match self {
+            Alone::ToDevice => machine.h2d_bw,
+            Alone::ToHost => machine.d2h_bw,
+            Alone::PageableToDevice => machine.pageable_h2d_bw,
+            Alone::PageableToHost => machine.pageable_d2h_bw,
+            Alone::Peer => machine.p2p_bw,
+        }
+    }
 }
 
 /// A copy engine: the device and which of its three places.
@@ -122,14 +179,14 @@ pub(super) struct Step {
 /// What a step does.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Act {
-    /// Spends `ns` inside a call, which then submits `n` nodes from `first` on.
-    Call { ns: i64, first: NodeId, n: u32 },
+    /// Spends a time inside a call, which then submits `n` nodes from `first` on.
+    Call { time: Time, first: NodeId, n: u32 },
     /// Waits for the joins `[first, first + n)`, then takes `ret` to return.
-    Join { first: u32, n: u32, ret: i64, why: Why },
+    Join { first: u32, n: u32, ret: Time, why: Why },
     /// A point of the thread is reached.
     Done { node: NodeId },
     /// Works for itself.
-    Work { ns: i64 },
+    Work { time: Time },
     /// Reads, writes or copies host memory, as the command says.
     Access,
     /// Stages a copy from pageable memory.
@@ -141,6 +198,10 @@ pub(super) enum Act {
     /// Notes the time.
     Mark,
 }
+
+/// A length of time: a place in [`Lowered::times`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Time(u32);
 
 /// Why a step waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,18 +218,16 @@ pub(super) enum Why {
 #[derive(Debug, Default)]
 pub(super) struct Lowered {
     pub(super) nodes: Vec<Node>,
-    /// Predecessors of all nodes one after the other; `pred_end[k]` is where those of node `k` end.
-    pub(super) preds: Vec<NodeId>,
-    pub(super) pred_end: Vec<u32>,
+    /// Further nodes that come after one, each with the entry before it: see [`Node::last_after`].
+    pub(super) edges: Vec<(NodeId, u32)>,
+    pub(super) n_preds: usize,
     pub(super) stagings: Vec<Staging>,
-    pub(super) steps: Vec<Step>,
-    /// The next step of the same thread.
-    pub(super) next_step: Vec<u32>,
-    /// The first step of each thread.
-    pub(super) first_step: Vec<u32>,
-    pub(super) last_step: Vec<u32>,
+    /// The steps of each thread.
+    pub(super) steps: Vec<Vec<Step>>,
     pub(super) joins: Vec<NodeId>,
+    pub(super) times: Vec<i64>,
     pub(super) n_devices: usize,
+    pub(super) ledger: Ledger,
 }
 
 /// More nodes, or more predecessors, than fit in memory of a usual machine.
@@ -177,28 +236,39 @@ pub(super) const MAX_NODES: usize = 1 << 26;
 pub(super) const MAX_CHUNKS: u64 = 1 << 16;
 
 impl Lowered {
-    pub(super) fn node(&mut self, node: Node, preds: impl IntoIterator<Item = NodeId>) -> NodeId {
-        self.preds.extend(preds.into_iter().filter(|&p| p != NONE));
-        self.pred_end.push(position(self.preds.len()));
+    /// Adds a node after others; those are earlier ones, so that a node's followers come in ascending order.
+    pub(super) fn node(&mut self, mut node: Node, preds: impl IntoIterator<Item = NodeId>) -> NodeId {
+        let id = position(self.nodes.len());
+        for pred in preds.into_iter().filter(|&p| p != NONE) {
+            node.pending += 1;
+            let before = &mut self.nodes[pred as usize];
+            if before.first_after == NONE {
+                before.first_after = id;
+            } else {
+                self.edges.push((id, before.last_after));
+                before.last_after = position(self.edges.len() - 1);
+            }
+        }
+        self.n_preds += node.pending as usize - 1;
         self.nodes.push(node);
-        position(self.nodes.len() - 1)
+        id
     }
 
     pub(super) fn step(&mut self, thread: ThreadId, command: u32, act: Act) {
-        let at = position(self.steps.len());
-        self.steps.push(Step { command, act });
-        self.next_step.push(NONE);
-        match self.last_step[thread.index()] {
-            NONE => self.first_step[thread.index()] = at,
-            last => self.next_step[last as usize] = at,
-        }
-        self.last_step[thread.index()] = at;
+        self.steps[thread.index()].push(Step { command, act });
     }
 
-    pub(super) fn preds_of(&self, node: NodeId) -> &[NodeId] {
-        let k = node as usize;
-        let start = if k == 0 { 0 } else { self.pred_end[k - 1] as usize };
-        &self.preds[start..self.pred_end[k] as usize]
+    /// Keeps a length of time. Most calls take one of a few.
+    pub(super) fn time(&mut self, ns: i64) -> Time {
+        let known = self.times.iter().take(16).position(|&t| t == ns);
+        Time(position(known.unwrap_or_else(|| {
+            self.times.push(ns);
+            self.times.len() - 1
+        })))
+    }
+
+    pub(super) fn ns(&self, time: Time) -> i64 {
+        self.times[time.0 as usize]
     }
 }
 

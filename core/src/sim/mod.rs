@@ -20,7 +20,7 @@
 //! | a memset, a copy within a device | as a kernel bound by memory |
 //! | a copy between devices | the peer engine (the source's engine to the host where there is none) at `p2p_bw`; without such a link two hops, to the host and from there |
 //! | a launch queue | `queue_depth_per_stream` pieces of work; the next call blocks until the oldest is done. This orders nothing |
-//! | a call that waits | until it is done, then `sync_return` |
+//! | a call that waits | until it is done, then `sync_return`; its slice covers whatever its thread stages and waits for in it |
 //!
 //! Declarations at the head of a program are scenery: the clock starts with the first command that does something. Later
 //! allocations and frees cost what they cost. Threads, captures and declarations of streams cost nothing.
@@ -39,15 +39,20 @@ mod copies;
 mod device;
 mod element;
 mod host;
+mod ledger;
 mod lower;
 mod lowered;
 mod memcpy;
 mod moves;
 mod names;
 mod order;
+mod prepared;
 mod record;
 mod schedule;
 mod values;
+
+pub use ledger::Ledger;
+pub use prepared::Prepared;
 
 use crate::machine::Machine;
 use crate::memory::Dtype;
@@ -68,6 +73,8 @@ pub struct Run {
     pub reads: Vec<Reading>,
     /// The bytes at the end, of every buffer that carries any.
     pub finals: Vec<Final>,
+    /// What was asked to be moved, and what really was.
+    pub ledger: Ledger,
 }
 
 /// What a thread read of a buffer that carries bytes.
@@ -188,10 +195,12 @@ pub enum SimError {
         line: Option<u32>,
     },
     /// More pieces of work than are kept in memory.
-    #[error("command {index}: the program makes more than 67 million pieces of work")]
+    #[error("{}: the program makes more than 67 million pieces of work", at(*index, *line))]
     TooLarge {
         /// The first command beyond the limit.
         index: usize,
+        /// Its line in the text form.
+        line: Option<u32>,
     },
     /// More bytes with declared contents than are kept in memory.
     #[error("buffers with declared contents come to {bytes} bytes, at most {limit} are carried")]
@@ -217,7 +226,7 @@ pub enum SimError {
 
 fn at(index: usize, line: Option<u32>) -> String {
     match line {
-        Some(line) => format!("command {index} (line {line})"),
+        Some(line) => format!("line {line} (command {index})"),
         None => format!("command {index}"),
     }
 }
@@ -256,10 +265,26 @@ impl Run {
 /// # Ok::<(), sim::SimError>(())
 /// ```
 pub fn run(program: &Program, machine: &Machine) -> Result<Run, SimError> {
-    let facts = program.check()?;
-    let lowered = lower::lower(program, &facts, machine)?;
-    let values = values::Values::new(program, &facts)?;
-    schedule::Sim::new(program, &facts, machine, &lowered, values).run()
+    Prepared::new(program)?.run(machine)
+}
+
+/// What a program asks to be moved and what a machine moves for it, without running it.
+///
+/// # Errors
+/// As [`run`], but for times beyond what can be held.
+///
+/// # Examples
+/// ```
+/// use spanlift::{Bytes, Program, machine::Machine, sim};
+///
+/// let text = "stream s\npageable x 4MB\ndevice d 4MB\ncopy d <- x on s\nsync s";
+/// let ledger = sim::ledger(&Program::from_text(text)?, &Machine::default())?;
+/// assert_eq!((ledger.payload, ledger.staging, ledger.to_device), (Bytes(4_000_000), Bytes(4_000_000), Bytes(4_000_000)));
+/// assert_eq!(ledger.factor(), Some(2.0)); // two bytes are moved for each one
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn ledger(program: &Program, machine: &Machine) -> Result<Ledger, SimError> {
+    Prepared::new(program)?.ledger(machine)
 }
 
 #[cfg(test)]

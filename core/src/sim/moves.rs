@@ -20,7 +20,7 @@ impl<'a> Sim<'a> {
     }
 
     fn node_op(&self, node: NodeId) -> &'a Op {
-        self.op(self.low.nodes[node as usize].command)
+        self.op(self.nodes[node as usize].command)
     }
 
     /// Moves what engines have moved by now.
@@ -39,7 +39,7 @@ impl<'a> Sim<'a> {
             return;
         };
         let Op::Copy(Copy { src, dst, .. }) =
-            &program.commands()[self.low.nodes[node as usize].command as usize].op
+            &program.commands()[self.nodes[node as usize].command as usize].op
         else {
             return;
         };
@@ -70,13 +70,16 @@ impl<'a> Sim<'a> {
 
     /// An engine begins one part of a copy.
     pub(super) fn transfer_begins(&mut self, engine: u32, node: NodeId, part: u32, bytes: u64) {
+        if !self.values.is_on() {
+            return;
+        }
         let Op::Copy(Copy { src, dst, .. }) = self.node_op(node) else { return };
         let blocks = [self.block(src), self.block(dst)];
-        if !self.values.is_on() || blocks.iter().all(|&b| self.values.blocks[b].is_none()) {
+        if blocks.iter().all(|&b| self.values.blocks[b].is_none()) {
             return;
         }
         let chunk = |staging: u32| u64::from(part) * self.low.stagings[staging as usize].chunk;
-        let (offset, from, to) = match self.low.nodes[node as usize].work {
+        let (offset, from, to) = match self.nodes[node as usize].work {
             Work::StageIn { staging, .. } => (chunk(staging), Place::Staged, Place::Region),
             Work::StageOut { staging, .. } => (chunk(staging), Place::Region, Place::Staged),
             Work::TwoHops { .. } if part == 0 => (0, Place::Region, Place::Staged),
@@ -103,7 +106,7 @@ impl<'a> Sim<'a> {
         }
         // What the first hop brought is what the second one takes.
         if to == Place::Staged
-            && let Work::TwoHops { .. } = self.low.nodes[node as usize].work
+            && let Work::TwoHops { .. } = self.nodes[node as usize].work
             && let Some(bytes) = self.values.staged.remove(&(node, part))
         {
             self.values.staged.insert((node, part + 1), bytes);
@@ -142,7 +145,7 @@ impl<'a> Sim<'a> {
         if self.values.is_on()
             && (formula(self.node_op(node)).is_some() || matches!(self.node_op(node), Op::Copy(_)))
         {
-            let command = self.low.nodes[node as usize].command;
+            let command = self.nodes[node as usize].command;
             self.plan_at(start, Event::Operands(node), command);
         }
     }

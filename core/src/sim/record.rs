@@ -1,12 +1,13 @@
 //! Writes down what happens: slices, arrows and marks of the trace.
 
 use super::device::Job;
-use super::lowered::{EngineId, Lowered, NONE, NodeId, Why, Work, bytes_of, copied};
-use super::schedule::{Progress, Sim};
+use super::lowered::{EngineId, Lowered, NONE, Node, NodeId, Why, Work};
+use super::prepared::{Prepared, Says};
+use super::schedule::Sim;
 use super::{Mark, names};
 use crate::id::Id;
 use crate::machine::Machine;
-use crate::program::{Copy, Op, Program, Space, StreamKind, ThreadId};
+use crate::program::{StreamKind, ThreadId};
 use crate::trace::{Engine, Flow, FlowKind, Instant, Kind, Lane, LaneKind, Slice, Source, StrId, Trace};
 use crate::units::Nanos;
 
@@ -20,10 +21,9 @@ pub(super) struct Recorder {
     streams: Vec<u32>,
     engines: Vec<u32>,
     computes: Vec<Vec<u32>>,
-    /// The name of each command's work, once it is known.
-    work_names: Vec<StrId>,
-    /// The names of calls that were needed so far; there are few.
-    call_names: Vec<(&'static str, StrId)>,
+    staging: StrId,
+    staging_wait: StrId,
+    queue_full: StrId,
 }
 
 /// Host threads, then each device with its streams and then its engines.
@@ -45,17 +45,23 @@ impl Rank {
 }
 
 impl Recorder {
-    pub(super) fn new(program: &Program, machine: &Machine, low: &Lowered) -> Recorder {
+    pub(super) fn new(prepared: &Prepared, machine: &Machine, low: &Lowered) -> Recorder {
+        let program = &prepared.program;
+        let mut strings = prepared.strings.clone();
+        let [staging, staging_wait, queue_full] =
+            [names::STAGING, names::STAGING_WAIT, names::QUEUE_FULL].map(|name| strings.intern(name));
         let (names, n_devices) = (program.names(), low.n_devices);
         let mut trace = Trace {
             title: program.title.clone(),
             source: Source::Simulated { machine: machine.name.clone() },
             program: Some(program.clone()),
+            strings,
             ..Trace::default()
         };
         // One for each step, and one each for most nodes on its stream and on its engine.
-        trace.slices.reserve(low.steps.len() + 2 * low.nodes.len());
-        trace.flows.reserve(low.nodes.len());
+        let n_steps = low.steps.iter().map(Vec::len).sum::<usize>();
+        trace.slices.reserve(n_steps + 2 * low.nodes.len());
+        trace.flows.reserve(low.n_preds.max(low.nodes.len()));
         Recorder {
             trace,
             marks: Vec::new(),
@@ -64,8 +70,9 @@ impl Recorder {
             streams: vec![NONE; names.n_streams()],
             engines: vec![NONE; n_devices * EngineId::PER_DEVICE as usize],
             computes: vec![Vec::new(); n_devices],
-            work_names: vec![StrId::EMPTY; program.len()],
-            call_names: Vec::new(),
+            staging,
+            staging_wait,
+            queue_full,
         }
     }
 
@@ -89,17 +96,6 @@ impl Recorder {
         self.trace.slices.lane.iter_mut().for_each(|lane| *lane = place[*lane as usize]);
         self.trace.instants.iter_mut().for_each(|i| i.lane = place[i.lane as usize]);
         (self.trace, self.marks)
-    }
-
-    fn call_name(&mut self, name: &'static str) -> StrId {
-        match self.call_names.iter().find(|(known, _)| std::ptr::eq(*known, name)) {
-            Some(&(_, id)) => id,
-            None => {
-                let id = self.trace.strings.intern(name);
-                self.call_names.push((name, id));
-                id
-            }
-        }
     }
 
     fn slice(&mut self, slice: Slice, flags: u8) -> u32 {
@@ -166,84 +162,41 @@ impl Sim<'_> {
         self.record.computes[dev as usize][place]
     }
 
-    /// What a node's slice shows.
-    pub(super) fn kind_of(&self, node: NodeId) -> Kind {
-        let host = |space| matches!(space, Space::Pinned | Space::Pageable);
-        match &self.program.commands()[self.low.nodes[node as usize].command as usize].op {
-            Op::Kernel(_) => Kind::Kernel,
-            Op::Memset { .. } => Kind::Memset,
-            Op::HostFn { .. } => Kind::HostFn,
-            Op::Record { .. } => Kind::Record,
-            Op::Wait { .. } => Kind::Sync,
-            Op::Copy(Copy { src, dst, .. }) => {
-                let (src, dst) = (self.facts.buffer(src.buffer), self.facts.buffer(dst.buffer));
-                match (host(src.space), host(dst.space)) {
-                    (true, false) => Kind::ToDevice,
-                    (false, true) => Kind::ToHost,
-                    (false, false) if src.dev == dst.dev => Kind::WithinDevice,
-                    (false, false) => Kind::Peer,
-                    (true, true) => Kind::OtherCopy,
-                }
-            }
-            _ => Kind::Other,
-        }
-    }
-
-    /// Bytes of a node's work, and what is known of the host memory involved.
-    fn bytes_and_flags(&self, node: NodeId) -> (u64, u8) {
-        match &self.program.commands()[self.low.nodes[node as usize].command as usize].op {
-            Op::Copy(Copy { src, dst, .. }) => {
-                let spaces = [src, dst].map(|r| self.facts.buffer(r.buffer).space);
-                let flag = |space, flag| if spaces.contains(&space) { flag } else { 0 };
-                let flags = flag(Space::Pageable, Slice::PAGEABLE) | flag(Space::Pinned, Slice::PINNED);
-                (copied(src, dst), flags)
-            }
-            Op::Memset { dst, .. } => (bytes_of(&dst.span), 0),
-            _ => (0, 0),
-        }
-    }
-
-    fn work_name(&mut self, command: u32) -> StrId {
-        let known = self.record.work_names[command as usize];
-        if known != StrId::EMPTY {
-            return known;
-        }
-        let name = self.record.trace.strings.intern(&names::of_work(self.program, command as usize));
-        self.record.work_names[command as usize] = name;
-        name
+    /// What the slices of a node's command say.
+    pub(super) fn says(&self, node: NodeId) -> Says {
+        self.says[self.nodes[node as usize].command as usize]
     }
 
     /// A node is done: its slice on the stream, and what led to it.
     pub(super) fn record_node(&mut self, node: NodeId) {
-        let what = self.low.nodes[node as usize];
-        let progress = self.nodes[node as usize];
+        let what = self.nodes[node as usize];
         let end = self.now;
         let start = match what.work {
             Work::Host | Work::Point => return,
             Work::Wait { prev, .. } => {
-                let before = if prev == NONE { 0 } else { self.nodes[prev as usize].done };
-                let called = self.record.trace.slices.end.get(progress.call as usize).copied().unwrap_or(0);
+                let before = if prev == NONE { 0 } else { self.nodes[prev as usize].at };
+                let called = self.record.trace.slices.end.get(what.call as usize).copied().unwrap_or(0);
                 before.max(called).min(end)
             }
-            _ if progress.start == Progress::NEVER => end,
-            _ => progress.start,
+            _ if what.at == Node::NEVER => end,
+            _ => what.at,
         };
         let lane = self.stream_lane(what.stream);
-        let (bytes, flags) = self.bytes_and_flags(node);
+        let says = self.says[what.command as usize];
         let slice = Slice {
             lane,
             start: Nanos(start),
             end: Nanos(end),
-            name: self.work_name(what.command),
-            kind: self.kind_of(node),
-            bytes,
+            name: says.work,
+            kind: says.kind,
+            bytes: says.bytes,
             command: what.by,
             correlation: i64::from(node),
             args: StrId::EMPTY,
         };
-        let at = self.record.slice(slice, flags);
+        let at = self.record.slice(slice, says.flags);
         self.nodes[node as usize].slice = at;
-        self.record.flow(FlowKind::Launch, progress.call, at);
+        self.record.flow(FlowKind::Launch, what.call, at);
         if let Work::Wait { on, .. } = what.work
             && on != NONE
         {
@@ -255,69 +208,56 @@ impl Sim<'_> {
     /// An engine has moved one part of a node.
     pub(super) fn record_job(&mut self, engine: EngineId, job: &Job) {
         let lane = self.engine_lane(engine);
-        let what = self.low.nodes[job.node as usize];
+        let what = self.nodes[job.node as usize];
+        let says = self.says[what.command as usize];
         let slice = Slice {
             lane,
             start: Nanos(job.start),
             end: Nanos(self.now),
-            name: self.work_name(what.command),
-            kind: self.kind_of(job.node),
+            name: says.work,
+            kind: says.kind,
             bytes: job.bytes,
             command: what.by,
             correlation: i64::from(job.node),
             args: StrId::EMPTY,
         };
-        let (_, flags) = self.bytes_and_flags(job.node);
-        self.record.slice(slice, flags);
+        self.record.slice(slice, says.flags);
     }
 
     /// Compute units have done a node's work.
-    pub(super) fn record_compute(&mut self, dev: u32, node: NodeId) {
-        let Progress { start, lane, .. } = self.nodes[node as usize];
-        let lane = self.compute_lane(dev, lane as usize);
-        let what = self.low.nodes[node as usize];
-        let (bytes, flags) = self.bytes_and_flags(node);
+    pub(super) fn record_compute(&mut self, dev: u32, lane: usize, node: NodeId) {
+        let lane = self.compute_lane(dev, lane);
+        let what = self.nodes[node as usize];
+        let says = self.says[what.command as usize];
         let slice = Slice {
             lane,
-            start: Nanos(start),
+            start: Nanos(what.at),
             end: Nanos(self.now),
-            name: self.work_name(what.command),
-            kind: self.kind_of(node),
-            bytes,
+            name: says.work,
+            kind: says.kind,
+            bytes: says.bytes,
             command: what.by,
             correlation: i64::from(node),
             args: StrId::EMPTY,
         };
-        self.record.slice(slice, flags);
+        self.record.slice(slice, says.flags);
     }
 
     /// A host thread did something from `since` until now.
     pub(super) fn record_host(&mut self, t: u32, kind: Kind, command: u32, since: i64, bytes: u64) -> u32 {
-        let op = &self.program.commands()[command as usize];
+        let says = self.says[command as usize];
         let name = match kind {
-            Kind::Call | Kind::Wait => names::of_call(op),
-            Kind::HostCopy if matches!(op.op, Op::Copy(_)) => names::STAGING,
-            _ => return self.record_named(t, kind, command, since, bytes, None),
+            Kind::Call => says.call,
+            // The kind of a copy that a stream orders is known; others are a thread's own.
+            Kind::HostCopy if says.kind != Kind::Other => self.record.staging,
+            _ => says.work,
         };
-        self.record_named(t, kind, command, since, bytes, Some(name))
+        self.record_named(t, kind, command, since, bytes, name)
     }
 
-    fn record_named(
-        &mut self,
-        t: u32,
-        kind: Kind,
-        command: u32,
-        since: i64,
-        bytes: u64,
-        name: Option<&'static str>,
-    ) -> u32 {
-        let lane = self.thread_lane(t);
-        let name = match name {
-            Some(name) => self.record.call_name(name),
-            None => self.work_name(command),
-        };
+    fn record_named(&mut self, t: u32, kind: Kind, command: u32, since: i64, bytes: u64, name: StrId) -> u32 {
         let slice = Slice {
-            lane,
+            lane: self.thread_lane(t),
             start: Nanos(since),
             end: Nanos(self.now),
             name,
@@ -330,17 +270,24 @@ impl Sim<'_> {
         self.record.slice(slice, 0)
     }
 
+    /// A call comes back now: its slice covers what its thread staged and waited for in it.
+    pub(super) fn call_ends(&mut self, slice: u32) {
+        if let Some(end) = self.record.trace.slices.end.get_mut(slice as usize) {
+            *end = self.now;
+        }
+    }
+
     /// A host thread waited, or only called, since `since`.
     pub(super) fn record_wait(&mut self, t: u32, command: u32, since: i64, woken_by: NodeId, why: Why) {
         if since == self.now {
             return;
         }
         let name = match why {
-            Why::QueueFull => names::QUEUE_FULL,
-            Why::Call | Why::Thread => names::of_call(&self.program.commands()[command as usize]),
+            Why::QueueFull => self.record.queue_full,
+            Why::Call | Why::Thread => self.says[command as usize].call,
         };
         let kind = if woken_by == NONE { Kind::Call } else { Kind::Wait };
-        let slice = self.record_named(t, kind, command, since, 0, Some(name));
+        let slice = self.record_named(t, kind, command, since, 0, name);
         if woken_by != NONE {
             self.record.flow(FlowKind::Sync, self.nodes[woken_by as usize].slice, slice);
         }
@@ -349,7 +296,8 @@ impl Sim<'_> {
     /// A host thread waited for a slot or a chunk of a staged copy, or for a stream.
     pub(super) fn record_staging_wait(&mut self, t: u32, command: u32, since: i64) {
         if since < self.now {
-            self.record_named(t, Kind::Wait, command, since, 0, Some(names::STAGING_WAIT));
+            let name = self.record.staging_wait;
+            self.record_named(t, Kind::Wait, command, since, 0, name);
         }
     }
 

@@ -9,8 +9,9 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::cache::Cache;
 use super::device::{Compute, Engine, StagingState};
 use super::host::Thread;
-use super::lowered::{Act, Lowered, NONE, NodeId, Work};
+use super::lowered::{Act, Lowered, NONE, Node, NodeId, Step, Work};
 use super::memcpy::Memcpy;
+use super::prepared::{Prepared, Says};
 use super::record::Recorder;
 use super::values::Values;
 use super::{Run, SimError};
@@ -35,41 +36,19 @@ pub(super) enum Event {
     Memcpy { epoch: u32 },
 }
 
-/// How far a node is.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Progress {
-    /// Predecessors to come, and one for the call that submits it.
-    pub(super) pending: u32,
-    /// When it began, where that is known before its end.
-    pub(super) start: i64,
-    /// When it was done, [`Progress::NEVER`] before.
-    pub(super) done: i64,
-    /// The slices of the call that submitted it and of itself.
-    pub(super) call: u32,
-    pub(super) slice: u32,
-    /// The lane of the compute units that it has.
-    pub(super) lane: u32,
-    /// The first of its entries in the list of waiting threads.
-    waiters: u32,
-}
-
-impl Progress {
-    pub(super) const NEVER: i64 = i64::MAX;
-}
-
 /// A simulation in progress.
 pub(super) struct Sim<'a> {
     pub(super) program: &'a Program,
     pub(super) facts: &'a Facts,
+    pub(super) says: &'a [Says],
     pub(super) machine: &'a Machine,
     pub(super) low: &'a Lowered,
     pub(super) now: i64,
     planned: BinaryHeap<Reverse<(i64, u64, Event)>>,
     n_planned: u64,
-    pub(super) nodes: Vec<Progress>,
-    /// Successors of node `k`: `succs[succ_end[k - 1]..succ_end[k]]`.
-    succs: Vec<NodeId>,
-    succ_end: Vec<u32>,
+    pub(super) nodes: Vec<Node>,
+    /// What comes after the node that was done last; empty but for the length of a call.
+    after: Vec<NodeId>,
     /// Threads that wait for a node, each with the next entry of the same node.
     waiters: Vec<(u32, u32)>,
     ready: VecDeque<NodeId>,
@@ -94,50 +73,26 @@ pub(super) struct Sim<'a> {
 const FAR: i64 = i64::MAX / 4;
 
 impl<'a> Sim<'a> {
-    pub(super) fn new(
-        program: &'a Program,
-        facts: &'a Facts,
-        machine: &'a Machine,
-        low: &'a Lowered,
-        values: Values,
-    ) -> Sim<'a> {
-        let n = low.nodes.len();
-        let mut succ_end = vec![0u32; n];
-        low.preds.iter().for_each(|&p| succ_end[p as usize] += 1);
-        let mut sum = 0;
-        for end in &mut succ_end {
-            sum += *end;
-            *end = sum - *end;
-        }
-        // `succ_end` holds the beginnings now and becomes the ends while the list is filled.
-        let mut succs = vec![0; low.preds.len()];
-        let mut nodes = Vec::with_capacity(n);
-        for node in (0..n).map_while(|k| NodeId::try_from(k).ok()) {
-            let preds = low.preds_of(node);
-            for &p in preds {
-                let at = &mut succ_end[p as usize];
-                succs[*at as usize] = node;
-                *at += 1;
-            }
-            let pending = u32::try_from(preds.len()).unwrap_or(u32::MAX - 1) + 1;
-            let (start, done) = (Progress::NEVER, Progress::NEVER);
-            nodes.push(Progress { pending, start, done, call: NONE, slice: NONE, lane: 0, waiters: NONE });
-        }
+    pub(super) fn new(prepared: &'a Prepared, machine: &'a Machine, low: &'a mut Lowered) -> Sim<'a> {
+        let Prepared { program, facts, says, .. } = prepared;
+        let record = Recorder::new(prepared, machine, low);
+        let nodes = std::mem::take(&mut low.nodes);
+        let low = &*low;
         Sim {
             program,
             facts,
+            says,
             machine,
             low,
             now: 0,
             planned: BinaryHeap::new(),
             n_planned: 0,
             nodes,
-            succs,
-            succ_end,
+            after: Vec::new(),
             waiters: Vec::new(),
             ready: VecDeque::new(),
             awake: VecDeque::new(),
-            threads: low.first_step.iter().map(|&step| Thread::at(step, machine.stage_slots)).collect(),
+            threads: low.steps.iter().map(|_| Thread::new(machine.stage_slots)).collect(),
             engines: (0..low.n_devices * 3).map(|_| Engine::default()).collect(),
             free_engines: Vec::new(),
             computes: (0..low.n_devices).map(|_| Compute::default()).collect(),
@@ -146,8 +101,8 @@ impl<'a> Sim<'a> {
             busy_links: 0,
             memcpy: Memcpy::new(machine),
             cache: Cache::new(machine.last_level_cache.0),
-            values,
-            record: Recorder::new(program, machine, low),
+            values: Values::new(program, facts, &prepared.carried),
+            record,
             failed: None,
         }
     }
@@ -173,14 +128,15 @@ impl<'a> Sim<'a> {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        if let Some(stuck) = self.threads.iter().find(|t| t.step != NONE) {
-            let index = self.low.steps[stuck.step as usize].command as usize;
+        let here = |(t, thread): (&Thread, &[Step])| Some(thread.get(t.step)?.command as usize);
+        let mut threads = self.threads.iter().zip(self.low.steps.iter().map(Vec::as_slice));
+        if let Some(index) = threads.find_map(here) {
             return Err(SimError::Stuck { index, line: self.program.line(index) });
         }
         let end = Nanos(self.now);
         let (trace, marks) = self.record.finish();
         let (reads, finals) = self.values.finals(self.program, self.facts);
-        Ok(Run { trace, end, marks, reads, finals })
+        Ok(Run { trace, end, marks, reads, finals, ledger: self.low.ledger })
     }
 
     /// Plans an event `ns` from now.
@@ -256,8 +212,8 @@ impl<'a> Sim<'a> {
 
     /// A node could run now.
     fn begin(&mut self, node: NodeId) {
-        let command = self.low.nodes[node as usize].command;
-        match self.low.nodes[node as usize].work {
+        let Node { command, work, .. } = self.nodes[node as usize];
+        match work {
             Work::Host | Work::Point | Work::Record | Work::Wait { .. } => self.complete(node),
             Work::Compute { dev, .. } => self.queue_compute(dev, node),
             Work::Dma { engine, .. } | Work::TwoHops { from: engine, .. } => {
@@ -267,7 +223,7 @@ impl<'a> Sim<'a> {
             Work::StageOut { staging, .. } => self.stage_out_begins(staging),
             Work::HostCopy { thread } => self.wake(thread, Act::HostCopy { node }),
             Work::HostFn { ns } => {
-                self.nodes[node as usize].start = self.now;
+                self.nodes[node as usize].at = self.now;
                 self.work_begins(node, self.now);
                 self.plan(ns, Event::HostFn(node), command);
             }
@@ -276,14 +232,23 @@ impl<'a> Sim<'a> {
 
     /// A node is done.
     pub(super) fn complete(&mut self, node: NodeId) {
-        let k = node as usize;
-        self.nodes[k].done = self.now;
         self.record_node(node);
-        let first = if k == 0 { 0 } else { self.succ_end[k - 1] as usize };
-        for at in first..self.succ_end[k] as usize {
-            self.release(self.succs[at]);
+        let done = &mut self.nodes[node as usize];
+        (done.at, done.is_done) = (self.now, true);
+        let (first, mut last) = (done.first_after, done.last_after);
+        let mut entry = std::mem::replace(&mut done.waiters, NONE);
+        if first != NONE {
+            self.release(first);
         }
-        let mut entry = std::mem::replace(&mut self.nodes[k].waiters, NONE);
+        // The list leads from the last to the second.
+        while last != NONE {
+            let (node, before) = self.low.edges[last as usize];
+            self.after.push(node);
+            last = before;
+        }
+        while let Some(node) = self.after.pop() {
+            self.release(node);
+        }
         while entry != NONE {
             let (thread, next) = self.waiters[entry as usize];
             entry = next;
@@ -301,7 +266,7 @@ impl<'a> Sim<'a> {
         let mut n = 0;
         for &node in joins {
             let progress = &mut self.nodes[node as usize];
-            if progress.done == Progress::NEVER {
+            if !progress.is_done {
                 let entry = u32::try_from(self.waiters.len())
                     .unwrap_or_else(|_| unreachable!("bug: joins are bounded"));
                 self.waiters.push((thread, progress.waiters));

@@ -67,38 +67,14 @@ pub(super) enum Place {
 }
 
 impl Values {
-    /// Finds what carries bytes and gives declared contents to them.
-    pub(super) fn new(program: &Program, facts: &Facts) -> Result<Values, SimError> {
-        let carried = carried(program, facts);
-        if !carried.contains(&true) {
-            return Ok(Values::default());
+    /// Gives declared contents to the blocks that carry bytes.
+    pub(super) fn new(program: &Program, facts: &Facts, carried: &Carried) -> Values {
+        if carried.blocks.is_empty() {
+            return Values::default();
         }
-        let block_bytes = |k: usize| {
-            let facts = facts.buffer(BufferId::try_from(k).unwrap_or(Id::FIRST));
-            facts.block_bytes.unsigned_abs()
-        };
-        let total =
-            (0..carried.len()).filter(|&k| carried[k]).fold(0u64, |n, k| n.saturating_add(block_bytes(k)));
-        if total > LIMIT {
-            return Err(SimError::TooManyBytes { bytes: total, limit: LIMIT });
-        }
-        // A strided region may count the same bytes many times over.
-        for (index, command) in program.commands().iter().enumerate() {
-            let (reads, writes) = command.op.regions();
-            for region in reads.iter().chain(writes) {
-                let bytes = bytes_of(&region.span);
-                if carried[facts.buffer(region.buffer).block.index()] && bytes > LIMIT {
-                    return Err(SimError::TooManyBytesAt {
-                        index,
-                        line: program.line(index),
-                        bytes,
-                        limit: LIMIT,
-                    });
-                }
-            }
-        }
-        let zeros = |k: usize| carried[k].then(|| vec![0; length(block_bytes(k))]);
-        let mut values = Values { blocks: (0..carried.len()).map(zeros).collect(), ..Values::default() };
+        let zeros = |k: usize| carried.blocks[k].then(|| vec![0; length(block_bytes(facts, k))]);
+        let mut values =
+            Values { blocks: (0..carried.blocks.len()).map(zeros).collect(), ..Values::default() };
         for command in program.commands() {
             if let Op::Alloc(alloc) = &command.op
                 && let (Some(contents), None) = (&alloc.contents, alloc.reuse)
@@ -106,7 +82,7 @@ impl Values {
                 values.put(alloc.buffer.index(), &alloc.buffer.range(0, alloc.bytes).span, contents);
             }
         }
-        Ok(values)
+        values
     }
 
     pub(super) fn is_on(&self) -> bool {
@@ -142,6 +118,9 @@ impl Values {
 
     /// The bytes at the end, of every buffer that still has its block.
     pub(super) fn finals(mut self, program: &Program, facts: &Facts) -> (Vec<Reading>, Vec<Final>) {
+        if !self.is_on() {
+            return (self.reads, Vec::new());
+        }
         let mut owner = BTreeMap::new();
         for command in program.commands() {
             if let Op::Alloc(alloc) = &command.op {
@@ -157,6 +136,47 @@ impl Values {
         finals.sort_by_key(|f| f.buffer);
         (self.reads, finals)
     }
+}
+
+/// Which blocks carry bytes: those that declared bytes can reach.
+#[derive(Debug, Default)]
+pub(super) struct Carried {
+    /// By block; empty where none does.
+    blocks: Vec<bool>,
+}
+
+impl Carried {
+    pub(super) fn new(program: &Program, facts: &Facts) -> Result<Carried, SimError> {
+        let blocks = carried(program, facts);
+        if !blocks.contains(&true) {
+            return Ok(Carried::default());
+        }
+        let bytes = (0..blocks.len()).filter(|&k| blocks[k]).map(|k| block_bytes(facts, k));
+        let total = bytes.fold(0u64, u64::saturating_add);
+        if total > LIMIT {
+            return Err(SimError::TooManyBytes { bytes: total, limit: LIMIT });
+        }
+        // A strided region may count the same bytes many times over.
+        for (index, command) in program.commands().iter().enumerate() {
+            let (reads, writes) = command.op.regions();
+            for region in reads.iter().chain(writes) {
+                let bytes = bytes_of(&region.span);
+                if blocks[facts.buffer(region.buffer).block.index()] && bytes > LIMIT {
+                    return Err(SimError::TooManyBytesAt {
+                        index,
+                        line: program.line(index),
+                        bytes,
+                        limit: LIMIT,
+                    });
+                }
+            }
+        }
+        Ok(Carried { blocks })
+    }
+}
+
+fn block_bytes(facts: &Facts, block: usize) -> u64 {
+    facts.buffer(BufferId::try_from(block).unwrap_or(Id::FIRST)).block_bytes.unsigned_abs()
 }
 
 /// Calls `f` for every run of bytes that `[offset, offset + n)` of a span's bytes consists of: where it lies in its
@@ -190,32 +210,34 @@ fn runs(span: &Span, offset: u64, n: u64, mut f: impl FnMut(usize, usize, usize)
 /// The blocks that declared bytes can reach.
 fn carried(program: &Program, facts: &Facts) -> Vec<bool> {
     let block = |r: &Region| facts.buffer(r.buffer).block.index();
-    let n = program.names().n_buffers();
-    let mut reached = Vec::new();
+    let declares = |op: &Op| match op {
+        Op::Alloc(a) => a.contents.is_some().then(|| facts.buffer(a.buffer).block.index()),
+        Op::HostWrite { region, contents: Some(_) } => Some(block(region)),
+        op => match (formula(op)?.func, op.regions().1) {
+            (Func::Fill(_), [first, ..]) => Some(block(first)),
+            _ => None,
+        },
+    };
+    let mut reached: Vec<usize> = program.commands().iter().filter_map(|c| declares(&c.op)).collect();
+    if reached.is_empty() {
+        return Vec::new();
+    }
     let mut flows: Vec<(usize, usize)> = Vec::new();
     for command in program.commands() {
         match &command.op {
-            Op::Alloc(a) if a.contents.is_some() => reached.push(facts.buffer(a.buffer).block.index()),
-            Op::HostWrite { region, contents: Some(_) } => reached.push(block(region)),
             Op::Copy(Copy { dst, src, .. }) | Op::HostCopy { dst, src } => {
                 flows.push((block(src), block(dst)))
             }
             op => {
-                if let (Some(compute), (reads, [first, ..])) = (formula(op), op.regions()) {
-                    if matches!(compute.func, Func::Fill(_)) {
-                        reached.push(block(first));
-                    }
+                if let (Some(_), (reads, [first, ..])) = (formula(op), op.regions()) {
                     flows.extend(reads.iter().map(|r| (block(r), block(first))));
                 }
             }
         }
     }
-    let mut carried = vec![false; n];
-    if reached.is_empty() {
-        return carried;
-    }
     flows.sort_unstable();
     flows.dedup();
+    let mut carried = vec![false; program.names().n_buffers()];
     while let Some(block) = reached.pop() {
         if !std::mem::replace(&mut carried[block], true) {
             let first = flows.partition_point(|&(from, _)| from < block);

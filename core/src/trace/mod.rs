@@ -5,11 +5,14 @@
 //!
 //! **Invariant:** a reader drops nothing silently: [`Import`] counts every event of the file.
 
+pub mod analysis;
 mod chrome;
 pub mod figures;
 mod own;
 mod read;
+pub mod snapshot;
 mod strings;
+pub mod table;
 mod time;
 mod tracks;
 
@@ -247,6 +250,7 @@ impl Slices {
         self.command.reserve(n);
         self.correlation.reserve(n);
         self.args.reserve(n);
+        self.cat.reserve(n);
     }
 
     /// Adds a slice and gives its index.

@@ -18,19 +18,22 @@
 //! Times are taken from the digits, never through a float. `displayTimeUnit` changes nothing, `baseTimeNanoseconds` is
 //! kept and not added.
 
-mod event;
+pub(super) mod event;
 mod join;
-mod names;
+pub(super) mod names;
 mod own;
 mod place;
 pub(super) mod scan;
+pub(super) mod walk;
 
 use std::borrow::Cow;
 
+use event::Fields;
 pub(super) use event::members;
 use own::Own;
 use place::State;
-use scan::{Cursor, Value};
+use scan::{Cursor, Lenient, Value};
+use walk::{Sink, Walk};
 
 use super::{Source, Trace};
 
@@ -76,30 +79,33 @@ pub enum ReadError {
 /// ```
 pub fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
     let (text, invalid) = utf8(bytes)?;
-    let mut reader = Reader { cursor: Cursor::new(&text), state: State::new(None), found: Found::default() };
-    reader.file(None)?;
-    let own = match reader.found.own.take() {
+    let mut reader = Reader::new(None);
+    let mut cursor = Cursor::new(&text);
+    Walk::new().walk(&mut cursor, true, &mut reader)?;
+    if let Some((own, true)) = reader.found.own.take() {
         // Ours came after the events, where another tool put it: once more, knowing it.
-        Some((own, true)) => {
-            reader = Reader { cursor: Cursor::new(&text), state: State::new(None), found: Found::default() };
-            reader.file(Some(own))?;
-            reader.state.own.take()
+        reader = Reader::new(Some(own));
+        cursor = Cursor::new(&text);
+        Walk::new().walk(&mut cursor, true, &mut reader)?;
+    }
+    Ok(reader.finish(cursor.lenient, invalid))
+}
+
+/// Refuses what the first two bytes show to be no UTF-8 text.
+pub(super) fn encoding(bytes: &[u8]) -> Result<(), ReadError> {
+    let refuse = |message: &str| Err(ReadError::Syntax { offset: 0, message: message.to_owned() });
+    match bytes {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, _, ..] | [_, 0, ..] => {
+            refuse("this looks like UTF-16, UTF-8 is needed")
         }
-        _ => reader.state.own.take(),
-    };
-    Ok(reader.finish(own, invalid))
+        [0x1f, 0x8b, ..] => refuse("this is gzip data, which has to be unpacked first"),
+        _ => Ok(()),
+    }
 }
 
 /// The bytes as text, invalid ones replaced by `?` so that offsets stay true, and how many runs of them there were.
 fn utf8(bytes: &[u8]) -> Result<(Cow<'_, str>, u64), ReadError> {
-    let refuse = |message: &str| Err(ReadError::Syntax { offset: 0, message: message.to_owned() });
-    match bytes {
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, _, ..] | [_, 0, ..] => {
-            return refuse("this looks like UTF-16, UTF-8 is needed");
-        }
-        [0x1f, 0x8b, ..] => return refuse("this is gzip data, which has to be unpacked first"),
-        _ => {}
-    }
+    encoding(bytes)?;
     if let Ok(text) = str::from_utf8(bytes) {
         return Ok((text.into(), 0));
     }
@@ -126,79 +132,68 @@ struct Found {
     kineto: bool,
 }
 
-struct Reader<'a> {
-    cursor: Cursor<'a>,
+struct Reader {
     state: State,
     found: Found,
 }
 
-impl Reader<'_> {
-    fn file(&mut self, own: Option<Own>) -> Result<(), ReadError> {
-        self.state = State::new(own);
-        if self.cursor.peek() == 0xef && self.cursor.starts_with("\u{feff}") {
-            self.cursor.at += '\u{feff}'.len_utf8();
-        }
-        match self.cursor.peek() {
-            b'{' => self.object()?,
-            b'[' => {
-                self.found.events = true;
-                self.events(true)?;
-            }
-            _ if self.cursor.is_at_end() => {
-                return Err(ReadError::Syntax {
-                    offset: self.cursor.at,
-                    message: "the file is empty".to_owned(),
-                });
-            }
-            _ => return Err(self.cursor.error("an object with traceEvents, or a list of events")),
-        }
-        if !self.found.events {
-            let message = "the object has no list traceEvents".to_owned();
-            return Err(ReadError::Syntax { offset: self.cursor.at, message });
-        }
-        self.cursor.peek();
-        if !self.cursor.is_at_end() {
-            self.state.problem("trailing_text");
-        }
-        Ok(())
+impl Reader {
+    fn new(own: Option<Own>) -> Reader {
+        Reader { state: State::new(own), found: Found::default() }
     }
 
-    fn object(&mut self) -> Result<(), ReadError> {
-        self.cursor.at += 1;
-        if self.cursor.take(b'}') {
-            return Ok(());
+    fn finish(self, lenient: Lenient, invalid_utf8: u64) -> Trace {
+        let Reader { mut state, found } = self;
+        state.problems("invalid_utf8", invalid_utf8);
+        for (name, count) in lenient.problems() {
+            state.problems(name, count);
         }
-        loop {
-            self.member().map_err(|e| self.cut_off(e))?;
-            if !self.cursor.another(b'}').map_err(|e| self.cut_off(e))? {
-                return Ok(());
+        let own = state.own.take();
+        let mut trace = state.finish(own.as_ref());
+        trace.import.base_time_ns = found.base_time_ns;
+        match own {
+            Some(own) => own.restore(&mut trace),
+            None => {
+                trace.title = found.title;
+                let tool = if found.kineto { "kineto" } else { "chrome" };
+                trace.source = Source::Imported { tool: tool.to_owned() };
+                trace.import.header = found.header.into_iter().collect();
             }
+        }
+        trace
+    }
+}
+
+impl Sink for Reader {
+    fn event(&mut self, fields: &Fields<'_>) {
+        self.state.event(fields);
+    }
+
+    fn no_object(&mut self) {
+        self.state.no_object();
+    }
+
+    fn list(&mut self, again: bool) {
+        self.found.events = true;
+        if again {
+            // As with any name that comes twice, the last one counts.
+            self.state = State::new(self.state.own.take());
+            self.state.problem("duplicate_key");
         }
     }
 
-    fn member(&mut self) -> Result<(), ReadError> {
-        let key = self.cursor.key()?.text();
-        let at_value = {
-            self.cursor.peek();
-            self.cursor.at
-        };
-        if key == "traceEvents" && self.cursor.peek() == b'[' {
-            if self.found.events {
-                // As with any name that comes twice, the last one counts.
-                self.state = State::new(self.state.own.take());
-                self.state.problem("duplicate_key");
-            }
-            self.found.events = true;
-            return self.events(false);
-        }
-        let value = self.cursor.value()?;
-        match (&*key, value) {
-            ("traceEvents", _) => {
-                self.cursor.at = at_value;
-                return Err(self.cursor.error("a list of events"));
-            }
+    fn problem(&mut self, name: &'static str) {
+        self.state.problem(name);
+    }
+
+    fn n_events(&self) -> u64 {
+        self.state.n_events()
+    }
+
+    fn member(&mut self, key: &str, value: Value<'_>, text: &str, offset: usize) -> Result<(), ReadError> {
+        match (key, value) {
             ("spanlift", Value::Container(text)) => {
-                if let Some(own) = own::read(text, at_value)?
+                if let Some(own) = own::read(text, offset)?
                     && self.state.own.is_none()
                 {
                     match self.found.events {
@@ -215,76 +210,7 @@ impl Reader<'_> {
             ("schemaVersion" | "deviceProperties" | "computeProperties", _) => self.found.kineto = true,
             _ => {}
         }
-        let text = self.cursor.since(at_value).to_owned();
-        self.found.header.push((key.into_owned(), text));
+        self.found.header.push((key.to_owned(), text.to_owned()));
         Ok(())
-    }
-
-    /// The list of events whose opening bracket is next.
-    fn events(&mut self, bare: bool) -> Result<(), ReadError> {
-        self.cursor.at += 1;
-        if self.cursor.take(b']') {
-            return Ok(());
-        }
-        loop {
-            if bare && self.cursor.peek() == 0 && self.cursor.is_at_end() {
-                // In the bare list the closing bracket is optional, so that a crashed program leaves a valid file.
-                self.state.problem("truncated");
-                return Ok(());
-            }
-            self.event().map_err(|e| self.cut_off(e))?;
-            self.cursor.peek();
-            if bare && self.cursor.is_at_end() {
-                continue;
-            }
-            if !self.cursor.another(b']').map_err(|e| self.cut_off(e))? {
-                return Ok(());
-            }
-        }
-    }
-
-    fn event(&mut self) -> Result<(), ReadError> {
-        if self.cursor.peek() != b'{' {
-            self.cursor.value()?;
-            self.state.no_object();
-            return Ok(());
-        }
-        let fields = event::fields(&mut self.cursor)?;
-        self.state.event(&fields);
-        Ok(())
-    }
-
-    /// An error at the end of the text is told as what it is.
-    fn cut_off(&self, error: ReadError) -> ReadError {
-        match error {
-            ReadError::Syntax { .. } if self.cursor.is_at_end() => {
-                ReadError::Truncated { offset: self.cursor.at, events: self.state.n_events() }
-            }
-            other => other,
-        }
-    }
-
-    fn finish(self, own: Option<Own>, invalid_utf8: u64) -> Trace {
-        let Reader { cursor, mut state, found } = self;
-        for (name, count) in [
-            ("invalid_utf8", invalid_utf8),
-            ("non_finite_literal", cursor.lenient.non_finite_literal),
-            ("control_character", cursor.lenient.control_character),
-            ("unescaped_quote", cursor.lenient.unescaped_quote),
-        ] {
-            state.problems(name, count);
-        }
-        let mut trace = state.finish(own.as_ref());
-        trace.import.base_time_ns = found.base_time_ns;
-        match own {
-            Some(own) => own.restore(&mut trace),
-            None => {
-                trace.title = found.title;
-                let tool = if found.kineto { "kineto" } else { "chrome" };
-                trace.source = Source::Imported { tool: tool.to_owned() };
-                trace.import.header = found.header.into_iter().collect();
-            }
-        }
-        trace
     }
 }

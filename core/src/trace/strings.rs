@@ -13,6 +13,11 @@ impl StrId {
     /// After every text, for ranges.
     pub(crate) const LAST: StrId = StrId(u32::MAX);
 
+    /// The text at a position that was a number for a while.
+    pub(crate) fn from_index(index: u32) -> StrId {
+        StrId(index)
+    }
+
     /// The position as a number, for tables beside [`Strings`].
     pub(crate) fn index(self) -> usize {
         self.0 as usize
@@ -73,6 +78,11 @@ impl Strings {
         };
         self.recent[slot] = id;
         id
+    }
+
+    /// The position of `text`, if it was ever interned.
+    pub fn find(&self, text: &str) -> Option<StrId> {
+        if text.is_empty() { Some(StrId::EMPTY) } else { self.ids.get(text).copied() }
     }
 
     /// Adds `text` without looking for it: for text that is hardly ever the same twice, such as arguments.

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "the inputs are the tests' own: a missing field is a broken test")]
 
 mod cases;
+mod explore;
 mod generate;
 mod random;
 mod reference;
@@ -10,3 +11,4 @@ mod remedies;
 #[path = "../shared/mod.rs"]
 mod shared;
 mod table;
+mod witness;

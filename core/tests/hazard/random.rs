@@ -12,7 +12,7 @@ use crate::reference::{self, Pair};
 const MODES: [Mode; 2] = [Mode::Contract, Mode::Typical];
 
 /// How many random programs: `SPANLIFT_RANDOM_PROGRAMS`, or as many as an everyday run can afford.
-fn n_programs(everyday: u64) -> u64 {
+pub(crate) fn n_programs(everyday: u64) -> u64 {
     std::env::var("SPANLIFT_RANDOM_PROGRAMS").ok().and_then(|n| n.parse().ok()).unwrap_or(everyday)
 }
 

@@ -44,6 +44,7 @@ enum Event {
 /// A captured node: what it comes after in the graph, and what it touches.
 #[derive(Clone, Default)]
 struct GraphNode {
+    op: usize,
     after: BTreeSet<usize>,
     touches: Vec<(bool, Value)>,
 }
@@ -58,6 +59,8 @@ struct Capture {
 #[derive(Default)]
 struct World {
     typical: bool,
+    /// Which bytes are touched is not asked: one stands for all.
+    blind: bool,
     /// Predecessors of each node.
     preds: Vec<Vec<usize>>,
     host: BTreeMap<String, usize>,
@@ -71,6 +74,8 @@ struct World {
     graphs: BTreeMap<String, (Vec<GraphNode>, Option<usize>)>,
     touches: Vec<Touch>,
     found: Vec<Pair>,
+    /// The nodes of steps by name, and for early reads a node whose predecessors come before it too.
+    labels: BTreeMap<String, (usize, Option<usize>)>,
     /// For each free with a death node: its op, its node, the buffer, and how many touches came before.
     deaths: Vec<(usize, usize, String, usize)>,
 }
@@ -93,20 +98,80 @@ fn bytes(span: &Value) -> BTreeSet<i64> {
     starts.into_iter().flat_map(|p| p..p + elem).collect()
 }
 
+/// Byte 0 for a span that has any.
+fn some_bytes(span: &Value) -> BTreeSet<i64> {
+    let counts = span["dims"].as_array().into_iter().flatten().map(|d| &d[0]);
+    let is_empty = counts.chain([&span["elem"], &span["len"]]).any(|n| n.as_i64() == Some(0));
+    if is_empty { BTreeSet::new() } else { BTreeSet::from([0]) }
+}
+
 /// Every hazard of the program, as the contract defines them.
 pub(crate) fn hazards(ops: &[Value], typical: bool) -> BTreeSet<Pair> {
-    let mut w = World { typical, preds: vec![vec![]], ..World::default() };
-    w.host.insert("main".to_owned(), 0);
-    // Legacy streams exist from the start, on every device that is mentioned.
-    let devs = ops.iter().filter_map(|o| o["dev"].as_u64());
-    let named = ops.iter().filter_map(|o| o["s"].as_str()?.strip_prefix("0@")?.parse().ok());
-    for dev in devs.chain(named).chain([0]).collect::<BTreeSet<u64>>() {
-        w.streams.insert(legacy(dev), (dev, "legacy".to_owned(), None));
+    World::of(ops, typical, false).judge()
+}
+
+/// Steps by name with the names of those that come before them: the transitive closure, over steps alone.
+pub(crate) fn order(ops: &[Value], typical: bool) -> BTreeMap<String, BTreeSet<String>> {
+    let w = World::of(ops, typical, true);
+    let before = w.closure();
+    let is_before = |a: usize, (b, also): (usize, Option<usize>)| {
+        a != b && (before[b][a] || also.is_some_and(|also| also != a && before[also][a]))
+    };
+    let past = |&at: &(usize, Option<usize>)| {
+        w.labels.iter().filter(|(_, a)| is_before(a.0, at)).map(|(name, _)| name.clone()).collect()
+    };
+    w.labels.iter().map(|(name, at)| (name.clone(), past(at))).collect()
+}
+
+/// What the steps of a program do to memory.
+#[derive(Default)]
+pub(crate) struct Memory {
+    /// Step, whether it writes, buffer, bytes; in the order of the list.
+    pub(crate) touches: Vec<(String, bool, String, BTreeSet<i64>)>,
+    /// The block of each buffer.
+    pub(crate) block_of: BTreeMap<String, String>,
+    /// The steps where stream-ordered buffers begin, and where buffers end.
+    pub(crate) births: BTreeMap<String, String>,
+    pub(crate) deaths: BTreeMap<String, String>,
+    /// Buffers that were freed, but for those that are only unregistered.
+    pub(crate) freed: BTreeSet<String>,
+}
+
+pub(crate) fn memory(ops: &[Value], typical: bool) -> Memory {
+    let w = World::of(ops, typical, false);
+    let name_of: BTreeMap<usize, String> = w.labels.iter().map(|(name, at)| (at.0, name.clone())).collect();
+    let touch = |t: &Touch| (name_of[&t.node].clone(), t.write, t.buffer.clone(), t.bytes.clone());
+    let mut memory = Memory { touches: w.touches.iter().map(touch).collect(), ..Memory::default() };
+    for (name, buffer) in &w.buffers {
+        memory.block_of.insert(name.clone(), buffer.block.clone());
+        if let Some((birth, _)) = buffer.birth {
+            memory.births.insert(name.clone(), name_of[&birth].clone());
+        }
+        if let Some(death) = buffer.death {
+            memory.deaths.insert(name.clone(), name_of[&death].clone());
+        }
+        if buffer.freed.is_some_and(|k| s(&ops[k], "via") != "unregister") {
+            memory.freed.insert(name.clone());
+        }
     }
-    for (index, op) in ops.iter().enumerate() {
-        w.step(index, op);
+    memory
+}
+
+impl World {
+    fn of(ops: &[Value], typical: bool, blind: bool) -> World {
+        let mut w = World { typical, blind, preds: vec![vec![]], ..World::default() };
+        w.host.insert("main".to_owned(), 0);
+        // Legacy streams exist from the start, on every device that is mentioned.
+        let devs = ops.iter().filter_map(|o| o["dev"].as_u64());
+        let named = ops.iter().filter_map(|o| o["s"].as_str()?.strip_prefix("0@")?.parse().ok());
+        for dev in devs.chain(named).chain([0]).collect::<BTreeSet<u64>>() {
+            w.streams.insert(legacy(dev), (dev, "legacy".to_owned(), None));
+        }
+        for (index, op) in ops.iter().enumerate() {
+            w.step(index, op);
+        }
+        w
     }
-    w.judge()
 }
 
 fn legacy(dev: u64) -> String {
@@ -160,7 +225,7 @@ impl World {
     }
 
     fn touch(&mut self, node: usize, op: usize, write: bool, span: &Value) {
-        let bytes = bytes(span);
+        let bytes = if self.blind { some_bytes(span) } else { bytes(span) };
         if bytes.is_empty() {
             return;
         }
@@ -178,16 +243,21 @@ impl World {
         if let Some(c) = self.capture_of(stream) {
             let capture = &mut self.captures[c];
             let after = capture.frontiers[stream].clone();
-            capture.nodes.push(GraphNode { after, touches });
+            capture.nodes.push(GraphNode { op: index, after, touches });
             let node = capture.nodes.len() - 1;
             capture.frontiers.insert(stream.to_owned(), BTreeSet::from([node]));
             return usize::MAX;
         }
         let node = self.enqueue(stream, t, vec![]);
+        self.label(index, 'w', node);
         for (write, span) in touches {
             self.touch(node, index, write, &span);
         }
         node
+    }
+
+    fn label(&mut self, index: usize, part: char, node: usize) {
+        self.labels.insert(format!("{part}{index}"), (node, None));
     }
 
     fn copy(&mut self, index: usize, t: &str, op: &Value) {
@@ -201,7 +271,7 @@ impl World {
         }
         for span in [src, dst] {
             let buffer = self.buffers.get_mut(s(span, "buf")).unwrap();
-            if buffer.via == "pinned_pool" && !flag("untracked") && !bytes(span).is_empty() {
+            if buffer.via == "pinned_pool" && !flag("untracked") && !some_bytes(span).is_empty() {
                 buffer.noted.insert(stream.to_owned());
             }
         }
@@ -212,6 +282,7 @@ impl World {
         if sync && peer {
             let before = self.frontiers(|_, k| k != "nonblocking");
             let node = self.enqueue(stream, t, before);
+            self.label(index, 'w', node);
             self.touch(node, index, false, src);
             self.touch(node, index, true, dst);
             let all: Vec<String> =
@@ -226,6 +297,7 @@ impl World {
         let read_on_host = |w: &mut World| {
             let node = w.node(vec![w.host[t]]);
             w.host.insert(t.to_owned(), node);
+            w.label(index, 'c', node);
             w.touch(node, index, false, src);
         };
         if from == "pageable" && !host(&to) && sync {
@@ -239,6 +311,7 @@ impl World {
             let read = self.touches.len();
             let node = self.run(index, stream, t, vec![(true, dst.clone())]);
             self.touches[n..read].iter_mut().for_each(|x| x.also = Some(node));
+            self.labels.insert(format!("c{index}"), (node - 1, Some(node)));
         } else {
             let node = self.run(index, stream, t, both);
             let joins = (host(&from) && host(&to))
@@ -256,13 +329,18 @@ impl World {
         let buffer = self.buffers[&name].clone();
         let mut death = None;
         match s(op, "via") {
-            "free_async" => death = Some(self.enqueue(s(op, "s"), t, vec![])),
+            "free_async" => {
+                let node = self.enqueue(s(op, "s"), t, vec![]);
+                self.label(index, 'w', node);
+                death = Some(node);
+            }
             "free" | "host_free" | "unregister" => {
                 if self.typical && buffer.space != "pageable" && buffer.via != "malloc_async" {
                     let all = self.frontiers(|_, _| true);
                     self.join(t, all);
                 }
                 let node = self.node(vec![self.host[t]]);
+                self.label(index, 'c', node);
                 self.host.insert(t.to_owned(), node);
                 death = Some(node);
             }
@@ -296,6 +374,7 @@ impl World {
                 if via == "malloc_async" {
                     let extra = old.as_ref().and_then(|old| old.death).into_iter().collect();
                     birth = Some((self.enqueue(s(op, "s"), t, extra), index));
+                    self.label(index, 'w', self.preds.len() - 1);
                 }
                 if via.ends_with("pool")
                     && via != "rawpool"
@@ -332,6 +411,7 @@ impl World {
             "host_read" | "host_write" | "host_copy" => {
                 let node = self.node(vec![self.host[t]]);
                 self.host.insert(t.to_owned(), node);
+                self.label(index, 'c', node);
                 match s(op, "op") {
                     "host_read" => self.touch(node, index, false, &op["span"]),
                     "host_write" => self.touch(node, index, true, &op["span"]),
@@ -348,7 +428,11 @@ impl World {
                 let stream = s(op, "s");
                 let event = match self.capture_of(stream) {
                     Some(c) => Event::Captured(c, self.captures[c].frontiers[stream].clone()),
-                    None => Event::Node(self.enqueue(stream, t, vec![])),
+                    None => {
+                        let node = self.enqueue(stream, t, vec![]);
+                        self.label(index, 'w', node);
+                        Event::Node(node)
+                    }
                 };
                 self.events.insert(s(op, "e").to_owned(), event);
             }
@@ -359,10 +443,12 @@ impl World {
                         self.captures[c].frontiers.entry(stream.to_owned()).or_default().extend(nodes);
                     }
                     Some(Event::Node(node)) => {
-                        self.enqueue(stream, t, vec![node]);
+                        let node = self.enqueue(stream, t, vec![node]);
+                        self.label(index, 'w', node);
                     }
                     _ => {
-                        self.enqueue(stream, t, vec![]);
+                        let node = self.enqueue(stream, t, vec![]);
+                        self.label(index, 'w', node);
                     }
                 }
             }
@@ -417,6 +503,7 @@ impl World {
                     let mut preds: Vec<usize> = node.after.iter().map(|&k| made[k]).collect();
                     preds.push(entry);
                     let id = self.node(preds);
+                    self.labels.insert(format!("w{index}.{}", node.op), (id, None));
                     made.push(id);
                     for (write, span) in node.touches {
                         self.touch(id, index, write, &span);
@@ -444,7 +531,7 @@ impl World {
         self.found.push((kind.to_owned(), buffer.to_owned(), first, second, certainty.to_owned()));
     }
 
-    fn judge(mut self) -> BTreeSet<Pair> {
+    fn closure(&self) -> Vec<Vec<bool>> {
         let n = self.preds.len();
         // before[k] has every node that happens before k; nodes come after their predecessors in number.
         let mut before: Vec<Vec<bool>> = Vec::with_capacity(n);
@@ -459,6 +546,11 @@ impl World {
             }
             before.push(row);
         }
+        before
+    }
+
+    fn judge(mut self) -> BTreeSet<Pair> {
+        let before = self.closure();
         let touches = std::mem::take(&mut self.touches);
         for (k, b) in touches.iter().enumerate() {
             if let Some((birth, by)) = self.buffers[&b.buffer].birth

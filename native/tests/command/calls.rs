@@ -18,7 +18,7 @@ fn wrong(args: &[&str], fragment: &str, hint: &str) {
 fn a_wrong_call_is_told_in_one_line_with_a_hint() {
     wrong(&[], "a command is missing", "Usage: spanlift");
     wrong(&["chek"], "'chek'; did you mean \"check\"?", "usage: spanlift");
-    wrong(&["analyze"], "'analyze'", "try 'spanlift --help'");
+    wrong(&["analyze"], "<FILE>", "try 'spanlift analyze --help'");
     wrong(&["--colour"], "'--colour'", "usage: spanlift");
     wrong(&["check"], "<PROGRAM>", "try 'spanlift check --help'");
     wrong(&["check", "a", "b"], "'b'", "try 'spanlift check --help'");
@@ -38,11 +38,13 @@ fn help_has_an_example_for_every_command() {
     let folder = folder("help");
     let all = spanlift(&folder, &["--help"]);
     assert_eq!((all.code, all.err.as_str()), (0, ""));
-    for command in ["tour", "check", "run", "view", "memory", "advise", "machines", "fit", "probe"] {
+    for command in
+        ["tour", "check", "run", "view", "analyze", "memory", "advise", "machines", "fit", "bench", "probe"]
+    {
         assert!(all.out.contains(&format!("\n  {command} ")), "{}", all.out);
         let one = spanlift(&folder, &[command, "--help"]);
         assert_eq!((one.code, one.err.as_str()), (0, ""), "{command}");
-        assert!(one.out.contains(&format!("Example:\n  spanlift {command}")), "{}", one.out);
+        assert!(one.out.contains(&format!(":\n  spanlift {command}")), "{}", one.out);
         assert!(one.out.contains("--format"), "{}", one.out);
     }
     let version = spanlift(&folder, &["--version"]);

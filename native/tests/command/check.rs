@@ -107,3 +107,70 @@ fn every_shared_case_ends_as_labelled() {
         }
     }
 }
+
+#[test]
+fn an_explanation_names_places_and_fix_and_shows_two_orders() {
+    let folder = folder("explain");
+    std::fs::write(folder.join("lesson1.txt"), LESSON).unwrap();
+    let ran = spanlift(&folder, &["check", "lesson1.txt", "--explain", "--mended", "mended.txt"]);
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""), "{}", ran.out);
+    for fragment in [
+        "command 4 (line 5)   write  copy d <- x on copy",
+        "nothing makes w4 come before w5",
+        "before command 5 (line 6)   + record mended on copy",
+        "+ wait mended on compute",
+        "schedule - (in the order of the list)",
+        "finds what command 4 wrote",
+        "schedule w4:w5 (w4 comes after w5)",
+        "finds bytes that nothing has written",
+    ] {
+        assert!(ran.out.contains(fragment), "{fragment:?} in {}", ran.out);
+    }
+    let ran = spanlift(&folder, &["check", "mended.txt"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    // The input stays as it is.
+    let ran = spanlift(&folder, &["check", "lesson1.txt", "--mended", "lesson1.txt"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("is an input"), "{}", ran.err);
+}
+
+#[test]
+fn explained_objects_have_the_fields_of_the_contract_and_more() {
+    let Some(shared) = shared() else { return };
+    let text = std::fs::read_to_string(shared.join("data/programs/hazards.json")).unwrap();
+    let table: Value = serde_json::from_str(&text).unwrap();
+    let folder = folder("explained");
+    let mut n_races = 0;
+    for case in table["cases"].as_array().unwrap() {
+        let program = json!({"schema_version": 1, "ops": case["ops"]}).to_string();
+        let plain = spanlift_reading(&folder, &["check", "-", "--format", "json"], program.as_bytes());
+        let args = ["check", "-", "--format", "json", "--explain", "--mended", "mended.json"];
+        let ran = spanlift_reading(&folder, &args, program.as_bytes());
+        let place = format!("{}: {}", case["id"], ran.out);
+        assert_eq!(ran.code, plain.code, "{place}");
+        let [plain, told]: [Value; 2] = [&plain.out, &ran.out].map(|out| serde_json::from_str(out).unwrap());
+        assert_eq!((&plain["verdict"], &plain["errors"]), (&told["verdict"], &told["errors"]), "{place}");
+        let [plain, told] = [&plain, &told].map(|object| object["hazards"].as_array().unwrap());
+        assert_eq!(plain.len(), told.len());
+        for (plain, told) in plain.iter().zip(told) {
+            for (key, value) in plain.as_object().unwrap() {
+                assert_eq!(value, &told[key], "{place}");
+            }
+            let kind = told["kind"].as_str().unwrap();
+            let n_schedules = match (told["certainty"].as_str(), kind) {
+                (Some("may"), _) => 0,
+                (_, "RAW" | "WAR" | "WAW") => 2,
+                _ => 1,
+            };
+            assert_eq!(told["schedules"].as_array().unwrap().len(), n_schedules, "{place}");
+            assert_eq!(told["sites"].as_array().unwrap().len(), 2, "{place}");
+            assert!(!told["fix"].as_array().unwrap().is_empty(), "{place}");
+            n_races += 1;
+        }
+        if ran.code != 2 {
+            let ran = spanlift(&folder, &["check", "mended.json"]);
+            assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{place}");
+        }
+    }
+    assert!(n_races > 50, "{n_races}");
+}

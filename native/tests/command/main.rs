@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
 mod advise;
+mod analyze;
 mod calls;
 mod check;
 mod fit;

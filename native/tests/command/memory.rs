@@ -84,3 +84,14 @@ fn a_wrong_layout_is_refused_tensor_by_tensor() {
     }
     assert_eq!(spanlift(&folder, &["memory", "absent.json"]).code, 2);
 }
+
+#[test]
+fn bench_gives_one_array_of_figures() {
+    let ran = spanlift(&folder("bench"), &["bench", "memory", "--tensors", "50", "--format", "json"]);
+    assert_eq!((ran.code, ran.err.as_str(), ran.out.lines().count()), (0, "", 1));
+    let found: Value = serde_json::from_str(&ran.out).unwrap();
+    for figure in found.as_array().unwrap() {
+        assert!(figure["value"].as_f64().unwrap() > 0.0 && figure["unit"].is_string(), "{figure}");
+    }
+    assert_eq!(found[0]["name"], "memory.tensors_per_s");
+}

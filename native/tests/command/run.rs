@@ -57,6 +57,14 @@ fn a_race_is_warned_of_and_its_wrong_values_are_read() {
     );
     assert!(read["n_wrong"].as_u64().is_some_and(|n| n > 0), "{read}");
     assert_eq!(read["first_wrong"]["expected"], "1");
+    let hops = json!({
+        "within_host": 0, "staging": 0, "to_device": 4_194_304, "to_host": 4_194_304, "peer": 0, "within_device": 0,
+    });
+    assert_eq!(
+        object["ledger"],
+        json!({"payload_bytes": 8_388_608, "moved_bytes": 8_388_608, "factor": 1.0, "hops_bytes": hops})
+    );
+    assert!(text.out.contains("8.00 MiB  1.00 for each byte of payload"), "{}", text.out);
     // The same value in the program and in the trace that was written.
     let trace = spanlift::trace::read(&std::fs::read(folder.join("t.json")).unwrap()).unwrap();
     assert_eq!(trace.extent().map(|(_, end)| end.0), object["end_ns"].as_i64());
@@ -148,4 +156,55 @@ fn a_reader_that_goes_away_ends_a_run_quietly() {
     let mut command = Command::new("sh");
     command.args(["-c", &script]);
     assert_eq!(ran(command, b"").code, 0);
+}
+
+const RACE: &str = "\
+stream  copy, compute
+pinned  x 4MiB
+device  d 4MiB on cuda:0
+write   x
+copy    d <- x on copy
+kernel  scale on compute reads d
+";
+
+#[test]
+fn all_orders_are_explored_and_each_result_can_be_replayed() {
+    let folder = folder("schedules");
+    std::fs::write(folder.join("race.txt"), RACE).unwrap();
+    let ran = spanlift(&folder, &["run", "race.txt", "--schedules", "all", "--format", "json"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    let object: Value = serde_json::from_str(&ran.out).unwrap();
+    // c4 w5 w6, c4 w6 w5; the kernel also before the host wrote: its call comes after, so not.
+    let counts =
+        ["n_steps", "n_racing", "n_schedules", "n_orders", "n_results"].map(|key| object[key].clone());
+    assert_eq!(counts.map(|n| n.as_u64().unwrap()), [3, 2, 2, 2, 2]);
+    let names: Vec<&str> =
+        object["results"].as_array().unwrap().iter().map(|r| r["replay"].as_str().unwrap()).collect();
+    assert_eq!(names, ["-", "w5:w6"]);
+    for (name, expected) in [("-", "w5's bytes"), ("w5:w6", "unwritten bytes")] {
+        let ran = spanlift(&folder, &["run", "race.txt", "--replay", name]);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+        assert!(ran.out.contains(&format!("finds in d: {expected}")), "{}", ran.out);
+    }
+    let ran = spanlift(&folder, &["run", "race.txt", "--schedules", "20"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    assert!(ran.out.contains("20 schedules sampled: 2 results"), "{}", ran.out);
+}
+
+#[test]
+fn a_schedule_that_cannot_be_is_refused() {
+    let folder = folder("no_schedule");
+    std::fs::write(folder.join("race.txt"), RACE).unwrap();
+    for (args, expected) in [
+        (["--replay", "w5:w99"], "there is no step w99"),
+        (["--replay", "c4:w5"], "held back for ever"),
+        (["--replay", "w5"], "holds nothing back"),
+        (["--replay", "w5:w6,w5:w6"], "held back twice"),
+        (["--schedules", "0"], "a number from 1"),
+        (["--schedules", "some"], "a number from 1"),
+    ] {
+        let ran = spanlift(&folder, &[&["run", "race.txt"], &args[..]].concat());
+        assert_eq!(ran.code, 2, "{args:?}: {}", ran.out);
+        assert!(ran.err.lines().next().unwrap().contains(expected), "{args:?}: {}", ran.err);
+    }
 }

@@ -57,6 +57,39 @@ fn a_picture_shows_a_program_or_a_trace() {
 }
 
 #[test]
+fn a_layout_is_shown_and_with_a_device_its_move() {
+    const LAYOUT: &str = r#"{"storages": [{"id": "w", "device": "cpu", "bytes": 400}], "tensors": [
+        {"name": "a & b", "storage": "w", "dtype": "f32", "shape": [20], "strides": [2], "offset": 10}]}"#;
+    let folder = folder("layout");
+    std::fs::write(folder.join("layout.json"), LAYOUT).unwrap();
+    let ran = spanlift(&folder, &["view", "layout.json", "-o", "out.svg"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    assert!(ran.out.starts_with("layout.json: 1 view of 1 storage; cpu: 400 B in 1 storage"), "{}", ran.out);
+    let svg = std::fs::read_to_string(folder.join("out.svg")).unwrap();
+    assert!(svg.contains("a &amp; b") && !svg.contains("BEFORE"), "{svg}");
+    let ran = spanlift(&folder, &["view", "layout.json", "--to", "cuda", "-o", "out.svg"]);
+    assert!(
+        ran.out.contains("move to cuda:0, views stay views: 1 allocation of 156 B, 1 copy of 80 B"),
+        "{}",
+        ran.out
+    );
+    let svg = std::fs::read_to_string(folder.join("out.svg")).unwrap();
+    assert!(svg.contains("BEFORE") && svg.contains("156 B allocated, 80 B copied"), "{svg}");
+    let ran = spanlift(&folder, &["view", "layout.json", "--to", "mock:2", "--format", "json"]);
+    let object: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(object["written"], "layout.html");
+    let file =
+        json!({"file": "layout.json", "kind": "layout", "n_tensors": 1, "n_storages": 1, "to": "mock:2"});
+    assert_eq!(object["files"], json!([file]));
+    let bad = LAYOUT.replace("[20]", "[60]");
+    let ran = spanlift_reading(&folder, &["view", "-", "-o", "out.html"], bad.as_bytes());
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+    assert!(ran.err.contains("\"a & b\": outside storage"), "{}", ran.err);
+    let ran = spanlift(&folder, &["view", "layout.json", "--to", "tpu"]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{}", ran.err);
+}
+
+#[test]
 fn what_is_neither_program_nor_trace_is_refused() {
     let folder = folder("neither");
     for (bytes, expected) in [

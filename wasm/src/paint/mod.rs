@@ -2,6 +2,7 @@
 //!
 //! Knows scenes and the canvas; what the panels beside it say is written in `panels`.
 
+mod memory_panels;
 pub(crate) mod panels;
 
 use wasm_bindgen::{JsCast, JsValue};

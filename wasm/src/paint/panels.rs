@@ -13,6 +13,7 @@ use crate::listing::Listing;
 use crate::lod;
 use crate::paint::Canvas;
 use crate::rows::Rows;
+use crate::scene::Scene;
 use crate::text;
 use crate::theme::Theme;
 
@@ -31,8 +32,9 @@ pub(crate) struct Panels {
     pub(crate) program: HtmlElement,
     document: Document,
     lines: HtmlElement,
-    tip: HtmlElement,
+    pub(super) tip: HtmlElement,
     shown: Option<Shown>,
+    pub(super) memory: Option<super::memory_panels::Shown>,
 }
 
 /// What the panels show, to see whether it changed.
@@ -67,6 +69,7 @@ impl Panels {
             root,
             document,
             shown: None,
+            memory: None,
         })
     }
 
@@ -76,7 +79,7 @@ impl Panels {
         found.unwrap_or_else(|| unreachable!("bug: the template has no {selector}")).unchecked_into()
     }
 
-    fn element(&self, tag: &str, class: &str, text: &str) -> Element {
+    pub(super) fn element(&self, tag: &str, class: &str, text: &str) -> Element {
         let made = self.document.create_element(tag);
         let made = made.unwrap_or_else(|_| unreachable!("bug: {tag} is no element"));
         if !class.is_empty() {
@@ -132,6 +135,7 @@ impl Panels {
             finding: app.finding(),
             picked,
         };
+        self.memory = None;
         let before = self.shown.replace(now);
         if before == Some(now) {
             return;
@@ -144,6 +148,7 @@ impl Panels {
         }
         if item_is_new {
             self.names(app, item);
+            self.is_about(false);
         }
         if before.is_none_or(|b| (b.mode, b.finding, b.item) != (now.mode, now.finding, now.item)) {
             self.findings(app);
@@ -159,7 +164,7 @@ impl Panels {
         self.table(app);
     }
 
-    fn colors(&self, theme: &Theme) {
+    pub(super) fn colors(&self, theme: &Theme) {
         let style = self.root.style();
         let on_accent = theme.accent.ink();
         for (name, color) in [
@@ -189,11 +194,17 @@ impl Panels {
 
     /// The meaning of the colours, below the timeline.
     pub(crate) fn legend(&self, app: &App, ratio: f64) {
-        let place = self.part(".sl-legend");
-        let Ok(canvas) = Canvas::new(self.part(".sl-legend canvas").unchecked_into()) else { return };
         let entries = legend::entries([&app.model.trace], &app.theme);
-        let mut scene = legend::scene(&entries, f64::from(place.client_width()).max(120.0), &app.theme);
-        scene.height = scene.height.max(1.0);
+        self.paint_legend(&legend::scene(&entries, self.legend_width(), &app.theme), ratio);
+    }
+
+    pub(super) fn legend_width(&self) -> f64 {
+        f64::from(self.part(".sl-legend").client_width()).max(120.0)
+    }
+
+    pub(super) fn paint_legend(&self, scene: &Scene, ratio: f64) {
+        let Ok(canvas) = Canvas::new(self.part(".sl-legend canvas").unchecked_into()) else { return };
+        let scene = Scene { height: scene.height.max(1.0), ..scene.clone() };
         canvas.paint(&scene, ratio);
         let style = canvas.element.style();
         let _ = style.set_property("width", &format!("{}px", scene.width));
@@ -203,15 +214,7 @@ impl Panels {
     fn names(&self, app: &App, item: usize) {
         let model = &app.model;
         let title = if model.trace.title.is_empty() { &model.name } else { &model.trace.title };
-        self.part(".sl-name").set_text_content(Some(&text::clean(title)));
-        self.part(".sl-origin").set_text_content(Some(&model.origin));
-        let buttons = self.part(".sl-items").children();
-        for k in 0..buttons.length() {
-            if let Some(button) = buttons.item(k) {
-                let is_current = usize::try_from(k).is_ok_and(|k| k == item);
-                set(&button, "aria-current", if is_current { "true" } else { "false" });
-            }
-        }
+        self.title(&text::clean(title), &model.origin, item);
         let notes = self.part(".sl-notes");
         notes.set_text_content(None);
         for note in &model.notes {
@@ -223,10 +226,46 @@ impl Panels {
             append(&notes, &self.element("li", class, &text::clean(&note.text)));
         }
         let _ = self.root.class_list().toggle_with_force("has-no-program", model.listing.is_none());
-        self.part(".sl-modes").set_hidden(model.listing.is_none());
+        self.part(".sl-orders").set_hidden(model.listing.is_none());
         let n_lines = model.listing.as_ref().map_or(0, |l| l.lines.len());
         let _ = self.lines.style().set_property("height", &format!("{}px", n_lines as f64 * LINE));
         self.program.set_scroll_top(0);
+    }
+
+    /// Another kind of picture is shown: what the timeline's panels showed is to be shown anew.
+    pub(super) fn forget_timeline(&mut self) {
+        self.shown = None;
+    }
+
+    /// Name and origin of what is shown, and which of the items it is.
+    pub(super) fn title(&self, name: &str, origin: &str, item: usize) {
+        self.part(".sl-name").set_text_content(Some(name));
+        self.part(".sl-origin").set_text_content(Some(origin));
+        let buttons = self.part(".sl-items").children();
+        for k in 0..buttons.length() {
+            if let Some(button) = buttons.item(k) {
+                let is_current = usize::try_from(k).is_ok_and(|k| k == item);
+                set(&button, "aria-current", if is_current { "true" } else { "false" });
+            }
+        }
+    }
+
+    /// Puts what belongs to a memory map, or to a timeline, in its place.
+    pub(super) fn is_about(&self, memory: bool) {
+        let (what, label) = match memory {
+            true => ("Memory", "memory map: W S zoom, A D pan, arrows choose a view, ? lists all keys"),
+            false => ("Timeline", "timeline: W S zoom, A D pan, arrows choose a slice, ? lists all keys"),
+        };
+        self.part(".sl-what").set_text_content(Some(what));
+        set(&self.part(".sl-middle"), "aria-label", &what.to_lowercase());
+        set(&self.plot, "aria-label", label);
+        self.part(".sl-keys-time").set_hidden(memory);
+        self.part(".sl-keys-memory").set_hidden(!memory);
+        if memory {
+            self.part(".sl-orders").set_hidden(true);
+        } else {
+            self.part(".sl-kinds").set_hidden(true);
+        }
     }
 
     fn findings(&self, app: &App) {
@@ -281,16 +320,21 @@ impl Panels {
                 return;
             }
         };
-        append(&card, &self.element("b", "", &details.title));
-        append(&card, &self.element("p", "", &details.place));
+        self.card(&card, &details);
+    }
+
+    /// Fills the card of details.
+    pub(super) fn card(&self, card: &Element, details: &Details) {
+        append(card, &self.element("b", "", &details.title));
+        append(card, &self.element("p", "", &details.place));
         let list = self.element("dl", "", "");
         for (name, value) in &details.rows {
             append(&list, &self.element("dt", "", name));
             append(&list, &self.element("dd", if name == "text" { "is-code" } else { "" }, value));
         }
-        append(&card, &list);
+        append(card, &list);
         for why in &details.why {
-            append(&card, &self.element("p", "", why));
+            append(card, &self.element("p", "", why));
         }
     }
 
@@ -387,10 +431,14 @@ impl Panels {
             .map(|(name, value)| if name == "bytes" { format!("{value} B") } else { value })
             .collect();
         append(&self.tip, &self.element("span", "", &told.join(" · ")));
+        self.place_tip(x, y);
+    }
+
+    /// Shows the tip beside the pointer, on the side where there is room.
+    pub(super) fn place_tip(&self, x: f64, y: f64) {
         self.tip.set_hidden(false);
         let (w, h) = (f64::from(self.tip.offset_width()), f64::from(self.tip.offset_height()));
         let (width, height) = (f64::from(self.plot.client_width()), f64::from(self.plot.client_height()));
-        // Beside the pointer, on the side where there is room.
         let left = if x + 14.0 + w <= width { x + 14.0 } else { (x - w - 10.0).max(0.0) };
         let top = if y + 16.0 + h <= height { y + 16.0 } else { (y - h - 10.0).max(0.0) };
         let style = self.tip.style();
@@ -435,11 +483,11 @@ fn in_sight(listing: &Listing, top: f64, height: f64) -> std::ops::Range<usize> 
 }
 
 /// Sets an attribute whose name is known to be one.
-fn set(element: &Element, name: &str, value: &str) {
+pub(super) fn set(element: &Element, name: &str, value: &str) {
     let _ = element.set_attribute(name, value);
 }
 
 /// Appends a node that is nowhere yet.
-fn append(parent: &Element, child: &web_sys::Node) {
+pub(super) fn append(parent: &Element, child: &web_sys::Node) {
     let _ = parent.append_child(child);
 }

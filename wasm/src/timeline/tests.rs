@@ -2,19 +2,7 @@
 
 use super::*;
 use crate::rows::Shown;
-use crate::testing::{Random, crowd, hang, race, texts_keep_apart};
-
-/// Compares with a file beside the tests; `SPANLIFT_BLESS=1` writes it anew.
-#[track_caller]
-fn golden(name: &str, found: &str) {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    if std::env::var_os("SPANLIFT_BLESS").is_some() {
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, found).unwrap();
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(found, expected, "{} differs; look, then run with SPANLIFT_BLESS=1", path.display());
-}
+use crate::testing::{Random, crowd, golden, hang, race, texts_keep_apart};
 
 fn finding() -> Finding {
     Finding { first: 4, second: 5, title: "RAW on d".into(), text: "…".into(), is_certain: true }

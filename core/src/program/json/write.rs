@@ -18,15 +18,24 @@ pub(in crate::program) fn write(program: &Program) -> String {
     out += " \"ops\": [";
     for (index, command) in program.commands().iter().enumerate() {
         out += if index == 0 { "\n  " } else { ",\n  " };
-        let line = Object::new().text("op", command.op.name());
-        let mut line = fields(line, program.names(), &command.op);
-        if command.thread != ThreadId::FIRST {
-            line = line.text("t", program.names().thread(command.thread));
-        }
-        out += &line.maybe_text("label", command.label.as_deref()).end();
+        out += &object(program, command);
     }
     out += "\n]}\n";
     out
+}
+
+/// One command as its object.
+pub(in crate::program) fn write_command(program: &Program, command: &Command) -> String {
+    object(program, command)
+}
+
+fn object(program: &Program, command: &Command) -> String {
+    let line = Object::new().text("op", command.op.name());
+    let mut line = fields(line, program.names(), &command.op);
+    if command.thread != ThreadId::FIRST {
+        line = line.text("t", program.names().thread(command.thread));
+    }
+    line.maybe_text("label", command.label.as_deref()).end()
 }
 
 fn text(text: &str) -> String {

@@ -18,6 +18,15 @@ pub(in crate::program) fn write(program: &Program) -> String {
     out
 }
 
+/// One command as its line, without the end of the line.
+pub(in crate::program) fn write_command(program: &Program, command: &Command, index: usize) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = Writer { out: &mut out, program, index }.command(command);
+    out.truncate(out.trim_end().len());
+    out
+}
+
 fn program_to(out: &mut String, program: &Program) -> fmt::Result {
     if !program.title.is_empty() {
         let title = program.title.as_str();

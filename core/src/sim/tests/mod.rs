@@ -1,5 +1,6 @@
 //! Times against schedules that are worked out by hand on a machine with round figures, and against the fit.
 
+mod ledger;
 mod limits;
 mod rows;
 mod times;

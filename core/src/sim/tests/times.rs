@@ -48,7 +48,7 @@ fn a_pageable_copy_is_staged_in_chunks_through_two_slots() {
     // at half speed: 550 of the second chunk by 3100, the other 450 by 3550. It goes to the engine, until 4650; the
     // third has 550 by then, ends at 5100, is copied until 6200; the last 500 need 1000 of the slow kind, until 6100.
     let lines = [
-        ("main", Kind::Call, 0, 1000),
+        ("main", Kind::Call, 0, 6100),
         ("main", Kind::HostCopy, 1000, 2000),
         ("main", Kind::HostCopy, 2000, 3550),
         ("main", Kind::HostCopy, 3550, 5100),
@@ -72,7 +72,7 @@ fn a_full_ring_blocks_the_host_until_the_stream_has_moved() {
     // chunk has moved at 11110. Beside the second one staging is slow: 550 by 12210, all by 12660.
     let lines = [
         ("main", Kind::Call, 0, 1000),
-        ("main", Kind::Call, 1000, 2000),
+        ("main", Kind::Call, 1000, 12_660),
         ("main", Kind::HostCopy, 2000, 3000),
         ("main", Kind::HostCopy, 3000, 4000),
         ("main", Kind::Wait, 4000, 11_110),
@@ -90,11 +90,11 @@ fn a_full_ring_blocks_the_host_until_the_stream_has_moved() {
     // Cold the first time, hot after that.
     let lines = [
         ("main", Kind::Call, 0, 1000),
-        ("main", Kind::Call, 1000, 2000),
+        ("main", Kind::Call, 1000, 2064),
         ("main", Kind::HostCopy, 2000, 2064),
-        ("main", Kind::Call, 2064, 3064),
+        ("main", Kind::Call, 2064, 3096),
         ("main", Kind::HostCopy, 3064, 3096),
-        ("main", Kind::Call, 3096, 4096),
+        ("main", Kind::Call, 3096, 4128),
         ("main", Kind::HostCopy, 4096, 4128),
     ];
     check(&p, &round(), &lines);
@@ -108,11 +108,10 @@ fn a_pageable_copy_to_the_host_blocks_until_it_is_taken_out() {
     // Two slots: both chunks are asked for at once and come at 2100 and 2700. The thread takes the first one out at
     // half speed until 2700 (300 of 1000), the rest at full speed until 3400, and the second one until 3900.
     let lines = [
-        ("main", Kind::Call, 0, 1000),
+        ("main", Kind::Call, 0, 3950),
         ("main", Kind::Wait, 1000, 2100),
         ("main", Kind::HostCopy, 2100, 3400),
         ("main", Kind::HostCopy, 3400, 3900),
-        ("main", Kind::Call, 3900, 3950),
         ("s", Kind::ToHost, 1000, 3900),
         (BACK, Kind::ToHost, 1000, 2100),
         (BACK, Kind::ToHost, 2100, 2700),
@@ -121,8 +120,28 @@ fn a_pageable_copy_to_the_host_blocks_until_it_is_taken_out() {
     // Without staging the engine does it and the call waits.
     let direct = Machine { pageable_direct: true, ..round() };
     let lines =
-        [("main", Kind::Call, 0, 1000), ("main", Kind::Wait, 1000, 2650), (BACK, Kind::ToHost, 1000, 2600)];
+        [("main", Kind::Call, 0, 2650), ("main", Kind::Wait, 1000, 2650), (BACK, Kind::ToHost, 1000, 2600)];
     check(&p, &direct, &lines);
+}
+
+#[test]
+fn a_call_covers_all_that_its_thread_does_in_it() {
+    // The blocking copy waits for the kernel, stages one chunk, and is back when that is staged; the free waits for the
+    // copy, which ends at 12260, and takes a microsecond of its own.
+    let text = "stream s blocking\ndevice d 100\npageable x 100\n\
+                kernel k on s for 9us\ncopy d <- x blocking\nfree d\nsync s";
+    let machine = Machine { call_free: Nanos(1000), ..round() };
+    let lines = [
+        ("main", Kind::Call, 0, 1000),
+        ("main", Kind::Wait, 1000, 10_010),
+        ("main", Kind::HostCopy, 11_010, 11_110),
+        ("main", Kind::Call, 1000, 11_110),
+        ("main", Kind::Wait, 11_110, 11_310),
+        ("main", Kind::Call, 11_110, 12_310),
+        // What is over needs no wait: the call only returns.
+        ("main", Kind::Call, 12_310, 12_360),
+    ];
+    check(&Program::from_text(text).unwrap(), &machine, &lines);
 }
 
 #[test]
@@ -178,9 +197,9 @@ fn a_full_queue_blocks_the_host() {
         ("main", Kind::Call, 0, 1000),
         ("main", Kind::Call, 1000, 2000),
         ("main", Kind::Wait, 2000, 11_000),
-        ("main", Kind::Call, 11_000, 12_000),
+        ("main", Kind::Call, 2000, 12_000),
         ("main", Kind::Wait, 12_000, 21_000),
-        ("main", Kind::Call, 21_000, 22_000),
+        ("main", Kind::Call, 12_000, 22_000),
     ];
     check(&p, &machine, &lines);
 }

@@ -5,7 +5,7 @@ use super::scan::{Cursor, Quoted, Value};
 
 /// The members that any reader of an event needs; the rest is walked over.
 #[derive(Debug, Default)]
-pub(super) struct Fields<'a> {
+pub(in crate::trace) struct Fields<'a> {
     pub ph: Option<Value<'a>>,
     pub cat: Option<Value<'a>>,
     pub name: Option<Value<'a>>,
@@ -23,7 +23,7 @@ pub(super) struct Fields<'a> {
 
 /// The members of `args` that say where an event belongs and what it moved.
 #[derive(Debug, Default)]
-pub(super) struct Args<'a> {
+pub(in crate::trace) struct Args<'a> {
     /// The object's text; `None` when it is absent or null.
     pub text: Option<&'a str>,
     /// It is something else than an object.
@@ -33,6 +33,21 @@ pub(super) struct Args<'a> {
     pub correlation: Option<Value<'a>>,
     pub bytes: Option<Value<'a>>,
     pub direction: Option<Value<'a>>,
+    /// What joins an operator and the host calls made for it.
+    pub external: Option<Value<'a>>,
+    /// A host call's size, where the device's row has none (ROCm).
+    pub size: Option<Value<'a>>,
+    /// The Python or TorchScript stack of an operator, innermost first.
+    pub call_stack: Option<Value<'a>>,
+    pub wait_on_stream: Option<Value<'a>>,
+    pub wait_on_record: Option<Value<'a>>,
+    /// Of memory instants, as are the five below it.
+    pub allocated: Option<Value<'a>>,
+    pub addr: Option<Value<'a>>,
+    pub device_type: Option<Value<'a>>,
+    pub device_id: Option<Value<'a>>,
+    pub total_allocated: Option<Value<'a>>,
+    pub total_reserved: Option<Value<'a>>,
     pub name: Option<Value<'a>>,
     pub labels: Option<Value<'a>>,
     pub sort_index: Option<Value<'a>>,
@@ -41,7 +56,7 @@ pub(super) struct Args<'a> {
 }
 
 /// The event whose opening brace is next.
-pub(super) fn fields<'a>(cursor: &mut Cursor<'a>) -> Result<Fields<'a>, ReadError> {
+pub(in crate::trace) fn fields<'a>(cursor: &mut Cursor<'a>) -> Result<Fields<'a>, ReadError> {
     let mut fields = Fields::default();
     cursor.at += 1;
     if cursor.take(b'}') {
@@ -103,6 +118,17 @@ fn args<'a>(cursor: &mut Cursor<'a>, args: &mut Args<'a>, duplicates: &mut u64) 
                 b"correlation" => Some(&mut args.correlation),
                 b"bytes" => Some(&mut args.bytes),
                 b"direction" => Some(&mut args.direction),
+                b"External id" | b"external id" => Some(&mut args.external),
+                b"size" => Some(&mut args.size),
+                b"Call stack" => Some(&mut args.call_stack),
+                b"wait_on_stream" => Some(&mut args.wait_on_stream),
+                b"wait_on_cuda_event_record_corr_id" => Some(&mut args.wait_on_record),
+                b"Bytes" => Some(&mut args.allocated),
+                b"Addr" => Some(&mut args.addr),
+                b"Device Type" => Some(&mut args.device_type),
+                b"Device Id" => Some(&mut args.device_id),
+                b"Total Allocated" => Some(&mut args.total_allocated),
+                b"Total Reserved" => Some(&mut args.total_reserved),
                 b"name" => Some(&mut args.name),
                 b"labels" => Some(&mut args.labels),
                 b"sort_index" => Some(&mut args.sort_index),

@@ -33,9 +33,7 @@ impl Class {
             "mtia_ccp_events" => Class::Accelerator,
             "cuda_sync" | "xpu_sync" => Class::Sync,
             "cuda_event" => Class::Record,
-            "cuda_runtime" | "cuda_driver" | "runtime" | "mtia_runtime" | "xpu_runtime" | "xpu_driver" => {
-                Class::Launch
-            }
+            lower if is_host_call(lower) => Class::Launch,
             "privateuse1_runtime" | "privateuse1_driver" | "glow_runtime" => Class::Host(Kind::Call),
             "cpu_op" | "operator" | "user_annotation" | "python_function" => Class::Host(Kind::Annotation),
             "cpu_instant_event" => Class::Host(Kind::Other),
@@ -63,6 +61,14 @@ impl Class {
             Class::Host(kind) | Class::Other(kind) => (kind, 0),
         }
     }
+}
+
+/// Whether a category, in lower case, is of calls that can launch work.
+pub(in crate::trace) fn is_host_call(lower: &str) -> bool {
+    matches!(
+        lower,
+        "cuda_runtime" | "cuda_driver" | "runtime" | "mtia_runtime" | "xpu_runtime" | "xpu_driver"
+    )
 }
 
 /// The direction that a copy's name states, as in `Memcpy HtoD (Pageable -> Device)`.
@@ -99,7 +105,7 @@ fn memory(name: &str) -> u8 {
     })
 }
 
-fn communicates(name: &str) -> bool {
+pub(in crate::trace) fn communicates(name: &str) -> bool {
     [b"nccl", b"rccl", b"hccl"].iter().any(|tool| contains(name, *tool))
 }
 

@@ -45,6 +45,17 @@ pub(crate) struct Lenient {
     pub unescaped_quote: u64,
 }
 
+impl Lenient {
+    /// The problems by name, and how often.
+    pub(crate) fn problems(self) -> [(&'static str, u64); 3] {
+        [
+            ("non_finite_literal", self.non_finite_literal),
+            ("control_character", self.control_character),
+            ("unescaped_quote", self.unescaped_quote),
+        ]
+    }
+}
+
 /// A place in the text.
 #[derive(Debug)]
 pub(crate) struct Cursor<'a> {
@@ -54,6 +65,10 @@ pub(crate) struct Cursor<'a> {
     pub lenient: Lenient,
     /// The brackets that close what is open while a container is skipped.
     open: Vec<u8>,
+    /// How many bytes of the whole stand before `text`.
+    base: usize,
+    /// The end of `text` was met where more of it could have decided otherwise.
+    ran_out: bool,
 }
 
 /// Stands for the end of the text where a byte is asked for; no JSON has it outside of a string.
@@ -61,7 +76,28 @@ const END: u8 = 0;
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(text: &'a str) -> Cursor<'a> {
-        Cursor { text, bytes: text.as_bytes(), at: 0, lenient: Lenient::default(), open: Vec::new() }
+        Cursor::within(text, 0, Lenient::default())
+    }
+
+    /// At the beginning of a piece of text that has `base` bytes and this much that was let through before it.
+    pub(crate) fn within(text: &'a str, base: usize, lenient: Lenient) -> Cursor<'a> {
+        Cursor { text, bytes: text.as_bytes(), at: 0, lenient, open: Vec::new(), base, ran_out: false }
+    }
+
+    /// The place in the whole text of byte `at` of this piece.
+    pub(crate) fn offset(&self, at: usize) -> usize {
+        self.base + at
+    }
+
+    /// Whether an error here could come from the piece's end alone.
+    pub(crate) fn is_near_end(&self) -> bool {
+        // Nothing looks further ahead than the longest word, except for a stray quote's end.
+        self.bytes.len() < self.at + 16 || self.ran_out
+    }
+
+    /// Leaves out what is left.
+    pub(crate) fn skip_rest(&mut self) {
+        self.at = self.bytes.len();
     }
 
     /// The text from `from` up to here.
@@ -101,7 +137,12 @@ impl<'a> Cursor<'a> {
 
     /// An error at this place.
     pub(crate) fn error(&self, expected: &str) -> ReadError {
-        ReadError::Syntax { offset: self.at, message: format!("expected {expected}") }
+        self.fault(&format!("expected {expected}"))
+    }
+
+    /// An error at this place, in other words.
+    pub(crate) fn fault(&self, message: &str) -> ReadError {
+        ReadError::Syntax { offset: self.offset(self.at), message: message.to_owned() }
     }
 
     /// After a member or an element: `true` when another follows, `false` when `close` ended the container.
@@ -328,7 +369,11 @@ impl<'a> Cursor<'a> {
                     escaped = true;
                     probe += 2;
                 }
-                Some(b'\n') | None => return Err(error),
+                Some(b'\n') => return Err(error),
+                None => {
+                    self.ran_out = true;
+                    return Err(error);
+                }
                 Some(_) => probe += 1,
             }
         }

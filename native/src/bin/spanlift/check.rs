@@ -2,18 +2,23 @@
 //!
 //! The printed object and the exit codes are those of the contract for program files: 0 safe, 1 hazards, 2 error.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use spanlift::Program;
-use spanlift::hazard::{self, Certainty, Hazard, Mode, Report, Verdict};
+use spanlift::explore;
+use spanlift::hazard::{self, Certainty, Hazard, Mode, Relation, Report, Verdict};
 
 use crate::End;
 use crate::cli::{CheckArgs, Format};
 use crate::input::{self, NoProgram};
 use crate::say::{self, Fail, Out, Style};
+use crate::{explain, output};
 
 /// Hazards told at most in text; `--format json` lists all.
 const MOST_HAZARDS: usize = 50;
+/// Changes that `--mended` makes at most.
+const MOST_FIXES: usize = 1_000;
 
 pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
     let mode = args.mode.into();
@@ -29,9 +34,17 @@ pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
         Ok(report) => report,
         Err(problems) => return Err(wrong(args, &input::messages(&problems), out)),
     };
-    match args.report.format {
-        Format::Json => out.line(&report.to_json(&program)),
-        Format::Text => text(&program, &report, out),
+    if let Some(path) = &args.mended {
+        mend(args, &program, path)?;
+    }
+    let relation = match args.explain && !report.hazards.is_empty() {
+        true => Some(Relation::of(&program, mode).map_err(|e| wrong(args, &input::messages(&e), out))?),
+        false => None,
+    };
+    match (args.report.format, &relation) {
+        (Format::Json, None) => out.line(&report.to_json(&program)),
+        (Format::Json, Some(relation)) => out.line(&explore::explained_json(relation, &report)),
+        (Format::Text, relation) => text(&program, &report, relation.as_ref(), out),
     }
     Ok(if report.verdict() == Verdict::Safe { End::Done } else { End::Hazard })
 }
@@ -50,7 +63,22 @@ fn wrong(args: &CheckArgs, messages: &[String], out: &mut Out) -> Fail {
     }
 }
 
-fn text(program: &Program, report: &Report, out: &mut Out) {
+/// Writes the program without its hazards.
+fn mend(args: &CheckArgs, program: &Program, path: &Path) -> Result<(), Fail> {
+    output::differs_from(path, &args.program)?;
+    let place = say::place(&args.program);
+    let mended = hazard::mend(program, args.mode.into(), MOST_FIXES)
+        .map_err(|e| Fail::all(&place, &input::messages(&e)))?;
+    if mended.report.verdict() != Verdict::Safe {
+        let n = say::counted(mended.report.hazards.len(), "hazard");
+        say::warning_line(&format!("{}: {n} are left after {} changes", path.display(), mended.n_fixes));
+    }
+    let is_json = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
+    let text = if is_json { mended.program.to_json() } else { mended.program.to_text() };
+    output::write(path, text.as_bytes())
+}
+
+fn text(program: &Program, report: &Report, relation: Option<&Relation<'_>>, out: &mut Out) {
     let by = match report.mode {
         Mode::Contract => "by CUDA's documentation",
         Mode::Typical => "on today's drivers",
@@ -61,12 +89,19 @@ fn text(program: &Program, report: &Report, out: &mut Out) {
         return out.line(&format!("{verdict} {n}, no hazard {by}"));
     }
     let alike = alike(program, report);
+    let mut explained = BTreeSet::new();
     for (found, n) in alike.iter().take(MOST_HAZARDS) {
         let style = if found.certainty == Certainty::Must { Style::Error } else { Style::May };
         let sentence = say::harmless(&hazard::sentence(program, found));
         // The sentence begins with what it is, up to a colon.
         let (what, rest) = sentence.split_at(sentence.find(':').map_or(0, |colon| colon + 1));
         out.line(&format!("{}{rest}{}\n", out.paint(style, what), and_more(*n)));
+        match relation {
+            // The same two commands, so the same fix and the same two orders.
+            Some(_) if !explained.insert((found.first, found.second, found.captured)) => {}
+            Some(relation) => explain::print(relation, found, out),
+            None => {}
+        }
     }
     if MOST_HAZARDS < alike.len() {
         let n = say::grouped((alike.len() - MOST_HAZARDS) as u64);

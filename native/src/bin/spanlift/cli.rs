@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use spanlift::explore::Holds;
 use spanlift::hazard::Mode;
 use spanlift::memory::Device;
 use spanlift_native::probe;
@@ -38,7 +39,9 @@ pub(crate) enum Command {
     Advise(AdviseArgs),
     Machines(MachinesArgs),
     Fit(FitArgs),
+    Analyze(AnalyzeArgs),
     Memory(MemoryArgs),
+    Bench(BenchArgs),
     Probe(ProbeArgs),
 }
 
@@ -65,7 +68,8 @@ pub(crate) struct TourArgs {
 
 /// Look for hazards in a program: accesses that nothing orders, memory used too early or too late
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  spanlift check lesson1.txt --format json\n\n\
+#[command(after_help = "Examples:\n  spanlift check lesson1.txt --format json\n\
+    \x20 spanlift check lesson1.txt --explain --mended lesson1.mended.txt\n\n\
     Ends with 0 when the program is safe, 1 when hazards were found, 2 when the program itself is wrong.")]
 pub(crate) struct CheckArgs {
     /// Program file, JSON or text form
@@ -74,6 +78,12 @@ pub(crate) struct CheckArgs {
     /// Which order counts
     #[arg(long, value_enum, value_name = "MODE", default_value_t = ModeArg::Contract)]
     pub(crate) mode: ModeArg,
+    /// Show each hazard with its sites, a fix to put in, and two schedules that bring it about
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// Write the program here with all hazards mended, in the text form or, for .json, as JSON
+    #[arg(long, value_name = "OUT")]
+    pub(crate) mended: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
 }
@@ -81,7 +91,12 @@ pub(crate) struct CheckArgs {
 /// Run a program and print its times, what it read, and digests of its final values
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  spanlift run lesson1.txt --machine tutorial-ci --trace lesson1.trace.json\n\n\
+    after_help = "Examples:\n  spanlift run lesson1.txt --machine tutorial-ci --trace lesson1.trace.json\n\
+    \x20 spanlift run lesson1.txt --what-if 'pin:x' --what-if copy_engines=2\n\
+    \x20 spanlift run lesson1.txt --schedules all\n\
+    \x20 spanlift run lesson1.txt --replay w4:w5\n\n\
+    A CHANGE is pin:BUFFERS, unpin:BUFFERS (* stands for any letters), split:STREAM=N, streams=N, link=MACHINE, \
+    machine=MACHINE, FIGURE=VALUE or FIGURE*FACTOR; `spanlift machines NAME` lists the figures.\n\n\
     Warns of hazards and ends with 0 whatever it finds."
 )]
 pub(crate) struct RunArgs {
@@ -94,7 +109,23 @@ pub(crate) struct RunArgs {
     /// Machine profile to simulate: a name or a JSON file; else the program's own, else tutorial-ci
     #[arg(long, value_name = "M")]
     pub(crate) machine: Option<String>,
-    /// Write the trace here (Chrome Trace JSON: opens in `spanlift view` and in Perfetto)
+    /// Explore the orders in which its steps can run instead, all or this many, and tell their results
+    #[arg(long, value_name = "N|all", conflicts_with_all = ["trace", "machine", "what_if"])]
+    pub(crate) schedules: Option<Schedules>,
+    /// Run one order of its steps, by the name that `check --explain` or --schedules gave it, and tell what is read
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["schedules", "trace", "machine", "what_if"])]
+    pub(crate) replay: Option<Holds>,
+    /// Which order counts for --schedules and --replay
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = ModeArg::Contract)]
+    pub(crate) mode: ModeArg,
+    /// Where the schedules of --schedules N come from
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Change the program or the machine and lay both runs side by side; several are made one after the other
+    #[arg(long, value_name = "CHANGE")]
+    pub(crate) what_if: Vec<String>,
+    /// Write the trace here, that of the changed run where there is one (Chrome Trace JSON: opens in `spanlift view` and in
+    /// Perfetto)
     #[arg(long, value_name = "OUT")]
     pub(crate) trace: Option<PathBuf>,
     #[command(flatten)]
@@ -106,15 +137,32 @@ pub(crate) struct RunArgs {
 #[command(after_help = "Example:\n  spanlift view run.pt.trace.json.gz -o run.html\n\n\
     Programs are simulated in the page. The page is one file and works offline.")]
 pub(crate) struct ViewArgs {
-    /// Program files and traces (PyTorch/Kineto or spanlift's own)
+    /// Program files, traces (PyTorch/Kineto or spanlift's own) and memory layouts
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
+    /// Show what moving the tensors of layouts to this device takes: cpu, cuda:N or mock:N
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) to: Option<Device>,
     /// Where to write: .html for the page, .svg for a picture [default: the first file's name with .html, here]
     #[arg(short, long, value_name = "OUT")]
     pub(crate) out: Option<PathBuf>,
     /// Machine profile that programs are simulated on: a name or a JSON file
     #[arg(long, value_name = "M")]
     pub(crate) machine: Option<String>,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+/// Say what a trace or memory snapshot shows: exact figures, what blocked the host and why, what a change would save
+///
+/// Reads PyTorch/Kineto traces of every generation, spanlift's own, and PyTorch memory snapshots; what a file is, is
+/// found from its content.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  spanlift analyze run.pt.trace.json.gz --format json")]
+pub(crate) struct AnalyzeArgs {
+    /// Traces and memory snapshots; `-` is standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
 }
@@ -132,6 +180,31 @@ pub(crate) struct MemoryArgs {
     /// Plan a move to this device: cpu, cuda:N or mock:N
     #[arg(long, value_name = "DEVICE")]
     pub(crate) to: Option<Device>,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+/// Measure, on this machine, what the documentation claims
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  spanlift bench memory --format json\n\n\
+    Names, values and units, in base units; every subject ends within 20 seconds.")]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    pub(crate) subject: BenchSubject,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchSubject {
+    Memory(BenchMemoryArgs),
+}
+
+/// Report and plan a layout of ten views for each storage
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  spanlift bench memory --tensors 1000")]
+pub(crate) struct BenchMemoryArgs {
+    /// Tensors of the layout
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
+    pub(crate) tensors: u32,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
 }
@@ -178,6 +251,28 @@ impl From<ModeArg> for Mode {
         }
     }
 }
+
+/// How many orders are explored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Schedules {
+    All,
+    Some(u64),
+}
+
+impl FromStr for Schedules {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Schedules, String> {
+        match text.parse() {
+            _ if text == "all" => Ok(Schedules::All),
+            Ok(n) if 0 < n && n <= MOST_SCHEDULES => Ok(Schedules::Some(n)),
+            _ => Err(format!("all or a number from 1 to {MOST_SCHEDULES} is needed")),
+        }
+    }
+}
+
+/// Schedules sampled at most.
+const MOST_SCHEDULES: u64 = 1_000_000;
 
 /// What runs a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What a file is, told from its first bytes: a program or a trace.
+//! What a file is, told from its first bytes: a program, a trace or a memory layout.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,11 +12,13 @@ pub(crate) enum Kind {
     Program,
     /// A trace in a form of Chrome Trace JSON.
     Trace,
+    /// A memory layout in JSON.
+    Layout,
 }
 
 /// What the bytes are.
 ///
-/// A JSON object is what the first of its keys `ops` and `traceEvents` says; nothing behind that key is read. A JSON list
+/// A JSON object is what the first of its keys `ops`, `traceEvents` and `storages` says; nothing behind that key is read. A JSON list
 /// is a trace; whatever is no JSON is a program in the text form.
 ///
 /// # Errors
@@ -48,6 +50,7 @@ fn of_object(bytes: &[u8]) -> Result<Kind, String> {
                 *self.0 = match &*key {
                     "ops" => Some(Kind::Program),
                     "traceEvents" => Some(Kind::Trace),
+                    "storages" | "tensors" => Some(Kind::Layout),
                     _ => None,
                 };
                 if self.0.is_some() {
@@ -65,7 +68,9 @@ fn of_object(bytes: &[u8]) -> Result<Kind, String> {
         // A broken program says where: its reader is asked.
         (None, Err(_)) => Ok(Kind::Program),
         (None, Ok(())) => {
-            Err("neither a program (no list \"ops\") nor a trace (no list \"traceEvents\")".to_owned())
+            Err("neither a program (no list \"ops\") nor a trace (no list \"traceEvents\") nor a memory layout (no \
+                 list \"storages\")"
+                .to_owned())
         }
     }
 }
@@ -91,6 +96,7 @@ mod tests {
         check(r#"{"a": 1, "b": "#, Some(Kind::Program));
         check(r#"{"op\u0073": []}"#, Some(Kind::Program));
         check("{}", None);
-        check(r#"{"storages": []}"#, None);
+        check(r#"{"storages": []}"#, Some(Kind::Layout));
+        check(r#"{"note": "ops", "tensors": [], "storages": []}"#, Some(Kind::Layout));
     }
 }

@@ -4,11 +4,15 @@
 //! go to standard output, problems to standard error, one line each.
 
 mod advise;
+mod analyze;
+mod bench;
 mod check;
 mod cli;
+mod explain;
 mod fit;
 mod input;
 mod kind;
+mod ledger;
 mod machine;
 mod machines;
 mod memory;
@@ -16,8 +20,11 @@ mod output;
 mod probe;
 mod run;
 mod say;
+mod schedules;
+mod source;
 mod tour;
 mod view;
+mod whatif;
 
 use std::process::ExitCode;
 
@@ -49,7 +56,9 @@ fn main() -> ExitCode {
         Command::Advise(args) => advise::run(args, &mut out),
         Command::Fit(args) => fit::run(args, &mut out),
         Command::Machines(args) => machines::run(args, &mut out),
+        Command::Analyze(args) => analyze::run(args, &mut out),
         Command::Memory(args) => memory::run(args, &mut out),
+        Command::Bench(args) => bench::run(args, &mut out),
         Command::Probe(args) => probe::run(args, &mut out),
     };
     // What was printed goes out first, also when the command failed after it.

@@ -9,13 +9,7 @@ use crate::say::{self, Fail, Out};
 
 pub(crate) fn run(args: &MemoryArgs, out: &mut Out) -> Result<End, Fail> {
     let place = say::place(&args.layout);
-    let layout = Layout::from_json(&input::read(&args.layout)?).map_err(|e| match e {
-        LayoutError::Problems(problems) => {
-            let messages: Vec<String> = problems.0.iter().map(ToString::to_string).collect();
-            Fail::all(&place, &messages)
-        }
-        e => Fail::at(&place, e),
-    })?;
+    let layout = parse(&input::read(&args.layout)?, &place)?;
     let undecided = |e| Fail::at(&place, e);
     let report = layout.report().map_err(undecided)?;
     let plan = args.to.map(|to| layout.move_to(to)).transpose().map_err(undecided)?;
@@ -29,4 +23,18 @@ pub(crate) fn run(args: &MemoryArgs, out: &mut Out) -> Result<End, Fail> {
         }
     }
     Ok(End::Done)
+}
+
+/// The layout in the bytes of the file `place`.
+///
+/// # Errors
+/// One line for each problem.
+pub(crate) fn parse(bytes: &[u8], place: &str) -> Result<Layout, Fail> {
+    Layout::from_json(bytes).map_err(|e| match e {
+        LayoutError::Problems(problems) => {
+            let messages: Vec<String> = problems.0.iter().map(ToString::to_string).collect();
+            Fail::all(place, &messages)
+        }
+        e => Fail::at(place, e),
+    })
 }

@@ -11,7 +11,7 @@ use spanlift_native::probe;
 
 use crate::cli::{Format, On, RunArgs};
 use crate::say::{self, Fail, Out, Style};
-use crate::{End, check, input, machine, output};
+use crate::{End, check, input, ledger, machine, output, schedules, whatif};
 
 /// Hazards warned of at most; `check` tells all.
 const MOST_WARNINGS: usize = 5;
@@ -22,6 +22,13 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
     let place = say::place(&args.program);
     let program = input::program(&args.program).map_err(|e| e.into_fail(&place))?;
     simulates(args.on)?;
+    if let Some(how) = args.schedules {
+        return schedules::explored(args, how, &program, out);
+    }
+    if let Some(holds) = &args.replay {
+        return schedules::replayed(args, holds, &program, out);
+    }
+    let changes = whatif::read(&args.what_if)?;
     let machine = machine::of_program(args.machine.as_deref(), &program, &place)?.machine;
     if let Some(path) = &args.trace {
         output::differs_from(path, &args.program)?;
@@ -29,8 +36,10 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
     let report =
         hazard::check(&program, Mode::Contract).map_err(|e| Fail::all(&place, &input::messages(&e)))?;
     let run = sim::run(&program, &machine).map_err(|e| failed(&place, &e))?;
+    let made = whatif::make(changes, (&program, &machine), &run, report.verdict())?;
     if let Some(path) = &args.trace {
-        output::write(path, trace::write_chrome(&run.trace).as_bytes())?;
+        let trace = made.as_ref().map_or(&run.trace, |made| &made.run.trace);
+        output::write(path, trace::write_chrome(trace).as_bytes())?;
     }
     warn(&place, &program, &report);
     let lanes = lanes(&run.trace);
@@ -40,13 +49,19 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
             object["machine"] = json!(machine.name);
             object["verdict"] = json!(report.verdict().name());
             object["trace"] = json!(args.trace.as_ref().map(|path| path.display().to_string()));
+            if let Some(made) = &made {
+                object["what_if"] = made.object();
+            }
             out.line(&object.to_string());
         }
         Format::Text => {
             let n = say::counted(program.len(), "command");
             let end = out.paint(Style::Strong, &run.end.to_string());
             out.line(&format!("{n} simulated on {}: {end}", machine.name));
-            text(&program, &run, &lanes, out);
+            match &made {
+                Some(made) => made.text(out),
+                None => text(&program, &run, &lanes, out),
+            }
             if let Some(path) = &args.trace {
                 out.line(&format!("\ntrace written to {}", say::one_line(&path.display().to_string())));
             }
@@ -161,7 +176,7 @@ fn object(program: &Program, run: &Run, lanes: &[LaneFigures<'_>]) -> Value {
     json!({
         "on": "sim", "n_commands": program.len(), "end_ns": run.end,
         "marks": marks.collect::<Vec<_>>(), "reads": reads.collect::<Vec<_>>(),
-        "finals": finals.collect::<Vec<_>>(), "lanes": lanes.collect::<Vec<_>>(),
+        "finals": finals.collect::<Vec<_>>(), "lanes": lanes.collect::<Vec<_>>(), "ledger": ledger::object(&run.ledger),
     })
 }
 
@@ -212,6 +227,7 @@ fn text(program: &Program, run: &Run, lanes: &[LaneFigures<'_>], out: &mut Out) 
         }
         more(out, run.finals.len());
     }
+    ledger::text(&run.ledger, out);
     if !lanes.is_empty() {
         heading(out, "busy");
         let titles: Vec<String> = lanes.iter().map(|l| format!("{} {}", l.group, l.name)).collect();
@@ -229,7 +245,7 @@ fn text(program: &Program, run: &Run, lanes: &[LaneFigures<'_>], out: &mut Out) 
     }
 }
 
-fn heading(out: &mut Out, text: &str) {
+pub(crate) fn heading(out: &mut Out, text: &str) {
     let text = out.paint(Style::Strong, text);
     out.line(&format!("\n{text}"));
 }
@@ -240,19 +256,19 @@ fn more(out: &mut Out, n: usize) {
     }
 }
 
-/// `command 3 (line 7)`.
+/// `line 7 (command 3)`.
 fn site(program: &Program, command: usize) -> String {
     match program.line(command) {
-        Some(line) => format!("command {command} (line {line})"),
+        Some(line) => format!("line {line} (command {command})"),
         None => format!("command {command}"),
     }
 }
 
-fn widest<'a>(texts: impl Iterator<Item = &'a str>) -> usize {
+pub(crate) fn widest<'a>(texts: impl Iterator<Item = &'a str>) -> usize {
     texts.map(|text| say::one_line(text).chars().count()).max().unwrap_or_default().min(40)
 }
 
-fn pad(text: &str, width: usize) -> String {
+pub(crate) fn pad(text: &str, width: usize) -> String {
     format!("{:<width$}", say::one_line(text))
 }
 

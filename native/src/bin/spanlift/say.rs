@@ -128,6 +128,11 @@ pub(crate) fn counted(n: usize, what: &str) -> String {
     format!("{} {what}{}", grouped(n as u64), if n == 1 { "" } else { "s" })
 }
 
+/// As [`counted`], for any count.
+pub(crate) fn counted_u64(n: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(n), if n == 1 { "" } else { "s" })
+}
+
 /// What colour stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {

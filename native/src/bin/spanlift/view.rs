@@ -1,18 +1,21 @@
-//! `spanlift view`: programs and traces as one interactive page, or as a static picture.
+//! `spanlift view`: programs, traces and memory layouts as one interactive page, or as a static picture.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use spanlift::hazard::{self, Mode};
+use spanlift::memory::{MoveKind, Target};
 use spanlift::trace::{self, Trace};
 use spanlift::{Nanos, sim};
-use spanlift_viewer::{Finding, PageItem, TimelineOptions, page, timeline_svg};
+use spanlift_viewer::{
+    Finding, MemoryOptions, MemoryPicture, PageItem, TimelineOptions, map_svg, page, timeline_svg,
+};
 
 use crate::cli::{Format, ViewArgs};
 use crate::kind::{self, Kind};
 use crate::machine;
 use crate::say::{self, Fail, Out, Style};
-use crate::{End, input, output, run};
+use crate::{End, input, memory, output, run};
 
 /// What is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,15 +28,21 @@ enum Form {
 struct Opened {
     /// What a page carries.
     item: PageItem,
-    /// What a picture shows.
-    trace: Trace,
+    shown: Shown,
     figures: Figures,
+}
+
+/// What a picture shows.
+enum Shown {
+    Trace(Box<Trace>),
+    Memory(Box<MemoryPicture>),
 }
 
 /// What was found in a file.
 enum Figures {
     Program { n_commands: usize, end: Nanos, machine: String },
     Trace { n_events: u64, dropped: u64, problems: Vec<(String, u64)> },
+    Layout { told: Vec<String>, n_tensors: usize, n_storages: usize, to: Option<String> },
 }
 
 pub(crate) fn run(args: &ViewArgs, out: &mut Out) -> Result<End, Fail> {
@@ -49,7 +58,7 @@ pub(crate) fn run(args: &ViewArgs, out: &mut Out) -> Result<End, Fail> {
     }
     let (mut items, mut figures, mut pictures) = (Vec::new(), Vec::new(), String::new());
     for file in &args.files {
-        let opened = open(file, args.machine.as_deref())?;
+        let opened = open(file, args)?;
         match form {
             // A large trace is kept once: the page has its bytes.
             Form::Page => items.push(opened.item),
@@ -113,7 +122,7 @@ fn usual_name(file: &Path) -> PathBuf {
 }
 
 /// Reads a file whatever it is; a program is simulated, so that what cannot be shown is told here and not in the page.
-fn open(file: &Path, asked: Option<&str>) -> Result<Opened, Fail> {
+fn open(file: &Path, args: &ViewArgs) -> Result<Opened, Fail> {
     let place = say::place(file);
     let bytes = input::read(file)?;
     let name = file.file_name().map_or_else(|| place.clone(), |name| name.to_string_lossy().into_owned());
@@ -123,11 +132,15 @@ fn open(file: &Path, asked: Option<&str>) -> Result<Opened, Fail> {
             let import = &trace.import;
             let problems = import.problems.iter().map(|(name, n)| (name.clone(), *n)).collect();
             let figures = Figures::Trace { n_events: import.n_events, dropped: import.dropped, problems };
-            Ok(Opened { item: PageItem::trace_file(name, bytes), figures, trace })
+            Ok(Opened {
+                item: PageItem::trace_file(name, bytes),
+                figures,
+                shown: Shown::Trace(Box::new(trace)),
+            })
         }
         Kind::Program => {
             let program = input::parse(&bytes, &place).map_err(|e| e.into_fail(&place))?;
-            let chosen = machine::of_program(asked, &program, &place)?;
+            let chosen = machine::of_program(args.machine.as_deref(), &program, &place)?;
             let run = sim::run(&program, &chosen.machine).map_err(|e| run::failed(&place, &e))?;
             let figures = Figures::Program {
                 n_commands: program.len(),
@@ -137,15 +150,35 @@ fn open(file: &Path, asked: Option<&str>) -> Result<Opened, Fail> {
             // The author's own text, comments and all; a program that was read is UTF-8.
             let source =
                 String::from_utf8(bytes).map_err(|_| Fail::at(&place, "the file is no UTF-8 text"))?;
-            Ok(Opened { item: PageItem::source(name, source, chosen.source), figures, trace: run.trace })
+            let item = PageItem::source(name, source, chosen.source);
+            Ok(Opened { item, figures, shown: Shown::Trace(Box::new(run.trace)) })
+        }
+        Kind::Layout => {
+            let layout = memory::parse(&bytes, &place)?;
+            let (n_tensors, n_storages) = (layout.tensors().len(), layout.storages().len());
+            let item = PageItem::layout(name, &layout, args.to.map(Target::Device), MoveKind::Aware);
+            let map = match args.to {
+                Some(to) => MemoryPicture::moved(layout.move_to(to).map_err(|e| Fail::at(&place, e))?),
+                None => MemoryPicture::of(layout),
+            };
+            let to = args.to.map(|to| to.to_string());
+            let figures = Figures::Layout { told: map.told(), n_tensors, n_storages, to };
+            Ok(Opened { item, figures, shown: Shown::Memory(Box::new(map)) })
         }
     }
 }
 
-/// The timeline of a file, with what the checker says of its program.
+/// The picture of a file; of a program with what the checker says of it.
 fn picture(opened: &Opened) -> String {
+    let trace = match &opened.shown {
+        Shown::Trace(trace) => trace,
+        Shown::Memory(map) => {
+            let title = opened.item.name.clone();
+            return map_svg(map, &MemoryOptions { title, ..MemoryOptions::default() });
+        }
+    };
     let mut options = TimelineOptions { title: Some(opened.item.name.clone()), ..TimelineOptions::default() };
-    if let Some(program) = &opened.trace.program
+    if let Some(program) = &trace.program
         && let Ok(report) = hazard::check(program, Mode::Contract)
     {
         options.findings = report
@@ -160,7 +193,7 @@ fn picture(opened: &Opened) -> String {
             })
             .collect();
     }
-    timeline_svg(&opened.trace, &options)
+    timeline_svg(trace, &options)
 }
 
 impl Figures {
@@ -178,6 +211,7 @@ impl Figures {
                 }
                 text
             }
+            Figures::Layout { told, .. } => told.join("; "),
         }
     }
 
@@ -190,6 +224,9 @@ impl Figures {
                 let problems: serde_json::Map<String, Value> =
                     problems.iter().map(|(name, n)| (name.clone(), json!(n))).collect();
                 json!({"file": file, "kind": "trace", "n_events": n_events, "dropped": dropped, "problems": problems})
+            }
+            Figures::Layout { n_tensors, n_storages, to, .. } => {
+                json!({"file": file, "kind": "layout", "n_tensors": n_tensors, "n_storages": n_storages, "to": to})
             }
         }
     }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use spanlift::Trace;
 use spanlift_native::programs;
+use spanlift_native::claims::Test;
 use spanlift_native::tutorial::{self, CHARTS, Chart};
 use spanlift_viewer::bars::{BarChart, Cluster, Entry};
 use spanlift_viewer::figure::{Note, Panel, PanelOptions};
@@ -15,7 +16,7 @@ use spanlift_viewer::{
     timeline_svg, viewer_assets_html,
 };
 
-use super::operators::Way;
+use super::operators::{Moved, Way};
 use super::story::{Control, Demonstration, Judged, STRATEGY_MACHINE, Story, overtaken};
 use super::words;
 
@@ -93,11 +94,16 @@ fn overlap(story: &Story, page: &mut String) {
         panels_svg(&panels, &options)
     };
     picture(page, &draw, "Four timelines of a copy beside two multiplications");
-    page.push_str(
-        "<p>The pageable copy holds its host thread while the driver stages it, so the kernels are launched late, whatever \
+    let held = match story.machine.pageable_direct {
+        true => "until the engine has read it",
+        false => "while the driver stages it",
+    };
+    let _ = write!(
+        page,
+        "<p>The pageable copy holds its host thread {held}, so the kernels are launched late, whatever \
          stream the copy is on. On the main stream a pinned copy returns at once, and the kernels still wait for it: a \
          stream runs one thing after the other.</p>\
-         <p>The same four, to look around in: W and S zoom, A and D pan, a click says what a slice is.</p>",
+         <p>The same four, to look around in: W and S zoom, A and D pan, a click says what a slice is.</p>"
     );
     let items: Vec<PageItem> =
         story.runs.iter().map(|r| item(&words::title(r), r.name, &story.machine_source)).collect();
@@ -142,7 +148,13 @@ fn rows(story: &Story, page: &mut String) {
         let label = |row: usize| format!("{row} {}", escape(&story.rows[row - 1].published.label));
         let (over, under, published) = match tested.rows {
             Some((over, under, ratio)) => (label(over), label(under), format!("{ratio:.2}")),
-            None => Default::default(),
+            None => {
+                let (over, under) = match &tested.claim.test {
+                    Test::Ratio { over, under, .. } => (over.as_str(), under.as_str()),
+                    Test::Overlap { program, .. } | Test::Verdict { program, .. } => (program.as_str(), ""),
+                };
+                (escape(over), escape(under), String::new())
+            }
         };
         let simulated = tested.outcome.ratio.map_or_else(String::new, |r| format!("{r:.2}"));
         let mark = if tested.outcome.holds { "✓" } else { "✗" };
@@ -275,21 +287,40 @@ fn operators(story: &Story, page: &mut String) {
         .collect();
     let still = timeline(&story.operators.ways[0].run.trace, &[]);
     page.push_str(&mount_html(&items, &still, "The chain's programs, interactive", 640));
-    let memory = &story.operators.memory;
+    moved(&story.operators.memory, page);
+}
+
+/// A module whose weights are views of one buffer, before and after a move, in both ways.
+fn moved(memory: &Moved, page: &mut String) {
     let _ = write!(
         page,
-        "<h3>Three views, one storage, one move</h3><p>{}</p><ul class=\"where\">",
+        "<h3>A module whose weights are views of one buffer</h3><p>{}</p>\
+         <table><tr><th>move<th class=\"n\">allocations<th class=\"n\">allocated<th class=\"n\">copied<th class=\"n\">pairs that still share bytes</tr>",
         escape(&memory.says)
     );
-    for line in &memory.lines {
-        let _ = write!(page, "<li>{}</li>", escape(line));
+    for by in &memory.ways {
+        let _ = write!(
+            page,
+            "<tr><td>{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{} of {}</tr>",
+            by.name, by.n_allocations, by.allocated, by.copied, by.n_shared.1, by.n_shared.0
+        );
     }
-    page.push_str("</ul>");
+    page.push_str(
+        "</table><p>The embedding and the head are one matrix, read by rows and by columns; queries, keys and values are rows \
+         of one projection. A move that keeps views copies each of their bytes once, and no byte that no tensor has:</p>",
+    );
     let draw = |theme| move_svg(&memory.aware, &MemoryOptions { title: String::new(), width: 1120.0, theme });
-    picture(page, &draw, "The memory map before and after the move that keeps aliasing");
+    picture(page, &draw, "The memory map before and after the move that keeps views");
+    page.push_str(
+        "<p>One tensor at a time, each gets a block of its own with everything between its first and its last byte. The \
+         head is no longer tied: training would change one copy and not the other.</p>",
+    );
     let draw = |theme| move_svg(&memory.naive, &MemoryOptions { title: String::new(), width: 1120.0, theme });
-    page.push_str("<p>The same move, view by view:</p>");
-    picture(page, &draw, "The memory map before and after a move of each view by itself");
+    picture(page, &draw, "The memory map before and after a move of each tensor by itself");
+    page.push_str("<p>Both, to look around in: a click on a tensor says with whom it shares bytes, W and S zoom along them, M shows the other way.</p>");
+    let plan = &memory.aware;
+    let items = [PageItem::layout("a module", &plan.before, Some(plan.to), plan.kind)];
+    page.push_str(&mount_html(&items, "", "The move of the module, interactive", 700));
 }
 
 fn planned(way: &Way, page: &mut String) {

@@ -1,0 +1,184 @@
+//! Copies that hold the host, copies of pageable memory, and many small copies in place of one.
+
+use std::collections::BTreeMap;
+
+use super::replay::Change;
+use super::{Case, Rate, Scene, Words, counted, size, time};
+use crate::trace::StrId;
+use crate::trace::analysis::copies::{is_copy_call, parts};
+use crate::trace::analysis::devices::{Group, Groups};
+use crate::trace::table::Work;
+
+/// Smaller copies cost their launch rather than their bytes.
+const SMALL_BYTES: u64 = 64 << 10;
+/// Fewer small copies are not worth a buffer.
+const FEW: usize = 8;
+/// Copies from here on say how fast a link is.
+const LARGE_BYTES: u64 = 1 << 20;
+
+/// All copies of one name that have a host call which copies.
+#[derive(Default)]
+struct Named {
+    group: Option<Group>,
+    pageable: bool,
+    /// Operation, its call, and time of the call before, during and after the copy.
+    copies: Vec<(u32, u32, [i128; 3])>,
+    bytes: i128,
+}
+
+pub(super) fn look(scene: &mut Scene<'_>) {
+    let table = scene.table;
+    let mut groups = Groups::default();
+    let mut by_name: BTreeMap<StrId, Named> = BTreeMap::new();
+    for (index, op) in (0..).zip(&table.ops) {
+        let (Work::Memcpy, Some(call)) = (op.work, op.call()) else { continue };
+        let (Ok(call_index), call) = (u32::try_from(call), table.calls[call]) else { continue };
+        if !is_copy_call(table.name(call.span)) {
+            continue;
+        }
+        let named = by_name.entry(table.spans.name[op.span as usize]).or_default();
+        if named.group.is_none() {
+            named.group = Some(groups.of(table, op));
+            named.pageable = table.name(op.span).contains("Pageable");
+        }
+        let at = parts(table.spans.interval(call.span), table.spans.interval(op.span));
+        named.copies.push((index, call_index, at));
+        named.bytes += i128::from(op.bytes.or(call.size).unwrap_or(0));
+    }
+    let pinned_rate = pinned_rates(scene, &mut groups);
+    for (name, named) in &by_name {
+        let name = table.strings.get(*name);
+        holds_the_host(scene, name, named, &pinned_rate);
+        small(scene, name, named);
+    }
+}
+
+/// Copies whose call did not return before they had ended, and pageable ones from the host, whose bytes the call stages.
+fn holds_the_host(scene: &mut Scene<'_>, name: &str, named: &Named, rates: &BTreeMap<Group, Rate>) {
+    let table = scene.table;
+    let blocks = |copy: &&(u32, u32, [i128; 3])| {
+        let call_end = table.spans.end[table.calls[copy.1 as usize].span as usize];
+        let copy_end = table.spans.end[table.ops[copy.0 as usize].span as usize];
+        copy_end <= call_end
+    };
+    let upload = named.group == Some(Group::ToDevice);
+    let held: Vec<&(u32, u32, [i128; 3])> =
+        named.copies.iter().filter(|copy| named.pageable && upload || blocks(copy)).collect();
+    let cases: Vec<Case> = held
+        .iter()
+        .map(|(op, call, parts)| Case {
+            call: Some(table.calls[*call as usize].span),
+            shows: table.ops[*op as usize].span,
+            cost_ns: parts.iter().sum(),
+        })
+        .collect();
+    let all: i128 = cases.iter().map(|case| case.cost_ns).sum();
+    let [before, during, after] =
+        [0, 1, 2].map(|part| held.iter().map(|(_, _, parts)| parts[part]).sum::<i128>());
+    let copies = counted(held.len(), "copy", "copies");
+    let hold = if held.len() == 1 { "holds" } else { "hold" };
+    let title = format!("{copies} `{name}` of {} {hold} the host {}", size(named.bytes), time(all));
+    let why = format!(
+        "the host is in the call {} before the copy begins, waiting for what stands in front of it on the stream, {} \
+         while it runs and {} after it",
+        time(before),
+        time(during),
+        time(after)
+    );
+    let mut change =
+        Change { free_calls: held.iter().map(|(_, call, _)| *call).collect(), ..Change::default() };
+    let (rule, advice) = match (named.group, named.pageable) {
+        (Some(Group::ToHost), true) => (
+            "hidden-sync",
+            "a copy to pageable memory returns when it has ended, so each one synchronises. `.item()`, `.cpu()`, `.tolist()`, \
+             `print` and `if tensor:` make such copies: keep the value on the device and read it once in many steps, or \
+             copy into a `pin_memory=True` buffer with `non_blocking=True`, record an event, and read after \
+             `event.synchronize()` when the value is needed. The prediction holds where nothing needs the value at once",
+        ),
+        (Some(Group::ToDevice), true) => {
+            if let Some(rate) = rates.get(&Group::ToDevice) {
+                change.lengths = held
+                    .iter()
+                    .filter_map(|(op, _, _)| {
+                        let bytes = table.ops[*op as usize].bytes?;
+                        let len = scene.replay.ops[*op as usize].len;
+                        // Not slower than it was: small copies cost their launch.
+                        Some((*op, rate.ns(bytes).min(len)))
+                    })
+                    .collect();
+            }
+            (
+                "pageable-upload",
+                "the call copies pageable memory through the driver's staging buffer while the host waits: load with \
+                 `DataLoader(pin_memory=True)` or `tensor.pin_memory()` where the tensor is made, not at each step, \
+                 and send with `.to(device, non_blocking=True)`",
+            )
+        }
+        _ => (
+            "blocking-copy",
+            "the call returns only when the copy has ended: pass `non_blocking=True` with pinned host memory and \
+             wait for an event where the result is used",
+        ),
+    };
+    scene.note(cases, Words { rule, title, why, change: advice.to_owned() }, Some(&change));
+}
+
+/// The rates of pinned copies large enough to show it, by direction.
+fn pinned_rates(scene: &Scene<'_>, groups: &mut Groups) -> BTreeMap<Group, Rate> {
+    let mut sums: BTreeMap<Group, Rate> = BTreeMap::new();
+    for op in scene.table.ops.iter().filter(|op| op.work == Work::Memcpy) {
+        let (start, end) = scene.table.spans.interval(op.span);
+        let Some(bytes) = op.bytes.filter(|bytes| LARGE_BYTES <= *bytes && start < end) else { continue };
+        if scene.table.name(op.span).contains("Pinned") {
+            let sum = sums.entry(groups.of(scene.table, op)).or_default();
+            sum.bytes += i128::from(bytes);
+            sum.ns += i128::from(end) - i128::from(start);
+        }
+    }
+    sums
+}
+
+/// Runs of small copies of one name that follow each other on a stream.
+fn small(scene: &mut Scene<'_>, name: &str, named: &Named) {
+    let table = scene.table;
+    if !matches!(named.group, Some(Group::ToDevice | Group::ToHost)) {
+        return;
+    }
+    let is_small = |copy: &&(u32, u32, [i128; 3])| {
+        table.ops[copy.0 as usize].bytes.is_some_and(|bytes| bytes < SMALL_BYTES)
+    };
+    // Copies that the host waits for one by one are not coalesced by anything but asking for less.
+    let waits = |copy: &&(u32, u32, [i128; 3])| scene.replay.calls[copy.1 as usize].waits_for.is_some();
+    let copies: Vec<_> = named.copies.iter().filter(|copy| is_small(copy) && !waits(copy)).collect();
+    if copies.len() < FEW {
+        return;
+    }
+    let case = |&&(op, call, _): &&(u32, u32, [i128; 3])| {
+        let (start, end) = table.spans.interval(table.calls[call as usize].span);
+        let span = table.ops[op as usize].span;
+        Case {
+            call: Some(table.calls[call as usize].span),
+            shows: span,
+            cost_ns: i128::from(end) - i128::from(start),
+        }
+    };
+    let cases: Vec<Case> = copies.iter().map(case).collect();
+    let bytes: i128 = copies.iter().map(|c| i128::from(table.ops[c.0 as usize].bytes.unwrap_or(0))).sum();
+    // One of them stays.
+    let change = Change {
+        dropped_calls: copies.iter().skip(1).map(|(_, call, _)| *call).collect(),
+        ..Change::default()
+    };
+    let words = Words {
+        rule: "small-copies",
+        title: format!("{} `{name}` move {} in all", counted(copies.len(), "copy", "copies"), size(bytes)),
+        why: format!(
+            "none of them has {}: the calls cost more than the bytes",
+            size(i128::from(SMALL_BYTES))
+        ),
+        change: "put the values into one pinned buffer and copy it once, then take views on the other side \
+                 (`torch.cat`, `split`); the prediction is for one copy in place of all"
+            .to_owned(),
+    };
+    scene.note(cases, words, Some(&change));
+}

@@ -1,0 +1,158 @@
+//! Pauses of a device, and what the host did instead of launching work.
+
+use std::collections::BTreeMap;
+
+use super::replay::Change;
+use super::{Case, Scene, Words, counted, time};
+use crate::trace::StrId;
+use crate::trace::analysis::Union;
+
+/// Shorter pauses are launches that follow each other closely.
+const LEAST_NS: i64 = 20_000;
+/// Host calls looked at for one pause.
+const MOST_CALLS: usize = 1000;
+
+/// What a pause is put down to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Cause {
+    /// The host was in calls of this name for most of it.
+    Call(StrId),
+    /// The host was between calls.
+    Between,
+    /// The next operation had been launched: something else kept it.
+    Launched,
+}
+
+pub(super) fn look(scene: &mut Scene<'_>) {
+    let table = scene.table;
+    // The calls of each row by their start.
+    let mut calls: BTreeMap<u32, Vec<(i64, u32)>> = BTreeMap::new();
+    for (index, call) in (0..).zip(&table.calls) {
+        let span = call.span as usize;
+        calls.entry(table.spans.row[span]).or_default().push((table.spans.start[span], index));
+    }
+    calls.values_mut().for_each(|list| list.sort_unstable());
+    let mut starts: Vec<(u32, i64, u32)> =
+        (0..).zip(&table.ops).map(|(k, op)| (op.device, table.spans.start[op.span as usize], k)).collect();
+    starts.sort_unstable();
+    let mut found: BTreeMap<(u32, Cause), (Vec<Case>, Vec<u32>)> = BTreeMap::new();
+    for device in 0..u32::try_from(table.devices.len()).unwrap_or(u32::MAX) {
+        let of_device = table.ops.iter().filter(|op| op.device == device);
+        let busy = Union::of(of_device.map(|op| table.spans.interval(op.span)));
+        for pair in busy.parts().windows(2) {
+            let (begin, end) = (pair[0].1, pair[1].0);
+            if end.saturating_sub(begin) < LEAST_NS {
+                continue;
+            }
+            let next = starts.partition_point(|start| *start < (device, end, 0));
+            let Some(&(_, _, op)) = starts.get(next) else { continue };
+            let op = &table.ops[op as usize];
+            let Some(call) = op.call() else { continue };
+            let span = table.calls[call].span;
+            let launched = table.spans.start[span as usize];
+            let (cause, culprit) = if launched <= begin {
+                (Cause::Launched, None)
+            } else {
+                cause(scene, &calls[&table.spans.row[span as usize]], begin, launched)
+            };
+            let cost_ns = i128::from(end) - i128::from(begin);
+            let (cases, culprits) = found.entry((device, cause)).or_default();
+            let shown = culprit.map_or(span, |call: u32| table.calls[call as usize].span);
+            cases.push(Case { call: Some(shown), shows: op.span, cost_ns });
+            culprits.extend(culprit);
+        }
+    }
+    for ((device, cause), (cases, culprits)) in found {
+        let n = counted(cases.len(), "pause", "pauses");
+        let all = time(cases.iter().map(|case| case.cost_ns).sum());
+        let device = table.device_name(device);
+        let allocates = match cause {
+            Cause::Call(name) => is_set_up(table.strings.get(name)),
+            _ => false,
+        };
+        let (why, change) = match cause {
+            Cause::Call(name) if allocates => (
+                format!("the host was in `{}` for most of each", table.strings.get(name)),
+                "the driver is asked for memory or a stream while the device has nothing to do: warm up before measuring, keep \
+                 `torch.cuda.empty_cache()` out of loops, and see the memory snapshot for thrash. The prediction \
+                 is for none of these calls",
+            ),
+            Cause::Call(name) => (
+                format!("the host was in `{}` for most of each", table.strings.get(name)),
+                "what the call waits for has ended by then, or nearly: launch the next work before waiting, so that the \
+                 device has some in its queue. The prediction is for calls that wait for nothing",
+            ),
+            Cause::Between => (
+                "the host was between calls of the library, in Python or an operator".to_owned(),
+                "launch more work ahead: fewer and larger operators, `torch.compile`, CUDA graphs for repeated steps, \
+                 and `DataLoader(num_workers=…)` where the host prepares data",
+            ),
+            Cause::Launched => (
+                "the next operation had been launched before the pause began: an event, another stream or the \
+                 launch itself kept it"
+                    .to_owned(),
+                "look at what the stream waits for (`wait_event`, `wait_stream`); with synchronisation events recorded, \
+                 the trace names it",
+            ),
+        };
+        let what = match cause {
+            Cause::Call(_) => "while the host is in a call",
+            Cause::Between => "while the host prepares the next launch",
+            Cause::Launched => "although work is launched",
+        };
+        let words = Words {
+            rule: "device-gap",
+            title: format!("{device} idles {all} in {n} {what}"),
+            why,
+            change: change.to_owned(),
+        };
+        let change = match allocates {
+            true => Change { dropped_calls: culprits, ..Change::default() },
+            false => Change { free_calls: culprits, ..Change::default() },
+        };
+        scene.note(cases, words, matches!(cause, Cause::Call(_)).then_some(&change));
+    }
+}
+
+/// Whether a call sets something up that is used many times.
+fn is_set_up(call: &str) -> bool {
+    let rest = ["cuda", "hip", "cu"].iter().find_map(|library| call.strip_prefix(library)).unwrap_or(call);
+    [
+        "Malloc",
+        "Free",
+        "HostAlloc",
+        "HostRegister",
+        "StreamCreate",
+        "EventCreate",
+        "MemAlloc",
+        "MemFree",
+        "ModuleLoad",
+    ]
+    .iter()
+    .any(|what| rest.starts_with(what))
+}
+
+/// What the thread of the next launch did most of between `begin` and the launch.
+fn cause(scene: &Scene<'_>, calls: &[(i64, u32)], begin: i64, launched: i64) -> (Cause, Option<u32>) {
+    let table = scene.table;
+    let until = calls.partition_point(|(start, _)| *start < launched);
+    let mut in_calls = 0;
+    let mut longest: Option<(i64, u32)> = None;
+    for &(start, call) in calls[..until].iter().rev().take(MOST_CALLS) {
+        let end = table.spans.end[table.calls[call as usize].span as usize];
+        let inside = end.min(launched).saturating_sub(start.max(begin)).max(0);
+        in_calls += inside;
+        if longest.is_none_or(|(most, _)| most < inside) {
+            longest = Some((inside, call));
+        }
+        if start < begin {
+            break;
+        }
+    }
+    match longest {
+        Some((_, call)) if launched.saturating_sub(begin) <= 2 * in_calls => {
+            (Cause::Call(table.spans.name[table.calls[call as usize].span as usize]), Some(call))
+        }
+        _ => (Cause::Between, None),
+    }
+}

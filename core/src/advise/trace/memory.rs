@@ -1,0 +1,147 @@
+//! Findings on memory snapshots: fragmentation, thrash, failed allocations, rounding.
+
+use serde::Serialize;
+
+use super::{counted, size};
+use crate::trace::snapshot::{Figures, Snapshot};
+
+/// Something about memory that could be better.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MemoryFinding {
+    /// Its name, the same for every snapshot.
+    pub rule: &'static str,
+    /// In one sentence.
+    pub title: String,
+    /// What to change, in PyTorch's terms.
+    pub change: String,
+    /// The bytes that it is about.
+    pub bytes: i128,
+    /// The device and the positions of the events that show it, at most 64.
+    pub events: Vec<(usize, usize)>,
+}
+
+/// Less than this share of the reserved memory is not worth a sentence.
+const LEAST_SHARE: i128 = 50;
+
+/// Looks for what could be better in a snapshot; what is about the most bytes comes first.
+///
+/// # Cost
+/// One walk over the events.
+pub fn memory_findings(snapshot: &Snapshot, figures: &Figures) -> Vec<MemoryFinding> {
+    let mut found = Vec::new();
+    failed(snapshot, &mut found);
+    thrash(snapshot, &mut found);
+    let free = figures.external_free;
+    if 0 < free && figures.reserved_end <= free * LEAST_SHARE / 10 && 0.5 < figures.frag_ratio.unwrap_or(0.0)
+    {
+        found.push(MemoryFinding {
+            rule: "fragmentation",
+            title: format!(
+                "{} of {} held are free in pieces, of which the largest is {}",
+                size(free),
+                size(figures.reserved_end),
+                size(i128::from(figures.largest_free))
+            ),
+            change: "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` lets segments grow instead of adding new ones; \
+                     pad inputs to few sizes, and allocate what lives long before what lives shortly"
+                .to_owned(),
+            bytes: free,
+            events: Vec::new(),
+        });
+    }
+    let waste = figures.rounding_waste;
+    if 0 < figures.reserved_end && figures.reserved_end < waste * LEAST_SHARE {
+        found.push(MemoryFinding {
+            rule: "rounding",
+            title: format!("{} of blocks in use were not asked for", size(waste)),
+            change: "many tensors of a few bytes take 512 each: put them into one tensor".to_owned(),
+            bytes: waste,
+            events: Vec::new(),
+        });
+    }
+    found.sort_by_key(|finding| std::cmp::Reverse(finding.bytes));
+    found
+}
+
+/// Allocations that failed, and whether the memory was there in pieces.
+fn failed(snapshot: &Snapshot, found: &mut Vec<MemoryFinding>) {
+    let Some(oom) = snapshot.strings.find("oom") else { return };
+    for (device, events) in snapshot.traces.iter().enumerate() {
+        if !events.iter().any(|event| event.action == oom) {
+            continue;
+        }
+        let (mut bytes, mut fits, mut shown) = (0, 0_usize, Vec::new());
+        let mut n = 0_usize;
+        snapshot.history(device, |index, before| {
+            let event = &events[index];
+            if event.action != oom {
+                return;
+            }
+            n += 1;
+            bytes = i128::from(event.size).max(bytes);
+            // The address of such an event is what the driver had left.
+            let held_free = before.reserved - before.allocated + i128::from(event.addr.max(0));
+            fits += usize::from(i128::from(event.size) <= held_free);
+            if shown.len() < 64 {
+                shown.push((device, index));
+            }
+        });
+        shown.reverse();
+        let in_pieces = match fits {
+            0 => "there was not enough free memory for any of them".to_owned(),
+            fits => {
+                format!("for {} there was enough free memory, in pieces", counted(fits, "one", "of them"))
+            }
+        };
+        found.push(MemoryFinding {
+            rule: "out-of-memory",
+            title: format!(
+                "device {device}: {} failed, of at most {}; {in_pieces}",
+                counted(n, "allocation", "allocations"),
+                size(bytes)
+            ),
+            change: "where the memory was there in pieces, `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`; where it was \
+                     not, smaller batches, activation checkpointing, or freeing what the events before show as alive"
+                .to_owned(),
+            bytes,
+            events: shown,
+        });
+    }
+}
+
+/// Segments given back and got again.
+fn thrash(snapshot: &Snapshot, found: &mut Vec<MemoryFinding>) {
+    let [got, back] = ["segment_alloc", "segment_free"].map(|action| snapshot.strings.find(action));
+    for (device, events) in snapshot.traces.iter().enumerate() {
+        let (mut given_back, mut again, mut n, mut shown) = (0_i128, 0_i128, 0_usize, Vec::new());
+        for (index, event) in events.iter().enumerate() {
+            if Some(event.action) == back {
+                given_back += i128::from(event.size);
+            } else if Some(event.action) == got && 0 < given_back {
+                // As much of it as was there before is got again.
+                let same = given_back.min(i128::from(event.size));
+                given_back -= same;
+                again += same;
+                n += 1;
+                if shown.len() < 64 {
+                    shown.push((device, index));
+                }
+            }
+        }
+        if 2 <= n {
+            found.push(MemoryFinding {
+                rule: "thrash",
+                title: format!(
+                    "device {device}: {} were given back to the driver and got again, {} in all",
+                    counted(n, "segment", "segments"),
+                    size(again)
+                ),
+                change: "each `cudaFree` waits for the device: leave out `torch.cuda.empty_cache()` in loops; near the limit, \
+                         the allocator does this by itself before it fails: lower the peak or use `expandable_segments:True`"
+                    .to_owned(),
+                bytes: again,
+                events: shown,
+            });
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Findings on traces: what held the host or left the device idle, who asked for it, and what a change would win.
+//!
+//! Costs are measured: they are sums over the file. What a change would win is predicted by running the trace again
+//! with that change; how far such a run is from the recorded time without any change is stated first.
+
+mod blame;
+mod copies;
+mod gaps;
+mod memory;
+mod missing;
+mod overlap;
+mod replay;
+mod waits;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+pub use blame::Maker;
+pub use memory::{MemoryFinding, memory_findings};
+
+use crate::trace::analysis::Order;
+use crate::trace::table::Table;
+use replay::{Change, Replay};
+
+/// What is to be said of a trace.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Findings {
+    /// How well the model repeats the trace; `None` without host calls that are joined with operations.
+    pub replay: Option<ReplayError>,
+    /// What could be better, by what a change would win, the most first.
+    pub findings: Vec<Finding>,
+    /// What the file does not have, and the call of the profiler that would record it.
+    pub missing: Vec<Missing>,
+}
+
+/// The recorded time against that of a run of the model without any change.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ReplayError {
+    /// From the first start to the last end of any host call or operation.
+    pub recorded_ns: i64,
+    /// The same of the run.
+    pub replayed_ns: i64,
+    /// `replayed / recorded - 1`, to six places.
+    pub error: f64,
+}
+
+/// Something that could be better.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
+    /// Its name, the same in every trace: `hidden-sync`.
+    pub rule: &'static str,
+    /// In one sentence, beginning with who asked for it.
+    pub title: String,
+    /// What the figures are, in words.
+    pub why: String,
+    /// What to change, in PyTorch's terms.
+    pub change: String,
+    /// What it cost, in nanoseconds of the host or the device.
+    pub cost_ns: i128,
+    /// What the change would win of the recorded time, by a run of the model; `None` where the model has no such change.
+    pub wins_ns: Option<i64>,
+    /// How many calls, copies or pauses it is about.
+    pub count: u64,
+    /// Where they were asked for, the most costly place first; at most [`MOST_PLACES`].
+    pub places: Vec<Place>,
+    /// Positions in the list of events that show it, the most costly first; at most [`MOST_EVENTS`].
+    pub events: Vec<u32>,
+}
+
+/// A place that asked for something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// In words: `train.py:212 step: aten::item in ## forward ##`.
+    pub maker: String,
+    /// How often.
+    pub count: u64,
+    /// What it cost.
+    pub cost_ns: i128,
+}
+
+/// What a file does not have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Missing {
+    /// What is missing, and what cannot be said without it.
+    pub what: &'static str,
+    /// How to record it.
+    pub record: &'static str,
+}
+
+/// Places of a finding at most.
+pub const MOST_PLACES: usize = 8;
+/// Events of a finding at most.
+pub const MOST_EVENTS: usize = 64;
+
+/// Looks for what could be better.
+///
+/// # Cost
+/// `n log n` in host calls and operations, and a run of the model for each finding.
+///
+/// # Examples
+/// ```
+/// use spanlift::advise::trace::findings;
+/// use spanlift::trace::analysis::Order;
+/// use spanlift::trace::table::Scan;
+///
+/// let mut scan = Scan::new();
+/// scan.feed(br#"[
+///   {"ph": "X", "cat": "cpu_op", "name": "aten::item", "pid": 1, "tid": 1, "ts": 0, "dur": 900},
+///   {"ph": "X", "cat": "cuda_runtime", "name": "cudaMemcpyAsync", "pid": 1, "tid": 1, "ts": 1, "dur": 890,
+///    "args": {"correlation": 5}},
+///   {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy DtoH (Device -> Pageable)", "pid": 0, "tid": 7, "ts": 880, "dur": 2,
+///    "args": {"device": 0, "stream": 7, "correlation": 5, "bytes": 4}}]"#)?;
+/// let table = scan.finish()?;
+/// let found = findings(&table, &Order::of(&table));
+/// assert_eq!(found.findings[0].rule, "hidden-sync");
+/// assert!(found.findings[0].title.starts_with("aten::item"));
+/// # Ok::<(), spanlift::trace::ReadError>(())
+/// ```
+pub fn findings(table: &Table, order: &Order) -> Findings {
+    let replay = Replay::of(table);
+    let missing = missing::missing(table);
+    let Some(replay) = replay else { return Findings { missing, ..Findings::default() } };
+    let replayed_ns = replay.run(&Change::default());
+    let mut scene = Scene { table, order, replay: &replay, replayed_ns, found: Vec::new() };
+    copies::look(&mut scene);
+    waits::look(&mut scene);
+    overlap::look(&mut scene);
+    gaps::look(&mut scene);
+    let mut findings = scene.found;
+    findings.sort_by_key(|f| std::cmp::Reverse((f.wins_ns.unwrap_or(0), f.cost_ns)));
+    let recorded_ns = replay.recorded_ns;
+    let error = if recorded_ns == 0 { 0.0 } else { replayed_ns as f64 / recorded_ns as f64 - 1.0 };
+    // Six places, as everywhere.
+    let error = (error * 1e6).round() / 1e6;
+    Findings { replay: Some(ReplayError { recorded_ns, replayed_ns, error }), findings, missing }
+}
+
+/// What the rules look at, and where they put what they find.
+struct Scene<'a> {
+    table: &'a Table,
+    order: &'a Order,
+    replay: &'a Replay,
+    replayed_ns: i64,
+    found: Vec<Finding>,
+}
+
+/// One case that a finding is about.
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    /// The slice of the host call.
+    call: Option<u32>,
+    /// The slice that shows it best.
+    shows: u32,
+    cost_ns: i128,
+}
+
+/// A rule's words for what it found.
+struct Words {
+    rule: &'static str,
+    /// What follows the place in the title.
+    title: String,
+    why: String,
+    change: String,
+}
+
+impl Scene<'_> {
+    /// What a change would win.
+    fn wins(&self, change: &Change) -> i64 {
+        self.replayed_ns.saturating_sub(self.replay.run(change))
+    }
+
+    /// Costs below this are not worth a sentence: a twentieth of a percent of the recorded time, and 5 us.
+    fn least_cost(&self) -> i128 {
+        (i128::from(self.replay.recorded_ns) / 2000).max(5_000)
+    }
+
+    /// Notes a finding, unless it costs too little.
+    fn note(&mut self, mut cases: Vec<Case>, words: Words, change: Option<&Change>) {
+        let cost_ns: i128 = cases.iter().map(|case| case.cost_ns).sum();
+        if cases.is_empty() || cost_ns < self.least_cost() {
+            return;
+        }
+        cases.sort_by_key(|case| (std::cmp::Reverse(case.cost_ns), case.shows));
+        let calls: Vec<u32> = cases.iter().filter_map(|case| case.call).collect();
+        let makers = blame::makers(self.table, self.order, &calls);
+        let mut places: BTreeMap<String, (u64, i128)> = BTreeMap::new();
+        for case in &cases {
+            let Some(call) = case.call else { continue };
+            let name = self.table.name(call);
+            let maker = makers.get(&call).map_or_else(|| name.to_owned(), |maker| maker.words(name));
+            let place = places.entry(maker).or_default();
+            *place = (place.0 + 1, place.1 + case.cost_ns);
+        }
+        let mut places: Vec<Place> =
+            places.into_iter().map(|(maker, (count, cost_ns))| Place { maker, count, cost_ns }).collect();
+        places.sort_by_key(|place| std::cmp::Reverse(place.cost_ns));
+        let head = match places.as_slice() {
+            [] => String::new(),
+            [one] => format!("{}: ", one.maker),
+            [first, rest @ ..] => {
+                let n = rest.len();
+                format!("{} and {n} other place{}: ", first.maker, if n == 1 { "" } else { "s" })
+            }
+        };
+        places.truncate(MOST_PLACES);
+        let mut events = Vec::new();
+        for case in cases.iter().take(MOST_EVENTS / 2) {
+            for span in [Some(case.shows), case.call].into_iter().flatten() {
+                let event = self.table.spans.event[span as usize];
+                if !events.contains(&event) {
+                    events.push(event);
+                }
+            }
+        }
+        let wins_ns = change.map(|change| self.wins(change));
+        let Words { rule, title, why, change } = words;
+        let (title, count) = (format!("{head}{title}"), cases.len() as u64);
+        self.found.push(Finding { rule, title, why, change, cost_ns, wins_ns, count, places, events });
+    }
+}
+
+/// How fast copies are: bytes in so many nanoseconds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Rate {
+    bytes: i128,
+    ns: i128,
+}
+
+impl Rate {
+    /// Gigabytes per second, which are bytes per nanosecond.
+    fn gbps(self) -> f64 {
+        if self.ns == 0 { 0.0 } else { self.bytes as f64 / self.ns as f64 }
+    }
+
+    /// What so many bytes take at this rate.
+    fn ns(self, bytes: u64) -> i64 {
+        let ns = i128::from(bytes).saturating_mul(self.ns).checked_div(self.bytes);
+        ns.and_then(|ns| i64::try_from(ns).ok()).unwrap_or(i64::MAX)
+    }
+}
+
+/// Nanoseconds for people: `319.627 ms`.
+fn time(ns: i128) -> String {
+    let (unit, per) = match ns.abs() {
+        0..1_000 => return format!("{ns} ns"),
+        1_000..1_000_000 => ("us", 1_000),
+        1_000_000..10_000_000_000 => ("ms", 1_000_000),
+        _ => ("s", 1_000_000_000),
+    };
+    let thousandths = ns * 1000 / per;
+    let sign = if thousandths < 0 { "-" } else { "" };
+    format!("{sign}{}.{:03} {unit}", thousandths.abs() / 1000, thousandths.abs() % 1000)
+}
+
+/// Bytes for people: `117.9 kB`.
+fn size(bytes: i128) -> String {
+    let (unit, per) = match bytes {
+        ..1_000 => return format!("{bytes} B"),
+        1_000..1_000_000 => ("kB", 1_000),
+        1_000_000..1_000_000_000 => ("MB", 1_000_000),
+        _ => ("GB", 1_000_000_000),
+    };
+    let tenths = bytes * 10 / per;
+    format!("{}.{} {unit}", tenths / 10, tenths % 10)
+}
+
+/// `1 copy`, `3 copies`.
+fn counted(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}

@@ -1,0 +1,440 @@
+//! A trace run again: what was recorded as costs and dependencies, so that some of them can be changed.
+//!
+//! The model knows what the file tells and nothing else:
+//!
+//! - A host call begins as long after the call before it as it did. Before it stands the last call of its thread; after
+//!   a pause of more than a millisecond, the last call of any thread, since a thread that pauses waits for another.
+//! - A call that was still running when its operation began waits for that beginning. A call that synchronises waits for
+//!   the operation that was the last to end while it ran. Any other call takes as long as it took.
+//! - An operation begins once its call has launched it, the operation before it on its stream has ended, and what its
+//!   stream was told to wait for has ended. Copies of one direction share an engine. Operations without a call keep their
+//!   distance to the one before them.
+//!
+//! How far such a run is from the recorded time is said before anything that follows from it.
+
+use std::collections::BTreeMap;
+
+use crate::trace::analysis::calls::is_sync;
+use crate::trace::analysis::devices::{Group, Groups};
+use crate::trace::table::{Op, Table};
+
+/// After a longer pause a thread is taken to wait for another one.
+const PAUSE_NS: i64 = 1_000_000;
+
+/// Costs and dependencies of a trace.
+#[derive(Debug)]
+pub(super) struct Replay {
+    /// Calls and operations in the order in which they began.
+    steps: Vec<Step>,
+    pub calls: Vec<CallCost>,
+    pub ops: Vec<OpCost>,
+    /// From the first start to the last end, as recorded.
+    pub recorded_ns: i64,
+    n_streams: usize,
+    n_engines: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Call(u32),
+    Op(u32),
+}
+
+/// What a call costs and waits for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CallCost {
+    /// The call before it, and how long after its end this one begins; without one, when it begins.
+    after: Option<u32>,
+    gap: i64,
+    /// What it takes when it waits for nothing.
+    pub own: i64,
+    /// The operation that it waits for.
+    pub waits_for: Option<u32>,
+    /// It waits for the operation's beginning, else for its end.
+    for_start: bool,
+    /// What is left of it once the wait is over.
+    tail: i64,
+}
+
+/// What an operation costs and waits for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OpCost {
+    call: Option<u32>,
+    /// From its call's beginning until it can begin.
+    launch: i64,
+    pub stream: u32,
+    engine: Option<u32>,
+    pub len: i64,
+    /// Without a call: how long after the beginning of the operation before it on its stream.
+    offset: i64,
+    /// An operation that its stream waits for.
+    waits_for: Option<u32>,
+    /// How long after the operation before it, where it was there in time.
+    pause: i64,
+}
+
+/// What is changed in a run.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Change {
+    /// Calls that wait for nothing.
+    pub free_calls: Vec<u32>,
+    /// Calls that are not made, and their operations take no time.
+    pub dropped_calls: Vec<u32>,
+    /// Operations of another length.
+    pub lengths: Vec<(u32, i64)>,
+    /// Operations on a stream of their own.
+    pub own_stream: Vec<u32>,
+}
+
+/// A saturating sum: times of hostile files may lie anywhere.
+fn sum(a: i64, b: i64) -> i64 {
+    a.saturating_add(b)
+}
+
+impl Replay {
+    /// `None` without a host call and an operation of it.
+    pub(super) fn of(table: &Table) -> Option<Replay> {
+        if table.calls.is_empty() || table.ops.iter().all(|op| op.call().is_none()) {
+            return None;
+        }
+        let at = |span: u32| table.spans.interval(span);
+        let mut steps: Vec<(i64, u8, u32)> = Vec::with_capacity(table.calls.len() + table.ops.len());
+        steps.extend((0..).zip(&table.calls).map(|(k, call)| (at(call.span).0, 0, k)));
+        steps.extend((0..).zip(&table.ops).map(|(k, op)| (at(op.span).0, 1, k)));
+        steps.sort();
+        let first = steps.first().map_or(0, |step| step.0);
+        let spans = table.calls.iter().map(|c| c.span).chain(table.ops.iter().map(|o| o.span));
+        let last = spans.map(|span| at(span).1).max().unwrap_or(first);
+        let steps: Vec<Step> = steps
+            .into_iter()
+            .map(|(_, kind, k)| if kind == 0 { Step::Call(k) } else { Step::Op(k) })
+            .collect();
+        let mut replay = Replay {
+            calls: call_costs(table, &steps),
+            ops: op_costs(table, &steps),
+            steps,
+            recorded_ns: last.saturating_sub(first),
+            n_streams: table.streams.len(),
+            n_engines: table.devices.len() * 3,
+        };
+        replay.stream_waits(table);
+        Some(replay)
+    }
+
+    /// Joins waits of streams with the operations that they are for.
+    fn stream_waits(&mut self, table: &Table) {
+        // The last operation of each stream that was launched up to some call, and the next one after it.
+        let call_of: BTreeMap<_, u32> =
+            (0..).zip(&table.calls).filter_map(|(k, call)| Some((call.correlation?, k))).collect();
+        let start = |call: u32| table.spans.start[table.calls[call as usize].span as usize];
+        let mut launched: Vec<Vec<(i64, u32)>> = vec![Vec::new(); table.streams.len()];
+        for (index, op) in (0..).zip(&table.ops) {
+            if let Some(call) = self.ops[index as usize].call {
+                launched[op.stream as usize].push((start(call), index));
+            }
+        }
+        launched.iter_mut().for_each(|list| list.sort_unstable());
+        for sync in &table.syncs {
+            let (Some(on), Some(stream)) = (sync.wait_on_stream, sync.stream) else { continue };
+            let find = |wanted| {
+                let device = sync.device.or(table.devices.first().copied());
+                table
+                    .streams
+                    .iter()
+                    .position(|(d, s)| Some(table.devices[*d as usize]) == device && *s == wanted)
+            };
+            let (Some(on), Some(stream)) = (find(on), find(stream)) else { continue };
+            let call =
+                |correlation: Option<_>| correlation.and_then(|c| call_of.get(&c)).map(|&call| start(call));
+            let (Some(record), Some(wait)) = (call(sync.wait_on_record), call(sync.correlation)) else {
+                continue;
+            };
+            let before = launched[on].partition_point(|(at, _)| *at < record);
+            let after = launched[stream].partition_point(|(at, _)| *at <= wait);
+            if let (Some(from), Some((_, to))) = (before.checked_sub(1), launched[stream].get(after)) {
+                self.ops[*to as usize].waits_for = Some(launched[on][from].1);
+            }
+        }
+    }
+
+    /// Runs it and gives the time from the first start to the last end.
+    ///
+    /// # Cost
+    /// Linear in calls and operations.
+    pub(super) fn run(&self, change: &Change) -> i64 {
+        let mut run = Run::new(self, change);
+        let (mut first, mut last) = (i64::MAX, i64::MIN);
+        for step in &self.steps {
+            let at = match *step {
+                Step::Call(k) => run.call(k as usize),
+                Step::Op(k) => run.op(k),
+            };
+            (first, last) = (first.min(at.0), last.max(at.1));
+        }
+        last.saturating_sub(first)
+    }
+}
+
+/// What a change makes of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Made {
+    AsRecorded,
+    WaitsForNothing,
+    NotAtAll,
+}
+
+/// A run under way.
+struct Run<'a> {
+    replay: &'a Replay,
+    made: Vec<Made>,
+    lengths: Vec<i64>,
+    streams: Vec<u32>,
+    /// The operations of each stream in order, and how many of them have their place.
+    queues: Vec<(Vec<u32>, usize)>,
+    call_at: Vec<Option<(i64, i64)>>,
+    op_at: Vec<Option<(i64, i64)>>,
+    /// The last start and the greatest end on each stream.
+    last: Vec<Option<(i64, i64)>>,
+    engine_free: Vec<i64>,
+}
+
+impl<'a> Run<'a> {
+    fn new(replay: &'a Replay, change: &Change) -> Run<'a> {
+        let mut made = vec![Made::AsRecorded; replay.calls.len()];
+        change.free_calls.iter().for_each(|&call| made[call as usize] = Made::WaitsForNothing);
+        change.dropped_calls.iter().for_each(|&call| made[call as usize] = Made::NotAtAll);
+        let mut lengths: Vec<i64> = replay.ops.iter().map(|op| op.len).collect();
+        change.lengths.iter().for_each(|&(op, len)| lengths[op as usize] = len);
+        let mut streams: Vec<u32> = replay.ops.iter().map(|op| op.stream).collect();
+        let own = u32::try_from(replay.n_streams).unwrap_or(u32::MAX);
+        change.own_stream.iter().for_each(|&op| streams[op as usize] = own);
+        let mut queues = vec![(Vec::new(), 0); replay.n_streams + 1];
+        for step in &replay.steps {
+            if let Step::Op(k) = *step {
+                queues[streams[k as usize] as usize].0.push(k);
+            }
+        }
+        Run {
+            replay,
+            made,
+            lengths,
+            streams,
+            queues,
+            call_at: vec![None; replay.calls.len()],
+            op_at: vec![None; replay.ops.len()],
+            last: vec![None; replay.n_streams + 1],
+            engine_free: vec![i64::MIN; replay.n_engines],
+        }
+    }
+
+    fn call(&mut self, k: usize) -> (i64, i64) {
+        let cost = self.replay.calls[k];
+        let before = cost.after.and_then(|before| self.call_at[before as usize]);
+        let begin = before.map_or(cost.gap, |before| sum(before.1, cost.gap));
+        self.call_at[k] = Some((begin, begin));
+        let end = match (self.made[k], cost.waits_for) {
+            (Made::NotAtAll, _) => begin,
+            (Made::AsRecorded, Some(op)) => {
+                let at = self.op(op);
+                let until = if cost.for_start { at.0 } else { at.1 };
+                sum(until, cost.tail).max(sum(begin, cost.own))
+            }
+            _ => sum(begin, cost.own),
+        };
+        self.call_at[k] = Some((begin, end));
+        (begin, end)
+    }
+
+    /// The place of an operation: everything before it on its stream gets one first.
+    fn op(&mut self, op: u32) -> (i64, i64) {
+        let stream = self.streams[op as usize] as usize;
+        loop {
+            if let Some(at) = self.op_at[op as usize] {
+                return at;
+            }
+            let (queue, next) = &mut self.queues[stream];
+            let due = queue[*next];
+            *next += 1;
+            self.place(due, stream);
+        }
+    }
+
+    fn place(&mut self, op: u32, stream: usize) {
+        let op = op as usize;
+        let cost = self.replay.ops[op];
+        let before = self.last[stream];
+        // A call that began after its operation, by the file's own times, launched it at no time that is known.
+        let start = match (cost.call.and_then(|call| self.call_at[call as usize]), before) {
+            (Some(call), before) => {
+                let launched = sum(call.0, cost.launch);
+                let stream_free = before.map_or(i64::MIN, |before| sum(before.1, cost.pause));
+                let event = cost.waits_for.and_then(|op| self.op_at[op as usize]).map_or(i64::MIN, |at| at.1);
+                let engine = cost.engine.map_or(i64::MIN, |engine| self.engine_free[engine as usize]);
+                launched.max(stream_free).max(event).max(engine)
+            }
+            (None, Some(before)) => sum(before.0, cost.offset),
+            (None, None) => cost.offset,
+        };
+        let dropped = cost.call.is_some_and(|call| self.made[call as usize] == Made::NotAtAll);
+        let end = sum(start, if dropped { 0 } else { self.lengths[op] });
+        self.op_at[op] = Some((start, end));
+        self.last[stream] = Some((start, before.map_or(end, |before| before.1.max(end))));
+        if let Some(engine) = cost.engine {
+            let free = &mut self.engine_free[engine as usize];
+            *free = (*free).max(end);
+        }
+    }
+}
+
+fn call_costs(table: &Table, steps: &[Step]) -> Vec<CallCost> {
+    let at = |span: u32| table.spans.interval(span);
+    let mut waits: Vec<Option<(u32, bool)>> = vec![None; table.calls.len()];
+    for (index, op) in (0..).zip(&table.ops) {
+        let Some(call) = op.call() else { continue };
+        // It did not return before its operation began.
+        if at(op.span).0 < at(table.calls[call].span).1 && waits[call].is_none() {
+            waits[call] = Some((index, true));
+        }
+    }
+    synchronising(table, &mut waits);
+    let usual = usual_lengths(table, &waits);
+    let mut last_of_row: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut last_of_all: Option<u32> = None;
+    let mut costs = vec![
+        CallCost { after: None, gap: 0, own: 0, waits_for: None, for_start: false, tail: 0 };
+        table.calls.len()
+    ];
+    for step in steps {
+        let Step::Call(k) = *step else { continue };
+        let span = table.calls[k as usize].span;
+        let (start, end) = at(span);
+        let row = table.spans.row[span as usize];
+        let end_of = |call: u32| at(table.calls[call as usize].span).1;
+        let own = last_of_row.get(&row).copied();
+        let pauses = |call: u32| PAUSE_NS < start.saturating_sub(end_of(call));
+        let after = match (own, last_of_all) {
+            (Some(own), Some(any)) if pauses(own) && end_of(own) < end_of(any) && end_of(any) <= start => {
+                Some(any)
+            }
+            (Some(own), _) => Some(own),
+            (None, Some(any)) if end_of(any) <= start => Some(any),
+            (None, _) => None,
+        };
+        let len = end.saturating_sub(start);
+        let cost = &mut costs[k as usize];
+        cost.after = after;
+        cost.gap = after.map_or(start, |before| start.saturating_sub(end_of(before)));
+        cost.own = len;
+        if let Some((op, for_start)) = waits[k as usize] {
+            let until =
+                if for_start { at(table.ops[op as usize].span).0 } else { at(table.ops[op as usize].span).1 };
+            cost.waits_for = Some(op);
+            cost.for_start = for_start;
+            cost.tail = end.saturating_sub(until);
+            let usual = usual.get(&table.spans.name[span as usize]).copied().unwrap_or(0);
+            cost.own = len.min(usual);
+        }
+        last_of_row.insert(row, k);
+        if last_of_all.is_none_or(|any| end_of(any) <= end) {
+            last_of_all = Some(k);
+        }
+    }
+    costs
+}
+
+/// The operation that each synchronising call waits for: the last one to end while it ran that had been launched before.
+fn synchronising(table: &Table, waits: &mut [Option<(u32, bool)>]) {
+    let at = |span: u32| table.spans.interval(span);
+    let mut ends: Vec<(i64, u32)> = (0..)
+        .zip(&table.ops)
+        .filter(|(_, op)| op.call().is_some())
+        .map(|(index, op)| (at(op.span).1, index))
+        .collect();
+    ends.sort_unstable();
+    for (k, call) in table.calls.iter().enumerate() {
+        if waits[k].is_some() || !is_sync(table.name(call.span)) {
+            continue;
+        }
+        let (start, end) = at(call.span);
+        let below = ends.partition_point(|(at, _)| *at <= end);
+        let candidates = ends[..below].iter().rev().take_while(|(at, _)| start < *at);
+        let launched = |op: &Op| op.call().is_some_and(|c| at(table.calls[c].span).0 <= start);
+        // A hostile file could make this the square of its length.
+        let found = candidates.take(1000).find(|(_, op)| launched(&table.ops[*op as usize]));
+        waits[k] = found.map(|(_, op)| (*op, false));
+    }
+}
+
+/// What calls of each name take that wait for nothing: their median.
+fn usual_lengths(table: &Table, waits: &[Option<(u32, bool)>]) -> BTreeMap<crate::trace::StrId, i64> {
+    let mut lengths: BTreeMap<_, Vec<i64>> = BTreeMap::new();
+    for (call, waits) in table.calls.iter().zip(waits) {
+        if waits.is_none() {
+            let (start, end) = table.spans.interval(call.span);
+            lengths.entry(table.spans.name[call.span as usize]).or_default().push(end.saturating_sub(start));
+        }
+    }
+    lengths.into_iter().map(|(name, mut list)| (name, median(&mut list))).collect()
+}
+
+fn median(list: &mut [i64]) -> i64 {
+    if list.is_empty() {
+        return 0;
+    }
+    let middle = list.len() / 2;
+    *list.select_nth_unstable(middle).1
+}
+
+fn op_costs(table: &Table, steps: &[Step]) -> Vec<OpCost> {
+    let at = |op: &Op| table.spans.interval(op.span);
+    let mut groups = Groups::default();
+    let mut last_of_stream: Vec<Option<(i64, i64)>> = vec![None; table.streams.len()];
+    // Where the operation before had ended when this one was launched, the delay is the launch's own; where it had not,
+    // the pause between both is the stream's own.
+    let (mut launches, mut pauses) = (Vec::new(), Vec::new());
+    let mut befores: Vec<Option<(i64, i64)>> = vec![None; table.ops.len()];
+    for step in steps {
+        let Step::Op(k) = *step else { continue };
+        let op = &table.ops[k as usize];
+        let (start, end) = at(op);
+        let before = last_of_stream[op.stream as usize];
+        befores[k as usize] = before;
+        if let Some(call) = op.call() {
+            let launched = table.spans.start[table.calls[call].span as usize];
+            match before {
+                Some((_, free)) if launched < free && free <= start => pauses.push(start - free),
+                Some((_, free)) if launched < free => {}
+                _ => launches.push(start.saturating_sub(launched)),
+            }
+        }
+        last_of_stream[op.stream as usize] = Some((start, before.map_or(end, |before| before.1.max(end))));
+    }
+    let (launch, pause) = (median(&mut launches), median(&mut pauses));
+    let cost = |(op, before): (&Op, Option<(i64, i64)>)| {
+        let (start, end) = at(op);
+        let call = op.call().and_then(|call| u32::try_from(call).ok());
+        let launched = call.map(|call| table.spans.start[table.calls[call as usize].span as usize]);
+        let delay = launched.map_or(launch, |launched| start.saturating_sub(launched));
+        let free = before.map_or(i64::MIN, |before| before.1);
+        let idle = launched.is_none_or(|launched| free <= launched);
+        let engine = match groups.of(table, op) {
+            Group::ToDevice => Some(0),
+            Group::ToHost => Some(1),
+            Group::Peer => Some(2),
+            _ => None,
+        };
+        OpCost {
+            call,
+            // An idle stream shows the launch itself; a busy one hides it.
+            launch: if idle { delay } else { launch.min(delay) },
+            stream: op.stream,
+            engine: engine.map(|engine| op.device * 3 + engine),
+            len: end.saturating_sub(start),
+            offset: before.map_or(start, |before| start.saturating_sub(before.0)),
+            waits_for: None,
+            // Operations that overlapped on their stream may do so again.
+            pause: if idle { 0 } else { pause.min(start.saturating_sub(free)) },
+        }
+    };
+    table.ops.iter().zip(befores).map(cost).collect()
+}

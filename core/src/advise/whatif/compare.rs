@@ -1,0 +1,125 @@
+//! Two results side by side: in all, per lane and per command.
+
+use std::collections::BTreeMap;
+
+use crate::sim::{Ledger, Run};
+use crate::trace::{Kind, Slice, Trace};
+use crate::units::Nanos;
+
+/// Two runs side by side, before and after a change.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// When each ends.
+    pub end: [Nanos; 2],
+    /// The lanes of both, those of the first in its order and then what only the second has.
+    pub lanes: Vec<LaneChange>,
+    /// The commands of the first that take time in either, in order.
+    pub commands: Vec<CommandChange>,
+    /// What each moves.
+    pub ledger: [Ledger; 2],
+}
+
+/// A lane in both runs; `None` where a run has no such lane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaneChange {
+    /// The process or device.
+    pub group: String,
+    /// The lane's own name.
+    pub name: String,
+    /// How long at least one slice lies on it.
+    pub busy: [Option<Nanos>; 2],
+}
+
+/// A command in both runs; `None` where none of its slices is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandChange {
+    /// Its index in the first program.
+    pub index: usize,
+    /// What its work is called, or its call where it has none.
+    pub name: String,
+    /// From the beginning of its first slice to the end of its last one.
+    pub span: [Option<(Nanos, Nanos)>; 2],
+}
+
+impl Comparison {
+    /// How much sooner the second run ends; negative when it is later.
+    pub fn saved(&self) -> Nanos {
+        Nanos(self.end[0].0 - self.end[1].0)
+    }
+}
+
+impl LaneChange {
+    /// How much less the lane is busy in the second run.
+    pub fn saved(&self) -> Nanos {
+        let [before, after] = self.busy.map(|busy| busy.unwrap_or_default().0);
+        Nanos(before - after)
+    }
+}
+
+impl CommandChange {
+    /// How much shorter the command's span is in the second run.
+    pub fn saved(&self) -> Nanos {
+        let [before, after] = self.span.map(|span| span.map_or(0, |(start, end)| end.0 - start.0));
+        Nanos(before - after)
+    }
+}
+
+/// Lays two runs side by side. `from` gives, for each command of the second program, the one of the first that it stands
+/// for: [`Changed::from`](super::Changed::from).
+///
+/// # Cost
+/// `n log n` in the slices.
+pub fn compare(before: &Run, after: &Run, from: &[usize]) -> Comparison {
+    let mut lanes: Vec<LaneChange> = Vec::new();
+    let mut place_of: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for (side, run) in [before, after].into_iter().enumerate() {
+        for (lane, busy) in run.trace.lanes.iter().zip(busy(&run.trace)) {
+            let text = |id| run.trace.strings.get(id).to_owned();
+            let (group, name) = (text(lane.group), text(lane.name));
+            let place = *place_of.entry((group.clone(), name.clone())).or_insert_with(|| {
+                lanes.push(LaneChange { group, name, busy: [None; 2] });
+                lanes.len() - 1
+            });
+            // Lanes of one name count together.
+            let sum = lanes[place].busy[side].get_or_insert_default();
+            *sum = Nanos(sum.0.saturating_add(busy.0));
+        }
+    }
+    let mut commands: BTreeMap<usize, CommandChange> = BTreeMap::new();
+    for (side, run) in [before, after].into_iter().enumerate() {
+        let slices = &run.trace.slices;
+        for slice in slices.iter().filter(|s| s.command != Slice::NONE) {
+            let at = slice.command as usize;
+            let index = if side == 0 { at } else { from.get(at).copied().unwrap_or(at) };
+            let change = commands.entry(index).or_insert_with(|| {
+                let name = run.trace.strings.get(slice.name).to_owned();
+                CommandChange { index, name, span: [None; 2] }
+            });
+            if side == 0 && !matches!(slice.kind, Kind::Call | Kind::Wait | Kind::HostCopy) {
+                change.name = run.trace.strings.get(slice.name).to_owned();
+            }
+            let (start, end) = change.span[side].get_or_insert((slice.start, slice.end));
+            (*start, *end) = ((*start).min(slice.start), (*end).max(slice.end));
+        }
+    }
+    let commands = commands.into_values().collect();
+    Comparison { end: [before.end, after.end], lanes, commands, ledger: [before.ledger, after.ledger] }
+}
+
+/// How long at least one slice lies on each lane.
+pub(super) fn busy(trace: &Trace) -> Vec<Nanos> {
+    let mut spans: Vec<Vec<(i64, i64)>> = vec![Vec::new(); trace.lanes.len()];
+    for slice in trace.slices.iter() {
+        spans[slice.lane as usize].push((slice.start.0, slice.end.0));
+    }
+    let covered = |mut spans: Vec<(i64, i64)>| {
+        spans.sort_unstable();
+        let (mut sum, mut reached) = (0i64, i64::MIN);
+        for (start, end) in spans {
+            sum = sum.saturating_add(end.saturating_sub(start.max(reached)).max(0));
+            reached = reached.max(end);
+        }
+        Nanos(sum)
+    };
+    spans.into_iter().map(covered).collect()
+}

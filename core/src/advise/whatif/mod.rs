@@ -1,0 +1,278 @@
+//! What if: a small change to a program or to its machine, and what it would come to.
+//!
+//! A [`WhatIf`] is one change as a value, written as it is typed:
+//!
+//! | written | what changes |
+//! |---|---|
+//! | `pin:BUFFERS` | these pageable host buffers, and all that have their memory, are page-locked |
+//! | `unpin:BUFFERS` | the other way |
+//! | `split:STREAM`, `split:STREAM=N` | the stream's work goes to `N` streams (2 where nothing is said): work that touches common memory stays in one stream and in order, the rest is dealt out; what waited for the stream waits for all of them |
+//! | `streams=N` | every stream is split into `N` |
+//! | `link=MACHINE` | the link between host and devices is that of another profile: rates, latency, sharing of directions, whether pageable memory is staged |
+//! | `machine=MACHINE` | the whole machine is another profile |
+//! | `FIGURE=VALUE` | a figure of the machine, in the unit of its file: `copy_engines=2`, `h2d_bw=25`, `pageable_direct=true` |
+//! | `FIGURE*FACTOR` | the same times a factor: `h2d_bw*2` |
+//!
+//! `BUFFERS` is a name in which `*` stands for any letters: `pin:x`, `pin:x*`, `pin:*`.
+//!
+//! A changed program is a program like every other: it has passed [`Program::check`], and whether it is safe is asked of
+//! [`hazard::check`](crate::hazard::check()). Page-locking the source of a copy can uncover a race that staging hid.
+
+mod compare;
+mod parse;
+mod split;
+
+use std::fmt;
+
+pub use compare::{CommandChange, Comparison, LaneChange, compare};
+
+use crate::machine::{Grade, Machine, Source};
+use crate::program::{Alloc, Op, Program, Space};
+
+/// One change; see the [module](self) for how it is written.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum WhatIf {
+    /// Host buffers are page-locked (`true`) or not.
+    Pin {
+        /// Their names, `*` standing for any letters.
+        buffers: String,
+        /// Whether they are from now on.
+        pinned: bool,
+    },
+    /// A stream becomes several.
+    Split {
+        /// Its name.
+        stream: String,
+        /// How many, at least 2.
+        n: u32,
+    },
+    /// Every stream becomes several.
+    Streams(u32),
+    /// The link of another profile.
+    Link(String),
+    /// Another profile.
+    Machine(String),
+    /// A figure of the machine.
+    Figure {
+        /// Its name in files.
+        name: String,
+        /// Its value in the unit of files.
+        value: serde_json::Value,
+    },
+    /// A figure of the machine, times a factor.
+    Scale {
+        /// Its name in files.
+        name: String,
+        /// The factor.
+        factor: f64,
+    },
+}
+
+/// Why a change cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what:?}: {message}")]
+pub struct WhatIfError {
+    /// The change, as it was written.
+    pub what: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+/// A program and a machine after changes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Changed {
+    /// The program, well formed.
+    pub program: Program,
+    /// The machine.
+    pub machine: Machine,
+    /// For each command, the one of the program before that it stands for or was added for.
+    pub from: Vec<usize>,
+}
+
+/// The figures that make a link.
+const LINK: [&str; 9] = [
+    "h2d_bw",
+    "d2h_bw",
+    "bidir_factor_h2d",
+    "bidir_factor_d2h",
+    "lat",
+    "pageable_direct",
+    "pageable_h2d_bw",
+    "pageable_d2h_bw",
+    "write_combined_h2d_bw",
+];
+
+/// A most of streams that one becomes: more tell nothing new and cost time.
+const MAX_STREAMS: u32 = 256;
+
+/// Makes changes one after the other.
+///
+/// # Errors
+/// [`WhatIfError`] of the first change that cannot be made: it names what is not there, or the program would not be well
+/// formed with it.
+///
+/// # Examples
+/// ```
+/// use spanlift::advise::whatif::{WhatIf, what_if};
+/// use spanlift::{Program, machine::Machine, sim};
+///
+/// let p = Program::from_text("stream s\npageable x 4MB\ndevice d 4MB\ncopy d <- x on s\nsync s")?;
+/// let machine = Machine::default();
+/// let pinned = what_if(&p, &machine, &["pin:x".parse()?])?;
+/// let (before, after) = (sim::run(&p, &machine)?, sim::run(&pinned.program, &pinned.machine)?);
+/// assert!(after.end < before.end);
+/// let error = what_if(&p, &machine, &["pin:y".parse()?]).unwrap_err();
+/// assert_eq!(error.to_string(), r#""pin:y": no pageable host buffer is called "y""#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn what_if(program: &Program, machine: &Machine, changes: &[WhatIf]) -> Result<Changed, WhatIfError> {
+    let from = (0..program.len()).collect();
+    let mut changed = Changed { program: program.clone(), machine: machine.clone(), from };
+    for change in changes {
+        change.make(&mut changed).map_err(|message| WhatIfError { what: change.to_string(), message })?;
+    }
+    Ok(changed)
+}
+
+impl WhatIf {
+    /// Whether the program stays as it is, so that only the machine differs.
+    pub fn is_of_machine(&self) -> bool {
+        match self {
+            WhatIf::Pin { .. } | WhatIf::Split { .. } | WhatIf::Streams(_) => false,
+            WhatIf::Link(_) | WhatIf::Machine(_) | WhatIf::Figure { .. } | WhatIf::Scale { .. } => true,
+        }
+    }
+
+    fn make(&self, changed: &mut Changed) -> Result<(), String> {
+        let machine = &mut changed.machine;
+        match self {
+            WhatIf::Pin { buffers, pinned } => {
+                let edited = pin(&changed.program, buffers, *pinned)?;
+                changed.becomes(edited)
+            }
+            WhatIf::Split { stream, n } => {
+                let edited = split::one(&changed.program, stream, *n)?;
+                changed.becomes(edited)
+            }
+            WhatIf::Streams(n) => {
+                for stream in split::worth(&changed.program)? {
+                    let edited = split::one(&changed.program, &stream, *n)?;
+                    changed.becomes(edited)?;
+                }
+                Ok(())
+            }
+            WhatIf::Link(name) => {
+                let other = profile(name)?;
+                for figure in other.figures().filter(|f| LINK.contains(&f.name)) {
+                    set(machine, figure.name, &figure.value, figure.source)?;
+                }
+                Ok(())
+            }
+            WhatIf::Machine(name) => {
+                *machine = profile(name)?;
+                Ok(())
+            }
+            WhatIf::Figure { name, value } => {
+                machine.set(name, value.clone(), assumed()).map_err(|e| e.to_string())
+            }
+            WhatIf::Scale { name, factor } => {
+                let figures: Vec<(&str, String)> = machine.figures().map(|f| (f.name, f.value)).collect();
+                let whole = |text: &str| !text.contains('.') && is_whole(name);
+                let Some((_, text)) = figures.iter().find(|(known, _)| known == name) else {
+                    return Err(format!("no figure is called {name:?}"));
+                };
+                let Ok(value) = text.parse::<f64>() else {
+                    return Err(format!("{name} is {text}, which has no multiple"));
+                };
+                let scaled = value * factor;
+                let scaled = if whole(text) { format!("{:.0}", scaled.round()) } else { format!("{scaled}") };
+                set(machine, name, &scaled, assumed())
+            }
+        }
+    }
+}
+
+impl Changed {
+    fn becomes(&mut self, (program, from): (Program, Vec<usize>)) -> Result<(), String> {
+        program.check().map_err(|problems| {
+            let first = problems.0.first().map(ToString::to_string).unwrap_or_default();
+            format!("the program would not be well formed: {first}")
+        })?;
+        self.from = from.into_iter().map(|at| self.from[at]).collect();
+        self.program = program;
+        Ok(())
+    }
+}
+
+fn assumed() -> Source {
+    Source { grade: Grade::Assumed, text: "what if".into() }
+}
+
+/// Whether a figure is a count or a number of bytes.
+fn is_whole(name: &str) -> bool {
+    Machine::default().figures().any(|f| {
+        f.name == name
+            && (f.unit == "bytes"
+                || f.unit.is_empty() && !name.contains("factor") && name != "dma_interference")
+    })
+}
+
+fn set(machine: &mut Machine, name: &str, value: &str, source: Source) -> Result<(), String> {
+    let value: serde_json::Value = serde_json::from_str(value).map_err(|e| e.to_string())?;
+    machine.set(name, value, source).map_err(|e| e.to_string())
+}
+
+fn profile(name: &str) -> Result<Machine, String> {
+    Machine::builtin(name).ok_or_else(|| {
+        let names: Vec<&str> = Machine::names().collect();
+        format!("no machine is called {name:?}: one of {}", names.join(", "))
+    })
+}
+
+/// Page-locks host buffers, or no longer.
+fn pin(program: &Program, buffers: &str, pinned: bool) -> Result<(Program, Vec<usize>), String> {
+    let facts = program.check().map_err(|e| e.to_string())?;
+    let names = program.names();
+    let (old, new) = if pinned { (Space::Pageable, Space::Pinned) } else { (Space::Pinned, Space::Pageable) };
+    let mut blocks = vec![false; names.n_buffers()];
+    for command in program.commands() {
+        if let Op::Alloc(Alloc { buffer, space, .. }) = &command.op
+            && *space == old
+            && parse::is_like(names.buffer(*buffer), buffers)
+        {
+            blocks[facts.buffer(*buffer).block.index()] = true;
+        }
+    }
+    if !blocks.contains(&true) {
+        let kind = if pinned { "pageable" } else { "pinned" };
+        return Err(format!("no {kind} host buffer is called {buffers:?}"));
+    }
+    Ok(program.rewritten(|out, _, command| {
+        let mut command = command.clone();
+        if let Op::Alloc(alloc) = &mut command.op
+            && blocks[facts.buffer(alloc.buffer).block.index()]
+        {
+            alloc.space = new;
+        }
+        out.append(&command);
+    }))
+}
+
+impl fmt::Display for WhatIf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WhatIf::Pin { buffers, pinned: true } => write!(f, "pin:{buffers}"),
+            WhatIf::Pin { buffers, pinned: false } => write!(f, "unpin:{buffers}"),
+            WhatIf::Split { stream, n } => write!(f, "split:{stream}={n}"),
+            WhatIf::Streams(n) => write!(f, "streams={n}"),
+            WhatIf::Link(name) => write!(f, "link={name}"),
+            WhatIf::Machine(name) => write!(f, "machine={name}"),
+            WhatIf::Figure { name, value } => write!(f, "{name}={value}"),
+            WhatIf::Scale { name, factor } => write!(f, "{name}*{factor}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! Changes against what they say, programs that stay well formed, and times that come out.
+
+use super::*;
+use crate::hazard::{self, Mode, Verdict};
+use crate::sim;
+use crate::units::Nanos;
+
+fn program(text: &str) -> Program {
+    Program::from_text(text).unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[track_caller]
+fn change(text: &str, changes: &[&str]) -> Changed {
+    let changes: Vec<WhatIf> = changes.iter().map(|c| c.parse().unwrap()).collect();
+    what_if(&program(text), &Machine::default(), &changes).unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[track_caller]
+fn refused(text: &str, what: &str, expected: &str) {
+    let made = what.parse::<WhatIf>().and_then(|w| what_if(&program(text), &Machine::default(), &[w]));
+    assert_eq!(made.map(|_| ()).unwrap_err().to_string(), expected);
+}
+
+/// Three items through one stream, each with memory of its own.
+const ITEMS: &str = "stream s\nrepeat i 3\npinned x{i} 4MB\ndevice d{i} 4MB\nend\nrepeat i 3\n\
+                     copy d{i} <- x{i} on s\nkernel k on s reads d{i} writes d{i} for 1ms\ncopy x{i} <- d{i} on s\n\
+                     end\nsync s";
+
+#[test]
+fn changes_read_back_as_they_are_written() {
+    for text in [
+        "pin:x*",
+        "unpin:x",
+        "split:s=4",
+        "streams=3",
+        "link=gh200-c2c",
+        "machine=a100-pcie4",
+        "h2d_bw=25.5",
+        "lat*0.5",
+        "pageable_direct=true",
+    ] {
+        assert_eq!(text.parse::<WhatIf>().unwrap().to_string(), text);
+    }
+    assert_eq!("split:s".parse::<WhatIf>().unwrap().to_string(), "split:s=2");
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_words() {
+    let text = "stream s\npageable x 8\ndevice d 8\ncopy d <- x on s";
+    refused(text, "pin:", r#""pin:": the name of a buffer is missing"#);
+    refused(text, "pin:y*", r#""pin:y*": no pageable host buffer is called "y*""#);
+    refused(text, "unpin:x", r#""unpin:x": no pinned host buffer is called "x""#);
+    refused(text, "split:t", r#""split:t=2": no stream is called "t""#);
+    refused(text, "split:s=1", r#""split:s=1": "1" is no number of streams between 2 and 256"#);
+    refused(
+        text,
+        "machine=abacus",
+        r#""machine=abacus": no machine is called "abacus": one of tutorial-ci, v100-pcie3, a100-pcie4, h100-pcie5, h200-pcie5, rtx4090-pcie4, rtx5090-pcie5, gh200-c2c"#,
+    );
+    refused(
+        text,
+        "h2d=3",
+        r#""h2d=3": no figure of machines is called "h2d"; there are inline_h2d_bytes, h2d_bw, bidir_factor_h2d, pageable_h2d_bw, write_combined_h2d_bw"#,
+    );
+    refused(text, "h2d_bw=fast", r#""h2d_bw=fast": "fast" is neither a number nor true or false"#);
+    refused(
+        text,
+        "h2d_bw=-3",
+        r#""h2d_bw=-3": machine "tutorial-ci", field "h2d_bw": -3 is no rate between 1e-9 and 1e6 GB/s"#,
+    );
+    refused(
+        text,
+        "copy_engines=0",
+        r#""copy_engines=0": machine "tutorial-ci", field "copy_engines": 0 is no count between 1 and 1000000"#,
+    );
+    refused(text, "lat*-1", r#""lat*-1": "-1" is no factor above 0"#);
+    refused(
+        text,
+        "pageable_direct*2",
+        r#""pageable_direct*2": pageable_direct is false, which has no multiple"#,
+    );
+    let captured = "stream s\ndevice d 8\ncapture s\nmemset d 0 on s\nend capture s as g";
+    refused(captured, "split:s", r#""split:s=2": the program captures graphs, whose streams are not split"#);
+    assert!("".parse::<WhatIf>().unwrap_err().to_string().starts_with(r#""": expected pin:BUFFERS"#));
+}
+
+#[test]
+fn names_are_like_patterns() {
+    for (name, pattern, expected) in [
+        ("x", "x", true),
+        ("x1", "x", false),
+        ("x1", "x*", true),
+        ("x", "*", true),
+        ("", "*", true),
+        ("grad.3.bias", "grad.*.bias", true),
+        ("grad.3.weight", "grad.*.bias", false),
+        ("aXbXc", "a*X*c", true),
+        ("ab", "ab*b", false),
+        ("aab", "*ab", true),
+    ] {
+        assert_eq!(parse::is_like(name, pattern), expected, "{name} {pattern}");
+    }
+}
+
+#[test]
+fn pinning_takes_the_staging_away_and_can_uncover_a_race() {
+    let text = "stream s\npageable x 4MB\npageable y 4MB\ndevice d 4MB\ncopy d <- x on s\nwrite x\nsync s";
+    let before = program(text);
+    let pinned = change(text, &["pin:x"]);
+    let by_hand = program(&text.replacen("pageable x", "pinned x", 1));
+    assert_eq!(pinned.program.to_text(), by_hand.to_text());
+    assert_eq!(pinned.from, (0..before.len()).collect::<Vec<_>>());
+    let machine = Machine::default();
+    let (run, other) = (sim::run(&before, &machine).unwrap(), sim::run(&pinned.program, &machine).unwrap());
+    assert_eq!((run.ledger.staging.0, other.ledger.staging.0), (4_000_000, 0));
+    let verdict = |p: &Program| hazard::check(p, Mode::Typical).unwrap().verdict();
+    assert_eq!((verdict(&before), verdict(&pinned.program)), (Verdict::Safe, Verdict::Race));
+    // There and back is the same program.
+    assert_eq!(change(text, &["pin:x", "unpin:x"]).program.to_text(), before.to_text());
+}
+
+#[test]
+fn a_split_stream_overlaps_what_is_independent() {
+    let machine = Machine::default();
+    let before = sim::run(&program(ITEMS), &machine).unwrap();
+    let split = change(ITEMS, &["split:s=3"]);
+    let after = sim::run(&split.program, &split.machine).unwrap();
+    assert!(after.end < before.end, "{} {}", after.end, before.end);
+    assert_eq!(hazard::check(&split.program, Mode::Contract).unwrap().verdict(), Verdict::Safe);
+    assert_eq!(after.ledger, before.ledger);
+    // One item after the other in each stream, and a sync of each.
+    let text = split.program.to_text();
+    for line in ["copy    d1 <- x1 on s.2", "copy    x2 <- d2 on s.3", "sync    s.2", "sync    s.3"] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+    assert_eq!(change(ITEMS, &["streams=3"]).program.to_text(), text);
+    // Work on common memory stays where it is.
+    let shared = "stream s\npinned x 8\ndevice d 8\ncopy d <- x on s\nkernel k on s reads d for 1us\nsync s";
+    assert_eq!(change(shared, &["split:s"]).program.to_text().matches("s.2").count(), 1, "declared only");
+}
+
+#[test]
+fn what_orders_a_stream_orders_its_parts() {
+    // The consumer waits for both items, the items wait for the producer.
+    let text = "stream s, producer, consumer\nevent ready, done\nrepeat i 2\ndevice a{i} 8\ndevice b{i} 8\nend\n\
+                kernel make on producer writes a0, a1 for 10us\nrecord ready on producer\nwait ready on s\n\
+                copy b0 <- a0 on s\ncopy b1 <- a1 on s\nrecord done on s\nwait done on consumer\n\
+                kernel use on consumer reads b0, b1 for 10us\nsync s\nsync consumer";
+    let before = program(text);
+    assert_eq!(hazard::check(&before, Mode::Contract).unwrap().verdict(), Verdict::Safe);
+    let split = change(text, &["split:s"]);
+    assert_eq!(
+        hazard::check(&split.program, Mode::Contract).unwrap().verdict(),
+        Verdict::Safe,
+        "{}",
+        split.program.to_text()
+    );
+    assert!(split.program.to_text().contains("copy    b1 <- a1 on s.2"));
+    // Without the wait the race is there before and after.
+    let racy = text.replace("wait done on consumer\n", "");
+    let split = change(&racy, &["split:s"]);
+    assert_eq!(hazard::check(&split.program, Mode::Contract).unwrap().verdict(), Verdict::Race);
+}
+
+#[test]
+fn a_default_stream_becomes_blocking_streams() {
+    let text = ITEMS.replace("stream s\n", "").replace("on s", "on 0").replace("sync s", "sync 0");
+    let split = change(&text, &["split:0=3"]);
+    let machine = Machine::default();
+    let [before, after] = [&program(&text), &split.program].map(|p| sim::run(p, &machine).unwrap().end);
+    assert!(after < before, "{after} {before}");
+    assert_eq!(hazard::check(&split.program, Mode::Contract).unwrap().verdict(), Verdict::Safe);
+}
+
+#[test]
+fn figures_and_links_change_the_machine_alone() {
+    let made = change(ITEMS, &["copy_engines=1", "h2d_bw*2", "stage_slots*3", "pageable_direct=true"]);
+    let machine = Machine::default();
+    assert_eq!(made.program, program(ITEMS));
+    assert_eq!((made.machine.copy_engines, made.machine.stage_slots), (1, 12));
+    assert_eq!(made.machine.h2d_bw.0, 2 * machine.h2d_bw.0);
+    assert!(made.machine.pageable_direct);
+    let linked = change(ITEMS, &["link=gh200-c2c"]).machine;
+    let other = Machine::builtin("gh200-c2c").unwrap();
+    assert_eq!((linked.h2d_bw, linked.pageable_direct), (other.h2d_bw, other.pageable_direct));
+    assert_eq!((linked.call_launch, linked.d2d_bw), (machine.call_launch, machine.d2d_bw));
+    assert_eq!(change(ITEMS, &["machine=gh200-c2c"]).machine, other);
+}
+
+#[test]
+fn two_runs_lie_side_by_side() {
+    let text =
+        "stream s\npageable x 4MB\ndevice d 4MB\ncopy d <- x on s\nkernel k on s reads d for 100us\nsync s";
+    let made = change(text, &["pin:x"]);
+    let machine = Machine::default();
+    let [before, after] = [&program(text), &made.program].map(|p| sim::run(p, &machine).unwrap());
+    let compared = compare(&before, &after, &made.from);
+    assert_eq!(compared.saved(), Nanos(before.end.0 - after.end.0));
+    let lane = |name: &str| compared.lanes.iter().find(|l| l.name == name).unwrap();
+    // The engine moves the same bytes in one piece instead of four: three latencies less.
+    assert_eq!(lane("copy to device").saved(), Nanos(3 * machine.lat.0 + rounding(&before, &after)));
+    assert_eq!(lane("compute").saved(), Nanos(0));
+    let names: Vec<&str> = compared.commands.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(names, ["d from x", "k", "cudaStreamSynchronize"]);
+    assert!(Nanos(0) < compared.commands[0].saved());
+    let same = compare(&before, &before, &made.from);
+    assert!(same.saved() == Nanos(0) && same.commands.iter().all(|c| c.saved() == Nanos(0)));
+}
+
+/// Each of the chunks is rounded to a nanosecond by itself.
+fn rounding(before: &sim::Run, after: &sim::Run) -> i64 {
+    let lat = Machine::default().lat.0;
+    let on_engine = |run: &sim::Run| {
+        let of = run
+            .trace
+            .slices
+            .iter()
+            .filter(|s| run.trace.strings.get(run.trace.lanes[s.lane as usize].name) == "copy to device");
+        of.map(|s| s.end.0 - s.start.0 - lat).sum::<i64>()
+    };
+    let difference = on_engine(before) - on_engine(after);
+    assert!(difference.abs() <= 2, "{difference} ns");
+    difference
+}

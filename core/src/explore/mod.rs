@@ -1,0 +1,22 @@
+//! In which orders a program's work may happen, and what comes of it.
+//!
+//! A relation ([`Relation`](crate::hazard::Relation)) leaves steps unordered; a [`Schedule`] is one order of all steps
+//! that obeys it. Here schedules are made, named by short strings, replayed, and shown as evidence: for every certain race
+//! two of them in which the two accesses run in opposite orders, with what is read in each ([`witness`]). No times are
+//! known here, and no machine: a schedule of the simulator is one of these orders, never more.
+//!
+//! Whatever is not decided by the relation goes through one door, [`Policy`]. The order of the list is what [`InOrder`]
+//! picks; every other order is told by the steps that it holds back ([`Holds`]).
+
+mod explain;
+mod net;
+mod policy;
+mod results;
+mod schedule;
+mod witness;
+
+pub use explain::{Explanation, Place, explained_json, lane_of, seen_in_words};
+pub use policy::{InOrder, Policy, Random};
+pub use results::{ExploreError, Explored, Find, Outcome, explore, replayed, sample};
+pub use schedule::{Hold, Holds, ReplayError, Schedule};
+pub use witness::{Seen, Shown, Stamp, Witness, witness};

@@ -1,0 +1,250 @@
+//! A remedy as commands to put into the program, and a program mended until nothing is left to find.
+
+use super::found::HazardKind;
+use super::remedy::{Remedy, remedy};
+use super::report::{Hazard, Report};
+use super::{Mode, check};
+use crate::id::Id;
+use crate::program::{Alloc, ChannelId, Command, Edit, EventId, Op, Program, ThreadId};
+
+/// The smallest change of a program that mends one hazard, ready to be applied.
+///
+/// ```
+/// use spanlift::Program;
+/// use spanlift::hazard::{Fix, Mode, Verdict, check};
+///
+/// let p = Program::from_text("stream s\npinned x 8\ndevice d 8\ncopy x <- d on s\nread x")?;
+/// let race = &check(&p, Mode::Contract)?.hazards[0];
+/// let mended = Fix::of(&p, race, Mode::Contract).apply(&p);
+/// assert_eq!(mended.command_text(4), "sync    s");
+/// assert_eq!(check(&mended, Mode::Contract)?.verdict(), Verdict::Safe);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fix {
+    /// What it does, in the terms of order.
+    pub remedy: Remedy,
+    /// What changes, by positions in the program that it mends; may name the event or channel below.
+    pub edits: Vec<Edit>,
+    /// A new event that the edits need.
+    pub new_event: Option<String>,
+    /// A new channel that the edits need.
+    pub new_channel: Option<String>,
+}
+
+impl Fix {
+    /// The fix of a hazard that [`check`] found in this program and mode.
+    ///
+    /// # Cost
+    /// Linear in the number of commands; for a use after a free a few checks of the program.
+    pub fn of(program: &Program, hazard: &Hazard, mode: Mode) -> Fix {
+        let remedy = remedy(program, hazard);
+        match remedy {
+            Remedy::FreeLater { after } => freed_later(program, hazard, after, mode),
+            _ => inserted(program, remedy),
+        }
+    }
+
+    /// The mended program; other hazards may be left in it.
+    pub fn apply(&self, program: &Program) -> Program {
+        self.named(program).edited(&self.edits)
+    }
+
+    /// The program with the names that the edits use.
+    pub fn named(&self, program: &Program) -> Program {
+        let mut program = program.clone();
+        if let Some(event) = &self.new_event {
+            program.event(event);
+        }
+        if let Some(channel) = &self.new_channel {
+            program.channel(channel);
+        }
+        program
+    }
+}
+
+/// A name that nothing has yet.
+fn fresh(word: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let numbered = (2u64..).map(|k| format!("{word}{k}"));
+    std::iter::once(word.to_owned()).chain(numbered).find(|name| !is_taken(name)).unwrap_or_default()
+}
+
+fn inserted(program: &Program, remedy: Remedy) -> Fix {
+    let names = program.names();
+    let caller = |index: usize| program.commands()[index].thread;
+    let mut fix = Fix { remedy, edits: Vec::new(), new_event: None, new_channel: None };
+    let mut put = |before: usize, thread: ThreadId, op: Op| {
+        fix.edits.push(Edit::Insert { before, command: Command { op, thread, label: None } });
+    };
+    // Names that do not exist yet come last in their tables, which have room: a program of 2^32 names is none.
+    let event = EventId::try_from(names.n_events()).unwrap_or(Id::FIRST);
+    let channel = ChannelId::try_from(names.n_channels()).unwrap_or(Id::FIRST);
+    match remedy {
+        Remedy::Event { on, after, waits, before } | Remedy::InCapture { on, after, waits, before } => {
+            put(after + 1, caller(after), Op::Record { event, stream: on });
+            put(before, caller(before), Op::Wait { stream: waits, event });
+        }
+        Remedy::EventSync { on, after, thread, before } => {
+            put(after + 1, caller(after), Op::Record { event, stream: on });
+            put(before, thread, Op::EventSync { event });
+        }
+        Remedy::StreamSync { on, thread, before } => put(before, thread, Op::StreamSync { stream: on }),
+        Remedy::Signal { from, after, to, before } => {
+            put(after + 1, from, Op::Signal { channel });
+            put(before, to, Op::Await { channel });
+        }
+        Remedy::RecordStream { buffer, stream, before } => {
+            put(before, caller(before), Op::RecordStream { buffer, stream });
+        }
+        Remedy::FreeLater { .. } => {}
+    }
+    let uses = |wanted: fn(&Op) -> bool| {
+        fix.edits.iter().any(|e| matches!(e, Edit::Insert { command, .. } if wanted(&command.op)))
+    };
+    if uses(|op| matches!(op, Op::Record { .. })) {
+        fix.new_event = Some(fresh("mended", |name| names.find_event(name).is_some()));
+    }
+    if uses(|op| matches!(op, Op::Signal { .. })) {
+        fix.new_channel = Some(fresh("mended", |name| names.find_channel(name).is_some()));
+    }
+    fix
+}
+
+/// The free goes behind the last use of its name, and waits there for what it must wait for.
+fn freed_later(program: &Program, hazard: &Hazard, after: usize, mode: Mode) -> Fix {
+    let remedy = Remedy::FreeLater { after };
+    let uses = |op: &Op| {
+        let (reads, writes) = op.regions();
+        reads.iter().chain(writes).any(|r| r.buffer == hazard.buffer && !r.span.is_empty())
+    };
+    // A launch uses what was captured before it.
+    let launched = |index: usize| matches!(program.commands()[index].op, Op::GraphLaunch { .. });
+    let last = (after..program.len())
+        .rev()
+        .find(|&k| uses(&program.commands()[k].op) || (k == after && launched(k)));
+    let place = last.unwrap_or(after) + 1;
+    let command = program.commands()[hazard.first].clone();
+    let mut draft = Draft::new(program);
+    draft.edit(&[Edit::Remove(hazard.first), Edit::Insert { before: place, command }]);
+    // Whoever got the bytes before they are free by now gets others.
+    for index in 0..place - 1 {
+        let command = &draft.program.commands()[index];
+        if let Op::Alloc(alloc @ Alloc { reuse: Some(old), .. }) = &command.op
+            && *old == hazard.buffer
+        {
+            let op = Op::Alloc(Alloc { reuse: None, ..alloc.clone() });
+            draft.edit(&[Edit::Replace { at: index, command: Command { op, ..command.clone() } }]);
+        }
+    }
+    let (mut new_event, mut new_channel) = (None, None);
+    // The free may now come while its memory is in use; each round mends one such hazard.
+    for _ in 0..16 {
+        let Ok(report) = check(&draft.program, mode) else { break };
+        let is_ours = |h: &&Hazard| h.buffer == hazard.buffer && h.kind == HazardKind::FreeInFlight;
+        let Some(found) = report.hazards.iter().find(is_ours) else { break };
+        let next = inserted(&draft.program, super::remedy::remedy(&draft.program, found));
+        draft.program = next.named(&draft.program);
+        // Only one new name of a kind can be kept, and one is enough: a record takes what is on its stream.
+        if (next.new_event.is_some() && new_event.is_some())
+            || (next.new_channel.is_some() && new_channel.is_some())
+        {
+            break;
+        }
+        new_event = new_event.or(next.new_event);
+        new_channel = new_channel.or(next.new_channel);
+        draft.edit(&next.edits);
+    }
+    Fix { remedy, edits: draft.edits(program, hazard.first), new_event, new_channel }
+}
+
+/// A program that is changed several times, and where its commands come from.
+struct Draft {
+    program: Program,
+    /// The position of each command before all changes; none for new ones.
+    origin: Vec<Option<usize>>,
+}
+
+impl Draft {
+    fn new(program: &Program) -> Draft {
+        Draft { program: program.clone(), origin: (0..program.len()).map(Some).collect() }
+    }
+
+    fn edit(&mut self, edits: &[Edit]) {
+        let mut origin = Vec::with_capacity(self.origin.len() + edits.len());
+        for index in 0..=self.origin.len() {
+            let here = edits.iter().filter(|e| matches!(e, Edit::Insert { before, .. } if *before == index));
+            origin.extend(here.map(|_| None));
+            if index < self.origin.len() && !edits.contains(&Edit::Remove(index)) {
+                origin.push(self.origin[index]);
+            }
+        }
+        self.program = self.program.edited(edits);
+        self.origin = origin;
+    }
+
+    /// All changes at once, by positions in `old`, of which one command was taken out.
+    fn edits(&self, old: &Program, removed: usize) -> Vec<Edit> {
+        let mut edits = vec![Edit::Remove(removed)];
+        let mut before = 0;
+        for (command, origin) in self.program.commands().iter().zip(&self.origin) {
+            match *origin {
+                None => {
+                    // In front of the next command that stays, wherever the removed one stood.
+                    let before = if before == removed { before + 1 } else { before };
+                    edits.push(Edit::Insert { before, command: command.clone() });
+                }
+                Some(at) => {
+                    before = at + 1;
+                    if *command != old.commands()[at] {
+                        edits.push(Edit::Replace { at, command: command.clone() });
+                    }
+                }
+            }
+        }
+        edits
+    }
+}
+
+/// A program mended hazard by hazard.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mended {
+    /// What became of it.
+    pub program: Program,
+    /// What is left: nothing, unless a hazard is beyond what one change mends.
+    pub report: Report,
+    /// How many hazards were mended one after the other.
+    pub n_fixes: usize,
+}
+
+/// Mends one hazard after the other until none is left, certain ones first.
+///
+/// # Errors
+/// As [`check`].
+///
+/// # Cost
+/// A check of the program for each hazard that is mended, at most `limit`.
+///
+/// ```
+/// use spanlift::Program;
+/// use spanlift::hazard::{Mode, Verdict, mend};
+///
+/// let p = Program::from_text("stream a, b\ndevice d 8\nkernel on a writes d\nkernel on b writes d\nkernel on a reads d")?;
+/// let mended = mend(&p, Mode::Contract, 100)?;
+/// assert_eq!((mended.report.verdict(), mended.n_fixes), (Verdict::Safe, 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn mend(program: &Program, mode: Mode, limit: usize) -> Result<Mended, crate::program::Problems> {
+    let mut program = program.clone();
+    let mut report = check(&program, mode)?;
+    let mut n_fixes = 0;
+    while n_fixes < limit {
+        let surest = |h: &&Hazard| (h.certainty, std::cmp::Reverse((h.second, h.first)));
+        let Some(worst) = report.hazards.iter().max_by_key(surest) else { break };
+        let next = Fix::of(&program, worst, mode).apply(&program);
+        // Order is only ever added and frees only move to the back, so that this ends; a change that makes no program is none.
+        let Ok(now) = check(&next, mode) else { break };
+        (program, report) = (next, now);
+        n_fixes += 1;
+    }
+    Ok(Mended { program, report, n_fixes })
+}

@@ -1,0 +1,222 @@
+//! Happens-before as a value: every step of a program and which of them come before which.
+//!
+//! A *step* is something that happens at one moment of an order of execution: a host thread's call, a piece of work on a
+//! stream, a captured command in a launch. The walk that looks for hazards notes the clock of every step; asking whether
+//! one step comes before another is asking its clock, so that the relation is the checker's own and not a second telling.
+
+use std::fmt;
+use std::rc::Rc;
+
+use super::clock::{Clock, Epoch};
+use super::rules::Rules;
+use super::{Mode, walk};
+use crate::program::{BufferId, Facts, Problems, Program, Region};
+
+/// Which part of a command a step is, in the order in which they can follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// The call of the host thread; of a call that waits, its return. Accesses of the host are here.
+    Call,
+    /// What it put on a stream.
+    Work,
+    /// Of a graph launch: the work of the captured command with this index.
+    Captured(usize),
+}
+
+/// The name of a step: `c4` is the call of command 4, `w4` its work, `w9.3` the captured command 3 in the launch 9.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StepId {
+    /// Index of the command.
+    pub command: usize,
+    /// Which part of it.
+    pub part: Part,
+}
+
+impl fmt::Display for StepId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.part {
+            Part::Call => write!(f, "c{}", self.command),
+            Part::Work => write!(f, "w{}", self.command),
+            Part::Captured(index) => write!(f, "w{}.{index}", self.command),
+        }
+    }
+}
+
+impl std::str::FromStr for StepId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<StepId, String> {
+        let wrong = || format!("{text:?} is no step: c4, w4 and w9.3 are");
+        let number = |digits: &str| match digits.bytes().all(|b| b.is_ascii_digit()) {
+            true => digits.parse::<usize>().map_err(|_| wrong()),
+            false => Err(wrong()),
+        };
+        if let Some(command) = text.strip_prefix('c') {
+            return Ok(StepId { command: number(command)?, part: Part::Call });
+        }
+        let work = text.strip_prefix('w').ok_or_else(wrong)?;
+        Ok(match work.split_once('.') {
+            None => StepId { command: number(work)?, part: Part::Work },
+            Some((launch, index)) => {
+                StepId { command: number(launch)?, part: Part::Captured(number(index)?) }
+            }
+        })
+    }
+}
+
+/// Some bytes that a step reads or writes.
+#[derive(Debug, Clone)]
+pub struct Touch {
+    /// Which bytes, under which name.
+    pub region: Rc<Region>,
+    /// Whether it writes them.
+    pub write: bool,
+}
+
+/// The beginning or end of a buffer's life, where it is a step of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    /// A stream-ordered allocation.
+    Begins(BufferId),
+    /// A free, but into a pool, which ends nothing by itself.
+    Ends(BufferId),
+}
+
+/// One thing that happens.
+#[derive(Debug)]
+pub struct Step {
+    /// Its name.
+    pub id: StepId,
+    /// What it reads and writes, reads first.
+    pub touches: Vec<Touch>,
+    /// What begins or ends with it.
+    pub life: Option<Life>,
+    clock: Clock,
+    /// What it comes after besides, without handing it on: see [`Relation::before`].
+    also: Option<Clock>,
+    /// Its place in the graph that a launch runs.
+    inner: Option<Clock>,
+}
+
+impl Step {
+    pub(super) fn new(id: StepId, clock: Clock) -> Step {
+        Step { id, touches: Vec::new(), life: None, clock, also: None, inner: None }
+    }
+
+    pub(super) fn captured(id: StepId, clock: Clock, inner: Clock) -> Step {
+        Step { inner: Some(inner), ..Step::new(id, clock) }
+    }
+
+    pub(super) fn comes_also_after(&mut self, clock: &Clock) {
+        self.also = Some(clock.clone());
+    }
+
+    /// The bytes without those that are no access at all.
+    pub(super) fn touch(&mut self, region: &Rc<Region>, write: bool) {
+        if !region.span.is_empty() {
+            self.touches.push(Touch { region: Rc::clone(region), write });
+        }
+    }
+}
+
+/// Which steps of a program come before which, in one mode.
+///
+/// Steps stand in the order of the list, which is itself one of the orders that the relation allows.
+#[derive(Debug)]
+pub struct Relation<'p> {
+    /// The program.
+    pub program: &'p Program,
+    /// Its tables.
+    pub facts: Facts,
+    /// Whose order it is.
+    pub mode: Mode,
+    steps: Vec<Step>,
+}
+
+impl<'p> Relation<'p> {
+    /// The relation of a program.
+    ///
+    /// # Errors
+    /// The [`Problems`] of form that [`Program::check`] finds.
+    ///
+    /// # Cost
+    /// As [`check`](super::check), and a clock for each step.
+    ///
+    /// ```
+    /// use spanlift::Program;
+    /// use spanlift::hazard::{Mode, Relation};
+    ///
+    /// let p = Program::from_text("stream s\npinned x 8\ndevice d 8\ncopy d <- x on s\nwrite x\nsync s\nread x")?;
+    /// let relation = Relation::of(&p, Mode::Contract)?;
+    /// let step = |name: &str| relation.find(name.parse().unwrap()).unwrap();
+    /// assert!(relation.before(step("c3"), step("w3")));  // work comes after its call ..
+    /// assert!(!relation.before(step("w3"), step("c4"))); // .. which does not wait for it
+    /// assert!(relation.before(step("w3"), step("c6")));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn of(program: &'p Program, mode: Mode) -> Result<Relation<'p>, Problems> {
+        let facts = program.check()?;
+        let steps = walk::steps(program, Rules { mode, without: None });
+        Ok(Relation { program, facts, mode, steps })
+    }
+
+    /// Every step, in the order of the list.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// The position of a step.
+    pub fn find(&self, id: StepId) -> Option<usize> {
+        self.steps.binary_search_by_key(&id, |step| step.id).ok()
+    }
+
+    /// The positions of a command's steps.
+    pub fn of_command(&self, command: usize) -> std::ops::Range<usize> {
+        let from = self.steps.partition_point(|step| step.id.command < command);
+        from..self.steps.partition_point(|step| step.id.command <= command)
+    }
+
+    /// Whether the step at position `a` must be over before the one at `b` begins.
+    ///
+    /// Not transitive in one corner: a pageable source that drivers read in the call (typical mode) comes after the work
+    /// of its stream, as in contract mode, yet what comes after the call need not. Orders obey this all the same.
+    pub fn before(&self, a: usize, b: usize) -> bool {
+        a < b && self.steps[b].knows(&self.steps[a], true)
+    }
+
+    /// As [`Relation::before`] without that corner: a partial order by itself.
+    pub fn surely_before(&self, a: usize, b: usize) -> bool {
+        a < b && self.steps[b].knows(&self.steps[a], false)
+    }
+}
+
+impl Step {
+    fn epoch(&self) -> Epoch {
+        self.clock.epoch()
+    }
+
+    fn knows(&self, other: &Step, strict: bool) -> bool {
+        if let (Some(mine), Some(theirs)) = (&self.inner, &other.inner)
+            && self.id.command == other.id.command
+        {
+            return mine.knows(theirs.epoch());
+        }
+        let other = other.epoch();
+        self.clock.knows(other) || (strict && self.also.as_ref().is_some_and(|also| also.knows(other)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_read_as_they_are_written() {
+        for text in ["c0", "w4", "w9.3"] {
+            assert_eq!(text.parse::<StepId>().map(|id| id.to_string()).as_deref(), Ok(text));
+        }
+        for text in ["", "4", "c", "c4.1", "w", "w.", "w1.", "x4", "w+4", "w99999999999999999999999"] {
+            assert!(text.parse::<StepId>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Convolution with a kernel.
+
+use num_complex::Complex64;
+
+use crate::op::chain::builder;
+use crate::op::leaf::check_values;
+use crate::op::walk::walk;
+use crate::op::{
+    Along, LeafFacts, LeafOp, Name, OpError, Operator, Side, Space, SpaceError, Tags, Tensor, Tile, Work,
+};
+
+/// How long the result of a convolution is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// As long as the input.
+    Same,
+    /// Only where the whole kernel lies on the input.
+    Valid,
+    /// Wherever the kernel touches the input.
+    Full,
+}
+
+/// A convolution; see [`convolution`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Convolution {
+    dims: Vec<String>,
+    kernel: Tensor,
+    mode: Mode,
+    periodic: bool,
+    stride: i64,
+    dilation: i64,
+    named: Vec<String>,
+}
+
+/// True convolution with `kernel` along one to three of its dimensions, which the input has too.
+///
+/// `y_i = sum_k h_k x[i + c - k]` with the kernel's centre `c = K/2` (integer half), zeros beyond the edge and a result as
+/// long as the input, unless the methods say otherwise. Other dimensions of the kernel are channels: those that the
+/// input has are summed over, the others are made. The adjoint correlates with `conj(h)`.
+///
+/// Shapes: a convolved dimension keeps its name where it keeps its size, else it gets a fresh one; channels that are made
+/// stand in the place of the first that is summed over, or outermost.
+///
+/// # Errors
+/// When it is built: a kernel without one of the dimensions, an empty kernel, stride or dilation below 1, a result without
+/// an element.
+///
+/// # Cost
+/// One multiplication and addition for every element of the result and of the kernel.
+///
+/// ```
+/// use spanlift::memory::Dtype;
+/// use spanlift::op::{Array, Space, Tensor, convolution};
+/// let kernel = Tensor::new([("x", 3)], [1.0, 2.0, 3.0])?;
+/// let a = convolution(["x"], &kernel).over(Space::new([("x", 5)], Dtype::F64)?)?;
+/// let x = Array::new(a.domain().clone(), [0.0, 0.0, 1.0, 0.0, 0.0])?;
+/// assert_eq!(a.apply(&x)?.reals(), [0.0, 1.0, 2.0, 3.0, 0.0]);
+/// assert_eq!(a.h().apply(&x)?.reals(), [0.0, 3.0, 2.0, 1.0, 0.0]);
+/// # Ok::<(), spanlift::op::OpError>(())
+/// ```
+pub fn convolution<'a>(dims: impl IntoIterator<Item = &'a str>, kernel: &Tensor) -> Convolution {
+    Convolution {
+        dims: dims.into_iter().map(str::to_owned).collect(),
+        kernel: kernel.clone(),
+        mode: Mode::Same,
+        periodic: false,
+        stride: 1,
+        dilation: 1,
+        named: Vec::new(),
+    }
+}
+
+impl Convolution {
+    /// How long the result is.
+    #[must_use]
+    pub fn mode(self, mode: Mode) -> Convolution {
+        Convolution { mode, ..self }
+    }
+
+    /// The input again beyond its edge; the result is as long as the input.
+    #[must_use]
+    pub fn periodic(self) -> Convolution {
+        Convolution { periodic: true, ..self }
+    }
+
+    /// Every `stride`-th element of the result alone.
+    #[must_use]
+    pub fn stride(self, stride: i64) -> Convolution {
+        Convolution { stride, ..self }
+    }
+
+    /// The kernel's entries `dilation` elements apart.
+    #[must_use]
+    pub fn dilation(self, dilation: i64) -> Convolution {
+        Convolution { dilation, ..self }
+    }
+
+    /// Names for the convolved dimensions of the result, one for each.
+    #[must_use]
+    pub fn named<'a>(self, names: impl IntoIterator<Item = &'a str>) -> Convolution {
+        Convolution { named: names.into_iter().map(str::to_owned).collect(), ..self }
+    }
+
+    fn title(&self) -> String {
+        format!("Conv({})", self.dims.join(","))
+    }
+
+    fn build(&self, space: &Space) -> Result<Operator, OpError> {
+        let operator = self.title();
+        let wrong = |problem: String| OpError::Argument { operator: operator.clone(), problem };
+        if !(1..=3).contains(&self.dims.len()) {
+            return Err(wrong(format!("{} dimensions; one to three are convolved", self.dims.len())));
+        }
+        if self.stride < 1 || self.dilation < 1 {
+            return Err(wrong(format!(
+                "stride {} and dilation {} must be at least 1",
+                self.stride, self.dilation
+            )));
+        }
+        if self.periodic && self.mode != Mode::Same {
+            return Err(wrong("a periodic input has no end, so its result is as long as it is".to_owned()));
+        }
+        if !self.named.is_empty() && self.named.len() != self.dims.len() {
+            return Err(wrong(format!("{} names for {} dimensions", self.named.len(), self.dims.len())));
+        }
+        check_values(&operator, &self.kernel.to_vec(), space)?;
+        let kernel = self.kernel.map(|w| space.round(w));
+        let names: Vec<Name> = self.dims.iter().map(|d| d.parse()).collect::<Result<_, SpaceError>>()?;
+        let mut dims = space.dims().to_vec();
+        let mut along = Vec::new();
+        let mut avoid: Vec<Name> = space.names().cloned().collect();
+        for (k, name) in names.iter().enumerate() {
+            let missing = |known: Vec<Name>| OpError::UnknownDim {
+                operator: operator.clone(),
+                dim: name.clone(),
+                known,
+            };
+            let axis = space.axis(name).ok_or_else(|| missing(space.names().cloned().collect()))?;
+            let taps = kernel.size(name);
+            let taps = taps.ok_or_else(|| missing(kernel.dims().iter().map(|d| d.0.clone()).collect()))?;
+            let n = space.dims()[axis].1;
+            let reach = (taps - 1).checked_mul(self.dilation).filter(|_| taps >= 1);
+            let reach = reach.ok_or_else(|| wrong(format!("a kernel of {taps} entries along `{name}`")))?;
+            let (whole, offset) = match self.mode {
+                Mode::Same => (n, taps / 2 * self.dilation),
+                Mode::Valid => (n - reach, reach),
+                Mode::Full => (n.saturating_add(reach), 0),
+            };
+            if whole < 1 {
+                return Err(wrong(format!("`{name}` is {n} long and the kernel reaches over {}", reach + 1)));
+            }
+            let size = (whole - 1) / self.stride + 1;
+            let new = match self.named.get(k) {
+                Some(new) => new.parse()?,
+                None if size == n => name.clone(),
+                None => name.next_unused(&avoid),
+            };
+            if new == *name && size != n {
+                let (first, second) = ("the input".to_owned(), "the output".to_owned());
+                return Err(OpError::SizeMismatch { dim: new, first, second, sizes: (n, size) });
+            }
+            avoid.push(new.clone());
+            dims[axis] = (new.clone(), size);
+            along.push(Axis { name: name.clone(), new, taps, offset });
+        }
+        // Channels: other names of the kernel.
+        let others = || kernel.dims().iter().filter(|(n, _)| !names.contains(n));
+        let mut made: Vec<(Name, i64)> = Vec::new();
+        for (name, size) in others() {
+            match space.size(name) {
+                None => made.push((name.clone(), *size)),
+                Some(n) if n != *size => {
+                    let (first, second) = ("the kernel".to_owned(), space.to_string());
+                    return Err(OpError::SizeMismatch {
+                        dim: name.clone(),
+                        first,
+                        second,
+                        sizes: (*size, n),
+                    });
+                }
+                Some(_) => {}
+            }
+        }
+        let summed = |name: &Name| others().any(|(n, _)| n == name);
+        let at = dims.iter().position(|(n, _)| summed(n)).unwrap_or(0);
+        dims.retain(|(n, _)| !summed(n));
+        dims.splice(at..at, made);
+        let codomain = space.with_dims(dims)?;
+        let shape = Shape { along, periodic: self.periodic, stride: self.stride, dilation: self.dilation };
+        Ok(Operator::leaf(Convolve::new(operator, space.clone(), codomain, kernel, shape)))
+    }
+}
+
+builder!(Convolution);
+
+/// A convolution on a space.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Convolve {
+    facts: LeafFacts,
+    kernel: Tensor,
+    shape: Shape,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Shape {
+    along: Vec<Axis>,
+    periodic: bool,
+    stride: i64,
+    dilation: i64,
+}
+
+/// One convolved dimension: its names before and after.
+#[derive(Debug, Clone, PartialEq)]
+struct Axis {
+    name: Name,
+    new: Name,
+    taps: i64,
+    /// `y_o = sum_k h_k x[stride o + offset - dilation k]`
+    offset: i64,
+}
+
+impl Convolve {
+    fn new(name: String, domain: Space, codomain: Space, kernel: Tensor, shape: Shape) -> Convolve {
+        let real = kernel.to_vec().iter().all(|w| w.im == 0.0);
+        let each = kernel.elements().unsigned_abs().saturating_mul(2);
+        let facts = LeafFacts {
+            tags: Tags { real, ..Tags::default() },
+            work: Work::Weights(kernel.clone()),
+            flops: codomain.elements().unsigned_abs().saturating_mul(each),
+            ..LeafFacts::new(name, domain, codomain)
+        };
+        Convolve { facts, kernel, shape }
+    }
+
+    /// Calls `f` with the places in the output, the input and the kernel of every product.
+    fn each(&self, mut f: impl FnMut(usize, usize, usize)) {
+        let (domain, codomain) = (&self.facts.domain, &self.facts.codomain);
+        let stride = |space: &Space, name: &Name| space.axis(name).map_or(0, |k| space.strides()[k]);
+        // Everything but the convolved dimensions: batch, channels summed over, channels made.
+        let convolved = |name: &Name| self.shape.along.iter().any(|a| a.name == *name || a.new == *name);
+        let mut rest: Vec<(Name, i64)> =
+            codomain.dims().iter().filter(|(n, _)| !convolved(n)).cloned().collect();
+        rest.extend(
+            domain.dims().iter().filter(|(n, _)| !convolved(n) && codomain.axis(n).is_none()).cloned(),
+        );
+        let shape: Vec<i64> = rest.iter().map(|d| d.1).collect();
+        let strides = |space: &Space| rest.iter().map(|(n, _)| stride(space, n)).collect::<Vec<i64>>();
+        let (reads, writes) = (strides(domain), strides(codomain));
+        let weights: Vec<i64> = rest.iter().map(|(n, _)| self.kernel.stride_of(n)).collect();
+        // For each convolved dimension every (output, input, kernel) triple that meets, as places.
+        let mut starts = vec![[0, 0, self.kernel.offset()]];
+        for axis in &self.shape.along {
+            let (n, m) = (domain.size(&axis.name).unwrap_or(0), codomain.size(&axis.new).unwrap_or(0));
+            let units =
+                [stride(codomain, &axis.new), stride(domain, &axis.name), self.kernel.stride_of(&axis.name)];
+            let mut met = Vec::new();
+            for (o, k) in (0..m).flat_map(|o| (0..axis.taps).map(move |k| (o, k))) {
+                let i = self.shape.stride * o + axis.offset - self.shape.dilation * k;
+                let i = if self.shape.periodic { i.rem_euclid(n) } else { i };
+                if (0..n).contains(&i) {
+                    met.push([o * units[0], i * units[1], k * units[2]]);
+                }
+            }
+            let all =
+                starts.iter().flat_map(|s| met.iter().map(move |m| [s[0] + m[0], s[1] + m[1], s[2] + m[2]]));
+            starts = all.collect();
+        }
+        for start in starts {
+            walk(&shape, [&writes, &reads, &weights], start, |[y, x, h]| f(y, x, h));
+        }
+    }
+}
+
+impl LeafOp for Convolve {
+    fn facts(&self) -> &LeafFacts {
+        &self.facts
+    }
+
+    fn apply(&self, side: Side, x: &[Complex64], y: &mut [Complex64]) {
+        let storage = self.kernel.storage();
+        match side {
+            Side::Forward => self.each(|to, from, h| y[to] += storage[h] * x[from]),
+            Side::Adjoint => self.each(|to, from, h| y[from] += storage[h].conj() * x[to]),
+        }
+    }
+
+    fn along(&self, dim: &Name) -> Along {
+        if self.shape.along.iter().any(|a| a.name == *dim || a.new == *dim) {
+            return Along::Mixed;
+        }
+        Along::by_place(&self.facts.domain, &self.facts.codomain, dim)
+    }
+
+    fn cut(&self, tile: &Tile) -> Option<Operator> {
+        let (domain, codomain) = (tile.space(&self.facts.domain), tile.space(&self.facts.codomain));
+        let (name, kernel) = (self.facts.name.clone(), self.kernel.cut(tile));
+        Some(Operator::leaf(Convolve::new(name, domain, codomain, kernel, self.shape.clone())))
+    }
+}

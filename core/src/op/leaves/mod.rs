@@ -1,0 +1,29 @@
+//! The leaves that come with the algebra, one family in a file.
+
+mod closures;
+mod convolution;
+mod dense;
+mod diagonal;
+mod fourier;
+mod interpolate;
+mod movement;
+mod nufft;
+mod sparse;
+
+pub use closures::FromFn;
+pub use convolution::{Convolution, Convolve, Mode, convolution};
+pub use dense::{Dense, dense};
+pub use diagonal::Diagonal;
+pub use fourier::{Fft, Fourier, fft, rfft};
+pub use interpolate::{Edge, Interpolate, Kernel, interpolate};
+pub use movement::{
+    Gather, Movement, blocks, crop, embed, end_pad, flip, merge_dims, pad, permute, rename, repeat, roll,
+    select, slice, split_dim, sum_reduce, unblocks,
+};
+pub use nufft::{Nufft, nufft};
+pub use sparse::{
+    Boundary, FiniteDifference, Gradient, Sampling, Sparse, finite_difference, gradient, sampling,
+};
+
+pub(in crate::op) use diagonal::{combined, weights_of};
+pub(in crate::op) use movement::{merged, rename_back, trivial};

@@ -1,0 +1,288 @@
+//! Leaves that move elements and compute nothing: every element of the output is one element of the input, or zero.
+//!
+//! All of them are one leaf, [`Gather`]: along each dimension of the output, ranges of indices say where in the input
+//! they come from. What reorders, cuts, pads, repeats or windows differs in these ranges alone, so that one definition
+//! computes them all, and two in a row are one again.
+
+mod algebra;
+mod build;
+mod verbs;
+
+use num_complex::Complex64;
+
+use super::diagonal::Diagonal;
+use crate::op::walk::walk;
+use crate::op::{Along, LeafFacts, LeafOp, Name, OpError, Operator, Side, Space, Tags, Tensor, Tile, Work};
+
+pub(in crate::op) use algebra::{merged, trivial};
+pub use build::Movement;
+pub use verbs::{
+    blocks, crop, embed, end_pad, flip, merge_dims, pad, permute, rename, repeat, roll, select, slice,
+    split_dim, sum_reduce, unblocks,
+};
+
+/// Moves elements: `y_i = x[f(i)]`, or 0 where `f` leads nowhere.
+///
+/// The adjoint adds every element of its input where the element came from: `x[f(i)] += y_i`. The normal is the diagonal
+/// of how often each element is taken.
+///
+/// Built by [`slice`], [`pad`], [`permute`] and their kin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gather {
+    facts: LeafFacts,
+    /// One for each dimension of the output.
+    axes: Vec<Axis>,
+    /// Which cuts the builder allows beside those of untouched dimensions.
+    cuts: Cuts,
+}
+
+/// Where the indices of one dimension of the output come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Axis {
+    size: i64,
+    /// The dimension of the input; `None` for a new one, along which all indices see the same.
+    from: Option<usize>,
+    /// Ranges of the output that come from the input, rising and apart; the rest is zero.
+    pieces: Vec<Piece>,
+}
+
+/// `len` indices of the output from `at` on: the input's `from`, `from + step`, and so on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Piece {
+    at: i64,
+    len: i64,
+    from: i64,
+    step: i64,
+}
+
+/// Which dimensions may be cut although they are not the same on both sides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cuts {
+    /// None.
+    Refused,
+    /// The dimensions that the output alone has.
+    Out,
+    /// Renamed ones, on either side.
+    Renamed,
+    /// This dimension of the output, by multiples.
+    By(usize, i64),
+}
+
+impl Axis {
+    /// All indices of a dimension, in order.
+    fn whole(size: i64, from: usize) -> Axis {
+        Axis { size, from: Some(from), pieces: vec![Piece { at: 0, len: size, from: 0, step: 1 }] }
+    }
+
+    /// `y_i = x[start + i step]` where that lies in `0..n`.
+    fn affine(size: i64, from: usize, n: i64, start: i64, step: i64) -> Axis {
+        let inside = |i: i64| (0..n).contains(&(start + i * step));
+        // A monotone sequence is inside for one range of indices.
+        let (first, last) = if step > 0 {
+            (
+                (-start).div_euclid(step) + i64::from((-start).rem_euclid(step) != 0),
+                (n - 1 - start).div_euclid(step),
+            )
+        } else {
+            let back = -step;
+            (
+                (start - n + 1).div_euclid(back) + i64::from((start - n + 1).rem_euclid(back) != 0),
+                start.div_euclid(back),
+            )
+        };
+        let (first, end) = (first.max(0), (last + 1).min(size));
+        let len = (end - first).max(0);
+        debug_assert!(len == 0 || (inside(first) && inside(end - 1)), "bug: range of a slice");
+        let piece = Piece { at: first, len, from: start + first * step, step };
+        Axis { size, from: Some(from), pieces: if len > 0 { vec![piece] } else { Vec::new() } }
+    }
+
+    /// `y_i = x[list_i]`
+    fn listed(list: &[i64], from: usize) -> Axis {
+        let mut pieces: Vec<Piece> = Vec::new();
+        for (at, &index) in (0..).zip(list) {
+            match pieces.last_mut() {
+                Some(p) if p.len == 1 && (index - p.from) != 0 => {
+                    p.step = index - p.from;
+                    p.len = 2;
+                }
+                Some(p) if p.len > 1 && p.from + p.len * p.step == index => p.len += 1,
+                _ => pieces.push(Piece { at, len: 1, from: index, step: 1 }),
+            }
+        }
+        Axis { size: i64::try_from(list.len()).unwrap_or(i64::MAX), from: Some(from), pieces }
+    }
+
+    /// The indices `lo..hi` alone.
+    fn trimmed(&self, lo: i64, hi: i64) -> Axis {
+        let pieces = self.pieces.iter().filter_map(|p| {
+            let (start, end) = (p.at.max(lo), (p.at + p.len).min(hi));
+            let from = p.from + (start - p.at) * p.step;
+            (start < end).then_some(Piece { at: start - lo, len: end - start, from, step: p.step })
+        });
+        Axis { size: hi - lo, from: self.from, pieces: pieces.collect() }
+    }
+
+    fn is_whole(&self, n: i64) -> bool {
+        self.size == n && self.pieces == [Piece { at: 0, len: n, from: 0, step: 1 }]
+    }
+}
+
+impl Gather {
+    fn new(
+        name: String,
+        adjoint_name: Option<String>,
+        (domain, codomain): (Space, Space),
+        axes: Vec<Axis>,
+        tags: Tags,
+        cuts: Cuts,
+    ) -> Gather {
+        debug_assert!(
+            axes.iter().map(|a| a.size).eq(codomain.dims().iter().map(|d| d.1)),
+            "bug: axes of {name} do not fit {codomain}"
+        );
+        let tags = Tags { real: true, ..tags };
+        let facts = LeafFacts {
+            adjoint_name,
+            tags,
+            work: Work::Opaque,
+            flops: 0,
+            ..LeafFacts::new(name, domain, codomain)
+        };
+        Gather { facts, axes, cuts }
+    }
+
+    /// Calls `f` with the place in the output and in the input of every element that moves.
+    fn each(&self, mut f: impl FnMut(usize, usize)) {
+        let (reads, writes) = (self.facts.domain.strides(), self.facts.codomain.strides());
+        let unit = |axis: &Axis| axis.from.map_or(0, |d| reads[d]);
+        let mut chosen = vec![0usize; self.axes.len()];
+        if self.axes.iter().any(|axis| axis.pieces.is_empty()) {
+            return;
+        }
+        loop {
+            let pieces: Vec<&Piece> = self.axes.iter().zip(&chosen).map(|(a, &k)| &a.pieces[k]).collect();
+            let shape: Vec<i64> = pieces.iter().map(|p| p.len).collect();
+            let steps: Vec<i64> = pieces.iter().zip(&self.axes).map(|(p, a)| p.step * unit(a)).collect();
+            let from = pieces.iter().zip(&self.axes).map(|(p, a)| p.from * unit(a)).sum();
+            let at = pieces.iter().zip(&writes).map(|(p, w)| p.at * w).sum();
+            walk(&shape, [&writes, &steps], [at, from], |[y, x]| f(y, x));
+            // The next choice of pieces, the innermost dimension fastest.
+            let Some(d) = (0..chosen.len()).rev().find(|&d| chosen[d] + 1 < self.axes[d].pieces.len()) else {
+                return;
+            };
+            chosen[d] += 1;
+            chosen[d + 1..].fill(0);
+        }
+    }
+
+    /// Whether a dimension is the same on both sides.
+    fn untouched(&self, dim: &Name) -> bool {
+        let (reads, writes) = (&self.facts.domain, &self.facts.codomain);
+        let (Some(i), Some(o), Some(n)) = (reads.axis(dim), writes.axis(dim), reads.size(dim)) else {
+            return false;
+        };
+        self.axes[o].from == Some(i) && self.axes[o].is_whole(n)
+    }
+}
+
+impl LeafOp for Gather {
+    fn facts(&self) -> &LeafFacts {
+        &self.facts
+    }
+
+    fn apply(&self, side: Side, x: &[Complex64], y: &mut [Complex64]) {
+        match side {
+            Side::Forward => self.each(|to, from| y[to] = x[from]),
+            Side::Adjoint => self.each(|to, from| y[from] += x[to]),
+        }
+    }
+
+    fn normal(&self, side: Side) -> Option<Operator> {
+        // Rows have at most one entry, so A^H A counts how often each element is taken.
+        let mut taken = vec![0.0f64; self.facts.domain.len()];
+        self.each(|_, from| taken[from] += 1.0);
+        match side {
+            Side::Forward => Some(counted(&self.facts.domain, taken)),
+            // A A^H is diagonal where no element is taken twice.
+            Side::Adjoint if taken.iter().all(|n| *n <= 1.0) => {
+                let mut filled = vec![0.0f64; self.facts.codomain.len()];
+                self.each(|to, _| filled[to] = 1.0);
+                Some(counted(&self.facts.codomain, filled))
+            }
+            Side::Adjoint => None,
+        }
+    }
+
+    fn along(&self, dim: &Name) -> Along {
+        let place = Along::by_place(&self.facts.domain, &self.facts.codomain, dim);
+        match (place, self.cuts) {
+            (Along::Absent, _) => Along::Absent,
+            (Along::Pointwise, _) if self.untouched(dim) => Along::Pointwise,
+            (Along::Out, Cuts::Out | Cuts::Renamed) | (Along::In, Cuts::Renamed) => place,
+            (Along::Out, Cuts::By(axis, _)) if self.facts.codomain.axis(dim) == Some(axis) => Along::Out,
+            _ => Along::Mixed,
+        }
+    }
+
+    fn cut(&self, tile: &Tile) -> Option<Operator> {
+        let (reads, writes) = (&self.facts.domain, &self.facts.codomain);
+        let mut axes = self.axes.clone();
+        let mut untouched = true;
+        for (k, (dim, size)) in writes.dims().iter().enumerate() {
+            // A renamed dimension has a range of its own under each of its names.
+            let renamed = axes[k].from.map(|i| reads.dims()[i].clone()).filter(|d| d.0 != *dim);
+            let source = renamed.as_ref().and_then(|(old, _)| tile.range(old));
+            match (tile.range(dim), source) {
+                (Some((lo, hi)), _) if self.untouched(dim) => axes[k] = Axis::whole(hi - lo, axes[k].from?),
+                (None, None) => continue,
+                (Some((lo, hi)), None) => {
+                    if let Cuts::By(axis, unit) = self.cuts
+                        && axis == k
+                        && (lo % unit, hi % unit) != (0, 0)
+                    {
+                        return None;
+                    }
+                    axes[k] = axes[k].trimmed(lo, hi);
+                    untouched = false;
+                }
+                (range, Some((a, b))) => {
+                    let (lo, hi) = range.unwrap_or((0, *size));
+                    axes[k] = Axis::affine(hi - lo, axes[k].from?, b - a, lo - a, 1);
+                    // The same range under both names is a renaming again.
+                    untouched &= (lo, hi) == (a, b);
+                }
+            }
+        }
+        let spaces = (tile.space(reads), tile.space(writes));
+        let tags = if untouched { self.facts.tags } else { Tags::default() };
+        let (name, adjoint) = (self.facts.name.clone(), self.facts.adjoint_name.clone());
+        Some(Operator::leaf(Gather::new(name, adjoint, spaces, axes, tags, self.cuts)))
+    }
+}
+
+/// The diagonal of counts: the identity or a factor where all are equal, and without the dimensions that it does not
+/// depend on.
+fn counted(space: &Space, counts: Vec<f64>) -> Operator {
+    let first = counts.first().copied().unwrap_or(1.0);
+    if counts.iter().all(|n| *n == first) {
+        if first == 1.0 {
+            return Operator::Identity(space.clone());
+        }
+        if let Ok(scale) = Operator::scale(first, space.clone()) {
+            return scale;
+        }
+    }
+    let all = Tensor::of(space, counts.into_iter().map(Complex64::from).collect());
+    let name = if all.storage().iter().all(|n| n.re <= 1.0) { "M" } else { "N" };
+    Diagonal::of(name.to_owned(), space.clone(), all.compact()).into()
+}
+
+/// The way back from fresh names: each `(old, new)` pair as `new -> old`.
+pub(in crate::op) fn rename_back(space: &Space, pairs: &[(Name, Name)]) -> Result<Operator, OpError> {
+    if pairs.is_empty() {
+        return Ok(Operator::Identity(space.clone()));
+    }
+    let back: Vec<(String, String)> = pairs.iter().map(|(o, n)| (n.to_string(), o.to_string())).collect();
+    rename(back.iter().map(|(n, o)| (n.as_str(), o.as_str()))).over(space)
+}

@@ -1,0 +1,94 @@
+//! The normal operator `A^H A`, with what stands in the middle kept there.
+
+use num_complex::Complex64;
+
+use super::leaf::Leaf;
+use super::operator::{Operator, Scale, Zero};
+
+impl Operator {
+    /// The normal operator `A^H A`, folded from the inside.
+    ///
+    /// The normal of the last part is formed first and wrapped by the parts before it, so that a part with a fast normal
+    /// in the middle of a chain is one operator, and transfers at the end of the chain vanish: data that would come back
+    /// only to be sent again stays where it is.
+    ///
+    /// ```
+    /// use spanlift::chain;
+    /// use spanlift::memory::{Dtype, cpu, cuda};
+    /// use spanlift::op::{Diagonal, Space, to};
+    ///
+    /// let space = Space::new([("x", 2)], Dtype::F32)?.on(cuda(0));
+    /// let a = chain![to(cuda(0)), Diagonal::new(space, [3.0, 4.0])?, to(cpu())]?;
+    /// assert_eq!(a.normal().formula(), "T(cuda:0->cpu) · |D|^2 · T(cpu->cuda:0)");
+    /// # Ok::<(), spanlift::op::OpError>(())
+    /// ```
+    #[must_use]
+    pub fn normal(&self) -> Operator {
+        self.normal_around(Operator::Identity(self.codomain().clone()))
+    }
+
+    /// The normal operator; see [`Operator::normal`].
+    #[must_use]
+    pub fn n(&self) -> Operator {
+        self.normal()
+    }
+
+    /// The normal operator; see [`Operator::normal`].
+    #[must_use]
+    pub fn gram(&self) -> Operator {
+        self.normal()
+    }
+
+    /// `A A^H`, the normal of the adjoint.
+    #[must_use]
+    pub fn cogram(&self) -> Operator {
+        self.adjoint().normal()
+    }
+
+    /// `A^H inner A`
+    pub(super) fn normal_around(&self, inner: Operator) -> Operator {
+        let alone = matches!(inner, Operator::Identity(_));
+        let around = |inner| Operator::join(vec![self.clone(), inner, self.adjoint()]);
+        match self {
+            Operator::Identity(_) => inner,
+            Operator::Zero(zero) => {
+                Operator::Zero(Zero { domain: zero.domain.clone(), codomain: zero.domain.clone() })
+            }
+            Operator::Scale(Scale { factor, space }) => {
+                let squared = space.round(Complex64::from(factor.norm_sqr()));
+                // A square that leaves the type's range is no factor.
+                if alone && squared.re.is_finite() {
+                    Operator::Scale(Scale { factor: squared, space: space.clone() })
+                } else {
+                    around(inner)
+                }
+            }
+            Operator::ToDevice(t) if alone => Operator::Identity(t.domain().clone()),
+            Operator::Leaf(leaf) if alone => leaf_normal(leaf).unwrap_or_else(|| around(inner)),
+            Operator::Leaf(_) | Operator::ToDevice(_) => around(inner),
+            Operator::Chain(chain) => {
+                chain.parts().iter().rev().fold(inner, |inner, a| a.normal_around(inner))
+            }
+            // Without its cross terms the normal of a sum would be wrong, and with them it costs a square.
+            Operator::Sum(_) => around(inner),
+            Operator::Concat(concat) if alone => concat.normal().unwrap_or_else(|| around(inner)),
+            Operator::Stack(stack) if alone => stack.normal().unwrap_or_else(|| around(inner)),
+            Operator::BlockDiag(blocks) if alone => blocks.map(Operator::normal),
+            Operator::Concat(_) | Operator::Stack(_) | Operator::BlockDiag(_) | Operator::Power(_) => {
+                around(inner)
+            }
+        }
+    }
+}
+
+/// The fast normal of a leaf on its side; `conj(A)^H conj(A) = conj(A^H A)`.
+pub(super) fn leaf_normal(leaf: &Leaf) -> Option<Operator> {
+    let tags = leaf.tags();
+    let normal = if tags.isometry {
+        Operator::Identity(leaf.domain().clone())
+    } else {
+        leaf.op.normal(leaf.side)?.on(leaf.domain().device()).turned(false, leaf.conj)
+    };
+    debug_assert!(normal.domain() == leaf.domain() && normal.codomain() == leaf.domain(), "bug: {normal}");
+    Some(normal)
+}

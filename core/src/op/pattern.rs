@@ -1,0 +1,357 @@
+//! Matching of patterns, and shapes of named dimensions on both sides of an operator.
+//!
+//! Whether two patterns match is a question about languages: they do when some list of dimensions belongs to both. `...`
+//! may stand for nothing wherever it is. Matching does not depend on the order of the two.
+
+use std::collections::BTreeMap;
+
+use super::name::{Dim, Name, collapsed};
+use super::space::SpaceError;
+
+/// What the entries of two patterns stand for when both describe one list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Matching {
+    /// What each entry of the first pattern stands for, in terms of the second: one entry, or any number for `...`.
+    pub left: Vec<Vec<Dim>>,
+    /// What each entry of the second pattern stands for, in terms of the first.
+    pub right: Vec<Vec<Dim>>,
+    /// The most precise pattern that both describe.
+    pub joined: Vec<Dim>,
+}
+
+/// How many alternatives a match looks at before it is called undecided; only patterns with numbered entries come near.
+const ALTERNATIVES: usize = 100_000;
+
+/// Matches two patterns, with the shortest `...` from the left where several fit.
+///
+/// Numbers belong to their own pattern: `(1)` of one is not `(1)` of the other.
+///
+/// # Errors
+/// [`SpaceError::NoMatch`] when no list belongs to both; [`SpaceError::AmbiguousEllipsis`] when numbered entries leave more
+/// alternatives than are looked at.
+///
+/// # Cost
+/// The product of both lengths; more with numbered entries.
+///
+/// ```
+/// use spanlift::op::{dims, matching};
+/// let found = matching(&dims("...Nx")?, &dims("CoilNyNx")?)?;
+/// assert_eq!(found.left[0], dims("CoilNy")?);
+/// assert!(matching(&dims("A...A")?, &dims("A")?).is_err());
+/// # Ok::<(), spanlift::op::SpaceError>(())
+/// ```
+pub fn matching(left: &[Dim], right: &[Dim]) -> Result<Matching, SpaceError> {
+    let (left, right) = (&collapsed(left.to_vec())[..], &collapsed(right.to_vec())[..]);
+    let mut search = Search {
+        left,
+        right,
+        possible: possible(left, right),
+        path: Vec::new(),
+        bound: BTreeMap::new(),
+        budget: ALTERNATIVES,
+    };
+    let shown = |p: &[Dim]| p.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    if !search.from(0, 0) {
+        let (left, right) = (shown(left), shown(right));
+        return Err(if search.budget == 0 {
+            SpaceError::AmbiguousEllipsis { left, right }
+        } else {
+            SpaceError::NoMatch { left, right }
+        });
+    }
+    let mut found = Matching {
+        left: vec![Vec::new(); left.len()],
+        right: vec![Vec::new(); right.len()],
+        joined: Vec::new(),
+    };
+    for &(i, j, step) in &search.path {
+        match step {
+            Step::Both => {
+                found.left[i].push(right[j].clone());
+                found.right[j].push(left[i].clone());
+                let precise = if matches!(left[i], Dim::Named(_)) { &left[i] } else { &right[j] };
+                found.joined.push(precise.clone());
+            }
+            Step::LeftTakes => {
+                found.left[i].push(right[j].clone());
+                found.joined.push(right[j].clone());
+            }
+            Step::RightTakes => {
+                found.right[j].push(left[i].clone());
+                found.joined.push(left[i].clone());
+            }
+        }
+    }
+    found.joined = collapsed(found.joined);
+    Ok(found)
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    /// Two single entries stand for one dimension.
+    Both,
+    /// `...` of the left stands for an entry of the right.
+    LeftTakes,
+    RightTakes,
+}
+
+/// An entry that stands for one dimension, in a namespace of its own per pattern.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Single {
+    Name(Name),
+    Numbered(bool, u64),
+}
+
+struct Search<'a> {
+    left: &'a [Dim],
+    right: &'a [Dim],
+    /// Whether the rests of both from `(i, j)` match when numbers are ignored.
+    possible: Vec<Vec<bool>>,
+    path: Vec<(usize, usize, Step)>,
+    /// What numbered entries have been found equal to.
+    bound: BTreeMap<Single, Single>,
+    budget: usize,
+}
+
+fn possible(left: &[Dim], right: &[Dim]) -> Vec<Vec<bool>> {
+    let (m, n) = (left.len(), right.len());
+    let mut table = vec![vec![false; n + 1]; m + 1];
+    for i in (0..=m).rev() {
+        for j in (0..=n).rev() {
+            let (a, b) = (left.get(i), right.get(j));
+            let rest = Some(&Dim::Rest);
+            table[i][j] = (a.is_none() && b.is_none())
+                || (a == rest && (table[i + 1][j] || (j < n && table[i][j + 1])))
+                || (b == rest && (table[i][j + 1] || (i < m && table[i + 1][j])))
+                || match (a, b) {
+                    (Some(Dim::Rest) | None, _) | (_, Some(Dim::Rest) | None) => false,
+                    (Some(Dim::Named(a)), Some(Dim::Named(b))) => a == b && table[i + 1][j + 1],
+                    _ => table[i + 1][j + 1],
+                };
+        }
+    }
+    table
+}
+
+impl Search<'_> {
+    fn from(&mut self, i: usize, j: usize) -> bool {
+        if !self.possible[i][j] || self.budget == 0 {
+            return false;
+        }
+        self.budget -= 1;
+        let (a, b) = (self.left.get(i), self.right.get(j));
+        if a.is_none() && b.is_none() {
+            return true;
+        }
+        // The shorter `...` first: nothing more for the left, nothing more for the right, then one entry more.
+        if a == Some(&Dim::Rest) && self.from(i + 1, j) {
+            return true;
+        }
+        if b == Some(&Dim::Rest) && self.from(i, j + 1) {
+            return true;
+        }
+        if a == Some(&Dim::Rest) && b.is_some_and(|b| *b != Dim::Rest) {
+            return self.step(i, j, Step::LeftTakes, (i, j + 1));
+        }
+        if b == Some(&Dim::Rest) && a.is_some_and(|a| *a != Dim::Rest) {
+            return self.step(i, j, Step::RightTakes, (i + 1, j));
+        }
+        let (Some(a), Some(b)) = (a, b) else { return false };
+        if *a == Dim::Rest || *b == Dim::Rest {
+            return false;
+        }
+        let before = self.bound.clone();
+        if self.unify(a, b) && self.step(i, j, Step::Both, (i + 1, j + 1)) {
+            return true;
+        }
+        self.bound = before;
+        false
+    }
+
+    fn step(&mut self, i: usize, j: usize, step: Step, next: (usize, usize)) -> bool {
+        self.path.push((i, j, step));
+        if self.from(next.0, next.1) {
+            return true;
+        }
+        self.path.pop();
+        false
+    }
+
+    fn root(&self, mut single: Single) -> Single {
+        while let Some(next) = self.bound.get(&single) {
+            single = next.clone();
+        }
+        single
+    }
+
+    /// Makes both entries stand for one dimension, if they can.
+    fn unify(&mut self, a: &Dim, b: &Dim) -> bool {
+        let single = |d: &Dim, of_left: bool| match d {
+            Dim::Named(name) => Some(Single::Name(name.clone())),
+            Dim::Numbered(n) => Some(Single::Numbered(of_left, *n)),
+            Dim::One | Dim::Rest => None,
+        };
+        let (Some(a), Some(b)) = (single(a, true), single(b, false)) else { return true };
+        let (a, b) = (self.root(a), self.root(b));
+        match (&a, &b) {
+            _ if a == b => true,
+            (Single::Name(_), Single::Name(_)) => false,
+            (Single::Numbered(..), _) => {
+                self.bound.insert(a, b);
+                true
+            }
+            _ => {
+                self.bound.insert(b, a);
+                true
+            }
+        }
+    }
+}
+
+/// The dimensions of both sides of an operator, over one pool of names: a name on both sides is one thing.
+///
+/// ```
+/// use spanlift::op::{NamedShape, dims};
+/// let shape = NamedShape::new(dims("MN")?, dims("MP")?);
+/// let renamed = shape.rename(&[("M".parse()?, "X".parse()?)])?;
+/// assert_eq!(renamed.to_string(), "[X,N] -> [X,P]");
+/// assert_eq!(shape.normal().to_string(), "[M,N] -> [M,N1]");
+/// # Ok::<(), spanlift::op::SpaceError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NamedShape {
+    domain: Vec<Dim>,
+    codomain: Vec<Dim>,
+}
+
+impl NamedShape {
+    /// Both sides.
+    pub fn new(domain: Vec<Dim>, codomain: Vec<Dim>) -> NamedShape {
+        NamedShape { domain: collapsed(domain), codomain: collapsed(codomain) }
+    }
+
+    /// What is read.
+    pub fn domain(&self) -> &[Dim] {
+        &self.domain
+    }
+
+    /// What is written.
+    pub fn codomain(&self) -> &[Dim] {
+        &self.codomain
+    }
+
+    /// The sides swapped.
+    #[must_use]
+    pub fn h(&self) -> NamedShape {
+        NamedShape { domain: self.codomain.clone(), codomain: self.domain.clone() }
+    }
+
+    /// The shape of the normal operator: names on both sides stay, all others get fresh names in what is written.
+    #[must_use]
+    pub fn normal(&self) -> NamedShape {
+        let mut avoid: Vec<Name> = self.domain.iter().filter_map(name).cloned().collect();
+        let fresh = self.domain.iter().map(|dim| match dim {
+            Dim::Named(name) if !self.codomain.contains(dim) => {
+                let fresh = name.next_unused(&avoid);
+                avoid.push(fresh.clone());
+                Dim::Named(fresh)
+            }
+            dim => dim.clone(),
+        });
+        let codomain = fresh.collect();
+        NamedShape { domain: self.domain.clone(), codomain }
+    }
+
+    /// All pairs of old and new name at once, on both sides, so that a swap is a swap.
+    ///
+    /// # Errors
+    /// [`SpaceError::Unknown`] for an old name that is not there, [`SpaceError::TwoNames`] for one that should get two, and
+    /// [`SpaceError::DuplicateDim`] for a new name that something else has and keeps.
+    pub fn rename(&self, pairs: &[(Name, Name)]) -> Result<NamedShape, SpaceError> {
+        let mut map: BTreeMap<&Name, &Name> = BTreeMap::new();
+        let pool: Vec<&Name> = self.domain.iter().chain(&self.codomain).filter_map(name).collect();
+        for (old, new) in pairs {
+            if !pool.contains(&old) {
+                return Err(SpaceError::Unknown(old.clone()));
+            }
+            if let Some(first) = map.insert(old, new)
+                && first != new
+            {
+                return Err(SpaceError::TwoNames {
+                    old: old.clone(),
+                    first: first.clone(),
+                    second: new.clone(),
+                });
+            }
+        }
+        for (old, new) in &map {
+            let kept = pool.contains(new) && !map.contains_key(new);
+            let twice = map.iter().any(|(other, n)| other != old && n == new);
+            if kept || twice {
+                return Err(SpaceError::DuplicateDim((*new).clone()));
+            }
+        }
+        let side = |dims: &[Dim]| {
+            dims.iter()
+                .map(|d| match d {
+                    Dim::Named(n) => Dim::Named((*map.get(n).unwrap_or(&n)).clone()),
+                    d => d.clone(),
+                })
+                .collect()
+        };
+        Ok(NamedShape { domain: side(&self.domain), codomain: side(&self.codomain) })
+    }
+
+    /// What is read under other names: names change on both sides, open entries on this side alone.
+    ///
+    /// # Errors
+    /// As [`NamedShape::rename`]; [`SpaceError::NoMatch`] when there are not as many names as entries.
+    pub fn with_domain(&self, new: &[Dim]) -> Result<NamedShape, SpaceError> {
+        // Positions alone decide what becomes what, so names are looked at as if they were open.
+        let open = |dims: &[Dim]| -> Vec<Dim> {
+            dims.iter().map(|d| if *d == Dim::Rest { Dim::Rest } else { Dim::One }).collect()
+        };
+        let found = matching(&open(&self.domain), &open(new))
+            .map_err(|_| SpaceError::NoMatch { left: joined(&self.domain), right: joined(new) })?;
+        let mut rest = new.iter();
+        let mut domain = Vec::new();
+        let mut pairs = Vec::new();
+        for (old, stands_for) in self.domain.iter().zip(&found.left) {
+            let taken: Vec<Dim> = rest.by_ref().take(stands_for.len()).cloned().collect();
+            if let (Dim::Named(old), [Dim::Named(new)]) = (old, &taken[..]) {
+                pairs.push((old.clone(), new.clone()));
+            }
+            domain.extend(taken);
+        }
+        let renamed = self.rename(&pairs)?;
+        let shape = NamedShape::new(domain, renamed.codomain);
+        let twice = shape.domain.iter().enumerate().find_map(|(k, d)| match d {
+            Dim::Named(n) if shape.domain[..k].contains(d) => Some(n.clone()),
+            _ => None,
+        });
+        twice.map_or(Ok(shape), |n| Err(SpaceError::DuplicateDim(n)))
+    }
+
+    /// What is written under other names; see [`NamedShape::with_domain`].
+    ///
+    /// # Errors
+    /// As [`NamedShape::with_domain`].
+    pub fn with_codomain(&self, new: &[Dim]) -> Result<NamedShape, SpaceError> {
+        self.h().with_domain(new).map(|shape| shape.h())
+    }
+}
+
+fn name(dim: &Dim) -> Option<&Name> {
+    if let Dim::Named(name) = dim { Some(name) } else { None }
+}
+
+fn joined(dims: &[Dim]) -> String {
+    dims.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// `[M,N] -> [M,P]`
+impl std::fmt::Display for NamedShape {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "[{}] -> [{}]", joined(&self.domain), joined(&self.codomain))
+    }
+}

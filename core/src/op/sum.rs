@@ -1,0 +1,332 @@
+//! Sums and powers, and what people write for them: `a + b`, `a - b`, `-a`, `2.0 * a`, `a.pow(3)`.
+
+use std::ops::{Add, Mul, Neg, Sub};
+use std::sync::Arc;
+
+use num_complex::Complex64;
+
+use super::chain::Part;
+use super::error::Misfit;
+use super::operator::Operator;
+use super::transfer::Route;
+use super::{Diagonal, OpError};
+
+/// Operators of one input, their results added.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sum {
+    parts: Arc<[Operator]>,
+    tree: bool,
+}
+
+impl Sum {
+    /// The terms, in the order in which they are added.
+    pub fn parts(&self) -> &[Operator] {
+        &self.parts
+    }
+
+    /// Whether terms are added in a fixed tree and never regrouped, so that the result has the same bits wherever the terms
+    /// are computed.
+    ///
+    /// The tree of `n` terms joins the tree of the first `m` with that of the rest, `m` being the largest power of two below
+    /// `n`.
+    pub fn tree(&self) -> bool {
+        self.tree
+    }
+
+    pub(super) fn turned(&self, adjoint: bool, conj: bool) -> Sum {
+        Sum { parts: self.parts.iter().map(|p| p.turned(adjoint, conj)).collect(), tree: self.tree }
+    }
+
+    /// The same sum of other operators that fit.
+    pub(super) fn map(&self, f: impl FnMut(&Operator) -> Operator) -> Operator {
+        Operator::added(self.parts.iter().map(f).collect(), self.tree)
+    }
+}
+
+/// The same operator several times.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Power {
+    base: Arc<Operator>,
+    exponent: u32,
+}
+
+impl Power {
+    /// The operator that is repeated.
+    pub fn base(&self) -> &Operator {
+        &self.base
+    }
+
+    /// How often; at least twice.
+    pub fn exponent(&self) -> u32 {
+        self.exponent
+    }
+
+    pub(super) fn turned(&self, adjoint: bool, conj: bool) -> Power {
+        Power { base: Arc::new(self.base.turned(adjoint, conj)), exponent: self.exponent }
+    }
+
+    /// The same power of another square operator.
+    pub(super) fn map(&self, f: impl FnOnce(&Operator) -> Operator) -> Operator {
+        Operator::power(f(&self.base), self.exponent)
+    }
+}
+
+/// How many terms of a tree of `n` its first branch has: the largest power of two below `n`.
+pub(crate) fn first_branch(n: usize) -> usize {
+    debug_assert!(n >= 2, "bug: a tree of {n}");
+    n.next_power_of_two() / 2
+}
+
+/// Adds operators of one domain and one codomain.
+///
+/// `y = sum_i A_i x`; the adjoint is the sum of the adjoints. Sums in sums are flattened. Parts that take their space from
+/// their neighbours take it from the first that has one.
+///
+/// # Errors
+/// [`OpError::Empty`] without a part; [`OpError::Misfit`] with the first part whose spaces are not those of the first.
+///
+/// ```
+/// use spanlift::memory::Dtype;
+/// use spanlift::op::{Array, Operator, Space, sum};
+/// let line = Space::new([("x", 2)], Dtype::F64)?;
+/// let a = sum((1..=4).map(|k| Operator::scale(f64::from(k), line.clone())))?;
+/// assert_eq!(a.apply(&Array::new(line, [1.0, 2.0])?)?.reals(), [10.0, 20.0]);
+/// # Ok::<(), spanlift::op::OpError>(())
+/// ```
+pub fn sum<P: Into<Part>>(parts: impl IntoIterator<Item = P>) -> Result<Operator, OpError> {
+    let parts = closed("sum", parts)?;
+    check_sum(&parts)?;
+    Ok(Operator::added(parts, false))
+}
+
+/// Adds operators in a fixed tree; see [`Sum::tree`].
+///
+/// # Errors
+/// As [`sum`].
+pub fn tree_sum<P: Into<Part>>(parts: impl IntoIterator<Item = P>) -> Result<Operator, OpError> {
+    let parts = closed("sum", parts)?;
+    check_sum(&parts)?;
+    Ok(Operator::added(parts, true))
+}
+
+/// The parts as operators; those that know no space work on the domain of the first that has one.
+pub(super) fn closed<P: Into<Part>>(
+    container: &'static str,
+    parts: impl IntoIterator<Item = P>,
+) -> Result<Vec<Operator>, OpError> {
+    let mut found = Vec::new();
+    for part in parts {
+        match part.into() {
+            Part::Failed(error) => return Err(error),
+            part => found.push(part),
+        }
+    }
+    let first = found.first().ok_or(OpError::Empty { container })?;
+    let known = found.iter().find_map(|p| match p {
+        Part::Operator(a) => Some(a.domain().clone()),
+        _ => None,
+    });
+    let space = known.ok_or_else(|| OpError::Untyped(first.name()))?;
+    found.into_iter().map(|part| part.over(&space)).collect()
+}
+
+fn check_sum(parts: &[Operator]) -> Result<(), OpError> {
+    let first = &parts[0];
+    for (k, part) in parts.iter().enumerate() {
+        for reads in [true, false] {
+            let side = |a: &Operator| if reads { a.domain().clone() } else { a.codomain().clone() };
+            if side(part) != side(first) {
+                return Err(OpError::Misfit(Box::new(Misfit {
+                    container: "sum",
+                    verb: if reads { "reads" } else { "gives" },
+                    first: first.formula(),
+                    has: side(first),
+                    other: part.formula(),
+                    gives: side(part),
+                    place: k + 1,
+                    parts: parts.len(),
+                })));
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Operator {
+    /// Operators that fit, added; sums in sums are flattened, unless a tree fixes the order.
+    pub(super) fn added(parts: Vec<Operator>, tree: bool) -> Operator {
+        let mut flat: Vec<Operator> = Vec::new();
+        for part in parts {
+            match part {
+                Operator::Sum(inner) if !tree && !inner.tree => flat.extend(inner.parts.iter().cloned()),
+                part => flat.push(part),
+            }
+        }
+        if flat.len() == 1 { flat.remove(0) } else { Operator::Sum(Sum { parts: flat.into(), tree }) }
+    }
+
+    pub(super) fn power(base: Operator, exponent: u32) -> Operator {
+        match (exponent, base) {
+            (0, base) => Operator::Identity(base.domain().clone()),
+            (1, base) => base,
+            (_, base @ Operator::Identity(_)) => base,
+            (_, base) => Operator::Power(Power { base: Arc::new(base), exponent }),
+        }
+    }
+
+    /// `A^k`: the operator applied `k` times; the identity for 0.
+    ///
+    /// # Errors
+    /// [`OpError::NotSquare`] when it does not write what it reads.
+    pub fn pow(&self, exponent: u32) -> Result<Operator, OpError> {
+        if self.domain() != self.codomain() {
+            return Err(OpError::NotSquare {
+                operator: self.formula(),
+                reads: Box::new(self.domain().clone()),
+                gives: Box::new(self.codomain().clone()),
+            });
+        }
+        Ok(Operator::power(self.clone(), exponent))
+    }
+
+    /// `a A`
+    ///
+    /// # Errors
+    /// As [`Operator::scale`].
+    pub fn times(&self, factor: impl Into<Complex64>) -> Result<Operator, OpError> {
+        let scale = Operator::scale(factor, self.codomain().clone())?;
+        Ok(Operator::join(vec![self.clone(), scale]))
+    }
+
+    fn negative(&self) -> Operator {
+        let factor = Complex64::from(-1.0);
+        let scale = super::operator::Scale { factor, space: self.codomain().clone() };
+        Operator::join(vec![self.clone(), Operator::Scale(scale)])
+    }
+}
+
+fn minus(part: Part) -> Part {
+    match part {
+        Part::Operator(a) => Part::Operator(a.negative()),
+        Part::Failed(error) => Part::Failed(error),
+        open => chain_open(open),
+    }
+}
+
+/// `-1 A` of a part that knows no space yet.
+fn chain_open(part: Part) -> Part {
+    let name = format!("-{}", part.name());
+    Part::open(name, move |space| Ok(part.clone().over(space)?.negative()))
+}
+
+/// `factor A` of any part.
+fn scaled(factor: Complex64, part: Part) -> Part {
+    match part {
+        Part::Operator(a) => Part::from(a.times(factor)),
+        Part::Failed(error) => Part::Failed(error),
+        Part::Identity => Part::Scale(factor),
+        part => {
+            let name = format!("{factor} · {}", part.name());
+            Part::open(name, move |space| part.clone().over(space)?.times(factor))
+        }
+    }
+}
+
+macro_rules! sums {
+    ($($left:ty),*) => {$(
+        /// The sum; see [`sum`].
+        impl<R: Into<Part>> Add<R> for $left {
+            type Output = Result<Operator, OpError>;
+
+            fn add(self, right: R) -> Result<Operator, OpError> {
+                sum([Part::from(self), right.into()])
+            }
+        }
+
+        /// The sum with the negative of the right; see [`sum`].
+        impl<R: Into<Part>> Sub<R> for $left {
+            type Output = Result<Operator, OpError>;
+
+            fn sub(self, right: R) -> Result<Operator, OpError> {
+                sum([Part::from(self), minus(right.into())])
+            }
+        }
+    )*};
+}
+sums!(Operator, &Operator, Diagonal, Route, Part);
+
+macro_rules! sums_go_on {
+    ($($right:ty),*) => {$(
+        impl Add<$right> for Result<Operator, OpError> {
+            type Output = Result<Operator, OpError>;
+
+            fn add(self, right: $right) -> Result<Operator, OpError> {
+                sum([Part::from(self), right.into()])
+            }
+        }
+
+        impl Sub<$right> for Result<Operator, OpError> {
+            type Output = Result<Operator, OpError>;
+
+            fn sub(self, right: $right) -> Result<Operator, OpError> {
+                sum([Part::from(self), minus(right.into())])
+            }
+        }
+    )*};
+}
+sums_go_on!(Operator, &Operator, Diagonal, Part);
+
+impl Neg for Operator {
+    type Output = Operator;
+
+    fn neg(self) -> Operator {
+        self.negative()
+    }
+}
+
+impl Neg for &Operator {
+    type Output = Operator;
+
+    fn neg(self) -> Operator {
+        self.negative()
+    }
+}
+
+macro_rules! scalars {
+    ($($scalar:ty: $complex:expr),*) => {$(
+        /// The operator that multiplies with this number, on whatever it is given.
+        impl From<$scalar> for Part {
+            fn from(factor: $scalar) -> Part {
+                Part::Scale(($complex)(factor))
+            }
+        }
+
+        /// The operator, then the factor.
+        impl Mul<Operator> for $scalar {
+            type Output = Result<Operator, OpError>;
+
+            fn mul(self, right: Operator) -> Result<Operator, OpError> {
+                right.times(($complex)(self))
+            }
+        }
+
+        /// The operator, then the factor.
+        impl Mul<&Operator> for $scalar {
+            type Output = Result<Operator, OpError>;
+
+            fn mul(self, right: &Operator) -> Result<Operator, OpError> {
+                right.times(($complex)(self))
+            }
+        }
+
+        /// The part, then the factor.
+        impl Mul<Part> for $scalar {
+            type Output = Part;
+
+            fn mul(self, right: Part) -> Part {
+                scaled(($complex)(self), right)
+            }
+        }
+    )*};
+}
+scalars!(f64: Complex64::from, i32: |a| Complex64::from(f64::from(a)), Complex64: std::convert::identity);

@@ -1,0 +1,110 @@
+//! What a program asks to be moved, and what is really moved for it, hop by hop.
+
+use super::lowered::{Alone, Work};
+use crate::trace::Kind;
+use crate::units::Bytes;
+
+/// Bytes that are asked for and bytes that are moved.
+///
+/// The *payload* is what copies, and kernels that reach into host memory, bring from host to device, back, or from one
+/// device to another, each byte once. Everything else is what that takes:
+///
+/// | a copy of `n` bytes | payload | moved | factor |
+/// |---|---|---|---|
+/// | page-locked memory and a device | `n` | `n` over the link | 1 |
+/// | pageable memory and a device, staged | `n` | `n` by the host into or out of staging, `n` over the link | 2 |
+/// | two devices with a link | `n` | `n` over it | 1 |
+/// | two devices without one | `n` | `n` to the host, `n` to the device | 2 |
+/// | within the host (pinning a tensor), within a device | 0 | `n` | - |
+///
+/// So `pin_memory()` and then a copy moves two bytes for one, just as the driver's staging does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ledger {
+    /// What is asked for.
+    pub payload: Bytes,
+    /// Copied by host threads between host buffers of the program.
+    pub within_host: Bytes,
+    /// Copied by host threads into or out of staging for pageable memory.
+    pub staging: Bytes,
+    /// Over the link to a device.
+    pub to_device: Bytes,
+    /// Over the link to the host.
+    pub to_host: Bytes,
+    /// Over a link between devices.
+    pub peer: Bytes,
+    /// Copied within one device.
+    pub within_device: Bytes,
+}
+
+impl Ledger {
+    /// The hops with their names, in the order in which they are told.
+    pub fn hops(&self) -> [(&'static str, Bytes); 6] {
+        [
+            ("within_host", self.within_host),
+            ("staging", self.staging),
+            ("to_device", self.to_device),
+            ("to_host", self.to_host),
+            ("peer", self.peer),
+            ("within_device", self.within_device),
+        ]
+    }
+
+    /// All bytes that are moved.
+    pub fn moved(&self) -> Bytes {
+        Bytes(self.hops().iter().fold(0, |sum, hop| sum.saturating_add(hop.1.0)))
+    }
+
+    /// Bytes moved for each byte of payload; `None` where nothing is asked for.
+    pub fn factor(&self) -> Option<f64> {
+        (self.payload.0 > 0).then(|| self.moved().0 as f64 / self.payload.0 as f64)
+    }
+
+    /// Adds a node's work on `bytes`, of a command whose slices are of this kind.
+    pub(super) fn add(&mut self, work: Work, kind: Kind, bytes: u64) {
+        match work {
+            Work::Dma { rate: Alone::ToDevice | Alone::PageableToDevice, bytes, .. } => {
+                self.over(bytes, |l| &mut l.to_device);
+            }
+            Work::Dma { rate: Alone::ToHost | Alone::PageableToHost, bytes, .. } => {
+                self.over(bytes, |l| &mut l.to_host);
+            }
+            Work::Dma { rate: Alone::Peer, bytes, .. } => self.over(bytes, |l| &mut l.peer),
+            Work::TwoHops { .. } => {
+                self.over(bytes, |l| &mut l.to_device);
+                add(&mut self.to_host, bytes);
+            }
+            Work::StageIn { .. } => {
+                self.over(bytes, |l| &mut l.to_device);
+                add(&mut self.staging, bytes);
+            }
+            Work::StageOut { .. } => {
+                self.over(bytes, |l| &mut l.to_host);
+                add(&mut self.staging, bytes);
+            }
+            Work::HostCopy { .. } => self.add_within_host(bytes),
+            Work::HostFn { .. } if kind == Kind::OtherCopy => self.add_within_host(bytes),
+            Work::Compute { .. } if kind == Kind::WithinDevice => add(&mut self.within_device, bytes),
+            Work::HostFn { .. }
+            | Work::Compute { .. }
+            | Work::Host
+            | Work::Point
+            | Work::Record
+            | Work::Wait { .. } => {}
+        }
+    }
+
+    /// A host thread copies bytes between two host buffers.
+    pub(super) fn add_within_host(&mut self, bytes: u64) {
+        add(&mut self.within_host, bytes);
+    }
+
+    /// Payload that takes one hop.
+    fn over(&mut self, bytes: u64, hop: impl FnOnce(&mut Ledger) -> &mut Bytes) {
+        add(&mut self.payload, bytes);
+        add(hop(self), bytes);
+    }
+}
+
+fn add(sum: &mut Bytes, bytes: u64) {
+    sum.0 = sum.0.saturating_add(bytes);
+}

@@ -1,0 +1,204 @@
+//! PyTorch memory snapshots: what the caching allocator holds, and how it came to that.
+//!
+//! A snapshot is a pickle of plain values; it is read by a machine that can build nothing else. The last state is exact
+//! (`segments` and their `blocks`); the trace of each device is the tail of what happened, so that earlier states are
+//! found by going backwards from the end.
+//!
+//! **Invariant:** stacks and frames that the file shares stay shared: events refer to stacks by index.
+
+mod build;
+mod figures;
+mod history;
+mod pickle;
+
+use std::ops::Range;
+
+pub use figures::{DeviceFigures, Figures};
+pub use history::{Alive, History};
+
+use super::{StrId, Strings};
+
+/// Why bytes could not be read as a memory snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The pickle is broken, or has what no snapshot has.
+    #[error("byte {offset}: {message}")]
+    Pickle {
+        /// Where in the file.
+        offset: usize,
+        /// What was found or missing there.
+        message: String,
+    },
+    /// The pickle's values are no snapshot.
+    #[error("{place}: {message}")]
+    Form {
+        /// Which of the values: `device_traces[0] event 17`.
+        place: String,
+        /// What is wrong with it.
+        message: String,
+    },
+}
+
+/// A memory snapshot.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// Length of the file.
+    pub n_bytes: u64,
+    /// The pickle's protocol.
+    pub protocol: u8,
+    /// What the snapshot has, in the order of the file.
+    pub keys: Vec<String>,
+    /// Actions, states, names of files and functions.
+    pub strings: Strings,
+    /// Memory that the allocator holds.
+    pub segments: Vec<Segment>,
+    /// The parts of all segments, segment by segment.
+    pub blocks: Vec<Block>,
+    /// What happened, by device.
+    pub traces: Vec<Vec<Event>>,
+    /// Stacks that segments, blocks and events refer to.
+    pub stacks: Stacks,
+    /// What a person marked.
+    pub annotations: Vec<Annotation>,
+    /// Events that are no allocation but end in an error or a mark, and other oddities, by name.
+    pub problems: std::collections::BTreeMap<&'static str, u64>,
+}
+
+/// Memory that the allocator got from the driver in one piece.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of the file")]
+pub struct Segment {
+    pub device: i64,
+    pub address: i64,
+    pub total_size: i64,
+    pub allocated_size: i64,
+    pub active_size: i64,
+    pub requested_size: i64,
+    pub stream: i64,
+    /// `small` or `large`.
+    pub segment_type: StrId,
+    /// Indices of its blocks, in the order of their addresses.
+    pub blocks: Range<usize>,
+    /// Where it was got.
+    pub stack: u32,
+}
+
+/// A part of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of the file")]
+pub struct Block {
+    /// Older files lack it: then blocks follow each other.
+    pub address: Option<i64>,
+    pub size: i64,
+    pub requested_size: i64,
+    /// `active_allocated`, `active_awaiting_free`, `active_pending_free` or `inactive`.
+    pub state: StrId,
+    /// Where it was allocated.
+    pub stack: u32,
+}
+
+/// One thing that the allocator did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of the file")]
+pub struct Event {
+    /// `alloc`, `free_requested`, `free_completed`, `segment_alloc`, `segment_free`, `segment_map`, `segment_unmap`,
+    /// `snapshot`, `oom`.
+    pub action: StrId,
+    pub addr: i64,
+    pub size: i64,
+    pub stream: i64,
+    /// Older files lack it.
+    pub time_us: Option<i64>,
+    /// Index of its stack.
+    pub stack: u32,
+}
+
+/// Something that a person marked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of the file")]
+pub struct Annotation {
+    pub stage: StrId,
+    pub name: StrId,
+    pub device: i64,
+    pub time_us: i64,
+}
+
+/// A line of a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the fields are those of the file")]
+pub struct Frame {
+    pub filename: StrId,
+    pub line: i64,
+    pub name: StrId,
+}
+
+/// Stacks, each once; stack 0 is the empty one.
+#[derive(Debug, Clone)]
+pub struct Stacks {
+    /// Every frame that is different.
+    pub frames: Vec<Frame>,
+    /// The frames of all stacks.
+    refs: Vec<u32>,
+    /// Where each stack ends in `refs`.
+    ends: Vec<usize>,
+}
+
+impl Default for Stacks {
+    fn default() -> Stacks {
+        Stacks { frames: Vec::new(), refs: Vec::new(), ends: vec![0] }
+    }
+}
+
+impl Stacks {
+    /// How many stacks there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none but the empty one.
+    pub fn is_empty(&self) -> bool {
+        self.ends.len() == 1
+    }
+
+    /// The frames of a stack by index, innermost first.
+    ///
+    /// # Panics
+    /// When there is no such stack.
+    pub fn get(&self, stack: u32) -> &[u32] {
+        let stack = stack as usize;
+        let begin = stack.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.refs[begin..self.ends[stack]]
+    }
+}
+
+impl Snapshot {
+    /// Reads a memory snapshot: a pickle of a protocol up to 5.
+    ///
+    /// Nothing is executed: opcodes that name or call something end the reading.
+    ///
+    /// # Errors
+    /// [`ReadError`] with the byte of the file or the event.
+    ///
+    /// # Cost
+    /// Linear in the file, in time and memory.
+    pub fn read(bytes: &[u8]) -> Result<Snapshot, ReadError> {
+        build::snapshot(bytes)
+    }
+
+    /// Whether a file is a pickle of protocol 2 or later, by its first byte, which begins no text.
+    pub fn is_pickle(head: &[u8]) -> bool {
+        matches!(head, [0x80, ..])
+    }
+
+    /// The blocks of a segment with their addresses.
+    pub fn placed<'a>(&'a self, segment: &'a Segment) -> impl Iterator<Item = (i64, &'a Block)> {
+        // Sizes are checked when the snapshot is read, so that this sum fits.
+        let mut next = segment.address;
+        self.blocks[segment.blocks.clone()].iter().map(move |block| {
+            let at = next;
+            next = next.saturating_add(block.size);
+            (at, block)
+        })
+    }
+}

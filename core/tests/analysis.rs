@@ -1,0 +1,224 @@
+//! The figures of trace files: those of the shared files are equal to the reference, whatever the pieces that they come
+//! in, and every cut and every changed byte gives figures or an error with its place.
+#![expect(clippy::unwrap_used, reason = "a test ends where something is missing")]
+
+mod shared;
+
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use serde_json::Value;
+use spanlift::trace::ReadError;
+use spanlift::trace::analysis::Figures;
+use spanlift::trace::table::{Scan, Table};
+
+use shared::shared;
+
+/// Figures of the reference that are no part of the contract.
+const NOT_OURS: &[&str] = &[
+    "bytes_on_disk",
+    "bytes_json",
+    "sha256_json",
+    "container",
+    "top_level_keys",
+    "baseTimeNanoseconds",
+    "value_types",
+    "file_order_inversions",
+    "ts_ns_lost_if_read_as_f64",
+    "zero_dur",
+    "without_bytes",
+    "recovered_time_ns",
+    "recovered_n",
+    "GBps_median",
+    "GBps_max",
+    "device_sync_records",
+    "peculiarities",
+];
+
+/// What has no keys but those of the reference.
+const EXACT: &[&str] = &[
+    "by_phase_cat",
+    "gpu_ops",
+    "copies",
+    "streams",
+    "by_type",
+    "devices",
+    "partially_overlapping_X_on_same_tid",
+    "by_cat",
+    "calls",
+    "time_ns_by_call",
+    "memory_instants",
+    "flows",
+];
+
+fn scan(bytes: &[u8], piece: usize) -> Result<Table, ReadError> {
+    let mut scan = Scan::new();
+    for piece in bytes.chunks(piece) {
+        scan.feed(piece)?;
+    }
+    scan.finish()
+}
+
+fn figures(bytes: &[u8], piece: usize) -> Value {
+    serde_json::from_str(&Figures::of(&scan(bytes, piece).unwrap()).to_json()).unwrap()
+}
+
+/// All that differs, with its path.
+fn differences(path: &str, found: &Value, expected: &Value, list: &mut Vec<String>) {
+    let (Some(f), Some(e)) = (found.as_object(), expected.as_object()) else {
+        if found != expected {
+            list.push(format!("{path}: {found}, expected {expected}"));
+        }
+        return;
+    };
+    for (key, expected) in e.iter().filter(|(key, _)| !NOT_OURS.contains(&key.as_str())) {
+        differences(&format!("{path}/{key}"), f.get(key).unwrap_or(&Value::Null), expected, list);
+    }
+    if EXACT.iter().any(|exact| path.ends_with(exact)) {
+        let extra = f.keys().filter(|key| !e.contains_key(*key));
+        list.extend(extra.map(|key| format!("{path}/{key}: not in the reference")));
+    }
+}
+
+#[test]
+fn figures_of_every_file_are_those_of_the_reference() {
+    let Some(folder) = shared().map(|shared| shared.join("traces")) else { return };
+    let table = std::fs::read_to_string(folder.join("reference.json")).unwrap();
+    let table: BTreeMap<String, Value> = serde_json::from_str(&table).unwrap();
+    for (name, expected) in table {
+        let mut bytes = std::fs::read(folder.join(&name)).unwrap();
+        if bytes.starts_with(&[0x1f, 0x8b]) {
+            let mut plain = Vec::new();
+            flate2::read::MultiGzDecoder::new(&*bytes).read_to_end(&mut plain).unwrap();
+            bytes = plain;
+        }
+        let found = figures(&bytes, Scan::PIECE);
+        let mut list = Vec::new();
+        differences("", &found, &expected, &mut list);
+        assert!(list.is_empty(), "{name}:\n{}", list.join("\n"));
+        assert_eq!(found["import"]["dropped_events"], 0, "{name}");
+        if bytes.len() < 400_000 {
+            for piece in [7, 64, 4095] {
+                assert_eq!(figures(&bytes, piece), found, "{name} in pieces of {piece}");
+            }
+        }
+    }
+}
+
+/// A file with one of everything, with what is odd and allowed.
+const ODD: &str = "\u{feff} {\"schemaVersion\": 1, \"a\": [1, {\"traceEvents\": 2}], \"traceEvents\": [
+ {\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaMemcpyAsync\", \"pid\": 1, \"tid\": \"1\", \"ts\": \"10\", \"dur\": 5.0005,
+  \"args\": {\"correlation\": \"7\", \"External id\": 3}},
+ {\"ph\": \"X\", \"cat\": \"GPU_MEMCPY\", \"name\": \"Memcpy HtoD (Pinned -> \\u0044evice)\", \"pid\": 0, \"tid\": 9, \"ts\": 12e0, \"dur\": 1,
+  \"args\": {\"device\": 0.0, \"stream\": \"7\", \"correlation\": 7.0, \"bytes\": 1e3}},
+ {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"größer \u{1F600}\", \"pid\": 0, \"tid\": 7, \"ts\": 9007199254740993.001, \"dur\": 2, \"args\": null},
+ {\"ph\": \"s\", \"cat\": \"ac2g\", \"id\": 1, \"ts\": 1}, {\"ph\": \"f\", \"cat\": \"ac2g\", \"id\": \"1\", \"ts\": 1}, {\"ph\": \"f\", \"cat\": \"ac2g\", \"ts\": 1},
+ {\"ph\": \"i\", \"name\": \"[memory]\", \"ts\": 3, \"args\": {\"Device Type\": 1, \"Device Id\": 0, \"Bytes\": -5, \"Addr\": 1}},
+ {\"ph\": \"X\", \"ts\": NaN}, 17, \"text\", null, {\"ph\": \"M\", \"name\": \"process_name\", \"args\": {\"name\": \"x\"}},
+ {\"ph\": \"X\", \"name\": \"say \"no\" \", \"ts\": 4, \"dur\": -1, \"ts\": 5}
+ ], \"displayTimeUnit\": \"ns\", \"baseTimeNanoseconds\": 12345}  trailing";
+
+#[test]
+fn what_is_odd_and_allowed_is_read_in_any_pieces() {
+    let whole = figures(ODD.as_bytes(), ODD.len());
+    assert_eq!(whole["n_events"], 13);
+    assert_eq!(whole["import"]["dropped_events"], 4);
+    let problems = serde_json::json!({
+        "bad_ts": 1, "event_not_object": 3, "flow_without_id": 1, "negative_dur": 1, "non_finite_literal": 1,
+        "duplicate_key": 1, "trailing_text": 1, "unescaped_quote": 1
+    });
+    assert_eq!(whole["import"]["problems"], problems);
+    assert_eq!(whole["import"]["problem_events"]["event_not_object"], serde_json::json!([8, 9, 10]));
+    let copy = &whole["copies"]["Memcpy HtoD (Pinned -> Device)"];
+    assert_eq!(
+        (&copy["bytes"], &copy["time_ns"], &copy["matched_host_calls"]),
+        (&1000.into(), &1000.into(), &1.into())
+    );
+    assert_eq!(copy["blocking_host_calls"], 1);
+    assert_eq!(
+        (&copy["host_wait_before_copy_ns"], &copy["host_after_copy_ns"]),
+        (&2000.into(), &2000.into())
+    );
+    assert_eq!(whole["streams"]["dev0/stream7"]["first_ns"], 12_000);
+    assert_eq!(whole["ts_ns"]["max_end"], 9_007_199_254_740_995_001_i64);
+    assert_eq!(whole["flows"]["f"], 2);
+    assert_eq!(whole["flows"]["ids_f"], 1);
+    assert_eq!(whole["flows"]["f_without_s"], 0);
+    assert_eq!(whole["memory_instants"]["devtype1:dev0"]["sum_free"], 5);
+    for piece in 1..60 {
+        assert_eq!(figures(ODD.as_bytes(), piece), whole, "pieces of {piece}");
+    }
+}
+
+#[test]
+fn a_file_in_pieces_fails_where_it_fails_whole() {
+    let texts: Vec<Vec<u8>> = [
+        "",
+        "{",
+        "{}",
+        "nul",
+        "7",
+        "[{}{}]",
+        "[1 2]",
+        "{\"traceEvents\": {}}",
+        "{\"traceEvents\" []}",
+        "[{\"ph\": X}]",
+        "{\"traceEvents\": [{}, {\"a",
+        "[{\"a\": \"\\x\"}]",
+        "[{\"a\": tru}]",
+        "[{\"a\": 01}]",
+        "{\"a\": 1}  ",
+        "[{\"a\": \"b\"c\n}]",
+    ]
+    .iter()
+    .map(|text| text.as_bytes().to_vec())
+    .chain([
+        b"\xff\xfe[\0]\0".to_vec(),
+        b"\x1f\x8b\x08\0".to_vec(),
+        b"[{\"a\": \"\xff\xf0\x9f\"}, \xe4]".to_vec(),
+    ])
+    .collect();
+    for text in texts {
+        let whole = scan(&text, text.len().max(1)).map(|t| t.n_events).map_err(|e| e.to_string());
+        assert!(whole.is_err(), "{}", String::from_utf8_lossy(&text));
+        for piece in 1..9 {
+            let found = scan(&text, piece).map(|t| t.n_events).map_err(|e| e.to_string());
+            assert_eq!(found, whole, "{} in pieces of {piece}", String::from_utf8_lossy(&text));
+        }
+    }
+}
+
+#[test]
+fn every_cut_and_every_changed_byte_gives_figures_or_a_place() {
+    let bytes = ODD.trim_start_matches("\u{feff}").trim_end_matches("trailing").trim().as_bytes();
+    for cut in 0..bytes.len() {
+        let error = scan(&bytes[..cut], 31).map(|table| table.n_events).unwrap_err();
+        let (ReadError::Syntax { offset, .. } | ReadError::Truncated { offset, .. }) = error else {
+            panic!("cut at {cut}: {error}")
+        };
+        // A word or a string that was cut off is told at its beginning.
+        assert!(cut.saturating_sub(16) <= offset && offset <= cut, "cut at {cut}: {error}");
+    }
+    for at in 0..bytes.len() {
+        for byte in [0, b'"', b'{', b']', b',', b'\\', b'9', 0xff] {
+            let mut changed = bytes.to_vec();
+            changed[at] = byte;
+            if let Ok(table) = scan(&changed, 64) {
+                Figures::of(&table).to_json();
+            }
+        }
+    }
+}
+
+#[test]
+fn long_events_are_not_looked_at_again_and_again() {
+    // 5 MB in one string, in small pieces.
+    let text = format!("[{{\"ph\": \"X\", \"ts\": 1, \"dur\": 2, \"name\": \"{}\"}}]", "x".repeat(5 << 20));
+    assert_eq!(scan(text.as_bytes(), 4096).unwrap().last_end_ns, Some(3000));
+    let deep = format!(
+        "[{{\"ph\": \"X\", \"ts\": 1, \"args\": {{\"a\": {}{}}}}}]",
+        "[".repeat(100_000),
+        "]".repeat(100_000)
+    );
+    assert_eq!(scan(deep.as_bytes(), 4096).unwrap().n_events, 1);
+}

@@ -1,0 +1,290 @@
+//! Findings on traces: each rule finds what was planted and leaves its nearest neighbour alone; predictions are those
+//! that a pencil gives.
+#![expect(clippy::unwrap_used, reason = "a test ends where something is missing")]
+
+mod shared;
+
+use std::io::Read;
+
+use spanlift::advise::trace::{Finding, Findings, findings, memory_findings};
+use spanlift::trace::analysis::Order;
+use spanlift::trace::snapshot::{Figures, Snapshot};
+use spanlift::trace::table::{Scan, Table};
+
+use shared::shared;
+
+/// Writes traces, in microseconds.
+#[derive(Default)]
+struct Writer {
+    events: Vec<String>,
+    correlation: u32,
+}
+
+impl Writer {
+    fn host(&mut self, cat: &str, name: &str, from: i64, to: i64) -> &mut Writer {
+        let dur = to - from;
+        self.events.push(format!(
+            r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":1,"tid":1,"ts":{from},"dur":{dur}}}"#
+        ));
+        self
+    }
+
+    /// A host call and the work of a device that it launches.
+    fn work(
+        &mut self,
+        call: (&str, i64, i64),
+        cat: &str,
+        name: &str,
+        at: (i64, i64),
+        args: &str,
+    ) -> &mut Writer {
+        self.correlation += 1;
+        let c = self.correlation;
+        self.events.push(format!(
+            r#"{{"ph":"X","cat":"cuda_runtime","name":"{}","pid":1,"tid":1,"ts":{},"dur":{},"args":{{"correlation":{c}}}}}"#,
+            call.0,
+            call.1,
+            call.2 - call.1
+        ));
+        let args = if args.contains("\"stream\"") { args.to_owned() } else { format!("{args},\"stream\":7") };
+        let args = if args.contains("\"device\"") { args } else { format!("{args},\"device\":0") };
+        let args = args.trim_start_matches(',');
+        self.events.push(format!(
+            r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":0,"tid":7,"ts":{},"dur":{},"args":{{"correlation":{c},{args}}}}}"#,
+            at.0,
+            at.1 - at.0
+        ));
+        self
+    }
+
+    fn kernel(&mut self, launch: i64, at: (i64, i64)) -> &mut Writer {
+        self.work(("cudaLaunchKernel", launch, launch + 5), "kernel", "gemm", at, "")
+    }
+
+    fn copy(&mut self, call: (i64, i64), kind: &str, at: (i64, i64), bytes: u64) -> &mut Writer {
+        let name = format!("Memcpy {kind}");
+        self.work(("cudaMemcpyAsync", call.0, call.1), "gpu_memcpy", &name, at, &format!("\"bytes\":{bytes}"))
+    }
+
+    fn table(&self) -> Table {
+        let mut scan = Scan::new();
+        scan.feed(format!("[{}]", self.events.join(",")).as_bytes()).unwrap();
+        scan.finish().unwrap()
+    }
+
+    fn found(&self) -> Findings {
+        let table = self.table();
+        findings(&table, &Order::of(&table))
+    }
+}
+
+fn rule<'a>(found: &'a Findings, rule: &str) -> Option<&'a Finding> {
+    found.findings.iter().find(|finding| finding.rule == rule)
+}
+
+/// A kernel of a millisecond, a value read behind it, half a millisecond of thought, another kernel.
+fn step(copy: &str, call_end: i64) -> Writer {
+    let mut writer = Writer::default();
+    writer.host("python_function", "train.py(9): main", -10, 4000);
+    writer.host("python_function", "train.py(212): log_loss", 0, 1200);
+    writer.kernel(0, (10, 1010));
+    writer.host("cpu_op", "aten::item", 6, 1200);
+    writer.copy((20, call_end), copy, (1010, 1012), 4);
+    writer.kernel(call_end + 500, (call_end + 510, call_end + 1510));
+    writer
+}
+
+#[test]
+fn a_hidden_sync_is_named_by_its_line() {
+    let found = step("DtoH (Device -> Pageable)", 1020).found();
+    let replay = found.replay.unwrap();
+    assert_eq!((replay.recorded_ns, replay.replayed_ns), (2_530_000, 2_530_000));
+    let hidden = rule(&found, "hidden-sync").unwrap();
+    assert!(hidden.title.starts_with("train.py:212 log_loss: aten::item"), "{}", hidden.title);
+    assert!(hidden.why.contains("990.000 us before the copy begins"), "{}", hidden.why);
+    assert_eq!((hidden.cost_ns, hidden.count), (1_000_000, 1));
+    // Events: the first two are Python, then the kernel's pair, the operator, the call, its copy.
+    assert_eq!(hidden.events, [6, 5]);
+    // Without the wait the second launch stands at 20 + 0 + 500 us, and its kernel runs behind the copy.
+    assert_eq!(hidden.wins_ns, Some(2_530_000 - 2_012_000));
+    assert_eq!(found.findings[0].rule, "hidden-sync", "ranked by what it wins");
+    // The nearest correct neighbour: the same copy to pinned memory, with a call that returns at once.
+    let found = step("DtoH (Device -> Pinned)", 25).found();
+    assert_eq!(rule(&found, "hidden-sync"), None);
+    assert_eq!(rule(&found, "blocking-copy"), None);
+    // Pinned, and waited for all the same.
+    let found = step("DtoH (Device -> Pinned)", 1020).found();
+    assert_eq!(rule(&found, "blocking-copy").unwrap().cost_ns, 1_000_000);
+}
+
+#[test]
+fn what_is_missing_is_said_with_the_call_that_records_it() {
+    let with_lines = step("DtoH (Device -> Pageable)", 1020).found();
+    assert!(with_lines.missing.is_empty(), "{:?}", with_lines.missing);
+    let mut writer = Writer::default();
+    writer.kernel(0, (10, 1010)).host("cuda_runtime", "cudaDeviceSynchronize", 20, 1015);
+    let records: Vec<&str> = writer.found().missing.iter().map(|missing| missing.record).collect();
+    assert!(records[0].contains("with_stack=True") && records[1].contains("enable_cuda_sync_events=True"));
+    let nothing = Writer::default().found();
+    assert_eq!((nothing.replay, nothing.findings.len(), nothing.missing.len()), (None, 0, 0));
+}
+
+#[test]
+fn syncs_that_wait_are_told_from_those_that_do_not() {
+    let mut writer = Writer::default();
+    writer.kernel(0, (10, 1010));
+    writer.host("cuda_runtime", "cudaStreamSynchronize", 20, 1015);
+    writer.host("cuda_runtime", "cudaDeviceSynchronize", 1020, 1060);
+    writer.kernel(1500, (1510, 1600));
+    let found = writer.found();
+    let waits = rule(&found, "explicit-sync").unwrap();
+    assert!(
+        waits.title.contains("1 call of `cudaStreamSynchronize` holds the host 995.000 us"),
+        "{}",
+        waits.title
+    );
+    let idle = rule(&found, "idle-sync").unwrap();
+    assert!(idle.title.contains("1 call of `cudaDeviceSynchronize` waits for nothing"), "{}", idle.title);
+    // 40 us that are not spent bring the last launch forward by as much.
+    assert_eq!(idle.wins_ns, Some(40_000));
+}
+
+#[test]
+fn uploads_of_pageable_memory_learn_from_pinned_ones() {
+    let mut writer = Writer::default();
+    writer.copy((0, 5), "HtoD (Pinned -> Device)", (10, 110), 2_000_000);
+    writer.copy((200, 600), "HtoD (Pageable -> Device)", (210, 610), 2_000_000);
+    writer.kernel(700, (710, 800));
+    let found = writer.found();
+    let upload = rule(&found, "pageable-upload").unwrap();
+    assert_eq!((upload.count, upload.cost_ns), (1, 400_000));
+    // The call takes its usual 5 us in place of 400.
+    assert_eq!(upload.wins_ns, Some(395_000));
+    let link = rule(&found, "link-use").unwrap();
+    assert!(link.title.contains("reach 8.0 GB/s, the best of them 20.0 GB/s"), "{}", link.title);
+    let mut pinned = Writer::default();
+    pinned.copy((0, 5), "HtoD (Pinned -> Device)", (10, 110), 2_000_000).kernel(700, (710, 800));
+    assert_eq!(rule(&pinned.found(), "pageable-upload"), None);
+}
+
+#[test]
+fn small_copies_are_counted_when_nothing_waits_for_them() {
+    let many = |n: i64, bytes: u64| {
+        let mut writer = Writer::default();
+        for k in 0..n {
+            writer.copy((k * 20, k * 20 + 10), "HtoD (Pinned -> Device)", (k * 20 + 12, k * 20 + 13), bytes);
+        }
+        writer.kernel(n * 20, (n * 20 + 5, n * 20 + 100));
+        writer.found()
+    };
+    let found = many(20, 512);
+    let small = rule(&found, "small-copies").unwrap();
+    assert_eq!((small.count, small.cost_ns), (20, 200_000));
+    assert_eq!(small.wins_ns, Some(190_000));
+    assert_eq!(rule(&many(20, 1 << 20), "small-copies"), None);
+    assert_eq!(rule(&many(7, 512), "small-copies"), None);
+}
+
+#[test]
+fn missed_overlap_names_the_condition() {
+    let condition = |kind: &str, stream: i64| {
+        let mut writer = Writer::default();
+        writer.kernel(0, (10, 500));
+        let args = format!("\"bytes\":4000000,\"stream\":{stream}");
+        let name = format!("Memcpy {kind}");
+        writer.work(("cudaMemcpyAsync", 20, 25), "gpu_memcpy", &name, (500, 900), &args);
+        writer.kernel(30, (900, 1000));
+        rule(&writer.found(), "missed-overlap").map(|finding| (finding.why.clone(), finding.wins_ns.unwrap()))
+    };
+    let (why, wins) = condition("HtoD (Pinned -> Device)", 7).unwrap();
+    assert_eq!(why, "400.000 us: the stream runs kernels too");
+    // On a stream of its own the copy runs beside the first kernel, and the second follows that.
+    assert_eq!(wins, 400_000);
+    assert_eq!(
+        condition("HtoD (Pageable -> Device)", 9).unwrap().0,
+        "400.000 us: the host memory is pageable"
+    );
+    let mut beside = Writer::default();
+    beside.kernel(0, (10, 1000));
+    beside.work(
+        ("cudaMemcpyAsync", 20, 25),
+        "gpu_memcpy",
+        "Memcpy HtoD (Pinned -> Device)",
+        (30, 430),
+        "\"stream\":9",
+    );
+    assert_eq!(rule(&beside.found(), "missed-overlap"), None);
+}
+
+#[test]
+fn pauses_are_put_down_to_what_the_host_did() {
+    let pause = |name: &str, from: i64, to: i64| {
+        let mut writer = Writer::default();
+        writer.kernel(0, (10, 100)).host("cuda_runtime", name, from, to).kernel(1000, (1010, 1100));
+        let found = writer.found();
+        let gap = rule(&found, "device-gap").unwrap();
+        assert_eq!((gap.cost_ns, gap.count), (910_000, 1));
+        (gap.why.clone(), gap.wins_ns)
+    };
+    let (why, wins) = pause("cudaMalloc", 150, 950);
+    assert!(why.contains("in `cudaMalloc`"), "{why}");
+    assert_eq!(wins, Some(800_000));
+    let (why, wins) = pause("cudaFuncGetAttributes", 150, 160);
+    assert!(why.contains("between calls"), "{why}");
+    assert_eq!(wins, None);
+    let mut launched = Writer::default();
+    launched.kernel(0, (10, 100)).kernel(20, (1010, 1100));
+    let found = launched.found();
+    assert!(rule(&found, "device-gap").unwrap().why.contains("had been launched before"));
+}
+
+#[test]
+fn copies_between_devices_are_seen_through_the_host() {
+    let through = |bytes: u64, device: i64| {
+        let mut writer = Writer::default();
+        writer.copy((0, 300), "DtoH (Device -> Pageable)", (10, 290), 1 << 20);
+        let args = format!("\"bytes\":{bytes},\"device\":{device}");
+        let name = "Memcpy HtoD (Pageable -> Device)";
+        writer.work(("cudaMemcpyAsync", 310, 600), "gpu_memcpy", name, (320, 610), &args);
+        rule(&writer.found(), "peer-through-host").map(|finding| finding.cost_ns)
+    };
+    assert_eq!(through(1 << 20, 1), Some(600_000));
+    assert_eq!(through(1 << 20, 0), None);
+    assert_eq!(through(1 << 19, 1), None);
+}
+
+#[test]
+fn real_traces_name_their_hidden_stalls_and_repeat_within_a_few_percent() {
+    let Some(folder) = shared().map(|shared| shared.join("traces")) else { return };
+    for (name, count, cost_ns, within) in [
+        ("cudagraph_copies.json.gz", 60, 320_521_000, "aten::item in ## all2all_tw_data:init ##"),
+        ("dlrm_rank0.json.gz", 2, 903_000, "aten::to in ## SplitsAllToAllAwaitable wait() ##"),
+        ("sampled_all_kinds.json.gz", 8, 1_077_000, "aten::to in ## KJTAllToAllTensorsAwaitable wait() ##"),
+    ] {
+        let mut bytes = Vec::new();
+        let file = std::fs::read(folder.join(name)).unwrap();
+        flate2::read::MultiGzDecoder::new(&*file).read_to_end(&mut bytes).unwrap();
+        let mut scan = Scan::new();
+        scan.feed(&bytes).unwrap();
+        let table = scan.finish().unwrap();
+        let found = findings(&table, &Order::of(&table));
+        let error = found.replay.unwrap().error;
+        assert!(error.abs() < 0.05, "{name}: {error}");
+        let hidden = rule(&found, "hidden-sync").unwrap();
+        assert_eq!((hidden.count, hidden.cost_ns), (count, cost_ns), "{name}");
+        assert!(hidden.title.starts_with(within), "{name}: {}", hidden.title);
+    }
+}
+
+#[test]
+fn snapshots_name_thrash_fragments_and_failures() {
+    let Some(folder) = shared().map(|shared| shared.join("traces")) else { return };
+    let bytes = std::fs::read(folder.join("snapshot_small_p4.pickle")).unwrap();
+    let snapshot = Snapshot::read(&bytes).unwrap();
+    let found = memory_findings(&snapshot, &Figures::of(&snapshot));
+    let rules: Vec<&str> = found.iter().map(|finding| finding.rule).collect();
+    assert_eq!(rules, ["thrash", "thrash", "fragmentation", "out-of-memory"]);
+    let failed = &found[3];
+    assert!(failed.title.contains("5 allocations failed"), "{}", failed.title);
+    assert!(failed.events.iter().all(|(device, _)| *device == 1) && failed.events.is_sorted());
+}

@@ -1,0 +1,193 @@
+//! What is refused when it is built, in words.
+
+use spanlift::chain;
+use spanlift::memory::Dtype;
+use spanlift::op::{
+    Boundary, Dense, Diagonal, Mode, OpError, Operator, Space, Tensor, Tile, block, blocks, convolution,
+    crop, cuda, dense, embed, end_pad, fft, finite_difference, gradient, hstack, interpolate, merge_dims,
+    nufft, pad, permute, rename, repeat, sampling, select, slice, split_dim, stack, sum, sum_reduce, to,
+    vstack,
+};
+
+use crate::oracle::C;
+use crate::table::{space, tensor};
+
+#[track_caller]
+fn refused(built: Result<Operator, OpError>, expected: &str) {
+    assert_eq!(built.unwrap_err().to_string(), expected);
+}
+
+fn matrix(m: &'static str, n: &'static str, sizes: [i64; 2]) -> Operator {
+    let w = vec![1.0; usize::try_from(sizes[0] * sizes[1]).unwrap()];
+    dense([m], [n], [(m, sizes[0]), (n, sizes[1])], w, Dtype::F64).unwrap()
+}
+
+#[test]
+fn containers() {
+    let a = matrix("m", "n", [2, 3]);
+    refused(
+        &a * &a,
+        "`W` expects f64[n]@cpu but `W` gives f64[m]@cpu (second of two in the chain); give both sides the same names",
+    );
+    refused(
+        &a + &matrix("p", "n", [2, 3]),
+        "`W` gives f64[p]@cpu but `W` gives f64[m]@cpu (second of two in the sum); give both sides the same names",
+    );
+    refused(
+        sum([a.clone(), a.clone(), a.on(cuda(0))]),
+        "`W` reads f64[n]@cuda:0 but `W` reads f64[n]@cpu (third of three in the sum); insert `to(cpu())` before it",
+    );
+    refused(sum(Vec::<Operator>::new()), "a sum needs at least one operator");
+    refused(vstack("m", Vec::<Operator>::new()), "a concatenation needs at least one operator");
+    refused(stack(Some(("l", 0)), None, Vec::<Operator>::new()), "a stack needs at least one operator");
+    refused(vstack("p", [a.clone()]), "`W` has no dimension `p`; it has `m`");
+    refused(
+        vstack("m", [a.clone(), matrix("m", "n", [2, 4])]),
+        "`W` reads f64[n=4]@cpu but `W` reads f64[n=3]@cpu (second of two in the concatenation); make `n` as long on \
+         both sides: it is 3 and 4",
+    );
+    refused(
+        hstack("n", [a.clone(), matrix("m", "n", [3, 3])]),
+        "`W` gives f64[m=3]@cpu but `W` gives f64[m=2]@cpu (second of two in the concatenation); make `m` as long on \
+         both sides: it is 2 and 3",
+    );
+    let square = Operator::identity(space(&[("m", 2), ("n", 2)], Dtype::F64));
+    refused(
+        vstack("m", [square.clone(), square.clone()]),
+        "`I` has `m` on the other side too, where it is not joined; rename it there",
+    );
+    refused(
+        block("m", "n", [square.clone(), square]),
+        "`I` has `m` on the other side too, where it is not joined; rename it there",
+    );
+    refused(
+        stack(None, None, [a.clone()]),
+        "say along which dimension the operators are joined: on the output, on the input, or on both",
+    );
+    refused(stack(Some(("m", 0)), None, [a.clone()]), "dimension `m` is named twice");
+    refused(stack(Some(("n", 0)), None, [a.clone()]), "dimension `n` is named twice");
+    refused(stack(Some(("l", 2)), None, [a.clone()]), "`l` cannot be inserted at 2: there are 1 dimensions");
+    refused(a.pow(2), "`W` reads f64[n=3]@cpu but gives f64[m=2]@cpu: only a square operator has powers");
+    refused(f64::NAN * &a, "factor NaN+0i is not finite");
+    refused(C::I * &a, "value 0 of `0+1i` has an imaginary part but f64[m]@cpu is real");
+    refused(
+        chain![fft(["x"]), to(cuda(0))],
+        "nothing says which space `F(x)` works on; give it one with `over(space)`",
+    );
+    refused(
+        chain![matrix("m", "n", [2, 3]), matrix("k", "m", [4, 2]), matrix("n", "k", [5, 4])],
+        "`n` is 3 long in `W` and 5 long in `W`",
+    );
+    refused(a.inverse(), "`W` has no exact inverse; solve with it instead");
+}
+
+#[test]
+fn leaves() {
+    let line = |n| space(&[("b", 2), ("x", n)], Dtype::F64);
+    refused(pad("z", 4).over(line(3)), "`Pad(z,4)` has no dimension `z`; it has `b`, `x`");
+    refused(pad("x", 2).over(line(3)), "`Pad(x,2)`: `x` is 3 long already; `crop` makes it shorter");
+    refused(crop("x", 4).over(line(3)), "`Crop(x,4)`: `x` is 3 long; `pad` makes it longer");
+    refused(
+        pad("x", 6).named(["x"]).over(line(3)),
+        "`x` is 3 long in `the input` and 6 long in `the output`",
+    );
+    refused(pad("x", 6).named(["b"]).over(line(3)), "dimension `b` is named twice");
+    refused(end_pad("x", -1, 0).over(line(3)), "`Pad(x,-1+0)`: -1 zeros before and 0 after cannot be added");
+    refused(slice("x", 1..5, 1).over(line(3)), "`Slice(x,1..5)`: `x` is 3 long");
+    refused(slice("x", 1..2, 0).over(line(3)), "`Slice(x,1..2,0)`: a step of 0 goes nowhere");
+    refused(select("x", [0, 3]).over(line(3)), "`Select(x)`: entry 3 along `x` is outside 0..3");
+    refused(select("x", [0, -1]).over(line(3)), "`Select(x)`: entry -1 along `x` is outside 0..3");
+    refused(select("x", [2, 0, 2]).over(line(3)), "`Select(x)`: entry 2 along `x` is kept twice");
+    refused(embed("x", [0], 5).over(line(3)), "`Embed(x)`: `x` is 3 long but 1 indices are given");
+    refused(
+        permute(["x"]).over(line(3)),
+        "`Permute(x)`: f64[b,x]@cpu has other dimensions too; list all of them",
+    );
+    refused(permute(["x", "x"]).over(line(3)), "dimension `x` is named twice");
+    refused(rename([("x", "b")]).over(line(3)), "dimension `b` is named twice");
+    refused(rename([("x", "u"), ("x", "v")]).over(line(3)), "dimension `x` cannot become `u` and `v`");
+    refused(
+        merge_dims(["x", "b"], "p").over(line(3)),
+        "`Merge(x,b->p)`: they do not follow each other in f64[b,x]@cpu; `permute` first",
+    );
+    refused(split_dim("x", [("u", 2), ("v", 2)]).over(line(3)), "`Split(x->u,v)`: `x` is 3 long and not 2x2");
+    refused(repeat("b", 3).over(line(3)), "dimension `b` is named twice");
+    refused(sum_reduce(["z"]).over(line(3)), "`Sum(z)` has no dimension `z`; it has `b`, `x`");
+    refused(
+        blocks([("x", 4, 1)]).over(line(3)),
+        "`Blocks(x:4/1)`: `x` is 3 long; a block is 1 to 3 and a stride at least 1",
+    );
+    refused(sampling([("x", vec![0, 4])], "m").over(line(4)), "`S(x)`: entry 4 along `x` is outside 0..4");
+    refused(sampling([("x", vec![-1])], "m").over(line(4)), "`S(x)`: entry -1 along `x` is outside 0..4");
+    refused(
+        interpolate([("x", vec![2.5])], "m").over(line(3)),
+        "`Interpolate(x)`: location 2.5 is outside `x`, which is 3 long",
+    );
+    refused(
+        interpolate([("x", vec![f64::NAN])], "m").over(line(3)),
+        "`Interpolate(x)`: location NaN is outside `x`, which is 3 long",
+    );
+    refused(
+        finite_difference("x", Boundary::Valid).named("x").over(line(3)),
+        "`x` is 3 long in `the input` and 2 long in `the output`",
+    );
+    refused(
+        gradient(["x"], "d").boundary(Boundary::Valid).over(line(3)),
+        "`grad(x)`: differences of different lengths do not stack; choose another boundary",
+    );
+    refused(
+        nufft([("x", vec![2.0])], "m").over(space(&[("x", 3)], Dtype::C32)),
+        "`Nufft(x)`: frequency 2 along `x` is outside -3/2..3/2",
+    );
+    let kernel = tensor(&[("x", 5)], Dtype::F64);
+    refused(
+        convolution(["x"], &kernel).mode(Mode::Valid).over(line(3)),
+        "`Conv(x)`: `x` is 3 long and the kernel reaches over 5",
+    );
+    refused(convolution(["b"], &kernel).over(line(3)), "`Conv(b)` has no dimension `b`; it has `x`");
+    let d = |w: &Tensor| Diagonal::broadcast(line(3), w).map(Operator::from);
+    refused(d(&tensor(&[("z", 3)], Dtype::F64)), "`D` has no dimension `z`; it has `b`, `x`");
+    refused(
+        d(&tensor(&[("x", 2)], Dtype::F64)),
+        "`x` is 2 long in `the weights` and 3 long in `f64[b,x]@cpu`",
+    );
+    let dense =
+        |w: &Tensor, out: &[&'static str]| Dense::new(line(3), w, out.iter().copied()).map(Operator::from);
+    let w = tensor(&[("m", 2), ("x", 3)], Dtype::F64);
+    refused(
+        dense(&w, &["m"]),
+        "`W` has `b` in neither the weights nor the output; sum over it with `sum_reduce`",
+    );
+    refused(dense(&w, &["b"]), "`W` has no dimension `m`; it has `b`, `x`");
+    refused(dense(&w, &["m", "b", "q"]), "nothing says how long `q` is");
+}
+
+#[test]
+fn cuts() {
+    let line = Space::new([("b", 2), ("x", 4)], Dtype::C64).unwrap();
+    let f = fft(["x"]).over(&line).unwrap();
+    let cut = |a: &Operator, dim: &'static str, range: std::ops::Range<i64>| {
+        a.cut(&Tile::new([(dim, range)]).unwrap())
+    };
+    refused(
+        cut(&f, "x", 0..2),
+        "`F(x)` cannot be cut along `x`: every part of the result depends on all of `x`; cut along `b` instead",
+    );
+    let d = Diagonal::new(line.clone(), vec![1.0; 8]).unwrap();
+    let round = chain![d, f.clone(), f.h()].unwrap();
+    refused(
+        cut(&round, "x", 0..2),
+        "`F(x)` cannot be cut along `x`: every part of the result depends on all of `x`; cut along `b` instead",
+    );
+    refused(cut(&f, "q", 0..1), "`F(x)` has no dimension `q`; it has `b`, `x`, `kx`");
+    refused(cut(&f, "b", 0..3), "`F(x)`: `b` is 2 long, so no tile is 0..3");
+    refused(cut(&f, "b", 1..1), "`F(x)`: `b` is 2 long, so no tile is 1..1");
+    // A dimension that is gone in the middle is mixed, although it is on both sides.
+    let a = matrix("m", "n", [2, 3]);
+    let normal = chain![&a, a.h()].unwrap();
+    refused(
+        cut(&normal, "n", 0..1),
+        "`W^H · W` cannot be cut along `n`: its parts have `n` in different places; cut along `m` instead",
+    );
+    assert!(cut(&normal, "m", 0..1).is_ok());
+}

@@ -1,0 +1,173 @@
+//! The laws that every operator keeps, on every type, side, view and device.
+
+use spanlift::memory::{Dtype, cuda, mock};
+use spanlift::op::{Along, Array, Name, OpError, Operator, Tile, dot_test};
+
+use crate::oracle::{C, Matrix, Random, check_matrix, eps, indices};
+use crate::table::{Entry, FIELDS, table};
+
+/// The six operators that every operator gives, with their matrices.
+fn sides(a: &Operator, m: &Matrix) -> Vec<(&'static str, Operator, Matrix)> {
+    vec![
+        ("A", a.clone(), m.clone()),
+        ("A^H", a.h(), m.h()),
+        ("A^T", a.t(), m.transpose()),
+        ("conj A", a.conj(), m.conj()),
+        ("A.N", a.n(), m.h().times(m)),
+        ("A.N^H", a.n().h(), m.h().times(m)),
+        ("A^H.N", a.h().n(), m.times(&m.h())),
+    ]
+}
+
+#[test]
+fn every_side_is_its_matrix() {
+    let mut checks = 0;
+    for dtype in FIELDS {
+        for Entry { name, op, matrix } in table(dtype) {
+            for (side, a, m) in sides(&op, &matrix) {
+                let what = format!("{name}, {side}");
+                check_matrix(&what, &a, &m);
+                for seed in 1..=3 {
+                    let report = dot_test(&a, seed);
+                    assert!(report.passed(), "{what}, seed {seed}: {report:?}");
+                }
+                linear(&what, &a);
+                views(&what, &a);
+                moved(&what, &a, &m);
+                checks += 7;
+            }
+            assert_eq!(op.h().h(), op, "{name}");
+            assert_eq!(op.t().t(), op, "{name}");
+            assert_eq!(op.conj().conj(), op, "{name}");
+            assert_eq!(op.h().t(), op.conj(), "{name}");
+            assert_eq!(op.conj().h(), op.t(), "{name}");
+            assert_eq!((op.h().domain(), op.h().codomain()), (op.codomain(), op.domain()), "{name}");
+            assert_eq!((op.n().domain(), op.n().codomain()), (op.domain(), op.domain()), "{name}");
+            checks += 7;
+        }
+    }
+    assert!(checks > 4000, "only {checks} checks");
+}
+
+/// `A (c x + z) = c A x + A z`
+fn linear(what: &str, a: &Operator) {
+    let mut random = Random(7);
+    let (x, z, c) = (random.array(a.domain()), random.array(a.domain()), random.value(a.domain().dtype()));
+    let both = x.values().iter().zip(z.values()).map(|(x, z)| c * x + z);
+    let both = Array::new(a.domain().clone(), both.collect::<Vec<C>>()).unwrap();
+    let (ax, az, found) = (a.apply(&x).unwrap(), a.apply(&z).unwrap(), a.apply(&both).unwrap());
+    let scale = found.values().iter().chain(ax.values()).map(|v| v.norm()).fold(1.0, f64::max);
+    for ((x, z), y) in ax.values().iter().zip(az.values()).zip(found.values()) {
+        let error = (c * x + z - y).norm();
+        assert!(error <= 64.0 * eps(a.domain().dtype()) * scale, "{what} is not linear: {error:e}");
+    }
+}
+
+/// The result does not depend on how the input is stored.
+fn views(what: &str, a: &Operator) {
+    if a.domain().members().is_some() {
+        return;
+    }
+    let x = Random(11).array(a.domain());
+    let expected = a.apply(&x).unwrap();
+    let shape = a.domain().shape();
+    // Backwards and every second element along each dimension, in Fortran order.
+    let mut strides = Vec::new();
+    let mut step = 2;
+    for n in &shape {
+        strides.push(-step);
+        step *= n.max(&1);
+    }
+    let offset: i64 = shape.iter().zip(&strides).map(|(n, s)| (n - 1).max(0) * -s).sum();
+    let mut storage = vec![C::new(77.0, 0.0); usize::try_from(offset + 1).unwrap()];
+    for (index, value) in indices(&shape).iter().zip(x.values()) {
+        let at: i64 = offset + index.iter().zip(&strides).map(|(i, s)| i * s).sum::<i64>();
+        storage[usize::try_from(at).unwrap()] = *value;
+    }
+    let view = Array::strided(a.domain().clone(), strides, offset, &storage).unwrap();
+    assert_eq!(a.apply(&view).unwrap(), expected, "{what} on a view");
+}
+
+/// The same operator elsewhere has the same values, and refuses data from here.
+fn moved(what: &str, a: &Operator, m: &Matrix) {
+    for device in [mock(0), cuda(1)] {
+        let there = a.on(device);
+        assert_eq!((there.domain().device(), there.codomain().device()), (device, device), "{what}");
+        let x = Random(5).array(a.domain());
+        let moved = Array::new(there.domain().clone(), x.values().to_vec()).unwrap();
+        assert_eq!(there.apply(&moved).unwrap().values(), a.apply(&x).unwrap().values(), "{what}");
+        assert!(matches!(there.apply(&x), Err(OpError::Input { .. })), "{what}");
+    }
+    assert_eq!(a.codomain().elements(), i64::try_from(m.rows).unwrap(), "{what}");
+}
+
+/// Rows or columns of a space that lie inside a tile.
+fn inside(space: &spanlift::op::Space, tile: &Tile) -> Vec<usize> {
+    let kept = |index: &Vec<i64>| {
+        space.names().zip(index).all(|(n, i)| tile.range(n).is_none_or(|(lo, hi)| lo <= *i && *i < hi))
+    };
+    indices(&space.shape()).iter().enumerate().filter(|(_, i)| kept(i)).map(|(k, _)| k).collect()
+}
+
+/// `R_out M R_in^H`
+fn restricted(m: &Matrix, rows: &[usize], columns: &[usize]) -> Matrix {
+    let entries = rows.iter().flat_map(|i| columns.iter().map(|j| m.at(*i, *j)));
+    Matrix { rows: rows.len(), columns: columns.len(), entries: entries.collect() }
+}
+
+#[test]
+fn a_cut_is_the_part_of_the_matrix_or_refused() {
+    let (mut cuts, mut refusals) = (0, 0);
+    for dtype in [Dtype::F64, Dtype::C32] {
+        for Entry { name, op, matrix } in table(dtype) {
+            if op.domain().members().is_some() {
+                continue;
+            }
+            let dims: Vec<Name> = op.domain().names().chain(op.codomain().names()).cloned().collect();
+            for dim in &dims {
+                let n = op.size(dim).unwrap();
+                for (lo, hi) in (0..n).flat_map(|lo| (lo + 1..=n).map(move |hi| (lo, hi))) {
+                    let text = dim.to_string();
+                    let tile = Tile::new([(text.as_str(), lo..hi)]).unwrap();
+                    let what = format!("{name}, {tile}");
+                    match op.cut(&tile) {
+                        Ok(cut) => {
+                            assert_eq!(*cut.domain(), tile.space(op.domain()), "{what}");
+                            assert_eq!(*cut.codomain(), tile.space(op.codomain()), "{what}");
+                            let (rows, columns) = (inside(op.codomain(), &tile), inside(op.domain(), &tile));
+                            let part = restricted(&matrix, &rows, &columns);
+                            check_matrix(&what, &cut, &part);
+                            check_matrix(&what, &op.h().cut(&tile).unwrap(), &part.h());
+                            cuts += 1;
+                        }
+                        Err(OpError::Uncuttable { dim: named, .. }) => {
+                            assert_eq!(named, *dim, "{what}");
+                            refusals += 1;
+                        }
+                        Err(error) => panic!("{what}: {error}"),
+                    }
+                }
+                if op.along(dim) == Along::Mixed {
+                    continue;
+                }
+                block_diagonal_where_said(&name, &op, &matrix, dim);
+            }
+        }
+    }
+    assert!(cuts > 300 && refusals > 100, "{cuts} cuts and {refusals} refusals");
+}
+
+/// What is pointwise along a dimension has no entry between two of its indices.
+fn block_diagonal_where_said(name: &str, op: &Operator, m: &Matrix, dim: &Name) {
+    if op.along(dim) != Along::Pointwise {
+        return;
+    }
+    let at = |space: &spanlift::op::Space, index: &[i64]| index[space.axis(dim).unwrap()];
+    let (rows, columns) = (indices(&op.codomain().shape()), indices(&op.domain().shape()));
+    for (i, o) in rows.iter().enumerate() {
+        for (j, x) in columns.iter().enumerate() {
+            let same = at(op.codomain(), o) == at(op.domain(), x);
+            assert!(same || m.at(i, j) == C::ZERO, "{name} mixes {dim}");
+        }
+    }
+}

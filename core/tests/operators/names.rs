@@ -1,0 +1,128 @@
+//! Names, patterns and shapes, against lists of dimensions that are written out.
+
+use spanlift::op::{Dim, Name, NamedShape, dims, matching};
+
+fn names(text: &str) -> Vec<Dim> {
+    dims(text).unwrap()
+}
+
+/// Every list of at most `n` letters A, B, C.
+fn lists(n: usize) -> Vec<Vec<Dim>> {
+    let mut all = vec![Vec::new()];
+    let mut last = all.clone();
+    for _ in 0..n {
+        last = last.iter().flat_map(|l| ["A", "B", "C"].map(|x| [&l[..], &names(x)].concat())).collect();
+        all.extend(last.clone());
+    }
+    all
+}
+
+/// Whether a list belongs to a pattern, tried out.
+fn belongs(pattern: &[Dim], list: &[Dim], bound: &mut Vec<(u64, Dim)>) -> bool {
+    match (pattern.split_first(), list.split_first()) {
+        (None, None) => true,
+        (Some((Dim::Rest, rest)), _) => {
+            (0..=list.len()).any(|k| belongs(rest, &list[k..], &mut bound.clone()))
+        }
+        (Some((first, rest)), Some((dim, others))) => {
+            let fits = match first {
+                Dim::One => true,
+                Dim::Numbered(n) => match bound.iter().find(|(m, _)| m == n) {
+                    Some((_, known)) => known == dim,
+                    None => {
+                        bound.push((*n, dim.clone()));
+                        true
+                    }
+                },
+                named => named == dim,
+            };
+            fits && belongs(rest, others, bound)
+        }
+        _ => false,
+    }
+}
+
+/// Patterns of up to `n` entries.
+fn patterns(n: usize) -> Vec<Vec<Dim>> {
+    let entries = ["A", "B", "()", "(1)", "..."].map(|e| names(e).remove(0));
+    let mut all = vec![Vec::new()];
+    let mut last: Vec<Vec<Dim>> = all.clone();
+    for _ in 0..n {
+        last = last
+            .iter()
+            .flat_map(|p| entries.iter().map(move |e| [&p[..], std::slice::from_ref(e)].concat()))
+            .collect();
+        all.extend(last.clone());
+    }
+    all
+}
+
+#[test]
+fn patterns_match_exactly_when_a_list_belongs_to_both() {
+    // Two patterns of at most three entries that have a common list have one of at most six letters; C stands for any
+    // other name.
+    let full = std::env::var_os("SPANLIFT_SOAK").is_some();
+    let (patterns, lists) = (patterns(if full { 3 } else { 2 }), lists(if full { 6 } else { 4 }));
+    let languages: Vec<Vec<bool>> =
+        patterns.iter().map(|p| lists.iter().map(|l| belongs(p, l, &mut Vec::new())).collect()).collect();
+    let mut matched = 0;
+    for (p, in_p) in patterns.iter().zip(&languages) {
+        for (q, in_q) in patterns.iter().zip(&languages) {
+            let expected = in_p.iter().zip(in_q).any(|(a, b)| *a && *b);
+            let found = matching(p, q);
+            assert_eq!(found.is_ok(), expected, "{p:?} and {q:?}");
+            if let Ok(found) = found {
+                matched += 1;
+                // What is joined belongs to both where it is concrete.
+                if found.joined.iter().all(|d| matches!(d, Dim::Named(_))) {
+                    assert!(belongs(p, &found.joined, &mut Vec::new()), "{p:?} and {q:?}: {found:?}");
+                    assert!(belongs(q, &found.joined, &mut Vec::new()), "{p:?} and {q:?}: {found:?}");
+                }
+            }
+        }
+    }
+    assert!(matched > 200, "only {matched} pairs matched");
+}
+
+#[test]
+fn ellipses_stand_for_nothing_anywhere() {
+    for (pattern, list) in [("...A", "A"), ("A...", "A"), ("A...B", "AB"), ("...A...B...", "AB"), ("...", "")]
+    {
+        let found = matching(&names(pattern), &names(list)).unwrap();
+        assert!(found.left.iter().zip(names(pattern)).all(|(s, d)| s.is_empty() == (d == Dim::Rest)));
+    }
+    assert_eq!(names("......A"), names("...A"), "two beside each other are one");
+    let shortest = matching(&names("...A..."), &names("ABA")).unwrap();
+    assert_eq!(shortest.left, [names(""), names("A"), names("BA")]);
+}
+
+#[test]
+fn errors_name_the_position() {
+    let error = |text: &str| dims(text).unwrap_err().to_string();
+    for (text, at) in [("1A", 0), ("A B", 1), ("aB", 0), ("A1b", 2), ("A(x)", 2), ("A..", 1), ("A(1", 3)] {
+        assert!(error(text).contains(&format!("position {at}")), "{text}: {}", error(text));
+    }
+}
+
+#[test]
+fn shapes_share_one_pool() {
+    let shape = NamedShape::new(names("MN"), names("MP"));
+    let show = |s: Result<NamedShape, _>| {
+        s.map_or_else(|e: spanlift::op::SpaceError| e.to_string(), |s| s.to_string())
+    };
+    assert_eq!(show(shape.with_domain(&names("XN"))), "[X,N] -> [X,P]");
+    assert_eq!(show(shape.with_domain(&names("NM"))), "[N,M] -> [N,P]", "a swap is a swap");
+    assert_eq!(show(shape.with_codomain(&names("MN"))), "dimension `N` is named twice");
+    assert_eq!(show(shape.with_domain(&names("M"))), "[M,N] and [M] describe no common list of dimensions");
+    let twice = NamedShape::new(names("MM"), names("P"));
+    assert_eq!(show(twice.with_domain(&names("XY"))), "dimension `M` cannot become `X` and `Y`");
+    let open = NamedShape::new(names("...A"), names("...B"));
+    assert_eq!(show(open.with_domain(&names("CoilNyA"))), "[Coil,Ny,A] -> [...,B]", "one side alone");
+    let wild = NamedShape::new(names("()A"), names("()A"));
+    assert_eq!(show(wild.with_codomain(&names("XA"))), "[(),A] -> [X,A]");
+    assert_eq!(shape.h().h(), shape);
+    let name = |text: &str| text.parse::<Name>().unwrap();
+    assert_eq!(name("Kx9").next_unused(&[name("Kx9")]).to_string(), "Kx10", "numbers count");
+    let crowded = NamedShape::new(names("NN1"), names("P"));
+    assert_eq!(crowded.normal().to_string(), "[N,N1] -> [N2,N3]");
+}

@@ -1,0 +1,492 @@
+//! Every rewrite rule on random instances: the same matrix, the same adjoint, a lower cost.
+
+use spanlift::chain;
+use spanlift::memory::{Device, Dtype, cpu, cuda, mock};
+use spanlift::op::{Boundary, sampling};
+use spanlift::op::{
+    Cost, Dense, Diagonal, Level, Operator, RULES, Simplify, Space, Stop, Tensor, block, block_diag, crop,
+    embed, fft, finite_difference, flip, hstack, merge_dims, pad, permute, rename, repeat, roll, select,
+    slice, split_dim, stack, sum, to, tree_sum, vstack,
+};
+
+use crate::oracle::{C, Matrix, Random, eps};
+use crate::table::{FIELDS, space};
+
+/// What random instances are made of.
+struct Draw {
+    random: Random,
+    dtype: Dtype,
+}
+
+impl Draw {
+    fn size(&mut self) -> i64 {
+        i64::try_from(self.random.below(4)).unwrap() + 1
+    }
+
+    fn line(&mut self) -> Space {
+        let n = self.size() + 1;
+        space(&[("b", 2), ("x", n)], self.dtype)
+    }
+
+    fn weights(&mut self, n: i64) -> Vec<C> {
+        (0..n).map(|_| self.random.value(self.dtype)).collect()
+    }
+
+    fn diagonal(&mut self, space: &Space) -> Operator {
+        let dims: Vec<(String, i64)> = space.dims().iter().map(|(n, s)| (n.to_string(), *s)).collect();
+        // All dimensions, or some of them.
+        let kept: Vec<(&str, i64)> =
+            dims.iter().filter(|_| self.random.below(3) > 0).map(|(n, s)| (n.as_str(), *s)).collect();
+        let n = kept.iter().map(|k| k.1).product();
+        let w = Tensor::new(kept, self.weights(n)).unwrap();
+        Diagonal::broadcast(space.clone(), &w).unwrap().into()
+    }
+
+    fn matrix(&mut self, out: (&str, i64), domain: &Space) -> Operator {
+        let dims: Vec<(String, i64)> = domain.dims().iter().map(|(n, s)| (n.to_string(), *s)).collect();
+        let mut all = vec![out];
+        all.extend(dims.iter().map(|(n, s)| (n.as_str(), *s)));
+        let n = all.iter().map(|k| k.1).product();
+        let w = Tensor::new(all, self.weights(n)).unwrap();
+        Dense::new(domain.clone(), &w, [out.0]).unwrap().into()
+    }
+
+    fn square(&mut self, n: i64, device: Device) -> Operator {
+        let a = self.matrix(("m", n), &space(&[("n", n)], self.dtype));
+        chain![a, rename([("m", "n")])].unwrap().on(device)
+    }
+
+    fn factor(&mut self) -> C {
+        self.random.value(self.dtype) + 2.0
+    }
+
+    fn scale(&mut self, space: &Space) -> Operator {
+        Operator::scale(self.factor(), space.clone()).unwrap()
+    }
+
+    /// A movement that adds nothing up, of a random kind, on a space with `b` and one more dimension.
+    fn movement(&mut self, space: &Space) -> Operator {
+        let (dim, n) = (space.dims()[1].0.to_string(), space.dims()[1].1);
+        let dim = dim.as_str();
+        let k = i64::try_from(self.random.below(u64::try_from(n).unwrap())).unwrap();
+        match self.random.below(9) {
+            0 => roll(dim, k).over(space),
+            1 => flip([dim]).over(space),
+            2 => slice(dim, k..n, 1).over(space),
+            3 => slice(dim, 0..n, -2).over(space),
+            4 => pad(dim, n + k).over(space),
+            5 => crop(dim, n - k).over(space),
+            6 => select(dim, (0..n).rev().filter(|j| *j != k).collect::<Vec<_>>()).over(space),
+            7 => embed(dim, (0..n).map(|j| (2 * j + k) % (2 * n + 1)).collect::<Vec<_>>(), 2 * n + 1)
+                .over(space),
+            _ => rename([(dim, "u")]).over(space),
+        }
+        .unwrap()
+    }
+}
+
+type Make = fn(&mut Draw) -> Operator;
+
+/// Every rule that is not done when built, with an expression that it applies to.
+const INSTANCES: &[(&str, Make)] = &[
+    ("zero", |d| {
+        let (line, w) = (d.line(), space(&[("n", 2)], d.dtype));
+        let (a, b) = (d.matrix(("m", 3), &w), d.diagonal(&line));
+        let zero = Operator::zero(a.codomain().clone(), line);
+        if d.random.below(2) == 0 { chain![a, zero] } else { chain![zero, b] }.unwrap()
+    }),
+    ("zero moved", |d| {
+        let line = d.line();
+        let zero = Operator::zero(line.clone(), line.on(cuda(0)));
+        chain![zero, to(cpu())].unwrap()
+    }),
+    ("zero term", |d| {
+        let line = d.line();
+        let (a, zero) = (d.diagonal(&line), Operator::zero(line.clone(), line));
+        sum([zero, a]).unwrap()
+    }),
+    ("one", |d| {
+        let line = d.line();
+        chain![d.diagonal(&line), 1.0].unwrap()
+    }),
+    ("signs", |d| {
+        let line = d.line();
+        -(-d.diagonal(&line))
+    }),
+    ("reordered back", |d| {
+        let line = d.line();
+        let a =
+            if d.random.below(2) == 0 { roll("x", 1).over(&line) } else { permute(["x", "b"]).over(&line) };
+        let a = a.unwrap();
+        chain![&a, a.h()].unwrap()
+    }),
+    ("unitary", |d| {
+        let line = Space::new([("b", 2), ("x", d.size())], wide(d.dtype)).unwrap();
+        let a = fft(["x"]).over(line).unwrap();
+        if d.random.below(2) == 0 { chain![&a, a.h()] } else { chain![a.h(), &a] }.unwrap()
+    }),
+    ("tags", |d| {
+        let line = d.line();
+        let signs = d.random.below(5) == 0;
+        let w = (0..line.elements()).map(|k| {
+            f64::from(u8::from(k % 2 == 0)) * if signs { 2.0 } else { 1.0 } - f64::from(u8::from(signs))
+        });
+        let a = Operator::from(Diagonal::new(line.clone(), w.collect::<Vec<f64>>()).unwrap());
+        chain![&a, &a].unwrap()
+    }),
+    ("trivial", |d| {
+        let line = d.line();
+        let n = line.dims()[1].1;
+        let a = match d.random.below(4) {
+            0 => roll("x", n * 3),
+            1 => permute(["b", "x"]),
+            2 => slice("x", 0..n, 1).named(["x"]),
+            _ => rename([("x", "x")]),
+        };
+        a.over(line).unwrap()
+    }),
+    ("movements", |d| {
+        let line = d.line();
+        let a = d.movement(&line);
+        let b = d.movement(a.codomain());
+        if d.random.below(2) == 0 { chain![a, b] } else { chain![b.h(), a.h()] }.unwrap()
+    }),
+    ("restricted", |d| {
+        let line = space(&[("b", 2), ("x", 4)], d.dtype);
+        let keep = select("x", [3, 1]).over(&line).unwrap();
+        if d.random.below(2) == 0 {
+            chain![d.diagonal(&line), keep].unwrap()
+        } else {
+            chain![keep.h(), d.diagonal(&line)].unwrap()
+        }
+    }),
+    ("shorter", |d| {
+        let line = d.line();
+        chain![d.diagonal(&line.on(cuda(0))), to(cpu()), to(cuda(1))].unwrap()
+    }),
+    ("smaller before", |d| {
+        let line = space(&[("b", 2), ("x", 4)], d.dtype);
+        chain![Operator::identity(line.clone()), to(mock(0)), crop("x", 2).over(line.on(mock(0)))].unwrap()
+    }),
+    ("smaller after", |d| {
+        let line = d.line().on(mock(0));
+        chain![pad("x", 9).over(line), to(cpu())].unwrap()
+    }),
+    ("hoist", |d| {
+        let line = d.line();
+        let part = |d: &mut Draw| chain![to(cuda(0)), d.diagonal(&line.on(cuda(0))), to(cpu())].unwrap();
+        let parts = [part(d), part(d)];
+        match d.random.below(5) {
+            0 => sum(parts),
+            1 => stack(Some(("l", 0)), None, parts),
+            2 => stack(None, Some(("l", 1)), parts),
+            3 => block("x", "x", parts),
+            _ => block_diag(parts),
+        }
+        .unwrap()
+    }),
+    ("power", |d| {
+        let a = d.square(3, cuda(0));
+        chain![to(cuda(0)), a, to(cpu())].unwrap().pow(2).unwrap()
+    }),
+    ("group", |d| {
+        let line = space(&[("n", 2)], d.dtype);
+        let rows = |d: &mut Draw, device| {
+            chain![to(device), d.matrix(("m", 2), &line).on(device), to(cpu())].unwrap()
+        };
+        let parts = [mock(0), mock(0), mock(1), mock(1)].map(|device| rows(d, device));
+        if d.random.below(2) == 0 { vstack("m", parts) } else { sum(parts) }.unwrap()
+    }),
+    ("blocks", |d| {
+        let (two, three) = (space(&[("n", 2)], d.dtype), space(&[("n", 3)], d.dtype));
+        let inner = [d.matrix(("m", 2), &two), d.matrix(("m", 1), &three)];
+        let outer =
+            [space(&[("m", 2)], d.dtype), space(&[("m", 1)], d.dtype)].map(|m| d.matrix(("p", 2), &m));
+        let same = [d.matrix(("m", 2), &two), d.matrix(("m", 1), &two)];
+        let stacked = [d.matrix(("m", 2), &two), d.matrix(("m", 2), &two)];
+        let again =
+            [stacked[0].codomain().clone(), stacked[1].codomain().clone()].map(|m| d.matrix(("p", 2), &m));
+        match d.random.below(7) {
+            0 => chain![block("m", "n", inner), block("p", "m", outer)],
+            1 => chain![vstack("m", same), block("p", "m", outer)],
+            2 => chain![block("m", "n", inner), hstack("m", outer)],
+            3 => chain![vstack("m", same), hstack("m", outer)],
+            4 => chain![block_diag(inner), block_diag(outer)],
+            5 => chain![stack(Some(("l", 0)), None, stacked), stack(None, Some(("l", 0)), again)],
+            _ => chain![
+                stack(Some(("l", 1)), Some(("k", 0)), stacked),
+                stack(Some(("l", 0)), Some(("l", 1)), again)
+            ],
+        }
+        .unwrap()
+    }),
+    ("powers", |d| {
+        let n = d.size();
+        let a = finite_difference("x", Boundary::Periodic).over(space(&[("x", n)], d.dtype)).unwrap();
+        chain![a.pow(2).unwrap(), &a].unwrap()
+    }),
+    ("scalars", |d| {
+        let w = space(&[("n", 3)], d.dtype);
+        let a = d.matrix(("m", 3), &w);
+        chain![d.scale(&w), &a, d.scale(a.codomain())].unwrap()
+    }),
+    ("scale into", |d| {
+        let line = d.line();
+        let (a, b) = (d.scale(&line), d.diagonal(&line));
+        if d.random.below(2) == 0 { chain![a, b] } else { chain![b, a] }.unwrap()
+    }),
+    ("scale smaller", |d| {
+        let w = space(&[("n", 4)], d.dtype);
+        let a = d.matrix(("m", 2), &w);
+        if d.random.below(2) == 0 { chain![d.scale(&w), a] } else { chain![a.h(), d.scale(&w)] }.unwrap()
+    }),
+    ("diagonals", |d| {
+        let line = d.line();
+        chain![d.diagonal(&line), d.diagonal(&line).h()].unwrap()
+    }),
+    ("diagonal sum", |d| {
+        let line = d.line();
+        let (a, b) = (d.diagonal(&line), d.diagonal(&line));
+        match d.random.below(4) {
+            0 => sum([a, b]),
+            1 => sum([d.scale(&line), a]),
+            2 => sum([d.scale(&line), Operator::identity(line)]),
+            _ => sum([Operator::identity(line), b.conj(), a]),
+        }
+        .unwrap()
+    }),
+    ("slide", |d| {
+        let line = d.line();
+        chain![d.diagonal(&line), to(cuda(0)), d.diagonal(&line.on(cuda(0)))].unwrap()
+    }),
+    ("factor left", |d| {
+        let w = space(&[("n", 2)], d.dtype);
+        let (a, b, c) = (
+            d.matrix(("m", 3), &w),
+            d.matrix(("p", 2), &space(&[("m", 3)], d.dtype)),
+            d.matrix(("m", 3), &w),
+        );
+        sum([chain![a, &b], chain![c, &b]]).unwrap()
+    }),
+    ("factor right", |d| {
+        let w = space(&[("n", 2)], d.dtype);
+        let m = space(&[("m", 3)], d.dtype);
+        let (a, b, c) = (d.matrix(("m", 3), &w), d.matrix(("p", 2), &m), d.matrix(("p", 2), &m));
+        sum([chain![&a, b], chain![&a, c]]).unwrap()
+    }),
+    ("fast normal", |d| {
+        let a = sampling([("x", vec![1, 0, 1])], "s").over(space(&[("x", 3)], d.dtype)).unwrap();
+        chain![&a, a.h()].unwrap()
+    }),
+    ("premultiply", |d| {
+        let w = space(&[("n", 2)], d.dtype);
+        let a = d.matrix(("m", 4), &w);
+        let b =
+            if d.random.below(2) == 0 { d.matrix(("p", 2), a.codomain()) } else { d.diagonal(a.codomain()) };
+        chain![a, b].unwrap()
+    }),
+];
+
+fn wide(dtype: Dtype) -> Dtype {
+    match dtype {
+        Dtype::F32 => Dtype::C32,
+        Dtype::F64 => Dtype::C64,
+        complex => complex,
+    }
+}
+
+/// Asserts that both are the same matrix: bit by bit, or up to rounding.
+#[track_caller]
+fn same(what: &str, a: &Operator, b: &Operator, level: Level) {
+    let (found, expected) = (Matrix::read(b), Matrix::read(a));
+    if level == Level::Bitwise {
+        assert_eq!(found, expected, "{what}");
+    } else {
+        let tolerance = 256.0 * eps(a.domain().dtype()) * expected.size().max(1.0);
+        assert!(found.distance(&expected) <= tolerance, "{what}: {:e} off", found.distance(&expected));
+    }
+}
+
+#[test]
+fn every_rule_keeps_the_operator() {
+    let instances = if std::env::var_os("SPANLIFT_SOAK").is_some() { 1000 } else { 12 };
+    for rule in RULES.iter().filter(|r| !r.identity.is_empty()) {
+        let made = INSTANCES.iter().find(|(name, _)| *name == rule.name);
+        let built = [
+            "double",
+            "turns",
+            "real",
+            "distribute",
+            "flatten",
+            "identity",
+            "no transfer",
+            "round trip",
+            "back",
+            "gram",
+        ];
+        let Some((_, make)) = made else {
+            assert!(built.contains(&rule.name), "no instance of {}", rule.name);
+            continue;
+        };
+        let mut used = 0;
+        for seed in 1..=instances {
+            let dtype = FIELDS[usize::try_from(seed % 4).unwrap()];
+            let mut draw = Draw { random: Random(seed * 0x9e37_79b9 + 1), dtype };
+            draw.random.warm();
+            let a = make(&mut draw);
+            let what = format!("{}, seed {seed}: {a}", rule.name);
+            let simple = Simplify::default().level(rule.level).run(&a);
+            let b = &simple.operator;
+            let levels = simple.log.iter().map(|r| RULES.iter().find(|x| x.name == r.rule).unwrap().level);
+            let level = levels.max().unwrap_or(Level::Bitwise);
+            used += usize::from(simple.log.iter().any(|r| r.rule == rule.name));
+            assert_eq!(simple.stop, Stop::Done, "{what}");
+            assert_eq!((b.domain(), b.codomain()), (a.domain(), a.codomain()), "{what}");
+            same(&format!("{what} = {b}\n{:#?}", simple.log), &a, b, level);
+            same(&format!("adjoint of {what} = {b}"), &a.h(), &b.h(), level);
+            assert!(simple.log.iter().all(|r| r.cost[1] < r.cost[0]), "{what}");
+            assert!(b.cost() <= a.cost(), "{what}");
+            let again = Simplify::default().level(rule.level).run(b);
+            assert_eq!((again.log.len(), &again.operator), (0, b), "{what}: not at its end");
+        }
+        // Draws may give something simpler, on which another rule comes first.
+        assert!(
+            used * 2 > usize::try_from(instances).unwrap(),
+            "{} was used {used} times of {instances}",
+            rule.name
+        );
+    }
+}
+
+#[test]
+fn a_round_trip_and_a_trip_through_the_host_vanish() {
+    let line = space(&[("x", 4)], Dtype::F32);
+    let d = |device| Diagonal::new(line.on(device), [1.0, 2.0, 3.0, 4.0]).unwrap();
+    let a = chain![to(cuda(0)), d(cuda(0)), to(cpu()), to(cuda(1)), d(cuda(1)), to(cpu())].unwrap();
+    assert_eq!(
+        a.simplify().formula(),
+        "T(cuda:1->cpu) · (D D) · T(cpu->cuda:1)",
+        "both weights are on one device then"
+    );
+    let never = Simplify::default().direct(|_, _| false).run(&a).operator;
+    assert_eq!(never.cost().bytes, a.cost().bytes, "without a direct route the host stays");
+    let stopped = Simplify::default().steps(1).run(&a);
+    assert_eq!((stopped.stop, stopped.log.len()), (Stop::Steps(1), 1));
+    assert_eq!(Simplify::default().steps(0).run(&line_identity()).stop, Stop::Done);
+}
+
+fn line_identity() -> Operator {
+    Operator::identity(space(&[("x", 4)], Dtype::F32))
+}
+
+#[test]
+fn transfers_leave_powers_sums_and_stacks() {
+    let mut draw = Draw { random: Random(5), dtype: Dtype::F64 };
+    let a = draw.square(3, cuda(0));
+    let there = chain![to(cuda(0)), a.clone(), to(cpu())].unwrap();
+    let transfers = |a: &Operator| a.plan().unwrap().transfers().len();
+    let power = there.pow(5).unwrap();
+    assert_eq!((transfers(&power), transfers(&power.simplify())), (10, 2));
+    let total = sum([&there, &there.h(), &there]).unwrap();
+    assert_eq!((transfers(&total), transfers(&total.simplify())), (6, 2));
+    let stacked = stack(Some(("l", 0)), None, [&there, &there.h()]).unwrap();
+    assert_eq!((transfers(&stacked), transfers(&stacked.simplify())), (4, 2));
+}
+
+#[test]
+fn what_fixes_an_order_is_left_alone() {
+    let line = space(&[("x", 4)], Dtype::F32);
+    let d = Operator::from(Diagonal::new(line.clone(), [1.0, 2.0, 3.0, 4.0]).unwrap());
+    let zero = Operator::zero(line.clone(), line);
+    let tree = tree_sum([d.clone(), zero, d.h(), d]).unwrap();
+    assert_eq!(tree.simplify(), tree);
+}
+
+#[test]
+fn movements_in_a_row_are_one() {
+    let image = space(&[("y", 4), ("x", 6)], Dtype::F64);
+    let on = |a: Result<Operator, _>| -> String {
+        Result::<Operator, spanlift::op::OpError>::unwrap(a).simplify().formula()
+    };
+    let p = pad("x", 10).over(&image).unwrap();
+    assert_eq!(on(chain![&p, p.h()]), "I");
+    assert_eq!(on(chain![&p, crop("x1", 6).named(["x"])]), "I", "another object, the same positions");
+    assert_eq!(on(chain![p.h(), &p]), "M", "a mask");
+    let s = select("x", [4, 0, 1]).over(&image).unwrap();
+    assert_eq!(on(chain![s.h(), &s]), "I");
+    assert_eq!(on(chain![&s, s.h()]), "M");
+    assert_eq!(on(chain![roll("x", 2).over(&image), roll("x", 4)]), "I");
+    assert_eq!(on(chain![flip(["x"]).over(&image), flip(["x"])]), "I");
+    assert_eq!(on(chain![permute(["x", "y"]).over(&image), permute(["y", "x"])]), "I");
+    assert_eq!(on(chain![rename([("x", "u")]).over(&image), rename([("u", "x")])]), "I");
+    let merged = chain![merge_dims(["y", "x"], "p").over(&image), split_dim("p", [("y", 4), ("x", 6)])];
+    assert_eq!(on(merged), "I");
+    let split = chain![split_dim("x", [("u", 2), ("v", 3)]).over(&image), merge_dims(["u", "v"], "x")];
+    assert_eq!(on(split), "I");
+    let r = repeat("r", 3).over(&image).unwrap();
+    assert_eq!(on(chain![&r, r.h()]), "Sum(r) · Repeat(r,3)", "a sum is no movement");
+    assert_eq!(
+        Simplify::default().level(Level::Approximate).run(&chain![&r, r.h()].unwrap()).operator.formula(),
+        "3"
+    );
+}
+
+/// Random expressions of many parts.
+#[test]
+fn simplified_expressions_are_the_same() {
+    let cases = if std::env::var_os("SPANLIFT_SOAK").is_some() { 2000 } else { 60 };
+    let mut shorter = 0;
+    for seed in 1..=cases {
+        let dtype = FIELDS[usize::try_from(seed % 4).unwrap()];
+        let mut draw = Draw { random: Random(seed * 0x1234_5677 + 3), dtype };
+        draw.random.warm();
+        let a = expression(&mut draw, 3);
+        let simple = a.simplify_traced();
+        let b = &simple.operator;
+        let what = format!("seed {seed}: {a} = {b}\n{:#?}", simple.log);
+        same(&what, &a, b, Level::Rounding);
+        same(&what, &a.h(), &b.h(), Level::Rounding);
+        let cost: [Cost; 2] = [a.cost(), b.cost()];
+        assert!(cost[1] <= cost[0], "{what}");
+        assert_eq!(b.simplify(), *b, "{what}: not at its end");
+        shorter += u32::from(cost[1] < cost[0]);
+    }
+    assert!(shorter * 3 > u32::try_from(cases).unwrap(), "only {shorter} became simpler");
+}
+
+/// A square expression on one space, nested so deep.
+fn expression(d: &mut Draw, depth: u32) -> Operator {
+    let line = space(&[("b", 2), ("x", 3)], d.dtype);
+    if depth == 0 || d.random.below(8) == 0 {
+        return match d.random.below(8) {
+            0 => Operator::identity(line),
+            1 => Operator::zero(line.clone(), line),
+            2 => d.scale(&line),
+            3 => roll("x", d.size()).over(line).unwrap(),
+            4 => flip(["b"]).over(line).unwrap(),
+            5 => finite_difference("x", Boundary::Zero).over(line).unwrap(),
+            _ => d.diagonal(&line),
+        };
+    }
+    let inner = |d: &mut Draw| expression(d, depth - 1);
+    match d.random.below(8) {
+        0 => sum([inner(d), inner(d), inner(d)]).unwrap(),
+        1 => inner(d).pow(2).unwrap(),
+        2 => {
+            let device = [cuda(0), cuda(1), mock(0)][usize::try_from(d.random.below(3)).unwrap()];
+            let there = inner(d).on(device);
+            chain![to(device), there, to(cpu())].unwrap()
+        }
+        3 => {
+            let a = select("x", [2, 0]).over(&line).unwrap();
+            chain![&a, a.h(), inner(d)].unwrap()
+        }
+        4 => {
+            let parts = [inner(d), inner(d)];
+            let up = stack(Some(("l", 0)), None, parts).unwrap();
+            let down = stack(None, Some(("l", 0)), [inner(d), inner(d)]).unwrap();
+            chain![up, down].unwrap()
+        }
+        _ => chain![inner(d), inner(d)].unwrap(),
+    }
+}

@@ -1,0 +1,309 @@
+//! Memory snapshots: figures equal to the reference and to a forward simulation, and pickles that ask for more than values
+//! are refused with their place.
+#![expect(clippy::unwrap_used, reason = "a test ends where something is missing")]
+
+mod shared;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use spanlift::trace::snapshot::{Figures, Snapshot};
+
+use shared::shared;
+
+/// SplitMix64: small, seeded, the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((z ^ (z >> 31)) % n as u64).unwrap()
+    }
+}
+
+#[test]
+fn figures_of_every_file_are_those_of_the_reference() {
+    let Some(folder) = shared().map(|shared| shared.join("traces")) else { return };
+    let table = std::fs::read_to_string(folder.join("snapshot_reference.json")).unwrap();
+    let table: BTreeMap<String, Value> = serde_json::from_str(&table).unwrap();
+    for (name, mut expected) in table {
+        let bytes = std::fs::read(folder.join(&name)).unwrap();
+        let figures = Figures::of(&Snapshot::read(&bytes).unwrap_or_else(|e| panic!("{name}: {e}")));
+        let mut found: Value = serde_json::from_str(&figures.to_json()).unwrap();
+        found.as_object_mut().unwrap().remove("import");
+        // Depends on how empty lists are shared: no figure to compare.
+        for value in [&mut found, &mut expected] {
+            for trace in value["traces"].as_object_mut().unwrap().values_mut() {
+                trace.as_object_mut().unwrap().remove("unique_stacks_by_identity");
+            }
+        }
+        assert_eq!(found, expected, "{name}");
+    }
+}
+
+#[test]
+fn every_cut_and_every_changed_byte_gives_a_snapshot_or_a_place() {
+    let Some(folder) = shared().map(|shared| shared.join("traces")) else { return };
+    let bytes = std::fs::read(folder.join("snapshot_small_p5.pickle")).unwrap();
+    for cut in (0..bytes.len()).step_by(97).chain(0..200) {
+        let error = Snapshot::read(&bytes[..cut]).map(|_| cut).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("byte {cut}: the pickle ends here")), "cut at {cut}: {error}");
+    }
+    let mut random = Random(11);
+    for _ in 0..300 {
+        let mut changed = bytes.clone();
+        for _ in 0..=random.below(3) {
+            let at = random.below(changed.len());
+            changed[at] = u8::try_from(random.below(256)).unwrap();
+        }
+        if let Ok(snapshot) = Snapshot::read(&changed) {
+            Figures::of(&snapshot).to_json();
+        }
+    }
+}
+
+#[track_caller]
+fn refused(pickle: &[u8], expected: &str) {
+    let found = Snapshot::read(pickle).map_or_else(|e| e.to_string(), |_| "read".to_owned());
+    assert_eq!(found, expected, "{:?}", pickle.escape_ascii().to_string());
+}
+
+#[test]
+fn nothing_is_ever_run() {
+    // Each is what would run `os.system("true")` or fetch something, in the words of one protocol or another.
+    refused(
+        b"\x80\x02cos\nsystem\n",
+        "byte 2: opcode GLOBAL is refused: a snapshot is plain values and needs no code",
+    );
+    let refusals: &[(&[u8], &str)] = &[
+        (b"\x8c\x02os\x8c\x06system\x93", "STACK_GLOBAL"),
+        (b"))R", "REDUCE"),
+        (b"}}b", "BUILD"),
+        (b"(ios\nsystem\n", "INST"),
+        (b"(}o", "OBJ"),
+        (b"))\x81", "NEWOBJ"),
+        (b")))\x92", "NEWOBJ_EX"),
+        (b"Pid\n", "PERSID"),
+        (b"NQ", "BINPERSID"),
+        (b"\x82\x01", "EXT1"),
+        (b"\x83\x01\x00", "EXT2"),
+        (b"\x84\x01\x00\x00\x00", "EXT4"),
+        (b"\x97", "NEXT_BUFFER"),
+    ];
+    for (opcodes, name) in refusals {
+        let pickle = [b"\x80\x04", *opcodes].concat();
+        let error = Snapshot::read(&pickle).unwrap_err().to_string();
+        assert!(error.contains(&format!("opcode {name} is refused")), "{name}: {error}");
+    }
+    for opcode in 0..=255_u8 {
+        // Whatever it is, it gives a value or an error.
+        let _ = Snapshot::read(&[0x80, 4, opcode]);
+        let _ = Snapshot::read(&[0x80, 4, b'N', b'N', b'(', opcode, 1, 0, 0, 0, 0, 0, 0, 0, 0, b'.']);
+    }
+}
+
+#[test]
+fn broken_pickles_are_refused_with_their_place() {
+    refused(b"", "byte 0: the pickle ends here; the opcode at byte 0 needs 1 bytes more, 0 are left");
+    refused(b"\x80\x06.", "byte 0: protocol 6, only those up to 5 are known");
+    refused(b"\x80\x04.", "byte 2: the opcode takes more from the stack than is on it");
+    refused(b"\x80\x04]s.", "byte 3: the opcode takes more from the stack than is on it");
+    refused(b"\x80\x04}NNa.", "byte 5: items for what is not a list");
+    refused(b"\x80\x04u.", "byte 2: there is no mark on the stack");
+    refused(b"\x80\x04}(Nu.", "byte 5: a key without a value");
+    refused(b"\x80\x04h\x05.", "byte 2: memo 5 was never put");
+    refused(b"\x80\x04}r\xff\xff\xff\xff.", "byte 3: memo 4294967295 when there are 0");
+    refused(b"\x80\x04S'x'\n.", "byte 2: opcode 0x53, which no memory snapshot has");
+    let huge = b"\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\xff";
+    refused(
+        huge,
+        "byte 11: the pickle ends here; the opcode at byte 2 needs 18446744073709551615 bytes more, 0 are left",
+    );
+    refused(
+        b"\x80\x04X\xff\xff\xff\xff",
+        "byte 7: the pickle ends here; the opcode at byte 2 needs 4294967295 bytes more, 0 are left",
+    );
+    refused(
+        b"\x80\x04\x95\x09\0\0\0\0\0\0\0N.",
+        "byte 13: the pickle ends here; the opcode at byte 2 needs 9 bytes more, 2 are left",
+    );
+    refused(b"\x80\x04].", "byte 0: no memory snapshot: a dict with segments and device_traces is needed");
+    refused(b"\x80\x04}.", "byte 0: no memory snapshot: a dict with segments and device_traces is needed");
+}
+
+/// Writes pickles, opcode by opcode.
+#[derive(Default)]
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn text(&mut self, text: &str) -> &mut Writer {
+        self.0.push(b'X');
+        self.0.extend(u32::try_from(text.len()).unwrap().to_le_bytes());
+        self.0.extend(text.as_bytes());
+        self
+    }
+
+    fn int(&mut self, number: i64) -> &mut Writer {
+        self.0.extend([0x8a, 8]);
+        self.0.extend(number.to_le_bytes());
+        self
+    }
+
+    fn op(&mut self, opcodes: &[u8]) -> &mut Writer {
+        self.0.extend(opcodes);
+        self
+    }
+
+    fn dict(&mut self, ints: &[(&str, i64)], texts: &[(&str, &str)]) -> &mut Writer {
+        self.op(b"}(");
+        for (key, value) in ints {
+            self.text(key).int(*value);
+        }
+        for (key, value) in texts {
+            self.text(key).text(value);
+        }
+        self.op(b"u")
+    }
+}
+
+#[test]
+fn structures_that_double_stay_linear() {
+    // Every list holds the one before twice: 2^200 frames, if anybody expanded them.
+    let mut writer = Writer::default();
+    writer.op(b"\x80\x04]q\x00");
+    for level in 1..200_u8 {
+        writer.op(&[b']', b'q', level, b'(', b'h', level - 1, b'h', level - 1, b'e']);
+    }
+    writer.op(b"0");
+    let error = Snapshot::read(&writer.0).unwrap_err().to_string();
+    assert!(error.contains("opcode 0x30"), "{error}");
+    // A list that holds itself, as the snapshot's segments.
+    let mut writer = Writer::default();
+    writer.op(b"\x80\x04}(").text("segments").op(b"]q\x00h\x00a").op(b"u.");
+    refused(&writer.0, "segments[0]: a dict is needed");
+    // A dict that is its own frame.
+    let mut writer = Writer::default();
+    writer.op(b"\x80\x04}(").text("segments").op(b"]").text("device_traces").op(b"](](}q\x01(");
+    writer.text("action").text("alloc").text("addr").int(1).text("frames").op(b"]h\x01a").op(b"ueeu.");
+    refused(&writer.0, "device_traces[0] event 0: a frame's filename is missing");
+    // A million events that share a stack of a thousand frames are a million events and a thousand frames.
+    let n = 20_000;
+    let mut writer = Writer::default();
+    writer.op(b"\x80\x04}(").text("segments").op(b"]").text("device_traces").op(b"](](");
+    writer.op(b"}(").text("action").text("oom").text("addr").int(1).text("frames").op(b"](");
+    writer.dict(&[("line", 1)], &[("filename", "a.py"), ("name", "f")]).op(b"q\x07");
+    for _ in 0..999 {
+        writer.op(b"h\x07");
+    }
+    writer.op(b"euq\x08");
+    for _ in 1..n {
+        writer.op(b"h\x08");
+    }
+    writer.op(b"eeu.");
+    let figures = Figures::of(&Snapshot::read(&writer.0).unwrap());
+    assert_eq!(figures.traces["0"].frame_refs, n * 1000);
+    assert_eq!(figures.traces["0"].unique_frames, 1);
+}
+
+#[test]
+fn wrong_fields_are_told_with_their_event() {
+    let event = |write: &dyn for<'w> Fn(&'w mut Writer) -> &'w mut Writer| {
+        let mut writer = Writer::default();
+        writer.op(b"\x80\x04}(").text("segments").op(b"]").text("device_traces").op(b"](](");
+        writer.dict(&[("addr", 1), ("size", 2)], &[("action", "alloc")]);
+        write(&mut writer);
+        writer.op(b"eeu.");
+        Snapshot::read(&writer.0).map_or_else(|e| e.to_string(), |s| s.traces[0].len().to_string())
+    };
+    assert_eq!(event(&|w| w.dict(&[("addr", 5)], &[("action", "snapshot")])), "2");
+    assert_eq!(event(&|w| w.op(b"N")), "device_traces[0] event 1: a dict is needed");
+    assert_eq!(event(&|w| w.op(b"}")), "device_traces[0] event 1: action is missing");
+    let text = event(&|w| w.dict(&[], &[("action", "alloc"), ("addr", "x")]));
+    assert_eq!(text, "device_traces[0] event 1: addr is no whole number");
+    let wide =
+        event(&|w| w.op(b"}(").text("action").text("a").text("addr").op(b"\x8a\x09\0\0\0\0\0\0\0\x80\0u"));
+    assert_eq!(wide, "device_traces[0] event 1: addr is beyond 64 bits");
+    // What comes last counts, also across opcodes.
+    let again = event(&|w| w.dict(&[("addr", 1)], &[("action", "a")]).text("addr").text("x").op(b"s"));
+    assert_eq!(again, "device_traces[0] event 1: addr is no whole number");
+}
+
+/// An allocator that only hands out and takes back, and what it should look like at every moment.
+#[test]
+fn going_backwards_finds_what_went_forwards() {
+    for seed in 0..60 {
+        let mut random = Random(seed);
+        let n_events = random.below(200);
+        let drop_first = random.below(n_events + 1);
+        let mut live: Vec<(i64, i64)> = Vec::new();
+        let (mut reserved, mut segments) = (0_i64, 0_i64);
+        let (mut events, mut states) = (Vec::new(), Vec::new());
+        let (mut next, mut freed) = (4096_i64, Vec::new());
+        for _ in 0..n_events {
+            states.push((live.iter().map(|b| b.1).sum::<i64>(), reserved));
+            match random.below(5) {
+                0 | 1 => {
+                    // Addresses come again after they were freed.
+                    let at = if random.below(2) == 0 { freed.pop() } else { None }.unwrap_or_else(|| {
+                        next += 512;
+                        next
+                    });
+                    let size = i64::try_from(random.below(9) * 512).unwrap();
+                    live.push((at, size));
+                    events.push(("alloc", at, size));
+                }
+                2 if !live.is_empty() => {
+                    let (at, size) = live.swap_remove(random.below(live.len()));
+                    freed.push(at);
+                    events.push(("free_completed", at, size));
+                }
+                3 => {
+                    reserved += 1 << 20;
+                    segments += 1;
+                    events.push(("segment_map", 1 << 40, 1 << 20));
+                }
+                _ => events.push(("free_requested", 1, 1)),
+            }
+        }
+        states.push((live.iter().map(|b| b.1).sum(), reserved));
+        // The last state as one segment a block, and one that makes up for what is reserved.
+        let mut writer = Writer::default();
+        writer.op(b"\x80\x04}(").text("segments").op(b"](");
+        let in_blocks: i64 = live.iter().map(|b| b.1).sum();
+        for &(at, size) in live.iter().chain([&(1 << 50, segments * (1 << 20) - in_blocks)]) {
+            let state = if at == 1 << 50 { "inactive" } else { "active_allocated" };
+            writer.op(b"}(").text("blocks").op(b"]");
+            writer.dict(&[("size", size.max(0)), ("address", at)], &[("state", state)]).op(b"a");
+            for (key, value) in
+                [("address", at), ("total_size", size.max(0)), ("allocated_size", 0), ("active_size", 0)]
+            {
+                writer.text(key).int(value);
+            }
+            writer.text("segment_type").text("small").op(b"u");
+        }
+        writer.op(b"e").text("device_traces").op(b"](](");
+        for (action, addr, size) in &events[drop_first..] {
+            writer.dict(&[("addr", *addr), ("size", *size)], &[("action", action)]);
+        }
+        writer.op(b"eeu.");
+        let snapshot = Snapshot::read(&writer.0).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        let mut found = Vec::new();
+        let history = snapshot.history(0, |_, alive| found.push(alive.allocated));
+        found.reverse();
+        found.push(history.end.allocated);
+        let expected: Vec<i128> = states[drop_first..].iter().map(|s| i128::from(s.0)).collect();
+        assert_eq!(found, expected, "seed {seed}");
+        assert_eq!(history.inconsistencies, 0, "seed {seed}");
+        let peak = expected.iter().max().unwrap();
+        assert_eq!(history.peak.allocated, *peak, "seed {seed}");
+        // The last moment at which it was that high.
+        let last = expected.iter().rposition(|allocated| allocated == peak).unwrap();
+        assert_eq!(history.peak_before_event, last, "seed {seed}");
+        if segments * (1 << 20) >= in_blocks {
+            assert_eq!(history.start.reserved, i128::from(states[drop_first].1), "seed {seed}");
+        }
+    }
+}

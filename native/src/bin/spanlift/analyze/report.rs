@@ -1,0 +1,301 @@
+//! The reports of `spanlift analyze` for people: tables of figures, then what could be better.
+
+use spanlift::advise::trace::{Findings, MemoryFinding};
+use spanlift::trace::analysis::Figures;
+use spanlift::trace::snapshot;
+
+use crate::say::{self, Out, Style};
+
+/// Rows of a table at most; `--format json` has all.
+const MOST_ROWS: usize = 12;
+/// Findings told at most.
+const MOST_FINDINGS: usize = 10;
+/// Places told of a finding.
+const MOST_PLACES: usize = 3;
+
+/// Nanoseconds: `319.627 ms`.
+pub(super) fn time(ns: i128) -> String {
+    let (unit, per) = match ns.unsigned_abs() {
+        0..1_000 => return format!("{ns} ns"),
+        1_000..1_000_000 => ("us", 1_000),
+        1_000_000..10_000_000_000 => ("ms", 1_000_000),
+        _ => ("s", 1_000_000_000),
+    };
+    let thousandths = ns.unsigned_abs() * 1000 / per;
+    let sign = if ns < 0 { "-" } else { "" };
+    format!("{sign}{}.{:03} {unit}", grouped(thousandths / 1000), thousandths % 1000)
+}
+
+fn grouped(n: u128) -> String {
+    u64::try_from(n).map_or_else(|_| n.to_string(), say::grouped)
+}
+
+/// Bytes: `117.9 kB`.
+pub(super) fn size(bytes: i128) -> String {
+    let (unit, per) = match bytes.unsigned_abs() {
+        0..1_000 => return format!("{bytes} B"),
+        1_000..1_000_000 => ("kB", 1_000),
+        1_000_000..1_000_000_000 => ("MB", 1_000_000),
+        _ => ("GB", 1_000_000_000),
+    };
+    let tenths = bytes.unsigned_abs() * 10 / per;
+    let sign = if bytes < 0 { "-" } else { "" };
+    format!("{sign}{}.{} {unit}", grouped(tenths / 10), tenths % 10)
+}
+
+/// A table: the first column to the left, the others to the right.
+struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    fn new(head: &[&str]) -> Table {
+        Table { rows: vec![head.iter().map(|cell| (*cell).to_owned()).collect()] }
+    }
+
+    fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    /// Prints it below a title, the columns as wide as they have to be; names are cut to what a terminal shows.
+    fn print(self, title: &str, out: &mut Out) {
+        const MOST_CHARS: usize = 56;
+        let n = self.rows.len() - 1;
+        if n == 0 {
+            return;
+        }
+        let cut = |cell: &str| match cell.chars().count() {
+            n if n <= MOST_CHARS => cell.to_owned(),
+            _ => cell.chars().take(MOST_CHARS - 1).chain(['…']).collect(),
+        };
+        let rows: Vec<Vec<String>> = self
+            .rows
+            .iter()
+            .take(MOST_ROWS + 1)
+            .map(|row| row.iter().map(|cell| cut(&say::one_line(cell))).collect())
+            .collect();
+        let width =
+            |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max();
+        let widths: Vec<usize> = (0..rows[0].len()).map(|column| width(column).unwrap_or(0)).collect();
+        out.line(&format!("\n{}", out.paint(Style::Strong, title)));
+        for row in &rows {
+            let mut line = String::new();
+            for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+                let space = " ".repeat(width - cell.chars().count());
+                match column {
+                    0 => line += &format!("  {cell}{space}"),
+                    _ => line += &format!("  {space}{cell}"),
+                }
+            }
+            out.line(line.trim_end());
+        }
+        if MOST_ROWS < n {
+            out.line(&format!(
+                "  and {} more, which --format json lists",
+                say::grouped((n - MOST_ROWS) as u64)
+            ));
+        }
+    }
+}
+
+/// The report of a trace.
+pub(super) fn trace(place: &str, figures: &Figures, findings: &Findings, out: &mut Out) {
+    let n_ops: u64 = figures.gpu_ops.values().sum();
+    let span = figures.ts_ns.span.map(time).unwrap_or_default();
+    let devices = say::counted(figures.devices.len(), "device");
+    out.line(&say::one_line(&format!(
+        "{place}: {} events over {span}, {} operations on {devices}",
+        say::grouped(figures.n_events),
+        say::grouped(n_ops)
+    )));
+    let problems: Vec<String> =
+        figures.import.problems.iter().map(|(name, n)| format!("{name} {}", say::grouped(*n))).collect();
+    out.line(&match (figures.import.dropped_events, problems.as_slice()) {
+        (0, []) => "every event was used".to_owned(),
+        (dropped, list) => format!("{} left out; {}", say::counted_u64(dropped, "event"), list.join(", ")),
+    });
+    if let Some(replay) = &findings.replay {
+        out.line(&format!(
+            "the model behind the predictions repeats the recorded {} with an error of {:+.1} %",
+            time(replay.recorded_ns.into()),
+            replay.error * 100.0
+        ));
+    }
+    told(findings, out);
+    copies(figures, out);
+    streams(figures, out);
+    devices_table(figures, out);
+    let mut calls: Vec<_> = figures.host_calls.iter().collect();
+    calls.sort_by_key(|(_, calls)| std::cmp::Reverse(calls.self_ns));
+    let mut table = Table::new(&["", "calls", "self", "share", "total", "mean"]);
+    for (name, calls) in calls {
+        table.row(vec![
+            name.clone(),
+            say::grouped(calls.count),
+            time(calls.self_ns),
+            format!("{:.1} %", calls.self_share * 100.0),
+            time(calls.total_ns),
+            time(calls.mean_ns),
+        ]);
+    }
+    table.print("host calls and operators, by their own time", out);
+    for missing in &findings.missing {
+        out.line(&format!("\n{}; to record it:\n  {}", missing.what, missing.record));
+    }
+}
+
+fn told(findings: &Findings, out: &mut Out) {
+    if findings.findings.is_empty() {
+        return;
+    }
+    out.line(&format!("\n{}", out.paint(Style::Strong, "what could be better, by what it would win")));
+    for (n, finding) in findings.findings.iter().take(MOST_FINDINGS).enumerate() {
+        let wins = match finding.wins_ns {
+            Some(0) => "frees the host, the end stays".to_owned(),
+            Some(ns) => format!("wins {}", time(ns.into())),
+            None => "win not predicted".to_owned(),
+        };
+        let wins = out.paint(Style::May, &format!("[{wins}]"));
+        out.line(&format!("{:>3}. {wins} {}", n + 1, say::one_line(&finding.title)));
+        wrapped(&say::one_line(&finding.why), out);
+        wrapped(&say::one_line(&format!("do: {}", finding.change)), out);
+        if 1 < finding.places.len() {
+            for place in finding.places.iter().take(MOST_PLACES) {
+                let line =
+                    format!("{} x {} ({})", say::grouped(place.count), place.maker, time(place.cost_ns));
+                out.line(&format!("       - {}", say::one_line(&line)));
+            }
+        }
+        let events: Vec<String> = finding.events.iter().take(6).map(u32::to_string).collect();
+        out.line(&format!("     events {}", events.join(", ")));
+    }
+    if MOST_FINDINGS < findings.findings.len() {
+        let n = findings.findings.len() - MOST_FINDINGS;
+        out.line(&format!("     and {n} more, which --format json lists"));
+    }
+}
+
+/// Prints a sentence on lines of a hundred characters.
+fn wrapped(text: &str, out: &mut Out) {
+    let mut line = String::from("    ");
+    for word in text.split(' ') {
+        if 100 < line.chars().count() + word.chars().count() {
+            out.line(&line);
+            line = String::from("    ");
+        }
+        line.push(' ');
+        line += word;
+    }
+    out.line(&line);
+}
+
+fn copies(figures: &Figures, out: &mut Out) {
+    let mut list: Vec<_> = figures.copies.iter().collect();
+    list.sort_by_key(|(_, copies)| std::cmp::Reverse((copies.host_call_ns, copies.time_ns)));
+    let head =
+        ["", "count", "bytes", "time", "GB/s", "host in call", "before", "during", "after", "blocking"];
+    let mut table = Table::new(&head);
+    for (name, copies) in list {
+        table.row(vec![
+            name.clone(),
+            say::grouped(copies.count),
+            size(copies.bytes_from_host_calls.unwrap_or(copies.bytes)),
+            time(copies.time_ns),
+            copies.gbps.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.3}")),
+            time(copies.host_call_ns),
+            time(copies.host_wait_before_copy_ns),
+            time(copies.host_during_copy_ns),
+            time(copies.host_after_copy_ns),
+            say::grouped(copies.blocking_host_calls),
+        ]);
+    }
+    table.print("copies and memsets, and how long their calls held the host", out);
+}
+
+fn streams(figures: &Figures, out: &mut Out) {
+    let mut list: Vec<_> = figures.streams.iter().collect();
+    list.sort_by_key(|(_, stream)| std::cmp::Reverse(stream.busy_ns));
+    let mut table = Table::new(&["", "operations", "busy", "most in flight"]);
+    for (name, stream) in list {
+        let flight = stream.max_in_flight.to_string();
+        table.row(vec![name.clone(), say::grouped(stream.ops), time(stream.busy_ns), flight]);
+    }
+    table.print("streams", out);
+}
+
+fn devices_table(figures: &Figures, out: &mut Out) {
+    let head =
+        ["", "window", "busy", "idle", "kernels", "copies", "both", "to device", "to host", "communication"];
+    let mut table = Table::new(&head);
+    let maybe = |ns: Option<i128>| ns.map_or_else(|| "-".to_owned(), time);
+    for (name, device) in &figures.devices {
+        table.row(vec![
+            name.clone(),
+            maybe(device.window_ns),
+            time(device.busy_ns),
+            maybe(device.idle_ns),
+            time(device.kernel_busy_ns),
+            time(device.copy_busy_ns),
+            time(device.copy_and_kernel_overlap_ns),
+            maybe(device.h2d_busy_ns),
+            maybe(device.d2h_busy_ns),
+            maybe(device.comm_kernel_busy_ns),
+        ]);
+    }
+    table.print("devices", out);
+}
+
+/// The report of a memory snapshot.
+pub(super) fn snapshot(place: &str, figures: &snapshot::Figures, found: &[MemoryFinding], out: &mut Out) {
+    out.line(&say::one_line(&format!(
+        "{place}: memory snapshot, {} segments of {}, {} allocated in {} blocks",
+        say::grouped(figures.segments),
+        size(figures.reserved_end),
+        size(figures.allocated_end),
+        say::grouped(figures.blocks)
+    )));
+    out.line(&format!(
+        "{} free, the largest piece {}; fragmentation {}; rounding takes {}",
+        size(figures.external_free),
+        size(figures.largest_free.into()),
+        figures.frag_ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{:.1} %", ratio * 100.0)),
+        size(figures.rounding_waste)
+    ));
+    if !figures.import.problems.is_empty() || figures.segment_block_layout_inconsistencies != 0 {
+        let mut problems: Vec<String> =
+            figures.import.problems.iter().map(|(name, n)| format!("{name} {}", say::grouped(*n))).collect();
+        if figures.segment_block_layout_inconsistencies != 0 {
+            let n = say::grouped(figures.segment_block_layout_inconsistencies);
+            problems.push(format!("blocks or segments out of place {n}"));
+        }
+        out.line(&problems.join(", "));
+    }
+    let head =
+        ["", "events", "allocated at start", "at the end", "peak", "before event", "reserved peak", "reused"];
+    let mut table = Table::new(&head);
+    for (device, trace) in &figures.traces {
+        table.row(vec![
+            format!("device {device}"),
+            say::grouped(trace.events),
+            size(trace.allocated_start),
+            size(trace.allocated_end),
+            size(trace.peak_allocated),
+            say::grouped(trace.peak_before_event_index),
+            size(trace.peak_reserved),
+            format!("{} x", say::grouped(trace.address_reuse_max)),
+        ]);
+    }
+    table.print("devices", out);
+    if !found.is_empty() {
+        out.line(&format!("\n{}", out.paint(Style::Strong, "what could be better")));
+    }
+    for (n, finding) in found.iter().enumerate() {
+        out.line(&format!("{:>3}. {}", n + 1, say::one_line(&finding.title)));
+        wrapped(&say::one_line(&format!("do: {}", finding.change)), out);
+        if !finding.events.is_empty() {
+            let events: Vec<String> =
+                finding.events.iter().take(6).map(|(device, event)| format!("{device}:{event}")).collect();
+            out.line(&format!("     events {}", events.join(", ")));
+        }
+    }
+}

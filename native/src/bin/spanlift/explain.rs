@@ -1,0 +1,116 @@
+//! A hazard told at length: its two places, the fix line by line, and the schedules that bring it about.
+
+use spanlift::Program;
+use spanlift::explore::{Explanation, Shown, lane_of, seen_in_words};
+use spanlift::hazard::{Hazard, HazardKind, Part, Relation, StepId};
+use spanlift::program::Edit;
+
+use crate::say::{self, Out, Style};
+
+/// Characters of a command's text that are shown.
+const MOST_TEXT: usize = 72;
+
+/// Prints everything about a hazard below its sentence.
+pub(crate) fn print(relation: &Relation<'_>, hazard: &Hazard, out: &mut Out) {
+    let program = relation.program;
+    let told = Explanation::of(relation, hazard);
+    let head = |out: &Out, text: &str| out.paint(Style::Strong, &format!("  {text:<9}"));
+    for (name, place) in ["first", "second"].into_iter().zip(&told.places) {
+        let site = site(program, place.command);
+        let head = head(out, name);
+        out.line(&format!("{head}{site:<20} {:<5}  {}", place.does, short(&place.text)));
+    }
+    if let [Some(first), Some(second)] = told.places.each_ref().map(|p| p.step)
+        && hazard.kind != HazardKind::UseAfterFree
+    {
+        let head = head(out, "missing");
+        out.line(&format!("{head}nothing makes {first} come before {second}"));
+    }
+    let mut name = "fix";
+    let named = told.fix.named(program);
+    for edit in &told.fix.edits {
+        let (what, at, text) = match edit {
+            Edit::Insert { before, command } => ("before", *before, named.text_of(command, *before)),
+            Edit::Remove(at) => ("without", *at, program.command_text(*at)),
+            Edit::Replace { at, command } => ("instead of", *at, named.text_of(command, *at)),
+        };
+        let place = if at < program.len() {
+            format!("{what} {}", site(program, at))
+        } else {
+            "at the end".to_owned()
+        };
+        let head = head(out, std::mem::take(&mut name));
+        let text = match edit {
+            Edit::Remove(_) => out.paint(Style::Error, &format!("- {}", short(&text))),
+            _ => out.paint(Style::Good, &format!("+ {}", short(&text))),
+        };
+        out.line(&format!("{head}{place:<27} {text}"));
+    }
+    match &told.witness {
+        Ok(None) => {}
+        Ok(Some(witness)) => {
+            for shown in &witness.shown {
+                schedule(relation, hazard, shown, &witness.sites, out);
+            }
+        }
+        Err(why) => out.line(&format!("  no schedule is shown: {why}")),
+    }
+    out.line("");
+}
+
+fn schedule(relation: &Relation<'_>, hazard: &Hazard, shown: &Shown, sites: &[StepId], out: &mut Out) {
+    let program = relation.program;
+    let title = match shown.holds.0.as_slice() {
+        [] => "in the order of the list".to_owned(),
+        [one] => format!("{} comes after {}", one.step, one.until),
+        many => format!("{} steps come late", many.len()),
+    };
+    let head = out.paint(Style::Strong, "  schedule ");
+    out.line(&format!("{head}{} ({title})", shown.holds));
+    let steps = shown.schedule.around(relation, sites);
+    let width =
+        steps.iter().flatten().map(|&id| lane_of(program, id).chars().count()).max().unwrap_or_default();
+    for step in steps {
+        let Some(id) = step else {
+            out.line("        \u{22ee}");
+            continue;
+        };
+        let index = match id.part {
+            Part::Captured(inner) => inner,
+            _ => id.command,
+        };
+        let lane = say::one_line(&lane_of(program, id));
+        let verb = if matches!(id.part, Part::Call) { "call " } else { "" };
+        let is_site = sites.contains(&id);
+        let mark = if is_site { "\u{25b8}" } else { " " };
+        let text = format!(
+            "    {mark} {:<6} {lane:<width$}  {verb}{}",
+            id.to_string(),
+            short(&program.command_text(index))
+        );
+        out.line(text.trim_end());
+        if id == shown.seen.by {
+            let seen = seen_in_words(relation, hazard, &shown.seen);
+            let seen = out.paint(Style::May, &seen);
+            out.line(&format!("             {:<width$}  \u{2514} {seen}", ""));
+        }
+    }
+}
+
+/// `command 3 (line 7)`.
+fn site(program: &Program, command: usize) -> String {
+    match program.line(command) {
+        Some(line) => format!("command {command} (line {line})"),
+        None => format!("command {command}"),
+    }
+}
+
+/// A command's text with single blanks, cut where it is long.
+pub(crate) fn short(text: &str) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = say::one_line(&text);
+    if text.chars().count() <= MOST_TEXT {
+        return text;
+    }
+    text.chars().take(MOST_TEXT - 1).chain(['\u{2026}']).collect()
+}

@@ -1,0 +1,215 @@
+//! `spanlift run --schedules` and `--replay`: which results a program can have, and one order of its steps step by step.
+
+use serde_json::{Value, json};
+use spanlift::Program;
+use spanlift::explore::{self, Explored, Find, Holds, Outcome, Schedule, Stamp, lane_of};
+use spanlift::hazard::{Mode, Part, Relation, StepId};
+
+use crate::End;
+use crate::cli::{Format, RunArgs, Schedules};
+use crate::explain::short;
+use crate::input;
+use crate::say::{self, Fail, Out, Style};
+
+/// Results told at most in text; `--format json` lists more.
+const MOST_RESULTS: usize = 12;
+/// Steps of a replay told at most in text.
+const MOST_STEPS: usize = 200;
+
+fn relation<'p>(args: &RunArgs, program: &'p Program) -> Result<Relation<'p>, Fail> {
+    let place = say::place(&args.program);
+    Relation::of(program, args.mode.into()).map_err(|e| Fail::all(&place, &input::messages(&e)))
+}
+
+/// Explores all orders, or a number of them.
+pub(crate) fn explored(
+    args: &RunArgs,
+    how: Schedules,
+    program: &Program,
+    out: &mut Out,
+) -> Result<End, Fail> {
+    let relation = relation(args, program)?;
+    let found = match how {
+        Schedules::All => explore::explore(&relation),
+        Schedules::Some(n) => explore::sample(&relation, n, args.seed),
+    };
+    let found = found.map_err(|e| {
+        let hint = if how == Schedules::All { ": try --schedules 1000" } else { "" };
+        Fail::at(&say::place(&args.program), format!("{e}{hint}"))
+    })?;
+    match args.report.format {
+        Format::Json => out.line(&object(&relation, &found).to_string()),
+        Format::Text => text(&relation, &found, out),
+    }
+    Ok(End::Done)
+}
+
+/// Runs one order.
+pub(crate) fn replayed(args: &RunArgs, holds: &Holds, program: &Program, out: &mut Out) -> Result<End, Fail> {
+    let relation = relation(args, program)?;
+    let schedule =
+        Schedule::replay(&relation, holds).map_err(|e| Fail::at("--replay", format!("{holds}: {e}")))?;
+    let finds =
+        explore::replayed(&relation, &schedule).map_err(|e| Fail::at(&say::place(&args.program), e))?;
+    match args.report.format {
+        Format::Json => {
+            let order: Vec<String> = schedule.ids(&relation).map(|id| id.to_string()).collect();
+            let finds: Vec<Value> = finds.iter().map(|find| find_json(program, find)).collect();
+            let mode = Mode::from(args.mode).name();
+            out.line(
+                &json!({"mode": mode, "replay": holds.to_string(), "order": order, "finds": finds})
+                    .to_string(),
+            );
+        }
+        Format::Text => steps(&relation, &schedule, &finds, out),
+    }
+    Ok(End::Done)
+}
+
+/// Numbers that may be larger than JSON's integers are text there.
+fn large(n: u128) -> Value {
+    u64::try_from(n).map_or_else(|_| json!(n.to_string()), |n| json!(n))
+}
+
+fn object(relation: &Relation<'_>, found: &Explored) -> Value {
+    let program = relation.program;
+    let outcome = |o: &Outcome| {
+        json!({
+            "replay": o.schedule.holds(relation).to_string(), "n_late": o.n_late, "n_orders": large(o.n_orders),
+            "finds": o.finds.iter().map(|find| find_json(program, find)).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "mode": relation.mode.name(), "is_complete": found.is_complete, "n_steps": found.n_steps,
+        "n_racing": found.n_racing, "n_schedules": found.n_schedules.map(large), "n_orders": large(found.n_orders),
+        "n_results": found.n_results, "results": found.outcomes.iter().map(outcome).collect::<Vec<_>>(),
+    })
+}
+
+fn find_json(program: &Program, find: &Find) -> Value {
+    json!({
+        "by": find.by.map(|id| id.to_string()), "buffer": program.names().buffer(find.buffer),
+        "stamps": find.stamps.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
+
+fn text(relation: &Relation<'_>, found: &Explored, out: &mut Out) {
+    let steps = |n: usize, what: &str| format!("{} {what}", say::counted(n, "step"));
+    let by = match relation.mode {
+        Mode::Contract => "by CUDA's documentation",
+        Mode::Typical => "on today's drivers",
+    };
+    let racing = match found.n_racing {
+        0 => "none of them race".to_owned(),
+        1 => "1 of them races".to_owned(),
+        n => format!("{} of them race", say::grouped(n as u64)),
+    };
+    out.line(&format!("{}, {racing} {by}", steps(found.n_steps, "touch memory")));
+    let results = say::counted(found.n_results, "result");
+    let results = out.paint(if found.n_results == 1 { Style::Good } else { Style::Error }, &results);
+    if found.is_complete {
+        let in_all = match found.n_schedules {
+            Some(n) => format!("{} in all", counted(n, "schedule")),
+            None => "more schedules than can be counted".to_owned(),
+        };
+        out.line(&format!("{in_all}, {} of what races: {results}", counted(found.n_orders, "order")));
+    } else {
+        out.line(&format!("{} sampled: {results}; there may be more", counted(found.n_orders, "schedule")));
+    }
+    if found.is_complete && found.n_results == 1 && 0 < found.n_racing {
+        out.line("the races change nothing that is left in memory or read without being written on");
+    }
+    let differing = differing(found);
+    let what = if found.is_complete { "order" } else { "schedule" };
+    for (k, outcome) in found.outcomes.iter().take(MOST_RESULTS).enumerate() {
+        let holds = outcome.schedule.holds(relation);
+        let how = match holds.0.len() {
+            0 => "in the order of the list".to_owned(),
+            _ => format!("--replay {holds}"),
+        };
+        let head = out.paint(Style::Strong, &format!("result {}", k + 1));
+        let late = match outcome.n_late {
+            0 => String::new(),
+            n => format!(", {}", steps(n, "late")),
+        };
+        out.line(&format!("\n{head}  {}  ({}{late})", say::one_line(&how), counted(outcome.n_orders, what)));
+        for (at, find) in outcome.finds.iter().enumerate() {
+            if differing.contains(&at) || found.n_results == 1 {
+                out.line(&format!("  {}", find_in_words(relation.program, find)));
+            }
+        }
+    }
+    if MOST_RESULTS < found.n_results {
+        let n = say::grouped((found.n_results - MOST_RESULTS) as u64);
+        out.line(&format!("\nand {n} more results, of which --format json lists the first"));
+    }
+}
+
+fn counted(n: u128, what: &str) -> String {
+    match u64::try_from(n) {
+        Ok(1) => format!("1 {what}"),
+        Ok(n) => format!("{} {what}s", say::grouped(n)),
+        Err(_) => format!("{n} {what}s"),
+    }
+}
+
+/// The positions in the lists of finds that are not the same in all outcomes.
+fn differing(found: &Explored) -> Vec<usize> {
+    let Some((first, others)) = found.outcomes.split_first() else { return Vec::new() };
+    let same = |at: &usize| others.iter().all(|o| o.finds.get(*at) == first.finds.get(*at));
+    (0..first.finds.len()).filter(|at| !same(at)).collect()
+}
+
+fn find_in_words(program: &Program, find: &Find) -> String {
+    let name = program.names().buffer(find.buffer);
+    let list: Vec<String> = find.stamps.iter().map(stamp_in_words).collect();
+    let list = list.join(", ");
+    match find.by {
+        Some(id) => {
+            let text = short(&program.command_text(command_of(id)));
+            format!("{:<6} {} finds in {name}: {list}   ({text})", id.to_string(), lane_of(program, id))
+        }
+        None => format!("at the end {name} holds: {list}"),
+    }
+}
+
+fn stamp_in_words(stamp: &Stamp) -> String {
+    match stamp {
+        Stamp::By(id) => format!("{id}'s bytes"),
+        Stamp::Unwritten => "unwritten bytes".to_owned(),
+        Stamp::Outside => "no memory".to_owned(),
+    }
+}
+
+fn command_of(id: StepId) -> usize {
+    match id.part {
+        Part::Captured(inner) => inner,
+        _ => id.command,
+    }
+}
+
+/// The steps of one order, each read with what it found.
+fn steps(relation: &Relation<'_>, schedule: &Schedule, finds: &[Find], out: &mut Out) {
+    let program = relation.program;
+    let ids: Vec<StepId> = schedule.ids(relation).collect();
+    let width = ids.iter().map(|&id| lane_of(program, id).chars().count()).max().unwrap_or_default().min(40);
+    for &id in ids.iter().take(MOST_STEPS) {
+        let lane = say::one_line(&lane_of(program, id));
+        let verb = if id.part == Part::Call { "call " } else { "" };
+        let text = short(&program.command_text(command_of(id)));
+        out.line(&format!("{:<6} {lane:<width$}  {verb}{text}", id.to_string()));
+        for find in finds.iter().filter(|find| find.by == Some(id)) {
+            let name = program.names().buffer(find.buffer);
+            let list: Vec<String> = find.stamps.iter().map(stamp_in_words).collect();
+            let found = out.paint(Style::May, &format!("finds in {name}: {}", list.join(", ")));
+            out.line(&format!("       {:<width$}  \u{2514} {found}", ""));
+        }
+    }
+    if MOST_STEPS < ids.len() {
+        let n = say::grouped((ids.len() - MOST_STEPS) as u64);
+        out.line(&format!("and {n} more steps, which --format json lists"));
+    }
+    for find in finds.iter().filter(|find| find.by.is_none()) {
+        out.line(&find_in_words(program, find));
+    }
+}

@@ -1,0 +1,291 @@
+//! A file or standard input as a stream of plain bytes: gzip undone on the way, with a limit on what it may expand to.
+//!
+//! Unlike [`input`](crate::input), which gives all bytes at once, this never holds more than a piece.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use flate2::bufread::GzDecoder;
+
+use crate::say::{self, Fail};
+
+/// What gzip may always expand to.
+const FREE_EXPANSION: u64 = 64 << 20;
+/// How many times its own size gzip may expand to beyond that.
+const MOST_EXPANSION: u64 = 200;
+
+/// An open file or standard input.
+pub(crate) struct Source {
+    place: String,
+    bytes: Bytes,
+    /// The first bytes, and how many of them were handed out.
+    head: Vec<u8>,
+    taken: usize,
+}
+
+enum Bytes {
+    Plain(Box<dyn BufRead + Send>),
+    Gzip(Box<Gunzip>),
+}
+
+impl Source {
+    /// Opens a file, or standard input for `-`; gzip is recognised by its first two bytes.
+    ///
+    /// # Errors
+    /// One line with the file's name.
+    pub(crate) fn open(path: &Path) -> Result<Source, Fail> {
+        let place = say::place(path);
+        let fault = |e: io::Error| Fail::at(&place, say::lower(&e));
+        let mut plain: Box<dyn BufRead + Send> = if path.as_os_str() == "-" {
+            Box::new(BufReader::with_capacity(PIECE, io::stdin()))
+        } else {
+            let file = File::open(path).map_err(fault)?;
+            if file.metadata().map_err(fault)?.is_dir() {
+                return Err(fault(io::ErrorKind::IsADirectory.into()));
+            }
+            Box::new(BufReader::with_capacity(PIECE, file))
+        };
+        let mut head = head(&mut plain, 2).map_err(fault)?;
+        let bytes = if head == [0x1f, 0x8b] {
+            let again = Box::new(BufReader::with_capacity(PIECE, io::Cursor::new(head).chain(plain)));
+            let mut gunzip = Box::new(Gunzip::new(again, FREE_EXPANSION));
+            head = vec![0; 16];
+            let n = gunzip.fill(&mut head).map_err(|e| Fail::at(&place, e))?;
+            head.truncate(n);
+            Bytes::Gzip(gunzip)
+        } else {
+            Bytes::Plain(plain)
+        };
+        let mut source = Source { place, bytes, head, taken: 0 };
+        while source.head.len() < 16 {
+            let mut byte = [0];
+            if source.read_behind(&mut byte)? == 0 {
+                break;
+            }
+            source.head.extend(byte);
+        }
+        Ok(source)
+    }
+
+    /// How it is called in messages.
+    pub(crate) fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// The first bytes, sixteen where there are as many.
+    pub(crate) fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    /// The next bytes, as many as there are room for or come at once; 0 at the end.
+    ///
+    /// # Errors
+    /// One line with the file's name; for gzip with the byte of the file.
+    pub(crate) fn read(&mut self, room: &mut [u8]) -> Result<usize, Fail> {
+        if self.taken < self.head.len() {
+            let n = room.len().min(self.head.len() - self.taken);
+            room[..n].copy_from_slice(&self.head[self.taken..self.taken + n]);
+            self.taken += n;
+            return Ok(n);
+        }
+        self.read_behind(room)
+    }
+
+    fn read_behind(&mut self, room: &mut [u8]) -> Result<usize, Fail> {
+        match &mut self.bytes {
+            Bytes::Plain(plain) => loop {
+                match plain.read(room) {
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                    read => return read.map_err(|e| Fail::at(&self.place, say::lower(&e))),
+                }
+            },
+            Bytes::Gzip(gunzip) => gunzip.fill(room).map_err(|e| Fail::at(&self.place, e)),
+        }
+    }
+
+    /// All that is left, at most `most` bytes.
+    ///
+    /// # Errors
+    /// As [`Source::read`], or that there are more.
+    pub(crate) fn rest(&mut self, most: usize) -> Result<Vec<u8>, Fail> {
+        let mut all = Vec::new();
+        let mut piece = vec![0; PIECE];
+        loop {
+            let n = self.read(&mut piece)?;
+            if n == 0 {
+                return Ok(all);
+            }
+            if most < all.len() + n {
+                return Err(Fail::at(
+                    &self.place,
+                    format!(
+                        "byte {most}: more than {} bytes, the limit for such files",
+                        say::grouped(most as u64)
+                    ),
+                ));
+            }
+            all.extend_from_slice(&piece[..n]);
+        }
+    }
+}
+
+/// Bytes read at once.
+pub(crate) const PIECE: usize = spanlift::trace::table::Scan::PIECE;
+
+/// The first `n` bytes, fewer where there are fewer; they are taken.
+fn head(from: &mut impl Read, n: usize) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    from.take(n as u64).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+/// Counts what is taken.
+struct Counted {
+    from: Box<dyn BufRead + Send>,
+    taken: u64,
+}
+
+impl Read for Counted {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let n = self.from.read(room)?;
+        self.taken += n as u64;
+        Ok(n)
+    }
+}
+
+impl BufRead for Counted {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.from.fill_buf()
+    }
+
+    fn consume(&mut self, n: usize) {
+        self.taken += n as u64;
+        self.from.consume(n);
+    }
+}
+
+/// Undoes gzip of one or several members; zeros behind the last one are padding.
+struct Gunzip {
+    /// `None` once the last member has ended.
+    member: Option<GzDecoder<Counted>>,
+    /// Where in the file the member begins.
+    begun: u64,
+    given: u64,
+    free: u64,
+}
+
+impl Gunzip {
+    fn new(from: Box<dyn BufRead + Send>, free: u64) -> Gunzip {
+        Gunzip { member: Some(GzDecoder::new(Counted { from, taken: 0 })), begun: 0, given: 0, free }
+    }
+
+    fn fill(&mut self, room: &mut [u8]) -> Result<usize, String> {
+        while let Some(member) = &mut self.member {
+            let read = member.read(room);
+            let at = member.get_ref().taken;
+            let n = match read {
+                Ok(n) => n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Err(format!("byte {at}: the gzip data end too early"));
+                }
+                Err(e) => return Err(format!("byte {at}: bad gzip data, begun at byte {}: {e}", self.begun)),
+            };
+            self.given += n as u64;
+            if self.free.max(at.saturating_mul(MOST_EXPANSION)) < self.given {
+                return Err(format!(
+                    "byte {at}: expands past {} bytes and {MOST_EXPANSION} times what was read of it",
+                    say::grouped(self.free)
+                ));
+            }
+            if n != 0 || room.is_empty() {
+                return Ok(n);
+            }
+            let Some(mut behind) = self.member.take().map(GzDecoder::into_inner) else { break };
+            if padding_only(&mut behind).map_err(|e| format!("byte {}: {e}", behind.taken))? {
+                break;
+            }
+            self.begun = behind.taken;
+            self.member = Some(GzDecoder::new(behind));
+        }
+        Ok(0)
+    }
+}
+
+/// Whether nothing but zeros is left; they are taken.
+fn padding_only(from: &mut Counted) -> io::Result<bool> {
+    loop {
+        let bytes = match from.fill_buf() {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            bytes => bytes?,
+        };
+        let zeros = bytes.iter().take_while(|b| **b == 0).count();
+        match (bytes.is_empty(), zeros == bytes.len()) {
+            (true, _) => return Ok(true),
+            (_, all) => {
+                from.consume(zeros);
+                if !all {
+                    return Ok(false);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    fn gz(plain: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(plain).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    /// Undone in pieces of `room` bytes.
+    fn gunzip(compressed: &[u8], room: usize) -> Result<Vec<u8>, String> {
+        let mut gunzip = Gunzip::new(Box::new(io::Cursor::new(compressed.to_vec())), 4096);
+        let (mut plain, mut piece) = (Vec::new(), vec![0; room]);
+        loop {
+            match gunzip.fill(&mut piece)? {
+                0 => return Ok(plain),
+                n => plain.extend_from_slice(&piece[..n]),
+            }
+        }
+    }
+
+    #[track_caller]
+    fn check(compressed: &[u8], expected: Result<&[u8], &str>) {
+        for room in [1, 3, 4096] {
+            match (gunzip(compressed, room), expected) {
+                (Ok(plain), Ok(expected)) => assert!(plain == expected),
+                (Err(message), Err(expected)) => assert!(message.contains(expected), "{message}"),
+                (found, _) => panic!("{:?}", found.map(|plain| plain.len())),
+            }
+        }
+    }
+
+    #[test]
+    fn gzip_of_one_or_several_members_is_undone_in_pieces() {
+        let (one, two) = (gz(b"one"), gz(b"two"));
+        check(&one, Ok(b"one"));
+        check(&[&one[..], &two].concat(), Ok(b"onetwo"));
+        check(&[&one[..], &[0; 512]].concat(), Ok(b"one"));
+        check(&gz(b""), Ok(b""));
+        check(&one[..one.len() - 1], Err("the gzip data end too early"));
+        check(&[&one[..], b"and then a tail"].concat(), Err(&format!("begun at byte {}", one.len())));
+        check(&[0x1f, 0x8b], Err("the gzip data end too early"));
+        let mut flipped = gz(b"one and two and three");
+        let in_checksum = flipped.len() - 6;
+        flipped[in_checksum] ^= 1;
+        check(&flipped, Err("bad gzip data, begun at byte 0"));
+        check(&gz(&[7; 400_000]), Err("expands past 4,096 bytes and 200 times"));
+        check(&gz(&[7; 4096]), Ok(&[7; 4096]));
+    }
+}

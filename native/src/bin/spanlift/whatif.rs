@@ -1,0 +1,149 @@
+//! `spanlift run --what-if`: a changed program or machine beside the one that was given.
+
+use serde_json::{Value, json};
+use spanlift::advise::whatif::{Changed, Comparison, WhatIf, compare, what_if};
+use spanlift::hazard::{self, Mode, Verdict};
+use spanlift::machine::Machine;
+use spanlift::sim::{self, Run};
+use spanlift::{Nanos, Program};
+
+use crate::run::{self, heading, pad, widest};
+use crate::say::{self, Fail, Out, Style};
+
+/// Commands told at most in text; `--format json` lists all.
+const MOST_COMMANDS: usize = 8;
+
+/// The changed run.
+pub(crate) struct Made {
+    changes: Vec<WhatIf>,
+    changed: Changed,
+    /// What it did.
+    pub(crate) run: Run,
+    verdicts: [Verdict; 2],
+    compared: Comparison,
+}
+
+/// The changes as they are typed.
+///
+/// # Errors
+/// One line for each that is none.
+pub(crate) fn read(texts: &[String]) -> Result<Vec<WhatIf>, Fail> {
+    let read: Vec<_> = texts.iter().map(|text| text.parse::<WhatIf>()).collect();
+    let wrong: Vec<String> = read.iter().filter_map(|r| r.as_ref().err().map(ToString::to_string)).collect();
+    if wrong.is_empty() {
+        Ok(read.into_iter().flatten().collect())
+    } else {
+        Err(Fail::all("--what-if", &wrong))
+    }
+}
+
+/// Makes the changes and runs what comes of them; nothing where there are none.
+///
+/// # Errors
+/// One line: a change that cannot be made, or a changed program that cannot be run.
+pub(crate) fn make(
+    changes: Vec<WhatIf>,
+    (program, machine): (&Program, &Machine),
+    before: &Run,
+    verdict: Verdict,
+) -> Result<Option<Made>, Fail> {
+    if changes.is_empty() {
+        return Ok(None);
+    }
+    let changed = what_if(program, machine, &changes).map_err(|e| Fail::at("--what-if", e))?;
+    let run = sim::run(&changed.program, &changed.machine).map_err(|e| run::failed("--what-if", &e))?;
+    let report = hazard::check(&changed.program, Mode::Contract).map_err(|e| Fail::at("--what-if", e))?;
+    let compared = compare(before, &run, &changed.from);
+    Ok(Some(Made { changes, changed, run, verdicts: [verdict, report.verdict()], compared }))
+}
+
+impl Made {
+    pub(crate) fn object(&self) -> Value {
+        let Comparison { end, lanes, commands, ledger } = &self.compared;
+        let lanes = lanes.iter().map(|l| {
+            let [before, after] = l.busy;
+            json!({
+                "group": l.group, "name": l.name, "before_busy_ns": before, "after_busy_ns": after,
+                "saved_ns": l.saved(),
+            })
+        });
+        let commands = commands.iter().map(|c| {
+            let [before, after] =
+                c.span.map(|span| span.map(|(start, end)| json!({"start_ns": start, "end_ns": end})));
+            json!({
+                "command": c.index, "name": c.name, "before": before, "after": after, "saved_ns": c.saved(),
+            })
+        });
+        json!({
+            "changes": self.changes.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "machine": self.changed.machine.name, "n_commands": self.changed.program.len(),
+            "verdict": self.verdicts[1].name(), "end_ns": end[1], "saved_ns": self.compared.saved(),
+            "ledger": crate::ledger::object(&ledger[1]),
+            "lanes": lanes.collect::<Vec<_>>(), "commands": commands.collect::<Vec<_>>(),
+        })
+    }
+
+    pub(crate) fn text(&self, out: &mut Out) {
+        let Comparison { end: [before, after], lanes, commands, ledger } = &self.compared;
+        let changes: Vec<String> = self.changes.iter().map(ToString::to_string).collect();
+        let sooner = self.compared.saved();
+        let (style, word) = if sooner < Nanos(0) { (Style::May, "later") } else { (Style::Good, "sooner") };
+        let times = if 0 < after.0 {
+            format!(", {:.2} times as fast", before.0 as f64 / after.0 as f64)
+        } else {
+            String::new()
+        };
+        let difference = out.paint(style, &format!("{} {word}", millis(Nanos(sooner.0.abs()))));
+        out.line(&format!("what if {}: {after}, {difference}{times}", say::one_line(&changes.join(", "))));
+        if let [was, is] = self.verdicts
+            && was != is
+        {
+            let text = format!("by contract the program was {}, and would be {}", was.name(), is.name());
+            out.line(&out.paint(if is == Verdict::Safe { Style::Good } else { Style::Error }, &text));
+        }
+        heading(out, "busy                            before          after     difference");
+        let titles: Vec<String> = lanes.iter().map(|l| format!("{} {}", l.group, l.name)).collect();
+        let width = widest(titles.iter().map(String::as_str)).max(26);
+        for (lane, title) in lanes.iter().zip(&titles) {
+            let [before, after] = lane.busy.map(|busy| busy.map_or_else(|| "-".to_owned(), millis));
+            let difference = signed(Nanos(-lane.saved().0));
+            out.line(&format!("  {}  {before:>11}  {after:>13}  {difference:>13}", pad(title, width)));
+        }
+        let mut moved: Vec<_> = commands.iter().filter(|c| c.saved() != Nanos(0)).collect();
+        moved.sort_by_key(|c| (std::cmp::Reverse(c.saved().0.abs()), c.index));
+        if !moved.is_empty() {
+            heading(out, "commands that differ most, from call to end");
+            let width = widest(moved.iter().take(MOST_COMMANDS).map(|c| c.name.as_str())).max(20);
+            for change in moved.iter().take(MOST_COMMANDS) {
+                let [before, after] = change.span.map(|span| {
+                    span.map_or_else(|| "-".to_owned(), |(start, end)| millis(Nanos(end.0 - start.0)))
+                });
+                let difference = signed(Nanos(-change.saved().0));
+                let index = format!("command {}", change.index);
+                out.line(&format!(
+                    "  {index:<14}  {}  {before:>11}  {after:>11}  {difference:>12}",
+                    pad(&change.name, width)
+                ));
+            }
+            if MOST_COMMANDS < moved.len() {
+                let more = say::grouped((moved.len() - MOST_COMMANDS) as u64);
+                out.line(&format!("  and {more} more, which --format json lists"));
+            }
+        }
+        if ledger[0] != ledger[1] {
+            crate::ledger::text(&ledger[1], out);
+        }
+    }
+}
+
+/// Milliseconds with three decimals, as differences are compared.
+fn millis(time: Nanos) -> String {
+    format!("{:.3} ms", time.as_millis())
+}
+
+fn signed(time: Nanos) -> String {
+    match time.0 {
+        0 => "0".to_owned(),
+        _ => format!("{:+.3} ms", time.as_millis()),
+    }
+}

@@ -1,0 +1,232 @@
+// The memory map as people use it: zoomed along the bytes, clicked, walked through by keys, moved in both ways.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { gunzipSync, gzipSync } from "node:zlib";
+import * as harness from "./harness.mjs";
+
+const OWN = "#0072b2";
+const SHARED = "#e69f00";
+const tensor = (name, storage, shape, strides, offset = 0, dtype = "f32") => ({ name, storage, dtype, shape, strides, offset });
+const LAYOUT = {
+  storages: [
+    { id: "w", device: "cpu", bytes: 2400 },
+    { id: "<b>v</b>", device: "cpu", bytes: 2400 },
+    { id: "there", device: "cuda:0", bytes: 400 },
+  ],
+  tensors: [
+    tensor("matrix", "w", [20, 20], [20, 1]),
+    tensor("column", "w", [20], [20], 7),
+    tensor("reversed row", "w", [20], [-1], 79),
+    tensor("apart", "w", [10], [1], 590),
+    tensor("<script>alert(1)</script>", "<b>v</b>", [9, 300], [0, 2]),
+    tensor("empty", "<b>v</b>", [0], [1]),
+    tensor("stays", "there", [100], [1]),
+  ],
+};
+
+let files, chromium, page, mixed;
+
+before(async () => {
+  files = harness.scratch();
+  chromium = await harness.browser();
+  const layout = files.write("layout.json", JSON.stringify(LAYOUT));
+  const fresh = async (name, ...inputs) => {
+    const made = join(files.folder, `committed-${name}`);
+    await harness.spanlift("view", ...inputs, "-o", made);
+    return files.write(name, harness.withFreshViewer(readFileSync(made, "utf8")));
+  };
+  page = await fresh("layout.html", layout, "--to", "cuda:0");
+  mixed = await fresh("mixed.html", join(harness.ROOT, "native/programs/strategy-b.txt"), layout);
+});
+after(async () => {
+  await chromium?.close();
+  files?.remove();
+});
+
+const state = (canvas) =>
+  canvas.evaluate(({ dataset: d }) => ({
+    x: Number(d.plotX),
+    lo: Number(d.startByte),
+    hi: Number(d.endByte),
+    tensor: d.tensor,
+    storage: d.storage,
+    scroll: Number(d.scroll),
+  }));
+
+/** Waits until the canvas' state is as wanted; gives it. */
+const until = (canvas, is, what) =>
+  harness.eventually(async () => {
+    const now = await state(canvas);
+    return is(now) && now;
+  }, what);
+
+/** The upper end of the `n`th stretch of rows, from the top, that hold at least 40 pixels of a colour; in CSS pixels. */
+const stretch = (canvas, colour, n) =>
+  canvas.evaluate(
+    (element, [colour, n]) => {
+      const wanted = [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16));
+      const { data, width, height } = element.getContext("2d").getImageData(0, 0, element.width, element.height);
+      const is = (x, y) => wanted.every((v, c) => Math.abs(data[4 * (y * width + x) + c] - v) < 4);
+      const scale = element.clientWidth / width;
+      let seen = -1;
+      for (let y = 0, last = false; y < height; y += 1) {
+        let count = 0;
+        for (let x = 0; x < width; x += 1) count += is(x, y) ? 1 : 0;
+        const now = count >= 40;
+        if (now && !last) seen += 1;
+        if (now && seen === n) return (y + 3) * scale;
+        last = now;
+      }
+      return null;
+    },
+    [colour, n],
+  );
+
+test("the map shows bytes of one view and of several, in a page that is small enough to send", async () => {
+  assert.ok(readFileSync(page).length < 1_500_000);
+  const visit = await chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  assert.ok((await harness.pixels(canvas, OWN)) > 2000);
+  assert.ok((await harness.pixels(canvas, SHARED)) > 300);
+  assert.equal(await visit.page.locator(".sl-what").innerText(), "MEMORY");
+  assert.match(await visit.page.locator(".sl-notes").innerText(), /views stay views: 3 allocations of/);
+  const rows = await visit.page.locator("tbody tr").allInnerTexts();
+  assert.equal(rows.length, LAYOUT.tensors.length);
+  assert.match(rows[4], /^<script>alert\(1\)<\/script>, f32\[9, 300\] strides \[0, 2\], each element 9 times, /);
+  assert.equal(await visit.page.locator(".sl-left").isVisible(), false);
+  await visit.close();
+});
+
+test("the wheel zooms at the pointer, a drag pans along the bytes", async () => {
+  const visit = await chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const first = await state(canvas);
+  assert.deepEqual([first.lo, first.hi], [0, 2400]);
+  const x = Math.round(first.x + 60);
+  const y = await stretch(canvas, OWN, 0);
+  await harness.wheel(visit.page, canvas, x, y, -300);
+  const near = await until(canvas, (s) => s.hi - s.lo < 0.8 * 2400, "the wheel did not zoom");
+  const box = await canvas.boundingBox();
+  await visit.page.mouse.move(box.x + x, box.y + y);
+  await visit.page.mouse.down();
+  await visit.page.mouse.move(box.x + x - 60, box.y + y, { steps: 5 });
+  await visit.page.mouse.up();
+  const panned = await until(canvas, (s) => s.lo > near.lo, "the drag did not pan");
+  assert.equal(panned.tensor, "", "a drag is no click");
+  await visit.page.keyboard.press("0");
+  await until(canvas, (s) => s.lo === 0 && s.hi === 2400, "0 did not show all bytes");
+  await visit.close();
+});
+
+test("a click says what a view is and with whom it shares bytes", async () => {
+  const visit = await chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const x = (await state(canvas)).x - 30;
+  await harness.click(canvas, x, await stretch(canvas, OWN, 1));
+  await until(canvas, (s) => s.tensor === "0", "the click selected nothing");
+  const details = await harness.selection(visit.page);
+  assert.match(details, /^matrix\n+view of w on cpu/);
+  assert.match(details, /shares with\n+column, reversed row/);
+  assert.match(details, /span\n+elements 0 to 399, both inclusive/);
+  assert.match(details, /bytes\n+\[0, 1600\)/);
+  assert.match(details, /after\n+w@cuda:0, offset 0 elements/);
+  assert.match(await visit.page.locator("[aria-live]").innerText(), /^matrix, f32\[20, 20\]/);
+  assert.match(await visit.page.locator("tr[aria-selected=true]").innerText(), /^matrix, /);
+  await harness.click(canvas, x, await stretch(canvas, OWN, 0));
+  await until(canvas, (s) => s.tensor === "" && s.storage === "0", "the storage was not selected");
+  assert.match(await harness.selection(visit.page), /^w\n+storage on cpu/);
+  await visit.close();
+});
+
+test("everything can be done by keys", async () => {
+  const visit = await chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const press = async (key, is) => {
+    await visit.page.keyboard.press(key);
+    return until(canvas, is, `${key} did nothing`);
+  };
+  await press("ArrowDown", (s) => s.tensor === "0");
+  await press("ArrowDown", (s) => s.tensor === "1");
+  await press("ArrowRight", (s) => s.tensor === "2");
+  assert.match(await harness.selection(visit.page), /Dimension 0 runs backwards/);
+  await press("ArrowLeft", (s) => s.tensor === "1");
+  await press("ArrowUp", (s) => s.tensor === "0");
+  const near = await press("w", (s) => s.hi - s.lo < 2400);
+  const right = await press("d", (s) => s.lo > near.lo);
+  await press("a", (s) => s.lo < right.lo);
+  await press("s", (s) => s.hi - s.lo > near.hi - near.lo);
+  await press("0", (s) => s.hi - s.lo === 2400);
+  await press("f", (s) => s.hi - s.lo < 2400);
+  await press("Escape", (s) => s.tensor === "");
+  const kept = visit.page.locator("[data-kind=aware]");
+  await visit.page.keyboard.press("m");
+  await harness.eventually(async () => (await kept.getAttribute("aria-pressed")) === "false", "m did nothing");
+  assert.match(await visit.page.locator(".sl-notes").innerText(), /one view at a time: 5 allocations/);
+  await kept.click();
+  await harness.eventually(async () => (await kept.getAttribute("aria-pressed")) === "true", "the button did nothing");
+  await visit.page.keyboard.press("?");
+  await harness.eventually(() => visit.page.locator(".sl-keys-memory").isVisible(), "? did nothing");
+  assert.equal(await visit.page.locator(".sl-keys-time").isVisible(), false);
+  await visit.close();
+});
+
+test("a program and a layout live in one page, and a bad layout says why", async () => {
+  const visit = await chromium.open(mixed, { width: 1280, height: 800, colorScheme: "dark" });
+  const canvas = await harness.ready(visit.page);
+  const what = visit.page.locator(".sl-what");
+  for (const [item, word, program] of [[1, "MEMORY", false], [0, "TIMELINE", true], [1, "MEMORY", false]]) {
+    await visit.page.locator(`[data-item='${item}']`).click();
+    await harness.eventually(async () => (await what.innerText()) === word, `item ${item} was not opened`);
+    assert.equal(await visit.page.locator(".sl-left").isVisible(), program);
+    assert.equal(await visit.page.locator(".sl-orders").isVisible(), program);
+    assert.ok((await harness.painted(canvas)) > 2000);
+  }
+  await visit.close();
+
+  const html = readFileSync(page, "utf8");
+  const block = gunzipSync(Buffer.from(/data-spanlift="([^"]*)"/.exec(html)[1], "base64"));
+  const bad = Buffer.from(block.toString("latin1").replace('"f32"', '"f33"'), "latin1");
+  const broken = await chromium.open(files.write("bad.html", html.replace(/data-spanlift="[^"]*"/, `data-spanlift="${gzipSync(bad).toString("base64")}"`)));
+  const error = broken.page.locator("[role=alert]");
+  await harness.eventually(async () => (await error.count()) && (await error.isVisible()), "no word of the error");
+  assert.match(await error.innerText(), /unknown dtype "f33"/);
+  await broken.close();
+});
+
+test("a window that changes its size is filled again, and two hundred things at random do no harm", async () => {
+  const visit = await chromium.open(page, { width: 1280, height: 800 });
+  const canvas = await harness.ready(visit.page);
+  for (const [width, height] of [[1024, 700], [1600, 1000], [800, 700], [420, 800], [1280, 800]]) {
+    await visit.page.setViewportSize({ width, height });
+    await harness.eventually(
+      () => canvas.evaluate((c) => Math.abs(c.width - c.clientWidth * devicePixelRatio) <= 1 && Math.abs(c.height - c.clientHeight * devicePixelRatio) <= 1),
+      `the canvas did not follow to ${width} x ${height}`,
+    );
+    const over = await visit.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    assert.ok(over <= 0, `${over} pixels stick out at ${width}`);
+    assert.ok((await harness.pixels(canvas, OWN)) > 300, `nothing to see at ${width} x ${height}`);
+  }
+  const box = await canvas.boundingBox();
+  let seed = 3;
+  const below = (n) => {
+    seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
+    return (seed >>> 8) % n;
+  };
+  const keys = ["w", "s", "a", "d", "f", "0", "n", "m", "t", "?", "Escape", "Enter", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "PageDown", "PageUp"];
+  for (let i = 0; i < 200; i += 1) {
+    const [x, y] = [box.x + below(box.width), box.y + below(box.height)];
+    switch (below(5)) {
+      case 0: await visit.page.mouse.click(x, y); break;
+      case 1: await visit.page.mouse.move(x, y); break;
+      case 2: await visit.page.mouse.wheel(below(400) - 200, below(800) - 400); break;
+      case 3: await visit.page.mouse.dblclick(x, y); break;
+      default: await visit.page.keyboard.press(keys[below(keys.length)]);
+    }
+  }
+  await visit.page.keyboard.press("Escape");
+  assert.ok((await harness.painted(canvas)) > 500);
+  await visit.close();
+});

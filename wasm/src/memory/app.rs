@@ -1,0 +1,556 @@
+//! What the page does with pointer, wheel and keys over a memory map, without knowing a browser.
+//!
+//! | input | does |
+//! |---|---|
+//! | wheel over bytes | zooms the storage at the pointer; with shift it pans, over the names it scrolls |
+//! | drag | pans along the bytes and scrolls |
+//! | click, double click | selects a view or a storage, brings its bytes into the whole bar |
+//! | `W` `S`, `A` `D` | zoom in and out, pan left and right; with shift five times as far |
+//! | `F`, `0` | the selected view's bytes, or all bytes of every storage |
+//! | up, down | the view above, below |
+//! | left, right | the previous, the next view that shares bytes with the selected one |
+//! | `Enter` | more views of the storage, where not all are drawn |
+//! | `M` | views kept, or one by one |
+//! | `Page Up`, `Page Down` | scroll |
+//! | `Escape` | selects nothing |
+
+use std::collections::BTreeMap;
+
+use spanlift::memory::{Layout, MoveKind, Target};
+
+use super::draw::{self, Draw, Fields, Focus, Seen, Window};
+use super::frame::{BAR, Frame, Item, Limits, RULER};
+use super::map::{MemoryPicture, end};
+use crate::details::Details;
+use crate::scene::Scene;
+use crate::theme::Theme;
+
+/// What the page draws of very many, until more is asked for.
+const LIMITS: Limits = Limits { storages: 300, views: 1200, words: 24 };
+/// Views that one asking adds.
+const MORE: usize = 200;
+/// Pixels that a click may wander.
+const STILL: f64 = 4.0;
+/// Bytes on a bar at least.
+const CLOSEST: i64 = 16;
+
+/// The state of one memory map in the page.
+#[derive(Debug, Clone)]
+pub struct MemoryApp {
+    /// What it is called.
+    pub name: String,
+    /// The colours.
+    pub theme: Theme,
+    map: MemoryPicture,
+    to: Option<Target>,
+    kind: MoveKind,
+    frame: Frame,
+    fields: Fields,
+    focus: Focus,
+    /// The storage that was chosen itself.
+    storage: Option<usize>,
+    /// Whether the partners of the selected tensor are all that there are.
+    has_all_partners: bool,
+    extra: BTreeMap<usize, usize>,
+    size: (f64, f64),
+    pointer: Option<(f64, f64)>,
+    drag: Option<Drag>,
+    seen: Seen,
+}
+
+/// A button that is held down.
+#[derive(Debug, Clone, Copy)]
+struct Drag {
+    from: (f64, f64),
+    last: (f64, f64),
+    storage: Option<usize>,
+    is_moving: bool,
+}
+
+impl MemoryApp {
+    /// The map of a layout, and with `to` before and after a move there, or a deep copy.
+    ///
+    /// # Errors
+    /// Why the move cannot be planned, in words.
+    pub fn new(
+        name: &str,
+        layout: Layout,
+        to: Option<Target>,
+        kind: MoveKind,
+        theme: Theme,
+    ) -> Result<MemoryApp, String> {
+        let map = map(layout, to, kind)?;
+        let frame = Frame::new(&map, "", 640.0, LIMITS, |_| 0);
+        Ok(MemoryApp {
+            name: crate::text::clean(name),
+            theme,
+            map,
+            to,
+            kind,
+            frame,
+            fields: Fields::default(),
+            focus: Focus::default(),
+            storage: None,
+            has_all_partners: true,
+            extra: BTreeMap::new(),
+            size: (640.0, 360.0),
+            pointer: None,
+            drag: None,
+            seen: Seen::default(),
+        })
+    }
+
+    /// What is shown.
+    pub fn map(&self) -> &MemoryPicture {
+        &self.map
+    }
+
+    /// How the tensors move, where there are two ways.
+    pub fn kind(&self) -> Option<MoveKind> {
+        self.to.filter(|to| *to != Target::InPlace).map(|_| self.kind)
+    }
+
+    /// The canvas has another size.
+    pub fn resize(&mut self, width: f64, height: f64) {
+        self.size = (width.max(300.0), height.max(60.0));
+        self.lay_out();
+    }
+
+    fn lay_out(&mut self) {
+        let extra = &self.extra;
+        self.frame = Frame::new(&self.map, "", self.size.0, LIMITS, |k| extra.get(&k).copied().unwrap_or(0));
+        self.scroll_by(0.0);
+    }
+
+    /// The selected tensor.
+    pub fn selected(&self) -> Option<usize> {
+        self.focus.selected
+    }
+
+    /// The selected storage.
+    pub fn selected_storage(&self) -> Option<usize> {
+        self.storage
+    }
+
+    /// Tensors that share bytes with the selected one.
+    pub fn partners(&self) -> Vec<usize> {
+        self.focus.partners.iter().copied().collect()
+    }
+
+    /// Everything that is known of what is selected.
+    pub fn details(&self) -> Option<Details> {
+        match (self.focus.selected, self.storage) {
+            (Some(k), _) => Some(self.map.tensor_details(k, &self.partners(), self.has_all_partners)),
+            (None, Some(storage)) => Some(self.map.storage_details(storage)),
+            (None, None) => None,
+        }
+    }
+
+    /// What is under the pointer, as a title and a line.
+    pub fn tip(&self) -> Option<(String, String)> {
+        let (x, y) = self.pointer.filter(|_| !self.is_dragging())?;
+        let row = &self.frame.rows[self.frame.row_at(y + self.focus.scroll)?];
+        match row.item {
+            Item::View { tensor, .. } => {
+                let told = self.map.sentence(tensor);
+                let (name, rest) = told.split_once(", ").unwrap_or((&told, ""));
+                Some((name.to_owned(), rest.to_owned()))
+            }
+            Item::Storage(storage) => {
+                let axis = self.axis_at(storage, x);
+                let at = (axis.x <= x && x <= axis.x + axis.w).then(|| byte_at(&axis, x));
+                let at = at.map_or(String::new(), |b| format!(" · byte {b}"));
+                let bytes = crate::text::bytes(self.map.storage(storage).bytes.0);
+                Some((crate::text::clean(&self.map.storage(storage).id), format!("{bytes}{at}")))
+            }
+            Item::MoreViews { .. } => {
+                Some(("more views".to_owned(), "click to draw more of them".to_owned()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Where the pointer is, if it is over the canvas.
+    pub fn pointer(&self) -> Option<(f64, f64)> {
+        self.pointer
+    }
+
+    /// The tensors of the rows in sight, in order.
+    pub fn in_sight(&self) -> Vec<usize> {
+        let (top, bottom) = (self.focus.scroll, self.focus.scroll + self.size.1);
+        let rows = self.frame.rows.iter().filter(|r| top < r.y + r.h && r.y < bottom);
+        rows.filter_map(|r| if let Item::View { tensor, .. } = r.item { Some(tensor) } else { None })
+            .collect()
+    }
+
+    /// The bytes of a storage that are on screen.
+    pub fn window(&self, storage: usize) -> (i64, i64) {
+        draw::window(&self.map, &self.focus, storage)
+    }
+
+    /// The bytes on screen of the storage that keys are about.
+    pub fn current_window(&self) -> (i64, i64) {
+        self.current().map_or((0, 0), |k| self.window(k))
+    }
+
+    /// The name of that storage.
+    pub fn current_name(&self) -> String {
+        self.current().map_or(String::new(), |k| crate::text::short(&self.map.storage(k).id))
+    }
+
+    /// A tensor in one line.
+    pub fn sentence(&self, tensor: usize) -> String {
+        self.map.sentence(tensor)
+    }
+
+    /// Where bytes begin on the canvas.
+    pub fn plot_x(&self) -> f64 {
+        self.frame.panels.gutter
+    }
+
+    /// Pixels that the rows are scrolled up.
+    pub fn scroll(&self) -> f64 {
+        self.focus.scroll
+    }
+
+    /// The picture.
+    pub fn scene(&mut self) -> Scene {
+        self.focus.hovered =
+            self.pointer.filter(|_| !self.is_dragging()).and_then(|(_, y)| match self.item_at(y) {
+                Some(Item::View { tensor, .. }) => Some(tensor),
+                _ => None,
+            });
+        self.focus.bottom = Some(self.size.1);
+        let (top, bottom) = (self.focus.scroll, self.focus.scroll + self.size.1);
+        let rows = self.frame.rows.iter().filter(|r| top < r.y + r.h && r.y < bottom);
+        self.fields.prepare(&self.map, rows, &self.focus);
+        let mut draw = Draw {
+            map: &self.map,
+            frame: &self.frame,
+            focus: &self.focus,
+            fields: &self.fields,
+            theme: self.theme,
+            most: 400,
+            scene: Scene::new(self.size.0, self.size.1, self.theme.ground),
+            seen: Seen::default(),
+        };
+        draw.rows();
+        let (scene, seen) = (draw.scene, draw.seen);
+        self.seen = seen;
+        scene
+    }
+
+    /// What the colours of the picture drawn last mean.
+    pub fn legend(&self, width: f64) -> Scene {
+        draw::legend(self.seen, width, &self.theme)
+    }
+
+    fn item_at(&self, y: f64) -> Option<Item> {
+        Some(self.frame.rows[self.frame.row_at(y + self.focus.scroll)?].item.clone())
+    }
+
+    /// The storage whose rows are at a height.
+    fn storage_at(&self, y: f64) -> Option<usize> {
+        match self.item_at(y)? {
+            Item::Storage(storage) | Item::View { storage, .. } | Item::MoreViews { storage, .. } => {
+                Some(storage)
+            }
+            _ => None,
+        }
+    }
+
+    /// The axis of a storage in the panel that holds `x`.
+    fn axis_at(&self, storage: usize, x: f64) -> super::field::Axis {
+        let panels = self.frame.panels;
+        let left = match panels.after {
+            Some((after, false)) if x >= after - 8.0 => after,
+            _ => panels.gutter,
+        };
+        draw::axis(&self.map, &self.frame, &self.focus, storage, left)
+    }
+
+    /// The wheel turned by `(dx, dy)` pixels with the pointer at `(x, y)`.
+    pub fn wheel(&mut self, (x, y): (f64, f64), (dx, dy): (f64, f64), pans: bool) {
+        self.pointer = Some((x, y));
+        let Some(storage) = self.storage_at(y).filter(|_| x >= self.frame.panels.gutter) else {
+            return self.scroll_by(dy);
+        };
+        if pans || dx.abs() > dy.abs() {
+            self.pan(storage, if dx.abs() > dy.abs() { dx } else { dy });
+        } else {
+            self.zoom(storage, Some(x), (-dy.clamp(-400.0, 400.0) / 100.0 * 0.25).exp());
+        }
+    }
+
+    /// Shows `factor` times fewer bytes of a storage, the byte at `x` staying there.
+    fn zoom(&mut self, storage: usize, x: Option<f64>, factor: f64) {
+        let whole = end(self.map.storage(storage));
+        let old = self.axis_at(storage, x.unwrap_or(0.0));
+        let x = x.unwrap_or(old.x + old.w / 2.0).clamp(old.x, old.x + old.w);
+        let at = byte_at(&old, x);
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            reason = "float to int casts saturate"
+        )]
+        let length = ((old.bytes() as f64 / factor).round() as i64).clamp(CLOSEST.min(whole), whole);
+        if length == whole {
+            self.focus.windows.remove(&storage);
+            return;
+        }
+        // A storage of which a part is shown has the whole width.
+        let part = ((x - old.x) / self.frame.panels.width).clamp(0.0, 1.0);
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            reason = "float to int casts saturate"
+        )]
+        let lo = at.saturating_sub((part * length as f64).round() as i64);
+        self.show(storage, lo, length);
+    }
+
+    /// Shows `length` bytes of a storage from `lo` on, as near as they lie inside.
+    fn show(&mut self, storage: usize, lo: i64, length: i64) {
+        let whole = end(self.map.storage(storage));
+        let length = length.clamp(CLOSEST.min(whole), whole);
+        let lo = lo.clamp(0, whole - length);
+        let window: Window = (lo, lo + length);
+        if length == whole {
+            self.focus.windows.remove(&storage)
+        } else {
+            self.focus.windows.insert(storage, window)
+        };
+    }
+
+    fn pan(&mut self, storage: usize, dx: f64) {
+        let axis = self.axis_at(storage, 0.0);
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            reason = "float to int casts saturate"
+        )]
+        let by = (dx * axis.bytes() as f64 / axis.w.max(1.0)).round() as i64;
+        self.show(storage, axis.lo.saturating_add(by), axis.bytes());
+    }
+
+    /// The pointer is at `(x, y)`; while a button is held this drags.
+    pub fn pointer_moved(&mut self, x: f64, y: f64) {
+        self.pointer = Some((x, y));
+        if let Some(mut drag) = self.drag {
+            drag.is_moving |= (x - drag.from.0).abs().max((y - drag.from.1).abs()) > STILL;
+            if drag.is_moving {
+                if let Some(storage) = drag.storage {
+                    self.pan(storage, drag.last.0 - x);
+                }
+                self.scroll_by(drag.last.1 - y);
+                drag.last = (x, y);
+            }
+            self.drag = Some(drag);
+        }
+    }
+
+    /// The pointer left.
+    pub fn pointer_left(&mut self) {
+        self.pointer = None;
+    }
+
+    /// The main button went down.
+    pub fn pressed(&mut self, x: f64, y: f64) {
+        self.pointer = Some((x, y));
+        let storage = self.storage_at(y);
+        self.drag = Some(Drag { from: (x, y), last: (x, y), storage, is_moving: false });
+    }
+
+    /// The main button went up: without a drag this selects what is there.
+    pub fn released(&mut self, _x: f64, y: f64) {
+        if self.drag.take().is_none_or(|drag| drag.is_moving) {
+            return;
+        }
+        match self.item_at(y) {
+            Some(Item::View { tensor, .. }) => self.select(Some(tensor)),
+            Some(Item::Storage(storage)) => {
+                self.select(None);
+                self.storage = Some(storage);
+            }
+            Some(Item::MoreViews { storage, .. }) => self.more(storage),
+            _ => self.select(None),
+        }
+    }
+
+    /// The button is no longer held, and nothing was meant by it.
+    pub fn let_go(&mut self) {
+        self.drag = None;
+    }
+
+    /// Whether a drag is under way.
+    pub fn is_dragging(&self) -> bool {
+        self.drag.is_some_and(|d| d.is_moving)
+    }
+
+    /// Selects a tensor, or nothing.
+    pub fn select(&mut self, tensor: Option<usize>) {
+        self.storage = None;
+        self.focus.selected = tensor.filter(|&k| k < self.map.layout.tensors().len());
+        self.focus.partners.clear();
+        self.has_all_partners = true;
+        let Some(k) = self.focus.selected else { return };
+        let storage = self.map.tensor(k).storage().index();
+        let tensors = &self.map.held[storage].tensors;
+        if let Ok(nth) = tensors.binary_search(&k) {
+            let whole = (0, end(self.map.storage(storage)));
+            let (partners, is_all) = self.map.field(storage, 0, whole).partners(nth);
+            self.focus.partners = partners.into_iter().map(|p| tensors[p]).collect();
+            self.has_all_partners = is_all;
+        }
+    }
+
+    /// Shows the selected view's bytes on the whole bar.
+    pub fn fit_selected(&mut self) {
+        let Some(k) = self.focus.selected else {
+            if let Some(storage) = self.storage {
+                self.focus.windows.remove(&storage);
+            }
+            return;
+        };
+        if let Some((lo, hi)) = self.map.tensor(k).span().bounds() {
+            let room = ((hi - lo) / 20).max(4);
+            let storage = self.map.tensor(k).storage().index();
+            self.show(storage, lo.saturating_sub(room), (hi - lo).saturating_add(2 * room));
+        }
+    }
+
+    /// Draws more views of a storage.
+    fn more(&mut self, storage: usize) {
+        *self.extra.entry(storage).or_insert(0) += MORE;
+        self.lay_out();
+    }
+
+    /// Plans the move in the other way.
+    pub fn set_kind(&mut self, kind: MoveKind) {
+        if let (Some(to), true) = (self.to, kind != self.kind)
+            && let Ok(map) = map(self.map.layout.clone(), Some(to), kind)
+        {
+            (self.map, self.kind) = (map, kind);
+            self.lay_out();
+        }
+    }
+
+    /// The storage that keys are about.
+    fn current(&self) -> Option<usize> {
+        let of_tensor = self.focus.selected.map(|k| self.map.tensor(k).storage().index());
+        let at_pointer = || self.pointer.and_then(|(_, y)| self.storage_at(y));
+        let first = || {
+            self.frame.rows.iter().find_map(|r| if let Item::Storage(k) = r.item { Some(k) } else { None })
+        };
+        of_tensor.or(self.storage).or_else(at_pointer).or_else(first)
+    }
+
+    /// A key went down; says whether it means anything here.
+    pub fn key(&mut self, key: &str, shift: bool) -> bool {
+        let times = if shift { 5.0 } else { 1.0 };
+        let step = self.frame.panels.width * 0.1 * times;
+        let x = self.pointer.map(|(x, _)| x).filter(|x| *x >= self.frame.panels.gutter);
+        match (key, self.current()) {
+            ("w" | "W", Some(k)) => self.zoom(k, x, 1.3f64.powf(times)),
+            ("s" | "S", Some(k)) => self.zoom(k, x, 1.3f64.powf(-times)),
+            ("a" | "A", Some(k)) => self.pan(k, -step),
+            ("d" | "D", Some(k)) => self.pan(k, step),
+            ("f" | "F", _) => self.fit_selected(),
+            ("0", _) => self.focus.windows.clear(),
+            ("ArrowDown", _) => self.step(1),
+            ("ArrowUp", _) => self.step(-1),
+            ("ArrowRight" | "n", _) => self.next_partner(1),
+            ("ArrowLeft" | "N", _) => self.next_partner(-1),
+            ("Enter", Some(k)) => self.more(k),
+            ("PageDown", _) => self.scroll_by(self.size.1 - 40.0),
+            ("PageUp", _) => self.scroll_by(40.0 - self.size.1),
+            ("m" | "M", _) => self.set_kind(match self.kind {
+                MoveKind::Naive => MoveKind::Aware,
+                _ => MoveKind::Naive,
+            }),
+            ("Escape", _) => self.select(None),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Selects the view above or below the selected one, from the first in sight on.
+    fn step(&mut self, by: isize) {
+        let tensor = |k: usize| match self.frame.rows[k].item {
+            Item::View { tensor, .. } => Some(tensor),
+            _ => None,
+        };
+        let n = self.frame.rows.len();
+        let at = self.focus.selected.and_then(|s| (0..n).find(|&k| tensor(k) == Some(s)));
+        let from = at.unwrap_or_else(|| {
+            let first = self.frame.row_at(self.focus.scroll).unwrap_or(0);
+            if by > 0 { first.wrapping_sub(1) } else { n }
+        });
+        let mut k = from;
+        loop {
+            k = k.wrapping_add_signed(by);
+            if k >= n {
+                return;
+            }
+            if let Some(next) = tensor(k) {
+                self.select(Some(next));
+                return self.reveal(k);
+            }
+        }
+    }
+
+    fn next_partner(&mut self, by: isize) {
+        let Some(k) = self.focus.selected else { return self.step(by) };
+        let next = match by > 0 {
+            true => self.focus.partners.range(k + 1..).next().or(self.focus.partners.first()),
+            false => self.focus.partners.range(..k).next_back().or(self.focus.partners.last()),
+        };
+        if let Some(&next) = next {
+            self.select(Some(next));
+            let row = self
+                .frame
+                .rows
+                .iter()
+                .position(|r| matches!(r.item, Item::View { tensor, .. } if tensor == next));
+            if let Some(row) = row {
+                self.reveal(row);
+            }
+        }
+    }
+
+    /// Scrolls until a row is in sight, with its storage above it where both fit.
+    fn reveal(&mut self, row: usize) {
+        let row = &self.frame.rows[row];
+        let (top, bottom) = (row.y, row.y + row.h);
+        if top < self.focus.scroll {
+            self.focus.scroll = top - BAR - RULER - 10.0;
+        } else if bottom > self.focus.scroll + self.size.1 {
+            self.focus.scroll = bottom - self.size.1 + 8.0;
+        }
+        self.scroll_by(0.0);
+    }
+
+    fn scroll_by(&mut self, dy: f64) {
+        let most = (self.frame.height - self.size.1 + 8.0).max(0.0);
+        self.focus.scroll = (self.focus.scroll + dy).clamp(0.0, most);
+    }
+}
+
+fn map(layout: Layout, to: Option<Target>, kind: MoveKind) -> Result<MemoryPicture, String> {
+    let Some(to) = to else { return Ok(MemoryPicture::of(layout)) };
+    super::planned(layout, to, kind).map(MemoryPicture::moved).map_err(|e| e.to_string())
+}
+
+/// The byte at a place on an axis.
+fn byte_at(axis: &super::field::Axis, x: f64) -> i64 {
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "float to int casts saturate"
+    )]
+    let after = ((x - axis.x) / axis.w.max(1.0) * axis.bytes() as f64).floor() as i64;
+    axis.lo.saturating_add(after.clamp(0, axis.bytes() - 1))
+}
+
+#[cfg(test)]
+mod tests;

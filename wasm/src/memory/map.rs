@@ -1,0 +1,298 @@
+//! What a memory map shows: a layout, and a move of it where there is one.
+
+use spanlift::memory::{Allocation, Layout, MoveKind, MovePlan, Storage, Target, Tensor};
+
+use super::field::Field;
+use crate::text;
+
+/// A layout, before and after a move where there is one, as pictures ask for it.
+#[derive(Debug, Clone)]
+pub struct MemoryPicture {
+    /// What is there.
+    pub layout: Layout,
+    /// How it moves.
+    pub plan: Option<MovePlan>,
+    /// The devices in the order in which storages name them, with the positions of their storages.
+    pub(crate) devices: Vec<(String, Vec<usize>)>,
+    /// Per storage.
+    pub(crate) held: Vec<Held>,
+    /// Per tensor, its position in the plan.
+    placed: Vec<Option<usize>>,
+    names: Vec<String>,
+    copied: Vec<u128>,
+}
+
+/// What a storage holds.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Held {
+    /// Positions of its tensors.
+    pub(crate) tensors: Vec<usize>,
+    /// Positions of the allocations that stand for parts of it.
+    pub(crate) allocations: Vec<usize>,
+    /// Whether allocations stand for the same bytes twice, so that each view has its own.
+    pub(crate) is_apart: bool,
+    pub(crate) listed: u128,
+    /// Bytes that views touch, and bytes that several touch, where that can be told.
+    pub(crate) bytes: Option<(i64, i64)>,
+}
+
+impl MemoryPicture {
+    /// The map of one layout.
+    pub fn of(layout: Layout) -> MemoryPicture {
+        MemoryPicture::new(layout, None)
+    }
+
+    /// The map before and after a move.
+    pub fn moved(plan: MovePlan) -> MemoryPicture {
+        MemoryPicture::new(plan.before.clone(), Some(plan))
+    }
+
+    fn new(layout: Layout, plan: Option<MovePlan>) -> MemoryPicture {
+        let mut held = vec![Held::default(); layout.storages().len()];
+        for (k, tensor) in layout.tensors().iter().enumerate() {
+            let held = &mut held[tensor.storage().index()];
+            held.tensors.push(k);
+            held.listed += u128::from(tensor.listed_bytes().0);
+        }
+        for (storage, held) in layout.storages().iter().zip(&mut held) {
+            let spans = held.tensors.iter().map(|&k| layout.tensors()[k].span());
+            held.bytes = Field::new(spans, 0, end(storage)).bytes();
+        }
+        let mut devices: Vec<(String, Vec<usize>)> = Vec::new();
+        for (k, storage) in layout.storages().iter().enumerate() {
+            let name = storage.device.to_string();
+            match devices.iter_mut().find(|(device, _)| *device == name) {
+                Some((_, storages)) => storages.push(k),
+                None => devices.push((name, vec![k])),
+            }
+        }
+        let mut placed = vec![None; layout.tensors().len()];
+        let (mut names, mut copied) = (Vec::new(), Vec::new());
+        if let Some(plan) = &plan {
+            names = plan.allocations.iter().map(|a| a.name.clone()).collect();
+            copied = vec![0u128; plan.allocations.len()];
+            plan.tensors.iter().enumerate().for_each(|(k, p)| placed[p.tensor] = Some(k));
+            plan.copies.iter().for_each(|c| copied[c.allocation] += u128::from(c.bytes.0));
+            for (k, a) in plan.allocations.iter().enumerate() {
+                held[a.storage.index()].allocations.push(k);
+            }
+            for held in &mut held {
+                let mut ranges: Vec<_> =
+                    held.allocations.iter().map(|&k| range(&plan.allocations[k])).collect();
+                ranges.sort_unstable();
+                held.is_apart = plan.kind == MoveKind::Naive && held.allocations.len() > 1
+                    || ranges.windows(2).any(|r| r[1].0 < r[0].1);
+            }
+        }
+        MemoryPicture { layout, plan, devices, held, placed, names, copied }
+    }
+
+    pub(crate) fn storage(&self, k: usize) -> &Storage {
+        &self.layout.storages()[k]
+    }
+
+    pub(crate) fn tensor(&self, k: usize) -> &Tensor {
+        &self.layout.tensors()[k]
+    }
+
+    /// The bytes of the views of a storage in a window.
+    pub(crate) fn field(&self, storage: usize, from: usize, (lo, hi): (i64, i64)) -> Field {
+        Field::new(self.held[storage].tensors[from..].iter().map(|&k| self.tensor(k).span()), lo, hi)
+    }
+
+    /// The allocation of a tensor that moves, as its name and the bytes of the storage that it stands for.
+    pub(crate) fn allocation_of(&self, tensor: usize) -> Option<(&str, (i64, i64))> {
+        let plan = self.plan.as_ref()?;
+        let k = plan.tensors[self.placed[tensor]?].allocation?;
+        Some((&self.names[k], range(&plan.allocations[k])))
+    }
+
+    /// The offset of a tensor that moves, in its allocation.
+    pub(crate) fn offset_after(&self, tensor: usize) -> Option<i64> {
+        Some(self.plan.as_ref()?.tensors[self.placed[tensor]?].view.offset)
+    }
+
+    /// Whether any tensor of a storage moves.
+    pub(crate) fn moves(&self, storage: usize) -> bool {
+        self.held[storage].tensors.iter().any(|&k| self.placed[k].is_some())
+    }
+
+    /// Whether the allocations of a storage are drawn as parts of it.
+    pub(crate) fn draws_blocks(&self, storage: usize) -> bool {
+        let held = &self.held[storage];
+        !held.allocations.is_empty() && !held.is_apart
+    }
+
+    pub(crate) fn allocations(&self, storage: usize) -> Vec<(i64, i64)> {
+        let Some(plan) = &self.plan else { return Vec::new() };
+        let mut ranges: Vec<_> =
+            self.held[storage].allocations.iter().map(|&k| range(&plan.allocations[k])).collect();
+        ranges.sort_unstable();
+        ranges
+    }
+
+    /// What becomes of a storage, in words.
+    pub(crate) fn told_after(&self, storage: usize) -> String {
+        let Some(plan) = &self.plan else { return String::new() };
+        let held = &self.held[storage];
+        if !self.moves(storage) {
+            return match held.tensors.is_empty() {
+                true => "no view, nothing to move".to_owned(),
+                false => format!("is on {} already: nothing is copied", plan.to),
+            };
+        }
+        if held.allocations.is_empty() {
+            return "nothing is allocated".to_owned();
+        }
+        let new = held.allocations.iter().filter(|&&k| !plan.allocations[k].is_there);
+        let allocated: u128 = new.clone().map(|&k| u128::from(plan.allocations[k].bytes.0)).sum();
+        let copied: u128 = held.allocations.iter().map(|&k| self.copied[k]).sum();
+        let n = new.count();
+        let blocks = match (n, held.is_apart) {
+            (0, _) => format!("{} is there", text::short(&self.names[held.allocations[0]])),
+            (1, _) => {
+                format!("{}: {} allocated", text::short(&self.names[held.allocations[0]]), bytes(allocated))
+            }
+            (_, true) => format!("{n} allocations, one for each view: {} allocated", bytes(allocated)),
+            (_, false) => format!("{}: {} allocated", text::count(n, "allocation"), bytes(allocated)),
+        };
+        let left = self.storage(storage).bytes.0;
+        match u128::from(left).checked_sub(copied) {
+            Some(rest) if rest > 0 && !held.is_apart => {
+                format!("{blocks}, {} copied; {} belong to no view", bytes(copied), bytes(rest))
+            }
+            _ => format!("{blocks}, {} copied", bytes(copied)),
+        }
+    }
+
+    /// What is done, in a few words: `move to cuda:0`, `deep copy`.
+    pub fn goal(&self) -> Option<String> {
+        Some(match self.plan.as_ref()?.to {
+            Target::Device(to) => format!("move to {to}"),
+            Target::InPlace => "deep copy".to_owned(),
+        })
+    }
+
+    /// The whole picture in words: how much there is, and what moving it takes.
+    pub fn told(&self) -> Vec<String> {
+        let (n, m) = (self.layout.tensors().len(), self.layout.storages().len());
+        let mut lines = vec![format!("{} of {}", text::count(n, "view"), text::count(m, "storage"))];
+        let Some(plan) = &self.plan else {
+            for (device, storages) in &self.devices {
+                lines.push(format!("{device}: {}", self.told_of(storages)));
+            }
+            return lines;
+        };
+        let how = match plan.kind {
+            MoveKind::Naive => "one view at a time",
+            _ => "views stay views",
+        };
+        lines.push(format!(
+            "{}, {how}: {} of {}, {} of {}",
+            self.goal().unwrap_or_default(),
+            text::count(plan.allocations.iter().filter(|a| !a.is_there).count(), "allocation"),
+            bytes(plan.bytes_allocated()),
+            text::count(plan.copies.len(), "copy"),
+            bytes(plan.bytes_copied()),
+        ));
+        if let Some(other) = self.told_otherwise(plan) {
+            lines.push(other);
+        }
+        lines
+    }
+
+    /// What the other kind of move would take.
+    fn told_otherwise(&self, plan: &MovePlan) -> Option<String> {
+        // A deep copy goes nowhere, so there is no other way to go there.
+        let to = plan.to.device()?;
+        let (words, other) = match plan.kind {
+            MoveKind::Naive => ("a move that keeps views", self.layout.move_to(to).ok()?),
+            _ => ("one view at a time", self.layout.move_naively(to)),
+        };
+        (other.bytes_copied() > 0).then(|| {
+            format!(
+                "{words}: {} of {}, {} of {}",
+                text::count(other.allocations.len(), "allocation"),
+                bytes(other.bytes_allocated()),
+                text::count(other.copies.len(), "copy"),
+                bytes(other.bytes_copied()),
+            )
+        })
+    }
+
+    /// The storages of a device in words.
+    pub(crate) fn told_of(&self, storages: &[usize]) -> String {
+        let size: u128 = storages.iter().map(|&k| u128::from(self.storage(k).bytes.0)).sum();
+        let listed: u128 = storages.iter().map(|&k| self.held[k].listed).sum();
+        let parts = storages.iter().map(|&k| self.held[k].bytes);
+        let mut sums = parts.map(|b| {
+            b.and_then(|(any, twice)| Some((u128::try_from(any).ok()?, u128::try_from(twice).ok()?)))
+        });
+        let sums: Option<(u128, u128)> =
+            sums.try_fold((0, 0), |sum, b| b.map(|(any, twice)| (sum.0 + any, sum.1 + twice)));
+        let n_views: usize = storages.iter().map(|&k| self.held[k].tensors.len()).sum();
+        let verb = |plural: &str| {
+            if n_views == 1 {
+                format!("{plural}{}", if plural.ends_with("ch") { "es" } else { "s" })
+            } else {
+                plural.to_owned()
+            }
+        };
+        let mut told = format!("{} in {}", bytes(size), text::count(storages.len(), "storage"));
+        if n_views == 0 {
+            return format!("{told}, no view");
+        }
+        told.push_str(&format!(", {} that {} {}", text::count(n_views, "view"), verb("list"), bytes(listed)));
+        if let Some((any, twice)) = sums {
+            told.push_str(&format!(" and {} {}", verb("touch"), bytes(any)));
+            if twice > 0 {
+                told.push_str(&format!(", {} of them shared", bytes(twice)));
+            }
+        }
+        told
+    }
+}
+
+/// One past the last byte of a storage, at least 1.
+pub(crate) fn end(storage: &Storage) -> i64 {
+    i64::try_from(storage.bytes.0).unwrap_or(i64::MAX).max(1)
+}
+
+fn range(a: &Allocation) -> (i64, i64) {
+    (a.start, a.start.saturating_add_unsigned(a.bytes.0))
+}
+
+pub(crate) fn bytes(n: u128) -> String {
+    u64::try_from(n).map_or_else(|_| format!("{n} B"), text::bytes)
+}
+
+/// A view in words: type, shape, strides, and what is special about it.
+pub(crate) fn form(tensor: &Tensor) -> String {
+    let view = tensor.view();
+    let list = |v: &[i64]| v.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
+    let mut told = format!("{}[{}]", view.dtype, list(&view.shape));
+    if !view.strides.is_empty() {
+        told.push_str(&format!(" strides [{}]", list(&view.strides)));
+    }
+    if view.offset != 0 {
+        told.push_str(&format!(" offset {}", view.offset));
+    }
+    let steps = || view.shape.iter().zip(&view.strides).filter(|(n, _)| **n > 1);
+    let times: i128 = steps().filter(|(_, s)| **s == 0).map(|(n, _)| i128::from(*n)).product();
+    if times > 1 && !tensor.span().is_empty() {
+        told.push_str(&format!(", each element {times} times"));
+    }
+    told
+}
+
+/// The bytes of a view in words.
+pub(crate) fn place(tensor: &Tensor, touched: Option<i64>) -> String {
+    match (tensor.span().bounds(), touched) {
+        (None, _) => "empty: no bytes".to_owned(),
+        (Some((lo, hi)), Some(n)) if n == hi - lo => format!("bytes [{lo}, {hi})"),
+        (Some((lo, hi)), Some(n)) => {
+            format!("{} of bytes [{lo}, {hi})", text::bytes(n.unsigned_abs()))
+        }
+        (Some((lo, hi)), None) => format!("some of bytes [{lo}, {hi})"),
+    }
+}

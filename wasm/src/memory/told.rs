@@ -1,0 +1,139 @@
+//! A view or a storage in words: for the panel of details, the tooltip, the announcement and the table.
+
+use super::comb::Comb;
+use super::map::{MemoryPicture, bytes, end, form, place};
+use crate::details::Details;
+use crate::text;
+
+/// Names that are listed of those that share bytes.
+const NAMED: usize = 12;
+
+impl MemoryPicture {
+    /// Everything that is known of a tensor; `partners` share bytes with it, and others may unless `is_all`.
+    pub(crate) fn tensor_details(&self, k: usize, partners: &[usize], is_all: bool) -> Details {
+        let tensor = self.tensor(k);
+        let (view, storage) = (tensor.view(), tensor.storage().index());
+        let list = |v: &[i64]| v.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
+        let home = self.storage(storage);
+        let mut out = Details {
+            title: text::clean(tensor.name()),
+            place: format!("view of {} on {}", text::clean(&home.id), home.device),
+            ..Details::default()
+        };
+        let mut row = |name: &str, value: String| out.rows.push((name.to_owned(), value));
+        let item = view.dtype.bytes();
+        let marks = tensor.marks();
+        let wants = if marks.requires_grad { "wants gradients" } else { "no gradients" };
+        row("kind", format!("{}, {wants}", marks.kind.name()));
+        row("type", format!("{}, {item} B an element", view.dtype));
+        row(
+            "shape",
+            if view.shape.is_empty() { "scalar".to_owned() } else { format!("[{}]", list(&view.shape)) },
+        );
+        if !view.strides.is_empty() {
+            row("strides", format!("[{}] elements", list(&view.strides)));
+        }
+        row("offset", format!("{} elements, byte {}", view.offset, view.offset.saturating_mul(item)));
+        match (tensor.elements(), tensor.span().bounds()) {
+            (Some((first, last)), Some((lo, hi))) => {
+                row("span", format!("elements {first} to {last}, both inclusive"));
+                row("bytes", format!("[{lo}, {hi})"));
+            }
+            _ => row("bytes", "none: a size is 0".to_owned()),
+        }
+        if let Some(comb) = Comb::of(tensor.span()) {
+            let touched = comb.bytes().map_or("not counted".to_owned(), |n| text::bytes(n.unsigned_abs()));
+            row("touches", touched);
+        }
+        row("lists", text::bytes(tensor.listed_bytes().0));
+        if !partners.is_empty() {
+            let names = partners.iter().take(NAMED).map(|&p| text::short(self.tensor(p).name()));
+            let mut names = names.collect::<Vec<_>>().join(", ");
+            match (partners.len().saturating_sub(NAMED), is_all) {
+                (_, false) => names.push_str(" and others"),
+                (0, true) => {}
+                (n, true) => names.push_str(&format!(" and {} more", text::thousands(n as u64))),
+            }
+            row("shares with", names);
+        }
+        if let (Some((name, (start, _))), Some(offset)) = (self.allocation_of(k), self.offset_after(k)) {
+            row("after", format!("{}, offset {offset} elements", text::clean(name)));
+            if let Some((lo, hi)) = tensor.span().bounds() {
+                row("bytes there", format!("[{}, {})", lo - start, hi - start));
+            }
+        }
+        out.why = self.peculiar(k);
+        out
+    }
+
+    /// What is special about a tensor, in sentences.
+    fn peculiar(&self, k: usize) -> Vec<String> {
+        let tensor = self.tensor(k);
+        let view = tensor.view();
+        if tensor.span().is_empty() {
+            return vec![
+                "An empty view has no bytes: nothing is allocated for it and nothing copied.".to_owned(),
+            ];
+        }
+        let mut said = Vec::new();
+        for (d, (&n, &stride)) in view.shape.iter().zip(&view.strides).enumerate() {
+            match stride {
+                0 if n > 1 => {
+                    said.push(format!("Dimension {d} repeats the same bytes {n} times: they are there once."))
+                }
+                s if s < 0 && n > 1 => said.push(format!("Dimension {d} runs backwards.")),
+                _ => {}
+            }
+        }
+        match Comb::of(tensor.span()).and_then(|comb| comb.bytes().map(|n| (n, comb.bounds()))) {
+            Some((n, (lo, hi))) if n < hi - lo => {
+                said.push(format!(
+                    "{} between its first and its last byte are not its own.",
+                    text::bytes((hi - lo - n).unsigned_abs())
+                ));
+            }
+            _ => {}
+        }
+        said
+    }
+
+    /// Everything that is known of a storage.
+    pub(crate) fn storage_details(&self, k: usize) -> Details {
+        let (storage, held) = (self.storage(k), &self.held[k]);
+        let mut out = Details {
+            title: text::clean(&storage.id),
+            place: format!("storage on {}", storage.device),
+            ..Details::default()
+        };
+        let mut row = |name: &str, value: String| out.rows.push((name.to_owned(), value));
+        row("size", format!("{} ({} B)", text::bytes(storage.bytes.0), text::thousands(storage.bytes.0)));
+        row("views", text::thousands(held.tensors.len() as u64));
+        row("listed", bytes(held.listed));
+        if let Some((any, twice)) = held.bytes {
+            row("touched", text::bytes(any.unsigned_abs()));
+            row("shared", text::bytes(twice.unsigned_abs()));
+            let gap = if storage.bytes.0 == 0 { 0 } else { end(storage) - any };
+            row("of no view", text::bytes(gap.unsigned_abs()));
+        }
+        let after = self.told_after(k);
+        if !after.is_empty() {
+            row("after", after);
+        }
+        out
+    }
+
+    /// A tensor in one line, for those who hear it.
+    pub(crate) fn sentence(&self, k: usize) -> String {
+        let tensor = self.tensor(k);
+        let touched = Comb::of(tensor.span()).map_or(Some(0), |comb| comb.bytes());
+        let home = self.storage(tensor.storage().index());
+        let name = text::clean(tensor.name());
+        format!(
+            "{name}, {}, {}, in {} on {}",
+            form(tensor),
+            place(tensor, touched),
+            text::clean(&home.id),
+            home.device
+        )
+    }
+}

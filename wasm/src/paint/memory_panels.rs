@@ -1,0 +1,126 @@
+//! What stands around the canvas of a memory map: names, details, totals, and the table for those who cannot see it.
+
+use spanlift::memory::MoveKind;
+
+use super::panels::{Panels, append, set};
+use crate::memory::MemoryApp;
+use crate::scene::Scene;
+use crate::text;
+use crate::theme::Theme;
+
+/// Rows of the table at most.
+const TABLE: usize = 60;
+
+/// What the panels show, to see whether it changed.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Shown {
+    item: usize,
+    theme: Theme,
+    kind: Option<MoveKind>,
+    tensor: Option<usize>,
+    storage: Option<usize>,
+    in_sight: Vec<usize>,
+    legend: Option<Scene>,
+}
+
+impl Panels {
+    /// Brings everything up to date that differs from what is shown.
+    pub(crate) fn update_memory(&mut self, app: &MemoryApp, item: usize) {
+        let before = self.memory.take();
+        let now = Shown {
+            item,
+            theme: app.theme,
+            kind: app.kind(),
+            tensor: app.selected(),
+            storage: app.selected_storage(),
+            in_sight: before.as_ref().map_or_else(Vec::new, |b| b.in_sight.clone()),
+            legend: before.as_ref().and_then(|b| b.legend.clone()),
+        };
+        let is_new = before.as_ref().is_none_or(|b| b.item != item);
+        if is_new || before.as_ref().is_some_and(|b| b.theme != now.theme) {
+            self.colors(&app.theme);
+        }
+        if is_new {
+            self.forget_timeline();
+            self.is_about(true);
+            let origin = app.map().goal().unwrap_or_default();
+            self.title(&app.name, &origin, item);
+            let _ = self.root.class_list().toggle_with_force("has-no-program", true);
+        }
+        if is_new || before.as_ref().is_some_and(|b| b.kind != now.kind) {
+            self.part(".sl-kinds").set_hidden(app.kind().is_none());
+            for (kind, name) in [(MoveKind::Aware, "aware"), (MoveKind::Naive, "naive")] {
+                let button = self.part(&format!("[data-kind={name}]"));
+                set(&button, "aria-pressed", if app.kind() == Some(kind) { "true" } else { "false" });
+            }
+            let notes = self.part(".sl-notes");
+            notes.set_text_content(None);
+            for line in app.map().told() {
+                append(&notes, &self.element("li", "", &line));
+            }
+        }
+        let choice = |s: &Shown| (s.item, s.kind, s.tensor, s.storage);
+        if before.as_ref().map(choice) != Some(choice(&now)) {
+            let card = self.part("[data-selection]");
+            card.set_text_content(None);
+            match app.details() {
+                Some(details) => self.card(&card, &details),
+                None => append(&card, &self.element("p", "", "Click a view or a storage.")),
+            }
+        }
+        if before.as_ref().is_some_and(|b| (b.tensor, b.storage) != (now.tensor, now.storage)) {
+            let words = match (now.tensor, app.details()) {
+                (Some(k), _) => app.sentence(k),
+                (None, Some(details)) => format!("{}, {}", details.title, details.place),
+                (None, None) => "nothing selected".to_owned(),
+            };
+            self.part("[aria-live]").set_text_content(Some(&words));
+        }
+        self.memory = Some(now);
+    }
+
+    /// What can only be told when the picture is drawn: legend, range, tip and table.
+    pub(crate) fn memory_drawn(&mut self, app: &MemoryApp, ratio: f64) {
+        let (lo, hi) = app.current_window();
+        self.part(".sl-range").set_text_content(Some(&format!("{}: bytes [{lo}, {hi})", app.current_name())));
+        match (app.tip(), app.pointer()) {
+            (Some((title, words)), Some((x, y))) => {
+                self.tip.set_text_content(None);
+                append(&self.tip, &self.element("b", "", &title));
+                append(&self.tip, &self.element("span", "", &words));
+                self.place_tip(x, y);
+            }
+            _ => self.tip.set_hidden(true),
+        }
+        let legend = app.legend(self.legend_width());
+        let in_sight = app.in_sight();
+        let Some(mut shown) = self.memory.take() else { return };
+        if shown.legend.as_ref() != Some(&legend) {
+            self.paint_legend(&legend, ratio);
+            shown.legend = Some(legend);
+        }
+        if shown.in_sight != in_sight || in_sight.is_empty() {
+            self.memory_table(app, &in_sight);
+            shown.in_sight = in_sight;
+        }
+        let body = self.part("tbody").children();
+        for (k, &tensor) in (0u32..).zip(shown.in_sight.iter().take(TABLE)) {
+            if let Some(row) = body.item(k) {
+                set(&row, "aria-selected", if app.selected() == Some(tensor) { "true" } else { "false" });
+            }
+        }
+        self.memory = Some(shown);
+    }
+
+    fn memory_table(&self, app: &MemoryApp, in_sight: &[usize]) {
+        let words = format!("{} in sight", text::count(in_sight.len(), "view"));
+        self.part("caption").set_text_content(Some(&words));
+        let body = self.part("tbody");
+        body.set_text_content(None);
+        for &tensor in in_sight.iter().take(TABLE) {
+            let line = self.element("tr", "", "");
+            append(&line, &self.element("td", "", &app.sentence(tensor)));
+            append(&body, &line);
+        }
+    }
+}
