@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use spanlift::Trace;
 use spanlift_native::programs;
+use spanlift_native::claims::Test;
 use spanlift_native::tutorial::{self, CHARTS, Chart};
 use spanlift_viewer::bars::{BarChart, Cluster, Entry};
 use spanlift_viewer::figure::{Note, Panel, PanelOptions};
@@ -93,11 +94,16 @@ fn overlap(story: &Story, page: &mut String) {
         panels_svg(&panels, &options)
     };
     picture(page, &draw, "Four timelines of a copy beside two multiplications");
-    page.push_str(
-        "<p>The pageable copy holds its host thread while the driver stages it, so the kernels are launched late, whatever \
+    let held = match story.machine.pageable_direct {
+        true => "until the engine has read it",
+        false => "while the driver stages it",
+    };
+    let _ = write!(
+        page,
+        "<p>The pageable copy holds its host thread {held}, so the kernels are launched late, whatever \
          stream the copy is on. On the main stream a pinned copy returns at once, and the kernels still wait for it: a \
          stream runs one thing after the other.</p>\
-         <p>The same four, to look around in: W and S zoom, A and D pan, a click says what a slice is.</p>",
+         <p>The same four, to look around in: W and S zoom, A and D pan, a click says what a slice is.</p>"
     );
     let items: Vec<PageItem> =
         story.runs.iter().map(|r| item(&words::title(r), r.name, &story.machine_source)).collect();
@@ -142,7 +148,13 @@ fn rows(story: &Story, page: &mut String) {
         let label = |row: usize| format!("{row} {}", escape(&story.rows[row - 1].published.label));
         let (over, under, published) = match tested.rows {
             Some((over, under, ratio)) => (label(over), label(under), format!("{ratio:.2}")),
-            None => Default::default(),
+            None => {
+                let (over, under) = match &tested.claim.test {
+                    Test::Ratio { over, under, .. } => (over.as_str(), under.as_str()),
+                    Test::Overlap { program, .. } | Test::Verdict { program, .. } => (program.as_str(), ""),
+                };
+                (escape(over), escape(under), String::new())
+            }
         };
         let simulated = tested.outcome.ratio.map_or_else(String::new, |r| format!("{r:.2}"));
         let mark = if tested.outcome.holds { "✓" } else { "✗" };
