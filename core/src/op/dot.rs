@@ -53,6 +53,123 @@ pub fn dot_test(a: &Operator, seed: u64) -> DotReport {
     DotReport { error: if difference == 0.0 { 0.0 } else { difference / scale }, tolerance }
 }
 
+/// What is wrong with an adjoint, as far as it can be told.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// It is the adjoint times this factor: a scale is missing, or one too many.
+    Scale(Complex64),
+    /// It is the transpose: a conjugate is missing.
+    MissingConjugate,
+    /// It is the conjugate of the operator itself: nothing is transposed.
+    NotTransposed,
+    /// Its rows are those of the adjoint, shifted by so many.
+    Shifted(i64),
+    /// None of these: the first entry that differs, by row and column of what should be the adjoint.
+    Entry {
+        /// Its row.
+        row: usize,
+        /// Its column.
+        column: usize,
+        /// What the operator says.
+        expected: Complex64,
+        /// What its adjoint says.
+        found: Complex64,
+    },
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Fault::Scale(c) => write!(f, "the adjoint is {c} times what it should be"),
+            Fault::MissingConjugate => f.write_str("the adjoint is the transpose: a conjugate is missing"),
+            Fault::NotTransposed => f.write_str("the adjoint is the conjugate: nothing is transposed"),
+            Fault::Shifted(by) => write!(f, "the rows of the adjoint are shifted by {by}"),
+            Fault::Entry { row, column, expected, found } => {
+                write!(f, "entry ({row}, {column}) of the adjoint is {found} and not {expected}")
+            }
+        }
+    }
+}
+
+/// Matrices larger than this are not written out.
+const LARGEST: usize = 4096;
+
+/// What is wrong with the adjoint of an operator; `None` when nothing is, or the operator has more than 4,096 entries or is
+/// linear over real numbers alone.
+///
+/// Reads both matrices column by column, so it is meant for small operators that failed [`dot_test`].
+///
+/// ```
+/// use spanlift::memory::Dtype;
+/// use spanlift::op::{Fault, FromFn, Operator, Space, diagnose};
+/// let line = Space::new([("x", 3)], Dtype::F64)?;
+/// let twice = FromFn::new("A", line.clone(), line, |x, y| y.copy_from_slice(x), |y, x| {
+///     x.iter_mut().zip(y).for_each(|(x, y)| *x = 2.0 * y);
+/// });
+/// assert_eq!(diagnose(&Operator::from(twice)), Some(Fault::Scale(2.0.into())));
+/// # Ok::<(), spanlift::op::OpError>(())
+/// ```
+pub fn diagnose(a: &Operator) -> Option<Fault> {
+    let (rows, columns) = (a.codomain().len(), a.domain().len());
+    if rows.saturating_mul(columns) > LARGEST || a.linearity() == Linearity::Real {
+        return None;
+    }
+    // Entry (i, j) of the adjoint and what it should be.
+    let (forward, adjoint) = (matrix(a), matrix(&a.adjoint()));
+    let right = |i: usize, j: usize| forward[i][j].conj();
+    let found = |i: usize, j: usize| adjoint[j][i];
+    let all = || (0..columns).flat_map(|i| (0..rows).map(move |j| (i, j)));
+    let largest = all().map(|(i, j)| right(i, j).norm()).fold(0.0, f64::max);
+    let tolerance = 64.0 * a.domain().eps().max(a.codomain().eps()) * largest;
+    let same = |f: &dyn Fn(usize, usize) -> Complex64| {
+        all().all(|(i, j)| (found(i, j) - f(i, j)).norm() <= tolerance)
+    };
+    if same(&right) {
+        return None;
+    }
+    if same(&|i, j| right(i, j).conj()) {
+        return Some(Fault::MissingConjugate);
+    }
+    if rows == columns && same(&|i, j| right(j, i)) {
+        return Some(Fault::NotTransposed);
+    }
+    for by in [1, columns.saturating_sub(1)] {
+        if columns > 1 && same(&|i, j| right((i + columns - by) % columns, j)) {
+            return Some(Fault::Shifted(if by == 1 { 1 } else { -1 }));
+        }
+    }
+    // The best factor, and whether it explains everything.
+    let (mut product, mut square) = (Complex64::ZERO, 0.0);
+    for (i, j) in all() {
+        product += right(i, j).conj() * found(i, j);
+        square += right(i, j).norm_sqr();
+    }
+    let factor = if square == 0.0 { Complex64::ZERO } else { product / square };
+    if square > 0.0 && same(&|i, j| factor * right(i, j)) {
+        return Some(Fault::Scale(factor));
+    }
+    let worst = all().find(|&(i, j)| (found(i, j) - right(i, j)).norm() > tolerance);
+    worst.map(|(row, column)| Fault::Entry {
+        row,
+        column,
+        expected: right(row, column),
+        found: found(row, column),
+    })
+}
+
+/// The columns of an operator.
+fn matrix(a: &Operator) -> Vec<Vec<Complex64>> {
+    const BUG: &str = "bug: a unit vector fits the space it was made for";
+    let n = a.domain().len();
+    let column = |j: usize| {
+        let unit = (0..n).map(|k| if k == j { Complex64::ONE } else { Complex64::ZERO });
+        let unit = Array::new(a.domain().clone(), unit).unwrap_or_else(|e| unreachable!("{BUG}: {e}"));
+        a.apply(&unit).unwrap_or_else(|e| unreachable!("{BUG}: {e}")).values().to_vec()
+    };
+    (0..n).map(column).collect()
+}
+
 /// `sum conj(x_i) y_i`
 fn inner(x: &Array, y: &Array) -> Complex64 {
     x.values().iter().zip(y.values()).map(|(x, y)| x.conj() * y).sum()

@@ -50,8 +50,12 @@ pub enum OpError {
     Uncuttable { operator: String, dim: Name, why: String, others: Vec<Name> },
     #[error("`{operator}`: `{dim}` is {size} long, so no tile is {lo}..{hi}")]
     TileRange { operator: String, dim: Name, size: i64, lo: i64, hi: i64 },
+    #[error("tiles of `{dim}` without an element: make them at least 1 long")]
+    EmptyTiles { dim: Name },
     #[error("tiles of `{dim}` cannot be {size} long")]
-    TileSize { dim: Name, size: i64 },
+    NegativeTiles { dim: Name, size: i64 },
+    #[error("`{dim}` is {size} long: it has no {tiles} tiles")]
+    TileCount { dim: Name, tiles: usize, size: i64 },
     #[error("edges {edges:?} of tiles do not rise from 0 to {size}, the size of `{dim}`")]
     TileEdges { dim: Name, edges: Vec<i64>, size: i64 },
     #[error("nothing says how long `{dim}` is")]

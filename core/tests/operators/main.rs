@@ -1,10 +1,16 @@
 //! The operator algebra against matrices written down from the definitions.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 
+mod cases;
 mod errors;
 mod laws;
+mod mutants;
 mod names;
 mod oracle;
+mod plans;
 mod rules;
+#[path = "../shared/mod.rs"]
+mod shared;
+mod split;
 mod table;
 mod transforms;

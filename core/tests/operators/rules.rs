@@ -2,11 +2,11 @@
 
 use spanlift::chain;
 use spanlift::memory::{Device, Dtype, cpu, cuda, mock};
-use spanlift::op::{Boundary, sampling};
+use spanlift::op::{Boundary, OpError, sampling};
 use spanlift::op::{
-    Cost, Dense, Diagonal, Level, Operator, RULES, Simplify, Space, Stop, Tensor, block, block_diag, crop,
-    embed, fft, finite_difference, flip, hstack, merge_dims, pad, permute, rename, repeat, roll, select,
-    slice, split_dim, stack, sum, to, tree_sum, vstack,
+    Cost, Dense, Diagonal, Level, Operator, RULES, Simplify, Space, Stop, Tensor, block, block_diag, blocks,
+    crop, embed, fft, finite_difference, flip, hstack, merge_dims, pad, permute, rename, repeat, roll,
+    select, slice, split_dim, stack, sum, sum_reduce, to, tree_sum, vstack,
 };
 
 use crate::oracle::{C, Matrix, Random, eps};
@@ -68,8 +68,15 @@ impl Draw {
     fn movement(&mut self, space: &Space) -> Operator {
         let (dim, n) = (space.dims()[1].0.to_string(), space.dims()[1].1);
         let dim = dim.as_str();
+        if n == 0 {
+            return flip([dim]).over(space).unwrap();
+        }
         let k = i64::try_from(self.random.below(u64::try_from(n).unwrap())).unwrap();
-        match self.random.below(9) {
+        match self.random.below(13) {
+            9 => blocks([(dim, n - k, 1)]).over(space),
+            10 => split_dim(dim, [("u", 1), ("v", n)]).over(space),
+            11 => merge_dims(["b", dim], "p").over(space),
+            12 => sum_reduce(["w"]).over(space).map_or_else(|_| repeat("w", 1).at(0).over(space), Ok),
             0 => roll(dim, k).over(space),
             1 => flip([dim]).over(space),
             2 => slice(dim, k..n, 1).over(space),
@@ -81,7 +88,8 @@ impl Draw {
                 .over(space),
             _ => rename([(dim, "u")]).over(space),
         }
-        .unwrap()
+        // Names that a movement before made are taken.
+        .unwrap_or_else(|_| flip([dim]).over(space).unwrap())
     }
 }
 
@@ -148,8 +156,12 @@ const INSTANCES: &[(&str, Make)] = &[
     ("movements", |d| {
         let line = d.line();
         let a = d.movement(&line);
-        let b = d.movement(a.codomain());
-        if d.random.below(2) == 0 { chain![a, b] } else { chain![b.h(), a.h()] }.unwrap()
+        // A dimension to move is wanted, which a merge takes away.
+        let b = if a.codomain().dims().len() < 2 { a.h() } else { d.movement(a.codomain()) };
+        let c = if b.codomain().dims().len() < 2 { b.h() } else { d.movement(b.codomain()) };
+        if d.random.below(2) == 0 { chain![&a, &b, &c] } else { chain![c.h(), b.h(), a.h()] }
+            .or_else(|_: OpError| chain![&a, a.h()])
+            .unwrap()
     }),
     ("restricted", |d| {
         let line = space(&[("b", 2), ("x", 4)], d.dtype);

@@ -12,6 +12,9 @@ const MOST_PIECES: usize = 4096;
 /// `None` where no movement of ranges does the same, as after a sum.
 pub(in crate::op) fn merged(first: &Leaf, second: &Leaf) -> Option<Operator> {
     let (before, after) = (forward(first)?, forward(second)?);
+    if !read_once(&before, &after) {
+        return None;
+    }
     let axes = after.axes.iter().map(|axis| composed(&before, axis)).collect::<Option<Vec<_>>>()?;
     // Names of what is done in the order in which it reads.
     let name = format!("{second} · {first}");
@@ -20,6 +23,24 @@ pub(in crate::op) fn merged(first: &Leaf, second: &Leaf) -> Option<Operator> {
     let tags = Tags { isometry: both(|t| t.isometry), coisometry: both(|t| t.coisometry), ..Tags::default() };
     let gather = Gather::new(name, None, spaces, axes, tags, Cuts::Refused);
     Some(trivial(&gather).unwrap_or_else(|| Operator::leaf(gather)).on(first.domain().device()))
+}
+
+/// Whether each dimension between two movements is read as one: by one dimension of the last output, or by any number where
+/// the first movement takes it from its beginning on.
+///
+/// Ranges begin somewhere, and where they do would count twice, or not at all.
+fn read_once(before: &Gather, after: &Gather) -> bool {
+    before.axes.iter().enumerate().all(|(k, axis)| {
+        let readers = after.axes.iter().filter(|a| a.from == Some(k)).count();
+        let linear = |p: &Piece| p.at == 0 && p.len == axis.size && p.from == 0;
+        let plain = axis.from.is_none() || matches!(&axis.pieces[..], [p] if linear(p));
+        let begins = axis.pieces.first().is_some_and(|p| p.at == 0 && (p.from == 0 || axis.from.is_none()));
+        match readers {
+            0 => begins,
+            1 => true,
+            _ => plain,
+        }
+    })
 }
 
 /// The movement as something simpler: the identity, or a mask where every element stays or becomes zero.

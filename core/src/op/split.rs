@@ -1,0 +1,467 @@
+//! Operators in tiles: cut along named dimensions, put together again, spread over devices.
+//!
+//! | the dimension is | tiles make the whole |
+//! |---|---|
+//! | on both sides, treated index by index | side by side on both |
+//! | on the output alone | joined |
+//! | on the input alone | added |
+//! | between two parts of a chain alone | added |
+
+use std::ops::Range;
+
+use super::cut::{Along, Tile};
+use super::leaves::{rename, slice};
+use super::name::Name;
+use super::operator::Operator;
+use super::sum::first_branch;
+use super::{OpError, SpaceError, ToDevice};
+use crate::memory::Device;
+
+/// An operator and the grid of its tiles.
+///
+/// ```
+/// use spanlift::memory::Dtype;
+/// use spanlift::op::{Along, dense};
+/// let a = dense(["m"], ["n"], [("m", 3), ("n", 7)], (0..21).map(f64::from), Dtype::F64)?;
+/// let tiles = a.tiles([("n", 2), ("m", 1)])?;
+/// assert_eq!(tiles.grid(), [4, 3]);
+/// assert_eq!(tiles.tile(&[3, 0])?.to_string(), "m=0..1, n=6..7");
+/// assert_eq!(tiles.joined()?.codomain(), a.codomain());
+/// # Ok::<(), spanlift::op::OpError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tiles {
+    operator: Operator,
+    dims: Vec<Ranges>,
+}
+
+/// The ranges of one dimension.
+#[derive(Debug, Clone, PartialEq)]
+struct Ranges {
+    dim: Name,
+    along: Along,
+    /// One more than there are tiles: 0, rising, the size.
+    edges: Vec<i64>,
+}
+
+impl Ranges {
+    fn range(&self, k: usize) -> Option<(i64, i64)> {
+        Some((*self.edges.get(k)?, *self.edges.get(k + 1)?))
+    }
+
+    fn ranges(&self) -> impl Iterator<Item = (i64, i64)> {
+        self.edges.windows(2).map(|w| (w[0], w[1]))
+    }
+}
+
+impl Tiles {
+    /// The operator that is cut.
+    pub fn operator(&self) -> &Operator {
+        &self.operator
+    }
+
+    /// How many tiles there are along each dimension, in the order in which they were listed.
+    pub fn grid(&self) -> Vec<usize> {
+        self.dims.iter().map(|d| d.edges.len() - 1).collect()
+    }
+
+    /// The ranges of one tile, in the domain, in the codomain and between parts.
+    ///
+    /// # Errors
+    /// [`OpError::Argument`] for a tile that is not on the grid.
+    pub fn tile(&self, index: &[usize]) -> Result<Tile, OpError> {
+        let wrong = || OpError::Argument {
+            operator: self.operator.formula(),
+            problem: format!("there is no tile {index:?} on a grid of {:?}", self.grid()),
+        };
+        if index.len() != self.dims.len() {
+            return Err(wrong());
+        }
+        let mut tile = Tile::default();
+        for (d, &k) in self.dims.iter().zip(index) {
+            tile = tile.with(&d.dim, d.range(k).ok_or_else(wrong)?);
+        }
+        Ok(tile)
+    }
+
+    /// The operator of one tile.
+    ///
+    /// # Errors
+    /// As [`Tiles::tile`] and [`Operator::cut`].
+    pub fn cut(&self, index: &[usize]) -> Result<Operator, OpError> {
+        self.operator.cut(&self.tile(index)?)
+    }
+
+    /// The tiles put together: the same operator, part by part, the last listed dimension innermost.
+    ///
+    /// # Errors
+    /// As [`Operator::cut`].
+    pub fn joined(&self) -> Result<Operator, OpError> {
+        self.put_together(&mut |tile| self.operator.cut(tile))
+    }
+
+    /// The tiles put together, each computed on its own device: the input of a tile goes there, its result comes back.
+    ///
+    /// `devices` gives one device for each tile, in the order of the grid, the last listed dimension fastest
+    /// ([`broadcast`] fills a grid). Transfers stand around every tile; [`Operator::simplify`] joins those of neighbours.
+    ///
+    /// # Errors
+    /// As [`Operator::cut`]; [`OpError::Argument`] for another number of devices than tiles.
+    pub fn on(&self, devices: &[Device]) -> Result<Operator, OpError> {
+        let count: usize = self.grid().iter().product();
+        if devices.len() != count {
+            let problem = format!("{} devices for {count} tiles", devices.len());
+            return Err(OpError::Argument { operator: self.operator.formula(), problem });
+        }
+        let mut devices = devices.iter();
+        self.put_together(&mut |tile| {
+            let part = self.operator.cut(tile)?;
+            Ok(devices.next().map_or_else(|| part.clone(), |&device| there_and_back(&part, device)))
+        })
+    }
+
+    fn put_together(
+        &self,
+        cut: &mut dyn FnMut(&Tile) -> Result<Operator, OpError>,
+    ) -> Result<Operator, OpError> {
+        self.level(0, &Tile::default(), cut)
+    }
+
+    fn level(
+        &self,
+        k: usize,
+        tile: &Tile,
+        cut: &mut dyn FnMut(&Tile) -> Result<Operator, OpError>,
+    ) -> Result<Operator, OpError> {
+        let Some(d) = self.dims.get(k) else { return cut(tile) };
+        let parts = d.ranges().map(|range| self.level(k + 1, &tile.with(&d.dim, range), cut));
+        recombined(&d.dim, d.along, parts.collect::<Result<_, _>>()?)
+    }
+}
+
+/// Tiles of one dimension as the whole.
+fn recombined(dim: &Name, along: Along, parts: Vec<Operator>) -> Result<Operator, OpError> {
+    let dim = Some(dim.clone());
+    match along {
+        Along::Pointwise => Operator::concatenated(dim.clone(), dim, parts),
+        Along::Out => Operator::concatenated(dim, None, parts),
+        Along::In => Operator::concatenated(None, dim, parts),
+        Along::Inner => Ok(Operator::added(parts, false)),
+        Along::Absent | Along::Mixed => unreachable!("bug: refused when the tiles were made"),
+    }
+}
+
+/// The operator on `device`, with its input sent there and its result sent back.
+fn there_and_back(a: &Operator, device: Device) -> Operator {
+    let there = a.on(device);
+    let up = ToDevice::of(a.domain().device().into(), device.into(), a.domain());
+    let down = ToDevice::of(device.into(), a.codomain().device().into(), there.codomain());
+    Operator::join(vec![Operator::to_device(up), there, Operator::to_device(down)])
+}
+
+impl Operator {
+    /// The tiles of the given sizes along each listed dimension; the last one of a dimension may be smaller.
+    ///
+    /// # Errors
+    /// [`OpError::UnknownDim`] for a name that is nowhere, [`OpError::EmptyTiles`] and [`OpError::NegativeTiles`] for a
+    /// size below 1, [`OpError::Uncuttable`] where tiles would not make the whole.
+    pub fn tiles<'a>(&self, sizes: impl IntoIterator<Item = (&'a str, i64)>) -> Result<Tiles, OpError> {
+        let mut dims: Vec<Ranges> = Vec::new();
+        for (dim, size) in sizes {
+            let (dim, along, n) = self.cuttable(dim, &dims)?;
+            if size < 1 {
+                let empty = size == 0;
+                return Err(if empty {
+                    OpError::EmptyTiles { dim }
+                } else {
+                    OpError::NegativeTiles { dim, size }
+                });
+            }
+            let step = usize::try_from(size).unwrap_or(usize::MAX);
+            let edges = (0..n).step_by(step).chain([n]).collect();
+            dims.push(Ranges { dim, along, edges });
+        }
+        Ok(Tiles { operator: self.clone(), dims })
+    }
+
+    /// The tiles between the given edges along each listed dimension: 0, rising, and its size.
+    ///
+    /// # Errors
+    /// As [`Operator::tiles`]; [`OpError::TileEdges`] for edges that are none.
+    pub fn tiles_at<'a>(
+        &self,
+        edges: impl IntoIterator<Item = (&'a str, Vec<i64>)>,
+    ) -> Result<Tiles, OpError> {
+        let mut dims: Vec<Ranges> = Vec::new();
+        for (dim, edges) in edges {
+            let (dim, along, size) = self.cuttable(dim, &dims)?;
+            if !covers(&edges, size) {
+                return Err(OpError::TileEdges { dim, edges, size });
+            }
+            dims.push(Ranges { dim, along, edges });
+        }
+        Ok(Tiles { operator: self.clone(), dims })
+    }
+
+    /// A dimension that can be cut, how it acts and its size.
+    fn cuttable(&self, dim: &str, before: &[Ranges]) -> Result<(Name, Along, i64), OpError> {
+        let dim: Name = dim.parse()?;
+        if before.iter().any(|d| d.dim == dim) {
+            return Err(SpaceError::DuplicateDim(dim).into());
+        }
+        match (self.along(&dim), self.size(&dim)) {
+            (Along::Mixed, _) => Err(self.uncuttable(&dim)),
+            (Along::Absent, _) | (_, None) => {
+                Err(OpError::UnknownDim { operator: self.formula(), dim, known: self.dims() })
+            }
+            (along, Some(size)) => Ok((dim, along, size)),
+        }
+    }
+
+    /// The operator in tiles, level by level: each level cuts the tiles of the one before.
+    ///
+    /// # Errors
+    /// As [`Operator::tiles`].
+    ///
+    /// ```
+    /// use spanlift::memory::Dtype;
+    /// use spanlift::op::{Array, Operator, dense};
+    /// let a = dense(["m"], ["n"], [("m", 3), ("n", 7)], (0..21).map(f64::from), Dtype::F64)?;
+    /// let b = a.batch(&[&[("n", 4)], &[("n", 2), ("m", 2)]])?;
+    /// let x = Array::new(a.domain().clone(), (0..7).map(f64::from))?;
+    /// assert_eq!(b.apply(&x)?, a.apply(&x)?);
+    /// # Ok::<(), spanlift::op::OpError>(())
+    /// ```
+    pub fn batch(&self, levels: &[&[(&str, i64)]]) -> Result<Operator, OpError> {
+        let Some((first, rest)) = levels.split_first() else { return Ok(self.clone()) };
+        let tiles = self.tiles(first.iter().copied())?;
+        tiles.put_together(&mut |tile| self.cut(tile)?.batch(rest))
+    }
+
+    /// The operator in `tiles` parts along `dim`, spread over devices: neighbouring tiles on one device, which gets its input
+    /// in one transfer and gives its result in one.
+    ///
+    /// # Errors
+    /// [`OpError::Uncuttable`] where tiles would not make the whole, as along the dimension of a Fourier transform;
+    /// [`OpError::TileCount`] for no tile or more tiles than elements; [`OpError::Argument`] without a device.
+    ///
+    /// ```
+    /// use spanlift::memory::{Dtype, mock};
+    /// use spanlift::op::dense;
+    /// let a = dense(["m"], ["n"], [("m", 16), ("n", 2)], [1.0; 32], Dtype::F64)?;
+    /// let b = a.split("m", 8, &[mock(0), mock(1)])?;
+    /// assert_eq!(b.plan().unwrap().transfers().len(), 4);
+    /// # Ok::<(), spanlift::op::OpError>(())
+    /// ```
+    pub fn split(&self, dim: &str, tiles: usize, devices: &[Device]) -> Result<Operator, OpError> {
+        self.spread(dim, tiles, devices, false)
+    }
+
+    /// As [`Operator::split`], with results that are added up in a fixed tree over the tiles: the same bits for any number of
+    /// devices. A device gives one result for each part of the tree that is all its own.
+    ///
+    /// # Errors
+    /// As [`Operator::split`].
+    pub fn split_fixed(&self, dim: &str, tiles: usize, devices: &[Device]) -> Result<Operator, OpError> {
+        self.spread(dim, tiles, devices, true)
+    }
+
+    fn spread(&self, dim: &str, tiles: usize, devices: &[Device], fixed: bool) -> Result<Operator, OpError> {
+        let (dim, along, n) = self.cuttable(dim, &[])?;
+        if devices.is_empty() {
+            let problem = "there is no device to spread it over".to_owned();
+            return Err(OpError::Argument { operator: self.formula(), problem });
+        }
+        let count = i64::try_from(tiles).unwrap_or(i64::MAX);
+        if !(1..=n).contains(&count) {
+            return Err(OpError::TileCount { dim, tiles, size: n });
+        }
+        // Ragged: sizes differ by one at most.
+        let edge = |k: i64| k * (n / count) + k.min(n % count);
+        let edges: Vec<i64> = (0..=count).map(edge).collect();
+        let ranges = Ranges { dim: dim.clone(), along, edges };
+        let groups = devices.len().min(tiles);
+        let owner = |tile: usize| {
+            // Tile k belongs to the group g with g tiles/groups <= k < (g + 1) tiles/groups.
+            ((tile + 1) * groups - 1) / tiles
+        };
+        let spread = Spread { whole: self, ranges: &ranges, owner: &owner, devices };
+        if fixed && matches!(along, Along::In | Along::Inner) {
+            return spread.tree(0, tiles);
+        }
+        let mut parts = Vec::new();
+        let mut first = 0;
+        while first < tiles {
+            let end = (first..tiles).find(|&k| owner(k) != owner(first)).unwrap_or(tiles);
+            parts.push(spread.group(first, end)?);
+            first = end;
+        }
+        recombined(&dim, along, parts)
+    }
+}
+
+/// Tiles of one dimension and the devices that they belong to.
+struct Spread<'a> {
+    whole: &'a Operator,
+    ranges: &'a Ranges,
+    owner: &'a dyn Fn(usize) -> usize,
+    devices: &'a [Device],
+}
+
+impl Spread<'_> {
+    fn cut(&self, first: usize, end: usize) -> Result<Operator, OpError> {
+        let (lo, hi) = (self.ranges.edges[first], self.ranges.edges[end]);
+        self.whole.cut(&Tile::default().with(&self.ranges.dim, (lo, hi)))
+    }
+
+    /// The tiles of one device behind one transfer in and one out.
+    fn group(&self, first: usize, end: usize) -> Result<Operator, OpError> {
+        let parts = (first..end).map(|k| self.cut(k, k + 1)).collect::<Result<_, _>>()?;
+        let together = recombined(&self.ranges.dim, self.ranges.along, parts)?;
+        Ok(there_and_back(&together, self.devices[(self.owner)(first)]))
+    }
+
+    /// The tree over tiles: a branch that is all on one device is added up there.
+    fn tree(&self, first: usize, end: usize) -> Result<Operator, OpError> {
+        let device = (self.owner)(first);
+        if (first..end).all(|k| (self.owner)(k) == device) {
+            let terms = (first..end).map(|k| self.term(k, (first, end))).collect::<Result<_, _>>()?;
+            let branch = there_and_back(&Operator::added(terms, true), self.devices[device]);
+            return self.taken(branch, (first, end), (0, self.ranges.edges.len() - 1));
+        }
+        let middle = first + first_branch(end - first);
+        Ok(Operator::added(vec![self.tree(first, middle)?, self.tree(middle, end)?], true))
+    }
+
+    /// One tile as a term that reads what a branch of the tree reads.
+    fn term(&self, tile: usize, branch: (usize, usize)) -> Result<Operator, OpError> {
+        self.taken(self.cut(tile, tile + 1)?, (tile, tile + 1), branch)
+    }
+
+    /// An operator on the input of `tiles` as one on the input of `of`, from which it takes its part.
+    fn taken(&self, a: Operator, tiles: (usize, usize), of: (usize, usize)) -> Result<Operator, OpError> {
+        if self.ranges.along != Along::In || tiles == of {
+            return Ok(a);
+        }
+        let edge = |k: usize| self.ranges.edges[k];
+        let dim = &self.ranges.dim;
+        let names: Vec<Name> = a.domain().names().cloned().collect();
+        let (old, fresh) = (dim.to_string(), dim.next_unused(&names).to_string());
+        let reads = Tile::default().with(dim, (edge(of.0), edge(of.1))).space(self.whole.domain());
+        let range = edge(tiles.0) - edge(of.0)..edge(tiles.1) - edge(of.0);
+        let part = slice(&old, range, 1).named([fresh.as_str()]).over(reads.on(a.domain().device()))?;
+        let back = rename([(fresh.as_str(), old.as_str())]).over(part.codomain())?;
+        Ok(Operator::join(vec![part, back, a]))
+    }
+}
+
+/// Whether edges begin at 0, rise and end at the size.
+fn covers(edges: &[i64], size: i64) -> bool {
+    edges.first() == Some(&0) && edges.last() == Some(&size) && edges.windows(2).all(|w| w[0] < w[1])
+}
+
+/// The parts that a range meets, among parts between `edges`: the index of each and the range inside it.
+///
+/// # Errors
+/// [`OpError::Argument`] for edges that do not rise from 0, a range that leaves them, or a step other than 1.
+///
+/// ```
+/// use spanlift::op::partition;
+/// assert_eq!(partition(&[0, 5, 10, 15, 20], 3..11, 1)?, [(0, 3..5), (1, 0..5), (2, 0..1)]);
+/// assert!(partition(&[0, 20], 0..21, 1).is_err());
+/// # Ok::<(), spanlift::op::OpError>(())
+/// ```
+pub fn partition(edges: &[i64], range: Range<i64>, step: i64) -> Result<Vec<(usize, Range<i64>)>, OpError> {
+    let size = edges.last().copied().unwrap_or(0);
+    let wrong = |problem: String| OpError::Argument { operator: "partition".to_owned(), problem };
+    if !covers(edges, size) {
+        return Err(wrong(format!("edges {edges:?} do not rise from 0")));
+    }
+    if step != 1 {
+        return Err(wrong(format!("a step of {step} is not 1")));
+    }
+    if !(0 <= range.start && range.start <= range.end && range.end <= size) {
+        return Err(wrong(format!("{range:?} is not inside 0..{size}")));
+    }
+    let parts = edges.windows(2).enumerate().filter_map(|(k, w)| {
+        let (lo, hi) = (range.start.max(w[0]), range.end.min(w[1]));
+        (lo < hi).then(|| (k, lo - w[0]..hi - w[0]))
+    });
+    Ok(parts.collect())
+}
+
+/// A grid filled with a smaller array: last dimensions aligned, repeated to fill, cut where it is too long.
+///
+/// `values` lies in row-major order of `shape`; the result in that of `grid`.
+///
+/// # Errors
+/// [`OpError::Argument`] for an array without an element, with another number of elements than its shape has, or with more
+/// dimensions than the grid.
+///
+/// ```
+/// use spanlift::op::broadcast;
+/// assert_eq!(broadcast(&[1, 2, 3], &[3], &[4])?, [1, 2, 3, 1]);
+/// assert_eq!(broadcast(&[1, 2], &[2], &[2, 3])?, [1, 2, 1, 1, 2, 1]);
+/// # Ok::<(), spanlift::op::OpError>(())
+/// ```
+pub fn broadcast<T: Clone>(values: &[T], shape: &[usize], grid: &[usize]) -> Result<Vec<T>, OpError> {
+    let elements = shape.iter().try_fold(1usize, |n, s| n.checked_mul(*s));
+    if values.is_empty() || elements != Some(values.len()) || shape.len() > grid.len() {
+        let problem = format!("{} values in {shape:?} do not fill a grid of {grid:?}", values.len());
+        return Err(OpError::Argument { operator: "broadcast".to_owned(), problem });
+    }
+    let mut filled = vec![0usize];
+    for (d, &n) in grid.iter().enumerate() {
+        // Dimensions that the array lacks see the same everywhere.
+        let size = (d + shape.len()).checked_sub(grid.len()).map_or(1, |k| shape[k]);
+        filled = filled.iter().flat_map(|at| (0..n).map(move |i| at * size + i % size)).collect();
+    }
+    Ok(filled.into_iter().map(|at| values[at].clone()).collect())
+}
+
+/// Where the tiles of an operator are read, computed and written: one device for each tile and role.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Roles {
+    /// Where its input is expected.
+    pub input: Vec<Device>,
+    /// Where it is computed.
+    pub compute: Vec<Device>,
+    /// Where its result goes.
+    pub output: Vec<Device>,
+}
+
+impl Roles {
+    /// All tiles at home on one device, computed in turn on each of several.
+    pub fn round_robin(tiles: usize, home: Device, devices: &[Device]) -> Roles {
+        let compute = devices.iter().cycle().take(if devices.is_empty() { 0 } else { tiles }).copied();
+        Roles { input: vec![home; tiles], compute: compute.collect(), output: vec![home; tiles] }
+    }
+
+    /// The transfers between input and computation, one for each tile that moves: tile, from, to.
+    ///
+    /// ```
+    /// use spanlift::op::{Roles, mock};
+    /// let roles = Roles::round_robin(4, mock(0), &[mock(0), mock(1)]);
+    /// assert_eq!(roles.sent(), [(1, mock(0), mock(1)), (3, mock(0), mock(1))]);
+    /// assert_eq!(roles.returned(), [(1, mock(1), mock(0)), (3, mock(1), mock(0))]);
+    /// ```
+    pub fn sent(&self) -> Vec<(usize, Device, Device)> {
+        moved(&self.input, &self.compute)
+    }
+
+    /// The transfers between computation and result.
+    pub fn returned(&self) -> Vec<(usize, Device, Device)> {
+        moved(&self.compute, &self.output)
+    }
+
+    /// The roles of the adjoint: input and output swapped.
+    #[must_use]
+    pub fn h(&self) -> Roles {
+        Roles { input: self.output.clone(), compute: self.compute.clone(), output: self.input.clone() }
+    }
+}
+
+fn moved(from: &[Device], to: &[Device]) -> Vec<(usize, Device, Device)> {
+    let pairs = from.iter().zip(to).enumerate();
+    pairs.filter(|(_, (a, b))| a != b).map(|(k, (a, b))| (k, *a, *b)).collect()
+}

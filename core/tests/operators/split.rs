@@ -1,0 +1,156 @@
+//! Tiles: together they are the whole, wherever they are computed, and transfers are as few as they can be.
+
+use spanlift::chain;
+use spanlift::hazard::{self, Mode, Verdict};
+use spanlift::memory::{Device, Dtype, cpu, mock};
+use spanlift::op::{Along, Array, Name, OpError, Operator, dense, fft, to};
+
+use crate::oracle::{Matrix, Random, eps};
+use crate::table::{Entry, FIELDS, space, table, weights};
+
+fn matrix(sizes: [i64; 2], dtype: Dtype) -> Operator {
+    let w = weights(sizes[0] * sizes[1], dtype);
+    dense(["m"], ["n"], [("m", sizes[0]), ("n", sizes[1])], w, dtype).unwrap()
+}
+
+fn close(what: &str, a: &Operator, m: &Matrix) {
+    let tolerance = 64.0 * eps(a.domain().dtype()) * m.size().max(1.0);
+    let distance = Matrix::read(a).distance(m);
+    assert!(distance <= tolerance, "{what}: {a} is {distance:e} off");
+}
+
+/// Every table entry, cut along every dimension into ragged tiles, in every way the library has.
+#[test]
+fn tiles_make_the_whole() {
+    let (mut splits, mut refused) = (0, 0);
+    for dtype in FIELDS {
+        for Entry { name, op, matrix: m } in table(dtype) {
+            if op.domain().members().is_some() {
+                continue;
+            }
+            let mut dims: Vec<Name> = op.domain().names().chain(op.codomain().names()).cloned().collect();
+            dims.dedup();
+            for dim in dims {
+                let (text, n) = (dim.to_string(), op.size(&dim).unwrap());
+                if n == 0 {
+                    continue;
+                }
+                let tiles = usize::try_from(n).unwrap().min(3);
+                for fixed in [false, true] {
+                    let devices = [mock(0), mock(1)];
+                    let split = if fixed {
+                        op.split_fixed(&text, tiles, &devices)
+                    } else {
+                        op.split(&text, tiles, &devices)
+                    };
+                    let what = format!("{name} along {dim}");
+                    match split {
+                        Ok(split) => {
+                            assert_eq!((split.domain(), split.codomain()), (op.domain(), op.codomain()));
+                            close(&what, &split, &m);
+                            close(&what, &split.h(), &m.h());
+                            close(&what, &split.normal(), &m.h().times(&m));
+                            close(&what, &split.simplify(), &m);
+                            let joined = op.tiles([(text.as_str(), 2)]).unwrap().joined().unwrap();
+                            close(&what, &joined, &m);
+                            splits += 1;
+                        }
+                        Err(OpError::Uncuttable { .. }) => refused += 1,
+                        Err(error) => panic!("{what}: {error}"),
+                    }
+                }
+            }
+        }
+    }
+    assert!(splits > 300 && refused > 100, "{splits} splits, {refused} refusals");
+}
+
+#[test]
+fn one_transfer_per_device_and_not_per_tile() {
+    let a = matrix([16, 3], Dtype::F32);
+    let transfers = |a: &Operator| {
+        let plan = a.plan().unwrap();
+        assert_eq!(hazard::check(plan.program(), Mode::Contract).unwrap().verdict(), Verdict::Safe, "{a}");
+        plan.transfers().len()
+    };
+    let devices = [mock(0), mock(1)];
+    for tiles in [2, 5, 8, 16] {
+        assert_eq!(transfers(&a.split("m", tiles, &devices).unwrap()), 4, "{tiles} tiles");
+        assert_eq!(transfers(&a.h().split("m", tiles, &devices).unwrap()), 4, "{tiles} tiles, added");
+    }
+    assert_eq!(transfers(&a.split("m", 8, &[cpu()]).unwrap()), 0);
+    assert!(transfers(&a.split("n", 2, &devices).unwrap().normal()) <= 8);
+    // A device that has all of it already sends nothing.
+    let home = a.on(mock(0)).split("m", 8, &devices).unwrap();
+    assert_eq!(transfers(&home), 2);
+    // Tiles placed one by one have a pair each until they are grouped.
+    let each = a.tiles([("m", 2)]).unwrap().on(&[
+        mock(0),
+        mock(0),
+        mock(0),
+        mock(0),
+        mock(1),
+        mock(1),
+        mock(1),
+        mock(1),
+    ]);
+    let each = each.unwrap();
+    assert_eq!((transfers(&each), transfers(&each.simplify())), (16, 4));
+    close("grouped", &each.simplify(), &Matrix::read(&a));
+}
+
+#[test]
+fn a_fixed_tree_has_the_same_bits_for_any_number_of_devices() {
+    let a = matrix([3, 13], Dtype::F32);
+    let inner = chain![matrix([13, 3], Dtype::F32), matrix([13, 3], Dtype::F32).h()].unwrap();
+    for (a, dim) in [(a, "n"), (inner, "m")] {
+        let x = Random(17).array(a.domain());
+        let thirds: Vec<_> = x.values().iter().map(|v| v / 3.0).collect();
+        let x = Array::new(a.domain().clone(), thirds).unwrap();
+        let on = |n: u32, tiles: usize| {
+            let devices: Vec<Device> = (0..n).map(mock).collect();
+            a.split_fixed(dim, tiles, &devices).unwrap().apply(&x).unwrap()
+        };
+        for tiles in [1, 2, 5, 8, 13] {
+            let one = on(1, tiles);
+            assert!((2..=14).all(|n| on(n, tiles) == one), "{tiles} tiles along {dim}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_split_is_refused_with_the_reason() {
+    let line = space(&[("coil", 3), ("x", 8)], Dtype::C32);
+    let f = fft(["x"]).over(&line).unwrap();
+    let says = |a: Result<Operator, OpError>| a.unwrap_err().to_string();
+    assert_eq!(
+        says(f.split("x", 2, &[mock(0)])),
+        "`F(x)` cannot be cut along `x`: every part of the result depends on all of `x`; cut along `coil` instead"
+    );
+    let there = chain![to(mock(0)), f.on(mock(0)), to(cpu())].unwrap();
+    assert!(says(there.split("kx", 2, &[mock(0)])).starts_with("`F(x)` cannot be cut along `kx`"));
+    assert_eq!(there.split("coil", 3, &[mock(0), mock(1)]).unwrap().plan().unwrap().transfers().len(), 4);
+    assert_eq!(says(f.split("coil", 4, &[mock(0)])), "`coil` is 3 long: it has no 4 tiles");
+    assert_eq!(says(f.split("coil", 0, &[mock(0)])), "`coil` is 3 long: it has no 0 tiles");
+    assert_eq!(says(f.split("coil", 2, &[])), "`F(x)`: there is no device to spread it over");
+    let tiles = |sizes: &[(&str, i64)]| f.tiles(sizes.iter().copied()).unwrap_err().to_string();
+    assert_eq!(tiles(&[("coil", 0)]), "tiles of `coil` without an element: make them at least 1 long");
+    assert_eq!(tiles(&[("coil", -2)]), "tiles of `coil` cannot be -2 long");
+    assert_eq!(tiles(&[("q", 1)]), "`F(x)` has no dimension `q`; it has `coil`, `x`, `kx`");
+    assert_eq!(tiles(&[("coil", 1), ("coil", 1)]), "dimension `coil` is named twice");
+    assert_eq!(f.tiles([("coil", 99)]).unwrap().grid(), [1]);
+    let edges = |edges: &[i64]| f.tiles_at([("coil", edges.to_vec())]);
+    assert_eq!(edges(&[0, 1, 3]).unwrap().grid(), [2]);
+    for bad in [&[0, 3, 3][..], &[1, 3], &[0, 2], &[], &[0, 2, 1, 3]] {
+        let message = edges(bad).unwrap_err().to_string();
+        assert!(message.ends_with("do not rise from 0 to 3, the size of `coil`"), "{message}");
+    }
+    // A name that is made and taken away twice in a chain would be cut into cross terms.
+    let a = matrix([4, 3], Dtype::F64);
+    let twice = a.normal().pow(2).unwrap();
+    let apart = chain![&a, a.h(), &a, a.h()].unwrap();
+    for b in [twice, apart] {
+        assert_ne!(b.along(&"m".parse().unwrap()), Along::Inner, "{b}");
+        assert!(b.split("m", 2, &[mock(0)]).is_err(), "{b}");
+    }
+}
