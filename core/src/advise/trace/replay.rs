@@ -12,6 +12,7 @@
 //!
 //! How far such a run is from the recorded time is said before anything that follows from it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::trace::analysis::calls::is_sync;
@@ -30,7 +31,8 @@ pub(super) struct Replay {
     pub ops: Vec<OpCost>,
     /// From the first start to the last end, as recorded.
     pub recorded_ns: i64,
-    n_streams: usize,
+    /// The operations of each stream in order, and an empty stream for those that a change moves.
+    queues: Vec<Vec<u32>>,
     n_engines: usize,
 }
 
@@ -112,10 +114,10 @@ impl Replay {
         let mut replay = Replay {
             calls: call_costs(table, &steps),
             ops: op_costs(table, &steps),
-            steps,
             recorded_ns: last.saturating_sub(first),
-            n_streams: table.streams.len(),
+            queues: queues(&steps, table.streams.len(), |k| table.ops[k as usize].stream),
             n_engines: table.devices.len() * 3,
+            steps,
         };
         replay.stream_waits(table);
         Some(replay)
@@ -189,8 +191,10 @@ struct Run<'a> {
     made: Vec<Made>,
     lengths: Vec<i64>,
     streams: Vec<u32>,
-    /// The operations of each stream in order, and how many of them have their place.
-    queues: Vec<(Vec<u32>, usize)>,
+    /// The operations of each stream in order.
+    queues: Cow<'a, [Vec<u32>]>,
+    /// How many of them have their place.
+    placed: Vec<usize>,
     call_at: Vec<Option<(i64, i64)>>,
     op_at: Vec<Option<(i64, i64)>>,
     /// The last start and the greatest end on each stream.
@@ -206,23 +210,22 @@ impl<'a> Run<'a> {
         let mut lengths: Vec<i64> = replay.ops.iter().map(|op| op.len).collect();
         change.lengths.iter().for_each(|&(op, len)| lengths[op as usize] = len);
         let mut streams: Vec<u32> = replay.ops.iter().map(|op| op.stream).collect();
-        let own = u32::try_from(replay.n_streams).unwrap_or(u32::MAX);
+        let own = u32::try_from(replay.queues.len() - 1).unwrap_or(u32::MAX);
         change.own_stream.iter().for_each(|&op| streams[op as usize] = own);
-        let mut queues = vec![(Vec::new(), 0); replay.n_streams + 1];
-        for step in &replay.steps {
-            if let Step::Op(k) = *step {
-                queues[streams[k as usize] as usize].0.push(k);
-            }
-        }
+        let queues = match change.own_stream.as_slice() {
+            [] => Cow::Borrowed(replay.queues.as_slice()),
+            _ => Cow::Owned(queues(&replay.steps, replay.queues.len() - 1, |k| streams[k as usize])),
+        };
         Run {
             replay,
             made,
             lengths,
             streams,
+            placed: vec![0; queues.len()],
+            last: vec![None; queues.len()],
             queues,
             call_at: vec![None; replay.calls.len()],
             op_at: vec![None; replay.ops.len()],
-            last: vec![None; replay.n_streams + 1],
             engine_free: vec![i64::MIN; replay.n_engines],
         }
     }
@@ -252,9 +255,8 @@ impl<'a> Run<'a> {
             if let Some(at) = self.op_at[op as usize] {
                 return at;
             }
-            let (queue, next) = &mut self.queues[stream];
-            let due = queue[*next];
-            *next += 1;
+            let due = self.queues[stream][self.placed[stream]];
+            self.placed[stream] += 1;
             self.place(due, stream);
         }
     }
@@ -284,6 +286,17 @@ impl<'a> Run<'a> {
             *free = (*free).max(end);
         }
     }
+}
+
+/// The operations of each stream, and one empty stream more.
+fn queues(steps: &[Step], n_streams: usize, stream: impl Fn(u32) -> u32) -> Vec<Vec<u32>> {
+    let mut queues = vec![Vec::new(); n_streams + 1];
+    for step in steps {
+        if let Step::Op(k) = *step {
+            queues[stream(k) as usize].push(k);
+        }
+    }
+    queues
 }
 
 fn call_costs(table: &Table, steps: &[Step]) -> Vec<CallCost> {

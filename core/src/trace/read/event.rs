@@ -55,16 +55,25 @@ pub(in crate::trace) struct Args<'a> {
     pub mark: Option<(&'a str, usize)>,
 }
 
-/// The event whose opening brace is next.
-pub(in crate::trace) fn fields<'a>(cursor: &mut Cursor<'a>) -> Result<Fields<'a>, ReadError> {
-    let mut fields = Fields::default();
+/// The event whose opening brace is next, into fields that are empty: they are too large to be handed over.
+pub(in crate::trace) fn fields<'a>(
+    cursor: &mut Cursor<'a>,
+    fields: &mut Fields<'a>,
+) -> Result<(), ReadError> {
     cursor.at += 1;
     if cursor.take(b'}') {
-        return Ok(fields);
+        return Ok(());
     }
     loop {
-        let key = cursor.key()?;
-        let key = key.text();
+        let name = cursor.key()?;
+        let unescaped;
+        let key = match name.plain() {
+            Some(key) => key,
+            None => {
+                unescaped = name.text();
+                &*unescaped
+            }
+        };
         let slot = match key.as_bytes() {
             b"ph" => Some(&mut fields.ph),
             b"cat" => Some(&mut fields.cat),
@@ -76,8 +85,10 @@ pub(in crate::trace) fn fields<'a>(cursor: &mut Cursor<'a>) -> Result<Fields<'a>
             b"id" => Some(&mut fields.id),
             b"spanlift" => Some(&mut fields.mark),
             b"args" => {
-                fields.duplicates += u64::from(fields.args.text.is_some() || fields.args.wrong);
-                fields.args = Args::default();
+                if fields.args.text.is_some() || fields.args.wrong {
+                    fields.duplicates += 1;
+                    fields.args = Args::default();
+                }
                 if cursor.peek() == b'{' {
                     args(cursor, &mut fields.args, &mut fields.duplicates)?;
                 } else {
@@ -100,7 +111,7 @@ pub(in crate::trace) fn fields<'a>(cursor: &mut Cursor<'a>) -> Result<Fields<'a>
             break;
         }
     }
-    Ok(fields)
+    Ok(())
 }
 
 fn args<'a>(cursor: &mut Cursor<'a>, args: &mut Args<'a>, duplicates: &mut u64) -> Result<(), ReadError> {
@@ -110,8 +121,15 @@ fn args<'a>(cursor: &mut Cursor<'a>, args: &mut Args<'a>, duplicates: &mut u64) 
     let mut comma = from + 1;
     if !cursor.take(b'}') {
         loop {
-            let key = cursor.key()?;
-            let key = key.text();
+            let name = cursor.key()?;
+            let unescaped;
+            let key = match name.plain() {
+                Some(key) => key,
+                None => {
+                    unescaped = name.text();
+                    &*unescaped
+                }
+            };
             let slot = match key.as_bytes() {
                 b"device" => Some(&mut args.device),
                 b"stream" => Some(&mut args.stream),

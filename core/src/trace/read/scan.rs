@@ -31,6 +31,12 @@ pub(crate) struct Quoted<'a> {
 }
 
 impl<'a> Quoted<'a> {
+    /// The text, where it stands as it is meant.
+    #[inline(always)]
+    pub(crate) fn plain(self) -> Option<&'a str> {
+        if self.escaped { None } else { Some(self.raw) }
+    }
+
     /// The text that is meant. A surrogate without its partner becomes U+FFFD.
     pub(crate) fn text(self) -> Cow<'a, str> {
         if self.escaped { unescape(self.raw).into() } else { self.raw.into() }

@@ -197,7 +197,8 @@ impl Walk {
                 }
                 self.due = Due::Event;
             } else if next == b'{' {
-                let fields = event::fields(cursor)?;
+                let mut fields = Fields::default();
+                event::fields(cursor, &mut fields)?;
                 sink.event(&fields);
                 self.due = Due::AfterEvent;
             } else {
