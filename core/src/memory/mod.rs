@@ -11,6 +11,7 @@ mod pairs;
 mod plan;
 mod plane;
 mod report;
+mod runs;
 pub mod sample;
 mod span;
 mod union;
