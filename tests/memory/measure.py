@@ -7,6 +7,7 @@ is the least of many: ours from the samples of `cargo bench`, NumPy's from as ma
 import argparse
 import datetime
 import json
+import os
 import pathlib
 import platform
 import subprocess
@@ -85,21 +86,17 @@ def command():
             run("cargo", "run", "--release", "-qp", "spanlift-tests", "--bin", "samples", "--", "layout", "10000")
         )
         binary = ROOT / "target/release/spanlift"
-        seconds = float("inf")
-        for _ in range(5):
-            start = time.perf_counter()
-            run(binary, "memory", layout, "--to", "cuda:0", "--format", "json")
-            seconds = min(seconds, time.perf_counter() - start)
-        # The peak of that command alone: compilers that ran before are children too.
+        # Processor time and peak of that command alone: compilers that ran before are children too.
         asked = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True); "
-        asked += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-        peak = run(sys.executable, "-c", asked, binary, "memory", layout, "--to", "cuda:0", "--format", "json")
+        asked += "used = resource.getrusage(resource.RUSAGE_CHILDREN); print(used.ru_utime + used.ru_stime, used.ru_maxrss)"
+        words = [sys.executable, "-c", asked, binary, "memory", layout, "--to", "cuda:0", "--format", "json"]
+        used = [run(*words).split() for _ in range(5)]
         return {
             "command": "spanlift memory LAYOUT --to cuda:0 --format json",
             "tensors": 100_000,
             "storages": 10_000,
-            "seconds": round(seconds, 3),
-            "peak_bytes": int(peak) * 1024,
+            "processor_seconds": round(min(float(seconds) for seconds, _ in used), 3),
+            "peak_bytes": max(int(peak) for _, peak in used) * 1024,
             "layout_bytes": layout.stat().st_size,
         }
 
@@ -122,6 +119,7 @@ def main():
         "whole_command": command(),
         "machine": f"{processor()}; {platform.system()} {platform.release()}",
         "versions": {"rustc": run("rustc", "-V").strip(), "numpy": np.__version__, "python": platform.python_version()},
+        "load_average": os.getloadavg()[0],
         "command": "python tests/memory/measure.py",
         "date": datetime.date.today().isoformat(),
     }

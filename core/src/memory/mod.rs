@@ -19,6 +19,7 @@ mod plan;
 mod plane;
 mod relative;
 mod report;
+mod runs;
 pub mod sample;
 mod span;
 mod union;

@@ -11,6 +11,7 @@ use super::layout::{Layout, Tensor};
 use super::overlap::DEFAULT_LIMIT;
 use super::pairs::candidates;
 use super::plan::{MoveKind, MovePlan, Undecided, unique_bytes};
+use super::runs;
 use super::span::Overlap;
 use crate::units::Bytes;
 
@@ -110,16 +111,49 @@ impl Layout {
                 grids.push(grid);
             }
         }
-        candidates(&grids, &mut |a, b| {
-            let (a, b) = (touching[a], touching[b]);
-            if share(&self.tensors()[a], &self.tensors()[b]).ok_or(())? {
-                let (a, b) = (ranks[a], ranks[b]);
-                pairs.push((a.min(b), a.max(b)));
+        let known = pairs.len();
+        let pair = |a: usize, b: usize| {
+            let (a, b) = (ranks[touching[a]], ranks[touching[b]]);
+            (a.min(b), a.max(b))
+        };
+        // Where nearly all pairs are asked in vain, looking at each run once is the shorter way.
+        let runs = grids.iter().fold(0u64, |n, g| n.saturating_add(g.runs()));
+        let mut patience = runs.saturating_mul(2).saturating_add(1 << 16);
+        let mut ask = |a: usize, b: usize, patience: &mut u64| {
+            match share(&self.tensors()[touching[a]], &self.tensors()[touching[b]]) {
+                Some(true) => pairs.push(pair(a, b)),
+                Some(false) => *patience = patience.checked_sub(1).ok_or(Stop::InVain)?,
+                None => return Err(Stop::Undecided),
+            }
+            Ok(())
+        };
+        match candidates(&grids, &mut |a, b| ask(a, b, &mut patience)) {
+            Ok(()) => return Some(()),
+            Err(Stop::Undecided) => return None,
+            Err(Stop::InVain) => {}
+        }
+        if let Some(met) = runs::meeting(&grids) {
+            pairs.truncate(known);
+            pairs.extend(met.iter().map(|&(a, b)| pair(a as usize, b as usize)));
+            return Some(());
+        }
+        pairs.truncate(known);
+        let mut ask = |a: usize, b: usize| {
+            if share(&self.tensors()[touching[a]], &self.tensors()[touching[b]]).ok_or(())? {
+                pairs.push(pair(a, b));
             }
             Ok::<(), ()>(())
-        })
-        .ok()
+        };
+        candidates(&grids, &mut ask).ok()
     }
+}
+
+/// Why asking pair by pair ended early.
+enum Stop {
+    /// A pair is undecided.
+    Undecided,
+    /// Too many pairs share nothing.
+    InVain,
 }
 
 fn as_pairs<S: Serializer>(pairs: &[(Arc<str>, Arc<str>)], to: S) -> Result<S::Ok, S::Error> {

@@ -12,11 +12,14 @@ use super::plane::{self, Rect};
 /// Runs that may be written out where strides have nothing in common, before rows are tried.
 const FLAT: u64 = 1 << 20;
 
+/// Steps that may be spent for each grid, where there are so many that this is more than the limit.
+const RUNS_EACH: u64 = 1024;
+
 /// Disjoint grids that together hold the bytes of all `grids`, in order of their first byte.
 ///
 /// Offsets must not be negative. At most `limit` steps are spent on what has no common period.
 pub(super) fn union(grids: Vec<Grid>, limit: u64) -> Result<Vec<Grid>, TooManyRuns> {
-    let mut budget = limit;
+    let mut budget = limit.max(RUNS_EACH * grids.len() as u64);
     let mut parts = union_within(grids, &mut budget)?;
     gather(&mut parts);
     gather(&mut parts);
@@ -25,7 +28,7 @@ pub(super) fn union(grids: Vec<Grid>, limit: u64) -> Result<Vec<Grid>, TooManyRu
 
 /// Number of bytes that at least one of the grids holds.
 pub(super) fn unique(grids: Vec<Grid>, limit: u64) -> Result<u64, TooManyRuns> {
-    let mut budget = limit;
+    let mut budget = limit.max(RUNS_EACH * grids.len() as u64);
     let mut bytes = 0;
     for region in regions(grids, &mut budget)? {
         bytes += match join(region, &mut budget)? {
