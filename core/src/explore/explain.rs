@@ -52,7 +52,7 @@ impl Explanation {
     /// Explains a hazard that [`check`](hazard::check) found with the program and mode of `relation`.
     ///
     /// # Cost
-    /// As [`witness`] and [`Fix::of`].
+    /// As [`witness()`] and [`Fix::of`].
     ///
     /// ```
     /// use spanlift::Program;

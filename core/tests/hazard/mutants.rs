@@ -85,7 +85,7 @@ fn every_mutant_is_tried_on_everything() {
     let lines: Vec<String> = mutants.iter().map(|m| format!("  {m}")).collect();
     let head = json!({
         "what": "single faults put into the hazard checker, and the first case of core/tests/data/hazards.txt that notices",
-        "command": "SPANLIFT_MUTANTS=../tests/measured/mutants.json cargo test --release -p spanlift --test hazard mutants",
+        "command": "SPANLIFT_MUTANTS=../tests/measured/mutants.json SPANLIFT_RANDOM_PROGRAMS=400 cargo test -p spanlift --test hazard mutants",
         "n_mutants": mutants.len(), "n_killed": n_killed, "n_shared_cases": shared.len(), "n_random_programs": programs.len(),
     });
     let head = head.to_string();

@@ -73,6 +73,10 @@ fn streamed(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
     let found = match found {
         Ok(found) => found,
         Err(ReadError::Problems(problems)) => return Err(wrong(args, &input::messages(&problems), out)),
+        // A list of commands in a file of a version that is not known.
+        Err(ReadError::Syntax { offset, message }) if message.starts_with("schema_version") => {
+            return Err(wrong(args, &[ReadError::Syntax { offset, message }.to_string()], out));
+        }
         Err(error) => {
             let fail = Fail::all(&place, &error.messages());
             return Err(if args.report.format == Format::Json { fail.first() } else { fail });
