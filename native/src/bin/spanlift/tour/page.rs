@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use spanlift::Trace;
-use spanlift_native::programs;
 use spanlift_native::claims::Test;
+use spanlift_native::programs;
 use spanlift_native::tutorial::{self, CHARTS, Chart};
 use spanlift_viewer::bars::{BarChart, Cluster, Entry};
 use spanlift_viewer::figure::{Note, Panel, PanelOptions};
