@@ -87,16 +87,18 @@ pub struct Crossing {
     pub above: &'static str,
 }
 
-/// Items that are simulated at most: more go on as these do.
+/// Items that are simulated at most, and their bytes: more go on as these do.
 const MOST_ITEMS: u32 = 256;
+const MOST_BYTES: u64 = 16 << 30;
 /// Times that differ by less than this part count as equal.
 const TIE: f64 = 0.01;
 
 /// The request as items of a pipeline, when something is done with them: all in pinned or pageable memory, all of the
-/// largest size.
+/// largest size, and no more of them than show how it goes on.
 pub fn as_pipeline(request: &Request) -> Option<Pipeline> {
-    let is_pipeline = (request.work > Nanos::ZERO || request.back) && request.count() > 1;
-    let items = u32::try_from(request.count()).unwrap_or(u32::MAX).min(MOST_ITEMS);
+    let most = (MOST_BYTES / request.largest().0.max(1)).min(u64::from(MOST_ITEMS));
+    let items = u32::try_from(request.count().min(most)).unwrap_or(MOST_ITEMS);
+    let is_pipeline = (request.work > Nanos::ZERO || request.back) && items > 1;
     let arrangement = Arrangement::PerStage;
     is_pipeline.then(|| Pipeline {
         bytes_out: if request.back { request.largest() } else { Bytes(0) },
@@ -211,7 +213,11 @@ pub fn crossings(pipeline: &Pipeline, machine: &Machine) -> Result<Vec<Crossing>
         // The last value at which one of them was clearly faster.
         let mut last: Option<(u64, i8)> = None;
         for value in values(&pipeline, varies) {
-            let here = faster(&at(&pipeline, varies, value), machine)?;
+            let varied = at(&pipeline, varies, value);
+            if varied.bytes_in.0.saturating_mul(u64::from(varied.items)) > 4 * MOST_BYTES {
+                break;
+            }
+            let here = faster(&varied, machine)?;
             if here == 0 {
                 continue;
             }

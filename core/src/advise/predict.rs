@@ -303,33 +303,55 @@ fn measure(
 fn spent(run: &Run, begin: i64, end: i64) -> Spent {
     let trace = &run.trace;
     let lock = [LOCK, UNLOCK];
-    let mut calls = vec![0i64; trace.lanes.len()];
-    let mut copies = vec![0i64; trace.lanes.len()];
+    let mut hosts: Vec<HostSpans> = vec![HostSpans::default(); trace.lanes.len()];
     let (mut locking, mut link, mut work) = (0, Vec::new(), Vec::new());
     for s in trace.slices.iter() {
-        let (from, to) = (s.start.0.max(begin), s.end.0.min(end));
-        if to <= from {
+        let span = (s.start.0.max(begin), s.end.0.min(end));
+        if span.1 <= span.0 {
             continue;
         }
-        let lane = s.lane as usize;
-        match (trace.lanes[lane].kind, s.kind) {
-            (LaneKind::Host, Kind::HostCopy) => copies[lane] += to - from,
-            (LaneKind::Host, Kind::Work) if lock.contains(&trace.strings.get(s.name)) => locking += to - from,
-            (LaneKind::Host, Kind::Call | Kind::Work) => calls[lane] += to - from,
-            (LaneKind::Engine { engine: Engine::Compute, .. }, _) => work.push((from, to)),
-            (LaneKind::Engine { .. }, _) => link.push((from, to)),
+        let host = &mut hosts[s.lane as usize];
+        match (trace.lanes[s.lane as usize].kind, s.kind) {
+            (LaneKind::Host, Kind::HostCopy) => host.copies.push(span),
+            (LaneKind::Host, Kind::Wait) => host.waits.push(span),
+            (LaneKind::Host, Kind::Work) if lock.contains(&trace.strings.get(s.name)) => {
+                locking += span.1 - span.0;
+            }
+            (LaneKind::Host, Kind::Call | Kind::Work) => host.calls.push(span),
+            (LaneKind::Engine { engine: Engine::Compute, .. }, _) => work.push(span),
+            (LaneKind::Engine { .. }, _) => link.push(span),
             _ => {}
         }
     }
-    let cpu = calls.iter().chain(&copies).sum::<i64>() + locking;
-    let most = |of: &[i64]| Nanos(of.iter().copied().max().unwrap_or(0));
+    let busy: Vec<(Nanos, Nanos)> = hosts.into_iter().map(HostSpans::busy).collect();
+    let cpu = busy.iter().map(|(calls, copies)| calls.0 + copies.0).sum::<i64>() + locking;
     Spent {
-        calls: most(&calls),
-        copies: most(&copies),
+        calls: busy.iter().map(|b| b.0).max().unwrap_or_default(),
+        copies: busy.iter().map(|b| b.1).max().unwrap_or_default(),
         locking: Nanos(locking),
         link: union(link),
         work: union(work),
         cpu: Nanos(cpu),
+    }
+}
+
+/// What one host thread does when.
+#[derive(Debug, Clone, Default)]
+struct HostSpans {
+    calls: Vec<(i64, i64)>,
+    copies: Vec<(i64, i64)>,
+    waits: Vec<(i64, i64)>,
+}
+
+impl HostSpans {
+    /// Time in calls, without what is copied or waited for inside of them; and time in copies.
+    fn busy(self) -> (Nanos, Nanos) {
+        let copies = union(self.copies.clone());
+        let mut inner = self.copies;
+        inner.extend(self.waits);
+        let without = union(inner.clone()).0;
+        inner.extend(self.calls);
+        (Nanos(union(inner).0 - without), copies)
     }
 }
 

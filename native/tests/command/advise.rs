@@ -141,6 +141,21 @@ fn the_map_is_drawn_with_its_warnings() {
     }
 }
 
+/// What is too large to be written down is carried on, and ends.
+#[test]
+fn huge_requests_are_answered() {
+    for args in [
+        &["--tensors", "512x1TiB", "--work", "1us", "--back"][..],
+        &["--tensors", "1000000000x1B"],
+        &["--tensors", "1000000x1KiB,3x100GiB", "--from", "file"],
+    ] {
+        let told = told(args);
+        let strategies = told["strategies"].as_array().unwrap();
+        assert!(strategies.iter().any(|s| s["carried_on"] == true), "{args:?}");
+        assert!(strategies.iter().all(|s| s["time_ms"].as_f64().unwrap() > 0.0), "{args:?}");
+    }
+}
+
 #[test]
 fn a_bad_call_of_advise_is_told_in_one_line() {
     let folder = folder("bad-advise");
