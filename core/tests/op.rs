@@ -6,7 +6,7 @@ use spanlift::chain;
 use spanlift::memory::{Device, Dtype};
 use spanlift::op::{
     Array, DeviceSpec, Diagonal, LeafFacts, LeafOp, OpError, Operator, Part, Side, Space, Tags, ToDevice,
-    Work, cpu, cuda, dot_test, identity, mock, to,
+    Work, auto_transfer, chain, cpu, cuda, dot_test, identity, mock, to,
 };
 
 fn image(dtype: Dtype, device: Device) -> Space {
@@ -289,4 +289,34 @@ fn streams_are_named_at_the_ends_and_swap_with_them() {
     assert_eq!(t.ospec().compute_stream.as_deref(), Some("work"));
     let Operator::ToDevice(back) = &a.h().parts()[0].clone() else { panic!("{a}") };
     assert_eq!((back.ispec(), back.ospec()), (t.ospec(), t.ispec()));
+}
+
+#[test]
+fn a_transfer_shows_its_devices_and_streams() {
+    let near = DeviceSpec::new(cuda(0)).transfer_on("out");
+    let space = image(Dtype::F32, cuda(0));
+    let Operator::ToDevice(t) = ToDevice::from(near).to(cuda(1)).over(space).unwrap() else { panic!() };
+    assert_eq!(format!("{t:?}"), "(cuda:0 -> cuda:1, transfer out, compute compute-cuda1, on: input)");
+    assert_eq!((t.ispec().kind(), t.is_gpu2gpu()), ("cuda", true));
+    // Set up against each other, both ends name both streams; the adjoint uses them the other way round.
+    let (near, far) = (t.ispec().p2p_setup(t.ospec()), t.ospec().p2p_setup(t.ispec()));
+    assert_eq!((near.copies_on(cuda(1)), far.copies_on(cuda(0))), ("out".into(), "cuda1-to-cuda0".into()));
+    assert_eq!((near.computes_on(), far.computes_on()), ("compute-cuda0".into(), "compute-cuda1".into()));
+    let mixed = DeviceSpec::new(mock(0));
+    assert_eq!(mixed.p2p_setup(&near), mixed, "no direct route between families");
+}
+
+#[test]
+fn transfers_are_inserted_only_where_asked_for_and_listed() {
+    let parts = || {
+        let on = |device| Part::from(diagonal("D", Dtype::C32, device));
+        [on(cpu()), on(cuda(0)), on(cuda(0)), on(mock(1))]
+    };
+    assert!(chain(parts()).is_err());
+    let (a, inserted) = auto_transfer(parts()).unwrap();
+    assert_eq!(a.formula(), "D · T(cuda:0->mock:1) · D · D · T(cpu->cuda:0) · D");
+    let places: Vec<String> = inserted.iter().map(|(k, t)| format!("{k}: {t}")).collect();
+    assert_eq!(places, ["1: T(cpu->cuda:0)", "4: T(cuda:0->mock:1)"]);
+    let other = Part::from(diagonal("D", Dtype::C64, cuda(0)));
+    assert!(auto_transfer([parts()[0].clone(), other]).is_err(), "another type is no transfer");
 }

@@ -70,6 +70,37 @@ pub fn identity() -> Part {
 ///
 /// See [`chain!`](crate::chain) for the form with commas.
 pub fn chain(parts: impl IntoIterator<Item = Part>) -> Result<Operator, OpError> {
+    Ok(assembled(parts, false)?.0)
+}
+
+/// As [`chain`](fn@chain), with a transfer inserted wherever a part works on another device than its input lies on; the list
+/// says which, with their places in the chain.
+///
+/// # Errors
+/// As [`chain`](fn@chain), for everything but devices.
+///
+/// ```
+/// use spanlift::memory::{Dtype, cuda};
+/// use spanlift::op::{Diagonal, Space, auto_transfer};
+/// let space = Space::new([("x", 2)], Dtype::F64)?;
+/// let d = |device| Diagonal::new(space.on(device), [1.0, 2.0]);
+/// let (a, inserted) = auto_transfer([d(cuda(0))?.into(), d(cuda(1))?.into()])?;
+/// assert_eq!(a.formula(), "D · T(cuda:0->cuda:1) · D");
+/// assert_eq!((inserted.len(), inserted[0].0), (1, 1));
+/// # Ok::<(), spanlift::op::OpError>(())
+/// ```
+pub fn auto_transfer(
+    parts: impl IntoIterator<Item = Part>,
+) -> Result<(Operator, Vec<(usize, ToDevice)>), OpError> {
+    assembled(parts, true)
+}
+
+/// The chain, and the transfers that were inserted, if any may be.
+fn assembled(
+    parts: impl IntoIterator<Item = Part>,
+    insert: bool,
+) -> Result<(Operator, Vec<(usize, ToDevice)>), OpError> {
+    let mut inserted = Vec::new();
     let mut flat: Vec<Part> = Vec::new();
     for part in parts {
         match part {
@@ -94,7 +125,12 @@ pub fn chain(parts: impl IntoIterator<Item = Part>) -> Result<Operator, OpError>
     let mut operators: Vec<Operator> = Vec::new();
     for (k, part) in flat.iter().enumerate() {
         let operator = part.clone().over(&space)?;
-        if *operator.domain() != space {
+        let elsewhere = operator.domain().device() != space.device();
+        if insert && elsewhere && *operator.domain() == space.on(operator.domain().device()) {
+            let transfer = ToDevice::of(space.device().into(), operator.domain().device().into(), &space);
+            inserted.push((operators.len(), transfer.clone()));
+            operators.push(Operator::to_device(transfer));
+        } else if *operator.domain() != space {
             return Err(OpError::Mismatch(Box::new(Mismatch {
                 reader: part.name(),
                 expects: operator.domain().clone(),
@@ -108,7 +144,7 @@ pub fn chain(parts: impl IntoIterator<Item = Part>) -> Result<Operator, OpError>
         operators.push(operator);
     }
     one_size_each(&operators)?;
-    Ok(Operator::join(operators))
+    Ok((Operator::join(operators), inserted))
 }
 
 /// Refuses a name that has two sizes between the parts of a chain: sizes belong to names.

@@ -40,7 +40,7 @@ mod tensor;
 mod transfer;
 mod walk;
 
-pub use chain::{Open, Part, chain, identity};
+pub use chain::{Open, Part, auto_transfer, chain, identity};
 pub use cut::{Along, Tile};
 pub use dot::{DotReport, Fault, diagnose, dot_test};
 pub use error::{Misfit, Mismatch, OpError};
@@ -62,6 +62,6 @@ pub use split::{Roles, Tiles, broadcast, partition};
 pub(crate) use sum::first_branch;
 pub use sum::{Power, Sum, sum, tree_sum};
 pub use tensor::Tensor;
-pub use transfer::{DeviceSpec, FromDevice, Route, ToDevice, to};
+pub use transfer::{DeviceSpec, FromDevice, Route, ToDevice, compute_stream, to, transfer_stream};
 
 pub use crate::memory::{Device, cpu, cuda, mock};

@@ -29,6 +29,51 @@ impl DeviceSpec {
         DeviceSpec { device, compute_stream: None, transfer_stream: None }
     }
 
+    /// Which family of devices it is of: `cpu`, `cuda` or `mock`.
+    pub fn kind(&self) -> &'static str {
+        match self.device {
+            Device::Cpu => "cpu",
+            Device::Cuda(_) => "cuda",
+            Device::Mock(_) => "mock",
+        }
+    }
+
+    /// The stream of work here: the named one, else that of the device.
+    pub fn computes_on(&self) -> String {
+        self.compute_stream.clone().unwrap_or_else(|| compute_stream(self.device))
+    }
+
+    /// The stream of copies from here to `other`: the named one, else that of the pair.
+    pub fn copies_on(&self, other: Device) -> String {
+        self.transfer_stream.clone().unwrap_or_else(|| transfer_stream(self.device, other).0)
+    }
+
+    /// This end of a transfer with `other` at the far end, both streams named: on two devices of one family that are not
+    /// the host, the compute stream of the device and the transfer stream of the pair where none was named. Other pairs
+    /// need no set-up and stay as they are.
+    ///
+    /// ```
+    /// use spanlift::memory::{cpu, cuda};
+    /// use spanlift::op::DeviceSpec;
+    /// let (near, far) = (DeviceSpec::new(cuda(0)), DeviceSpec::new(cuda(1)).compute_on("work"));
+    /// let set = near.p2p_setup(&far);
+    /// assert_eq!(set.compute_stream.as_deref(), Some("compute-cuda0"));
+    /// assert_eq!(set.transfer_stream.as_deref(), Some("cuda0-to-cuda1"));
+    /// assert_eq!(far.p2p_setup(&near).compute_stream.as_deref(), Some("work"));
+    /// assert_eq!(near.p2p_setup(&DeviceSpec::new(cpu())), near);
+    /// ```
+    #[must_use]
+    pub fn p2p_setup(&self, other: &DeviceSpec) -> DeviceSpec {
+        if self.device.is_host() || self.kind() != other.kind() || self.device == other.device {
+            return self.clone();
+        }
+        DeviceSpec {
+            device: self.device,
+            compute_stream: Some(self.computes_on()),
+            transfer_stream: Some(self.copies_on(other.device)),
+        }
+    }
+
     /// Lets work on the device run on the stream `name`.
     #[must_use]
     pub fn compute_on(self, name: &str) -> DeviceSpec {
@@ -40,6 +85,35 @@ impl DeviceSpec {
     pub fn transfer_on(self, name: &str) -> DeviceSpec {
         DeviceSpec { transfer_stream: Some(name.to_owned()), ..self }
     }
+}
+
+/// The name of a device that needs no quotation marks in the text form of programs: `cuda0`.
+fn word(device: Device) -> String {
+    device.to_string().replace(':', "")
+}
+
+/// The registry of compute streams: one for each device, found by its name.
+///
+/// ```
+/// assert_eq!(spanlift::op::compute_stream(spanlift::memory::cuda(1)), "compute-cuda1");
+/// ```
+pub fn compute_stream(device: Device) -> String {
+    format!("compute-{}", word(device))
+}
+
+/// The registry of transfer streams: one for each ordered pair of devices, found by its name, with the device that has it:
+/// the source, or the target when data leaves the host.
+///
+/// All transfers of a pair share it; nothing is created by asking.
+///
+/// ```
+/// use spanlift::memory::{cpu, cuda};
+/// use spanlift::op::transfer_stream;
+/// assert_eq!(transfer_stream(cuda(0), cuda(1)), ("cuda0-to-cuda1".to_owned(), cuda(0)));
+/// assert_eq!(transfer_stream(cpu(), cuda(1)), ("cpu-to-cuda1".to_owned(), cuda(1)));
+/// ```
+pub fn transfer_stream(from: Device, to: Device) -> (String, Device) {
+    (format!("{}-to-{}", word(from), word(to)), if from.is_host() { to } else { from })
 }
 
 impl From<Device> for DeviceSpec {
@@ -73,7 +147,7 @@ impl FromStr for DeviceSpec {
 /// assert_eq!(up.normal().to_string(), "I : c32[y,x]@cpu -> c32[y,x]@cpu");
 /// # Ok::<(), spanlift::op::OpError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ToDevice {
     from: DeviceSpec,
     to: DeviceSpec,
@@ -171,6 +245,16 @@ impl Route {
             return Err(OpError::Input { operator, expects, gives: Box::new(space) });
         }
         Ok(Operator::to_device(ToDevice::of(from, self.to, &space)))
+    }
+}
+
+/// Both devices, the streams of the copy and of the work behind it, and what the copy waits for: the event that says that
+/// its input is written. `(cuda:0 -> cuda:1, transfer cuda0-to-cuda1, compute compute-cuda1, on: input)`
+impl fmt::Debug for ToDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (from, to) = (&self.from, &self.to);
+        let (transfer, compute) = (from.copies_on(to.device), to.computes_on());
+        write!(f, "({} -> {}, transfer {transfer}, compute {compute}, on: input)", from.device, to.device)
     }
 }
 

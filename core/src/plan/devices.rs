@@ -69,14 +69,3 @@ impl Streams {
         }
     }
 }
-
-/// The device in a name that needs no quotation marks in the text form: `cuda0`.
-pub(super) fn word(device: Device) -> String {
-    device.to_string().replace(':', "")
-}
-
-/// The stream of copies from one device to another, and the device that has it: the source, or the target when data
-/// leaves the host.
-pub(super) fn transfer_stream(from: Device, to: Device) -> (String, Device) {
-    (format!("{}-to-{}", word(from), word(to)), if from.is_host() { to } else { from })
-}

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::PlanError;
-use super::devices::{Numbers, Streams, transfer_stream};
+use super::devices::{Numbers, Streams};
 use crate::memory::{Device, MoveKind, MovePlan, Storage};
+use crate::op::transfer_stream;
 use crate::program::{BufferId, Program, Space};
 use crate::units::Bytes;
 

@@ -3,9 +3,10 @@
 //! A flat list in the order in which things are done. Nothing is overwritten, so the only order that matters is that a
 //! value is written before it is read. What a backend computes for a step is in [`Does`].
 
-use super::devices::{transfer_stream, word};
 use crate::memory::Device;
-use crate::op::{Concat, DeviceSpec, Leaf, Operator, Scale, Space, Stack, ToDevice};
+use crate::op::{
+    Concat, DeviceSpec, Leaf, Operator, Scale, Space, Stack, ToDevice, compute_stream, transfer_stream,
+};
 
 /// What one step does.
 #[derive(Debug, Clone, PartialEq)]
@@ -166,7 +167,7 @@ impl Steps {
             let device = space.device();
             let here = arrived.as_ref().filter(|spec| spec.device == device);
             let named = here.and_then(|spec| spec.compute_stream.clone());
-            let name = named.unwrap_or_else(|| format!("compute-{}", word(device)));
+            let name = named.unwrap_or_else(|| compute_stream(device));
             (name, if device.is_host() { self.any } else { device })
         });
         self.steps.push(Step { does, label, reads, space: space.clone(), stream });

@@ -232,8 +232,14 @@ impl Convolve {
         Convolve { facts, kernel, shape }
     }
 
-    /// Calls `f` with the places in the output, the input and the kernel of every product.
-    fn each(&self, mut f: impl FnMut(usize, usize, usize)) {
+    /// The kernel.
+    pub fn kernel(&self) -> &Tensor {
+        &self.kernel
+    }
+
+    /// Calls `f` with the places in the output, the input and the kernel of every product;
+    /// the last is an index into the storage of [`Convolve::kernel`].
+    pub fn each(&self, mut f: impl FnMut(usize, usize, usize)) {
         let (domain, codomain) = (&self.facts.domain, &self.facts.codomain);
         let stride = |space: &Space, name: &Name| space.axis(name).map_or(0, |k| space.strides()[k]);
         // Everything but the convolved dimensions: batch, channels summed over, channels made.

@@ -133,7 +133,7 @@ impl Diagonal {
     }
 
     /// Calls `f` for each element, in order, with its place among the data and its weight.
-    fn each(&self, mut f: impl FnMut(usize, Complex64)) {
+    pub fn each(&self, mut f: impl FnMut(usize, Complex64)) {
         let space = self.space();
         let strides: Vec<i64> = space.names().map(|n| self.weights.stride_of(n)).collect();
         let at = [0, self.weights.offset()];

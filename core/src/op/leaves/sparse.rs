@@ -93,7 +93,7 @@ impl Sparse {
     }
 
     /// Calls `f` with the place in the output, the place in the input and the weight of every entry, row by row.
-    fn each(&self, mut f: impl FnMut(usize, usize, f64)) {
+    pub fn each(&self, mut f: impl FnMut(usize, usize, f64)) {
         let (domain, codomain) = (&self.facts.domain, &self.facts.codomain);
         let stride = |space: &Space, name: &Name| space.axis(name).map_or(0, |k| space.strides()[k]);
         let units: Vec<i64> = self.grid.iter().map(|n| stride(domain, n)).collect();

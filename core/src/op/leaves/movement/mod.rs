@@ -26,7 +26,7 @@ pub use verbs::{
 /// The adjoint adds every element of its input where the element came from: `x[f(i)] += y_i`. The normal is the diagonal
 /// of how often each element is taken.
 ///
-/// Built by [`slice`], [`pad`], [`permute`] and their kin.
+/// Built by [`slice`](fn@slice), [`pad`], [`permute`] and their kin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gather {
     facts: LeafFacts,
@@ -153,7 +153,17 @@ impl Gather {
     }
 
     /// Calls `f` with the place in the output and in the input of every element that moves.
-    fn each(&self, mut f: impl FnMut(usize, usize)) {
+    ///
+    /// ```
+    /// use spanlift::memory::Dtype;
+    /// use spanlift::op::{Gather, Operator, Space, pad};
+    /// let Operator::Leaf(leaf) = pad("x", 4).over(Space::new([("x", 2)], Dtype::F64)?)? else { unreachable!() };
+    /// let mut moves = Vec::new();
+    /// leaf.downcast::<Gather>().unwrap().each(|to, from| moves.push((to, from)));
+    /// assert_eq!(moves, [(1, 0), (2, 1)]);
+    /// # Ok::<(), spanlift::op::OpError>(())
+    /// ```
+    pub fn each(&self, mut f: impl FnMut(usize, usize)) {
         let (reads, writes) = (self.facts.domain.strides(), self.facts.codomain.strides());
         let unit = |axis: &Axis| axis.from.map_or(0, |d| reads[d]);
         let mut chosen = vec![0usize; self.axes.len()];
