@@ -10,7 +10,7 @@ use crate::trace::analysis::Union;
 /// Shorter pauses are launches that follow each other closely.
 const LEAST_NS: i64 = 20_000;
 /// Host calls looked at for one pause.
-const MOST_CALLS: usize = 1000;
+const MOST_CALLS: usize = 100;
 
 /// What a pause is put down to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

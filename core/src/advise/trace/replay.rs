@@ -373,7 +373,7 @@ fn synchronising(table: &Table, waits: &mut [Option<(u32, bool)>]) {
         let candidates = ends[..below].iter().rev().take_while(|(at, _)| start < *at);
         let launched = |op: &Op| op.call().is_some_and(|c| at(table.calls[c].span).0 <= start);
         // A hostile file could make this the square of its length.
-        let found = candidates.take(1000).find(|(_, op)| launched(&table.ops[*op as usize]));
+        let found = candidates.take(100).find(|(_, op)| launched(&table.ops[*op as usize]));
         waits[k] = found.map(|(_, op)| (*op, false));
     }
 }
