@@ -209,6 +209,24 @@ fn structures_that_double_stay_linear() {
 }
 
 #[test]
+fn what_was_filled_item_by_item_is_not_looked_through_for_ever() {
+    // A dict of 50,000 single items that stands for 50,000 events: billions of looks, were there no bound.
+    let n = 50_000;
+    let mut writer = Writer::default();
+    writer.op(b"\x80\x04}(").text("segments").op(b"]").text("device_traces").op(b"](](");
+    writer.dict(&[("addr", 1)], &[("action", "alloc")]).op(b"q\x00");
+    for _ in 0..n {
+        writer.op(b"K\x01Ns");
+    }
+    for _ in 1..n {
+        writer.op(b"h\x00");
+    }
+    writer.op(b"eeu.");
+    let error = Snapshot::read(&writer.0).unwrap_err().to_string();
+    assert!(error.ends_with("too many items were put one by one into what many refer to"), "{error}");
+}
+
+#[test]
 fn wrong_fields_are_told_with_their_event() {
     let event = |write: &dyn for<'w> Fn(&'w mut Writer) -> &'w mut Writer| {
         let mut writer = Writer::default();

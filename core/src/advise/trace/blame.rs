@@ -27,6 +27,9 @@ impl Maker {
     }
 }
 
+/// Slices around a call that are looked at: nesting of a hostile file must not cost its square.
+const MOST_AROUND: usize = 256;
+
 /// The makers of some host calls, by the index of their slices, found in one walk over the rows that they lie on.
 ///
 /// A call belongs to the slices of its thread that lie around it. Where none does, it belongs to the operator that has
@@ -55,7 +58,8 @@ pub(super) fn makers(table: &Table, order: &Order, calls: &[u32]) -> BTreeMap<u3
             }
             while open.pop_if(|(last, _)| *last <= start && (*last, start) != (end, end)).is_some() {}
             if is_wanted {
-                let mut chain: Vec<u32> = open.iter().map(|(_, span)| *span).collect();
+                let innermost = open.len().saturating_sub(MOST_AROUND);
+                let mut chain: Vec<u32> = open[innermost..].iter().map(|(_, span)| *span).collect();
                 if !chain.iter().any(|span| table.cat(*span).role == CatRole::Operator) {
                     chain.extend(external.operator(span));
                 }

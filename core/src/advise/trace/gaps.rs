@@ -10,7 +10,7 @@ use crate::trace::analysis::Union;
 /// Shorter pauses are launches that follow each other closely.
 const LEAST_NS: i64 = 20_000;
 /// Host calls looked at for one pause.
-const MOST_CALLS: usize = 1000;
+const MOST_CALLS: usize = 100;
 
 /// What a pause is put down to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,7 +36,7 @@ pub(super) fn look(scene: &mut Scene<'_>) {
         (0..).zip(&table.ops).map(|(k, op)| (op.device, table.spans.start[op.span as usize], k)).collect();
     starts.sort_unstable();
     let mut found: BTreeMap<(u32, Cause), (Vec<Case>, Vec<u32>)> = BTreeMap::new();
-    for device in 0..u32::try_from(table.devices.len()).unwrap_or(u32::MAX) {
+    for device in scene.devices() {
         let of_device = table.ops.iter().filter(|op| op.device == device);
         let busy = Union::of(of_device.map(|op| table.spans.interval(op.span)));
         for pair in busy.parts().windows(2) {

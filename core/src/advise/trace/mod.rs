@@ -88,6 +88,11 @@ pub struct Missing {
     pub record: &'static str,
 }
 
+/// Findings at most: each costs a run of the model, and a file of a million names could ask for as many.
+const MOST_FINDINGS: usize = 64;
+/// Devices looked at; no machine has more, and every rule looks at all operations for each.
+const MOST_DEVICES: usize = 64;
+
 /// Places of a finding at most.
 pub const MOST_PLACES: usize = 8;
 /// Events of a finding at most.
@@ -170,6 +175,11 @@ impl Scene<'_> {
         self.replayed_ns.saturating_sub(self.replay.run(change))
     }
 
+    /// The indices of the devices that are looked at.
+    fn devices(&self) -> std::ops::Range<u32> {
+        0..u32::try_from(self.table.devices.len().min(MOST_DEVICES)).unwrap_or(0)
+    }
+
     /// Costs below this are not worth a sentence: a twentieth of a percent of the recorded time, and 5 us.
     fn least_cost(&self) -> i128 {
         (i128::from(self.replay.recorded_ns) / 2000).max(5_000)
@@ -178,7 +188,7 @@ impl Scene<'_> {
     /// Notes a finding, unless it costs too little.
     fn note(&mut self, mut cases: Vec<Case>, words: Words, change: Option<&Change>) {
         let cost_ns: i128 = cases.iter().map(|case| case.cost_ns).sum();
-        if cases.is_empty() || cost_ns < self.least_cost() {
+        if cases.is_empty() || cost_ns < self.least_cost() || MOST_FINDINGS <= self.found.len() {
             return;
         }
         cases.sort_by_key(|case| (std::cmp::Reverse(case.cost_ns), case.shows));

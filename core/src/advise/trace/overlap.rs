@@ -15,7 +15,7 @@ pub(super) fn look(scene: &mut Scene<'_>) {
     let table = scene.table;
     let mut groups = Groups::default();
     let of: Vec<Group> = table.ops.iter().map(|op| groups.of(table, op)).collect();
-    for device in 0..u32::try_from(table.devices.len()).unwrap_or(u32::MAX) {
+    for device in scene.devices() {
         for direction in [Group::ToDevice, Group::ToHost] {
             let here: Vec<u32> = (0..)
                 .zip(&table.ops)

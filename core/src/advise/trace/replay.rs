@@ -136,15 +136,16 @@ impl Replay {
             }
         }
         launched.iter_mut().for_each(|list| list.sort_unstable());
+        let stream_of: BTreeMap<_, usize> = table
+            .streams
+            .iter()
+            .enumerate()
+            .map(|(k, (device, stream))| ((table.devices[*device as usize], *stream), k))
+            .collect();
         for sync in &table.syncs {
             let (Some(on), Some(stream)) = (sync.wait_on_stream, sync.stream) else { continue };
-            let find = |wanted| {
-                let device = sync.device.or(table.devices.first().copied());
-                table
-                    .streams
-                    .iter()
-                    .position(|(d, s)| Some(table.devices[*d as usize]) == device && *s == wanted)
-            };
+            let device = sync.device.or(table.devices.first().copied());
+            let find = |wanted| device.and_then(|device| stream_of.get(&(device, wanted)).copied());
             let (Some(on), Some(stream)) = (find(on), find(stream)) else { continue };
             let call =
                 |correlation: Option<_>| correlation.and_then(|c| call_of.get(&c)).map(|&call| start(call));
@@ -373,7 +374,7 @@ fn synchronising(table: &Table, waits: &mut [Option<(u32, bool)>]) {
         let candidates = ends[..below].iter().rev().take_while(|(at, _)| start < *at);
         let launched = |op: &Op| op.call().is_some_and(|c| at(table.calls[c].span).0 <= start);
         // A hostile file could make this the square of its length.
-        let found = candidates.take(1000).find(|(_, op)| launched(&table.ops[*op as usize]));
+        let found = candidates.take(100).find(|(_, op)| launched(&table.ops[*op as usize]));
         waits[k] = found.map(|(_, op)| (*op, false));
     }
 }

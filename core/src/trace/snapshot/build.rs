@@ -128,6 +128,9 @@ impl<'a> Builder<'a> {
 
     fn dict(&self, value: Value, place: &dyn Fn() -> String) -> Result<Node, ReadError> {
         match self.pickle.kind(value) {
+            Kind::Dict(_) if self.pickle.is_tiring() => {
+                Err(wrong(&place(), "too many items were put one by one into what many refer to"))
+            }
             Kind::Dict(node) => Ok(node),
             _ => Err(wrong(&place(), "a dict is needed")),
         }

@@ -9,6 +9,7 @@
 //! | `GLOBAL REDUCE BUILD INST OBJ NEWOBJ PERSID EXT` and their kin, `NEXT_BUFFER` | refused: they would run code or fetch something |
 //! | any other | refused: no snapshot has it |
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use super::ReadError;
@@ -108,9 +109,23 @@ pub(super) struct Pickle {
     shapes: Vec<Box<[Value]>>,
     wide: Vec<i64>,
     floats: Vec<f64>,
+    /// Runs that were looked at; see [`Pickle::is_tiring`].
+    looked_at: Cell<u64>,
 }
 
 impl Pickle {
+    /// Whether the same containers were looked through so often that it is no honest file: one that was filled item by
+    /// item a million times, and then stands for every event.
+    pub(super) fn is_tiring(&self) -> bool {
+        // Each dict is asked for a dozen keys, and holds its items in one run.
+        10_000_000 + 64 * self.runs.len() as u64 <= self.looked_at.get()
+    }
+
+    /// Notes that a run of so many keys was looked through; eight cost about as much as finding the run.
+    fn look(&self, keys: usize) {
+        self.looked_at.set(self.looked_at.get() + 1 + keys as u64 / 8);
+    }
+
     pub(super) fn kind(&self, value: Value) -> Kind {
         let payload = value.0 & ((1 << TAG) - 1);
         // Every payload but a number's was made from an index of 32 bits.
@@ -137,6 +152,7 @@ impl Pickle {
         let mut found = Vec::new();
         let mut at = self.nodes[node.index()];
         while let Some(run) = self.runs.get(at as usize) {
+            self.look(0);
             found.push(self.items_of(run));
             at = run.before;
         }
@@ -158,6 +174,7 @@ impl Pickle {
     pub(super) fn get(&self, node: Node, key: Value) -> Option<Value> {
         let mut at = self.nodes[node.index()];
         while let Some(run) = self.runs.get(at as usize) {
+            self.look(run.len as usize);
             if let Some(nth) = self.shapes[run.shape as usize].iter().rposition(|k| *k == key) {
                 return Some(self.items_of(run)[nth]);
             }
@@ -221,6 +238,7 @@ pub(super) fn load(bytes: &[u8]) -> Result<Pickle, ReadError> {
             shapes: Vec::new(),
             wide: Vec::new(),
             floats: Vec::new(),
+            looked_at: Cell::new(0),
         },
     };
     machine.run()?;

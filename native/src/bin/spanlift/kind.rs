@@ -30,7 +30,7 @@ pub(crate) fn of(bytes: &[u8]) -> Result<Kind, String> {
         Some(b'{') => of_object(bytes),
         // The head of a pickle of protocol 2 and later.
         Some(0x80) if matches!(bytes, [0x80, 2..=5, ..]) => {
-            Err("a Python pickle, such as a memory snapshot: not yet read by this version".to_owned())
+            Err("a Python pickle, such as a memory snapshot: `spanlift analyze` reads those".to_owned())
         }
         _ => Ok(Kind::Program),
     }
