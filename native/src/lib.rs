@@ -8,4 +8,5 @@ mod driver;
 pub mod host;
 pub mod probe;
 pub mod programs;
+pub mod sweep;
 pub mod tutorial;

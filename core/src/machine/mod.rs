@@ -191,6 +191,9 @@ machine! {
     p2p_bw: Rate, "GB/s", Assumed(|m| m.p2p_bw = Rate(0), "no link between devices");
     /// Pageable memory is copied by the engine itself, without staging.
     pageable_direct: bool, "", Assumed(|m| m.pageable_direct = false, "pageable memory is staged");
+    /// Whether copies keep CUDA's rules; where not, an asynchronous copy is ordered with nothing before it and nothing after
+    /// it but a sync, and its host memory is nobody's until then.
+    ordered_copies: bool, "", Assumed(|m| m.ordered_copies = true, "as CUDA's devices");
     /// The link's rate for pageable memory where it is not staged.
     pageable_h2d_bw: Rate, "GB/s", Assumed(|m| m.pageable_h2d_bw = m.h2d_bw, "as page-locked memory; unused where staged");
     /// The same from the device; unused where staged.

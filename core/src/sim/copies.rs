@@ -43,6 +43,12 @@ impl Lowering<'_> {
             self.order.advance_every_legacy(node);
             return;
         }
+        if !m.ordered_copies && !copy.sync {
+            // Neither staged nor in the stream's order: only a sync of its stream or device has to do with it.
+            let work = self.copy_by_engines(&src, &dst, bytes);
+            self.loose(copy.stream, ns, work);
+            return;
+        }
         let engine = |dev, engine| EngineId::new(m, dev, engine);
         use Space::{Pageable, Pinned};
         let host = |space| matches!(space, Pinned | Pageable);

@@ -273,6 +273,15 @@ impl Lowering<'_> {
         node
     }
 
+    /// Makes a node that only syncs of its stream and device come after.
+    pub(super) fn loose(&mut self, stream: StreamId, ns: i64, work: Work) {
+        let node = self.out.node(self.at(position(stream.index()), work), []);
+        self.account(self.command, work);
+        self.order.let_loose(stream, node);
+        let time = self.out.time(ns);
+        self.step(Act::Call { time, first: node, n: 1 });
+    }
+
     /// The same for work that a capture takes in instead.
     pub(super) fn submit(&mut self, stream: StreamId, ns: i64, work: Work) -> Option<NodeId> {
         if let Some(capture) = self.order.capturing(stream) {

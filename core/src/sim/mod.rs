@@ -21,6 +21,7 @@
 //! | managed memory | lies where it was touched last, in the order of the list: what a kernel touches of it and the host touched before goes to the device as above; what a thread touches and a kernel touched before comes back first, by the engine to the host, and the thread waits. The first touch moves nothing |
 //! | a memset, a copy within a device | as a kernel bound by memory |
 //! | a copy between devices | the peer engine (the source's engine to the host where there is none) at `p2p_bw`; without such a link two hops, to the host and from there |
+//! | a device without CUDA's rules (`ordered_copies` false) | its asynchronous copies, pageable ones too, return after their call, begin at once and hold back nothing; only a sync of their stream or device waits for them |
 //! | a launch queue | `queue_depth_per_stream` pieces of work; the next call blocks until the oldest is done. This orders nothing |
 //! | a call that waits | until it is done, then `sync_return`; its slice covers whatever its thread stages and waits for in it |
 //!

@@ -41,6 +41,8 @@ struct Stream {
     /// The nodes that may be in its queue, oldest first.
     queue: VecDeque<NodeId>,
     capture: Option<usize>,
+    /// Copies that no order holds, and that no sync has waited for yet: see [`Order::let_loose`].
+    loose: Vec<NodeId>,
 }
 
 #[derive(Debug, Clone)]
@@ -107,6 +109,7 @@ pub(super) struct Order {
     joined: BTreeMap<(ThreadId, Log), usize>,
     captures: Vec<Capture>,
     graphs: Vec<Graph>,
+    any_loose: bool,
 }
 
 impl Order {
@@ -114,7 +117,7 @@ impl Order {
         let names = program.names();
         let stream = |k: usize| {
             let StreamFacts { dev, kind, .. } = facts.stream(id(k));
-            Stream { dev, kind, frontier: NONE, queue: VecDeque::new(), capture: None }
+            Stream { dev, kind, frontier: NONE, queue: VecDeque::new(), capture: None, loose: Vec::new() }
         };
         let streams: Vec<Stream> = (0..names.n_streams()).map(stream).collect();
         let n_devices = streams.iter().map(|s| s.dev + 1).max().unwrap_or(1).max(facts.n_devices);
@@ -131,6 +134,7 @@ impl Order {
             joined: BTreeMap::new(),
             captures: Vec::new(),
             graphs: vec![Graph::EMPTY; names.n_graphs()],
+            any_loose: false,
         }
     }
 
@@ -172,6 +176,21 @@ impl Order {
         device.log.push((stream, node));
     }
 
+    /// Notes a node that is on a stream without its order: nothing but a sync of the stream or the device waits for it.
+    pub(super) fn let_loose(&mut self, stream: StreamId, node: NodeId) {
+        self.streams[stream.index()].loose.push(node);
+        self.any_loose = true;
+    }
+
+    /// The loose nodes of a device's streams.
+    fn loose_of(&mut self, dev: u32) -> Vec<NodeId> {
+        if !self.any_loose {
+            return Vec::new();
+        }
+        // They stay: another thread may sync too.
+        self.streams.iter().filter(|s| s.dev == dev).flat_map(|s| s.loose.iter().copied()).collect()
+    }
+
     /// Puts a node into a stream's queue; gives the one that must be done before there is room.
     pub(super) fn queue(&mut self, stream: StreamId, node: NodeId) -> Option<NodeId> {
         let queue = &mut self.streams[stream.index()].queue;
@@ -205,6 +224,7 @@ impl Order {
     pub(super) fn join_stream(&mut self, thread: ThreadId, stream: StreamId) -> Vec<NodeId> {
         let (dev, kind) = (self.streams[stream.index()].dev, self.streams[stream.index()].kind);
         let mut nodes = vec![self.frontier(stream)];
+        nodes.extend(&self.streams[stream.index()].loose);
         if kind == StreamKind::Legacy {
             nodes.extend(self.join(thread, Log::Blocking(dev)));
         }
@@ -215,6 +235,7 @@ impl Order {
         // A device that nothing was said of has nothing to wait for.
         let Some(legacy) = self.devices.get(dev as usize).map(|d| d.legacy) else { return Vec::new() };
         let mut nodes = self.join(thread, Log::Device(dev));
+        nodes.extend(self.loose_of(dev));
         nodes.push(legacy);
         nodes
     }

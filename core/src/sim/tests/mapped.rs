@@ -86,3 +86,23 @@ fn managed_memory_lies_where_it_was_touched_last() {
         "stream s\nmanaged m 4000\npinned x 4000\nwrite m\ncopy m <- x on s\nkernel k on s reads m for 1us";
     check_text(text, &round(), &[("compute", Kind::Kernel, 5110, 6110)]);
 }
+
+#[test]
+fn a_device_without_rules_orders_and_saves_nothing_but_by_a_sync() {
+    let machine = Machine { ordered_copies: false, ..round() };
+    // Back while the kernel that makes the values still runs, into pageable memory, with the call over at once: what is
+    // read then is old, and so is what was copied. A copy after a sync, and a sync after it, is right.
+    let text = "stream s\npageable x 1000 = u8 fill 1\ndevice d 1000\n\
+                kernel k on s writes d for 9us computes u8 fill 7\ncopy x <- d on s\nread x expect u8 fill 7\nsync s\n\
+                read x expect u8 fill 7\ncopy x <- d on s\nsync s\nread x expect u8 fill 7";
+    let lines = [
+        ("compute", Kind::Kernel, 1010, 10_010),
+        (BACK, Kind::ToHost, 2000, 3100),
+        (BACK, Kind::ToHost, 11_060, 12_160),
+    ];
+    let run = check_text(text, &machine, &lines);
+    assert_eq!(run.reads.iter().map(|r| r.n_wrong).collect::<Vec<_>>(), [1000, 1000, 0]);
+    // By CUDA's rules all three are right.
+    let ruled = crate::sim::run(&Program::from_text(text).unwrap(), &round()).unwrap();
+    assert!(ruled.reads.iter().all(super::super::Reading::is_right));
+}
