@@ -1,6 +1,9 @@
-//! Whether two views share memory: the same verdict as NumPy's exact `shares_memory`, pair by pair.
+//! Whether two views share memory: the same verdict as NumPy's exact `shares_memory`, pair by pair. Beside it, the answers
+//! of whole layouts against a second implementation.
 //!
 //! Python with NumPy is named by the variable `SPANLIFT_PYTHON`, which `tests/run` sets; without it nothing is compared.
+
+mod reference;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

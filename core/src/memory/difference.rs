@@ -10,8 +10,8 @@ use super::{Dim, Span};
 /// Disjoint spans that hold the bytes of `these` that are in none of `those`, in order of their first byte.
 pub(super) fn difference(these: &[&Span], those: &[&Span], limit: u64) -> Result<Vec<Span>, TooManyRuns> {
     let grids = |spans: &[&Span]| spans.iter().filter_map(|s| Grid::of(s)).collect::<Vec<_>>();
-    let these = union(grids(these), limit)?;
-    let mut those: Vec<(i64, i64, Span)> = union(grids(those), limit)?
+    let these = union(grids(these), &mut { limit })?;
+    let mut those: Vec<(i64, i64, Span)> = union(grids(those), &mut { limit })?
         .iter()
         .map(Grid::span)
         .filter_map(|s| s.bounds().map(|(lo, hi)| (lo, hi, s)))

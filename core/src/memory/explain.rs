@@ -6,8 +6,9 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::budget::{Budget, Undecided};
 use super::layout::Layout;
-use super::plan::{MoveKind, MovePlan, Undecided};
+use super::plan::{MoveKind, MovePlan};
 use super::report::{DeviceReport, count, size};
 
 /// Others that are named in text; data and JSON have all of them.
@@ -117,7 +118,7 @@ impl Layout {
     pub fn explain(&self) -> Result<Explanation, Undecided> {
         let devices = self.report()?.devices;
         let mut others: Vec<Vec<usize>> = vec![Vec::new(); self.tensors().len()];
-        for (a, b) in self.pairs()? {
+        for (a, b) in self.pairs(&mut Budget::of(self.tensors().len()))? {
             others[a].push(b);
             others[b].push(a);
         }

@@ -5,11 +5,10 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::budget::{Budget, MAX_RUNS, TooMuch, Undecided};
 use super::grid::Grid;
 use super::layout::Layout;
-use super::plan::{MAX_RUNS, Undecided, unique_bytes};
 use super::report::{count, size};
-use super::union::union;
 
 /// Rows of a table in text; data and JSON have all of them.
 const MOST_ROWS: usize = 20;
@@ -92,27 +91,28 @@ impl Layout {
     pub fn inventory(&self) -> Result<Inventory, Undecided> {
         let mut devices: BTreeMap<String, DeviceInventory> = BTreeMap::new();
         let mut others: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        for (a, b) in self.pairs()? {
+        let mut budget = Budget::of(self.tensors().len());
+        for (a, b) in self.pairs(&mut budget)? {
             others.entry(a).or_default().push(b);
             others.entry(b).or_default().push(a);
         }
         for (storage, tensors) in self.storages().iter().zip(&self.tensors_by_storage()) {
-            let undecided = || Undecided { storage: storage.id.clone() };
+            let undecided = |why| Undecided { storage: storage.id.clone(), why };
             let device = devices.entry(storage.device.to_string()).or_default();
             let grids: Vec<Grid> = tensors.iter().filter_map(|&k| self.tensors()[k].grid()).collect();
-            let used = unique_bytes(grids.clone()).ok_or_else(undecided)?;
+            let used = budget.unique(grids.clone()).map_err(undecided)?;
             device.n_tensors += tensors.len();
             device.unique_bytes += u128::from(used);
             device.block_bytes += u128::from(storage.bytes.0);
             let listed = tensors.iter().map(|&k| u128::from(self.tensors()[k].listed_bytes().0));
             device.listed_bytes += listed.sum::<u128>();
-            device.roots.extend(self.roots(tensors, &others).ok_or_else(undecided)?);
+            device.roots.extend(self.roots(tensors, &others, &mut budget).map_err(undecided)?);
             device.segments.push(Segment {
                 storage: storage.id.clone(),
                 bytes: storage.bytes.0,
                 used,
                 unused: storage.bytes.0 - used,
-                largest_gap: largest_gap(grids, storage.bytes.0.cast_signed()),
+                largest_gap: largest_gap(grids, storage.bytes.0.cast_signed(), &mut budget),
                 n_tensors: tensors.len(),
             });
         }
@@ -123,11 +123,16 @@ impl Layout {
     }
 
     /// The tensors of one storage that own bytes.
-    fn roots(&self, tensors: &[usize], others: &BTreeMap<usize, Vec<usize>>) -> Option<Vec<Root>> {
+    fn roots(
+        &self,
+        tensors: &[usize],
+        others: &BTreeMap<usize, Vec<usize>>,
+        budget: &mut Budget,
+    ) -> Result<Vec<Root>, TooMuch> {
         let mut sizes: BTreeMap<usize, u64> = BTreeMap::new();
         for &k in tensors {
             if let Some(grid) = self.tensors()[k].grid() {
-                sizes.insert(k, unique_bytes(vec![grid])?);
+                sizes.insert(k, budget.unique(vec![grid])?);
             }
         }
         let mut roots = Vec::new();
@@ -148,21 +153,21 @@ impl Layout {
                 own
             } else {
                 let mut grids: Vec<Grid> = larger.iter().filter_map(|&o| self.tensors()[o].grid()).collect();
-                let without = unique_bytes(grids.clone())?;
+                let without = budget.unique(grids.clone())?;
                 grids.extend(self.tensors()[k].grid());
-                unique_bytes(grids)? - without
+                budget.unique(grids)? - without
             };
             if bytes > 0 {
                 roots.push(Root { name: self.tensors()[k].name().to_owned(), bytes });
             }
         }
-        Some(roots)
+        Ok(roots)
     }
 }
 
 /// The longest run of bytes in `[0, end)` that no grid holds.
-fn largest_gap(grids: Vec<Grid>, end: i64) -> Option<u64> {
-    let parts = union(grids, MAX_RUNS).ok()?;
+fn largest_gap(grids: Vec<Grid>, end: i64, budget: &mut Budget) -> Option<u64> {
+    let parts = budget.union(grids).ok()?;
     let mut largest = 0;
     let mut reached = 0;
     let mut k = 0;

@@ -219,12 +219,13 @@ impl Layout {
         Layout::default()
     }
 
-    /// Reads the JSON form.
+    /// Reads the JSON form, with or without a byte order mark.
     ///
     /// # Errors
     /// [`LayoutError::Syntax`] for bytes that are no such JSON, integers outside `i64` included;
     /// [`LayoutError::Problems`] with every problem of the storages and tensors otherwise.
     pub fn from_json(bytes: &[u8]) -> Result<Layout, LayoutError> {
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let file: File = serde_json::from_slice(bytes).map_err(|e| LayoutError::Syntax(e.to_string()))?;
         file.read()
     }

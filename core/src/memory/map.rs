@@ -15,13 +15,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::budget::Undecided;
 use super::handle::{AsTensor, Block, Source, TensorView};
 use super::layout::{
     Layout, LayoutProblem, LayoutProblems, Reason, Storage, StorageId, Tensor, view_problems,
 };
 use super::marks::ModuleEntry;
 use super::module::{Found, Identity, Module, Place, Visitor, places};
-use super::plan::{MoveKind, MovePlan, Splitting, Undecided};
+use super::plan::{MoveKind, MovePlan, Splitting};
 use super::relative;
 use super::{Device, Span, View};
 use crate::units::Bytes;
@@ -227,7 +228,8 @@ impl MemoryMap {
         }
         // The block may be known: it is a copy of one storage only, at one place.
         let block = existing.block();
-        let start = (here.offset - there.offset) * here.dtype.bytes();
+        let start = here.offset.checked_sub(there.offset).and_then(|n| n.checked_mul(here.dtype.bytes()));
+        let start = start.ok_or_else(|| problem(Reason::Overflow))?;
         let known = self.blocks.get(&block.address()).map(|&(_, k)| k);
         let storage = self.blocks.get(&tensor.block().address()).map(|&(_, k)| self.regions[k].storage);
         let agrees = |k: usize| {

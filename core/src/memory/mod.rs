@@ -2,6 +2,7 @@
 //!
 //! Knows nothing of programs, streams or time. `Span` is shared by the hazard checker and the move planner.
 
+mod budget;
 mod device;
 mod difference;
 mod dtype;
@@ -27,6 +28,7 @@ mod view;
 mod windows;
 mod write;
 
+pub use budget::{TooMuch, Undecided};
 pub use device::{Device, UnknownDevice, cpu, cuda, mock};
 pub use dtype::{Dtype, UnknownDtype};
 pub use explain::{ExplainedModule, ExplainedMove, ExplainedTensor, Explanation, Goes};
@@ -37,7 +39,7 @@ pub use map::{MapError, MemoryMap};
 pub use marks::{Marks, ModuleEntry, TensorKind};
 pub use module::{Module, Visitor};
 pub use overlap::DEFAULT_LIMIT;
-pub use plan::{Allocation, MoveCopy, MoveKind, MovePlan, Placed, Splitting, Target, Undecided};
+pub use plan::{Allocation, MoveCopy, MoveKind, MovePlan, Placed, Splitting, Target};
 pub use report::{DeviceReport, Report, TensorReport};
 pub use span::{Dim, Overlap, Span, SpanError};
 pub use view::{View, ViewError};

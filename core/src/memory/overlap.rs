@@ -35,6 +35,14 @@ impl Span {
     /// # Ok::<(), spanlift::memory::SpanError>(())
     /// ```
     pub fn overlaps(&self, other: &Span, limit: u64) -> Overlap {
+        self.overlaps_within(other, limit, &mut { u64::MAX })
+    }
+
+    /// As [`Span::overlaps`], and takes what it costs off `budget`, which bounds it too.
+    pub(super) fn overlaps_within(&self, other: &Span, limit: u64, budget: &mut u64) -> Overlap {
+        let limit = limit.min(*budget);
+        let mut spend = |work: u64| *budget = budget.saturating_sub(work);
+        spend(1);
         let (Some((lo_a, hi_a)), Some((lo_b, hi_b))) = (self.bounds(), other.bounds()) else {
             return Overlap::No;
         };
@@ -57,8 +65,15 @@ impl Span {
             &mut many[..]
         };
         let mut question = Question { lo, hi, terms };
+        spend(ONE_QUESTION);
         while question.simplify() {}
-        if let Some(meets) = question.search(limit.min(QUICK)) {
+        let mut searched = |question: &Question, patience: u64| {
+            let mut left = patience;
+            let found = question.search(&mut left);
+            spend(patience - left);
+            found
+        };
+        if let Some(meets) = searched(&question, limit.min(QUICK)) {
             return Overlap::from(meets);
         }
         // Listing the sums of two groups of terms needs memory, but no luck. The runs of the two spans are such groups.
@@ -69,9 +84,12 @@ impl Span {
         let affordable = listing.filter(|l| l.sums <= (limit / 2).min(MAX_SUMS));
         // A searched value costs several times as much as a listed sum.
         let patience = affordable.as_ref().map_or(limit, |l| limit.min(l.sums / 4));
-        match (question.search(patience), affordable) {
+        match (searched(&question, patience), affordable) {
             (Some(meets), _) => Overlap::from(meets),
-            (None, Some(listing)) => listing.answer(),
+            (None, Some(listing)) => {
+                spend(listing.sums);
+                listing.answer()
+            }
             (None, None) => Overlap::May,
         }
     }
@@ -173,6 +191,8 @@ struct Question<'t> {
 /// Terms of a question that needs no memory of its own: those of two views of four dimensions.
 const FEW: usize = 8;
 
+/// What a question costs beside its search.
+const ONE_QUESTION: u64 = 3;
 /// Values that are tried before anything is planned; nearly every question ends here.
 const QUICK: u64 = 256;
 /// More terms than this are not searched: no view has as many strides that neither fill up nor continue each other.
@@ -183,8 +203,8 @@ const MAX_CUT: usize = 12;
 const MAX_SUMS: u64 = 1 << 24;
 
 impl Question<'_> {
-    /// Searches for a sum in the interval; `None` when `patience` ran out.
-    fn search(&self, mut patience: u64) -> Option<bool> {
+    /// Searches for a sum in the interval; `None` when `patience` ran out, from which each tried value takes one.
+    fn search(&self, patience: &mut u64) -> Option<bool> {
         let n = self.terms.len();
         if n > MAX_TERMS {
             return None;
@@ -199,7 +219,7 @@ impl Question<'_> {
         for (k, t) in self.terms.iter().enumerate() {
             heads[k + 1] = Heads { gcd: gcd(t.step, heads[k].gcd), reach: heads[k].reach + t.reach() };
         }
-        search(self.terms, heads, self.lo, self.hi, &mut patience)
+        search(self.terms, heads, self.lo, self.hi, patience)
     }
 
     /// The cut of the terms into two groups that have the fewest sums together.
@@ -339,6 +359,12 @@ fn next_hit(a: i128, m: i128, hi: i128, width: i128) -> Option<i128> {
 
 /// The least `x >= 0` with `l <= (a x) mod m <= r`, for `0 < l <= r < m` and `0 <= a < m`; steps as Euclid's algorithm.
 fn first_hit(a: i128, m: i128, l: i128, r: i128) -> Option<i128> {
+    // Strides mostly fit 32 bits, whose division is far cheaper.
+    if let (Ok(a), Ok(m), Ok(l), Ok(r)) =
+        (u32::try_from(a), u32::try_from(m), u32::try_from(l), u32::try_from(r))
+    {
+        return first_hit_narrow(a.into(), m.into(), l.into(), r.into()).map(i128::from);
+    }
     if a == 0 {
         return None;
     }
@@ -349,6 +375,19 @@ fn first_hit(a: i128, m: i128, l: i128, r: i128) -> Option<i128> {
     // No multiple of a in [l, r]: go around y times, so that one lies in [l + m y, r + m y].
     let y = first_hit(m % a, a, a - r % a, a - l % a)?;
     Some(ceil_div(l + m * y, a))
+}
+
+/// As [`first_hit`] for numbers of 32 bits: `x < m`, so that no product leaves 64 bits.
+fn first_hit_narrow(a: u64, m: u64, l: u64, r: u64) -> Option<u64> {
+    if a == 0 {
+        return None;
+    }
+    let x = l.div_ceil(a);
+    if a * x <= r {
+        return Some(x);
+    }
+    let y = first_hit_narrow(m % a, a, a - r % a, a - l % a)?;
+    Some((l + m * y).div_ceil(a))
 }
 
 /// A question whose terms are cut into two groups: look for a sum of each that fit together.

@@ -5,27 +5,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::grid::Grid;
+use super::budget::{Budget, Undecided};
 use super::layout::{Layout, StorageId};
-use super::union::{union, unique};
 use super::{Device, Span, View};
 use crate::units::Bytes;
-
-/// At most this many runs are written out one by one before a union of views is given up.
-///
-/// Only views of one storage whose strides have no useful common multiple come near it.
-pub(super) const MAX_RUNS: u64 = 1 << 22;
-
-/// The views of one storage are interleaved in a way that cannot be counted within a bounded number of steps.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the bytes of storage {storage:?} are undecided: strides without a common multiple give more than {MAX_RUNS} \
-     separate runs"
-)]
-pub struct Undecided {
-    /// The storage's id.
-    pub storage: String,
-}
 
 /// How tensors are moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -298,7 +281,8 @@ impl Layout {
     /// [`Undecided`] for views that are interleaved beyond counting.
     ///
     /// # Cost
-    /// Grows with the number of tensors and dimensions, not with the bytes of storages or the elements of tensors.
+    /// Grows with the number of tensors and dimensions, not with the bytes of storages or the elements of tensors. Where
+    /// strides have no common multiple it also grows with the runs that have to be copied, of which 2^22 are listed.
     pub fn move_to(&self, to: Device) -> Result<MovePlan, Undecided> {
         self.move_with(to, Splitting::default())
     }
@@ -338,6 +322,7 @@ impl Layout {
 
     fn plan(&self, to: Target, kind: MoveKind, splitting: Splitting) -> Result<MovePlan, Undecided> {
         let mut plan = self.nothing_moved(to, kind);
+        let mut budget = Budget::of(self.tensors().len());
         let mut names = Names::default();
         let mut allocation_of = vec![None; self.tensors().len()];
         let by_storage = self.tensors_by_storage();
@@ -358,8 +343,8 @@ impl Layout {
                     is_there: false,
                 });
                 let grids = region.tensors.iter().filter_map(|&k| self.tensors()[k].grid()).collect();
-                let runs = union(grids, MAX_RUNS)
-                    .map_err(|_| Undecided { storage: self.storage_of(id).id.clone() })?;
+                let runs = budget.union(grids);
+                let runs = runs.map_err(|why| Undecided { storage: storage.id.clone(), why })?;
                 plan.copies.extend(runs.iter().map(|run| MoveCopy {
                     allocation,
                     from: id,
@@ -492,9 +477,4 @@ impl MovePlan {
             self.tensors.push(Placed { tensor: k, allocation: at.map(|(allocation, _)| allocation), view });
         }
     }
-}
-
-/// Bytes of a storage that at least one of these views touches, each counted once.
-pub(super) fn unique_bytes(grids: Vec<Grid>) -> Option<u64> {
-    unique(grids, MAX_RUNS).ok()
 }

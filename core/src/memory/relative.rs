@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::budget::{Budget, MAX_RUNS, TooMuch, Undecided};
 use super::difference::difference;
 use super::layout::{StorageId, Tensor};
 use super::map::{MapError, MemoryMap, Owner, Region};
-use super::plan::{Allocation, MAX_RUNS, MoveCopy, MoveKind, MovePlan, Names, Placed, Target, Undecided};
-use super::report::share;
+use super::plan::{Allocation, MoveCopy, MoveKind, MovePlan, Names, Placed, Target};
 use super::{Device, Span, View};
 use crate::units::Bytes;
 
@@ -23,7 +23,8 @@ pub(super) fn plan(map: &MemoryMap, moves: &[bool], to: Device) -> Result<MovePl
     }
     let plan = before.nothing_moved(Target::Device(to), MoveKind::Aware);
     let (names, allocations, at) = (Names::default(), BTreeMap::new(), BTreeMap::new());
-    let mut planner = Planner { map, to, plan, names, storage_of, there, allocations, at };
+    let budget = Budget::of(map.places.len());
+    let mut planner = Planner { map, to, plan, names, storage_of, there, allocations, at, budget };
     let goes = |k: usize| moves[k] && map.regions[map.places[k]].device != to;
     let by_storage = map.registered.tensors_by_storage();
     for id in map.registered.storages_by_id() {
@@ -49,6 +50,8 @@ struct Planner<'m> {
     allocations: BTreeMap<usize, usize>,
     /// For tensors that get another place: allocation, and the storage's byte that it begins with.
     at: BTreeMap<usize, (usize, i64)>,
+    /// What finding tensors that share bytes may still cost.
+    budget: Budget,
 }
 
 /// Tensors that are to be in one block of the target.
@@ -91,8 +94,8 @@ impl<'m> Planner<'m> {
         &self.map.registered.tensors()[k]
     }
 
-    fn undecided(&self, id: StorageId) -> MapError {
-        Undecided { storage: self.map.registered.storage_of(id).id.clone() }.into()
+    fn undecided(&self, id: StorageId, why: TooMuch) -> MapError {
+        Undecided { storage: self.map.registered.storage_of(id).id.clone(), why }.into()
     }
 
     /// Plans the move of tensors of one storage.
@@ -121,8 +124,9 @@ impl<'m> Planner<'m> {
         Ok(())
     }
 
-    fn shares(&self, id: StorageId, a: usize, b: usize) -> Result<bool, MapError> {
-        share(self.tensor(a), self.tensor(b)).ok_or_else(|| self.undecided(id))
+    fn shares(&mut self, id: StorageId, a: usize, b: usize) -> Result<bool, MapError> {
+        let tensors = self.map.registered.tensors();
+        self.budget.share(&tensors[a], &tensors[b]).map_err(|why| self.undecided(id, why))
     }
 
     /// Notes the pairs that share bytes now and no longer when the first of them has moved.
@@ -282,7 +286,8 @@ impl<'m> Planner<'m> {
             by_region.entry(map.places[k]).or_default().push(map.registered.tensors()[k].span());
         }
         for (region, needed) in by_region {
-            let missing = difference(&needed, &have, MAX_RUNS).map_err(|_| self.undecided(id))?;
+            let missing =
+                difference(&needed, &have, MAX_RUNS).map_err(|_| self.undecided(id, TooMuch::Runs))?;
             let Some(from) = self.storage_of[region] else { continue };
             let begins = map.regions[region].start;
             for span in missing {

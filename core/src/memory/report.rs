@@ -6,13 +6,9 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-use super::grid::Grid;
+use super::budget::{Budget, TooMuch, Undecided};
 use super::layout::{Layout, Tensor};
-use super::overlap::DEFAULT_LIMIT;
-use super::pairs::candidates;
-use super::plan::{MoveKind, MovePlan, Undecided, unique_bytes};
-use super::runs;
-use super::span::Overlap;
+use super::plan::{MoveKind, MovePlan};
 use crate::units::Bytes;
 
 /// What a layout holds; a pure function of the layout.
@@ -51,13 +47,17 @@ impl Layout {
     /// What this layout holds.
     ///
     /// # Errors
-    /// [`Undecided`] for views that are interleaved beyond counting.
+    /// [`Undecided`] for views that are interleaved beyond counting, and for more than ten million pairs that share bytes.
     ///
     /// # Cost
-    /// A range test for neighbours, an exact one for every pair whose ranges cross; nothing grows with bytes.
+    /// `n log n` for `n` tensors whose ranges do not cross or that tile an array, and an exact test for every pair whose
+    /// boxes cross; nothing grows with bytes. Tensors whose strides have nothing in common are written out run by run
+    /// where that costs less, up to 2^25 runs and about a megabyte of them at a time. All that is bounded: about 2^22
+    /// steps and 2^22 runs that have to be kept, a second or two, and some more for each tensor.
     pub fn report(&self) -> Result<Report, Undecided> {
         let mut devices: BTreeMap<String, DeviceReport> = BTreeMap::new();
         let mut pairs = Vec::new();
+        let mut budget = Budget::of(self.tensors().len());
         let mut by_name: Vec<usize> = (0..self.tensors().len()).collect();
         by_name.sort_unstable_by_key(|&k| self.tensors()[k].name());
         let mut ranks = vec![0; by_name.len()];
@@ -66,11 +66,11 @@ impl Layout {
         }
         let by_storage = self.tensors_by_storage();
         for (storage, tensors) in self.storages().iter().zip(&by_storage) {
-            let undecided = || Undecided { storage: storage.id.clone() };
+            let undecided = |why| Undecided { storage: storage.id.clone(), why };
             let device = devices.entry(storage.device.to_string()).or_default();
-            self.add_overlaps(tensors, &ranks, &mut pairs).ok_or_else(undecided)?;
+            self.add_overlaps(tensors, &ranks, &mut pairs, &mut budget).map_err(undecided)?;
             let grids = tensors.iter().filter_map(|&k| self.tensors()[k].grid()).collect();
-            let unique = unique_bytes(grids).ok_or_else(undecided)?;
+            let unique = budget.unique(grids).map_err(undecided)?;
             device.unique_bytes += u128::from(unique);
             device.listed_bytes +=
                 tensors.iter().map(|&k| u128::from(self.tensors()[k].listed_bytes().0)).sum::<u128>();
@@ -89,92 +89,35 @@ impl Layout {
     }
 
     /// The pairs of tensors that share a byte, by their positions.
-    pub(super) fn pairs(&self) -> Result<Vec<(usize, usize)>, Undecided> {
-        let ranks: Vec<u32> = (0..).take(self.tensors().len()).collect();
+    pub(super) fn pairs(&self, budget: &mut Budget) -> Result<Vec<(usize, usize)>, Undecided> {
+        let positions: Vec<u32> = (0..).take(self.tensors().len()).collect();
         let mut pairs = Vec::new();
         for (storage, tensors) in self.storages().iter().zip(&self.tensors_by_storage()) {
-            let undecided = || Undecided { storage: storage.id.clone() };
-            self.add_overlaps(tensors, &ranks, &mut pairs).ok_or_else(undecided)?;
+            let undecided = |why| Undecided { storage: storage.id.clone(), why };
+            self.add_overlaps(tensors, &positions, &mut pairs, budget).map_err(undecided)?;
         }
         pairs.sort_unstable();
         Ok(pairs.into_iter().map(|(a, b)| (a as usize, b as usize)).collect())
     }
 
-    /// Adds the pairs of these tensors of one storage that share a byte, by the ranks of their names; `None` when a pair is
-    /// undecided.
-    fn add_overlaps(&self, tensors: &[usize], ranks: &[u32], pairs: &mut Vec<(u32, u32)>) -> Option<()> {
-        let mut touching = Vec::with_capacity(tensors.len());
-        let mut grids = Vec::with_capacity(tensors.len());
-        for &k in tensors {
-            if let Some(grid) = self.tensors()[k].grid() {
-                touching.push(k);
-                grids.push(grid);
-            }
-        }
-        let known = pairs.len();
-        let pair = |a: usize, b: usize| {
-            let (a, b) = (ranks[touching[a]], ranks[touching[b]]);
-            (a.min(b), a.max(b))
-        };
-        // Where nearly all pairs are asked in vain, looking at each run once is the shorter way.
-        let runs = grids.iter().fold(0u64, |n, g| n.saturating_add(g.runs()));
-        let mut patience = runs.saturating_mul(2).saturating_add(1 << 16);
-        let mut ask = |a: usize, b: usize, patience: &mut u64| {
-            match share(&self.tensors()[touching[a]], &self.tensors()[touching[b]]) {
-                Some(true) => pairs.push(pair(a, b)),
-                Some(false) => *patience = patience.checked_sub(1).ok_or(Stop::InVain)?,
-                None => return Err(Stop::Undecided),
-            }
-            Ok(())
-        };
-        match candidates(&grids, &mut |a, b| ask(a, b, &mut patience)) {
-            Ok(()) => return Some(()),
-            Err(Stop::Undecided) => return None,
-            Err(Stop::InVain) => {}
-        }
-        if let Some(met) = runs::meeting(&grids) {
-            pairs.truncate(known);
-            pairs.extend(met.iter().map(|&(a, b)| pair(a as usize, b as usize)));
-            return Some(());
-        }
-        pairs.truncate(known);
-        let mut ask = |a: usize, b: usize| {
-            if share(&self.tensors()[touching[a]], &self.tensors()[touching[b]]).ok_or(())? {
-                pairs.push(pair(a, b));
-            }
-            Ok::<(), ()>(())
-        };
-        candidates(&grids, &mut ask).ok()
+    /// Adds the pairs of these tensors of one storage that share a byte, by the ranks of their names.
+    fn add_overlaps(
+        &self,
+        positions: &[usize],
+        ranks: &[u32],
+        pairs: &mut Vec<(u32, u32)>,
+        budget: &mut Budget,
+    ) -> Result<(), TooMuch> {
+        let tensors: Vec<&Tensor> = positions.iter().map(|&k| &self.tensors()[k]).collect();
+        let rank = |k: u32| ranks[positions[k as usize]];
+        let ranked = |(a, b): (u32, u32)| (rank(a).min(rank(b)), rank(a).max(rank(b)));
+        pairs.extend(budget.pairs(&tensors)?.into_iter().map(ranked));
+        Ok(())
     }
-}
-
-/// Why asking pair by pair ended early.
-enum Stop {
-    /// A pair is undecided.
-    Undecided,
-    /// Too many pairs share nothing.
-    InVain,
 }
 
 fn as_pairs<S: Serializer>(pairs: &[(Arc<str>, Arc<str>)], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(pairs.iter().map(|(a, b)| (&**a, &**b)))
-}
-
-/// Whether two tensors of one storage share a byte; `None` when that is undecided.
-pub(super) fn share(a: &Tensor, b: &Tensor) -> Option<bool> {
-    match a.span().overlaps(b.span(), DEFAULT_LIMIT) {
-        Overlap::Yes => Some(true),
-        Overlap::No => Some(false),
-        // Another way to the same answer, whose costs are others.
-        Overlap::May => smaller_together(a.grid()?, b.grid()?),
-    }
-}
-
-/// Whether two sets share a byte: their union is then smaller than they are apart.
-fn smaller_together(a: Grid, b: Grid) -> Option<bool> {
-    let size = |grids: Vec<Grid>| Some(u128::from(unique_bytes(grids)?));
-    let apart = size(vec![a.clone()])? + size(vec![b.clone()])?;
-    Some(size(vec![a, b])? < apart)
 }
 
 #[derive(Serialize)]
@@ -314,37 +257,5 @@ pub(super) fn count(n: usize, what: &str) -> String {
         (1, _) => format!("1 {what}"),
         (_, Some(stem)) => format!("{n} {stem}ies"),
         _ => format!("{n} {what}s"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::memory::{Dim, Span};
-
-    /// Two ways that share no code must agree: a search for a common byte, and the size of the union.
-    #[test]
-    fn overlap_and_union_agree() {
-        let mut state = 7u64;
-        let mut below = |n: i64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            i64::try_from(state >> 33).expect("31 bits") % n
-        };
-        let mut met = 0;
-        for case in 0..3_000 {
-            let mut span = || {
-                let rank = below(4);
-                let dims =
-                    (0..rank).map(|_| Dim { count: 1 + below(20), stride: below(400) - 120 }).collect();
-                Span::strided(40_000 + below(500), 1 + below(12), dims).expect("small")
-            };
-            let (a, b) = (span(), span());
-            let together =
-                smaller_together(Grid::of(&a).expect("not empty"), Grid::of(&b).expect("not empty"));
-            let searched = a.overlaps(&b, DEFAULT_LIMIT);
-            assert_eq!(Some(searched == Overlap::Yes), together, "case {case}: {a:?} and {b:?}");
-            met += i32::from(searched == Overlap::Yes);
-        }
-        assert!((600..2_400).contains(&met), "{met} of 3,000 meet: the cases are one-sided");
     }
 }

@@ -8,30 +8,63 @@
 
 use super::grid::{Band, Grid, TooManyRuns, spend};
 use super::plane::{self, Rect};
+use super::runs;
 
 /// Runs that may be written out where strides have nothing in common, before rows are tried.
 const FLAT: u64 = 1 << 20;
-
-/// Steps that may be spent for each grid, where there are so many that this is more than the limit.
-const RUNS_EACH: u64 = 1024;
+/// Steps for each rectangle beyond those of the grids themselves.
+const ONE_RECT: u64 = 2;
+/// Runs that may be listed one by one when rows did not help.
+const LISTED: u64 = 1 << 21;
+/// Runs that cost as much to count as one step of the budget, when they are not kept.
+const SWEPT_AT_ONCE: u64 = 8;
 
 /// Disjoint grids that together hold the bytes of all `grids`, in order of their first byte.
 ///
-/// Offsets must not be negative. At most `limit` steps are spent on what has no common period.
-pub(super) fn union(grids: Vec<Grid>, limit: u64) -> Result<Vec<Grid>, TooManyRuns> {
-    let mut budget = limit.max(RUNS_EACH * grids.len() as u64);
-    let mut parts = union_within(grids, &mut budget)?;
+/// Offsets must not be negative. Steps on what has no common period are taken off `budget`. Where rows
+/// help less than writing everything out would, everything is written out.
+pub(super) fn union(grids: Vec<Grid>, budget: &mut u64) -> Result<Vec<Grid>, TooManyRuns> {
+    let n_runs = runs::count(&grids);
+    let mut parts = if n_runs <= FLAT || LISTED < n_runs || *budget < n_runs {
+        union_within(grids, budget)?
+    } else {
+        let patience = (*budget - n_runs / SWEPT_AT_ONCE).min(FLAT);
+        let mut left = patience;
+        let by_rows = union_within(grids.clone(), &mut left);
+        *budget -= patience - left;
+        by_rows.or_else(|TooManyRuns| {
+            spend(budget, n_runs / SWEPT_AT_ONCE)?;
+            runs::union(&grids)
+        })?
+    };
     gather(&mut parts);
     gather(&mut parts);
     Ok(parts)
 }
 
 /// Number of bytes that at least one of the grids holds.
-pub(super) fn unique(grids: Vec<Grid>, limit: u64) -> Result<u64, TooManyRuns> {
-    let mut budget = limit.max(RUNS_EACH * grids.len() as u64);
+///
+/// Where rows help less than writing everything out would, everything is written out, which holds few runs at a time.
+pub(super) fn unique(grids: Vec<Grid>, budget: &mut u64) -> Result<u64, TooManyRuns> {
+    let n_runs = runs::count(&grids);
+    let written = n_runs / SWEPT_AT_ONCE;
+    if n_runs <= FLAT || runs::MOST_WRITTEN < n_runs || *budget < written {
+        return unique_by_rows(grids, budget);
+    }
+    let patience = (*budget - written).min(FLAT);
+    let mut left = patience;
+    let by_rows = unique_by_rows(grids.clone(), &mut left);
+    *budget -= patience - left;
+    by_rows.or_else(|TooManyRuns| {
+        spend(budget, written)?;
+        runs::unique(&grids)
+    })
+}
+
+fn unique_by_rows(grids: Vec<Grid>, budget: &mut u64) -> Result<u64, TooManyRuns> {
     let mut bytes = 0;
-    for region in regions(grids, &mut budget)? {
-        bytes += match join(region, &mut budget)? {
+    for region in regions(grids, budget)? {
+        bytes += match join(region, budget)? {
             Joined::Parts(parts) => parts.iter().map(|g| g.bytes().unsigned_abs()).sum(),
             Joined::Plane { rects, .. } => u64::try_from(plane::area(&rects)).unwrap_or(u64::MAX),
         };
@@ -123,6 +156,7 @@ fn join(grids: Vec<Grid>, budget: &mut u64) -> Result<Joined, TooManyRuns> {
     if grids.len() == 1 {
         return Ok(Joined::Parts(grids));
     }
+    let n_grids = grids.len() as u64;
     let period = period(&grids, hi - lo);
     let fits = |g: &Grid| g.dims.first().is_none_or(|&(_, stride)| period % stride == 0);
     let mut grids = grids;
@@ -156,7 +190,8 @@ fn join(grids: Vec<Grid>, budget: &mut u64) -> Result<Joined, TooManyRuns> {
     }
     let inner_runs = bands.iter().fold(0u64, |n, b| n.saturating_add(b.inner.runs()));
     if inner_runs == bands.len() as u64 || inner_runs <= asked_again(&bands).saturating_mul(8) {
-        spend(budget, inner_runs - bands.len() as u64)?;
+        // Each comes and goes in a tree: several times what a run costs that is only sorted.
+        spend(budget, inner_runs.saturating_sub(n_grids).saturating_mul(ONE_RECT))?;
         return Ok(Joined::Plane { lo, period, rects: rectangles(&bands) });
     }
     bands.sort_unstable_by(|a, b| a.inner.cmp(&b.inner).then(a.row.cmp(&b.row)));

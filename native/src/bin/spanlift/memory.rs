@@ -33,7 +33,7 @@ pub(crate) fn parse(bytes: &[u8], place: &str) -> Result<Layout, Fail> {
     Layout::from_json(bytes).map_err(|e| match e {
         LayoutError::Problems(problems) => {
             let messages: Vec<String> = problems.0.iter().map(ToString::to_string).collect();
-            Fail::all(place, &messages)
+            Fail::every(place, &messages)
         }
         e => Fail::at(place, e),
     })

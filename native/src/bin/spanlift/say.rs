@@ -8,8 +8,9 @@ use std::path::Path;
 
 /// Problems said at most, of one input.
 const MOST_LINES: usize = 100;
-/// Characters of one line said at most.
-const MOST_CHARS: usize = 600;
+/// Characters of one line said at most, and how many of them are its end, which says what is wrong.
+const MOST_CHARS: usize = 4000;
+const END_CHARS: usize = 1000;
 
 /// Why a command could not do what it was asked for; every entry is one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +37,11 @@ impl Fail {
             lines.push(format!("{place}: and {} more problems", messages.len() - MOST_LINES));
         }
         Fail { lines }
+    }
+
+    /// All problems of an input, however many they are.
+    pub(crate) fn every(place: &str, messages: &[String]) -> Fail {
+        Fail { lines: messages.iter().map(|m| format!("{place}: {m}")).collect() }
     }
 
     /// The first problem alone.
@@ -76,12 +82,17 @@ pub(crate) fn hint(text: &str) {
 /// Text on one line of bounded length, control characters escaped.
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len().min(MOST_CHARS));
+    let left_out = match text.chars().count() {
+        n if n <= MOST_CHARS => n..n,
+        n => MOST_CHARS - END_CHARS..n - END_CHARS,
+    };
     for (k, c) in text.chars().enumerate() {
-        if MOST_CHARS <= k {
+        if k == left_out.start && !left_out.is_empty() {
             line.push('…');
-            break;
         }
-        push_escaped(&mut line, c);
+        if !left_out.contains(&k) {
+            push_escaped(&mut line, c);
+        }
     }
     line
 }
