@@ -2,7 +2,7 @@
 //!
 //! A relation ([`Relation`](crate::hazard::Relation)) leaves steps unordered; a [`Schedule`] is one order of all steps
 //! that obeys it. Here schedules are made, named by short strings, replayed, and shown as evidence: for every certain race
-//! two of them in which the two accesses run in opposite orders, with what is read in each ([`witness`]). No times are
+//! two of them in which the two accesses run in opposite orders, with what is read in each ([`witness()`]). No times are
 //! known here, and no machine: a schedule of the simulator is one of these orders, never more.
 //!
 //! Whatever is not decided by the relation goes through one door, [`Policy`]. The order of the list is what [`InOrder`]

@@ -140,7 +140,7 @@ mod tests {
     fn lines_of_libraries_are_passed_over() {
         for (frame, expected) in [
             ("train.py(212): step", Some("train.py:212 step")),
-            ("/home/me/run/train.py(7): <module>", Some("/home/me/run/train.py:7 <module>")),
+            ("/data/run/train.py(7): <module>", Some("/data/run/train.py:7 <module>")),
             ("torch/nn/modules/module.py(1501): _call_impl", None),
             ("/usr/lib/python3.12/threading.py(3): run", None),
             ("/x/site-packages/torch/optim/adam.py(3): step", None),

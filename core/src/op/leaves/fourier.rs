@@ -19,7 +19,7 @@ use crate::op::{
 /// on both sides. The adjoint is the inverse, the normal the identity.
 ///
 /// Shapes: each dimension gets the name of its frequencies (`Nx` becomes `Kx`, `x` becomes `kx`), or one of
-/// [`Fft::named`]; all others are a batch. Complex types alone; [`Rfft`] reads real ones.
+/// [`Fft::named`]; all others are a batch. Complex types alone.
 ///
 /// # Errors
 /// When it is built: a real space, a dimension of size 0, names that are taken.

@@ -26,7 +26,7 @@ pub use verbs::{
 /// The adjoint adds every element of its input where the element came from: `x[f(i)] += y_i`. The normal is the diagonal
 /// of how often each element is taken.
 ///
-/// Built by [`slice`], [`pad`], [`permute`] and their kin.
+/// Built by [`slice()`], [`pad`], [`permute`] and their kin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gather {
     facts: LeafFacts,
