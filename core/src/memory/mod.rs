@@ -21,6 +21,7 @@ mod relative;
 mod report;
 pub mod sample;
 mod span;
+pub(crate) mod table;
 mod union;
 mod view;
 mod windows;
