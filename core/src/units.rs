@@ -56,7 +56,7 @@ impl Nanos {
 /// A number of bytes on its way to being read by people, with units of 1024 (KiB, MiB) or of 1000 (kB, MB).
 ///
 /// A whole number of bytes below one unit; else the largest unit that keeps at least one before the point **after**
-/// rounding, with two decimals unless the format asks for others. Rounds to nearest, ties away from zero; integers
+/// rounding, with two decimals unless the format asks for others. Rounds to nearest, ties to even; integers
 /// throughout, so that no size is beyond it.
 ///
 /// ```
@@ -101,7 +101,10 @@ impl fmt::Display for Size {
             // What is left of the unit is rounded by itself: the whole times `parts` might leave the range.
             let rounded = |per: u128| {
                 let (whole, rest) = (magnitude / per, magnitude % per);
-                let part = (rest * parts + per / 2) / per;
+                let (down, left) = (rest * parts / per, rest * parts % per);
+                // The last digit written: of the decimals, or of the whole where there are none.
+                let is_odd = (whole * (parts % 2) + down) % 2 == 1;
+                let part = down + u128::from(2 * left > per || (2 * left == per && is_odd));
                 (whole + part / parts, part % parts)
             };
             while unit + 1 < names.len() && rounded(per).0 >= self.base {
@@ -238,6 +241,9 @@ mod tests {
             ((1 << 20) - 5, "1.05 MB", "1.00 MiB"),
             (999_999_999, "1.00 GB", "953.67 MiB"),
             ((1 << 30) - 1, "1.07 GB", "1.00 GiB"),
+            (3_125 << 20, "3.28 GB", "3.05 GiB"),
+            ((1 << 30) * 25 / 8, "3.36 GB", "3.12 GiB"),
+            ((1 << 30) * 27 / 8, "3.62 GB", "3.38 GiB"),
         ] {
             assert_eq!(Size::decimal(n).to_string(), decimal, "{n}");
             assert_eq!(Size::binary(n).to_string(), binary, "{n}");
