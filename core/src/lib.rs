@@ -20,4 +20,4 @@ mod units;
 
 pub use program::Program;
 pub use trace::Trace;
-pub use units::{Bytes, Nanos, kib, mib, us};
+pub use units::{Bytes, Nanos, Size, kib, mib, us};

@@ -53,7 +53,83 @@ impl Nanos {
     }
 }
 
-/// Prints with the largest binary unit that keeps at least one before the point: `4.00 MiB`, `999 B`.
+/// A number of bytes on its way to being read by people, with units of 1024 (KiB, MiB) or of 1000 (kB, MB).
+///
+/// A whole number of bytes below one unit; else the largest unit that keeps at least one before the point **after**
+/// rounding, with two decimals unless the format asks for others. Rounds to nearest, ties to even; integers
+/// throughout, so that no size is beyond it.
+///
+/// ```
+/// use spanlift::Size;
+/// assert_eq!(Size::decimal(4 << 20).to_string(), "4.19 MB");
+/// assert_eq!(Size::binary(4 << 20).to_string(), "4.00 MiB");
+/// assert_eq!(Size::decimal(999_999_999).to_string(), "1.00 GB"); // never 1000.00 MB
+/// assert_eq!(format!("{:.1}", Size::decimal(8_640)), "8.6 kB");
+/// assert_eq!(format!("{:>10}", Size::binary(999)), "     999 B");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    bytes: i128,
+    base: u128,
+}
+
+impl Size {
+    /// Units of 1000: kB, MB, GB.
+    pub fn decimal(bytes: i128) -> Size {
+        Size { bytes, base: 1000 }
+    }
+
+    /// Units of 1024: KiB, MiB, GiB.
+    pub fn binary(bytes: i128) -> Size {
+        Size { bytes, base: 1024 }
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const DECIMAL: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
+        const BINARY: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+        let names = if self.base == 1000 { DECIMAL } else { BINARY };
+        let sign = if self.bytes < 0 { "-" } else { "" };
+        let magnitude = self.bytes.unsigned_abs();
+        let text = if magnitude < self.base {
+            format!("{sign}{magnitude} B")
+        } else {
+            let digits = f.precision().unwrap_or(2).min(6);
+            let parts = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000][digits];
+            let (mut unit, mut per) = (0, self.base);
+            // What is left of the unit is rounded by itself: the whole times `parts` might leave the range.
+            let rounded = |per: u128| {
+                let (whole, rest) = (magnitude / per, magnitude % per);
+                let (down, left) = (rest * parts / per, rest * parts % per);
+                // The last digit written: of the decimals, or of the whole where there are none.
+                let is_odd = (whole * (parts % 2) + down) % 2 == 1;
+                let part = down + u128::from(2 * left > per || (2 * left == per && is_odd));
+                (whole + part / parts, part % parts)
+            };
+            while unit + 1 < names.len() && rounded(per).0 >= self.base {
+                unit += 1;
+                per *= self.base;
+            }
+            let (whole, part) = rounded(per);
+            let name = names[unit];
+            if digits == 0 {
+                format!("{sign}{whole} {name}")
+            } else {
+                format!("{sign}{whole}.{part:0digits$} {name}")
+            }
+        };
+        // The precision was for the number; `pad` would cut the text to it.
+        match (f.width(), f.align()) {
+            (Some(width), Some(fmt::Alignment::Left)) => write!(f, "{text:<width$}"),
+            (Some(width), Some(fmt::Alignment::Center)) => write!(f, "{text:^width$}"),
+            (Some(width), _) => write!(f, "{text:>width$}"),
+            (None, _) => f.write_str(&text),
+        }
+    }
+}
+
+/// Prints as [`Size::binary`]: `4.00 MiB`, `999 B`.
 ///
 /// ```
 /// assert_eq!(spanlift::Bytes(4 << 20).to_string(), "4.00 MiB");
@@ -61,17 +137,7 @@ impl Nanos {
 /// ```
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-        if self.0 < 1024 {
-            return write!(f, "{} B", self.0);
-        }
-        let mut value = self.0 as f64 / 1024.0;
-        let mut unit = 0;
-        while value >= 1024.0 && unit + 1 < UNITS.len() {
-            value /= 1024.0;
-            unit += 1;
-        }
-        write!(f, "{value:.2} {}", UNITS[unit])
+        fmt::Display::fmt(&Size::binary(self.0.into()), f)
     }
 }
 
@@ -97,5 +163,94 @@ impl fmt::Display for Nanos {
             _ => 1,
         };
         write!(f, "{value:.digits$} {unit}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DECIMAL: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
+    const BINARY: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+
+    /// What must hold of any printed size, read back from the text: a known unit, a number below one step of the unit,
+    /// at least one, and within half of the last digit of the true value.
+    fn check(n: u64, digits: u32, text: &str, base: u128, names: [&str; 7]) {
+        let (number, unit) = text.split_once(' ').unwrap();
+        let power = names.iter().position(|name| *name == unit).unwrap_or_else(|| panic!("{n}: {text}"));
+        let per = base.pow(u32::try_from(power).unwrap());
+        if power == 0 {
+            assert_eq!((number, u128::from(n) < base), (n.to_string().as_str(), true), "{n}: {text}");
+            return;
+        }
+        let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+        assert_eq!(part.len(), digits as usize, "{n}: {text}");
+        let scaled: u128 = format!("{whole}{part}").parse().unwrap();
+        let parts = 10u128.pow(digits);
+        let whole: u128 = whole.parse().unwrap();
+        assert!((1..base).contains(&whole), "{n}: {text} has another unit");
+        // |scaled / parts - n / per| <= 1 / (2 parts)
+        let apart = (scaled * per).abs_diff(u128::from(n) * parts);
+        assert!(2 * apart <= per, "{n}: {text} is {apart} away");
+    }
+
+    #[test]
+    fn sizes_are_right_to_half_of_their_last_digit() {
+        let mut numbers: Vec<u64> = vec![0, 1, u64::MAX, u64::MAX - 1];
+        for base in [1000u64, 1024] {
+            for power in 0..=6 {
+                let Some(unit) = base.checked_pow(power) else { continue };
+                for factor in [1, 2, 9, 10, 99, 100, 999, 1000, 1023, 1024] {
+                    let Some(at) = unit.checked_mul(factor) else { continue };
+                    // Around the boundary, and where rounding to two, one or no decimals crosses it.
+                    let steps = [0, 1, 2, unit / 2000, unit / 200, unit / 20, unit / 2].into_iter();
+                    for step in steps.flat_map(|s| [s.saturating_sub(1), s, s + 1]) {
+                        numbers.extend([at.saturating_sub(step), at.saturating_add(step)]);
+                    }
+                }
+            }
+        }
+        let mut state = 3u64;
+        for shift in (0..20_000).map(|k| k % 64) {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            numbers.push(state >> shift);
+        }
+        for n in numbers {
+            let (decimal, binary) = (Size::decimal(n.into()), Size::binary(n.into()));
+            check(n, 2, &decimal.to_string(), 1000, DECIMAL);
+            check(n, 2, &binary.to_string(), 1024, BINARY);
+            check(n, 1, &format!("{decimal:.1}"), 1000, DECIMAL);
+            check(n, 0, &format!("{binary:.0}"), 1024, BINARY);
+            assert_eq!(Bytes(n).to_string(), binary.to_string());
+            if n > 0 {
+                assert_eq!(Size::decimal(-i128::from(n)).to_string(), format!("-{decimal}"));
+            }
+        }
+    }
+
+    #[test]
+    fn rounding_goes_on_to_the_next_unit() {
+        for (n, decimal, binary) in [
+            (999, "999 B", "999 B"),
+            (1000, "1.00 kB", "1000 B"),
+            (1023, "1.02 kB", "1023 B"),
+            (1024, "1.02 kB", "1.00 KiB"),
+            (999_994, "999.99 kB", "976.56 KiB"),
+            (999_995, "1.00 MB", "976.56 KiB"),
+            ((1 << 20) - 6, "1.05 MB", "1023.99 KiB"),
+            ((1 << 20) - 5, "1.05 MB", "1.00 MiB"),
+            (999_999_999, "1.00 GB", "953.67 MiB"),
+            ((1 << 30) - 1, "1.07 GB", "1.00 GiB"),
+            (3_125 << 20, "3.28 GB", "3.05 GiB"),
+            ((1 << 30) * 25 / 8, "3.36 GB", "3.12 GiB"),
+            ((1 << 30) * 27 / 8, "3.62 GB", "3.38 GiB"),
+        ] {
+            assert_eq!(Size::decimal(n).to_string(), decimal, "{n}");
+            assert_eq!(Size::binary(n).to_string(), binary, "{n}");
+        }
+        assert_eq!(format!("[{:8}]", Bytes(12)), "[    12 B]");
+        assert_eq!(format!("[{:<8}]", Bytes(12)), "[12 B    ]");
+        assert!(Size::decimal(i128::MAX).to_string().ends_with(" EB"));
+        assert!(Size::binary(i128::MIN).to_string().starts_with('-'));
     }
 }

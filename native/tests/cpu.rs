@@ -366,3 +366,27 @@ fn given_bytes_and_declared_ones_end_alike_here_and_in_the_simulator() {
         }
     }
 }
+
+#[test]
+fn memory_tells_what_it_holds_and_what_it_held() {
+    let all = Block::new("w", spanlift::memory::cpu(), Bytes(16)).tensor(Dtype::U8, &[16]).unwrap();
+    let mut map = MemoryMap::new();
+    map.register("part", &all.narrow(0, 4, 8).unwrap()).unwrap();
+    let mut memory = Memory::of(&map.layout()).unwrap();
+    let held = |memory: &Memory| {
+        let alive = memory.alive();
+        assert_eq!(memory.alive(), alive, "asked twice");
+        let of = alive.devices["cpu"].all;
+        let sum: u64 = alive.buffers.iter().map(|b| b.bytes).sum();
+        assert_eq!(of.bytes, u128::from(sum));
+        (alive.buffers.len(), of.bytes, of.peak_bytes)
+    };
+    assert_eq!(held(&memory), (1, 16, 16));
+    let plan = map.move_to(cuda(0)).unwrap();
+    memory.carry_out(&plan).unwrap();
+    map.apply(&plan).unwrap();
+    assert_eq!(held(&memory), (2, 24, 24));
+    memory.keep(&map.layout());
+    assert_eq!(held(&memory), (1, 8, 24));
+    assert!(memory.alive().to_string().contains("not seen:\n- copies of blocks"));
+}

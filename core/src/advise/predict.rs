@@ -3,7 +3,7 @@
 use super::request::Request;
 use super::strategy::{LOCK, Strategy, UNLOCK};
 use crate::machine::Machine;
-use crate::program::{Op, PipelineError, Program, Space};
+use crate::program::{Op, PipelineError, Program, Space, Walk};
 use crate::sim::{self, Run, SimError};
 use crate::trace::{Engine, Kind, LaneKind};
 use crate::units::{Bytes, Nanos};
@@ -92,31 +92,21 @@ pub struct Memory {
 impl Memory {
     /// The peaks of a program's buffers, each kind by itself, in list order; pageable buffers of `scenery` do not count.
     pub(super) fn of(program: &Program, scenery: &str) -> Memory {
-        let mut now = [0u64; 3];
-        let mut peak = [0u64; 3];
-        let place = |space| match space {
-            Space::Pinned => 0,
-            Space::Pageable => 1,
-            Space::Device | Space::Managed => 2,
-        };
-        let mut declared = vec![None; program.names().n_buffers()];
-        for command in program.commands() {
-            match &command.op {
-                Op::Alloc(a) if program.names().buffer(a.buffer) != scenery => {
-                    let bytes = a.bytes.max(0).unsigned_abs();
-                    declared[a.buffer.index()] = Some((place(a.space), bytes));
-                    now[place(a.space)] += bytes;
-                    peak[place(a.space)] = peak[place(a.space)].max(now[place(a.space)]);
+        const KINDS: [&[Space]; 3] = [&[Space::Pinned], &[Space::Pageable], &[Space::Device, Space::Managed]];
+        let mut walk = Walk::default();
+        let mut peak = [0u128; 3];
+        for (index, command) in program.commands().iter().enumerate() {
+            if matches!(&command.op, Op::Alloc(a) if program.names().buffer(a.buffer) == scenery) {
+                continue;
+            }
+            if walk.step(index, &command.op).is_some() {
+                for (most, spaces) in peak.iter_mut().zip(KINDS) {
+                    *most = walk.held_in(spaces).max(*most);
                 }
-                Op::Free { buffer, .. } => {
-                    if let Some((k, bytes)) = declared[buffer.index()].take() {
-                        now[k] -= bytes;
-                    }
-                }
-                _ => {}
             }
         }
-        Memory { pinned: Bytes(peak[0]), pageable: Bytes(peak[1]), device: Bytes(peak[2]) }
+        let [pinned, pageable, device] = peak.map(|n| Bytes(u64::try_from(n).unwrap_or(u64::MAX)));
+        Memory { pinned, pageable, device }
     }
 }
 

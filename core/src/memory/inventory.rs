@@ -1,6 +1,7 @@
 //! What is held where: per device the tensors that own bytes, and per block what is used and what is not.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt;
 
 use serde::Serialize;
@@ -9,9 +10,7 @@ use super::budget::{Budget, MAX_RUNS, TooMuch, Undecided};
 use super::grid::Grid;
 use super::layout::Layout;
 use super::report::{count, size};
-
-/// Rows of a table in text; data and JSON have all of them.
-const MOST_ROWS: usize = 20;
+use super::table::{MOST_ROWS, grouped, more, shown, width};
 
 /// What is held where; a pure function of the layout, so that asking twice gives the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -65,6 +64,17 @@ pub struct Segment {
     pub n_tensors: usize,
 }
 
+/// A tensor that is not empty.
+struct Item {
+    tensor: usize,
+    grid: Grid,
+    /// How many bytes it touches.
+    bytes: u64,
+}
+
+/// Runs of crossing tensors up to which all of them are written out.
+const MOST_SWEPT: u64 = 1 << 20;
+
 impl Layout {
     /// What is held where.
     ///
@@ -72,7 +82,8 @@ impl Layout {
     /// [`Undecided`] for views that are interleaved beyond counting.
     ///
     /// # Cost
-    /// That of [`Layout::report`], and for each tensor one union with the larger ones that it shares bytes with.
+    /// `n log n` in the tensors and their runs of bytes. Where views that cross have more than 2^20 runs together, that of
+    /// [`Layout::report`], and for each of them one union with the larger ones that it shares bytes with.
     ///
     /// ```
     /// use spanlift::kib;
@@ -90,12 +101,8 @@ impl Layout {
     /// ```
     pub fn inventory(&self) -> Result<Inventory, Undecided> {
         let mut devices: BTreeMap<String, DeviceInventory> = BTreeMap::new();
-        let mut others: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let ranks: Vec<u32> = (0..).take(self.tensors().len()).collect();
         let mut budget = Budget::of(self.tensors().len());
-        for (a, b) in self.pairs(&mut budget)? {
-            others.entry(a).or_default().push(b);
-            others.entry(b).or_default().push(a);
-        }
         for (storage, tensors) in self.storages().iter().zip(&self.tensors_by_storage()) {
             let undecided = |why| Undecided { storage: storage.id.clone(), why };
             let device = devices.entry(storage.device.to_string()).or_default();
@@ -106,7 +113,7 @@ impl Layout {
             device.block_bytes += u128::from(storage.bytes.0);
             let listed = tensors.iter().map(|&k| u128::from(self.tensors()[k].listed_bytes().0));
             device.listed_bytes += listed.sum::<u128>();
-            device.roots.extend(self.roots(tensors, &others, &mut budget).map_err(undecided)?);
+            device.roots.extend(self.roots(tensors, &ranks, &mut budget).map_err(undecided)?);
             device.segments.push(Segment {
                 storage: storage.id.clone(),
                 bytes: storage.bytes.0,
@@ -122,19 +129,56 @@ impl Layout {
         Ok(Inventory { devices })
     }
 
-    /// The tensors of one storage that own bytes.
-    fn roots(
-        &self,
-        tensors: &[usize],
-        others: &BTreeMap<usize, Vec<usize>>,
-        budget: &mut Budget,
-    ) -> Result<Vec<Root>, TooMuch> {
-        let mut sizes: BTreeMap<usize, u64> = BTreeMap::new();
+    /// The tensors of one storage that own bytes; `ranks` is every tensor's position.
+    fn roots(&self, tensors: &[usize], ranks: &[u32], budget: &mut Budget) -> Result<Vec<Root>, TooMuch> {
+        let mut items: Vec<Item> = Vec::new();
         for &k in tensors {
             if let Some(grid) = self.tensors()[k].grid() {
-                sizes.insert(k, budget.unique(vec![grid])?);
+                let bytes = budget.unique(vec![grid.clone()])?;
+                items.push(Item { tensor: k, grid, bytes });
             }
         }
+        items.sort_unstable_by_key(|item| (item.grid.off, item.tensor));
+        let mut roots = Vec::new();
+        let mut from = 0;
+        while from < items.len() {
+            // Tensors whose ranges cross, directly or through others.
+            let mut reach = items[from].grid.end();
+            let mut to = from + 1;
+            while to < items.len() && items[to].grid.off < reach {
+                reach = reach.max(items[to].grid.end());
+                to += 1;
+            }
+            let group = &items[from..to];
+            from = to;
+            let runs = group.iter().fold(0u64, |n, item| n.saturating_add(item.grid.runs()));
+            let owned = match group {
+                [only] => vec![(only.tensor, only.bytes)],
+                _ if runs <= MOST_SWEPT => swept(group),
+                _ => self.asked(group, ranks, budget)?,
+            };
+            let of = |(k, bytes): (usize, u64)| Root { name: self.tensors()[k].name().to_owned(), bytes };
+            roots.extend(owned.into_iter().filter(|&(_, bytes)| bytes > 0).map(of));
+        }
+        Ok(roots)
+    }
+
+    /// What each tensor of a group owns, by unions with those before it that it meets.
+    fn asked(
+        &self,
+        group: &[Item],
+        ranks: &[u32],
+        budget: &mut Budget,
+    ) -> Result<Vec<(usize, u64)>, TooMuch> {
+        let tensors: Vec<usize> = group.iter().map(|item| item.tensor).collect();
+        let mut pairs = Vec::new();
+        self.add_overlaps(&tensors, ranks, &mut pairs, budget)?;
+        let mut others: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (a, b) in pairs.into_iter().map(|(a, b)| (a as usize, b as usize)) {
+            others.entry(a).or_default().push(b);
+            others.entry(b).or_default().push(a);
+        }
+        let sizes: BTreeMap<usize, u64> = group.iter().map(|item| (item.tensor, item.bytes)).collect();
         let mut roots = Vec::new();
         for (&k, &own) in &sizes {
             let first = |o: &&usize| sizes.get(o).is_some_and(|&size| own < size || (own == size && **o < k));
@@ -157,12 +201,44 @@ impl Layout {
                 grids.extend(self.tensors()[k].grid());
                 budget.unique(grids)? - without
             };
-            if bytes > 0 {
-                roots.push(Root { name: self.tensors()[k].name().to_owned(), bytes });
-            }
+            roots.push((k, bytes));
         }
         Ok(roots)
     }
+}
+
+/// What each tensor of a group owns, by one sweep over all their runs: each byte is the first one's that has it.
+fn swept(group: &[Item]) -> Vec<(usize, u64)> {
+    let mut order: Vec<&Item> = group.iter().collect();
+    order.sort_unstable_by_key(|item| (Reverse(item.bytes), item.tensor));
+    let mut starts: Vec<(i64, i64, usize)> = Vec::new();
+    let mut runs = Vec::new();
+    for (rank, item) in order.iter().enumerate() {
+        item.grid.write_out(&mut runs);
+        starts.extend(runs.drain(..).map(|(lo, hi)| (lo, hi, rank)));
+    }
+    starts.sort_unstable();
+    let mut owned: Vec<(usize, u64)> = order.iter().map(|item| (item.tensor, 0)).collect();
+    let mut here: BinaryHeap<Reverse<(usize, i64)>> = BinaryHeap::new();
+    let mut at = i64::MIN;
+    let stops = starts.iter().map(|&run| (run.0, Some(run))).chain([(i64::MAX, None)]);
+    for (stop, run) in stops {
+        while let Some(&Reverse((rank, end))) = here.peek() {
+            if at < end.min(stop) {
+                owned[rank].1 += at.abs_diff(end.min(stop));
+                at = end.min(stop);
+            }
+            if at < end {
+                break; // up to the next run
+            }
+            here.pop();
+        }
+        at = at.max(stop);
+        if let Some((_, hi, rank)) = run {
+            here.push(Reverse((rank, hi)));
+        }
+    }
+    owned
 }
 
 /// The longest run of bytes in `[0, end)` that no grid holds.
@@ -215,7 +291,8 @@ impl Inventory {
     }
 }
 
-/// The tables for people: for each device totals, the tensors that own bytes, and the blocks.
+/// The tables for people: for each device totals, the tensors that own the most bytes, and the blocks with the most
+/// bytes that nothing uses.
 impl fmt::Display for Inventory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (k, (name, d)) in self.devices.iter().enumerate() {
@@ -226,48 +303,44 @@ impl fmt::Display for Inventory {
                 f,
                 "{name}: {}, {} own bytes; {} unique of {} listed, in {} of {}",
                 count(d.n_tensors, "tensor"),
-                d.roots.len(),
+                grouped(d.roots.len()),
                 size(d.unique_bytes),
                 size(d.listed_bytes),
                 count(d.segments.len(), "block"),
                 size(d.block_bytes),
             )?;
-            let width = |names: &mut dyn Iterator<Item = &String>, least: usize| {
-                names.take(MOST_ROWS).map(|n| n.chars().count()).max().unwrap_or(0).max(least)
-            };
             if !d.roots.is_empty() {
-                let w = width(&mut d.roots.iter().map(|r| &r.name), 5);
+                let roots = &d.roots[..d.roots.len().min(MOST_ROWS)];
+                let names: Vec<String> = roots.iter().map(|r| shown(&r.name)).collect();
+                let w = width("owner", &names);
                 writeln!(f, "  {:w$}  {:>12}", "owner", "bytes owned")?;
-                for root in d.roots.iter().take(MOST_ROWS) {
-                    writeln!(f, "  {:w$}  {:>12}", root.name, size(root.bytes.into()))?;
+                for (name, root) in names.iter().zip(roots) {
+                    writeln!(f, "  {name:w$}  {:>12}", size(root.bytes.into()))?;
                 }
-                more(f, d.roots.len())?;
+                rest(f, d.roots.len())?;
             }
             if !d.segments.is_empty() {
-                let w = width(&mut d.segments.iter().map(|s| &s.storage), 5);
-                let head = ["size", "used", "unused", "largest gap"];
-                writeln!(
-                    f,
-                    "  {:w$}  {:>12}  {:>12}  {:>12}  {:>12}",
-                    "block", head[0], head[1], head[2], head[3]
-                )?;
-                for s in d.segments.iter().take(MOST_ROWS) {
+                let mut segments: Vec<&Segment> = d.segments.iter().collect();
+                segments.sort_by_key(|s| Reverse(s.unused));
+                segments.truncate(MOST_ROWS);
+                let names: Vec<String> = segments.iter().map(|s| shown(&s.storage)).collect();
+                let w = width("block", &names);
+                let row = |f: &mut fmt::Formatter<'_>, name: &str, [a, b, c, d]: [String; 4]| {
+                    writeln!(f, "  {name:w$}  {a:>12}  {b:>12}  {c:>12}  {d:>12}")
+                };
+                row(f, "block", ["size", "used", "unused", "largest gap"].map(str::to_owned))?;
+                for (name, s) in names.iter().zip(segments) {
                     let gap = s.largest_gap.map_or("unknown".to_owned(), |gap| size(gap.into()));
-                    let cells = [s.bytes, s.used, s.unused].map(|n| size(n.into()));
-                    let name = &s.storage;
-                    writeln!(
-                        f,
-                        "  {name:w$}  {:>12}  {:>12}  {:>12}  {gap:>12}",
-                        cells[0], cells[1], cells[2]
-                    )?;
+                    let [a, b, c] = [s.bytes, s.used, s.unused].map(|n| size(n.into()));
+                    row(f, name, [a, b, c, gap])?;
                 }
-                more(f, d.segments.len())?;
+                rest(f, d.segments.len())?;
             }
         }
         Ok(())
     }
 }
 
-fn more(f: &mut fmt::Formatter<'_>, n: usize) -> fmt::Result {
-    if n > MOST_ROWS { writeln!(f, "  and {} more", n - MOST_ROWS) } else { Ok(()) }
+fn rest(f: &mut fmt::Formatter<'_>, n: usize) -> fmt::Result {
+    more(n).map_or(Ok(()), |more| writeln!(f, "  {more}"))
 }

@@ -23,6 +23,7 @@ mod report;
 mod runs;
 pub mod sample;
 mod span;
+pub(crate) mod table;
 mod union;
 mod view;
 mod windows;

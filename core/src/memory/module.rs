@@ -99,7 +99,7 @@ impl<'a> Visitor<'a> {
     }
 }
 
-/// Implements [`Module`](crate::memory::Module) for a struct: its name, then its fields as `parameter`, `buffer` or
+/// Implements [`Module`] for a struct: its name, then its fields as `parameter`, `buffer` or
 /// `module`.
 ///
 /// ```

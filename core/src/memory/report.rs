@@ -9,7 +9,11 @@ use serde::{Serialize, Serializer};
 use super::budget::{Budget, TooMuch, Undecided};
 use super::layout::{Layout, Tensor};
 use super::plan::{MoveKind, MovePlan};
-use crate::units::Bytes;
+use super::table::{MOST_ROWS, grouped, more, shown, width};
+use crate::units::Size;
+
+/// Tensors of one block that are named in text.
+const MOST_NAMES: usize = 8;
 
 /// What a layout holds; a pure function of the layout.
 ///
@@ -101,7 +105,7 @@ impl Layout {
     }
 
     /// Adds the pairs of these tensors of one storage that share a byte, by the ranks of their names.
-    fn add_overlaps(
+    pub(super) fn add_overlaps(
         &self,
         positions: &[usize],
         ranks: &[u32],
@@ -188,26 +192,34 @@ impl Report {
     }
 }
 
-/// The table for people: bytes per device, every tensor, and which of them overlap.
+/// The table for people: bytes per device, tensors, and which of them overlap; the first ones of each.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, device) in &self.devices {
             let (unique, listed) = (size(device.unique_bytes), size(device.listed_bytes));
             writeln!(f, "{name}: {unique} unique, {listed} listed")?;
         }
-        let width = self.tensors.keys().map(|name| name.chars().count()).max().unwrap_or(0).max(6);
+        let rows = || self.tensors.iter().take(MOST_ROWS).map(|(name, t)| (shown(name), t));
+        let names: Vec<String> = rows().map(|(name, _)| name).collect();
+        let width = width("tensor", &names);
         writeln!(f)?;
         writeln!(f, "{:width$}  {:>20}  {:>24}", "tensor", "elements", "bytes")?;
-        for (name, t) in &self.tensors {
+        for (name, t) in rows() {
             let elements = t.span.map_or("empty".to_owned(), |(lo, hi)| format!("{lo} to {hi}"));
             let bytes = t.bytes.map_or("none".to_owned(), |(lo, hi)| format!("[{lo}, {hi})"));
             writeln!(f, "{name:width$}  {elements:>20}  {bytes:>24}")?;
         }
+        if let Some(more) = more(self.tensors.len()) {
+            writeln!(f, "{more} tensors")?;
+        }
         if !self.overlaps.is_empty() {
             writeln!(f)?;
         }
-        for (a, b) in &self.overlaps {
-            writeln!(f, "{a} and {b} share bytes")?;
+        for (a, b) in self.overlaps.iter().take(MOST_ROWS) {
+            writeln!(f, "{} and {} share bytes", shown(a), shown(b))?;
+        }
+        if let Some(more) = more(self.overlaps.len()) {
+            writeln!(f, "{more} pairs share bytes")?;
         }
         Ok(())
     }
@@ -231,31 +243,38 @@ impl fmt::Display for MovePlan {
             size(self.bytes_copied()),
             count(self.tensors.len(), "view"),
         )?;
-        let mut inside = vec![String::new(); self.allocations.len()];
+        let mut inside = vec![(0, String::new()); self.allocations.len().min(MOST_ROWS)];
         for p in &self.tensors {
-            if let Some(a) = p.allocation {
-                let names = &mut inside[a];
-                let comma = if names.is_empty() { "" } else { ", " };
-                write!(names, "{comma}{}", self.before.tensors()[p.tensor].name())?;
+            if let Some((n, names)) = p.allocation.and_then(|a| inside.get_mut(a)) {
+                *n += 1;
+                if *n <= MOST_NAMES {
+                    let comma = if names.is_empty() { "" } else { ", " };
+                    write!(names, "{comma}{}", shown(self.before.tensors()[p.tensor].name()))?;
+                }
             }
         }
-        for (a, names) in self.allocations.iter().zip(inside) {
-            let id = &self.before.storage_of(a.storage).id;
+        for (a, (n, names)) in self.allocations.iter().zip(inside) {
+            let id = shown(&self.before.storage_of(a.storage).id);
             let end = a.start.saturating_add_unsigned(a.bytes.0);
-            writeln!(f, "  {id}[{}, {end}): {names}", a.start)?;
+            let rest =
+                if n > MOST_NAMES { format!(" and {} more", grouped(n - MOST_NAMES)) } else { String::new() };
+            writeln!(f, "  {id}[{}, {end}): {names}{rest}", a.start)?;
+        }
+        if let Some(more) = more(self.allocations.len()) {
+            writeln!(f, "  {more} blocks")?;
         }
         Ok(())
     }
 }
 
 pub(super) fn size(bytes: u128) -> String {
-    Bytes(u64::try_from(bytes).unwrap_or(u64::MAX)).to_string()
+    Size::binary(i128::try_from(bytes).unwrap_or(i128::MAX)).to_string()
 }
 
 pub(super) fn count(n: usize, what: &str) -> String {
     match (n, what.strip_suffix('y')) {
         (1, _) => format!("1 {what}"),
-        (_, Some(stem)) => format!("{n} {stem}ies"),
-        _ => format!("{n} {what}s"),
+        (_, Some(stem)) => format!("{} {stem}ies", grouped(n)),
+        _ => format!("{} {what}s", grouped(n)),
     }
 }

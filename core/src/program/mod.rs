@@ -7,6 +7,7 @@
 //! **Invariant:** commands stand in the order in which the host calls happen; with several host threads it is one legal
 //! interleaving. A command's index is its position.
 
+mod alive;
 mod build;
 mod check;
 mod command;
@@ -22,6 +23,8 @@ mod words;
 
 use std::sync::Arc;
 
+pub(crate) use alive::Walk;
+pub use alive::{Alive, AliveBuffer, AliveBytes, AliveOn};
 pub(crate) use build::Source;
 pub use build::{
     AllocDraft, Arrangement, CopyDraft, IssueOrder, KernelDraft, Loader, MemsetDraft, Part, Pin, Pipeline,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use spanlift::Bytes;
 use spanlift::memory::{Layout, MovePlan, Tensor};
 use spanlift::plan::{self, PlanError};
+use spanlift::program::Alive;
 
 use super::{CpuError, DEFAULT_LIMIT, Run, run_with};
 
@@ -30,11 +31,30 @@ use super::{CpuError, DEFAULT_LIMIT, Run, run_with};
 /// assert_eq!(memory.read(&map.layout(), "all")?[..8], [0, 1, 100, 3, 4, 5, 101, 7]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Memory {
     blocks: BTreeMap<String, Vec<u8>>,
     limit: Bytes,
+    /// The most bytes that the blocks ever came to.
+    peak: u128,
 }
+
+/// Equal blocks; what was held before does not count.
+impl PartialEq for Memory {
+    fn eq(&self, other: &Memory) -> bool {
+        (&self.blocks, self.limit) == (&other.blocks, other.limit)
+    }
+}
+
+impl Eq for Memory {}
+
+/// What [`Memory::alive`] cannot see.
+const NOT_IN_BLOCKS: [&str; 4] = [
+    "copies of blocks that a move works on while it runs",
+    "what the allocator adds and keeps, and the blocks' names",
+    "pages that were never written, which the system may not have given yet",
+    "other memory of this process, and other processes",
+];
 
 /// Why memory cannot be made, read, written or moved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -97,7 +117,7 @@ impl Memory {
         }
         let zeros = |n: u64| vec![0; usize::try_from(n).unwrap_or(usize::MAX)];
         let blocks = layout.storages().iter().map(|s| (s.id.clone(), zeros(s.bytes.0)));
-        Ok(Memory { blocks: blocks.collect(), limit })
+        Ok(Memory { blocks: blocks.collect(), limit, peak: bytes })
     }
 
     /// The bytes of a block.
@@ -108,6 +128,23 @@ impl Memory {
     /// Puts a block there, in the place of one of that name.
     pub fn put(&mut self, storage: &str, bytes: Vec<u8>) {
         self.blocks.insert(storage.to_owned(), bytes);
+        self.see();
+    }
+
+    /// The blocks that are held, on this machine whatever device they stand for, and the most that they ever came to.
+    pub fn alive(&self) -> Alive {
+        let blocks = self.blocks.iter().map(|(name, block)| (name.as_str(), block.len() as u64));
+        Alive::of_blocks(
+            blocks,
+            self.peak,
+            "the blocks of an engine on this machine's processor",
+            &NOT_IN_BLOCKS,
+        )
+    }
+
+    fn see(&mut self) {
+        let bytes = self.blocks.values().map(|block| block.len() as u128).sum();
+        self.peak = self.peak.max(bytes);
     }
 
     /// The bytes of a tensor, element by element in row-major order.
@@ -184,6 +221,7 @@ impl Memory {
             self.blocks.insert(program.names().buffer(last.buffer).to_owned(), last.bytes.clone());
             run.finals.push(last);
         }
+        self.see();
         Ok(run)
     }
 

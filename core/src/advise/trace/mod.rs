@@ -21,6 +21,7 @@ pub use memory::{MemoryFinding, memory_findings};
 
 use crate::trace::analysis::Order;
 use crate::trace::table::Table;
+use crate::units::Size;
 use replay::{Change, Replay};
 
 /// What is to be said of a trace.
@@ -265,14 +266,7 @@ fn time(ns: i128) -> String {
 
 /// Bytes for people: `117.9 kB`.
 fn size(bytes: i128) -> String {
-    let (unit, per) = match bytes {
-        ..1_000 => return format!("{bytes} B"),
-        1_000..1_000_000 => ("kB", 1_000),
-        1_000_000..1_000_000_000 => ("MB", 1_000_000),
-        _ => ("GB", 1_000_000_000),
-    };
-    let tenths = bytes * 10 / per;
-    format!("{}.{} {unit}", tenths / 10, tenths % 10)
+    format!("{:.1}", Size::decimal(bytes))
 }
 
 /// `1 copy`, `3 copies`.

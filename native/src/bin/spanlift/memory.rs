@@ -17,6 +17,8 @@ pub(crate) fn run(args: &MemoryArgs, out: &mut Out) -> Result<End, Fail> {
         Format::Json => out.line(&report.to_json(plan.as_ref())),
         Format::Text => {
             out.text(&say::harmless(&report.to_string()));
+            let inventory = layout.inventory().map_err(undecided)?;
+            out.text(&say::harmless(&format!("\n{inventory}")));
             if let Some(plan) = plan {
                 out.text(&say::harmless(&format!("\n{plan}")));
             }

@@ -1,5 +1,6 @@
 //! The reports of `spanlift analyze` for people: tables of figures, then what could be better.
 
+use spanlift::Size;
 use spanlift::advise::trace::{Findings, MemoryFinding};
 use spanlift::trace::analysis::{Figures, Rank};
 use spanlift::trace::snapshot;
@@ -32,15 +33,7 @@ fn grouped(n: u128) -> String {
 
 /// Bytes: `117.9 kB`.
 pub(super) fn size(bytes: i128) -> String {
-    let (unit, per) = match bytes.unsigned_abs() {
-        0..1_000 => return format!("{bytes} B"),
-        1_000..1_000_000 => ("kB", 1_000),
-        1_000_000..1_000_000_000 => ("MB", 1_000_000),
-        _ => ("GB", 1_000_000_000),
-    };
-    let tenths = bytes.unsigned_abs() * 10 / per;
-    let sign = if bytes < 0 { "-" } else { "" };
-    format!("{sign}{}.{} {unit}", grouped(tenths / 10), tenths % 10)
+    format!("{:.1}", Size::decimal(bytes))
 }
 
 /// A table: the first column to the left, the others to the right.
