@@ -56,8 +56,8 @@ impl Layout {
     /// # Cost
     /// `n log n` for `n` tensors whose ranges do not cross or that tile an array, and an exact test for every pair whose
     /// boxes cross; nothing grows with bytes. Tensors whose strides have nothing in common are written out run by run
-    /// where that costs less, up to 2^25 runs and about a megabyte of them at a time. All that is bounded: about 2^22
-    /// steps and 2^22 runs that have to be kept, a second or two, and some more for each tensor.
+    /// where that costs less, up to 2^25 runs and 2^20 of them, about 24 MB, at a time. All that is bounded: about 2^22
+    /// steps and 2^22 runs that have to be kept, a few seconds, and some more for each tensor.
     pub fn report(&self) -> Result<Report, Undecided> {
         let mut devices: BTreeMap<String, DeviceReport> = BTreeMap::new();
         let mut pairs = Vec::new();
