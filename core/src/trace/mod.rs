@@ -13,6 +13,7 @@ mod read;
 pub mod snapshot;
 mod strings;
 pub mod table;
+mod tally;
 mod time;
 mod tracks;
 
