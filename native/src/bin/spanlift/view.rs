@@ -15,7 +15,7 @@ use crate::cli::{Format, ViewArgs};
 use crate::kind::{self, Kind};
 use crate::machine;
 use crate::say::{self, Fail, Out, Style};
-use crate::{End, input, memory, output, run};
+use crate::{End, input, memory, nsight, output, run};
 
 /// What is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,6 +125,7 @@ fn usual_name(file: &Path) -> PathBuf {
 fn open(file: &Path, args: &ViewArgs) -> Result<Opened, Fail> {
     let place = say::place(file);
     let bytes = input::read(file)?;
+    let bytes = if nsight::is_sqlite(&bytes) { nsight::json(file)? } else { bytes };
     let name = file.file_name().map_or_else(|| place.clone(), |name| name.to_string_lossy().into_owned());
     match kind::of(&bytes).map_err(|e| Fail::at(&place, e))? {
         Kind::Trace => {
