@@ -124,9 +124,9 @@ impl Issue<'_> {
         (y, a, b): (&View, &View, &View),
     ) -> Result<(), CudaError> {
         let device = self.devices.iter().find(|device| &device.context == stream.context());
-        let formula = device.and_then(|device| device.formula.as_ref());
-        let formula = formula.ok_or(CudaError::Argument("a device without kernels"))?;
-        self.blocks.launch(formula, stream, shape, &kernels::words(job, y, a, b))
+        let device =
+            device.ok_or(CudaError::Argument("a stream of a device that the program does not use"))?;
+        self.blocks.launch(device.formula()?, stream, shape, &kernels::words(job, y, a, b))
     }
 
     /// Takes `n` bytes of a region aside.

@@ -23,6 +23,7 @@ mod formula;
 mod issue;
 mod kernels;
 
+use std::cell::OnceCell;
 use std::time::Instant;
 
 use spanlift::hazard::{self, Mode, Verdict};
@@ -157,15 +158,24 @@ pub fn run(program: &Program, driver: &Driver, first: u32) -> Result<Run, RunErr
 /// A device that a program uses.
 struct Device {
     context: Context,
-    /// The kernel for formulas, where the program has any.
-    formula: Option<Function>,
+    /// The kernel for formulas, once one is needed.
+    formula: OnceCell<Function>,
     /// Devices of the program whose memory its kernels reach.
     reaches: Vec<u32>,
 }
 
+impl Device {
+    fn formula(&self) -> Result<&Function, CudaError> {
+        if self.formula.get().is_none() {
+            // Nobody else sets it: the runner has one thread.
+            _ = self.formula.set(Kernels::load(&self.context)?.formula());
+        }
+        self.formula.get().ok_or(CudaError::Argument("a device without kernels"))
+    }
+}
+
 fn devices(program: &Program, driver: &Driver, first: u32, n: u32) -> Result<Vec<Device>, RunError> {
-    let computes = |op: &Op| matches!(op, Op::Kernel(_)) || matches!(op, Op::Copy(_));
-    let has_kernels = program.commands().iter().any(|command| computes(&command.op));
+    let has_kernels = program.commands().iter().any(|command| matches!(command.op, Op::Kernel(_)));
     let contexts = (0..n).map(|k| driver.context(first.saturating_add(k))).collect::<Result<Vec<_>, _>>();
     let contexts = contexts.map_err(RunError::Device)?;
     let mut devices = Vec::new();
@@ -176,11 +186,12 @@ fn devices(program: &Program, driver: &Driver, first: u32, n: u32) -> Result<Vec
                 reaches.push(other);
             }
         }
-        let formula = match has_kernels {
-            true => Some(Kernels::load(context).map_err(RunError::Device)?.formula()),
-            false => None,
-        };
-        devices.push(Device { context: context.clone(), formula, reaches });
+        let device = Device { context: context.clone(), formula: OnceCell::new(), reaches };
+        if has_kernels {
+            // Before anything runs: loading takes its time.
+            device.formula().map_err(RunError::Device)?;
+        }
+        devices.push(device);
     }
     Ok(devices)
 }
