@@ -5,6 +5,7 @@ use crate::code::Code;
 
 use super::device::{handle_id, handle_of};
 use super::op::Work;
+use super::rule::Rule;
 use super::{Engine, Needs, Session};
 
 const EVENT: u64 = 0x5200_0000_0000;
@@ -51,7 +52,12 @@ impl Session<'_> {
 
     fn known(&mut self, record: &Record) -> Result<(), Code> {
         let thread = self.thread;
-        self.host(thread).clock.join(&record.clock);
+        if Rule::EventSync.holds() {
+            self.host(thread).clock.join(&record.clock);
+        } else {
+            let all = self.streams[record.stream].frontier.clone();
+            self.host(thread).clock.join(&all);
+        }
         self.outcome(self.streams[record.stream].device)
     }
 }
@@ -98,7 +104,10 @@ impl Engine {
             }
             let stream = s.stream(stream)?;
             let event = s.event(handle)?;
-            let record = s.events[event].record.clone();
+            let mut record = s.events[event].record.clone();
+            if let Some(record) = record.as_mut().filter(|_| !Rule::Version.holds()) {
+                record.clock = s.streams[record.stream].frontier.clone();
+            }
             s.enqueue(stream, Work::Wait, record.as_ref().map(|r| (r.op, &r.clock)));
             Ok(())
         })

@@ -10,6 +10,7 @@ use super::Session;
 use super::memory::Life;
 use super::op::{Op, Place, Span, Work};
 use super::race::{Access, Touch};
+use super::rule::Rule;
 
 /// An error of an operation, and whether the device is lost with it.
 pub(crate) type Failure = (Code, bool);
@@ -117,14 +118,18 @@ impl Session<'_> {
         if let Some(b) = self.memory.block_mut(block).filter(|b| b.life == Life::Pending) {
             b.life = Life::Live;
             let (start, end) = (b.start, b.end());
-            self.access(Self::access_of(op, Span { start, end, touch: Touch::Birth }), &op.clock);
+            if Rule::Birth.holds() {
+                self.access(Self::access_of(op, Span { start, end, touch: Touch::Birth }), &op.clock);
+            }
         }
     }
 
     fn dies(&mut self, op: &Op, block: u64) {
         if let Some(b) = self.memory.block(block).filter(|b| b.life != Life::Freed) {
             let (start, end) = (b.start, b.end());
-            self.access(Self::access_of(op, Span { start, end, touch: Touch::Death }), &op.clock);
+            if Rule::Death.holds() {
+                self.access(Self::access_of(op, Span { start, end, touch: Touch::Death }), &op.clock);
+            }
             self.memory.release(block);
         }
     }

@@ -9,6 +9,7 @@ mod exec;
 mod memory;
 mod op;
 mod race;
+mod rule;
 mod schedule;
 mod state;
 mod stream;

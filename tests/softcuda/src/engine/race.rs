@@ -7,6 +7,8 @@
 use crate::clock::{Clock, Lane};
 use crate::report::ViolationKind;
 
+use super::rule::Rule;
+
 /// What an access does to its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Touch {
@@ -32,7 +34,8 @@ pub(crate) struct Access {
 
 impl Access {
     fn meets(&self, other: &Access) -> bool {
-        self.start < other.end && other.start < self.end
+        let last = u64::from(!Rule::LastByte.holds());
+        self.start + last < other.end && other.start + last < self.end
     }
 
     fn covers(&self, other: &Access) -> bool {
@@ -84,7 +87,9 @@ impl History {
             let weaker = writes || r.touch == Touch::Read;
             !(weaker && access.covers(r) && clock.knows(r.lane, r.seq))
         });
-        self.kept.push(access);
+        if writes || Rule::Reads.holds() {
+            self.kept.push(access);
+        }
         if self.kept.len() >= self.tidy_at.max(TIDY) {
             self.kept.retain(|r| !settled(r.lane, r.seq));
             self.tidy_at = 2 * self.kept.len();

@@ -14,6 +14,7 @@ use super::event::Event;
 use super::memory::{Life, Memory};
 use super::op::Op;
 use super::race::{Access, Touch};
+use super::rule::Rule;
 use super::schedule::Rng;
 use super::stream::Stream;
 
@@ -123,7 +124,7 @@ impl State {
         } else {
             self.host.clock.knows(lane, seq)
         };
-        hosts && self.ops.values().all(|op| op.clock.knows(lane, seq))
+        hosts && (!Rule::Queued.holds() || self.ops.values().all(|op| op.clock.knows(lane, seq)))
     }
 
     pub(crate) fn site(&self, access: &Access) -> Site {
@@ -247,7 +248,7 @@ impl Session<'_> {
     }
 
     pub(crate) fn host_touch(&mut self, start: u64, len: u64, write: bool) {
-        if len > 0 {
+        if len > 0 && Rule::Host.holds() {
             let touch = if write { Touch::Write } else { Touch::Read };
             let (access, clock) = self.host_step(start, start.saturating_add(len), touch);
             self.access(access, &clock);

@@ -8,6 +8,7 @@ use crate::code::Code;
 use super::callback::Callback;
 use super::device::{handle_id, handle_of};
 use super::op::{Op, Work};
+use super::rule::Rule;
 use super::state::State;
 use super::{Engine, Needs, Session};
 
@@ -54,7 +55,7 @@ impl State {
         let device = self.streams[stream].device;
         let legacy = self.devices[device].legacy;
         if stream == legacy {
-            let of_device = |s: &Stream| s.device == device && s.blocking;
+            let of_device = |s: &Stream| s.device == device && (s.blocking || !Rule::NonBlocking.holds());
             (0..self.streams.len()).filter(|id| of_device(&self.streams[*id])).collect()
         } else if self.streams[stream].blocking {
             vec![stream, legacy]
@@ -96,15 +97,23 @@ impl Session<'_> {
     /// stream's rule adds, and after the operation `also` with what that one knows.
     pub(crate) fn enqueue(&mut self, stream: usize, work: Work, also: Option<(u64, &Clock)>) -> u64 {
         let (thread, call) = (self.thread, self.call);
-        let mut clock = self.host(thread).clock.clone();
+        let mut clock = Clock::default();
+        if Rule::Enqueue.holds() {
+            clock.join(&self.host(thread).clock);
+        }
         let mut after = Vec::new();
-        for other in self.ordered_with(stream) {
-            let other = &self.streams[other];
-            clock.join(&other.frontier);
+        for id in self.ordered_with(stream) {
+            let other = &self.streams[id];
+            let rule = if id == stream { Rule::Fifo } else { Rule::Legacy };
+            if rule.holds() {
+                clock.join(&other.frontier);
+            }
             after.extend(other.queue.back());
         }
         if let Some((op, known)) = also {
-            clock.join(known);
+            if Rule::Event.holds() {
+                clock.join(known);
+            }
             after.push(op);
         }
         let id = self.next_op;
@@ -127,11 +136,14 @@ impl Session<'_> {
         }
         self.run_until(&last);
         let thread = self.thread;
-        self.host(thread).clock.join(&known);
+        if Rule::HostSync.holds() {
+            self.host(thread).clock.join(&known);
+        }
     }
 
     pub(crate) fn streams_of(&self, device: usize) -> Vec<usize> {
-        (0..self.streams.len()).filter(|id| self.streams[*id].device == device).collect()
+        let of_device = |s: &Stream| s.device == device || !Rule::DeviceSync.holds();
+        (0..self.streams.len()).filter(|id| of_device(&self.streams[*id])).collect()
     }
 
     pub(crate) fn join_device(&mut self, device: usize) {

@@ -1,5 +1,8 @@
 //! Engines in this process.
 
+mod lab;
+mod planted;
+
 use std::sync::mpsc::channel;
 
 use super::{Callback, Engine, Way};
