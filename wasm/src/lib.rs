@@ -22,6 +22,7 @@ pub mod listing;
 pub mod lod;
 pub mod memory;
 pub mod model;
+pub mod orders;
 pub mod pack;
 #[cfg(target_arch = "wasm32")]
 mod paint;

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::schedule::{ReplayError, Schedule};
-use super::witness::{Seen, Stamp, Witness, witness};
+use super::witness::{Seen, Shown, Stamp, Witness, witness};
 use crate::hazard::{self, Fix, Hazard, HazardKind, Part, Relation, Report, StepId};
 use crate::program::{BufferId, Command, Edit, Op, Program, ThreadId};
 
@@ -145,7 +145,10 @@ impl Explanation {
         put("missing_edge", json!({"from": steps[0], "to": steps[1]}));
         put("fix", self.fix_json(program));
         match &self.witness {
-            Ok(witness) => put("schedules", json!(schedules(relation, witness.as_ref()))),
+            Ok(witness) => {
+                let shown = witness.as_ref().map(|witness| schedules(relation, hazard, witness));
+                put("schedules", json!(shown.unwrap_or_default()))
+            }
             Err(why) => put("no_schedules", json!(why.to_string())),
         };
         fields
@@ -171,19 +174,21 @@ impl Explanation {
     }
 }
 
-fn schedules(relation: &Relation<'_>, witness: Option<&Witness>) -> Vec<Value> {
-    let shown = witness.map(|w| w.shown.as_slice()).unwrap_or_default();
-    let one = |shown: &super::Shown| {
+fn schedules(relation: &Relation<'_>, hazard: &Hazard, witness: &Witness) -> Vec<Value> {
+    let one = |shown: &Shown| {
         let is_short = shown.schedule.order().len() <= MOST_LISTED;
         let order =
             is_short.then(|| shown.schedule.ids(relation).map(|id| id.to_string()).collect::<Vec<_>>());
         let Seen { by, is_read, stamp } = shown.seen;
         json!({
-            "replay": shown.holds.to_string(), "order": order,
-            "seen": {"step": by.to_string(), "is_read": is_read, "stamp": stamp.to_string()},
+            "replay": shown.holds.to_string(), "title": order_in_words(relation, witness, shown), "order": order,
+            "seen": {
+                "step": by.to_string(), "is_read": is_read, "stamp": stamp.to_string(),
+                "text": seen_in_words(relation, hazard, &shown.seen),
+            },
         })
     };
-    shown.iter().map(one).collect()
+    witness.shown.iter().map(one).collect()
 }
 
 /// The object of the file contract with an explanation beside the fields of each hazard; of very long lists the first.
@@ -212,6 +217,28 @@ pub fn explained_json(relation: &Relation<'_>, report: &Report) -> String {
     format!("{{\"verdict\":\"{verdict}\",\"hazards\":[{}],\"errors\":[]}}", hazards.join(","))
 }
 
+/// A schedule by the order of its two places, in words: `copy, then scale`.
+///
+/// # Cost
+/// Linear in the number of steps.
+pub fn order_in_words(relation: &Relation<'_>, witness: &Witness, shown: &Shown) -> String {
+    let program = relation.program;
+    let place = |id: StepId| shown.schedule.ids(relation).position(|other| other == id);
+    let mut sites = witness.sites;
+    sites.sort_by_key(|&id| place(id));
+    let name = |id: StepId| {
+        let command = &program.commands()[id.of()];
+        let label = command.label.as_deref().filter(|label| !label.is_empty());
+        label.map_or_else(|| command.op.name().replace('_', " "), str::to_owned)
+    };
+    match sites.map(name) {
+        [first, second] if first == second => {
+            format!("{first} {}, then {second} {}", sites[0], sites[1])
+        }
+        [first, second] => format!("{first}, then {second}"),
+    }
+}
+
 /// What a step finds or leaves, in words: `finds what command 4 wrote`.
 pub fn seen_in_words(relation: &Relation<'_>, hazard: &Hazard, seen: &Seen) -> String {
     let verb = if seen.is_read { "finds" } else { "leaves" };
@@ -233,11 +260,7 @@ pub fn seen_in_words(relation: &Relation<'_>, hazard: &Hazard, seen: &Seen) -> S
 /// Where a step runs: a host thread or a stream.
 pub fn lane_of(program: &Program, id: StepId) -> String {
     let names = program.names();
-    let index = match id.part {
-        Part::Captured(inner) => inner,
-        _ => id.command,
-    };
-    let command = &program.commands()[index];
+    let command = &program.commands()[id.of()];
     match (id.part, command.op.stream()) {
         (Part::Call, _) | (_, None) if command.thread == ThreadId::FIRST => "host".to_owned(),
         (Part::Call, _) | (_, None) => format!("host {}", names.thread(command.thread)),

@@ -75,10 +75,6 @@ fn schedule(relation: &Relation<'_>, hazard: &Hazard, shown: &Shown, sites: &[St
             out.line("        \u{22ee}");
             continue;
         };
-        let index = match id.part {
-            Part::Captured(inner) => inner,
-            _ => id.command,
-        };
         let lane = say::one_line(&lane_of(program, id));
         let verb = if matches!(id.part, Part::Call) { "call " } else { "" };
         let is_site = sites.contains(&id);
@@ -86,7 +82,7 @@ fn schedule(relation: &Relation<'_>, hazard: &Hazard, shown: &Shown, sites: &[St
         let text = format!(
             "    {mark} {:<6} {lane:<width$}  {verb}{}",
             id.to_string(),
-            short(&program.command_text(index))
+            short(&program.command_text(id.of()))
         );
         out.line(text.trim_end());
         if id == shown.seen.by {
