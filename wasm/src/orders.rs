@@ -26,7 +26,7 @@ pub struct Order {
     pub title: String,
     /// Its name, with which `spanlift run --replay` makes it again.
     pub replay: String,
-    /// What is found or left in the bytes in conflict: `scale finds bytes that nothing has written`.
+    /// What is found or left in the bytes in conflict: `scale: finds bytes that nothing has written`.
     pub seen: String,
     /// The two accesses, by the slices of the trace.
     pub finding: Finding,
@@ -45,7 +45,7 @@ pub struct Order {
 /// let p = spanlift::Program::from_text("stream a, b\ndevice d 8\nkernel fill on a writes d\nkernel use on b reads d")?;
 /// let both = orders(&p, spanlift::hazard::Mode::Contract, 0)?;
 /// assert_eq!([&both[0].title, &both[1].title], ["fill, then use", "use, then fill"]);
-/// assert_eq!(both[1].seen, "use finds bytes that nothing has written");
+/// assert_eq!(both[1].seen, "use: finds bytes that nothing has written");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn orders(program: &Program, mode: Mode, k: usize) -> Result<Vec<Order>, String> {
@@ -72,13 +72,11 @@ fn order(relation: &Relation<'_>, hazard: &Hazard, witness: &Witness, shown: &Sh
     let program = relation.program;
     let place =
         |site| shown.schedule.ids(relation).position(|id| id == site).and_then(|k| u32::try_from(k).ok());
-    let command = &program.commands()[shown.seen.by.of()];
-    let who = command.label.as_deref().filter(|label| !label.is_empty());
-    let who = who.map_or_else(|| command.op.name().replace('_', " "), str::to_owned);
+    let who = explore::step_name(program, shown.seen.by);
     Order {
         title: explore::order_in_words(relation, witness, shown),
         replay: shown.holds.to_string(),
-        seen: format!("{who} {}", explore::seen_in_words(relation, hazard, &shown.seen)),
+        seen: format!("{who}: {}", explore::seen_in_words(relation, hazard, &shown.seen)),
         finding: Finding {
             first: witness.sites[0].of(),
             second: witness.sites[1].of(),

@@ -1,5 +1,7 @@
 //! A hazard with all that helps to understand and to mend it, as one value: sites, missing edge, fix, schedules.
 
+use std::fmt;
+
 use serde_json::{Map, Value, json};
 
 use super::schedule::{ReplayError, Schedule};
@@ -41,6 +43,23 @@ pub struct Explanation {
     pub witness: Result<Option<Witness>, ReplayError>,
 }
 
+/// One change of a fix, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FixLine {
+    /// Where: `before command 5 (line 6)`.
+    pub place: String,
+    /// Whether the line is put in; otherwise it is taken out.
+    pub is_new: bool,
+    /// The command in the text form.
+    pub text: String,
+}
+
+impl fmt::Display for FixLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} {}", self.place, if self.is_new { '+' } else { '-' }, self.text)
+    }
+}
+
 /// Steps up to which JSON lists a schedule as a whole; its short string makes it again in any case.
 const MOST_LISTED: usize = 2_000;
 /// Hazards that JSON explains, the first ones.
@@ -62,8 +81,9 @@ impl Explanation {
     /// let p = Program::from_text("stream a, b\ndevice d 8\nkernel on a writes d\nkernel on b reads d")?;
     /// let found = check(&p, Mode::Contract)?;
     /// let explained = Explanation::of(&Relation::of(&p, Mode::Contract)?, &found.hazards[0]);
-    /// let [(_, record), (_, wait)] = &explained.fix_lines(&p)[..] else { unreachable!() };
-    /// assert_eq!((record.as_str(), wait.as_str()), ("record  mended on a", "wait    mended on b"));
+    /// let lines: Vec<String> = explained.fix_lines(&p).iter().map(ToString::to_string).collect();
+    /// assert_eq!(lines[0], "before command 4 (line 4): + record mended on a");
+    /// assert_eq!(lines[1], "before command 4 (line 4): + wait mended on b");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn of(relation: &Relation<'_>, hazard: &Hazard) -> Explanation {
@@ -109,15 +129,24 @@ impl Explanation {
         }
     }
 
-    /// What the fix puts in, as the place before which it stands and the line of the text form.
-    pub fn fix_lines(&self, program: &Program) -> Vec<(usize, String)> {
+    /// What the fix changes, line by line.
+    pub fn fix_lines(&self, program: &Program) -> Vec<FixLine> {
         let named = self.fix.named(program);
-        let line = |edit: &Edit| match edit {
-            Edit::Insert { before, command } => Some((*before, named.text_of(command, *before))),
-            Edit::Remove(_) => None,
-            Edit::Replace { at, command } => Some((*at, named.text_of(command, *at))),
+        let line = |edit: &Edit| {
+            let (what, at, text) = match edit {
+                Edit::Insert { before, command } => ("before", *before, named.text_of(command, *before)),
+                Edit::Remove(at) => ("without", *at, program.command_text(*at)),
+                Edit::Replace { at, command } => ("instead of", *at, named.text_of(command, *at)),
+            };
+            let place = match program.line(at) {
+                Some(line) => format!("{what} command {at} (line {line})"),
+                None if at < program.len() => format!("{what} command {at}"),
+                None => "at the end".to_owned(),
+            };
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            FixLine { place, is_new: !matches!(edit, Edit::Remove(_)), text }
         };
-        self.fix.edits.iter().filter_map(line).collect()
+        self.fix.edits.iter().map(line).collect()
     }
 
     /// The fields that stand beside those of the file contract.
@@ -226,16 +255,32 @@ pub fn order_in_words(relation: &Relation<'_>, witness: &Witness, shown: &Shown)
     let place = |id: StepId| shown.schedule.ids(relation).position(|other| other == id);
     let mut sites = witness.sites;
     sites.sort_by_key(|&id| place(id));
-    let name = |id: StepId| {
-        let command = &program.commands()[id.of()];
-        let label = command.label.as_deref().filter(|label| !label.is_empty());
-        label.map_or_else(|| command.op.name().replace('_', " "), str::to_owned)
-    };
-    match sites.map(name) {
+    match sites.map(|id| step_name(program, id)) {
         [first, second] if first == second => {
             format!("{first} {}, then {second} {}", sites[0], sites[1])
         }
         [first, second] => format!("{first}, then {second}"),
+    }
+}
+
+/// What a step does, in a few words: its label, or `copy to d`, `host reads x`.
+pub fn step_name(program: &Program, id: StepId) -> String {
+    let names = program.names();
+    let command = &program.commands()[id.of()];
+    if let Some(label) = command.label.as_deref().filter(|label| !label.is_empty()) {
+        return label.to_owned();
+    }
+    match &command.op {
+        Op::Copy(copy) => format!("copy to {}", names.buffer(copy.dst.buffer)),
+        Op::HostCopy { dst, .. } => format!("host copies to {}", names.buffer(dst.buffer)),
+        Op::Memset { dst, .. } => format!("memset of {}", names.buffer(dst.buffer)),
+        Op::HostRead { region, .. } => format!("host reads {}", names.buffer(region.buffer)),
+        Op::HostWrite { region, .. } => format!("host writes {}", names.buffer(region.buffer)),
+        Op::Alloc(alloc) => format!("allocation of {}", names.buffer(alloc.buffer)),
+        Op::Free { buffer, .. } => format!("free of {}", names.buffer(*buffer)),
+        Op::Record { event, .. } => format!("record {}", names.event(*event)),
+        Op::Wait { event, .. } => format!("wait for {}", names.event(*event)),
+        op => op.name().replace('_', " "),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::explain::step_name;
 use super::schedule::Schedule;
 use crate::hazard::{Part, Relation};
 use crate::program::{Copy, Op, Space, StreamId, ThreadId};
@@ -62,12 +63,14 @@ impl Schedule {
         for (at, &id) in (0i64..).zip(&ids) {
             let index = id.of();
             let command = &program.commands()[index];
-            let name = command.label.as_deref().unwrap_or(command.op.name());
+            // On a thread's lane stands what it does itself, or the call that asks a stream to do it.
+            let is_call = id.part == Part::Call && command.op.stream().is_some();
+            let name = if is_call { command.op.name().replace('_', " ") } else { step_name(program, id) };
             let slice = Slice {
                 lane: lanes.get(&place(id)).copied().unwrap_or_default(),
                 start: Nanos(at.saturating_mul(STEP.0)),
                 end: Nanos((at + 1).saturating_mul(STEP.0)),
-                name: trace.strings.intern(name),
+                name: trace.strings.intern(&name),
                 kind: if id.part == Part::Call {
                     of_call(&command.op)
                 } else {

@@ -142,9 +142,9 @@ mod tests {
         assert!(app.select_finding(0));
         assert_eq!(app.orders().len(), 2);
         assert!(app.show_order(Some(0)));
-        assert_eq!(ends(&app), ["copy", "scale"]);
+        assert_eq!(ends(&app), ["copy to d", "scale"]);
         assert!(app.show_order(Some(1)));
-        assert_eq!(ends(&app), ["scale", "copy"]);
+        assert_eq!(ends(&app), ["scale", "copy to d"]);
         assert!(!app.show_order(Some(2)));
         // Both accesses are outlined, and the line between them is there.
         let red = |app: &App| {
