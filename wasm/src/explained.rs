@@ -1,8 +1,10 @@
 //! Hazards told at length in one picture: the sentence, the fix line by line, and the orders that show it.
 
+use std::collections::BTreeSet;
+
 use spanlift::Program;
 use spanlift::explore::Explanation;
-use spanlift::hazard::{self, Certainty, Mode, Relation, Report, Verdict};
+use spanlift::hazard::{self, Certainty, Hazard, Mode, Relation, Report, Verdict};
 
 use crate::orders;
 use crate::scene::{Face, Rect, Scene, Text};
@@ -38,8 +40,13 @@ pub fn explained_svg(relation: &Relation<'_>, report: &Report, width: f64) -> St
 pub(crate) fn told(relation: &Relation<'_>, report: &Report) -> String {
     let program = relation.program;
     let mut out = verdict_line(program, report);
-    for hazard in report.hazards.iter().take(MOST) {
-        out.push_str(&format!("\n{}", hazard::sentence(program, hazard)));
+    let mut seen = BTreeSet::new();
+    let alike = hazard::alike(program, report);
+    for (hazard, n) in alike.iter().take(MOST) {
+        out.push_str(&format!("\n{}", sentence(program, hazard, *n)));
+        if !seen.insert((hazard.first, hazard.second, hazard.captured)) {
+            continue;
+        }
         for line in Explanation::of(relation, hazard).fix_lines(program) {
             out.push_str(&format!("\n  fix, {line}"));
         }
@@ -47,10 +54,19 @@ pub(crate) fn told(relation: &Relation<'_>, report: &Report) -> String {
             out.push_str(&format!("\n  order {}: {}; {}", order.replay, order.title, order.seen));
         }
     }
-    if report.hazards.len() > MOST {
-        out.push_str(&format!("\nand {} more", report.hazards.len() - MOST));
+    if alike.len() > MOST {
+        out.push_str(&format!("\nand {} more", alike.len() - MOST));
     }
     out
+}
+
+/// The sentence of a hazard that stands for `n`.
+fn sentence(program: &Program, hazard: &Hazard, n: usize) -> String {
+    let told = hazard::sentence(program, hazard);
+    if n < 2 {
+        return told;
+    }
+    format!("{told} The same holds {} more times between these lines.", text::thousands((n - 1) as u64))
 }
 
 fn verdict_line(program: &Program, report: &Report) -> String {
@@ -86,14 +102,22 @@ fn scene(relation: &Relation<'_>, report: &Report, width: f64, theme: &Theme) ->
         .bold(),
     );
     y += 20.0;
-    for hazard in report.hazards.iter().take(MOST) {
+    let mut seen = BTreeSet::new();
+    let alike = hazard::alike(program, report);
+    for (hazard, n) in alike.iter().take(MOST) {
         let color = if hazard.certainty == Certainty::Must { theme.hazard } else { theme.dim };
         let top = y;
-        for line in text::wrap(&hazard::sentence(program, hazard), 12.5, width - EDGE - INDENT) {
+        for line in text::wrap(&sentence(program, hazard, *n), 12.5, width - EDGE - INDENT) {
             out.add(Text::new(INDENT, y + 9.0, 12.5, theme.ink, line));
             y += 18.0;
         }
         y += 4.0;
+        // The same two commands, so the same fix and the same two orders.
+        if !seen.insert((hazard.first, hazard.second, hazard.captured)) {
+            out.add(Rect::filled(EDGE, top, 4.0, y - top - 4.0, color));
+            y += 8.0;
+            continue;
+        }
         for line in Explanation::of(relation, hazard).fix_lines(program) {
             let sign = if line.is_new { '+' } else { '-' };
             let what = Text::new(INDENT, y + 9.0, 12.0, theme.dim, text::clean(&line.place));
@@ -130,8 +154,8 @@ fn scene(relation: &Relation<'_>, report: &Report, width: f64, theme: &Theme) ->
         }
         y += 14.0;
     }
-    if report.hazards.len() > MOST {
-        let more = format!("and {} more", text::thousands((report.hazards.len() - MOST) as u64));
+    if alike.len() > MOST {
+        let more = format!("and {} more", text::thousands((alike.len() - MOST) as u64));
         out.add(Text::new(INDENT, y + 9.0, 12.0, theme.dim, more));
         y += 22.0;
     }

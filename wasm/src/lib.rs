@@ -49,6 +49,8 @@ pub use theme::Theme;
 pub use timeline::TimelineOptions;
 
 #[cfg(not(target_arch = "wasm32"))]
+pub mod course;
+#[cfg(not(target_arch = "wasm32"))]
 mod explained;
 #[cfg(not(target_arch = "wasm32"))]
 mod html;

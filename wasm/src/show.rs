@@ -117,6 +117,11 @@ impl Figure {
         }
     }
 
+    /// Words without a picture.
+    pub fn words(plain: String) -> Figure {
+        Figure::still(plain, "words", String::new())
+    }
+
     fn still(plain: String, title: &str, svg: String) -> Figure {
         Figure { plain, title: title.to_owned(), svg, items: Vec::new(), height_px: 0, error: false }
     }
