@@ -62,6 +62,11 @@ pub enum Source {
         /// The profile's name.
         machine: String,
     },
+    /// One order of a program's steps: each takes a microsecond, and only what comes first means anything.
+    Schedule {
+        /// The order's name, from which it can be made again.
+        replay: String,
+    },
     /// A file of another tool, such as `kineto`.
     Imported {
         /// The tool's name.
