@@ -15,6 +15,7 @@ mod machines;
 mod memory;
 mod probe;
 mod run;
+mod sweep;
 mod tour;
 mod view;
 mod whatif;
