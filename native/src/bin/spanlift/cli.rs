@@ -16,6 +16,7 @@ use crate::diff::Limit;
 use crate::fit::FitArgs;
 use crate::machines::MachinesArgs;
 use crate::say;
+use crate::sweep::SweepArgs;
 
 /// Shows, checks and runs how data moves between a host and its devices
 #[derive(Debug, Parser)]
@@ -36,6 +37,7 @@ pub(crate) enum Command {
     Tour(TourArgs),
     Check(CheckArgs),
     Run(RunArgs),
+    Sweep(SweepArgs),
     View(ViewArgs),
     Advise(AdviseArgs),
     Machines(MachinesArgs),
