@@ -5,6 +5,7 @@
 pub mod claims;
 pub mod cpu;
 mod driver;
+pub mod engine;
 pub mod host;
 pub mod probe;
 pub mod programs;
