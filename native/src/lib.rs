@@ -7,6 +7,7 @@ pub mod claims;
 pub mod cpu;
 pub mod cuda;
 mod driver;
+pub mod engine;
 pub mod host;
 pub mod probe;
 pub mod programs;
