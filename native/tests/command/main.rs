@@ -15,7 +15,6 @@ mod machines;
 mod memory;
 mod probe;
 mod run;
-
 mod sweep;
 mod tables;
 mod tour;
