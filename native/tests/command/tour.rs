@@ -43,6 +43,25 @@ fn sixteen_rows_are_within_two_percent_and_keep_every_order() {
     }
 }
 
+#[test]
+fn a_blocking_call_waits_a_thousand_times_and_the_other_once() {
+    let (_, tour) = tour();
+    let calls = tour["host_calls"].as_array().unwrap();
+    assert_eq!(calls.len(), 6);
+    for call in calls {
+        assert_eq!(call["simulated_calls"], call["published_calls"], "{call}");
+    }
+    let of = |row: u64, name: &str| {
+        let call = calls.iter().find(|call| call["row"] == row && call["name"] == name).unwrap();
+        (number(&call["simulated_ms"]), number(&call["published_ms"]))
+    };
+    let [(blocking, published), (not, published_not)] = [5, 6].map(|row| of(row, "cudaMemcpyAsync"));
+    assert!((blocking / not - 1.0).abs() < 0.02 && (published / published_not - 1.0).abs() < 0.02);
+    let [(waits, _), (one, _)] = [of(5, "cudaStreamSynchronize"), of(6, "cudaDeviceSynchronize")];
+    assert!(100.0 * one < waits, "{one} ms against {waits} ms");
+}
+
+
 /// The intervals in ns of the events of a category in a trace file, read as any tool would.
 fn intervals(trace: &Value, category: &str) -> Vec<(i64, i64)> {
     // Times are written with three decimals: without the point they are nanoseconds.

@@ -29,6 +29,19 @@ pub(super) fn object(story: &Story) -> Value {
             })
         })
         .collect();
+    let host_calls: Vec<Value> = story
+        .profiles
+        .iter()
+        .flat_map(|profile| {
+            profile.published.calls.iter().zip(&profile.simulated).map(|(published, simulated)| {
+                json!({
+                    "row": profile.published.row, "name": published.name,
+                    "published_calls": published.count, "published_ms": published.total_us / 1e3,
+                    "simulated_calls": simulated.count, "simulated_ms": simulated.total_ns as f64 / 1e6,
+                })
+            })
+        })
+        .collect();
     let demonstrations: Vec<Value> = story
         .demonstrations
         .iter()
@@ -59,7 +72,7 @@ pub(super) fn object(story: &Story) -> Value {
         .collect();
     json!({
         "machine": story.machine.name, "claims": claims, "rows": rows, "runs": runs, "demonstrations": demonstrations,
-        "controls": controls,
+        "controls": controls, "host_calls": host_calls,
     })
 }
 

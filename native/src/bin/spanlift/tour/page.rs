@@ -21,6 +21,7 @@ use spanlift_viewer::{
 use super::operators::{Moved, Way};
 use super::story::{Control, Demonstration, Judged, STRATEGY_MACHINE, Story, overtaken};
 use super::words;
+use crate::say::grouped;
 
 /// The one word that the page's own style and scripts carry.
 const NONCE: &str = "spanlift-tour";
@@ -139,9 +140,11 @@ fn rows(story: &Story, page: &mut String) {
             row.difference_percent()
         );
     }
+    page.push_str("</table></div>");
+    profiles(story, page);
     let _ = write!(
         page,
-        "</table></div><h3>What follows from them</h3><p>The tutorial's conclusions, where {} agrees; what holds there instead, \
+        "<h3>What follows from them</h3><p>The tutorial's conclusions, where {} agrees; what holds there instead, \
          where it does not.</p><div class=\"scroll\"><table><tr><th>time of<th>over time of<th class=\"n\">published\
          <th class=\"n\">simulated<th><th>so</tr>",
         escape(&story.machine.name)
@@ -181,6 +184,31 @@ fn rows(story: &Story, page: &mut String) {
         })
         .collect();
     page.push_str(&mount_html(&items, "", "The sixteen rows, interactive", 520));
+}
+
+fn profiles(story: &Story, page: &mut String) {
+    page.push_str(
+        "<h3>Where the host waits for a thousand small tensors</h3><p>The tutorial profiles rows 5 and 6. The copies take as \
+         long in both, and a blocking call adds a wait of its own to each.</p><div class=\"scroll\"><table><tr>\
+         <th class=\"n\">row<th>call<th class=\"n\">published calls<th class=\"n\">in all<th class=\"n\">simulated calls\
+         <th class=\"n\">in all</tr>",
+    );
+    for profile in &story.profiles {
+        for (published, simulated) in profile.published.calls.iter().zip(&profile.simulated) {
+            let _ = write!(
+                page,
+                "<tr><td class=\"n\">{}<td><code>{}</code><td class=\"n\">{}<td class=\"n\">{:.3} ms<td class=\"n\">{}\
+                 <td class=\"n\">{:.3} ms</tr>",
+                profile.published.row,
+                escape(&published.name),
+                grouped(published.count),
+                published.total_us / 1e3,
+                grouped(simulated.count),
+                simulated.total_ns as f64 / 1e6
+            );
+        }
+    }
+    page.push_str("</table></div>");
 }
 
 fn bars(story: &Story, chart: &Chart) -> BarChart {

@@ -5,11 +5,13 @@ use spanlift::hazard::{self, Mode, Report};
 use spanlift::machine::Machine;
 use spanlift::program::{Arrangement, Op, Pipeline, Space, StreamKind};
 use spanlift::sim::{self, Reading, Run};
-use spanlift::trace::{Engine, LaneKind, Trace};
+use spanlift::trace::analysis::{Calls, Figures};
+use spanlift::trace::table::Scan;
+use spanlift::trace::{Engine, LaneKind, Trace, write_chrome};
 use spanlift::{Bytes, Nanos, Program, mib, us};
 use spanlift_native::claims::{self, Bench, Claim, Outcome, Test};
 use spanlift_native::programs;
-use spanlift_native::tutorial::{self, PublishedRow};
+use spanlift_native::tutorial::{self, PublishedCalls, PublishedRow};
 
 use super::operators::Operators;
 use crate::machine::Chosen;
@@ -22,6 +24,7 @@ pub(super) struct Story {
     pub(super) machine_source: String,
     pub(super) runs: Vec<ProfiledRun>,
     pub(super) rows: Vec<Row>,
+    pub(super) profiles: Vec<Profile>,
     pub(super) claims: Vec<Tested>,
     pub(super) demonstrations: Vec<Demonstration>,
     pub(super) controls: Vec<Control>,
@@ -59,6 +62,13 @@ impl Row {
     pub(super) fn difference_percent(&self) -> f64 {
         100.0 * (self.simulated.as_millis() / self.published.published_ms - 1.0)
     }
+}
+
+/// One of the tutorial's two profiler tables beside the simulated calls.
+pub(super) struct Profile {
+    pub(super) published: PublishedCalls,
+    /// Of each published name, the simulated calls.
+    pub(super) simulated: Vec<Calls>,
 }
 
 /// A conclusion of the tutorial, tested on the machine.
@@ -135,11 +145,12 @@ impl Story {
     /// Runs and judges every program of the tour on the machine.
     pub(super) fn new(chosen: Chosen) -> Result<Story, Fail> {
         let Chosen { machine, source: machine_source } = chosen;
-        let rows = rows(&machine)?;
+        let (rows, profiles) = rows(&machine)?;
         Ok(Story {
             runs: runs(&machine)?,
             claims: tested(&rows, &machine)?,
             rows,
+            profiles,
             demonstrations: demonstrations(&machine)?,
             controls: controls(&machine)?,
             operators: Operators::new(&machine)?,
@@ -151,13 +162,34 @@ impl Story {
     }
 }
 
-fn rows(machine: &Machine) -> Result<Vec<Row>, Fail> {
-    let published = tutorial::rows();
-    let rows = programs::ROWS.iter().zip(published).map(|(shipped, published)| {
+fn rows(machine: &Machine) -> Result<(Vec<Row>, Vec<Profile>), Fail> {
+    let mut rows = Vec::new();
+    let mut profiles = Vec::new();
+    let mut tables = tutorial::profiles().into_iter().peekable();
+    for (shipped, published) in programs::ROWS.iter().zip(tutorial::rows()) {
         let (_, run) = simulated(shipped.name, machine)?;
-        Ok(Row { published, simulated: timed_part(&run, shipped.name) })
-    });
-    rows.collect()
+        if let Some(table) = tables.next_if(|table| table.row == published.row) {
+            profiles.push(Profile::new(table, &run.trace)?);
+        }
+        rows.push(Row { published, simulated: timed_part(&run, shipped.name) });
+    }
+    Ok((rows, profiles))
+}
+
+impl Profile {
+    /// The calls are counted as `spanlift analyze` counts them, in the trace as it is written.
+    fn new(published: PublishedCalls, trace: &Trace) -> Result<Profile, Fail> {
+        let mut scan = Scan::new();
+        let table = scan.feed(write_chrome(trace).as_bytes()).and_then(|()| scan.finish());
+        let table = table.map_err(|e| Fail::new(e.to_string()))?;
+        let mut figures = Figures::of(&table);
+        let simulated = published
+            .calls
+            .iter()
+            .map(|call| figures.host_calls.remove(&call.name).unwrap_or_default())
+            .collect();
+        Ok(Profile { published, simulated })
+    }
 }
 
 /// The time between the marks `begin` and `end` of a row's program.

@@ -105,6 +105,7 @@ fn rows(story: &Story, out: &mut Out) {
             row.difference_percent()
         ));
     }
+    profiles(story, out);
     let machine = &story.machine.name;
     out.line(&format!("\nWhat the tutorial concludes from them, as ratios (published, simulated), and whether {machine} agrees:\n"));
     for tested in &story.claims {
@@ -117,6 +118,25 @@ fn rows(story: &Story, out: &mut Out) {
     for tested in story.claims.iter().filter(|t| t.rows.is_none()) {
         let ratio = tested.outcome.ratio.map_or_else(String::new, |r| format!("{r:.2}"));
         conclusion(tested, &format!("{:14}{ratio:>6}", ""), out);
+    }
+}
+
+fn profiles(story: &Story, out: &mut Out) {
+    out.line("\nWhere the host waits for a thousand small tensors, beside the tutorial's two profiler tables: the copies take");
+    out.line("as long in both, and a blocking call adds a wait of its own to each.\n");
+    out.line("  row  call                       published: calls      in all   simulated: calls      in all");
+    for profile in &story.profiles {
+        for (published, simulated) in profile.published.calls.iter().zip(&profile.simulated) {
+            out.line(&format!(
+                "  {:>3}  {:<24} {:>18} {:>8.3} ms {:>18} {:>8.3} ms",
+                profile.published.row,
+                published.name,
+                grouped(published.count),
+                published.total_us / 1e3,
+                grouped(simulated.count),
+                simulated.total_ns as f64 / 1e6
+            ));
+        }
     }
 }
 
