@@ -23,6 +23,7 @@ pub mod listing;
 pub mod lod;
 pub mod memory;
 pub mod model;
+pub mod orders;
 pub mod pack;
 #[cfg(target_arch = "wasm32")]
 mod paint;
@@ -50,14 +51,20 @@ pub use theme::Theme;
 pub use timeline::TimelineOptions;
 
 #[cfg(not(target_arch = "wasm32"))]
+pub mod course;
+#[cfg(not(target_arch = "wasm32"))]
+mod explained;
+#[cfg(not(target_arch = "wasm32"))]
 mod html;
 #[cfg(not(target_arch = "wasm32"))]
 mod pictures;
 #[cfg(not(target_arch = "wasm32"))]
 mod show;
 #[cfg(not(target_arch = "wasm32"))]
+pub use explained::explained_svg;
+#[cfg(not(target_arch = "wasm32"))]
 pub use html::{content_policy, figure_html, mount_html, page, viewer_assets_html};
 #[cfg(not(target_arch = "wasm32"))]
 pub use pictures::{bars_svg, heat_svg, map_svg, memory_svg, move_svg, panels_svg, timeline_svg};
 #[cfg(not(target_arch = "wasm32"))]
-pub use show::{Figure, Show, verdict};
+pub use show::{Figure, Show, explain, verdict};

@@ -100,6 +100,10 @@ pub(crate) fn told(trace: &Trace, n_findings: usize) -> String {
         1 => ", 1 finding".to_owned(),
         n => format!(", {n} findings"),
     };
+    if timeline::is_schedule(trace) {
+        let n = text::thousands(trace.slices.len() as u64);
+        return format!("{n} steps on {} lanes, in one order{found}", trace.lanes.len());
+    }
     format!(
         "{} slices on {} lanes, {} of them copies, over {}{found}",
         text::thousands(trace.slices.len() as u64),

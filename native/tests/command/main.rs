@@ -16,6 +16,7 @@ mod memory;
 mod probe;
 mod run;
 mod sweep;
+mod tables;
 mod tour;
 mod view;
 mod whatif;

@@ -17,6 +17,7 @@ mod ledger;
 mod machine;
 mod machines;
 mod memory;
+mod nsight;
 mod output;
 mod probe;
 mod run;
