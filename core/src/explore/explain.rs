@@ -124,7 +124,7 @@ impl Explanation {
         Explanation {
             places: [place(0, hazard.first, does_first), place(1, hazard.second, does_second)],
             bytes: known.or(shown),
-            fix: Fix::of(program, hazard, relation.mode),
+            fix: Fix::of(program, hazard, relation.terms),
             witness,
         }
     }

@@ -174,3 +174,32 @@ fn explained_objects_have_the_fields_of_the_contract_and_more() {
     }
     assert!(n_races > 50, "{n_races}");
 }
+
+#[test]
+fn a_machine_without_cudas_rules_orders_no_copies() {
+    let folder = folder("check-unordered");
+    let text = "stream s\npageable x 4KiB\ndevice d 4KiB\ncopy d <- x on s\nkernel k on s reads d\nsync s\nwrite x\n";
+    std::fs::write(folder.join("p.txt"), text).unwrap();
+    std::fs::write(folder.join("mps.json"), r#"{"name": "mps-like", "h2d_bw": 20, "ordered_copies": false}"#)
+        .unwrap();
+    assert_eq!(spanlift(&folder, &["check", "p.txt"]).code, 0);
+    assert_eq!(spanlift(&folder, &["check", "p.txt", "--machine", "h200-pcie5"]).code, 0);
+    let args = ["check", "p.txt", "--machine", "mps.json", "--mended", "mended.txt"];
+    let ran = spanlift(&folder, &args);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    for part in ["Let main wait for s", "on a device that orders no copies"] {
+        assert!(ran.out.contains(part), "{part:?} in {}", ran.out);
+    }
+    let mended = spanlift(&folder, &["check", "mended.txt", "--machine", "mps.json"]);
+    assert_eq!(mended.code, 0, "{}", mended.out);
+    // Both schedules of the race can be shown, and a run warns of it.
+    let explained = spanlift(&folder, &["check", "p.txt", "--machine", "mps.json", "--explain"]);
+    assert!(explained.out.contains("w3"), "{}", explained.out);
+    let ran = spanlift(&folder, &["run", "p.txt", "--machine", "mps.json"]);
+    assert!(ran.code == 0 && ran.err.contains("race"), "{}", ran.err);
+    let what_if = ["run", "p.txt", "--what-if", "ordered_copies=false", "--format", "json"];
+    let object: Value = serde_json::from_str(&spanlift(&folder, &what_if).out).unwrap();
+    assert_eq!((&object["verdict"], &object["what_if"]["verdict"]), (&json!("safe"), &json!("race")));
+    let wrong = spanlift(&folder, &["check", "p.txt", "--machine", "abacus"]);
+    assert_eq!((wrong.code, wrong.err.lines().count()), (2, 1), "{}", wrong.err);
+}

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use spanlift::Program;
 use spanlift::explore;
-use spanlift::hazard::{self, Certainty, Mode, Relation, Report, Verdict};
+use spanlift::hazard::{self, Certainty, Mode, Relation, Report, Terms, Verdict};
+use spanlift::machine::Machine;
 use spanlift::program::ReadError;
 
 use crate::End;
@@ -16,7 +17,7 @@ use crate::cli::{CheckArgs, Format};
 use crate::input::{self, NoProgram};
 use crate::say::{self, Fail, Out, Style};
 use crate::source::{PIECE, Source};
-use crate::{explain, output};
+use crate::{explain, machine, output};
 
 /// Hazards told at most in text; `--format json` lists all.
 const MOST_HAZARDS: usize = 50;
@@ -24,9 +25,11 @@ const MOST_HAZARDS: usize = 50;
 const MOST_FIXES: usize = 1_000;
 
 pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
-    let mode = args.mode.into();
+    // A wrong name is told before a large file is read.
+    let asked = args.machine.as_deref().map(machine::named).transpose()?;
+    let asked = asked.map(|chosen| Terms::of(args.mode.into(), &chosen.machine));
     if !args.explain && args.mended.is_none() && is_large(&args.program) {
-        return streamed(args, out);
+        return streamed(args, asked.unwrap_or(Mode::from(args.mode).into()), out);
     }
     let program = match input::program(&args.program) {
         Ok(program) => program,
@@ -36,15 +39,16 @@ pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
         }
         Err(NoProgram::Wrong(messages)) => return Err(wrong(args, &messages, out)),
     };
-    let report = match hazard::check(&program, mode) {
+    let terms = asked.unwrap_or_else(|| of_program(args.mode.into(), &program));
+    let report = match hazard::check(&program, terms) {
         Ok(report) => report,
         Err(problems) => return Err(wrong(args, &input::messages(&problems), out)),
     };
     if let Some(path) = &args.mended {
-        mend(args, &program, path)?;
+        mend(args, &program, terms, path)?;
     }
     let relation = match args.explain && !report.hazards.is_empty() {
-        true => Some(Relation::of(&program, mode).map_err(|e| wrong(args, &input::messages(&e), out))?),
+        true => Some(Relation::of(&program, terms).map_err(|e| wrong(args, &input::messages(&e), out))?),
         false => None,
     };
     match (args.report.format, &relation) {
@@ -58,14 +62,20 @@ pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
 /// Bytes from which on a file is checked as it is read.
 const LARGE: u64 = 64 << 20;
 
+/// The terms of the machine that a program names; CUDA's where it names none that is known.
+fn of_program(mode: Mode, program: &Program) -> Terms {
+    let machine = program.machine.as_deref().and_then(Machine::builtin);
+    machine.map_or(mode.into(), |machine| Terms::of(mode, &machine))
+}
+
 fn is_large(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|file| file.is_file() && LARGE <= file.len())
 }
 
 /// Checks a file command by command, without ever holding it.
-fn streamed(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
+fn streamed(args: &CheckArgs, terms: Terms, out: &mut Out) -> Result<End, Fail> {
     let mut source = Reading { source: Source::open(&args.program)?, fault: None };
-    let found = hazard::check_read(BufReader::with_capacity(PIECE, &mut source), args.mode.into());
+    let found = hazard::check_read(BufReader::with_capacity(PIECE, &mut source), terms);
     if let Some(fault) = source.fault {
         return Err(fault);
     }
@@ -82,9 +92,11 @@ fn streamed(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
             return Err(if args.report.format == Format::Json { fail.first() } else { fail });
         }
     };
+    // What a large program names is known at its end, and no profile that has a name is without CUDA's rules.
+    debug_assert!(args.machine.is_some() || of_program(terms.mode, &found.program) == terms);
     match args.report.format {
         Format::Json => out.line(&found.report.to_json(&found.program)),
-        Format::Text if found.report.hazards.is_empty() => safe(found.n_commands(), found.report.mode, out),
+        Format::Text if found.report.hazards.is_empty() => safe(found.n_commands(), &found.report, out),
         Format::Text => {
             for hazard in found.report.hazards.iter().take(MOST_HAZARDS) {
                 out.line(&say::one_line(&hazard::short_sentence(&found.program, hazard)));
@@ -129,11 +141,11 @@ fn wrong(args: &CheckArgs, messages: &[String], out: &mut Out) -> Fail {
 }
 
 /// Writes the program without its hazards.
-fn mend(args: &CheckArgs, program: &Program, path: &Path) -> Result<(), Fail> {
+fn mend(args: &CheckArgs, program: &Program, terms: Terms, path: &Path) -> Result<(), Fail> {
     output::differs_from(path, &args.program)?;
     let place = say::place(&args.program);
-    let mended = hazard::mend(program, args.mode.into(), MOST_FIXES)
-        .map_err(|e| Fail::all(&place, &input::messages(&e)))?;
+    let mended =
+        hazard::mend(program, terms, MOST_FIXES).map_err(|e| Fail::all(&place, &input::messages(&e)))?;
     if mended.report.verdict() != Verdict::Safe {
         let n = say::counted(mended.report.hazards.len(), "hazard");
         say::warning_line(&format!("{}: {n} are left after {} changes", path.display(), mended.n_fixes));
@@ -145,7 +157,7 @@ fn mend(args: &CheckArgs, program: &Program, path: &Path) -> Result<(), Fail> {
 
 fn text(program: &Program, report: &Report, relation: Option<&Relation<'_>>, out: &mut Out) {
     if report.hazards.is_empty() {
-        return safe(program.len(), report.mode, out);
+        return safe(program.len(), report, out);
     }
     let alike = hazard::alike(program, report);
     let mut explained = BTreeSet::new();
@@ -169,17 +181,19 @@ fn text(program: &Program, report: &Report, relation: Option<&Relation<'_>>, out
     summary(report, out);
 }
 
-fn by(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Contract => "by CUDA's documentation",
-        Mode::Typical => "on today's drivers",
+fn by(report: &Report) -> &'static str {
+    match (report.mode, report.ordered_copies) {
+        (Mode::Contract, true) => "by CUDA's documentation",
+        (Mode::Typical, true) => "on today's drivers",
+        (Mode::Contract, false) => "by CUDA's documentation, on a device that orders no copies",
+        (Mode::Typical, false) => "on today's drivers, on a device that orders no copies",
     }
 }
 
-fn safe(n_commands: usize, mode: Mode, out: &mut Out) {
+fn safe(n_commands: usize, report: &Report, out: &mut Out) {
     let verdict = out.paint(Style::Good, "safe:");
     let n = say::counted(n_commands, "command");
-    out.line(&format!("{verdict} {n}, no hazard {}", by(mode)));
+    out.line(&format!("{verdict} {n}, no hazard {}", by(report)));
 }
 
 fn summary(report: &Report, out: &mut Out) {
@@ -190,7 +204,7 @@ fn summary(report: &Report, out: &mut Out) {
         0 => String::new(),
         n => format!(" ({} not certain)", say::grouped(n as u64)),
     };
-    out.line(&format!("{at_least}{}{unsure} {}", out.paint(Style::Strong, &n), by(report.mode)));
+    out.line(&format!("{at_least}{}{unsure} {}", out.paint(Style::Strong, &n), by(report)));
 }
 
 /// What follows a hazard that stands for `n`.

@@ -82,6 +82,9 @@ pub(crate) struct CheckArgs {
     /// Which order counts
     #[arg(long, value_enum, value_name = "MODE", default_value_t = ModeArg::Contract)]
     pub(crate) mode: ModeArg,
+    /// Machine whose rules hold, a name or a JSON file: with `ordered_copies: false` only a sync orders copies
+    #[arg(long, value_name = "M")]
+    pub(crate) machine: Option<String>,
     /// Show each hazard with its sites, a fix to put in, and two schedules that bring it about
     #[arg(long)]
     pub(crate) explain: bool,

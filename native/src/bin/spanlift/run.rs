@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use spanlift::hazard::{self, Mode};
+use spanlift::hazard::{self, Mode, Terms};
 use spanlift::sim::{self, Ledger, Reading, Run, SimError};
 use spanlift::trace::{self, Trace};
 use spanlift::{Bytes, Nanos, Program};
@@ -37,8 +37,8 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
     if let Some(path) = &args.trace {
         output::differs_from(path, &args.program)?;
     }
-    let report =
-        hazard::check(&program, Mode::Contract).map_err(|e| Fail::all(&place, &input::messages(&e)))?;
+    let report = hazard::check(&program, Terms::of(Mode::Contract, &machine))
+        .map_err(|e| Fail::all(&place, &input::messages(&e)))?;
     let run = sim::run(&program, &machine).map_err(|e| failed(&place, &e))?;
     let made = whatif::make(changes, (&program, &machine), &run, report.verdict())?;
     if let Some(path) = &args.trace {
