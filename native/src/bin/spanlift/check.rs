@@ -10,6 +10,7 @@ use spanlift::Program;
 use spanlift::explore;
 use spanlift::hazard::{self, Certainty, Mode, Relation, Report, Verdict};
 use spanlift::program::ReadError;
+use spanlift_viewer::explained_svg;
 
 use crate::End;
 use crate::cli::{CheckArgs, Format};
@@ -20,12 +21,18 @@ use crate::{explain, output};
 
 /// Hazards told at most in text; `--format json` lists all.
 const MOST_HAZARDS: usize = 50;
+/// Pixels of a picture from left to right.
+const PICTURE_WIDTH: f64 = 1000.0;
 /// Changes that `--mended` makes at most.
 const MOST_FIXES: usize = 1_000;
 
 pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
     let mode = args.mode.into();
-    if !args.explain && args.mended.is_none() && is_large(&args.program) {
+    if let Some(path) = &args.out {
+        is_picture(path)?;
+        output::differs_from(path, &args.program)?;
+    }
+    if !args.explain && args.out.is_none() && args.mended.is_none() && is_large(&args.program) {
         return streamed(args, out);
     }
     let program = match input::program(&args.program) {
@@ -43,16 +50,28 @@ pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
     if let Some(path) = &args.mended {
         mend(args, &program, path)?;
     }
-    let relation = match args.explain && !report.hazards.is_empty() {
+    let relation = match args.out.is_some() || args.explain && !report.hazards.is_empty() {
         true => Some(Relation::of(&program, mode).map_err(|e| wrong(args, &input::messages(&e), out))?),
         false => None,
     };
-    match (args.report.format, &relation) {
+    if let (Some(path), Some(relation)) = (&args.out, &relation) {
+        output::write(path, explained_svg(relation, &report, PICTURE_WIDTH).as_bytes())?;
+    }
+    let explained = relation.as_ref().filter(|_| args.explain && !report.hazards.is_empty());
+    match (args.report.format, explained) {
         (Format::Json, None) => out.line(&report.to_json(&program)),
         (Format::Json, Some(relation)) => out.line(&explore::explained_json(relation, &report)),
-        (Format::Text, relation) => text(&program, &report, relation.as_ref(), out),
+        (Format::Text, relation) => text(&program, &report, relation, out),
     }
     Ok(if report.verdict() == Verdict::Safe { End::Done } else { End::Hazard })
+}
+
+/// A picture's name says what it is.
+fn is_picture(path: &Path) -> Result<(), Fail> {
+    if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("svg")) {
+        return Ok(());
+    }
+    Err(Fail::at(&path.display().to_string(), "the picture's name ends in .svg"))
 }
 
 /// Bytes from which on a file is checked as it is read.
