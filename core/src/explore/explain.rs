@@ -284,14 +284,25 @@ pub fn step_name(program: &Program, id: StepId) -> String {
     }
 }
 
+/// A command that wrote something: `` `fill` (command 4) ``.
+fn writer(program: &Program, command: usize) -> String {
+    match program.commands()[command].label.as_deref().filter(|label| !label.is_empty()) {
+        Some(label) => format!("`{label}` (command {command})"),
+        None => format!("command {command}"),
+    }
+}
+
 /// What a step finds or leaves, in words: `finds what command 4 wrote`.
 pub fn seen_in_words(relation: &Relation<'_>, hazard: &Hazard, seen: &Seen) -> String {
     let verb = if seen.is_read { "finds" } else { "leaves" };
     match seen.stamp {
         Stamp::By(StepId { command, part: Part::Captured(inner) }) => {
-            format!("{verb} what command {inner} wrote in the launch of command {command}")
+            let who = writer(relation.program, inner);
+            format!("{verb} what {who} wrote in the launch of command {command}")
         }
-        Stamp::By(StepId { command, .. }) => format!("{verb} what command {command} wrote"),
+        Stamp::By(StepId { command, .. }) => {
+            format!("{verb} what {} wrote", writer(relation.program, command))
+        }
         Stamp::Unwritten => format!("{verb} bytes that nothing has written"),
         Stamp::Outside => {
             let name = relation.program.names().buffer(hazard.buffer);

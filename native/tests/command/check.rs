@@ -116,18 +116,36 @@ fn an_explanation_names_places_and_fix_and_shows_two_orders() {
     assert_eq!((ran.code, ran.err.as_str()), (1, ""), "{}", ran.out);
     for fragment in [
         "command 4 (line 5)   write  copy d <- x on copy",
-        "nothing makes w4 come before w5",
+        "nothing makes w4 (copy to d) come before w5 (scale)",
         "before command 5 (line 6)   + record mended on copy",
         "+ wait mended on compute",
-        "schedule - (in the order of the list)",
+        "schedule - (copy to d, then scale)",
         "finds what command 4 wrote",
-        "schedule w4:w5 (w4 comes after w5)",
+        "schedule w4:w5 (scale, then copy to d)",
         "finds bytes that nothing has written",
     ] {
         assert!(ran.out.contains(fragment), "{fragment:?} in {}", ran.out);
     }
     let ran = spanlift(&folder, &["check", "mended.txt"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    // The picture and the object hold both orders, the text only names them.
+    let args = ["check", "lesson1.txt", "--explain", "-o", "lesson1.svg", "--format", "json"];
+    let ran = spanlift(&folder, &args);
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""), "{}", ran.out);
+    let object: Value = serde_json::from_str(&ran.out).unwrap();
+    let orders = object["hazards"][0]["schedules"].as_array().unwrap();
+    let svg = std::fs::read_to_string(folder.join("lesson1.svg")).unwrap();
+    for (order, title) in orders.iter().zip(["copy to d, then scale", "scale, then copy to d"]) {
+        assert_eq!(order["title"], title);
+        assert!(order["order"].as_array().unwrap().len() > 3, "{order}");
+        assert_eq!(svg.matches(&format!("\n{title}\n")).count(), 1, "a heading {title:?} in the picture");
+    }
+    assert!(svg.contains("finds bytes that nothing has written") && svg.contains("+ wait mended on compute"));
+    let ran = spanlift(&folder, &["check", "lesson1.txt", "-o", "lesson1.png"]);
+    assert_eq!((ran.code, ran.err.as_str()), (2, "error: lesson1.png: the picture's name ends in .svg\n"));
+    let ran = spanlift(&folder, &["check", "mended.txt", "-o", "safe.svg"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    assert!(std::fs::read_to_string(folder.join("safe.svg")).unwrap().contains("safe: "));
     // The input stays as it is.
     let ran = spanlift(&folder, &["check", "lesson1.txt", "--mended", "lesson1.txt"]);
     assert_eq!(ran.code, 2);

@@ -11,6 +11,7 @@ use spanlift::explore;
 use spanlift::hazard::{self, Certainty, Mode, Relation, Report, Terms, Verdict};
 use spanlift::machine::Machine;
 use spanlift::program::ReadError;
+use spanlift_viewer::explained_svg;
 
 use crate::End;
 use crate::cli::{CheckArgs, Format};
@@ -21,6 +22,8 @@ use crate::{explain, machine, output};
 
 /// Hazards told at most in text; `--format json` lists all.
 const MOST_HAZARDS: usize = 50;
+/// Pixels of a picture from left to right.
+const PICTURE_WIDTH: f64 = 1000.0;
 /// Changes that `--mended` makes at most.
 const MOST_FIXES: usize = 1_000;
 
@@ -28,7 +31,11 @@ pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
     // A wrong name is told before a large file is read.
     let asked = args.machine.as_deref().map(machine::named).transpose()?;
     let asked = asked.map(|chosen| Terms::of(args.mode.into(), &chosen.machine));
-    if !args.explain && args.mended.is_none() && is_large(&args.program) {
+    if let Some(path) = &args.out {
+        is_picture(path)?;
+        output::differs_from(path, &args.program)?;
+    }
+    if !args.explain && args.out.is_none() && args.mended.is_none() && is_large(&args.program) {
         return streamed(args, asked.unwrap_or(Mode::from(args.mode).into()), out);
     }
     let program = match input::program(&args.program) {
@@ -47,16 +54,28 @@ pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
     if let Some(path) = &args.mended {
         mend(args, &program, terms, path)?;
     }
-    let relation = match args.explain && !report.hazards.is_empty() {
+    let relation = match args.out.is_some() || args.explain && !report.hazards.is_empty() {
         true => Some(Relation::of(&program, terms).map_err(|e| wrong(args, &input::messages(&e), out))?),
         false => None,
     };
-    match (args.report.format, &relation) {
+    if let (Some(path), Some(relation)) = (&args.out, &relation) {
+        output::write(path, explained_svg(relation, &report, PICTURE_WIDTH).as_bytes())?;
+    }
+    let explained = relation.as_ref().filter(|_| args.explain && !report.hazards.is_empty());
+    match (args.report.format, explained) {
         (Format::Json, None) => out.line(&report.to_json(&program)),
         (Format::Json, Some(relation)) => out.line(&explore::explained_json(relation, &report)),
-        (Format::Text, relation) => text(&program, &report, relation.as_ref(), out),
+        (Format::Text, relation) => text(&program, &report, relation, out),
     }
     Ok(if report.verdict() == Verdict::Safe { End::Done } else { End::Hazard })
+}
+
+/// A picture's name says what it is.
+fn is_picture(path: &Path) -> Result<(), Fail> {
+    if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("svg")) {
+        return Ok(());
+    }
+    Err(Fail::at(&path.display().to_string(), "the picture's name ends in .svg"))
 }
 
 /// Bytes from which on a file is checked as it is read.

@@ -73,7 +73,8 @@ pub(crate) struct TourArgs {
 /// Look for hazards in a program: accesses that nothing orders, memory used too early or too late
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  spanlift check lesson1.txt --format json\n\
-    \x20 spanlift check lesson1.txt --explain --mended lesson1.mended.txt\n\n\
+    \x20 spanlift check lesson1.txt --explain --mended lesson1.mended.txt\n\
+    \x20 spanlift check lesson1.txt --explain -o lesson1.svg\n\n\
     Ends with 0 when the program is safe, 1 when hazards were found, 2 when the program itself is wrong.")]
 pub(crate) struct CheckArgs {
     /// Program file, JSON or text form
@@ -91,6 +92,9 @@ pub(crate) struct CheckArgs {
     /// Write the program here with all hazards mended, in the text form or, for .json, as JSON
     #[arg(long, value_name = "OUT")]
     pub(crate) mended: Option<PathBuf>,
+    /// Draw it here (.svg): each hazard with its fix and the two schedules, one below the other
+    #[arg(short, long, value_name = "OUT")]
+    pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
 }

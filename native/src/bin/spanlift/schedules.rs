@@ -201,7 +201,8 @@ fn steps(relation: &Relation<'_>, schedule: &Schedule, finds: &[Find], out: &mut
     let width = ids.iter().map(|&id| lane_of(program, id).chars().count()).max().unwrap_or_default().min(40);
     for &id in ids.iter().take(MOST_STEPS) {
         let lane = say::one_line(&lane_of(program, id));
-        let verb = if id.part == Part::Call { "call " } else { "" };
+        let is_call = id.part == Part::Call && program.commands()[id.of()].op.stream().is_some();
+        let verb = if is_call { "call " } else { "" };
         let text = short(&program.command_text(id.of()));
         out.line(&format!("{:<6} {lane:<width$}  {verb}{text}", id.to_string()));
         for find in finds.iter().filter(|find| find.by == Some(id)) {

@@ -1,6 +1,7 @@
 //! The tour as one JSON object, for programs that compare.
 
 use serde_json::{Value, json};
+use spanlift::explore;
 use spanlift::program::{Contents, Op};
 use spanlift::sim::Reading;
 
@@ -98,8 +99,9 @@ fn expected_first(judged: &Judged, command: usize) -> Value {
     }
 }
 
-/// The checker's hazards in the form of its own report.
+/// The checker's hazards in the form of its own report, explained.
 fn hazards(judged: &Judged) -> Value {
-    let report: Value = serde_json::from_str(&judged.contract.to_json(&judged.program)).unwrap_or_default();
+    let report = explore::explained_json(&judged.relation(), &judged.contract);
+    let report: Value = serde_json::from_str(&report).unwrap_or_default();
     report.get("hazards").cloned().unwrap_or_else(|| json!([]))
 }

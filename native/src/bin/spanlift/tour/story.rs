@@ -1,7 +1,7 @@
 //! What the tour tells, as data: computed once, then written to the terminal, as JSON and as a page.
 
 use spanlift::advise::{self, Crossing, Varies};
-use spanlift::hazard::{self, Mode, Report};
+use spanlift::hazard::{self, Mode, Relation, Report};
 use spanlift::machine::Machine;
 use spanlift::program::{Arrangement, Op, Pipeline, Space, StreamKind};
 use spanlift::sim::{self, Reading, Run};
@@ -79,7 +79,7 @@ pub(super) struct Tested {
     pub(super) rows: Option<(usize, usize, f64)>,
 }
 
-/// A program that reads wrong values, and the same mended.
+/// A program that reads wrong values, and the same with the checker's own fix in it.
 pub(super) struct Demonstration {
     pub(super) id: &'static str,
     pub(super) title: &'static str,
@@ -106,7 +106,8 @@ pub(super) struct Strategy {
 
 /// A program, what the checker says of it and what it read.
 pub(super) struct Judged {
-    pub(super) name: &'static str,
+    /// As its author wrote it, or as the fix left it.
+    pub(super) source: String,
     pub(super) program: Program,
     pub(super) contract: Report,
     pub(super) typical: Report,
@@ -115,10 +116,33 @@ pub(super) struct Judged {
 
 impl Judged {
     fn new(name: &'static str, machine: &Machine) -> Result<Judged, Fail> {
+        let source = programs::named(name).map_or("", |shipped| shipped.text).to_owned();
         let (program, run) = simulated(name, machine)?;
+        Judged::of(name, source, program, run)
+    }
+
+    fn of(name: &str, source: String, program: Program, run: Run) -> Result<Judged, Fail> {
         let ask = |mode| hazard::check(&program, mode).map_err(|e| Fail::at(name, e));
         let (contract, typical) = (ask(Mode::Contract)?, ask(Mode::Typical)?);
-        Ok(Judged { name, program, contract, typical, run })
+        Ok(Judged { source, program, contract, typical, run })
+    }
+
+    /// The same program, mended by what the checker proposes.
+    fn mended(&self, name: &str, machine: &Machine) -> Result<Judged, Fail> {
+        let mended = hazard::mend(&self.program, Mode::Contract, 10).map_err(|e| Fail::at(name, e))?;
+        let run = sim::run(&mended.program, machine).map_err(|e| Fail::at(name, e))?;
+        Judged::of(name, mended.program.to_text(), mended.program, run)
+    }
+
+    /// Its source from the first declaration on: what stands above is said in words around it.
+    pub(super) fn listing(&self) -> &str {
+        self.source.split_once("\n\n").map_or(&*self.source, |(_, rest)| rest).trim_end()
+    }
+
+    /// The relation by contract, in which its hazards are explained.
+    pub(super) fn relation(&self) -> Relation<'_> {
+        Relation::of(&self.program, Mode::Contract)
+            .unwrap_or_else(|e| unreachable!("bug: a program that was checked is well formed: {e}"))
     }
 
     /// How many of the reads that expected something got it, and how many there were.
@@ -283,24 +307,34 @@ fn conditions(program: &Program, trace: &Trace) -> [Condition; 3] {
 }
 
 fn demonstrations(machine: &Machine) -> Result<Vec<Demonstration>, Fail> {
-    Ok(vec![
-        Demonstration {
+    struct Shipped {
+        id: &'static str,
+        title: &'static str,
+        says: &'static str,
+        name: &'static str,
+    }
+    let shipped = [
+        Shipped {
             id: "h2d-pinned-overwritten",
             title: "A pinned source is overwritten while its copy is in flight",
             says: "The tensor of ones is pinned, so the copy to the device returns at once. The host then writes zeros \
                    into it, and the engine copies what it finds.",
-            broken: Judged::new("demo-h2d-pinned-overwritten", machine)?,
-            mended: Judged::new("demo-h2d-pinned-overwritten-mended", machine)?,
+            name: "demo-h2d-pinned-overwritten",
         },
-        Demonstration {
+        Shipped {
             id: "d2h-read-before-sync",
             title: "A result is read on the host before its copy has arrived",
             says: "Copying to the host without blocking makes a pinned destination and returns at once. The host reads it \
                    before the engine has written it.",
-            broken: Judged::new("demo-d2h-read-before-sync", machine)?,
-            mended: Judged::new("demo-d2h-read-before-sync-mended", machine)?,
+            name: "demo-d2h-read-before-sync",
         },
-    ])
+    ];
+    let told = shipped.into_iter().map(|Shipped { id, title, says, name }| {
+        let broken = Judged::new(name, machine)?;
+        let mended = broken.mended(name, machine)?;
+        Ok(Demonstration { id, title, says, broken, mended })
+    });
+    told.collect()
 }
 
 fn controls(machine: &Machine) -> Result<Vec<Control>, Fail> {

@@ -7,6 +7,7 @@ use super::operators::Operators;
 use super::story::{
     Condition, Control, Demonstration, Judged, ProfiledRun, STRATEGY_MACHINE, Story, Tested, busy, overtaken,
 };
+use crate::explain;
 use crate::say::{Out, Style, counted, grouped};
 
 /// Columns of a bar.
@@ -157,9 +158,12 @@ fn demonstrated(demonstration: &Demonstration, out: &mut Out) {
     let title = out.paint(Style::Strong, demonstration.title);
     out.line(&format!("  {title}"));
     wrap(out, "  ", demonstration.says);
-    for line in findings(&demonstration.broken) {
-        let line = out.paint(Style::Error, &line);
-        wrap(out, "    ", &line);
+    let broken = &demonstration.broken;
+    let relation = broken.relation();
+    for (found, sentence) in broken.contract.hazards.iter().zip(findings(broken)) {
+        let sentence = out.paint(Style::Error, &sentence);
+        wrap(out, "    ", &sentence);
+        explain::print(&relation, found, out);
     }
     out.line(&format!("    broken: {}", read(&demonstration.broken, out)));
     out.line(&format!("    mended: {}\n", read(&demonstration.mended, out)));
