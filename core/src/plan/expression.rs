@@ -252,8 +252,9 @@ pub(super) fn plan(operator: &Operator, x: Option<&Array>) -> Result<Plan, PlanE
 fn expected(operator: &Operator, steps: &[Step], x: &Array) -> Option<Contents> {
     let known = |step: &Step| match &step.does {
         Does::Leaf(leaf) => multiplies(leaf),
-        Does::Copy(_) | Does::Add => true,
-        Does::Scale | Does::Fill | Does::Take | Does::Join => false,
+        Does::Copy(_) | Does::Add | Does::Fill => true,
+        Does::Scale(factor) => factor.im == 0.0,
+        Does::Take | Does::Join => false,
     };
     if !steps.iter().all(known) {
         return None;
@@ -326,6 +327,8 @@ impl Writer {
                 Some(Compute { dtype, func: Func::Mul { conj } })
             }
             Does::Add => Some(Compute::sum(dtype)),
+            Does::Scale(factor) if factor.im == 0.0 => Some(Compute::affine(dtype, factor.re, 0.0)),
+            Does::Fill => Some(Compute::fill(dtype, 0.0)),
             _ => None,
         };
         let whole = |p: &Program, buffer: BufferId| p.region(buffer.into());

@@ -17,10 +17,15 @@
 mod devices;
 mod expression;
 mod moves;
+mod solve;
 mod steps;
 
 pub use expression::{Plan, Transfer};
 pub use moves::lower;
+pub use solve::{
+    Breakdown, Engine, Phase, Simulated, SolveError, SolvePlan, Solved, Solver, Stop, cg, fista, lsqr, pcg,
+    power,
+};
 
 use crate::memory::Device;
 use crate::op::Operator;

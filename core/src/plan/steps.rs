@@ -3,6 +3,8 @@
 //! A flat list in the order in which things are done. Nothing is overwritten, so the only order that matters is that a
 //! value is written before it is read. What a backend computes for a step is in [`Does`].
 
+use num_complex::Complex64;
+
 use crate::memory::Device;
 use crate::op::{
     Concat, DeviceSpec, Leaf, Operator, Scale, Space, Stack, ToDevice, compute_stream, transfer_stream,
@@ -16,7 +18,7 @@ pub(super) enum Does {
     /// A leaf of the expression.
     Leaf(Leaf),
     /// Every element times a factor.
-    Scale,
+    Scale(Complex64),
     /// Zeros.
     Fill,
     /// The sum of the two values that are read.
@@ -78,7 +80,9 @@ impl Steps {
             Operator::Leaf(leaf) => {
                 self.add(Does::Leaf(leaf.clone()), a.formula(), vec![x], leaf.codomain(), None)
             }
-            Operator::Scale(Scale { .. }) => self.add(Does::Scale, a.formula(), vec![x], a.codomain(), None),
+            Operator::Scale(scale @ Scale { .. }) => {
+                self.add(Does::Scale(scale.factor()), a.formula(), vec![x], a.codomain(), None)
+            }
             Operator::Zero(_) => {
                 let y = self.add(Does::Fill, a.formula(), Vec::new(), a.codomain(), None);
                 self.arrived[y] = self.arrived[x].clone();
