@@ -25,6 +25,7 @@ mod cut;
 mod dot;
 mod error;
 mod eval;
+mod home;
 mod join;
 mod leaf;
 mod leaves;
@@ -42,6 +43,7 @@ mod walk;
 
 pub use chain::{Open, Part, auto_transfer, chain, identity};
 pub use cut::{Along, Tile};
+pub(crate) use dot::Random;
 pub use dot::{DotReport, Fault, diagnose, dot_test};
 pub use error::{Misfit, Mismatch, OpError};
 pub use eval::Array;

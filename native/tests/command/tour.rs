@@ -63,7 +63,6 @@ fn a_blocking_call_waits_a_thousand_times_and_the_other_once() {
     assert!(100.0 * one < waits, "{one} ms against {waits} ms");
 }
 
-
 /// The intervals in ns of the events of a category in a trace file, read as any tool would.
 fn intervals(trace: &Value, category: &str) -> Vec<(i64, i64)> {
     // Times are written with three decimals: without the point they are nanoseconds.
