@@ -5,10 +5,11 @@ use std::fmt;
 
 use super::PlanError;
 use super::planning::Planning;
-use super::values::Job;
+use super::values::{Job, decoded};
 use crate::memory::Device;
 use crate::op::{Array, Operator};
 use crate::program::{BufferId, Computes, Program};
+use crate::sim::Final;
 use crate::units::Bytes;
 
 /// The program that applies an operator, with its transfers listed.
@@ -114,6 +115,13 @@ impl Plan {
     /// Every transfer, in the order in which they are issued.
     pub fn transfers(&self) -> &[Transfer] {
         &self.transfers
+    }
+
+    /// The result among the bytes that a run ended with; `None` where the run carried none for it.
+    pub fn result(&self, finals: &[Final]) -> Option<Array> {
+        let bytes = &finals.iter().find(|last| last.buffer == self.output)?.bytes;
+        let space = self.operator.codomain();
+        Array::new(space.clone(), decoded(space, bytes)).ok()
     }
 
     /// How it was planned.
