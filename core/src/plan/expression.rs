@@ -75,8 +75,8 @@ impl Peak {
 /// Something about a plan that is not wrong, but worth a look.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// Index of the command in the program.
-    pub command: usize,
+    /// Index of the command that it is about, if it is about one.
+    pub command: Option<usize>,
     /// What there is to say.
     pub text: String,
 }

@@ -252,7 +252,7 @@ fn a_named_event_is_recorded_awaited_and_noted_when_it_orders_nothing() {
         notes,
         ["all waits for ready, which orders nothing that is not ordered without it: leave the event out"]
     );
-    assert!(matches!(plan.program().commands()[plan.notes()[0].command].op, Op::Wait { .. }));
+    assert!(matches!(plan.program().commands()[plan.notes()[0].command.unwrap()].op, Op::Wait { .. }));
     assert!(plan.to_string().ends_with("leave the event out\n"));
     let again = chain![to(cuda(0)), &d, to(cuda(1)).after("e"), to(cuda(2)).after("e")].unwrap();
     assert_eq!(
