@@ -5,10 +5,11 @@ use std::fmt;
 
 use super::PlanError;
 use super::planning::Planning;
-use super::values::Job;
+use super::values::{Job, decoded};
 use crate::memory::Device;
 use crate::op::{Array, Operator};
 use crate::program::{BufferId, Computes, Program};
+use crate::sim::Final;
 use crate::units::Bytes;
 
 /// The program that applies an operator, with its transfers listed.
@@ -74,8 +75,8 @@ impl Peak {
 /// Something about a plan that is not wrong, but worth a look.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// Index of the command in the program.
-    pub command: usize,
+    /// Index of the command that it is about, if it is about one.
+    pub command: Option<usize>,
     /// What there is to say.
     pub text: String,
 }
@@ -114,6 +115,13 @@ impl Plan {
     /// Every transfer, in the order in which they are issued.
     pub fn transfers(&self) -> &[Transfer] {
         &self.transfers
+    }
+
+    /// The result among the bytes that a run ended with; `None` where the run carried none for it.
+    pub fn result(&self, finals: &[Final]) -> Option<Array> {
+        let bytes = &finals.iter().find(|last| last.buffer == self.output)?.bytes;
+        let space = self.operator.codomain();
+        Array::new(space.clone(), decoded(space, bytes)).ok()
     }
 
     /// How it was planned.

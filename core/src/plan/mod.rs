@@ -16,6 +16,7 @@
 //!
 //! Devices are numbered as their CUDA index says; mock devices come after them.
 
+mod caps;
 mod devices;
 mod expression;
 mod moves;
@@ -40,6 +41,7 @@ pub use solve::{
 use crate::memory::Device;
 use crate::op::Operator;
 use crate::program::Problems;
+use crate::units::Bytes;
 
 /// Why there is no program for an expression or a move.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -52,6 +54,8 @@ pub enum PlanError {
     Input { operator: String, expects: String, gives: String },
     #[error("stream {name:?} cannot be on {first} and on {second}")]
     StreamOnTwoDevices { name: String, first: Device, second: Device },
+    #[error("`{operator}` needs at least {needs} on {device}, {cap} are allowed; that is {tiles}")]
+    Cap { operator: String, device: Device, needs: Bytes, cap: Bytes, tiles: String },
     #[error("event {name:?} cannot say that two things are done: name them apart")]
     EventTwice { name: String },
     #[error("the expression has {steps} steps, at most {limit} are planned")]

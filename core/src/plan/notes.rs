@@ -20,7 +20,7 @@ pub(super) fn notes(program: &Program, waits: &[usize]) -> Vec<Note> {
         let text = format!(
             "{stream} waits for {event}, which orders nothing that is not ordered without it: leave the event out"
         );
-        Note { command, text }
+        Note { command: Some(command), text }
     };
     found.map(say).collect()
 }

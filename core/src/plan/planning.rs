@@ -1,8 +1,12 @@
 //! How a program is made of an expression.
 
+use std::collections::BTreeMap;
+
 use super::expression::Plan;
-use super::{PlanError, write};
+use super::{PlanError, caps, write};
+use crate::memory::Device;
 use crate::op::{Array, Operator};
+use crate::units::Bytes;
 
 /// How a program is made of an expression: the memory that it may take for the sake of doing things at the same time.
 ///
@@ -14,6 +18,7 @@ use crate::op::{Array, Operator};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Planning {
     ahead: Option<usize>,
+    caps: BTreeMap<Device, Bytes>,
 }
 
 impl Planning {
@@ -25,7 +30,11 @@ impl Planning {
     /// Lets at most `tiles` tiles begin before the one at work is done; beyond that their buffers are taken over.
     #[must_use]
     pub fn ahead(self, tiles: usize) -> Planning {
-        Planning { ahead: Some(tiles) }
+        Planning { ahead: Some(tiles), ..self }
+    }
+
+    pub(super) fn with_ahead(&self, ahead: Option<usize>) -> Planning {
+        Planning { ahead, ..self.clone() }
     }
 
     /// How many tiles may begin before the one at work is done; `None` for any number.
@@ -33,12 +42,55 @@ impl Planning {
         self.ahead
     }
 
+    /// Lets the plan hold at most `bytes` on `device`, input, result and weights included.
+    ///
+    /// An expression that needs more is cut into tiles, as few as will do: with two sets of buffers in turn where tiles can be
+    /// small enough for that, else with one. Weights stay where they are, whole.
+    ///
+    /// # Examples
+    /// ```
+    /// use spanlift::chain;
+    /// use spanlift::memory::{Dtype, cpu, cuda};
+    /// use spanlift::op::{Operator, Space, to};
+    /// use spanlift::plan::Planning;
+    /// use spanlift::Bytes;
+    ///
+    /// let image = Space::new([("y", 64), ("x", 64)], Dtype::F32)?;
+    /// let twice = chain![to(cuda(0)), Operator::scale(2.0, image.on(cuda(0)))?, to(cpu())]?;
+    /// let plan = Planning::new().cap(cuda(0), Bytes(4096)).plan(&twice)?;
+    /// assert!(plan.peaks()[&cuda(0)].total() <= Bytes(4096)); // a quarter of the image
+    /// assert_eq!(plan.transfers().len(), 16);
+    /// let refused = Planning::new().cap(cuda(0), Bytes(3)).plan(&twice).unwrap_err();
+    /// assert!(refused.to_string().contains("at least 4 B on cuda:0"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn cap(mut self, device: Device, bytes: Bytes) -> Planning {
+        self.caps.insert(device, bytes);
+        self
+    }
+
+    /// What the plan may hold on each device that has a limit.
+    pub fn caps(&self) -> &BTreeMap<Device, Bytes> {
+        &self.caps
+    }
+
     /// The program that applies `operator`, for data of any value.
     ///
     /// # Errors
-    /// As [`Operator::plan`].
+    /// As [`Operator::plan`]; [`PlanError::Cap`] where no tiles are small enough.
     pub fn plan(&self, operator: &Operator) -> Result<Plan, PlanError> {
-        write::plan(operator, self, None)
+        self.planned(operator, None)
+    }
+
+    fn planned(&self, operator: &Operator, x: Option<&Array>) -> Result<Plan, PlanError> {
+        if self.caps.is_empty() {
+            return write::plan(operator, self, x);
+        }
+        let (tiled, planning, note) = caps::within(operator, self)?;
+        let mut plan = write::plan(&tiled, &planning, x)?;
+        plan.notes.extend(note);
+        Ok(plan)
     }
 
     /// The same with input and weights declared; see [`Operator::plan_for`].
@@ -46,6 +98,6 @@ impl Planning {
     /// # Errors
     /// As [`Operator::plan_for`].
     pub fn plan_for(&self, operator: &Operator, x: &Array) -> Result<Plan, PlanError> {
-        write::plan(operator, self, Some(x))
+        self.planned(operator, Some(x))
     }
 }

@@ -79,7 +79,8 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    pub(super) fn of(operator: &Operator) -> Result<Steps, PlanError> {
+    /// With `prefetch` the inputs of a tile are sent before the work on the tile before begins.
+    pub(super) fn of(operator: &Operator, prefetch: bool) -> Result<Steps, PlanError> {
         let steps = count(operator);
         if steps > MOST_STEPS {
             return Err(PlanError::TooManySteps { steps, limit: MOST_STEPS });
@@ -106,6 +107,9 @@ impl Steps {
         }
         steps.result = result.root;
         steps.keep_what_matters();
+        if prefetch {
+            steps.send_ahead();
+        }
         for (k, step) in steps.steps.iter().enumerate() {
             steps.roots[step.writes.root].writers.push(k);
             for read in &step.reads {
@@ -116,6 +120,19 @@ impl Steps {
             }
         }
         Ok(steps)
+    }
+
+    /// Sends what tiles need of the input one tile ahead: the host is not at work on one tile while the next could be sent.
+    fn send_ahead(&mut self) {
+        let sends = |step: &Step| {
+            matches!(step.does, Does::Copy(_))
+                && step.tile > 0
+                && step.reads.iter().all(|read| read.root == 0)
+        };
+        // A stable order: tile by tile, each behind the copies of the next.
+        let mut steps = std::mem::take(&mut self.steps);
+        steps.sort_by_key(|step| if sends(step) { (step.tile - 1, 0) } else { (step.tile, 1) });
+        self.steps = steps;
     }
 
     /// Drops steps whose results reach nobody.

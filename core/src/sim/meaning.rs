@@ -4,7 +4,7 @@ use super::element;
 use super::values::{compute_bytes, differences};
 use super::{Wrong, values};
 use crate::memory::Dtype;
-use crate::program::{BufferId, Compute, Contents, Facts, Program};
+use crate::program::{BufferId, Compute, Computes, Contents, Facts, Program};
 
 /// What was found where contents were expected.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,5 +57,15 @@ impl Compute {
 ///
 /// Empty where none does.
 pub fn carried(program: &Program, facts: &Facts, given: &[BufferId]) -> Vec<bool> {
-    values::carried(program, facts, given)
+    values::carried(program, facts, given, &())
+}
+
+/// The same where `knows` says what commands without a formula compute.
+pub fn carried_knowing(
+    program: &Program,
+    facts: &Facts,
+    given: &[BufferId],
+    knows: &dyn Computes,
+) -> Vec<bool> {
+    values::carried(program, facts, given, knows)
 }

@@ -63,10 +63,10 @@ pub use prepared::Prepared;
 
 use crate::machine::Machine;
 use crate::memory::Dtype;
-use crate::program::{BufferId, Contents, Problems, Program, ThreadId};
+use crate::program::{BufferId, Computes, Contents, Problems, Program, ThreadId};
 use crate::trace::Trace;
 use crate::units::Nanos;
-pub use meaning::{Compared, carried};
+pub use meaning::{Compared, carried, carried_knowing};
 
 /// What a program did on a machine.
 #[derive(Debug, Clone, PartialEq)]
@@ -274,6 +274,31 @@ impl Run {
 /// ```
 pub fn run(program: &Program, machine: &Machine) -> Result<Run, SimError> {
     Prepared::new(program)?.run(machine)
+}
+
+/// The same where `knows` says what kernels and host functions without a formula compute; times are the same.
+///
+/// # Errors
+/// As [`run`].
+///
+/// # Examples
+/// A plan knows what its leaves compute, your own too:
+///
+/// ```
+/// use spanlift::chain;
+/// use spanlift::machine::Machine;
+/// use spanlift::memory::{Dtype, cpu, mock};
+/// use spanlift::op::{Array, Space, fft, to};
+/// let line = Space::new([("x", 4)], Dtype::C64)?;
+/// let f = chain![to(mock(0)), fft(["x"]).over(line.on(mock(0)))?, to(cpu())]?;
+/// let x = Array::new(line, [1.0, 0.0, 0.0, 0.0])?;
+/// let plan = f.plan_for(&x)?;
+/// let run = spanlift::sim::run_knowing(plan.program(), &Machine::default(), &plan)?;
+/// assert_eq!(plan.result(&run.finals).unwrap().values(), f.apply(&x)?.values());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn run_knowing(program: &Program, machine: &Machine, knows: &dyn Computes) -> Result<Run, SimError> {
+    Prepared::knowing(program, knows)?.run_knowing(machine, knows)
 }
 
 /// What a program asks to be moved and what a machine moves for it, without running it.

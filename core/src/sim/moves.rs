@@ -142,10 +142,11 @@ impl<'a> Sim<'a> {
 
     /// Work of compute units or of the driver will begin at `start`: its operands are read then.
     pub(super) fn work_begins(&mut self, node: NodeId, start: i64) {
-        if self.values.is_on()
-            && (formula(self.node_op(node)).is_some() || matches!(self.node_op(node), Op::Copy(_)))
-        {
-            let command = self.nodes[node as usize].command;
+        if !self.values.is_on() {
+            return;
+        }
+        let (op, command) = (self.node_op(node), self.nodes[node as usize].command);
+        if formula(op).is_some() || matches!(op, Op::Copy(_)) || self.knows.computes(command as usize) {
             self.plan_at(start, Event::Operands(node), command);
         }
     }
@@ -160,6 +161,14 @@ impl<'a> Sim<'a> {
             return;
         }
         let whole = |r: &Region| self.values.read(self.block(r), &r.span, 0, copied(r, out));
+        let command = self.nodes[node as usize].command as usize;
+        if formula(op).is_none() && self.knows.computes(command) {
+            let all = |r: &Region| self.values.read(self.block(r), &r.span, 0, bytes_of(&r.span));
+            if let Some(result) = self.knows.compute(command, &reads.iter().map(all).collect::<Vec<_>>()) {
+                self.values.results.insert(node, result);
+            }
+            return;
+        }
         let result = match formula(op) {
             Some(compute) => {
                 // A sum over all elements is shorter than what it reads.

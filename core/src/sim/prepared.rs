@@ -3,7 +3,7 @@
 use super::lowered::{bytes_of, copied};
 use super::{Ledger, Run, SimError, lower, names, schedule, values};
 use crate::machine::Machine;
-use crate::program::{BufferId, Copy, Facts, Op, Program, Space};
+use crate::program::{BufferId, Computes, Copy, Facts, Op, Program, Space};
 use crate::trace::{Kind, Slice, StrId, Strings};
 
 /// A program that was looked over once, to be run on many machines.
@@ -61,8 +61,13 @@ impl Prepared {
     /// [`SimError::Problems`] of a program that is not well formed; [`SimError::TooManyBytes`] and
     /// [`SimError::TooManyBytesAt`].
     pub fn new(program: &Program) -> Result<Prepared, SimError> {
+        Prepared::knowing(program, &())
+    }
+
+    /// Looks a program over that will be run with what `knows` says; see [`run_knowing`](super::run_knowing).
+    pub(super) fn knowing(program: &Program, knows: &dyn Computes) -> Result<Prepared, SimError> {
         let facts = program.check()?;
-        let carried = values::Carried::new(program, &facts)?;
+        let carried = values::Carried::new(program, &facts, knows)?;
         let mut texts = Texts { strings: Strings::default(), calls: Vec::new(), copies: vec![None; COPIES] };
         let says = (0..program.len()).map(|index| says(program, &facts, index, &mut texts)).collect();
         Ok(Prepared { program: program.clone(), facts, says, strings: texts.strings, carried })
@@ -83,8 +88,12 @@ impl Prepared {
     /// # Errors
     /// [`SimError`]: it awaits what is never signalled, or is too large or too long to be told.
     pub fn run(&self, machine: &Machine) -> Result<Run, SimError> {
+        self.run_knowing(machine, &())
+    }
+
+    pub(super) fn run_knowing(&self, machine: &Machine, knows: &dyn Computes) -> Result<Run, SimError> {
         let mut lowered = lower::lower(self, machine)?;
-        schedule::Sim::new(self, machine, &mut lowered).run()
+        schedule::Sim::new(self, machine, &mut lowered, knows).run()
     }
 
     /// What the program asks to be moved and what a machine moves for it, without running it.

@@ -17,7 +17,7 @@ use super::record::Recorder;
 use super::values::Values;
 use super::{Run, SimError};
 use crate::machine::Machine;
-use crate::program::{Facts, Program};
+use crate::program::{Computes, Facts, Program};
 use crate::units::Nanos;
 
 /// What was planned for a time.
@@ -46,6 +46,8 @@ pub(super) struct Sim<'a> {
     pub(super) program: &'a Program,
     pub(super) facts: &'a Facts,
     pub(super) says: &'a [Says],
+    /// What commands without a formula compute.
+    pub(super) knows: &'a dyn Computes,
     pub(super) machine: &'a Machine,
     pub(super) low: &'a Lowered,
     pub(super) now: i64,
@@ -79,7 +81,12 @@ pub(super) struct Sim<'a> {
 const FAR: i64 = i64::MAX / 4;
 
 impl<'a> Sim<'a> {
-    pub(super) fn new(prepared: &'a Prepared, machine: &'a Machine, low: &'a mut Lowered) -> Sim<'a> {
+    pub(super) fn new(
+        prepared: &'a Prepared,
+        machine: &'a Machine,
+        low: &'a mut Lowered,
+        knows: &'a dyn Computes,
+    ) -> Sim<'a> {
         let Prepared { program, facts, says, .. } = prepared;
         let record = Recorder::new(prepared, machine, low);
         let nodes = std::mem::take(&mut low.nodes);
@@ -88,6 +95,7 @@ impl<'a> Sim<'a> {
             program,
             facts,
             says,
+            knows,
             machine,
             low,
             now: 0,

@@ -21,7 +21,7 @@ use super::lowered::{NodeId, bytes_of};
 use super::{Final, Reading, SimError, Wrong};
 use crate::id::Id;
 use crate::memory::{Dtype, Span};
-use crate::program::{BufferId, Compute, Contents, Copy, Facts, Func, Op, Program, Region};
+use crate::program::{BufferId, Compute, Computes, Contents, Copy, Facts, Func, Op, Program, Region};
 
 /// What all carried bytes may come to.
 const LIMIT: u64 = 1 << 30;
@@ -146,8 +146,8 @@ pub(super) struct Carried {
 }
 
 impl Carried {
-    pub(super) fn new(program: &Program, facts: &Facts) -> Result<Carried, SimError> {
-        let blocks = carried(program, facts, &[]);
+    pub(super) fn new(program: &Program, facts: &Facts, knows: &dyn Computes) -> Result<Carried, SimError> {
+        let blocks = carried(program, facts, &[], knows);
         if !blocks.contains(&true) {
             return Ok(Carried::default());
         }
@@ -208,7 +208,12 @@ fn runs(span: &Span, offset: u64, n: u64, mut f: impl FnMut(usize, usize, usize)
 }
 
 /// The blocks that declared and given bytes can reach.
-pub(super) fn carried(program: &Program, facts: &Facts, given: &[BufferId]) -> Vec<bool> {
+pub(super) fn carried(
+    program: &Program,
+    facts: &Facts,
+    given: &[BufferId],
+    knows: &dyn Computes,
+) -> Vec<bool> {
     let block = |r: &Region| facts.buffer(r.buffer).block.index();
     let declares = |op: &Op| match op {
         Op::Alloc(a) => a.contents.is_some().then(|| facts.buffer(a.buffer).block.index()),
@@ -224,13 +229,14 @@ pub(super) fn carried(program: &Program, facts: &Facts, given: &[BufferId]) -> V
         return Vec::new();
     }
     let mut flows: Vec<(usize, usize)> = Vec::new();
-    for command in program.commands() {
+    for (index, command) in program.commands().iter().enumerate() {
         match &command.op {
             Op::Copy(Copy { dst, src, .. }) | Op::HostCopy { dst, src } => {
                 flows.push((block(src), block(dst)))
             }
             op => {
-                if let (Some(_), (reads, [first, ..])) = (formula(op), op.regions()) {
+                let computes = formula(op).is_some() || knows.computes(index);
+                if let (true, (reads, [first, ..])) = (computes, op.regions()) {
                     flows.extend(reads.iter().map(|r| (block(r), block(first))));
                 }
             }

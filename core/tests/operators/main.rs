@@ -1,6 +1,7 @@
 //! The operator algebra against matrices written down from the definitions.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 
+mod caps;
 mod cases;
 mod errors;
 mod laws;

@@ -11,6 +11,7 @@ use spanlift::program::{Edit, Op};
 use spanlift::{Bytes, chain, sim};
 
 use crate::oracle::Random;
+use crate::table::{Entry, table};
 
 fn line(n: i64, dtype: Dtype) -> Space {
     Space::new([("x", n)], dtype).unwrap()
@@ -251,7 +252,7 @@ fn a_named_event_is_recorded_awaited_and_noted_when_it_orders_nothing() {
         notes,
         ["all waits for ready, which orders nothing that is not ordered without it: leave the event out"]
     );
-    assert!(matches!(plan.program().commands()[plan.notes()[0].command].op, Op::Wait { .. }));
+    assert!(matches!(plan.program().commands()[plan.notes()[0].command.unwrap()].op, Op::Wait { .. }));
     assert!(plan.to_string().ends_with("leave the event out\n"));
     let again = chain![to(cuda(0)), &d, to(cuda(1)).after("e"), to(cuda(2)).after("e")].unwrap();
     assert_eq!(
@@ -276,4 +277,32 @@ fn an_array_is_only_planned_where_it_fits() {
     let x = Array::new(line(3, Dtype::F32), [1.0; 3]).unwrap();
     let a = Operator::identity(line(4, Dtype::F32));
     assert!(a.plan_for(&x).unwrap_err().to_string().ends_with("but the input is f32[x=3]@cpu"));
+}
+
+/// Every operator of the table on a device, cut into tiles too: the simulator ends with the bits of the reference.
+#[test]
+fn a_run_that_knows_the_plan_computes_every_operator() {
+    let mut runs = 0;
+    let mut random = Random(23);
+    for dtype in [Dtype::F32, Dtype::C64] {
+        for Entry { name, op, .. } in table(dtype) {
+            let there = op.on(mock(0));
+            for a in [there.clone(), there.h(), there.normal()] {
+                let Ok(whole) = chain![to(mock(0)), &a, to(cpu())] else { panic!("{name}") };
+                if [whole.domain(), whole.codomain()].iter().any(|s| s.elements() == 0) {
+                    continue;
+                }
+                let x = random.array(whole.domain());
+                for planning in [Planning::new(), Planning::new().ahead(0)] {
+                    let Ok(plan) = planning.plan_for(&whole, &x) else { continue };
+                    let machine = Machine::builtin("h200-pcie5").unwrap();
+                    let run = sim::run_knowing(plan.program(), &machine, &plan).unwrap();
+                    let expected = whole.apply(&x).unwrap();
+                    assert_eq!(plan.result(&run.finals).unwrap(), expected, "{name}: {a}");
+                    runs += 1;
+                }
+            }
+        }
+    }
+    assert!(runs > 400, "only {runs} runs");
 }

@@ -25,7 +25,8 @@ use std::time::Instant;
 
 use spanlift::memory::{Dtype, Span};
 use spanlift::program::{
-    BufferId, Compute, Contents, Copy, EventId, Facts, Kernel, Op, Problems, Program, Region, StreamId,
+    BufferId, Compute, Computes, Contents, Copy, EventId, Facts, Kernel, Op, Problems, Program, Region,
+    StreamId,
 };
 use spanlift::sim::{self, Final, Mark, Reading};
 use spanlift::{Bytes, Nanos, Trace};
@@ -144,6 +145,27 @@ pub fn run(program: &Program) -> Result<Run, CpuError> {
     run_with(program, BTreeMap::new(), DEFAULT_LIMIT)
 }
 
+/// The same where `knows` says what kernels and host functions without a formula compute, as a plan does for its leaves.
+///
+/// # Errors
+/// As [`run`].
+///
+/// # Examples
+/// ```
+/// use spanlift::chain;
+/// use spanlift::memory::{Dtype, cpu, mock};
+/// use spanlift::op::{Array, Space, roll, to};
+/// let line = Space::new([("x", 4)], Dtype::F32)?;
+/// let a = chain![to(mock(0)), roll("x", 1).over(line.on(mock(0)))?, to(cpu())]?;
+/// let plan = a.plan_for(&Array::new(line, [1.0, 2.0, 3.0, 4.0])?)?;
+/// let run = spanlift_native::cpu::run_knowing(plan.program(), &plan)?;
+/// assert_eq!(plan.result(&run.finals).unwrap().reals(), [4.0, 1.0, 2.0, 3.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn run_knowing(program: &Program, knows: &dyn Computes) -> Result<Run, CpuError> {
+    run_all(program, BTreeMap::new(), DEFAULT_LIMIT, knows)
+}
+
 /// Runs a program with real bytes for some of its buffers, by name; they carry bytes as declared ones do.
 ///
 /// # Errors
@@ -153,6 +175,15 @@ pub fn run(program: &Program) -> Result<Run, CpuError> {
 /// Linear in the commands and in the bytes that move; memory for the carried bytes, and for what one command moves where
 /// a strided copy or a formula needs it.
 pub fn run_with(program: &Program, given: BTreeMap<String, Vec<u8>>, limit: Bytes) -> Result<Run, CpuError> {
+    run_all(program, given, limit, &())
+}
+
+fn run_all(
+    program: &Program,
+    given: BTreeMap<String, Vec<u8>>,
+    limit: Bytes,
+    knows: &dyn Computes,
+) -> Result<Run, CpuError> {
     let facts = program.check()?;
     let names = program.names();
     let mut inputs = Vec::new();
@@ -165,10 +196,11 @@ pub fn run_with(program: &Program, given: BTreeMap<String, Vec<u8>>, limit: Byte
         inputs.push((buffer, bytes));
     }
     let buffers: Vec<BufferId> = inputs.iter().map(|(buffer, _)| *buffer).collect();
-    let carried = sim::carried(program, &facts, &buffers);
+    let carried = sim::carried_knowing(program, &facts, &buffers, knows);
     within(program, &facts, &carried, limit)?;
     let mut cpu = Cpu {
         program,
+        knows,
         facts: &facts,
         blocks: Blocks::new(&facts, &carried),
         capturing: vec![None; names.n_streams()],
@@ -222,6 +254,7 @@ pub(crate) fn within(
 /// A program on its way.
 struct Cpu<'p> {
     program: &'p Program,
+    knows: &'p dyn Computes,
     facts: &'p Facts,
     blocks: Blocks,
     /// The capture that each stream is in.
@@ -319,7 +352,7 @@ impl Cpu<'_> {
             Op::Copy(Copy { dst, src, .. }) => self.copy(dst, src),
             Op::Memset { dst, value, .. } => self.blocks.fill(self.block(dst), &dst.span, *value),
             Op::Kernel(Kernel { reads, writes, compute, .. }) | Op::HostFn { reads, writes, compute, .. } => {
-                self.compute(reads, writes, *compute)
+                self.compute(index, reads, writes, *compute)
             }
             _ => {}
         }
@@ -344,9 +377,16 @@ impl Cpu<'_> {
         self.blocks.copy((self.block(dst), &dst.span), (self.block(src), &src.span), n);
     }
 
-    fn compute(&mut self, reads: &[Region], writes: &[Region], compute: Option<Compute>) {
+    fn compute(&mut self, index: usize, reads: &[Region], writes: &[Region], compute: Option<Compute>) {
         let Some(out) = writes.first().filter(|r| self.blocks.carries(self.block(r))) else { return };
         let Some(compute) = compute else {
+            let all = |r: &Region| self.blocks.read(self.block(r), &r.span, blocks::bytes_of(&r.span));
+            if self.knows.computes(index)
+                && let Some(result) = self.knows.compute(index, &reads.iter().map(all).collect::<Vec<_>>())
+            {
+                self.blocks.write(self.block(out), &out.span, &result);
+                return;
+            }
             self.n_unknown += 1;
             return;
         };
