@@ -17,6 +17,7 @@
 
 mod blocks;
 mod memory;
+pub mod op;
 mod record;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ use spanlift::{Bytes, Nanos, Trace};
 
 use blocks::Blocks;
 pub use memory::{Memory, MemoryError};
+pub use op::{Element, Real, Runner, RunnerError, Workspace};
 use record::Recorder;
 
 /// What all carried bytes may come to unless another limit is asked for.
