@@ -32,7 +32,7 @@ use spanlift::{Bytes, Nanos, Trace};
 
 use blocks::Blocks;
 pub use memory::{Memory, MemoryError};
-pub use op::{Element, Real, Runner, RunnerError, Workspace};
+pub use op::{Cg, CgEnd, CgReport, Element, Real, Runner, RunnerError, Workspace};
 use record::Recorder;
 
 /// What all carried bytes may come to unless another limit is asked for.

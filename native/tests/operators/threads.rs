@@ -114,3 +114,40 @@ fn temporaries_are_few() {
         assert_eq!(runner.temporaries().iter().map(|b| b.0).collect::<Vec<_>>(), [64 * 16; 2], "{runner:?}");
     }
 }
+
+#[test]
+fn conjugate_gradients_solve_and_say_why_they_end() {
+    use spanlift_native::cpu::{Cg, CgEnd};
+    let a = imaging(12);
+    let space = a.domain().clone();
+    let a = (a + Operator::scale(0.5, space.clone()).unwrap()).unwrap();
+    let runner = Runner::<f32>::new(&a).unwrap();
+    let mut cg = Cg::new(&runner);
+    let truth = Random(5).array(&space);
+    let b = a.apply(&truth).unwrap();
+    let b: Vec<Complex<f32>> = b.values().iter().map(|z| Complex::of(*z)).collect();
+    let mut x = vec![Complex::ZERO; b.len()];
+    let report = cg.solve(&runner, &b, &mut x, 1e-6, 200).unwrap();
+    assert_eq!(report.end, CgEnd::Converged, "{report:?}");
+    assert!(report.residual <= 1e-6 && report.iterations > 3, "{report:?}");
+    let most = x.iter().zip(truth.values()).map(|(x, t)| (x.wide() - t).norm()).fold(0.0, f64::max);
+    assert!(most < 1e-4, "{most:e}");
+    let few = cg.solve(&runner, &b, &mut x, 0.0, 2).unwrap();
+    assert_eq!((few.end, few.iterations), (CgEnd::Iterations, 2));
+    let zero = vec![Complex::ZERO; b.len()];
+    let nothing = cg.solve(&runner, &zero, &mut x, 1e-6, 10).unwrap();
+    assert_eq!((nothing.end, nothing.iterations, nothing.residual), (CgEnd::Converged, 0, 0.0));
+    assert_eq!(x, zero);
+    let line = Space::new([("x", 2)], Dtype::F64).unwrap();
+    let on = |weights: [f64; 2]| {
+        Runner::<f64>::new(&Diagonal::new(line.clone(), weights).unwrap().into()).unwrap()
+    };
+    // Exact convergence ends it, whatever tolerance is asked for.
+    let exact = on([2.0, 2.0]);
+    let mut x = [9.0; 2];
+    let report = Cg::new(&exact).solve(&exact, &[2.0, 4.0], &mut x, 0.0, 10).unwrap();
+    assert_eq!((report.end, report.iterations, x), (CgEnd::Converged, 1, [1.0, 2.0]));
+    let saddle = on([1.0, -1.0]);
+    let report = Cg::new(&saddle).solve(&saddle, &[1.0, 1.0], &mut x, 0.0, 10).unwrap();
+    assert_eq!((report.end, x), (CgEnd::Breakdown { curvature: 0.0 }, [0.0, 0.0]));
+}

@@ -21,6 +21,7 @@
 //! [`Operator::apply`](spanlift::op::Operator::apply) stays below `64 eps` times the largest element that comes up on the
 //! way. Element-wise chains on real types have the same bits.
 
+mod cg;
 mod fourier;
 mod kernel;
 mod lower;
@@ -39,6 +40,7 @@ use spanlift::Bytes;
 use spanlift::memory::Dtype;
 use spanlift::op::{Array, OpError, Operator, Space};
 
+pub use cg::{Cg, CgEnd, CgReport};
 use kernel::{Kernel, Scratch};
 use lower::Steps;
 use place::{Home, Places};
@@ -250,15 +252,33 @@ impl<R: Real> Runner<R> {
         y: &mut [Y],
         workspace: &mut Workspace<R>,
     ) -> Result<(), RunnerError> {
+        self.check(x, y, workspace)?;
+        self.run(bytemuck::cast_slice(x), bytemuck::cast_slice_mut(y), workspace);
+        Ok(())
+    }
+
+    /// Refuses vectors and workspaces that do not belong to this runner.
+    #[inline]
+    fn check<X: Element, Y: Element>(
+        &self,
+        x: &[X],
+        y: &[Y],
+        workspace: &Workspace<R>,
+    ) -> Result<(), RunnerError> {
         let fits = [(x.len(), X::DTYPE), (y.len(), Y::DTYPE)] == self.sides && workspace.of == self.id;
-        if !fits {
-            return Err(self.refuse((x.len(), X::DTYPE), (y.len(), Y::DTYPE)));
-        }
-        let (x, y): (&[R], &mut [R]) = (bytemuck::cast_slice(x), bytemuck::cast_slice_mut(y));
+        if fits { Ok(()) } else { Err(self.refuse((x.len(), X::DTYPE), (y.len(), Y::DTYPE))) }
+    }
+
+    #[inline]
+    fn run(&self, x: &[R], y: &mut [R], workspace: &mut Workspace<R>) {
         for step in &self.steps {
             step.run(x, y, workspace);
         }
-        Ok(())
+    }
+
+    /// Real numbers of the input.
+    fn reals(&self) -> usize {
+        lower::reals(self.operator.domain())
     }
 
     #[cold]
