@@ -17,6 +17,7 @@
 
 pub(crate) mod blocks;
 mod memory;
+pub mod op;
 pub(crate) mod record;
 mod solve;
 
@@ -33,6 +34,7 @@ use spanlift::{Bytes, Nanos, Trace};
 
 use blocks::Blocks;
 pub use memory::{Memory, MemoryError};
+pub use op::{Cg, CgEnd, CgReport, Element, Real, Runner, RunnerError, Workspace};
 use record::Recorder;
 pub use solve::solve;
 
