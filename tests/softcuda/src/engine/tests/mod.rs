@@ -1,7 +1,9 @@
 //! Engines in this process.
 
 mod lab;
+mod pipeline;
 mod planted;
+mod traps;
 
 use std::sync::mpsc::channel;
 
