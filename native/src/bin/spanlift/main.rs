@@ -17,6 +17,7 @@ mod ledger;
 mod machine;
 mod machines;
 mod memory;
+mod on;
 mod output;
 mod probe;
 mod run;
