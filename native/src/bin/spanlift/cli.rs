@@ -117,6 +117,9 @@ pub(crate) struct RunArgs {
     /// What runs it: sim, cpu or cuda:N
     #[arg(long, value_name = "DEVICE", default_value = "sim")]
     pub(crate) on: On,
+    /// Write what was issued to a device as a program: text, or JSON by its name
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["schedules", "machine", "what_if", "replay"])]
+    pub(crate) record: Option<PathBuf>,
     /// Machine profile to simulate: a name or a JSON file; else the program's own, else tutorial-ci
     #[arg(long, value_name = "M")]
     pub(crate) machine: Option<String>,

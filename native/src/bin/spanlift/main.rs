@@ -18,6 +18,7 @@ mod machine;
 mod machines;
 mod memory;
 mod nsight;
+mod on;
 mod output;
 mod probe;
 mod run;
