@@ -11,8 +11,6 @@ use crate::generate::{self, Plain};
 use crate::mutants::every_terms;
 use crate::{cases, table};
 
-const MODES: [Mode; 2] = [Mode::Contract, Mode::Typical];
-
 /// Where each old command goes when these edits are made; none for one that is taken out.
 fn places(n: usize, edits: &[Edit]) -> Vec<Option<usize>> {
     let mut at = 0;
