@@ -1,5 +1,8 @@
 //! Engines in this process.
 
+mod faults;
+mod hazards;
+mod kernels;
 mod lab;
 mod pipeline;
 mod planted;

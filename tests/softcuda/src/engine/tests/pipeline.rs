@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::lab::{LEN, Lab};
+use super::lab::{Lab, SIZE};
 use crate::config::{Config, Scheduler};
 use crate::report::Report;
 
@@ -51,7 +51,7 @@ fn run(scheduler: Scheduler, dropped: Dropped) -> (usize, Report) {
         lab.record(out[slot], copy_out);
     }
     lab.sync(copy_out);
-    let wrong = (1..=ITEMS).zip(&results).filter(|(i, at)| Lab::look(**at) != [*i; LEN as usize]).count();
+    let wrong = (1..=ITEMS).zip(&results).filter(|(i, at)| Lab::look(**at) != [*i; SIZE]).count();
     (wrong, lab.end())
 }
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use super::super::Engine;
-use super::lab::{LEN, Lab};
+use super::lab::{LEN, Lab, SIZE};
 use crate::code::Code;
 use crate::config::{Config, Pageable, Scheduler};
 use crate::host;
@@ -48,7 +48,7 @@ fn the_last_release_of_a_context_drains_its_streams() {
         lab.fill(x, 5, s);
         lab.down(p, x, s);
         assert_eq!(lab.engine.release(0), Ok(()));
-        assert_eq!(Lab::look(p), [5; LEN as usize], "{scheduler}");
+        assert_eq!(Lab::look(p), [5; SIZE], "{scheduler}");
         assert_eq!(lab.engine.report().pending, 0);
         assert_eq!(lab.engine.alloc(8), Err(Code::CONTEXT_IS_DESTROYED));
         assert_eq!(lab.engine.release(0), Err(Code::INVALID_CONTEXT));
@@ -69,7 +69,7 @@ fn a_chain_through_one_pinned_buffer_on_one_stream_is_legal() {
             lab.down(p, y, s); // p holds 2
             lab.down(q, z, s);
             lab.sync(s);
-            assert_eq!((Lab::look(p), Lab::look(q)), ([2; LEN as usize], [1; LEN as usize]), "{scheduler}");
+            assert_eq!((Lab::look(p), Lab::look(q)), ([2; SIZE], [1; SIZE]), "{scheduler}");
             assert_eq!(lab.end().violations, [], "{scheduler}");
         }
     }
@@ -133,25 +133,25 @@ fn a_destination_in_flight_and_freed_memory_hold_poison() {
     let lab = Lab::new(Config::default());
     let (s, p, x) = (lab.stream(), lab.pinned(7), lab.device());
     lab.down(p, x, s);
-    assert_eq!(Lab::look(p), [0xDB; LEN as usize]);
+    assert_eq!(Lab::look(p), [0xDB; SIZE]);
     lab.sync(s);
-    assert_eq!(Lab::look(p), [0xCD; LEN as usize], "memory that nobody wrote");
+    assert_eq!(Lab::look(p), [0xCD; SIZE], "memory that nobody wrote");
 }
 
 #[test]
 fn pageable_memory_is_what_the_test_asks_for() {
     for (pageable, home) in [(Pageable::Kind, 1), (Pageable::Strict, 0xDB)] {
         let lab = Lab::new(Config { pageable, ..Config::default() });
-        let source = Box::leak(vec![1u8; LEN as usize].into_boxed_slice());
-        let target = Box::leak(vec![0u8; LEN as usize].into_boxed_slice());
+        let source = Box::leak(vec![1u8; SIZE].into_boxed_slice());
+        let target = Box::leak(vec![0u8; SIZE].into_boxed_slice());
         let [source, target] = [source, target].map(|b| b.as_mut_ptr().expose_provenance() as u64);
         let (s, x) = (lab.stream(), lab.device());
         lab.up(x, source, s);
         host::fill(source, LEN, 2);
         lab.down(target, x, s);
-        assert_eq!(Lab::look(target), [home; LEN as usize]);
+        assert_eq!(Lab::look(target), [home; SIZE]);
         lab.sync(s);
         let late = if pageable == Pageable::Kind { 1 } else { 2 };
-        assert_eq!(Lab::look(target), [late; LEN as usize]);
+        assert_eq!(Lab::look(target), [late; SIZE]);
     }
 }
