@@ -70,13 +70,16 @@ impl Figure {
     pub fn html(&self) -> String {
         if self.error {
             return format!(
-                "<pre role=\"alert\" style=\"border-left:4px solid #c8102e;padding:8px 12px;white-space:pre-wrap\">{}</pre>",
+                "<pre role=\"alert\" style=\"border-left:4px solid #c8102e;padding:8px 12px;white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere\">{}</pre>",
                 escaped_lines(&self.plain)
             );
         }
         if self.items.is_empty() {
             return match self.svg.is_empty() {
-                true => format!("<pre style=\"white-space:pre-wrap\">{}</pre>", escaped_lines(&self.plain)),
+                true => format!(
+                    "<pre style=\"white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere\">{}</pre>",
+                    escaped_lines(&self.plain)
+                ),
                 false => img(&self.svg, &self.title, "style=\"display:block;max-width:100%;height:auto\""),
             };
         }

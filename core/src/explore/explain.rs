@@ -292,6 +292,12 @@ fn writer(program: &Program, command: usize) -> String {
     }
 }
 
+/// Whether a buffer says what it holds at first.
+fn is_declared(program: &Program, buffer: BufferId) -> bool {
+    let holds = |op: &Op| matches!(op, Op::Alloc(a) if a.buffer == buffer && a.contents.is_some());
+    program.commands().iter().any(|c| holds(&c.op))
+}
+
 /// What a step finds or leaves, in words: `finds what command 4 wrote`.
 pub fn seen_in_words(relation: &Relation<'_>, hazard: &Hazard, seen: &Seen) -> String {
     let verb = if seen.is_read { "finds" } else { "leaves" };
@@ -302,6 +308,9 @@ pub fn seen_in_words(relation: &Relation<'_>, hazard: &Hazard, seen: &Seen) -> S
         }
         Stamp::By(StepId { command, .. }) => {
             format!("{verb} what {} wrote", writer(relation.program, command))
+        }
+        Stamp::Unwritten if is_declared(relation.program, hazard.buffer) => {
+            format!("{verb} what was there from the beginning")
         }
         Stamp::Unwritten => format!("{verb} bytes that nothing has written"),
         Stamp::Outside => {

@@ -112,7 +112,7 @@ impl Report {
 /// let p = Program::from_text("stream a, b\ndevice d 8\nrepeat i 3\nkernel on a writes d\nkernel on b reads d\nend")?;
 /// let report = hazard::check(&p, hazard::Mode::Contract)?;
 /// let told: Vec<_> = hazard::alike(&p, &report).iter().map(|(h, n)| (h.kind.name(), *n)).collect();
-/// assert_eq!((report.hazards.len(), told), (5, vec![("RAW", 3), ("WAR", 2)]));
+/// assert_eq!((report.hazards.len(), told), (9, vec![("RAW", 6), ("WAR", 3)]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn alike<'a>(program: &Program, report: &'a Report) -> Vec<(&'a Hazard, usize)> {

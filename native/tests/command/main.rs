@@ -9,6 +9,7 @@ mod analyze;
 mod calls;
 mod check;
 mod fit;
+mod hostile;
 mod inputs;
 mod kit;
 mod machines;
