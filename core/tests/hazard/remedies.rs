@@ -4,14 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use spanlift::Program;
-use spanlift::hazard::{self, Fix, Hazard, Mode, Terms};
+use spanlift::hazard::{self, Fix, Hazard, Terms};
 use spanlift::program::Edit;
 
 use crate::generate::{self, Plain};
 use crate::mutants::every_terms;
 use crate::{cases, table};
-
-const MODES: [Mode; 2] = [Mode::Contract, Mode::Typical];
 
 /// Where each old command goes when these edits are made; none for one that is taken out.
 fn places(n: usize, edits: &[Edit]) -> Vec<Option<usize>> {

@@ -12,8 +12,6 @@ use crate::mutants::every_terms;
 use crate::reference;
 use crate::{cases, table};
 
-const MODES: [Mode; 2] = [Mode::Contract, Mode::Typical];
-
 /// Every step that must come before each, by name.
 type Order = BTreeMap<String, BTreeSet<String>>;
 
