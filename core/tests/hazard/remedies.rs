@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use spanlift::Program;
-use spanlift::hazard::{self, Fix, Hazard, Mode, Terms};
+use spanlift::hazard::{self, Fix, Hazard, Terms};
 use spanlift::program::Edit;
 
 use crate::generate::{self, Plain};

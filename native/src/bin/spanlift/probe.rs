@@ -1,5 +1,6 @@
 //! `spanlift probe`: which devices are there, or why none can be used.
 
+use spanlift_native::link::{self, Link};
 use spanlift_native::probe::{self, Device, Found, OpenError};
 
 use crate::End;
@@ -8,17 +9,18 @@ use crate::say::{self, Fail, Out, Style};
 
 pub(crate) fn run(args: &ProbeArgs, out: &mut Out) -> Result<End, Fail> {
     let answer = probe::probe();
+    let links = link::read();
     match args.report.format {
-        Format::Text => text(&answer, out),
+        Format::Text => text(&answer, &links, out),
         Format::Json => {
             let object = match &answer {
                 Ok(found) => serde_json::json!({
                     "state": "devices", "library": found.library, "cuda_version": found.version,
-                    "devices": found.devices, "reason": null,
+                    "devices": found.devices, "links": links, "reason": null,
                 }),
                 Err(why) => serde_json::json!({
                     "state": why.state(), "library": null, "cuda_version": null,
-                    "devices": [], "reason": why.to_string(),
+                    "devices": [], "links": links, "reason": why.to_string(),
                 }),
             };
             out.line(&object.to_string());
@@ -27,7 +29,7 @@ pub(crate) fn run(args: &ProbeArgs, out: &mut Out) -> Result<End, Fail> {
     Ok(End::Done)
 }
 
-fn text(answer: &Result<Found, OpenError>, out: &mut Out) {
+fn text(answer: &Result<Found, OpenError>, links: &[Link], out: &mut Out) {
     match answer {
         Ok(found) => {
             let n = say::counted(found.devices.len(), "device");
@@ -49,6 +51,15 @@ fn text(answer: &Result<Found, OpenError>, out: &mut Out) {
             }
             out.line("simulation, checks and pictures need no device: spanlift tour");
         }
+    }
+    for link in links {
+        let most = link.most_lanes.filter(|n| *n != link.lanes);
+        let of = most.map_or_else(String::new, |n| format!(" of {n}"));
+        let id = say::one_line(&link.pci_bus_id);
+        out.line(&format!(
+            "link    PCI {id}: generation {}, {}{of} lanes (advise --link {link})",
+            link.generation, link.lanes
+        ));
     }
 }
 

@@ -6,6 +6,7 @@ use spanlift::program::{Contents, Op};
 use spanlift::sim::Reading;
 
 use super::story::{Judged, Story};
+use crate::ledger;
 
 /// `{"rows": [...], "demonstrations": [...], "controls": [...]}` and what belongs to them.
 pub(super) fn object(story: &Story) -> Value {
@@ -16,6 +17,7 @@ pub(super) fn object(story: &Story) -> Value {
             json!({
                 "id": row.published.id, "row": row.published.row,
                 "published_ms": row.published.published_ms, "simulated_ms": row.simulated.as_millis(),
+                "ledger": ledger::object(&row.ledger),
             })
         })
         .collect();

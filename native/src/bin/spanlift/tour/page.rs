@@ -129,18 +129,21 @@ fn rows(story: &Story, page: &mut String) {
         let chart = bars(story, chart);
         picture(page, &|theme| bars_svg(&chart, 540.0, &theme), &chart.title);
     }
-    page.push_str("</div><div class=\"scroll\"><table><tr><th class=\"n\">row<th>what<th>call<th class=\"n\">published<th class=\"n\">simulated<th class=\"n\">difference</tr>");
+    page.push_str("</div><div class=\"scroll\"><table><tr><th class=\"n\">row<th>what<th>call<th class=\"n\">published<th class=\"n\">simulated<th class=\"n\">difference<th class=\"n\">payload<th class=\"n\">bytes moved for each</tr>");
     for row in &story.rows {
         let p = &row.published;
         let _ = write!(
             page,
-            "<tr><td class=\"n\">{}<td>{}<td><code>{}</code><td class=\"n\">{:.4} ms<td class=\"n\">{:.4} ms<td class=\"n\">{:+.2} %</tr>",
+            "<tr><td class=\"n\">{}<td>{}<td><code>{}</code><td class=\"n\">{:.4} ms<td class=\"n\">{:.4} ms<td class=\"n\">{:+.2} %\
+             <td class=\"n\">{}<td class=\"n\">{}</tr>",
             p.row,
             escape(&p.label),
             escape(&p.call),
             p.published_ms,
             row.simulated.as_millis(),
-            row.difference_percent()
+            row.difference_percent(),
+            row.ledger.payload,
+            row.factor()
         );
     }
     page.push_str("</table></div>");

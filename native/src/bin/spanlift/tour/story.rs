@@ -4,7 +4,7 @@ use spanlift::advise::{self, Crossing, Varies};
 use spanlift::hazard::{self, Mode, Relation, Report};
 use spanlift::machine::Machine;
 use spanlift::program::{Arrangement, Op, Pipeline, Space, StreamKind};
-use spanlift::sim::{self, Reading, Run};
+use spanlift::sim::{self, Ledger, Reading, Run};
 use spanlift::trace::analysis::{Calls, Figures};
 use spanlift::trace::table::Scan;
 use spanlift::trace::{Engine, LaneKind, Trace, write_chrome};
@@ -55,9 +55,16 @@ pub(super) struct Condition {
 pub(super) struct Row {
     pub(super) published: PublishedRow,
     pub(super) simulated: Nanos,
+    /// What it asked for and moved.
+    pub(super) ledger: Ledger,
 }
 
 impl Row {
+    /// Bytes moved for each byte asked for: `1.00`.
+    pub(super) fn factor(&self) -> String {
+        self.ledger.factor().map_or_else(|| "-".to_owned(), |factor| format!("{factor:.2}"))
+    }
+
     /// By how much the simulation differs, in percent of the published time.
     pub(super) fn difference_percent(&self) -> f64 {
         100.0 * (self.simulated.as_millis() / self.published.published_ms - 1.0)
@@ -195,7 +202,7 @@ fn rows(machine: &Machine) -> Result<(Vec<Row>, Vec<Profile>), Fail> {
         if let Some(table) = tables.next_if(|table| table.row == published.row) {
             profiles.push(Profile::new(table, &run.trace)?);
         }
-        rows.push(Row { published, simulated: timed_part(&run, shipped.name) });
+        rows.push(Row { published, simulated: timed_part(&run, shipped.name), ledger: run.ledger });
     }
     Ok((rows, profiles))
 }

@@ -94,18 +94,21 @@ fn bar(trace: &Trace, engine: Engine, end: Nanos, ink: char) -> String {
 }
 
 fn rows(story: &Story, out: &mut Out) {
-    out.line("  row                                              published    simulated   difference");
+    out.line("  row                                              published    simulated   difference       payload  moved");
     for row in &story.rows {
         let p = &row.published;
         let simulated = row.simulated.as_millis();
         out.line(&format!(
-            "  {:>2}  {:<40} {:>10.4} ms {simulated:>9.4} ms {:>+9.2} %",
+            "  {:>2}  {:<40} {:>10.4} ms {simulated:>9.4} ms {:>+9.2} %  {:>12} {:>6}",
             p.row,
             p.label,
             p.published_ms,
-            row.difference_percent()
+            row.difference_percent(),
+            row.ledger.payload.to_string(),
+            row.factor(),
         ));
     }
+    out.line("\n  moved: bytes moved for each byte of payload; pageable memory is staged and pinned memory was copied once before.");
     profiles(story, out);
     let machine = &story.machine.name;
     out.line(&format!("\nWhat the tutorial concludes from them, as ratios (published, simulated), and whether {machine} agrees:\n"));
