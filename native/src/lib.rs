@@ -1,10 +1,13 @@
-//! The parts of spanlift that need a machine: the probe of devices and, behind the feature `cli`, the `spanlift` command.
+//! The parts of spanlift that need a machine: the probe of devices, what runs on them and, behind the feature `cli`, the `spanlift` command.
 //!
-//! **Invariant:** nothing here links against CUDA. The driver is looked for at run time, in [`probe`] only.
+//! **Invariant:** nothing here links against CUDA. The driver is looked for at run time, in [`probe`] only;
+//! [`cuda`] works with the one that was found.
 
 pub mod claims;
 pub mod cpu;
+pub mod cuda;
 mod driver;
+pub mod engine;
 pub mod host;
 pub mod probe;
 pub mod programs;

@@ -47,6 +47,10 @@ pub struct Device {
     pub ordinal: u32,
     /// Its name.
     pub name: String,
+    /// The driver's lasting name of it, as `GPU-` or `MIG-` tools write it without that prefix.
+    pub uuid: Option<String>,
+    /// Whether it is a slice of a GPU (MIG): it has its own memory and multiprocessors, and no peers.
+    pub is_mig: bool,
     /// Its memory.
     pub memory_bytes: Bytes,
     /// Compute capability, major and minor.
@@ -176,10 +180,7 @@ impl OpenError {
 /// }
 /// ```
 pub fn probe() -> Result<Found, OpenError> {
-    match std::env::var_os(LIBRARY_VARIABLE).filter(|name| !name.is_empty()) {
-        Some(name) => probe_libraries(&[name]),
-        None => probe_libraries(&NAMES.iter().map(OsString::from).collect::<Vec<_>>()),
-    }
+    probe_libraries(&names())
 }
 
 /// Asks the first of `names` that can be opened.
@@ -187,13 +188,34 @@ pub fn probe() -> Result<Found, OpenError> {
 /// # Errors
 /// As [`probe`].
 pub fn probe_libraries(names: &[impl AsRef<OsStr>]) -> Result<Found, OpenError> {
+    Opened::first_of(names)?.describe()
+}
+
+/// A driver that works and has at least one device.
+pub(crate) struct Opened {
+    pub(crate) driver: Driver,
+    pub(crate) library: String,
+    pub(crate) version: Version,
+    pub(crate) devices: Vec<Handle>,
+}
+
+/// The names under which to look for a driver.
+pub(crate) fn names() -> Vec<OsString> {
+    match std::env::var_os(LIBRARY_VARIABLE).filter(|name| !name.is_empty()) {
+        Some(name) => vec![name],
+        None => NAMES.iter().map(OsString::from).collect(),
+    }
+}
+
+/// The first of `names` that can be opened, with every call the probe makes.
+fn open(names: &[impl AsRef<OsStr>]) -> Result<(Driver, String), OpenError> {
     let mut tried = Vec::new();
     for name in names {
         let shown = name.as_ref().to_string_lossy().into_owned();
         match driver::open(name.as_ref()) {
             Ok(library) => {
                 return match Driver::new(library) {
-                    Ok(driver) => describe(&driver, shown),
+                    Ok(driver) => Ok((driver, shown)),
                     Err(names) => Err(OpenError::MissingSymbols { library: shown, names }),
                 };
             }
@@ -203,50 +225,71 @@ pub fn probe_libraries(names: &[impl AsRef<OsStr>]) -> Result<Found, OpenError> 
     Err(OpenError::NoLibrary { tried })
 }
 
-fn describe(driver: &Driver, library: String) -> Result<Found, OpenError> {
-    let failed = |call: &'static str, version: Version, library: &str| {
-        let library = library.to_owned();
-        move |code: Code| match code {
-            STUB => OpenError::Stub { library },
-            NO_DEVICE => OpenError::NoDevice { version, call, code },
-            code => OpenError::Call { call, code },
+impl Opened {
+    /// The first of `names` that can be opened, asked for its version and its devices.
+    pub(crate) fn first_of(names: &[impl AsRef<OsStr>]) -> Result<Opened, OpenError> {
+        let (driver, library) = open(names)?;
+        let version = driver.version().map_err(failed("cuDriverGetVersion", Version(0), &library));
+        let version = version.map(Version)?;
+        if version < OLDEST {
+            return Err(OpenError::TooOld { library, have: version });
         }
-    };
-    let version =
-        driver.version().map_err(failed("cuDriverGetVersion", Version(0), &library)).map(Version)?;
-    if version < OLDEST {
-        return Err(OpenError::TooOld { library, have: version });
+        let failed = |call: &'static str| failed(call, version, &library);
+        driver.init().map_err(failed("cuInit"))?;
+        let n_devices = driver.count().map_err(failed("cuDeviceGetCount"))?;
+        if n_devices <= 0 {
+            return Err(OpenError::NoDevice { version, call: "cuDeviceGetCount", code: 0 });
+        }
+        let mut devices = Vec::new();
+        for ordinal in 0..n_devices.min(MAX_DEVICES) {
+            devices.push(driver.device(ordinal).map_err(failed("cuDeviceGet"))?);
+        }
+        Ok(Opened { driver, library, version, devices })
     }
-    let failed = |call: &'static str| failed(call, version, &library);
-    driver.init().map_err(failed("cuInit"))?;
-    let n_devices = driver.count().map_err(failed("cuDeviceGetCount"))?;
-    if n_devices <= 0 {
-        return Err(OpenError::NoDevice { version, call: "cuDeviceGetCount", code: 0 });
+
+    fn describe(self) -> Result<Found, OpenError> {
+        let Opened { driver, library, version, devices: handles } = self;
+        let failed = |call: &'static str| failed(call, version, &library);
+        let mut devices = Vec::with_capacity(handles.len());
+        for (ordinal, &handle) in (0u32..).zip(&handles) {
+            let ask = |attribute: i32| driver.attribute(handle, attribute).ok();
+            let peers = (0u32..).zip(&handles).filter(|&(other, _)| other != ordinal);
+            let name = driver.name(handle).map_err(failed("cuDeviceGetName"))?;
+            devices.push(Device {
+                ordinal,
+                uuid: driver.uuid(handle).map(hyphenated),
+                is_mig: name.split(' ').any(|word| word == "MIG"),
+                name,
+                memory_bytes: Bytes(driver.memory(handle).map_err(failed("cuDeviceTotalMem_v2"))?),
+                compute_capability: ask(CAPABILITY_MAJOR).zip(ask(CAPABILITY_MINOR)),
+                copy_engines: ask(ASYNC_ENGINE_COUNT),
+                multiprocessors: ask(MULTIPROCESSOR_COUNT),
+                pci_bus_id: pci_bus_id(&driver, handle),
+                pageable_access: ask(PAGEABLE_MEMORY_ACCESS).map(|yes| yes != 0),
+                peers: peers
+                    .filter(|&(_, &peer)| driver.can_access_peer(handle, peer) == Ok(true))
+                    .map(|(other, _)| other)
+                    .collect(),
+            });
+        }
+        Ok(Found { library, version, devices })
     }
-    let mut handles = Vec::new();
-    for ordinal in 0..n_devices.min(MAX_DEVICES) {
-        handles.push(driver.device(ordinal).map_err(failed("cuDeviceGet"))?);
+}
+
+/// What a code of `call` means for whoever opens a driver.
+fn failed(call: &'static str, version: Version, library: &str) -> impl FnOnce(Code) -> OpenError + use<> {
+    let library = library.to_owned();
+    move |code: Code| match code {
+        STUB => OpenError::Stub { library },
+        NO_DEVICE => OpenError::NoDevice { version, call, code },
+        code => OpenError::Call { call, code },
     }
-    let mut devices = Vec::with_capacity(handles.len());
-    for (ordinal, &handle) in (0u32..).zip(&handles) {
-        let ask = |attribute: i32| driver.attribute(handle, attribute).ok();
-        let peers = (0u32..).zip(&handles).filter(|&(other, _)| other != ordinal);
-        devices.push(Device {
-            ordinal,
-            name: driver.name(handle).map_err(failed("cuDeviceGetName"))?,
-            memory_bytes: Bytes(driver.memory(handle).map_err(failed("cuDeviceTotalMem_v2"))?),
-            compute_capability: ask(CAPABILITY_MAJOR).zip(ask(CAPABILITY_MINOR)),
-            copy_engines: ask(ASYNC_ENGINE_COUNT),
-            multiprocessors: ask(MULTIPROCESSOR_COUNT),
-            pci_bus_id: pci_bus_id(driver, handle),
-            pageable_access: ask(PAGEABLE_MEMORY_ACCESS).map(|yes| yes != 0),
-            peers: peers
-                .filter(|&(_, &peer)| driver.can_access_peer(handle, peer) == Ok(true))
-                .map(|(other, _)| other)
-                .collect(),
-        });
-    }
-    Ok(Found { library, version, devices })
+}
+
+/// A UUID as everybody writes it.
+fn hyphenated(uuid: [u8; 16]) -> String {
+    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
 fn pci_bus_id(driver: &Driver, device: Handle) -> Option<String> {

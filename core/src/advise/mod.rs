@@ -1,7 +1,8 @@
 //! What to do about transfers: figures of machines fitted to measurements, strategies and what they would take.
 //!
-//! This room reads all others and none reads it. Whatever it predicts comes from simulating programs, never from a
-//! formula beside the simulator.
+//! This room reads all others and none reads it. What is ranked, fitted and asked "what if" is simulated, never taken
+//! from a formula beside the simulator. One thing cannot wait for a simulation: the engine that moves bytes chooses a way
+//! for every call, within a microsecond. Its closed forms stand in [`transfer`], and tests hold them to the simulator.
 
 mod compare;
 mod factors;
@@ -14,6 +15,7 @@ mod request;
 mod row;
 mod strategy;
 pub mod trace;
+pub mod transfer;
 pub mod whatif;
 
 pub use compare::{Compared, Crossing, Varies, as_pipeline, compare, crossings};

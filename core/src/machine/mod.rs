@@ -224,6 +224,19 @@ machine! {
     td_leaf_overhead: Nanos, "us", Assumed(|m| m.td_leaf_overhead = Nanos(6_738), "as on the tutorial's machine");
     /// A framework's own time for pinning one tensor into a block that it has.
     pin_overhead: Nanos, "us", Assumed(|m| m.pin_overhead = Nanos(2_000), "as on the tutorial's machine");
+
+    /// From waking sleeping threads until they work.
+    thread_wake: Nanos, "us", Assumed(|m| m.thread_wake = Nanos(24_000), "a thread parked and unparked on a virtual machine");
+    /// A thread's writes to memory that was never touched: page faults bound them.
+    host_fault_bw: Rate, "GB/s", Assumed(|m| m.host_fault_bw = Rate(1_500_000_000), "pages of 4 KiB on a virtual machine: 0.7 to 2.0");
+    /// A thread's own time for each of many small tensors that it gathers or scatters.
+    gather_per_tensor: Nanos, "us", Assumed(|m| m.gather_per_tensor = Nanos(40), "a few cache misses");
+    /// A kernel that reads page-locked host memory over the link.
+    mapped_read_bw: Rate, "GB/s", Assumed(|m| m.mapped_read_bw = m.h2d_bw.min(Rate(35_000_000_000)), "the link, at most 35");
+    /// Many pieces copied by one call of the driver; 0: it has no such call.
+    batch_bw: Rate, "GB/s", Assumed(|m| m.batch_bw = Rate(0), "no such call");
+    /// Time of that call for each piece.
+    batch_per_copy: Nanos, "us", Assumed(|m| m.batch_per_copy = Nanos(900), "a third less than a call of its own");
 }
 
 /// The profiles that come with spanlift.

@@ -131,9 +131,14 @@ fn profile(name: &str, fields: &Object, common: Option<&Object>) -> Result<Machi
 
 /// Gives a machine one figure.
 pub(super) fn assign(machine: &mut Machine, field: &Field, value: &Value) -> Result<(), String> {
-    // There may be no link between devices, and that is written as 0.
-    if field.name == "p2p_bw" && value.as_f64() == Some(0.0) {
-        machine.p2p_bw = Rate(0);
+    // There may be no link between devices and no call for many pieces, and that is written as 0.
+    let may_be_absent = match field.name {
+        "p2p_bw" => Some(&mut machine.p2p_bw),
+        "batch_bw" => Some(&mut machine.batch_bw),
+        _ => None,
+    };
+    if let (Some(rate), Some(0.0)) = (may_be_absent, value.as_f64()) {
+        *rate = Rate(0);
         return Ok(());
     }
     (field.read)(machine, value)?;

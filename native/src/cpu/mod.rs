@@ -15,17 +15,18 @@
 //!
 //! [`Memory`] keeps blocks from one program to the next, so that a layout's tensors are moved for real.
 
-mod blocks;
+pub(crate) mod blocks;
 mod memory;
-mod record;
+pub(crate) mod record;
 mod solve;
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use spanlift::memory::Span;
+use spanlift::memory::{Dtype, Span};
 use spanlift::program::{
-    BufferId, Compute, Contents, Copy, EventId, Facts, Kernel, Op, Problems, Program, Region, StreamId,
+    BufferId, Compute, Computes, Contents, Copy, EventId, Facts, Kernel, Op, Problems, Program, Region,
+    StreamId,
 };
 use spanlift::sim::{self, Final, Mark, Reading};
 use spanlift::{Bytes, Nanos, Trace};
@@ -107,7 +108,7 @@ pub enum CpuError {
     },
 }
 
-fn at(index: usize, line: Option<u32>) -> String {
+pub(crate) fn at(index: usize, line: Option<u32>) -> String {
     match line {
         Some(line) => format!("command {index} (line {line})"),
         None => format!("command {index}"),
@@ -153,6 +154,19 @@ pub fn run(program: &Program) -> Result<Run, CpuError> {
 /// Linear in the commands and in the bytes that move; memory for the carried bytes, and for what one command moves where
 /// a strided copy or a formula needs it.
 pub fn run_with(program: &Program, given: BTreeMap<String, Vec<u8>>, limit: Bytes) -> Result<Run, CpuError> {
+    run_computing(program, &(), given, limit)
+}
+
+/// Runs a program whose maker knows more of its kernels than their formulas say; see [`Computes`].
+///
+/// # Errors
+/// As [`run_with`].
+pub fn run_computing(
+    program: &Program,
+    known: &dyn Computes,
+    given: BTreeMap<String, Vec<u8>>,
+    limit: Bytes,
+) -> Result<Run, CpuError> {
     let facts = program.check()?;
     let names = program.names();
     let mut inputs = Vec::new();
@@ -164,11 +178,16 @@ pub fn run_with(program: &Program, given: BTreeMap<String, Vec<u8>>, limit: Byte
         }
         inputs.push((buffer, bytes));
     }
-    let buffers: Vec<BufferId> = inputs.iter().map(|(buffer, _)| *buffer).collect();
+    let mut buffers: Vec<BufferId> = inputs.iter().map(|(buffer, _)| *buffer).collect();
+    // What somebody computes arrives somewhere.
+    let commands = program.commands().iter().enumerate();
+    let computed = commands.filter(|(index, _)| known.computes(*index));
+    buffers.extend(computed.filter_map(|(_, c)| c.op.regions().1.first().map(|r| r.buffer)));
     let carried = sim::carried(program, &facts, &buffers);
     within(program, &facts, &carried, limit)?;
     let mut cpu = Cpu {
         program,
+        known,
         facts: &facts,
         blocks: Blocks::new(&facts, &carried),
         capturing: vec![None; names.n_streams()],
@@ -191,7 +210,12 @@ pub fn run_with(program: &Program, given: BTreeMap<String, Vec<u8>>, limit: Byte
 }
 
 /// Whether what carries bytes fits.
-fn within(program: &Program, facts: &Facts, carried: &[bool], limit: Bytes) -> Result<(), CpuError> {
+pub(crate) fn within(
+    program: &Program,
+    facts: &Facts,
+    carried: &[bool],
+    limit: Bytes,
+) -> Result<(), CpuError> {
     let limit = limit.0;
     let carries = |b: BufferId| carried.get(facts.buffer(b).block.index()) == Some(&true);
     let mut total = 0u64;
@@ -217,6 +241,7 @@ fn within(program: &Program, facts: &Facts, carried: &[bool], limit: Bytes) -> R
 /// A program on its way.
 struct Cpu<'p> {
     program: &'p Program,
+    known: &'p dyn Computes,
     facts: &'p Facts,
     blocks: Blocks,
     /// The capture that each stream is in.
@@ -314,7 +339,7 @@ impl Cpu<'_> {
             Op::Copy(Copy { dst, src, .. }) => self.copy(dst, src),
             Op::Memset { dst, value, .. } => self.blocks.fill(self.block(dst), &dst.span, *value),
             Op::Kernel(Kernel { reads, writes, compute, .. }) | Op::HostFn { reads, writes, compute, .. } => {
-                self.compute(reads, writes, *compute)
+                self.compute(index, reads, writes, *compute)
             }
             _ => {}
         }
@@ -339,18 +364,24 @@ impl Cpu<'_> {
         self.blocks.copy((self.block(dst), &dst.span), (self.block(src), &src.span), n);
     }
 
-    fn compute(&mut self, reads: &[Region], writes: &[Region], compute: Option<Compute>) {
+    fn compute(&mut self, index: usize, reads: &[Region], writes: &[Region], compute: Option<Compute>) {
         let Some(out) = writes.first().filter(|r| self.blocks.carries(self.block(r))) else { return };
-        let Some(compute) = compute else {
-            self.n_unknown += 1;
-            return;
-        };
-        let n = blocks::bytes_of(&out.span);
         // A sum over all elements is shorter than what it reads.
         let operand = |r: &Region| self.blocks.read(self.block(r), &r.span, blocks::bytes_of(&r.span));
-        let operands: Vec<Vec<u8>> = reads.iter().take(3).map(operand).collect();
-        let result = compute.apply(&operands, n);
-        self.blocks.write(self.block(out), &out.span, &result);
+        let result = match compute {
+            Some(compute) => {
+                let operands: Vec<Vec<u8>> = reads.iter().take(3).map(operand).collect();
+                Some(compute.apply(&operands, blocks::bytes_of(&out.span)))
+            }
+            None if self.known.computes(index) => {
+                self.known.compute(index, &reads.iter().map(operand).collect::<Vec<_>>())
+            }
+            None => None,
+        };
+        match result {
+            Some(result) => self.blocks.write(self.block(out), &out.span, &result),
+            None => self.n_unknown += 1,
+        }
     }
 
     /// A thread reads.
@@ -360,21 +391,11 @@ impl Cpu<'_> {
             return;
         }
         let at = self.recorder.now();
-        let compared = expect.map(|contents| {
-            let read = self.blocks.read(block, &region.span, blocks::bytes_of(&region.span));
-            contents.compare(begin(&region.span), &read)
-        });
-        let reading = Reading {
-            command: index,
-            thread: self.program.commands()[index].thread,
-            at,
-            buffer: region.buffer,
-            expected: expect.cloned(),
-            dtype: compared.as_ref().map_or(spanlift::memory::Dtype::U8, |c| c.dtype),
-            n_elements: compared.as_ref().map_or(0, |c| c.n_elements),
-            n_wrong: compared.as_ref().map_or(0, |c| c.n_wrong),
-            first_wrong: compared.and_then(|c| c.first_wrong),
+        let read = match expect {
+            Some(_) => self.blocks.read(block, &region.span, blocks::bytes_of(&region.span)),
+            None => Vec::new(),
         };
+        let reading = reading(self.program, index, (region, expect), at, &read);
         self.recorder.host(index, at);
         if expect.is_some() {
             self.recorder.instant(index, at, &reading.sentence(self.program));
@@ -397,7 +418,29 @@ impl Cpu<'_> {
     }
 }
 
+/// What a thread read there, held against what it expected.
+pub(crate) fn reading(
+    program: &Program,
+    command: usize,
+    (region, expect): (&Region, Option<&Contents>),
+    at: Nanos,
+    read: &[u8],
+) -> Reading {
+    let compared = expect.map(|contents| contents.compare(begin(&region.span), read));
+    Reading {
+        command,
+        thread: program.commands()[command].thread,
+        at,
+        buffer: region.buffer,
+        expected: expect.cloned(),
+        dtype: compared.as_ref().map_or(Dtype::U8, |c| c.dtype),
+        n_elements: compared.as_ref().map_or(0, |c| c.n_elements),
+        n_wrong: compared.as_ref().map_or(0, |c| c.n_wrong),
+        first_wrong: compared.and_then(|c| c.first_wrong),
+    }
+}
+
 /// The lowest byte of a span: where its block's positions count from.
-fn begin(span: &Span) -> u64 {
+pub(crate) fn begin(span: &Span) -> u64 {
     span.bounds().map_or(0, |(lo, _)| lo.max(0).unsigned_abs())
 }

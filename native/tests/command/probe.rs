@@ -87,7 +87,7 @@ fn devices_are_described() {
     let object: Value = serde_json::from_str(&told.out).unwrap();
     let device = |ordinal: u32, bus: &str, peers: &[u32]| {
         json!({
-            "ordinal": ordinal, "name": "Test GPU", "memory_bytes": 85_899_345_920u64, "compute_capability": [9, 0],
+            "ordinal": ordinal, "name": "Test GPU", "uuid": null, "is_mig": false, "memory_bytes": 85_899_345_920u64, "compute_capability": [9, 0],
             "copy_engines": 3, "multiprocessors": 132, "pci_bus_id": bus, "pageable_access": null, "peers": peers,
         })
     };

@@ -56,6 +56,9 @@ fn describe(device: &Device, out: &mut Out) {
     let name = out.paint(Style::Strong, &format!("cuda:{}", device.ordinal));
     out.line(&format!("{name}  {}, {}", say::one_line(&device.name), device.memory_bytes));
     let mut facts = Vec::new();
+    if device.is_mig {
+        facts.push("a MIG slice".to_owned());
+    }
     if let Some((major, minor)) = device.compute_capability {
         facts.push(format!("compute capability {major}.{minor}"));
     }

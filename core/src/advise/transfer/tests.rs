@@ -1,0 +1,225 @@
+//! Choices on recorded calibrations: what is chosen, that thresholds are monotone, that nothing forced would be better,
+//! and that the closed forms say what the simulator says.
+
+use super::calibration::recorded;
+use super::*;
+use crate::advise::{self, Depth, Origin, Strategy};
+use crate::machine::{Grade, Machine};
+use crate::units::kib;
+
+const SIZES: [u64; 11] = [
+    4 << 10,
+    28 << 10,
+    64 << 10,
+    256 << 10,
+    1 << 20,
+    4 << 20,
+    16 << 20,
+    64 << 20,
+    256 << 20,
+    1 << 30,
+    4 << 30,
+];
+const COUNTS: [u64; 5] = [1, 10, 100, 1_000, 10_000];
+const SOURCES: [HostMemory; 4] =
+    [HostMemory::Pageable, HostMemory::Fresh, HostMemory::Pinned, HostMemory::File];
+const ROUTES: [Route; 4] = [Route::Up, Route::Down, Route::Within, Route::Peer];
+
+fn calibrations() -> Vec<Calibration> {
+    recorded().into_iter().map(Calibration::of).collect()
+}
+
+/// What an engine has before hardware showed that more is needed.
+fn first() -> Caps {
+    Caps { register: false, mapped: false, batch: false, ..Caps::ALL }
+}
+
+/// Section 9's matrix: sizes, counts, sources, directions, one way and both.
+fn matrix() -> impl Iterator<Item = Request> {
+    let sized = SIZES.into_iter().flat_map(|size| COUNTS.map(|count| (size, count)));
+    let fits = sized.filter(|(size, count)| size * count <= 4 << 30);
+    fits.flat_map(|(size, count)| {
+        SOURCES.into_iter().flat_map(move |host| {
+            ROUTES.into_iter().flat_map(move |route| {
+                [false, true].map(|both_ways| Request {
+                    both_ways,
+                    ..Request::many(route, host, count, Bytes(size * count))
+                })
+            })
+        })
+    })
+}
+
+#[test]
+fn there_are_four_calibrations_and_every_figure_has_a_source() {
+    let machines = recorded();
+    let names: Vec<&str> = machines.iter().map(|m| &*m.name).collect();
+    assert_eq!(names, ["gen3", "gen5", "no-batch", "slow-cores"]);
+    for machine in &machines {
+        assert!(machine.ignored.is_empty());
+        assert!(machine.figures().all(|f| f.source.grade != Grade::Unstated), "{machine}");
+    }
+}
+
+#[test]
+fn the_automatic_choice_is_within_a_tenth_of_the_best_forced_one() {
+    let mut n = 0;
+    for calibration in calibrations() {
+        for caps in [Caps::ALL, first(), Caps { workers: 1, ..first() }] {
+            for request in matrix() {
+                let auto = choose(&request, &calibration, &caps);
+                for way in Way::ALL {
+                    let forced =
+                        choose(&Request { force: Some(way), ..request.clone() }, &calibration, &caps);
+                    if !forced.forced {
+                        continue;
+                    }
+                    assert_eq!(forced.chosen.way, way);
+                    let (auto, forced) = (auto.chosen.predicted.0, forced.chosen.predicted.0);
+                    assert!(auto * 10 <= forced * 11, "{auto} {forced} {way:?} {request:?}");
+                    n += 1;
+                }
+            }
+        }
+    }
+    assert!(n > 5_000, "{n} comparisons");
+}
+
+#[test]
+fn more_bytes_take_longer_and_thresholds_are_crossed_once() {
+    for calibration in calibrations() {
+        for host in [HostMemory::Pageable, HostMemory::Pinned, HostMemory::Fresh] {
+            for route in ROUTES {
+                let (mut least, mut seen) = (Nanos::ZERO, Vec::new());
+                // Three sizes to each doubling, from 1 byte to 8 GiB.
+                for bytes in (0..34).flat_map(|k| [4, 5, 6].map(|n| Bytes((1u64 << k) * n / 4))) {
+                    let plan = choose(&Request::one(route, host, bytes), &calibration, &first());
+                    // A slower figure for memory out of the cache, or a tie, may shift a little.
+                    assert!(least.0 - least.0 / 20 <= plan.chosen.predicted.0, "{bytes} {plan:?}");
+                    least = plan.chosen.predicted.max(least);
+                    if seen.last() != Some(&plan.chosen.way) {
+                        seen.push(plan.chosen.way);
+                    }
+                }
+                let mut once = seen.clone();
+                once.sort();
+                once.dedup();
+                assert_eq!(once.len(), seen.len(), "{host:?} {route:?}: {seen:?}");
+            }
+        }
+    }
+}
+
+#[track_caller]
+fn check(name: &str, request: &Request, caps: &Caps, expected: &str) {
+    let calibration = Calibration::recorded(name).unwrap();
+    let plan = choose(request, &calibration, caps);
+    let c = &plan.chosen;
+    assert_eq!(format!("{} x{} {}", c.way.id(), c.workers, c.chunk.0 >> 10), expected, "{request:?}");
+}
+
+#[test]
+fn what_is_chosen_on_known_machines() {
+    use HostMemory::{Fresh, Pageable, Pinned};
+    use Route::{Down, Peer, Up, Within};
+    let one = |route, host, bytes| Request::one(route, host, Bytes(bytes));
+    let many = |host, n, each| Request::many(Up, host, n, Bytes(n * each));
+    let all = &Caps::ALL;
+    check("gen5", &one(Up, Pageable, 4_000), all, "S1 x1 4");
+    check("gen5", &one(Up, Pinned, 4_000_000), all, "S0 x0 0");
+    check("gen5", &many(Pinned, 1000, 4_000_000), &first(), "S0 x0 0");
+    check("gen5", &one(Within, Pinned, 1 << 30), all, "S8 x0 0");
+    check("gen5", &one(Peer, Pinned, 1 << 30), all, "S8 x0 0");
+    check("slow-cores", &one(Peer, Pinned, 1 << 30), all, "S8 x0 4096");
+    // Four threads cannot fill a fast link, eight can; on a slow link two are enough.
+    let workers = |name: &str, request: &Request| {
+        choose(request, &Calibration::recorded(name).unwrap(), all).chosen.workers
+    };
+    let large = one(Up, Pageable, 4_000_000_000);
+    assert_eq!(workers("gen5", &large), 8);
+    assert_eq!(workers("gen3", &large), 3);
+    assert_eq!(workers("gen3", &one(Down, Fresh, 800_000_000)), 8);
+    // Nothing page-locked: the driver is what is left.
+    let none = Caps { slots: Bytes(0), ..first() };
+    check("gen3", &large, &none, "driver x0 0");
+    // Reuse that pays and reuse that does not.
+    let reused = |uses| Request { uses: Some(uses), ..one(Up, Pageable, 64 << 20) };
+    check("slow-cores", &reused(1000), all, "S3 x0 0");
+    assert_ne!(workers("slow-cores", &reused(1)), 0);
+    // A batch where the driver has one, not where it has none.
+    let pieces = many(Pinned, 10_000, 100_000);
+    check("gen5", &pieces, all, "S7 x0 0");
+    check("no-batch", &pieces, all, "S0 x0 0");
+}
+
+#[test]
+fn slots_fit_into_what_is_page_locked() {
+    for mib in [0u64, 1, 8, 64] {
+        for workers in 1..=8 {
+            for size in SIZES {
+                let chunk = formula::chunk(Bytes(size), workers, Bytes(mib << 20));
+                assert!(u64::from(workers) * 3 * chunk.0 <= mib << 20);
+                assert_eq!(chunk.0 % 4096, 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_forced_way_that_cannot_be_is_not_taken_and_says_why() {
+    let request =
+        Request { force: Some(Way::Direct), ..Request::one(Route::Up, HostMemory::Pageable, Bytes(9)) };
+    let plan = choose(&request, &Calibration::recorded("gen3").unwrap(), &Caps::ALL);
+    assert!(!plan.forced);
+    let why = plan.rejected.iter().find(|r| r.way() == Way::Direct);
+    assert_eq!(
+        why,
+        Some(&Rejected::Excluded { way: Way::Direct, rule: "the host's memory is not page-locked" })
+    );
+    assert_eq!(plan.rejected.len(), Way::ALL.len() - 1);
+}
+
+#[test]
+fn sizes_without_end_are_no_panic() {
+    for bytes in [0, 1, u64::MAX] {
+        for tensors in [0, 1, u64::MAX] {
+            for (host, route) in SOURCES.into_iter().zip(ROUTES) {
+                for calibration in calibrations() {
+                    let plan =
+                        choose(&Request::many(route, host, tensors, Bytes(bytes)), &calibration, &first());
+                    assert!(plan.chosen.predicted.0 > 0);
+                }
+            }
+        }
+    }
+}
+
+/// The closed forms and the simulated programs of the same strategies, on machines whose frameworks cost nothing
+/// and whose threads are awake.
+#[test]
+fn closed_forms_are_close_to_the_simulator() {
+    let none = |m| Machine { framework_to_overhead: Nanos::ZERO, thread_wake: Nanos::ZERO, ..m };
+    for machine in recorded().into_iter().map(none) {
+        let calibration = Calibration::of(machine.clone());
+        for (n, each) in [(1, 4_000_000), (1, 64 << 20), (20, 4_000_000), (200, kib(4).0)] {
+            for (origin, host) in
+                [(Origin::Pageable, HostMemory::Pageable), (Origin::Pinned, HostMemory::Pinned)]
+            {
+                let request = Request::many(Route::Up, host, n, Bytes(n * each));
+                let plan = choose(&request, &calibration, &first());
+                let strategy = match plan.chosen.way {
+                    Way::Direct => Strategy::Direct,
+                    Way::Ring | Way::Inline => Strategy::Ring { threads: plan.chosen.workers },
+                    Way::Coalesce => Strategy::Coalesced { threads: plan.chosen.workers },
+                    way => panic!("{way:?}"),
+                };
+                let tensors = vec![format!("{n}x{each}B").parse().unwrap()];
+                let request = advise::Request::new(tensors, origin);
+                let simulated = advise::predict(strategy, &request, &machine, Depth::FULL).unwrap().time;
+                let (closed, simulated) = (plan.chosen.predicted.0 as f64, simulated.0 as f64);
+                let ratio = closed / simulated;
+                assert!(0.7 < ratio && ratio < 1.3, "{machine} {n} x {each} {host:?} {strategy}: {ratio:.2}");
+            }
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! The driver as opened for work, and the primary contexts of its devices.
+#![expect(unsafe_code, reason = "calls of the driver on handles that this file owns")]
+
+use std::cell::Cell;
+use std::ffi::{OsStr, c_int};
+use std::fmt;
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use cudarc::driver::sys::{CUcontext, CUmemPool_attribute, CUmemoryPool};
+
+use super::error::{self, CudaError, Failure};
+use crate::driver::{self, Calls, Code, Handle};
+use crate::probe::{self, OpenError, Opened, Version};
+
+/// A driver that has every call that work on a device needs, and at least one device.
+///
+/// # Examples
+/// ```
+/// use spanlift_native::cuda::Driver;
+///
+/// match Driver::open() {
+///     Ok(driver) => println!("{} devices", driver.n_devices()),
+///     Err(why) => println!("{why}"),
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Driver(Arc<Open>);
+
+struct Open {
+    asked: driver::Driver,
+    calls: &'static Calls,
+    library: String,
+    version: Version,
+    devices: Vec<Handle>,
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Driver({}, CUDA {}, {} devices)", self.library(), self.version(), self.n_devices())
+    }
+}
+
+impl Driver {
+    /// The machine's driver; opened once, whoever asks.
+    ///
+    /// # Errors
+    /// An [`OpenError`] for every way in which there is none. Never panics.
+    pub fn open() -> Result<Driver, OpenError> {
+        static OPENED: OnceLock<Driver> = OnceLock::new();
+        if let Some(driver) = OPENED.get() {
+            return Ok(driver.clone());
+        }
+        let driver = Driver::open_first(&probe::names())?;
+        Ok(OPENED.get_or_init(|| driver).clone())
+    }
+
+    /// The first of these libraries that can be opened.
+    ///
+    /// # Errors
+    /// As [`Driver::open`].
+    pub fn open_first(names: &[impl AsRef<OsStr>]) -> Result<Driver, OpenError> {
+        let Opened { driver: asked, library, version, devices } = Opened::first_of(names)?;
+        match asked.calls() {
+            Ok(calls) => Ok(Driver(Arc::new(Open { asked, calls, library, version, devices }))),
+            Err(names) => Err(OpenError::MissingSymbols { library, names }),
+        }
+    }
+
+    /// The name under which the library was opened.
+    pub fn library(&self) -> &str {
+        &self.0.library
+    }
+
+    /// The newest CUDA version that it serves.
+    pub fn version(&self) -> Version {
+        self.0.version
+    }
+
+    /// How many devices there are, at least one.
+    pub fn n_devices(&self) -> usize {
+        self.0.devices.len()
+    }
+
+    /// Whether kernels of one device can use the memory of another directly.
+    pub fn can_access_peer(&self, ordinal: u32, peer: u32) -> bool {
+        match (self.handle(ordinal), self.handle(peer)) {
+            (Ok(device), Ok(peer)) => self.0.asked.can_access_peer(device, peer) == Ok(true),
+            _ => false,
+        }
+    }
+
+    /// A number that the driver knows of a device, by the number of its `CUdevice_attribute`.
+    pub fn attribute(&self, ordinal: u32, attribute: i32) -> Option<i32> {
+        self.0.asked.attribute(self.handle(ordinal).ok()?, attribute).ok()
+    }
+
+    fn handle(&self, ordinal: u32) -> Result<Handle, CudaError> {
+        let n_devices = self.n_devices();
+        let device = usize::try_from(ordinal).ok().and_then(|k| self.0.devices.get(k));
+        device.copied().ok_or(CudaError::NoSuchDevice { ordinal, n_devices })
+    }
+
+    /// The primary context of a device, which all libraries of the process share.
+    ///
+    /// # Errors
+    /// There is no such device, or the driver makes no context.
+    pub fn context(&self, ordinal: u32) -> Result<Context, CudaError> {
+        let device = self.handle(ordinal)?;
+        let calls = self.0.calls;
+        let mut handle: CUcontext = ptr::null_mut();
+        // SAFETY: the call writes one handle through its pointer, which points at a live one; the device is one that
+        // `cuDeviceGet` gave.
+        let code = unsafe { (calls.retain)(&raw mut handle, device.number()) };
+        error::answer("cuDevicePrimaryCtxRetain", code, || calls.name_of(code)).map_err(CudaError::Driver)?;
+        let number = N_CONTEXTS.fetch_add(1, Ordering::Relaxed) + 1;
+        let owner =
+            Owner { number, driver: self.clone(), calls, device, ordinal, handle, lost: OnceLock::new() };
+        Ok(Context(Arc::new(owner)))
+    }
+}
+
+/// The primary context of one device. Clones are the same context.
+#[derive(Clone)]
+pub struct Context(Arc<Owner>);
+
+struct Owner {
+    driver: Driver,
+    calls: &'static Calls,
+    device: Handle,
+    ordinal: u32,
+    handle: CUcontext,
+    /// Unlike the handle, never given twice.
+    number: u64,
+    /// The first sticky error.
+    lost: OnceLock<Failure>,
+}
+
+// SAFETY: the handle is an opaque token of the driver, whose calls may be made from any thread at any time.
+unsafe impl Send for Owner {}
+// SAFETY: as above; nothing else in the struct is changed through a shared reference but the `OnceLock`.
+unsafe impl Sync for Owner {}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        // SAFETY: retained once when this was made, released once here. Whatever lives in the context holds a clone of
+        // its `Arc`, so nothing of it is left, or it was leaked together with that clone and this never runs.
+        let _ = unsafe { (self.calls.release)(self.device.number()) };
+    }
+}
+
+impl PartialEq for Context {
+    fn eq(&self, other: &Context) -> bool {
+        self.0.handle == other.0.handle
+    }
+}
+
+impl Eq for Context {}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Context(cuda:{})", self.ordinal())
+    }
+}
+
+static N_CONTEXTS: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// The number of the context that this thread was last bound to here; 0 before.
+    static BOUND: Cell<u64> = const { Cell::new(0) };
+}
+
+/// What a device's memory comes to, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryInfo {
+    /// Not in use by anybody.
+    pub free: usize,
+    /// In all.
+    pub total: usize,
+}
+
+impl Context {
+    /// The driver that it belongs to.
+    pub fn driver(&self) -> &Driver {
+        &self.0.driver
+    }
+
+    /// The device's number, as in `cuda:0`.
+    pub fn ordinal(&self) -> u32 {
+        self.0.ordinal
+    }
+
+    /// Whether two are the same context in the driver's eyes: handles of one device are.
+    pub(super) fn is(&self, other: &Context) -> bool {
+        self.0.handle == other.0.handle
+    }
+
+    pub(super) fn handle(&self) -> CUcontext {
+        self.0.handle
+    }
+
+    /// The table of calls, unless the context is lost.
+    pub(super) fn calls(&self) -> Result<&'static Calls, CudaError> {
+        match self.lost() {
+            None => Ok(self.0.calls),
+            Some(first) => Err(CudaError::Lost { ordinal: self.ordinal(), first: first.clone() }),
+        }
+    }
+
+    /// The table of calls for giving back what the driver holds, lost or not.
+    pub(super) fn calls_to_destroy(&self) -> &'static Calls {
+        self.0.calls
+    }
+
+    /// The sticky error that ended this context, if one did.
+    pub fn lost(&self) -> Option<&Failure> {
+        self.0.lost.get()
+    }
+
+    /// The answer of a call; a sticky one ends the context.
+    pub(super) fn answer(&self, call: &'static str, code: Code) -> Result<(), CudaError> {
+        let answer = error::answer(call, code, || self.0.calls.name_of(code));
+        answer.map_err(|failure| {
+            if failure.is_sticky() {
+                self.0.lost.get_or_init(|| failure.clone());
+            }
+            CudaError::Driver(failure)
+        })
+    }
+
+    /// Makes the context the current one of the calling thread.
+    ///
+    /// Every call here does so where it must; a worker thread may do it once, before its first call.
+    ///
+    /// # Errors
+    /// The context is lost, or the driver refuses.
+    pub fn bind(&self) -> Result<(), CudaError> {
+        let calls = self.calls()?;
+        // SAFETY: the handle is the live one of this owner.
+        self.answer("cuCtxSetCurrent", unsafe { (calls.set_current)(self.handle()) })?;
+        BOUND.set(self.0.number);
+        Ok(())
+    }
+
+    /// The same, unless the thread was last bound to this context here. Enough for calls whose handles name the context:
+    /// if others have bound the thread since, any current context will do.
+    pub(super) fn bind_once(&self) -> Result<(), CudaError> {
+        if BOUND.get() == self.0.number { Ok(()) } else { self.bind() }
+    }
+
+    /// Waits for all work of the device.
+    ///
+    /// # Errors
+    /// The context is lost, or an earlier command failed.
+    pub fn synchronize(&self) -> Result<(), CudaError> {
+        self.bind()?;
+        // SAFETY: acts on the current context, bound above.
+        self.answer("cuCtxSynchronize", unsafe { (self.0.calls.synchronize)() })
+    }
+
+    /// What is free of the device's memory.
+    ///
+    /// # Errors
+    /// As [`Context::synchronize`].
+    pub fn memory(&self) -> Result<MemoryInfo, CudaError> {
+        self.bind()?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: the call writes two numbers through its pointers, which point at live ones.
+        let code = unsafe { (self.0.calls.memory_info)(&raw mut free, &raw mut total) };
+        self.answer("cuMemGetInfo_v2", code)?;
+        Ok(MemoryInfo { free, total })
+    }
+
+    /// The lowest and the highest priority of streams, as numbers that fall towards the higher one.
+    ///
+    /// # Errors
+    /// As [`Context::synchronize`].
+    pub fn priorities(&self) -> Result<(i32, i32), CudaError> {
+        self.bind()?;
+        let (mut least, mut greatest): (c_int, c_int) = (0, 0);
+        // SAFETY: the call writes two numbers through its pointers, which point at live ones.
+        let code = unsafe { (self.0.calls.priorities)(&raw mut least, &raw mut greatest) };
+        self.answer("cuCtxGetStreamPriorityRange", code)?;
+        Ok((least, greatest))
+    }
+
+    /// Lets kernels of this device use memory of `peer` directly; `false` where the devices cannot.
+    ///
+    /// Copies between devices need it only to go the short way.
+    ///
+    /// # Errors
+    /// As [`Context::synchronize`].
+    pub fn enable_peer(&self, peer: &Context) -> Result<bool, CudaError> {
+        if self.is(peer) || !self.driver().can_access_peer(self.ordinal(), peer.ordinal()) {
+            return Ok(false);
+        }
+        self.bind()?;
+        // SAFETY: the handle is the live one of `peer`; flags must be 0.
+        match unsafe { (self.0.calls.enable_peer)(peer.handle(), 0) } {
+            Failure::PEER_ENABLED => Ok(true),
+            code => self.answer("cuCtxEnablePeerAccess", code).map(|()| true),
+        }
+    }
+
+    /// Keeps at least this many bytes of freed stream-ordered memory for the next allocations, instead of none.
+    ///
+    /// # Errors
+    /// As [`Context::synchronize`]; [`CudaError::Absent`] where the driver has no pools.
+    pub fn keep_freed(&self, mut bytes: u64) -> Result<(), CudaError> {
+        let pool = self.default_pool()?;
+        let set = self.0.calls.pool_set.ok_or(CudaError::Absent { call: "cuMemPoolSetAttribute" })?;
+        let threshold = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD as u32;
+        // SAFETY: the device's default pool lives as long as its context; the attribute is a u64, which `bytes` is.
+        let code = unsafe { set(pool, threshold, (&raw mut bytes).cast()) };
+        self.answer("cuMemPoolSetAttribute", code)
+    }
+
+    /// Gives freed stream-ordered memory back to the system, down to this many bytes.
+    ///
+    /// # Errors
+    /// As [`Context::keep_freed`].
+    pub fn trim(&self, bytes: usize) -> Result<(), CudaError> {
+        let pool = self.default_pool()?;
+        let trim = self.0.calls.pool_trim.ok_or(CudaError::Absent { call: "cuMemPoolTrimTo" })?;
+        // SAFETY: the device's default pool lives as long as its context.
+        self.answer("cuMemPoolTrimTo", unsafe { trim(pool, bytes) })
+    }
+
+    fn default_pool(&self) -> Result<CUmemoryPool, CudaError> {
+        let call = "cuDeviceGetDefaultMemPool";
+        let get = self.calls()?.default_pool.ok_or(CudaError::Absent { call })?;
+        let mut pool = ptr::null_mut();
+        // SAFETY: the call writes one handle through its pointer, which points at a live one.
+        self.answer(call, unsafe { get(&raw mut pool, self.0.device.number()) })?;
+        Ok(pool)
+    }
+}

@@ -1,0 +1,559 @@
+//! Page-locked host memory, device memory, and what moves bytes between them.
+#![expect(unsafe_code, reason = "calls of the driver on memory that this file owns")]
+
+use std::ffi::c_void;
+use std::fmt;
+use std::mem;
+use std::ptr::{self, NonNull};
+use std::sync::{Mutex, PoisonError};
+
+use cudarc::driver::sys::CUdeviceptr;
+
+use super::context::Context;
+use super::error::CudaError;
+use super::stream::Stream;
+
+/// The contexts whose streams may still be touching a block.
+#[derive(Default)]
+pub(super) struct Uses(Mutex<Vec<Context>>);
+
+impl Uses {
+    fn by(&self, context: &Context) {
+        let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !uses.iter().any(|used| used.is(context)) {
+            uses.push(context.clone());
+        }
+    }
+
+    fn forget(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Waits until nothing touches the block; `false` where that cannot be known.
+    fn settle(&self) -> bool {
+        let uses = mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        // All of them, so that as little as possible still runs.
+        let n_failed = uses.iter().filter(|context| context.synchronize().is_err()).count();
+        n_failed == 0
+    }
+}
+
+/// Page-locked host memory: allocated by the driver, or Rust's own and registered in place.
+///
+/// Dropped, it waits for every context whose streams have touched it, and then is freed or unregistered; if one of them
+/// is lost, it is leaked.
+pub struct HostBlock {
+    at: NonNull<u8>,
+    len: usize,
+    context: Context,
+    uses: Uses,
+    kind: HostKind,
+}
+
+enum HostKind {
+    /// `cuMemHostAlloc`
+    Allocated,
+    /// `cuMemHostRegister` of a boxed slice.
+    Owned,
+    /// `cuMemHostRegister` of somebody else's memory.
+    Borrowed,
+}
+
+// SAFETY: the block owns its memory, or whoever made it with `register_raw` vouches for it; its bytes are reached through
+// unsafe functions only.
+unsafe impl Send for HostBlock {}
+// SAFETY: as above.
+unsafe impl Sync for HostBlock {}
+
+impl fmt::Debug for HostBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HostBlock({:p}, {} bytes)", self.at, self.len)
+    }
+}
+
+impl HostBlock {
+    /// `CU_MEMHOSTALLOC_PORTABLE` and `CU_MEMHOSTREGISTER_PORTABLE`: page-locked for every device's context.
+    const PORTABLE: u32 = 1;
+
+    /// Allocates page-locked memory of at least one byte, whose contents are unspecified; write-combining is off, so that
+    /// the processor reads it as fast as any other.
+    ///
+    /// # Errors
+    /// The context is lost, or the driver refuses, which it may do long before the machine's memory is used up.
+    pub fn new(context: &Context, len: usize) -> Result<HostBlock, CudaError> {
+        let calls = context.calls()?;
+        context.bind()?;
+        let mut at: *mut c_void = ptr::null_mut();
+        // SAFETY: the call writes one pointer through its first argument, which points at a live one.
+        context.answer("cuMemHostAlloc", unsafe { (calls.host_alloc)(&raw mut at, len, Self::PORTABLE) })?;
+        let at = NonNull::new(at.cast()).ok_or(CudaError::Argument("page-locked memory of no bytes"))?;
+        Ok(HostBlock { at, len, context: context.clone(), uses: Uses::default(), kind: HostKind::Allocated })
+    }
+
+    /// Page-locks memory in place.
+    ///
+    /// # Errors
+    /// As [`HostBlock::new`]; the bytes are then dropped.
+    pub fn register(context: &Context, bytes: Box<[u8]>) -> Result<HostBlock, CudaError> {
+        let len = bytes.len();
+        let at = Box::into_raw(bytes);
+        // SAFETY: the memory is owned by the block from here on; it is freed after it was unregistered.
+        let block = unsafe { HostBlock::register_as(context, at.cast(), len, HostKind::Owned) };
+        if block.is_err() {
+            // SAFETY: `at` came from a box and was not registered.
+            drop(unsafe { Box::from_raw(at) });
+        }
+        block
+    }
+
+    /// Page-locks memory of somebody else's in place.
+    ///
+    /// # Errors
+    /// As [`HostBlock::new`].
+    ///
+    /// # Safety
+    /// `at` points at `len` bytes that stay allocated for as long as the block lives, or for ever where it was leaked:
+    /// [`HostBlock::close`] tells.
+    pub unsafe fn register_raw(context: &Context, at: *mut u8, len: usize) -> Result<HostBlock, CudaError> {
+        // SAFETY: the caller's promise.
+        unsafe { HostBlock::register_as(context, at, len, HostKind::Borrowed) }
+    }
+
+    /// # Safety
+    /// As [`HostBlock::register_raw`].
+    unsafe fn register_as(
+        context: &Context,
+        at: *mut u8,
+        len: usize,
+        kind: HostKind,
+    ) -> Result<HostBlock, CudaError> {
+        let calls = context.calls()?;
+        context.bind()?;
+        // SAFETY: `at` points at `len` live bytes.
+        let code = unsafe { (calls.host_register)(at.cast(), len, Self::PORTABLE) };
+        context.answer("cuMemHostRegister_v2", code)?;
+        let at = NonNull::new(at).ok_or(CudaError::Argument("page-locked memory at no address"))?;
+        Ok(HostBlock { at, len, context: context.clone(), uses: Uses::default(), kind })
+    }
+
+    /// How many bytes there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Never: a block has at least one byte.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where they are.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.at.as_ptr()
+    }
+
+    /// The bytes as a slice.
+    ///
+    /// # Safety
+    /// For as long as the slice lives, no work that a device was given writes them and nothing of the host does.
+    pub unsafe fn bytes(&self) -> &[u8] {
+        // SAFETY: `at` points at `len` live bytes of this block; the rest is the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len) }
+    }
+
+    /// The bytes as a slice to write.
+    ///
+    /// # Safety
+    /// For as long as the slice lives, no work that a device was given touches them and nothing else of the host does.
+    #[expect(clippy::mut_from_ref, reason = "parts of one block are written while others are copied")]
+    pub unsafe fn bytes_mut(&self) -> &mut [u8] {
+        // SAFETY: `at` points at `len` live bytes of this block; the rest is the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.as_ptr(), self.len) }
+    }
+
+    /// Takes it that a stream of `context` touches the block, as a kernel does that was given its address.
+    pub(super) fn used_by(&self, context: &Context) {
+        self.uses.by(context);
+    }
+
+    /// Waits for every context that has touched it.
+    ///
+    /// # Errors
+    /// One of them is lost, or an earlier command failed; the block then counts as touched for ever.
+    pub fn settle(&self) -> Result<(), CudaError> {
+        if self.uses.settle() {
+            return Ok(());
+        }
+        self.uses.by(&self.context);
+        self.context.synchronize()
+    }
+
+    /// Takes it that nothing touches the block any more, so that dropping it need not wait.
+    ///
+    /// # Safety
+    /// All work that touches it is done, as a synchronisation has shown.
+    pub unsafe fn forget_uses(&self) {
+        self.uses.forget();
+    }
+
+    /// Gives it back as dropping does, and tells whether it could be: `false` where the memory must stay.
+    pub fn close(self) -> bool {
+        let mut block = mem::ManuallyDrop::new(self);
+        let is_closed = block.give_back();
+        if is_closed {
+            // The clones of contexts that the fields hold; the memory is gone.
+            // SAFETY: each is dropped once, here, and the block is not used again.
+            unsafe { ptr::drop_in_place(&raw mut block.context) };
+            // SAFETY: as above.
+            unsafe { ptr::drop_in_place(&raw mut block.uses) };
+        }
+        is_closed
+    }
+
+    /// Waits and gives back; `false` where that is not safe or was refused.
+    fn give_back(&mut self) -> bool {
+        if !self.uses.settle() || self.context.lost().is_some() || self.context.bind().is_err() {
+            return false;
+        }
+        let calls = self.context.calls_to_destroy();
+        let at: *mut c_void = self.at.as_ptr().cast();
+        match self.kind {
+            // SAFETY: allocated by this call's counterpart, given back once, and nothing touches it any more.
+            HostKind::Allocated => unsafe { (calls.host_free)(at) == 0 },
+            // SAFETY: registered under this address, and nothing touches it any more.
+            HostKind::Borrowed => unsafe { (calls.host_unregister)(at) == 0 },
+            HostKind::Owned => {
+                // SAFETY: as above.
+                let is_free = unsafe { (calls.host_unregister)(at) == 0 };
+                if is_free {
+                    let slice = ptr::slice_from_raw_parts_mut(self.at.as_ptr(), self.len);
+                    // SAFETY: this pointer and length came from a box in `register`, and the device is done with it.
+                    drop(unsafe { Box::from_raw(slice) });
+                }
+                is_free
+            }
+        }
+    }
+}
+
+impl Drop for HostBlock {
+    fn drop(&mut self) {
+        if !self.give_back() {
+            // The context must outlive what is left in it.
+            mem::forget(self.context.clone());
+        }
+    }
+}
+
+/// Memory of a device.
+///
+/// Dropped, it waits for every context whose streams have touched it, and then is freed; if one of them is lost, it is
+/// leaked. [`DeviceBlock::free_on`] waits for nothing.
+pub struct DeviceBlock {
+    at: CUdeviceptr,
+    len: usize,
+    context: Context,
+    uses: Uses,
+    is_ordered: bool,
+}
+
+impl fmt::Debug for DeviceBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DeviceBlock(cuda:{}, {:#x}, {} bytes)", self.context.ordinal(), self.at, self.len)
+    }
+}
+
+impl DeviceBlock {
+    /// Allocates memory of at least one byte, whose contents are unspecified.
+    ///
+    /// # Errors
+    /// The context is lost, or the device has not as much left ([`CudaError::is_out_of_memory`]).
+    pub fn new(context: &Context, len: usize) -> Result<DeviceBlock, CudaError> {
+        let calls = context.calls()?;
+        context.bind()?;
+        let mut at = 0;
+        // SAFETY: the call writes one address through its pointer, which points at a live one.
+        context.answer("cuMemAlloc_v2", unsafe { (calls.alloc)(&raw mut at, len) })?;
+        Ok(DeviceBlock { at, len, context: context.clone(), uses: Uses::default(), is_ordered: false })
+    }
+
+    /// Allocates in the order of a stream: there for what comes after it on `stream` and for what is ordered behind it.
+    ///
+    /// # Errors
+    /// As [`DeviceBlock::new`].
+    pub fn on(stream: &Stream, len: usize) -> Result<DeviceBlock, CudaError> {
+        let calls = stream.calls()?;
+        let context = stream.context();
+        let mut at = 0;
+        // SAFETY: the call writes one address through its pointer, which points at a live one; the stream is live.
+        let code = unsafe { (calls.alloc_async)(&raw mut at, len, stream.handle()) };
+        context.answer("cuMemAllocAsync", code)?;
+        let block =
+            DeviceBlock { at, len, context: context.clone(), uses: Uses::default(), is_ordered: true };
+        block.uses.by(context);
+        Ok(block)
+    }
+
+    /// Frees in the order of a stream: what touches the block must be ordered before it.
+    ///
+    /// # Errors
+    /// The context is lost, or the driver refuses; the block is then leaked. Also refused for a block that was not
+    /// allocated [on](DeviceBlock::on) a stream, which is dropped as usual.
+    pub fn free_on(self, stream: &Stream) -> Result<(), CudaError> {
+        if !self.is_ordered {
+            return Err(CudaError::Argument("a block that no stream allocated is freed on a stream"));
+        }
+        let calls = stream.calls()?;
+        let block = mem::ManuallyDrop::new(self);
+        // SAFETY: allocated by this call's counterpart and given back once; the stream is live.
+        let code = unsafe { (calls.free_async)(block.at, stream.handle()) };
+        let answer = stream.context().answer("cuMemFreeAsync", code);
+        if answer.is_ok() {
+            // SAFETY: the clone of a context is dropped once, here, and the block is not used again.
+            drop(unsafe { ptr::read(&raw const block.context) });
+            // SAFETY: as above.
+            drop(unsafe { ptr::read(&raw const block.uses) });
+        }
+        answer
+    }
+
+    /// How many bytes there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Never: a block has at least one byte.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Its address on the device; nothing that the host could read.
+    pub fn address(&self) -> u64 {
+        self.at
+    }
+
+    /// The context that it belongs to.
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Takes it that a stream of `context` touches the block, as a kernel does that was given its address.
+    pub(super) fn used_by(&self, context: &Context) {
+        self.uses.by(context);
+    }
+
+    /// Takes it that nothing touches the block any more, so that dropping it need not wait.
+    ///
+    /// Freed while it is touched, its bytes may become another block's: wrong contents, nothing worse.
+    pub fn forget_uses(&self) {
+        self.uses.forget();
+    }
+}
+
+impl Drop for DeviceBlock {
+    fn drop(&mut self) {
+        let is_idle = self.uses.settle() && self.context.lost().is_none() && self.context.bind().is_ok();
+        if !is_idle {
+            // Work may still touch it, and the context must outlive it.
+            mem::forget(self.context.clone());
+            return;
+        }
+        let calls = self.context.calls_to_destroy();
+        if self.is_ordered {
+            // SAFETY: allocated by this call's counterpart, given back once; the null handle is the legacy stream of the
+            // context bound above.
+            let _ = unsafe { (calls.free_async)(self.at, ptr::null_mut()) };
+        } else {
+            // SAFETY: allocated by this call's counterpart, given back once.
+            let _ = unsafe { (calls.free)(self.at) };
+        }
+    }
+}
+
+/// Where bytes lie that are copied.
+#[derive(Debug, Clone, Copy)]
+pub enum Place<'a> {
+    /// From this byte of a block of a device on.
+    Device(&'a DeviceBlock, usize),
+    /// From this byte of a page-locked block on.
+    Host(&'a HostBlock, usize),
+    /// From this address of the host on, pageable or not.
+    Raw(*mut u8),
+}
+
+/// A place as the driver takes it.
+enum Address {
+    Device(CUdeviceptr),
+    Host(*mut c_void),
+}
+
+impl Place<'_> {
+    /// The address of `len` bytes that lie inside their block.
+    fn address(self, len: usize) -> Result<Address, CudaError> {
+        let inside = |at: usize, has: usize| match at.checked_add(len) {
+            Some(end) if end <= has => Ok(()),
+            _ => Err(CudaError::Outside { at, len, has }),
+        };
+        match self {
+            Place::Device(block, at) => {
+                inside(at, block.len)?;
+                Ok(Address::Device(block.at + at as u64))
+            }
+            Place::Host(block, at) => {
+                inside(at, block.len)?;
+                Ok(Address::Host(block.as_ptr().wrapping_add(at).cast()))
+            }
+            Place::Raw(at) => Ok(Address::Host(at.cast())),
+        }
+    }
+
+    fn used_by(self, context: &Context) {
+        match self {
+            Place::Device(block, _) => block.uses.by(context),
+            Place::Host(block, _) => block.uses.by(context),
+            Place::Raw(_) => {}
+        }
+    }
+}
+
+/// Marks both blocks before the call, so that a call that fails half-way leaves nothing unmarked.
+fn used((dst, src): (Place<'_>, Place<'_>), context: &Context) {
+    dst.used_by(context);
+    src.used_by(context);
+}
+
+impl Stream {
+    /// Copies `len` bytes in the order of the stream; nothing for 0 bytes.
+    ///
+    /// # Errors
+    /// The bytes lie outside their block, both places are the host's, the context is lost, or the driver refuses.
+    ///
+    /// # Safety
+    /// Until the copy is done, as the stream's order and a synchronisation show:
+    /// - host bytes that it reads are not written, and those that it writes are neither read nor written;
+    /// - memory behind a [`Place::Raw`] stays allocated, also where the context is lost in between.
+    pub unsafe fn copy(&self, dst: Place<'_>, src: Place<'_>, len: usize) -> Result<(), CudaError> {
+        let (to, from) = (dst.address(len)?, src.address(len)?);
+        let calls = self.calls()?;
+        if len == 0 {
+            return Ok(());
+        }
+        used((dst, src), self.context());
+        let stream = self.handle();
+        // SAFETY of each call: the stream is live, both places have `len` bytes, and the rest is the caller's promise.
+        let (call, code) = match (to, from) {
+            (Address::Device(to), Address::Host(from)) => {
+                // SAFETY: above.
+                ("cuMemcpyHtoDAsync_v2", unsafe { (calls.to_device_async)(to, from, len, stream) })
+            }
+            (Address::Host(to), Address::Device(from)) => {
+                // SAFETY: above.
+                ("cuMemcpyDtoHAsync_v2", unsafe { (calls.to_host_async)(to, from, len, stream) })
+            }
+            (Address::Device(_), Address::Device(_)) => return self.copy_device(dst, src, len),
+            (Address::Host(_), Address::Host(_)) => {
+                return Err(CudaError::Argument("a copy from the host to the host is not the driver's"));
+            }
+        };
+        self.context().answer(call, code)
+    }
+
+    /// Copies `len` bytes between blocks of one device or of two, in the order of the stream; nothing for 0 bytes.
+    ///
+    /// # Errors
+    /// As [`Stream::copy`]; also where a place is not a device's.
+    pub fn copy_device(&self, dst: Place<'_>, src: Place<'_>, len: usize) -> Result<(), CudaError> {
+        let (Place::Device(dst_block, _), Place::Device(src_block, _)) = (dst, src) else {
+            return Err(CudaError::Argument("a place of the host in a copy between devices"));
+        };
+        let (Address::Device(to), Address::Device(from)) = (dst.address(len)?, src.address(len)?) else {
+            return Err(CudaError::Argument("a place of the host in a copy between devices"));
+        };
+        let calls = self.calls()?;
+        if len == 0 {
+            return Ok(());
+        }
+        used((dst, src), self.context());
+        if dst_block.context.is(&src_block.context) {
+            // SAFETY: the stream is live and both places have `len` bytes of device memory.
+            let code = unsafe { (calls.within_device_async)(to, from, len, self.handle()) };
+            return self.context().answer("cuMemcpyDtoDAsync_v2", code);
+        }
+        let (dst_context, src_context) = (dst_block.context.handle(), src_block.context.handle());
+        // SAFETY: as above; the contexts are those of the blocks, which hold them.
+        let code = unsafe { (calls.peer_async)(to, dst_context, from, src_context, len, self.handle()) };
+        self.context().answer("cuMemcpyPeerAsync", code)
+    }
+
+    /// Sets `len` bytes in the order of the stream; nothing for 0 bytes.
+    ///
+    /// # Errors
+    /// The bytes lie outside the block, the context is lost, or the driver refuses.
+    pub fn fill(&self, dst: (&DeviceBlock, usize), value: u8, len: usize) -> Result<(), CudaError> {
+        let place = Place::Device(dst.0, dst.1);
+        let Address::Device(at) = place.address(len)? else { return Ok(()) };
+        let calls = self.calls()?;
+        if len == 0 {
+            return Ok(());
+        }
+        place.used_by(self.context());
+        // SAFETY: the stream is live and the place has `len` bytes of device memory.
+        let code = unsafe { (calls.set_async)(at, value, len, self.handle()) };
+        self.context().answer("cuMemsetD8Async", code)
+    }
+}
+
+impl Context {
+    /// Copies `len` bytes as `cudaMemcpy` does: on the legacy stream, back when the host side is done with.
+    ///
+    /// # Errors
+    /// As [`Stream::copy`].
+    ///
+    /// # Safety
+    /// As [`Stream::copy`]: from pageable memory the device may still be writing its own side at return, between two
+    /// blocks of devices the call waits for nothing.
+    pub unsafe fn copy_now(&self, dst: Place<'_>, src: Place<'_>, len: usize) -> Result<(), CudaError> {
+        let (to, from) = (dst.address(len)?, src.address(len)?);
+        let calls = self.calls()?;
+        self.bind()?;
+        if len == 0 {
+            return Ok(());
+        }
+        used((dst, src), self);
+        // SAFETY of each call: both places have `len` bytes, and the rest is the caller's promise.
+        let (call, code) = match (to, from) {
+            (Address::Device(to), Address::Host(from)) => {
+                // SAFETY: above.
+                ("cuMemcpyHtoD_v2", unsafe { (calls.to_device)(to, from, len) })
+            }
+            (Address::Host(to), Address::Device(from)) => {
+                // SAFETY: above.
+                ("cuMemcpyDtoH_v2", unsafe { (calls.to_host)(to, from, len) })
+            }
+            (Address::Device(to), Address::Device(from)) => {
+                // SAFETY: above.
+                ("cuMemcpyDtoD_v2", unsafe { (calls.within_device)(to, from, len) })
+            }
+            (Address::Host(_), Address::Host(_)) => {
+                return Err(CudaError::Argument("a copy from the host to the host is not the driver's"));
+            }
+        };
+        self.answer(call, code)
+    }
+
+    /// Sets `len` bytes as `cudaMemset` does: on the legacy stream.
+    ///
+    /// # Errors
+    /// As [`Stream::fill`].
+    pub fn fill_now(&self, dst: (&DeviceBlock, usize), value: u8, len: usize) -> Result<(), CudaError> {
+        let place = Place::Device(dst.0, dst.1);
+        let Address::Device(at) = place.address(len)? else { return Ok(()) };
+        let calls = self.calls()?;
+        self.bind()?;
+        if len == 0 {
+            return Ok(());
+        }
+        place.used_by(self);
+        // SAFETY: the place has `len` bytes of device memory.
+        self.answer("cuMemsetD8_v2", unsafe { (calls.set)(at, value, len) })
+    }
+}

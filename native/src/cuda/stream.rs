@@ -1,0 +1,299 @@
+//! Streams, events and host functions.
+#![expect(unsafe_code, reason = "calls of the driver on handles that this file owns")]
+
+use std::ffi::c_void;
+use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
+use std::ptr;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CUevent, CUstream};
+use spanlift::program::StreamKind;
+
+use super::context::Context;
+use super::error::{CudaError, Failure};
+use crate::driver::Calls;
+
+/// `CU_STREAM_NON_BLOCKING`
+const NON_BLOCKING: u32 = 1;
+/// `CU_EVENT_DISABLE_TIMING`
+const NO_TIMING: u32 = 2;
+/// `CU_STREAM_PER_THREAD`
+const PER_THREAD: usize = 2;
+
+/// A queue of work of one device. Clones are the same stream; the last one destroys it, and work that is pending
+/// completes.
+#[derive(Clone)]
+pub struct Stream(Arc<Queue>);
+
+struct Queue {
+    context: Context,
+    handle: CUstream,
+    /// Made here and so to be destroyed; the others are the driver's own.
+    is_own: bool,
+}
+
+// SAFETY: the handle is an opaque token of the driver, whose calls may be made from any thread at any time.
+unsafe impl Send for Queue {}
+// SAFETY: as above; nothing in the struct changes.
+unsafe impl Sync for Queue {}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        if self.is_own && self.context.lost().is_none() && self.context.bind_once().is_ok() {
+            // SAFETY: the handle is live and no clone is left. Pending work completes without the handle.
+            let _ = unsafe { (self.context.calls_to_destroy().stream_destroy)(self.handle) };
+        }
+    }
+}
+
+impl PartialEq for Stream {
+    fn eq(&self, other: &Stream) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Stream {}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream(cuda:{}, {:p})", self.context().ordinal(), self.0.handle)
+    }
+}
+
+impl Stream {
+    /// A stream of this kind with default priority.
+    ///
+    /// [`StreamKind::PerThread`] is the calling thread's own: used from another thread, it is that thread's.
+    ///
+    /// # Errors
+    /// The context is lost, or the driver makes none.
+    pub fn new(context: &Context, kind: StreamKind) -> Result<Stream, CudaError> {
+        Stream::with_priority(context, kind, 0)
+    }
+
+    /// The same with a priority, which the driver brings into [its range](Context::priorities); default streams have none.
+    ///
+    /// # Errors
+    /// As [`Stream::new`].
+    pub fn with_priority(context: &Context, kind: StreamKind, priority: i32) -> Result<Stream, CudaError> {
+        let calls = context.calls()?;
+        let flags = match kind {
+            StreamKind::Legacy => return Ok(Stream::of_driver(context, ptr::null_mut())),
+            StreamKind::PerThread => {
+                return Ok(Stream::of_driver(context, ptr::without_provenance_mut(PER_THREAD)));
+            }
+            StreamKind::NonBlocking => NON_BLOCKING,
+            StreamKind::Blocking => 0,
+        };
+        context.bind()?;
+        let mut handle = ptr::null_mut();
+        // SAFETY: the call writes one handle through its pointer, which points at a live one.
+        let code = unsafe { (calls.stream_create)(&raw mut handle, flags, priority) };
+        context.answer("cuStreamCreateWithPriority", code)?;
+        Ok(Stream(Arc::new(Queue { context: context.clone(), handle, is_own: true })))
+    }
+
+    fn of_driver(context: &Context, handle: CUstream) -> Stream {
+        Stream(Arc::new(Queue { context: context.clone(), handle, is_own: false }))
+    }
+
+    /// The context that it belongs to.
+    pub fn context(&self) -> &Context {
+        &self.0.context
+    }
+
+    pub(super) fn handle(&self) -> CUstream {
+        self.0.handle
+    }
+
+    /// The table of calls, with the calling thread bound as work on this stream needs it.
+    pub(super) fn calls(&self) -> Result<&'static Calls, CudaError> {
+        let calls = self.context().calls()?;
+        // The driver's own streams are those of the current context.
+        if self.0.is_own {
+            self.context().bind_once()?
+        } else {
+            self.context().bind()?
+        }
+        Ok(calls)
+    }
+
+    /// Waits until all work enqueued so far is done.
+    ///
+    /// # Errors
+    /// The context is lost, or an earlier command failed.
+    pub fn synchronize(&self) -> Result<(), CudaError> {
+        let calls = self.calls()?;
+        // SAFETY: the handle is live for as long as `self`.
+        self.context().answer("cuStreamSynchronize", unsafe { (calls.stream_synchronize)(self.handle()) })
+    }
+
+    /// Whether all work enqueued so far is done.
+    ///
+    /// # Errors
+    /// As [`Stream::synchronize`].
+    pub fn is_done(&self) -> Result<bool, CudaError> {
+        let calls = self.calls()?;
+        // SAFETY: the handle is live for as long as `self`.
+        match unsafe { (calls.stream_query)(self.handle()) } {
+            Failure::NOT_READY => Ok(false),
+            code => self.context().answer("cuStreamQuery", code).map(|()| true),
+        }
+    }
+
+    /// Later work of this stream waits for what `event` has recorded by now; an event of any device.
+    ///
+    /// # Errors
+    /// As [`Stream::synchronize`].
+    pub fn wait(&self, event: &Event) -> Result<(), CudaError> {
+        let calls = self.calls()?;
+        // SAFETY: both handles are live for as long as their owners.
+        self.context()
+            .answer("cuStreamWaitEvent", unsafe { (calls.stream_wait)(self.handle(), event.0.handle, 0) })
+    }
+
+    /// Runs `function` on a thread of the driver's after all work enqueued so far, and later work after it.
+    ///
+    /// It must not call the driver, which refuses (code 800); a panic ends the function alone. Where an earlier command
+    /// fails it never runs, and what it owns is leaked.
+    ///
+    /// # Errors
+    /// As [`Stream::synchronize`].
+    pub fn host_fn(&self, function: impl FnOnce() + Send + 'static) -> Result<(), CudaError> {
+        let calls = self.calls()?;
+        let function: Box<HostFn> = Box::new(HostFn(Box::new(function)));
+        let data = Box::into_raw(function);
+        // SAFETY: the stream's handle is live; `call` takes what `data` points at, and is called once at most.
+        let code = unsafe { (calls.host_fn)(self.handle(), Some(call), data.cast()) };
+        let answer = self.context().answer("cuLaunchHostFunc", code);
+        if answer.is_err() {
+            // SAFETY: refused, so that nobody but us has the pointer, which came from a box.
+            drop(unsafe { Box::from_raw(data) });
+        }
+        answer
+    }
+}
+
+/// A host function on its way through the driver: a thin pointer's worth.
+struct HostFn(Box<dyn FnOnce() + Send>);
+
+/// What the driver calls.
+unsafe extern "C" fn call(data: *mut c_void) {
+    // SAFETY: the driver hands over what `Stream::host_fn` gave it, once, and that was a box of this type.
+    let function = unsafe { Box::from_raw(data.cast::<HostFn>()) };
+    // Unwinding into the driver would end the process; the panic's message was printed when it happened.
+    let _ = panic::catch_unwind(AssertUnwindSafe(function.0));
+}
+
+/// Whether an event notes its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Timing {
+    /// It does, for [`Event::nanos_since`].
+    On,
+    /// It does not, which is cheaper.
+    Off,
+}
+
+/// A point in a stream that others can wait for. Clones are the same event; the last one destroys it.
+#[derive(Clone)]
+pub struct Event(Arc<Point>);
+
+struct Point {
+    context: Context,
+    handle: CUevent,
+}
+
+// SAFETY: the handle is an opaque token of the driver, whose calls may be made from any thread at any time.
+unsafe impl Send for Point {}
+// SAFETY: as above; nothing in the struct changes.
+unsafe impl Sync for Point {}
+
+impl Drop for Point {
+    fn drop(&mut self) {
+        if self.context.lost().is_none() && self.context.bind_once().is_ok() {
+            // SAFETY: the handle is live and no clone is left. Waits that were enqueued keep what they wait for.
+            let _ = unsafe { (self.context.calls_to_destroy().event_destroy)(self.handle) };
+        }
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Event(cuda:{}, {:p})", self.0.context.ordinal(), self.0.handle)
+    }
+}
+
+impl Event {
+    /// An event that has recorded nothing: whoever waits for it does not.
+    ///
+    /// # Errors
+    /// The context is lost, or the driver makes none.
+    pub fn new(context: &Context, timing: Timing) -> Result<Event, CudaError> {
+        let calls = context.calls()?;
+        context.bind()?;
+        let flags = if timing == Timing::On { 0 } else { NO_TIMING };
+        let mut handle = ptr::null_mut();
+        // SAFETY: the call writes one handle through its pointer, which points at a live one.
+        context.answer("cuEventCreate", unsafe { (calls.event_create)(&raw mut handle, flags) })?;
+        Ok(Event(Arc::new(Point { context: context.clone(), handle })))
+    }
+
+    /// The context that it belongs to.
+    pub fn context(&self) -> &Context {
+        &self.0.context
+    }
+
+    /// Notes what `stream` has been given so far, in the place of what was noted before; a stream of the same device.
+    ///
+    /// # Errors
+    /// The context is lost, or the driver refuses.
+    pub fn record(&self, stream: &Stream) -> Result<(), CudaError> {
+        let calls = stream.calls()?;
+        // SAFETY: both handles are live for as long as their owners.
+        let code = unsafe { (calls.event_record)(self.0.handle, stream.handle()) };
+        self.context().answer("cuEventRecord", code)
+    }
+
+    /// Waits until what was noted is done.
+    ///
+    /// # Errors
+    /// The context is lost, or an earlier command failed.
+    pub fn synchronize(&self) -> Result<(), CudaError> {
+        let calls = self.calls()?;
+        // SAFETY: the handle is live for as long as `self`.
+        self.context().answer("cuEventSynchronize", unsafe { (calls.event_synchronize)(self.0.handle) })
+    }
+
+    /// Whether what was noted is done.
+    ///
+    /// # Errors
+    /// As [`Event::synchronize`].
+    pub fn is_done(&self) -> Result<bool, CudaError> {
+        let calls = self.calls()?;
+        // SAFETY: the handle is live for as long as `self`.
+        match unsafe { (calls.event_query)(self.0.handle) } {
+            Failure::NOT_READY => Ok(false),
+            code => self.context().answer("cuEventQuery", code).map(|()| true),
+        }
+    }
+
+    /// The time from `begun` to this event, both with [`Timing::On`] and done, of one device.
+    ///
+    /// # Errors
+    /// As [`Event::synchronize`]; also code 400 without timing, 600 before both are done.
+    pub fn nanos_since(&self, begun: &Event) -> Result<f64, CudaError> {
+        let calls = self.calls()?;
+        let mut millis = 0f32;
+        // SAFETY: the call writes one float through its pointer, which points at a live one; both handles are live.
+        let code = unsafe { (calls.event_elapsed)(&raw mut millis, begun.0.handle, self.0.handle) };
+        self.context().answer("cuEventElapsedTime", code)?;
+        Ok(f64::from(millis) * 1e6)
+    }
+
+    fn calls(&self) -> Result<&'static Calls, CudaError> {
+        let calls = self.context().calls()?;
+        self.context().bind_once()?;
+        Ok(calls)
+    }
+}
