@@ -34,8 +34,8 @@ pub use expression::{Note, Peak, Plan, Transfer};
 pub use moves::lower;
 pub use planning::Planning;
 pub use solve::{
-    Breakdown, Engine, Phase, Simulated, SolveError, SolvePlan, Solved, Solver, Stop, cg, fista, lsqr, pcg,
-    power,
+    Breakdown, Engine, Issued, Phase, Simulated, SolveError, SolvePlan, Solved, Solver, Stop, cg, fista,
+    lsqr, pcg, power,
 };
 
 use crate::memory::Device;

@@ -10,6 +10,7 @@ mod mutants;
 mod names;
 mod oracle;
 mod plans;
+mod planted;
 mod rules;
 #[path = "../shared/mod.rs"]
 mod shared;

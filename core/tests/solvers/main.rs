@@ -2,5 +2,6 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 
 mod dense;
+mod imaging;
 mod methods;
 mod programs;

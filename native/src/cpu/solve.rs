@@ -6,7 +6,7 @@ use num_complex::Complex64;
 use spanlift::memory::Dtype;
 use spanlift::plan::{Engine, Phase, SolveError, SolvePlan, Solved};
 
-use super::{DEFAULT_LIMIT, run_with};
+use super::{DEFAULT_LIMIT, run_all};
 
 /// Carries out the programs of a solver in host memory, whatever devices they name.
 struct Host<'p> {
@@ -18,8 +18,7 @@ struct Host<'p> {
 /// Runs a solver's programs here.
 ///
 /// # Errors
-/// [`SolveError::NoFormula`] where a kernel's work is known by its bytes alone, [`SolveError::Runner`] for programs that
-/// cannot be run here.
+/// [`SolveError::Runner`] for programs that cannot be run here.
 ///
 /// # Examples
 /// ```
@@ -35,7 +34,6 @@ struct Host<'p> {
 /// # Ok::<(), spanlift::plan::SolveError>(())
 /// ```
 pub fn solve(plan: &SolvePlan) -> Result<Solved, SolveError> {
-    plan.formulas()?;
     plan.drive(&mut Host { plan, held: BTreeMap::new() })
 }
 
@@ -44,11 +42,12 @@ impl Engine for Host<'_> {
 
     fn run(&mut self, phase: Phase) -> Result<(), SolveError> {
         let initial = |name: &str| if self.held.contains_key(name) { None } else { self.plan.initial(name) };
-        let program = self.plan.program_with(phase, &initial)?;
-        let names = program.names();
+        let issued = self.plan.program_with(phase, &initial)?;
+        let names = issued.program().names();
         let given = self.held.iter().filter(|(name, _)| names.find_buffer(name).is_some());
         let given = given.map(|(name, bytes)| (name.clone(), bytes.clone())).collect();
-        let run = run_with(&program, given, DEFAULT_LIMIT).map_err(|e| SolveError::Runner(e.to_string()))?;
+        let run = run_all(issued.program(), given, DEFAULT_LIMIT, &issued);
+        let run = run.map_err(|e| SolveError::Runner(e.to_string()))?;
         for last in run.finals {
             self.held.insert(names.buffer(last.buffer).to_owned(), last.bytes);
         }

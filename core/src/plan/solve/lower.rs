@@ -3,7 +3,7 @@
 //! Each program is one piece of work of the home's compute stream: other streams begin after what that stream has done, and
 //! it waits for them at the end. So programs follow each other without the host, and steps can be captured as graphs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::drive::{Engine, Limits, drive};
 use super::recipe::{Act, Phase, Recipe, S, V};
@@ -12,9 +12,11 @@ use super::{SolveError, Solved};
 use crate::memory::{Device, Dtype};
 use crate::op::{Array, Operator, Space as Vectors, compute_stream, transfer_stream};
 use crate::plan::devices::Numbers;
+use crate::plan::values::contents;
 use crate::plan::{Plan, PlanError, Transfer};
 use crate::program::{
-    Alloc, BufferId, Compute, Contents, Copy, EventId, Func, Kernel, Op, Program, Region, Space, StreamId,
+    Alloc, BufferId, Compute, Computes, Contents, Copy, EventId, Func, Kernel, Op, Program, Region, Space,
+    StreamId,
 };
 use crate::units::Bytes;
 
@@ -35,7 +37,7 @@ use crate::units::Bytes;
 /// let plan = Solver::cg().plan(&a, &Array::new(line, [1.0; 3])?)?;
 /// let moved = |phase| plan.transfers(phase).iter().map(|t| t.bytes.0).collect::<Vec<_>>();
 /// assert_eq!(moved(Phase::SetUp), [24]); // the right-hand side
-/// assert_eq!(moved(Phase::Step), []);
+/// assert!(moved(Phase::Step).is_empty());
 /// assert_eq!(moved(Phase::Check), [8]); // one scalar
 /// assert_eq!(moved(Phase::Finish), [24]); // the solution
 ///
@@ -50,6 +52,33 @@ pub struct SolvePlan {
     given: Vec<Array>,
     applied: Vec<Plan>,
     programs: BTreeMap<Phase, (Program, Vec<Transfer>)>,
+}
+
+/// A program of a solver, with what its kernels compute where no formula says it.
+#[derive(Debug, Clone)]
+pub struct Issued<'p> {
+    program: Program,
+    plan: &'p SolvePlan,
+    /// The operator of a command and the command in that operator's own program.
+    jobs: BTreeMap<usize, (usize, usize)>,
+}
+
+impl Issued<'_> {
+    /// The program.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+}
+
+impl Computes for Issued<'_> {
+    fn computes(&self, command: usize) -> bool {
+        self.jobs.contains_key(&command)
+    }
+
+    fn compute(&self, command: usize, operands: &[Vec<u8>]) -> Option<Vec<u8>> {
+        let (operator, command) = self.jobs.get(&command)?;
+        self.plan.applied[*operator].compute(*command, operands)
+    }
 }
 
 /// The phases in the order of their programs.
@@ -107,12 +136,13 @@ impl SolvePlan {
         &self,
         phase: Phase,
         held: &dyn Fn(&str) -> Option<Contents>,
-    ) -> Result<Program, SolveError> {
+    ) -> Result<Issued<'_>, SolveError> {
         let mut writer = Writer::new(self, &[phase], held)?;
         writer.values = true;
         writer.declare(&[phase])?;
         writer.phase(phase);
-        writer.finished(phase)
+        let program = writer.finished(phase)?;
+        Ok(Issued { program, plan: self, jobs: writer.jobs })
     }
 
     /// Everything in one program, with values: set up, so many steps with a look as often as is due, finish.
@@ -222,6 +252,7 @@ struct Writer<'p> {
     values: bool,
     expect: Option<Contents>,
     transfers: Vec<Transfer>,
+    jobs: BTreeMap<usize, (usize, usize)>,
     n_events: usize,
 }
 
@@ -255,6 +286,7 @@ impl<'p> Writer<'p> {
             values: false,
             expect: None,
             transfers: Vec::new(),
+            jobs: BTreeMap::new(),
             n_events: 0,
         })
     }
@@ -586,6 +618,9 @@ impl<'p> Writer<'p> {
                 _ => continue,
             };
             let new = self.program.push_labelled(op, command.label.as_deref());
+            if plan.computes(index) {
+                self.jobs.insert(new, (operator, index));
+            }
             if let Some(t) = plan.transfers().iter().find(|t| t.command == index) {
                 self.transfers.push(Transfer { command: new, ..t.clone() });
             }
@@ -610,12 +645,21 @@ impl Ends {
         let mut known: BTreeMap<StreamId, BTreeMap<StreamId, usize>> = BTreeMap::new();
         let mut recorded: BTreeMap<EventId, BTreeMap<StreamId, usize>> = BTreeMap::new();
         let mut begin = Vec::new();
+        // The streams that begin after the home's, by a wait or because it is the home's.
+        let mut follows: BTreeSet<StreamId> = home.into_iter().collect();
+        let mut good: BTreeSet<EventId> = BTreeSet::new();
         for command in plan.program().commands() {
             match &command.op {
                 Op::Record { event, stream } => {
+                    if follows.contains(stream) {
+                        good.insert(*event);
+                    }
                     recorded.insert(*event, known.get(stream).cloned().unwrap_or_default());
                 }
                 Op::Wait { stream, event } => {
+                    if good.contains(event) {
+                        follows.insert(*stream);
+                    }
                     let own = known.entry(*stream).or_default();
                     for (s, n) in recorded.get(event).into_iter().flatten() {
                         let here = own.entry(*s).or_default();
@@ -625,7 +669,7 @@ impl Ends {
                 op @ (Op::Kernel(_) | Op::HostFn { .. } | Op::Copy(_) | Op::Memset { .. }) => {
                     let Some(stream) = op.stream() else { continue };
                     let own = known.entry(stream).or_default();
-                    if own.is_empty() && Some(stream) != home {
+                    if follows.insert(stream) {
                         begin.push(stream);
                     }
                     *own.entry(stream).or_default() += 1;
@@ -683,14 +727,4 @@ fn inner(operator: usize, name: &str) -> String {
 /// The name of a scalar's copy on the host.
 pub(super) fn on_host(name: &str) -> String {
     format!("{name}-host")
-}
-
-/// Values as the bytes of a buffer: complex ones are pairs of the real type.
-fn contents(space: &Vectors, values: &[num_complex::Complex64]) -> Contents {
-    let (dtype, values) = match space.dtype() {
-        Dtype::C32 => (Dtype::F32, values.iter().flat_map(|z| [z.re, z.im]).collect()),
-        Dtype::C64 => (Dtype::F64, values.iter().flat_map(|z| [z.re, z.im]).collect()),
-        real => (real, values.iter().map(|z| z.re).collect()),
-    };
-    Contents::Values { dtype, values }
 }

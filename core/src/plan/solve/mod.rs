@@ -18,19 +18,21 @@ mod drive;
 mod inverse;
 mod lower;
 mod methods;
+#[cfg(test)]
+mod mutants;
 mod recipe;
 mod reference;
 mod simulated;
 mod solver;
 
 pub use drive::Engine;
-pub use lower::SolvePlan;
+pub use lower::{Issued, SolvePlan};
 pub use recipe::Phase;
 pub use simulated::Simulated;
 pub use solver::{Solver, cg, fista, lsqr, pcg, power};
 
 use super::PlanError;
-use crate::op::{Array, OpError};
+use crate::op::{Array, OpError, SpaceError};
 use crate::sim::SimError;
 
 /// What a solver found.
@@ -110,6 +112,12 @@ pub enum SolveError {
     NoFormula(String),
     #[error("the runner: {0}")]
     Runner(String),
+}
+
+impl From<SpaceError> for SolveError {
+    fn from(error: SpaceError) -> SolveError {
+        SolveError::Op(error.into())
+    }
 }
 
 impl From<std::convert::Infallible> for SolveError {

@@ -9,6 +9,8 @@ use super::lower::{SolvePlan, on_host};
 use super::{Phase, SolveError};
 use crate::machine::Machine;
 use crate::memory::Dtype;
+use crate::op::Space;
+use crate::plan::values::{contents, decoded};
 use crate::program::Contents;
 use crate::sim;
 use crate::units::Nanos;
@@ -62,30 +64,14 @@ impl<'p> Simulated<'p> {
         match self.held.get(name) {
             None => self.plan.initial(name),
             Some(bytes) => {
-                let dtype = self.plan.space(name).map_or(Dtype::F64, |space| real(space.dtype()));
-                let values = numbers(dtype, bytes);
+                let scalars = Space::named(Vec::new(), Dtype::F64).ok()?;
+                let space = self.plan.space(name).unwrap_or(&scalars);
+                let values = decoded(space, bytes);
                 // What is no number is overwritten before it is read.
-                values.iter().all(|v| v.is_finite()).then_some(Contents::Values { dtype, values })
+                let finite = values.iter().all(|v| v.re.is_finite() && v.im.is_finite());
+                finite.then(|| contents(space, &values))
             }
         }
-    }
-}
-
-/// The type of the parts of an element.
-pub(super) fn real(dtype: Dtype) -> Dtype {
-    match dtype {
-        Dtype::C32 => Dtype::F32,
-        Dtype::C64 => Dtype::F64,
-        real => real,
-    }
-}
-
-/// Bytes as numbers of a real type.
-fn numbers(dtype: Dtype, bytes: &[u8]) -> Vec<f64> {
-    if dtype == Dtype::F32 {
-        bytes.as_chunks().0.iter().map(|b| f64::from(f32::from_le_bytes(*b))).collect()
-    } else {
-        bytes.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect()
     }
 }
 
@@ -93,8 +79,9 @@ impl Engine for Simulated<'_> {
     type Error = SolveError;
 
     fn run(&mut self, phase: Phase) -> Result<(), SolveError> {
-        let program = self.plan.program_with(phase, &|name| self.contents(name))?;
-        let run = sim::run(&program, self.machine)?;
+        let issued = self.plan.program_with(phase, &|name| self.contents(name))?;
+        let program = issued.program();
+        let run = sim::run(program, self.machine)?;
         self.time = Nanos(self.time.0.saturating_add(run.end.0));
         for last in run.finals {
             self.held.insert(program.names().buffer(last.buffer).to_owned(), last.bytes);
@@ -104,18 +91,11 @@ impl Engine for Simulated<'_> {
 
     fn scalar(&mut self, name: &str) -> Result<f64, SolveError> {
         let bytes = self.held.get(&on_host(name)).or_else(|| self.held.get(name));
-        Ok(bytes.and_then(|b| numbers(Dtype::F64, b).first().copied()).unwrap_or(f64::NAN))
+        Ok(bytes.and_then(|b| b.first_chunk().copied()).map_or(f64::NAN, f64::from_le_bytes))
     }
 
     fn vector(&mut self, name: &str) -> Result<Vec<Complex64>, SolveError> {
-        let (Some(space), Some(bytes)) = (self.plan.space(name), self.held.get(name)) else {
-            return Ok(Vec::new());
-        };
-        let parts = numbers(real(space.dtype()), bytes);
-        Ok(if space.is_complex() {
-            parts.as_chunks().0.iter().map(|[re, im]| Complex64::new(*re, *im)).collect()
-        } else {
-            parts.into_iter().map(Complex64::from).collect()
-        })
+        let known = self.plan.space(name).zip(self.held.get(name));
+        Ok(known.map(|(space, bytes)| decoded(space, bytes)).unwrap_or_default())
     }
 }

@@ -11,7 +11,7 @@ use crate::op::{Array, OpError, Operator, Part};
 /// Which method.
 #[derive(Debug, Clone, PartialEq)]
 enum Method {
-    Cg { preconditioner: Option<Operator> },
+    Cg { preconditioner: Option<Box<Operator>> },
     Lsqr { damp: f64 },
     Fista { weight: f64, lipschitz: Option<f64> },
     Power,
@@ -54,7 +54,7 @@ impl Solver {
 
     /// Conjugate gradients with `near`, a Hermitian positive operator near the inverse; see [`pcg`].
     pub fn pcg(near: &Operator) -> Solver {
-        Solver::new(Method::Cg { preconditioner: Some(near.clone()) })
+        Solver::new(Method::Cg { preconditioner: Some(Box::new(near.clone())) })
     }
 
     /// Least squares; see [`lsqr`].
@@ -309,6 +309,44 @@ fn operator(a: impl Into<Part>) -> Result<Operator, SolveError> {
 /// let y = Array::new(a.codomain().clone(), [3.0, 1.0, 0.0])?;
 /// let x = cg(&(a.normal() + 1e-3 * identity()), &a.h().apply(&y)?)?.solution;
 /// assert!((x.reals()[0] - 1.0).abs() < 1e-2 && (x.reals()[1] - 1.0).abs() < 1e-2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// An image from three quarters of its frequencies, seen by two coils, each on a device of its own. What moves between host
+/// and devices is one image there and one back, however many steps it takes:
+///
+/// ```
+/// use num_complex::Complex64;
+/// use spanlift::chain;
+/// use spanlift::memory::{Dtype, cpu, mock};
+/// use spanlift::op::{Array, Diagonal, Space, fft, identity, sampling, stack, to};
+/// use spanlift::plan::{Phase, Solver, Stop};
+///
+/// let image = Space::new([("y", 8), ("x", 8)], Dtype::C64)?;
+/// // Every fourth line of frequencies is left out.
+/// let lines = (0..64).filter(|k| k / 8 % 4 != 1);
+/// let (ky, kx): (Vec<i64>, Vec<i64>) = lines.map(|k| (k / 8, k % 8)).unzip();
+/// let coil = |k: u32| {
+///     // The first coil sees the top best, the second the bottom.
+///     let map = (0..64).map(|i| {
+///         let y = f64::from(i / 8);
+///         Complex64::from(if k == 0 { 1.2 - y / 8.0 } else { 0.2 + y / 8.0 })
+///     });
+///     let map = Diagonal::new(image.on(mock(k)), map.collect::<Vec<_>>())?;
+///     let samples = sampling([("ky", ky.clone()), ("kx", kx.clone())], "sample");
+///     chain![to(mock(k)), map, fft(["y", "x"]).centered(), samples, to(cpu())]
+/// };
+/// let a = stack(Some(("coil", 0)), None, [coil(0), coil(1)])?;
+///
+/// let truth = Array::new(image, (0..64).map(|i| f64::from(u8::from((18..46).contains(&i)))))?;
+/// let measured = a.apply(&truth)?;
+/// let system = (a.normal() + 1e-8 * identity())?;
+/// let plan = Solver::cg().tolerance(1e-9).iterations(500).plan(&system, &a.h().apply(&measured)?)?;
+/// let found = plan.solve()?;
+/// assert_eq!(found.stop, Stop::Converged);
+/// let error = found.solution.values().iter().zip(truth.values()).map(|(x, t)| (x - t).norm());
+/// assert!(error.fold(0.0, f64::max) < 1e-3);
+/// assert_eq!(plan.transfers(Phase::SetUp).len() + plan.transfers(Phase::Finish).len(), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn cg(a: impl Into<Part>, b: &Array) -> Result<Solved, SolveError> {
