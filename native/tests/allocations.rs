@@ -1,9 +1,5 @@
-//! After planning nothing is allocated: counted by the allocator itself.
-#![expect(unsafe_code, reason = "an allocator that counts is an unsafe trait")]
+//! After planning nothing is allocated: every call to the allocator is counted.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 
 use num_complex::Complex;
 use spanlift::chain;
@@ -14,46 +10,9 @@ use spanlift::op::{
 };
 use spanlift_native::cpu::{Element, Real, Runner};
 
-/// The system's allocator, counting the calls of each thread.
-struct Counting;
-
-thread_local! {
-    static CALLS: Cell<usize> = const { Cell::new(0) };
-}
-
-fn count() {
-    CALLS.with(|calls| calls.set(calls.get() + 1));
-}
-
-// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract; counting allocates nothing,
-// since the counter is initialised without code and has no destructor.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the block came from `alloc` or `realloc` above with this layout, as the caller promises.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        count();
-        // SAFETY: the caller keeps the contract of `realloc`, and the block is the system's.
-        unsafe { System.realloc(at, layout, bytes) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
 /// The calls to the allocator that `f` makes on this thread.
-fn calls(f: impl FnOnce()) -> usize {
-    let before = CALLS.with(Cell::get);
-    f();
-    CALLS.with(Cell::get) - before
+fn calls(f: impl FnOnce()) -> u64 {
+    allocation_counter::measure(f).count_total
 }
 
 #[track_caller]

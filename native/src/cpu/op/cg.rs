@@ -1,6 +1,7 @@
 //! Conjugate gradients on kernels: each iteration is one apply and three passes over vectors, and allocates nothing.
 
 use super::real::{Element, Real};
+use super::wide::{Loop, widest};
 use super::{Runner, RunnerError, Workspace};
 
 /// What [`Cg`] works in: three vectors and the workspace of its operator.
@@ -83,7 +84,7 @@ impl<R: Real> Cg<R> {
         x.fill(R::zero());
         self.residual.copy_from_slice(b);
         self.direction.copy_from_slice(b);
-        let start = dot(b, b);
+        let start = widest(Dot(b, b));
         let mut squared = start;
         let wide = |v: R| v.wide().re;
         let small = |squared: R| wide(squared) <= tolerance * tolerance * wide(start);
@@ -96,16 +97,15 @@ impl<R: Real> Cg<R> {
                 break CgEnd::Iterations;
             }
             runner.run(&self.direction, &mut self.image, &mut self.workspace);
-            let curvature = dot(&self.direction, &self.image);
+            let curvature = widest(Dot(&self.direction, &self.image));
             let step = squared / curvature;
             if wide(curvature).is_nan() || wide(curvature) <= 0.0 || !wide(step).is_finite() {
                 break CgEnd::Breakdown { curvature: wide(curvature) };
             }
-            let next = descend(step, &self.direction, &self.image, x, &mut self.residual);
+            let (p, q) = (&self.direction[..], &self.image[..]);
+            let next = widest(Descend { step, p, q, x: &mut *x, r: &mut self.residual });
             let ratio = next / squared;
-            for (p, r) in self.direction.iter_mut().zip(&self.residual) {
-                *p = *r + ratio * *p;
-            }
+            widest(Turn { ratio, p: &mut self.direction, r: &self.residual });
             squared = next;
             iterations += 1;
         };
@@ -118,35 +118,74 @@ impl<R: Real> Cg<R> {
 const LANES: usize = 16;
 
 /// `Re <a, b>`, all in real numbers.
-fn dot<R: Real>(a: &[R], b: &[R]) -> R {
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
-    let mut sums = [R::zero(); LANES];
-    for (a, b) in a.iter().zip(b) {
-        for j in 0..LANES {
-            sums[j] += a[j] * b[j];
+struct Dot<'a, R>(&'a [R], &'a [R]);
+
+impl<R: Real> Loop for Dot<'_, R> {
+    type Out = R;
+
+    #[inline(always)]
+    fn run(self) -> R {
+        let ((a, a_rest), (b, b_rest)) = (self.0.as_chunks::<LANES>(), self.1.as_chunks::<LANES>());
+        let mut sums = [R::zero(); LANES];
+        for (a, b) in a.iter().zip(b) {
+            for j in 0..LANES {
+                sums[j] += a[j] * b[j];
+            }
         }
+        let rest = a_rest.iter().zip(b_rest).fold(R::zero(), |sum, (a, b)| sum + *a * *b);
+        sums.into_iter().fold(rest, |sum, s| sum + s)
     }
-    let rest = a_rest.iter().zip(b_rest).fold(R::zero(), |sum, (a, b)| sum + *a * *b);
-    sums.into_iter().fold(rest, |sum, s| sum + s)
 }
 
 /// `x += step p`, `r -= step q`, and `|r|^2` of the new `r`, in one pass.
-fn descend<R: Real>(step: R, p: &[R], q: &[R], x: &mut [R], r: &mut [R]) -> R {
-    let mut sums = [R::zero(); LANES];
-    let n = x.len() / LANES * LANES;
-    let groups = x.as_chunks_mut::<LANES>().0.iter_mut().zip(r.as_chunks_mut::<LANES>().0);
-    for ((x, r), (p, q)) in groups.zip(p.as_chunks::<LANES>().0.iter().zip(q.as_chunks::<LANES>().0)) {
-        for j in 0..LANES {
-            x[j] += step * p[j];
-            r[j] = r[j] - step * q[j];
-            sums[j] += r[j] * r[j];
+struct Descend<'a, R> {
+    step: R,
+    p: &'a [R],
+    q: &'a [R],
+    x: &'a mut [R],
+    r: &'a mut [R],
+}
+
+impl<R: Real> Loop for Descend<'_, R> {
+    type Out = R;
+
+    #[inline(always)]
+    fn run(self) -> R {
+        let Descend { step, p, q, x, r } = self;
+        let ((x, x_rest), (r, r_rest)) = (x.as_chunks_mut::<LANES>(), r.as_chunks_mut::<LANES>());
+        let ((p, p_rest), (q, q_rest)) = (p.as_chunks::<LANES>(), q.as_chunks::<LANES>());
+        let mut sums = [R::zero(); LANES];
+        for ((x, r), (p, q)) in x.iter_mut().zip(r).zip(p.iter().zip(q)) {
+            for j in 0..LANES {
+                x[j] += step * p[j];
+                r[j] = r[j] - step * q[j];
+                sums[j] += r[j] * r[j];
+            }
+        }
+        let mut rest = R::zero();
+        for ((x, r), (p, q)) in x_rest.iter_mut().zip(r_rest).zip(p_rest.iter().zip(q_rest)) {
+            *x += step * *p;
+            *r = *r - step * *q;
+            rest += *r * *r;
+        }
+        sums.into_iter().fold(rest, |sum, s| sum + s)
+    }
+}
+
+/// `p = r + ratio p`
+struct Turn<'a, R> {
+    ratio: R,
+    p: &'a mut [R],
+    r: &'a [R],
+}
+
+impl<R: Real> Loop for Turn<'_, R> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (p, r) in self.p.iter_mut().zip(self.r) {
+            *p = *r + self.ratio * *p;
         }
     }
-    let mut rest = R::zero();
-    for k in n..x.len() {
-        x[k] += step * p[k];
-        r[k] = r[k] - step * q[k];
-        rest += r[k] * r[k];
-    }
-    sums.into_iter().fold(rest, |sum, s| sum + s)
 }

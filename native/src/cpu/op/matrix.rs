@@ -6,6 +6,7 @@ use spanlift::op::{Dense, Leaf, Name, Side, Space};
 use super::kernel::{Kernel, Scratch};
 use super::lower::{len, strides};
 use super::real::{Element, Real, elements, elements_mut};
+use super::wide::{Loop, widest};
 
 /// `y_m = sum_n w_mn x_n` for every index of the other dimensions.
 pub(super) struct Matrix<E> {
@@ -78,7 +79,7 @@ impl<E: Element> Matrix<E> {
                 &scratch[..n]
             };
             for (row, w) in self.rows.iter().zip(self.weights[matrix..].chunks_exact(n.max(1))) {
-                y[to + row] = dot(w, x);
+                y[to + row] = widest(Dot(w, x));
             }
         }
     }
@@ -96,16 +97,27 @@ fn values(w: &spanlift::op::Tensor, dims: &[(Name, usize)]) -> impl Iterator<Ite
 }
 
 /// `sum_k w_k x_k`, in as many parts as fill the processor's lanes.
-fn dot<E: Element>(w: &[E], x: &[E]) -> E {
-    let ((wg, wr), (xg, xr)) = (w.as_chunks::<8>(), x.as_chunks::<8>());
-    let mut sums = [E::default(); 8];
-    for (w, x) in wg.iter().zip(xg) {
-        for j in 0..8 {
-            sums[j] += w[j] * x[j];
+struct Dot<'a, E>(&'a [E], &'a [E]);
+
+impl<E: Element> Loop for Dot<'_, E> {
+    type Out = E;
+
+    #[inline(always)]
+    fn run(self) -> E {
+        const LANES: usize = 16;
+        let ((w, w_rest), (x, x_rest)) = (self.0.as_chunks::<LANES>(), self.1.as_chunks::<LANES>());
+        let rest = w_rest.iter().zip(x_rest).fold(E::default(), |sum, (w, x)| sum + *w * *x);
+        if w.is_empty() {
+            return rest;
         }
+        let mut sums = [E::default(); LANES];
+        for (w, x) in w.iter().zip(x) {
+            for j in 0..LANES {
+                sums[j] += w[j] * x[j];
+            }
+        }
+        sums.into_iter().fold(rest, |sum, s| sum + s)
     }
-    let rest = wr.iter().zip(xr).fold(E::default(), |sum, (w, x)| sum + *w * *x);
-    sums.into_iter().fold(rest, |sum, s| sum + s)
 }
 
 impl<R: Real, E: Element<Real = R>> Kernel<R> for Matrix<E> {

@@ -30,6 +30,8 @@ mod place;
 mod product;
 mod real;
 mod table;
+#[expect(unsafe_code, reason = "a function for newer processors is called after asking for them")]
+mod wide;
 
 use std::fmt;
 use std::ops::Range;

@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use super::kernel::{Kernel, Scratch};
 use super::real::{Element, Real, elements, elements_mut};
+use super::wide::{Loop, widest};
 
 /// Elements that pass through all weights together: they stay in registers from the first weight to the last.
 const LANES: usize = 8;
@@ -62,7 +63,7 @@ impl<E: Element> Product<E> {
     }
 
     /// One group of lanes with its weights.
-    #[inline]
+    #[inline(always)]
     fn group(&self, x: [E; LANES], weights: &[E]) -> [E; LANES] {
         let (mut now, mut sum, mut first) = (x, x, true);
         let mut weights = weights.chunks_exact(LANES);
@@ -91,7 +92,7 @@ impl<E: Element> Product<E> {
     }
 
     /// Weights alone: the chain that is worth a loop of its own.
-    #[inline]
+    #[inline(always)]
     fn chain(mut x: [E; LANES], weights: &[E]) -> [E; LANES] {
         for w in weights.chunks_exact(LANES) {
             for j in 0..LANES {
@@ -101,21 +102,7 @@ impl<E: Element> Product<E> {
         x
     }
 
-    /// One period of data, or the groups of one that begin with `weights`.
-    fn period(&self, x: &[E], y: &mut [E], weights: &[E]) {
-        if self.n_weights == self.acts.len() && !self.adds {
-            self.through(x, y, weights, |x, w, _| Self::chain(x, w));
-        } else if self.adds {
-            self.through(x, y, weights, |x, w, mut y| {
-                y.iter_mut().zip(self.group(x, w)).for_each(|(y, v)| *y += v);
-                y
-            });
-        } else {
-            self.through(x, y, weights, |x, w, _| self.group(x, w));
-        }
-    }
-
-    #[inline]
+    #[inline(always)]
     fn through(
         &self,
         x: &[E],
@@ -141,39 +128,82 @@ impl<E: Element> Product<E> {
 
     fn run(&self, x: &[E], y: &mut [E]) {
         let reads = x.len() * (self.n_weights + 2);
-        let per_thread = (x.len() / (reads / PARALLEL).max(1)).next_multiple_of(LANES);
+        let periods = |x: &[E], y: &mut [E], weights: &[E]| widest(Periods { product: self, x, y, weights });
         if reads < 2 * PARALLEL || rayon::current_num_threads() == 1 {
-            for (x, y) in x.chunks_exact(self.period).zip(y.chunks_exact_mut(self.period)) {
-                self.period(x, y, &self.weights);
-            }
-        } else if self.period == x.len() {
-            let weights = self.weights.par_chunks((per_thread * self.n_weights).max(1));
-            let parts = x.par_chunks(per_thread).zip(y.par_chunks_mut(per_thread));
-            if self.n_weights == 0 {
-                parts.for_each(|(x, y)| self.period(x, y, &[]));
-            } else {
-                parts.zip(weights).for_each(|((x, y), w)| self.period(x, y, w));
-            }
+            return periods(x, y, &self.weights);
+        }
+        let part = (x.len() / (reads / PARALLEL)).max(1);
+        if self.period == x.len() {
+            let part = part.next_multiple_of(LANES);
+            let parts = x.par_chunks(part).zip(y.par_chunks_mut(part)).enumerate();
+            parts.for_each(|(k, (x, y))| periods(x, y, &self.weights[k * part * self.n_weights..]));
         } else {
-            let parts = x.par_chunks_exact(self.period).zip(y.par_chunks_exact_mut(self.period));
-            parts.for_each(|(x, y)| self.period(x, y, &self.weights));
+            let part = part.next_multiple_of(self.period);
+            let parts = x.par_chunks(part).zip(y.par_chunks_mut(part));
+            parts.for_each(|(x, y)| periods(x, y, &self.weights));
         }
     }
+}
 
-    fn run_in_place(&self, y: &mut [E]) {
-        let chain = self.n_weights == self.acts.len();
-        let step = self.n_weights * LANES;
-        for y in y.chunks_exact_mut(self.period) {
+/// Period after period, or a part of one, with the weights that it begins with.
+struct Periods<'a, E> {
+    product: &'a Product<E>,
+    x: &'a [E],
+    y: &'a mut [E],
+    weights: &'a [E],
+}
+
+impl<E: Element> Loop for Periods<'_, E> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Periods { product, x, y, weights } = self;
+        let each = product.period;
+        if product.n_weights == product.acts.len() && !product.adds {
+            for (x, y) in x.chunks(each).zip(y.chunks_mut(each)) {
+                product.through(x, y, weights, |x, w, _| Product::chain(x, w));
+            }
+        } else if product.adds {
+            for (x, y) in x.chunks(each).zip(y.chunks_mut(each)) {
+                product.through(x, y, weights, |x, w, mut y| {
+                    y.iter_mut().zip(product.group(x, w)).for_each(|(y, v)| *y += v);
+                    y
+                });
+            }
+        } else {
+            for (x, y) in x.chunks(each).zip(y.chunks_mut(each)) {
+                product.through(x, y, weights, |x, w, _| product.group(x, w));
+            }
+        }
+    }
+}
+
+/// The same where input and output are one.
+struct InPlace<'a, E> {
+    product: &'a Product<E>,
+    y: &'a mut [E],
+}
+
+impl<E: Element> Loop for InPlace<'_, E> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let InPlace { product, y } = self;
+        let is_chain = product.n_weights == product.acts.len();
+        let step = product.n_weights * LANES;
+        for y in y.chunks_mut(product.period) {
             let (whole, rest) = y.as_chunks_mut::<LANES>();
-            let k = whole.len();
+            let n = whole.len();
             for (k, y) in whole.iter_mut().enumerate() {
-                let w = &self.weights[k * step..(k + 1) * step];
-                *y = if chain { Self::chain(*y, w) } else { self.group(*y, w) };
+                let w = &product.weights[k * step..(k + 1) * step];
+                *y = if is_chain { Product::chain(*y, w) } else { product.group(*y, w) };
             }
             if !rest.is_empty() {
                 let mut last = [E::default(); LANES];
                 last[..rest.len()].copy_from_slice(rest);
-                let last = self.group(last, &self.weights[k * step..(k + 1) * step]);
+                let last = product.group(last, &product.weights[n * step..(n + 1) * step]);
                 rest.copy_from_slice(&last[..rest.len()]);
             }
         }
@@ -190,6 +220,6 @@ impl<R: Real, E: Element<Real = R>> Kernel<R> for Product<E> {
     }
 
     fn in_place(&self, y: &mut [R], _: &mut Scratch<R>) {
-        self.run_in_place(elements_mut(y));
+        widest(InPlace { product: self, y: elements_mut(y) });
     }
 }
