@@ -244,6 +244,7 @@ impl Engine {
     pub(crate) fn synchronize(&self) -> Result<(), Code> {
         self.call("cuCtxSynchronize", Needs::Context, |s| {
             let device = s.device;
+            s.trace_device_sync(device);
             s.join_device(device);
             s.outcome(device)
         })

@@ -18,6 +18,7 @@ use super::race::{Access, Touch};
 use super::rule::Rule;
 use super::schedule::Rng;
 use super::stream::Stream;
+use super::trace::Trace;
 
 /// A host thread, as far as the driver knows it.
 #[derive(Debug, Default)]
@@ -56,6 +57,7 @@ pub(crate) struct State {
     pub(crate) kinds: BTreeMap<&'static str, u64>,
     pub(crate) faults: Vec<Armed>,
     pub(crate) rng: Rng,
+    pub(crate) trace: Trace,
     violations: Vec<Violation>,
     found: u64,
     lanes: Vec<String>,
@@ -82,6 +84,7 @@ impl State {
             kinds: BTreeMap::new(),
             faults: config.faults.iter().map(|f| Armed { fault: f.clone(), passed: 0, fired: 0 }).collect(),
             rng: Rng::new(config.scheduler),
+            trace: Trace::new(config.trace),
             violations: Vec::new(),
             found: 0,
             lanes: vec!["host".to_owned()],
@@ -187,6 +190,7 @@ impl State {
             order: self.order.clone(),
             pending: self.ops.len(),
             leaked: self.leaked(),
+            trace: self.trace.commands(),
         }
     }
 
