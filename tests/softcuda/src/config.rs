@@ -129,6 +129,8 @@ pub struct Config {
     pub latency_us: u32,
     /// Instructions after which a launch counts as one that hangs.
     pub steps: u64,
+    /// Whether calls are noted as commands of a program.
+    pub trace: bool,
     /// Errors to come.
     pub faults: Vec<Fault>,
 }
@@ -147,6 +149,7 @@ impl Default for Config {
             host_threads: false,
             latency_us: 0,
             steps: 200_000_000,
+            trace: false,
             faults: Vec::new(),
         }
     }

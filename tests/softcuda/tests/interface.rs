@@ -4,8 +4,8 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
-use cudarc::driver::sys;
-use spanlift_softcuda::{Config, kit};
+use cudarc::driver::{CudaContext, DevicePtr, sys};
+use spanlift_softcuda::{Config, Launch, Scheduler, Stop, kit};
 
 /// A function of the loaded driver; `F` is its type with integers for enumerations.
 fn function<F: Copy>(name: &str) -> F {
@@ -71,4 +71,70 @@ fn what_is_not_modelled_is_absent() {
             assert!(found.is_err(), "{name}");
         }
     });
+}
+
+fn twice(launch: &Launch<'_>) -> Result<(), Stop> {
+    let (at, n) = (launch.arg::<u64>(0), launch.arg::<u32>(1));
+    let values: Vec<u32> = launch.read(at, n as usize)?;
+    launch.write(at, &values.iter().map(|v| 2 * v).collect::<Vec<u32>>())
+}
+
+const TWICE: &str = ".version 8.0\n.target sm_75\n.address_size 64\n\
+    .visible .entry twice(.param .u64 a, .param .u32 n)\n{\nret;\n}\n\0";
+
+#[test]
+fn a_kernel_of_the_test_runs_in_the_driver() {
+    kit::alone(&[Config::default(), Config::under(Scheduler::Seeded(1))], |driver| {
+        driver.kernel("twice", twice);
+        let context = CudaContext::new(0).expect("device 0");
+        let stream = context.default_stream();
+        let data = stream.clone_htod(&[1u32, 2, 3, 4]).expect("up");
+        let (mut module, mut f) = (null_mut::<c_void>(), null_mut::<c_void>());
+        let load =
+            function::<unsafe extern "C" fn(*mut *mut c_void, *const c_char) -> u32>("cuModuleLoadData");
+        // SAFETY: a live pointer, and a string that a zero ends.
+        assert_eq!(unsafe { load(&raw mut module, TWICE.as_ptr().cast()) }, 0);
+        let get = function::<unsafe extern "C" fn(*mut *mut c_void, *mut c_void, *const c_char) -> u32>(
+            "cuModuleGetFunction",
+        );
+        // SAFETY: as above, and a module that is loaded.
+        assert_eq!(unsafe { get(&raw mut f, module, c"twice".as_ptr()) }, 0);
+        {
+            let (mut at, _order) = data.device_ptr(&stream);
+            let mut n = 4u32;
+            let mut args = [(&raw mut at).cast::<c_void>(), (&raw mut n).cast()];
+            // SAFETY: a function of a loaded module, and as many live arguments as it has.
+            let launched = unsafe {
+                sys::cuLaunchKernel(f.cast(), 1, 1, 1, 1, 1, 1, 0, null_mut(), args.as_mut_ptr(), null_mut())
+            };
+            assert_eq!(launched, sys::CUresult::CUDA_SUCCESS);
+        }
+        assert_eq!(stream.clone_dtoh(&data), Ok(vec![2, 4, 6, 8]));
+        assert_eq!(driver.report().ops["kernel"], 1);
+    });
+}
+
+#[test]
+fn misuse_fails_the_test_and_says_how_to_repeat_it() {
+    let run = || {
+        kit::alone(&[Config::default()], |_| {
+            let context = CudaContext::new(0).expect("device 0");
+            // SAFETY: what follows is wrong, on purpose.
+            unsafe { context.disable_event_tracking() };
+            let (a, b) = (context.new_stream().expect("a stream"), context.new_stream().expect("a stream"));
+            let mut x = a.alloc_zeros::<u8>(64).expect("room");
+            b.memset_zeros(&mut x).expect("enqueued");
+            std::mem::forget(a.alloc_zeros::<u8>(100).expect("room"));
+        });
+    };
+    if std::env::var_os("SPANLIFT_SOFTCUDA_ALONE").is_some() {
+        return run();
+    }
+    let panic = std::panic::catch_unwind(run).expect_err("misuse fails");
+    let words = panic.downcast_ref::<String>().expect("words");
+    for part in
+        ["under lazy", "use-before-alloc", "never freed: 100 bytes", "repeat: SPANLIFT_SOFTCUDA_ALONE=1"]
+    {
+        assert!(words.contains(part), "{part} in {words}");
+    }
 }

@@ -66,7 +66,13 @@ impl Session<'_> {
             Work::Launch { kernel, shape, args } => self.run_kernel(&op, kernel, *shape, args)?,
             Work::Wait | Work::Host { .. } => {}
             #[cfg(test)]
-            Work::Touch { .. } => {}
+            Work::Touch { spans } => {
+                for (key, touch) in [("reads", Touch::Read), ("writes", Touch::Write)] {
+                    let ranges =
+                        spans.iter().filter(|s| s.touch == touch).map(|s| (s.start, s.end)).collect();
+                    self.trace_touched(op.id, key, &ranges);
+                }
+            }
         }
         Ok(())
     }

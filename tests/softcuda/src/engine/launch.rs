@@ -111,6 +111,8 @@ impl Seen<'_, '_> {
     /// Holds everything that was touched against what others did.
     fn settle(self) {
         let Seen { session, op, reads, writes } = self;
+        session.trace_touched(op.id, "reads", &reads.0);
+        session.trace_touched(op.id, "writes", &writes.0);
         for (ranges, touch) in [(reads, Touch::Read), (writes, Touch::Write)] {
             for (start, end) in ranges.0 {
                 session.access(Session::access_of(op, Span { start, end, touch }), &op.clock);
@@ -249,7 +251,8 @@ impl Engine {
             if args.len() != kernel.param_bytes() {
                 return Err(Code::INVALID_VALUE);
             }
-            s.enqueue(stream, Work::Launch { kernel, shape, args }, None);
+            let op = s.enqueue(stream, Work::Launch { kernel, shape, args }, None);
+            s.trace_launch(stream, op);
             Ok(())
         })
     }

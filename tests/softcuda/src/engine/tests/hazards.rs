@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::Value;
+use spanlift::Program;
+use spanlift::hazard::{self, Mode};
 
 use super::super::op::{Span, Work};
 use super::super::race::Touch;
@@ -121,7 +123,8 @@ impl Case {
         let stream = self.stream(&text(op, "s"));
         let answer = self.lab.engine.call("kernel", Needs::Context, |s| {
             let stream = s.stream(stream)?;
-            s.enqueue(stream, Work::Touch { spans }, None);
+            let op = s.enqueue(stream, Work::Touch { spans }, None);
+            s.trace_launch(stream, op);
             Ok(())
         });
         self.note(answer);
@@ -288,7 +291,8 @@ impl Case {
 
 fn run(ops: &[Value], scheduler: Scheduler) -> Result<Verdict, Skip> {
     let devices = 4;
-    let lab = Lab::new(Config { devices, pageable: Pageable::Strict, ..Config::under(scheduler) });
+    let lab =
+        Lab::new(Config { devices, pageable: Pageable::Strict, trace: true, ..Config::under(scheduler) });
     let legacy = |d: usize| if d == 0 { "0".to_owned() } else { format!("0@{d}") };
     let streams = (0..devices).map(|d| (legacy(d), (0, d))).collect();
     let mut case = Case { lab, buffers: BTreeMap::new(), streams, events: BTreeMap::new(), failed: false };
@@ -296,7 +300,19 @@ fn run(ops: &[Value], scheduler: Scheduler) -> Result<Verdict, Skip> {
         let unregistered = |other: &Value| other["via"] == "unregister" && other["buf"] == op["buf"];
         case.step(op, ops.iter().any(unregistered))?;
     }
-    let found = case.lab.end().found;
+    let report = case.lab.end();
+    let found = report.found;
+    if !case.failed {
+        let program =
+            Program::from_json(report.program().to_string().as_bytes()).expect("a well-formed program");
+        let verdict = hazard::check(&program, Mode::Contract).expect("a program without problems").verdict();
+        assert_eq!(
+            verdict == hazard::Verdict::Safe,
+            found == 0,
+            "the checker says {verdict:?} of {}",
+            report.program()
+        );
+    }
     Ok(match (case.failed, found) {
         (true, _) => Verdict::Error,
         (false, 0) => Verdict::Safe,
