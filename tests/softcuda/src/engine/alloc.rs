@@ -52,9 +52,8 @@ impl Session<'_> {
     /// Reports every use of a range that the host cannot know to be over, queued or run.
     fn end_of_life(&mut self, start: u64, end: u64, kind: ViolationKind) {
         let (access, clock) = self.host_step(start, end, Touch::Death);
-        let used = |op: &&super::op::Op| op.work.spans().iter().any(|s| s.start < end && start < s.end);
-        let queued: Vec<_> =
-            self.ops.values().filter(used).map(|op| (op.id, op.call, op.seq, op.lane)).collect();
+        let used = self.ops.values().filter(|op| self.may_touch(op, start, end));
+        let queued: Vec<_> = used.map(|op| (op.id, op.call, op.seq, op.lane)).collect();
         let ran = self.memory.history(start).unknown_to(&clock, start, end).cloned();
         let site = self.site(&access);
         if let Some(earlier) = ran {

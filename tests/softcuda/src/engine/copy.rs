@@ -70,11 +70,12 @@ impl Session<'_> {
     /// Whether something queued touches these bytes: then poison and checksums would not mean what they say.
     fn touched_by_queue(&self, start: u64, len: u64) -> bool {
         let end = start + len;
-        self.ops.values().any(|op| op.work.spans().iter().any(|s| s.start < end && start < s.end))
+        self.ops.values().any(|op| self.may_touch(op, start, end))
     }
 
-    /// Reads a pageable source now.
-    fn stage(from: u64, len: u64) -> Place {
+    /// Reads a pageable source now, on the calling thread.
+    fn stage(&mut self, from: u64, len: u64) -> Place {
+        self.host_touch(from, len, false);
         let mut bytes = vec![0; usize::try_from(len).expect("a copy fits into memory")];
         host::read(from, &mut bytes);
         Place::Staged(bytes)
@@ -103,7 +104,7 @@ impl Session<'_> {
         let kind = self.config.pageable == Pageable::Kind;
         match (from_place, to_place) {
             (Place::Pageable(from), to) if kind => {
-                let staged = Self::stage(from, len);
+                let staged = self.stage(from, len);
                 self.enqueue_copy(stream, staged, to, len);
                 Ok(())
             }
@@ -131,7 +132,7 @@ impl Session<'_> {
         match from {
             Place::Pageable(from) => {
                 self.join_streams(&scope);
-                let staged = Self::stage(from, len);
+                let staged = self.stage(from, len);
                 self.enqueue_copy(stream, staged, to, len);
             }
             from => {

@@ -130,6 +130,9 @@ impl Session<'_> {
         for event in self.events.iter_mut().filter(|e| e.device == device) {
             event.destroyed = true;
         }
+        for module in self.modules.iter_mut().filter(|m| m.device == device) {
+            module.unloaded = true;
+        }
         let live = |b: &&super::memory::Block| b.device == device && b.life != Life::Freed;
         let starts: Vec<u64> = self.memory.blocks.values().filter(live).map(|b| b.start).collect();
         for start in starts {

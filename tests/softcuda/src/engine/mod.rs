@@ -6,6 +6,7 @@ mod copy;
 mod device;
 mod event;
 mod exec;
+mod launch;
 mod memory;
 mod op;
 mod race;

@@ -11,6 +11,7 @@ use crate::report::{Report, Site, Violation, ViolationKind};
 use super::Session;
 use super::device::Device;
 use super::event::Event;
+use super::launch::{Function, Module};
 use super::memory::{Life, Memory};
 use super::op::Op;
 use super::race::{Access, Touch};
@@ -44,6 +45,8 @@ pub(crate) struct State {
     pub(crate) streams: Vec<Stream>,
     pub(crate) events: Vec<Event>,
     pub(crate) memory: Memory,
+    pub(crate) modules: Vec<Module>,
+    pub(crate) functions: Vec<Function>,
     pub(crate) ops: BTreeMap<u64, Op>,
     pub(crate) next_op: u64,
     /// Operations run so far: the only time there is.
@@ -69,6 +72,8 @@ impl State {
             streams: Vec::new(),
             events: Vec::new(),
             memory: Memory::new(config.devices),
+            modules: Vec::new(),
+            functions: Vec::new(),
             ops: BTreeMap::new(),
             next_op: 0,
             ran: 0,
