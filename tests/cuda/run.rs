@@ -78,7 +78,12 @@ fn kernels_compute_their_formulas_in_their_place() {
                 agrees(&program, &driver, &format!("seed {seed}"));
             }
             let report = soft.report();
-            assert!(report.violations.is_empty(), "seed {seed}: {:?}\n{}", report.violations, program.to_text());
+            assert!(
+                report.violations.is_empty(),
+                "seed {seed}: {:?}\n{}",
+                report.violations,
+                program.to_text()
+            );
         }
         assert!(n_safe > 15 && n_launches > 20, "{n_safe} safe programs, {n_launches} kernels");
     });
