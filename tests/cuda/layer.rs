@@ -1,7 +1,10 @@
 //! The layer beneath: handles, memory and errors.
 
+use spanlift::machine::{Grade, Machine};
 use spanlift::program::StreamKind;
-use spanlift_native::cuda::{CudaError, DeviceBlock, Driver, Event, HostBlock, Place, Stream, Timing};
+use spanlift_native::cuda::{
+    CudaError, DeviceBlock, Driver, Event, HostBlock, MeasureError, Place, Stream, Timing, measure,
+};
 use spanlift_softcuda::{Code, Config, Fault, Scheduler, kit};
 
 fn on_device(block: &DeviceBlock) -> Place<'_> {
@@ -123,5 +126,26 @@ fn a_sticky_error_ends_the_context_and_leaks_what_work_may_touch() {
         // The other device works.
         let other = driver.context(1).unwrap();
         other.synchronize().unwrap();
+    });
+}
+
+/// Only the form: a software driver's times say nothing.
+#[test]
+fn a_measured_profile_is_one_that_the_simulator_reads() {
+    kit::alone(&[Config::under(Scheduler::Eager)], |_| {
+        let driver = Driver::open().unwrap();
+        let context = driver.context(0).unwrap();
+        let profile = match measure(&context, "soft", 1 << 20) {
+            Ok(profile) => profile,
+            // Where times do not grow with sizes, that is said and no profile written.
+            Err(MeasureError::Rate(_)) => return,
+            Err(other) => panic!("{other}"),
+        };
+        let machine = Machine::from_json(profile.to_string().as_bytes()).unwrap();
+        assert_eq!((machine.name.as_str(), machine.copy_engines), ("soft", 2));
+        let measured = machine.figures().into_iter().filter(|figure| figure.source.grade == Grade::Measured);
+        assert!(measured.count() >= 15);
+        let points = profile["fit"]["h2d_bw"]["points"].as_array().unwrap();
+        assert!(points.len() == 4 && points.iter().all(|point| point["residual"].is_number()), "{points:?}");
     });
 }

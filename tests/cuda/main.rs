@@ -5,6 +5,7 @@ mod kernel;
 mod layer;
 mod programs;
 mod run;
+mod soft;
 
 use spanlift_softcuda::{Config, Pageable, Scheduler};
 

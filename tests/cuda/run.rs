@@ -2,7 +2,7 @@
 
 use spanlift::machine::Machine;
 use spanlift::memory::Dtype;
-use spanlift::program::{Contents, Op, Space};
+use spanlift::program::{Compute, Contents, Op, Space};
 use spanlift::{Bytes, Program, sim};
 use spanlift_native::cuda::{self, Driver, RunError};
 use spanlift_native::{cpu, programs as shipped};
@@ -62,6 +62,82 @@ fn random_safe_programs_end_with_the_simulators_values() {
         }
         assert!(n_safe > 15 && n_refused > 5, "{n_safe} safe, {n_refused} not");
     });
+}
+
+#[test]
+fn kernels_compute_their_formulas_in_their_place() {
+    kit::alone(&crate::everywhere(4), |soft| {
+        soft.kernel("spanlift_formula", crate::soft::FORMULA);
+        let driver = Driver::open().unwrap();
+        let (mut n_safe, mut n_launches) = (0, 0);
+        for seed in 100..160 {
+            let program = random(seed, Kinds { kernels: true });
+            if is_safe(&program) {
+                n_safe += 1;
+                n_launches += program.commands().iter().filter(|c| matches!(c.op, Op::Kernel(_))).count();
+                agrees(&program, &driver, &format!("seed {seed}"));
+            }
+            let report = soft.report();
+            assert!(
+                report.violations.is_empty(),
+                "seed {seed}: {:?}\n{}",
+                report.violations,
+                program.to_text()
+            );
+        }
+        assert!(n_safe > 15 && n_launches > 20, "{n_safe} safe programs, {n_launches} kernels");
+    });
+}
+
+/// A chain over two devices, as it is planned: what is computed and what is sent keep each other's order.
+#[test]
+fn a_planned_expression_runs_over_two_devices() {
+    kit::alone(&crate::everywhere(6), |soft| {
+        soft.kernel("spanlift_formula", crate::soft::FORMULA);
+        let driver = Driver::open().unwrap();
+        let program = two_devices();
+        assert!(is_safe(&program), "{}", program.to_text());
+        agrees(&program, &driver, "two devices");
+        let peer = soft.report().calls.get("cuMemcpyPeerAsync").copied().unwrap_or_default();
+        assert_eq!(peer, 8, "one copy each way for each of four tiles");
+        assert!(soft.report().violations.is_empty());
+    });
+}
+
+/// Four tiles go to another device, are doubled there, and come back, two in flight: one transfer stream per direction,
+/// one compute stream per device.
+fn two_devices() -> Program {
+    let mut p = Program::new();
+    let (here, there) = (p.stream_on(0, "compute 0"), p.stream_on(1, "compute 1"));
+    let (out, back) = (p.stream_on(0, "0 to 1"), p.stream_on(1, "1 to 0"));
+    let x = p.buffer("x", Space::Device, 0, Bytes(256), Contents::ramp(Dtype::F32, 0.0, 1.0));
+    let y = p.buffer("y", Space::Device, 0, Bytes(256), None);
+    let slots: Vec<_> = (0..2).map(|k| p.device(1, &format!("slot{k}"), Bytes(64))).collect();
+    p.kernel("shift").reads(x).writes(x).computes(Compute::affine(Dtype::F32, 1.0, 1.0)).on(here);
+    let ready = p.event_after(here);
+    p.wait(out, ready);
+    let mut free: Vec<Option<_>> = vec![None, None];
+    for tile in 0..4usize {
+        let (slot, k) = (slots[tile % 2], tile % 2);
+        let bytes = 64 * i64::try_from(tile).unwrap();
+        if let Some(event) = free[k] {
+            p.wait(out, event);
+        }
+        p.copy(slot, x.range(bytes, 64)).peer().on(out);
+        let sent = p.event_after(out);
+        p.wait(there, sent);
+        p.kernel("double").reads(slot).writes(slot).computes(Compute::affine(Dtype::F32, 2.0, 0.0)).on(there);
+        let done = p.event_after(there);
+        p.wait(back, done);
+        p.copy(y.range(bytes, 64), slot).peer().on(back);
+        free[k] = Some(p.event_after(back));
+    }
+    let home = p.event_after(back);
+    p.wait(here, home);
+    p.kernel("sum").reads(y).reads(x).writes(y).computes(Compute::sum(Dtype::F32)).on(here);
+    p.device_sync(0);
+    p.device_sync(1);
+    p
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod advise;
 mod analyze;
 mod calls;
 mod check;
+mod device;
 mod fit;
 mod hostile;
 mod inputs;

@@ -91,7 +91,7 @@ fn devices_are_described() {
     let device = |ordinal: u32, bus: &str, peers: &[u32]| {
         json!({
             "ordinal": ordinal, "name": "Test GPU", "uuid": null, "is_mig": false, "memory_bytes": 85_899_345_920u64, "compute_capability": [9, 0],
-            "copy_engines": 3, "multiprocessors": 132, "pci_bus_id": bus, "pageable_access": null, "peers": peers,
+            "copy_engines": 3, "multiprocessors": 132, "pci_bus_id": bus, "link_generation": null, "link_width": null, "pageable_access": null, "peers": peers,
         })
     };
     let expected = json!({

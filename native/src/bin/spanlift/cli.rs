@@ -305,6 +305,9 @@ pub(crate) struct BenchTraceArgs {
     Ends with 0 whatever it finds. The environment variable {} names one driver library to ask\n\
     instead of the usual ones (for tests).", probe::LIBRARY_VARIABLE))]
 pub(crate) struct ProbeArgs {
+    /// Measure device 0 and write a machine profile here, for `--machine`: takes about a second
+    #[arg(long, value_name = "OUT.json")]
+    pub(crate) measure: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
 }

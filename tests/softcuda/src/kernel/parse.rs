@@ -65,6 +65,8 @@ pub(crate) fn module(text: &str, version: i32, capability: (i32, i32)) -> Parsed
             ".shared" => symbols.declare_shared(&mut tokens)?,
             // Data that no instruction can name, since its symbol is unknown.
             ".global" | ".const" => while next(&mut tokens)? != ";" {},
+            // What entries call: one that is interpreted is refused at the call, one with a stand-in calls nothing.
+            ".func" => skip_function(&mut tokens)?,
             ".entry" => kernels.push(entry(&mut tokens, &symbols)?),
             _ => return bad(),
         }
@@ -103,6 +105,20 @@ fn next<'t>(tokens: &mut Tokens<'t>) -> Parsed<&'t str> {
 
 fn expect(tokens: &mut Tokens<'_>, wanted: &str) -> Parsed<()> {
     if next(tokens)? == wanted { Ok(()) } else { bad() }
+}
+
+/// Past the end of a function, or of its declaration.
+fn skip_function(tokens: &mut Tokens<'_>) -> Parsed<()> {
+    let mut depth = 0usize;
+    loop {
+        match next(tokens)? {
+            "{" => depth += 1,
+            "}" if depth <= 1 => return Ok(()),
+            "}" => depth -= 1,
+            ";" if depth == 0 => return Ok(()),
+            _ => {}
+        }
+    }
 }
 
 fn number(word: &str) -> Parsed<usize> {
