@@ -42,7 +42,10 @@ impl Answer for String {
 
 impl Answer for Result<Program, ReadError> {
     fn program(&self) -> Result<Program, String> {
-        self.as_ref().map(Program::clone).map_err(ToString::to_string)
+        match self {
+            Ok(program) => Ok(program.clone()),
+            Err(why) => Err(why.to_string()),
+        }
     }
 }
 
