@@ -143,7 +143,7 @@ fn a_measured_profile_is_one_that_the_simulator_reads() {
         };
         let machine = Machine::from_json(profile.to_string().as_bytes()).unwrap();
         assert_eq!((machine.name.as_str(), machine.copy_engines), ("soft", 2));
-        let measured = machine.figures().into_iter().filter(|figure| figure.source.grade == Grade::Measured);
+        let measured = machine.figures().filter(|figure| figure.source.grade == Grade::Measured);
         assert!(measured.count() >= 15);
         let points = profile["fit"]["h2d_bw"]["points"].as_array().unwrap();
         assert!(points.len() == 4 && points.iter().all(|point| point["residual"].is_number()), "{points:?}");

@@ -57,7 +57,7 @@ fn measured(args: &ProbeArgs, path: &Path, out: &mut Out) -> Result<End, Fail> {
                 "{name} measured; each figure with its source: spanlift machines {}",
                 path.display()
             ));
-            for figure in machine.figures().iter().filter(|figure| figure.source.grade == Grade::Measured) {
+            for figure in machine.figures().filter(|figure| figure.source.grade == Grade::Measured) {
                 out.line(&format!("  {:<22} {:>14} {}", figure.name, figure.value, figure.unit));
             }
         }
