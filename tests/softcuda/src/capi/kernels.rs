@@ -1,0 +1,5 @@
+//! Modules and launches.
+
+use super::exports;
+
+exports! {}

@@ -1,0 +1,293 @@
+//! Calls that allocate, free, pin and register, and what pointers say of themselves.
+
+use crate::code::Code;
+use crate::report::ViolationKind;
+
+use super::device::{context_handle, handle_id, handle_of};
+use super::memory::Life;
+use super::op::{Place, Work};
+use super::race::Touch;
+use super::{Engine, Needs, Session};
+
+const POOL: u64 = 0x5400_0000_0000;
+/// Portable, mapped, write-combined.
+const HOST_FLAGS: u32 = 7;
+/// Portable, mapped, I/O memory, read-only.
+const REGISTER_FLAGS: u32 = 15;
+
+/// What a pointer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PointerFacts {
+    /// 1 for host memory, 2 for a device's.
+    pub(crate) memory_type: u32,
+    pub(crate) context: u64,
+    pub(crate) ordinal: i32,
+    pub(crate) start: u64,
+    pub(crate) len: u64,
+}
+
+impl Session<'_> {
+    /// Where a host address is, or a device address given as one.
+    pub(crate) fn place(&self, address: u64) -> Place {
+        if self.memory.device_of(address).is_some() {
+            Place::Device(address)
+        } else if self.memory.host(address).is_some() {
+            Place::Pinned(address)
+        } else {
+            Place::Pageable(address)
+        }
+    }
+
+    /// Runs the frees that are enqueued, when memory is short.
+    fn reserve(&mut self, len: u64, ordered: bool) -> Result<u64, Code> {
+        let (device, limit) = (self.device, self.config.memory);
+        self.memory.reserve(device, len, limit, ordered).or_else(|_| {
+            let frees: Vec<u64> =
+                self.ops.values().filter(|op| matches!(op.work, Work::Free { .. })).map(|op| op.id).collect();
+            self.run_until(&frees);
+            self.memory.reserve(device, len, limit, ordered)
+        })
+    }
+
+    /// Reports every use of a range that the host cannot know to be over, queued or run.
+    fn end_of_life(&mut self, start: u64, end: u64, kind: ViolationKind) {
+        let (access, clock) = self.host_step(start, end, Touch::Death);
+        let used = |op: &&super::op::Op| op.work.spans().iter().any(|s| s.start < end && start < s.end);
+        let queued: Vec<_> =
+            self.ops.values().filter(used).map(|op| (op.id, op.call, op.seq, op.lane)).collect();
+        let ran = self.memory.history(start).unknown_to(&clock, start, end).cloned();
+        let site = self.site(&access);
+        if let Some(earlier) = ran {
+            let other = self.site(&earlier);
+            let missing = format!("the host does not know that {} is over", other.place);
+            self.add_violation(kind, site.clone(), Some(other), missing);
+        }
+        for (op, call, seq, lane) in queued {
+            let other =
+                self.site(&super::race::Access { start, end, touch: Touch::Read, lane, seq, op, call });
+            let missing = format!("{} has not run", other.place);
+            self.add_violation(kind, site.clone(), Some(other), missing);
+        }
+    }
+
+    pub(crate) fn pool(&self, handle: u64) -> Result<usize, Code> {
+        handle_id(handle, POOL).filter(|d| *d < self.devices.len()).ok_or(Code::INVALID_VALUE)
+    }
+
+    /// What is known of a pointer; pageable memory is not known.
+    pub(crate) fn pointer(&self, address: u64) -> Result<PointerFacts, Code> {
+        if let Some(block) = self.memory.block(address).filter(|b| b.life != Life::Freed) {
+            let ordinal = i32::try_from(block.device).unwrap_or(i32::MAX);
+            let (start, len) = (block.start, block.len);
+            return Ok(PointerFacts {
+                memory_type: 2,
+                context: context_handle(block.device),
+                ordinal,
+                start,
+                len,
+            });
+        }
+        let range = self.memory.host(address).filter(|r| !r.freed).ok_or(Code::INVALID_VALUE)?;
+        let (start, len) = (range.start, range.len);
+        Ok(PointerFacts { memory_type: 1, context: context_handle(self.device), ordinal: 0, start, len })
+    }
+}
+
+impl Engine {
+    pub(crate) fn memory_info(&self) -> Result<(u64, u64), Code> {
+        self.call("cuMemGetInfo_v2", Needs::Context, |s| {
+            let total = s.config.memory;
+            Ok((total - s.memory.used[s.device], total))
+        })
+    }
+
+    pub(crate) fn alloc(&self, len: u64) -> Result<u64, Code> {
+        self.call("cuMemAlloc_v2", Needs::Context, |s| {
+            if len == 0 { Err(Code::INVALID_VALUE) } else { s.reserve(len, false) }
+        })
+    }
+
+    /// Waits for the device, as drivers do; the documentation does not promise it, so nothing is ordered by it.
+    pub(crate) fn free(&self, address: u64) -> Result<(), Code> {
+        self.call("cuMemFree_v2", Needs::Context, |s| {
+            if address == 0 {
+                return Ok(());
+            }
+            let block = s.memory.blocks.get(&address).filter(|b| b.life == Life::Live && !b.doomed);
+            let (end, device) = block.map(|b| (b.end(), b.device)).ok_or(Code::INVALID_VALUE)?;
+            s.end_of_life(address, end, ViolationKind::FreeInFlight);
+            s.drain_device(device);
+            s.memory.release(address);
+            s.outcome(device)
+        })
+    }
+
+    pub(crate) fn alloc_async(
+        &self,
+        call: &'static str,
+        len: u64,
+        pool: u64,
+        stream: u64,
+    ) -> Result<u64, Code> {
+        self.call(call, Needs::Context, |s| {
+            let stream = s.stream(stream)?;
+            if len == 0 {
+                return Err(Code::INVALID_VALUE);
+            }
+            let home = if pool == 0 { s.streams[stream].device } else { s.pool(pool)? };
+            let was = std::mem::replace(&mut s.device, home);
+            let block = s.reserve(len, true);
+            s.device = was;
+            let block = block?;
+            s.enqueue(stream, Work::Alloc { block }, None);
+            Ok(block)
+        })
+    }
+
+    pub(crate) fn free_async(&self, address: u64, stream: u64) -> Result<(), Code> {
+        self.call("cuMemFreeAsync", Needs::Context, |s| {
+            let stream = s.stream(stream)?;
+            if address == 0 {
+                return Err(Code::INVALID_VALUE);
+            }
+            let block = s.memory.blocks.get_mut(&address).filter(|b| b.life != Life::Freed && !b.doomed);
+            block.ok_or(Code::INVALID_VALUE)?.doomed = true;
+            s.enqueue(stream, Work::Free { block: address }, None);
+            Ok(())
+        })
+    }
+
+    pub(crate) fn host_alloc(&self, len: u64, flags: u32) -> Result<u64, Code> {
+        self.call("cuMemHostAlloc", Needs::Context, |s| {
+            if len == 0 || flags & !HOST_FLAGS != 0 {
+                return Err(Code::INVALID_VALUE);
+            }
+            s.memory.pin(len, flags)
+        })
+    }
+
+    pub(crate) fn host_free(&self, address: u64) -> Result<(), Code> {
+        self.call("cuMemFreeHost", Needs::Context, |s| {
+            if address == 0 {
+                return Ok(());
+            }
+            let range = s.memory.hosts.get(&address).filter(|r| !r.freed && !r.registered);
+            let end = range.map(super::memory::HostRange::end).ok_or(Code::INVALID_VALUE)?;
+            s.end_of_life(address, end, ViolationKind::FreeInFlight);
+            s.memory.unpin(address);
+            Ok(())
+        })
+    }
+
+    pub(crate) fn host_register(&self, address: u64, len: u64, flags: u32) -> Result<(), Code> {
+        self.call("cuMemHostRegister_v2", Needs::Context, |s| {
+            if address == 0 || len == 0 || flags & !REGISTER_FLAGS != 0 {
+                return Err(Code::INVALID_VALUE);
+            }
+            if s.memory.host_overlap(address, len) {
+                return Err(Code::HOST_MEMORY_ALREADY_REGISTERED);
+            }
+            s.memory.note_host(address, len, flags, true);
+            Ok(())
+        })
+    }
+
+    /// What is still queued keeps its copy of the address: it reads or writes what the caller made of the memory.
+    pub(crate) fn host_unregister(&self, address: u64) -> Result<(), Code> {
+        self.call("cuMemHostUnregister", Needs::Context, |s| {
+            if address == 0 {
+                return Err(Code::INVALID_VALUE);
+            }
+            let range = s.memory.hosts.get(&address).filter(|r| r.registered);
+            let end = range.map(super::memory::HostRange::end).ok_or(Code::HOST_MEMORY_NOT_REGISTERED)?;
+            s.end_of_life(address, end, ViolationKind::UnregisterInFlight);
+            s.memory.hosts.remove(&address);
+            Ok(())
+        })
+    }
+
+    pub(crate) fn host_flags(&self, address: u64) -> Result<u32, Code> {
+        self.call("cuMemHostGetFlags", Needs::Context, |s| {
+            s.memory.host(address).filter(|r| !r.freed).map(|r| r.flags).ok_or(Code::INVALID_VALUE)
+        })
+    }
+
+    /// Host and device see known host memory at one address.
+    pub(crate) fn host_device_pointer(&self, address: u64, flags: u32) -> Result<u64, Code> {
+        self.call("cuMemHostGetDevicePointer_v2", Needs::Context, |s| {
+            let known = flags == 0 && s.memory.host(address).is_some_and(|r| !r.freed);
+            if known { Ok(address) } else { Err(Code::INVALID_VALUE) }
+        })
+    }
+
+    pub(crate) fn pointer_facts(
+        &self,
+        call: &'static str,
+        address: u64,
+    ) -> Result<Result<PointerFacts, Code>, Code> {
+        self.call(call, Needs::Context, |s| Ok(s.pointer(address)))
+    }
+
+    pub(crate) fn default_pool(&self, call: &'static str, device: i32) -> Result<u64, Code> {
+        self.call(call, Needs::Init, |s| s.ordinal(device).map(|d| handle_of(d, POOL)))
+    }
+
+    /// Only a device's own pool can be made its current one: there are no others.
+    pub(crate) fn set_pool(&self, device: i32, pool: u64) -> Result<(), Code> {
+        self.call("cuDeviceSetMemPool", Needs::Init, |s| {
+            let device = s.ordinal(device)?;
+            if s.pool(pool)? == device { Ok(()) } else { Err(Code::NOT_SUPPORTED) }
+        })
+    }
+
+    pub(crate) fn trim_pool(&self, pool: u64) -> Result<(), Code> {
+        self.call("cuMemPoolTrimTo", Needs::Init, |s| s.pool(pool).map(|_| ()))
+    }
+
+    /// Reuse flags (1 to 3) and the release threshold (4) are kept; reserved (5, 6) and used bytes (7, 8) are counted.
+    pub(crate) fn pool_value(&self, pool: u64, attribute: u32) -> Result<u64, Code> {
+        self.call("cuMemPoolGetAttribute", Needs::Init, |s| {
+            let device = s.pool(pool)?;
+            match attribute {
+                1..=4 => Ok(s.devices[device].pool_values[attribute as usize - 1]),
+                5..=8 => Ok(s.memory.used[device]),
+                _ => Err(Code::INVALID_VALUE),
+            }
+        })
+    }
+
+    pub(crate) fn set_pool_value(&self, pool: u64, attribute: u32, value: u64) -> Result<(), Code> {
+        self.call("cuMemPoolSetAttribute", Needs::Init, |s| {
+            let device = s.pool(pool)?;
+            match attribute {
+                1..=4 => s.devices[device].pool_values[attribute as usize - 1] = value,
+                6 | 8 if value == 0 => {}
+                _ => return Err(Code::INVALID_VALUE),
+            }
+            Ok(())
+        })
+    }
+
+    /// Devices whose kernels may touch a pool's memory.
+    pub(crate) fn set_pool_access(&self, pool: u64, grants: &[(i32, u32)]) -> Result<(), Code> {
+        self.call("cuMemPoolSetAccess", Needs::Init, |s| {
+            let owner = s.pool(pool)?;
+            for (device, access) in grants {
+                let device = s.ordinal(*device)?;
+                match access {
+                    // 0 takes the right away, 3 gives reading and writing; a device keeps its own memory.
+                    0 if device == owner => return Err(Code::INVALID_DEVICE),
+                    0 => {
+                        s.devices[owner].pool_guests.remove(&device);
+                    }
+                    1 | 3 if !s.config.peers && device != owner => return Err(Code::INVALID_DEVICE),
+                    1 | 3 => {
+                        s.devices[owner].pool_guests.insert(device);
+                    }
+                    _ => return Err(Code::INVALID_VALUE),
+                }
+            }
+            Ok(())
+        })
+    }
+}
