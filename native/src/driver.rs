@@ -159,7 +159,8 @@ table! {
         within_device = cuMemcpyDtoD_v2(CUdeviceptr, CUdeviceptr, usize);
         within_device_async = cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, usize, CUstream);
         peer_async = cuMemcpyPeerAsync(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, usize, CUstream);
-
+    }
+    optional {
         module_load = cuModuleLoadData(*mut CUmodule, *const c_void);
         module_unload = cuModuleUnload(CUmodule);
         module_function = cuModuleGetFunction(*mut CUfunction, CUmodule, *const c_char);
@@ -167,8 +168,6 @@ table! {
             CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream, *mut *mut c_void,
             *mut *mut c_void
         );
-    }
-    optional {
         default_pool = cuDeviceGetDefaultMemPool(*mut CUmemoryPool, CUdevice);
         pool_set = cuMemPoolSetAttribute(CUmemoryPool, c_uint as sys::CUmemPool_attribute, *mut c_void);
         pool_trim = cuMemPoolTrimTo(CUmemoryPool, usize);

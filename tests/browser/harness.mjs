@@ -194,6 +194,20 @@ export function viewer() {
 /** Whether `html` carries the viewer of `wasm/dist`. */
 export const holdsCommittedViewer = (html) => html.includes(dist(join(ROOT, "wasm/dist")).module);
 
+/** The page of `spanlift view` over these arguments, with the viewer as built now; gives its path. */
+export async function viewed(files, name, ...args) {
+  const made = join(files.folder, `committed-${name}`);
+  await spanlift("view", ...args, "-o", made);
+  return files.write(name, withFreshViewer(readFileSync(made, "utf8")));
+}
+
+/** Waits until what `state` gives of the canvas is as wanted; gives it. */
+export const until = (state, canvas, is, what) =>
+  eventually(async () => {
+    const now = await state(canvas);
+    return is(now) && now;
+  }, what);
+
 /** `html` with the committed viewer in it replaced by the one just built, in whatever form the page holds it. */
 export function withFreshViewer(html, fresh = viewer(), committed = dist(join(ROOT, "wasm/dist"))) {
   const forms = [

@@ -33,13 +33,8 @@ before(async () => {
   files = harness.scratch();
   chromium = await harness.browser();
   const layout = files.write("layout.json", JSON.stringify(LAYOUT));
-  const fresh = async (name, ...inputs) => {
-    const made = join(files.folder, `committed-${name}`);
-    await harness.spanlift("view", ...inputs, "-o", made);
-    return files.write(name, harness.withFreshViewer(readFileSync(made, "utf8")));
-  };
-  page = await fresh("layout.html", layout, "--to", "cuda:0");
-  mixed = await fresh("mixed.html", join(harness.ROOT, "native/programs/strategy-b.txt"), layout);
+  page = await harness.viewed(files, "layout.html", layout, "--to", "cuda:0");
+  mixed = await harness.viewed(files, "mixed.html", join(harness.ROOT, "native/programs/strategy-b.txt"), layout);
 });
 after(async () => {
   await chromium?.close();
@@ -57,11 +52,7 @@ const state = (canvas) =>
   }));
 
 /** Waits until the canvas' state is as wanted; gives it. */
-const until = (canvas, is, what) =>
-  harness.eventually(async () => {
-    const now = await state(canvas);
-    return is(now) && now;
-  }, what);
+const until = (canvas, is, what) => harness.until(state, canvas, is, what);
 
 /** The upper end of the `n`th stretch of rows, from the top, that hold at least 40 pixels of a colour; in CSS pixels. */
 const stretch = (canvas, colour, n) =>

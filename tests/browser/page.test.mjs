@@ -27,14 +27,9 @@ before(async () => {
   files = harness.scratch();
   chromium = await harness.browser();
   const race = files.write("race.txt", RACE);
-  const fresh = async (name, ...inputs) => {
-    const made = join(files.folder, `committed-${name}`);
-    await harness.spanlift("view", ...inputs, "-o", made);
-    return files.write(name, harness.withFreshViewer(readFileSync(made, "utf8")));
-  };
-  page = await fresh("race.html", race);
+  page = await harness.viewed(files, "race.html", race);
   const programs = ["strategy-b", "demo-h2d-pinned-overwritten"].map((name) => join(harness.ROOT, `native/programs/${name}.txt`));
-  several = await fresh("several.html", ...programs, race);
+  several = await harness.viewed(files, "several.html", ...programs, race);
 });
 after(async () => {
   await chromium?.close();
@@ -53,11 +48,7 @@ const state = (canvas) =>
 const timeAt = (s, x) => s.start + ((x - s.x) / s.width) * (s.end - s.start);
 
 /** Waits until the canvas' state is as wanted; gives it. */
-const until = (canvas, is, what) =>
-  harness.eventually(async () => {
-    const now = await state(canvas);
-    return is(now) && now;
-  }, what);
+const until = (canvas, is, what) => harness.until(state, canvas, is, what);
 
 /** The middle of the widest run of a colour in a canvas, in CSS pixels. */
 const middleOf = (canvas, colour) =>

@@ -11,8 +11,11 @@
 //! | `Enter` | from a call to its work and back |
 //! | `Page Up`, `Page Down` | scroll the lanes |
 //! | `N`, `Shift` `N` | next and previous finding |
+//! | `O` | the orders that show the finding, one after the other, then the times again |
 //! | `M` | contract or typical order |
-//! | `Escape` | selects nothing |
+//! | `Escape` | from an order back to the times; selects nothing |
+
+mod orders;
 
 use spanlift::hazard::Mode;
 use spanlift::trace::{FlowKind, Slice};
@@ -40,6 +43,7 @@ pub struct App {
     size: (f64, f64),
     selected: Option<u32>,
     finding: Option<usize>,
+    orders: orders::Orders,
     pointer: Option<(f64, f64)>,
     drag: Option<Drag>,
 }
@@ -72,6 +76,7 @@ impl App {
             size: (640.0, 360.0),
             selected: None,
             finding: None,
+            orders: orders::Orders::default(),
             pointer: None,
             drag: None,
         }
@@ -148,7 +153,10 @@ impl App {
             rows: &self.model.rows,
             frame: &self.frame,
             view: self.view,
-            findings: self.model.found(self.mode),
+            findings: match self.shown_order() {
+                Some(k) => std::slice::from_ref(&self.orders()[k].finding),
+                None => self.findings(),
+            },
             theme: self.theme,
             grain: 1.0,
             scroll: self.scroll,
@@ -236,7 +244,10 @@ impl App {
     }
 
     /// Shows both commands of a finding and selects the second; says whether they are on screen.
+    ///
+    /// An order that is shown gives way to the times.
     pub fn select_finding(&mut self, index: usize) -> bool {
+        self.show_order(None);
         let Some(finding) = self.findings().get(index) else { return false };
         let Some((first, second)) = links::ends(&self.model.rows, &self.model.trace, finding) else {
             return false;
@@ -249,6 +260,7 @@ impl App {
         self.scroll_to(second);
         self.selected = Some(second);
         self.finding = Some(index);
+        self.make_orders(index);
         true
     }
 
@@ -293,6 +305,8 @@ impl App {
             "m" | "M" => {
                 self.set_mode(if self.mode == Mode::Contract { Mode::Typical } else { Mode::Contract })
             }
+            "o" | "O" => self.next_order(),
+            "Escape" if self.shown_order().is_some() => drop(self.show_order(None)),
             "Escape" => self.select(None),
             _ => return false,
         }
@@ -301,6 +315,7 @@ impl App {
 
     /// Asks for another order.
     pub fn set_mode(&mut self, mode: Mode) {
+        self.forget_orders();
         self.mode = mode;
         self.finding = None;
     }

@@ -63,6 +63,28 @@ pub fn axis(view: &TimeView, zero_ns: i64, size: f64) -> Axis {
     }
 }
 
+/// The ticks of a view of steps that take `unit_ns` each: the number of a step, from 1, over its middle.
+pub fn steps(view: &TimeView, unit_ns: i64, size: f64) -> Axis {
+    let unit = unit_ns.max(1);
+    let label = |step: i128| text::thousands(step.unsigned_abs().try_into().unwrap_or(u64::MAX));
+    let last = i128::from(view.end_ns() / unit) + 1;
+    let room = text::width(&label(last), size, false) + GAP / 2.0;
+    let mut stride: i128 = 1;
+    while (stride as f64) * (unit as f64) / view.ns_per_px() < room && stride < last {
+        stride = next(stride);
+    }
+    let first = i128::from(view.start_ns().max(0) / unit) / stride;
+    let places = (first.max(0)..).map(|k| (k * stride).max(1)).take_while(|&step| step <= last).take(1000);
+    let ticks = places.filter_map(|step| {
+        let middle = i64::try_from((step - 1) * i128::from(unit)).ok()?.checked_add(unit / 2)?;
+        let x = view.x_from_time(middle);
+        (0.0 <= x && x <= view.width_px()).then(|| Tick { x, label: label(step) })
+    });
+    let mut ticks: Vec<Tick> = ticks.collect();
+    ticks.dedup_by(|a, b| a.label == b.label);
+    Axis { base: None, ticks }
+}
+
 /// 1, 2, 5, 10, 20, 50, …
 fn next(step: i128) -> i128 {
     let mut ten = 1;

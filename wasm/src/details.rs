@@ -6,7 +6,7 @@ use crate::model::Model;
 use crate::rows::Rows;
 use crate::text;
 use crate::theme::kind_name;
-use crate::timeline::zero;
+use crate::timeline::{self, is_schedule};
 
 /// Everything that is known of one slice.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -41,12 +41,16 @@ impl Model {
         if slice.bytes > 0 {
             row("bytes", text::thousands(slice.bytes));
         }
-        row("took", text::time(took));
-        if let Some(rate) = text::rate(slice.bytes, took) {
-            row("rate", rate);
+        if is_schedule(&self.trace) {
+            row("comes as", self.clock(slice.start.0));
+        } else {
+            row("took", text::time(took));
+            if let Some(rate) = text::rate(slice.bytes, took) {
+                row("rate", rate);
+            }
+            row("began", self.clock(slice.start.0));
+            row("ended", self.clock(slice.end.0));
         }
-        row("began", self.clock(slice.start.0));
-        row("ended", self.clock(slice.end.0));
         // An engine shows the work of a stream again: what is known of that work is known of it.
         let work = self.work_of(k);
         for (name, value) in self.joined(work, &slice) {
@@ -97,7 +101,10 @@ impl Model {
         if slice.bytes > 0 {
             parts.push(text::bytes(slice.bytes));
         }
-        parts.push(format!("{} at {}", text::time(took), self.clock(slice.start.0)));
+        parts.push(match is_schedule(&self.trace) {
+            true => self.clock(slice.start.0),
+            false => format!("{} at {}", text::time(took), self.clock(slice.start.0)),
+        });
         parts.push(self.lane_of(&slice));
         parts.extend(text::rate(slice.bytes, took));
         parts.join(", ")
@@ -105,7 +112,7 @@ impl Model {
 
     /// A point in time, counted from the trace's zero.
     pub fn clock(&self, at: i64) -> String {
-        text::time(at.saturating_sub(zero(&self.trace)))
+        timeline::clock(&self.trace, at)
     }
 
     fn name_of(&self, id: StrId) -> String {
@@ -183,6 +190,9 @@ impl Model {
     /// What is known of a slice's waiting.
     fn why(&self, k: u32, slice: &Slice) -> Vec<String> {
         let mut why = Vec::new();
+        if is_schedule(&self.trace) {
+            return why;
+        }
         for flow in self.trace.flows.iter().filter(|f| f.to == k && f.kind != FlowKind::Launch).take(3) {
             if (flow.from as usize) < self.trace.slices.len() {
                 let from = self.trace.slices.get(flow.from as usize);

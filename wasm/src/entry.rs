@@ -260,6 +260,7 @@ fn time_state(app: &App) -> Vec<(&'static str, String)> {
         ("data-start-ns", view.start_ns().to_string()),
         ("data-end-ns", view.end_ns().to_string()),
         ("data-slice", app.selected().map_or(String::new(), |k| k.to_string())),
+        ("data-order", app.shown_order().map_or(String::new(), |k| k.to_string())),
     ]
 }
 

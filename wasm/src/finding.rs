@@ -13,4 +13,6 @@ pub struct Finding {
     pub text: String,
     /// Whether it is certain; otherwise it may be.
     pub is_certain: bool,
+    /// The slices of the two, where it is known which of several they are.
+    pub slices: Option<(u32, u32)>,
 }

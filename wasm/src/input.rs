@@ -236,6 +236,9 @@ fn clicked(viewer: &mut Viewer, target: &Element) -> bool {
             .with_memory(|app| app.set_kind(if kind == "naive" { MoveKind::Naive } else { MoveKind::Aware }));
     } else if let Some(item) = number("data-item") {
         viewer.open(item);
+    } else if let Some(order) = named("data-order") {
+        viewer.pick(None);
+        viewer.with_time(|app| app.show_order(order.parse().ok()));
     } else if let Some(finding) = number("data-finding") {
         viewer.pick(None);
         viewer.with_time(|app| app.select_finding(finding));

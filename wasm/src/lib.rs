@@ -15,6 +15,7 @@ pub mod details;
 pub mod entry;
 pub mod figure;
 pub mod finding;
+pub mod heat;
 #[cfg(target_arch = "wasm32")]
 mod input;
 pub mod legend;
@@ -22,6 +23,7 @@ pub mod listing;
 pub mod lod;
 pub mod memory;
 pub mod model;
+pub mod orders;
 pub mod pack;
 #[cfg(target_arch = "wasm32")]
 mod paint;
@@ -41,6 +43,7 @@ pub mod view;
 pub use bars::BarChart;
 pub use figure::{Note, Panel, PanelOptions};
 pub use finding::Finding;
+pub use heat::HeatMap;
 pub use memory::{MemoryOptions, MemoryPicture};
 pub use pack::PageItem;
 pub use scene::Scene;
@@ -48,14 +51,20 @@ pub use theme::Theme;
 pub use timeline::TimelineOptions;
 
 #[cfg(not(target_arch = "wasm32"))]
+pub mod course;
+#[cfg(not(target_arch = "wasm32"))]
+mod explained;
+#[cfg(not(target_arch = "wasm32"))]
 mod html;
 #[cfg(not(target_arch = "wasm32"))]
 mod pictures;
 #[cfg(not(target_arch = "wasm32"))]
 mod show;
 #[cfg(not(target_arch = "wasm32"))]
+pub use explained::explained_svg;
+#[cfg(not(target_arch = "wasm32"))]
 pub use html::{content_policy, figure_html, mount_html, page, viewer_assets_html};
 #[cfg(not(target_arch = "wasm32"))]
-pub use pictures::{bars_svg, map_svg, memory_svg, move_svg, panels_svg, timeline_svg};
+pub use pictures::{bars_svg, heat_svg, map_svg, memory_svg, move_svg, panels_svg, timeline_svg};
 #[cfg(not(target_arch = "wasm32"))]
-pub use show::{Figure, Show, verdict};
+pub use show::{Figure, Show, explain, verdict};

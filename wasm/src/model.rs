@@ -3,7 +3,7 @@
 use spanlift::hazard::{self, Certainty, Mode};
 use spanlift::machine::{Machine, USUAL};
 use spanlift::program::Space;
-use spanlift::trace::{Source, Trace};
+use spanlift::trace::Trace;
 use spanlift::{Nanos, Program, sim};
 
 use crate::figure::Note as Remark;
@@ -12,6 +12,7 @@ use crate::listing::Listing;
 use crate::pack::{Content, PageItem};
 use crate::rows::{Rows, Shown};
 use crate::text;
+use crate::timeline;
 
 /// One opened item.
 #[derive(Debug, Clone, Default)]
@@ -72,11 +73,7 @@ impl Model {
 
     /// The model of a trace whose program, knowing its lines, is listed.
     fn with(name: &str, trace: Trace, listed: Option<(Listing, Program)>) -> Model {
-        let origin = match &trace.source {
-            Source::Simulated { machine } => format!("simulated on {machine}"),
-            Source::Imported { tool } => format!("recorded, read from {tool}"),
-            Source::Unknown => String::new(),
-        };
+        let origin = timeline::origin(&trace);
         let rows = Rows::new(&trace, Shown::default());
         let found = |mode| listed.as_ref().map_or_else(Vec::new, |(_, program)| findings(program, mode));
         let findings = [found(Mode::Contract), found(Mode::Typical)];
@@ -130,6 +127,7 @@ pub fn findings(program: &Program, mode: Mode) -> Vec<Finding> {
         title: format!("{} on {}", h.kind.name(), program.names().buffer(h.buffer)),
         text: hazard::sentence(program, h),
         is_certain: h.certainty == Certainty::Must,
+        slices: None,
     };
     report.hazards.iter().map(shown).collect()
 }

@@ -5,6 +5,7 @@ use spanlift::memory::{Layout, MovePlan};
 
 use crate::bars::{self, BarChart};
 use crate::figure::{self, Panel, PanelOptions};
+use crate::heat::{self, HeatMap};
 use crate::memory::{self, MemoryOptions, MemoryPicture};
 use crate::svg::svg;
 use crate::text;
@@ -58,6 +59,21 @@ pub fn bars_svg(chart: &BarChart, width: f64, theme: &Theme) -> String {
     svg(&bars::scene(chart, width, theme), &chart.title, &told.join(" "))
 }
 
+/// A heat map on `width` pixels as SVG.
+pub fn heat_svg(map: &HeatMap, width: f64, theme: &Theme) -> String {
+    let label = |k: usize| {
+        let (row, column) = (k / map.columns.labels.len().max(1), k % map.columns.labels.len().max(1));
+        let of = |side: &heat::Side, k: usize| side.labels.get(k).map_or("", String::as_str).to_owned();
+        format!("{} {}, {} {}", map.rows.name, of(&map.rows, row), map.columns.name, of(&map.columns, column))
+    };
+    let values = map.tiles.iter().map(|t| t.value).filter(|v| v.is_finite() && *v > 0.0);
+    let (low, high) = values.fold((f64::INFINITY, 0.0), |(a, b): (f64, f64), v| (a.min(v), b.max(v)));
+    let best = map.tiles.iter().position(|t| t.is_best);
+    let best = best.map_or_else(String::new, |k| format!("; {} at {}", map.best, label(k)));
+    let told = format!("{} at {} points, from {low} to {high}{best}", map.figure, map.tiles.len());
+    svg(&heat::scene(map, width, theme), &map.title, &told)
+}
+
 /// The memory map of a layout as SVG.
 ///
 /// Of very many storages and views the picture shows some and tells of the rest; it stays below some 350 kB.
@@ -84,6 +100,10 @@ pub(crate) fn told(trace: &Trace, n_findings: usize) -> String {
         1 => ", 1 finding".to_owned(),
         n => format!(", {n} findings"),
     };
+    if timeline::is_schedule(trace) {
+        let n = text::thousands(trace.slices.len() as u64);
+        return format!("{n} steps on {} lanes, in one order{found}", trace.lanes.len());
+    }
     format!(
         "{} slices on {} lanes, {} of them copies, over {}{found}",
         text::thousands(trace.slices.len() as u64),

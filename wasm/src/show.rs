@@ -5,12 +5,13 @@
 
 use std::io::Write as _;
 
-use spanlift::hazard::{self, Mode, Report};
+use spanlift::hazard::{self, Mode, Relation, Report};
 use spanlift::memory::{Layout, MoveKind, MovePlan, Target};
 use spanlift::sim::{self, Run};
 use spanlift::{Program, Trace};
 
 use crate::bars::{BarChart, Cluster, Entry};
+use crate::explained;
 use crate::html::{figure_html, img};
 use crate::memory::{self, MemoryOptions, MemoryPicture};
 use crate::model::{self, Model};
@@ -114,6 +115,11 @@ impl Figure {
             height_px: 0,
             error: true,
         }
+    }
+
+    /// Words without a picture.
+    pub fn words(plain: String) -> Figure {
+        Figure::still(plain, "words", String::new())
     }
 
     fn still(plain: String, title: &str, svg: String) -> Figure {
@@ -228,6 +234,24 @@ pub fn verdict(program: &Program, mode: Mode) -> Figure {
         }
         Err(problems) => Figure::error(&problems),
     }
+}
+
+/// What the checker says of a program at length: each hazard with its fix and, as pictures, the orders that show it.
+pub fn explain(program: &Program, mode: Mode) -> Figure {
+    let report = match hazard::check(program, mode) {
+        Ok(report) => report,
+        Err(problems) => return Figure::error(&problems),
+    };
+    let relation = match Relation::of(program, mode) {
+        Ok(relation) => relation,
+        Err(problems) => return Figure::error(&problems),
+    };
+    let plain = explained::told(&relation, &report);
+    let svg = match report.hazards.is_empty() {
+        true => String::new(),
+        false => explained::explained_svg(&relation, &report, 960.0),
+    };
+    Figure::still(plain, "explanation", svg)
 }
 
 impl Show for Layout {

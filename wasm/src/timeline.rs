@@ -3,6 +3,7 @@
 pub(crate) mod links;
 mod still;
 
+use spanlift::explore::STEP;
 use spanlift::trace::{Instant, Kind, LaneKind, Slice, Source, Trace};
 
 pub use still::{TimelineOptions, scene};
@@ -151,7 +152,10 @@ impl Timeline<'_> {
         let width = self.frame.gutter + self.frame.plot_width + RIGHT;
         let mut scene = Scene::new(width, self.height, self.theme.ground);
         let mut drawn = Drawn::default();
-        let axis = axis::axis(&self.view, zero(self.trace), TICK);
+        let axis = match is_schedule(self.trace) {
+            true => axis::steps(&self.view, STEP.0, TICK),
+            false => axis::axis(&self.view, zero(self.trace), TICK),
+        };
         let visible: Vec<usize> = (0..self.rows.rows.len())
             .filter(|&r| {
                 let (top, height) = self.frame.row(r);
@@ -263,7 +267,9 @@ impl Timeline<'_> {
         let more = match (lane, slice.bytes) {
             (LaneKind::Engine { .. }, 1..) => text::rate(slice.bytes, took),
             (_, 1..) => Some(text::bytes(slice.bytes)),
-            (LaneKind::Stream { .. } | LaneKind::Engine { .. }, 0) => Some(text::time(took)),
+            (LaneKind::Stream { .. } | LaneKind::Engine { .. }, 0) if !is_schedule(self.trace) => {
+                Some(text::time(took))
+            }
             _ => None,
         };
         let long = more.map(|more| format!("{name} · {more}"));
@@ -384,7 +390,7 @@ impl Timeline<'_> {
 
     /// A point in time as people read it, counted from the trace's zero.
     fn clock(&self, at: i64) -> String {
-        text::time(at.saturating_sub(zero(self.trace)))
+        clock(self.trace, at)
     }
 
     /// Marks: a diamond each below the ruler, with its name where there is room.
@@ -458,10 +464,36 @@ fn joined(trace: &Trace, pieces: Vec<Piece>, grain: f64) -> Vec<Piece> {
     out
 }
 
+/// Whether the trace is an order of steps, whose times mean nothing else.
+pub fn is_schedule(trace: &Trace) -> bool {
+    matches!(trace.source, Source::Schedule { .. })
+}
+
+/// A point in time as people read it, counted from the trace's zero; in an order of steps, the step that is under way.
+pub fn clock(trace: &Trace, at: i64) -> String {
+    match is_schedule(trace) {
+        true => format!("step {}", text::thousands(at.max(0).unsigned_abs() / STEP.0.unsigned_abs() + 1)),
+        false => text::time(at.saturating_sub(zero(trace))),
+    }
+}
+
+/// Where a trace is from, in words.
+pub(crate) fn origin(trace: &Trace) -> String {
+    match &trace.source {
+        Source::Simulated { machine } => format!("simulated on {machine}"),
+        Source::Schedule { replay } if replay == "-" => {
+            "an order of steps, that of the list; no times".to_owned()
+        }
+        Source::Schedule { replay } => format!("an order of steps, {replay}; no times"),
+        Source::Imported { tool } => format!("recorded, read from {tool}"),
+        Source::Unknown => String::new(),
+    }
+}
+
 /// The time that is written as 0: a simulation's own zero, or where a recording begins.
 pub fn zero(trace: &Trace) -> i64 {
     match trace.source {
-        Source::Simulated { .. } => 0,
+        Source::Simulated { .. } | Source::Schedule { .. } => 0,
         _ => trace.extent().map_or(0, |(start, _)| start.0),
     }
 }

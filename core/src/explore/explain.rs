@@ -1,9 +1,11 @@
 //! A hazard with all that helps to understand and to mend it, as one value: sites, missing edge, fix, schedules.
 
+use std::fmt;
+
 use serde_json::{Map, Value, json};
 
 use super::schedule::{ReplayError, Schedule};
-use super::witness::{Seen, Stamp, Witness, witness};
+use super::witness::{Seen, Shown, Stamp, Witness, witness};
 use crate::hazard::{self, Fix, Hazard, HazardKind, Part, Relation, Report, StepId};
 use crate::program::{BufferId, Command, Edit, Op, Program, ThreadId};
 
@@ -41,6 +43,23 @@ pub struct Explanation {
     pub witness: Result<Option<Witness>, ReplayError>,
 }
 
+/// One change of a fix, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FixLine {
+    /// Where: `before command 5 (line 6)`.
+    pub place: String,
+    /// Whether the line is put in; otherwise it is taken out.
+    pub is_new: bool,
+    /// The command in the text form.
+    pub text: String,
+}
+
+impl fmt::Display for FixLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} {}", self.place, if self.is_new { '+' } else { '-' }, self.text)
+    }
+}
+
 /// Steps up to which JSON lists a schedule as a whole; its short string makes it again in any case.
 const MOST_LISTED: usize = 2_000;
 /// Hazards that JSON explains, the first ones.
@@ -62,8 +81,9 @@ impl Explanation {
     /// let p = Program::from_text("stream a, b\ndevice d 8\nkernel on a writes d\nkernel on b reads d")?;
     /// let found = check(&p, Mode::Contract)?;
     /// let explained = Explanation::of(&Relation::of(&p, Mode::Contract)?, &found.hazards[0]);
-    /// let [(_, record), (_, wait)] = &explained.fix_lines(&p)[..] else { unreachable!() };
-    /// assert_eq!((record.as_str(), wait.as_str()), ("record  mended on a", "wait    mended on b"));
+    /// let lines: Vec<String> = explained.fix_lines(&p).iter().map(ToString::to_string).collect();
+    /// assert_eq!(lines[0], "before command 4 (line 4): + record mended on a");
+    /// assert_eq!(lines[1], "before command 4 (line 4): + wait mended on b");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn of(relation: &Relation<'_>, hazard: &Hazard) -> Explanation {
@@ -109,15 +129,24 @@ impl Explanation {
         }
     }
 
-    /// What the fix puts in, as the place before which it stands and the line of the text form.
-    pub fn fix_lines(&self, program: &Program) -> Vec<(usize, String)> {
+    /// What the fix changes, line by line.
+    pub fn fix_lines(&self, program: &Program) -> Vec<FixLine> {
         let named = self.fix.named(program);
-        let line = |edit: &Edit| match edit {
-            Edit::Insert { before, command } => Some((*before, named.text_of(command, *before))),
-            Edit::Remove(_) => None,
-            Edit::Replace { at, command } => Some((*at, named.text_of(command, *at))),
+        let line = |edit: &Edit| {
+            let (what, at, text) = match edit {
+                Edit::Insert { before, command } => ("before", *before, named.text_of(command, *before)),
+                Edit::Remove(at) => ("without", *at, program.command_text(*at)),
+                Edit::Replace { at, command } => ("instead of", *at, named.text_of(command, *at)),
+            };
+            let place = match program.line(at) {
+                Some(line) => format!("{what} command {at} (line {line})"),
+                None if at < program.len() => format!("{what} command {at}"),
+                None => "at the end".to_owned(),
+            };
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            FixLine { place, is_new: !matches!(edit, Edit::Remove(_)), text }
         };
-        self.fix.edits.iter().filter_map(line).collect()
+        self.fix.edits.iter().map(line).collect()
     }
 
     /// The fields that stand beside those of the file contract.
@@ -145,7 +174,10 @@ impl Explanation {
         put("missing_edge", json!({"from": steps[0], "to": steps[1]}));
         put("fix", self.fix_json(program));
         match &self.witness {
-            Ok(witness) => put("schedules", json!(schedules(relation, witness.as_ref()))),
+            Ok(witness) => {
+                let shown = witness.as_ref().map(|witness| schedules(relation, hazard, witness));
+                put("schedules", json!(shown.unwrap_or_default()))
+            }
             Err(why) => put("no_schedules", json!(why.to_string())),
         };
         fields
@@ -171,19 +203,21 @@ impl Explanation {
     }
 }
 
-fn schedules(relation: &Relation<'_>, witness: Option<&Witness>) -> Vec<Value> {
-    let shown = witness.map(|w| w.shown.as_slice()).unwrap_or_default();
-    let one = |shown: &super::Shown| {
+fn schedules(relation: &Relation<'_>, hazard: &Hazard, witness: &Witness) -> Vec<Value> {
+    let one = |shown: &Shown| {
         let is_short = shown.schedule.order().len() <= MOST_LISTED;
         let order =
             is_short.then(|| shown.schedule.ids(relation).map(|id| id.to_string()).collect::<Vec<_>>());
         let Seen { by, is_read, stamp } = shown.seen;
         json!({
-            "replay": shown.holds.to_string(), "order": order,
-            "seen": {"step": by.to_string(), "is_read": is_read, "stamp": stamp.to_string()},
+            "replay": shown.holds.to_string(), "title": order_in_words(relation, witness, shown), "order": order,
+            "seen": {
+                "step": by.to_string(), "is_read": is_read, "stamp": stamp.to_string(),
+                "text": seen_in_words(relation, hazard, &shown.seen),
+            },
         })
     };
-    shown.iter().map(one).collect()
+    witness.shown.iter().map(one).collect()
 }
 
 /// The object of the file contract with an explanation beside the fields of each hazard; of very long lists the first.
@@ -212,6 +246,44 @@ pub fn explained_json(relation: &Relation<'_>, report: &Report) -> String {
     format!("{{\"verdict\":\"{verdict}\",\"hazards\":[{}],\"errors\":[]}}", hazards.join(","))
 }
 
+/// A schedule by the order of its two places, in words: `copy, then scale`.
+///
+/// # Cost
+/// Linear in the number of steps.
+pub fn order_in_words(relation: &Relation<'_>, witness: &Witness, shown: &Shown) -> String {
+    let program = relation.program;
+    let place = |id: StepId| shown.schedule.ids(relation).position(|other| other == id);
+    let mut sites = witness.sites;
+    sites.sort_by_key(|&id| place(id));
+    match sites.map(|id| step_name(program, id)) {
+        [first, second] if first == second => {
+            format!("{first} {}, then {second} {}", sites[0], sites[1])
+        }
+        [first, second] => format!("{first}, then {second}"),
+    }
+}
+
+/// What a step does, in a few words: its label, or `copy to d`, `host reads x`.
+pub fn step_name(program: &Program, id: StepId) -> String {
+    let names = program.names();
+    let command = &program.commands()[id.of()];
+    if let Some(label) = command.label.as_deref().filter(|label| !label.is_empty()) {
+        return label.to_owned();
+    }
+    match &command.op {
+        Op::Copy(copy) => format!("copy to {}", names.buffer(copy.dst.buffer)),
+        Op::HostCopy { dst, .. } => format!("host copies to {}", names.buffer(dst.buffer)),
+        Op::Memset { dst, .. } => format!("memset of {}", names.buffer(dst.buffer)),
+        Op::HostRead { region, .. } => format!("host reads {}", names.buffer(region.buffer)),
+        Op::HostWrite { region, .. } => format!("host writes {}", names.buffer(region.buffer)),
+        Op::Alloc(alloc) => format!("allocation of {}", names.buffer(alloc.buffer)),
+        Op::Free { buffer, .. } => format!("free of {}", names.buffer(*buffer)),
+        Op::Record { event, .. } => format!("record {}", names.event(*event)),
+        Op::Wait { event, .. } => format!("wait for {}", names.event(*event)),
+        op => op.name().replace('_', " "),
+    }
+}
+
 /// What a step finds or leaves, in words: `finds what command 4 wrote`.
 pub fn seen_in_words(relation: &Relation<'_>, hazard: &Hazard, seen: &Seen) -> String {
     let verb = if seen.is_read { "finds" } else { "leaves" };
@@ -233,11 +305,7 @@ pub fn seen_in_words(relation: &Relation<'_>, hazard: &Hazard, seen: &Seen) -> S
 /// Where a step runs: a host thread or a stream.
 pub fn lane_of(program: &Program, id: StepId) -> String {
     let names = program.names();
-    let index = match id.part {
-        Part::Captured(inner) => inner,
-        _ => id.command,
-    };
-    let command = &program.commands()[index];
+    let command = &program.commands()[id.of()];
     match (id.part, command.op.stream()) {
         (Part::Call, _) | (_, None) if command.thread == ThreadId::FIRST => "host".to_owned(),
         (Part::Call, _) | (_, None) => format!("host {}", names.thread(command.thread)),

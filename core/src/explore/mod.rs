@@ -16,7 +16,10 @@ mod results;
 mod schedule;
 mod witness;
 
-pub use explain::{Explanation, Place, explained_json, lane_of, seen_in_words};
+pub use explain::{
+    Explanation, FixLine, Place, explained_json, lane_of, order_in_words, seen_in_words, step_name,
+};
+pub use picture::STEP;
 pub use policy::{InOrder, Policy, Random};
 pub use results::{ExploreError, Explored, Find, Outcome, explore, replayed, sample};
 pub use schedule::{Hold, Holds, ReplayError, Schedule};

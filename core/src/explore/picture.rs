@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use super::explain::step_name;
 use super::schedule::Schedule;
 use crate::hazard::{Part, Relation};
 use crate::program::{Copy, Op, Space, StreamId, ThreadId};
-use crate::trace::{Kind, Lane, LaneKind, Slice, StrId, Trace};
+use crate::trace::{Kind, Lane, LaneKind, Slice, Source, StrId, Trace};
 use crate::units::Nanos;
 
-/// Nanoseconds that stand for one step.
-const UNIT: i64 = 1_000;
+/// What stands for one step in the trace of a schedule.
+pub const STEP: Nanos = Nanos(1_000);
 
 impl Schedule {
     /// The schedule as a trace: lanes for the host threads and the streams that do something, one microsecond for each
@@ -30,8 +31,12 @@ impl Schedule {
     pub fn trace(&self, relation: &Relation<'_>) -> Trace {
         let program = relation.program;
         let names = program.names();
-        let mut trace =
-            Trace { title: program.title.clone(), program: Some(program.clone()), ..Trace::default() };
+        let mut trace = Trace {
+            title: program.title.clone(),
+            source: Source::Schedule { replay: self.holds(relation).to_string() },
+            program: Some(program.clone()),
+            ..Trace::default()
+        };
         let mut lanes: BTreeMap<(Option<StreamId>, ThreadId), u32> = BTreeMap::new();
         let ids: Vec<_> = self.ids(relation).collect();
         let place = |id: crate::hazard::StepId| {
@@ -56,17 +61,16 @@ impl Schedule {
             trace.lanes.push(lane);
         }
         for (at, &id) in (0i64..).zip(&ids) {
-            let index = match id.part {
-                Part::Captured(inner) => inner,
-                _ => id.command,
-            };
+            let index = id.of();
             let command = &program.commands()[index];
-            let name = command.label.as_deref().unwrap_or(command.op.name());
+            // On a thread's lane stands what it does itself, or the call that asks a stream to do it.
+            let is_call = id.part == Part::Call && command.op.stream().is_some();
+            let name = if is_call { command.op.name().replace('_', " ") } else { step_name(program, id) };
             let slice = Slice {
                 lane: lanes.get(&place(id)).copied().unwrap_or_default(),
-                start: Nanos(at.saturating_mul(UNIT)),
-                end: Nanos((at + 1).saturating_mul(UNIT)),
-                name: trace.strings.intern(name),
+                start: Nanos(at.saturating_mul(STEP.0)),
+                end: Nanos((at + 1).saturating_mul(STEP.0)),
+                name: trace.strings.intern(&name),
                 kind: if id.part == Part::Call {
                     of_call(&command.op)
                 } else {

@@ -36,7 +36,7 @@ pub use found::HazardKind;
 pub use history::Certainty;
 pub use relation::{Life, Part, Relation, Step, StepId, Touch};
 pub use remedy::{Remedy, remedy};
-pub use report::{Hazard, Report, Verdict};
+pub use report::{Hazard, Report, Verdict, alike};
 pub use rules::{Mutation, Rule};
 pub use words::{sentence, short_sentence};
 

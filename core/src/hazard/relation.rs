@@ -32,6 +32,16 @@ pub struct StepId {
     pub part: Part,
 }
 
+impl StepId {
+    /// The command that says what the step does: of a captured one its own, not the launch.
+    pub fn of(self) -> usize {
+        match self.part {
+            Part::Captured(inner) => inner,
+            _ => self.command,
+        }
+    }
+}
+
 impl fmt::Display for StepId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.part {

@@ -1,5 +1,7 @@
 //! What was found, as data and in the form of the file contract.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::Mode;
@@ -94,6 +96,35 @@ impl Report {
         let hazards = self.hazards.iter().map(entry).collect();
         Object { verdict: self.verdict().name(), hazards, errors: [] }.to_json()
     }
+}
+
+/// The hazards that stand for all others between the same lines, and how many each stands for.
+///
+/// A loop in the text form makes many commands of one line. Where there are no lines, each hazard stands for itself.
+///
+/// ```
+/// use spanlift::{Program, hazard};
+/// let p = Program::from_text("stream a, b\ndevice d 8\nrepeat i 3\nkernel on a writes d\nkernel on b reads d\nend")?;
+/// let report = hazard::check(&p, hazard::Mode::Contract)?;
+/// let told: Vec<_> = hazard::alike(&p, &report).iter().map(|(h, n)| (h.kind.name(), *n)).collect();
+/// assert_eq!((report.hazards.len(), told), (5, vec![("RAW", 3), ("WAR", 2)]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn alike<'a>(program: &Program, report: &'a Report) -> Vec<(&'a Hazard, usize)> {
+    let mut groups: Vec<(&Hazard, usize)> = Vec::new();
+    let mut by_lines = BTreeMap::new();
+    for found in &report.hazards {
+        let (Some(first), Some(second)) = (program.line(found.first), program.line(found.second)) else {
+            groups.push((found, 1));
+            continue;
+        };
+        let group = *by_lines.entry((found.kind, found.certainty, first, second)).or_insert_with(|| {
+            groups.push((found, 0));
+            groups.len() - 1
+        });
+        groups[group].1 += 1;
+    }
+    groups
 }
 
 /// The file contract's object, fields in its order.

@@ -208,7 +208,9 @@ impl Part {
             Part::Route(route) => {
                 let from = route.from.clone().unwrap_or_else(|| space.device().into());
                 let reads = space.on(from.device);
-                Ok(Operator::to_device(ToDevice::of(from, route.to.clone(), &reads)))
+                Ok(Operator::to_device(
+                    ToDevice::of(from, route.to.clone(), &reads).listening(route.listener.clone()),
+                ))
             }
             Part::Identity => Ok(Operator::Identity(space.clone())),
             Part::Scale(factor) => Operator::scale(factor, space.clone()),

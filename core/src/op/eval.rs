@@ -106,6 +106,13 @@ impl Operator {
     }
 }
 
+impl Operator {
+    /// `A x` for values that are known to fit.
+    pub(crate) fn applied(&self, x: &[Complex64]) -> Vec<Complex64> {
+        applied(self, x)
+    }
+}
+
 /// `A x` for values that are known to fit.
 fn applied(a: &Operator, x: &[Complex64]) -> Vec<Complex64> {
     match a {

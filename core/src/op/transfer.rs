@@ -153,6 +153,8 @@ pub struct ToDevice {
     to: DeviceSpec,
     domain: Space,
     codomain: Space,
+    /// The event that says that the input is written; chosen by the plan when `None`.
+    listener: Option<String>,
 }
 
 /// The beginning of a transfer that has no end yet.
@@ -167,11 +169,13 @@ pub struct Route {
     pub from: Option<DeviceSpec>,
     /// The end.
     pub to: DeviceSpec,
+    /// The event that the copy waits for; see [`Route::after`].
+    pub listener: Option<String>,
 }
 
 /// A transfer to `end` from wherever the data is.
 pub fn to(end: impl Into<DeviceSpec>) -> Route {
-    Route { from: None, to: end.into() }
+    Route { from: None, to: end.into(), listener: None }
 }
 
 impl ToDevice {
@@ -182,7 +186,21 @@ impl ToDevice {
 
     pub(super) fn of(from: DeviceSpec, to: DeviceSpec, space: &Space) -> ToDevice {
         let (domain, codomain) = (space.on(from.device), space.on(to.device));
-        ToDevice { from, to, domain, codomain }
+        ToDevice { from, to, domain, codomain, listener: None }
+    }
+
+    /// The same transfer after the event `listener`.
+    pub(super) fn listening(self, listener: Option<String>) -> ToDevice {
+        ToDevice { listener, ..self }
+    }
+
+    /// The event that says that its input is written, where one was named.
+    ///
+    /// It is recorded by the stream that writes the input: the plan does that, or the caller for an input on a device.
+    /// Without a name the plan makes an event of its own where one is needed. An adjoint reads something else, so it has
+    /// none.
+    pub fn listener(&self) -> Option<&str> {
+        self.listener.as_deref()
     }
 
     /// The end where data comes from.
@@ -220,6 +238,7 @@ impl ToDevice {
             to: self.from.clone(),
             domain: self.codomain.clone(),
             codomain: self.domain.clone(),
+            listener: None,
         }
     }
 }
@@ -227,11 +246,32 @@ impl ToDevice {
 impl FromDevice {
     /// Ends the transfer at `end`.
     pub fn to(self, end: impl Into<DeviceSpec>) -> Route {
-        Route { from: Some(self.0), to: end.into() }
+        Route { from: Some(self.0), to: end.into(), listener: None }
     }
 }
 
 impl Route {
+    /// Lets the copy wait for the event `name`, which the stream records that writes its input.
+    ///
+    /// A wait that orders nothing is kept and noted in the plan ([`Plan::notes`](crate::plan::Plan::notes)).
+    ///
+    /// ```
+    /// use spanlift::chain;
+    /// use spanlift::memory::{Dtype, cuda};
+    /// use spanlift::op::{Diagonal, Space, to};
+    ///
+    /// let line = Space::new([("x", 4)], Dtype::F32)?;
+    /// let w = Diagonal::new(line.on(cuda(0)), [1.0, 2.0, 3.0, 4.0])?;
+    /// let plan = chain![to(cuda(0)), w, to(cuda(1)).after("filled")]?.plan()?;
+    /// assert!(plan.program().to_text().contains("record  filled"));
+    /// assert!(plan.notes().is_empty()); // the copy needs it
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn after(self, name: &str) -> Route {
+        Route { listener: Some(name.to_owned()), ..self }
+    }
+
     /// The transfer of everything in `space`, which lies on the device where it begins.
     ///
     /// # Errors
@@ -244,17 +284,20 @@ impl Route {
             let expects = Box::new(space.on(from.device));
             return Err(OpError::Input { operator, expects, gives: Box::new(space) });
         }
-        Ok(Operator::to_device(ToDevice::of(from, self.to, &space)))
+        Ok(Operator::to_device(ToDevice::of(from, self.to, &space).listening(self.listener)))
     }
 }
 
 /// Both devices, the streams of the copy and of the work behind it, and what the copy waits for: the event that says that
 /// its input is written. `(cuda:0 -> cuda:1, transfer cuda0-to-cuda1, compute compute-cuda1, on: input)`
+///
+/// A transfer has no adjoint or normal inside it, so this never goes round in circles.
 impl fmt::Debug for ToDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (from, to) = (&self.from, &self.to);
         let (transfer, compute) = (from.copies_on(to.device), to.computes_on());
-        write!(f, "({} -> {}, transfer {transfer}, compute {compute}, on: input)", from.device, to.device)
+        let on = self.listener.as_deref().unwrap_or("input");
+        write!(f, "({} -> {}, transfer {transfer}, compute {compute}, on: {on})", from.device, to.device)
     }
 }
 

@@ -1,16 +1,14 @@
 //! An expression as a program.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
-
-use num_complex::Complex64;
 
 use super::PlanError;
-use super::devices::{Numbers, Streams};
-use super::steps::{Does, Step, Steps};
-use crate::memory::{Device, Dtype};
-use crate::op::{self, Array, Leaf, Operator, Side, Tensor, Work};
-use crate::program::{BufferId, Compute, Contents, EventId, Func, Op, Program, Region, Space, StreamId};
+use super::planning::Planning;
+use super::values::Job;
+use crate::memory::Device;
+use crate::op::{Array, Operator};
+use crate::program::{BufferId, Computes, Program};
 use crate::units::Bytes;
 
 /// The program that applies an operator, with its transfers listed.
@@ -38,11 +36,48 @@ use crate::units::Bytes;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    operator: Operator,
-    program: Program,
-    transfers: Vec<Transfer>,
-    input: BufferId,
-    output: BufferId,
+    pub(super) operator: Operator,
+    pub(super) planning: Planning,
+    pub(super) program: Program,
+    pub(super) transfers: Vec<Transfer>,
+    pub(super) peaks: BTreeMap<Device, Peak>,
+    pub(super) notes: Vec<Note>,
+    pub(super) input: BufferId,
+    pub(super) output: BufferId,
+    /// What each command of a step does.
+    pub(super) jobs: BTreeMap<usize, Job>,
+}
+
+/// The memory that a plan holds on one device; all of it from beginning to end, so that the sum is the peak.
+///
+/// Equal to what [`Program::alive_at`] finds in the program and to the bytes that runners allocate.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Peak {
+    /// The input, where it lies here.
+    pub input: Bytes,
+    /// The result, where it lies here.
+    pub output: Bytes,
+    /// Weights of leaves, each once.
+    pub weights: Bytes,
+    /// Values between the parts, in buffers that they share where they can.
+    pub between: Bytes,
+}
+
+impl Peak {
+    /// All of it.
+    pub fn total(&self) -> Bytes {
+        let parts = [self.input, self.output, self.weights, self.between];
+        Bytes(parts.iter().fold(0, |sum, part| sum.saturating_add(part.0)))
+    }
+}
+
+/// Something about a plan that is not wrong, but worth a look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// Index of the command in the program.
+    pub command: usize,
+    /// What there is to say.
+    pub text: String,
 }
 
 /// Bytes that a plan moves between two devices.
@@ -81,6 +116,34 @@ impl Plan {
         &self.transfers
     }
 
+    /// How it was planned.
+    pub fn planning(&self) -> &Planning {
+        &self.planning
+    }
+
+    /// The memory that it holds on each device.
+    ///
+    /// ```
+    /// use spanlift::memory::{Dtype, cpu, cuda};
+    /// use spanlift::op::{Diagonal, Space, to};
+    /// use spanlift::{Bytes, chain};
+    /// let line = Space::new([("x", 256)], Dtype::F32)?;
+    /// let w = Diagonal::new(line.on(cuda(0)), vec![2.0; 256])?;
+    /// let plan = chain![to(cuda(0)), w, to(cpu())]?.plan()?;
+    /// let (host, gpu) = (plan.peaks()[&cpu()], plan.peaks()[&cuda(0)]);
+    /// assert_eq!((host.input, host.output), (Bytes(1024), Bytes(1024)));
+    /// assert_eq!((gpu.weights, gpu.between), (Bytes(1024), Bytes(1024))); // the product is made in place
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn peaks(&self) -> &BTreeMap<Device, Peak> {
+        &self.peaks
+    }
+
+    /// What is worth a look, such as a wait that orders nothing.
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
+    }
+
     /// The buffer of the input.
     pub fn input(&self) -> BufferId {
         self.input
@@ -92,7 +155,18 @@ impl Plan {
     }
 }
 
-/// The formula, then one line for each transfer.
+/// What the kernels and host functions of a plan compute, also where no formula says it.
+impl Computes for Plan {
+    fn computes(&self, command: usize) -> bool {
+        self.jobs.contains_key(&command)
+    }
+
+    fn compute(&self, command: usize, operands: &[Vec<u8>]) -> Option<Vec<u8>> {
+        self.jobs.get(&command)?.bytes(operands)
+    }
+}
+
+/// The formula, one line for each transfer, one for each device, and the notes.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.operator)?;
@@ -103,7 +177,20 @@ impl fmt::Display for Plan {
             let route = format!("{} -> {}", t.from, t.to);
             writeln!(f, "  {route:18} {:>12} on {:16} {}", t.bytes.to_string(), t.stream, t.why)?;
         }
-        Ok(())
+        writeln!(f, "memory")?;
+        for (device, peak) in &self.peaks {
+            write!(f, "  {:18} {:>12}", device.to_string(), peak.total().to_string())?;
+            let parts = [
+                ("input", peak.input),
+                ("result", peak.output),
+                ("weights", peak.weights),
+                ("between", peak.between),
+            ];
+            let parts = parts.iter().filter(|(_, bytes)| bytes.0 > 0);
+            let parts: Vec<String> = parts.map(|(what, bytes)| format!("{what} {bytes}")).collect();
+            writeln!(f, " {}", parts.join(", "))?;
+        }
+        self.notes.iter().try_for_each(|note| writeln!(f, "note: {}", note.text))
     }
 }
 
@@ -112,250 +199,12 @@ impl Operator {
     /// carries values.
     ///
     /// A result on the host is read at the end, and the read expects what [`Operator::apply`] gives. Leaves that plans know
-    /// only by what they read and write ([`Work::Opaque`]) compute nothing there, so nothing is expected after them.
+    /// only by what they read and write ([`Work::Opaque`](crate::op::Work::Opaque)) have no formula, so nothing is expected after
+    /// them; a run that is given the plan computes them all the same ([`Computes`]).
     ///
     /// # Errors
     /// As [`Operator::plan`]; [`PlanError::Input`] for values of another space.
     pub fn plan_for(&self, x: &Array) -> Result<Plan, PlanError> {
-        plan(self, Some(x))
+        Planning::new().plan_for(self, x)
     }
-}
-
-/// What is known while the program is written.
-struct Writer {
-    program: Program,
-    numbers: Numbers,
-    streams: Streams,
-    /// Whether input and weights are declared with their values.
-    values: bool,
-    /// Weights that already have a buffer, with the device where they lie.
-    weights: Vec<(Weights, Device, BufferId)>,
-}
-
-/// Weights as they are stored: the same storage seen the same way is one buffer.
-#[derive(Debug, Clone)]
-enum Weights {
-    Whole(Arc<[Complex64]>),
-    View(Tensor),
-}
-
-impl Weights {
-    fn same(&self, other: &Weights) -> bool {
-        match (self, other) {
-            (Weights::Whole(a), Weights::Whole(b)) => Arc::ptr_eq(a, b),
-            (Weights::View(a), Weights::View(b)) => {
-                Arc::ptr_eq(a.storage(), b.storage())
-                    && (a.dims(), a.strides(), a.offset()) == (b.dims(), b.strides(), b.offset())
-            }
-            _ => false,
-        }
-    }
-}
-
-/// What the commands of a step name.
-struct Named {
-    stream: StreamId,
-    writes: BufferId,
-    weights: Option<BufferId>,
-}
-
-pub(super) fn plan(operator: &Operator, x: Option<&Array>) -> Result<Plan, PlanError> {
-    if let Some(x) = x
-        && x.space() != operator.domain()
-    {
-        return Err(PlanError::Input {
-            operator: operator.formula(),
-            expects: operator.domain().sized(),
-            gives: x.space().sized(),
-        });
-    }
-    let lowered = Steps::of(operator);
-    let steps = &lowered.steps;
-    let spaces = || std::iter::once(operator.domain()).chain(steps.iter().map(|step| &step.space));
-    if let Some(empty) = spaces().find(|s| s.elements() == 0) {
-        return Err(PlanError::Empty(empty.sized()));
-    }
-    let numbers = Numbers::of(spaces().map(op::Space::device))?;
-    let mut program = Program::new();
-    program.title = operator.to_string();
-    let mut writer =
-        Writer { program, numbers, streams: Streams::default(), values: x.is_some(), weights: Vec::new() };
-
-    // Declarations stand first: a program's clock starts with the first thing that is done.
-    let mut streams = Vec::new();
-    for Step { stream: (name, device), .. } in steps {
-        streams.push(writer.streams.get(&mut writer.program, numbers, name, *device)?);
-    }
-    let input = writer.buffer("x", operator.domain(), x.map(Array::values));
-    let mut buffers = vec![input];
-    let mut named = Vec::new();
-    for (k, (step, &stream)) in steps.iter().zip(&streams).enumerate() {
-        let name = if k + 1 == lowered.result { "y".to_owned() } else { format!("x{}", k + 1) };
-        let writes = writer.buffer(&name, &step.space, None);
-        let weights = match &step.does {
-            Does::Leaf(leaf) => writer.weights(leaf),
-            _ => None,
-        };
-        buffers.push(writes);
-        named.push(Named { stream, writes, weights });
-    }
-
-    let mut transfers = Vec::new();
-    // The event after each step that a step on another stream waits for, and which stream has waited for it.
-    let mut done: Vec<Option<EventId>> = vec![None; steps.len()];
-    let mut waited: Vec<(StreamId, usize)> = Vec::new();
-    for (k, (step, names)) in steps.iter().zip(&named).enumerate() {
-        for written in step.reads.iter().filter_map(|value| value.checked_sub(1)) {
-            if let Some(event) = done[written]
-                && named[written].stream != names.stream
-                && !waited.contains(&(names.stream, written))
-            {
-                writer.program.wait(names.stream, event);
-                waited.push((names.stream, written));
-            }
-        }
-        let reads: Vec<BufferId> = step.reads.iter().map(|&value| buffers[value]).collect();
-        let command = writer.command(step, names, &reads);
-        if let Does::Copy(t) = &step.does {
-            transfers.push(Transfer {
-                edge: k,
-                bytes: Bytes(t.domain().bytes().unsigned_abs()),
-                from: t.ispec().device,
-                to: t.ospec().device,
-                stream: step.stream.0.clone(),
-                why: why(&lowered, k),
-                command,
-            });
-        }
-        // Order within a stream needs no event.
-        let elsewhere =
-            |later: usize| steps[later].reads.contains(&(k + 1)) && named[later].stream != names.stream;
-        if (k + 1..steps.len()).any(elsewhere) {
-            let event = writer.program.event(&format!("e{}", k + 1));
-            writer.program.record(event, names.stream);
-            done[k] = Some(event);
-        }
-    }
-    let output = buffers[lowered.result];
-    if let Some(last) = lowered.result.checked_sub(1) {
-        writer.program.sync(named[last].stream);
-    }
-    if operator.codomain().device().is_host() {
-        let region = writer.program.region(output.into());
-        writer.program.push(Op::HostRead { region, expect: x.and_then(|x| expected(operator, steps, x)) });
-    }
-    writer.program.check()?;
-    Ok(Plan { operator: operator.clone(), program: writer.program, transfers, input, output })
-}
-
-/// What the result should be, from the reference evaluator, where programs say what every step computes.
-fn expected(operator: &Operator, steps: &[Step], x: &Array) -> Option<Contents> {
-    let known = |step: &Step| match &step.does {
-        Does::Leaf(leaf) => multiplies(leaf),
-        Does::Copy(_) | Does::Add => true,
-        Does::Scale | Does::Fill | Does::Take | Does::Join => false,
-    };
-    if !steps.iter().all(known) {
-        return None;
-    }
-    let y = operator.apply(x).ok()?;
-    // A result that leaves the type's range has no form in a file.
-    let finite = y.values().iter().all(|v| v.re.is_finite() && v.im.is_finite());
-    finite.then(|| contents(y.space(), y.values()))
-}
-
-fn multiplies(leaf: &Leaf) -> bool {
-    matches!(leaf.op.facts().work, Work::Multiply(_))
-}
-
-/// What a transfer is for, from the first step that reads what it brings.
-fn why(lowered: &Steps, transfer: usize) -> String {
-    let here = lowered.steps[transfer].space.device();
-    let reader = lowered.steps.iter().find(|step| step.reads.contains(&(transfer + 1)));
-    match reader {
-        None => format!("the result belongs on {here}"),
-        Some(Step { does: Does::Copy(on), .. }) => format!("on its way to {}", on.ospec().device),
-        Some(step) => format!("`{}` works on {here}", step.label),
-    }
-}
-
-impl Writer {
-    fn buffer(&mut self, name: &str, space: &op::Space, values: Option<&[Complex64]>) -> BufferId {
-        let contents = values.map(|v| contents(space, v));
-        self.declare(name, space.device(), space.bytes(), contents)
-    }
-
-    fn declare(&mut self, name: &str, device: Device, bytes: i64, contents: Option<Contents>) -> BufferId {
-        let (place, number) = self.numbers.place(device, Space::Pinned);
-        self.program.buffer(name, place, number, Bytes(bytes.unsigned_abs()), contents)
-    }
-
-    /// The buffer of a leaf's weights, shared by leaves that have the same ones.
-    fn weights(&mut self, leaf: &Leaf) -> Option<BufferId> {
-        let space = leaf.domain();
-        let (weights, elements) = match &leaf.op.facts().work {
-            Work::Multiply(values) => (Weights::Whole(Arc::clone(values)), space.elements()),
-            Work::Weights(tensor) => (Weights::View(tensor.clone()), tensor.elements()),
-            _ => return None,
-        };
-        let known = self.weights.iter().find(|(w, d, _)| w.same(&weights) && *d == space.device());
-        if let Some(&(_, _, buffer)) = known {
-            return Some(buffer);
-        }
-        let name = format!("w{}", self.weights.len() + 1);
-        let values = self.values.then(|| match &weights {
-            Weights::Whole(values) => contents(space, values),
-            Weights::View(tensor) => contents(space, &tensor.to_vec()),
-        });
-        let bytes = elements * space.dtype().bytes();
-        let buffer = self.declare(&name, space.device(), bytes, values);
-        self.weights.push((weights, space.device(), buffer));
-        Some(buffer)
-    }
-
-    /// Adds the command of a step and gives its index.
-    fn command(&mut self, step: &Step, names: &Named, reads: &[BufferId]) -> usize {
-        let program = &mut self.program;
-        if let Does::Copy(_) = step.does {
-            return program.copy(names.writes, reads[0]).on(names.stream);
-        }
-        let dtype = step.space.dtype();
-        let compute = match &step.does {
-            Does::Leaf(leaf) if multiplies(leaf) => {
-                let conj = (leaf.side == Side::Adjoint) != leaf.conj;
-                Some(Compute { dtype, func: Func::Mul { conj } })
-            }
-            Does::Add => Some(Compute::sum(dtype)),
-            _ => None,
-        };
-        let whole = |p: &Program, buffer: BufferId| p.region(buffer.into());
-        let read: Vec<Region> = names.weights.iter().chain(reads).map(|&b| whole(program, b)).collect();
-        let writes = vec![whole(program, names.writes)];
-        if step.space.device().is_host() {
-            let op = Op::HostFn { stream: names.stream, reads: read, writes, takes: None, compute };
-            program.push_labelled(op, Some(&step.label))
-        } else {
-            let mut kernel = program.kernel(&step.label);
-            for region in read {
-                kernel = kernel.reads(region);
-            }
-            for region in writes {
-                kernel = kernel.writes(region);
-            }
-            if let Some(compute) = compute {
-                kernel = kernel.computes(compute);
-            }
-            kernel.on(names.stream)
-        }
-    }
-}
-
-/// Values as the bytes of a buffer: complex ones are pairs of the real type.
-fn contents(space: &op::Space, values: &[Complex64]) -> Contents {
-    let (dtype, values) = match space.dtype() {
-        Dtype::C32 => (Dtype::F32, values.iter().flat_map(|z| [z.re, z.im]).collect()),
-        Dtype::C64 => (Dtype::F64, values.iter().flat_map(|z| [z.re, z.im]).collect()),
-        real => (real, values.iter().map(|z| z.re).collect()),
-    };
-    Contents::Values { dtype, values }
 }

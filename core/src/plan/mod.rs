@@ -5,7 +5,9 @@
 //!
 //! | of the expression | in the program |
 //! |---|---|
-//! | input, output, what lies between | a buffer each; page-locked where it lies on the host |
+//! | input, result | a buffer each; page-locked where it lies on the host |
+//! | what lies between | buffers that values share where no two need one at a time |
+//! | a part that is taken, parts that are joined | nothing: who reads or writes a part does so where it lies |
 //! | weights | a buffer beside the data, there from the start: they are resident, not sent |
 //! | `ToDevice` | a copy on the transfer stream of its pair of devices |
 //! | a leaf | a kernel on the compute stream of its device; on the host a function that a stream calls |
@@ -17,10 +19,18 @@
 mod devices;
 mod expression;
 mod moves;
+mod notes;
+mod order;
+mod planning;
+mod slots;
 mod steps;
+mod values;
+mod view;
+mod write;
 
-pub use expression::{Plan, Transfer};
+pub use expression::{Note, Peak, Plan, Transfer};
 pub use moves::lower;
+pub use planning::Planning;
 
 use crate::memory::Device;
 use crate::op::Operator;
@@ -37,6 +47,10 @@ pub enum PlanError {
     Input { operator: String, expects: String, gives: String },
     #[error("stream {name:?} cannot be on {first} and on {second}")]
     StreamOnTwoDevices { name: String, first: Device, second: Device },
+    #[error("event {name:?} cannot say that two things are done: name them apart")]
+    EventTwice { name: String },
+    #[error("the expression has {steps} steps, at most {limit} are planned")]
+    TooManySteps { steps: u64, limit: u64 },
     #[error("{0} has no number beside the other devices")]
     DeviceNumber(Device),
     #[error("the plan is no program: {0}")]
@@ -49,6 +63,6 @@ impl Operator {
     /// # Errors
     /// [`PlanError`] for spaces without elements and for stream names that clash.
     pub fn plan(&self) -> Result<Plan, PlanError> {
-        expression::plan(self, None)
+        Planning::new().plan(self)
     }
 }

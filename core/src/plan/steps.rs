@@ -1,30 +1,39 @@
-//! An expression as steps: each reads values that are there and writes one that is not.
+//! An expression as steps: each reads parts of values that are there and writes a value, or a part of one.
 //!
-//! A flat list in the order in which things are done. Nothing is overwritten, so the only order that matters is that a
-//! value is written before it is read. What a backend computes for a step is in [`Does`].
+//! A flat list in the order in which things are done. Nothing is written twice, so the only order that matters is that
+//! bytes are written before they are read. Taking a part and joining parts are no steps: who reads a part reads it where it
+//! is, who makes a part writes it where it belongs. What a backend computes for a step is in [`Does`].
 
+use num_complex::Complex64;
+
+use super::PlanError;
+use super::view::View;
 use crate::memory::Device;
 use crate::op::{
-    Concat, DeviceSpec, Leaf, Operator, Scale, Space, Stack, ToDevice, compute_stream, transfer_stream,
+    Concat, DeviceSpec, Diagonal, Leaf, Operator, Scale, Space, Stack, ToDevice, Work, compute_stream,
+    first_branch, transfer_stream,
 };
+
+/// The most steps that an expression may have to be planned.
+const MOST_STEPS: u64 = 1 << 16;
 
 /// What one step does.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Does {
+    /// The caller's work that makes an input on a device; no command of the plan.
+    Given,
     /// A transfer.
     Copy(ToDevice),
     /// A leaf of the expression.
     Leaf(Leaf),
     /// Every element times a factor.
-    Scale,
+    Scale(Complex64),
     /// Zeros.
     Fill,
     /// The sum of the two values that are read.
     Add,
-    /// A part of the value that is read.
-    Take,
-    /// The values that are read, side by side.
-    Join,
+    /// The value that is read, elsewhere on its device.
+    Move,
 }
 
 /// One step with everything that its command names.
@@ -32,26 +41,49 @@ pub(super) enum Does {
 pub(super) struct Step {
     pub(super) does: Does,
     pub(super) label: String,
-    /// Values that are read: 0 is the input, `k + 1` what step `k` writes.
-    pub(super) reads: Vec<usize>,
+    /// What is read.
+    pub(super) reads: Vec<View>,
+    /// What is written.
+    pub(super) writes: View,
     /// The space of what is written.
     pub(super) space: Space,
     /// Name of the stream and the device that has it.
     pub(super) stream: (String, Device),
+    /// Position among the steps that do something.
+    pub(super) edge: usize,
+    /// How many tiles with transfers of their own have begun.
+    pub(super) tile: usize,
 }
 
-/// The steps of an expression, and the value that is its result.
+/// A value: the input, or what steps write.
+#[derive(Debug)]
+pub(super) struct Root {
+    pub(super) space: Space,
+    /// The steps that write it; several write parts of a join.
+    pub(super) writers: Vec<usize>,
+    /// The steps that read it.
+    pub(super) readers: Vec<usize>,
+    /// The end of the transfer that brought it where it is.
+    arrived: Option<DeviceSpec>,
+}
+
+/// The steps of an expression, the values between them, and the value that is the result.
 pub(super) struct Steps {
     pub(super) steps: Vec<Step>,
+    /// The input stands first.
+    pub(super) roots: Vec<Root>,
     pub(super) result: usize,
-    /// The end of the transfer that brought each value where it is.
-    arrived: Vec<Option<DeviceSpec>>,
     /// A device that has streams: functions that a stream calls on the host need one too.
     any: Device,
+    tile: usize,
 }
 
 impl Steps {
-    pub(super) fn of(operator: &Operator) -> Steps {
+    pub(super) fn of(operator: &Operator) -> Result<Steps, PlanError> {
+        let steps = count(operator);
+        if steps > MOST_STEPS {
+            return Err(PlanError::TooManySteps { steps, limit: MOST_STEPS });
+        }
         let mut transfers = Vec::new();
         collect(operator, &mut transfers);
         // A transfer names the compute stream at its end, and at its beginning if nothing came before.
@@ -59,98 +91,192 @@ impl Steps {
         let mut devices = Vec::new();
         places(operator, &mut devices);
         let any = devices.into_iter().find(|d| !d.is_host()).unwrap_or(Device::Cuda(0));
-        let mut steps = Steps { steps: Vec::new(), result: 0, arrived: vec![first], any };
-        steps.result = steps.lower(operator, 0);
-        steps
+        let domain = operator.domain();
+        let root = |arrived| Root { space: domain.clone(), writers: vec![], readers: vec![], arrived };
+        let mut steps = Steps { steps: Vec::new(), roots: vec![root(first)], result: 0, any, tile: 0 };
+        let x = View::whole(0, domain);
+        if !domain.device().is_host() {
+            let stream = steps.computes(domain.device(), Some(&x));
+            steps.push(Does::Given, "input".to_owned(), vec![], x.clone(), domain, stream);
+        }
+        let mut result = steps.lower(operator, &x, None);
+        if result != View::whole(result.root, operator.codomain()) {
+            let (space, read) = (operator.codomain(), vec![result]);
+            result = steps.add(Does::Move, "gather".to_owned(), read, space, None, None);
+        }
+        steps.result = result.root;
+        steps.keep_what_matters();
+        for (k, step) in steps.steps.iter().enumerate() {
+            steps.roots[step.writes.root].writers.push(k);
+            for read in &step.reads {
+                let readers = &mut steps.roots[read.root].readers;
+                if readers.last() != Some(&k) {
+                    readers.push(k);
+                }
+            }
+        }
+        Ok(steps)
     }
 
-    /// Adds the steps of an operator that reads a value, and gives the value that it writes.
-    fn lower(&mut self, a: &Operator, x: usize) -> usize {
+    /// Drops steps whose results reach nobody.
+    fn keep_what_matters(&mut self) {
+        let mut matters = vec![false; self.roots.len()];
+        matters[self.result] = true;
+        let mut keep = vec![false; self.steps.len()];
+        for (k, step) in self.steps.iter().enumerate().rev() {
+            keep[k] = matters[step.writes.root];
+            if keep[k] {
+                step.reads.iter().for_each(|read| matters[read.root] = true);
+            }
+        }
+        let mut keep = keep.into_iter();
+        self.steps.retain(|_| keep.next() == Some(true));
+    }
+
+    /// Adds the steps of an operator that reads `x`, and gives what it writes: `into`, where that is given.
+    fn lower(&mut self, a: &Operator, x: &View, into: Option<View>) -> View {
+        let y = a.codomain();
         match a {
-            Operator::Identity(_) => x,
+            Operator::Identity(_) => self.moved(x, y, into),
             Operator::ToDevice(t) => {
                 let (name, device) = transfer_stream(t.ispec().device, t.ospec().device);
                 let stream = (t.ispec().transfer_stream.clone().unwrap_or(name), device);
-                let y = self.add(Does::Copy(t.clone()), a.formula(), vec![x], t.codomain(), Some(stream));
-                self.arrived[y] = Some(t.ospec().clone());
-                y
+                let does = Does::Copy(t.clone());
+                let view = self.add(does, a.formula(), vec![x.clone()], y, into, Some(stream));
+                self.roots[view.root].arrived = Some(t.ospec().clone());
+                view
             }
             Operator::Leaf(leaf) => {
-                self.add(Does::Leaf(leaf.clone()), a.formula(), vec![x], leaf.codomain(), None)
+                self.add(Does::Leaf(leaf.clone()), a.formula(), vec![x.clone()], y, into, None)
             }
-            Operator::Scale(Scale { .. }) => self.add(Does::Scale, a.formula(), vec![x], a.codomain(), None),
+            Operator::Scale(scale @ Scale { .. }) => {
+                self.add(Does::Scale(scale.factor()), a.formula(), vec![x.clone()], y, into, None)
+            }
             Operator::Zero(_) => {
-                let y = self.add(Does::Fill, a.formula(), Vec::new(), a.codomain(), None);
-                self.arrived[y] = self.arrived[x].clone();
-                y
+                let view = self.add(Does::Fill, a.formula(), Vec::new(), y, into, None);
+                let arrived = self.roots[x.root].arrived.clone();
+                self.roots[view.root].arrived = arrived;
+                view
             }
-            Operator::Chain(chain) => chain.parts().iter().fold(x, |x, part| self.lower(part, x)),
-            Operator::Power(power) => (0..power.exponent()).fold(x, |x, _| self.lower(power.base(), x)),
+            Operator::Chain(chain) => self.in_a_row(chain.parts().iter(), x, into),
+            Operator::Power(power) if power.exponent() == 0 => self.moved(x, y, into),
+            Operator::Power(power) => {
+                self.in_a_row(std::iter::repeat_n(power.base(), power.exponent() as usize), x, into)
+            }
             Operator::Sum(sum) => {
-                let terms: Vec<usize> = sum.parts().iter().map(|part| self.lower(part, x)).collect();
-                self.total(&terms, a.codomain(), sum.tree())
+                let parts = sum.parts();
+                let tiles = are_tiles(parts);
+                self.total((0, parts.len()), sum.tree(), y, into, &mut |steps, k, into| {
+                    steps.tile += usize::from(tiles);
+                    steps.lower(&parts[k], x, into)
+                })
             }
-            Operator::Concat(concat) => self.concat(concat, x),
-            Operator::Stack(stack) => self.stack(stack, x),
+            Operator::Concat(concat) => self.concat(concat, x, into),
+            Operator::Stack(stack) => self.stack(stack, x, into),
             Operator::BlockDiag(blocks) => {
-                let terms = blocks.parts().iter().enumerate().map(|(k, part)| {
-                    let label = format!("take member {k}");
-                    let own = self.add(Does::Take, label, vec![x], part.domain(), None);
-                    self.lower(part, own)
-                });
-                let terms = terms.collect();
-                self.add(Does::Join, "join members".to_owned(), terms, a.codomain(), None)
-            }
-        }
-    }
-
-    /// The sum of values: one after the other, or in the tree that fixes the order.
-    fn total(&mut self, terms: &[usize], space: &Space, tree: bool) -> usize {
-        match terms {
-            [] => unreachable!("bug: a sum of nothing"),
-            [one] => *one,
-            _ => {
-                let at = if tree { crate::op::first_branch(terms.len()) } else { terms.len() - 1 };
-                let (left, right) = terms.split_at(at);
-                let reads = vec![self.total(left, space, tree), self.total(right, space, tree)];
-                self.add(Does::Add, "+".to_owned(), reads, space, None)
-            }
-        }
-    }
-
-    fn concat(&mut self, concat: &Concat, x: usize) -> usize {
-        let ranges = concat.ranges(false);
-        let terms = concat.parts().iter().enumerate().map(|(k, part)| {
-            let own = match (concat.idim(), &ranges) {
-                (Some(dim), Some(ranges)) => {
-                    let (lo, hi) = ranges[k];
-                    let label = format!("take {dim}={lo}..{hi}");
-                    self.add(Does::Take, label, vec![x], part.domain(), None)
+                let into = into.unwrap_or_else(|| self.value(y, x));
+                let tiles = are_tiles(blocks.parts());
+                let (mut reads, mut writes) = (0, 0);
+                for part in blocks.parts() {
+                    self.tile += usize::from(tiles);
+                    let own = x.member(reads, part.domain());
+                    self.lower(part, &own, Some(into.member(writes, part.codomain())));
+                    reads += part.domain().elements();
+                    writes += part.codomain().elements();
                 }
-                _ => x,
-            };
-            self.lower(part, own)
-        });
-        let terms: Vec<usize> = terms.collect();
-        match concat.odim() {
-            Some(dim) => self.add(Does::Join, format!("join {dim}"), terms, concat.codomain(), None),
-            None => self.total(&terms, concat.codomain(), false),
+                into
+            }
         }
     }
 
-    fn stack(&mut self, stack: &Stack, x: usize) -> usize {
-        let terms = stack.parts().iter().enumerate().map(|(k, part)| {
-            let own = match stack.idim() {
-                Some(dim) => self.add(Does::Take, format!("take {dim}={k}"), vec![x], part.domain(), None),
-                None => x,
-            };
-            self.lower(part, own)
-        });
-        let terms: Vec<usize> = terms.collect();
-        match stack.odim() {
-            Some(dim) => self.add(Does::Join, format!("join {dim}"), terms, stack.codomain(), None),
-            None => self.total(&terms, stack.codomain(), false),
+    fn in_a_row<'a>(
+        &mut self,
+        parts: impl ExactSizeIterator<Item = &'a Operator>,
+        x: &View,
+        into: Option<View>,
+    ) -> View {
+        let last = parts.len() - 1;
+        parts.enumerate().fold(x.clone(), |x, (k, part)| {
+            let into = if k == last { into.clone() } else { None };
+            self.lower(part, &x, into)
+        })
+    }
+
+    /// What is there already, moved only if it belongs elsewhere.
+    fn moved(&mut self, x: &View, space: &Space, into: Option<View>) -> View {
+        match into {
+            None => x.clone(),
+            into => self.add(Does::Move, "move".to_owned(), vec![x.clone()], space, into, None),
         }
+    }
+
+    /// The sum of terms, each added when it is there: one after the other, or in the tree that fixes the order.
+    fn total(
+        &mut self,
+        (first, end): (usize, usize),
+        tree: bool,
+        space: &Space,
+        into: Option<View>,
+        term: &mut dyn FnMut(&mut Steps, usize, Option<View>) -> View,
+    ) -> View {
+        if end - first == 1 {
+            return term(self, first, into);
+        }
+        let at = if tree { first + first_branch(end - first) } else { end - 1 };
+        let left = self.total((first, at), tree, space, None, term);
+        let right = self.total((at, end), tree, space, None, term);
+        self.add(Does::Add, "+".to_owned(), vec![left, right], space, into, None)
+    }
+
+    fn concat(&mut self, concat: &Concat, x: &View, into: Option<View>) -> View {
+        let parts = concat.parts();
+        let axis = |space: &Space, dim: Option<&_>| dim.and_then(|dim| space.axis(dim));
+        let (iaxis, oaxis) = (axis(concat.domain(), concat.idim()), axis(concat.codomain(), concat.odim()));
+        let (reads, writes) = (concat.ranges(false), concat.ranges(true));
+        let own = |k: usize| match (iaxis, &reads) {
+            (Some(axis), Some(ranges)) => x.range(axis, ranges[k]),
+            _ => x.clone(),
+        };
+        let tiles = are_tiles(parts);
+        let (Some(axis), Some(ranges)) = (oaxis, writes) else {
+            return self.total((0, parts.len()), false, concat.codomain(), into, &mut |steps, k, into| {
+                steps.tile += usize::from(tiles);
+                steps.lower(&parts[k], &own(k), into)
+            });
+        };
+        let into = into.unwrap_or_else(|| self.value(concat.codomain(), x));
+        for (k, part) in parts.iter().enumerate() {
+            self.tile += usize::from(tiles);
+            self.lower(part, &own(k), Some(into.range(axis, ranges[k])));
+        }
+        into
+    }
+
+    fn stack(&mut self, stack: &Stack, x: &View, into: Option<View>) -> View {
+        let parts = stack.parts();
+        let slot = |output: bool| stack.slot(output).map(|(_, axis)| axis);
+        let place = |k: usize| i64::try_from(k).unwrap_or(i64::MAX);
+        let own = |k: usize| slot(false).map_or_else(|| x.clone(), |axis| x.index(axis, place(k)));
+        let tiles = are_tiles(parts);
+        let Some(axis) = slot(true) else {
+            return self.total((0, parts.len()), false, stack.codomain(), into, &mut |steps, k, into| {
+                steps.tile += usize::from(tiles);
+                steps.lower(&parts[k], &own(k), into)
+            });
+        };
+        let into = into.unwrap_or_else(|| self.value(stack.codomain(), x));
+        for (k, part) in parts.iter().enumerate() {
+            self.tile += usize::from(tiles);
+            self.lower(part, &own(k), Some(into.index(axis, place(k))));
+        }
+        into
+    }
+
+    /// A new value that steps will write in parts.
+    fn value(&mut self, space: &Space, x: &View) -> View {
+        let arrived = self.roots[x.root].arrived.clone();
+        self.roots.push(Root { space: space.clone(), writers: vec![], readers: vec![], arrived });
+        View::whole(self.roots.len() - 1, space)
     }
 
     /// Adds one step; work that names no stream runs on the compute stream of its device.
@@ -158,22 +284,71 @@ impl Steps {
         &mut self,
         does: Does,
         label: String,
-        reads: Vec<usize>,
+        reads: Vec<View>,
         space: &Space,
+        into: Option<View>,
         stream: Option<(String, Device)>,
-    ) -> usize {
-        let arrived = reads.first().and_then(|&x| self.arrived[x].clone());
-        let stream = stream.unwrap_or_else(|| {
-            let device = space.device();
-            let here = arrived.as_ref().filter(|spec| spec.device == device);
-            let named = here.and_then(|spec| spec.compute_stream.clone());
-            let name = named.unwrap_or_else(|| compute_stream(device));
-            (name, if device.is_host() { self.any } else { device })
+    ) -> View {
+        let stream = stream.unwrap_or_else(|| self.computes(space.device(), reads.first()));
+        let into = into.unwrap_or_else(|| {
+            let arrived = reads.first().and_then(|x| self.roots[x.root].arrived.clone());
+            self.roots.push(Root { space: space.clone(), writers: vec![], readers: vec![], arrived });
+            View::whole(self.roots.len() - 1, space)
         });
-        self.steps.push(Step { does, label, reads, space: space.clone(), stream });
-        self.arrived.push(arrived);
-        self.steps.len()
+        self.push(does, label, reads, into.clone(), space, stream);
+        into
     }
+
+    fn push(
+        &mut self,
+        does: Does,
+        label: String,
+        reads: Vec<View>,
+        writes: View,
+        space: &Space,
+        stream: (String, Device),
+    ) {
+        let given = self.steps.first().is_some_and(|step| step.does == Does::Given);
+        let edge = self.steps.len() - usize::from(given);
+        let space = space.clone();
+        self.steps.push(Step { does, label, reads, writes, space, stream, edge, tile: self.tile });
+    }
+
+    /// The stream of work on a device: the one that the transfer named that brought what is read, else the device's.
+    fn computes(&self, device: Device, reads: Option<&View>) -> (String, Device) {
+        let arrived = reads.and_then(|x| self.roots[x.root].arrived.as_ref());
+        let named = arrived.filter(|spec| spec.device == device).and_then(|spec| spec.compute_stream.clone());
+        let name = named.unwrap_or_else(|| compute_stream(device));
+        (name, if device.is_host() { self.any } else { device })
+    }
+}
+
+/// Whether a leaf multiplies element by element.
+pub(super) fn multiplies(leaf: &Leaf) -> bool {
+    matches!(leaf.op.facts().work, Work::Multiply(_)) || leaf.downcast::<Diagonal>().is_some()
+}
+
+/// How many steps an expression has at most, one for each leaf and for each sum of two.
+fn count(a: &Operator) -> u64 {
+    let parts = a.children().iter().map(count).fold(0, u64::saturating_add);
+    match a {
+        Operator::Power(power) => parts.saturating_mul(power.exponent().into()),
+        Operator::Chain(_) => parts,
+        a => parts.saturating_add(a.children().len().max(1) as u64),
+    }
+}
+
+/// Whether parts side by side are tiles: some have transfers, and none is itself made of such.
+fn are_tiles(parts: &[Operator]) -> bool {
+    fn sends(a: &Operator) -> bool {
+        matches!(a, Operator::ToDevice(_)) || a.children().iter().any(sends)
+    }
+    fn divided(a: &Operator) -> bool {
+        let joins =
+            matches!(a, Operator::Sum(_) | Operator::Concat(_) | Operator::Stack(_) | Operator::BlockDiag(_));
+        joins && a.children().iter().any(sends) || a.children().iter().any(divided)
+    }
+    parts.iter().any(sends) && !parts.iter().any(divided)
 }
 
 fn collect<'a>(a: &'a Operator, found: &mut Vec<&'a ToDevice>) {

@@ -11,6 +11,7 @@ mod alive;
 mod build;
 mod check;
 mod command;
+mod computes;
 mod edit;
 pub mod json;
 mod names;
@@ -37,6 +38,7 @@ pub use command::{
     FreeVia, Func, Graph, GraphId, HostCost, Kernel, Op, Region, Space, Stream, StreamId, StreamKind, Thread,
     ThreadId,
 };
+pub use computes::Computes;
 pub use edit::Edit;
 pub use names::Names;
 pub use problem::{LineProblem, LineProblems, Problem, Problems, ReadError};

@@ -13,6 +13,7 @@ mod read;
 pub mod snapshot;
 mod strings;
 pub mod table;
+mod tally;
 mod time;
 mod tracks;
 
@@ -60,6 +61,11 @@ pub enum Source {
     Simulated {
         /// The profile's name.
         machine: String,
+    },
+    /// One order of a program's steps: each takes a microsecond, and only what comes first means anything.
+    Schedule {
+        /// The order's name, from which it can be made again.
+        replay: String,
     },
     /// A file of another tool, such as `kineto`.
     Imported {

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `schema_version` | int | 1 |
 //! | `title` | str | what the trace shows |
-//! | `source` | `{"simulated": machine}`, `{"imported": tool}` or null | where it came from |
+//! | `source` | `{"simulated": machine}`, `{"schedule": name}`, `{"imported": tool}` or null | where it came from |
 //! | `lanes` | list of `{"kind", "group", "name", "pid", "tids"}` | one per lane, in order; several `tids` where slices overlap. `kind`: `"host"`, `{"stream": [dev, stream]}`, `{"engine": [dev, "to_device"\|"to_host"\|"peer"\|"compute"]}`, `"other"` |
 //! | `counters` | list of `{"group", "name"}` | one per counter |
 //! | `import` | object, absent for traces that were no file | the counts of the file that the trace was first read from |
@@ -43,6 +43,7 @@ pub(super) struct Header {
 #[serde(rename_all = "snake_case")]
 pub(super) enum SourceForm {
     Simulated(String),
+    Schedule(String),
     Imported(String),
     #[default]
     Unknown,
@@ -121,6 +122,7 @@ impl From<&Source> for SourceForm {
     fn from(source: &Source) -> SourceForm {
         match source {
             Source::Simulated { machine } => SourceForm::Simulated(machine.clone()),
+            Source::Schedule { replay } => SourceForm::Schedule(replay.clone()),
             Source::Imported { tool } => SourceForm::Imported(tool.clone()),
             Source::Unknown => SourceForm::Unknown,
         }
@@ -131,6 +133,7 @@ impl From<SourceForm> for Source {
     fn from(source: SourceForm) -> Source {
         match source {
             SourceForm::Simulated(machine) => Source::Simulated { machine },
+            SourceForm::Schedule(replay) => Source::Schedule { replay },
             SourceForm::Imported(tool) => Source::Imported { tool },
             SourceForm::Unknown => Source::Unknown,
         }

@@ -35,6 +35,7 @@ use place::State;
 use scan::{Cursor, Lenient, Value};
 use walk::{Sink, Walk};
 
+use super::time::{self, Unusable};
 use super::{Source, Trace};
 
 /// Why bytes could not be read as a trace.
@@ -89,6 +90,15 @@ pub fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
         Walk::new().walk(&mut cursor, true, &mut reader)?;
     }
     Ok(reader.finish(cursor.lenient, invalid))
+}
+
+/// Nanoseconds of a member that gives microseconds, as a number or in quotes.
+pub(super) fn nanos(value: Option<Value<'_>>) -> Result<i64, Unusable> {
+    match value {
+        Some(Value::Number(text)) => time::nanos(text),
+        Some(Value::Text(quoted)) => time::nanos(quoted.text().trim()),
+        _ => Err(Unusable::NotANumber),
+    }
 }
 
 /// Refuses what the first two bytes show to be no UTF-8 text.
@@ -203,9 +213,7 @@ impl Sink for Reader {
                 }
                 return Ok(());
             }
-            ("baseTimeNanoseconds", Value::Number(text)) => {
-                self.found.base_time_ns = super::time::integer(text)
-            }
+            ("baseTimeNanoseconds", Value::Number(text)) => self.found.base_time_ns = time::integer(text),
             ("traceName", Value::Text(text)) => self.found.title = text.text().into_owned(),
             ("schemaVersion" | "deviceProperties" | "computeProperties", _) => self.found.kineto = true,
             _ => {}

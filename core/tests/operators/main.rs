@@ -4,6 +4,7 @@
 mod cases;
 mod errors;
 mod laws;
+mod memory;
 mod mutants;
 mod names;
 mod oracle;

@@ -96,13 +96,18 @@ impl Blocks {
 }
 
 /// Calls `f` with offset and length of every run of a span, in the order of its elements.
-pub(super) fn runs(span: &Span, f: impl FnMut(usize, usize)) {
+pub(crate) fn runs(span: &Span, f: impl FnMut(usize, usize)) {
     Runs::new(span).take(bytes_of(span), f);
 }
 
 /// Copies run by run: as much at once as both sides have in a row.
 fn copy_runs((dst, dst_span): (&mut [u8], &Span), (src, src_span): (&[u8], &Span), n: u64) {
-    let (mut to, mut from) = (Runs::new(dst_span), Runs::new(src_span));
+    pairs(dst_span, src_span, n, |to, from, len| dst[to..to + len].copy_from_slice(&src[from..from + len]));
+}
+
+/// Calls `f` with destination, source and length of every piece that both sides of a copy have in a row.
+pub(crate) fn pairs(dst: &Span, src: &Span, n: u64, mut f: impl FnMut(usize, usize, usize)) {
+    let (mut to, mut from) = (Runs::new(dst), Runs::new(src));
     let mut left = length(n);
     let (mut dst_run, mut src_run) = ((0, 0), (0, 0));
     while left > 0 {
@@ -115,7 +120,7 @@ fn copy_runs((dst, dst_span): (&mut [u8], &Span), (src, src_span): (&[u8], &Span
             src_run = next;
         }
         let len = dst_run.1.min(src_run.1).min(left);
-        dst[dst_run.0..dst_run.0 + len].copy_from_slice(&src[src_run.0..src_run.0 + len]);
+        f(dst_run.0, src_run.0, len);
         dst_run = (dst_run.0 + len, dst_run.1 - len);
         src_run = (src_run.0 + len, src_run.1 - len);
         left -= len;
@@ -182,7 +187,7 @@ impl Iterator for Runs {
 }
 
 /// Bytes of a span, each as often as it is counted; the largest number where that is too large.
-pub(super) fn bytes_of(span: &Span) -> u64 {
+pub(crate) fn bytes_of(span: &Span) -> u64 {
     if span.is_empty() {
         return 0;
     }

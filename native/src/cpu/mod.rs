@@ -15,14 +15,14 @@
 //!
 //! [`Memory`] keeps blocks from one program to the next, so that a layout's tensors are moved for real.
 
-mod blocks;
+pub(crate) mod blocks;
 mod memory;
-mod record;
+pub(crate) mod record;
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use spanlift::memory::Span;
+use spanlift::memory::{Dtype, Span};
 use spanlift::program::{
     BufferId, Compute, Contents, Copy, EventId, Facts, Kernel, Op, Problems, Program, Region, StreamId,
 };
@@ -105,7 +105,7 @@ pub enum CpuError {
     },
 }
 
-fn at(index: usize, line: Option<u32>) -> String {
+pub(crate) fn at(index: usize, line: Option<u32>) -> String {
     match line {
         Some(line) => format!("command {index} (line {line})"),
         None => format!("command {index}"),
@@ -189,7 +189,12 @@ pub fn run_with(program: &Program, given: BTreeMap<String, Vec<u8>>, limit: Byte
 }
 
 /// Whether what carries bytes fits.
-fn within(program: &Program, facts: &Facts, carried: &[bool], limit: Bytes) -> Result<(), CpuError> {
+pub(crate) fn within(
+    program: &Program,
+    facts: &Facts,
+    carried: &[bool],
+    limit: Bytes,
+) -> Result<(), CpuError> {
     let limit = limit.0;
     let carries = |b: BufferId| carried.get(facts.buffer(b).block.index()) == Some(&true);
     let mut total = 0u64;
@@ -360,21 +365,11 @@ impl Cpu<'_> {
             return;
         }
         let at = self.recorder.now();
-        let compared = expect.map(|contents| {
-            let read = self.blocks.read(block, &region.span, blocks::bytes_of(&region.span));
-            contents.compare(begin(&region.span), &read)
-        });
-        let reading = Reading {
-            command: index,
-            thread: self.program.commands()[index].thread,
-            at,
-            buffer: region.buffer,
-            expected: expect.cloned(),
-            dtype: compared.as_ref().map_or(spanlift::memory::Dtype::U8, |c| c.dtype),
-            n_elements: compared.as_ref().map_or(0, |c| c.n_elements),
-            n_wrong: compared.as_ref().map_or(0, |c| c.n_wrong),
-            first_wrong: compared.and_then(|c| c.first_wrong),
+        let read = match expect {
+            Some(_) => self.blocks.read(block, &region.span, blocks::bytes_of(&region.span)),
+            None => Vec::new(),
         };
+        let reading = reading(self.program, index, (region, expect), at, &read);
         self.recorder.host(index, at);
         if expect.is_some() {
             self.recorder.instant(index, at, &reading.sentence(self.program));
@@ -397,7 +392,29 @@ impl Cpu<'_> {
     }
 }
 
+/// What a thread read there, held against what it expected.
+pub(crate) fn reading(
+    program: &Program,
+    command: usize,
+    (region, expect): (&Region, Option<&Contents>),
+    at: Nanos,
+    read: &[u8],
+) -> Reading {
+    let compared = expect.map(|contents| contents.compare(begin(&region.span), read));
+    Reading {
+        command,
+        thread: program.commands()[command].thread,
+        at,
+        buffer: region.buffer,
+        expected: expect.cloned(),
+        dtype: compared.as_ref().map_or(Dtype::U8, |c| c.dtype),
+        n_elements: compared.as_ref().map_or(0, |c| c.n_elements),
+        n_wrong: compared.as_ref().map_or(0, |c| c.n_wrong),
+        first_wrong: compared.and_then(|c| c.first_wrong),
+    }
+}
+
 /// The lowest byte of a span: where its block's positions count from.
-fn begin(span: &Span) -> u64 {
+pub(crate) fn begin(span: &Span) -> u64 {
     span.bounds().map_or(0, |(lo, _)| lo.max(0).unsigned_abs())
 }

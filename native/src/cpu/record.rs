@@ -8,7 +8,7 @@ use spanlift::{Nanos, trace};
 
 /// The trace so far.
 #[derive(Debug, Default)]
-pub(super) struct Recorder {
+pub(crate) struct Recorder {
     begun: Option<Instant>,
     trace: Trace,
     /// The lane of each thread and of each stream, once it has one.
@@ -17,7 +17,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub(super) fn new(program: &Program, begun: Instant) -> Recorder {
+    pub(crate) fn new(program: &Program, begun: Instant) -> Recorder {
         let names = program.names();
         let trace =
             Trace { title: program.title.clone(), program: Some(program.clone()), ..Trace::default() };
@@ -30,7 +30,7 @@ impl Recorder {
     }
 
     /// The time since the start.
-    pub(super) fn now(&self) -> Nanos {
+    pub(crate) fn now(&self) -> Nanos {
         let ns = self.begun.map_or(0, |begun| begun.elapsed().as_nanos());
         Nanos(i64::try_from(ns).unwrap_or(i64::MAX))
     }
@@ -54,12 +54,12 @@ impl Recorder {
     }
 
     /// A thread's own access to memory that began then and ends now.
-    pub(super) fn host(&mut self, command: usize, begun: Nanos) {
+    pub(crate) fn host(&mut self, command: usize, begun: Nanos) {
         let lane = self.thread(command);
         self.slice(command, command, lane, begun, Kind::HostCopy, 0);
     }
 
-    pub(super) fn instant(&mut self, command: usize, at: Nanos, text: &str) {
+    pub(crate) fn instant(&mut self, command: usize, at: Nanos, text: &str) {
         let lane = self.thread(command);
         let name = self.trace.strings.intern(text);
         let command = u32::try_from(command).unwrap_or(Slice::NONE);
@@ -67,7 +67,7 @@ impl Recorder {
     }
 
     /// Work of a stream that began then and ends now.
-    pub(super) fn work(&mut self, program: &Program, facts: &Facts, index: usize, by: usize, begun: Nanos) {
+    pub(crate) fn work(&mut self, program: &Program, facts: &Facts, index: usize, by: usize, begun: Nanos) {
         let op = &program.commands()[index].op;
         let Some(stream) = op.stream() else { return };
         let dev = facts.stream(stream).dev;
@@ -124,7 +124,7 @@ impl Recorder {
         self.trace.slices.push(slice, 0);
     }
 
-    pub(super) fn finish(self) -> Trace {
+    pub(crate) fn finish(self) -> Trace {
         self.trace
     }
 }

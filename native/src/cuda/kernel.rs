@@ -13,6 +13,7 @@ use super::context::Context;
 use super::error::CudaError;
 use super::memory::DeviceBlock;
 use super::stream::Stream;
+use crate::driver::Code;
 
 /// Loaded PTX. Clones are the same module; the last one unloads it once its context is idle, or leaks it.
 #[derive(Clone)]
@@ -21,6 +22,7 @@ pub struct Module(Arc<Loaded>);
 struct Loaded {
     context: Context,
     handle: CUmodule,
+    unload: unsafe extern "C" fn(CUmodule) -> Code,
     is_used: AtomicBool,
 }
 
@@ -34,7 +36,7 @@ impl Drop for Loaded {
         let is_idle = !self.is_used.load(Ordering::Acquire) || self.context.synchronize().is_ok();
         if is_idle && self.context.lost().is_none() && self.context.bind().is_ok() {
             // SAFETY: the handle is live, no function of it is left, and none of its kernels runs.
-            let _ = unsafe { (self.context.calls_to_destroy().module_unload)(self.handle) };
+            let _ = unsafe { (self.unload)(self.handle) };
         } else {
             std::mem::forget(self.context.clone());
         }
@@ -54,13 +56,16 @@ impl Module {
     /// The context is lost, or the driver cannot make code of it.
     pub fn load(context: &Context, ptx: &CStr) -> Result<Module, CudaError> {
         let calls = context.calls()?;
+        let load = calls.module_load.ok_or(CudaError::Absent { call: "cuModuleLoadData" })?;
+        let unload = calls.module_unload.ok_or(CudaError::Absent { call: "cuModuleUnload" })?;
         context.bind()?;
         let mut handle = ptr::null_mut();
         // SAFETY: the call writes one handle through its first argument, which points at a live one, and reads text up to
         // its zero.
-        let code = unsafe { (calls.module_load)(&raw mut handle, ptx.as_ptr().cast()) };
+        let code = unsafe { load(&raw mut handle, ptx.as_ptr().cast()) };
         context.answer("cuModuleLoadData", code)?;
-        Ok(Module(Arc::new(Loaded { context: context.clone(), handle, is_used: AtomicBool::new(false) })))
+        let is_used = AtomicBool::new(false);
+        Ok(Module(Arc::new(Loaded { context: context.clone(), handle, unload, is_used })))
     }
 
     /// The kernel of this name.
@@ -69,14 +74,15 @@ impl Module {
     /// The context is lost, or there is none (code 500).
     pub fn function(&self, name: &str) -> Result<Function, CudaError> {
         let context = &self.0.context;
-        let calls = context.calls()?;
+        let call = "cuModuleGetFunction";
+        let function = context.calls()?.module_function.ok_or(CudaError::Absent { call })?;
         context.bind()?;
         let name = CString::new(name).map_err(|_| CudaError::Argument("a kernel's name with a zero byte"))?;
         let mut handle = ptr::null_mut();
         // SAFETY: the call writes one handle through its first argument, which points at a live one; the module is live,
         // and the name ends with a zero.
-        let code = unsafe { (calls.module_function)(&raw mut handle, self.0.handle, name.as_ptr()) };
-        context.answer("cuModuleGetFunction", code)?;
+        let code = unsafe { function(&raw mut handle, self.0.handle, name.as_ptr()) };
+        context.answer(call, code)?;
         Ok(Function { module: self.clone(), handle })
     }
 }
@@ -134,7 +140,7 @@ impl Function {
     /// subject to the promise of [`Stream::copy`].
     pub unsafe fn launch(&self, stream: &Stream, shape: Shape, args: &[Arg<'_>]) -> Result<(), CudaError> {
         let context = stream.context();
-        let calls = context.calls()?;
+        let launch = context.calls()?.launch.ok_or(CudaError::Absent { call: "cuLaunchKernel" })?;
         context.bind()?;
         // The driver reads each argument from where its pointer leads, and copies it before it returns.
         let mut words: Vec<u64> = Vec::with_capacity(args.len());
@@ -162,7 +168,7 @@ impl Function {
         // SAFETY: function and stream are live, `pointers` leads to one live value for each parameter, and the rest is
         // the caller's promise.
         let code = unsafe {
-            (calls.launch)(
+            launch(
                 self.handle,
                 shape.grid,
                 1,

@@ -170,6 +170,11 @@ impl HostBlock {
         unsafe { std::slice::from_raw_parts_mut(self.as_ptr(), self.len) }
     }
 
+    /// Takes it that a stream of `context` touches the block, as a kernel does that was given its address.
+    pub(super) fn used_by(&self, context: &Context) {
+        self.uses.by(context);
+    }
+
     /// Waits for every context that has touched it.
     ///
     /// # Errors

@@ -23,10 +23,12 @@ mod context;
 mod error;
 mod kernel;
 mod memory;
+mod run;
 mod stream;
 
 pub use context::{Context, Driver, MemoryInfo};
 pub use error::{CudaError, Failure};
 pub use kernel::{Arg, Function, Module, Shape};
 pub use memory::{DeviceBlock, HostBlock, Place};
+pub use run::{Kernels, Run, RunError, run};
 pub use stream::{Event, Stream, Timing};

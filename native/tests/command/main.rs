@@ -15,6 +15,8 @@ mod machines;
 mod memory;
 mod probe;
 mod run;
+mod sweep;
+mod tables;
 mod tour;
 mod view;
 mod whatif;

@@ -1,5 +1,6 @@
 //! Runs: what is printed, what is written, and what a machine or a device that is not there is answered with.
 
+use std::collections::BTreeMap;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -214,6 +215,23 @@ fn all_orders_are_explored_and_each_result_can_be_replayed() {
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
         assert!(ran.out.contains(&format!("finds in d: {expected}")), "{}", ran.out);
     }
+    let args = ["run", "race.txt", "--replay", "w5:w6", "--trace", "late.json"];
+    let ran = spanlift(&folder, &args);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    assert!(ran.out.ends_with("trace written to late.json\n"), "{}", ran.out);
+    let trace: Value = serde_json::from_slice(&std::fs::read(folder.join("late.json")).unwrap()).unwrap();
+    assert_eq!(trace["spanlift"]["source"], json!({"schedule": "w5:w6"}));
+    let mut at = BTreeMap::new();
+    for event in trace["traceEvents"].as_array().unwrap().iter().filter(|e| e["ph"] == "X") {
+        let kind = event["cat"].as_str().unwrap_or_default();
+        at.insert(kind.to_owned(), event["ts"].as_f64().unwrap());
+    }
+    assert!(at["kernel"] < at["gpu_memcpy"], "the copy comes late: {at:?}");
+    let shown = spanlift(&folder, &["view", "late.json", "-o", "late.svg"]);
+    assert_eq!((shown.code, shown.err.as_str()), (0, ""), "{}", shown.out);
+    let ran = spanlift(&folder, &[&args[..], &["--format", "json"]].concat());
+    let object: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&object["replay"], &object["trace"]), (&json!("w5:w6"), &json!("late.json")));
     let ran = spanlift(&folder, &["run", "race.txt", "--schedules", "20"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
     assert!(ran.out.contains("20 schedules sampled: 2 results"), "{}", ran.out);

@@ -6,5 +6,6 @@ pub use spanlift::memory::{
     Block, Dtype, Layout, MemoryMap, Module, Splitting, TensorView, View, Visitor, cpu, cuda,
 };
 pub use spanlift::{Bytes, Nanos, Program, Trace, kib, memory, mib, op, plan, program, sim, trace, us};
-pub use spanlift_viewer::{Show, verdict};
+pub use spanlift_viewer::course::*;
+pub use spanlift_viewer::{Show, explain, verdict};
 pub use {spanlift, spanlift_viewer};

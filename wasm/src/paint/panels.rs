@@ -16,6 +16,7 @@ use crate::rows::Rows;
 use crate::scene::Scene;
 use crate::text;
 use crate::theme::Theme;
+use crate::timeline;
 
 const TEMPLATE: &str = include_str!("../page/viewer.html");
 /// Height of a line of the program, as the style sheet has it.
@@ -45,6 +46,8 @@ struct Shown {
     mode: Mode,
     selected: Option<u32>,
     finding: Option<usize>,
+    /// Whose orders can be shown, and which of them is.
+    order: (Option<usize>, Option<usize>),
     picked: Option<usize>,
 }
 
@@ -133,6 +136,7 @@ impl Panels {
             mode: app.mode,
             selected: app.selected(),
             finding: app.finding(),
+            order: (app.orders_of(), app.shown_order()),
             picked,
         };
         self.memory = None;
@@ -150,8 +154,18 @@ impl Panels {
             self.names(app, item);
             self.is_about(false);
         }
-        if before.is_none_or(|b| (b.mode, b.finding, b.item) != (now.mode, now.finding, now.item)) {
+        let about = |s: Shown| (s.mode, s.finding, s.item, s.order);
+        if before.is_none_or(|b| about(b) != about(now)) {
             self.findings(app);
+        }
+        if before.is_some_and(|b| b.order.1 != now.order.1) {
+            self.legend(app, ratio);
+            self.part(".sl-origin").set_text_content(Some(&text::clean(&timeline::origin(&app.model.trace))));
+            self.part(".sl-what").set_text_content(Some(if now.order.1.is_some() {
+                "Order"
+            } else {
+                "Timeline"
+            }));
         }
         self.details(app, picked);
         self.scroll_to_line(app, picked);
@@ -302,10 +316,39 @@ impl Panels {
             append(&button, &self.element("b", "", &text::clean(&title)));
             append(&button, &self.element("small", "", &text::clean(&finding.text)));
             append(&item, &button);
+            if app.orders_of() == Some(k) {
+                self.orders(app, &item);
+            }
             append(&list, &item);
         }
         if findings.len() > 200 {
             append(&list, &self.element("li", "", &format!("and {} more", findings.len() - 200)));
+        }
+    }
+
+    /// The switch between the times and the orders that show a finding, and what is seen in the shown one.
+    fn orders(&self, app: &App, item: &Element) {
+        if let Some(why) = app.no_orders() {
+            append(item, &self.element("p", "sl-seen", why));
+        }
+        if app.orders().is_empty() {
+            return;
+        }
+        let switch = self.element("div", "sl-switch", "");
+        set(&switch, "role", "group");
+        set(&switch, "aria-label", "times, or an order that shows the finding");
+        let orders = app.orders().iter().enumerate();
+        let choices = orders.map(|(k, order)| (Some(k), text::clean(&order.title)));
+        for (order, name) in std::iter::once((None, "times".to_owned())).chain(choices) {
+            let button = self.element("button", "", &name);
+            set(&button, "type", "button");
+            set(&button, "data-order", &order.map_or_else(|| "times".to_owned(), |k| k.to_string()));
+            set(&button, "aria-pressed", if app.shown_order() == order { "true" } else { "false" });
+            append(&switch, &button);
+        }
+        append(item, &switch);
+        if let Some(order) = app.shown_order().and_then(|k| app.orders().get(k)) {
+            append(item, &self.element("p", "sl-seen", &text::clean(&order.seen)));
         }
     }
 

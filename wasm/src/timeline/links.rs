@@ -199,6 +199,10 @@ pub(super) fn findings(timeline: &Timeline<'_>, scene: &mut Scene) {
 
 /// The slices that stand for the two commands of a finding: work on a stream before a call of the host.
 pub(crate) fn ends(rows: &Rows, trace: &spanlift::Trace, finding: &Finding) -> Option<(u32, u32)> {
+    if let Some((first, second)) = finding.slices {
+        let is_there = |k: u32| rows.place(k) != Rows::NOWHERE;
+        return (is_there(first) && is_there(second)).then_some((first, second));
+    }
     let of = |command: usize| {
         let command = u32::try_from(command).ok()?;
         let placed = || rows.of_command(command).filter(|&k| rows.place(k) != Rows::NOWHERE);

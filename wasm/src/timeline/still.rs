@@ -1,7 +1,7 @@
 //! The still picture of a trace: heading, timeline, legend, and what is not drawn apart.
 
 use spanlift::Nanos;
-use spanlift::trace::{Source, Trace};
+use spanlift::trace::Trace;
 
 use super::{Drawn, Frame, Timeline};
 use crate::finding::Finding;
@@ -98,11 +98,7 @@ pub fn scene(trace: &Trace, options: &TimelineOptions) -> Scene {
     let title = options.title.clone().unwrap_or_else(|| trace.title.clone());
     let mut y = 8.0;
     if !title.is_empty() {
-        let below = match &trace.source {
-            Source::Simulated { machine } => format!("simulated on {machine}"),
-            Source::Imported { tool } => format!("recorded, read from {tool}"),
-            Source::Unknown => String::new(),
-        };
+        let below = super::origin(trace);
         let room = width - 24.0;
         let title = text::fit(&title, 14.0, true, room).unwrap_or_default();
         let after = 12.0 + text::width(&title, 14.0, true) + 14.0;

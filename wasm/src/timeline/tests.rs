@@ -5,7 +5,14 @@ use crate::rows::Shown;
 use crate::testing::{Random, crowd, golden, hang, race, texts_keep_apart};
 
 fn finding() -> Finding {
-    Finding { first: 4, second: 5, title: "RAW on d".into(), text: "…".into(), is_certain: true }
+    Finding {
+        first: 4,
+        second: 5,
+        title: "RAW on d".into(),
+        text: "…".into(),
+        is_certain: true,
+        slices: None,
+    }
 }
 
 #[test]

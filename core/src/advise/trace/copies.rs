@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::replay::Change;
 use super::{Case, Rate, Scene, Words, counted, size, time};
 use crate::trace::StrId;
-use crate::trace::analysis::copies::{is_copy_call, parts};
+use crate::trace::analysis::copies::{host_parts, is_copy_call};
 use crate::trace::analysis::devices::{Group, Groups};
 use crate::trace::table::Work;
 
@@ -41,7 +41,7 @@ pub(super) fn look(scene: &mut Scene<'_>) {
             named.group = Some(groups.of(table, op));
             named.pageable = table.name(op.span).contains("Pageable");
         }
-        let at = parts(table.spans.interval(call.span), table.spans.interval(op.span));
+        let at = host_parts(table.spans.interval(call.span), table.spans.interval(op.span));
         named.copies.push((index, call_index, at));
         named.bytes += i128::from(op.bytes.or(call.size).unwrap_or(0));
     }

@@ -38,8 +38,16 @@ pub struct Copies {
     pub bytes_from_host_calls: Option<i128>,
 }
 
-/// How a host call `[s, e)` and its copy `[a, b)` lie: time before, during and after the copy.
-pub(crate) fn parts((s, e): (i64, i64), (a, b): (i64, i64)) -> [i128; 3] {
+/// Splits a host call `[s, e)` at its copy `[a, b)`: nanoseconds that it held the host before, during and after the copy,
+/// `[max(0, min(e, a) - s), max(0, min(e, b) - max(s, a)), max(0, e - max(s, b))]`.
+///
+/// # Examples
+/// ```
+/// // A pageable copy of a few bytes that waits for what is in front of it.
+/// let parts = spanlift::trace::analysis::host_parts((120_000, 195_375), (183_000, 192_216));
+/// assert_eq!(parts, [63_000, 9_216, 3_159]);
+/// ```
+pub fn host_parts((s, e): (i64, i64), (a, b): (i64, i64)) -> [i128; 3] {
     let [s, e, a, b] = [s, e, a, b].map(i128::from);
     [(e.min(a) - s).max(0), (e.min(b) - s.max(a)).max(0), (e - s.max(b)).max(0)]
 }
@@ -66,7 +74,7 @@ pub(super) fn copies(table: &Table) -> BTreeMap<String, Copies> {
         }
         if copies {
             let (s, e) = table.spans.interval(call.span);
-            let [before, during, after] = parts((s, e), (a, b));
+            let [before, during, after] = host_parts((s, e), (a, b));
             sums.matched_host_calls += 1;
             sums.host_call_ns += i128::from(e) - i128::from(s);
             sums.blocking_host_calls += u64::from(b <= e);
@@ -89,11 +97,11 @@ mod tests {
     #[test]
     fn a_call_is_split_at_its_copy() {
         // A pageable copy that waits for what is in front of it.
-        assert_eq!(parts((120_000, 195_375), (183_000, 192_216)), [63_000, 9_216, 3_159]);
-        assert_eq!(parts((0, 10), (20, 30)), [10, 0, 0]);
-        assert_eq!(parts((40, 50), (20, 30)), [0, 0, 10]);
-        assert_eq!(parts((25, 50), (20, 30)), [0, 5, 20]);
-        assert_eq!(parts((0, 25), (20, 20)), [20, 0, 5]);
+        assert_eq!(host_parts((120_000, 195_375), (183_000, 192_216)), [63_000, 9_216, 3_159]);
+        assert_eq!(host_parts((0, 10), (20, 30)), [10, 0, 0]);
+        assert_eq!(host_parts((40, 50), (20, 30)), [0, 0, 10]);
+        assert_eq!(host_parts((25, 50), (20, 30)), [0, 5, 20]);
+        assert_eq!(host_parts((0, 25), (20, 20)), [20, 0, 5]);
         assert!(is_copy_call("cudaMemcpyAsync") && is_copy_call("hipMemcpyWithStream"));
         assert!(!is_copy_call("cudaMemsetAsync") && !is_copy_call("cudaGraphLaunch"));
     }

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 pub use calls::{Calls, HostSync};
-pub use copies::Copies;
+pub use copies::{Copies, host_parts};
 pub use devices::{Device, HtaCompatible};
 pub use hta::{Hta, hta};
 pub use import::{FlowFigures, ImportFigures, Memory};

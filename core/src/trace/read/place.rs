@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 use super::event::{Args, Fields, members};
 use super::join::{self, Point, Role};
 use super::names::{self, Class};
+use super::nanos;
 use super::own::Own;
 use super::scan::Value;
 use crate::trace::own::{Arrow, Mark};
+use crate::trace::tally::Tally;
 use crate::trace::time::{self, Unusable};
 use crate::trace::{Counter, Flow, Instant, Kind, Lane, Slice, StrId, Strings, Trace};
 use crate::units::Nanos;
@@ -36,9 +38,8 @@ pub(super) struct State {
     /// Text that is looked at while reading and is no part of the trace.
     keys: Strings,
     lanes: Lanes,
-    /// Events by phase and category; those of the pair that came last are still to be added.
-    counts: BTreeMap<(Key, Key), u64>,
-    last_count: ((Key, Key), u64),
+    /// Events by phase and category.
+    counts: Tally<(Key, Key)>,
     problems: BTreeMap<&'static str, u64>,
     classes: BTreeMap<StrId, Class>,
     last_class: Option<(StrId, Class)>,
@@ -88,7 +89,7 @@ impl State {
     /// An element of the list that is no object.
     pub(super) fn no_object(&mut self) {
         self.trace.import.n_events += 1;
-        self.count(Key::None, Key::None);
+        self.counts.add((Key::None, Key::None));
         self.trace.import.dropped += 1;
         self.problem("event_not_object");
     }
@@ -103,7 +104,7 @@ impl State {
         let ph = shown(fields.ph);
         let cat_key = cat.as_deref().map_or(StrId::EMPTY, |c| self.keys.intern(c));
         let ph_key = ph.as_deref().map_or(Key::None, |p| Key::Text(self.keys.intern(p)));
-        self.count(ph_key, cat.as_ref().map_or(Key::None, |_| Key::Text(cat_key)));
+        self.counts.add((ph_key, cat.as_ref().map_or(Key::None, |_| Key::Text(cat_key))));
         let phase = match fields.ph {
             Some(Value::Text(quoted)) if quoted.raw.len() == 1 => quoted.raw.as_bytes()[0],
             _ => 0,
@@ -140,40 +141,15 @@ impl State {
         }
     }
 
-    fn count(&mut self, ph: Key, cat: Key) {
-        if self.last_count.0 != (ph, cat) {
-            self.hand_over_count();
-            self.last_count.0 = (ph, cat);
-        }
-        self.last_count.1 += 1;
-    }
-
-    fn hand_over_count(&mut self) {
-        let (pair, n) = self.last_count;
-        if 0 < n {
-            *self.counts.entry(pair).or_default() += n;
-        }
-        self.last_count.1 = 0;
-    }
-
     /// A time in nanoseconds; what is wrong with it is counted.
     fn time(&mut self, value: Option<Value<'_>>, problem: &'static str) -> Option<i64> {
-        let found = match value {
-            Some(Value::Number(text)) => time::nanos(text),
-            Some(Value::Text(quoted)) => time::nanos(quoted.text().trim()),
-            _ => Err(Unusable::NotANumber),
+        let problem = match nanos(value) {
+            Ok(nanos) => return Some(nanos),
+            Err(Unusable::OutOfRange) => "out_of_range",
+            Err(Unusable::NotANumber) => problem,
         };
-        match found {
-            Ok(nanos) => Some(nanos),
-            Err(Unusable::OutOfRange) => {
-                self.problem("out_of_range");
-                None
-            }
-            Err(Unusable::NotANumber) => {
-                self.problem(problem);
-                None
-            }
-        }
+        self.problem(problem);
+        None
     }
 
     fn class(&mut self, key: StrId, cat: &str) -> Class {
@@ -463,7 +439,6 @@ impl State {
 
     /// The trace, once all events are read.
     pub(super) fn finish(mut self, own: Option<&Own>) -> Trace {
-        self.hand_over_count();
         self.problems("begin_without_end", self.open.values().map(|open| open.len() as u64).sum());
         let points = std::mem::take(&mut self.points);
         let (arrows, alone) = join::arrows(points, &self.trace.slices);
@@ -476,7 +451,7 @@ impl State {
         self.trace.flows.extend(arrows);
         self.place(own);
         self.name_counters(own);
-        for (&(ph, cat), n) in &self.counts {
+        for ((ph, cat), n) in std::mem::take(&mut self.counts).into_counts() {
             let text = |key| if let Key::Text(id) = key { self.keys.get(id) } else { "None" };
             *self.trace.import.by_phase_cat.entry(format!("{}|{}", text(ph), text(cat))).or_default() += n;
         }

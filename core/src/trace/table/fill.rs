@@ -8,17 +8,17 @@ use super::{Call, Cat, CatRole, Num, Op, Row, Sync, Table, Work};
 use crate::trace::read::event::{Args, Fields};
 use crate::trace::read::scan::{Lenient, Value};
 use crate::trace::read::walk::Sink;
-use crate::trace::read::{ReadError, names};
-use crate::trace::time::{self, Unusable};
+use crate::trace::read::{ReadError, names, nanos};
+use crate::trace::tally::Tally;
+use crate::trace::time::Unusable;
 use crate::trace::{StrId, Strings};
 
 /// The table so far, and what finds things in it while it grows.
 #[derive(Debug, Default)]
 pub(super) struct Fill {
     table: Table,
-    /// Events by phase and category; those of the pair that came last are still to be added.
-    counts: BTreeMap<Pair, u64>,
-    last_count: (Pair, u64),
+    /// Events by phase and category.
+    counts: Tally<Pair>,
     rows: BTreeMap<(StrId, StrId), u32>,
     last_row: Option<((StrId, StrId), u32)>,
     cats: BTreeMap<StrId, u16>,
@@ -38,7 +38,7 @@ impl Sink for Fill {
     fn no_object(&mut self) {
         self.table.n_events += 1;
         let none = self.table.strings.intern("None");
-        self.count((none, none));
+        self.counts.add((none, none));
         self.drop_event("event_not_object");
     }
 
@@ -79,7 +79,7 @@ impl Sink for Fill {
         }
         let cat = self.intern(fields.cat);
         let ph = self.intern(fields.ph);
-        self.count((ph, cat));
+        self.counts.add((ph, cat));
         let phase = match fields.ph {
             Some(Value::Text(quoted)) if quoted.raw.len() == 1 => quoted.raw.as_bytes()[0],
             Some(Value::Text(quoted)) if !quoted.raw.is_empty() => 0,
@@ -129,30 +129,9 @@ impl Fill {
         self.table.strings.intern(&text)
     }
 
-    fn count(&mut self, pair: Pair) {
-        if self.last_count.0 != pair {
-            self.hand_over_count();
-            self.last_count.0 = pair;
-        }
-        self.last_count.1 += 1;
-    }
-
-    fn hand_over_count(&mut self) {
-        let (pair, n) = self.last_count;
-        if 0 < n {
-            *self.counts.entry(pair).or_default() += n;
-        }
-        self.last_count.1 = 0;
-    }
-
     /// A time in nanoseconds; what is wrong with it is counted.
     fn time(&mut self, value: Option<Value<'_>>, problem: &'static str) -> Option<i64> {
-        let found = match value {
-            Some(Value::Number(text)) => time::nanos(text),
-            Some(Value::Text(quoted)) => time::nanos(quoted.text().trim()),
-            _ => Err(Unusable::NotANumber),
-        };
-        let problem = match found {
+        let problem = match nanos(value) {
             Ok(nanos) => return Some(nanos),
             Err(Unusable::OutOfRange) => "out_of_range",
             Err(Unusable::NotANumber) => problem,
@@ -348,10 +327,9 @@ impl Fill {
         sums.n_with_addr += u64::from(args.addr.is_some_and(|addr| addr != Value::Null));
     }
 
-    pub(super) fn finish(mut self, lenient: Lenient, invalid_utf8: u64) -> Table {
-        self.hand_over_count();
+    pub(super) fn finish(self, lenient: Lenient, invalid_utf8: u64) -> Table {
         let mut table = self.table;
-        for (&(ph, cat), n) in &self.counts {
+        for ((ph, cat), n) in self.counts.into_counts() {
             let pair = format!("{}|{}", table.strings.get(ph), table.strings.get(cat));
             *table.by_phase_cat.entry(pair).or_default() += n;
         }

@@ -2,13 +2,13 @@
 //!
 //! The printed object and the exit codes are those of the contract for program files: 0 safe, 1 hazards, 2 error.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use spanlift::Program;
 use spanlift::explore;
-use spanlift::hazard::{self, Certainty, Hazard, Mode, Relation, Report, Verdict};
+use spanlift::hazard::{self, Certainty, Mode, Relation, Report, Verdict};
 use spanlift::program::ReadError;
 
 use crate::End;
@@ -147,7 +147,7 @@ fn text(program: &Program, report: &Report, relation: Option<&Relation<'_>>, out
     if report.hazards.is_empty() {
         return safe(program.len(), report.mode, out);
     }
-    let alike = alike(program, report);
+    let alike = hazard::alike(program, report);
     let mut explained = BTreeSet::new();
     for (found, n) in alike.iter().take(MOST_HAZARDS) {
         let style = if found.certainty == Certainty::Must { Style::Error } else { Style::May };
@@ -191,26 +191,6 @@ fn summary(report: &Report, out: &mut Out) {
         n => format!(" ({} not certain)", say::grouped(n as u64)),
     };
     out.line(&format!("{at_least}{}{unsure} {}", out.paint(Style::Strong, &n), by(report.mode)));
-}
-
-/// The hazards that stand for all others between the same lines, and how many each stands for.
-///
-/// A loop in the text form makes many commands of one line. Where there are no lines, each hazard stands for itself.
-pub(crate) fn alike<'a>(program: &Program, report: &'a Report) -> Vec<(&'a Hazard, usize)> {
-    let mut groups: Vec<(&Hazard, usize)> = Vec::new();
-    let mut by_lines = BTreeMap::new();
-    for found in &report.hazards {
-        let (Some(first), Some(second)) = (program.line(found.first), program.line(found.second)) else {
-            groups.push((found, 1));
-            continue;
-        };
-        let group = *by_lines.entry((found.kind, found.certainty, first, second)).or_insert_with(|| {
-            groups.push((found, 0));
-            groups.len() - 1
-        });
-        groups[group].1 += 1;
-    }
-    groups
 }
 
 /// What follows a hazard that stands for `n`.

@@ -16,6 +16,7 @@ use crate::diff::Limit;
 use crate::fit::FitArgs;
 use crate::machines::MachinesArgs;
 use crate::say;
+use crate::sweep::SweepArgs;
 
 /// Shows, checks and runs how data moves between a host and its devices
 #[derive(Debug, Parser)]
@@ -36,6 +37,7 @@ pub(crate) enum Command {
     Tour(TourArgs),
     Check(CheckArgs),
     Run(RunArgs),
+    Sweep(SweepArgs),
     View(ViewArgs),
     Advise(AdviseArgs),
     Machines(MachinesArgs),
@@ -161,7 +163,13 @@ pub(crate) struct ViewArgs {
 /// Reads PyTorch/Kineto traces of every generation, spanlift's own, and PyTorch memory snapshots; what a file is, is
 /// found from its content.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  spanlift analyze run.pt.trace.json.gz --format json")]
+#[command(after_help = "Examples:\n  spanlift analyze run.pt.trace.json.gz --format json\n  \
+    spanlift analyze rank*.json.gz --parquet out\n\n\
+    The tables events, copies, streams and findings of --parquet are for DuckDB, Polars, DataFusion or Spark: a row begins\n\
+    with its trace, times are nanoseconds. Which calls held the host for pageable copies, over all runs in `runs/`:\n  \
+    for run in runs/*.json.gz; do spanlift analyze \"$run\" --parquet \"tables/$(basename \"$run\")\" >/dev/null; done\n  \
+    duckdb -c \"SELECT call, count(*) AS copies, sum(bytes) AS bytes, sum(wait_before_ns) / 1e6 AS waited_ms\n    \
+    FROM 'tables/*/copies.parquet' WHERE name LIKE '%Pageable%' GROUP BY call ORDER BY waited_ms DESC\"")]
 pub(crate) struct AnalyzeArgs {
     /// Traces and memory snapshots; `-` is standard input. Several traces are compared as ranks of one run
     #[arg(value_name = "FILE", required = true)]
@@ -169,6 +177,9 @@ pub(crate) struct AnalyzeArgs {
     /// Add what HolisticTraceAnalysis reports where that is another figure (JSON)
     #[arg(long)]
     pub(crate) hta: bool,
+    /// Also write the tables of the traces into this folder, made when there is none
+    #[arg(long, value_name = "DIR")]
+    pub(crate) parquet: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
 }

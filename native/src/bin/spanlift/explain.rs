@@ -3,7 +3,6 @@
 use spanlift::Program;
 use spanlift::explore::{Explanation, Shown, lane_of, seen_in_words};
 use spanlift::hazard::{Hazard, HazardKind, Part, Relation, StepId};
-use spanlift::program::Edit;
 
 use crate::say::{self, Out, Style};
 
@@ -27,24 +26,14 @@ pub(crate) fn print(relation: &Relation<'_>, hazard: &Hazard, out: &mut Out) {
         out.line(&format!("{head}nothing makes {first} come before {second}"));
     }
     let mut name = "fix";
-    let named = told.fix.named(program);
-    for edit in &told.fix.edits {
-        let (what, at, text) = match edit {
-            Edit::Insert { before, command } => ("before", *before, named.text_of(command, *before)),
-            Edit::Remove(at) => ("without", *at, program.command_text(*at)),
-            Edit::Replace { at, command } => ("instead of", *at, named.text_of(command, *at)),
-        };
-        let place = if at < program.len() {
-            format!("{what} {}", site(program, at))
-        } else {
-            "at the end".to_owned()
-        };
+    for line in told.fix_lines(program) {
         let head = head(out, std::mem::take(&mut name));
-        let text = match edit {
-            Edit::Remove(_) => out.paint(Style::Error, &format!("- {}", short(&text))),
-            _ => out.paint(Style::Good, &format!("+ {}", short(&text))),
+        let text = short(&line.text);
+        let text = match line.is_new {
+            true => out.paint(Style::Good, &format!("+ {text}")),
+            false => out.paint(Style::Error, &format!("- {text}")),
         };
-        out.line(&format!("{head}{place:<27} {text}"));
+        out.line(&format!("{head}{:<27} {text}", say::one_line(&line.place)));
     }
     match &told.witness {
         Ok(None) => {}
@@ -75,10 +64,6 @@ fn schedule(relation: &Relation<'_>, hazard: &Hazard, shown: &Shown, sites: &[St
             out.line("        \u{22ee}");
             continue;
         };
-        let index = match id.part {
-            Part::Captured(inner) => inner,
-            _ => id.command,
-        };
         let lane = say::one_line(&lane_of(program, id));
         let verb = if matches!(id.part, Part::Call) { "call " } else { "" };
         let is_site = sites.contains(&id);
@@ -86,7 +71,7 @@ fn schedule(relation: &Relation<'_>, hazard: &Hazard, shown: &Shown, sites: &[St
         let text = format!(
             "    {mark} {:<6} {lane:<width$}  {verb}{}",
             id.to_string(),
-            short(&program.command_text(index))
+            short(&program.command_text(id.of()))
         );
         out.line(text.trim_end());
         if id == shown.seen.by {

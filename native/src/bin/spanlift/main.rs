@@ -17,12 +17,14 @@ mod ledger;
 mod machine;
 mod machines;
 mod memory;
+mod nsight;
 mod output;
 mod probe;
 mod run;
 mod say;
 mod schedules;
 mod source;
+mod sweep;
 mod tour;
 mod view;
 mod whatif;
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         Command::Tour(args) => tour::run(args, &mut out),
         Command::Check(args) => check::run(args, &mut out),
         Command::Run(args) => run::run(args, &mut out),
+        Command::Sweep(args) => sweep::run(args, &mut out),
         Command::View(args) => view::run(args, &mut out),
         Command::Advise(args) => advise::run(args, &mut out),
         Command::Fit(args) => fit::run(args, &mut out),

@@ -156,7 +156,7 @@ pub(crate) fn failed(place: &str, error: &SimError) -> Fail {
 
 /// Warns of the hazards of a program that is run all the same.
 fn warn(place: &str, program: &Program, report: &hazard::Report) {
-    let alike = check::alike(program, report);
+    let alike = hazard::alike(program, report);
     for (found, n) in alike.iter().take(MOST_WARNINGS) {
         say::warning_line(&format!("{place}: {}{}", hazard::sentence(program, found), check::and_more(*n)));
     }

@@ -62,11 +62,19 @@ pub(crate) fn replayed(args: &RunArgs, holds: &Holds, program: &Program, out: &m
             let finds: Vec<Value> = finds.iter().map(|find| find_json(program, find)).collect();
             let mode = Mode::from(args.mode).name();
             out.line(
-                &json!({"mode": mode, "replay": holds.to_string(), "order": order, "finds": finds})
-                    .to_string(),
+                &json!({
+                    "mode": mode, "replay": holds.to_string(), "order": order, "finds": finds,
+                    "trace": args.trace.as_ref().map(|path| path.display().to_string()),
+                })
+                .to_string(),
             );
         }
-        Format::Text => steps(&relation, &schedule, &finds, out),
+        Format::Text => {
+            steps(&relation, &schedule, &finds, out);
+            if let Some(path) = &args.trace {
+                out.line(&format!("\ntrace written to {}", say::one_line(&path.display().to_string())));
+            }
+        }
     }
     Ok(End::Done)
 }
@@ -171,7 +179,7 @@ fn find_in_words(program: &Program, find: &Find) -> String {
     let list = list.join(", ");
     match find.by {
         Some(id) => {
-            let text = short(&program.command_text(command_of(id)));
+            let text = short(&program.command_text(id.of()));
             format!("{:<6} {} finds in {name}: {list}   ({text})", id.to_string(), lane_of(program, id))
         }
         None => format!("at the end {name} holds: {list}"),
@@ -186,13 +194,6 @@ fn stamp_in_words(stamp: &Stamp) -> String {
     }
 }
 
-fn command_of(id: StepId) -> usize {
-    match id.part {
-        Part::Captured(inner) => inner,
-        _ => id.command,
-    }
-}
-
 /// The steps of one order, each read with what it found.
 fn steps(relation: &Relation<'_>, schedule: &Schedule, finds: &[Find], out: &mut Out) {
     let program = relation.program;
@@ -201,7 +202,7 @@ fn steps(relation: &Relation<'_>, schedule: &Schedule, finds: &[Find], out: &mut
     for &id in ids.iter().take(MOST_STEPS) {
         let lane = say::one_line(&lane_of(program, id));
         let verb = if id.part == Part::Call { "call " } else { "" };
-        let text = short(&program.command_text(command_of(id)));
+        let text = short(&program.command_text(id.of()));
         out.line(&format!("{:<6} {lane:<width$}  {verb}{text}", id.to_string()));
         for find in finds.iter().filter(|find| find.by == Some(id)) {
             let name = program.names().buffer(find.buffer);

@@ -3,19 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use spanlift::hazard::{self, Mode};
+use spanlift::hazard::Mode;
 use spanlift::memory::{MoveKind, Target};
 use spanlift::trace::{self, Trace};
 use spanlift::{Nanos, sim};
-use spanlift_viewer::{
-    Finding, MemoryOptions, MemoryPicture, PageItem, TimelineOptions, map_svg, page, timeline_svg,
-};
+use spanlift_viewer::model::findings;
+use spanlift_viewer::{MemoryOptions, MemoryPicture, PageItem, TimelineOptions, map_svg, page, timeline_svg};
 
 use crate::cli::{Format, ViewArgs};
 use crate::kind::{self, Kind};
 use crate::machine;
 use crate::say::{self, Fail, Out, Style};
-use crate::{End, input, memory, output, run};
+use crate::{End, input, memory, nsight, output, run};
 
 /// What is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,6 +124,7 @@ fn usual_name(file: &Path) -> PathBuf {
 fn open(file: &Path, args: &ViewArgs) -> Result<Opened, Fail> {
     let place = say::place(file);
     let bytes = input::read(file)?;
+    let bytes = if nsight::is_sqlite(&bytes) { nsight::json(file)? } else { bytes };
     let name = file.file_name().map_or_else(|| place.clone(), |name| name.to_string_lossy().into_owned());
     match kind::of(&bytes).map_err(|e| Fail::at(&place, e))? {
         Kind::Trace => {
@@ -178,20 +178,8 @@ fn picture(opened: &Opened) -> String {
         }
     };
     let mut options = TimelineOptions { title: Some(opened.item.name.clone()), ..TimelineOptions::default() };
-    if let Some(program) = &trace.program
-        && let Ok(report) = hazard::check(program, Mode::Contract)
-    {
-        options.findings = report
-            .hazards
-            .iter()
-            .map(|found| Finding {
-                first: found.first,
-                second: found.second,
-                title: format!("{} on {}", found.kind.name(), program.names().buffer(found.buffer)),
-                text: hazard::sentence(program, found),
-                is_certain: found.certainty == hazard::Certainty::Must,
-            })
-            .collect();
+    if let Some(program) = &trace.program {
+        options.findings = findings(program, Mode::Contract);
     }
     timeline_svg(trace, &options)
 }

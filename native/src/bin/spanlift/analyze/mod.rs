@@ -1,6 +1,8 @@
 //! `spanlift analyze`: the figures of trace files, read in one pass.
 
+mod export;
 mod report;
+mod sheet;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,9 +15,11 @@ use spanlift::trace::table::{Scan, Table};
 
 use crate::End;
 use crate::cli::{AnalyzeArgs, Format};
+use crate::nsight;
 use crate::say::{self, Fail, Out};
 use crate::source::{PIECE, Source};
 
+use export::Traced;
 pub(crate) use report::time;
 
 /// Bytes of a memory snapshot that are read at most.
@@ -29,6 +33,10 @@ enum File {
 
 pub(crate) fn run(args: &AnalyzeArgs, out: &mut Out) -> Result<End, Fail> {
     let read = all(&args.files)?;
+    if let Some(folder) = &args.parquet {
+        let traced: Vec<_> = read.iter().filter_map(One::traced).collect();
+        export::write(&traced, folder)?;
+    }
     if let [one] = read.as_slice() {
         match args.report.format {
             Format::Json => out.line(&one.json(args.hta)?),
@@ -38,10 +46,8 @@ pub(crate) fn run(args: &AnalyzeArgs, out: &mut Out) -> Result<End, Fail> {
     }
     let traces: Vec<_> = read
         .iter()
-        .filter_map(|one| match &one.what {
-            What::Trace { table, figures, .. } => Some((one.place.clone(), &**table, &**figures)),
-            What::Snapshot { .. } => None,
-        })
+        .filter_map(One::traced)
+        .map(|traced| (traced.place.to_owned(), traced.table, traced.figures))
         .collect();
     let ranks = ranks(&traces);
     match args.report.format {
@@ -121,6 +127,16 @@ impl One {
         Ok(One { place: say::place(path), what })
     }
 
+    /// The same as a trace; `None` for a snapshot.
+    fn traced(&self) -> Option<Traced<'_>> {
+        match &self.what {
+            What::Trace { table, figures, findings } => {
+                Some(Traced { place: &self.place, table, figures, findings })
+            }
+            What::Snapshot { .. } => None,
+        }
+    }
+
     fn json(&self, with_hta: bool) -> Result<String, Fail> {
         match &self.what {
             What::Trace { table, figures, findings } => {
@@ -191,7 +207,21 @@ fn read(path: &Path) -> Result<File, Fail> {
         let snapshot = Snapshot::read(&bytes).map_err(|e| Fail::at(source.place(), e))?;
         return Ok(File::Snapshot(Box::new(snapshot)));
     }
+    if nsight::is_sqlite(source.head()) {
+        return Ok(File::Trace(Box::new(export_of_nsight(path)?)));
+    }
     Ok(File::Trace(Box::new(scan(&mut source)?.0)))
+}
+
+/// Reads an export of Nsight Systems into columns.
+///
+/// # Errors
+/// One line with the file's name.
+fn export_of_nsight(path: &Path) -> Result<Table, Fail> {
+    let place = say::place(path);
+    let mut scan = Scan::new();
+    nsight::events(path, |piece| scan.feed(piece).map_err(|e| Fail::at(&place, e)))?;
+    scan.finish().map_err(|e| Fail::at(&place, e))
 }
 
 /// Reads a trace into columns; also gives how many bytes its text has.

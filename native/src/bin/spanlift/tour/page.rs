@@ -4,12 +4,14 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use spanlift::Trace;
+use spanlift::hazard::Mode;
 use spanlift_native::claims::Test;
 use spanlift_native::programs;
 use spanlift_native::tutorial::{self, CHARTS, Chart};
 use spanlift_viewer::bars::{BarChart, Cluster, Entry};
 use spanlift_viewer::figure::{Note, Panel, PanelOptions};
 use spanlift_viewer::memory::MemoryOptions;
+use spanlift_viewer::model::findings;
 use spanlift_viewer::rows::Shown;
 use spanlift_viewer::{
     Finding, PageItem, Theme, TimelineOptions, bars_svg, content_policy, mount_html, move_svg, panels_svg,
@@ -229,7 +231,8 @@ fn demonstrated(demonstration: &Demonstration, machine: &str, page: &mut String)
     judged(&demonstration.broken, "bad", "As written", page);
     judged(&demonstration.mended, "good", "Mended", page);
     page.push_str("</div>");
-    let still = timeline(&demonstration.broken.run.trace, &marked(&demonstration.broken));
+    let still =
+        timeline(&demonstration.broken.run.trace, &findings(&demonstration.broken.program, Mode::Contract));
     let items = [
         item("as written", demonstration.broken.name, machine),
         item("mended", demonstration.mended.name, machine),
@@ -383,21 +386,6 @@ fn timeline(trace: &Trace, findings: &[Finding]) -> String {
         ..TimelineOptions::default()
     };
     timeline_svg(trace, &options)
-}
-
-fn marked(judged: &Judged) -> Vec<Finding> {
-    let hazards = judged.contract.hazards.iter();
-    let sentences = words::findings(judged);
-    hazards
-        .zip(sentences)
-        .map(|(h, text)| Finding {
-            first: h.first,
-            second: h.second,
-            title: String::new(),
-            text,
-            is_certain: true,
-        })
-        .collect()
 }
 
 /// A program's file from its first declaration on: what stands above it is said in words around it.

@@ -1,0 +1,216 @@
+//! Which buffer holds which value, and what each step waits for.
+//!
+//! Input and result have buffers of their own. Every other value gets a slot, which it may have from a value that nobody
+//! needs any more: at once when its steps are known to be done by then, in place where a step works element by element, and
+//! with a wait for them when [`Ahead`] says that memory matters more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::order::Order;
+use super::steps::{Does, Root, Step, Steps, multiplies};
+use super::view::View;
+use crate::memory::{DEFAULT_LIMIT, Device, Overlap, Span};
+
+/// How many tiles may be on their way at once before buffers are taken over with a wait; `None` for all of them.
+pub(super) type Ahead = Option<usize>;
+
+/// A buffer between input and result.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) device: Device,
+    pub(super) bytes: i64,
+    holder: usize,
+}
+
+/// Buffers and waits of all steps.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    /// For each step, the steps of other streams that it waits for.
+    pub(super) waits: Vec<Vec<usize>>,
+    /// For each transfer with a named event, the step that records it.
+    pub(super) listens: BTreeMap<usize, usize>,
+    pub(super) slots: Vec<Slot>,
+    /// The slot of each value that is neither input nor result.
+    pub(super) slot_of: BTreeMap<usize, usize>,
+    /// The steps whose streams the host waits for at the end.
+    pub(super) syncs: Vec<usize>,
+}
+
+pub(super) fn schedule(lowered: &Steps, ahead: Ahead) -> Schedule {
+    let mut planner = Planner {
+        lowered,
+        order: Order::default(),
+        streams: BTreeMap::new(),
+        after: BTreeMap::new(),
+        done: Schedule {
+            waits: Vec::new(),
+            listens: BTreeMap::new(),
+            slots: Vec::new(),
+            slot_of: BTreeMap::new(),
+            syncs: Vec::new(),
+        },
+    };
+    (0..lowered.steps.len()).for_each(|k| planner.step(k, ahead));
+    let mut known = BTreeMap::new();
+    let last = lowered.roots[lowered.result].writers.iter().copied();
+    let last = last.filter(|&k| lowered.steps[k].does != Does::Given);
+    planner.done.syncs = planner.order.waits(&mut known, last);
+    planner.done
+}
+
+struct Planner<'a> {
+    lowered: &'a Steps,
+    order: Order,
+    streams: BTreeMap<&'a str, usize>,
+    /// For each value that took over a slot, the steps that had to do with the one before, and with which of its bytes.
+    after: BTreeMap<usize, Vec<(usize, Span)>>,
+    done: Schedule,
+}
+
+impl Planner<'_> {
+    fn step(&mut self, k: usize, ahead: Ahead) {
+        let lowered = self.lowered;
+        let step = &lowered.steps[k];
+        let n = self.streams.len();
+        let stream = *self.streams.entry(step.stream.0.as_str()).or_insert(n);
+        let mut known = self.order.begin(stream);
+        let mut needs: BTreeSet<usize> = step.reads.iter().flat_map(|read| self.writers(read, k)).collect();
+        let mut waits = Vec::new();
+        if let Does::Copy(t) = &step.does
+            && let (Some(_), Some(&last)) = (t.listener(), needs.last())
+        {
+            // The event was asked for, whether or not it is needed.
+            waits.push(last);
+            self.order.learn(&mut known, last);
+            self.done.listens.insert(k, last);
+        }
+        let root = step.writes.root;
+        if root != lowered.result && root != 0 {
+            if lowered.roots[root].writers[0] == k {
+                let mut then = known.clone();
+                self.order.waits(&mut then, needs.iter().copied());
+                self.place(k, &then, ahead);
+            }
+            let writes = step.writes.span(step.space.dtype().bytes());
+            let meets = |span: &Span| span.overlaps(&writes, DEFAULT_LIMIT) != Overlap::No;
+            // A step that works in place is not after itself.
+            let before = self.after.get(&root).into_iter().flatten();
+            needs.extend(before.filter(|(other, span)| *other != k && meets(span)).map(|(other, _)| *other));
+        }
+        waits.extend(self.order.waits(&mut known, needs));
+        self.done.waits.push(waits);
+        self.order.push(stream, known);
+    }
+
+    /// The steps before `k` that write what a view reads.
+    fn writers(&self, read: &View, k: usize) -> Vec<usize> {
+        let root = &self.lowered.roots[read.root];
+        let before = root.writers.iter().copied().filter(|&w| w < k);
+        if root.writers.len() == 1 {
+            return before.collect();
+        }
+        let item = root.space.dtype().bytes();
+        let span = read.span(item);
+        let meets = |&w: &usize| {
+            let writes = self.lowered.steps[w].writes.span(item);
+            span.overlaps(&writes, DEFAULT_LIMIT) != Overlap::No
+        };
+        before.filter(meets).collect()
+    }
+
+    /// The steps that write or read a value, and the bytes of it that they touch.
+    fn touched(&self, root: usize) -> Vec<(usize, Span)> {
+        let value = &self.lowered.roots[root];
+        let item = value.space.dtype().bytes();
+        let mut touched = Vec::new();
+        for &k in &value.writers {
+            touched.push((k, self.lowered.steps[k].writes.span(item)));
+        }
+        for &k in &value.readers {
+            let reads = self.lowered.steps[k].reads.iter().filter(|read| read.root == root);
+            touched.extend(reads.map(|read| (k, read.span(item))));
+        }
+        touched
+    }
+
+    /// Gives the value that step `k` is the first to write a slot.
+    fn place(&mut self, k: usize, known: &BTreeMap<usize, usize>, ahead: Ahead) {
+        let lowered = self.lowered;
+        let step = &lowered.steps[k];
+        let root = step.writes.root;
+        let value = &lowered.roots[root];
+        let (device, bytes) = (value.space.device(), value.space.bytes());
+        // Parts that are written later may be written before what was known here is known there.
+        let one = value.writers.len() == 1;
+        let is_free = |holder: &Root| accesses(holder).all(|step| step < k && self.order.covers(known, step));
+        let in_place = |holder: usize| {
+            let old = &lowered.roots[holder];
+            let whole = View::whole(holder, &old.space);
+            let reads = step.reads.contains(&whole) && works_in_place(step);
+            let others = || accesses(old).filter(|&step| step != k);
+            one && reads && others().all(|step| step < k && self.order.covers(known, step))
+        };
+        let may_wait = |holder: &Root| {
+            let last = accesses(holder).max().unwrap_or(0);
+            ahead.is_some_and(|n| last < k && step.tile - lowered.steps[last].tile > n)
+        };
+        let class = |slot: &Slot| {
+            let holder = &lowered.roots[slot.holder];
+            match () {
+                () if in_place(slot.holder) && slot.bytes == bytes => Some(0),
+                () if one && is_free(holder) => Some(1),
+                () if may_wait(holder) => Some(2),
+                () => None,
+            }
+        };
+        let here = self.done.slots.iter().enumerate().filter(|(_, slot)| slot.device == device);
+        // In place, then without a wait, then what was done with first; the tightest fit, else the least growth.
+        let ranked = here.filter_map(|(at, slot)| {
+            let class = class(slot)?;
+            let last = if class == 2 { accesses(&lowered.roots[slot.holder]).max() } else { None };
+            Some(((class, (slot.bytes - bytes).max(0), (bytes - slot.bytes).max(0), last), at))
+        });
+        let at = match ranked.min() {
+            Some((_, at)) => {
+                let holder = std::mem::replace(&mut self.done.slots[at].holder, root);
+                let mut before = self.touched(holder);
+                // Bytes that the holder did not write may still be those of a holder before it.
+                let older = self.after.get(&holder).into_iter().flatten();
+                let writers = lowered.roots[holder].writers.iter().map(|&w| &lowered.steps[w]);
+                let writes: Vec<Span> = writers.map(|w| w.writes.span(w.space.dtype().bytes())).collect();
+                let covers = |span: &Span| writes.iter().any(|w| w.is_range() && within(span, w));
+                before.extend(older.filter(|(_, span)| !covers(span)).cloned());
+                self.after.insert(root, before);
+                at
+            }
+            None => {
+                self.done.slots.push(Slot { device, bytes, holder: root });
+                self.done.slots.len() - 1
+            }
+        };
+        let slot = &mut self.done.slots[at];
+        slot.bytes = slot.bytes.max(bytes);
+        self.done.slot_of.insert(root, at);
+    }
+}
+
+fn accesses(root: &Root) -> impl Iterator<Item = usize> {
+    root.writers.iter().chain(&root.readers).copied()
+}
+
+/// Whether all bytes of `span` lie between the first and the last byte of `of`.
+fn within(span: &Span, of: &Span) -> bool {
+    match (span.bounds(), of.bounds()) {
+        (Some((lo, hi)), Some((first, end))) => first <= lo && hi <= end,
+        (inner, _) => inner.is_none(),
+    }
+}
+
+/// Whether every element that is written depends on the same element of what is read alone.
+fn works_in_place(step: &Step) -> bool {
+    match &step.does {
+        Does::Leaf(leaf) => multiplies(leaf),
+        Does::Scale(_) | Does::Add => true,
+        Does::Given | Does::Copy(_) | Does::Fill | Does::Move => false,
+    }
+}

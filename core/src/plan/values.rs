@@ -1,0 +1,80 @@
+//! Values as bytes, and what steps make of them: by the reference evaluator, rounding as it does.
+
+use num_complex::Complex64;
+
+use super::steps::Does;
+use crate::memory::Dtype;
+use crate::op::{Operator, Space};
+use crate::program::Contents;
+
+/// What one command of a plan computes.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Job {
+    pub(super) does: Does,
+    /// What is written.
+    pub(super) space: Space,
+    /// Whether weights stand before the values that are read.
+    pub(super) weights: bool,
+}
+
+impl Job {
+    /// The bytes of the result from the bytes of everything that is read.
+    pub(super) fn bytes(&self, operands: &[Vec<u8>]) -> Option<Vec<u8>> {
+        let reads = operands.get(usize::from(self.weights)..)?;
+        let values = |space: &Space, k: usize| Some(decoded(space, reads.get(k)?));
+        let applied = |a: &Operator| Some(a.applied(&values(a.domain(), 0)?));
+        let y = match &self.does {
+            Does::Leaf(leaf) => applied(&Operator::Leaf(leaf.clone()))?,
+            Does::Scale(factor) => applied(&Operator::scale(*factor, self.space.clone()).ok()?)?,
+            Does::Fill => vec![Complex64::ZERO; usize::try_from(self.space.elements()).ok()?],
+            Does::Add => {
+                let (a, b) = (values(&self.space, 0)?, values(&self.space, 1)?);
+                a.iter().zip(b).map(|(a, b)| self.space.round(a + b)).collect()
+            }
+            Does::Given | Does::Copy(_) | Does::Move => return None,
+        };
+        Some(encoded(&self.space, &y))
+    }
+}
+
+/// Values as declared contents: complex ones are pairs of the real type.
+pub(super) fn contents(space: &Space, values: &[Complex64]) -> Contents {
+    let (dtype, values) = match space.dtype() {
+        Dtype::C32 => (Dtype::F32, values.iter().flat_map(|z| [z.re, z.im]).collect()),
+        Dtype::C64 => (Dtype::F64, values.iter().flat_map(|z| [z.re, z.im]).collect()),
+        real => (real, values.iter().map(|z| z.re).collect()),
+    };
+    Contents::Values { dtype, values }
+}
+
+/// Values as the bytes of a buffer, row-major and little-endian.
+pub(super) fn encoded(space: &Space, values: &[Complex64]) -> Vec<u8> {
+    #[expect(clippy::cast_possible_truncation, reason = "rounding to the type of the space")]
+    let single = |v: f64| (v as f32).to_le_bytes();
+    match space.dtype() {
+        Dtype::F32 => values.iter().flat_map(|z| single(z.re)).collect(),
+        Dtype::C32 => values.iter().flat_map(|z| [z.re, z.im]).flat_map(single).collect(),
+        Dtype::C64 => values.iter().flat_map(|z| [z.re, z.im]).flat_map(f64::to_le_bytes).collect(),
+        _ => values.iter().flat_map(|z| z.re.to_le_bytes()).collect(),
+    }
+}
+
+/// The values in the bytes of a buffer.
+pub(super) fn decoded(space: &Space, bytes: &[u8]) -> Vec<Complex64> {
+    let reals: Vec<f64> = match space.dtype() {
+        Dtype::F32 | Dtype::C32 => {
+            let (words, _) = bytes.as_chunks::<4>();
+            words.iter().map(|word| f64::from(f32::from_le_bytes(*word))).collect()
+        }
+        _ => {
+            let (words, _) = bytes.as_chunks::<8>();
+            words.iter().map(|word| f64::from_le_bytes(*word)).collect()
+        }
+    };
+    if space.is_complex() {
+        let (pairs, _) = reals.as_chunks::<2>();
+        pairs.iter().map(|&[re, im]| Complex64::new(re, im)).collect()
+    } else {
+        reals.into_iter().map(Complex64::from).collect()
+    }
+}

@@ -1,0 +1,539 @@
+//! SQLite exports of Nsight Systems, read as the Chrome events that say the same.
+//!
+//! `nsys export --type sqlite` writes one table per kind of activity, and leaves out tables without rows and, by version,
+//! columns; what is not there is left out of the events. Times are whole nanoseconds, so nothing is rounded. The file is
+//! read by SQLite itself, read-only, with everything switched off that a schema could make it run.
+//!
+//! | table | becomes |
+//! |---|---|
+//! | `CUPTI_ACTIVITY_KIND_MEMCPY`, `_MEMSET`, `_KERNEL` | `gpu_memcpy`, `gpu_memset`, `kernel` |
+//! | `CUPTI_ACTIVITY_KIND_RUNTIME`, `_DRIVER` | `cuda_runtime`, `cuda_driver` |
+//! | `CUPTI_ACTIVITY_KIND_SYNCHRONIZATION` | `cuda_sync` |
+//! | `NVTX_EVENTS` with an end | `user_annotation` |
+//!
+//! A correlation is a number of one process; in exports of several, the process stands in front of it.
+//!
+//! Source: "SQLite Export Schema Reference", docs.nvidia.com/nsight-systems; `CUpti_ActivityMemcpyKind` and
+//! `CUpti_ActivitySynchronizationType`, docs.nvidia.com/cupti.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::Path;
+
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::say::{self, Fail};
+
+/// The first bytes of every SQLite file.
+const MAGIC: &[u8] = b"SQLite format 3\0";
+/// Bytes of one value at most.
+const MOST_OF_VALUE: i32 = 16 << 20;
+/// Bytes of names at most.
+const MOST_OF_NAMES: usize = 512 << 20;
+/// Bytes of [`json`] at most.
+const MOST_OF_JSON: usize = 2 << 30;
+
+/// Whether a file that begins so is a database of SQLite.
+pub(crate) fn is_sqlite(head: &[u8]) -> bool {
+    head.starts_with(MAGIC)
+}
+
+/// Hands the events of an export to `sink`, as pieces of one JSON object.
+///
+/// # Errors
+/// One line with the file's name: of SQLite, of `sink`, or that no table of the export is there.
+pub(crate) fn events(path: &Path, sink: impl FnMut(&[u8]) -> Result<(), Fail>) -> Result<(), Fail> {
+    let place = say::place(path);
+    if path.as_os_str() == "-" {
+        return Err(Fail::at(&place, "a database of SQLite cannot be read from a pipe: give its file"));
+    }
+    let fault = |e: rusqlite::Error| Fail::at(&place, format!("as a database of SQLite: {e}"));
+    let export = Export::open(path).map_err(fault)?;
+    if !Kind::ALL.iter().any(|kind| export.has(kind.table())) {
+        return Err(Fail::at(
+            &place,
+            "a database of SQLite without a table of Nsight Systems (CUPTI_ACTIVITY_KIND_... or NVTX_EVENTS)",
+        ));
+    }
+    let mut to =
+        Pieces { bytes: br#"{"traceName":"Nsight Systems","traceEvents":["#.to_vec(), first: true, sink };
+    for kind in Kind::ALL {
+        export.write(kind, &mut to).map_err(|e| match e {
+            Broken::Database(e) => fault(e),
+            Broken::Sink(fail) => fail,
+        })?;
+    }
+    to.bytes.extend_from_slice(b"]}");
+    (to.sink)(&to.bytes)
+}
+
+/// The events of an export as one JSON object.
+///
+/// # Errors
+/// As [`events`].
+pub(crate) fn json(path: &Path) -> Result<Vec<u8>, Fail> {
+    let mut all = Vec::new();
+    events(path, |piece| {
+        all.extend_from_slice(piece);
+        if MOST_OF_JSON < all.len() {
+            return Err(Fail::at(
+                &say::place(path),
+                "more events than a picture holds; `spanlift analyze` reads them",
+            ));
+        }
+        Ok(())
+    })?;
+    Ok(all)
+}
+
+/// Why reading ended.
+enum Broken {
+    Database(rusqlite::Error),
+    Sink(Fail),
+}
+
+impl From<rusqlite::Error> for Broken {
+    fn from(e: rusqlite::Error) -> Self {
+        Broken::Database(e)
+    }
+}
+
+/// A table that is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Memcpy,
+    Memset,
+    Kernel,
+    Runtime,
+    Driver,
+    Sync,
+    Nvtx,
+}
+
+impl Kind {
+    const ALL: [Kind; 7] =
+        [Kind::Memcpy, Kind::Memset, Kind::Kernel, Kind::Runtime, Kind::Driver, Kind::Sync, Kind::Nvtx];
+
+    const fn table(self) -> &'static str {
+        match self {
+            Kind::Memcpy => "CUPTI_ACTIVITY_KIND_MEMCPY",
+            Kind::Memset => "CUPTI_ACTIVITY_KIND_MEMSET",
+            Kind::Kernel => "CUPTI_ACTIVITY_KIND_KERNEL",
+            Kind::Runtime => "CUPTI_ACTIVITY_KIND_RUNTIME",
+            Kind::Driver => "CUPTI_ACTIVITY_KIND_DRIVER",
+            Kind::Sync => "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+            Kind::Nvtx => "NVTX_EVENTS",
+        }
+    }
+
+    /// The columns that are asked for; each may be missing.
+    const fn columns(self) -> &'static [&'static str] {
+        match self {
+            Kind::Memcpy => &[
+                "start",
+                "end",
+                "deviceId",
+                "streamId",
+                "contextId",
+                "correlationId",
+                "globalPid",
+                "bytes",
+                "copyKind",
+                "srcKind",
+                "dstKind",
+                "srcDeviceId",
+                "dstDeviceId",
+            ],
+            Kind::Memset => &[
+                "start",
+                "end",
+                "deviceId",
+                "streamId",
+                "contextId",
+                "correlationId",
+                "globalPid",
+                "bytes",
+                "memKind",
+            ],
+            Kind::Kernel => &[
+                "start",
+                "end",
+                "deviceId",
+                "streamId",
+                "contextId",
+                "correlationId",
+                "globalPid",
+                "demangledName",
+                "shortName",
+            ],
+            Kind::Runtime | Kind::Driver => &["start", "end", "globalTid", "correlationId", "nameId"],
+            Kind::Sync => &[
+                "start",
+                "end",
+                "deviceId",
+                "streamId",
+                "contextId",
+                "correlationId",
+                "globalPid",
+                "syncType",
+            ],
+            Kind::Nvtx => &["start", "end", "globalTid", "text", "textId"],
+        }
+    }
+}
+
+/// An open export.
+struct Export {
+    db: Connection,
+    /// The columns of each ordinary table.
+    tables: BTreeMap<String, BTreeSet<String>>,
+    names: BTreeMap<i64, String>,
+    mem_kinds: BTreeMap<i64, String>,
+    /// Whether correlations need the process to be told apart.
+    many: bool,
+}
+
+impl Export {
+    fn open(path: &Path) -> rusqlite::Result<Export> {
+        let db = Connection::open_with_flags(
+            path,
+            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        )?;
+        db.set_limit(Limit::SQLITE_LIMIT_LENGTH, MOST_OF_VALUE)?;
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+        db.pragma_update(None, "cell_size_check", true)?;
+        let mut export = Export {
+            tables: BTreeMap::new(),
+            names: BTreeMap::new(),
+            mem_kinds: BTreeMap::new(),
+            many: false,
+            db,
+        };
+        export.tables = export.ordinary_tables()?;
+        export.names = export.texts("StringIds", "value")?;
+        export.mem_kinds = export.texts("ENUM_CUDA_MEM_KIND", "name")?;
+        export.many = 1 < export.processes()?;
+        Ok(export)
+    }
+
+    fn has(&self, table: &str) -> bool {
+        self.tables.contains_key(table)
+    }
+
+    /// The tables that are wanted and are no views or virtual tables, with the columns that are stored.
+    fn ordinary_tables(&self) -> rusqlite::Result<BTreeMap<String, BTreeSet<String>>> {
+        let wanted = Kind::ALL.iter().map(|kind| kind.table()).chain(["StringIds", "ENUM_CUDA_MEM_KIND"]);
+        let mut found = BTreeMap::new();
+        for table in wanted {
+            let is_table = self
+                .db
+                .prepare(
+                    "SELECT 1 FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name = ?1",
+                )?
+                .exists([table])?;
+            if is_table {
+                // Of the two ways to list columns, this one leaves out computed ones.
+                let mut columns = self.db.prepare("SELECT name FROM pragma_table_info(?1)")?;
+                let columns: rusqlite::Result<BTreeSet<String>> =
+                    columns.query_map([table], |row| row.get(0))?.collect();
+                found.insert(table.to_owned(), columns?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Texts by their id.
+    fn texts(&self, table: &str, column: &str) -> rusqlite::Result<BTreeMap<i64, String>> {
+        let mut found = BTreeMap::new();
+        if !self.tables.get(table).is_some_and(|columns| columns.contains("id") && columns.contains(column)) {
+            return Ok(found);
+        }
+        let mut statement = self.db.prepare(&format!("SELECT id, {column} FROM {table}"))?;
+        let mut rows = statement.query([])?;
+        let mut n_bytes = 0;
+        while let Some(row) = rows.next()? {
+            let (ValueRef::Integer(id), ValueRef::Text(text)) = (row.get_ref(0)?, row.get_ref(1)?) else {
+                continue;
+            };
+            n_bytes += text.len();
+            if MOST_OF_NAMES < n_bytes {
+                break;
+            }
+            found.insert(id, String::from_utf8_lossy(text).into_owned());
+        }
+        Ok(found)
+    }
+
+    /// How many processes made calls; two stands for any number above one.
+    fn processes(&self) -> rusqlite::Result<usize> {
+        let mut seen = BTreeSet::new();
+        for kind in [Kind::Runtime, Kind::Driver] {
+            if !self.tables.get(kind.table()).is_some_and(|columns| columns.contains("globalTid")) {
+                continue;
+            }
+            let mut statement = self.db.prepare(&format!("SELECT globalTid FROM {}", kind.table()))?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                if let ValueRef::Integer(id) = row.get_ref(0)? {
+                    seen.insert(process(id));
+                    if seen.len() == 2 {
+                        return Ok(2);
+                    }
+                }
+            }
+        }
+        Ok(seen.len())
+    }
+
+    /// Writes the rows of a table, in the order in which they are stored.
+    fn write<S: FnMut(&[u8]) -> Result<(), Fail>>(
+        &self,
+        kind: Kind,
+        to: &mut Pieces<S>,
+    ) -> Result<(), Broken> {
+        let Some(there) = self.tables.get(kind.table()) else { return Ok(()) };
+        let selected: Vec<String> = kind
+            .columns()
+            .iter()
+            .map(|name| if there.contains(*name) { format!("\"{name}\"") } else { "NULL".to_owned() })
+            .collect();
+        let query = format!("SELECT {} FROM {}", selected.join(", "), kind.table());
+        let mut statement = self.db.prepare(&query)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let mut values = Vec::with_capacity(selected.len());
+            for column in 0..selected.len() {
+                values.push(row.get_ref(column)?);
+            }
+            let row = Row { columns: kind.columns(), values };
+            if kind == Kind::Nvtx && row.int("end").is_none() {
+                continue;
+            }
+            to.event(&self.event(kind, &row)).map_err(Broken::Sink)?;
+        }
+        Ok(())
+    }
+
+    fn event(&self, kind: Kind, row: &Row<'_>) -> Event {
+        let on_device = |cat, name| Event {
+            cat,
+            name,
+            pid: row.int("deviceId"),
+            tid: row.int("streamId"),
+            start: row.int("start"),
+            end: row.int("end"),
+            correlation: self.correlation(row, "globalPid"),
+            args: ["device", "stream", "context", "bytes"]
+                .into_iter()
+                .zip(["deviceId", "streamId", "contextId", "bytes"])
+                .filter_map(|(arg, column)| Some((arg, row.int(column)?)))
+                .collect(),
+        };
+        let on_host = |cat, name| Event {
+            cat,
+            name,
+            pid: row.int("globalTid").map(process),
+            tid: row.int("globalTid").map(|id| id & 0xff_ffff),
+            start: row.int("start"),
+            end: row.int("end"),
+            correlation: self.correlation(row, "globalTid"),
+            args: Vec::new(),
+        };
+        match kind {
+            Kind::Memcpy => {
+                let memory = |column| self.memory(row.int(column));
+                let mut name = format!(
+                    "Memcpy {} ({} -> {})",
+                    direction(row.int("copyKind")),
+                    memory("srcKind"),
+                    memory("dstKind")
+                );
+                if let (Some(10), Some(from), Some(into)) =
+                    (row.int("copyKind"), row.int("srcDeviceId"), row.int("dstDeviceId"))
+                {
+                    name = format!("{name} {from} to {into}");
+                }
+                on_device("gpu_memcpy", name)
+            }
+            Kind::Memset => on_device("gpu_memset", format!("Memset ({})", self.memory(row.int("memKind")))),
+            Kind::Kernel => {
+                let name = self.name(row.int("demangledName").or_else(|| row.int("shortName")));
+                on_device("kernel", name.unwrap_or("kernel").to_owned())
+            }
+            Kind::Runtime | Kind::Driver => {
+                let name = call(self.name(row.int("nameId")).unwrap_or("INVALID"));
+                // One table holds the calls of both interfaces.
+                let is_runtime =
+                    kind == Kind::Runtime && (name.starts_with("cuda") || !name.starts_with("cu"));
+                on_host(if is_runtime { "cuda_runtime" } else { "cuda_driver" }, name.to_owned())
+            }
+            Kind::Sync => on_device("cuda_sync", synchronisation(row.int("syncType")).to_owned()),
+            Kind::Nvtx => {
+                let text = row.text("text").or_else(|| self.name(row.int("textId")).map(str::to_owned));
+                on_host("user_annotation", text.unwrap_or_default())
+            }
+        }
+    }
+
+    fn name(&self, id: Option<i64>) -> Option<&str> {
+        self.names.get(&id?).map(String::as_str)
+    }
+
+    /// What joins a call and its work, as JSON.
+    fn correlation(&self, row: &Row<'_>, process_in: &str) -> Option<String> {
+        let id = row.int("correlationId").filter(|id| *id != 0)?;
+        match row.int(process_in) {
+            Some(of) if self.many => Some(format!("\"{}:{id}\"", process(of))),
+            _ => Some(id.to_string()),
+        }
+    }
+
+    /// A kind of memory in the words of CUPTI. The numbers are those of the export's own list where it has one.
+    fn memory(&self, kind: Option<i64>) -> &'static str {
+        const WORDS: [(&str, &str); 8] = [
+            ("PAGEABLE", "Pageable"),
+            ("PINNED", "Pinned"),
+            ("DEVICE", "Device"),
+            ("ARRAY", "Array"),
+            ("MANAGED", "Managed"),
+            ("DEVICE_STATIC", "Device Static"),
+            ("MANAGED_STATIC", "Managed Static"),
+            ("UNKNOWN", "Unknown"),
+        ];
+        let Some(kind) = kind else { return "Unknown" };
+        if self.mem_kinds.is_empty() {
+            return usize::try_from(kind).ok().and_then(|k| WORDS.get(k)).map_or("Unknown", |words| words.1);
+        }
+        let named = self.mem_kinds.get(&kind).and_then(|name| name.strip_prefix("CUDA_MEMOPR_MEMORY_KIND_"));
+        WORDS.iter().find(|words| Some(words.0) == named).map_or("Unknown", |words| words.1)
+    }
+}
+
+/// The process of a global id: its middle 24 bits.
+fn process(global: i64) -> i64 {
+    (global >> 24) & 0xff_ffff
+}
+
+/// The direction of a copy. Migrations of managed memory are copies between host and device.
+fn direction(kind: Option<i64>) -> &'static str {
+    const WORDS: [&str; 14] = [
+        "<unknown>",
+        "HtoD",
+        "DtoH",
+        "HtoA",
+        "AtoH",
+        "AtoA",
+        "AtoD",
+        "DtoA",
+        "DtoD",
+        "HtoH",
+        "PtoP",
+        "HtoD",
+        "DtoH",
+        "DtoD",
+    ];
+    kind.and_then(|k| usize::try_from(k).ok()).and_then(|k| WORDS.get(k).copied()).unwrap_or(WORDS[0])
+}
+
+fn synchronisation(kind: Option<i64>) -> &'static str {
+    const WORDS: [&str; 4] = ["Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync"];
+    kind.and_then(|k| usize::try_from(k).ok()?.checked_sub(1))
+        .and_then(|k| WORDS.get(k).copied())
+        .unwrap_or("Unknown Sync")
+}
+
+/// A call without the version of its interface: `cudaMemcpyAsync_v3020` is `cudaMemcpyAsync`.
+fn call(name: &str) -> &str {
+    match name.rsplit_once("_v") {
+        Some((call, version)) if !version.is_empty() && version.bytes().all(|b| b.is_ascii_digit()) => call,
+        _ => name,
+    }
+}
+
+/// A row of a table.
+struct Row<'a> {
+    columns: &'static [&'static str],
+    values: Vec<ValueRef<'a>>,
+}
+
+impl Row<'_> {
+    fn get(&self, column: &str) -> ValueRef<'_> {
+        self.columns.iter().position(|name| *name == column).map_or(ValueRef::Null, |k| self.values[k])
+    }
+
+    fn int(&self, column: &str) -> Option<i64> {
+        match self.get(column) {
+            ValueRef::Integer(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    fn text(&self, column: &str) -> Option<String> {
+        match self.get(column) {
+            ValueRef::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
+            _ => None,
+        }
+    }
+}
+
+/// A slice to be written.
+struct Event {
+    cat: &'static str,
+    name: String,
+    pid: Option<i64>,
+    tid: Option<i64>,
+    start: Option<i64>,
+    end: Option<i64>,
+    correlation: Option<String>,
+    args: Vec<(&'static str, i64)>,
+}
+
+/// Nanoseconds as a decimal number of microseconds.
+fn micros(ns: i128) -> String {
+    let sign = if ns < 0 { "-" } else { "" };
+    let ns = ns.unsigned_abs();
+    format!("{sign}{}.{:03}", ns / 1000, ns % 1000)
+}
+
+/// Gives what is written to a sink, a piece at a time.
+struct Pieces<S> {
+    bytes: Vec<u8>,
+    first: bool,
+    sink: S,
+}
+
+impl<S: FnMut(&[u8]) -> Result<(), Fail>> Pieces<S> {
+    fn event(&mut self, event: &Event) -> Result<(), Fail> {
+        let comma = if std::mem::take(&mut self.first) { "" } else { "," };
+        let number = |number: Option<i128>| number.map_or("null".to_owned(), micros);
+        let id = |id: Option<i64>| id.map_or("null".to_owned(), |id| id.to_string());
+        let (start, end) = (event.start.map(i128::from), event.end.map(i128::from));
+        let dur = start.zip(end).map(|(start, end)| end - start);
+        let name = serde_json::Value::from(event.name.as_str());
+        let mut args: Vec<String> =
+            event.args.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+        args.extend(event.correlation.iter().map(|id| format!("\"correlation\":{id}")));
+        let written = write!(
+            self.bytes,
+            "{comma}{{\"ph\":\"X\",\"cat\":\"{}\",\"name\":{name},\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"args\":{{{}}}}}",
+            event.cat,
+            id(event.pid),
+            id(event.tid),
+            number(start),
+            number(dur),
+            args.join(",")
+        );
+        written.map_err(|e| Fail::new(e.to_string()))?;
+        if 1 << 16 < self.bytes.len() {
+            (self.sink)(&self.bytes)?;
+            self.bytes.clear();
+        }
+        Ok(())
+    }
+}

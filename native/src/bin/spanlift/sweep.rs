@@ -1,0 +1,278 @@
+//! `spanlift sweep`: one program over values of figures and of changes, as a table, a heat map or small timelines.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Value, json};
+use spanlift::Program;
+use spanlift::hazard::Verdict;
+use spanlift::machine::Machine;
+use spanlift::sim::{self, Run};
+use spanlift_native::sweep::{self, Axis, Cell};
+use spanlift_viewer::heat::{HeatMap, Side, Tile};
+use spanlift_viewer::{Note, Panel, PanelOptions, Theme, heat_svg, panels_svg};
+
+use crate::cli::{Format, ReportArgs};
+use crate::run::{self, heading};
+use crate::say::{self, Fail, Out, Style};
+use crate::{End, input, ledger, machine, output, whatif};
+
+/// Run a program over many values of a machine's figures, of machines, or of changes to the program
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  spanlift sweep lesson1.txt --over h2d_bw=6,12,24,48\n\
+    \x20 spanlift sweep lesson1.txt --over as-is,pin:x --over h2d_bw=5..50/10 -o map.svg\n\n\
+    AXIS is changes between commas, as `run --what-if` takes them; what stands before the first value holds for those \
+    after it. Numbers have ranges: 1..4 in steps of 1, 5..50/10 ten values evenly apart, 1..64*2 each twice the one \
+    before; as-is changes nothing. `spanlift machines NAME` lists the figures.\n\n\
+    One axis gives a table, and with -o small timelines side by side; two give a heat map.")]
+pub(crate) struct SweepArgs {
+    /// Program file, JSON or text form
+    #[arg(value_name = "PROGRAM")]
+    pub(crate) program: PathBuf,
+    /// What varies, once or twice
+    #[arg(long, value_name = "AXIS", required = true)]
+    pub(crate) over: Vec<String>,
+    /// Change the program or the machine everywhere; several are made one after the other
+    #[arg(long, value_name = "CHANGE")]
+    pub(crate) what_if: Vec<String>,
+    /// Machine profile to simulate: a name or a JSON file; else the program's own, else tutorial-ci
+    #[arg(long, value_name = "M")]
+    pub(crate) machine: Option<String>,
+    /// Write a picture here: small timelines of one axis, a heat map of two (SVG)
+    #[arg(short, long, value_name = "OUT.svg")]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+/// Values told at most in text, down and across; `--format json` lists all.
+const MOST_ROWS: usize = 40;
+const MOST_COLUMNS: usize = 16;
+/// Timelines of one picture at most.
+const MOST_PANELS: usize = 12;
+
+/// A sweep that was made.
+struct Swept<'a> {
+    place: String,
+    program: &'a Program,
+    machine: &'a Machine,
+    /// What holds everywhere, then what varies.
+    axes: Vec<Axis>,
+    cells: Vec<Cell>,
+    /// The index of the soonest cell.
+    best: usize,
+}
+
+pub(crate) fn run(args: &SweepArgs, out: &mut Out) -> Result<End, Fail> {
+    let place = say::place(&args.program);
+    let mut axes = vec![Axis::always(whatif::read(&args.what_if)?)];
+    for text in &args.over {
+        axes.push(text.parse().map_err(|e| Fail::at("--over", e))?);
+    }
+    if 3 < axes.len() {
+        return Err(Fail::at("--over", "a table has two sides, so at most two axes can be given"));
+    }
+    let is_svg = |path: &PathBuf| path.extension().is_some_and(|e| e.eq_ignore_ascii_case("svg"));
+    if let Some(path) = args.out.as_ref().filter(|path| !is_svg(path)) {
+        return Err(Fail::at(&path.display().to_string(), "the picture's name ends in .svg"));
+    }
+    let program = input::program(&args.program).map_err(|e| e.into_fail(&place))?;
+    let machine = machine::of_program(args.machine.as_deref(), &program, &place)?.machine;
+    let cells = sweep::sweep(&program, &machine, &axes).map_err(|e| Fail::at("--over", e))?;
+    let Some(best) = (0..cells.len()).min_by_key(|&k| (cells[k].end, k)) else {
+        unreachable!("bug: every axis has a value")
+    };
+    let swept = Swept { place, program: &program, machine: &machine, axes, cells, best };
+    if let Some(path) = &args.out {
+        output::differs_from(path, &args.program)?;
+        let picture = if swept.varied().len() == 1 { swept.timelines()? } else { swept.map() };
+        output::write(path, picture.as_bytes())?;
+    }
+    match args.report.format {
+        Format::Json => {
+            let mut object = swept.object();
+            object["picture"] = json!(args.out.as_ref().map(|path| path.display().to_string()));
+            out.line(&object.to_string());
+        }
+        Format::Text => {
+            swept.text(out);
+            if let Some(path) = &args.out {
+                let path = say::one_line(&path.display().to_string());
+                out.line(&format!("\npicture written to {path}"));
+            }
+        }
+    }
+    Ok(End::Done)
+}
+
+impl Swept<'_> {
+    /// The axes that were asked for.
+    fn varied(&self) -> &[Axis] {
+        &self.axes[1..]
+    }
+
+    /// A cell's values: `h2d_bw=6`, `streams 1` or `as is`.
+    fn values(&self, cell: &Cell) -> Vec<String> {
+        let values = self.varied().iter().zip(&cell.at[1..]).map(|(axis, &k)| {
+            let value = &axis.values[k];
+            let changes: Vec<String> = value.changes.iter().map(ToString::to_string).collect();
+            match changes.is_empty() {
+                true if value.label.parse::<u32>().is_ok() => format!("{} {}", axis.name, value.label),
+                true => value.label.clone(),
+                false => changes.join(", "),
+            }
+        });
+        values.collect()
+    }
+
+    fn object(&self) -> Value {
+        let axes = self.varied().iter().map(|axis| {
+            let labels: Vec<&str> = axis.values.iter().map(|v| v.label.as_str()).collect();
+            json!({"name": axis.name, "unit": axis.unit, "values": labels})
+        });
+        let always: Vec<String> = self.axes[0].values[0].changes.iter().map(ToString::to_string).collect();
+        let cells = self.cells.iter().map(|cell| {
+            json!({
+                "at": cell.at[1..], "changes": self.values(cell), "end_ns": cell.end,
+                "verdict": cell.verdict.name(), "ledger": ledger::object(&cell.ledger),
+            })
+        });
+        json!({
+            "n_commands": self.program.len(), "machine": self.machine.name, "what_if": always,
+            "axes": axes.collect::<Vec<_>>(), "best": self.best, "cells": cells.collect::<Vec<_>>(),
+        })
+    }
+
+    /// `strategy-b.txt on h200-pcie5, with lat=2`.
+    fn title(&self) -> String {
+        let always = &self.axes[0].values[0].label;
+        let with = if always.is_empty() { String::new() } else { format!(", with {always}") };
+        format!("{} on {}{with}", self.place, self.machine.name)
+    }
+
+    fn text(&self, out: &mut Out) {
+        let n = say::counted(self.cells.len(), "run");
+        out.line(&format!("{}: {n}", say::one_line(&self.title())));
+        match self.varied() {
+            [axis] => self.table(axis, out),
+            [rows, columns] => self.grid(rows, columns, out),
+            _ => unreachable!("bug: one or two axes were asked for"),
+        }
+        let best = &self.cells[self.best];
+        let values = say::one_line(&self.values(best).join(", "));
+        out.line(&format!("\nsoonest: {values}: {}", out.paint(Style::Good, &best.end.to_string())));
+        let n_unsafe = self.cells.iter().filter(|c| c.verdict != Verdict::Safe).count();
+        if 0 < n_unsafe {
+            let text =
+                format!("! {} of {} not safe by contract", say::grouped(n_unsafe as u64), self.cells.len());
+            out.line(&out.paint(Style::Error, &text));
+        }
+    }
+
+    /// One axis: a line for each value.
+    fn table(&self, axis: &Axis, out: &mut Out) {
+        let labels = || axis.values.iter().map(|v| v.label.as_str());
+        let title = axis.title();
+        let width = run::widest(labels().chain([title.as_str()]));
+        let head = run::pad(&title, width);
+        heading(out, &format!("  {head}          time    times as fast       payload         moved  factor"));
+        let first = self.cells[0].end;
+        for (cell, label) in self.cells.iter().zip(labels()).take(MOST_ROWS) {
+            let speed = if 0 < cell.end.0 { first.0 as f64 / cell.end.0 as f64 } else { 1.0 };
+            let factor = cell.ledger.factor().map_or_else(|| "-".to_owned(), |f| format!("{f:.2}"));
+            let line = format!(
+                "  {}  {:>12}  {speed:>15.2}  {:>12}  {:>12}  {factor:>6}",
+                run::pad(label, width),
+                format!("{}{}", cell.end, mark(cell)),
+                cell.ledger.payload.to_string(),
+                cell.ledger.moved().to_string(),
+            );
+            out.line(&line);
+        }
+        if MOST_ROWS < self.cells.len() {
+            let more = say::grouped((self.cells.len() - MOST_ROWS) as u64);
+            out.line(&format!("  and {more} more, which --format json lists"));
+        }
+    }
+
+    /// Two axes: a line for each value of the first, a column for each of the second.
+    fn grid(&self, rows: &Axis, columns: &Axis, out: &mut Out) {
+        let n = columns.values.len();
+        let cut = |label: &str| say::one_line(label).chars().take(14).collect::<String>();
+        let title = rows.title();
+        let width = run::widest(rows.values.iter().map(|v| v.label.as_str()).chain([title.as_str()]));
+        heading(out, &format!("  {}  {}, in ms", run::pad(&title, width), say::one_line(&columns.title())));
+        let cells = columns.values.iter().take(MOST_COLUMNS).map(|v| format!("  {:>10}", cut(&v.label)));
+        let more = if MOST_COLUMNS < n { "  ..." } else { "" };
+        out.line(&format!("  {}{}{more}", run::pad("", width), cells.collect::<String>()));
+        for (row, value) in rows.values.iter().enumerate().take(MOST_ROWS) {
+            let told = self.cells[row * n..].iter().take(n.min(MOST_COLUMNS));
+            let widths = columns.values.iter().map(|v| cut(&v.label).chars().count().max(10));
+            let cells = told.zip(widths).map(|(cell, width)| {
+                let text = format!("{:.3}{}", cell.end.as_millis(), mark(cell));
+                format!("  {text:>width$}")
+            });
+            out.line(&format!("  {}{}{more}", run::pad(&value.label, width), cells.collect::<String>()));
+        }
+        if MOST_ROWS < rows.values.len() || MOST_COLUMNS < n {
+            out.line("  and more, which --format json lists");
+        }
+    }
+
+    /// Two axes as a picture.
+    fn map(&self) -> String {
+        let side = |axis: &Axis| Side {
+            name: axis.title(),
+            labels: axis.values.iter().map(|v| v.label.clone()).collect(),
+        };
+        let tiles = self.cells.iter().enumerate().map(|(k, cell)| Tile {
+            value: cell.end.as_millis(),
+            is_flagged: cell.verdict != Verdict::Safe,
+            is_best: k == self.best,
+        });
+        let map = HeatMap {
+            title: self.title(),
+            figure: "time in ms".into(),
+            rows: side(&self.axes[1]),
+            columns: side(&self.axes[2]),
+            tiles: tiles.collect(),
+            flag: "not safe by contract".into(),
+            best: "soonest".into(),
+        };
+        heat_svg(&map, 960.0, &Theme::LIGHT)
+    }
+
+    /// One axis as a picture: a small timeline for each of some values.
+    fn timelines(&self) -> Result<String, Fail> {
+        let n = self.cells.len();
+        let n_shown = n.min(MOST_PANELS);
+        // Evenly picked, the first and the last among them.
+        let picked: Vec<&Cell> =
+            (0..n_shown).map(|k| &self.cells[k * (n - 1) / (n_shown - 1).max(1)]).collect();
+        let runs: Vec<Run> = picked
+            .iter()
+            .map(|cell| {
+                let changed = sweep::changed(self.program, self.machine, &self.axes, &cell.at)
+                    .map_err(|e| Fail::at("--over", e))?;
+                sim::run(&changed.program, &changed.machine).map_err(|e| run::failed("--over", &e))
+            })
+            .collect::<Result<_, Fail>>()?;
+        let panels = picked.iter().zip(&runs).map(|(cell, run)| {
+            // Which hazards is told by `check`; drawn at this size they would hide the work.
+            let is_safe = cell.verdict == Verdict::Safe;
+            let note = Note { holds: Some(false), text: "not safe by contract".to_owned() };
+            let notes = if is_safe { Vec::new() } else { vec![note] };
+            let title = format!("{}: {:.3} ms", self.values(cell).join(", "), run.end.as_millis());
+            Panel { title, trace: &run.trace, findings: Vec::new(), notes }
+        });
+        let panels: Vec<Panel<'_>> = panels.collect();
+        let some = if n_shown < n { format!(", {n_shown} of {n} values") } else { String::new() };
+        let options = PanelOptions { title: format!("{}{some}", self.title()), ..PanelOptions::default() };
+        Ok(panels_svg(&panels, &options))
+    }
+}
+
+/// What stands behind the time of a run that is not safe.
+fn mark(cell: &Cell) -> &'static str {
+    if cell.verdict == Verdict::Safe { "" } else { "!" }
+}

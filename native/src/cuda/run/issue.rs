@@ -1,0 +1,608 @@
+//! Commands of a program as calls of the driver, one after the other.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use spanlift::memory::Span;
+use spanlift::program::{
+    Alloc, AllocVia, BufferId, ChannelId, Command, Contents, Copy, EventId, Facts, FreeVia, Op, Program,
+    Region, Space, StreamId, StreamKind, ThreadId,
+};
+use spanlift::sim::{Final, Mark, Reading};
+
+use super::super::context::Context;
+use super::super::error::CudaError;
+use super::super::stream::{Event, Stream, Timing};
+use super::blocks::{Blocks, Home, Part, Queue};
+use super::{Device, Run, RunError, block_len};
+use crate::cpu::blocks::{bytes_of, pairs};
+use crate::cpu::record::Recorder;
+use crate::cpu::{CpuError, begin, reading};
+
+/// Calls that one strided command may come to.
+const MAX_PIECES: usize = 1 << 20;
+
+/// Why a command cannot be issued.
+pub(super) enum Refusal {
+    Cuda(CudaError),
+    Unsupported(String),
+    NeverSignalled(String),
+}
+
+impl From<CudaError> for Refusal {
+    fn from(error: CudaError) -> Refusal {
+        Refusal::Cuda(error)
+    }
+}
+
+impl Refusal {
+    pub(super) fn at(self, program: &Program, index: usize) -> RunError {
+        let line = program.line(index);
+        let command = program.commands().get(index).map_or("program", |command| command.op.name());
+        match self {
+            Refusal::Cuda(error) => RunError::Cuda { index, line, command, error },
+            Refusal::Unsupported(why) => RunError::Unsupported { index, line, command, why },
+            Refusal::NeverSignalled(channel) => {
+                RunError::Limit(CpuError::NeverSignalled { index, line, channel })
+            }
+        }
+    }
+}
+
+pub(super) struct Issue<'p> {
+    pub(super) program: &'p Program,
+    pub(super) facts: &'p Facts,
+    carried: &'p [bool],
+    pub(super) devices: Vec<Device>,
+    streams: Vec<Option<Stream>>,
+    /// One for each device, for what is not the program's own.
+    aside: Vec<Stream>,
+    /// What each event holds; nothing before its first record.
+    events: Vec<Option<Event>>,
+    pub(super) blocks: Blocks,
+    /// Streams that a pool noted for a buffer.
+    noted: Vec<Vec<StreamId>>,
+    /// Buffers whose memory another one takes over.
+    is_reused: Vec<bool>,
+    /// Buffers that are unregistered instead of freed.
+    is_registered: Vec<bool>,
+    /// What the next owner of a freed buffer's memory waits for.
+    parked: BTreeMap<BufferId, Vec<Event>>,
+    /// The last bytes of blocks that are gone.
+    last: BTreeMap<BufferId, Vec<u8>>,
+    is_signalled: Vec<bool>,
+    recorder: Recorder,
+    marks: Vec<Mark>,
+    reads: Vec<Reading>,
+    pub(super) issued: Program,
+    pub(super) n_scratch: usize,
+}
+
+/// A program without commands that knows the names of `program`, each under the same id.
+fn named_as(program: &Program) -> Program {
+    let (names, mut copy) = (program.names(), Program::new());
+    copy.title.clone_from(&program.title);
+    macro_rules! each {
+        ($($count:ident $id:ty, $name:ident, $intern:ident;)*) => {
+            $((0..names.$count()).filter_map(|k| <$id>::try_from(k).ok()).for_each(|id| {
+                copy.$intern(names.$name(id));
+            });)*
+        };
+    }
+    each! {
+        n_streams StreamId, stream, stream_id;
+        n_buffers BufferId, buffer, buffer_id;
+        n_events EventId, event, event;
+        n_threads ThreadId, thread, thread_id;
+        n_channels ChannelId, channel, channel;
+    }
+    copy
+}
+
+impl<'p> Issue<'p> {
+    pub(super) fn new(
+        program: &'p Program,
+        facts: &'p Facts,
+        carried: &'p [bool],
+        devices: Vec<Device>,
+        begun: Instant,
+    ) -> Issue<'p> {
+        let names = program.names();
+        let (mut is_reused, mut is_registered) =
+            (vec![false; names.n_buffers()], vec![false; names.n_buffers()]);
+        for command in program.commands() {
+            match command.op {
+                Op::Alloc(Alloc { reuse: Some(old), .. }) => is_reused[old.index()] = true,
+                Op::Free { buffer, via: FreeVia::Unregister, .. } => is_registered[buffer.index()] = true,
+                _ => {}
+            }
+        }
+        let contexts = devices.iter().map(|device| device.context.clone()).collect();
+        Issue {
+            program,
+            facts,
+            carried,
+            devices,
+            streams: vec![None; names.n_streams()],
+            aside: Vec::new(),
+            events: vec![None; names.n_events()],
+            blocks: Blocks::new(names.n_buffers(), contexts),
+            noted: vec![Vec::new(); names.n_buffers()],
+            is_reused,
+            is_registered,
+            parked: BTreeMap::new(),
+            last: BTreeMap::new(),
+            is_signalled: vec![false; names.n_channels()],
+            recorder: Recorder::new(program, begun),
+            marks: Vec::new(),
+            reads: Vec::new(),
+            issued: named_as(program),
+            n_scratch: 0,
+        }
+    }
+
+    pub(super) fn command(&mut self, index: usize, command: &Command) -> Result<(), Refusal> {
+        let begun = self.recorder.now();
+        match &command.op {
+            Op::Kernel(kernel) => self.kernel(command, kernel)?,
+            Op::Copy(copy) => self.copy(command, copy)?,
+            Op::Memset { stream, dst, sync, value } => self.memset(command, *stream, dst, *sync, *value)?,
+            op => {
+                self.other(index, command, op)?;
+                self.note(command, op.clone());
+            }
+        }
+        match &command.op {
+            Op::Kernel(_) | Op::Copy(_) | Op::Memset { .. } | Op::HostFn { .. } => {
+                self.recorder.work(self.program, self.facts, index, index, begun);
+            }
+            Op::HostWrite { .. } | Op::HostCopy { .. } => self.recorder.host(index, begun),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Adds a command to what was issued.
+    pub(super) fn note(&mut self, command: &Command, op: Op) {
+        self.issued.by(command.thread, |p| p.push_labelled(op, command.label.as_deref()));
+    }
+
+    fn other(&mut self, index: usize, command: &Command, op: &Op) -> Result<(), Refusal> {
+        match op {
+            &Op::Stream { stream, dev, kind, priority, .. } => {
+                let priority =
+                    i32::try_from(priority).unwrap_or(if priority < 0 { i32::MIN } else { i32::MAX });
+                // A thread's own stream is a blocking one that the others do not know.
+                let kind = match kind {
+                    StreamKind::PerThread => StreamKind::Blocking,
+                    kind => kind,
+                };
+                let context = self.context(dev).clone();
+                self.streams[stream.index()] = Some(Stream::with_priority(&context, kind, priority)?);
+            }
+            // Unless a free will still ask what it was given.
+            &Op::StreamDestroy { stream } if !self.noted.iter().any(|noted| noted.contains(&stream)) => {
+                self.streams[stream.index()] = None;
+            }
+            Op::Alloc(alloc) => self.alloc(alloc)?,
+            &Op::Free { buffer, via, stream } => self.free(buffer, via, stream)?,
+            &Op::RecordStream { buffer, stream } => self.note_stream(buffer, stream),
+            Op::HostFn { stream, reads, writes, compute, .. } => {
+                let stream = self.stream(*stream)?;
+                match (compute, writes.first().filter(|region| !region.span.is_empty())) {
+                    (Some(compute), Some(write)) => {
+                        let reads: Vec<Part<'_>> = reads.iter().take(2).map(|r| self.part(r)).collect();
+                        stream.host_fn(self.blocks.formula(*compute, &reads, self.part(write))?)?;
+                    }
+                    _ => stream.host_fn(|| {})?,
+                }
+            }
+            Op::HostRead { region, expect } => self.look(index, region, expect.as_ref())?,
+            Op::HostWrite { region, contents: Some(contents) } => self.put(region, contents)?,
+            Op::HostCopy { dst, src } => self.host_copy(dst, src)?,
+            &Op::Record { event, stream } => self.record(event, stream)?,
+            &Op::EventCreate { event } | &Op::EventDestroy { event } => self.events[event.index()] = None,
+            &Op::Wait { stream, event } => self.wait(stream, event)?,
+            &Op::EventSync { event } | &Op::EventQuery { event, ready: true } => {
+                if let Some(event) = &self.events[event.index()] {
+                    event.synchronize()?;
+                }
+            }
+            &Op::EventQuery { event, ready: false } => {
+                if let Some(event) = &self.events[event.index()] {
+                    event.is_done()?;
+                }
+            }
+            &Op::StreamSync { stream } | &Op::StreamQuery { stream, ready: true } => {
+                self.stream(stream)?.synchronize()?;
+            }
+            &Op::StreamQuery { stream, ready: false } => _ = self.stream(stream)?.is_done()?,
+            &Op::DeviceSync { dev } => self.context(dev).synchronize()?,
+            &Op::Signal { channel } => self.is_signalled[channel.index()] = true,
+            &Op::Await { channel } if !self.is_signalled[channel.index()] => {
+                return Err(Refusal::NeverSignalled(self.program.names().channel(channel).to_owned()));
+            }
+            Op::Mark => {
+                let at = self.recorder.now();
+                let label = command.label.as_deref().unwrap_or("mark").to_owned();
+                self.recorder.instant(index, at, &label);
+                self.marks.push(Mark { label, at, command: index, thread: command.thread });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn context(&self, dev: u32) -> &Context {
+        let last = self.devices.len() - 1;
+        &self.devices[usize::try_from(dev).unwrap_or(last).min(last)].context
+    }
+
+    pub(super) fn stream(&mut self, stream: StreamId) -> Result<Stream, CudaError> {
+        if self.streams[stream.index()].is_none() {
+            // Nothing declares a legacy stream.
+            let facts = self.facts.stream(stream);
+            self.streams[stream.index()] = Some(Stream::new(self.context(facts.dev), facts.kind)?);
+        }
+        self.streams[stream.index()].clone().ok_or(CudaError::Argument("a destroyed stream is used"))
+    }
+
+    /// A stream of a device that the program does not know.
+    fn aside(&mut self, dev: u32) -> Result<Stream, CudaError> {
+        if self.aside.is_empty() {
+            let new = |device: &Device| Stream::new(&device.context, StreamKind::NonBlocking);
+            self.aside = self.devices.iter().map(new).collect::<Result<_, _>>()?;
+        }
+        let last = self.aside.len() - 1;
+        Ok(self.aside[usize::try_from(dev).unwrap_or(last).min(last)].clone())
+    }
+
+    pub(super) fn block(&self, buffer: BufferId) -> BufferId {
+        self.facts.buffer(buffer).block
+    }
+
+    pub(super) fn part<'r>(&self, region: &'r Region) -> Part<'r> {
+        (self.block(region.buffer), &region.span)
+    }
+
+    fn carries(&self, block: BufferId) -> bool {
+        self.carried.get(block.index()) == Some(&true)
+    }
+
+    pub(super) fn is_host(&self, region: &Region) -> bool {
+        matches!(self.facts.buffer(region.buffer).space, Space::Pinned | Space::Pageable)
+    }
+
+    // -- memory -----------------------------------------------------------------------------------------------------
+
+    fn alloc(&mut self, alloc: &Alloc) -> Result<(), Refusal> {
+        let block = self.block(alloc.buffer);
+        if let Some(old) = alloc.reuse {
+            for event in self.parked.remove(&old).unwrap_or_default() {
+                match alloc.stream.filter(|_| alloc.via == AllocVia::MallocAsync) {
+                    Some(stream) => self.stream(stream)?.wait(&event)?,
+                    None => event.synchronize()?,
+                }
+            }
+            if let Some(contents) = &alloc.contents {
+                for device in &self.devices {
+                    device.context.synchronize()?;
+                }
+                self.put(&alloc.buffer.range(0, alloc.bytes), contents)?;
+            }
+            return Ok(());
+        }
+        let ordered = match alloc.stream.filter(|_| alloc.via == AllocVia::MallocAsync) {
+            Some(stream) => Some(self.stream(stream)?),
+            None => None,
+        };
+        let context = self.context(alloc.dev).clone();
+        let home = match (alloc.space, &ordered) {
+            (Space::Pageable, _) => Home::Pageable,
+            (Space::Pinned, _) if self.is_registered[alloc.buffer.index()] => Home::Registered(&context),
+            (Space::Pinned, _) => Home::Pinned(&context),
+            (_, Some(stream)) => Home::Ordered(stream),
+            _ => Home::Device(&context),
+        };
+        let len = block_len(self.facts, block);
+        self.blocks.make(block, home, len)?;
+        if !self.carries(block) {
+            return Ok(());
+        }
+        if alloc.space == Space::Device {
+            // Born with its bytes; the rest of it holds zeros.
+            let stream = match ordered {
+                Some(stream) => stream,
+                None => self.aside(alloc.dev)?,
+            };
+            let mut bytes = alloc.contents.as_ref().map_or_else(Vec::new, |contents| contents.bytes(0, len));
+            bytes.resize(len, 0);
+            self.blocks.put(&stream, (block, 0), bytes)?;
+        } else if let Some(contents) = &alloc.contents {
+            self.put(&alloc.buffer.range(0, alloc.bytes), contents)?;
+        }
+        Ok(())
+    }
+
+    fn free(&mut self, buffer: BufferId, via: FreeVia, stream: Option<StreamId>) -> Result<(), Refusal> {
+        let block = self.block(buffer);
+        let is_reused = self.is_reused[buffer.index()];
+        let facts = self.facts.buffer(buffer);
+        match (via, stream) {
+            (FreeVia::Pool | FreeVia::PinnedPool, _) if is_reused => {
+                let mut events = Vec::new();
+                for stream in std::mem::take(&mut self.noted[buffer.index()]) {
+                    events.push(self.now_of(stream)?);
+                }
+                self.parked.insert(buffer, events);
+            }
+            (FreeVia::FreeAsync, Some(stream)) if is_reused => {
+                let event = self.now_of(stream)?;
+                self.parked.insert(buffer, vec![event]);
+            }
+            // A pool keeps its memory.
+            (FreeVia::Pool | FreeVia::PinnedPool | FreeVia::RawPool, _) => {}
+            _ if is_reused => {}
+            (FreeVia::FreeAsync, Some(stream)) => {
+                let stream = self.stream(stream)?;
+                self.fetch(block, &stream)?;
+                if facts.via == AllocVia::MallocAsync {
+                    self.blocks.end(block, Some(&stream))?;
+                } else {
+                    stream.synchronize()?;
+                    self.blocks.end(block, None)?;
+                }
+            }
+            _ => {
+                let stream = self.aside(facts.dev)?;
+                self.fetch(block, &stream)?;
+                self.blocks.end(block, None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the last bytes of a block that carries any.
+    fn fetch(&mut self, block: BufferId, stream: &Stream) -> Result<(), CudaError> {
+        if self.carries(block) {
+            let bytes = self.blocks.bytes(stream, block, block_len(self.facts, block))?;
+            self.last.insert(block, bytes);
+        }
+        Ok(())
+    }
+
+    fn note_stream(&mut self, buffer: BufferId, stream: StreamId) {
+        let noted = &mut self.noted[buffer.index()];
+        if !noted.contains(&stream) {
+            noted.push(stream);
+        }
+    }
+
+    /// Writes declared contents over a region.
+    fn put(&mut self, region: &Region, contents: &Contents) -> Result<(), Refusal> {
+        let (block, span) = self.part(region);
+        if !self.carries(block) {
+            return Ok(());
+        }
+        let n = usize::try_from(bytes_of(span)).unwrap_or(usize::MAX);
+        let bytes = contents.bytes(begin(span), n);
+        if self.is_host(region) {
+            return Ok(self.blocks.write((block, span), &bytes)?);
+        }
+        let at = usize::try_from(begin(span)).unwrap_or(usize::MAX);
+        let stream = self.aside(self.facts.buffer(region.buffer).dev)?;
+        Ok(self.blocks.put(&stream, (block, at), bytes)?)
+    }
+
+    fn host_copy(&mut self, dst: &Region, src: &Region) -> Result<(), Refusal> {
+        let n = bytes_of(&dst.span).min(bytes_of(&src.span));
+        let bytes = self.blocks.read(self.part(src), n)?;
+        Ok(self.blocks.write(self.part(dst), &bytes)?)
+    }
+
+    fn look(&mut self, index: usize, region: &Region, expect: Option<&Contents>) -> Result<(), Refusal> {
+        if !self.carries(self.block(region.buffer)) {
+            return Ok(());
+        }
+        let at = self.recorder.now();
+        let read = match expect {
+            Some(_) => self.blocks.read(self.part(region), bytes_of(&region.span))?,
+            None => Vec::new(),
+        };
+        let reading = reading(self.program, index, (region, expect), at, &read);
+        self.recorder.host(index, at);
+        if expect.is_some() {
+            self.recorder.instant(index, at, &reading.sentence(self.program));
+        }
+        self.reads.push(reading);
+        Ok(())
+    }
+
+    // -- order ------------------------------------------------------------------------------------------------------
+
+    /// An event that holds what a stream was given so far.
+    fn now_of(&mut self, stream: StreamId) -> Result<Event, CudaError> {
+        let stream = self.stream(stream)?;
+        let event = Event::new(stream.context(), Timing::Off)?;
+        event.record(&stream)?;
+        Ok(event)
+    }
+
+    fn record(&mut self, event: EventId, stream: StreamId) -> Result<(), CudaError> {
+        let stream = self.stream(stream)?;
+        let held = &mut self.events[event.index()];
+        // An event belongs to a device; recorded on another one's stream, it is another event.
+        let event = match held.take().filter(|event| event.context() == stream.context()) {
+            Some(event) => event,
+            None => Event::new(stream.context(), Timing::Off)?,
+        };
+        event.record(&stream)?;
+        *held = Some(event);
+        Ok(())
+    }
+
+    fn wait(&mut self, stream: StreamId, event: EventId) -> Result<(), CudaError> {
+        let stream = self.stream(stream)?;
+        match &self.events[event.index()] {
+            Some(event) => stream.wait(event),
+            // Also a wait for nothing is an action on its stream.
+            None => stream.wait(&Event::new(stream.context(), Timing::Off)?),
+        }
+    }
+
+    /// What a command without any bytes still does: it takes its place in the stream.
+    pub(super) fn tick(&mut self, stream: StreamId, sync: bool) -> Result<(), CudaError> {
+        self.now_of(stream)?;
+        if sync { self.stream(stream)?.synchronize() } else { Ok(()) }
+    }
+
+    // -- copies -----------------------------------------------------------------------------------------------------
+
+    fn copy(&mut self, command: &Command, copy: &Copy) -> Result<(), Refusal> {
+        let n = bytes_of(&copy.dst.span).min(bytes_of(&copy.src.span));
+        for region in [&copy.dst, &copy.src] {
+            if self.facts.buffer(region.buffer).via == AllocVia::PinnedPool && !copy.untracked {
+                self.note_stream(region.buffer, copy.stream);
+            }
+        }
+        let stream = self.stream(copy.stream)?;
+        let (to_host, from_host) = (self.is_host(&copy.dst), self.is_host(&copy.src));
+        if n == 0 {
+            self.tick(copy.stream, copy.sync)?;
+            self.note(command, Op::Copy(copy.clone()));
+            return Ok(());
+        }
+        if to_host && from_host {
+            // Wholly synchronous, in the stream's order.
+            stream.synchronize()?;
+            self.host_copy(&copy.dst, &copy.src)?;
+            self.note(command, Op::Copy(copy.clone()));
+            return Ok(());
+        }
+        self.is_few(&copy.dst.span, &copy.src.span, n)?;
+        if !to_host && !from_host && self.meets(&copy.dst, &copy.src) {
+            return self.copy_within(command, copy, n);
+        }
+        let everybody = copy.peer && copy.sync;
+        if everybody {
+            self.synchronize_all()?;
+        }
+        // Between devices the synchronous form waits for nothing; it is the asynchronous one on the legacy stream.
+        let context = stream.context().clone();
+        let queue = match copy.sync && (to_host || from_host) {
+            true => Queue::Now(&context),
+            false => Queue::On(&stream),
+        };
+        let mut pieces = Vec::new();
+        let (dst, src) = (self.part(&copy.dst), self.part(&copy.src));
+        self.blocks.copy(queue, (dst, src), n, |to, from, len| pieces.push((to, from, len)))?;
+        if everybody {
+            self.synchronize_all()?;
+        }
+        if let [_] = pieces[..] {
+            self.note(command, Op::Copy(copy.clone()));
+            return Ok(());
+        }
+        for (to, from, len) in pieces {
+            let (dst, src) = (piece(&copy.dst, to, len), piece(&copy.src, from, len));
+            self.note(command, Op::Copy(Copy { dst, src, ..copy.clone() }));
+        }
+        Ok(())
+    }
+
+    fn synchronize_all(&self) -> Result<(), CudaError> {
+        self.devices.iter().try_for_each(|device| device.context.synchronize())
+    }
+
+    /// Whether both regions are of one block and may have bytes in common.
+    pub(super) fn meets(&self, a: &Region, b: &Region) -> bool {
+        let bounds = a.span.bounds().zip(b.span.bounds());
+        self.block(a.buffer) == self.block(b.buffer)
+            && bounds.is_some_and(|((a_lo, a_hi), (b_lo, b_hi))| a_lo < b_hi && b_lo < a_hi)
+    }
+
+    /// Refuses what would come to too many calls.
+    fn is_few(&self, dst: &Span, src: &Span, n: u64) -> Result<(), Refusal> {
+        let mut n_pieces = 0usize;
+        let smallest = dst.elem().min(src.elem()).max(1).unsigned_abs();
+        if n / smallest > MAX_PIECES as u64 {
+            pairs(dst, src, n, |_, _, _| n_pieces += 1);
+        }
+        if n_pieces > MAX_PIECES {
+            return Err(Refusal::Unsupported(format!("comes to more than {MAX_PIECES} pieces")));
+        }
+        Ok(())
+    }
+
+    fn memset(
+        &mut self,
+        command: &Command,
+        stream_id: StreamId,
+        dst: &Region,
+        sync: bool,
+        value: u8,
+    ) -> Result<(), Refusal> {
+        let stream = self.stream(stream_id)?;
+        let op = |dst: Region| Op::Memset { stream: stream_id, dst, sync, value };
+        if dst.span.is_empty() {
+            self.tick(stream_id, sync && self.is_host(dst))?;
+            self.note(command, op(dst.clone()));
+            return Ok(());
+        }
+        if self.is_host(dst) {
+            stream.host_fn(self.blocks.filler(self.part(dst), value)?)?;
+            if sync {
+                stream.synchronize()?;
+            }
+            self.note(command, op(dst.clone()));
+            return Ok(());
+        }
+        self.is_few(&dst.span, &dst.span, bytes_of(&dst.span))?;
+        let context = stream.context().clone();
+        let queue = if sync { Queue::Now(&context) } else { Queue::On(&stream) };
+        let mut pieces = Vec::new();
+        self.blocks.fill(queue, self.part(dst), value, |at, len| pieces.push((at, len)))?;
+        if let [_] = pieces[..] {
+            self.note(command, op(dst.clone()));
+            return Ok(());
+        }
+        for (at, len) in pieces {
+            self.note(command, op(piece(dst, at, len)));
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self) -> Result<Run, CudaError> {
+        self.synchronize_all()?;
+        let end = self.recorder.now();
+        let mut owners: BTreeMap<BufferId, (BufferId, u32)> = BTreeMap::new();
+        for command in self.program.commands() {
+            if let Op::Alloc(alloc) = &command.op {
+                owners.insert(self.block(alloc.buffer), (alloc.buffer, alloc.dev));
+            }
+        }
+        let mut finals = Vec::new();
+        for (block, (buffer, dev)) in owners {
+            if !self.carries(block) {
+                continue;
+            }
+            let bytes = match self.last.remove(&block) {
+                Some(bytes) => bytes,
+                None => {
+                    let stream = self.aside(dev)?;
+                    self.blocks.bytes(&stream, block, block_len(self.facts, block))?
+                }
+            };
+            finals.push(Final { buffer, bytes });
+        }
+        finals.sort_by_key(|last| last.buffer);
+        let Issue { recorder, marks, reads, issued, .. } = self;
+        Ok(Run { trace: recorder.finish(), end, marks, reads, finals, issued })
+    }
+}
+
+/// A piece of a region, by its place in the block.
+fn piece(region: &Region, at: usize, len: usize) -> Region {
+    let (at, len) = (i64::try_from(at).unwrap_or(i64::MAX), i64::try_from(len).unwrap_or(i64::MAX));
+    Region { opaque: region.opaque, ..region.buffer.range(at, len) }
+}

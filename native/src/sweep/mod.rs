@@ -1,0 +1,259 @@
+//! One program on many machines and in many forms, in parallel.
+
+mod axis;
+
+use std::collections::BTreeMap;
+
+pub use axis::{Alternative, Axis, AxisError};
+use rayon::prelude::*;
+use spanlift::advise::whatif::{Changed, WhatIf, WhatIfError, what_if};
+use spanlift::hazard::{self, Mode, Verdict};
+use spanlift::machine::Machine;
+use spanlift::sim::{Ledger, Prepared, SimError};
+use spanlift::{Nanos, Program};
+
+/// Cells of a sweep at most.
+pub const MAX_CELLS: usize = 10_000;
+/// Commands that all cells run at most.
+pub const MAX_COMMANDS: u64 = 1_000_000_000;
+
+/// Why there is no sweep.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SweepError {
+    /// More combinations than are run.
+    #[error("the axes have {0} combinations, at most {MAX_CELLS} are run")]
+    TooMany(usize),
+    /// More work than is waited for.
+    #[error(
+        "{cells} combinations of {commands} commands are too much: at most {MAX_COMMANDS} commands are run in all"
+    )]
+    TooLong {
+        /// Combinations.
+        cells: usize,
+        /// Commands of the program.
+        commands: usize,
+    },
+    /// A change that cannot be made.
+    #[error(transparent)]
+    Change(#[from] WhatIfError),
+    /// A changed program that cannot be run.
+    #[error("with {changes}: {error}")]
+    Simulation {
+        /// The changes.
+        changes: String,
+        /// Why not.
+        error: SimError,
+    },
+}
+
+/// What came of one combination.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    /// Which value of each axis.
+    pub at: Vec<usize>,
+    /// When the program ends.
+    pub end: Nanos,
+    /// What it moves.
+    pub ledger: Ledger,
+    /// Whether the changed program is safe by contract.
+    pub verdict: Verdict,
+}
+
+/// Runs every combination of one value of each axis; the last axis varies fastest.
+///
+/// A combination's changes are made axis after axis, whole profiles and links before all others, so that a figure varies on
+/// each of several machines.
+///
+/// # Errors
+/// [`SweepError`] of the first combination that fails.
+///
+/// # Cost
+/// One simulation for each combination on all cores; a program is prepared and checked once for each form that it takes,
+/// and no more forms are held than there are cores.
+///
+/// ```
+/// use spanlift::{Program, machine::Machine};
+/// use spanlift_native::sweep::sweep;
+///
+/// let p = Program::from_text("stream s\npageable x 4MB\ndevice d 4MB\ncopy d <- x on s\nsync s")?;
+/// let cells = sweep(&p, &Machine::default(), &["as-is,pin:x".parse()?, "h2d_bw=12,24,48".parse()?])?;
+/// assert_eq!(cells.len(), 6);
+/// assert!(cells[3].end > cells[5].end, "pinned memory gains from a faster link");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn sweep(program: &Program, machine: &Machine, axes: &[Axis]) -> Result<Vec<Cell>, SweepError> {
+    let n = axes.iter().fold(1usize, |n, axis| n.saturating_mul(axis.values.len()));
+    if MAX_CELLS < n {
+        return Err(SweepError::TooMany(n));
+    }
+    if MAX_COMMANDS < (n as u64).saturating_mul(program.len() as u64) {
+        return Err(SweepError::TooLong { cells: n, commands: program.len() });
+    }
+    let places: Vec<Vec<usize>> = (0..n).map(|cell| place(axes, cell)).collect();
+    // Combinations that change the program alike share what is prepared of it.
+    let mut forms: BTreeMap<Vec<usize>, Vec<usize>> = BTreeMap::new();
+    for (cell, at) in places.iter().enumerate() {
+        forms.entry(form(axes, at)).or_default().push(cell);
+    }
+    let forms: Vec<Vec<usize>> = forms.into_values().collect();
+    let mut cells: Vec<(usize, Result<Cell, SweepError>)> =
+        forms.par_iter().flat_map_iter(|cells| of_form(program, machine, axes, &places, cells)).collect();
+    // Whoever fails first in the order of combinations is told, not whoever does on the clock.
+    cells.sort_unstable_by_key(|(cell, _)| *cell);
+    cells.into_iter().map(|(_, cell)| cell).collect()
+}
+
+/// The program and machine of a combination.
+///
+/// # Errors
+/// [`WhatIfError`] of the first change that cannot be made.
+///
+/// # Panics
+/// Where `at` has no value for an axis.
+pub fn changed(
+    program: &Program,
+    machine: &Machine,
+    axes: &[Axis],
+    at: &[usize],
+) -> Result<Changed, WhatIfError> {
+    what_if(program, machine, &changes(axes, at))
+}
+
+/// Which value of each axis a cell has.
+fn place(axes: &[Axis], mut cell: usize) -> Vec<usize> {
+    let mut at: Vec<usize> = axes
+        .iter()
+        .rev()
+        .map(|axis| {
+            let place = cell % axis.values.len();
+            cell /= axis.values.len();
+            place
+        })
+        .collect();
+    at.reverse();
+    at
+}
+
+/// Combinations of one form have the same program.
+fn form(axes: &[Axis], at: &[usize]) -> Vec<usize> {
+    let keeps = |axis: &Axis, k: usize| axis.values[k].changes.iter().all(WhatIf::is_of_machine);
+    // Every value that keeps the program counts as the first place behind those that do not.
+    axes.iter().zip(at).map(|(axis, &k)| if keeps(axis, k) { axis.values.len() } else { k }).collect()
+}
+
+fn changes(axes: &[Axis], at: &[usize]) -> Vec<WhatIf> {
+    let mut all: Vec<WhatIf> =
+        axes.iter().zip(at).flat_map(|(axis, &k)| axis.values[k].changes.clone()).collect();
+    all.sort_by_key(|change| match change {
+        WhatIf::Machine(_) => 0,
+        WhatIf::Link(_) => 1,
+        _ => 2,
+    });
+    all
+}
+
+/// The cells of one form, the program being prepared and checked once.
+fn of_form(
+    program: &Program,
+    machine: &Machine,
+    axes: &[Axis],
+    places: &[Vec<usize>],
+    cells: &[usize],
+) -> Vec<(usize, Result<Cell, SweepError>)> {
+    let Some(&first) = cells.first() else { return Vec::new() };
+    let failed = |at: &[usize], error: SimError| {
+        let texts: Vec<String> = changes(axes, at).iter().map(ToString::to_string).collect();
+        let changes = if texts.is_empty() { "no change".to_owned() } else { texts.join(", ") };
+        SweepError::Simulation { changes, error }
+    };
+    let prepared = || {
+        let form = changed(program, machine, axes, &places[first])?.program;
+        let report = hazard::check(&form, Mode::Contract)
+            .map_err(|problems| failed(&places[first], SimError::Problems(problems)))?;
+        let prepared = Prepared::new(&form).map_err(|error| failed(&places[first], error))?;
+        Ok((prepared, report.verdict()))
+    };
+    let (prepared, verdict) = match prepared() {
+        Ok(prepared) => prepared,
+        Err(error) => return vec![(first, Err(error))],
+    };
+    let run = |cell: usize| {
+        let at = &places[cell];
+        let of_machine: Vec<WhatIf> = changes(axes, at).into_iter().filter(WhatIf::is_of_machine).collect();
+        let machine = what_if(&Program::new(), machine, &of_machine)?.machine;
+        let run = prepared.run(&machine).map_err(|error| failed(at, error))?;
+        Ok(Cell { at: at.clone(), end: run.end, ledger: run.ledger, verdict })
+    };
+    cells.par_iter().map(|&cell| (cell, run(cell))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use spanlift::sim;
+
+    use super::*;
+
+    fn axis(text: &str) -> Axis {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn every_cell_is_the_run_of_its_own_changes() {
+        let text = "stream s\nrepeat i 3\npageable x{i} 4MB\ndevice d{i} 4MB\nend\n\
+                    repeat i 3\ncopy d{i} <- x{i} on s\nkernel k on s reads d{i} for 300us\nend\nwrite x1\nsync s";
+        let program = Program::from_text(text).unwrap();
+        let machine = Machine::default();
+        let axes = [axis("as-is,pin:*,x1"), axis("h2d_bw=10,lat*2"), axis("streams=1,3")];
+        let cells = sweep(&program, &machine, &axes).unwrap();
+        assert_eq!(cells.len(), 12);
+        let mut ends = std::collections::BTreeSet::new();
+        for (k, cell) in cells.iter().enumerate() {
+            assert_eq!(cell.at, [k / 4, k / 2 % 2, k % 2]);
+            let changes: Vec<WhatIf> =
+                (0..3).flat_map(|a| axes[a].values[cell.at[a]].changes.clone()).collect();
+            let changed = what_if(&program, &machine, &changes).unwrap();
+            let run = sim::run(&changed.program, &changed.machine).unwrap();
+            let verdict = hazard::check(&changed.program, Mode::Contract).unwrap().verdict();
+            assert_eq!(
+                (cell.end, cell.ledger, cell.verdict),
+                (run.end, run.ledger, verdict),
+                "{:?}",
+                cell.at
+            );
+            ends.insert(cell.end);
+        }
+        assert!(ends.len() > 6, "the changes matter");
+        assert_eq!(sweep(&program, &machine, &[]).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_figure_varies_on_each_machine() {
+        let program =
+            Program::from_text("stream s\npinned x 4MB\ndevice d 4MB\ncopy d <- x on s\nsync s").unwrap();
+        let axes = [axis("h2d_bw=5,50"), axis("machine=tutorial-ci,h200-pcie5")];
+        let cells = sweep(&program, &Machine::default(), &axes).unwrap();
+        assert!(cells[0].end > cells[2].end && cells[1].end > cells[3].end);
+        assert!(cells[0].end != cells[1].end, "other figures are those of the machines");
+    }
+
+    #[test]
+    fn what_cannot_be_swept_says_why() {
+        let program =
+            Program::from_text("stream s\npageable x 4MB\ndevice d 4MB\ncopy d <- x on s\nsync s").unwrap();
+        let machine = Machine::default();
+        let many = [axis("lat=1..101"), axis("h2d_bw=1..100")];
+        assert_eq!(sweep(&program, &machine, &many), Err(SweepError::TooMany(10_100)));
+        let told = |axes: &[Axis]| sweep(&program, &machine, axes).unwrap_err().to_string();
+        assert_eq!(told(&[axis("pin:q")]), "\"pin:q\": no pageable host buffer is called \"q\"");
+        // The first in order, whichever fails first.
+        assert!(told(&[axis("lat=1..50"), axis("as-is,pin:q,r,t")]).starts_with("\"pin:q\""));
+        assert!(told(&[axis("copy_engines=1,1.5")]).contains("1.5 is no count"));
+        let long = Program::from_text(&format!("repeat i {}\nmark m\nend", 200_000)).unwrap();
+        let axes = [axis("lat=1..100"), axis("h2d_bw=1..100")];
+        assert_eq!(
+            sweep(&long, &machine, &axes),
+            Err(SweepError::TooLong { cells: 10_000, commands: 200_000 })
+        );
+    }
+}

@@ -1,0 +1,311 @@
+//! `spanlift analyze --parquet`, read back by Parquet's own reader and compared with the figures of the same run; and
+//! SQLite exports of Nsight Systems, which say what a Chrome trace of the same events says.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
+use rusqlite::Connection;
+use serde_json::Value;
+
+use crate::kit::{folder, spanlift};
+
+/// Rows by the names of their columns.
+fn rows(path: &Path) -> Vec<BTreeMap<String, Field>> {
+    let reader = SerializedFileReader::new(std::fs::File::open(path).unwrap()).unwrap();
+    reader.get_row_iter(None).unwrap().map(|row| row.unwrap().into_columns().into_iter().collect()).collect()
+}
+
+fn int(row: &BTreeMap<String, Field>, column: &str) -> Option<i64> {
+    match &row[column] {
+        Field::Long(number) => Some(*number),
+        Field::Null => None,
+        other => panic!("{column}: {other:?}"),
+    }
+}
+
+fn text<'a>(row: &'a BTreeMap<String, Field>, column: &str) -> Option<&'a str> {
+    match &row[column] {
+        Field::Str(text) => Some(text),
+        Field::Null => None,
+        other => panic!("{column}: {other:?}"),
+    }
+}
+
+fn json(out: &str) -> Value {
+    serde_json::from_str(out).unwrap_or_else(|e| panic!("{e}: {out}"))
+}
+
+/// A trace of copies on two streams, one without a host call and one without bytes, and kernels beside them.
+fn trace(copies: i64) -> String {
+    let mut events = vec![
+        r#"{"ph":"X","cat":"gpu_memcpy","name":"Memcpy DtoD (Device -> Device)","pid":0,"tid":9,"ts":1.5,"dur":2,"args":{"device":0,"stream":9}}"#.to_owned(),
+        r#"{"ph":"X","cat":"cpu_op","name":"λ \"quoted\"","pid":1,"tid":"worker","ts":-3,"dur":2}"#.to_owned(),
+        r#"{"ph":"M","name":"process_name","pid":1,"args":{"name":"python"}}"#.to_owned(),
+    ];
+    for k in 0..copies {
+        let at = 10 + 20 * k;
+        events.push(format!(
+            r#"{{"ph":"X","cat":"cuda_runtime","name":"cudaMemcpyAsync","pid":1,"tid":1,"ts":{at},"dur":{},"args":{{"correlation":{k}}}}}"#,
+            4 + k % 7
+        ));
+        events.push(format!(
+            r#"{{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD (Pageable -> Device)","pid":0,"tid":7,"ts":{},"dur":3,"args":{{"device":0,"stream":7,"correlation":{k},"bytes":{}}}}}"#,
+            at + 2,
+            64 * k
+        ));
+        events.push(format!(
+            r#"{{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":{},"dur":6,"args":{{"device":0,"stream":7}}}}"#,
+            at + 6
+        ));
+    }
+    format!("{{\"traceEvents\":[{}]}}", events.join(","))
+}
+
+#[test]
+fn tables_hold_what_the_figures_count() {
+    let folder = folder("parquet");
+    std::fs::write(folder.join("a.json"), trace(40)).unwrap();
+    std::fs::write(folder.join("b.json"), trace(3)).unwrap();
+    let ran =
+        spanlift(&folder, &["analyze", "a.json", "b.json", "--parquet", "out/deep", "--format", "json"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    let figures = json(&ran.out);
+    let table = |name: &str| rows(&folder.join("out/deep").join(name));
+
+    let events = table("events.parquet");
+    let slices: usize = figures["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|f| {
+            f["by_phase_cat"]
+                .as_object()
+                .unwrap()
+                .iter()
+                .filter(|(key, _)| key.starts_with("X|"))
+                .map(|(_, n)| usize::try_from(n.as_u64().unwrap()).unwrap())
+                .sum::<usize>()
+        })
+        .sum();
+    assert_eq!(events.len(), slices);
+    assert_eq!(
+        (text(&events[0], "trace"), int(&events[0], "start_ns"), int(&events[0], "end_ns")),
+        (Some("a.json"), Some(1500), Some(3500))
+    );
+    assert_eq!(
+        (text(&events[1], "name"), text(&events[1], "thread"), int(&events[1], "start_ns")),
+        (Some("λ \"quoted\""), Some("worker"), Some(-3000))
+    );
+    // The third event is metadata, and no slice.
+    assert_eq!(int(&events[2], "event"), Some(3));
+
+    let copies = table("copies.parquet");
+    for file in figures["files"].as_array().unwrap() {
+        for (name, expected) in file["copies"].as_object().unwrap() {
+            let of: Vec<_> = copies
+                .iter()
+                .filter(|row| text(row, "trace") == file["file"].as_str() && text(row, "name") == Some(name))
+                .collect();
+            let sum = |column: &str| of.iter().filter_map(|row| int(row, column)).sum::<i64>();
+            let found = [
+                of.len() as i64,
+                sum("bytes"),
+                sum("end_ns") - sum("start_ns"),
+                sum("wait_before_ns"),
+                sum("during_ns"),
+                sum("after_ns"),
+            ];
+            let keys = [
+                "count",
+                "bytes",
+                "time_ns",
+                "host_wait_before_copy_ns",
+                "host_during_copy_ns",
+                "host_after_copy_ns",
+            ];
+            assert_eq!(found, keys.map(|key| expected[key].as_i64().unwrap()), "{name}");
+        }
+    }
+    let alone =
+        copies.iter().find(|row| text(row, "name") == Some("Memcpy DtoD (Device -> Device)")).unwrap();
+    for column in ["bytes", "call_event", "wait_before_ns"] {
+        assert_eq!(int(alone, column), None);
+    }
+    assert_eq!(
+        (text(alone, "call"), text(alone, "correlation"), text(alone, "stream")),
+        (None, None, Some("dev0/stream9"))
+    );
+
+    let streams = table("streams.parquet");
+    assert_eq!(streams.len(), 4);
+    for row in &streams {
+        let file = figures["files"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|f| f["file"].as_str() == text(row, "trace"))
+            .unwrap();
+        let stream = &file["streams"][text(row, "stream").unwrap()];
+        for key in ["ops", "busy_ns", "sum_dur_ns", "first_ns", "last_end_ns", "max_in_flight"] {
+            assert_eq!(int(row, key), stream[key].as_i64(), "{key}");
+        }
+        assert_eq!(int(row, "kernels"), Some(stream["by_type"]["kernel"].as_i64().unwrap_or(0)));
+    }
+
+    let findings = table("findings.parquet");
+    let expected: Vec<(&str, &str, Option<i64>)> = figures["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|f| {
+            f["findings"].as_array().unwrap().iter().map(|finding| {
+                (f["file"].as_str().unwrap(), finding["title"].as_str().unwrap(), finding["wins_ns"].as_i64())
+            })
+        })
+        .collect();
+    let found: Vec<_> = findings
+        .iter()
+        .map(|row| (text(row, "trace").unwrap(), text(row, "title").unwrap(), int(row, "wins_ns")))
+        .collect();
+    assert!(!expected.is_empty());
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_table_without_rows_has_its_columns() {
+    let folder = folder("parquet-empty");
+    std::fs::write(folder.join("t.json"), "[]").unwrap();
+    let ran = spanlift(&folder, &["analyze", "t.json", "--parquet", "out"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    for (name, n_columns) in [("events", 8), ("copies", 17), ("streams", 11), ("findings", 10)] {
+        let file = std::fs::File::open(folder.join(format!("out/{name}.parquet"))).unwrap();
+        let reader = SerializedFileReader::new(file).unwrap();
+        assert_eq!(reader.metadata().file_metadata().schema().get_fields().len(), n_columns, "{name}");
+        assert_eq!(reader.metadata().file_metadata().num_rows(), 0);
+    }
+    std::fs::write(folder.join("file"), "").unwrap();
+    let ran = spanlift(&folder, &["analyze", "t.json", "--parquet", "file"]);
+    assert_eq!((ran.code, ran.err.lines().count()), (2, 1), "{}", ran.err);
+}
+
+const SCHEMA: &str = "
+CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE ENUM_CUDA_MEM_KIND (id INTEGER PRIMARY KEY, name TEXT, label TEXT);
+INSERT INTO ENUM_CUDA_MEM_KIND VALUES (0, 'CUDA_MEMOPR_MEMORY_KIND_PAGEABLE', 'Pageable'), (1, 'CUDA_MEMOPR_MEMORY_KIND_PINNED', 'Pinned'), (2, 'CUDA_MEMOPR_MEMORY_KIND_DEVICE', 'Device');
+INSERT INTO StringIds VALUES (1, 'cudaMemcpyAsync_v3020'), (2, 'void k<float>(float*)'), (3, 'cuLaunchKernel'), (4, 'step');
+CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INT, end INT, eventClass INT, globalTid INT, correlationId INT, nameId INT, returnValue INT);
+CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INT, end INT, deviceId INT, contextId INT, streamId INT, correlationId INT, globalPid INT, bytes INT, copyKind INT, srcKind INT, dstKind INT);
+CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, deviceId INT, contextId INT, streamId INT, correlationId INT, globalPid INT, demangledName INT, shortName INT);
+CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start INT, end INT, deviceId INT, contextId INT, streamId INT, correlationId INT, globalPid INT, syncType INT);
+CREATE TABLE NVTX_EVENTS (start INT, end INT, eventType INT, globalTid INT, text TEXT, textId INT);
+";
+
+/// An export of one pageable copy, one kernel, one synchronisation and one range for each process.
+fn export(path: &Path, processes: &[i64]) {
+    let db = Connection::open(path).unwrap();
+    db.execute_batch(SCHEMA).unwrap();
+    for process in processes {
+        let (pid, tid) = (process << 24, (process << 24) | 77);
+        db.execute_batch(&format!(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (120000, 195375, 0, {tid}, 5, 1, 0), (200000, 201001, 1, {tid}, 6, 3, 0);
+             INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (183000, 192216, 0, 1, 7, 5, {pid}, 64, 2, 2, 0);
+             INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (202000, 203003, 0, 1, 7, 6, {pid}, 2, 2);
+             INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION VALUES (183000, 195000, 0, 1, 7, 5, {pid}, 3);
+             INSERT INTO NVTX_EVENTS VALUES (100000, 210000, 59, {tid}, NULL, 4), (100000, NULL, 34, {tid}, 'mark', NULL);"
+        ))
+        .unwrap();
+    }
+}
+
+#[test]
+fn an_export_of_nsight_systems_gives_the_same_figures_as_the_same_chrome_trace() {
+    let folder = folder("nsight");
+    export(&folder.join("run.sqlite"), &[4242]);
+    let chrome = r#"{"traceEvents":[
+{"ph":"X","cat":"gpu_memcpy","name":"Memcpy DtoH (Device -> Pageable)","pid":0,"tid":7,"ts":183.000,"dur":9.216,"args":{"device":0,"stream":7,"context":1,"bytes":64,"correlation":5}},
+{"ph":"X","cat":"kernel","name":"void k<float>(float*)","pid":0,"tid":7,"ts":202,"dur":1.003,"args":{"device":0,"stream":7,"context":1,"correlation":6}},
+{"ph":"X","cat":"cuda_runtime","name":"cudaMemcpyAsync","pid":4242,"tid":77,"ts":120,"dur":75.375,"args":{"correlation":5}},
+{"ph":"X","cat":"cuda_driver","name":"cuLaunchKernel","pid":4242,"tid":77,"ts":200,"dur":1.001,"args":{"correlation":6}},
+{"ph":"X","cat":"cuda_sync","name":"Stream Sync","pid":0,"tid":7,"ts":183,"dur":12,"args":{"device":0,"stream":7,"context":1,"correlation":5}},
+{"ph":"X","cat":"user_annotation","name":"step","pid":4242,"tid":77,"ts":100,"dur":110,"args":{}}]}"#;
+    std::fs::write(folder.join("run.json"), chrome).unwrap();
+    let of = |file: &str| {
+        let ran = spanlift(&folder, &["analyze", file, "--format", "json"]);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{file}");
+        json(&ran.out)
+    };
+    let (export, chrome) = (of("run.sqlite"), of("run.json"));
+    assert_eq!(export["copies"]["Memcpy DtoH (Device -> Pageable)"]["host_wait_before_copy_ns"], 63_000);
+    assert_eq!(export, chrome);
+    // The same file is also a picture.
+    let ran = spanlift(&folder, &["view", "run.sqlite", "-o", "run.svg"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert!(std::fs::read_to_string(folder.join("run.svg")).unwrap().contains("stream 7"));
+}
+
+#[test]
+fn correlations_of_two_processes_are_two() {
+    let folder = folder("nsight-processes");
+    export(&folder.join("run.sqlite"), &[10, 11]);
+    let ran = spanlift(&folder, &["analyze", "run.sqlite", "--format", "json"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    let figures = json(&ran.out);
+    let copies = &figures["copies"]["Memcpy DtoH (Device -> Pageable)"];
+    assert_eq!((copies["count"].as_i64(), copies["matched_host_calls"].as_i64()), (Some(2), Some(2)));
+    assert_eq!(figures["import"]["problems"], serde_json::json!({}));
+}
+
+#[test]
+fn a_database_that_is_no_export_is_one_line() {
+    let folder = folder("nsight-bad");
+    Connection::open(folder.join("other.sqlite")).unwrap().execute_batch("CREATE TABLE t (a INT)").unwrap();
+    export(&folder.join("run.sqlite"), &[1]);
+    let whole = std::fs::read(folder.join("run.sqlite")).unwrap();
+    std::fs::write(folder.join("cut.sqlite"), &whole[..5000]).unwrap();
+    std::fs::write(folder.join("head.sqlite"), &whole[..16]).unwrap();
+    // A view that never ends does not count as a table.
+    let endless = Connection::open(folder.join("endless.sqlite")).unwrap();
+    endless
+        .execute_batch(
+            "CREATE VIEW CUPTI_ACTIVITY_KIND_MEMCPY AS
+             WITH RECURSIVE n(start) AS (SELECT 1 UNION ALL SELECT start + 1 FROM n) SELECT start FROM n",
+        )
+        .unwrap();
+    drop(endless);
+    for (name, expected) in [
+        ("other.sqlite", "without a table of Nsight Systems"),
+        ("cut.sqlite", "as a database of SQLite: "),
+        ("head.sqlite", "as a database of SQLite: "),
+        ("endless.sqlite", "without a table of Nsight Systems"),
+    ] {
+        let ran = spanlift(&folder, &["analyze", name]);
+        assert_eq!((ran.code, ran.out.as_str(), ran.err.lines().count()), (2, "", 1), "{name}: {}", ran.err);
+        assert!(
+            ran.err.starts_with(&format!("error: {name}: ")) && ran.err.contains(expected),
+            "{}",
+            ran.err
+        );
+    }
+}
+
+#[test]
+fn every_flipped_byte_of_an_export_is_read_or_refused() {
+    let folder = folder("nsight-flipped");
+    export(&folder.join("run.sqlite"), &[1]);
+    let whole = std::fs::read(folder.join("run.sqlite")).unwrap();
+    let mut state = 1_u64;
+    for _ in 0..40 {
+        let mut bytes = whole.clone();
+        for _ in 0..3 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let at = 16 + (state >> 33) as usize % (bytes.len() - 16);
+            bytes[at] ^= state.to_be_bytes()[5] | 1;
+        }
+        std::fs::write(folder.join("flipped.sqlite"), &bytes).unwrap();
+        let ran = spanlift(&folder, &["analyze", "flipped.sqlite", "--format", "json"]);
+        assert!(matches!(ran.code, 0 | 2), "{}: {}", ran.code, ran.err);
+        assert_eq!(ran.err.lines().count(), usize::from(ran.code == 2), "{}", ran.err);
+    }
+}
