@@ -75,14 +75,16 @@ fn without_page_locked_memory_the_driver_stages() {
 }
 
 #[test]
-fn out_of_memory_is_retried_once_and_leaves_the_engine_usable() {
-    // One refusal: the retry after trimming succeeds.
+fn memory_that_was_refused_once_is_asked_for_again() {
     kit::alone(&[with(vec![fault("cuMemAllocAsync", 0, 2, 1)])], |driver| {
         let engine = engine();
         there_and_back(&engine, 1_000_000);
         assert_eq!(driver.report().calls.get("cuMemPoolTrimTo"), Some(&1));
     });
-    // Two: the error says what is needed and what is there.
+}
+
+#[test]
+fn out_of_memory_says_what_is_needed_and_leaves_the_engine_usable() {
     kit::alone(&[with(vec![fault("cuMemAllocAsync", 0, 2, 2)])], |_| {
         let engine = engine();
         let error = engine.upload(engine.stream(), &[1u8; 5000]).expect_err("refused twice");
@@ -106,10 +108,6 @@ fn more_than_the_device_has_is_out_of_memory() {
 
 #[test]
 fn a_refused_copy_is_an_error_and_not_the_end() {
-    for at in ["cuMemcpyHtoDAsync_v2", "cuEventRecord", "cuStreamWaitEvent"] {
-        // The kit names a test once: all in one process each.
-        let _ = at;
-    }
     let calls = ["cuMemcpyHtoDAsync_v2", "cuEventRecord", "cuStreamWaitEvent", "cuMemcpyDtoHAsync_v2"];
     let configs: Vec<Config> =
         calls.iter().flat_map(|at| [0, 1, 5].map(|after| with(vec![fault(at, after, 1, 1)]))).collect();

@@ -1,7 +1,9 @@
 //! The transfer engine under the software driver: right bytes, no race, typed errors, on schedules that real drivers may take.
 
 mod failures;
+mod misuse;
 mod ordering;
+mod pipelines;
 mod safety;
 mod transfers;
 

@@ -31,8 +31,9 @@ fn without_the_wait_for_a_slot_bytes_are_lost() {
     kit::alone_unchecked(&[Config::under(Scheduler::Lazy)], |driver| {
         // SAFETY: under this driver a copy runs inside a call that waits, under one lock, so that it races with nothing in
         // the sense of the language; bytes are merely wrong.
-        let config = unsafe { config().plant(Planted::NoSlotWait) };
-        let engine = Engine::open(0, config).expect("the software driver is loaded");
+        let planted = unsafe { Planted::no_slot_wait() };
+        let engine = Engine::open(0, spanlift_native::engine::Config { planted, ..config() })
+            .expect("the software driver is loaded");
         let n_wrong = overwritten(&engine);
         assert!(n_wrong > 1_000_000, "{n_wrong}");
         drop(engine);

@@ -11,6 +11,7 @@
 //! | a page-locked buffer | [`Engine::h2d`], [`Engine::d2h`], in a [`Engine::scope`] | at once |
 //! | within the device | [`Engine::copy`], [`Engine::compact`] | at once |
 //! | to another device | [`Engine::to_device`] | at once |
+//! | item after item, with work between | [`Pipeline`] | there is room for the item |
 //!
 //! **Order:** every call takes a stream. On the device the transfer comes after what that stream was given before, and
 //! before what it is given next.
@@ -22,6 +23,7 @@
 //! **Failure:** a sticky error, or a panic of a copy thread, ends the engine: each later call answers
 //! [`EngineError::ContextLost`] with the first error, and memory that a copy may still touch is leaked.
 
+mod budget;
 mod calibrate;
 pub mod copy;
 mod device;
@@ -29,6 +31,7 @@ mod error;
 mod open;
 mod peer;
 mod pinned;
+mod pipeline;
 mod ring;
 mod scope;
 mod slot;
@@ -38,5 +41,6 @@ pub use device::{DevBuf, DeviceSlice, OnDevice};
 pub use error::{EngineError, Lost};
 pub use open::{Config, Engine, Planted};
 pub use pinned::PinnedBuf;
+pub use pipeline::{Limits, Mode, Pipeline, Ticket};
 pub use ring::Watch;
 pub use scope::{InFlight, Scope};

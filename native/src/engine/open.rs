@@ -28,35 +28,46 @@ pub struct Config {
     pub slots: usize,
     /// The figures that choices are made with; measured in 150 ms at most when `None`.
     pub calibration: Option<Calibration>,
-    planted: Planted,
+    #[doc(hidden)]
+    pub planted: Planted,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { workers: None, slots: 64 << 20, calibration: None, planted: Planted::Nothing }
+        Config { workers: None, slots: 64 << 20, calibration: None, planted: Planted::default() }
     }
 }
 
-/// A bug in the engine, for tests of the tests.
+/// A bug in the engine, for tests of the tests; none by default.
 #[doc(hidden)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Planted {
-    /// None.
-    Nothing,
-    /// Slots are filled again while a copy may still read them.
-    NoSlotWait,
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Planted {
+    skips_slot_waits: bool,
+    pub(super) skips_ready: bool,
+    pub(super) skips_free: bool,
 }
 
-impl Config {
-    /// The same with a bug.
+impl Planted {
+    /// Slots are filled again while a copy may still read them.
     ///
     /// # Safety
     /// The engine then does what it promises never to do; only for tests under a driver in software.
     #[doc(hidden)]
-    #[must_use]
     #[expect(unsafe_code, reason = "asks for what is unsound, and says so")]
-    pub unsafe fn plant(self, planted: Planted) -> Config {
-        Config { planted, ..self }
+    pub unsafe fn no_slot_wait() -> Planted {
+        Planted { skips_slot_waits: true, ..Planted::default() }
+    }
+
+    /// A pipeline's kernels do not wait for their inputs: wrong contents of device memory, nothing worse.
+    #[doc(hidden)]
+    pub fn no_ready() -> Planted {
+        Planted { skips_ready: true, ..Planted::default() }
+    }
+
+    /// A pipeline's inputs do not wait until their slot is free: the same.
+    #[doc(hidden)]
+    pub fn no_free() -> Planted {
+        Planted { skips_free: true, ..Planted::default() }
     }
 }
 
@@ -102,6 +113,7 @@ pub(super) struct Inner {
     notes: Vec<String>,
     /// Streams to other devices, by their number.
     pub(super) pairs: Mutex<Vec<(u32, Stream)>>,
+    planted: Planted,
     last: Mutex<Option<Explain>>,
     lost: OnceLock<Lost>,
     process: u32,
@@ -137,7 +149,7 @@ impl Engine {
         let workers = config.workers.map_or_else(Workers::usual, Workers::new)?;
         let stream = Stream::new(&context, StreamKind::NonBlocking)?;
         let rings = rings(&context, workers.count(), config.slots, &mut notes)?;
-        if config.planted == Planted::NoSlotWait {
+        if config.planted.skips_slot_waits {
             skip_waits(&rings);
         }
         let slots = rings.as_ref().map_or(0, |[up, _]| up.slot() * SLOTS * up.lanes());
@@ -155,7 +167,7 @@ impl Engine {
             None => calibrate(&context, &workers, &pinned, CALIBRATION)?,
         };
         let (pairs, last, lost) = (Mutex::default(), Mutex::default(), OnceLock::new());
-        let process = std::process::id();
+        let (planted, process) = (config.planted, std::process::id());
         let inner = Inner {
             context,
             stream,
@@ -166,6 +178,7 @@ impl Engine {
             caps,
             notes,
             pairs,
+            planted,
             last,
             lost,
             process,
@@ -175,6 +188,10 @@ impl Engine {
 
     pub(super) fn inner(&self) -> &Inner {
         &self.0
+    }
+
+    pub(super) fn planted(&self) -> Planted {
+        self.0.planted
     }
 
     /// The device's number.
@@ -343,12 +360,12 @@ fn rings(
     }
 }
 
-#[expect(unsafe_code, reason = "plants the bug that the caller of `Config::plant` asked for")]
+#[expect(unsafe_code, reason = "plants the bug that the caller of `Planted::no_slot_wait` asked for")]
 fn skip_waits(rings: &Option<[Ring; 2]>) {
     for ring in rings.iter().flatten() {
         for k in 0..ring.lanes() {
             for slot in ring.lane(k).slots() {
-                // SAFETY: whoever planted the bug has promised that it is sound where it runs.
+                // SAFETY: whoever made the `Planted` has promised that it is sound where it runs.
                 unsafe { slot.skip_waits() };
             }
         }

@@ -13,7 +13,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytemuck::Pod;
@@ -26,7 +26,7 @@ use super::open::Engine;
 use super::pinned::{Piece, PinnedBuf};
 
 /// A copy of a page-locked buffer, until it is waited for.
-struct Flight {
+pub(super) struct Flight {
     engine: Engine,
     event: Event,
     stream: Stream,
@@ -34,12 +34,26 @@ struct Flight {
     block: Arc<Block>,
     /// Whether the host's side is written.
     is_down: bool,
+    /// Whether it is known to be done.
+    has_landed: AtomicBool,
+}
+
+/// Whatever happens to those who hold it: the piece goes back to its pool only when the copy is done.
+impl Drop for Flight {
+    fn drop(&mut self) {
+        // What could not be waited for was given up.
+        let _ = self.land();
+    }
 }
 
 impl Flight {
     /// Waits for the copy. Where nothing tells that it is done, its memory is given up.
-    fn land(&self) -> Result<(), EngineError> {
+    pub(super) fn land(&self) -> Result<(), EngineError> {
+        if self.has_landed.load(Ordering::Acquire) {
+            return Ok(());
+        }
         let landed = self.event.synchronize().or_else(|_| self.stream.synchronize());
+        self.has_landed.store(landed.is_ok(), Ordering::Release);
         landed.map_err(|error| {
             self.piece.lose(self.is_down);
             self.engine.judge("a copy of a pinned buffer", error.into())
@@ -60,13 +74,16 @@ impl Flight {
             let event = Event::new(stream.context(), Timing::Off)?;
             block.used_on(stream);
             let (piece, block) = (Arc::clone(piece), Arc::clone(block));
-            let flight =
-                Flight { engine: engine.clone(), event, stream: stream.clone(), piece, block, is_down };
+            let (engine, stream) = (engine.clone(), stream.clone());
+            let has_landed = AtomicBool::new(false);
+            let flight = Flight { engine, event, stream, piece, block, is_down, has_landed };
             let called = flight.call(at, n);
-            let noted = flight.event.record(stream);
-            if let Err(error) = called.and(noted) {
-                // It may have been started all the same.
-                flight.stream.synchronize().inspect_err(|_| flight.piece.lose(is_down))?;
+            if let Err(error) = called.and_then(|()| flight.event.record(&flight.stream)) {
+                // It may have been started all the same, and no event tells of it.
+                match flight.stream.synchronize() {
+                    Ok(()) => flight.has_landed.store(true, Ordering::Release),
+                    Err(_) => flight.piece.lose(is_down),
+                }
                 return Err(error.into());
             }
             Ok(flight)
@@ -92,7 +109,8 @@ impl Flight {
 /// Dropped, it waits. If it cannot be shown that the copy is done, both sides are leaked.
 #[must_use = "the transfer's buffers come back from `wait`"]
 pub struct InFlight<S, D> {
-    sides: ManuallyDrop<(S, D)>,
+    /// Present until they are given back.
+    sides: Option<(S, D)>,
     flight: Arc<Flight>,
 }
 
@@ -108,11 +126,11 @@ impl<S, D> InFlight<S, D> {
     /// # Errors
     /// The engine is lost; the sides are leaked, since the device may still be using them.
     pub fn wait(mut self) -> Result<(S, D), EngineError> {
-        let landed = self.flight.land();
-        let sides = self.take();
-        match landed {
-            Ok(()) => Ok(sides),
-            Err(error) => {
+        let sides = self.sides.take();
+        match (self.flight.land(), sides) {
+            (Ok(()), Some(sides)) => Ok(sides),
+            (Ok(()), None) => unreachable!("bug: the sides are there until the token is waited for"),
+            (Err(error), sides) => {
                 std::mem::forget(sides);
                 Err(error)
             }
@@ -138,20 +156,13 @@ impl<S, D> InFlight<S, D> {
     pub fn is_done(&self) -> Result<bool, EngineError> {
         self.flight.engine.during("asking for a copy", || Ok(self.flight.event.is_done()?))
     }
-
-    /// Both sides; the token is never dropped.
-    #[expect(unsafe_code, reason = "takes the sides out of a token that has a destructor")]
-    fn take(&mut self) -> (S, D) {
-        // SAFETY: called once for each token: by `wait`, which forgets the token right after, or by `drop`.
-        unsafe { ManuallyDrop::take(&mut self.sides) }
-    }
 }
 
 impl<S, D> Drop for InFlight<S, D> {
     fn drop(&mut self) {
-        let landed = self.flight.land();
-        let sides = self.take();
-        if landed.is_err() {
+        if let Some(sides) = self.sides.take()
+            && self.flight.land().is_err()
+        {
             std::mem::forget(sides);
         }
     }
@@ -169,7 +180,7 @@ impl Engine {
         to: DevBuf<T>,
     ) -> Result<InFlight<PinnedBuf<T>, DevBuf<T>>, EngineError> {
         let flight = self.flight(stream, &from, &to, false)?;
-        Ok(InFlight { sides: ManuallyDrop::new((from, to)), flight: Arc::new(flight) })
+        Ok(InFlight { sides: Some((from, to)), flight: Arc::new(flight) })
     }
 
     /// Brings a buffer into a page-locked one.
@@ -183,10 +194,13 @@ impl Engine {
         to: PinnedBuf<T>,
     ) -> Result<InFlight<DevBuf<T>, PinnedBuf<T>>, EngineError> {
         let flight = self.flight(stream, &to, &from, true)?;
-        Ok(InFlight { sides: ManuallyDrop::new((from, to)), flight: Arc::new(flight) })
+        Ok(InFlight { sides: Some((from, to)), flight: Arc::new(flight) })
     }
 
-    fn flight<T: Pod>(
+    /// Starts a copy between buffers of equal length.
+    ///
+    /// Whoever calls this keeps the pinned buffer to himself until the flight has landed.
+    pub(super) fn flight<T: Pod>(
         &self,
         stream: &Stream,
         host: &PinnedBuf<T>,
@@ -267,7 +281,7 @@ impl<'scope> Scope<'scope, '_> {
         to: &'scope mut DevBuf<T>,
     ) -> Result<InFlight<&'scope mut PinnedBuf<T>, &'scope mut DevBuf<T>>, EngineError> {
         let flight = self.keep(self.engine.flight(stream, from, to, false)?);
-        Ok(InFlight { sides: ManuallyDrop::new((from, to)), flight })
+        Ok(InFlight { sides: Some((from, to)), flight })
     }
 
     /// Brings a buffer into a page-locked one that is lent to the scope.
@@ -281,7 +295,7 @@ impl<'scope> Scope<'scope, '_> {
         to: &'scope mut PinnedBuf<T>,
     ) -> Result<InFlight<&'scope mut DevBuf<T>, &'scope mut PinnedBuf<T>>, EngineError> {
         let flight = self.keep(self.engine.flight(stream, to, from, true)?);
-        Ok(InFlight { sides: ManuallyDrop::new((from, to)), flight })
+        Ok(InFlight { sides: Some((from, to)), flight })
     }
 
     fn keep(&self, flight: Flight) -> Arc<Flight> {
