@@ -99,16 +99,15 @@ fn a_failing_item_leaves_the_pipeline_running() {
     });
 }
 
+/// The other edge, `free`, is not tested by taking it out: the thread that waits for items orders a slot's next use after
+/// its last one whenever it is quick enough, and then nothing is wrong.
 #[test]
-fn missing_edges_are_reported_as_races() {
+fn a_missing_ready_edge_is_reported_as_a_race() {
     let all = [Scheduler::Lazy, Scheduler::Eager, Scheduler::Seeded(1), Scheduler::Seeded(2)];
     kit::alone_unchecked(&all.map(softcuda::Config::under), |driver| {
-        for planted in [Planted::no_ready(), Planted::no_free()] {
-            let engine = Engine::open(0, Config { planted, ..config() }).expect("opens");
-            let before = driver.report().found;
-            twelve(&engine, Mode::DedicatedStreams { slots: 3 }, limits(8));
-            drop(engine);
-            assert!(driver.finish().found > before, "{planted:?} was not reported");
-        }
+        let engine = Engine::open(0, Config { planted: Planted::no_ready(), ..config() }).expect("opens");
+        twelve(&engine, Mode::DedicatedStreams { slots: 3 }, limits(8));
+        drop(engine);
+        assert!(driver.finish().found > 0);
     });
 }

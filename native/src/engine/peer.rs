@@ -91,11 +91,12 @@ impl Engine {
                 "devices that do not reach each other, and no page-locked memory",
             ));
         };
-        let (mut lane, onward) = (down.lane(0), up.lane(0).stream.clone());
+        // Before the lane is locked, which asking for its size does too.
+        let (n, chunk) = (from.bytes(), down.slot());
+        let (onward, mut lane) = (up.lane(0).stream.clone(), down.lane(0));
         let stream = lane.stream.clone();
         stream.wait(ready)?;
         onward.wait(there)?;
-        let (n, chunk) = (from.bytes(), down.slot());
         for at in (0..n).step_by(chunk) {
             let len = chunk.min(n - at);
             // The slot waits on the host for the copy that sent it on: the hop before last has long begun.
