@@ -96,19 +96,22 @@ struct Slot<T, U> {
     free: Option<Event>,
 }
 
+/// Both buffers of an item, or why it was not done.
+type Done<T, U> = Result<(PinnedBuf<T>, PinnedBuf<U>), EngineError>;
+
 /// An item whose work was given to the device.
 struct Item<T, U> {
     copy_in: Flight,
     copy_out: Flight,
     buffers: (PinnedBuf<T>, PinnedBuf<U>),
     pinned: u64,
-    done: Sender<Result<(PinnedBuf<T>, PinnedBuf<U>), EngineError>>,
+    done: Sender<Done<T, U>>,
 }
 
 /// An item that was submitted.
 #[derive(Debug)]
 #[must_use = "the buffers come back from `wait`"]
-pub struct Ticket<T, U>(Receiver<Result<(PinnedBuf<T>, PinnedBuf<U>), EngineError>>);
+pub struct Ticket<T, U>(Receiver<Done<T, U>>);
 
 impl<T, U> Ticket<T, U> {
     /// Waits until the item is done; gives its input back, and its output.

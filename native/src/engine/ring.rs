@@ -161,6 +161,7 @@ impl Ring {
     }
 
     /// Sends `n` bytes of `source` to byte `at` of a block, before what `caller` is given next.
+    #[expect(clippy::too_many_arguments, reason = "what, from where, to where, in whose order, and how")]
     pub(super) fn up(
         &self,
         workers: &Workers,
