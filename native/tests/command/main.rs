@@ -20,5 +20,6 @@ mod run;
 mod sweep;
 mod tables;
 mod tour;
+mod transfers;
 mod view;
 mod whatif;

@@ -246,6 +246,52 @@ pub(crate) enum BenchSubject {
     Sim(BenchSimArgs),
     Check(BenchCheckArgs),
     Trace(BenchTraceArgs),
+    Copy(BenchCopyArgs),
+    Transfers(BenchTransfersArgs),
+}
+
+/// Copy within the host's memory as transfers do, on one thread and on several
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  spanlift bench copy --threads 4\n\n\
+    Rings are the page-locked slots of a transfer: small ones stay in the cache. The limit is the best of all.")]
+pub(crate) struct BenchCopyArgs {
+    /// Threads at most [default: as many as there are processors, at most 16]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) threads: Option<u32>,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+/// Measure transfers row by row: the tutorial's, stronger forms of them, both pipelines
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  spanlift bench transfers --on sim --machine h200-pcie5\n\
+    \x20 spanlift bench transfers --on sim --rows 'h2d.1000x4KB.*' --format json\n\n\
+    On the simulator times are the model's and no bytes are verified: every row says so. Without a device the object \
+    has no rows, says why, and the command ends with 0.")]
+pub(crate) struct BenchTransfersArgs {
+    /// What runs it: sim or cuda:N
+    #[arg(long, value_name = "DEVICE", default_value = "cuda:0")]
+    pub(crate) on: On,
+    /// Machine profile to simulate: a name or a JSON file
+    #[arg(long, value_name = "M")]
+    pub(crate) machine: Option<String>,
+    /// Only rows of this name; `*` stands for anything
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) rows: Vec<String>,
+    /// Tensors of the rows that have a thousand of 4 MB
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub(crate) big_count: u64,
+    /// Take this way where it can be taken: S0 to S8, or driver
+    #[arg(long, value_name = "ID")]
+    pub(crate) strategy: Option<String>,
+    /// Fewer samples, on a device
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Steps of the pipelines' kernels, on a device
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) compute_steps: u32,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
 }
 
 /// Check a safe program of columns that move through pairs of streams

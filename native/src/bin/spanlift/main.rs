@@ -6,6 +6,8 @@
 mod advise;
 mod analyze;
 mod bench;
+mod bench_copy;
+mod bench_transfers;
 mod check;
 mod cli;
 mod diff;
