@@ -73,7 +73,7 @@ fn many_streams(seed: u64) -> Program {
             0 => {
                 p.sync(streams[k]);
             }
-            _ => copy(&mut p, &mut r, streams[k], (x[k], d[k]), k % 2 == 0),
+            _ => copy(&mut p, &mut r, streams[k], (x[k], d[k]), k.is_multiple_of(2)),
         }
     }
     streams.into_iter().for_each(|s| {

@@ -241,7 +241,7 @@ mod tests {
     fn classes_waste_a_quarter_at_most_and_are_their_own_class() {
         for bytes in (1..300_000).step_by(997).chain([1, PAGE, PAGE + 1, 1 << 30, (1 << 30) + 1]) {
             let class = class(bytes).unwrap();
-            assert!(bytes <= class && class % PAGE == 0, "{bytes} {class}");
+            assert!(bytes <= class && class.is_multiple_of(PAGE), "{bytes} {class}");
             assert!(class - bytes < PAGE.max(bytes / 4 + 1) + PAGE, "{bytes} {class}");
             assert_eq!(super::class(class), Some(class));
         }

@@ -252,7 +252,9 @@ impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
         };
         let (done, ticket) = mpsc::channel();
         let item = Item { copy_in: copied, copy_out, buffers: (input, output), pinned, done };
-        if let Some(Err(unsent)) = self.items.as_ref().map(|items| items.send(item)) {
+        if let Some(items) = &self.items
+            && let Err(unsent) = items.send(item)
+        {
             // The thread is gone, which it never is before the pipeline; what was started is waited for here.
             finish(unsent.0, &self.room);
         }
