@@ -14,7 +14,8 @@ use std::{
 use lexer::tokens;
 
 const MAX_LINES: usize = 700;
-const MAX_UNSAFE_FILES: usize = 8;
+/// What calls the driver, what lends memory to it, and two loops for wide registers.
+const MAX_UNSAFE_FILES: usize = 14;
 
 /// Folders of the tree that hold nothing of ours, for trees without git.
 const NOT_OURS: &[&str] = &["target", "node_modules", ".git", "__pycache__", ".ipynb_checkpoints", ".venv"];
@@ -105,6 +106,9 @@ fn is_unsafe(source: &str) -> bool {
     tokens(source).iter().any(|token| token.text == "unsafe")
 }
 
+/// Asks a transfer engine for what is unsound, to see that the tests find it.
+const PLANTS_UNSAFE: &str = "tests/engine/ordering.rs";
+
 /// `unsafe` stands in few files of `native/src`, in the tests' software driver, and nowhere else.
 fn unsafe_places(files: &[(String, String)]) -> Vec<String> {
     let mut found = Vec::new();
@@ -118,7 +122,7 @@ fn unsafe_places(files: &[(String, String)]) -> Vec<String> {
         if is_unsafe(source) {
             if path.starts_with("native/src/") {
                 native.push(path.as_str());
-            } else if !path.starts_with("tests/driver/") {
+            } else if !path.starts_with("tests/softcuda/") && path != PLANTS_UNSAFE {
                 found.push(format!("{path}: unsafe code has no place here"));
             }
         }
@@ -266,7 +270,7 @@ fn planted_unsafe_code_is_found() {
         assert_eq!(found.len(), n_found, "{path}: {found:?}");
     }
     check("native/src/cuda/copy.rs", "unsafe { f() }", 0);
-    check("tests/driver/lib.rs", "unsafe { f() }", 0);
+    check("tests/softcuda/src/lib.rs", "unsafe { f() }", 0);
     check("core/src/span.rs", "unsafe { f() }", 1);
     check("wasm/src/entry.rs", "unsafe fn f() {}", 1);
     check("notebooks/kit/src/lib.rs", "unsafe fn f() {}", 1);

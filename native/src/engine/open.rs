@@ -88,7 +88,10 @@ pub(super) const ALIGN: usize = 512;
 ///
 /// let engine = match Engine::open(0, Config::default()) {
 ///     Ok(engine) => engine,
-///     Err(why) => return println!("{why}"), // no driver, no device: in words
+///     Err(why) => {
+///         println!("{why}"); // no driver, no device: in words
+///         return Ok(());
+///     }
 /// };
 /// let stream = engine.stream();
 /// let there = engine.upload(stream, &[1f32, 2.0, 3.0])?;

@@ -3,9 +3,10 @@
 //! Each program is one piece of work of the home's compute stream: other streams begin after what that stream has done, and
 //! it waits for them at the end. So programs follow each other without the host, and steps can be captured as graphs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::drive::{Engine, Limits, drive};
+use super::ends::Ends;
 use super::recipe::{Act, Phase, Recipe, S, V};
 use super::reference::Reference;
 use super::{SolveError, Solved};
@@ -630,66 +631,6 @@ impl<'p> Writer<'p> {
             self.order(self.home_stream, stream);
         }
         self.begun = true;
-    }
-}
-
-/// The streams of a program that have to wait for the home's before they begin, and that it has to wait for at the end.
-struct Ends {
-    begin: Vec<StreamId>,
-    end: Vec<StreamId>,
-}
-
-impl Ends {
-    /// Found by what each stream knows to be done: of every stream, how many of its commands.
-    fn of(plan: &Plan, home: Option<StreamId>) -> Ends {
-        let mut known: BTreeMap<StreamId, BTreeMap<StreamId, usize>> = BTreeMap::new();
-        let mut recorded: BTreeMap<EventId, BTreeMap<StreamId, usize>> = BTreeMap::new();
-        let mut begin = Vec::new();
-        // The streams that begin after the home's, by a wait or because it is the home's.
-        let mut follows: BTreeSet<StreamId> = home.into_iter().collect();
-        let mut good: BTreeSet<EventId> = BTreeSet::new();
-        for command in plan.program().commands() {
-            match &command.op {
-                Op::Record { event, stream } => {
-                    if follows.contains(stream) {
-                        good.insert(*event);
-                    }
-                    recorded.insert(*event, known.get(stream).cloned().unwrap_or_default());
-                }
-                Op::Wait { stream, event } => {
-                    if good.contains(event) {
-                        follows.insert(*stream);
-                    }
-                    let own = known.entry(*stream).or_default();
-                    for (s, n) in recorded.get(event).into_iter().flatten() {
-                        let here = own.entry(*s).or_default();
-                        *here = n.max(here).to_owned();
-                    }
-                }
-                op @ (Op::Kernel(_) | Op::HostFn { .. } | Op::Copy(_) | Op::Memset { .. }) => {
-                    let Some(stream) = op.stream() else { continue };
-                    let own = known.entry(stream).or_default();
-                    if follows.insert(stream) {
-                        begin.push(stream);
-                    }
-                    *own.entry(stream).or_default() += 1;
-                }
-                _ => {}
-            }
-        }
-        let mut at_home = home.and_then(|h| known.get(&h).cloned()).unwrap_or_default();
-        let mut end = Vec::new();
-        for (stream, own) in known.iter().rev().filter(|(s, _)| Some(**s) != home) {
-            let done = own.get(stream).copied().unwrap_or(0);
-            if at_home.get(stream).copied().unwrap_or(0) < done {
-                end.push(*stream);
-                for (s, n) in own {
-                    let here = at_home.entry(*s).or_default();
-                    *here = (*n).max(*here);
-                }
-            }
-        }
-        Ends { begin, end }
     }
 }
 

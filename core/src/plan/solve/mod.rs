@@ -15,6 +15,7 @@
 //! What goes wrong on the way is a value, [`Stop::Breakdown`], and the solution is the last good one.
 
 mod drive;
+mod ends;
 mod inverse;
 mod lower;
 mod methods;

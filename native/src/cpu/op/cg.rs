@@ -65,7 +65,7 @@ impl<R: Real> Cg<R> {
     /// use spanlift_native::cpu::{Cg, CgEnd, Runner};
     /// let line = Space::new([("x", 3)], Dtype::F64)?;
     /// let a = Runner::<f64>::new(&Diagonal::new(line, [1.0, 2.0, 4.0])?.into())?;
-    /// let mut x = [0.0; 3];
+    /// let mut x = [0.0_f64; 3];
     /// let report = Cg::new(&a).solve(&a, &[1.0, 4.0, 16.0], &mut x, 1e-12, 10)?;
     /// assert_eq!((report.end, report.iterations), (CgEnd::Converged, 3));
     /// assert!((x[0] - 1.0).abs() + (x[1] - 2.0).abs() + (x[2] - 4.0).abs() < 1e-12);

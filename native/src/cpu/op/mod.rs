@@ -113,8 +113,8 @@ pub enum RunnerError {
 ///
 /// let runner = Runner::<f32>::new(&a)?;
 /// let mut workspace = runner.workspace();
-/// let x: Vec<Complex<f32>> = [1.0, 2.0, 3.0, 6.0].map(Complex::from).into();
-/// let mut y = vec![Complex::ZERO; 4];
+/// let x: Vec<Complex<f32>> = [1.0_f32, 2.0, 3.0, 6.0].map(Complex::from).into();
+/// let mut y = vec![Complex::<f32>::ZERO; 4];
 /// runner.apply(&x, &mut y, &mut workspace)?; // the mean, and nothing is allocated
 /// assert!(y.iter().all(|v| (v - 3.0).norm() < 1e-6));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
