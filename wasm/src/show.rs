@@ -7,6 +7,8 @@ use std::io::Write as _;
 
 use spanlift::hazard::{self, Mode, Relation, Report};
 use spanlift::memory::{Layout, MoveKind, MovePlan, Target};
+use spanlift::op::Operator;
+use spanlift::plan::Plan;
 use spanlift::sim::{self, Run};
 use spanlift::{Program, Trace};
 
@@ -16,7 +18,7 @@ use crate::html::{figure_html, img};
 use crate::memory::{self, MemoryOptions, MemoryPicture};
 use crate::model::{self, Model};
 use crate::pack::PageItem;
-use crate::pictures::{bars_svg, map_svg, timeline_svg, told};
+use crate::pictures::{bars_svg, map_svg, plan_svg, timeline_svg, told};
 use crate::svg::escaped;
 use crate::text;
 use crate::theme::Theme;
@@ -85,23 +87,12 @@ impl Figure {
 
     /// The blocks that a notebook's kernel reads.
     pub fn blocks(&self) -> String {
-        let mut out = String::new();
-        for (mime, body) in [("text/plain", self.plain.clone()), ("text/html", self.html())] {
-            // The kernel takes any line that begins so for one of its own.
-            let body = body.replace("EVCXR_", "EVCXR ").replace('\r', "");
-            out.push_str(&format!(
-                "EVCXR_BEGIN_CONTENT {mime}\n{}\nEVCXR_END_CONTENT\n",
-                body.trim_matches('\n')
-            ));
-        }
-        out
+        blocks(&[("text/plain", self.plain.clone()), ("text/html", self.html())])
     }
 
     /// Shows it as the output of a notebook's cell.
     pub fn evcxr_display(&self) {
-        let mut out = std::io::stdout().lock();
-        // A closed output has nobody to tell.
-        let _ = out.write_all(self.blocks().as_bytes()).and_then(|()| out.flush());
+        write(&self.blocks());
     }
 
     /// Why something cannot be shown, as a figure.
@@ -125,6 +116,26 @@ impl Figure {
     fn still(plain: String, title: &str, svg: String) -> Figure {
         Figure { plain, title: title.to_owned(), svg, items: Vec::new(), height_px: 0, error: false }
     }
+}
+
+fn blocks(bodies: &[(&str, String)]) -> String {
+    let mut out = String::new();
+    for (mime, body) in bodies {
+        // The kernel takes any line that begins so for one of its own.
+        let body = body.replace("EVCXR_", "EVCXR ").replace('\r', "");
+        out.push_str(&format!(
+            "EVCXR_BEGIN_CONTENT {mime}\n{}\nEVCXR_END_CONTENT\n",
+            body.trim_matches('\n')
+        ));
+    }
+    out
+}
+
+/// Writes what a notebook's kernel reads, all at once.
+fn write(blocks: &str) {
+    let mut out = std::io::stdout().lock();
+    // A closed output has nobody to tell.
+    let _ = out.write_all(blocks.as_bytes()).and_then(|()| out.flush());
 }
 
 fn escaped_lines(text: &str) -> String {
@@ -210,6 +221,30 @@ fn sentences(program: &Program, report: &Report) -> String {
 }
 
 /// The hazards by the positions of their commands; `Program::show` has them in words.
+/// The graph of its transfers over lanes of devices; in words, the list of transfers.
+impl Show for Plan {
+    fn show(&self) -> Figure {
+        let svg = plan_svg(self, 860.0, &Theme::LIGHT);
+        Figure::still(self.to_string().trim_end().to_owned(), "plan", svg)
+    }
+}
+
+/// The formula, set as mathematics where a page shows it.
+impl Show for Operator {
+    fn show(&self) -> Figure {
+        Figure::still(self.to_string(), "operator", String::new())
+    }
+
+    fn evcxr_display(&self) {
+        let blocks = [
+            ("text/plain", self.to_string()),
+            ("text/html", self.to_mathml()),
+            ("text/latex", format!("${}$", self.to_latex())),
+        ];
+        write(&self::blocks(&blocks));
+    }
+}
+
 impl Show for Report {
     fn show(&self) -> Figure {
         let mut plain = format!("{}, by {} order", self.verdict().name(), self.mode.name());
