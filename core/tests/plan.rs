@@ -172,6 +172,7 @@ fn transfers_are_counted_before_anything_runs() {
         "T(mock:0->cpu) · D · T(cpu->mock:0) : f64[y,x]@cpu -> f64[y,x]@cpu\n2 transfers, 96 B\n  \
          cpu -> mock:0              48 B on cpu-to-mock0     `D` works on mock:0\n  \
          mock:0 -> cpu              48 B on mock0-to-cpu     the result belongs on cpu\n\
+         bytes on tutorial-ci: payload 96 B, moved 96 B (to device 48 B, to host 48 B), 1.00 for each byte\n\
          memory\n  cpu                        96 B input 48 B, result 48 B\n  \
          mock:0                     96 B weights 48 B, between 48 B\n"
     );

@@ -203,7 +203,7 @@ fn bad_lines_say_what_was_expected() {
     refuses("kernel k on s for 120", &["line 1: a time such as 120us: `120` needs a unit (ns, us, ms, s)"]);
     refuses(
         "kernel k on s computes f32 sub",
-        &["line 1: expected `fill`, `affine`, `mul` or `add`, found `sub`"],
+        &["line 1: expected a formula such as `fill`, `affine`, `mul`, `add` or `dot`, found `sub`"],
     );
     refuses(
         "free x via foot",

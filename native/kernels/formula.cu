@@ -44,7 +44,7 @@ typedef struct {
 // Every field is a word of 8 bytes.
 typedef struct {
     u64 dtype; // 0 u8, 1 i8, 2 i16, 3 i32, 4 i64, 5 f16, 6 bf16, 7 f32, 8 f64, 9 complex of f32, 10 complex of f64
-    u64 func;  // 0 y = mul, 1 y = mul a + add, 2 y = a b, 3 y = conj(a) b, 4 y = a + b, 5 y = a, byte for byte
+    u64 func;  // 0 y = mul, 1 y = mul a + add, 2 y = a b, 3 y = conj(a) b, 4 y = a + b
     u64 n;     // elements
     double mul;
     double add;
@@ -241,10 +241,6 @@ DEVICE void element(const Formula *f, u64 i) {
     u64 p = i * size, a[2] = {0, 0}, b[2] = {0, 0};
     if (f->func != 0)
         for (u32 k = 0; k * 8 < size; k++) a[k] = load(&f->a, p + k * 8, n);
-    if (f->func == 5) {
-        for (u32 k = 0; k * 8 < size; k++) store(&f->y, p + k * 8, n, a[k]);
-        return;
-    }
     if (f->func >= 2)
         for (u32 k = 0; k * 8 < size; k++) b[k] = load(&f->b, p + k * 8, n);
     Element y = apply(f, decode(f->dtype, a[0], a[1]), decode(f->dtype, b[0], b[1]));

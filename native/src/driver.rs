@@ -171,6 +171,7 @@ table! {
         default_pool = cuDeviceGetDefaultMemPool(*mut CUmemoryPool, CUdevice);
         pool_set = cuMemPoolSetAttribute(CUmemoryPool, c_uint as sys::CUmemPool_attribute, *mut c_void);
         pool_trim = cuMemPoolTrimTo(CUmemoryPool, usize);
+        pool_access = cuMemPoolSetAccess(CUmemoryPool, *const sys::CUmemAccessDesc, usize);
     }
 }
 

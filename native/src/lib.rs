@@ -9,6 +9,7 @@ pub mod cuda;
 mod driver;
 pub mod engine;
 pub mod host;
+pub mod link;
 pub mod probe;
 pub mod programs;
 pub mod sweep;

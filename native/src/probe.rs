@@ -61,6 +61,10 @@ pub struct Device {
     pub multiprocessors: Option<i32>,
     /// Domain, bus and device number on the PCI bus; the function is always 0.
     pub pci_bus_id: Option<String>,
+    /// Generation of PCI Express that its link can have, as the system tells.
+    pub link_generation: Option<u32>,
+    /// Lanes that its link can have, as the system tells.
+    pub link_width: Option<u32>,
     /// Whether kernels may use pageable host memory in place.
     pub pageable_access: Option<bool>,
     /// Ordinals of the devices whose memory it can use directly.
@@ -254,6 +258,8 @@ impl Opened {
         for (ordinal, &handle) in (0u32..).zip(&handles) {
             let ask = |attribute: i32| driver.attribute(handle, attribute).ok();
             let peers = (0u32..).zip(&handles).filter(|&(other, _)| other != ordinal);
+            let pci_bus_id = pci_bus_id(&driver, handle);
+            let link = |file: &str| link(pci_bus_id.as_deref()?, file);
             let name = driver.name(handle).map_err(failed("cuDeviceGetName"))?;
             devices.push(Device {
                 ordinal,
@@ -264,7 +270,9 @@ impl Opened {
                 compute_capability: ask(CAPABILITY_MAJOR).zip(ask(CAPABILITY_MINOR)),
                 copy_engines: ask(ASYNC_ENGINE_COUNT),
                 multiprocessors: ask(MULTIPROCESSOR_COUNT),
-                pci_bus_id: pci_bus_id(&driver, handle),
+                link_generation: link("max_link_speed").as_deref().and_then(generation),
+                link_width: link("max_link_width").and_then(|text| text.trim().parse().ok()),
+                pci_bus_id,
                 pageable_access: ask(PAGEABLE_MEMORY_ACCESS).map(|yes| yes != 0),
                 peers: peers
                     .filter(|&(_, &peer)| driver.can_access_peer(handle, peer) == Ok(true))
@@ -290,6 +298,18 @@ fn failed(call: &'static str, version: Version, library: &str) -> impl FnOnce(Co
 fn hyphenated(uuid: [u8; 16]) -> String {
     let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}
+
+/// What the system says of a device's link; the driver does not.
+fn link(pci_bus_id: &str, file: &str) -> Option<String> {
+    std::fs::read_to_string(format!("/sys/bus/pci/devices/{pci_bus_id}/{file}")).ok()
+}
+
+/// The generation of PCI Express with this rate per lane, as in `32.0 GT/s PCIe`.
+fn generation(speed: &str) -> Option<u32> {
+    let rate = speed.split_whitespace().next()?;
+    let rates = ["2.5", "5.0", "8.0", "16.0", "32.0", "64.0"];
+    (1u32..).zip(rates).find(|(_, known)| *known == rate).map(|(generation, _)| generation)
 }
 
 fn pci_bus_id(driver: &Driver, device: Handle) -> Option<String> {
@@ -349,4 +369,17 @@ impl fmt::Display for Answer {
 
 fn join<T: fmt::Display>(parts: &[T], between: &str) -> String {
     parts.iter().map(T::to_string).collect::<Vec<_>>().join(between)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generations_are_told_by_their_rates() {
+        assert_eq!(generation("32.0 GT/s PCIe\n"), Some(5));
+        assert_eq!(generation("2.5 GT/s"), Some(1));
+        assert_eq!(generation("Unknown"), None);
+        assert_eq!(generation(""), None);
+    }
 }

@@ -44,6 +44,46 @@ pub fn source() -> String {
     table().source
 }
 
+/// Calls of CUDA in one of the tutorial's two profiler tables.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct PublishedCalls {
+    /// The row of [`rows`] that makes the same calls.
+    pub row: usize,
+    /// What was profiled.
+    pub call: String,
+    /// The calls by name.
+    pub calls: Vec<PublishedCall>,
+}
+
+/// All calls of one name.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct PublishedCall {
+    /// Its name.
+    pub name: String,
+    /// How many.
+    pub count: u64,
+    /// Their lengths, added up, in microseconds.
+    pub total_us: f64,
+}
+
+/// The calls of CUDA in the tutorial's two profiler tables: a thousand small tensors, blocking and not.
+///
+/// Their source stands in `native/data/tutorial-profile.json`.
+///
+/// ```
+/// let [blocking, not] = spanlift_native::tutorial::profiles();
+/// assert_eq!((blocking.calls[1].count, not.calls[2].count), (1000, 1));
+/// ```
+pub fn profiles() -> [PublishedCalls; 2] {
+    #[derive(Deserialize)]
+    struct Profiles {
+        tables: [PublishedCalls; 2],
+    }
+    let profiles: Profiles = serde_json::from_str(include_str!("../data/tutorial-profile.json"))
+        .expect("bug: the project's own table is read by a test");
+    profiles.tables
+}
+
 /// One of the tutorial's bar charts: its title, and its groups of rows with the label under each group.
 #[derive(Debug, Clone, Copy)]
 pub struct Chart {

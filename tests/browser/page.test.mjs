@@ -145,6 +145,49 @@ test("a finding jumps to its place in timeline and program", async () => {
   await visit.close();
 });
 
+test("a finding is shown in both orders, and in times again", async () => {
+  const visit = await chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const times = await state(canvas);
+  const order = () => canvas.evaluate(({ dataset }) => dataset.order);
+  const shows = (wanted) => harness.eventually(async () => (await order()) === wanted, `order ${wanted} did not come`);
+  assert.equal(await visit.page.locator("[data-order]").and(visit.page.locator("button")).count(), 0, "nothing is chosen yet");
+  await visit.page.locator("[data-finding='0']").click();
+  const switches = visit.page.locator("button[data-order]");
+  await harness.eventually(async () => (await switches.count()) === 3, "no switch between the orders");
+  assert.deepEqual(await switches.allInnerTexts(), ["times", "copy to d, then scale", "scale, then copy to d"]);
+  const seen = visit.page.locator(".sl-seen");
+  const looks = [await harness.look(canvas)];
+  for (const [k, words] of [["0", /^scale: finds what command \d+ wrote$/], ["1", /^scale: finds bytes that nothing has written$/]]) {
+    await visit.page.locator(`button[data-order='${k}']`).click();
+    await shows(k);
+    assert.match(await seen.innerText(), words);
+    assert.equal(await visit.page.locator(`button[data-order='${k}']`).getAttribute("aria-pressed"), "true");
+    assert.ok((await harness.pixels(canvas, RED)) > 200, "the two accesses are not outlined");
+    assert.match(await visit.page.locator(".sl-origin").innerText(), /an order of steps/);
+    assert.match(await visit.page.locator(".sl-range").innerText(), /^step \d+ to step \d+$/);
+    looks.push(await harness.look(canvas));
+  }
+  assert.equal(new Set(looks).size, 3, "the pictures do not differ");
+  // the copy comes first in the one order, the kernel in the other
+  const first = async (k) => {
+    await visit.page.locator(`button[data-order='${k}']`).click();
+    await shows(k);
+    return (await middleOf(canvas, TO_DEVICE)).x < (await middleOf(canvas, KERNEL)).x;
+  };
+  assert.deepEqual([await first("0"), await first("1")], [true, false]);
+  if (process.env.SPANLIFT_PICTURES) await visit.page.screenshot({ path: join(process.env.SPANLIFT_PICTURES, "orders.png") });
+  await visit.page.keyboard.press("Escape");
+  await shows("");
+  const back = await state(canvas);
+  assert.deepEqual([back.start, back.end], [times.start, times.end]);
+  for (const wanted of ["0", "1", ""]) {
+    await visit.page.keyboard.press("o");
+    await shows(wanted);
+  }
+  await visit.close();
+});
+
 test("everything can be done by keys", async () => {
   const visit = await chromium.open(page);
   const canvas = await harness.ready(visit.page);

@@ -4,12 +4,19 @@ The Rust kernel answers "ok" for a cell that panicked, whose assertion failed or
 sign is text on standard error. So a cell passes when its reply is ok, none of its outputs is an error and standard error
 stayed empty. Two cell tags change that: `raises-exception` (the cell must fail) and `allow-stderr` (text there is fine).
 
+Exercises: notebooks/solutions/NAME.rs holds, behind a line `// cell ID: WORDS` each, what a reader would put in the place of
+a cell. It is run just before that cell and must answer with those words, which the cell as it stands must not say.
+
+A notebook that holds outputs is a published copy: what its outputs say must be what they say now. `--publish` writes them,
+reduced to the picture and its words, so that a notebook reads well where nothing runs.
+
 Before any notebook runs, the runner proves on planted failures that it can see them. Executed copies and their pages are
 left in target/notebooks. Exit status: 0 all passed, 1 a cell failed, 2 the call is wrong.
 """
 
 import argparse
 import asyncio
+import base64
 import contextlib
 import fcntl
 import hashlib
@@ -35,6 +42,8 @@ CELL_SECONDS = 300
 START_SECONDS = 600
 KEPT_BUILDS = 2  # build folders of other compilers or lock files that are kept
 
+SOLUTION = re.compile(r"^// cell (\w+): (.+)\n", re.MULTILINE)
+PICTURE = re.compile(r'src="data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)"')
 COLOUR_CODES = re.compile(r"\x1b\[[0-9;]*m")
 
 # source, tags, what the verdict must contain ("" where the cell must pass)
@@ -124,6 +133,39 @@ def verdict(cell, reply_status):
     lines = [COLOUR_CODES.sub("", line).strip() for text in told for line in text.splitlines()]
     lines = [line for line in itertools.takewhile(lambda line: line != "stack backtrace:", lines) if line]
     return " ".join(lines[:4]) or ("failed without a word" if told else "")
+
+
+def solutions(path):
+    """What stands for the exercises of a notebook: by the cell's id, the words that its answer must hold and its source."""
+    file = path.parent / "solutions" / f"{path.stem}.rs"
+    if not file.is_file():
+        return {}
+    _, *parts = SOLUTION.split(file.read_text())
+    return {name: (words.strip(), source.strip("\n")) for name, words, source in zip(*[iter(parts)] * 3)}
+
+
+def said(cell):
+    """What the outputs of a cell say in words, one string each."""
+    texts = [output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.outputs]
+    return ["".join(text).rstrip() for text in texts]
+
+
+def published(cell):
+    """The outputs of a cell as a notebook keeps them: words, and the picture where there is one."""
+    from nbformat import NotebookNode
+
+    kept = []
+    for output in cell.outputs:
+        output = NotebookNode(output)
+        if "data" in output:
+            data = {"text/plain": output.data.get("text/plain", "")}
+            if picture := PICTURE.search(output.data.get("text/html", "")):
+                data["image/svg+xml"] = base64.b64decode(picture[1]).decode()
+            output.data = NotebookNode(data)
+        if output.output_type == "execute_result":
+            output.execution_count = None
+        kept.append(output)
+    return kept
 
 
 class Stopped(Exception):
@@ -230,9 +272,12 @@ async def running_kernel(folder, build_folder):
             await manager.shutdown_kernel(now=True)
 
 
-async def execute(notebook, folder, build_folder):
-    """Runs all cells; gives what failed as (cell, why) and the seconds of start and cells."""
-    statuses, stopped, seconds = {}, [], []
+async def execute(notebook, folder, build_folder, solved=None):
+    """Runs all cells, and before an exercise its solution; gives what failed as (cell, why) and the seconds of all."""
+    from nbformat import v4
+
+    solved = solved or {}
+    statuses, wrong, stopped, seconds = {}, [], [], []
     began, at = time.monotonic(), "start"
     try:
         async with running_kernel(folder, build_folder) as kernel:
@@ -241,16 +286,27 @@ async def execute(notebook, folder, build_folder):
                 if cell.cell_type != "code":
                     continue
                 cell.outputs, cell.execution_count = [], None
+                if words_and_source := solved.get(cell.get("id")):
+                    words, source = words_and_source
+                    answer = v4.new_code_cell(source)
+                    why = verdict(answer, await kernel.execute(answer))
+                    answered = "\n".join(said(answer))
+                    if why or words not in answered:
+                        wrong.append((f"cell {at} solved", why or f"expected {words!r}, found {answered[:200]!r}"))
                 if cell.source.strip():
                     began = time.monotonic()
                     statuses[at] = await kernel.execute(cell)
                     seconds.append((at, time.monotonic() - began))
+                    if words_and_source and words_and_source[0] in "\n".join(said(cell)):
+                        wrong.append((f"cell {at}", f"says {words_and_source[0]!r} before it is solved"))
             at = "end"
             await kernel.fence()
     except Stopped as error:
         stopped.append((at, str(error)))
     judged = [(at, verdict(notebook.cells[at], status)) for at, status in statuses.items()]
-    return [(at, why) for at, why in judged if why] + stopped, seconds
+    lost = set(solved) - {cell.get("id") for cell in notebook.cells}
+    wrong += [(f"cell {name}", "has a solution and is not there") for name in sorted(lost)]
+    return [(at, why) for at, why in judged if why] + wrong + stopped, seconds
 
 
 async def self_test(builds):
@@ -268,7 +324,15 @@ async def self_test(builds):
     return wrong
 
 
-async def run(path, builds, turns):
+def outdated(before, now):
+    """Which cells say something else than in the published copy, as (cell, why)."""
+    if not any(before):
+        return []
+    pairs = [(at, old, new) for at, (old, new) in enumerate(zip(before, now)) if old != new]
+    return [(at, f"says {' '.join(new)[:120]!r}, its published copy {' '.join(old)[:120]!r}") for at, old, new in pairs]
+
+
+async def run(path, builds, turns, publish):
     """Executes one notebook, writes its copy and page, prints its verdict; gives whether it passed."""
     import nbformat
     from nbconvert import HTMLExporter
@@ -279,15 +343,26 @@ async def run(path, builds, turns):
         except (nbformat.reader.NotJSONError, nbformat.ValidationError) as error:
             print(f"{path.name}: FAILED, no notebook: {str(error)[:120]}", flush=True)
             return False
-        failures, seconds = await execute(notebook, path.parent, builds / path.stem)
+        words = lambda: [said(cell) if cell.cell_type == "code" else [] for cell in notebook.cells]
+        before, solved = words(), solutions(path)
+        failures, seconds = await execute(notebook, path.parent, builds / path.stem, solved)
+        if publish and not failures:
+            copy = nbformat.read(path, as_version=4)
+            for kept, cell in zip(copy.cells, notebook.cells):
+                if cell.cell_type == "code":
+                    kept.outputs, kept.execution_count = published(cell), None
+            nbformat.write(copy, path)
+        elif not publish:
+            failures += outdated(before, words())
     notebook.metadata["language_info"] = {"name": "rust", "file_extension": ".rs", "pygments_lexer": "rust"}
     nbformat.write(notebook, OUT / path.name)
     page, _ = HTMLExporter(template_name="lab").from_notebook_node(notebook)
     OUT.joinpath(path.stem + ".html").write_text(page)
-    slow = sorted(seconds, key=lambda item: -item[1])[:3]
+    slow = sorted(seconds, key=lambda item: -item[1])[:4]
     total = sum(each for _, each in seconds)
     told = ", ".join(f"{at if isinstance(at, str) else f'cell {at}'} {each:.1f} s" for at, each in slow)
-    print(f"{path.name}: {'FAILED' if failures else 'passed'} in {total:.1f} s ({told})", flush=True)
+    exercises = f", {len(solved)} exercises solved" if solved else ""
+    print(f"{path.name}: {'FAILED' if failures else 'passed'} in {total:.1f} s ({told}){exercises}", flush=True)
     for at, why in failures:
         print(f"    {at if isinstance(at, str) else f'cell {at}'}: {why}", flush=True)
     return not failures
@@ -299,6 +374,7 @@ async def main():
     parser.add_argument("--kernel", type=pathlib.Path, required=True, help="the program evcxr_jupyter")
     parser.add_argument("--cache", type=pathlib.Path, required=True, help="where the kernels' build folders lie")
     parser.add_argument("--no-self-test", action="store_true", help="leave out the planted failures")
+    parser.add_argument("--publish", action="store_true", help="write the outputs into the notebooks")
     args = parser.parse_args()
     paths = [path.resolve() for path in args.notebooks] or sorted((ROOT / "notebooks").glob("*.ipynb"))
     for path in [args.kernel, *paths]:
@@ -320,7 +396,7 @@ async def main():
             return 1
         print(f"self-test: the runner judges {len(PLANTED)} planted cells rightly", flush=True)
     turns = asyncio.Semaphore(AT_A_TIME)
-    passed = await asyncio.gather(*(run(path, builds, turns) for path in paths))
+    passed = await asyncio.gather(*(run(path, builds, turns, args.publish) for path in paths))
     print(f"{sum(passed)} notebooks passed, {len(passed) - sum(passed)} failed")
     return 0 if all(passed) else 1
 

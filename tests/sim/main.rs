@@ -2,6 +2,7 @@
 
 mod extension;
 mod ledger;
+mod monotone;
 mod shared;
 mod tutorial;
 mod values;

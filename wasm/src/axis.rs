@@ -74,15 +74,13 @@ pub fn steps(view: &TimeView, unit_ns: i64, size: f64) -> Axis {
         stride = next(stride);
     }
     let first = i128::from(view.start_ns().max(0) / unit) / stride;
-    let places = (first.max(0)..).map(|k| (k * stride).max(1)).take_while(|&step| step <= last).take(1000);
+    let places = (first..).map(|k| k * stride + 1).take_while(|&step| step <= last).take(1000);
     let ticks = places.filter_map(|step| {
         let middle = i64::try_from((step - 1) * i128::from(unit)).ok()?.checked_add(unit / 2)?;
         let x = view.x_from_time(middle);
         (0.0 <= x && x <= view.width_px()).then(|| Tick { x, label: label(step) })
     });
-    let mut ticks: Vec<Tick> = ticks.collect();
-    ticks.dedup_by(|a, b| a.label == b.label);
-    Axis { base: None, ticks }
+    Axis { base: None, ticks: ticks.collect() }
 }
 
 /// 1, 2, 5, 10, 20, 50, …
@@ -197,5 +195,27 @@ mod tests {
                 free = tick.x + half;
             }
         }
+    }
+
+    #[test]
+    fn steps_are_numbered_from_one_over_their_middles() {
+        let told = |view: &TimeView| {
+            let ticks = steps(view, 1_000, 11.0).ticks;
+            ticks.into_iter().map(|t| (t.label, format!("{:.0}", t.x))).collect::<Vec<_>>()
+        };
+        let six = told(&TimeView::new(0, 6_000, 600.0));
+        let expected: Vec<_> = (1..=6).map(|k| (k.to_string(), (100 * k - 50).to_string())).collect();
+        assert_eq!(six, expected);
+        for n in [30, 1_000, 123_456] {
+            let ticks = steps(&TimeView::new(0, n * 1_000, 600.0), 1_000, 11.0).ticks;
+            assert!(2 <= ticks.len() && ticks.len() < 40, "{n}: {}", ticks.len());
+            assert_eq!(ticks[0].label, "1");
+            for pair in ticks.windows(2) {
+                let room = text::width(&pair[0].label, 11.0, false) / 2.0
+                    + text::width(&pair[1].label, 11.0, false) / 2.0;
+                assert!(pair[0].x + room <= pair[1].x, "{n}: {pair:?}");
+            }
+        }
+        assert!(steps(&TimeView::new(-5_000, -1_000, 600.0), 1_000, 11.0).ticks.is_empty());
     }
 }

@@ -42,7 +42,10 @@ impl Answer for String {
 
 impl Answer for Result<Program, ReadError> {
     fn program(&self) -> Result<Program, String> {
-        self.as_ref().map(Program::clone).map_err(ToString::to_string)
+        match self {
+            Ok(program) => Ok(program.clone()),
+            Err(e) => Err(e.to_string()),
+        }
     }
 }
 
@@ -161,7 +164,8 @@ pub fn readings(answer: &(impl Answer + ?Sized)) -> Figure {
 
 /// A guess beside what was simulated.
 pub fn guessed(what: &str, guess: Nanos, found: Nanos) -> Figure {
-    let us = |time: Nanos| time.as_millis() * 1e3;
+    // To a hundredth: a figure that people compare with their guess.
+    let us = |time: Nanos| (time.0 / 10) as f64 / 100.0;
     let entry =
         |label: &str, time| Entry { label: label.to_owned(), values: vec![us(time)], note: String::new() };
     let chart = BarChart {

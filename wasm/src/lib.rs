@@ -23,6 +23,8 @@ mod input;
 pub mod legend;
 pub mod listing;
 pub mod lod;
+#[cfg(all(target_arch = "wasm32", feature = "measure"))]
+pub mod measure;
 pub mod memory;
 pub mod model;
 pub mod orders;

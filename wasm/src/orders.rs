@@ -1,13 +1,14 @@
 //! The orders that show a finding: schedules of the program's relation, as traces to draw and as one picture.
 
-use spanlift::explore::{self, STEP, Shown, Witness};
+use spanlift::explore::{self, STEP, Shown as Seen, Witness};
 use spanlift::hazard::{self, Hazard, Mode, Relation};
-use spanlift::trace::{Slice, Trace};
+use spanlift::program::Op;
+use spanlift::trace::{Slices, Trace};
 use spanlift::{Nanos, Program};
 
 use crate::figure::{self, Note, Panel, PanelOptions};
 use crate::finding::Finding;
-use crate::rows;
+use crate::rows::Shown;
 use crate::scene::Scene;
 use crate::text;
 use crate::theme::Theme;
@@ -68,7 +69,7 @@ pub fn of_hazard(relation: &Relation<'_>, hazard: &Hazard) -> Result<Vec<Order>,
     Ok(witness.shown.iter().map(|shown| order(relation, hazard, &witness, shown)).collect())
 }
 
-fn order(relation: &Relation<'_>, hazard: &Hazard, witness: &Witness, shown: &Shown) -> Order {
+fn order(relation: &Relation<'_>, hazard: &Hazard, witness: &Witness, shown: &Seen) -> Order {
     let program = relation.program;
     let place =
         |site| shown.schedule.ids(relation).position(|id| id == site).and_then(|k| u32::try_from(k).ok());
@@ -88,38 +89,49 @@ fn order(relation: &Relation<'_>, hazard: &Hazard, witness: &Witness, shown: &Sh
     }
 }
 
+/// The lanes of an order: who runs a step, not what moves its bytes.
+pub fn lanes() -> Shown {
+    Shown { engines: false, ..Shown::default() }
+}
+
 impl Order {
-    /// The time from a few steps before the two accesses to a few after them.
-    pub fn around(&self) -> (Nanos, Nanos) {
-        let (a, b) = self.finding.slices.unwrap_or((0, 0));
+    /// Which steps a picture shows: of many those around the two accesses, of few all but the declarations before them.
+    fn window(&self) -> (usize, usize) {
         let n = self.trace.slices.len();
+        let (a, b) = self.finding.slices.unwrap_or((0, 0));
         let (first, last) = (a.min(b) as usize, a.max(b) as usize);
-        let at = |step: usize| Nanos(i64::try_from(step).unwrap_or(i64::MAX).saturating_mul(STEP.0));
-        (at(first.saturating_sub(AROUND)), at((last + 1 + AROUND).min(n)))
+        if n > WHOLE {
+            return (first.saturating_sub(AROUND), (last + 1 + AROUND).min(n));
+        }
+        let declares = |step: usize| {
+            let command = usize::try_from(self.trace.slices.command[step]).unwrap_or(usize::MAX);
+            let command = self.trace.program.as_ref().and_then(|p| p.commands().get(command));
+            command.is_some_and(|c| match &c.op {
+                Op::Stream { .. } | Op::EventCreate { .. } => true,
+                Op::Alloc(alloc) => alloc.stream.is_none(),
+                _ => false,
+            })
+        };
+        ((0..first).find(|&step| !declares(step)).unwrap_or(first), n)
     }
 
-    /// The same with the steps around the two accesses only, where there are many.
+    /// The time of the steps that a picture shows.
+    pub fn around(&self) -> (Nanos, Nanos) {
+        let at = |step: usize| Nanos(i64::try_from(step).unwrap_or(i64::MAX).saturating_mul(STEP.0));
+        let (first, end) = self.window();
+        (at(first), at(end))
+    }
+
+    /// The same with those steps only.
     fn shortened(&self) -> Order {
-        let n = self.trace.slices.len();
-        if n <= WHOLE {
-            return self.clone();
+        let (first, end) = self.window();
+        let mut trace = Trace { slices: Slices::default(), ..self.trace.clone() };
+        for k in first..end {
+            trace.slices.push(self.trace.slices.get(k), 0);
         }
-        let (start, end) = self.around();
-        let mut trace = Trace { slices: Default::default(), ..self.trace.clone() };
-        let mut ends = self.finding.slices;
-        let mut n_before = 0;
-        for k in 0..n {
-            let slice: Slice = self.trace.slices.get(k);
-            if start <= slice.start && slice.end <= end {
-                trace.slices.push(slice, 0);
-            } else if slice.end <= start {
-                n_before += 1;
-            }
-        }
-        if let Some((a, b)) = &mut ends {
-            (*a, *b) = (a.saturating_sub(n_before), b.saturating_sub(n_before));
-        }
-        Order { trace, finding: Finding { slices: ends, ..self.finding.clone() }, ..self.clone() }
+        let skipped = u32::try_from(first).unwrap_or(u32::MAX);
+        let slices = self.finding.slices.map(|(a, b)| (a.saturating_sub(skipped), b.saturating_sub(skipped)));
+        Order { trace, finding: Finding { slices, ..self.finding.clone() }, ..self.clone() }
     }
 
     fn panel<'a>(&'a self) -> Panel<'a> {
@@ -137,12 +149,6 @@ impl Order {
 pub fn scene(orders: &[Order], width: f64, theme: &Theme) -> Scene {
     let short: Vec<Order> = orders.iter().map(Order::shortened).collect();
     let panels: Vec<Panel<'_>> = short.iter().map(Order::panel).collect();
-    let options = PanelOptions {
-        title: String::new(),
-        width,
-        columns: 1,
-        theme: *theme,
-        shown: rows::Shown::default(),
-    };
+    let options = PanelOptions { title: String::new(), width, columns: 1, theme: *theme, shown: lanes() };
     figure::panels(&panels, &options)
 }

@@ -72,13 +72,16 @@ impl Figure {
     pub fn html(&self) -> String {
         if self.error {
             return format!(
-                "<pre role=\"alert\" style=\"border-left:4px solid #c8102e;padding:8px 12px;white-space:pre-wrap\">{}</pre>",
+                "<pre role=\"alert\" style=\"border-left:4px solid #c8102e;padding:8px 12px;white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere\">{}</pre>",
                 escaped_lines(&self.plain)
             );
         }
         if self.items.is_empty() {
             return match self.svg.is_empty() {
-                true => format!("<pre style=\"white-space:pre-wrap\">{}</pre>", escaped_lines(&self.plain)),
+                true => format!(
+                    "<pre style=\"white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere\">{}</pre>",
+                    escaped_lines(&self.plain)
+                ),
                 false => img(&self.svg, &self.title, "style=\"display:block;max-width:100%;height:auto\""),
             };
         }
@@ -220,7 +223,6 @@ fn sentences(program: &Program, report: &Report) -> String {
     out
 }
 
-/// The hazards by the positions of their commands; `Program::show` has them in words.
 /// The graph of its transfers over lanes of devices; in words, the list of transfers.
 impl Show for Plan {
     fn show(&self) -> Figure {
@@ -245,6 +247,7 @@ impl Show for Operator {
     }
 }
 
+/// The hazards by the positions of their commands; `Program::show` has them in words.
 impl Show for Report {
     fn show(&self) -> Figure {
         let mut plain = format!("{}, by {} order", self.verdict().name(), self.mode.name());

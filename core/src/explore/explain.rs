@@ -124,7 +124,7 @@ impl Explanation {
         Explanation {
             places: [place(0, hazard.first, does_first), place(1, hazard.second, does_second)],
             bytes: known.or(shown),
-            fix: Fix::of(program, hazard, relation.mode),
+            fix: Fix::of(program, hazard, relation.terms),
             witness,
         }
     }
@@ -284,14 +284,34 @@ pub fn step_name(program: &Program, id: StepId) -> String {
     }
 }
 
+/// A command that wrote something: `` `fill` (command 4) ``.
+fn writer(program: &Program, command: usize) -> String {
+    match program.commands()[command].label.as_deref().filter(|label| !label.is_empty()) {
+        Some(label) => format!("`{label}` (command {command})"),
+        None => format!("command {command}"),
+    }
+}
+
+/// Whether a buffer says what it holds at first.
+fn is_declared(program: &Program, buffer: BufferId) -> bool {
+    let holds = |op: &Op| matches!(op, Op::Alloc(a) if a.buffer == buffer && a.contents.is_some());
+    program.commands().iter().any(|c| holds(&c.op))
+}
+
 /// What a step finds or leaves, in words: `finds what command 4 wrote`.
 pub fn seen_in_words(relation: &Relation<'_>, hazard: &Hazard, seen: &Seen) -> String {
     let verb = if seen.is_read { "finds" } else { "leaves" };
     match seen.stamp {
         Stamp::By(StepId { command, part: Part::Captured(inner) }) => {
-            format!("{verb} what command {inner} wrote in the launch of command {command}")
+            let who = writer(relation.program, inner);
+            format!("{verb} what {who} wrote in the launch of command {command}")
         }
-        Stamp::By(StepId { command, .. }) => format!("{verb} what command {command} wrote"),
+        Stamp::By(StepId { command, .. }) => {
+            format!("{verb} what {} wrote", writer(relation.program, command))
+        }
+        Stamp::Unwritten if is_declared(relation.program, hazard.buffer) => {
+            format!("{verb} what was there from the beginning")
+        }
         Stamp::Unwritten => format!("{verb} bytes that nothing has written"),
         Stamp::Outside => {
             let name = relation.program.names().buffer(hazard.buffer);

@@ -5,7 +5,7 @@ use std::io::BufRead;
 use super::report::Report;
 use super::rules::Rules;
 use super::walk::Walk;
-use super::{Mode, Verdict};
+use super::{Terms, Verdict};
 use crate::program::{Command, Known, Names, Problems, Program, ReadError, read_each};
 
 /// What [`check_read`] says of a file.
@@ -49,8 +49,9 @@ impl Streamed {
 /// assert_eq!((found.verdict(), found.n_commands()), (Verdict::Safe, 3003));
 /// # Ok::<(), spanlift::program::ReadError>(())
 /// ```
-pub fn check_read(input: impl BufRead, mode: Mode) -> Result<Streamed, ReadError> {
-    let mut checker = Checker::new(mode);
+pub fn check_read(input: impl BufRead, terms: impl Into<Terms>) -> Result<Streamed, ReadError> {
+    let terms = terms.into();
+    let mut checker = Checker::new(terms);
     let rest = read_each(input, &mut |program, index, command, broken| {
         checker.known.look(program, index, command, broken);
         checker.is_sound &= broken.is_none();
@@ -60,7 +61,7 @@ pub fn check_read(input: impl BufRead, mode: Mode) -> Result<Streamed, ReadError
     match checker.known.finish(&rest.program) {
         Err(Problems(more)) => problems.extend(more),
         Ok(_) if problems.is_empty() => {
-            let report = Report::new(rest.program.names(), mode, checker.walk.into_found());
+            let report = Report::new(rest.program.names(), terms, checker.walk.into_found());
             return Ok(Streamed { report, program: rest.program });
         }
         Ok(_) => {}
@@ -89,16 +90,17 @@ pub fn check_read(input: impl BufRead, mode: Mode) -> Result<Streamed, ReadError
 pub fn check_each(
     names: &Names,
     commands: impl IntoIterator<Item = Command>,
-    mode: Mode,
+    terms: impl Into<Terms>,
 ) -> Result<Report, Problems> {
+    let terms = terms.into();
     let program = Program::over(names.clone());
-    let mut checker = Checker::new(mode);
+    let mut checker = Checker::new(terms);
     for (index, command) in commands.into_iter().enumerate() {
         checker.known.look(&program, index, &command, None);
         checker.walk(names, index, &command);
     }
     checker.known.finish(&program)?;
-    Ok(Report::new(names, mode, checker.walk.into_found()))
+    Ok(Report::new(names, terms, checker.walk.into_found()))
 }
 
 /// The check of form and the walk, side by side.
@@ -110,8 +112,8 @@ struct Checker {
 }
 
 impl Checker {
-    fn new(mode: Mode) -> Checker {
-        let rules = Rules::of(mode);
+    fn new(terms: Terms) -> Checker {
+        let rules = Rules::of(terms);
         Checker { known: Known::new(), walk: Walk::new(rules, None), is_sound: true }
     }
 

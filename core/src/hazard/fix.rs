@@ -3,7 +3,7 @@
 use super::found::HazardKind;
 use super::remedy::{Remedy, remedy};
 use super::report::{Hazard, Report};
-use super::{Mode, check};
+use super::{Terms, check};
 use crate::id::Id;
 use crate::program::{Alloc, ChannelId, Command, Edit, EventId, Op, Program, ThreadId};
 
@@ -37,10 +37,10 @@ impl Fix {
     ///
     /// # Cost
     /// Linear in the number of commands; for a use after a free a few checks of the program.
-    pub fn of(program: &Program, hazard: &Hazard, mode: Mode) -> Fix {
+    pub fn of(program: &Program, hazard: &Hazard, terms: impl Into<Terms>) -> Fix {
         let remedy = remedy(program, hazard);
         match remedy {
-            Remedy::FreeLater { after } => freed_later(program, hazard, after, mode),
+            Remedy::FreeLater { after } => freed_later(program, hazard, after, terms.into()),
             _ => inserted(program, remedy),
         }
     }
@@ -111,7 +111,7 @@ fn inserted(program: &Program, remedy: Remedy) -> Fix {
 }
 
 /// The free goes behind the last use of its name, and waits there for what it must wait for.
-fn freed_later(program: &Program, hazard: &Hazard, after: usize, mode: Mode) -> Fix {
+fn freed_later(program: &Program, hazard: &Hazard, after: usize, terms: Terms) -> Fix {
     let remedy = Remedy::FreeLater { after };
     let uses = |op: &Op| {
         let (reads, writes) = op.regions();
@@ -139,7 +139,7 @@ fn freed_later(program: &Program, hazard: &Hazard, after: usize, mode: Mode) -> 
     let (mut new_event, mut new_channel) = (None, None);
     // The free may now come while its memory is in use; each round mends one such hazard.
     for _ in 0..16 {
-        let Ok(report) = check(&draft.program, mode) else { break };
+        let Ok(report) = check(&draft.program, terms) else { break };
         let is_ours = |h: &&Hazard| h.buffer == hazard.buffer && h.kind == HazardKind::FreeInFlight;
         let Some(found) = report.hazards.iter().find(is_ours) else { break };
         let next = inserted(&draft.program, super::remedy::remedy(&draft.program, found));
@@ -233,16 +233,21 @@ pub struct Mended {
 /// assert_eq!((mended.report.verdict(), mended.n_fixes), (Verdict::Safe, 2));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn mend(program: &Program, mode: Mode, limit: usize) -> Result<Mended, crate::program::Problems> {
+pub fn mend(
+    program: &Program,
+    terms: impl Into<Terms>,
+    limit: usize,
+) -> Result<Mended, crate::program::Problems> {
+    let terms = terms.into();
     let mut program = program.clone();
-    let mut report = check(&program, mode)?;
+    let mut report = check(&program, terms)?;
     let mut n_fixes = 0;
     while n_fixes < limit {
         let surest = |h: &&Hazard| (h.certainty, std::cmp::Reverse((h.second, h.first)));
         let Some(worst) = report.hazards.iter().max_by_key(surest) else { break };
-        let next = Fix::of(&program, worst, mode).apply(&program);
+        let next = Fix::of(&program, worst, terms).apply(&program);
         // Order is only ever added and frees only move to the back, so that this ends; a change that makes no program is none.
-        let Ok(now) = check(&next, mode) else { break };
+        let Ok(now) = check(&next, terms) else { break };
         (program, report) = (next, now);
         n_fixes += 1;
     }

@@ -5,7 +5,8 @@
 //! least one writes, and neither's clock knows of the other. Nothing here knows times: a schedule proves nothing safe,
 //! and `sim` is not imported, so that the two can disagree.
 //!
-//! The relation is the contract's, with or without what today's drivers add ([`Mode`]); [`Rule`] lists it as a table.
+//! The relation is the contract's, with or without what today's drivers add ([`Mode`]); [`Rule`] lists it as a table. On a
+//! device without CUDA's rules ([`Terms::ordered_copies`]) an asynchronous copy stands in no stream's order.
 //!
 //! | hazard | first | second |
 //! |---|---|---|
@@ -40,6 +41,7 @@ pub use report::{Hazard, Report, Verdict, alike};
 pub use rules::{Mutation, Rule};
 pub use words::{sentence, short_sentence};
 
+use crate::machine::Machine;
 use crate::program::{Problems, Program};
 use rules::Rules;
 
@@ -61,6 +63,42 @@ impl Mode {
             Mode::Contract => "contract",
             Mode::Typical => "typical",
         }
+    }
+}
+
+/// What is asked for: whose word on order counts, and whose rules the device keeps.
+///
+/// A [`Mode`] alone stands for CUDA's devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Terms {
+    /// Whose word counts.
+    pub mode: Mode,
+    /// Whether copies keep CUDA's rules. Where not, an asynchronous copy comes after what its caller did and before what
+    /// comes after a sync of its stream or its device; nothing else orders it, and its host memory is in use until then.
+    pub ordered_copies: bool,
+}
+
+impl Terms {
+    /// The terms of a machine.
+    ///
+    /// ```
+    /// use spanlift::{Program, machine::Machine};
+    /// use spanlift::hazard::{Mode, Terms, Verdict, check};
+    ///
+    /// let p = Program::from_text("stream s\npinned x 8\ndevice d 8\ncopy d <- x on s\nkernel on s reads d\nsync s")?;
+    /// assert_eq!(check(&p, Mode::Contract)?.verdict(), Verdict::Safe);
+    /// let machine = Machine { ordered_copies: false, ..Machine::default() };
+    /// assert_eq!(check(&p, Terms::of(Mode::Contract, &machine))?.verdict(), Verdict::Race);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn of(mode: Mode, machine: &Machine) -> Terms {
+        Terms { mode, ordered_copies: machine.ordered_copies }
+    }
+}
+
+impl From<Mode> for Terms {
+    fn from(mode: Mode) -> Terms {
+        Terms { mode, ordered_copies: true }
     }
 }
 
@@ -87,8 +125,8 @@ impl Mode {
 /// assert_eq!((report.hazards[0].first, report.hazards[0].second), (sent, reused));
 /// # Ok::<(), spanlift::program::Problems>(())
 /// ```
-pub fn check(program: &Program, mode: Mode) -> Result<Report, Problems> {
-    check_with(program, Rules::of(mode))
+pub fn check(program: &Program, terms: impl Into<Terms>) -> Result<Report, Problems> {
+    check_with(program, Rules::of(terms.into()))
 }
 
 /// As [`check`], with a fault put in: tests show so that every rule decides some verdict.
@@ -96,8 +134,12 @@ pub fn check(program: &Program, mode: Mode) -> Result<Report, Problems> {
 /// # Errors
 /// As [`check`].
 #[doc(hidden)]
-pub fn check_mutant(program: &Program, mode: Mode, mutation: Mutation) -> Result<Report, Problems> {
-    check_with(program, Rules { mode, mutation: Some(mutation) })
+pub fn check_mutant(
+    program: &Program,
+    terms: impl Into<Terms>,
+    mutation: Mutation,
+) -> Result<Report, Problems> {
+    check_with(program, Rules { mutation: Some(mutation), ..Rules::of(terms.into()) })
 }
 
 fn check_with(program: &Program, rules: Rules) -> Result<Report, Problems> {
@@ -106,5 +148,5 @@ fn check_with(program: &Program, rules: Rules) -> Result<Report, Problems> {
     for (index, command) in program.commands().iter().enumerate() {
         walk.step(index, command, program.names());
     }
-    Ok(Report::new(program.names(), rules.mode, walk.into_found()))
+    Ok(Report::new(program.names(), rules.terms, walk.into_found()))
 }

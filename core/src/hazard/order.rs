@@ -16,6 +16,19 @@ struct Stream {
     kind: StreamKind,
     /// Crowds whose clocks have not heard of the latest change yet, as they do know it; one bit each.
     told: u8,
+    /// Its copies that no order holds, where there were any.
+    loose: Option<Box<Loose>>,
+}
+
+/// The copies of a stream on a device without CUDA's rules.
+#[derive(Debug)]
+struct Loose {
+    /// Chains of copies that came one after the other all the same, since their callers knew of the one before.
+    chains: Vec<Clock>,
+    /// The chain that is asked first.
+    next: usize,
+    /// What knows of all of them.
+    all: Clock,
 }
 
 /// The joint frontier of many streams, brought up to date when somebody asks.
@@ -60,6 +73,8 @@ pub(super) struct Order {
     /// One past the last command of each thread, where it is known.
     last_calls: Option<Vec<usize>>,
     channels: BTreeMap<ChannelId, Clock>,
+    /// The streams that have loose copies.
+    with_loose: Vec<usize>,
 }
 
 impl Order {
@@ -81,6 +96,7 @@ impl Order {
             threads: vec![Some(main)],
             last_calls,
             channels: BTreeMap::new(),
+            with_loose: Vec::new(),
         }
     }
 
@@ -97,6 +113,7 @@ impl Order {
                 device: number,
                 kind: StreamKind::Legacy,
                 told: 0,
+                loose: None,
             });
             if self.rules.hold(Rule::PeerHolds) && self.streams[legacy].clock.hear(&self.peers) {
                 self.advance(legacy);
@@ -169,7 +186,7 @@ impl Order {
         };
         let device = self.device(dev);
         let place = self.streams.len();
-        self.streams.push(Stream { clock: self.chains.start(), device, kind, told: 0 });
+        self.streams.push(Stream { clock: self.chains.start(), device, kind, told: 0, loose: None });
         self.put(s, place);
         if self.rules.hold(Rule::Born) {
             let main = self.host(ThreadId::FIRST).clone();
@@ -225,6 +242,75 @@ impl Order {
         }
     }
 
+    /// A copy on `s` that only a sync of its stream or device waits for: after what its caller did, and nothing else.
+    ///
+    /// # Cost
+    /// Constant. Chains are used again once their last copy was waited for, so that there are no more of them than copies in
+    /// flight.
+    pub(super) fn enqueue_loose(&mut self, s: StreamId, t: ThreadId) -> Clock {
+        let place = self.place(s);
+        let before = match self.rules.hold(Rule::Enqueue) {
+            true => self.host(t).clone(),
+            false => self.chains.start(),
+        };
+        if self.streams[place].loose.is_none() {
+            let (chains, all) = (Vec::new(), self.chains.start());
+            self.streams[place].loose = Some(Box::new(Loose { chains, next: 0, all }));
+            self.with_loose.push(place);
+        }
+        let Stream { loose: Some(loose), clock: frontier, .. } = &mut self.streams[place] else {
+            unreachable!("bug: the line above puts it there")
+        };
+        let in_line = self.rules.stray(Mutation::LooseInLine);
+        let is_over = |k: &usize| loose.chains.get(*k).is_some_and(|c| in_line || before.knows(c.epoch()));
+        let k = [loose.next, 0].into_iter().find(is_over).unwrap_or(loose.chains.len());
+        if k == loose.chains.len() {
+            loose.chains.push(self.chains.start());
+        }
+        loose.next = k + 1;
+        let node = &mut loose.chains[k];
+        node.hear(&before);
+        if self.rules.stray(Mutation::LooseAfterStream) {
+            node.hear(frontier);
+        }
+        node.tick();
+        let node = node.clone();
+        if loose.all.hear(&node) {
+            loose.all.tick();
+        }
+        if self.rules.stray(Mutation::LooseBeforeStream) && frontier.hear(&node) {
+            self.advance(place);
+        }
+        if self.rules.stray(Mutation::LooseReturns) {
+            self.host_joins(t, &node);
+        }
+        node
+    }
+
+    /// The calling thread waits for the loose copies of some streams.
+    fn host_joins_loose(&mut self, t: ThreadId, which: impl Fn(usize, &Stream) -> bool) {
+        for k in 0..self.with_loose.len() {
+            let place = self.with_loose[k];
+            let stream = &self.streams[place];
+            if let Some(all) = stream.loose.as_ref().filter(|_| which(place, stream)).map(|l| l.all.clone()) {
+                self.host_joins(t, &all);
+            }
+        }
+    }
+
+    /// What an event that is recorded on a stream now holds.
+    pub(super) fn recorded(&self, s: StreamId) -> Clock {
+        let stream = &self.streams[self.place(s)];
+        let mut held = stream.clock.clone();
+        if self.rules.stray(Mutation::LooseRecorded)
+            && let Some(loose) = &stream.loose
+            && held.hear(&loose.all)
+        {
+            held.tick();
+        }
+        held
+    }
+
     /// The calling thread comes after `node`.
     pub(super) fn host_joins(&mut self, t: ThreadId, node: &Clock) {
         let host = self.host(t);
@@ -244,6 +330,11 @@ impl Order {
             let fenced = self.of_device(device, if all { Who::All } else { Who::Fenced });
             self.host_joins(t, &fenced);
         }
+        if !self.with_loose.is_empty() && !self.rules.stray(Mutation::LooseUnjoined) {
+            let own = self.place(s);
+            let covers = kind == StreamKind::Legacy && self.rules.stray(Mutation::LooseCovered);
+            self.host_joins_loose(t, |place, stream| place == own || covers && stream.device == device);
+        }
     }
 
     /// The calling thread waits for every stream of a device.
@@ -254,12 +345,18 @@ impl Order {
         let device = self.device(dev);
         let all = self.of_device(device, Who::All);
         self.host_joins(t, &all);
+        if !self.rules.stray(Mutation::LooseLeftByDevice) {
+            self.host_joins_loose(t, |_, stream| stream.device == device);
+        }
     }
 
     /// The calling thread waits for every stream of every device.
     pub(super) fn host_joins_all(&mut self, t: ThreadId) {
         let all = self.of_all_devices(Who::All);
         self.host_joins(t, &all);
+        if !self.rules.stray(Mutation::LooseLeftByFree) {
+            self.host_joins_loose(t, |_, _| true);
+        }
     }
 
     pub(super) fn spawn(&mut self, t: ThreadId) {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use super::clock::{Clock, Epoch};
 use super::rules::Rules;
-use super::{Mode, walk};
+use super::{Terms, walk};
 use crate::program::{BufferId, Facts, Problems, Program, Region};
 
 /// Which part of a command a step is, in the order in which they can follow each other.
@@ -129,7 +129,7 @@ impl Step {
     }
 }
 
-/// Which steps of a program come before which, in one mode.
+/// Which steps of a program come before which, on some terms.
 ///
 /// Steps stand in the order of the list, which is itself one of the orders that the relation allows.
 #[derive(Debug)]
@@ -139,7 +139,7 @@ pub struct Relation<'p> {
     /// Its tables.
     pub facts: Facts,
     /// Whose order it is.
-    pub mode: Mode,
+    pub terms: Terms,
     steps: Vec<Step>,
 }
 
@@ -164,10 +164,10 @@ impl<'p> Relation<'p> {
     /// assert!(relation.before(step("w3"), step("c6")));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn of(program: &'p Program, mode: Mode) -> Result<Relation<'p>, Problems> {
-        let facts = program.check()?;
-        let steps = walk::steps(program, Rules::of(mode));
-        Ok(Relation { program, facts, mode, steps })
+    pub fn of(program: &'p Program, terms: impl Into<Terms>) -> Result<Relation<'p>, Problems> {
+        let (terms, facts) = (terms.into(), program.check()?);
+        let steps = walk::steps(program, Rules::of(terms));
+        Ok(Relation { program, facts, terms, steps })
     }
 
     /// Every step, in the order of the list.

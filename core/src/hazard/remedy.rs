@@ -56,19 +56,17 @@ pub fn remedy(program: &Program, hazard: &Hazard) -> Remedy {
     }
     let caller = |index: usize| program.commands()[index].thread;
     match (place(program, hazard, first), place(program, hazard, second)) {
+        // No event holds a copy that is in no order, and none holds it back: the host has to wait.
+        (Place::Stream(on), _) if [first, second].iter().any(|&k| is_loose(hazard, op(k))) => {
+            Remedy::StreamSync { on, thread: caller(second), before: waited_for(program, on, hazard) }
+        }
         (Place::Stream(on), Place::Stream(waits)) => {
             let event = Remedy::Event { on, after: first, waits, before: second };
             told_pool(program, hazard, on).unwrap_or(event)
         }
         (Place::Stream(on), Place::Host(thread)) => {
             // A stream that is gone or being captured by then cannot be waited for; an event recorded in time can.
-            let between = program.commands().get(first..second).unwrap_or_default();
-            let lost = |op: &Op| match op {
-                Op::StreamDestroy { stream } => *stream == on,
-                Op::CaptureBegin { .. } => true,
-                _ => false,
-            };
-            if between.iter().any(|c| lost(&c.op)) {
+            if waited_for(program, on, hazard) < second {
                 Remedy::EventSync { on, after: first, thread, before: second }
             } else {
                 Remedy::StreamSync { on, thread, before: second }
@@ -77,6 +75,22 @@ pub fn remedy(program: &Program, hazard: &Hazard) -> Remedy {
         // Work on a stream comes after all that its caller did, so telling the caller is enough.
         (Place::Host(from), _) => Remedy::Signal { from, after: first, to: caller(second), before: second },
     }
+}
+
+/// Whether a command is a copy in no stream's order; within a capture it would be.
+fn is_loose(hazard: &Hazard, op: &Op) -> bool {
+    !hazard.ordered_copies && matches!(op, Op::Copy(copy) if !copy.sync)
+}
+
+/// Before which command a stream can be waited for: the second, or what ends the stream or begins a capture between both.
+fn waited_for(program: &Program, on: StreamId, hazard: &Hazard) -> usize {
+    let between = program.commands().get(hazard.first..hazard.second).unwrap_or_default();
+    let ends = |op: &Op| match op {
+        Op::StreamDestroy { stream } => *stream == on,
+        Op::CaptureBegin { .. } => true,
+        _ => false,
+    };
+    between.iter().position(|c| ends(&c.op)).map_or(hazard.second, |k| hazard.first + k)
 }
 
 /// Where the access of this command that takes part in the hazard runs.

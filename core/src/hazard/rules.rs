@@ -3,7 +3,7 @@
 //! What a rule does stands where it is asked for, in `order`, `walk` and `capture`. Tests drop rules one by one, so that
 //! each is shown to matter.
 
-use super::Mode;
+use super::{Mode, Terms};
 
 macro_rules! rules {
     ($($rule:ident $mode:ident $text:literal,)*) => {
@@ -132,31 +132,47 @@ mutations! {
     OpaqueIsSure          "upper bounds are taken for exact",
     LastReaderOnly        "of all readers the last one is kept",
     WriteWriteUnseen      "two writes do not conflict",
+    // Where copies keep no rules:
+    LooseWhenSync         "synchronous copies are in no order either",
+    LooseAfterStream      "an unordered copy comes after its stream's work",
+    LooseBeforeStream     "its stream's later work comes after an unordered copy",
+    LooseRecorded         "an event holds the unordered copies of its stream",
+    LooseInLine           "unordered copies of one stream come one after the other",
+    LooseReturns          "an unordered copy is over when its call returns",
+    LooseUnjoined         "waiting for a stream leaves its unordered copies out",
+    LooseLeftByDevice     "waiting for a device leaves unordered copies out",
+    LooseLeftByFree       "freeing, where it waits, leaves unordered copies out",
+    LooseCovered          "waiting for a legacy stream covers unordered copies of the blocking ones",
 }
 
 /// Which rules count.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules {
-    pub(super) mode: Mode,
+    pub(super) terms: Terms,
     /// A fault put in on purpose, by a test.
     pub(super) mutation: Option<Mutation>,
 }
 
 impl Rules {
-    pub(super) fn of(mode: Mode) -> Rules {
-        Rules { mode, mutation: None }
+    pub(super) fn of(terms: Terms) -> Rules {
+        Rules { terms, mutation: None }
+    }
+
+    /// Whether an asynchronous copy, or with a fault any, stands in no stream's order.
+    pub(super) fn loosens(&self, is_sync: bool) -> bool {
+        !self.terms.ordered_copies && (!is_sync || self.stray(Mutation::LooseWhenSync))
     }
 
     pub(super) fn hold(&self, rule: Rule) -> bool {
         // One comparison where nothing is wrong.
         match self.mutation {
-            None => rule.mode() <= self.mode,
+            None => rule.mode() <= self.terms.mode,
             Some(mutation) => match (mutation, rule) {
                 (Mutation::Without(lost), _) if lost == rule => false,
                 (Mutation::StagedInContract, Rule::StagedRead)
                 | (Mutation::ArrivesInContract, Rule::PageableArrives)
                 | (Mutation::FreeWaitsInContract, Rule::FreeWaits) => true,
-                _ => rule.mode() <= self.mode,
+                _ => rule.mode() <= self.terms.mode,
             },
         }
     }

@@ -209,9 +209,17 @@ impl Walk {
 
     /// Notes work at the frontier of a stream.
     fn work(&mut self, index: usize, s: StreamId) {
+        if self.steps.is_some() {
+            let node = self.order.frontier(s).clone();
+            self.work_at(index, &node);
+        }
+    }
+
+    /// Notes work that is this node.
+    fn work_at(&mut self, index: usize, node: &Clock) {
         if let Some(steps) = &mut self.steps {
             let id = StepId { command: index, part: Part::Work };
-            steps.push(Step::new(id, self.order.frontier(s).clone()));
+            steps.push(Step::new(id, node.clone()));
         }
     }
 
@@ -257,6 +265,13 @@ impl Walk {
             self.order.enqueue_peer(s, t);
             self.work(index, s);
             self.touch(index, At::Stream(s), src, dst);
+            return;
+        }
+        if self.rules.loosens(copy.sync) {
+            self.call(index, t);
+            let node = self.order.enqueue_loose(s, t);
+            self.work_at(index, &node);
+            self.touch_at(index, &node, src, dst);
             return;
         }
         let space = |region: &Region| match self.life(region.buffer).space {
@@ -425,7 +440,7 @@ impl Walk {
                     self.order.enqueue(s, t, &[]);
                     self.work(index, s);
                 }
-                Held::Node(self.order.frontier(s).clone(), s)
+                Held::Node(self.order.recorded(s), s)
             }
         };
         if self.rules.stray(Mutation::FirstRecordStays) && self.events.contains_key(&event) {
@@ -553,11 +568,15 @@ impl Walk {
             At::Host(t) => self.order.host(t).clone(),
             At::Stream(s) => self.order.frontier(s).clone(),
         };
+        self.touch_at(index, &clock, reads, writes);
+    }
+
+    fn touch_at(&mut self, index: usize, node: &Clock, reads: &[Region], writes: &[Region]) {
         for access in accesses(index, reads, writes) {
             if let Some(step) = self.noted() {
                 step.touch(&access.region, access.write);
             }
-            self.add(&access, &clock, &clock);
+            self.add(&access, node, node);
         }
     }
 

@@ -61,7 +61,7 @@ pub fn short_sentence(program: &Program, hazard: &Hazard) -> String {
         }
         HazardKind::UseBeforeAlloc => {
             format!(
-                "{sure}use before allocation: {second} uses {what}, which {first} need not have allocated by then"
+                "{sure}use before allocation: {second} uses {what} and {first}, which allocates it, may still be to come"
             )
         }
     }
@@ -106,7 +106,7 @@ impl Words<'_> {
 
     fn use_before_alloc(&self) -> String {
         format!(
-            "{}: {} uses {}, which {} need not have allocated by then; nothing orders them. {}",
+            "{}: {} uses {} and {} may still be to come; nothing orders them. {}",
             self.surely("use before allocation"),
             self.site(self.hazard.second),
             self.what(self.hazard.buffer),

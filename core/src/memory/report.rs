@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
+use super::Device;
 use super::budget::{Budget, TooMuch, Undecided};
 use super::layout::{Layout, Tensor};
 use super::plan::{MoveKind, MovePlan};
@@ -138,6 +139,7 @@ struct FileMove<'a> {
     allocations: Vec<FileAllocation<'a>>,
     bytes_allocated: u128,
     bytes_copied: u128,
+    ledger: Moved,
     tensors: BTreeMap<&'a str, FilePlaced<'a>>,
 }
 
@@ -156,10 +158,46 @@ struct FilePlaced<'a> {
 }
 
 impl Report {
+    /// The bytes that a move asks for and those that it copies, by where they come from.
+    ///
+    /// ```
+    /// use spanlift::memory::{Device, Layout};
+    ///
+    /// let file = br#"{"storages": [{"id": "s", "bytes": 64, "device": "cpu"}],
+    ///     "tensors": [{"name": "a", "storage": "s", "offset": 0, "shape": [2], "strides": [1], "dtype": "f32"},
+    ///                 {"name": "b", "storage": "s", "offset": 0, "shape": [2], "strides": [1], "dtype": "f32"}]}"#;
+    /// let layout = Layout::from_json(file)?;
+    /// // Two views of the same 8 bytes: moved together they are copied once, one by one twice.
+    /// let moved = layout.report()?.moved(&layout.move_to(Device::Cuda(0))?);
+    /// assert_eq!((moved.payload_bytes, moved.to_device_bytes), (8, 8));
+    /// let moved = layout.report()?.moved(&layout.move_naively(Device::Cuda(0)));
+    /// assert_eq!(moved.to_string(), "payload 8 B, moved 16 B (to a device 16 B), 2.00 for each byte");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn moved(&self, plan: &MovePlan) -> Moved {
+        let target = plan.to.device();
+        let unique = |(device, of): (&String, &DeviceReport)| {
+            let stays = target.is_some_and(|target| target.to_string() == *device);
+            if stays { 0 } else { of.unique_bytes }
+        };
+        let mut moved = Moved { payload_bytes: self.devices.iter().map(unique).sum(), ..Moved::default() };
+        for copy in &plan.copies {
+            let from = plan.before.storage_of(copy.from).device;
+            let to = target.unwrap_or(from);
+            *match (from == Device::Cpu, to == Device::Cpu) {
+                _ if from == to => &mut moved.within_bytes,
+                (true, _) => &mut moved.to_device_bytes,
+                (_, true) => &mut moved.to_host_bytes,
+                _ => &mut moved.peer_bytes,
+            } += u128::from(copy.bytes.0);
+        }
+        moved
+    }
+
     /// The report as one JSON object, with the move where there is one; no line end.
     ///
     /// The keys are those of [`Report`] and its parts; `move` holds `to`, `allocations` (`storage`, `start`, `bytes`),
-    /// `bytes_allocated`, `bytes_copied` and `tensors` (`allocation`, `offset`, `strides`).
+    /// `bytes_allocated`, `bytes_copied`, `ledger` (that of [`Report::moved`]) and `tensors` (`allocation`, `offset`, `strides`).
     pub fn to_json(&self, plan: Option<&MovePlan>) -> String {
         let plan = plan.map(|plan| FileMove {
             to: plan.to.to_string(),
@@ -174,6 +212,7 @@ impl Report {
                 .collect(),
             bytes_allocated: plan.bytes_allocated(),
             bytes_copied: plan.bytes_copied(),
+            ledger: self.moved(plan),
             tensors: plan
                 .tensors
                 .iter()
@@ -189,6 +228,53 @@ impl Report {
         });
         serde_json::to_string(&File { report: self, plan })
             .unwrap_or_else(|e| unreachable!("bug: a report that cannot be written: {e}"))
+    }
+}
+
+/// What a move asks for and what it copies; see [`Report::moved`].
+///
+/// The layout does not say whether host memory is page-locked: where it is not, a driver that stages copies the bytes of
+/// `to_device_bytes` and `to_host_bytes` once more on the host. Nor does it say whether devices have a link: where they have
+/// none, `peer_bytes` go through the host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Moved {
+    /// Bytes of the tensors that move, each byte once.
+    pub payload_bytes: u128,
+    /// Copied from the host to a device.
+    pub to_device_bytes: u128,
+    /// Copied from a device to the host.
+    pub to_host_bytes: u128,
+    /// Copied between devices.
+    pub peer_bytes: u128,
+    /// Copied within a device or the host.
+    pub within_bytes: u128,
+}
+
+impl Moved {
+    /// All bytes that are copied.
+    pub fn bytes(&self) -> u128 {
+        self.to_device_bytes + self.to_host_bytes + self.peer_bytes + self.within_bytes
+    }
+}
+
+impl fmt::Display for Moved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "payload {}, moved {}", size(self.payload_bytes), size(self.bytes()))?;
+        let hops = [
+            ("to a device", self.to_device_bytes),
+            ("to the host", self.to_host_bytes),
+            ("between devices", self.peer_bytes),
+            ("within one", self.within_bytes),
+        ];
+        let hops = hops.iter().filter(|(_, bytes)| 0 < *bytes);
+        let hops: Vec<String> = hops.map(|(name, bytes)| format!("{name} {}", size(*bytes))).collect();
+        if !hops.is_empty() {
+            write!(f, " ({})", hops.join(", "))?;
+        }
+        if 0 < self.payload_bytes {
+            write!(f, ", {:.2} for each byte", self.bytes() as f64 / self.payload_bytes as f64)?;
+        }
+        Ok(())
     }
 }
 

@@ -285,6 +285,12 @@ impl From<Route> for Part {
     }
 }
 
+impl From<&Result<Operator, OpError>> for Part {
+    fn from(built: &Result<Operator, OpError>) -> Part {
+        built.clone().map_or_else(Part::Failed, Part::Operator)
+    }
+}
+
 impl<T: Into<Part>> From<Result<T, OpError>> for Part {
     fn from(built: Result<T, OpError>) -> Part {
         built.map_or_else(Part::Failed, Into::into)

@@ -180,7 +180,7 @@ fn norm(x: &Array) -> f64 {
 }
 
 /// Numbers that depend on the seed alone (splitmix64).
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     /// A number in `[-1, 1)`.
@@ -194,7 +194,7 @@ impl Random {
         2.0 * unit - 1.0
     }
 
-    fn array(&mut self, space: &Space) -> Array {
+    pub(crate) fn array(&mut self, space: &Space) -> Array {
         let values: Vec<Complex64> = (0..space.elements())
             .map(|_| {
                 let re = self.next();

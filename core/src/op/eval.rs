@@ -107,7 +107,7 @@ impl Operator {
 }
 
 impl Operator {
-    /// `A x` for values that are known to fit.
+    /// `A x` for values that are known to fit, finite or not.
     pub(crate) fn applied(&self, x: &[Complex64]) -> Vec<Complex64> {
         applied(self, x)
     }

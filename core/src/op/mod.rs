@@ -26,6 +26,7 @@ mod dot;
 mod error;
 mod eval;
 mod formula;
+mod home;
 mod join;
 mod json;
 mod leaf;
@@ -44,6 +45,7 @@ mod walk;
 
 pub use chain::{Open, Part, auto_transfer, chain, identity};
 pub use cut::{Along, Tile};
+pub(crate) use dot::Random;
 pub use dot::{DotReport, Fault, diagnose, dot_test};
 pub use error::{Misfit, Mismatch, OpError};
 pub use eval::Array;

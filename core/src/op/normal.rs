@@ -67,7 +67,17 @@ impl Operator {
             Operator::Leaf(leaf) if alone => leaf_normal(leaf).unwrap_or_else(|| around(inner)),
             Operator::Leaf(_) | Operator::ToDevice(_) => around(inner),
             Operator::Chain(chain) => {
-                chain.parts().iter().rev().fold(inner, |inner, a| a.normal_around(inner))
+                let parts = chain.parts();
+                let (mut inner, mut left) = (inner, parts.len());
+                // Around anything but the identity every part stands on both sides, so the rest is one join.
+                while let Some(last) = left.checked_sub(1)
+                    && (matches!(inner, Operator::Identity(_)) || has_zero(&parts[..left]))
+                {
+                    (inner, left) = (parts[last].normal_around(inner), last);
+                }
+                let before = parts[..left].iter().cloned();
+                let after = parts[..left].iter().rev().map(Operator::adjoint);
+                Operator::join(before.chain([inner]).chain(after).collect())
             }
             // Without its cross terms the normal of a sum would be wrong, and with them it costs a square.
             Operator::Sum(_) => around(inner),
@@ -79,6 +89,10 @@ impl Operator {
             }
         }
     }
+}
+
+fn has_zero(parts: &[Operator]) -> bool {
+    parts.iter().any(|part| matches!(part, Operator::Zero(_)))
 }
 
 /// The fast normal of a leaf on its side; `conj(A)^H conj(A) = conj(A^H A)`.

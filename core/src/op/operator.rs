@@ -77,6 +77,11 @@ pub struct Scale {
 }
 
 impl Scale {
+    /// The same factor on another space.
+    pub(super) fn on(&self, space: &Space) -> Operator {
+        Operator::Scale(Scale { factor: space.round(self.factor), space: space.clone() })
+    }
+
     /// The factor, rounded to the type of the space.
     pub fn factor(&self) -> Complex64 {
         self.factor

@@ -6,10 +6,11 @@ use std::fmt;
 use super::PlanError;
 use super::planning::Planning;
 use super::values::{Job, decoded};
+use crate::machine::{Machine, USUAL};
 use crate::memory::Device;
 use crate::op::{Array, Operator};
 use crate::program::{BufferId, Computes, Program};
-use crate::sim::Final;
+use crate::sim::{self, Final};
 use crate::units::Bytes;
 
 /// The program that applies an operator, with its transfers listed.
@@ -179,7 +180,8 @@ impl Computes for Plan {
     }
 }
 
-/// The formula, one line for each transfer, one for each device, and the notes.
+/// The formula, one line for each transfer, the bytes that they move on the usual machine, one line for each device, and the
+/// notes.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.operator)?;
@@ -189,6 +191,9 @@ impl fmt::Display for Plan {
         for t in &self.transfers {
             let route = format!("{} -> {}", t.from, t.to);
             writeln!(f, "  {route:18} {:>12} on {:16} {}", t.bytes.to_string(), t.stream, t.why)?;
+        }
+        if let Ok(ledger) = sim::ledger(&self.program, &Machine::default()) {
+            writeln!(f, "bytes on {USUAL}: {ledger}")?;
         }
         writeln!(f, "memory")?;
         for (device, peak) in &self.peaks {

@@ -24,6 +24,7 @@ mod notes;
 mod order;
 mod planning;
 mod slots;
+mod solve;
 mod steps;
 mod values;
 mod view;
@@ -32,6 +33,10 @@ mod write;
 pub use expression::{Note, Peak, Plan, Transfer};
 pub use moves::lower;
 pub use planning::Planning;
+pub use solve::{
+    Breakdown, Engine, Issued, Phase, Simulated, SolveError, SolvePlan, Solved, Solver, Stop, cg, fista,
+    lsqr, pcg, power,
+};
 
 use crate::memory::Device;
 use crate::op::Operator;

@@ -205,6 +205,36 @@ pub enum Func {
     },
     /// `y = a + b`
     Add,
+    /// `y = Re sum conj(a_i) b_i`: one `f64`, summed in `f64` in the order of the elements; `a` and `b` have the type that is
+    /// named.
+    Dot,
+    /// `y = factor a b + c`, or `factor a b` where there is no third read: `a` is one `f64`, the others have the type that is
+    /// named. Where `a` is 0 or not finite nothing is added, whatever `b` is.
+    Multiple {
+        /// Factor.
+        factor: f64,
+    },
+    /// `y = a / b`, and 0 where either is 0 or below.
+    Divide,
+    /// `y = sqrt(a)`, and 0 below 0.
+    Sqrt,
+    /// `y = a` where `b` is above the bound, else 0.
+    Where {
+        /// The bound.
+        above: f64,
+    },
+    /// `y = a` as long as nothing is wrong: where `a` is 0 or below it stays, where `b` is below 0 it is `b`, where either is no
+    /// finite number the most negative one. A `b` of 0 is wrong only if strict; then `y` is the negative number nearest to 0
+    /// that is normal.
+    Guard {
+        /// Whether a `b` of 0 is wrong.
+        strict: bool,
+    },
+    /// `y = a (1 - by/|a|)` where `|a|` is larger than `by`, else 0.
+    Shrink {
+        /// By how much.
+        by: f64,
+    },
 }
 
 /// A cost of the machine that a command names instead of a number of nanoseconds.

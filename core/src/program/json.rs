@@ -33,8 +33,10 @@
 //!
 //! Span: `{"buf", "off", "len"}` or `{"buf", "off", "dims": [[count, stride], ...], "elem"}`, each with `"opaque"`, default
 //! false. Contents: `{"dtype", "fill"}`, `{"dtype", "start", "step"}`, `{"dtype", "values": [...]}` or `{"seed"}`. Compute:
-//! `{"dtype", "fn": "fill", "value"}`, `{"dtype", "fn": "affine", "mul", "add"}`, `{"dtype", "fn": "mul", "conj"}` or
-//! `{"dtype", "fn": "add"}`.
+//! `{"dtype", "fn": "fill", "value"}`, `{"dtype", "fn": "affine", "mul", "add"}`, `{"dtype", "fn": "mul", "conj"}`,
+//! `{"dtype", "fn": "multiple", "factor"}`, `{"dtype", "fn": "where", "above"}`, `{"dtype", "fn": "guard", "strict"}`,
+//! `{"dtype", "fn": "shrink", "by"}`, or `{"dtype", "fn"}` with `add`, `dot`, `divide` or `sqrt`; what they mean, says
+//! [`Func`](super::Func).
 
 mod fields;
 mod read;

@@ -71,7 +71,7 @@ impl Element {
         }
     }
 
-    fn parts(self) -> (f64, f64) {
+    pub(super) fn parts(self) -> (f64, f64) {
         match self {
             Element::Int(n) => (n as f64, 0.0),
             Element::Float(v) => (v, 0.0),
@@ -108,6 +108,30 @@ pub(super) fn apply(func: Func, a: Element, b: Element) -> Element {
             let ai = if conj { -ai } else { ai };
             Element::Complex(a * b - ai * bi, a * bi + ai * b)
         }
+        (Func::Shrink { by }, a, _) => {
+            let (re, im) = a.parts();
+            let size = re.hypot(im);
+            let rest = if size > by { 1.0 - by / size } else { 0.0 };
+            Element::Complex(re * rest, im * rest)
+        }
+        (func, a, b) => Element::Float(scalar(func, a.parts().0, b.parts().0)),
+    }
+}
+
+/// Formulas of real numbers.
+fn scalar(func: Func, a: f64, b: f64) -> f64 {
+    match func {
+        Func::Divide if a <= 0.0 || b <= 0.0 => 0.0,
+        Func::Divide => a / b,
+        Func::Sqrt if a < 0.0 => 0.0,
+        Func::Sqrt => a.sqrt(),
+        Func::Where { above } if b > above => a,
+        Func::Where { .. } => 0.0,
+        Func::Guard { .. } if a <= 0.0 => a,
+        Func::Guard { .. } if !a.is_finite() || !b.is_finite() => f64::MIN,
+        Func::Guard { .. } if b < 0.0 => b,
+        Func::Guard { strict: true } if b == 0.0 => -f64::MIN_POSITIVE,
+        _ => a,
     }
 }
 

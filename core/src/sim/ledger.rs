@@ -1,5 +1,7 @@
 //! What a program asks to be moved, and what is really moved for it, hop by hop.
 
+use std::fmt;
+
 use super::lowered::{Alone, Work};
 use crate::trace::Kind;
 use crate::units::Bytes;
@@ -112,6 +114,26 @@ impl Ledger {
     fn over(&mut self, bytes: u64, hop: impl FnOnce(&mut Ledger) -> &mut Bytes) {
         add(&mut self.payload, bytes);
         add(hop(self), bytes);
+    }
+}
+
+/// In one line: `payload 3.81 MiB, moved 7.63 MiB (staging 3.81 MiB, to device 3.81 MiB), 2.00 for each byte`.
+impl fmt::Display for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "payload {}, moved {}", self.payload, self.moved())?;
+        let hops: Vec<String> = self
+            .hops()
+            .into_iter()
+            .filter(|(_, bytes)| *bytes != Bytes(0))
+            .map(|(name, bytes)| format!("{} {bytes}", name.replace('_', " ")))
+            .collect();
+        if !hops.is_empty() {
+            write!(f, " ({})", hops.join(", "))?;
+        }
+        match self.factor() {
+            Some(factor) => write!(f, ", {factor:.2} for each byte"),
+            None => Ok(()),
+        }
     }
 }
 

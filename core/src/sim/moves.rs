@@ -171,8 +171,13 @@ impl<'a> Sim<'a> {
         }
         let result = match formula(op) {
             Some(compute) => {
-                let n = bytes_of(&out.span);
-                compute_bytes(compute, &reads.iter().take(2).map(whole).collect::<Vec<_>>(), n)
+                // A sum over all elements is shorter than what it reads.
+                let all = |r: &Region| self.values.read(self.block(r), &r.span, 0, bytes_of(&r.span));
+                compute_bytes(
+                    compute,
+                    &reads.iter().take(3).map(all).collect::<Vec<_>>(),
+                    bytes_of(&out.span),
+                )
             }
             None => reads.first().map(whole).unwrap_or_default(),
         };

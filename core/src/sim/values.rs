@@ -298,9 +298,11 @@ pub(super) fn compute_bytes(compute: Compute, operands: &[Vec<u8>], n: u64) -> V
     let Compute { dtype, func } = compute;
     let size = usize::try_from(dtype.bytes()).unwrap_or(1);
     let wanted = match func {
+        Func::Dot => return dot(dtype, operands, n),
+        Func::Multiple { factor } => return multiple(dtype, factor, operands, n),
         Func::Fill(_) => 0,
-        Func::Affine { .. } => 1,
-        Func::Mul { .. } | Func::Add => 2,
+        Func::Affine { .. } | Func::Sqrt | Func::Shrink { .. } => 1,
+        Func::Mul { .. } | Func::Add | Func::Divide | Func::Where { .. } | Func::Guard { .. } => 2,
     };
     // Where `b` is not given it is `a`: a kernel that squares reads its operand once.
     let operand = |k: usize| operands.get(k).or(operands.first()).map_or(&[] as &[u8], Vec::as_slice);
@@ -312,5 +314,42 @@ pub(super) fn compute_bytes(compute: Compute, operands: &[Vec<u8>], n: u64) -> V
     };
     let mut out = Vec::with_capacity(n_elements * size);
     (0..n_elements).for_each(|i| element::apply(func, at(0, i), at(1, i)).encode(dtype, &mut out));
+    out
+}
+
+/// Elements of an operand, as many as are whole.
+fn elements(dtype: Dtype, bytes: &[u8]) -> impl Iterator<Item = Element> {
+    let size = usize::try_from(dtype.bytes()).unwrap_or(1);
+    bytes.chunks_exact(size).map(move |element| Element::decode(dtype, element))
+}
+
+/// `Re sum conj(a_i) b_i` as one `f64`.
+fn dot(dtype: Dtype, operands: &[Vec<u8>], n: u64) -> Vec<u8> {
+    let Some(a) = operands.first() else { return Vec::new() };
+    let b = operands.get(1).unwrap_or(a);
+    let pairs = elements(dtype, a).zip(elements(dtype, b));
+    let sum: f64 = pairs.fold(0.0, |sum, (a, b)| {
+        let ((a, ai), (b, bi)) = (a.parts(), b.parts());
+        sum + (a * b + ai * bi)
+    });
+    sum.to_le_bytes().into_iter().take(length(n)).collect()
+}
+
+/// `factor a b + c`, with one `f64` as `a`.
+fn multiple(dtype: Dtype, factor: f64, operands: &[Vec<u8>], n: u64) -> Vec<u8> {
+    let [a, b, rest @ ..] = operands else { return Vec::new() };
+    let Some(Element::Float(a)) = elements(Dtype::F64, a).next() else { return Vec::new() };
+    let by = if a.is_finite() { factor * a } else { 0.0 };
+    let mut out = Vec::new();
+    let mut put = |b: Element, c: (f64, f64)| {
+        let (re, im) = b.parts();
+        let (re, im) = if by == 0.0 { c } else { (by * re + c.0, by * im + c.1) };
+        Element::Complex(re, im).encode(dtype, &mut out);
+    };
+    match rest.first() {
+        None => elements(dtype, b).for_each(|b| put(b, (0.0, 0.0))),
+        Some(c) => elements(dtype, b).zip(elements(dtype, c)).for_each(|(b, c)| put(b, c.parts())),
+    }
+    out.truncate(length(n));
     out
 }

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 use spanlift::Program;
 use spanlift::explore::{Holds, Schedule, explore, sample};
-use spanlift::hazard::{self, Mode, Relation, StepId, Verdict};
+use spanlift::hazard::{self, Mode, Relation, StepId, Terms, Verdict};
 
 use crate::generate::{self, Plain};
+use crate::mutants::every_terms;
 use crate::reference::{self, Memory};
 use crate::table;
 
@@ -30,9 +31,8 @@ struct Brute {
 const MOST: usize = 3_000;
 
 impl Brute {
-    fn of(ops: &[Value], mode: Mode) -> Option<Brute> {
-        let typical = mode == Mode::Typical;
-        let (order, memory) = (reference::order(ops, typical), reference::memory(ops, typical));
+    fn of(ops: &[Value], terms: Terms) -> Option<Brute> {
+        let (order, memory) = (reference::order(ops, terms), reference::memory(ops, terms));
         let ids = |name: &String| name.parse::<StepId>().unwrap();
         let touching = memory.touches.iter().map(|t| t.0.clone());
         let lives = memory.births.values().chain(memory.deaths.values()).cloned();
@@ -151,13 +151,13 @@ fn fnv(text: &str) -> u64 {
 
 /// Compares a program's results with those of all permutations; says how many there were of each.
 #[track_caller]
-fn check(ops: &[Value], mode: Mode, place: &str) -> Option<(usize, usize)> {
+fn check(ops: &[Value], terms: Terms, place: &str) -> Option<(usize, usize)> {
     let file = json!({"schema_version": 1, "ops": ops}).to_string();
     let program = Program::from_json(file.as_bytes()).ok()?;
-    let brute = Brute::of(ops, mode)?;
-    let relation = Relation::of(&program, mode).unwrap();
+    let brute = Brute::of(ops, terms)?;
+    let relation = Relation::of(&program, terms).unwrap();
     let found = explore(&relation).unwrap();
-    let place = format!("{place} {}\n{}", mode.name(), program.to_text());
+    let place = format!("{place} {terms:?}\n{}", program.to_text());
     assert_eq!(found.n_steps, brute.steps.len(), "{place}");
     assert_eq!(found.n_racing, brute.races.iter().filter(|r| **r).count(), "{place}");
     assert_eq!(found.n_schedules, Some(brute.n_orders as u128), "{place}");
@@ -194,7 +194,7 @@ fn check(ops: &[Value], mode: Mode, place: &str) -> Option<(usize, usize)> {
     assert_eq!(sampled.outcomes.iter().map(|o| o.n_orders).sum::<u128>(), 40, "{place}");
     assert!(sampled.n_results <= found.n_results, "{place}");
     // Only a race makes results differ.
-    if hazard::check(&program, mode).unwrap().verdict() == Verdict::Safe {
+    if hazard::check(&program, terms).unwrap().verdict() == Verdict::Safe {
         assert_eq!((found.n_results, found.n_racing), (1, 0), "{place}");
     }
     Some((brute.n_orders, brute.results.len()))
@@ -203,13 +203,13 @@ fn check(ops: &[Value], mode: Mode, place: &str) -> Option<(usize, usize)> {
 #[test]
 fn results_are_those_of_all_permutations() {
     let (mut n, mut n_orders, mut n_many) = (0, 0, 0);
-    for seed in 1..=crate::random::n_programs(300) {
+    for seed in 1..=crate::random::n_programs(150) {
         let ops = generate::program(seed, Plain::default());
         if ops.len() > 16 {
             continue;
         }
-        for mode in MODES {
-            if let Some((orders, results)) = check(&ops, mode, &format!("seed {seed}")) {
+        for terms in every_terms() {
+            if let Some((orders, results)) = check(&ops, terms, &format!("seed {seed}")) {
                 n += 1;
                 n_orders += orders;
                 n_many += usize::from(results > 1);
@@ -239,9 +239,9 @@ fn the_cases_of_the_table_have_several_results_only_where_something_races() {
     let mut n_several = 0;
     for case in table::cases() {
         for mode in MODES {
-            let relation = Relation::of(&case.program, mode).unwrap();
+            let relation = Relation::of(&case.program, case.terms(mode)).unwrap();
             let found = explore(&relation).unwrap();
-            let verdict = hazard::check(&case.program, mode).unwrap().verdict();
+            let verdict = hazard::check(&case.program, case.terms(mode)).unwrap().verdict();
             assert!(found.n_results == 1 || verdict != Verdict::Safe, "{}", case.program.to_text());
             n_several += usize::from(found.n_results > 1);
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use spanlift::Program;
-use spanlift::hazard::{self, Mode, Mutation};
+use spanlift::hazard::{self, Mode, Mutation, Terms};
 
 use crate::generate::{self, Plain};
 use crate::reference;
@@ -15,11 +15,17 @@ use crate::{cases, table};
 
 const MODES: [Mode; 2] = [Mode::Contract, Mode::Typical];
 
+/// Both modes, with CUDA's rules for copies and without.
+pub(crate) fn every_terms() -> [Terms; 4] {
+    [(Mode::Contract, true), (Mode::Typical, true), (Mode::Contract, false), (Mode::Typical, false)]
+        .map(|(mode, ordered_copies)| Terms { mode, ordered_copies })
+}
+
 /// The titles of the cases whose answer changes.
 fn killers(mutation: Mutation) -> Vec<String> {
     let changes = |case: &table::Case| {
         MODES.iter().any(|&mode| {
-            let report = hazard::check_mutant(&case.program, mode, mutation).unwrap();
+            let report = hazard::check_mutant(&case.program, case.terms(mode), mutation).unwrap();
             table::listed(&case.program, &report) != case.expected[mode.name()]
         })
     };
@@ -45,12 +51,12 @@ fn killed_by_shared(mutation: Mutation, cases: &[(Program, &Value)]) -> usize {
 }
 
 /// The first random program whose list differs from the closure's.
-fn killed_by_random(mutation: Mutation, programs: &BTreeMap<u64, (Program, [usize; 2])>) -> Option<u64> {
-    let differs = |(_, (program, expected)): &(&u64, &(Program, [usize; 2]))| {
-        MODES
+fn killed_by_random(mutation: Mutation, programs: &BTreeMap<u64, (Program, [usize; 4])>) -> Option<u64> {
+    let differs = |(_, (program, expected)): &(&u64, &(Program, [usize; 4]))| {
+        every_terms()
             .iter()
             .zip(expected)
-            .any(|(&mode, &n)| hazard::check_mutant(program, mode, mutation).unwrap().hazards.len() != n)
+            .any(|(&terms, &n)| hazard::check_mutant(program, terms, mutation).unwrap().hazards.len() != n)
     };
     programs.iter().find(differs).map(|(&seed, _)| seed)
 }
@@ -68,7 +74,7 @@ fn every_mutant_is_tried_on_everything() {
     let mut programs = BTreeMap::new();
     for seed in 1..=crate::random::n_programs(2_000) {
         let ops = generate::program(seed, Plain::default());
-        let n = MODES.map(|mode| reference::hazards(&ops, mode == Mode::Typical).len());
+        let n = every_terms().map(|terms| reference::hazards(&ops, terms).len());
         programs.insert(seed, (read(&Value::from(ops)).unwrap(), n));
     }
     let mutants: Vec<Value> = Mutation::all()

@@ -1,10 +1,11 @@
 //! The contract's table of effects once more, from the file form: explicit nodes, transitive closure, sets of bytes.
 //!
-//! Shares nothing with the checker but the JSON that both read. Slow and plain on purpose.
+//! Shares nothing with the checker but the JSON that both read and the terms that are asked for. Slow and plain on purpose.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
+use spanlift::hazard::{Mode, Terms};
 
 /// Kind, buffer, first, second, certainty.
 pub(crate) type Pair = (String, String, usize, usize, String);
@@ -59,6 +60,10 @@ struct Capture {
 #[derive(Default)]
 struct World {
     typical: bool,
+    /// Whether asynchronous copies stand in no stream's order.
+    loose: bool,
+    /// Those of each stream.
+    loose_on: BTreeMap<String, Vec<usize>>,
     /// Which bytes are touched is not asked: one stands for all.
     blind: bool,
     /// Predecessors of each node.
@@ -106,13 +111,13 @@ fn some_bytes(span: &Value) -> BTreeSet<i64> {
 }
 
 /// Every hazard of the program, as the contract defines them.
-pub(crate) fn hazards(ops: &[Value], typical: bool) -> BTreeSet<Pair> {
-    World::of(ops, typical, false).judge()
+pub(crate) fn hazards(ops: &[Value], terms: impl Into<Terms>) -> BTreeSet<Pair> {
+    World::of(ops, terms, false).judge()
 }
 
 /// Steps by name with the names of those that come before them: the transitive closure, over steps alone.
-pub(crate) fn order(ops: &[Value], typical: bool) -> BTreeMap<String, BTreeSet<String>> {
-    let w = World::of(ops, typical, true);
+pub(crate) fn order(ops: &[Value], terms: impl Into<Terms>) -> BTreeMap<String, BTreeSet<String>> {
+    let w = World::of(ops, terms, true);
     let before = w.closure();
     let is_before = |a: usize, (b, also): (usize, Option<usize>)| {
         a != b && (before[b][a] || also.is_some_and(|also| also != a && before[also][a]))
@@ -137,8 +142,8 @@ pub(crate) struct Memory {
     pub(crate) freed: BTreeSet<String>,
 }
 
-pub(crate) fn memory(ops: &[Value], typical: bool) -> Memory {
-    let w = World::of(ops, typical, false);
+pub(crate) fn memory(ops: &[Value], terms: impl Into<Terms>) -> Memory {
+    let w = World::of(ops, terms, false);
     let name_of: BTreeMap<usize, String> = w.labels.iter().map(|(name, at)| (at.0, name.clone())).collect();
     let touch = |t: &Touch| (name_of[&t.node].clone(), t.write, t.buffer.clone(), t.bytes.clone());
     let mut memory = Memory { touches: w.touches.iter().map(touch).collect(), ..Memory::default() };
@@ -158,8 +163,10 @@ pub(crate) fn memory(ops: &[Value], typical: bool) -> Memory {
 }
 
 impl World {
-    fn of(ops: &[Value], typical: bool, blind: bool) -> World {
-        let mut w = World { typical, blind, preds: vec![vec![]], ..World::default() };
+    fn of(ops: &[Value], terms: impl Into<Terms>, blind: bool) -> World {
+        let Terms { mode, ordered_copies } = terms.into();
+        let (typical, loose) = (mode == Mode::Typical, !ordered_copies);
+        let mut w = World { typical, loose, blind, preds: vec![vec![]], ..World::default() };
         w.host.insert("main".to_owned(), 0);
         // Legacy streams exist from the start, on every device that is mentioned.
         let devs = ops.iter().filter_map(|o| o["dev"].as_u64());
@@ -218,6 +225,7 @@ impl World {
     fn stream_sync(&mut self, t: &str, stream: &str) {
         let (dev, _, frontier) = self.streams[stream].clone();
         let mut preds: Vec<usize> = frontier.into_iter().collect();
+        preds.extend(self.loose_on.get(stream).into_iter().flatten());
         if self.is_legacy(stream) {
             preds.extend(self.frontiers(|d, k| d == dev && (k == "blocking" || k == "per_thread")));
         }
@@ -294,6 +302,15 @@ impl World {
             }
             return;
         }
+        if self.loose && !sync {
+            // After what the caller did; before nothing but what waits for this stream or its device.
+            let node = self.node(vec![self.host[t]]);
+            self.label(index, 'w', node);
+            self.touch(node, index, false, src);
+            self.touch(node, index, true, dst);
+            self.loose_on.entry(stream.to_owned()).or_default().push(node);
+            return;
+        }
         let read_on_host = |w: &mut World| {
             let node = w.node(vec![w.host[t]]);
             w.host.insert(t.to_owned(), node);
@@ -336,7 +353,8 @@ impl World {
             }
             "free" | "host_free" | "unregister" => {
                 if self.typical && buffer.space != "pageable" && buffer.via != "malloc_async" {
-                    let all = self.frontiers(|_, _| true);
+                    let mut all = self.frontiers(|_, _| true);
+                    all.extend(self.loose_on.values().flatten());
                     self.join(t, all);
                 }
                 let node = self.node(vec![self.host[t]]);
@@ -465,7 +483,9 @@ impl World {
             }
             "device_sync" => {
                 let dev = op["dev"].as_u64().unwrap();
-                let all = self.frontiers(|d, _| d == dev);
+                let mut all = self.frontiers(|d, _| d == dev);
+                let on_it = self.loose_on.iter().filter(|(stream, _)| self.streams[*stream].0 == dev);
+                all.extend(on_it.flat_map(|(_, nodes)| nodes));
                 self.join(t, all);
             }
             "thread_spawn" => {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use spanlift::Program;
-use spanlift::hazard::{self, Mode, Mutation, Report, Rule};
+use spanlift::hazard::{self, Mode, Mutation, Report, Rule, Terms};
 
 use crate::reference;
 
@@ -15,17 +15,26 @@ pub(crate) struct Case {
     pub(crate) title: String,
     pub(crate) program: Program,
     pub(crate) expected: BTreeMap<&'static str, String>,
+    /// Whether copies keep CUDA's rules.
+    pub(crate) ordered_copies: bool,
     without: Vec<String>,
+}
+
+impl Case {
+    pub(crate) fn terms(&self, mode: Mode) -> Terms {
+        Terms { mode, ordered_copies: self.ordered_copies }
+    }
 }
 
 pub(crate) fn cases() -> Vec<Case> {
     let case = |text: &str| {
         let (title, rest) = text.split_once('\n').unwrap();
         let program = Program::from_text(rest).unwrap_or_else(|e| panic!("{title}: {e}"));
-        let mut case =
-            Case { title: title.trim().to_owned(), program, expected: BTreeMap::new(), without: vec![] };
+        let (title, expected) = (title.trim().to_owned(), BTreeMap::new());
+        let mut case = Case { title, program, expected, ordered_copies: true, without: vec![] };
         for (key, value) in rest.lines().filter_map(|l| l.strip_prefix("#! ")?.split_once(' ')) {
             match key {
+                "copies" => case.ordered_copies = value != "unordered",
                 "without" => case.without.extend(value.split(", ").map(str::to_owned)),
                 _ => {
                     for mode in MODES.map(Mode::name) {
@@ -56,7 +65,8 @@ fn every_case_is_as_it_says() {
     let mut wrong = String::new();
     for case in cases() {
         for mode in MODES {
-            let report = hazard::check(&case.program, mode).unwrap_or_else(|e| panic!("{}: {e}", case.title));
+            let report = hazard::check(&case.program, case.terms(mode))
+                .unwrap_or_else(|e| panic!("{}: {e}", case.title));
             let (got, expected) = (listed(&case.program, &report), &case.expected[mode.name()]);
             if got != *expected {
                 wrong += &format!("{} ({}): {got}, not {expected}\n", case.title, mode.name());
@@ -71,7 +81,7 @@ fn the_closure_agrees_with_the_table() {
     for case in cases() {
         let json: serde_json::Value = serde_json::from_str(&case.program.to_json()).unwrap();
         for mode in MODES {
-            let pairs = reference::hazards(json["ops"].as_array().unwrap(), mode == Mode::Typical);
+            let pairs = reference::hazards(json["ops"].as_array().unwrap(), case.terms(mode));
             let entry = |p: &reference::Pair| {
                 let may = if p.4 == "may" { " may" } else { "" };
                 format!("{} {} {} {}{may}", p.0, p.1, p.2, p.3)
@@ -92,7 +102,8 @@ fn every_rule_decides_a_case() {
         for name in &case.without {
             let rule = *Rule::ALL.iter().find(|rule| format!("{rule:?}") == *name).unwrap();
             let changes = MODES.iter().any(|&mode| {
-                let report = hazard::check_mutant(&case.program, mode, Mutation::Without(rule)).unwrap();
+                let report =
+                    hazard::check_mutant(&case.program, case.terms(mode), Mutation::Without(rule)).unwrap();
                 listed(&case.program, &report) != case.expected[mode.name()]
             });
             assert!(changes, "{}: nothing changes without {name}", case.title);
@@ -106,7 +117,7 @@ fn every_rule_decides_a_case() {
 #[test]
 fn every_hazard_has_its_sentence() {
     for case in cases() {
-        let report = hazard::check(&case.program, Mode::Contract).unwrap();
+        let report = hazard::check(&case.program, case.terms(Mode::Contract)).unwrap();
         for h in &report.hazards {
             let text = hazard::sentence(&case.program, h);
             for index in [h.first, h.second] {

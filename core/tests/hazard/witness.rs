@@ -5,13 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 use spanlift::Program;
 use spanlift::explore::{Holds, Random, Schedule, Stamp, witness};
-use spanlift::hazard::{self, Certainty, HazardKind, Mode, Relation, StepId};
+use spanlift::hazard::{self, Certainty, HazardKind, Mode, Relation, StepId, Terms};
 
 use crate::generate::{self, Plain};
+use crate::mutants::every_terms;
 use crate::reference;
 use crate::{cases, table};
-
-const MODES: [Mode; 2] = [Mode::Contract, Mode::Typical];
 
 /// Every step that must come before each, by name.
 type Order = BTreeMap<String, BTreeSet<String>>;
@@ -43,13 +42,13 @@ fn obeys(order: &Order, relation: &Relation<'_>, schedule: &Schedule, place: &st
 
 /// Shows every certain hazard of a program; how many there were.
 #[track_caller]
-fn check(ops: &[Value], mode: Mode, place: &str) -> usize {
+fn check(ops: &[Value], terms: Terms, place: &str) -> usize {
     let file = json!({"schema_version": 1, "ops": ops}).to_string();
     let Ok(program) = Program::from_json(file.as_bytes()) else { return 0 };
-    let report = hazard::check(&program, mode).unwrap();
-    let relation = Relation::of(&program, mode).unwrap();
-    let order = reference::order(ops, mode == Mode::Typical);
-    let place = format!("{place} {}\n{}", mode.name(), program.to_text());
+    let report = hazard::check(&program, terms).unwrap();
+    let relation = Relation::of(&program, terms).unwrap();
+    let order = reference::order(ops, terms);
+    let place = format!("{place} {terms:?}\n{}", program.to_text());
     let mut n = 0;
     for h in &report.hazards {
         let found = witness(&relation, h).unwrap_or_else(|e| panic!("{h:?}: {e}, {place}"));
@@ -64,7 +63,7 @@ fn check(ops: &[Value], mode: Mode, place: &str) -> usize {
         for shown in &found.shown {
             let again = shown.holds.to_string().parse::<Holds>().unwrap();
             assert_eq!(Schedule::replay(&relation, &again).unwrap(), shown.schedule);
-            if mode == Mode::Contract || !is_corner(&relation) {
+            if terms.mode == Mode::Contract || !is_corner(&relation) {
                 obeys(&order, &relation, &shown.schedule, &place);
             }
             let at = |id: StepId| shown.schedule.ids(&relation).position(|other| other == id).unwrap();
@@ -104,13 +103,16 @@ fn every_certain_hazard_of_both_tables_is_shown() {
     let mut n = 0;
     for case in table::cases() {
         let file: Value = serde_json::from_str(&case.program.to_json()).unwrap();
-        n += MODES.map(|mode| check(file["ops"].as_array().unwrap(), mode, "own")).iter().sum::<usize>();
+        n += every_terms()
+            .map(|terms| check(file["ops"].as_array().unwrap(), terms, "own"))
+            .iter()
+            .sum::<usize>();
     }
     assert!(n > 60, "only {n} hazards");
     let shared = cases::table().map_or(0, |table| {
         let of = |case: &Value| {
             let ops = case["ops"].as_array().unwrap();
-            MODES.map(|mode| check(ops, mode, case["id"].as_str().unwrap())).iter().sum::<usize>()
+            every_terms().map(|terms| check(ops, terms, case["id"].as_str().unwrap())).iter().sum::<usize>()
         };
         table["cases"].as_array().unwrap().iter().map(of).sum()
     });
@@ -120,9 +122,9 @@ fn every_certain_hazard_of_both_tables_is_shown() {
 #[test]
 fn every_certain_hazard_of_random_programs_is_shown() {
     let mut n = 0;
-    for seed in 1..=crate::random::n_programs(500) {
+    for seed in 1..=crate::random::n_programs(250) {
         let ops = generate::program(seed, Plain::default());
-        n += MODES.map(|mode| check(&ops, mode, &format!("seed {seed}"))).iter().sum::<usize>();
+        n += every_terms().map(|terms| check(&ops, terms, &format!("seed {seed}"))).iter().sum::<usize>();
     }
     assert!(n > 500, "only {n} hazards");
 }
@@ -130,13 +132,13 @@ fn every_certain_hazard_of_random_programs_is_shown() {
 /// The relation is the reference's: neither has an edge that the other lacks.
 #[test]
 fn the_relation_is_that_of_the_closure() {
-    for seed in 1..=crate::random::n_programs(500) {
+    for seed in 1..=crate::random::n_programs(250) {
         let ops = generate::program(seed, Plain::default());
         let file = json!({"schema_version": 1, "ops": ops}).to_string();
         let program = Program::from_json(file.as_bytes()).unwrap();
-        for mode in MODES {
-            let order = reference::order(&ops, mode == Mode::Typical);
-            let relation = Relation::of(&program, mode).unwrap();
+        for terms in every_terms() {
+            let order = reference::order(&ops, terms);
+            let relation = Relation::of(&program, terms).unwrap();
             let find = |name: &str| relation.find(name.parse().unwrap()).unwrap();
             for (step, before) in &order {
                 for other in order.keys() {
@@ -144,8 +146,7 @@ fn the_relation_is_that_of_the_closure() {
                     assert_eq!(
                         relation.before(a, b),
                         before.contains(other),
-                        "seed {seed} {}: {other} before {step}\n{}",
-                        mode.name(),
+                        "seed {seed} {terms:?}: {other} before {step}\n{}",
                         program.to_text()
                     );
                 }
@@ -157,15 +158,15 @@ fn the_relation_is_that_of_the_closure() {
 /// Whatever is picked, the order obeys the relation, and its name gives it again.
 #[test]
 fn every_order_that_is_picked_obeys_and_replays() {
-    for seed in 1..=crate::random::n_programs(300) {
+    for seed in 1..=crate::random::n_programs(200) {
         let ops = generate::program(seed, Plain::default());
         let file = json!({"schema_version": 1, "ops": ops}).to_string();
         let program = Program::from_json(file.as_bytes()).unwrap();
-        for mode in MODES {
-            let order = reference::order(&ops, mode == Mode::Typical);
-            let relation = Relation::of(&program, mode).unwrap();
+        for terms in every_terms() {
+            let order = reference::order(&ops, terms);
+            let relation = Relation::of(&program, terms).unwrap();
             let schedule = Schedule::by(&relation, &mut Random::new(seed));
-            obeys(&order, &relation, &schedule, &format!("seed {seed} {}", mode.name()));
+            obeys(&order, &relation, &schedule, &format!("seed {seed} {terms:?}"));
             let holds = schedule.holds(&relation);
             assert_eq!(Schedule::replay(&relation, &holds).unwrap(), schedule, "seed {seed}: {holds}");
         }

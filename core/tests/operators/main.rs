@@ -11,6 +11,7 @@ mod mutants;
 mod names;
 mod oracle;
 mod plans;
+mod planted;
 mod rules;
 #[path = "../shared/mod.rs"]
 mod shared;

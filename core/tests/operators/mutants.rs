@@ -11,7 +11,7 @@ use crate::oracle::{C, Matrix, eps};
 use crate::table::{space, weight};
 
 /// An operator from two matrices that need not belong together.
-fn pair(forward: &Matrix, adjoint: &Matrix) -> Operator {
+pub(crate) fn pair(forward: &Matrix, adjoint: &Matrix) -> Operator {
     let line = |n: usize, name: &'static str| space(&[(name, i64::try_from(n).unwrap())], Dtype::C64);
     let apply = |m: &Matrix| {
         let m = m.clone();
@@ -23,12 +23,12 @@ fn pair(forward: &Matrix, adjoint: &Matrix) -> Operator {
     FromFn::new("M", domain, codomain, apply(forward), apply(adjoint)).into()
 }
 
-fn matrix(rows: usize, columns: usize) -> Matrix {
+pub(crate) fn matrix(rows: usize, columns: usize) -> Matrix {
     let entries = (0..rows * columns).map(|k| weight(i64::try_from(k * k + k).unwrap(), Dtype::C64));
     Matrix { rows, columns, entries: entries.collect() }
 }
 
-fn rolled(m: &Matrix, by: usize) -> Matrix {
+pub(crate) fn rolled(m: &Matrix, by: usize) -> Matrix {
     let rows = (0..m.rows).map(|i| (i + m.rows - by) % m.rows);
     let entries = rows.flat_map(|i| (0..m.columns).map(move |j| m.at(i, j)));
     Matrix { entries: entries.collect(), ..*m }
@@ -91,8 +91,14 @@ impl LeafOp for WrongNormal {
     }
 }
 
+/// The operator with another normal.
+pub(crate) fn with_normal(op: &Operator, normal: Operator) -> Operator {
+    let facts = LeafFacts::new("A", op.domain().clone(), op.codomain().clone());
+    Operator::leaf(WrongNormal { op: op.clone(), facts, normal })
+}
+
 /// Whether `A.N = A^H A`, as the law says.
-fn normal_holds(a: &Operator) -> bool {
+pub(crate) fn normal_holds(a: &Operator) -> bool {
     let m = Matrix::read(a);
     let expected = m.h().times(&m);
     Matrix::read(&a.normal()).distance(&expected) <= 64.0 * eps(a.domain().dtype()) * expected.size().max(1.0)
@@ -100,10 +106,7 @@ fn normal_holds(a: &Operator) -> bool {
 
 #[test]
 fn wrong_normals_are_caught() {
-    let wrong = |op: &Operator, normal: Operator| {
-        let facts = LeafFacts::new("A", op.domain().clone(), op.codomain().clone());
-        Operator::leaf(WrongNormal { op: op.clone(), facts, normal })
-    };
+    let wrong = with_normal;
     let line = space(&[("x", 6)], Dtype::F64);
     let identity = Operator::identity(line.clone());
     let overlapping = blocks([("x", 3, 1)]).over(&line).unwrap();

@@ -133,6 +133,33 @@ const INSTANCES: &[(&str, Make)] = &[
         let a = fft(["x"]).over(line).unwrap();
         if d.random.below(2) == 0 { chain![&a, a.h()] } else { chain![a.h(), &a] }.unwrap()
     }),
+    ("scaled back", |d| {
+        let line = Space::new([("b", 2), ("x", d.size())], wide(d.dtype)).unwrap();
+        let a = fft(["x"]).over(&line).unwrap();
+        let (a, factor) = if d.random.below(2) == 0 { (a.clone(), d.factor()) } else { (a.h(), d.factor()) };
+        chain![&a, factor, a.h()].unwrap()
+    }),
+    ("half shift", |d| {
+        let dtype = wide(d.dtype);
+        let n = 2 * d.size();
+        let line = Space::new([("y", 2), ("x", n)], dtype).unwrap();
+        let f = if d.random.below(2) == 0 { fft(["x"]) } else { fft(["y", "x"]) }.over(&line).unwrap();
+        let f = if d.random.below(2) == 0 { f } else { f.h() };
+        // Along the last dimension, or along both.
+        let both = f.domain().dims()[0].0 != f.codomain().dims()[0].0;
+        let shift = |space: &Space| {
+            let [y, x] = [0, 1].map(|k| space.dims()[k].0.to_string());
+            let along_x = roll(&x, n / 2).over(space).unwrap();
+            if both { chain![along_x, roll(&y, 1)].unwrap() } else { along_x }
+        };
+        let d = &mut Draw { random: Random(d.random.bits() | 1), dtype };
+        match d.random.below(3) {
+            0 => chain![shift(f.domain()), &f, shift(f.codomain())],
+            1 => chain![shift(f.domain()), &f, d.diagonal(f.codomain())],
+            _ => chain![d.diagonal(f.domain()), &f, shift(f.codomain())],
+        }
+        .unwrap()
+    }),
     ("tags", |d| {
         let line = d.line();
         let signs = d.random.below(5) == 0;
@@ -231,6 +258,21 @@ const INSTANCES: &[(&str, Make)] = &[
             ],
         }
         .unwrap()
+    }),
+    ("equal blocks", |d| {
+        let dtype = wide(d.dtype);
+        let line = Space::new([("b", 2), ("x", d.size())], dtype).unwrap();
+        let d = &mut Draw { random: Random(d.random.bits() | 1), dtype };
+        let f = fft(["x"]).over(&line).unwrap();
+        let a = match d.random.below(4) {
+            0 => d.diagonal(&line),
+            1 => chain![d.diagonal(&line), &f, d.diagonal(f.codomain()).h()].unwrap(),
+            2 => chain![f.h(), d.scale(&line), d.diagonal(&line).conj()].unwrap(),
+            _ => chain![to(cuda(0)), d.diagonal(&line.on(cuda(0))), to(cpu())].unwrap(),
+        };
+        let at = i64::try_from(d.random.below(3)).unwrap();
+        let n = 2 + usize::try_from(d.random.below(3)).unwrap();
+        stack(Some(("l", at)), Some(("l", at)), vec![a; n]).unwrap()
     }),
     ("powers", |d| {
         let n = d.size();

@@ -114,10 +114,17 @@ fn contents(r: &mut Random) -> Contents {
 
 fn compute(r: &mut Random) -> Compute {
     let dtype = r.of(&Dtype::ALL);
-    let func = match r.below(4) {
+    let func = match r.below(11) {
         0 => Func::Fill(float(r)),
         1 => Func::Affine { mul: float(r), add: float(r) },
         2 => Func::Mul { conj: r.chance() },
+        3 => Func::Dot,
+        4 => Func::Multiple { factor: float(r) },
+        5 => Func::Divide,
+        6 => Func::Sqrt,
+        7 => Func::Where { above: float(r) },
+        8 => Func::Guard { strict: r.chance() },
+        9 => Func::Shrink { by: float(r) },
         _ => Func::Add,
     };
     Compute { dtype, func }

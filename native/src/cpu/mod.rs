@@ -17,7 +17,9 @@
 
 pub(crate) mod blocks;
 mod memory;
+pub mod op;
 pub(crate) mod record;
+mod solve;
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -32,7 +34,9 @@ use spanlift::{Bytes, Nanos, Trace};
 
 use blocks::Blocks;
 pub use memory::{Memory, MemoryError};
+pub use op::{Cg, CgEnd, CgReport, Element, Real, Runner, RunnerError, Workspace};
 use record::Recorder;
+pub use solve::solve;
 
 /// What all carried bytes may come to unless another limit is asked for.
 pub const DEFAULT_LIMIT: Bytes = Bytes(1 << 30);
@@ -389,11 +393,9 @@ impl Cpu<'_> {
             return;
         };
         let n = blocks::bytes_of(&out.span);
-        let operand = |r: &Region| {
-            let bytes = blocks::bytes_of(&r.span).min(n);
-            self.blocks.read(self.block(r), &r.span, bytes)
-        };
-        let operands: Vec<Vec<u8>> = reads.iter().take(2).map(operand).collect();
+        // A sum over all elements is shorter than what it reads.
+        let operand = |r: &Region| self.blocks.read(self.block(r), &r.span, blocks::bytes_of(&r.span));
+        let operands: Vec<Vec<u8>> = reads.iter().take(3).map(operand).collect();
         let result = compute.apply(&operands, n);
         self.blocks.write(self.block(out), &out.span, &result);
     }

@@ -8,7 +8,10 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use cudarc::driver::sys::{CUcontext, CUmemPool_attribute, CUmemoryPool};
+use cudarc::driver::sys::{
+    CUcontext, CUmemAccess_flags, CUmemAccessDesc, CUmemLocation, CUmemLocationType, CUmemPool_attribute,
+    CUmemoryPool,
+};
 
 use super::error::{self, CudaError, Failure};
 use crate::driver::{self, Calls, Code, Handle};
@@ -285,7 +288,8 @@ impl Context {
         Ok((least, greatest))
     }
 
-    /// Lets kernels of this device use memory of `peer` directly; `false` where the devices cannot.
+    /// Lets kernels of this device use memory of `peer` directly, what its streams allocate too; `false` where the
+    /// devices cannot.
     ///
     /// Copies between devices need it only to go the short way.
     ///
@@ -298,9 +302,19 @@ impl Context {
         self.bind()?;
         // SAFETY: the handle is the live one of `peer`; flags must be 0.
         match unsafe { (self.0.calls.enable_peer)(peer.handle(), 0) } {
-            Failure::PEER_ENABLED => Ok(true),
-            code => self.answer("cuCtxEnablePeerAccess", code).map(|()| true),
+            Failure::PEER_ENABLED => {}
+            code => self.answer("cuCtxEnablePeerAccess", code)?,
         }
+        let Some(access) = self.0.calls.pool_access else { return Ok(true) };
+        let location = CUmemLocation {
+            type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+            id: self.0.device.number(),
+        };
+        let description =
+            CUmemAccessDesc { location, flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+        // SAFETY: the peer's default pool lives as long as its context; one description is given, and there is one.
+        let code = unsafe { access(peer.default_pool()?, &raw const description, 1) };
+        self.answer("cuMemPoolSetAccess", code).map(|()| true)
     }
 
     /// Keeps at least this many bytes of freed stream-ordered memory for the next allocations, instead of none.

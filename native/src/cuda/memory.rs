@@ -502,6 +502,55 @@ impl Stream {
     }
 }
 
+impl Stream {
+    /// Enqueues `n` copies of `len` bytes between each pair of blocks in turn, to the host where the last part says so, and
+    /// waits for all of them: a rate with nothing of the host in it.
+    ///
+    /// # Errors
+    /// As [`Stream::copy`], or an earlier command failed.
+    pub fn copies_and_wait(
+        work: &mut [(&Stream, &DeviceBlock, &mut HostBlock, bool)],
+        len: usize,
+        n: usize,
+    ) -> Result<(), CudaError> {
+        let mut answer = Ok(());
+        for _ in 0..n {
+            for (stream, device, host, to_host) in work.iter() {
+                let (device, host) = (Place::Device(device, 0), Place::Host(host, 0));
+                let (dst, src) = if *to_host { (host, device) } else { (device, host) };
+                // SAFETY: the block is borrowed for this function alone, which ends when the copies are done, or with an
+                // error; then only unsafe functions reach its bytes, and dropping it waits or leaks.
+                answer = answer.and_then(|()| unsafe { stream.copy(dst, src, len) });
+            }
+        }
+        work.iter().fold(answer, |answer, (stream, ..)| answer.and(stream.synchronize()))
+    }
+
+    /// Copies pageable bytes to the front of a block, and waits until they are there.
+    ///
+    /// # Errors
+    /// As [`Stream::copies_and_wait`].
+    pub fn upload_and_wait(&self, dst: &DeviceBlock, src: &[u8]) -> Result<(), CudaError> {
+        let source = Place::Raw(src.as_ptr().cast_mut());
+        // SAFETY: the source is borrowed until the synchronisation has shown that the copy is done. Where that fails the
+        // context is lost, and what a device that is lost may still read of it is of no consequence: nothing is written.
+        unsafe { self.copy(Place::Device(dst, 0), source, src.len()) }.and(self.synchronize())
+    }
+}
+
+impl HostBlock {
+    /// Sets all bytes, once nothing touches them.
+    ///
+    /// # Errors
+    /// As [`HostBlock::settle`].
+    pub fn settle_and_fill(&mut self, value: u8) -> Result<(), CudaError> {
+        self.settle()?;
+        // SAFETY: nothing of a device touches the bytes any more, and the block is borrowed by this function alone.
+        unsafe { self.bytes_mut() }.fill(value);
+        Ok(())
+    }
+}
+
 impl Context {
     /// Copies `len` bytes as `cudaMemcpy` does: on the legacy stream, back when the host side is done with.
     ///

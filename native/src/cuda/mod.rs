@@ -22,6 +22,7 @@
 mod context;
 mod error;
 mod kernel;
+mod measure;
 mod memory;
 mod run;
 mod stream;
@@ -29,6 +30,7 @@ mod stream;
 pub use context::{Context, Driver, MemoryInfo};
 pub use error::{CudaError, Failure};
 pub use kernel::{Arg, Function, Module, Shape};
+pub use measure::{Line, MeasureError, measure};
 pub use memory::{DeviceBlock, HostBlock, Place};
 pub use run::{Kernels, Run, RunError, run};
 pub use stream::{Event, Stream, Timing};

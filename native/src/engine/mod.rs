@@ -1,5 +1,46 @@
 //! The transfer engine: moves tensors between host and device memory at the rate of the link.
 //!
 //! Which way is taken is decided in [`spanlift::advise::transfer`]; here it is done.
+//!
+//! | what moves | call | returns when |
+//! |---|---|---|
+//! | a slice | [`Engine::upload`], [`Engine::upload_into`] | the source was consumed |
+//! | many tensors | [`Engine::upload_all`] | all sources were consumed |
+//! | a file | [`Engine::upload_file`] | it was read |
+//! | back to a slice, to many | [`Engine::download`], [`Engine::download_all`] | everything is there |
+//! | a page-locked buffer | [`Engine::h2d`], [`Engine::d2h`], in a [`Engine::scope`] | at once |
+//! | within the device | [`Engine::copy`], [`Engine::compact`] | at once |
+//! | to another device | [`Engine::to_device`] | at once |
+//! | item after item, with work between | [`Pipeline`] | there is room for the item |
+//!
+//! **Order:** every call takes a stream. On the device the transfer comes after what that stream was given before, and
+//! before what it is given next.
+//!
+//! **Safety:** pageable memory is never touched by a device: it is copied into slots by the processor, and the call returns
+//! when that is done. Page-locked buffers are taken by transfers, or borrowed exclusively for a scope that waits for all of
+//! them before it ends. No guard has to be dropped for memory to be safe, so forgetting one harms nobody.
+//!
+//! **Failure:** a sticky error, or a panic of a copy thread, ends the engine: each later call answers
+//! [`EngineError::ContextLost`] with the first error, and memory that a copy may still touch is leaked.
 
+mod budget;
+mod calibrate;
 pub mod copy;
+mod device;
+mod error;
+mod open;
+mod peer;
+mod pinned;
+mod pipeline;
+mod ring;
+mod scope;
+mod slot;
+mod transfer;
+
+pub use device::{DevBuf, DeviceSlice, OnDevice};
+pub use error::{EngineError, Lost};
+pub use open::{Config, Engine, Planted};
+pub use pinned::PinnedBuf;
+pub use pipeline::{Limits, Mode, Pipeline, Ticket};
+pub use ring::Watch;
+pub use scope::{InFlight, Scope};

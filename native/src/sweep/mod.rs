@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub use axis::{Alternative, Axis, AxisError};
 use rayon::prelude::*;
 use spanlift::advise::whatif::{Changed, WhatIf, WhatIfError, what_if};
-use spanlift::hazard::{self, Mode, Verdict};
+use spanlift::hazard::{self, Mode, Terms, Verdict};
 use spanlift::machine::Machine;
 use spanlift::sim::{Ledger, Prepared, SimError};
 use spanlift::{Nanos, Program};
@@ -169,12 +169,16 @@ fn of_form(
     };
     let prepared = || {
         let form = changed(program, machine, axes, &places[first])?.program;
-        let report = hazard::check(&form, Mode::Contract)
-            .map_err(|problems| failed(&places[first], SimError::Problems(problems)))?;
+        let verdict = |ordered_copies| {
+            hazard::check(&form, Terms { mode: Mode::Contract, ordered_copies })
+                .map(|report| report.verdict())
+                .map_err(|problems| failed(&places[first], SimError::Problems(problems)))
+        };
         let prepared = Prepared::new(&form).map_err(|error| failed(&places[first], error))?;
-        Ok((prepared, report.verdict()))
+        // Those of devices without and with CUDA's rules.
+        Ok((prepared, [verdict(false)?, verdict(true)?]))
     };
-    let (prepared, verdict) = match prepared() {
+    let (prepared, verdicts) = match prepared() {
         Ok(prepared) => prepared,
         Err(error) => return vec![(first, Err(error))],
     };
@@ -182,6 +186,7 @@ fn of_form(
         let at = &places[cell];
         let of_machine: Vec<WhatIf> = changes(axes, at).into_iter().filter(WhatIf::is_of_machine).collect();
         let machine = what_if(&Program::new(), machine, &of_machine)?.machine;
+        let verdict = verdicts[usize::from(machine.ordered_copies)];
         let run = prepared.run(&machine).map_err(|error| failed(at, error))?;
         Ok(Cell { at: at.clone(), end: run.end, ledger: run.ledger, verdict })
     };
@@ -204,7 +209,7 @@ mod tests {
                     repeat i 3\ncopy d{i} <- x{i} on s\nkernel k on s reads d{i} for 300us\nend\nwrite x1\nsync s";
         let program = Program::from_text(text).unwrap();
         let machine = Machine::default();
-        let axes = [axis("as-is,pin:*,x1"), axis("h2d_bw=10,lat*2"), axis("streams=1,3")];
+        let axes = [axis("as-is,pin:*,x1"), axis("h2d_bw=10,ordered_copies=false"), axis("streams=1,3")];
         let cells = sweep(&program, &machine, &axes).unwrap();
         assert_eq!(cells.len(), 12);
         let mut ends = std::collections::BTreeSet::new();
@@ -214,7 +219,8 @@ mod tests {
                 (0..3).flat_map(|a| axes[a].values[cell.at[a]].changes.clone()).collect();
             let changed = what_if(&program, &machine, &changes).unwrap();
             let run = sim::run(&changed.program, &changed.machine).unwrap();
-            let verdict = hazard::check(&changed.program, Mode::Contract).unwrap().verdict();
+            let terms = Terms::of(Mode::Contract, &changed.machine);
+            let verdict = hazard::check(&changed.program, terms).unwrap().verdict();
             assert_eq!(
                 (cell.end, cell.ledger, cell.verdict),
                 (run.end, run.ledger, verdict),

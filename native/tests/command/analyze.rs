@@ -36,6 +36,17 @@ fn figures_are_the_same_however_a_file_comes() {
         ["host_wait_before_copy_ns", "host_during_copy_ns", "host_after_copy_ns", "blocking_host_calls"]
             .map(|key| copy[key].as_i64().unwrap());
     assert_eq!(sums, [63_000, 9_216, 3_159, 1]);
+    // 64 bytes came back, and what copied them out of staging no trace tells.
+    let ledger = &json(&plain.out)["ledger"];
+    let [payload, to_host, pageable] =
+        ["payload_bytes", "to_host_bytes", "pageable_bytes"].map(|key| ledger[key].as_u64().unwrap());
+    assert_eq!([payload, to_host, pageable], [64; 3]);
+    assert_eq!((ledger["factor"].as_f64(), ledger["factor_if_staged"].as_f64()), (Some(1.0), Some(2.0)));
+    let text = spanlift(&folder, &["analyze", "t.json"]).out;
+    for part in ["bytes moved, as far as the trace tells", "1.00 for each byte", "2.00 if the driver staged"]
+    {
+        assert!(text.contains(part), "{part:?} in {text}");
+    }
     let packed = spanlift(&folder, &["analyze", "t2.json", "--format", "json"]);
     assert_eq!(json(&packed.out), json(&plain.out));
     let piped = spanlift_reading(&folder, &["analyze", "-", "--format", "json"], TRACE.as_bytes());

@@ -116,18 +116,36 @@ fn an_explanation_names_places_and_fix_and_shows_two_orders() {
     assert_eq!((ran.code, ran.err.as_str()), (1, ""), "{}", ran.out);
     for fragment in [
         "command 4 (line 5)   write  copy d <- x on copy",
-        "nothing makes w4 come before w5",
+        "nothing makes w4 (copy to d) come before w5 (scale)",
         "before command 5 (line 6)   + record mended on copy",
         "+ wait mended on compute",
-        "schedule - (in the order of the list)",
+        "schedule - (copy to d, then scale)",
         "finds what command 4 wrote",
-        "schedule w4:w5 (w4 comes after w5)",
+        "schedule w4:w5 (scale, then copy to d)",
         "finds bytes that nothing has written",
     ] {
         assert!(ran.out.contains(fragment), "{fragment:?} in {}", ran.out);
     }
     let ran = spanlift(&folder, &["check", "mended.txt"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    // The picture and the object hold both orders, the text only names them.
+    let args = ["check", "lesson1.txt", "--explain", "-o", "lesson1.svg", "--format", "json"];
+    let ran = spanlift(&folder, &args);
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""), "{}", ran.out);
+    let object: Value = serde_json::from_str(&ran.out).unwrap();
+    let orders = object["hazards"][0]["schedules"].as_array().unwrap();
+    let svg = std::fs::read_to_string(folder.join("lesson1.svg")).unwrap();
+    for (order, title) in orders.iter().zip(["copy to d, then scale", "scale, then copy to d"]) {
+        assert_eq!(order["title"], title);
+        assert!(order["order"].as_array().unwrap().len() > 3, "{order}");
+        assert_eq!(svg.matches(&format!("\n{title}\n")).count(), 1, "a heading {title:?} in the picture");
+    }
+    assert!(svg.contains("finds bytes that nothing has written") && svg.contains("+ wait mended on compute"));
+    let ran = spanlift(&folder, &["check", "lesson1.txt", "-o", "lesson1.png"]);
+    assert_eq!((ran.code, ran.err.as_str()), (2, "error: lesson1.png: the picture's name ends in .svg\n"));
+    let ran = spanlift(&folder, &["check", "mended.txt", "-o", "safe.svg"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    assert!(std::fs::read_to_string(folder.join("safe.svg")).unwrap().contains("safe: "));
     // The input stays as it is.
     let ran = spanlift(&folder, &["check", "lesson1.txt", "--mended", "lesson1.txt"]);
     assert_eq!(ran.code, 2);
@@ -173,4 +191,33 @@ fn explained_objects_have_the_fields_of_the_contract_and_more() {
         }
     }
     assert!(n_races > 50, "{n_races}");
+}
+
+#[test]
+fn a_machine_without_cudas_rules_orders_no_copies() {
+    let folder = folder("check-unordered");
+    let text = "stream s\npageable x 4KiB\ndevice d 4KiB\ncopy d <- x on s\nkernel k on s reads d\nsync s\nwrite x\n";
+    std::fs::write(folder.join("p.txt"), text).unwrap();
+    std::fs::write(folder.join("mps.json"), r#"{"name": "mps-like", "h2d_bw": 20, "ordered_copies": false}"#)
+        .unwrap();
+    assert_eq!(spanlift(&folder, &["check", "p.txt"]).code, 0);
+    assert_eq!(spanlift(&folder, &["check", "p.txt", "--machine", "h200-pcie5"]).code, 0);
+    let args = ["check", "p.txt", "--machine", "mps.json", "--mended", "mended.txt"];
+    let ran = spanlift(&folder, &args);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    for part in ["Let main wait for s", "on a device that orders no copies"] {
+        assert!(ran.out.contains(part), "{part:?} in {}", ran.out);
+    }
+    let mended = spanlift(&folder, &["check", "mended.txt", "--machine", "mps.json"]);
+    assert_eq!(mended.code, 0, "{}", mended.out);
+    // Both schedules of the race can be shown, and a run warns of it.
+    let explained = spanlift(&folder, &["check", "p.txt", "--machine", "mps.json", "--explain"]);
+    assert!(explained.out.contains("w3"), "{}", explained.out);
+    let ran = spanlift(&folder, &["run", "p.txt", "--machine", "mps.json"]);
+    assert!(ran.code == 0 && ran.err.contains("race"), "{}", ran.err);
+    let what_if = ["run", "p.txt", "--what-if", "ordered_copies=false", "--format", "json"];
+    let object: Value = serde_json::from_str(&spanlift(&folder, &what_if).out).unwrap();
+    assert_eq!((&object["verdict"], &object["what_if"]["verdict"]), (&json!("safe"), &json!("race")));
+    let wrong = spanlift(&folder, &["check", "p.txt", "--machine", "abacus"]);
+    assert_eq!((wrong.code, wrong.err.lines().count()), (2, 1), "{}", wrong.err);
 }

@@ -4,6 +4,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
 
 /// What a run said and how it ended.
 #[derive(Debug)]
@@ -69,6 +71,61 @@ pub(crate) fn ran(mut command: Command, stdin: &[u8]) -> Ran {
     };
     assert!(!ran.err.contains("panicked"), "{}", ran.err);
     ran
+}
+
+/// A run, how long it took, and what memory it had at most.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    /// What it said.
+    pub(crate) ran: Ran,
+    /// Wall time.
+    pub(crate) seconds: f64,
+    /// The most that was resident, seen to a few milliseconds before the end; 0 where the system does not say.
+    pub(crate) peak_kib: u64,
+}
+
+/// Runs `spanlift args` in `folder` with `room_mib` of address space and five minutes: a hang is a failed test.
+pub(crate) fn watched(folder: &Path, args: &[&str], room_mib: u64) -> Watched {
+    let limits = format!("ulimit -v {}; exec timeout 300 \"$0\" \"$@\"", room_mib * 1024);
+    let mut command = binary(folder);
+    let program = command.get_program().to_owned();
+    command = Command::new("sh");
+    command.current_dir(folder).args(["-c", &limits]).arg(program).args(args);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let began = Instant::now();
+    let child = command.spawn().unwrap();
+    let id = child.id();
+    let (said, done) = std::sync::mpsc::channel();
+    let watcher = std::thread::spawn(move || {
+        let mut peak = 0;
+        // `timeout` has the command as its child.
+        while done.recv_timeout(Duration::from_millis(3)) == Err(RecvTimeoutError::Timeout) {
+            peak = peak.max(peak_of_children(id));
+        }
+        peak
+    });
+    let output = child.wait_with_output().unwrap();
+    let seconds = began.elapsed().as_secs_f64();
+    said.send(()).unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    let ran = Ran {
+        code: output.status.code().unwrap_or_else(|| panic!("ended by a signal: {}", output.status)),
+        out: text(output.stdout),
+        err: text(output.stderr),
+    };
+    assert!(!ran.err.contains("panicked") && !ran.err.contains("memory allocation"), "{}", ran.err);
+    Watched { ran, seconds, peak_kib: watcher.join().unwrap() }
+}
+
+/// The most memory that the children of a process have had, in KiB.
+fn peak_of_children(id: u32) -> u64 {
+    let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+    let peaks = children.split_whitespace().filter_map(|child| {
+        let status = std::fs::read_to_string(format!("/proc/{child}/status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        line.trim().trim_end_matches(" kB").parse().ok()
+    });
+    peaks.max().unwrap_or(0)
 }
 
 /// The folder of shared cases, if this checkout has one.

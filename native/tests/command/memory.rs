@@ -34,6 +34,12 @@ fn every_shared_example_has_its_answer() {
             assert_eq!(found[field], expect[field], "{id}: {field}");
         }
         assert_eq!(found["move"]["bytes_copied"], expect["move"]["bytes_copied"], "{id}");
+        // What moves is told hop by hop, and comes to what is copied.
+        let ledger = found["move"]["ledger"].as_object().unwrap();
+        let hops =
+            ledger.iter().filter(|(name, _)| *name != "payload_bytes").map(|(_, n)| n.as_i64().unwrap());
+        assert_eq!(Some(hops.sum::<i64>()), found["move"]["bytes_copied"].as_i64(), "{id}");
+        assert!(ledger["payload_bytes"].as_i64() <= found["move"]["bytes_copied"].as_i64(), "{id}");
         let most = expect["move"]["bytes_allocated_at_most"].as_i64().unwrap();
         assert!(found["move"]["bytes_allocated"].as_i64().unwrap() <= most, "{id}");
         assert_eq!(
@@ -54,7 +60,8 @@ fn text_tells_spans_and_the_move() {
     std::fs::write(folder.join("l.json"), layout.to_string()).unwrap();
     let ran = spanlift(&folder, &["memory", "l.json", "--to", "cuda"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
-    for part in ["cpu: ", "[0, 24)", "to cuda:0"] {
+    let ledger = "bytes: payload 24 B, moved 24 B (to a device 24 B), 1.00 for each byte";
+    for part in ["cpu: ", "[0, 24)", "to cuda:0", ledger] {
         assert!(ran.out.contains(part), "{part} in {}", ran.out);
     }
 }

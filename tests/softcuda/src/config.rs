@@ -127,6 +127,10 @@ pub struct Config {
     pub host_threads: bool,
     /// Each operation is late by up to this many microseconds of real time.
     pub latency_us: u32,
+    /// Instructions after which a launch counts as one that hangs.
+    pub steps: u64,
+    /// Whether calls are noted as commands of a program.
+    pub trace: bool,
     /// Errors to come.
     pub faults: Vec<Fault>,
 }
@@ -144,6 +148,8 @@ impl Default for Config {
             peers: true,
             host_threads: false,
             latency_us: 0,
+            steps: 200_000_000,
+            trace: false,
             faults: Vec::new(),
         }
     }

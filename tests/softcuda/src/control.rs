@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::capi;
 use crate::config::Config;
+use crate::kernel::rust::{self, Run, RustKernel};
 use crate::report::Report;
 
 /// The name of the symbol.
@@ -67,3 +68,19 @@ unsafe extern "C" fn softdrv_control(request: *const u8, len: usize, sink: Sink,
 }
 
 const _: Control = softdrv_control;
+
+/// The name of the symbol by which kernels are registered.
+pub(crate) const REGISTER: &str = "softdrv_register_kernel";
+
+/// The type of the function under [`REGISTER`]: name, how to call, what to call.
+pub(crate) type Register = unsafe extern "C" fn(*const u8, usize, Run, usize);
+
+// SAFETY: the name is private to this project.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn softdrv_register_kernel(name: *const u8, len: usize, run: Run, function: usize) {
+    // SAFETY: the caller gives a live range of bytes for the duration of the call (`kit`).
+    let name = unsafe { std::slice::from_raw_parts(name, len) };
+    rust::add(&String::from_utf8_lossy(name), RustKernel { run, function });
+}
+
+const _: Register = softdrv_register_kernel;

@@ -24,7 +24,8 @@ use std::time::{Duration, Instant};
 use libloading::Library;
 
 use crate::config::{Config, VARIABLE};
-use crate::control::{Answer, Control, Request, SYMBOL};
+use crate::control::{Answer, Control, REGISTER, Register, Request, SYMBOL};
+use crate::kernel::rust::{self, Function};
 use crate::report::Report;
 
 /// The file that cargo builds beside everything that depends on this package.
@@ -40,6 +41,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 #[derive(Debug, Clone, Copy)]
 pub struct Driver {
     control: Control,
+    register: Register,
 }
 
 /// Where the shared object is: beside the running program or in `deps` beneath it, where cargo puts it whenever it builds
@@ -79,7 +81,12 @@ pub fn preload(config: Config) -> Driver {
     });
     // SAFETY: the object is this package's own, built from the same sources, where the symbol has this type.
     let control = unsafe { library.get::<Control>(SYMBOL.as_bytes()) };
-    let driver = Driver { control: *control.expect("the object has a control table") };
+    // SAFETY: as above.
+    let register = unsafe { library.get::<Register>(REGISTER.as_bytes()) };
+    let driver = Driver {
+        control: *control.expect("the object has a control table"),
+        register: *register.expect("the object has a registry"),
+    };
     driver.reset(config);
     driver
 }
@@ -104,6 +111,13 @@ impl Driver {
         unsafe { (self.control)(request.as_ptr(), request.len(), take, (&raw mut answer).cast()) };
         let answer: Answer = serde_json::from_slice(&answer).expect("the driver answers in JSON");
         answer.unwrap_or_else(|e| panic!("the software driver: {e}"))
+    }
+
+    /// Lets a Rust function stand in for the entry `name` of every module that is loaded from now on.
+    pub fn kernel(&self, name: &str, function: Function) {
+        let kernel = rust::registered(function);
+        // SAFETY: the range is live during the call; `run` and `function` belong together.
+        unsafe { (self.register)(name.as_ptr(), name.len(), kernel.run, kernel.function) };
     }
 
     /// Starts anew.

@@ -20,10 +20,13 @@ mod config;
 mod control;
 mod engine;
 mod host;
+mod kernel;
 pub mod kit;
 mod report;
 
 pub use code::Code;
 pub use config::{Config, Fault, Pageable, Scheduler};
 pub use engine::Engine;
+pub use kernel::Stop;
+pub use kernel::rust::{Function, Launch, Plain};
 pub use report::{Report, Site, Violation, ViolationKind};

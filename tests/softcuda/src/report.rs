@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 /// What was done wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -114,11 +115,19 @@ pub struct Report {
     pub pending: usize,
     /// Allocations and registrations that nobody freed, in words.
     pub leaked: Vec<String>,
+    /// What was called, as commands of a program in spanlift's JSON form, where the configuration asks for it.
+    pub trace: Vec<Value>,
 }
 
 impl Report {
     /// How many violations are kept.
     pub const KEPT: usize = 256;
+
+    /// The calls as a program file.
+    #[must_use]
+    pub fn program(&self) -> Value {
+        json!({"schema_version": 1, "ops": self.trace})
+    }
 
     /// How many violations of `kind` are kept.
     #[must_use]

@@ -2,7 +2,7 @@
 
 use super::App;
 use crate::orders::{self, Order};
-use crate::rows::{Rows, Shown};
+use crate::rows::Rows;
 
 /// What an [`App`] knows of orders.
 #[derive(Debug, Clone, Default)]
@@ -68,7 +68,7 @@ impl App {
             return true;
         };
         let Some(wanted) = self.orders.made.get(k) else { return false };
-        let rows = Rows::new(&wanted.trace, Shown::default());
+        let rows = Rows::new(&wanted.trace, orders::lanes());
         let trace = std::mem::replace(&mut self.model.trace, wanted.trace.clone());
         let rows = std::mem::replace(&mut self.model.rows, rows);
         // From one order to the other the times stay kept.

@@ -432,6 +432,8 @@ impl Panels {
     /// Which time is on screen, in words.
     pub(crate) fn range(&self, app: &App) {
         let (view, (first, last)) = (app.view(), app.model.extent());
+        // The end of the last step is not the beginning of another.
+        let last = if timeline::is_schedule(&app.model.trace) { last.saturating_sub(1) } else { last };
         let clock = |at: i64| app.model.clock(at.clamp(first, last));
         let words = format!("{} to {}", clock(view.start_ns()), clock(view.end_ns()));
         self.part(".sl-range").set_text_content(Some(&words));

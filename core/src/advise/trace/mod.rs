@@ -6,6 +6,7 @@
 mod blame;
 mod copies;
 mod gaps;
+mod ledger;
 mod memory;
 mod missing;
 mod overlap;
@@ -17,6 +18,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 pub use blame::Maker;
+pub use ledger::Moved;
 pub use memory::{MemoryFinding, memory_findings};
 
 use crate::trace::analysis::Order;

@@ -3,10 +3,8 @@
 use crate::machine::Rate;
 use crate::units::{Bytes, Nanos};
 
-use super::{Calibration, Candidate, Caps, HostMemory, Request, Route, Term, Way};
+use super::{Calibration, Candidate, Caps, HostMemory, Request, Route, SLOTS, Term, Way};
 
-/// Slots of each thread.
-const SLOTS: u32 = 3;
 /// Bytes of a slot, at least and at most.
 const CHUNK: (u64, u64) = (256 << 10, 4 << 20);
 /// Inline transfers are at most this large, whatever the figures say: the caller does not wait for long copies.
@@ -37,12 +35,10 @@ pub(super) fn candidates(
     })
 }
 
-/// Bytes of a slot when `workers` share `total`, so that the slots of all of them fit into `slots` bytes.
-pub(super) fn chunk(total: Bytes, workers: u32, slots: Bytes) -> Bytes {
-    let workers = u64::from(workers.max(1));
-    let fits = slots.0 / (workers * u64::from(SLOTS));
-    let half = (total.0 / (2 * workers)).clamp(CHUNK.0, CHUNK.1);
-    Bytes(half.min(fits) & !4095)
+/// Bytes that are copied at a time when `workers` share `total`; no more than a slot has.
+pub(super) fn chunk(total: Bytes, workers: u32, caps: &Caps) -> Bytes {
+    let half = (total.0 / (2 * u64::from(workers.max(1)))).clamp(CHUNK.0, CHUNK.1);
+    Bytes((half & !4095).min(caps.slot().0))
 }
 
 struct Form<'a> {
@@ -65,7 +61,7 @@ impl Form<'_> {
             });
         }
         let is_staged = matches!(way, Way::Inline | Way::Ring | Way::Coalesce | Way::Drain);
-        let fewest = chunk(self.request.bytes, 1, self.caps.slots).0;
+        let fewest = chunk(self.request.bytes, 1, self.caps).0;
         let (is_locked, mean) = (host == Pinned, self.request.mean());
         let rules: &[(bool, &'static str)] = match way {
             Way::Direct => &[(!is_locked, "the host's memory is not page-locked")],
@@ -76,7 +72,7 @@ impl Form<'_> {
             Way::Inline => &[
                 (self.request.tensors > 1, "there are several tensors"),
                 (self.request.bytes.0 > INLINE, "it is larger than 4 MiB"),
-                (self.request.bytes.0 > self.caps.slots.0 / u64::from(SLOTS), "no slot is large enough"),
+                (self.request.bytes > self.caps.slot(), "no slot is large enough"),
             ],
             Way::Ring => &[(route != Route::Up, "it goes to the host")],
             Way::Coalesce => &[
@@ -120,8 +116,7 @@ impl Form<'_> {
 
     /// Numbers of threads that are tried.
     fn workers(&self) -> impl Iterator<Item = u32> + use<> {
-        let (most, slots, bytes) = (self.caps.workers.max(1), self.caps.slots, self.request.bytes);
-        (1..=most).filter(move |&w| chunk(bytes, w, slots).0 > 0)
+        1..=self.caps.workers.max(1)
     }
 
     fn link(&self) -> Rate {
@@ -165,7 +160,7 @@ impl Form<'_> {
     /// the end of the pipeline.
     fn staged(&self, way: Way, workers: u32) -> Candidate {
         let (machine, bytes) = (self.of.machine(), self.request.bytes);
-        let chunk = chunk(bytes, workers, self.caps.slots);
+        let chunk = chunk(bytes, workers, self.caps);
         let n_chunks = bytes.0.div_ceil(chunk.0.max(1)).max(1);
         // Tensors that are not gathered have chunks of their own.
         let n_chunks = if way == Way::Coalesce { n_chunks } else { n_chunks.max(self.request.tensors) };
@@ -234,7 +229,7 @@ impl Form<'_> {
         let cpu = calls.ns;
         if self.request.route == Route::Peer && (!self.caps.peer || machine.p2p_bw.0 == 0) {
             let slowest = machine.h2d_bw.min(machine.d2h_bw);
-            let chunk = chunk(self.request.bytes, 1, self.caps.slots);
+            let chunk = chunk(self.request.bytes, 1, self.caps);
             let hops = slowest.time(self.request.bytes);
             let first = slowest.time(Bytes(chunk.0.min(self.request.bytes.0)));
             let terms =

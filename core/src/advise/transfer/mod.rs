@@ -216,7 +216,15 @@ impl Caps {
     /// Everything, with eight workers and 64 MiB of slots.
     pub const ALL: Caps =
         Caps { workers: 8, slots: Bytes(64 << 20), register: true, mapped: true, batch: true, peer: true };
+
+    /// Bytes of one slot when all threads have theirs: whole pages.
+    pub fn slot(&self) -> Bytes {
+        Bytes((self.slots.0 / (u64::from(self.workers.max(1)) * u64::from(SLOTS))) & !4095)
+    }
 }
+
+/// Slots of each thread: one that is filled, one that is sent, and one between.
+pub const SLOTS: u32 = 3;
 
 /// Part of a predicted time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

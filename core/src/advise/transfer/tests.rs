@@ -130,7 +130,7 @@ fn what_is_chosen_on_known_machines() {
     check("gen5", &many(Pinned, 1000, 4_000_000), &first(), "S0 x0 0");
     check("gen5", &one(Within, Pinned, 1 << 30), all, "S8 x0 0");
     check("gen5", &one(Peer, Pinned, 1 << 30), all, "S8 x0 0");
-    check("slow-cores", &one(Peer, Pinned, 1 << 30), all, "S8 x0 4096");
+    check("slow-cores", &one(Peer, Pinned, 1 << 30), all, "S8 x0 2728");
     // Four threads cannot fill a fast link, eight can; on a slow link two are enough.
     let workers = |name: &str, request: &Request| {
         choose(request, &Calibration::recorded(name).unwrap(), all).chosen.workers
@@ -157,8 +157,10 @@ fn slots_fit_into_what_is_page_locked() {
     for mib in [0u64, 1, 8, 64] {
         for workers in 1..=8 {
             for size in SIZES {
-                let chunk = formula::chunk(Bytes(size), workers, Bytes(mib << 20));
+                let caps = Caps { workers, slots: Bytes(mib << 20), ..Caps::ALL };
+                let chunk = formula::chunk(Bytes(size), workers, &caps);
                 assert!(u64::from(workers) * 3 * chunk.0 <= mib << 20);
+                assert!(chunk <= caps.slot());
                 assert_eq!(chunk.0 % 4096, 0);
             }
         }

@@ -183,6 +183,31 @@ impl Fourier {
         self.axes.iter().map(|&axis| (&reads[axis].0, &writes[axis].0)).collect()
     }
 
+    /// The places of the transformed dimensions.
+    pub(in crate::op) fn axes(&self) -> &[usize] {
+        &self.axes
+    }
+
+    /// The same transform with its origin at index `n/2` on both sides; complex data alone have one.
+    pub(in crate::op) fn centred(&self) -> Option<Operator> {
+        let LeafFacts { name, domain, codomain, .. } = &self.facts;
+        let axes = self.axes.clone();
+        let centred = || Fourier::new(name.clone(), domain.clone(), codomain.clone(), axes, true);
+        domain.is_complex().then(|| Operator::leaf(centred()))
+    }
+
+    /// The same transform with one more dimension that it leaves alone.
+    pub(in crate::op) fn with_dim(&self, dim: &Name, size: i64, at: usize) -> Option<Operator> {
+        let wide = |space: &Space| {
+            let mut dims = space.dims().to_vec();
+            (at <= dims.len()).then(|| dims.insert(at, (dim.clone(), size)))?;
+            space.with_dims(dims).ok()
+        };
+        let (domain, codomain) = (wide(&self.facts.domain)?, wide(&self.facts.codomain)?);
+        let axes = self.axes.iter().map(|&axis| axis + usize::from(axis >= at)).collect();
+        Some(Operator::leaf(Fourier::new(self.facts.name.clone(), domain, codomain, axes, self.centered)))
+    }
+
     /// Whether index `n/2` is the origin.
     pub fn centered(&self) -> bool {
         self.centered

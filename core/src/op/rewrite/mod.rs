@@ -6,7 +6,9 @@
 //!
 //! Nothing is rewritten behind anybody's back: [`Operator::simplify`] does it, and says what it did.
 
+mod batched;
 mod cost;
+mod fourier;
 mod nodes;
 mod pairs;
 mod rules;

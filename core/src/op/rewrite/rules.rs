@@ -1,5 +1,7 @@
 //! The table of rules.
 
+use super::batched::equal_blocks;
+use super::fourier::{half_shift, scaled_back};
 use super::nodes::{
     factor_left, factor_right, one, power_of_transfers, scalars, sum_of_diagonals, trivial_movement,
     zero_terms,
@@ -81,6 +83,8 @@ pub const RULES: &[Rule] = &[
     rule("8",  "signs",          B, "(-1)(-1) A = A",                          "factors 1, -1, i, -i",              "mrpro, AbstractOperators.jl",         Two(signs)),
     rule("13", "reordered back", B, "A^H A = I",                               "a reordering of elements",          "PyOperators, furax, CoLA",            Two(unitary_movement)),
     rule("13", "unitary",        R, "A^H A = I",                               "orthonormal, proven by tag",        "PyOperators, furax, CoLA",            Two(unitary)),
+    rule("14", "scaled back",    R, "A^H a A = a",                             "unitary, linear over the factor",   "AbstractOperators.jl",                Three(scaled_back)),
+    rule("14", "half shift",     R, "S F S = centred F, F S = signs F",        "even sizes, a diagonal beside it",  "AbstractOperators.jl",                Three(half_shift)),
     rule("15", "tags",           B, "P P = P, A A = I",                        "tag, proven by test",               "PyOperators, furax",                  Two(idempotent)),
     rule("17", "trivial",        B, "permute, roll, slice of all = I",         "same names",                        "furax, PyOperators",                  Node(trivial_movement)),
     rule("17", "movements",      B, "two movements = one, a mask or I",        "no element is added to another",    "furax, PyOperators",                  Two(movements)),
@@ -92,6 +96,7 @@ pub const RULES: &[Rule] = &[
     rule("T8", "power",          R, "(T^H B T)^k = T^H B^k T",                 "",                                  "new",                                 Node(power_of_transfers)),
     rule("T9", "group",          R, "parts of one device behind one transfer", "neighbours in a join, no fixed tree","new",                                Node(group)),
     rule("19", "blocks",         B, "diag(A, B) diag(C, D) = diag(AC, BD)",    "equal partitions",                  "furax, PyOperators",                  Two(block_products)),
+    rule("20", "equal blocks",   B, "diag(A, .., A) = A with a batch",         "one name and place on both sides",  "CoLA, AbstractOperators.jl",          Node(equal_blocks)),
     rule("26", "powers",         B, "A^a A^b = A^(a+b)",                       "",                                  "new",                                 Two(powers)),
     rule("9",  "scalars",        R, "a A b = A (ab)",                          "linear over the factor",            "PyOperators, furax",                  Node(scalars)),
     rule("10", "scale into",     R, "a D = diag(a d)",                         "same device",                       "furax, AbstractOperators.jl",         Two(scale_into)),

@@ -25,7 +25,13 @@ impl Check<'_> {
         let finite = match compute.map(|c| c.func) {
             Some(Func::Fill(value)) => value.is_finite(),
             Some(Func::Affine { mul, add }) => mul.is_finite() && add.is_finite(),
-            Some(Func::Mul { .. } | Func::Add) | None => true,
+            Some(Func::Multiple { factor: v } | Func::Where { above: v } | Func::Shrink { by: v }) => {
+                v.is_finite()
+            }
+            Some(
+                Func::Mul { .. } | Func::Add | Func::Dot | Func::Divide | Func::Sqrt | Func::Guard { .. },
+            )
+            | None => true,
         };
         if !finite {
             self.say("what is computed has a value that is no finite number".to_owned());

@@ -276,12 +276,26 @@ impl<'a> Fields<'a> {
             Some(other) => return self.fault(format!("field \"compute\" is {other}, an object is needed")),
         };
         let dtype = self.dtype(map)?;
+        let flag = |name: &str| map.get(name).and_then(Value::as_bool).unwrap_or(false);
         let func = match map.get("fn").and_then(Value::as_str) {
             Some("fill") => Func::Fill(self.float("value", map)?),
             Some("affine") => Func::Affine { mul: self.float("mul", map)?, add: self.float("add", map)? },
-            Some("mul") => Func::Mul { conj: map.get("conj").and_then(Value::as_bool).unwrap_or(false) },
+            Some("mul") => Func::Mul { conj: flag("conj") },
             Some("add") => Func::Add,
-            _ => return self.fault("field \"fn\" of \"compute\" is fill, affine, mul or add".to_owned()),
+            Some("dot") => Func::Dot,
+            Some("multiple") => Func::Multiple { factor: self.float("factor", map)? },
+            Some("divide") => Func::Divide,
+            Some("sqrt") => Func::Sqrt,
+            Some("where") => Func::Where { above: self.float("above", map)? },
+            Some("guard") => Func::Guard { strict: flag("strict") },
+            Some("shrink") => Func::Shrink { by: self.float("by", map)? },
+            _ => {
+                return self.fault(
+                    "field \"fn\" of \"compute\" is fill, affine, mul, add, dot, multiple, divide, sqrt, where, guard or \
+                     shrink"
+                        .to_owned(),
+                );
+            }
         };
         Some(Some(Compute { dtype, func }))
     }

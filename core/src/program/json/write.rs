@@ -226,6 +226,13 @@ fn compute(compute: Compute) -> String {
         Func::Affine { mul, add } => object.text("fn", "affine").float("mul", mul).float("add", add),
         Func::Mul { conj } => object.text("fn", "mul").bool("conj", conj),
         Func::Add => object.text("fn", "add"),
+        Func::Dot => object.text("fn", "dot"),
+        Func::Multiple { factor } => object.text("fn", "multiple").float("factor", factor),
+        Func::Divide => object.text("fn", "divide"),
+        Func::Sqrt => object.text("fn", "sqrt"),
+        Func::Where { above } => object.text("fn", "where").float("above", above),
+        Func::Guard { strict } => object.text("fn", "guard").bool("strict", strict),
+        Func::Shrink { by } => object.text("fn", "shrink").float("by", by),
     }
     .end()
 }

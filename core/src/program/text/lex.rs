@@ -314,8 +314,22 @@ impl<'a> Cursor<'a> {
             Func::Mul { conj: self.eat("conj") }
         } else if self.eat("add") {
             Func::Add
+        } else if self.eat("dot") {
+            Func::Dot
+        } else if self.eat("multiple") {
+            Func::Multiple { factor: self.float("the factor")? }
+        } else if self.eat("divide") {
+            Func::Divide
+        } else if self.eat("sqrt") {
+            Func::Sqrt
+        } else if self.eat("where") {
+            Func::Where { above: self.float("the bound")? }
+        } else if self.eat("guard") {
+            Func::Guard { strict: self.eat("strict") }
+        } else if self.eat("shrink") {
+            Func::Shrink { by: self.float("a number")? }
         } else {
-            return self.expected("`fill`, `affine`, `mul` or `add`");
+            return self.expected("a formula such as `fill`, `affine`, `mul`, `add` or `dot`");
         };
         Ok(Compute { dtype, func })
     }

@@ -357,6 +357,14 @@ impl Writer<'_> {
                 Func::Mul { conj: false } => format!(" computes {dtype} mul"),
                 Func::Mul { conj: true } => format!(" computes {dtype} mul conj"),
                 Func::Add => format!(" computes {dtype} add"),
+                Func::Dot => format!(" computes {dtype} dot"),
+                Func::Multiple { factor } => format!(" computes {dtype} multiple {}", Float(factor)),
+                Func::Divide => format!(" computes {dtype} divide"),
+                Func::Sqrt => format!(" computes {dtype} sqrt"),
+                Func::Where { above } => format!(" computes {dtype} where {}", Float(above)),
+                Func::Guard { strict: false } => format!(" computes {dtype} guard"),
+                Func::Guard { strict: true } => format!(" computes {dtype} guard strict"),
+                Func::Shrink { by } => format!(" computes {dtype} shrink {}", Float(by)),
             };
         }
         line

@@ -2,6 +2,7 @@
 //!
 //! One function per subject gives its figures, in base units and within 20 seconds; they are printed here.
 
+use std::borrow::Cow;
 use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -20,13 +21,14 @@ use crate::End;
 use crate::analyze;
 use crate::cli::{BenchArgs, BenchSubject, Format};
 use crate::say::{Fail, Out};
+use crate::{bench_copy, bench_transfers};
 
 /// One measured figure.
 #[derive(Debug, Serialize)]
-struct Figure {
-    name: &'static str,
-    value: f64,
-    unit: &'static str,
+pub(crate) struct Figure {
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) value: f64,
+    pub(crate) unit: &'static str,
 }
 
 pub(crate) fn run(args: &BenchArgs, out: &mut Out) -> Result<End, Fail> {
@@ -35,6 +37,8 @@ pub(crate) fn run(args: &BenchArgs, out: &mut Out) -> Result<End, Fail> {
         BenchSubject::Memory(args) => (memory(args.tensors)?, &args.report),
         BenchSubject::Check(args) => (check(args.commands, args.streams)?, &args.report),
         BenchSubject::Trace(args) => (trace(&args.file)?, &args.report),
+        BenchSubject::Copy(args) => (bench_copy::figures(args.threads)?, &args.report),
+        BenchSubject::Transfers(args) => return bench_transfers::run(args, out),
     };
     match report.format {
         Format::Json => {
@@ -67,9 +71,9 @@ fn sim(commands: u32, streams: u32) -> Result<Vec<Figure>, Fail> {
     let row = Prepared::new(&row.program()).map_err(fail)?;
     let row_s = least_s(|| row.run(&Machine::default()).map_err(fail))?;
     Ok(vec![
-        Figure { name: "sim.events_per_s", value: events / rerun_s, unit: "1/s" },
-        Figure { name: "sim.events_per_s_from_program", value: events / run_s, unit: "1/s" },
-        Figure { name: "sim.thousand_tensors_s", value: row_s, unit: "s" },
+        Figure { name: "sim.events_per_s".into(), value: events / rerun_s, unit: "1/s" },
+        Figure { name: "sim.events_per_s_from_program".into(), value: events / run_s, unit: "1/s" },
+        Figure { name: "sim.thousand_tensors_s".into(), value: row_s, unit: "s" },
     ])
 }
 
@@ -81,9 +85,9 @@ fn memory(tensors: u32) -> Result<Vec<Figure>, Fail> {
     let report_s = least_s(|| layout.report().map_err(fail))?;
     let plan_s = least_s(|| layout.move_to(cuda(0)).map_err(fail))?;
     Ok(vec![
-        Figure { name: "memory.tensors_per_s", value: tensors / (report_s + plan_s), unit: "1/s" },
-        Figure { name: "memory.report_s", value: report_s, unit: "s" },
-        Figure { name: "memory.plan_s", value: plan_s, unit: "s" },
+        Figure { name: "memory.tensors_per_s".into(), value: tensors / (report_s + plan_s), unit: "1/s" },
+        Figure { name: "memory.report_s".into(), value: report_s, unit: "s" },
+        Figure { name: "memory.plan_s".into(), value: plan_s, unit: "s" },
     ])
 }
 
@@ -99,9 +103,9 @@ fn check(n: u32, n_streams: u32) -> Result<Vec<Figure>, Fail> {
     let text_s = read(program.to_text().as_bytes())?;
     let json_s = read(program.to_json().as_bytes())?;
     Ok(vec![
-        Figure { name: "check.ops_per_s", value: n / whole_s, unit: "1/s" },
-        Figure { name: "check.text_ops_per_s", value: n / text_s, unit: "1/s" },
-        Figure { name: "check.json_ops_per_s", value: n / json_s, unit: "1/s" },
+        Figure { name: "check.ops_per_s".into(), value: n / whole_s, unit: "1/s" },
+        Figure { name: "check.text_ops_per_s".into(), value: n / text_s, unit: "1/s" },
+        Figure { name: "check.json_ops_per_s".into(), value: n / json_s, unit: "1/s" },
     ])
 }
 
@@ -114,9 +118,9 @@ fn trace(file: &Path) -> Result<Vec<Figure>, Fail> {
     let all_s = least_s(|| analyze::table(file).map(|(table, _)| Figures::of(&table)))?;
     let n_bytes = n_bytes as f64;
     Ok(vec![
-        Figure { name: "trace.bytes_per_s", value: n_bytes / all_s, unit: "B/s" },
-        Figure { name: "trace.scan_bytes_per_s", value: n_bytes / scan_s, unit: "B/s" },
-        Figure { name: "trace.events_per_s", value: n_events / all_s, unit: "1/s" },
+        Figure { name: "trace.bytes_per_s".into(), value: n_bytes / all_s, unit: "B/s" },
+        Figure { name: "trace.scan_bytes_per_s".into(), value: n_bytes / scan_s, unit: "B/s" },
+        Figure { name: "trace.events_per_s".into(), value: n_events / all_s, unit: "1/s" },
     ])
 }
 

@@ -8,25 +8,35 @@ use std::path::Path;
 
 use spanlift::Program;
 use spanlift::explore;
-use spanlift::hazard::{self, Certainty, Mode, Relation, Report, Verdict};
+use spanlift::hazard::{self, Certainty, Mode, Relation, Report, Terms, Verdict};
+use spanlift::machine::Machine;
 use spanlift::program::ReadError;
+use spanlift_viewer::explained_svg;
 
 use crate::End;
 use crate::cli::{CheckArgs, Format};
 use crate::input::{self, NoProgram};
 use crate::say::{self, Fail, Out, Style};
 use crate::source::{PIECE, Source};
-use crate::{explain, output};
+use crate::{explain, machine, output};
 
 /// Hazards told at most in text; `--format json` lists all.
 const MOST_HAZARDS: usize = 50;
+/// Pixels of a picture from left to right.
+const PICTURE_WIDTH: f64 = 1000.0;
 /// Changes that `--mended` makes at most.
 const MOST_FIXES: usize = 1_000;
 
 pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
-    let mode = args.mode.into();
-    if !args.explain && args.mended.is_none() && is_large(&args.program) {
-        return streamed(args, out);
+    // A wrong name is told before a large file is read.
+    let asked = args.machine.as_deref().map(machine::named).transpose()?;
+    let asked = asked.map(|chosen| Terms::of(args.mode.into(), &chosen.machine));
+    if let Some(path) = &args.out {
+        is_picture(path)?;
+        output::differs_from(path, &args.program)?;
+    }
+    if !args.explain && args.out.is_none() && args.mended.is_none() && is_large(&args.program) {
+        return streamed(args, asked.unwrap_or(Mode::from(args.mode).into()), out);
     }
     let program = match input::program(&args.program) {
         Ok(program) => program,
@@ -36,36 +46,55 @@ pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
         }
         Err(NoProgram::Wrong(messages)) => return Err(wrong(args, &messages, out)),
     };
-    let report = match hazard::check(&program, mode) {
+    let terms = asked.unwrap_or_else(|| of_program(args.mode.into(), &program));
+    let report = match hazard::check(&program, terms) {
         Ok(report) => report,
         Err(problems) => return Err(wrong(args, &input::messages(&problems), out)),
     };
     if let Some(path) = &args.mended {
-        mend(args, &program, path)?;
+        mend(args, &program, terms, path)?;
     }
-    let relation = match args.explain && !report.hazards.is_empty() {
-        true => Some(Relation::of(&program, mode).map_err(|e| wrong(args, &input::messages(&e), out))?),
+    let relation = match args.out.is_some() || args.explain && !report.hazards.is_empty() {
+        true => Some(Relation::of(&program, terms).map_err(|e| wrong(args, &input::messages(&e), out))?),
         false => None,
     };
-    match (args.report.format, &relation) {
+    if let (Some(path), Some(relation)) = (&args.out, &relation) {
+        output::write(path, explained_svg(relation, &report, PICTURE_WIDTH).as_bytes())?;
+    }
+    let explained = relation.as_ref().filter(|_| args.explain && !report.hazards.is_empty());
+    match (args.report.format, explained) {
         (Format::Json, None) => out.line(&report.to_json(&program)),
         (Format::Json, Some(relation)) => out.line(&explore::explained_json(relation, &report)),
-        (Format::Text, relation) => text(&program, &report, relation.as_ref(), out),
+        (Format::Text, relation) => text(&program, &report, relation, out),
     }
     Ok(if report.verdict() == Verdict::Safe { End::Done } else { End::Hazard })
 }
 
+/// A picture's name says what it is.
+fn is_picture(path: &Path) -> Result<(), Fail> {
+    if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("svg")) {
+        return Ok(());
+    }
+    Err(Fail::at(&path.display().to_string(), "the picture's name ends in .svg"))
+}
+
 /// Bytes from which on a file is checked as it is read.
 const LARGE: u64 = 64 << 20;
+
+/// The terms of the machine that a program names; CUDA's where it names none that is known.
+fn of_program(mode: Mode, program: &Program) -> Terms {
+    let machine = program.machine.as_deref().and_then(Machine::builtin);
+    machine.map_or(mode.into(), |machine| Terms::of(mode, &machine))
+}
 
 fn is_large(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|file| file.is_file() && LARGE <= file.len())
 }
 
 /// Checks a file command by command, without ever holding it.
-fn streamed(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
+fn streamed(args: &CheckArgs, terms: Terms, out: &mut Out) -> Result<End, Fail> {
     let mut source = Reading { source: Source::open(&args.program)?, fault: None };
-    let found = hazard::check_read(BufReader::with_capacity(PIECE, &mut source), args.mode.into());
+    let found = hazard::check_read(BufReader::with_capacity(PIECE, &mut source), terms);
     if let Some(fault) = source.fault {
         return Err(fault);
     }
@@ -82,9 +111,11 @@ fn streamed(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
             return Err(if args.report.format == Format::Json { fail.first() } else { fail });
         }
     };
+    // What a large program names is known at its end, and no profile that has a name is without CUDA's rules.
+    debug_assert!(args.machine.is_some() || of_program(terms.mode, &found.program) == terms);
     match args.report.format {
         Format::Json => out.line(&found.report.to_json(&found.program)),
-        Format::Text if found.report.hazards.is_empty() => safe(found.n_commands(), found.report.mode, out),
+        Format::Text if found.report.hazards.is_empty() => safe(found.n_commands(), &found.report, out),
         Format::Text => {
             for hazard in found.report.hazards.iter().take(MOST_HAZARDS) {
                 out.line(&say::one_line(&hazard::short_sentence(&found.program, hazard)));
@@ -129,11 +160,11 @@ fn wrong(args: &CheckArgs, messages: &[String], out: &mut Out) -> Fail {
 }
 
 /// Writes the program without its hazards.
-fn mend(args: &CheckArgs, program: &Program, path: &Path) -> Result<(), Fail> {
+fn mend(args: &CheckArgs, program: &Program, terms: Terms, path: &Path) -> Result<(), Fail> {
     output::differs_from(path, &args.program)?;
     let place = say::place(&args.program);
-    let mended = hazard::mend(program, args.mode.into(), MOST_FIXES)
-        .map_err(|e| Fail::all(&place, &input::messages(&e)))?;
+    let mended =
+        hazard::mend(program, terms, MOST_FIXES).map_err(|e| Fail::all(&place, &input::messages(&e)))?;
     if mended.report.verdict() != Verdict::Safe {
         let n = say::counted(mended.report.hazards.len(), "hazard");
         say::warning_line(&format!("{}: {n} are left after {} changes", path.display(), mended.n_fixes));
@@ -145,7 +176,7 @@ fn mend(args: &CheckArgs, program: &Program, path: &Path) -> Result<(), Fail> {
 
 fn text(program: &Program, report: &Report, relation: Option<&Relation<'_>>, out: &mut Out) {
     if report.hazards.is_empty() {
-        return safe(program.len(), report.mode, out);
+        return safe(program.len(), report, out);
     }
     let alike = hazard::alike(program, report);
     let mut explained = BTreeSet::new();
@@ -169,17 +200,19 @@ fn text(program: &Program, report: &Report, relation: Option<&Relation<'_>>, out
     summary(report, out);
 }
 
-fn by(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Contract => "by CUDA's documentation",
-        Mode::Typical => "on today's drivers",
+fn by(report: &Report) -> &'static str {
+    match (report.mode, report.ordered_copies) {
+        (Mode::Contract, true) => "by CUDA's documentation",
+        (Mode::Typical, true) => "on today's drivers",
+        (Mode::Contract, false) => "by CUDA's documentation, on a device that orders no copies",
+        (Mode::Typical, false) => "on today's drivers, on a device that orders no copies",
     }
 }
 
-fn safe(n_commands: usize, mode: Mode, out: &mut Out) {
+fn safe(n_commands: usize, report: &Report, out: &mut Out) {
     let verdict = out.paint(Style::Good, "safe:");
     let n = say::counted(n_commands, "command");
-    out.line(&format!("{verdict} {n}, no hazard {}", by(mode)));
+    out.line(&format!("{verdict} {n}, no hazard {}", by(report)));
 }
 
 fn summary(report: &Report, out: &mut Out) {
@@ -190,7 +223,7 @@ fn summary(report: &Report, out: &mut Out) {
         0 => String::new(),
         n => format!(" ({} not certain)", say::grouped(n as u64)),
     };
-    out.line(&format!("{at_least}{}{unsure} {}", out.paint(Style::Strong, &n), by(report.mode)));
+    out.line(&format!("{at_least}{}{unsure} {}", out.paint(Style::Strong, &n), by(report)));
 }
 
 /// What follows a hazard that stands for `n`.

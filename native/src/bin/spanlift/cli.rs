@@ -73,7 +73,8 @@ pub(crate) struct TourArgs {
 /// Look for hazards in a program: accesses that nothing orders, memory used too early or too late
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  spanlift check lesson1.txt --format json\n\
-    \x20 spanlift check lesson1.txt --explain --mended lesson1.mended.txt\n\n\
+    \x20 spanlift check lesson1.txt --explain --mended lesson1.mended.txt\n\
+    \x20 spanlift check lesson1.txt --explain -o lesson1.svg\n\n\
     Ends with 0 when the program is safe, 1 when hazards were found, 2 when the program itself is wrong.")]
 pub(crate) struct CheckArgs {
     /// Program file, JSON or text form
@@ -82,12 +83,18 @@ pub(crate) struct CheckArgs {
     /// Which order counts
     #[arg(long, value_enum, value_name = "MODE", default_value_t = ModeArg::Contract)]
     pub(crate) mode: ModeArg,
+    /// Machine whose rules hold, a name or a JSON file: with `ordered_copies: false` only a sync orders copies
+    #[arg(long, value_name = "M")]
+    pub(crate) machine: Option<String>,
     /// Show each hazard with its sites, a fix to put in, and two schedules that bring it about
     #[arg(long)]
     pub(crate) explain: bool,
     /// Write the program here with all hazards mended, in the text form or, for .json, as JSON
     #[arg(long, value_name = "OUT")]
     pub(crate) mended: Option<PathBuf>,
+    /// Draw it here (.svg): each hazard with its fix and the two schedules, one below the other
+    #[arg(short, long, value_name = "OUT")]
+    pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
 }
@@ -110,6 +117,9 @@ pub(crate) struct RunArgs {
     /// What runs it: sim, cpu or cuda:N
     #[arg(long, value_name = "DEVICE", default_value = "sim")]
     pub(crate) on: On,
+    /// Write what was issued to a device as a program: text, or JSON by its name
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["schedules", "machine", "what_if", "replay"])]
+    pub(crate) record: Option<PathBuf>,
     /// Machine profile to simulate: a name or a JSON file; else the program's own, else tutorial-ci
     #[arg(long, value_name = "M")]
     pub(crate) machine: Option<String>,
@@ -236,6 +246,52 @@ pub(crate) enum BenchSubject {
     Sim(BenchSimArgs),
     Check(BenchCheckArgs),
     Trace(BenchTraceArgs),
+    Copy(BenchCopyArgs),
+    Transfers(BenchTransfersArgs),
+}
+
+/// Copy within the host's memory as transfers do, on one thread and on several
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  spanlift bench copy --threads 4\n\n\
+    Rings are the page-locked slots of a transfer: small ones stay in the cache. The limit is the best of all.")]
+pub(crate) struct BenchCopyArgs {
+    /// Threads at most [default: as many as there are processors, at most 16]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) threads: Option<u32>,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+/// Measure transfers row by row: the tutorial's, stronger forms of them, both pipelines
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  spanlift bench transfers --on sim --machine h200-pcie5\n\
+    \x20 spanlift bench transfers --on sim --rows 'h2d.1000x4KB.*' --format json\n\n\
+    On the simulator times are the model's and no bytes are verified: every row says so. Without a device the object \
+    has no rows, says why, and the command ends with 0.")]
+pub(crate) struct BenchTransfersArgs {
+    /// What runs it: sim or cuda:N
+    #[arg(long, value_name = "DEVICE", default_value = "cuda:0")]
+    pub(crate) on: On,
+    /// Machine profile to simulate: a name or a JSON file
+    #[arg(long, value_name = "M")]
+    pub(crate) machine: Option<String>,
+    /// Only rows of this name; `*` stands for anything
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) rows: Vec<String>,
+    /// Tensors of the rows that have a thousand of 4 MB
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub(crate) big_count: u64,
+    /// Take this way where it can be taken: S0 to S8, or driver
+    #[arg(long, value_name = "ID")]
+    pub(crate) strategy: Option<String>,
+    /// Fewer samples, on a device
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Steps of the pipelines' kernels, on a device
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) compute_steps: u32,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
 }
 
 /// Check a safe program of columns that move through pairs of streams
@@ -295,6 +351,9 @@ pub(crate) struct BenchTraceArgs {
     Ends with 0 whatever it finds. The environment variable {} names one driver library to ask\n\
     instead of the usual ones (for tests).", probe::LIBRARY_VARIABLE))]
 pub(crate) struct ProbeArgs {
+    /// Measure device 0 and write a machine profile here, for `--machine`: takes about a second
+    #[arg(long, value_name = "OUT.json")]
+    pub(crate) measure: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
 }

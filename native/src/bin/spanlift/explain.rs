@@ -1,13 +1,16 @@
 //! A hazard told at length: its two places, the fix line by line, and the schedules that bring it about.
 
 use spanlift::Program;
-use spanlift::explore::{Explanation, Shown, lane_of, seen_in_words};
-use spanlift::hazard::{Hazard, HazardKind, Part, Relation, StepId};
+use spanlift::explore::{Explanation, Shown, Witness, lane_of, order_in_words, seen_in_words, step_name};
+use spanlift::hazard::{Hazard, HazardKind, Part, Relation};
 
 use crate::say::{self, Out, Style};
 
 /// Characters of a command's text that are shown.
 const MOST_TEXT: usize = 72;
+
+/// Characters of a step's name beside its id.
+const MOST_NAME: usize = 40;
 
 /// Prints everything about a hazard below its sentence.
 pub(crate) fn print(relation: &Relation<'_>, hazard: &Hazard, out: &mut Out) {
@@ -23,6 +26,10 @@ pub(crate) fn print(relation: &Relation<'_>, hazard: &Hazard, out: &mut Out) {
         && hazard.kind != HazardKind::UseAfterFree
     {
         let head = head(out, "missing");
+        let [first, second] = [first, second].map(|id| match say::one_line(&step_name(program, id)) {
+            name if name.chars().count() <= MOST_NAME => format!("{id} ({name})"),
+            _ => id.to_string(),
+        });
         out.line(&format!("{head}nothing makes {first} come before {second}"));
     }
     let mut name = "fix";
@@ -39,7 +46,7 @@ pub(crate) fn print(relation: &Relation<'_>, hazard: &Hazard, out: &mut Out) {
         Ok(None) => {}
         Ok(Some(witness)) => {
             for shown in &witness.shown {
-                schedule(relation, hazard, shown, &witness.sites, out);
+                schedule(relation, hazard, shown, witness, out);
             }
         }
         Err(why) => out.line(&format!("  no schedule is shown: {why}")),
@@ -47,13 +54,9 @@ pub(crate) fn print(relation: &Relation<'_>, hazard: &Hazard, out: &mut Out) {
     out.line("");
 }
 
-fn schedule(relation: &Relation<'_>, hazard: &Hazard, shown: &Shown, sites: &[StepId], out: &mut Out) {
-    let program = relation.program;
-    let title = match shown.holds.0.as_slice() {
-        [] => "in the order of the list".to_owned(),
-        [one] => format!("{} comes after {}", one.step, one.until),
-        many => format!("{} steps come late", many.len()),
-    };
+fn schedule(relation: &Relation<'_>, hazard: &Hazard, shown: &Shown, witness: &Witness, out: &mut Out) {
+    let (program, sites) = (relation.program, &witness.sites);
+    let title = say::one_line(&order_in_words(relation, witness, shown));
     let head = out.paint(Style::Strong, "  schedule ");
     out.line(&format!("{head}{} ({title})", shown.holds));
     let steps = shown.schedule.around(relation, sites);
@@ -65,7 +68,9 @@ fn schedule(relation: &Relation<'_>, hazard: &Hazard, shown: &Shown, sites: &[St
             continue;
         };
         let lane = say::one_line(&lane_of(program, id));
-        let verb = if matches!(id.part, Part::Call) { "call " } else { "" };
+        // What a thread does itself is no call.
+        let is_call = id.part == Part::Call && program.commands()[id.of()].op.stream().is_some();
+        let verb = if is_call { "call " } else { "" };
         let is_site = sites.contains(&id);
         let mark = if is_site { "\u{25b8}" } else { " " };
         let text = format!(

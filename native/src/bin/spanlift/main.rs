@@ -6,6 +6,8 @@
 mod advise;
 mod analyze;
 mod bench;
+mod bench_copy;
+mod bench_transfers;
 mod check;
 mod cli;
 mod diff;
@@ -18,6 +20,7 @@ mod machine;
 mod machines;
 mod memory;
 mod nsight;
+mod on;
 mod output;
 mod probe;
 mod run;

@@ -21,6 +21,8 @@ pub(crate) fn run(args: &MemoryArgs, out: &mut Out) -> Result<End, Fail> {
             out.text(&say::harmless(&format!("\n{inventory}")));
             if let Some(plan) = plan {
                 out.text(&say::harmless(&format!("\n{plan}")));
+                out.line(&format!("bytes: {}", report.moved(&plan)));
+                out.line("a driver that stages pageable memory copies those of host memory once more, which a layout does not tell");
             }
         }
     }

@@ -1,24 +1,33 @@
 //! `spanlift probe`: which devices are there, or why none can be used.
 
+use std::path::Path;
+
+use spanlift::machine::{Grade, Machine};
+use spanlift_native::cuda;
+use spanlift_native::link::{self, Link};
 use spanlift_native::probe::{self, Device, Found, OpenError};
 
-use crate::End;
 use crate::cli::{Format, ProbeArgs};
 use crate::say::{self, Fail, Out, Style};
+use crate::{End, on, output};
 
 pub(crate) fn run(args: &ProbeArgs, out: &mut Out) -> Result<End, Fail> {
+    if let Some(path) = &args.measure {
+        return measured(args, path, out);
+    }
     let answer = probe::probe();
+    let links = link::read();
     match args.report.format {
-        Format::Text => text(&answer, out),
+        Format::Text => text(&answer, &links, out),
         Format::Json => {
             let object = match &answer {
                 Ok(found) => serde_json::json!({
                     "state": "devices", "library": found.library, "cuda_version": found.version,
-                    "devices": found.devices, "reason": null,
+                    "devices": found.devices, "links": links, "reason": null,
                 }),
                 Err(why) => serde_json::json!({
                     "state": why.state(), "library": null, "cuda_version": null,
-                    "devices": [], "reason": why.to_string(),
+                    "devices": [], "links": links, "reason": why.to_string(),
                 }),
             };
             out.line(&object.to_string());
@@ -27,7 +36,36 @@ pub(crate) fn run(args: &ProbeArgs, out: &mut Out) -> Result<End, Fail> {
     Ok(End::Done)
 }
 
-fn text(answer: &Result<Found, OpenError>, out: &mut Out) {
+/// Bytes of the largest copies that are measured.
+const LARGEST: usize = 64 << 20;
+
+/// Measures device 0 and writes its profile.
+fn measured(args: &ProbeArgs, path: &Path, out: &mut Out) -> Result<End, Fail> {
+    let driver = on::driver(0, "--measure")?;
+    let failed = |e: &dyn std::fmt::Display| Fail::at("--measure", e);
+    let context = driver.context(0).map_err(|e| failed(&e))?;
+    let name =
+        path.file_stem().map_or_else(|| "measured".to_owned(), |stem| stem.to_string_lossy().into_owned());
+    let profile = cuda::measure(&context, &name, LARGEST).map_err(|e| failed(&e))?;
+    let text = serde_json::to_string_pretty(&profile).map_err(|e| failed(&e))?;
+    let machine = Machine::from_json(text.as_bytes()).map_err(|e| failed(&e))?;
+    output::write(path, text.as_bytes())?;
+    match args.report.format {
+        Format::Json => out.line(&profile.to_string()),
+        Format::Text => {
+            out.line(&format!(
+                "{name} measured; each figure with its source: spanlift machines {}",
+                path.display()
+            ));
+            for figure in machine.figures().filter(|figure| figure.source.grade == Grade::Measured) {
+                out.line(&format!("  {:<22} {:>14} {}", figure.name, figure.value, figure.unit));
+            }
+        }
+    }
+    Ok(End::Done)
+}
+
+fn text(answer: &Result<Found, OpenError>, links: &[Link], out: &mut Out) {
     match answer {
         Ok(found) => {
             let n = say::counted(found.devices.len(), "device");
@@ -50,6 +88,15 @@ fn text(answer: &Result<Found, OpenError>, out: &mut Out) {
             out.line("simulation, checks and pictures need no device: spanlift tour");
         }
     }
+    for link in links {
+        let most = link.most_lanes.filter(|n| *n != link.lanes);
+        let of = most.map_or_else(String::new, |n| format!(" of {n}"));
+        let id = say::one_line(&link.pci_bus_id);
+        out.line(&format!(
+            "link    PCI {id}: generation {}, {}{of} lanes (advise --link {link})",
+            link.generation, link.lanes
+        ));
+    }
 }
 
 fn describe(device: &Device, out: &mut Out) {
@@ -64,6 +111,10 @@ fn describe(device: &Device, out: &mut Out) {
     }
     if let Some(n) = device.multiprocessors {
         facts.push(format!("{n} multiprocessors"));
+    }
+    if let Some(generation) = device.link_generation {
+        let width = device.link_width.map(|n| format!(" x{n}")).unwrap_or_default();
+        facts.push(format!("PCIe {generation}.0{width}"));
     }
     match device.copy_engines {
         Some(1) => facts.push("1 copy engine".to_owned()),

@@ -3,16 +3,14 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use spanlift::hazard::{self, Mode};
+use spanlift::hazard::{self, Mode, Terms};
 use spanlift::sim::{self, Ledger, Reading, Run, SimError};
 use spanlift::trace::{self, Trace};
 use spanlift::{Bytes, Nanos, Program};
-use spanlift_native::cpu::{self, CpuError};
-use spanlift_native::probe;
 
 use crate::cli::{Format, On, RunArgs};
 use crate::say::{self, Fail, Out, Style};
-use crate::{End, check, input, ledger, machine, output, schedules, whatif};
+use crate::{End, check, input, ledger, machine, on, output, schedules, whatif};
 
 /// Hazards warned of at most; `check` tells all.
 const MOST_WARNINGS: usize = 5;
@@ -22,10 +20,14 @@ const MOST_ROWS: usize = 12;
 pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
     let place = say::place(&args.program);
     let program = input::program(&args.program).map_err(|e| e.into_fail(&place))?;
-    if args.on == On::Cpu {
-        return on_cpu(args, &program, &place, out);
+    match args.on {
+        On::Sim => {}
+        On::Cpu => return on::cpu(args, &program, &place, out),
+        On::Cuda(first) => return on::cuda(args, first, &program, &place, out),
     }
-    simulates(args.on)?;
+    if args.record.is_some() {
+        return Err(Fail::at("--record", "only a run on a device issues something: --on cuda:0"));
+    }
     if let Some(how) = args.schedules {
         return schedules::explored(args, how, &program, out);
     }
@@ -37,8 +39,8 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
     if let Some(path) = &args.trace {
         output::differs_from(path, &args.program)?;
     }
-    let report =
-        hazard::check(&program, Mode::Contract).map_err(|e| Fail::all(&place, &input::messages(&e)))?;
+    let report = hazard::check(&program, Terms::of(Mode::Contract, &machine))
+        .map_err(|e| Fail::all(&place, &input::messages(&e)))?;
     let run = sim::run(&program, &machine).map_err(|e| failed(&place, &e))?;
     let made = whatif::make(changes, (&program, &machine), &run, report.verdict())?;
     if let Some(path) = &args.trace {
@@ -74,78 +76,6 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
     Ok(End::Done)
 }
 
-/// Runs a program on this machine's memory.
-fn on_cpu(args: &RunArgs, program: &Program, place: &str, out: &mut Out) -> Result<End, Fail> {
-    if args.schedules.is_some() || args.replay.is_some() || !args.what_if.is_empty() || args.machine.is_some()
-    {
-        let why = "runs the program itself, in one order; machines, schedules and changes are for --on sim";
-        return Err(Fail::at("--on cpu", why));
-    }
-    if let Some(path) = &args.trace {
-        output::differs_from(path, &args.program)?;
-    }
-    let report =
-        hazard::check(program, Mode::Contract).map_err(|e| Fail::all(place, &input::messages(&e)))?;
-    let ran = cpu::run(program).map_err(|e| match &e {
-        CpuError::Problems(problems) => Fail::all(place, &input::messages(problems)),
-        e => Fail::at(place, e),
-    })?;
-    let cpu::Run { trace, end, marks, reads, finals, n_unknown } = ran;
-    let run = Run { trace, end, marks, reads, finals, ledger: Ledger::default() };
-    if let Some(path) = &args.trace {
-        output::write(path, trace::write_chrome(&run.trace).as_bytes())?;
-    }
-    warn(place, program, &report);
-    let lanes = lanes(&run.trace);
-    match args.report.format {
-        Format::Json => {
-            let mut object = object(program, &run, &lanes);
-            object["on"] = json!("cpu");
-            // What a machine would have moved is the simulator's to tell.
-            object.as_object_mut().map(|fields| fields.remove("ledger"));
-            object["verdict"] = json!(report.verdict().name());
-            object["n_unknown"] = json!(n_unknown);
-            object["trace"] = json!(args.trace.as_ref().map(|path| path.display().to_string()));
-            out.line(&object.to_string());
-        }
-        Format::Text => {
-            let n = say::counted(program.len(), "command");
-            let end = out.paint(Style::Strong, &run.end.to_string());
-            out.line(&format!("{n} run on the CPU, in the order of the list: {end}"));
-            text(program, &run, &lanes, out);
-            if n_unknown > 0 {
-                let times = say::counted(n_unknown, "time");
-                out.line(&format!(
-                    "\na kernel without a formula ran {times}: what it writes stays as it was"
-                ));
-            }
-            if let Some(path) = &args.trace {
-                out.line(&format!("\ntrace written to {}", say::one_line(&path.display().to_string())));
-            }
-        }
-    }
-    Ok(End::Done)
-}
-
-/// Whether this version can run programs there; if not, why.
-fn simulates(on: On) -> Result<(), Fail> {
-    let instead = "not yet part of this version; --on sim runs it anywhere";
-    match on {
-        On::Sim | On::Cpu => Ok(()),
-        On::Cuda(ordinal) => {
-            let place = format!("--on cuda:{ordinal}");
-            let found = probe::probe().map_err(|why| Fail::at(&place, why))?;
-            let n_devices = found.devices.len();
-            if found.devices.iter().all(|device| device.ordinal != ordinal) {
-                let last = n_devices.saturating_sub(1);
-                let there = if last == 0 { "cuda:0".to_owned() } else { format!("cuda:0 to cuda:{last}") };
-                return Err(Fail::at(&place, format!("there is no such device; this machine has {there}")));
-            }
-            Err(Fail::at(&place, format!("running programs on a device is {instead}")))
-        }
-    }
-}
-
 /// Why a program could not be simulated.
 pub(crate) fn failed(place: &str, error: &SimError) -> Fail {
     match error {
@@ -155,7 +85,7 @@ pub(crate) fn failed(place: &str, error: &SimError) -> Fail {
 }
 
 /// Warns of the hazards of a program that is run all the same.
-fn warn(place: &str, program: &Program, report: &hazard::Report) {
+pub(crate) fn warn(place: &str, program: &Program, report: &hazard::Report) {
     let alike = hazard::alike(program, report);
     for (found, n) in alike.iter().take(MOST_WARNINGS) {
         say::warning_line(&format!("{place}: {}{}", hazard::sentence(program, found), check::and_more(*n)));
@@ -167,7 +97,7 @@ fn warn(place: &str, program: &Program, report: &hazard::Report) {
 }
 
 /// What one lane of the timeline did in all.
-struct LaneFigures<'a> {
+pub(crate) struct LaneFigures<'a> {
     group: &'a str,
     name: &'a str,
     /// The time in which at least one slice lay on it.
@@ -177,7 +107,7 @@ struct LaneFigures<'a> {
 }
 
 /// The figures of every lane, in the trace's order.
-fn lanes(trace: &Trace) -> Vec<LaneFigures<'_>> {
+pub(crate) fn lanes(trace: &Trace) -> Vec<LaneFigures<'_>> {
     let mut spans: BTreeMap<u32, Vec<(i64, i64)>> = BTreeMap::new();
     let mut bytes: BTreeMap<u32, u64> = BTreeMap::new();
     for slice in trace.slices.iter() {
@@ -209,7 +139,7 @@ fn covered(spans: &mut [(i64, i64)]) -> Nanos {
     Nanos(sum)
 }
 
-fn object(program: &Program, run: &Run, lanes: &[LaneFigures<'_>]) -> Value {
+pub(crate) fn object(program: &Program, run: &Run, lanes: &[LaneFigures<'_>]) -> Value {
     let names = program.names();
     let reads = run.reads.iter().map(|r| {
         let wrong = r.first_wrong.as_ref();
@@ -240,7 +170,7 @@ fn digest(last: &sim::Final) -> String {
     format!("{:016x}", last.digest())
 }
 
-fn text(program: &Program, run: &Run, lanes: &[LaneFigures<'_>], out: &mut Out) {
+pub(crate) fn text(program: &Program, run: &Run, lanes: &[LaneFigures<'_>], out: &mut Out) {
     if !run.marks.is_empty() {
         heading(out, "marks");
         let width = widest(run.marks.iter().map(|m| m.label.as_str()));

@@ -19,7 +19,7 @@ const MOST_STEPS: usize = 200;
 
 fn relation<'p>(args: &RunArgs, program: &'p Program) -> Result<Relation<'p>, Fail> {
     let place = say::place(&args.program);
-    Relation::of(program, args.mode.into()).map_err(|e| Fail::all(&place, &input::messages(&e)))
+    Relation::of(program, Mode::from(args.mode)).map_err(|e| Fail::all(&place, &input::messages(&e)))
 }
 
 /// Explores all orders, or a number of them.
@@ -93,7 +93,7 @@ fn object(relation: &Relation<'_>, found: &Explored) -> Value {
         })
     };
     json!({
-        "mode": relation.mode.name(), "is_complete": found.is_complete, "n_steps": found.n_steps,
+        "mode": relation.terms.mode.name(), "is_complete": found.is_complete, "n_steps": found.n_steps,
         "n_racing": found.n_racing, "n_schedules": found.n_schedules.map(large), "n_orders": large(found.n_orders),
         "n_results": found.n_results, "results": found.outcomes.iter().map(outcome).collect::<Vec<_>>(),
     })
@@ -108,7 +108,7 @@ fn find_json(program: &Program, find: &Find) -> Value {
 
 fn text(relation: &Relation<'_>, found: &Explored, out: &mut Out) {
     let steps = |n: usize, what: &str| format!("{} {what}", say::counted(n, "step"));
-    let by = match relation.mode {
+    let by = match relation.terms.mode {
         Mode::Contract => "by CUDA's documentation",
         Mode::Typical => "on today's drivers",
     };
@@ -201,7 +201,8 @@ fn steps(relation: &Relation<'_>, schedule: &Schedule, finds: &[Find], out: &mut
     let width = ids.iter().map(|&id| lane_of(program, id).chars().count()).max().unwrap_or_default().min(40);
     for &id in ids.iter().take(MOST_STEPS) {
         let lane = say::one_line(&lane_of(program, id));
-        let verb = if id.part == Part::Call { "call " } else { "" };
+        let is_call = id.part == Part::Call && program.commands()[id.of()].op.stream().is_some();
+        let verb = if is_call { "call " } else { "" };
         let text = short(&program.command_text(id.of()));
         out.line(&format!("{:<6} {lane:<width$}  {verb}{text}", id.to_string()));
         for find in finds.iter().filter(|find| find.by == Some(id)) {

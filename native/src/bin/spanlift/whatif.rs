@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use spanlift::advise::whatif::{Changed, Comparison, WhatIf, compare, what_if};
-use spanlift::hazard::{self, Mode, Verdict};
+use spanlift::hazard::{self, Mode, Terms, Verdict};
 use spanlift::machine::Machine;
 use spanlift::sim::{self, Run};
 use spanlift::{Nanos, Program};
@@ -52,7 +52,8 @@ pub(crate) fn make(
     }
     let changed = what_if(program, machine, &changes).map_err(|e| Fail::at("--what-if", e))?;
     let run = sim::run(&changed.program, &changed.machine).map_err(|e| run::failed("--what-if", &e))?;
-    let report = hazard::check(&changed.program, Mode::Contract).map_err(|e| Fail::at("--what-if", e))?;
+    let report = hazard::check(&changed.program, Terms::of(Mode::Contract, &changed.machine))
+        .map_err(|e| Fail::at("--what-if", e))?;
     let compared = compare(before, &run, &changed.from);
     Ok(Some(Made { changes, changed, run, verdicts: [verdict, report.verdict()], compared }))
 }

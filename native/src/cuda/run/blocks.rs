@@ -118,6 +118,8 @@ impl Blocks {
             // SAFETY: the block is new, so that nothing else touches it.
             unsafe { pinned.bytes_mut() }.fill(0);
         }
+        let n = self.blocks.len().max(block.index() + 1);
+        self.blocks.resize_with(n, || None);
         self.blocks[block.index()] = Some(memory);
         Ok(())
     }
@@ -301,6 +303,14 @@ impl Blocks {
         // SAFETY: the kernel's one parameter is this struct of words. The views in it lie inside their blocks (1), which
         // live (3); of the host's memory they touch page-locked bytes only, which nothing else touches meanwhile (2).
         unsafe { formula.launch(stream, shape, &[Arg::Bytes(words)]) }
+    }
+
+    /// Sets a block of a device that nothing touches to zeros, and waits until it is so.
+    pub(super) fn clear(&self, stream: &Stream, block: BufferId) -> Result<(), CudaError> {
+        if let Memory::Device(memory) = self.get(block)? {
+            stream.fill((memory, 0), 0, memory.len())?;
+        }
+        stream.synchronize()
     }
 
     /// Puts bytes into a block of a device that nothing touches, and waits until they are there.

@@ -1,16 +1,16 @@
-//! Launches: formulas over regions, and copies whose two sides overlap, by way of scratch memory.
+//! Formulas over regions, and what overlaps itself, by way of scratch memory.
 
-use spanlift::memory::{Dtype, Span};
+use spanlift::memory::Span;
 use spanlift::program::{
-    Alloc, AllocVia, BufferId, Command, Compute, Copy, FreeVia, Func, Kernel, Op, Region, Space, StreamId,
+    Alloc, AllocVia, BufferId, Command, Copy, FreeVia, Func, Kernel, Op, Region, Space, StreamId,
 };
 
 use super::super::error::CudaError;
 use super::super::kernel::Shape;
-use super::super::memory::DeviceBlock;
 use super::super::stream::Stream;
-use super::issue::{Issue, Refusal};
-use super::kernels::{self, Job, View};
+use super::blocks::{Home, Queue};
+use super::issue::{Issue, Refusal, piece};
+use super::kernels::{self, View};
 use crate::cpu::blocks::{bytes_of, runs};
 
 /// Threads of a block, and blocks at most: each thread takes as many elements as are left.
@@ -23,7 +23,6 @@ const MAX_RUNS: u64 = 1 << 20;
 /// Memory of one command only, in the order of its stream.
 struct Scratch {
     buffer: BufferId,
-    block: DeviceBlock,
     region: Region,
 }
 
@@ -65,7 +64,8 @@ impl Issue<'_> {
             let is_same = operand.span == out.span && !is_twice;
             if self.meets(operand, out) && !is_same {
                 let scratch = self.scratch(command, kernel.stream, operand, n * size)?;
-                views.push(View::row(scratch.block.address(), n * size));
+                let address = self.blocks.address(scratch.buffer, &stream)?.unwrap_or_default();
+                views.push(View::row(address, n * size));
                 match issued.reads.get_mut(k) {
                     Some(read) => *read = scratch.region.clone(),
                     None => issued.reads.push(scratch.region.clone()),
@@ -78,22 +78,39 @@ impl Issue<'_> {
         let y = self.view(&stream, out)?;
         let (a, b) = (views.first().unwrap_or(&y), views.get(1).or(views.first()).unwrap_or(&y));
         let shape = if is_twice { Shape { grid: 1, block: 1 } } else { shape(n) };
-        self.launch(&stream, shape, Job::Formula(compute, n), (&y, a, b))?;
+        self.launch(&stream, shape, &kernels::words(compute, n, &y, a, b))?;
         self.note(command, Op::Kernel(issued));
-        scratches
-            .into_iter()
-            .try_for_each(|scratch| self.end_scratch(command, &stream, kernel.stream, scratch))
+        scratches.into_iter().try_for_each(|scratch| self.end_scratch(command, kernel.stream, &scratch))
     }
 
     /// A copy within one block whose sides overlap: as if all were read before any is written.
     pub(super) fn copy_within(&mut self, command: &Command, copy: &Copy, n: u64) -> Result<(), Refusal> {
-        let stream = self.stream(copy.stream)?;
         let scratch = self.scratch(command, copy.stream, &copy.src, n)?;
-        let (y, a) = (self.view(&stream, &copy.dst)?, View::row(scratch.block.address(), n));
-        let shape = if counts_twice(&copy.dst.span) { Shape { grid: 1, block: 1 } } else { shape(n) };
-        self.launch(&stream, shape, Job::Copy(n), (&y, &a, &a))?;
-        self.note(command, moves(copy.stream, &scratch.region, &copy.dst));
-        self.end_scratch(command, &stream, copy.stream, scratch)
+        let block = self.block(copy.dst.buffer);
+        let sides = ((block, &copy.dst), (scratch.buffer, &scratch.region));
+        self.copy_pieces(command, copy.stream, sides, n)?;
+        self.end_scratch(command, copy.stream, &scratch)
+    }
+
+    /// Copies by a stream, as so many copies as there are pieces.
+    fn copy_pieces(
+        &mut self,
+        command: &Command,
+        stream_id: StreamId,
+        (dst, src): ((BufferId, &Region), (BufferId, &Region)),
+        n: u64,
+    ) -> Result<(), Refusal> {
+        let stream = self.stream(stream_id)?;
+        let mut pieces = Vec::new();
+        let parts = ((dst.0, &dst.1.span), (src.0, &src.1.span));
+        self.blocks.copy(Queue::On(&stream), parts, n, |to, from, len| pieces.push((to, from, len)))?;
+        for (to, from, len) in pieces {
+            let (dst, src) = (piece(dst.1, to, len), piece(src.1, from, len));
+            let copy =
+                Copy { stream: stream_id, dst, src, sync: false, peer: false, untracked: true, torch: false };
+            self.note(command, Op::Copy(copy));
+        }
+        Ok(())
     }
 
     /// A region as a kernel on this stream takes it.
@@ -116,17 +133,11 @@ impl Issue<'_> {
         })
     }
 
-    fn launch(
-        &self,
-        stream: &Stream,
-        shape: Shape,
-        job: Job,
-        (y, a, b): (&View, &View, &View),
-    ) -> Result<(), CudaError> {
+    fn launch(&self, stream: &Stream, shape: Shape, words: &[u64; kernels::WORDS]) -> Result<(), CudaError> {
         let device = self.devices.iter().find(|device| &device.context == stream.context());
         let device =
             device.ok_or(CudaError::Argument("a stream of a device that the program does not use"))?;
-        self.blocks.launch(device.formula()?, stream, shape, &kernels::words(job, y, a, b))
+        self.blocks.launch(device.formula()?, stream, shape, words)
     }
 
     /// Takes `n` bytes of a region aside.
@@ -137,11 +148,6 @@ impl Issue<'_> {
         from: &Region,
         n: u64,
     ) -> Result<Scratch, Refusal> {
-        let stream = self.stream(stream_id)?;
-        let len = usize::try_from(n).unwrap_or(usize::MAX);
-        let block = DeviceBlock::on(&stream, len)?;
-        let (y, a) = (View::row(block.address(), n), self.view(&stream, from)?);
-        self.launch(&stream, shape(n), Job::Copy(n), (&y, &a, &a))?;
         let name = loop {
             self.n_scratch += 1;
             let name = format!("scratch {}", self.n_scratch);
@@ -161,36 +167,28 @@ impl Issue<'_> {
             reuse: None,
             contents: None,
         };
+        let stream = self.stream(stream_id)?;
+        let len = usize::try_from(n).unwrap_or(usize::MAX);
+        self.blocks.make(buffer, Home::Ordered(&stream), len)?;
         self.note(command, Op::Alloc(alloc));
         let region = buffer.range(0, bytes);
-        self.note(command, moves(stream_id, from, &region));
-        Ok(Scratch { buffer, block, region })
+        let block = self.block(from.buffer);
+        self.copy_pieces(command, stream_id, ((buffer, &region), (block, from)), n)?;
+        Ok(Scratch { buffer, region })
     }
 
     fn end_scratch(
         &mut self,
         command: &Command,
-        stream: &Stream,
         stream_id: StreamId,
-        scratch: Scratch,
+        scratch: &Scratch,
     ) -> Result<(), Refusal> {
-        scratch.block.free_on(stream)?;
+        let stream = self.stream(stream_id)?;
+        self.blocks.end(scratch.buffer, Some(&stream))?;
         let free = Op::Free { buffer: scratch.buffer, via: FreeVia::FreeAsync, stream: Some(stream_id) };
         self.note(command, free);
         Ok(())
     }
-}
-
-/// A kernel that moves bytes as they are.
-fn moves(stream: StreamId, from: &Region, to: &Region) -> Op {
-    Op::Kernel(Kernel {
-        stream,
-        reads: vec![from.clone()],
-        writes: vec![to.clone()],
-        full_grid: false,
-        takes: None,
-        compute: Some(Compute::affine(Dtype::U8, 1.0, 0.0)),
-    })
 }
 
 fn shape(n: u64) -> Shape {

@@ -306,18 +306,16 @@ impl<'p> Issue<'p> {
         };
         let len = block_len(self.facts, block);
         self.blocks.make(block, home, len)?;
-        if !self.carries(block) {
-            return Ok(());
-        }
-        if alloc.space == Space::Device {
-            // Born with its bytes; the rest of it holds zeros.
+        if alloc.space == Space::Device && self.carried.contains(&true) {
+            // What nobody wrote is zero, also where it finds its way into a block that carries bytes.
             let stream = match ordered {
                 Some(stream) => stream,
                 None => self.aside(alloc.dev)?,
             };
-            let mut bytes = alloc.contents.as_ref().map_or_else(Vec::new, |contents| contents.bytes(0, len));
-            bytes.resize(len, 0);
-            self.blocks.put(&stream, (block, 0), bytes)?;
+            self.blocks.clear(&stream, block)?;
+            if let Some(contents) = &alloc.contents {
+                self.blocks.put(&stream, (block, 0), contents.bytes(0, len))?;
+            }
         } else if let Some(contents) = &alloc.contents {
             self.put(&alloc.buffer.range(0, alloc.bytes), contents)?;
         }
@@ -602,7 +600,7 @@ impl<'p> Issue<'p> {
 }
 
 /// A piece of a region, by its place in the block.
-fn piece(region: &Region, at: usize, len: usize) -> Region {
+pub(super) fn piece(region: &Region, at: usize, len: usize) -> Region {
     let (at, len) = (i64::try_from(at).unwrap_or(i64::MAX), i64::try_from(len).unwrap_or(i64::MAX));
     Region { opaque: region.opaque, ..region.buffer.range(at, len) }
 }

@@ -86,33 +86,18 @@ impl View {
     }
 }
 
-/// What one launch does.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Job {
-    /// A formula of so many elements.
-    Formula(Compute, u64),
-    /// So many bytes from the first operand to the result.
-    Copy(u64),
-}
-
-/// The parameter of a launch.
-pub(super) fn words(job: Job, y: &View, a: &View, b: &View) -> [u64; WORDS] {
-    let (dtype, func, n, mul, add) = match job {
-        Job::Copy(n) => (Dtype::U8, 5, n, 0.0, 0.0),
-        Job::Formula(Compute { dtype, func }, n) => {
-            let (func, mul, add) = match func {
-                Func::Fill(value) => (0, value, 0.0),
-                Func::Affine { mul, add } => (1, mul, add),
-                Func::Mul { conj: false } => (2, 0.0, 0.0),
-                Func::Mul { conj: true } => (3, 0.0, 0.0),
-                // Whoever launches has refused every formula that is not here.
-                _ => (4, 0.0, 0.0),
-            };
-            (dtype, func, n, mul, add)
-        }
+/// The parameter of a launch that computes `n` elements.
+pub(super) fn words(compute: Compute, n: u64, y: &View, a: &View, b: &View) -> [u64; WORDS] {
+    let (func, mul, add) = match compute.func {
+        Func::Fill(value) => (0, value, 0.0),
+        Func::Affine { mul, add } => (1, mul, add),
+        Func::Mul { conj: false } => (2, 0.0, 0.0),
+        Func::Mul { conj: true } => (3, 0.0, 0.0),
+        // Whoever launches has refused every formula that is not here.
+        _ => (4, 0.0, 0.0),
     };
     let mut words = [0; WORDS];
-    (words[0], words[1], words[2]) = (number(dtype), func, n);
+    (words[0], words[1], words[2]) = (number(compute.dtype), func, n);
     (words[3], words[4]) = (f64::to_bits(mul), f64::to_bits(add));
     for (k, view) in [y, a, b].into_iter().enumerate() {
         words[5 + k * VIEW..5 + (k + 1) * VIEW].copy_from_slice(&view.words());

@@ -23,6 +23,7 @@ mod tests;
 
 use std::sync::{Mutex, PoisonError};
 
+pub(crate) use packing::Part;
 pub use packing::{Packing, TooLarge};
 
 /// How bytes are stored.

@@ -59,14 +59,13 @@ impl Packing {
         let end = at + piece.len();
         // The last tensor that starts at or before the piece, or the first.
         let first = self.starts.partition_point(|&start| start <= at).saturating_sub(1);
-        for k in first..self.starts.len() {
-            let start = self.starts[k];
+        for ((start, len), tensor) in self.places().zip(from).skip(first) {
             if end <= start {
                 break;
             }
-            let (lo, hi) = (start.max(at), (start + self.lens[k]).min(end));
+            let (lo, hi) = (start.max(at), (start + len).min(end));
             if lo < hi {
-                copy(&mut piece[lo - at..hi - at], &from[k][lo - start..hi - start], stores);
+                copy(&mut piece[lo - at..hi - at], &tensor[lo - start..hi - start], stores);
             }
         }
     }

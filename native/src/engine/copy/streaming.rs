@@ -20,13 +20,13 @@ pub(super) fn copy(to: &mut [u8], from: &[u8]) {
     let lines = to[head..head + body].chunks_exact_mut(LINE).zip(from[head..head + body].chunks_exact(LINE));
     for (to, from) in lines {
         let (to, from) = (to.as_mut_ptr().cast::<__m128i>(), from.as_ptr().cast::<__m128i>());
-        // SAFETY: both chunks have 64 bytes, four vectors. `to` is aligned to 64: `head` bytes are off the start and whole
-        // lines follow. Loads need no alignment. The chunks are borrowed, `to` exclusively, so nobody else uses them.
-        // SSE2, which has these instructions, is part of x86-64.
         #[expect(
             clippy::multiple_unsafe_ops_per_block,
             reason = "four loads and stores of one line, one argument"
         )]
+        // SAFETY: both chunks have 64 bytes, four vectors. `to` is aligned to 64: `head` bytes are off the start and whole
+        // lines follow. Loads need no alignment. The chunks are borrowed, `to` exclusively, so nobody else uses them.
+        // SSE2, which has these instructions, is part of x86-64.
         unsafe {
             let line = [0, 1, 2, 3].map(|k| _mm_loadu_si128(from.add(k)));
             for (k, vector) in line.into_iter().enumerate() {

@@ -52,9 +52,8 @@ impl Session<'_> {
     /// Reports every use of a range that the host cannot know to be over, queued or run.
     fn end_of_life(&mut self, start: u64, end: u64, kind: ViolationKind) {
         let (access, clock) = self.host_step(start, end, Touch::Death);
-        let used = |op: &&super::op::Op| op.work.spans().iter().any(|s| s.start < end && start < s.end);
-        let queued: Vec<_> =
-            self.ops.values().filter(used).map(|op| (op.id, op.call, op.seq, op.lane)).collect();
+        let used = self.ops.values().filter(|op| self.may_touch(op, start, end));
+        let queued: Vec<_> = used.map(|op| (op.id, op.call, op.seq, op.lane)).collect();
         let ran = self.memory.history(start).unknown_to(&clock, start, end).cloned();
         let site = self.site(&access);
         if let Some(earlier) = ran {
@@ -103,7 +102,12 @@ impl Engine {
 
     pub(crate) fn alloc(&self, len: u64) -> Result<u64, Code> {
         self.call("cuMemAlloc_v2", Needs::Context, |s| {
-            if len == 0 { Err(Code::INVALID_VALUE) } else { s.reserve(len, false) }
+            if len == 0 {
+                return Err(Code::INVALID_VALUE);
+            }
+            let block = s.reserve(len, false)?;
+            s.trace_alloc(block, len, "device", None);
+            Ok(block)
         })
     }
 
@@ -116,6 +120,7 @@ impl Engine {
             let block = s.memory.blocks.get(&address).filter(|b| b.life == Life::Live && !b.doomed);
             let (end, device) = block.map(|b| (b.end(), b.device)).ok_or(Code::INVALID_VALUE)?;
             s.end_of_life(address, end, ViolationKind::FreeInFlight);
+            s.trace_free(address, "free", None);
             s.drain_device(device);
             s.memory.release(address);
             s.outcome(device)
@@ -140,6 +145,7 @@ impl Engine {
             s.device = was;
             let block = block?;
             s.enqueue(stream, Work::Alloc { block }, None);
+            s.trace_alloc(block, len, "device", Some(stream));
             Ok(block)
         })
     }
@@ -152,6 +158,7 @@ impl Engine {
             }
             let block = s.memory.blocks.get_mut(&address).filter(|b| b.life != Life::Freed && !b.doomed);
             block.ok_or(Code::INVALID_VALUE)?.doomed = true;
+            s.trace_free(address, "free_async", Some(stream));
             s.enqueue(stream, Work::Free { block: address }, None);
             Ok(())
         })
@@ -162,7 +169,9 @@ impl Engine {
             if len == 0 || flags & !HOST_FLAGS != 0 {
                 return Err(Code::INVALID_VALUE);
             }
-            s.memory.pin(len, flags)
+            let start = s.memory.pin(len, flags)?;
+            s.trace_alloc(start, len, "pinned", None);
+            Ok(start)
         })
     }
 
@@ -174,6 +183,7 @@ impl Engine {
             let range = s.memory.hosts.get(&address).filter(|r| !r.freed && !r.registered);
             let end = range.map(super::memory::HostRange::end).ok_or(Code::INVALID_VALUE)?;
             s.end_of_life(address, end, ViolationKind::FreeInFlight);
+            s.trace_free(address, "host_free", None);
             s.memory.unpin(address);
             Ok(())
         })
@@ -188,6 +198,7 @@ impl Engine {
                 return Err(Code::HOST_MEMORY_ALREADY_REGISTERED);
             }
             s.memory.note_host(address, len, flags, true);
+            s.trace_alloc(address, len, "pinned", None);
             Ok(())
         })
     }
@@ -201,6 +212,7 @@ impl Engine {
             let range = s.memory.hosts.get(&address).filter(|r| r.registered);
             let end = range.map(super::memory::HostRange::end).ok_or(Code::HOST_MEMORY_NOT_REGISTERED)?;
             s.end_of_life(address, end, ViolationKind::UnregisterInFlight);
+            s.trace_free(address, "unregister", None);
             s.memory.hosts.remove(&address);
             Ok(())
         })

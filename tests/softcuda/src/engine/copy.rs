@@ -70,11 +70,12 @@ impl Session<'_> {
     /// Whether something queued touches these bytes: then poison and checksums would not mean what they say.
     fn touched_by_queue(&self, start: u64, len: u64) -> bool {
         let end = start + len;
-        self.ops.values().any(|op| op.work.spans().iter().any(|s| s.start < end && start < s.end))
+        self.ops.values().any(|op| self.may_touch(op, start, end))
     }
 
-    /// Reads a pageable source now.
-    fn stage(from: u64, len: u64) -> Place {
+    /// Reads a pageable source now, on the calling thread.
+    fn stage(&mut self, from: u64, len: u64) -> Place {
+        self.host_touch(from, len, false);
         let mut bytes = vec![0; usize::try_from(len).expect("a copy fits into memory")];
         host::read(from, &mut bytes);
         Place::Staged(bytes)
@@ -100,10 +101,11 @@ impl Session<'_> {
             return Ok(());
         }
         let (to_place, from_place) = self.ends(way, to, from, len)?;
+        self.trace_copy(stream, to, from, len, false);
         let kind = self.config.pageable == Pageable::Kind;
         match (from_place, to_place) {
             (Place::Pageable(from), to) if kind => {
-                let staged = Self::stage(from, len);
+                let staged = self.stage(from, len);
                 self.enqueue_copy(stream, staged, to, len);
                 Ok(())
             }
@@ -126,12 +128,14 @@ impl Session<'_> {
         if len == 0 {
             return Ok(());
         }
-        let (to, from) = self.ends(way, to, from, len)?;
+        let places = self.ends(way, to, from, len)?;
+        self.trace_copy(stream, to, from, len, true);
+        let (to, from) = places;
         let (device, scope) = (self.device, self.ordered_with(stream));
         match from {
             Place::Pageable(from) => {
                 self.join_streams(&scope);
-                let staged = Self::stage(from, len);
+                let staged = self.stage(from, len);
                 self.enqueue_copy(stream, staged, to, len);
             }
             from => {
@@ -144,12 +148,15 @@ impl Session<'_> {
         self.outcome(device)
     }
 
-    fn fill(&mut self, to: u64, byte: u8, len: u64, stream: u64) -> Result<usize, Code> {
+    fn fill(&mut self, to: u64, byte: u8, len: u64, stream: u64, sync: bool) -> Result<usize, Code> {
         let stream = self.stream(stream)?;
         if len > 0 {
             match self.usable(to, len)? {
                 Place::Pageable(_) => return Err(Code::INVALID_VALUE),
-                to => self.enqueue(stream, Work::Fill { to, len, byte }, None),
+                place => {
+                    self.trace_fill(stream, to, len, sync);
+                    self.enqueue(stream, Work::Fill { to: place, len, byte }, None)
+                }
             };
         }
         Ok(stream)
@@ -209,13 +216,13 @@ impl Engine {
     }
 
     pub(crate) fn fill_async(&self, to: u64, byte: u8, len: u64, stream: u64) -> Result<(), Code> {
-        self.call("cuMemsetD8Async", Needs::Context, |s| s.fill(to, byte, len, stream).map(|_| ()))
+        self.call("cuMemsetD8Async", Needs::Context, |s| s.fill(to, byte, len, stream, false).map(|_| ()))
     }
 
     /// Waits where the target is host memory, not where it is a device's.
     pub(crate) fn fill_now(&self, to: u64, byte: u8, len: u64) -> Result<(), Code> {
         self.call("cuMemsetD8_v2", Needs::Context, |s| {
-            let stream = s.fill(to, byte, len, 0)?;
+            let stream = s.fill(to, byte, len, 0, true)?;
             if matches!(s.place(to), Place::Pinned(_)) {
                 s.join_streams(&[stream]);
             }

@@ -130,8 +130,13 @@ impl Session<'_> {
         for event in self.events.iter_mut().filter(|e| e.device == device) {
             event.destroyed = true;
         }
+        for module in self.modules.iter_mut().filter(|m| m.device == device) {
+            module.unloaded = true;
+        }
         let live = |b: &&super::memory::Block| b.device == device && b.life != Life::Freed;
         let starts: Vec<u64> = self.memory.blocks.values().filter(live).map(|b| b.start).collect();
+        let lost = self.leaked_blocks(device);
+        self.left_behind.extend(lost);
         for start in starts {
             self.memory.release(start);
         }
@@ -241,6 +246,7 @@ impl Engine {
     pub(crate) fn synchronize(&self) -> Result<(), Code> {
         self.call("cuCtxSynchronize", Needs::Context, |s| {
             let device = s.device;
+            s.trace_device_sync(device);
             s.join_device(device);
             s.outcome(device)
         })

@@ -91,6 +91,7 @@ impl Engine {
             }
             let number = s.next_op;
             let op = s.enqueue(stream, Work::Record { event, number }, None);
+            s.trace_event("record", event, stream);
             let clock = s.streams[stream].frontier.clone();
             s.events[event].record = Some(Record { op, stream, clock, number, at: None });
             Ok(())
@@ -109,6 +110,7 @@ impl Engine {
                 record.clock = s.streams[record.stream].frontier.clone();
             }
             s.enqueue(stream, Work::Wait, record.as_ref().map(|r| (r.op, &r.clock)));
+            s.trace_event("wait", event, stream);
             Ok(())
         })
     }
@@ -117,6 +119,7 @@ impl Engine {
         self.call("cuEventSynchronize", Needs::Context, |s| {
             let event = s.event(handle)?;
             let Some(record) = s.events[event].record.clone() else { return Ok(()) };
+            s.trace_event_sync(event);
             s.run_until(&[record.op]);
             s.known(&record)
         })
@@ -126,7 +129,11 @@ impl Engine {
         self.call("cuEventQuery", Needs::Context, |s| {
             let event = s.event(handle)?;
             let Some(record) = s.events[event].record.clone() else { return Ok(()) };
-            if s.poll(&[record.op]) { s.known(&record) } else { Err(Code::NOT_READY) }
+            if !s.poll(&[record.op]) {
+                return Err(Code::NOT_READY);
+            }
+            s.trace_event_sync(event);
+            s.known(&record)
         })
     }
 

@@ -63,12 +63,21 @@ impl Session<'_> {
             }
             Work::Alloc { block } => self.born(&op, *block),
             Work::Free { block } => self.dies(&op, *block),
+            Work::Launch { kernel, shape, args } => self.run_kernel(&op, kernel, *shape, args)?,
             Work::Wait | Work::Host { .. } => {}
+            #[cfg(test)]
+            Work::Touch { spans } => {
+                for (key, touch) in [("reads", Touch::Read), ("writes", Touch::Write)] {
+                    let ranges =
+                        spans.iter().filter(|s| s.touch == touch).map(|s| (s.start, s.end)).collect();
+                    self.trace_touched(op.id, key, &ranges);
+                }
+            }
         }
         Ok(())
     }
 
-    fn access_of(op: &Op, span: Span) -> Access {
+    pub(crate) fn access_of(op: &Op, span: Span) -> Access {
         let Span { start, end, touch } = span;
         Access { start, end, touch, lane: op.lane, seq: op.seq, op: op.id, call: op.call }
     }
@@ -91,7 +100,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn check_life(&mut self, access: &Access, life: Life) {
+    pub(crate) fn check_life(&mut self, access: &Access, life: Life) {
         let (kind, missing) = match life {
             Life::Live => return,
             Life::Pending => (ViolationKind::UseBeforeAlloc, "the allocation has not run"),

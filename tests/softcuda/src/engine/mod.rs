@@ -6,6 +6,7 @@ mod copy;
 mod device;
 mod event;
 mod exec;
+mod launch;
 mod memory;
 mod op;
 mod race;
@@ -13,6 +14,7 @@ mod rule;
 mod schedule;
 mod state;
 mod stream;
+mod trace;
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -116,6 +118,7 @@ impl Engine {
     /// Says that the calling thread reads or writes host memory: a driver cannot see that by itself.
     pub fn host_access(&self, start: u64, len: u64, write: bool) {
         let mut session = self.session(if write { "host write" } else { "host read" });
+        session.trace_host(start, len, write);
         session.host_touch(start, len, write);
     }
 

@@ -1,6 +1,9 @@
 //! Operations: what was enqueued and did not run yet.
 
+use std::sync::Arc;
+
 use crate::clock::{Clock, Lane};
+use crate::kernel::{Kernel, Shape};
 
 use super::callback::Callback;
 use super::race::Touch;
@@ -31,13 +34,42 @@ impl Place {
 /// What an operation does when it runs.
 #[derive(Debug)]
 pub(crate) enum Work {
-    Copy { from: Place, to: Place, len: u64, sum: Option<u64> },
-    Fill { to: Place, len: u64, byte: u8 },
-    Record { event: usize, number: u64 },
+    Copy {
+        from: Place,
+        to: Place,
+        len: u64,
+        sum: Option<u64>,
+    },
+    Fill {
+        to: Place,
+        len: u64,
+        byte: u8,
+    },
+    Record {
+        event: usize,
+        number: u64,
+    },
     Wait,
-    Host { callback: Option<Callback>, returned: bool },
-    Alloc { block: u64 },
-    Free { block: u64 },
+    Host {
+        callback: Option<Callback>,
+        returned: bool,
+    },
+    Alloc {
+        block: u64,
+    },
+    Free {
+        block: u64,
+    },
+    Launch {
+        kernel: Arc<Kernel>,
+        shape: Shape,
+        args: Vec<u8>,
+    },
+    /// Touches ranges and nothing else.
+    #[cfg(test)]
+    Touch {
+        spans: Vec<Span>,
+    },
 }
 
 /// One range that an operation touches.
@@ -59,6 +91,9 @@ impl Work {
             Work::Host { .. } => "host",
             Work::Alloc { .. } => "alloc",
             Work::Free { .. } => "free",
+            Work::Launch { .. } => "kernel",
+            #[cfg(test)]
+            Work::Touch { .. } => "kernel",
         }
     }
 
@@ -76,9 +111,10 @@ impl Work {
                 [span(from, *len, Touch::Read), span(to, *len, Touch::Write)].into_iter().flatten().collect()
             }
             Work::Fill { to, len, .. } => span(to, *len, Touch::Write).into_iter().collect(),
-            Work::Record { .. } | Work::Wait | Work::Host { .. } | Work::Alloc { .. } | Work::Free { .. } => {
-                Vec::new()
-            }
+            #[cfg(test)]
+            Work::Touch { spans } => spans.clone(),
+            // A kernel's ranges are known when it ran.
+            _ => Vec::new(),
         }
     }
 }

@@ -84,7 +84,8 @@ impl History {
     pub(crate) fn note(&mut self, access: Access, clock: &Clock, settled: impl Fn(Lane, u32) -> bool) {
         let writes = access.touch != Touch::Read;
         self.kept.retain(|r| {
-            let weaker = writes || r.touch == Touch::Read;
+            // An allocation is kept, though a write stands for it: reports then say what was missed.
+            let weaker = (writes && r.touch != Touch::Birth) || r.touch == Touch::Read;
             !(weaker && access.covers(r) && clock.knows(r.lane, r.seq))
         });
         if writes || Rule::Reads.holds() {

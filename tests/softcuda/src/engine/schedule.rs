@@ -13,7 +13,11 @@ use super::{Session, Shared};
 
 /// A small generator (xorshift64*): the same numbers everywhere.
 #[derive(Debug)]
-pub(crate) struct Rng(u64);
+pub(crate) struct Rng {
+    state: u64,
+    /// A stream is stalled at one call in this many: some seeds starve, some hardly do.
+    patience: u64,
+}
 
 impl Rng {
     /// Seeds are mixed first: small ones would otherwise begin alike.
@@ -22,14 +26,16 @@ impl Rng {
         let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        Rng((mixed ^ (mixed >> 31)) | 1)
+        let mut rng = Rng { state: (mixed ^ (mixed >> 31)) | 1, patience: 1 };
+        rng.patience = 8 << rng.below(6);
+        rng
     }
 
     fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
+        self.state ^= self.state >> 12;
+        self.state ^= self.state << 25;
+        self.state ^= self.state >> 27;
+        self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
     }
 
     /// A number below `n`, which is not 0.
@@ -97,7 +103,8 @@ impl Session<'_> {
     fn stroll(&mut self) {
         let now: u64 = self.calls.values().sum();
         for stream in 0..self.streams.len() {
-            if self.streams[stream].stalled_until <= now && self.rng.below(4) == 0 {
+            let patience = self.rng.patience;
+            if self.streams[stream].stalled_until <= now && self.rng.below(patience) == 0 {
                 let stretch = 1 << self.rng.below(9);
                 self.streams[stream].stalled_until = now + stretch;
             }
@@ -116,9 +123,15 @@ impl Session<'_> {
             if heads.is_empty() {
                 return;
             }
-            let choice = usize::try_from(self.rng.below(heads.len() as u64)).unwrap_or(0);
-            self.start(heads[choice]);
+            let head = self.pick(&heads);
+            self.start(head);
         }
+    }
+
+    /// One of several.
+    fn pick(&mut self, from: &[u64]) -> u64 {
+        let choice = usize::try_from(self.rng.below(from.len() as u64)).unwrap_or(0);
+        from[choice]
     }
 
     /// Waits until `targets` have run. What runs besides what they need is the scheduler's choice.
@@ -130,11 +143,11 @@ impl Session<'_> {
             }
             return;
         }
-        let seeded = matches!(self.config.scheduler, Scheduler::Seeded(_));
-        for id in self.needed(targets) {
-            if seeded && self.rng.below(3) == 0 {
-                self.stroll();
-            }
+        let needed = self.needed(targets);
+        if matches!(self.config.scheduler, Scheduler::Seeded(_)) {
+            self.wander(&needed);
+        }
+        for id in needed {
             if self.ready(id) && !self.ops[&id].started {
                 self.start(id);
             }
@@ -143,6 +156,28 @@ impl Session<'_> {
                     self.wait();
                 }
             }
+        }
+    }
+
+    /// Runs what is needed in an order drawn from the seed, with other work between, up to host functions: whoever waits
+    /// for those waits for the system too.
+    fn wander(&mut self, needed: &BTreeSet<u64>) {
+        let now: u64 = self.calls.values().sum();
+        loop {
+            if self.rng.below(4) == 0 {
+                self.stroll();
+            }
+            let mut heads = self.heads();
+            heads.retain(|id| needed.contains(id) && !matches!(self.ops[id].work, Work::Host { .. }));
+            let awake = |id: &u64| self.streams[self.ops[id].stream].stalled_until <= now;
+            let lively: Vec<u64> = heads.iter().copied().filter(awake).collect();
+            // A stalled stream moves when nothing else can.
+            let choices = if lively.is_empty() { heads } else { lively };
+            if choices.is_empty() {
+                return;
+            }
+            let head = self.pick(&choices);
+            self.start(head);
         }
     }
 

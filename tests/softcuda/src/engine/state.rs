@@ -11,12 +11,14 @@ use crate::report::{Report, Site, Violation, ViolationKind};
 use super::Session;
 use super::device::Device;
 use super::event::Event;
+use super::launch::{Function, Module};
 use super::memory::{Life, Memory};
 use super::op::Op;
 use super::race::{Access, Touch};
 use super::rule::Rule;
 use super::schedule::Rng;
 use super::stream::Stream;
+use super::trace::Trace;
 
 /// A host thread, as far as the driver knows it.
 #[derive(Debug, Default)]
@@ -44,6 +46,8 @@ pub(crate) struct State {
     pub(crate) streams: Vec<Stream>,
     pub(crate) events: Vec<Event>,
     pub(crate) memory: Memory,
+    pub(crate) modules: Vec<Module>,
+    pub(crate) functions: Vec<Function>,
     pub(crate) ops: BTreeMap<u64, Op>,
     pub(crate) next_op: u64,
     /// Operations run so far: the only time there is.
@@ -53,6 +57,9 @@ pub(crate) struct State {
     pub(crate) kinds: BTreeMap<&'static str, u64>,
     pub(crate) faults: Vec<Armed>,
     pub(crate) rng: Rng,
+    pub(crate) trace: Trace,
+    /// What went with its context, in words.
+    pub(crate) left_behind: Vec<String>,
     violations: Vec<Violation>,
     found: u64,
     lanes: Vec<String>,
@@ -69,6 +76,8 @@ impl State {
             streams: Vec::new(),
             events: Vec::new(),
             memory: Memory::new(config.devices),
+            modules: Vec::new(),
+            functions: Vec::new(),
             ops: BTreeMap::new(),
             next_op: 0,
             ran: 0,
@@ -77,6 +86,8 @@ impl State {
             kinds: BTreeMap::new(),
             faults: config.faults.iter().map(|f| Armed { fault: f.clone(), passed: 0, fired: 0 }).collect(),
             rng: Rng::new(config.scheduler),
+            trace: Trace::new(config.trace),
+            left_behind: Vec::new(),
             violations: Vec::new(),
             found: 0,
             lanes: vec!["host".to_owned()],
@@ -182,18 +193,27 @@ impl State {
             order: self.order.clone(),
             pending: self.ops.len(),
             leaked: self.leaked(),
+            trace: self.trace.commands(),
         }
     }
 
-    fn leaked(&self) -> Vec<String> {
-        let blocks = self.memory.blocks.values().filter(|b| b.life != Life::Freed && !b.doomed);
+    /// The blocks of a device that nobody freed, in words.
+    pub(crate) fn leaked_blocks(&self, device: usize) -> Vec<String> {
         let whose = |ordered| if ordered { "the pool of device" } else { "device" };
-        let blocks =
-            blocks.map(|b| format!("{} bytes of {} {} at {:#x}", b.len, whose(b.ordered), b.device, b.start));
-        let hosts = self.memory.hosts.values().filter(|r| !r.freed);
+        let blocks = self.memory.blocks.values();
+        blocks
+            .filter(|b| b.device == device && b.life != Life::Freed && !b.doomed)
+            .map(|b| format!("{} bytes of {} {} at {:#x}", b.len, whose(b.ordered), b.device, b.start))
+            .collect()
+    }
+
+    /// What nobody freed: what went with its context first.
+    fn leaked(&self) -> Vec<String> {
+        let blocks = (0..self.devices.len()).flat_map(|d| self.leaked_blocks(d));
         let how = |registered| if registered { "registered" } else { "pinned" };
+        let hosts = self.memory.hosts.values().filter(|r| !r.freed);
         let hosts = hosts.map(|r| format!("{} {} bytes at {:#x}", r.len, how(r.registered), r.start));
-        blocks.chain(hosts).collect()
+        self.left_behind.iter().cloned().chain(blocks).chain(hosts).collect()
     }
 
     /// The first armed fault that is due at `place` on `device`.

@@ -89,6 +89,7 @@ impl Session<'_> {
         let stream =
             self.add_stream(device, true, &format!("default stream of {thread:?} on device {device}"));
         self.thread(thread).per_thread.insert(device, stream);
+        self.trace_stream(stream, "per_thread");
         self.serve(stream);
         stream
     }
@@ -173,6 +174,7 @@ impl Engine {
             let stream = s.add_stream(device, flags == 0, &format!("stream {id} of device {device}"));
             let thread = s.thread;
             s.streams[stream].frontier = s.host(thread).clock.clone();
+            s.trace_stream(stream, if flags == 0 { "blocking" } else { "nonblocking" });
             s.serve(stream);
             Ok(handle_of(stream, STREAM))
         })
@@ -193,6 +195,7 @@ impl Engine {
         self.call("cuStreamSynchronize", Needs::Context, |s| {
             let stream = s.stream(handle)?;
             let streams = s.sync_scope(stream);
+            s.trace_stream_sync(stream);
             s.join_streams(&streams);
             s.outcome(s.streams[stream].device)
         })
@@ -207,6 +210,7 @@ impl Engine {
             if !s.poll(&last) {
                 return Err(Code::NOT_READY);
             }
+            s.trace_stream_sync(stream);
             s.join_streams(&streams);
             s.outcome(s.streams[stream].device)
         })
@@ -216,6 +220,7 @@ impl Engine {
         self.call("cuLaunchHostFunc", Needs::Context, |s| {
             let stream = s.stream(handle)?;
             s.enqueue(stream, Work::Host { callback: Some(callback), returned: false }, None);
+            s.trace_host_function(stream);
             Ok(())
         })
     }

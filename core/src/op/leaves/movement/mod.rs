@@ -129,6 +129,29 @@ impl Axis {
 }
 
 impl Gather {
+    /// The dimensions that are shifted by half their size, which is even, where nothing else happens.
+    pub(in crate::op) fn half_shifts(&self) -> Option<Vec<usize>> {
+        if self.facts.domain.dims() != self.facts.codomain.dims() {
+            return None;
+        }
+        let mut shifted = Vec::new();
+        for (k, (axis, (_, n))) in self.axes.iter().zip(self.facts.domain.dims()).enumerate() {
+            let half = n / 2;
+            let turned = [
+                Piece { at: 0, len: half, from: half, step: 1 },
+                Piece { at: half, len: half, from: 0, step: 1 },
+            ];
+            if axis.from != Some(k) {
+                return None;
+            } else if n % 2 == 0 && half > 0 && axis.pieces == turned {
+                shifted.push(k);
+            } else if !axis.is_whole(*n) {
+                return None;
+            }
+        }
+        Some(shifted)
+    }
+
     pub(in crate::op) fn new(
         name: String,
         adjoint_name: Option<String>,

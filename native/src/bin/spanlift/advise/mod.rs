@@ -54,7 +54,7 @@ pub(crate) struct AdviseArgs {
     /// Host memory that may be taken, such as 64GiB [default: this computer's]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     free_ram: Option<Bytes>,
-    /// The link instead of the profile's: GB/s, or a name such as pcie4x16
+    /// The link instead of the profile's: GB/s, a name such as pcie4x16, or `here` for this computer's
     #[arg(long, value_name = "LINK", value_parser = link)]
     link: Option<f64>,
     /// How long the device works on each tensor, such as 600us
@@ -113,6 +113,12 @@ fn link(word: &str) -> Result<f64, String> {
         "a rate in GB/s between 0.001 and 10000, or pcie3, pcie4 or pcie5 with x1 to x16, is needed"
             .to_owned()
     };
+    if word == "here" {
+        let found = spanlift_native::link::read();
+        let found =
+            found.first().ok_or("the kernel of this computer tells of no link to an NVIDIA processor")?;
+        return link(&found.to_string());
+    }
     if let Some(name) = word.strip_prefix("pcie") {
         let (generation, lanes) = name.split_once('x').unwrap_or((name, "16"));
         let generation = generation.parse::<u32>().ok();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Serialize;
-use spanlift::advise::trace::{Findings, MemoryFinding, findings, memory_findings};
+use spanlift::advise::trace::{Findings, MemoryFinding, Moved, findings, memory_findings};
 use spanlift::trace::analysis::{Figures, Hta, Order, hta, ranks};
 use spanlift::trace::snapshot::{self, Snapshot};
 use spanlift::trace::table::{Scan, Table};
@@ -141,7 +141,7 @@ impl One {
         match &self.what {
             What::Trace { table, figures, findings } => {
                 let hta = with_hta.then(|| hta(table));
-                json(&TraceReport { figures, findings, hta })
+                json(&TraceReport { figures, ledger: Moved::of(table), findings, hta })
             }
             What::Snapshot { figures, findings } => json(&SnapshotReport { figures, findings }),
         }
@@ -156,7 +156,9 @@ impl One {
 
     fn text(&self, out: &mut Out) {
         match &self.what {
-            What::Trace { figures, findings, .. } => report::trace(&self.place, figures, findings, out),
+            What::Trace { table, figures, findings } => {
+                report::trace(&self.place, figures, findings, &Moved::of(table), out);
+            }
             What::Snapshot { figures, findings } => report::snapshot(&self.place, figures, findings, out),
         }
     }
@@ -178,6 +180,7 @@ pub(crate) fn trace(path: &Path) -> Result<Box<Table>, Fail> {
 struct TraceReport<'a> {
     #[serde(flatten)]
     figures: &'a Figures,
+    ledger: Moved,
     #[serde(flatten)]
     findings: &'a Findings,
     #[serde(skip_serializing_if = "Option::is_none")]

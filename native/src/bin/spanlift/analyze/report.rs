@@ -1,7 +1,7 @@
 //! The reports of `spanlift analyze` for people: tables of figures, then what could be better.
 
 use spanlift::Size;
-use spanlift::advise::trace::{Findings, MemoryFinding};
+use spanlift::advise::trace::{Findings, MemoryFinding, Moved};
 use spanlift::trace::analysis::{Figures, Rank};
 use spanlift::trace::snapshot;
 
@@ -92,7 +92,7 @@ impl Table {
 }
 
 /// The report of a trace.
-pub(super) fn trace(place: &str, figures: &Figures, findings: &Findings, out: &mut Out) {
+pub(super) fn trace(place: &str, figures: &Figures, findings: &Findings, moved: &Moved, out: &mut Out) {
     let n_ops: u64 = figures.gpu_ops.values().sum();
     let span = figures.ts_ns.span.map(time).unwrap_or_default();
     let devices = say::counted(figures.devices.len(), "device");
@@ -116,6 +116,7 @@ pub(super) fn trace(place: &str, figures: &Figures, findings: &Findings, out: &m
     }
     told(findings, out);
     copies(figures, out);
+    ledger(moved, out);
     streams(figures, out);
     devices_table(figures, out);
     let mut calls: Vec<_> = figures.host_calls.iter().collect();
@@ -203,6 +204,40 @@ fn copies(figures: &Figures, out: &mut Out) {
         ]);
     }
     table.print("copies and memsets, and how long their calls held the host", out);
+}
+
+/// Bytes asked for and moved, and what a trace does not tell of them.
+fn ledger(moved: &Moved, out: &mut Out) {
+    if moved.payload_bytes == 0 && moved.within_device_bytes == 0 {
+        return;
+    }
+    let mut table = Table::new(&["", "bytes"]);
+    for (name, bytes) in [
+        ("payload", moved.payload_bytes),
+        ("to a device", moved.to_device_bytes),
+        ("to the host", moved.to_host_bytes),
+        ("between devices", moved.peer_bytes),
+        ("within a device", moved.within_device_bytes),
+        ("other copies, in no sum", moved.other_bytes),
+    ] {
+        if 0 < bytes {
+            table.row(vec![name.to_owned(), size(bytes.into())]);
+        }
+    }
+    table.print("bytes moved, as far as the trace tells", out);
+    if let (Some(factor), Some(staged)) = (moved.factor, moved.factor_if_staged) {
+        let pageable = match moved.pageable_bytes {
+            0 => String::new(),
+            n => format!("; {staged:.2} if the driver staged all {} of pageable memory", size(n.into())),
+        };
+        out.line(&format!("  {factor:.2} for each byte of payload{pageable}"));
+    }
+    if 0 < moved.n_without_bytes {
+        out.line(&format!("  {} without bytes", say::counted_u64(moved.n_without_bytes, "copy row")));
+    }
+    out.line(
+        "  not in a trace: staging, copies by host threads, kernels on host memory, pages of managed memory",
+    );
 }
 
 fn streams(figures: &Figures, out: &mut Out) {

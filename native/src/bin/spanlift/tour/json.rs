@@ -1,10 +1,12 @@
 //! The tour as one JSON object, for programs that compare.
 
 use serde_json::{Value, json};
+use spanlift::explore;
 use spanlift::program::{Contents, Op};
 use spanlift::sim::Reading;
 
 use super::story::{Judged, Story};
+use crate::ledger;
 
 /// `{"rows": [...], "demonstrations": [...], "controls": [...]}` and what belongs to them.
 pub(super) fn object(story: &Story) -> Value {
@@ -15,6 +17,7 @@ pub(super) fn object(story: &Story) -> Value {
             json!({
                 "id": row.published.id, "row": row.published.row,
                 "published_ms": row.published.published_ms, "simulated_ms": row.simulated.as_millis(),
+                "ledger": ledger::object(&row.ledger),
             })
         })
         .collect();
@@ -26,6 +29,19 @@ pub(super) fn object(story: &Story) -> Value {
             json!({
                 "id": run.name, "streamed": run.streamed, "pinned": run.pinned, "overlap_ns": run.overlap.0,
                 "free_copy_engine": engine.holds, "separate_stream": stream.holds, "pinned_source": pinned.holds,
+            })
+        })
+        .collect();
+    let host_calls: Vec<Value> = story
+        .profiles
+        .iter()
+        .flat_map(|profile| {
+            profile.published.calls.iter().zip(&profile.simulated).map(|(published, simulated)| {
+                json!({
+                    "row": profile.published.row, "name": published.name,
+                    "published_calls": published.count, "published_ms": published.total_us / 1e3,
+                    "simulated_calls": simulated.count, "simulated_ms": simulated.total_ns as f64 / 1e6,
+                })
             })
         })
         .collect();
@@ -59,7 +75,7 @@ pub(super) fn object(story: &Story) -> Value {
         .collect();
     json!({
         "machine": story.machine.name, "claims": claims, "rows": rows, "runs": runs, "demonstrations": demonstrations,
-        "controls": controls,
+        "controls": controls, "host_calls": host_calls,
     })
 }
 
@@ -85,8 +101,9 @@ fn expected_first(judged: &Judged, command: usize) -> Value {
     }
 }
 
-/// The checker's hazards in the form of its own report.
+/// The checker's hazards in the form of its own report, explained.
 fn hazards(judged: &Judged) -> Value {
-    let report: Value = serde_json::from_str(&judged.contract.to_json(&judged.program)).unwrap_or_default();
+    let report = explore::explained_json(&judged.relation(), &judged.contract);
+    let report: Value = serde_json::from_str(&report).unwrap_or_default();
     report.get("hazards").cloned().unwrap_or_else(|| json!([]))
 }

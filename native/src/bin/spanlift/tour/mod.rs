@@ -23,7 +23,13 @@ pub(crate) fn run(args: &TourArgs, out: &mut Out) -> Result<End, Fail> {
     match args.on {
         On::Sim => {}
         On::Cpu => return Err(Fail::new("the tour runs on sim; --on cpu is not part of this version")),
-        On::Cuda(_) => return Err(Fail::new("the tour runs on sim; --on cuda is not part of this version")),
+        On::Cuda(first) => {
+            // Why there is no device is the first thing to know.
+            let on = format!("--on cuda:{first}");
+            crate::on::driver(first, &on)?;
+            let why = "the tour's experiments run on sim; on a device, `spanlift run PROGRAM --on cuda:0` runs programs";
+            return Err(Fail::at(&on, why));
+        }
     }
     let story = Story::new(crate::machine::asked(args.machine.as_deref())?)?;
     let written = write_files(&story, &args.out)?;

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use spanlift::Trace;
+use spanlift::explore::Explanation;
 use spanlift::hazard::Mode;
 use spanlift_native::claims::Test;
 use spanlift_native::programs;
@@ -12,7 +13,9 @@ use spanlift_viewer::bars::{BarChart, Cluster, Entry};
 use spanlift_viewer::figure::{Note, Panel, PanelOptions};
 use spanlift_viewer::memory::MemoryOptions;
 use spanlift_viewer::model::findings;
+use spanlift_viewer::orders::{self, of_hazard};
 use spanlift_viewer::rows::Shown;
+use spanlift_viewer::svg::svg;
 use spanlift_viewer::{
     Finding, PageItem, Theme, TimelineOptions, bars_svg, content_policy, mount_html, move_svg, panels_svg,
     timeline_svg, viewer_assets_html,
@@ -21,6 +24,7 @@ use spanlift_viewer::{
 use super::operators::{Moved, Way};
 use super::story::{Control, Demonstration, Judged, STRATEGY_MACHINE, Story, overtaken};
 use super::words;
+use crate::say::grouped;
 
 /// The one word that the page's own style and scripts carry.
 const NONCE: &str = "spanlift-tour";
@@ -125,23 +129,28 @@ fn rows(story: &Story, page: &mut String) {
         let chart = bars(story, chart);
         picture(page, &|theme| bars_svg(&chart, 540.0, &theme), &chart.title);
     }
-    page.push_str("</div><div class=\"scroll\"><table><tr><th class=\"n\">row<th>what<th>call<th class=\"n\">published<th class=\"n\">simulated<th class=\"n\">difference</tr>");
+    page.push_str("</div><div class=\"scroll\"><table><tr><th class=\"n\">row<th>what<th>call<th class=\"n\">published<th class=\"n\">simulated<th class=\"n\">difference<th class=\"n\">payload<th class=\"n\">bytes moved for each</tr>");
     for row in &story.rows {
         let p = &row.published;
         let _ = write!(
             page,
-            "<tr><td class=\"n\">{}<td>{}<td><code>{}</code><td class=\"n\">{:.4} ms<td class=\"n\">{:.4} ms<td class=\"n\">{:+.2} %</tr>",
+            "<tr><td class=\"n\">{}<td>{}<td><code>{}</code><td class=\"n\">{:.4} ms<td class=\"n\">{:.4} ms<td class=\"n\">{:+.2} %\
+             <td class=\"n\">{}<td class=\"n\">{}</tr>",
             p.row,
             escape(&p.label),
             escape(&p.call),
             p.published_ms,
             row.simulated.as_millis(),
-            row.difference_percent()
+            row.difference_percent(),
+            row.ledger.payload,
+            row.factor()
         );
     }
+    page.push_str("</table></div>");
+    profiles(story, page);
     let _ = write!(
         page,
-        "</table></div><h3>What follows from them</h3><p>The tutorial's conclusions, where {} agrees; what holds there instead, \
+        "<h3>What follows from them</h3><p>The tutorial's conclusions, where {} agrees; what holds there instead, \
          where it does not.</p><div class=\"scroll\"><table><tr><th>time of<th>over time of<th class=\"n\">published\
          <th class=\"n\">simulated<th><th>so</tr>",
         escape(&story.machine.name)
@@ -181,6 +190,31 @@ fn rows(story: &Story, page: &mut String) {
         })
         .collect();
     page.push_str(&mount_html(&items, "", "The sixteen rows, interactive", 520));
+}
+
+fn profiles(story: &Story, page: &mut String) {
+    page.push_str(
+        "<h3>Where the host waits for a thousand small tensors</h3><p>The tutorial profiles rows 5 and 6. The copies take as \
+         long in both, and a blocking call adds a wait of its own to each.</p><div class=\"scroll\"><table><tr>\
+         <th class=\"n\">row<th>call<th class=\"n\">published calls<th class=\"n\">in all<th class=\"n\">simulated calls\
+         <th class=\"n\">in all</tr>",
+    );
+    for profile in &story.profiles {
+        for (published, simulated) in profile.published.calls.iter().zip(&profile.simulated) {
+            let _ = write!(
+                page,
+                "<tr><td class=\"n\">{}<td><code>{}</code><td class=\"n\">{}<td class=\"n\">{:.3} ms<td class=\"n\">{}\
+                 <td class=\"n\">{:.3} ms</tr>",
+                profile.published.row,
+                escape(&published.name),
+                grouped(published.count),
+                published.total_us / 1e3,
+                grouped(simulated.count),
+                simulated.total_ns as f64 / 1e6
+            );
+        }
+    }
+    page.push_str("</table></div>");
 }
 
 fn bars(story: &Story, chart: &Chart) -> BarChart {
@@ -231,13 +265,31 @@ fn demonstrated(demonstration: &Demonstration, machine: &str, page: &mut String)
     judged(&demonstration.broken, "bad", "As written", page);
     judged(&demonstration.mended, "good", "Mended", page);
     page.push_str("</div>");
+    orders(&demonstration.broken, page);
     let still =
         timeline(&demonstration.broken.run.trace, &findings(&demonstration.broken.program, Mode::Contract));
     let items = [
-        item("as written", demonstration.broken.name, machine),
-        item("mended", demonstration.mended.name, machine),
+        PageItem::source("as written", &*demonstration.broken.source, machine),
+        PageItem::source("mended", &*demonstration.mended.source, machine),
     ];
     page.push_str(&mount_html(&items, &still, demonstration.title, 520));
+}
+
+/// Each hazard in the orders that show it, a column for each step.
+fn orders(judged: &Judged, page: &mut String) {
+    let relation = judged.relation();
+    for hazard in &judged.contract.hazards {
+        let orders = of_hazard(&relation, hazard).unwrap_or_default();
+        let names: Vec<String> =
+            orders.iter().map(|order| format!("{}: {}", order.title, order.seen)).collect();
+        if names.is_empty() {
+            continue;
+        }
+        page.push_str("<p>The program allows both orders of the two; a column is a step, not a time:</p>");
+        let draw =
+            |theme: Theme| svg(&orders::scene(&orders, 1120.0, &theme), "two orders", &names.join("; "));
+        picture(page, &draw, &names.join("; "));
+    }
 }
 
 fn judged(judged: &Judged, class: &str, title: &str, page: &mut String) {
@@ -246,14 +298,19 @@ fn judged(judged: &Judged, class: &str, title: &str, page: &mut String) {
         page,
         "<div class=\"card {class}\"><h3>{title}</h3><p class=\"verdict\">{}</p><pre>{}</pre>",
         escape(&read),
-        escape(source(judged.name))
+        escape(judged.listing())
     );
     let findings = words::findings(judged);
     if findings.is_empty() {
         page.push_str("<p class=\"finding\">The checker finds nothing, by contract and in typical mode.</p>");
     }
-    for finding in findings {
-        let _ = write!(page, "<p class=\"finding\">{}</p>", code(&escape(&finding)));
+    let relation = judged.relation();
+    for (hazard, finding) in judged.contract.hazards.iter().zip(findings) {
+        let _ = write!(page, "<p class=\"finding\">{}</p><ul class=\"where\">", code(&escape(&finding)));
+        for line in Explanation::of(&relation, hazard).fix_lines(&judged.program) {
+            let _ = write!(page, "<li>{}: <code>{}</code>", escape(&line.place), escape(&line.text));
+        }
+        page.push_str("</ul>");
     }
     page.push_str("</div>");
 }
@@ -268,7 +325,7 @@ fn controlled(control: &Control, page: &mut String) {
         control.judged.contract.verdict().name(),
         control.judged.typical.verdict().name(),
         escape(control.says),
-        escape(source(control.judged.name))
+        escape(control.judged.listing())
     );
 }
 
@@ -386,12 +443,6 @@ fn timeline(trace: &Trace, findings: &[Finding]) -> String {
         ..TimelineOptions::default()
     };
     timeline_svg(trace, &options)
-}
-
-/// A program's file from its first declaration on: what stands above it is said in words around it.
-fn source(name: &str) -> &'static str {
-    let text = programs::named(name).map_or("", |s| s.text);
-    text.split_once("\n\n").map_or(text, |(_, rest)| rest.trim_end())
 }
 
 /// A figure that follows the reader's colour scheme.

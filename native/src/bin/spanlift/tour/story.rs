@@ -1,15 +1,17 @@
 //! What the tour tells, as data: computed once, then written to the terminal, as JSON and as a page.
 
 use spanlift::advise::{self, Crossing, Varies};
-use spanlift::hazard::{self, Mode, Report};
+use spanlift::hazard::{self, Mode, Relation, Report};
 use spanlift::machine::Machine;
 use spanlift::program::{Arrangement, Op, Pipeline, Space, StreamKind};
-use spanlift::sim::{self, Reading, Run};
-use spanlift::trace::{Engine, LaneKind, Trace};
+use spanlift::sim::{self, Ledger, Reading, Run};
+use spanlift::trace::analysis::{Calls, Figures};
+use spanlift::trace::table::Scan;
+use spanlift::trace::{Engine, LaneKind, Trace, write_chrome};
 use spanlift::{Bytes, Nanos, Program, mib, us};
 use spanlift_native::claims::{self, Bench, Claim, Outcome, Test};
 use spanlift_native::programs;
-use spanlift_native::tutorial::{self, PublishedRow};
+use spanlift_native::tutorial::{self, PublishedCalls, PublishedRow};
 
 use super::operators::Operators;
 use crate::machine::Chosen;
@@ -22,6 +24,7 @@ pub(super) struct Story {
     pub(super) machine_source: String,
     pub(super) runs: Vec<ProfiledRun>,
     pub(super) rows: Vec<Row>,
+    pub(super) profiles: Vec<Profile>,
     pub(super) claims: Vec<Tested>,
     pub(super) demonstrations: Vec<Demonstration>,
     pub(super) controls: Vec<Control>,
@@ -52,13 +55,27 @@ pub(super) struct Condition {
 pub(super) struct Row {
     pub(super) published: PublishedRow,
     pub(super) simulated: Nanos,
+    /// What it asked for and moved.
+    pub(super) ledger: Ledger,
 }
 
 impl Row {
+    /// Bytes moved for each byte asked for: `1.00`.
+    pub(super) fn factor(&self) -> String {
+        self.ledger.factor().map_or_else(|| "-".to_owned(), |factor| format!("{factor:.2}"))
+    }
+
     /// By how much the simulation differs, in percent of the published time.
     pub(super) fn difference_percent(&self) -> f64 {
         100.0 * (self.simulated.as_millis() / self.published.published_ms - 1.0)
     }
+}
+
+/// One of the tutorial's two profiler tables beside the simulated calls.
+pub(super) struct Profile {
+    pub(super) published: PublishedCalls,
+    /// Of each published name, the simulated calls.
+    pub(super) simulated: Vec<Calls>,
 }
 
 /// A conclusion of the tutorial, tested on the machine.
@@ -69,7 +86,7 @@ pub(super) struct Tested {
     pub(super) rows: Option<(usize, usize, f64)>,
 }
 
-/// A program that reads wrong values, and the same mended.
+/// A program that reads wrong values, and the same with the checker's own fix in it.
 pub(super) struct Demonstration {
     pub(super) id: &'static str,
     pub(super) title: &'static str,
@@ -96,7 +113,8 @@ pub(super) struct Strategy {
 
 /// A program, what the checker says of it and what it read.
 pub(super) struct Judged {
-    pub(super) name: &'static str,
+    /// As its author wrote it, or as the fix left it.
+    pub(super) source: String,
     pub(super) program: Program,
     pub(super) contract: Report,
     pub(super) typical: Report,
@@ -105,10 +123,33 @@ pub(super) struct Judged {
 
 impl Judged {
     fn new(name: &'static str, machine: &Machine) -> Result<Judged, Fail> {
+        let source = programs::named(name).map_or("", |shipped| shipped.text).to_owned();
         let (program, run) = simulated(name, machine)?;
+        Judged::of(name, source, program, run)
+    }
+
+    fn of(name: &str, source: String, program: Program, run: Run) -> Result<Judged, Fail> {
         let ask = |mode| hazard::check(&program, mode).map_err(|e| Fail::at(name, e));
         let (contract, typical) = (ask(Mode::Contract)?, ask(Mode::Typical)?);
-        Ok(Judged { name, program, contract, typical, run })
+        Ok(Judged { source, program, contract, typical, run })
+    }
+
+    /// The same program, mended by what the checker proposes.
+    fn mended(&self, name: &str, machine: &Machine) -> Result<Judged, Fail> {
+        let mended = hazard::mend(&self.program, Mode::Contract, 10).map_err(|e| Fail::at(name, e))?;
+        let run = sim::run(&mended.program, machine).map_err(|e| Fail::at(name, e))?;
+        Judged::of(name, mended.program.to_text(), mended.program, run)
+    }
+
+    /// Its source from the first declaration on: what stands above is said in words around it.
+    pub(super) fn listing(&self) -> &str {
+        self.source.split_once("\n\n").map_or(&*self.source, |(_, rest)| rest).trim_end()
+    }
+
+    /// The relation by contract, in which its hazards are explained.
+    pub(super) fn relation(&self) -> Relation<'_> {
+        Relation::of(&self.program, Mode::Contract)
+            .unwrap_or_else(|e| unreachable!("bug: a program that was checked is well formed: {e}"))
     }
 
     /// How many of the reads that expected something got it, and how many there were.
@@ -135,11 +176,12 @@ impl Story {
     /// Runs and judges every program of the tour on the machine.
     pub(super) fn new(chosen: Chosen) -> Result<Story, Fail> {
         let Chosen { machine, source: machine_source } = chosen;
-        let rows = rows(&machine)?;
+        let (rows, profiles) = rows(&machine)?;
         Ok(Story {
             runs: runs(&machine)?,
             claims: tested(&rows, &machine)?,
             rows,
+            profiles,
             demonstrations: demonstrations(&machine)?,
             controls: controls(&machine)?,
             operators: Operators::new(&machine)?,
@@ -151,13 +193,34 @@ impl Story {
     }
 }
 
-fn rows(machine: &Machine) -> Result<Vec<Row>, Fail> {
-    let published = tutorial::rows();
-    let rows = programs::ROWS.iter().zip(published).map(|(shipped, published)| {
+fn rows(machine: &Machine) -> Result<(Vec<Row>, Vec<Profile>), Fail> {
+    let mut rows = Vec::new();
+    let mut profiles = Vec::new();
+    let mut tables = tutorial::profiles().into_iter().peekable();
+    for (shipped, published) in programs::ROWS.iter().zip(tutorial::rows()) {
         let (_, run) = simulated(shipped.name, machine)?;
-        Ok(Row { published, simulated: timed_part(&run, shipped.name) })
-    });
-    rows.collect()
+        if let Some(table) = tables.next_if(|table| table.row == published.row) {
+            profiles.push(Profile::new(table, &run.trace)?);
+        }
+        rows.push(Row { published, simulated: timed_part(&run, shipped.name), ledger: run.ledger });
+    }
+    Ok((rows, profiles))
+}
+
+impl Profile {
+    /// The calls are counted as `spanlift analyze` counts them, in the trace as it is written.
+    fn new(published: PublishedCalls, trace: &Trace) -> Result<Profile, Fail> {
+        let mut scan = Scan::new();
+        let table = scan.feed(write_chrome(trace).as_bytes()).and_then(|()| scan.finish());
+        let table = table.map_err(|e| Fail::new(e.to_string()))?;
+        let mut figures = Figures::of(&table);
+        let simulated = published
+            .calls
+            .iter()
+            .map(|call| figures.host_calls.remove(&call.name).unwrap_or_default())
+            .collect();
+        Ok(Profile { published, simulated })
+    }
 }
 
 /// The time between the marks `begin` and `end` of a row's program.
@@ -251,24 +314,34 @@ fn conditions(program: &Program, trace: &Trace) -> [Condition; 3] {
 }
 
 fn demonstrations(machine: &Machine) -> Result<Vec<Demonstration>, Fail> {
-    Ok(vec![
-        Demonstration {
+    struct Shipped {
+        id: &'static str,
+        title: &'static str,
+        says: &'static str,
+        name: &'static str,
+    }
+    let shipped = [
+        Shipped {
             id: "h2d-pinned-overwritten",
             title: "A pinned source is overwritten while its copy is in flight",
             says: "The tensor of ones is pinned, so the copy to the device returns at once. The host then writes zeros \
                    into it, and the engine copies what it finds.",
-            broken: Judged::new("demo-h2d-pinned-overwritten", machine)?,
-            mended: Judged::new("demo-h2d-pinned-overwritten-mended", machine)?,
+            name: "demo-h2d-pinned-overwritten",
         },
-        Demonstration {
+        Shipped {
             id: "d2h-read-before-sync",
             title: "A result is read on the host before its copy has arrived",
             says: "Copying to the host without blocking makes a pinned destination and returns at once. The host reads it \
                    before the engine has written it.",
-            broken: Judged::new("demo-d2h-read-before-sync", machine)?,
-            mended: Judged::new("demo-d2h-read-before-sync-mended", machine)?,
+            name: "demo-d2h-read-before-sync",
         },
-    ])
+    ];
+    let told = shipped.into_iter().map(|Shipped { id, title, says, name }| {
+        let broken = Judged::new(name, machine)?;
+        let mended = broken.mended(name, machine)?;
+        Ok(Demonstration { id, title, says, broken, mended })
+    });
+    told.collect()
 }
 
 fn controls(machine: &Machine) -> Result<Vec<Control>, Fail> {

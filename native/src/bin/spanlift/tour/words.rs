@@ -7,6 +7,7 @@ use super::operators::Operators;
 use super::story::{
     Condition, Control, Demonstration, Judged, ProfiledRun, STRATEGY_MACHINE, Story, Tested, busy, overtaken,
 };
+use crate::explain;
 use crate::say::{Out, Style, counted, grouped};
 
 /// Columns of a bar.
@@ -93,18 +94,22 @@ fn bar(trace: &Trace, engine: Engine, end: Nanos, ink: char) -> String {
 }
 
 fn rows(story: &Story, out: &mut Out) {
-    out.line("  row                                              published    simulated   difference");
+    out.line("  row                                              published    simulated   difference       payload  moved");
     for row in &story.rows {
         let p = &row.published;
         let simulated = row.simulated.as_millis();
         out.line(&format!(
-            "  {:>2}  {:<40} {:>10.4} ms {simulated:>9.4} ms {:>+9.2} %",
+            "  {:>2}  {:<40} {:>10.4} ms {simulated:>9.4} ms {:>+9.2} %  {:>12} {:>6}",
             p.row,
             p.label,
             p.published_ms,
-            row.difference_percent()
+            row.difference_percent(),
+            row.ledger.payload.to_string(),
+            row.factor(),
         ));
     }
+    out.line("\n  moved: bytes moved for each byte of payload; pageable memory is staged and pinned memory was copied once before.");
+    profiles(story, out);
     let machine = &story.machine.name;
     out.line(&format!("\nWhat the tutorial concludes from them, as ratios (published, simulated), and whether {machine} agrees:\n"));
     for tested in &story.claims {
@@ -117,6 +122,25 @@ fn rows(story: &Story, out: &mut Out) {
     for tested in story.claims.iter().filter(|t| t.rows.is_none()) {
         let ratio = tested.outcome.ratio.map_or_else(String::new, |r| format!("{r:.2}"));
         conclusion(tested, &format!("{:14}{ratio:>6}", ""), out);
+    }
+}
+
+fn profiles(story: &Story, out: &mut Out) {
+    out.line("\nWhere the host waits for a thousand small tensors, beside the tutorial's two profiler tables: the copies take");
+    out.line("as long in both, and a blocking call adds a wait of its own to each.\n");
+    out.line("  row  call                       published: calls      in all   simulated: calls      in all");
+    for profile in &story.profiles {
+        for (published, simulated) in profile.published.calls.iter().zip(&profile.simulated) {
+            out.line(&format!(
+                "  {:>3}  {:<24} {:>18} {:>8.3} ms {:>18} {:>8.3} ms",
+                profile.published.row,
+                published.name,
+                grouped(published.count),
+                published.total_us / 1e3,
+                grouped(simulated.count),
+                simulated.total_ns as f64 / 1e6
+            ));
+        }
     }
 }
 
@@ -137,9 +161,12 @@ fn demonstrated(demonstration: &Demonstration, out: &mut Out) {
     let title = out.paint(Style::Strong, demonstration.title);
     out.line(&format!("  {title}"));
     wrap(out, "  ", demonstration.says);
-    for line in findings(&demonstration.broken) {
-        let line = out.paint(Style::Error, &line);
-        wrap(out, "    ", &line);
+    let broken = &demonstration.broken;
+    let relation = broken.relation();
+    for (found, sentence) in broken.contract.hazards.iter().zip(findings(broken)) {
+        let sentence = out.paint(Style::Error, &sentence);
+        wrap(out, "    ", &sentence);
+        explain::print(&relation, found, out);
     }
     out.line(&format!("    broken: {}", read(&demonstration.broken, out)));
     out.line(&format!("    mended: {}\n", read(&demonstration.mended, out)));

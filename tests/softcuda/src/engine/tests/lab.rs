@@ -12,6 +12,8 @@ pub(super) type Handle = u64;
 
 /// Bytes of every buffer.
 pub(super) const LEN: u64 = 64;
+/// The same as a size.
+pub(super) const SIZE: usize = 64;
 
 pub(super) struct Lab {
     pub(super) engine: Engine,
@@ -111,14 +113,14 @@ impl Lab {
         host::fill(at, LEN, byte);
     }
 
-    pub(super) fn host_read(&self, at: Handle) -> [u8; LEN as usize] {
+    pub(super) fn host_read(&self, at: Handle) -> [u8; SIZE] {
         self.engine.host_access(at, LEN, false);
         Self::look(at)
     }
 
     /// Reads without telling the driver.
-    pub(super) fn look(at: Handle) -> [u8; LEN as usize] {
-        let mut bytes = [0; LEN as usize];
+    pub(super) fn look(at: Handle) -> [u8; SIZE] {
+        let mut bytes = [0; SIZE];
         host::read(at, &mut bytes);
         bytes
     }

@@ -1,7 +1,12 @@
 //! Engines in this process.
 
+mod faults;
+mod hazards;
+mod kernels;
 mod lab;
+mod pipeline;
 mod planted;
+mod traps;
 
 use std::sync::mpsc::channel;
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::super::rule::{BROKEN, Rule};
-use super::lab::{LEN, Lab};
+use super::lab::{LEN, Lab, SIZE};
 use crate::code::Code;
 use crate::config::{Config, Scheduler};
 use crate::report::ViolationKind::{self, *};
@@ -115,7 +115,7 @@ const SUITE: &[(&str, &[ViolationKind], Program)] = &[
             l.sync(s);
         }
         let seen = l.host_read(p);
-        assert!(bug || seen == [9; LEN as usize]);
+        assert!(bug || seen == [9; SIZE]);
     }),
     ("free of a block used by another stream", &[FreeInFlight, UseAfterFree], |l, bug| {
         let (a, b, y) = (l.stream(), l.stream(), l.device());

@@ -1,0 +1,130 @@
+//! Bytes that a trace's copies asked for and moved, and what a trace cannot tell of them.
+
+use serde::Serialize;
+
+use crate::trace::analysis::devices::{Group, Groups};
+use crate::trace::table::{Table, Work};
+
+/// The copies of a trace by where they go, in bytes as the file states them.
+///
+/// The payload is what copies bring from host to device, back, or from one device to another. A trace tells the hops over
+/// links and within devices. It does not tell:
+///
+/// - what a driver copies on the host to stage pageable memory ([`Moved::pageable_bytes`] at most once more);
+/// - what host threads copy, such as `pin_memory()`;
+/// - what kernels read and write of mapped host memory, and pages of managed memory that move;
+/// - whether a copy between devices went through the host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Moved {
+    /// Bytes asked for.
+    pub payload_bytes: u64,
+    /// Copied to a device.
+    pub to_device_bytes: u64,
+    /// Copied to the host.
+    pub to_host_bytes: u64,
+    /// Copied between devices.
+    pub peer_bytes: u64,
+    /// Copied within a device.
+    pub within_device_bytes: u64,
+    /// Copied from where and to where the name does not say; in no sum.
+    pub other_bytes: u64,
+    /// Of the payload, to or from pageable memory.
+    pub pageable_bytes: u64,
+    /// Copies whose bytes the file does not state.
+    pub n_without_bytes: u64,
+    /// Bytes moved for each byte of payload, as the file tells; `None` where nothing is asked for.
+    pub factor: Option<f64>,
+    /// The same if the driver staged every pageable copy.
+    pub factor_if_staged: Option<f64>,
+}
+
+impl Moved {
+    /// The copies of a trace.
+    ///
+    /// # Cost
+    /// Linear in the operations.
+    pub fn of(table: &Table) -> Moved {
+        let mut groups = Groups::default();
+        let mut moved = Moved::default();
+        for op in table.ops.iter().filter(|op| op.work == Work::Memcpy) {
+            let stated = op.bytes.or_else(|| table.calls[op.call()?].size);
+            let Some(bytes) = stated else {
+                moved.n_without_bytes += 1;
+                continue;
+            };
+            let group = groups.of(table, op);
+            let hop = match group {
+                Group::ToDevice => &mut moved.to_device_bytes,
+                Group::ToHost => &mut moved.to_host_bytes,
+                Group::Peer => &mut moved.peer_bytes,
+                Group::WithinDevice => &mut moved.within_device_bytes,
+                Group::Compute | Group::Comm | Group::OtherCopy | Group::Memset => &mut moved.other_bytes,
+            };
+            *hop = hop.saturating_add(bytes);
+            let is_asked_for = matches!(group, Group::ToDevice | Group::ToHost);
+            if is_asked_for && table.name(op.span).contains("Pageable") {
+                moved.pageable_bytes = moved.pageable_bytes.saturating_add(bytes);
+            }
+        }
+        let sum = |parts: &[u64]| parts.iter().fold(0u64, |sum, part| sum.saturating_add(*part));
+        moved.payload_bytes = sum(&[moved.to_device_bytes, moved.to_host_bytes, moved.peer_bytes]);
+        let all = sum(&[moved.payload_bytes, moved.within_device_bytes]);
+        let over = |bytes: u64| {
+            let ratio = bytes as f64 / moved.payload_bytes as f64;
+            (0 < moved.payload_bytes).then(|| (ratio * 1e6).round() / 1e6)
+        };
+        moved.factor = over(all);
+        moved.factor_if_staged = over(sum(&[all, moved.pageable_bytes]));
+        moved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::table::Scan;
+
+    fn moved(events: &[(&str, &str)]) -> Moved {
+        let list: Vec<String> = (0..)
+            .zip(events)
+            .map(|(k, (name, bytes)): (u32, _)| {
+                format!(
+                    "{{\"ph\":\"X\",\"cat\":\"gpu_memcpy\",\"name\":\"{name}\",\"pid\":0,\"tid\":7,\"ts\":{},\"dur\":5,\
+                     \"args\":{{\"device\":0,\"stream\":7,\"correlation\":{k}{bytes}}}}}",
+                    10 * k
+                )
+            })
+            .collect();
+        let file = format!("{{\"schemaVersion\":1,\"traceEvents\":[{}]}}", list.join(","));
+        let mut scan = Scan::new();
+        scan.feed(file.as_bytes()).unwrap();
+        Moved::of(&scan.finish().unwrap())
+    }
+
+    #[test]
+    fn copies_are_told_by_where_they_go() {
+        let found = moved(&[
+            ("Memcpy HtoD (Pageable -> Device)", ",\"bytes\":4000"),
+            ("Memcpy HtoD (Pinned -> Device)", ",\"bytes\":6000"),
+            ("Memcpy DtoH (Device -> Pageable)", ",\"bytes\":1000"),
+            ("Memcpy DtoD (Device -> Device)", ",\"bytes\":2500"),
+            ("Memcpy PtoP (Device -> Device)", ",\"bytes\":1500"),
+            ("Memcpy HtoH (Pageable -> Pinned)", ",\"bytes\":700"),
+            ("Memcpy HtoD (Pinned -> Device)", ""),
+        ]);
+        let expected = Moved {
+            payload_bytes: 4000 + 6000 + 1000 + 1500,
+            to_device_bytes: 10_000,
+            to_host_bytes: 1000,
+            peer_bytes: 1500,
+            within_device_bytes: 2500,
+            other_bytes: 700,
+            pageable_bytes: 5000,
+            n_without_bytes: 1,
+            factor: Some(1.2),
+            factor_if_staged: Some(1.6),
+        };
+        assert_eq!(found, expected);
+        assert_eq!(moved(&[]), Moved::default());
+    }
+}

@@ -1,0 +1,93 @@
+//! The host's loop: set up, step until the one scalar says so, finish. The same for every runner.
+
+use num_complex::Complex64;
+
+use super::recipe::{Phase, Recipe};
+use super::{Breakdown, SolveError, Solved, Stop};
+use crate::op::Array;
+
+/// Whoever carries out the programs of a solver and keeps its buffers from one to the next.
+pub trait Engine {
+    /// What may go wrong.
+    type Error;
+
+    /// Carries out the program of a phase.
+    ///
+    /// # Errors
+    /// Whatever keeps it from being run.
+    fn run(&mut self, phase: Phase) -> Result<(), Self::Error>;
+
+    /// The scalar of that name, as [`Phase::Check`] brings it to the host.
+    ///
+    /// # Errors
+    /// As [`Engine::run`].
+    fn scalar(&mut self, name: &str) -> Result<f64, Self::Error>;
+
+    /// The vector of that name, which lies where [`Phase::Finish`] left it.
+    ///
+    /// # Errors
+    /// As [`Engine::run`].
+    fn vector(&mut self, name: &str) -> Result<Vec<Complex64>, Self::Error>;
+}
+
+/// How long a solver runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Limits {
+    /// The square of the tolerance.
+    pub(super) enough: f64,
+    pub(super) iterations: usize,
+    pub(super) check_every: usize,
+}
+
+/// Runs a recipe to its end.
+pub(super) fn drive<E: Engine>(recipe: &Recipe, limits: Limits, engine: &mut E) -> Result<Solved, SolveError>
+where
+    SolveError: From<E::Error>,
+{
+    let name = &recipe.scalars[recipe.check.0].0;
+    let (mut iterations, mut n_checks) = (0, 0);
+    engine.run(Phase::SetUp)?;
+    let (stop, check) = loop {
+        engine.run(Phase::Check)?;
+        let check = engine.scalar(name)?;
+        n_checks += 1;
+        match verdict(check, limits.enough) {
+            Some(stop) => break (stop, check),
+            None if iterations >= limits.iterations => break (Stop::Iterations, check),
+            None => {}
+        }
+        for _ in 0..limits.check_every.min(limits.iterations - iterations) {
+            engine.run(Phase::Step)?;
+            iterations += 1;
+        }
+    };
+    engine.run(Phase::Finish)?;
+    let (name, space) = &recipe.vectors[recipe.solution.0];
+    let values = engine.vector(name)?;
+    // A solution that left the type's range is none.
+    let (solution, stop) = match Array::new(space.clone(), values) {
+        Ok(solution) => (solution, stop),
+        Err(_) => {
+            let zeros = (0..space.elements()).map(|_| 0.0);
+            (Array::new(space.clone(), zeros)?, Stop::Breakdown(Breakdown::NotFinite))
+        }
+    };
+    let value = recipe.value.map(|s| engine.scalar(&recipe.scalars[s.0].0)).transpose()?;
+    let applies = recipe.applies(Phase::SetUp) + iterations * recipe.applies(Phase::Step);
+    let residual = check.max(0.0).sqrt();
+    Ok(Solved { solution, stop, iterations, residual, applies, n_checks, value })
+}
+
+/// What one look says: a negative number is a breakdown, a small one the end.
+fn verdict(check: f64, enough: f64) -> Option<Stop> {
+    if check.is_nan() || check == f64::MIN {
+        Some(Stop::Breakdown(Breakdown::NotFinite))
+    } else if check < 0.0 {
+        let curvature = if check == -f64::MIN_POSITIVE { 0.0 } else { check };
+        Some(Stop::Breakdown(Breakdown::Indefinite { curvature }))
+    } else if check <= enough {
+        Some(Stop::Converged)
+    } else {
+        None
+    }
+}

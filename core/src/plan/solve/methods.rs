@@ -1,0 +1,270 @@
+//! The methods as recipes: what is set up, what one step does, what is looked at.
+//!
+//! Inner products are `Re <x, y>`, which is all of it for the Hermitian operators of conjugate gradients, and the inner product
+//! of operators that are linear over real numbers alone.
+
+use super::recipe::{Act, Kitchen, Recipe, S, V, multiple, scalar, scaled};
+use crate::op::{Operator, Space};
+use crate::program::Func;
+
+const DIVIDE: Func = Func::Divide;
+const SQRT: Func = Func::Sqrt;
+const TIMES: Func = Func::Mul { conj: false };
+const SAME: Func = Func::Affine { mul: 1.0, add: 0.0 };
+const GUARD: Func = Func::Guard { strict: false };
+const STRICT: Func = Func::Guard { strict: true };
+
+fn dot(s: S, x: V, y: V) -> Act {
+    Act::Dot { s, x, y }
+}
+
+fn apply(y: V, operator: usize, x: V) -> Act {
+    Act::Apply { y, operator, x }
+}
+
+/// Where vectors come from and go to, and how near is near enough.
+pub(super) struct Frame<'a> {
+    /// Where the right-hand side lies.
+    pub(super) b: &'a Space,
+    /// Where the solution is wanted.
+    pub(super) x: &'a Space,
+    /// Whether a start is given.
+    pub(super) start: bool,
+    /// The square of the tolerance: beyond it an iteration that knows how stands still.
+    pub(super) enough: f64,
+}
+
+/// Conjugate gradients for a Hermitian positive operator, with a preconditioner that approximates its inverse or without.
+///
+/// `a = <r,z> / <p,Ap>`, `x += a p`, `r -= a A p`, `z = M r`, `b = <r,z> / <r,z> before`, `p = z + b p`. Once the residual is small
+/// enough `<r,z>` counts as zero, so that everything stands still. (Hestenes and Stiefel 1952.)
+pub(super) fn cg(a: &Operator, m: Option<&Operator>, frame: &Frame) -> Recipe {
+    let home = a.domain().clone();
+    let mut k = Kitchen::new(std::iter::once(a).chain(m).cloned().collect());
+    let r = k.given("b", frame.b, "r", &home);
+    let [rr, bb, pq] = ["rr", "bb", "pq"].map(|name| k.scalar(name));
+    let (rho, next, rel, alpha, beta) =
+        (k.scalar("rho"), k.scalar("rho-next"), k.scalar("rel"), k.scalar("alpha"), k.scalar("beta"));
+    let check = k.scalar("check");
+    let q = k.vector("q", &home);
+    let p = k.vector("p", &home);
+    k.recipe.set_up.push(dot(bb, r, r));
+    let x = if frame.start {
+        let x = k.given("start", frame.x, "x", &home);
+        let act = k.added(r, r, -1.0, q);
+        k.recipe.set_up.extend([apply(q, 0, x), act]);
+        x
+    } else {
+        let x = k.vector("x", &home);
+        k.recipe.set_up.push(Act::Clear { y: x });
+        x
+    };
+    let z = if m.is_some() { k.vector("z", &home) } else { r };
+    let far = Func::Where { above: frame.enough };
+    let residual = |rho_of: S| {
+        let mut acts = vec![dot(rr, r, r), scalar(rel, DIVIDE, &[rr, bb])];
+        if m.is_some() {
+            acts.extend([apply(z, 1, r), dot(rho_of, r, z), scalar(rho_of, far, &[rho_of, rel])]);
+        } else {
+            acts.push(scalar(rho_of, far, &[rr, rel]));
+        }
+        acts
+    };
+    let copied = k.copied(p, z);
+    k.recipe.set_up.extend(residual(rho));
+    k.recipe.set_up.extend([copied, scalar(check, GUARD, &[rel, rho])]);
+    k.recipe.step.extend([
+        apply(q, 0, p),
+        dot(pq, p, q),
+        scalar(rho, STRICT, &[rho, pq]),
+        scalar(alpha, DIVIDE, &[rho, pq]),
+        multiple(x, x, 1.0, alpha, p),
+        multiple(r, r, -1.0, alpha, q),
+    ]);
+    k.recipe.step.extend(residual(next));
+    k.recipe.step.extend([
+        scalar(next, GUARD, &[next, rho]),
+        scalar(beta, DIVIDE, &[next, rho]),
+        multiple(p, z, 1.0, beta, p),
+        scalar(rho, SAME, &[next]),
+        scalar(check, GUARD, &[rel, rho]),
+    ]);
+    k.recipe.check = check;
+    k.solved(x, frame.x);
+    k.recipe
+}
+
+/// Least squares by bidiagonalisation: the `x` with the smallest `|A x - b|^2 + damp^2 |x|^2`.
+///
+/// What is looked at is `|A^H r| / |A^H b|` (without damping). The rotation's sign alternates; it is kept apart, so that all
+/// quotients are of positive numbers. (Paige and Saunders, ACM TOMS 8, 1982.)
+pub(super) fn lsqr(a: &Operator, damp: f64, frame: &Frame) -> Recipe {
+    let (reads, writes) = (a.domain().clone(), a.codomain().clone());
+    let mut k = Kitchen::new(vec![a.clone(), a.adjoint()]);
+    let u = k.given("b", frame.b, "u", &writes);
+    let (au, x, v, w, av) = (
+        k.vector("Av", &writes),
+        k.vector("x", &reads),
+        k.vector("v", &reads),
+        k.vector("w", &reads),
+        k.vector("Au", &reads),
+    );
+    let [alpha, beta, rhobar, phibar, rho, c, s] =
+        ["alpha", "beta", "rhobar", "phibar", "rho", "c", "s"].map(|n| k.scalar(n));
+    let [by, t, t1, first, check] = ["by", "t", "t1", "first", "check"].map(|n| k.scalar(n));
+    let one = S(0);
+    let sign = k.starting("sign", -1.0);
+    let health = k.starting("health", 1.0);
+    let damp2 = k.starting("damp2", damp * damp);
+    let normed =
+        |s: S, v: V| [dot(s, v, v), scalar(s, SQRT, &[s]), scalar(by, DIVIDE, &[one, s]), scaled(v, by, v)];
+    k.recipe.set_up.extend(normed(beta, u));
+    k.recipe.set_up.push(apply(v, 1, u));
+    k.recipe.set_up.extend(normed(alpha, v));
+    let copied = k.copied(w, v);
+    k.recipe.set_up.extend([
+        copied,
+        Act::Clear { y: x },
+        scalar(rhobar, SAME, &[alpha]),
+        scalar(phibar, SAME, &[beta]),
+        scalar(first, TIMES, &[alpha, beta]),
+        scalar(check, DIVIDE, &[first, first]),
+        scalar(check, GUARD, &[check, health]),
+    ]);
+    k.recipe.step.extend([
+        // u = A v - alpha u, v = A^H u - beta v, both of length 1
+        apply(au, 0, v),
+        multiple(u, au, -1.0, alpha, u),
+    ]);
+    k.recipe.step.extend(normed(beta, u));
+    k.recipe.step.extend([apply(av, 1, u), multiple(v, av, -1.0, beta, v)]);
+    // The damping is rotated away first: rhobar grows, phibar shrinks by what it was of it.
+    k.recipe.step.extend([
+        scalar(t, TIMES, &[rhobar, rhobar]),
+        scalar(t1, Func::Add, &[t, damp2]),
+        scalar(t1, SQRT, &[t1]),
+        scalar(c, DIVIDE, &[rhobar, t1]),
+        scalar(phibar, TIMES, &[phibar, c]),
+        scalar(rhobar, SAME, &[t1]),
+    ]);
+    k.recipe.step.extend(normed(alpha, v));
+    k.recipe.step.extend([
+        scalar(t, TIMES, &[rhobar, rhobar]),
+        scalar(t1, TIMES, &[beta, beta]),
+        scalar(rho, Func::Add, &[t, t1]),
+        scalar(rho, SQRT, &[rho]),
+        scalar(c, DIVIDE, &[rhobar, rho]),
+        scalar(s, DIVIDE, &[beta, rho]),
+        // x += phi/rho w, w = v - theta/rho w
+        scalar(sign, Func::Affine { mul: -1.0, add: 0.0 }, &[sign]),
+        scalar(t, TIMES, &[c, phibar]),
+        scalar(by, DIVIDE, &[t, rho]),
+        scalar(by, TIMES, &[by, sign]),
+        multiple(x, x, 1.0, by, w),
+        scalar(t1, TIMES, &[s, alpha]),
+        scalar(t1, DIVIDE, &[t1, rho]),
+        multiple(w, v, -1.0, t1, w),
+        scalar(rhobar, TIMES, &[c, alpha]),
+        scalar(phibar, TIMES, &[s, phibar]),
+        // |A^H r| = phibar alpha c
+        scalar(t, TIMES, &[phibar, alpha]),
+        scalar(t, TIMES, &[t, c]),
+        scalar(health, GUARD, &[health, t]),
+        scalar(t, DIVIDE, &[t, first]),
+        scalar(t, TIMES, &[t, t]),
+        scalar(check, GUARD, &[t, health]),
+    ]);
+    k.recipe.check = check;
+    k.solved(x, frame.x);
+    k.recipe
+}
+
+/// What of `x` is small in the solution of [`fista`].
+pub(super) struct Shrinkage {
+    /// The weight of `|x|_1`.
+    pub(super) weight: f64,
+    /// The largest eigenvalue of the normal operator, or more.
+    pub(super) lipschitz: f64,
+}
+
+/// Least squares with few entries: the `x` with the smallest `|A x - b|^2 / 2 + weight |x|_1`.
+///
+/// `z = y - A^H (A y - b) / L`, `x = shrink(z, weight/L)`, `t' = (1 + sqrt(1 + 4 t^2)) / 2`, `y = x + (t - 1)/t' (x - x before)`.
+/// What is looked at is how far `x` moves. (Beck and Teboulle 2009.)
+pub(super) fn fista(a: &Operator, how: &Shrinkage, frame: &Frame) -> Recipe {
+    let (reads, writes) = (a.domain().clone(), a.codomain().clone());
+    let mut k = Kitchen::new(vec![a.adjoint(), a.normal()]);
+    let b = k.given("b", frame.b, "b-here", &writes);
+    let [c, g, x, y, d] = ["Ab", "g", "x", "y", "d"].map(|name| k.vector(name, &reads));
+    let [dd, xx, check, u, m] = ["dd", "xx", "check", "t-next", "m"].map(|name| k.scalar(name));
+    let (t, health) = (k.starting("t", 1.0), k.starting("health", 1.0));
+    k.recipe.set_up.extend([apply(c, 0, b), Act::Clear { y: x }, Act::Clear { y }]);
+    k.recipe.set_up.extend([dot(xx, c, c), scalar(check, DIVIDE, &[xx, xx])]);
+    k.recipe.set_up.push(scalar(check, GUARD, &[check, health]));
+    let step = -1.0 / how.lipschitz;
+    let (gradient, down) = (k.added(g, g, -1.0, c), k.added(g, y, step, g));
+    let before = k.copied(d, x);
+    let moved = k.added(d, x, -1.0, d);
+    k.recipe.step.extend([
+        apply(g, 1, y),
+        gradient,
+        down,
+        before,
+        Act::Shrink { y: x, x: g, by: how.weight / how.lipschitz },
+        moved,
+        scalar(u, TIMES, &[t, t]),
+        scalar(u, Func::Affine { mul: 4.0, add: 1.0 }, &[u]),
+        scalar(u, SQRT, &[u]),
+        scalar(u, Func::Affine { mul: 0.5, add: 0.5 }, &[u]),
+        scalar(m, Func::Affine { mul: 1.0, add: -1.0 }, &[t]),
+        scalar(m, DIVIDE, &[m, u]),
+        scalar(t, SAME, &[u]),
+        multiple(y, x, 1.0, m, d),
+        dot(dd, d, d),
+        dot(xx, x, x),
+        scalar(health, GUARD, &[health, xx]),
+        scalar(check, DIVIDE, &[dd, xx]),
+        scalar(check, GUARD, &[check, health]),
+    ]);
+    k.recipe.check = check;
+    k.solved(x, frame.x);
+    k.recipe
+}
+
+/// The eigenvector of the largest eigenvalue of a Hermitian operator, from a start that is not zero.
+///
+/// `w = A v`, `lambda = <v,w>`, `v = w / |w|`; what is looked at is `|w - lambda v| / |w|`.
+pub(super) fn power(a: &Operator, frame: &Frame) -> Recipe {
+    let home = a.domain().clone();
+    let mut k = Kitchen::new(vec![a.clone()]);
+    let v = k.given("start", frame.b, "v", &home);
+    let [w, d] = ["w", "d"].map(|name| k.vector(name, &home));
+    let [norm, by, lambda, ww, dd, check] =
+        ["norm", "by", "lambda", "ww", "dd", "check"].map(|name| k.scalar(name));
+    let (one, health) = (S(0), k.starting("health", 1.0));
+    k.recipe.set_up.extend([
+        dot(norm, v, v),
+        scalar(norm, SQRT, &[norm]),
+        scalar(by, DIVIDE, &[one, norm]),
+        scaled(v, by, v),
+        scalar(check, GUARD, &[norm, health]),
+        scalar(check, DIVIDE, &[check, check]),
+    ]);
+    k.recipe.step.extend([
+        apply(w, 0, v),
+        dot(lambda, v, w),
+        multiple(d, w, -1.0, lambda, v),
+        dot(dd, d, d),
+        dot(ww, w, w),
+        scalar(norm, SQRT, &[ww]),
+        scalar(by, DIVIDE, &[one, norm]),
+        scaled(v, by, w),
+        scalar(health, GUARD, &[health, ww]),
+        scalar(check, DIVIDE, &[dd, ww]),
+        scalar(check, GUARD, &[check, health]),
+    ]);
+    k.recipe.check = check;
+    k.recipe.value = Some(lambda);
+    k.solved(v, frame.x);
+    k.recipe
+}

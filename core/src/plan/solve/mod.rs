@@ -1,0 +1,127 @@
+//! Solvers: systems, least squares and eigenvalues of operators, wherever these work.
+//!
+//! A solver is a loop of the host over planned programs that share buffers: one sets up, one is a step, one finishes. Vectors
+//! and scalars stay where the operator works. Two vectors move in all, the right-hand side there and the solution back; one
+//! scalar comes to the host every [`Solver::check_every`] iterations and says whether to go on.
+//!
+//! | method | for | one step applies |
+//! |---|---|---|
+//! | [`cg`] | Hermitian positive `A` | `A` |
+//! | [`pcg`] | the same, with something near the inverse of `A` | `A`, `M` |
+//! | [`lsqr`] | least squares, any `A` | `A`, `A^H` |
+//! | [`fista`] | least squares with few entries | the normal of `A` |
+//! | [`power`] | the largest eigenvalue of a Hermitian `A` | `A` |
+//!
+//! What goes wrong on the way is a value, [`Stop::Breakdown`], and the solution is the last good one.
+
+mod drive;
+mod inverse;
+mod lower;
+mod methods;
+#[cfg(test)]
+mod mutants;
+mod recipe;
+mod reference;
+mod simulated;
+mod solver;
+
+pub use drive::Engine;
+pub use lower::{Issued, SolvePlan};
+pub use recipe::Phase;
+pub use simulated::Simulated;
+pub use solver::{Solver, cg, fista, lsqr, pcg, power};
+
+use super::PlanError;
+use crate::op::{Array, OpError, SpaceError};
+use crate::sim::SimError;
+
+/// What a solver found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Solved {
+    /// The solution, where the right-hand side lay.
+    pub solution: Array,
+    /// Why it ended.
+    pub stop: Stop,
+    /// How many steps it took.
+    pub iterations: usize,
+    /// The relative residual at the last look: `|b - A x| / |b|` for [`cg`] and [`pcg`], `|A^H (b - A x)| / |A^H b|` for
+    /// [`lsqr`], the last change of `x` relative to `x` for [`fista`], `|A v - lambda v| / |A v|` for [`power`].
+    pub residual: f64,
+    /// How often an operator was applied, preconditioner and adjoint included.
+    pub applies: usize,
+    /// How often one scalar came to the host.
+    pub n_checks: usize,
+    /// What was found besides a vector: the eigenvalue of [`power`].
+    pub value: Option<f64>,
+}
+
+/// Why a solver ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Stop {
+    /// The residual is as small as was asked for.
+    Converged,
+    /// The limit of iterations.
+    Iterations,
+    /// The method cannot go on; the solution is the one before.
+    Breakdown(Breakdown),
+}
+
+/// Why a method cannot go on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum Breakdown {
+    /// `<p, A p>` is this and not positive for a direction that is not zero: the operator, or the preconditioner, is not
+    /// positive definite.
+    Indefinite {
+        /// The product, or that of the residual with the preconditioned residual.
+        curvature: f64,
+    },
+    /// A product left the range of numbers.
+    NotFinite,
+}
+
+impl std::fmt::Display for Breakdown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Breakdown::Indefinite { curvature } => {
+                write!(f, "<p, A p> = {curvature}: the operator is not positive definite")
+            }
+            Breakdown::NotFinite => f.write_str("a product left the range of numbers"),
+        }
+    }
+}
+
+/// Why nothing can be solved.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "each variant's message says what it is")]
+pub enum SolveError {
+    #[error(transparent)]
+    Op(#[from] OpError),
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    #[error(transparent)]
+    Sim(#[from] SimError),
+    #[error("{method} needs {wanted} but `{operator}` is {found}")]
+    Operator { method: &'static str, wanted: &'static str, operator: String, found: String },
+    #[error("{what} is {value}: {wanted}")]
+    Argument { what: &'static str, value: String, wanted: &'static str },
+    #[error("the start has no element that is not zero")]
+    ZeroStart,
+    #[error("`{0}` has no formula in the program: it can be timed but not computed there")]
+    NoFormula(String),
+    #[error("the runner: {0}")]
+    Runner(String),
+}
+
+impl From<SpaceError> for SolveError {
+    fn from(error: SpaceError) -> SolveError {
+        SolveError::Op(error.into())
+    }
+}
+
+impl From<std::convert::Infallible> for SolveError {
+    fn from(never: std::convert::Infallible) -> SolveError {
+        match never {}
+    }
+}

@@ -1,0 +1,183 @@
+//! What a solver does, as data: a list of acts on vectors and scalars that stay where they are.
+//!
+//! Every runner follows the same recipe, so that they can be compared act by act. Knows no program.
+
+use crate::op::{Operator, Space};
+use crate::program::Func;
+
+/// A vector of a recipe: a buffer that stays from one program to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct V(pub(super) usize);
+
+/// A scalar of a recipe: one `f64` beside the vectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct S(pub(super) usize);
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Act {
+    /// `y = x` on another device.
+    Move { y: V, x: V },
+    /// `y = A x` with the operator of that number.
+    Apply { y: V, operator: usize, x: V },
+    /// `y = 0`
+    Clear { y: V },
+    /// `y = factor s x + a`; nothing is added where `s` is 0 or not finite.
+    Multiple { y: V, factor: f64, s: S, x: V, a: Option<V> },
+    /// `y = x (1 - by/|x|)` where `|x|` is larger than `by`, else 0.
+    Shrink { y: V, x: V, by: f64 },
+    /// `s = Re <x, y>`
+    Dot { s: S, x: V, y: V },
+    /// A formula of one or two scalars; see [`Func`].
+    Scalar { s: S, func: Func, of: Vec<S> },
+}
+
+/// When acts are done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Once, at the beginning: the right-hand side goes where the iteration is.
+    SetUp,
+    /// Once for each iteration.
+    Step,
+    /// One scalar to the host: how far it is.
+    Check,
+    /// Once, at the end: the solution comes back.
+    Finish,
+}
+
+/// A solver for one operator.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Recipe {
+    /// Names and spaces of the vectors.
+    pub(super) vectors: Vec<(String, Space)>,
+    /// Names of the scalars, and what they hold before the first act.
+    pub(super) scalars: Vec<(String, f64)>,
+    pub(super) operators: Vec<Operator>,
+    pub(super) set_up: Vec<Act>,
+    pub(super) step: Vec<Act>,
+    pub(super) finish: Vec<Act>,
+    /// The vectors that are given: the right-hand side, and a start where there is one.
+    pub(super) given: Vec<V>,
+    /// Where the solution is at the end.
+    pub(super) solution: V,
+    /// How far it is: the square of a relative residual, or a negative number when something is wrong.
+    pub(super) check: S,
+    /// What else is read at the end.
+    pub(super) value: Option<S>,
+}
+
+impl Recipe {
+    pub(super) fn acts(&self, phase: Phase) -> &[Act] {
+        match phase {
+            Phase::SetUp => &self.set_up,
+            Phase::Step => &self.step,
+            Phase::Check => &[],
+            Phase::Finish => &self.finish,
+        }
+    }
+
+    /// How often operators are applied in a phase.
+    pub(super) fn applies(&self, phase: Phase) -> usize {
+        self.acts(phase).iter().filter(|act| matches!(act, Act::Apply { .. })).count()
+    }
+
+    /// Where the iteration is.
+    pub(super) fn home(&self) -> &Space {
+        // The last act of an iteration may be a formula; vectors that are worked on are all there.
+        let worked = self.step.iter().find_map(|act| match act {
+            Act::Apply { x, .. } => Some(*x),
+            _ => None,
+        });
+        &self.vectors[worked.unwrap_or(self.solution).0].1
+    }
+}
+
+/// A recipe while it is written.
+pub(super) struct Kitchen {
+    pub(super) recipe: Recipe,
+    one: S,
+}
+
+impl Kitchen {
+    pub(super) fn new(operators: Vec<Operator>) -> Kitchen {
+        let recipe = Recipe {
+            vectors: Vec::new(),
+            scalars: vec![("one".to_owned(), 1.0)],
+            operators,
+            set_up: Vec::new(),
+            step: Vec::new(),
+            finish: Vec::new(),
+            given: Vec::new(),
+            solution: V(0),
+            check: S(0),
+            value: None,
+        };
+        Kitchen { recipe, one: S(0) }
+    }
+
+    pub(super) fn vector(&mut self, name: &str, space: &Space) -> V {
+        self.recipe.vectors.push((name.to_owned(), space.clone()));
+        V(self.recipe.vectors.len() - 1)
+    }
+
+    pub(super) fn scalar(&mut self, name: &str) -> S {
+        self.starting(name, 0.0)
+    }
+
+    pub(super) fn starting(&mut self, name: &str, value: f64) -> S {
+        self.recipe.scalars.push((name.to_owned(), value));
+        S(self.recipe.scalars.len() - 1)
+    }
+
+    /// A vector that is given in `outer`, as the vector `here` at `home`, where it may be overwritten.
+    pub(super) fn given(&mut self, name: &str, outer: &Space, here: &str, home: &Space) -> V {
+        let x = self.vector(name, outer);
+        self.recipe.given.push(x);
+        let here = self.vector(here, home);
+        let act = self.passed(here, x);
+        self.recipe.set_up.push(act);
+        here
+    }
+
+    /// The solution, which lies at `home`, as a vector in `outer`.
+    pub(super) fn solved(&mut self, x: V, outer: &Space) {
+        self.recipe.solution = if self.recipe.vectors[x.0].1 == *outer {
+            x
+        } else {
+            let y = self.vector("solution", outer);
+            self.recipe.finish.push(Act::Move { y, x });
+            y
+        };
+    }
+
+    /// `y = x`, with a transfer where they lie on different devices.
+    fn passed(&self, y: V, x: V) -> Act {
+        let device = |v: V| self.recipe.vectors[v.0].1.device();
+        if device(x) == device(y) { self.copied(y, x) } else { Act::Move { y, x } }
+    }
+
+    /// `y = x` on one device.
+    pub(super) fn copied(&self, y: V, x: V) -> Act {
+        Act::Multiple { y, factor: 1.0, s: self.one, x, a: None }
+    }
+
+    /// `y = a + factor x`
+    pub(super) fn added(&self, y: V, a: V, factor: f64, x: V) -> Act {
+        Act::Multiple { y, factor, s: self.one, x, a: Some(a) }
+    }
+}
+
+/// `y = a + factor s x`
+pub(super) fn multiple(y: V, a: V, factor: f64, s: S, x: V) -> Act {
+    Act::Multiple { y, factor, s, x, a: Some(a) }
+}
+
+/// `y = s x`
+pub(super) fn scaled(y: V, s: S, x: V) -> Act {
+    Act::Multiple { y, factor: 1.0, s, x, a: None }
+}
+
+/// `s = func(of)`
+pub(super) fn scalar(s: S, func: Func, of: &[S]) -> Act {
+    Act::Scalar { s, func, of: of.to_vec() }
+}

@@ -1,0 +1,403 @@
+//! What is solved and how; the five methods.
+
+use super::drive::{Limits, drive};
+use super::lower::SolvePlan;
+use super::methods::{self, Frame, Shrinkage};
+use super::recipe::Recipe;
+use super::reference::Reference;
+use super::{SolveError, Solved};
+use crate::op::{Array, OpError, Operator, Part};
+
+/// Which method.
+#[derive(Debug, Clone, PartialEq)]
+enum Method {
+    Cg { preconditioner: Option<Box<Operator>> },
+    Lsqr { damp: f64 },
+    Fista { weight: f64, lipschitz: Option<f64> },
+    Power,
+}
+
+/// A method with its tolerance and limits.
+///
+/// # Examples
+/// ```
+/// use spanlift::memory::Dtype;
+/// use spanlift::op::{Array, Diagonal, Operator, Space};
+/// use spanlift::plan::{Solver, Stop};
+///
+/// let line = Space::new([("x", 3)], Dtype::F64)?;
+/// let a = Operator::from(Diagonal::new(line.clone(), [1.0, 2.0, 4.0])?);
+/// let b = Array::new(line, [1.0, 1.0, 1.0])?;
+/// let solved = Solver::cg().tolerance(1e-12).check_every(1).solve(&a, &b)?;
+/// assert_eq!((solved.stop, solved.iterations), (Stop::Converged, 3));
+/// assert!((solved.solution.reals()[2] - 0.25).abs() < 1e-12);
+/// # Ok::<(), spanlift::plan::SolveError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Solver {
+    method: Method,
+    tolerance: f64,
+    iterations: Option<usize>,
+    check_every: usize,
+    start: Option<Array>,
+}
+
+impl Solver {
+    fn new(method: Method) -> Solver {
+        Solver { method, tolerance: 1e-6, iterations: None, check_every: 10, start: None }
+    }
+
+    /// Conjugate gradients, for a Hermitian positive operator; see [`cg`].
+    pub fn cg() -> Solver {
+        Solver::new(Method::Cg { preconditioner: None })
+    }
+
+    /// Conjugate gradients with `near`, a Hermitian positive operator near the inverse; see [`pcg`].
+    pub fn pcg(near: &Operator) -> Solver {
+        Solver::new(Method::Cg { preconditioner: Some(Box::new(near.clone())) })
+    }
+
+    /// Least squares; see [`lsqr`].
+    pub fn lsqr() -> Solver {
+        Solver::new(Method::Lsqr { damp: 0.0 })
+    }
+
+    /// Least squares with few entries; see [`fista`].
+    pub fn fista(weight: f64) -> Solver {
+        Solver::new(Method::Fista { weight, lipschitz: None })
+    }
+
+    /// The largest eigenvalue; see [`power`].
+    pub fn power() -> Solver {
+        Solver::new(Method::Power)
+    }
+
+    /// Adds `damp^2 |x|^2` to what least squares makes small; other methods have no use for it.
+    #[must_use]
+    pub fn damp(mut self, damp: f64) -> Solver {
+        if let Method::Lsqr { damp: own } = &mut self.method {
+            *own = damp;
+        }
+        self
+    }
+
+    /// The largest eigenvalue of the normal operator, or a number above it, for [`Solver::fista`]; found by [`power`]
+    /// where it is not given.
+    #[must_use]
+    pub fn lipschitz(mut self, bound: f64) -> Solver {
+        if let Method::Fista { lipschitz, .. } = &mut self.method {
+            *lipschitz = Some(bound);
+        }
+        self
+    }
+
+    /// The relative residual that is small enough, 1e-6 unless said otherwise; see [`Solved::residual`].
+    #[must_use]
+    pub fn tolerance(self, tolerance: f64) -> Solver {
+        Solver { tolerance, ..self }
+    }
+
+    /// How many iterations at most: as many as the solution has elements, between 10 and 10,000, unless said otherwise.
+    #[must_use]
+    pub fn iterations(self, iterations: usize) -> Solver {
+        Solver { iterations: Some(iterations), ..self }
+    }
+
+    /// After how many iterations one scalar comes to the host, 10 unless said otherwise.
+    ///
+    /// Conjugate gradients stand still once they are near enough, so that their solution does not depend on this.
+    #[must_use]
+    pub fn check_every(self, iterations: usize) -> Solver {
+        Solver { check_every: iterations, ..self }
+    }
+
+    /// Where conjugate gradients begin instead of at zero: one vector more that is sent.
+    #[must_use]
+    pub fn start(self, start: &Array) -> Solver {
+        Solver { start: Some(start.clone()), ..self }
+    }
+
+    /// The tolerance.
+    pub(super) fn stated(&self) -> (&'static str, f64) {
+        let name = match self.method {
+            Method::Cg { preconditioner: None } => "cg",
+            Method::Cg { .. } => "pcg",
+            Method::Lsqr { .. } => "lsqr",
+            Method::Fista { .. } => "fista",
+            Method::Power => "power",
+        };
+        (name, self.tolerance)
+    }
+
+    /// Whether the method solves systems with one operator alone.
+    pub(super) fn is_square(&self) -> bool {
+        matches!(self.method, Method::Cg { .. })
+    }
+
+    /// Solves on the host, with the reference evaluator.
+    ///
+    /// # Errors
+    /// [`SolveError`]: an operator that the method cannot work with, a right-hand side of another space, and arguments that
+    /// are none.
+    pub fn solve(&self, a: impl Into<Part>, b: &Array) -> Result<Solved, SolveError> {
+        let (recipe, limits) = self.prepared(&operator(a)?, b)?;
+        let given = self.given(b);
+        let mut engine = Reference::new(&recipe, &given);
+        drive(&recipe, limits, &mut engine)
+    }
+
+    /// The programs that solve this; see [`SolvePlan`].
+    ///
+    /// # Errors
+    /// As [`Solver::solve`], and [`super::PlanError`] where there is no program.
+    pub fn plan(&self, a: impl Into<Part>, b: &Array) -> Result<SolvePlan, SolveError> {
+        let (recipe, limits) = self.prepared(&operator(a)?, b)?;
+        let given = self.given(b).into_iter().cloned().collect();
+        SolvePlan::new(recipe, limits, given)
+    }
+
+    fn given<'a>(&'a self, b: &'a Array) -> Vec<&'a Array> {
+        let start = self.used_start(b);
+        std::iter::once(b).chain(start).collect()
+    }
+
+    /// The start, if there is one and a right-hand side that it may be near to: of zero the solution is zero.
+    fn used_start(&self, b: &Array) -> Option<&Array> {
+        let zero = b.values().iter().all(|v| v.norm_sqr() == 0.0);
+        self.start.as_ref().filter(|_| self.is_square() && !zero)
+    }
+
+    /// The recipe for an operator, with its transfers taken out of the loop.
+    fn prepared(&self, a: &Operator, b: &Array) -> Result<(Recipe, Limits), SolveError> {
+        self.check(a, b)?;
+        let home = a.at_home();
+        let inner = home.as_ref().unwrap_or(a);
+        let enough = self.tolerance * self.tolerance;
+        let start = self.used_start(b).is_some();
+        let frame = Frame { b: a.codomain(), x: a.domain(), start, enough };
+        let recipe = match &self.method {
+            Method::Cg { preconditioner } => {
+                let m = preconditioner.as_ref().map(|m| self.preconditioner(m, a, inner)).transpose()?;
+                methods::cg(inner, m.as_ref(), &frame)
+            }
+            Method::Lsqr { damp } => methods::lsqr(inner, *damp, &frame),
+            Method::Fista { weight, lipschitz } => {
+                let lipschitz = match lipschitz {
+                    Some(bound) => *bound,
+                    // A little more than the estimate, which comes from below.
+                    None => a.op_norm(100, 1)?.powi(2) * 1.01,
+                };
+                let shrinkage = Shrinkage { weight: *weight, lipschitz: lipschitz.max(f64::MIN_POSITIVE) };
+                methods::fista(inner, &shrinkage, &frame)
+            }
+            Method::Power => methods::power(inner, &frame),
+        };
+        let most = usize::try_from(a.domain().elements()).unwrap_or(usize::MAX).clamp(10, 10_000);
+        let iterations = self.iterations.unwrap_or(most);
+        Ok((recipe, Limits { enough, iterations, check_every: self.check_every }))
+    }
+
+    /// The preconditioner where the iteration is.
+    fn preconditioner(&self, m: &Operator, a: &Operator, inner: &Operator) -> Result<Operator, SolveError> {
+        let fits = |m: &Operator, a: &Operator| m.domain() == a.domain() && m.codomain() == a.domain();
+        if fits(m, inner) {
+            return Ok(m.clone());
+        }
+        let wrong = |found: String| SolveError::Operator {
+            method: "pcg",
+            wanted: "a preconditioner on the space of the operator",
+            operator: m.formula(),
+            found,
+        };
+        if !fits(m, a) {
+            return Err(wrong(format!("from {} to {}", m.domain().sized(), m.codomain().sized())));
+        }
+        // The operator's data is at home: so is the preconditioner's, or it would come back to the host in every step.
+        m.at_home_of(inner.domain().device())
+            .ok_or_else(|| wrong(format!("on the host, and the iteration is on {}", inner.domain().device())))
+    }
+
+    fn check(&self, a: &Operator, b: &Array) -> Result<(), SolveError> {
+        let method = self.stated().0;
+        let square = !matches!(self.method, Method::Lsqr { .. } | Method::Fista { .. });
+        if square && a.domain() != a.codomain() {
+            return Err(SolveError::Operator {
+                method,
+                wanted: "an operator from a space to itself",
+                operator: a.formula(),
+                found: format!("from {} to {}", a.domain().sized(), a.codomain().sized()),
+            });
+        }
+        for (array, space) in
+            std::iter::once((b, a.codomain())).chain(self.start.iter().map(|x| (x, a.domain())))
+        {
+            if array.space() != space {
+                return Err(SolveError::Op(OpError::Input {
+                    operator: format!("{method}({})", a.formula()),
+                    expects: Box::new(space.clone()),
+                    gives: Box::new(array.space().clone()),
+                }));
+            }
+        }
+        let argument = |what, value: String, wanted| Err(SolveError::Argument { what, value, wanted });
+        if !(0.0 <= self.tolerance && self.tolerance < 1.0) {
+            return argument("the tolerance", self.tolerance.to_string(), "it lies from 0 to below 1");
+        }
+        if self.check_every == 0 {
+            return argument(
+                "the number of iterations between two looks",
+                "0".to_owned(),
+                "it is at least 1",
+            );
+        }
+        let (name, number) = match self.method {
+            Method::Lsqr { damp } => ("the damping", damp),
+            Method::Fista { weight, lipschitz } => match lipschitz {
+                Some(bound) if !(bound.is_finite() && bound > 0.0) => {
+                    return argument(
+                        "the bound of the eigenvalues",
+                        bound.to_string(),
+                        "it is a positive number",
+                    );
+                }
+                _ => ("the weight", weight),
+            },
+            Method::Cg { .. } | Method::Power => ("", 0.0),
+        };
+        if !(number.is_finite() && number >= 0.0) {
+            return argument(name, number.to_string(), "it is a number from 0 on");
+        }
+        if matches!(self.method, Method::Power) && b.values().iter().all(|v| v.norm_sqr() == 0.0) {
+            return Err(SolveError::ZeroStart);
+        }
+        Ok(())
+    }
+}
+
+/// The operator that is meant.
+fn operator(a: impl Into<Part>) -> Result<Operator, SolveError> {
+    match a.into() {
+        Part::Operator(a) => Ok(a),
+        // Only an expression that knows its spaces is one.
+        part => Ok(crate::op::chain([part])?),
+    }
+}
+
+/// Solves `A x = b` for a Hermitian positive `A` by conjugate gradients.
+///
+/// Ends when `|b - A x| <= 1e-6 |b|`; [`Solver::cg`] for other tolerances, limits and starts. The solution lies where `b` does.
+/// A right-hand side of zero has the solution zero.
+///
+/// # Errors
+/// [`SolveError`]: an operator from a space to another one, a right-hand side of another space.
+///
+/// # Cost
+/// One apply, three vector updates and three inner products a step.
+///
+/// # Source
+/// Hestenes and Stiefel, J. Res. Nat. Bur. Stand. 49, 1952.
+///
+/// # Examples
+/// An expression that could not be built says so here:
+///
+/// ```
+/// use spanlift::memory::Dtype;
+/// use spanlift::op::{Array, dense, identity};
+/// use spanlift::plan::cg;
+///
+/// let a = dense(["m"], ["n"], [("m", 3), ("n", 2)], [1.0, 2.0, 0.0, 1.0, -1.0, 1.0], Dtype::F64)?;
+/// let y = Array::new(a.codomain().clone(), [3.0, 1.0, 0.0])?;
+/// let x = cg(&(a.normal() + 1e-3 * identity()), &a.h().apply(&y)?)?.solution;
+/// assert!((x.reals()[0] - 1.0).abs() < 1e-2 && (x.reals()[1] - 1.0).abs() < 1e-2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// An image from three quarters of its frequencies, seen by two coils, each on a device of its own. What moves between host
+/// and devices is one image there and one back, however many steps it takes:
+///
+/// ```
+/// use num_complex::Complex64;
+/// use spanlift::chain;
+/// use spanlift::memory::{Dtype, cpu, mock};
+/// use spanlift::op::{Array, Diagonal, Space, fft, identity, sampling, stack, to};
+/// use spanlift::plan::{Phase, Solver, Stop};
+///
+/// let image = Space::new([("y", 8), ("x", 8)], Dtype::C64)?;
+/// // Every fourth line of frequencies is left out.
+/// let lines = (0..64).filter(|k| k / 8 % 4 != 1);
+/// let (ky, kx): (Vec<i64>, Vec<i64>) = lines.map(|k| (k / 8, k % 8)).unzip();
+/// let coil = |k: u32| {
+///     // The first coil sees the top best, the second the bottom.
+///     let map = (0..64).map(|i| {
+///         let y = f64::from(i / 8);
+///         Complex64::from(if k == 0 { 1.2 - y / 8.0 } else { 0.2 + y / 8.0 })
+///     });
+///     let map = Diagonal::new(image.on(mock(k)), map.collect::<Vec<_>>())?;
+///     let samples = sampling([("ky", ky.clone()), ("kx", kx.clone())], "sample");
+///     chain![to(mock(k)), map, fft(["y", "x"]).centered(), samples, to(cpu())]
+/// };
+/// let a = stack(Some(("coil", 0)), None, [coil(0), coil(1)])?;
+///
+/// let truth = Array::new(image, (0..64).map(|i| f64::from(u8::from((18..46).contains(&i)))))?;
+/// let measured = a.apply(&truth)?;
+/// let system = (a.normal() + 1e-8 * identity())?;
+/// let plan = Solver::cg().tolerance(1e-9).iterations(500).plan(&system, &a.h().apply(&measured)?)?;
+/// let found = plan.solve()?;
+/// assert_eq!(found.stop, Stop::Converged);
+/// let error = found.solution.values().iter().zip(truth.values()).map(|(x, t)| (x - t).norm());
+/// assert!(error.fold(0.0, f64::max) < 1e-3);
+/// assert_eq!(plan.transfers(Phase::SetUp).len() + plan.transfers(Phase::Finish).len(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn cg(a: impl Into<Part>, b: &Array) -> Result<Solved, SolveError> {
+    Solver::cg().solve(a, b)
+}
+
+/// Solves `A x = b` by conjugate gradients with a preconditioner near the inverse of `A`.
+///
+/// # Errors
+/// As [`cg`].
+pub fn pcg(a: impl Into<Part>, near: &Operator, b: &Array) -> Result<Solved, SolveError> {
+    Solver::pcg(near).solve(a, b)
+}
+
+/// The `x` with the smallest `|A x - b|`, for any `A`; of several the shortest one.
+///
+/// # Errors
+/// As [`cg`], but `A` need not be square.
+///
+/// # Source
+/// Paige and Saunders, ACM Trans. Math. Softw. 8, 1982.
+pub fn lsqr(a: impl Into<Part>, b: &Array) -> Result<Solved, SolveError> {
+    Solver::lsqr().solve(a, b)
+}
+
+/// The `x` with the smallest `|A x - b|^2 / 2 + weight |x|_1`, for any `A`.
+///
+/// # Errors
+/// As [`lsqr`].
+///
+/// # Source
+/// Beck and Teboulle, SIAM J. Imaging Sci. 2, 2009.
+pub fn fista(a: impl Into<Part>, b: &Array, weight: f64) -> Result<Solved, SolveError> {
+    Solver::fista(weight).solve(a, b)
+}
+
+/// The largest eigenvalue of a Hermitian operator and a vector that it belongs to, from `start` on.
+///
+/// # Errors
+/// As [`cg`]; [`SolveError::ZeroStart`].
+///
+/// ```
+/// use spanlift::memory::Dtype;
+/// use spanlift::op::{Array, Diagonal, Space};
+/// use spanlift::plan::power;
+/// let line = Space::new([("x", 2)], Dtype::F64)?;
+/// let a = Diagonal::new(line.clone(), [3.0, 1.0])?;
+/// let found = power(a, &Array::new(line, [1.0, 1.0])?)?;
+/// assert!((found.value.unwrap() - 3.0).abs() < 1e-6);
+/// # Ok::<(), spanlift::plan::SolveError>(())
+/// ```
+pub fn power(a: impl Into<Part>, start: &Array) -> Result<Solved, SolveError> {
+    Solver::power().solve(a, start)
+}

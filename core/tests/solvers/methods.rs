@@ -1,0 +1,339 @@
+//! What methods find, how long they take, and how they end.
+
+use spanlift::memory::{Dtype, cuda};
+use spanlift::op::{Array, Diagonal, Operator, dot_test, identity, sum};
+use spanlift::plan::{Breakdown, SolveError, Solver, Stop, cg, fista, lsqr, pcg, power};
+
+use crate::dense::{C, Random, Rows, distance, eps, line, normal_equations, rows, solve};
+
+const FIELDS: [Dtype; 4] = [Dtype::F32, Dtype::F64, Dtype::C32, Dtype::C64];
+
+fn diagonal(dtype: Dtype, w: &[f64]) -> Operator {
+    Diagonal::new(line(i64::try_from(w.len()).unwrap(), dtype), w.to_vec()).unwrap().into()
+}
+
+#[test]
+fn conjugate_gradients_are_a_dense_solve() {
+    for (seed, dtype) in (1..=24).flat_map(|seed| FIELDS.map(|dtype| (seed, dtype))) {
+        let mut random = Random(seed);
+        let n = 2 + i64::try_from(seed % 7).unwrap();
+        let a = random.matrix(n + 2, n, dtype);
+        // Regularised, as one writes it.
+        let system = (a.normal() + 0.25 * identity()).unwrap();
+        let b = random.array(system.domain());
+        let solver = Solver::cg().tolerance(4.0 * eps(dtype)).iterations(100).check_every(1);
+        let found = solver.solve(&system, &b).unwrap();
+        let expected = solve(&rows(&system), b.values());
+        let error = distance(found.solution.values(), &expected);
+        assert!(error < 1e3 * eps(dtype), "seed {seed}, {dtype}: {error:e} off, {found:?}");
+        assert_eq!(found.applies, found.iterations);
+        // The shift is where it belongs: against the normal equations written by hand.
+        let (by_hand, _) = normal_equations(&rows(&a), &vec![C::ZERO; usize::try_from(n + 2).unwrap()], 0.25);
+        let again = distance(&solve(&by_hand, b.values()), &expected);
+        assert!(again < 1e3 * eps(dtype), "seed {seed}, {dtype}: {again:e}");
+    }
+}
+
+#[test]
+fn k_different_eigenvalues_take_k_steps() {
+    for k in 1..=6 {
+        let values: Vec<f64> = (0..24).map(|i| f64::from(1 + i % k)).collect();
+        let a = diagonal(Dtype::F64, &values);
+        let b = Array::new(a.domain().clone(), vec![1.0; 24]).unwrap();
+        let solver = Solver::cg().tolerance(1e-10).check_every(1);
+        let found = solver.solve(&a, &b).unwrap();
+        assert_eq!(
+            (found.stop, found.iterations),
+            (Stop::Converged, usize::try_from(k).unwrap()),
+            "{k} eigenvalues"
+        );
+        assert_eq!(found.n_checks, found.iterations + 1);
+        let early = solver.iterations(usize::try_from(k).unwrap() - 1).solve(&a, &b).unwrap();
+        assert!(early.stop == Stop::Iterations && early.residual > 1e-4, "not before: {early:?}");
+    }
+}
+
+/// `A - I` has rank two beside the identity: three eigenvalues, whatever the size.
+#[test]
+fn a_low_rank_change_of_the_identity_takes_its_rank_and_one_step() {
+    let mut random = Random(5);
+    let w = random.matrix(2, 40, Dtype::C64);
+    let a = (w.normal() + 1.0 * identity()).unwrap();
+    let b = random.array(a.domain());
+    let found = Solver::cg().tolerance(1e-10).check_every(1).solve(&a, &b).unwrap();
+    assert_eq!((found.stop, found.iterations), (Stop::Converged, 3));
+}
+
+#[test]
+fn the_solution_does_not_depend_on_how_often_one_looks() {
+    let a = diagonal(Dtype::F64, &[1.0, 2.0, 3.0, 50.0, 7.0, 0.5]);
+    let b = Random(3).array(a.domain());
+    let with =
+        |every: usize| Solver::cg().tolerance(1e-9).check_every(every).iterations(64).solve(&a, &b).unwrap();
+    let each = with(1);
+    for every in [2, 3, 10, 64] {
+        let found = with(every);
+        assert_eq!(found.solution, each.solution, "looked at every {every}");
+        assert_eq!(found.stop, Stop::Converged);
+        assert!(found.n_checks <= 1 + 64usize.div_ceil(every));
+    }
+}
+
+#[test]
+fn exact_convergence_and_zeros_are_no_trouble() {
+    let a = diagonal(Dtype::F32, &[2.0, 2.0, 2.0]);
+    let b = |v: f64| Array::new(a.domain().clone(), [v, 0.0, -v]).unwrap();
+    // Zero after one step, and another nine steps of nothing.
+    let found = Solver::cg().tolerance(0.0).iterations(10).check_every(10).solve(&a, &b(4.0)).unwrap();
+    assert_eq!((found.stop, found.residual), (Stop::Converged, 0.0));
+    assert_eq!(found.solution.reals(), [2.0, 0.0, -2.0]);
+    for solver in [Solver::cg(), Solver::lsqr(), Solver::fista(0.1).lipschitz(4.0), Solver::pcg(&a)] {
+        let found = solver.solve(&a, &b(0.0)).unwrap();
+        assert_eq!((found.stop, found.iterations, found.residual), (Stop::Converged, 0, 0.0), "{solver:?}");
+        assert_eq!(found.solution.reals(), [0.0; 3]);
+    }
+    // A start is no help for a right-hand side of zero, and ends at once where it is the solution.
+    let found = Solver::cg().start(&b(1.0)).solve(&a, &b(0.0)).unwrap();
+    assert_eq!((found.iterations, found.solution.reals()), (0, vec![0.0; 3]));
+    let found = Solver::cg().start(&b(2.0)).solve(&a, &b(4.0)).unwrap();
+    assert_eq!((found.iterations, found.solution.reals()), (0, vec![2.0, 0.0, -2.0]));
+    let found = Solver::cg().start(&b(1.0)).check_every(1).solve(&a, &b(4.0)).unwrap();
+    assert_eq!((found.iterations, found.solution.reals()), (1, vec![2.0, 0.0, -2.0]));
+}
+
+#[test]
+fn a_breakdown_is_a_value_and_the_solution_the_last_good_one() {
+    let b = |n: usize| Array::new(line(i64::try_from(n).unwrap(), Dtype::F64), vec![1.0; n]).unwrap();
+    let curvature = |a: &Operator, n: usize, every: usize| {
+        let found = Solver::cg().check_every(every).solve(a, &b(n)).unwrap();
+        assert!(found.solution.values().iter().all(|v| v.is_finite()), "{found:?}");
+        match found.stop {
+            Stop::Breakdown(Breakdown::Indefinite { curvature }) => Some(curvature),
+            _ => None,
+        }
+    };
+    for every in [1, 2, 10] {
+        assert_eq!(curvature(&diagonal(Dtype::F64, &[-1.0, -2.0]), 2, every), Some(-3.0));
+        assert_eq!(curvature(&diagonal(Dtype::F64, &[1.0, -1.0]), 2, every), Some(0.0));
+        assert_eq!(curvature(&diagonal(Dtype::F64, &[0.0, 0.0]), 2, every), Some(0.0));
+        assert!(curvature(&diagonal(Dtype::F64, &[1.0, 2.0, -0.5]), 3, every).unwrap() < 0.0);
+        assert_eq!(curvature(&diagonal(Dtype::F64, &[1.0, 2.0]), 2, every), None);
+    }
+    let message = Breakdown::Indefinite { curvature: -3.0 }.to_string();
+    assert_eq!(message, "<p, A p> = -3: the operator is not positive definite");
+    // A product beyond the type's range.
+    let a = diagonal(Dtype::F32, &[3e38, 3e38]);
+    let wide = Array::new(a.domain().clone(), [1e30, 1e30]).unwrap();
+    for solver in [Solver::cg(), Solver::fista(0.0).lipschitz(1.0)] {
+        let found = solver.solve(&a, &wide).unwrap();
+        assert_eq!(found.stop, Stop::Breakdown(Breakdown::NotFinite), "{solver:?}");
+        assert!(found.solution.values().iter().all(|v| v.is_finite()));
+    }
+    // Bidiagonalisation works with vectors of length 1 and solves it.
+    let found = lsqr(&a, &wide).unwrap();
+    assert_eq!(found.stop, Stop::Converged);
+    assert!((found.solution.reals()[0] * 3e8 - 1.0).abs() < 1e-6);
+    // A preconditioner that is not positive.
+    let bad = diagonal(Dtype::F64, &[1.0, -3.0]);
+    let found = pcg(diagonal(Dtype::F64, &[1.0, 2.0]), &bad, &b(2)).unwrap();
+    assert_eq!(found.stop, Stop::Breakdown(Breakdown::Indefinite { curvature: -2.0 }));
+}
+
+#[test]
+fn a_preconditioner_shortens_the_way_to_the_same_solution() {
+    let values: Vec<f64> = (1..=40).map(|k| f64::from(k * k)).collect();
+    let a = diagonal(Dtype::F64, &values);
+    let near = diagonal(Dtype::F64, &values.iter().map(|v| 1.0 / (v + 0.5)).collect::<Vec<_>>());
+    let b = Random(9).array(a.domain());
+    let plain = Solver::cg().tolerance(1e-10).iterations(200).check_every(1).solve(&a, &b).unwrap();
+    let helped = Solver::pcg(&near).tolerance(1e-10).check_every(1).solve(&a, &b).unwrap();
+    assert_eq!((plain.stop, helped.stop), (Stop::Converged, Stop::Converged));
+    assert!(helped.iterations * 3 < plain.iterations, "{} and {}", helped.iterations, plain.iterations);
+    assert_eq!(helped.applies, 2 * helped.iterations + 1);
+    assert!(distance(helped.solution.values(), plain.solution.values()) < 1e-8);
+    let exact = diagonal(Dtype::F64, &values.iter().map(|v| 1.0 / v).collect::<Vec<_>>());
+    let once = Solver::pcg(&exact).tolerance(1e-10).check_every(1).solve(&a, &b).unwrap();
+    assert_eq!(once.iterations, 1, "the inverse itself");
+}
+
+#[test]
+fn least_squares_are_the_normal_equations() {
+    for (seed, dtype) in (1..=16).flat_map(|seed| FIELDS.map(|dtype| (seed, dtype))) {
+        let mut random = Random(seed);
+        let n = 2 + i64::try_from(seed % 5).unwrap();
+        let a = random.matrix(n + 3, n, dtype);
+        let b = random.array(a.codomain());
+        for damp in [0.0, 0.5] {
+            let solver = Solver::lsqr().damp(damp).tolerance(8.0 * eps(dtype)).iterations(100).check_every(1);
+            let found = solver.solve(&a, &b).unwrap();
+            let (normal, right) = normal_equations(&rows(&a), b.values(), damp * damp);
+            let error = distance(found.solution.values(), &solve(&normal, &right));
+            assert!(error < 2e3 * eps(dtype), "seed {seed}, {dtype}, damp {damp}: {error:e}, {found:?}");
+            // The first bidiagonalisation needs one apply, each step two.
+            assert_eq!(found.applies, 2 * found.iterations + 1);
+        }
+    }
+    // Of many solutions the shortest: A^H (A A^H)^-1 b.
+    let mut random = Random(77);
+    let a = random.matrix(3, 6, Dtype::C64);
+    let b = random.array(a.codomain());
+    let found = Solver::lsqr().tolerance(1e-13).check_every(1).solve(&a, &b).unwrap();
+    let z = solve(&rows(&a.cogram()), b.values());
+    let shortest = a.h().apply(&Array::new(a.codomain().clone(), z).unwrap()).unwrap();
+    assert!(distance(found.solution.values(), shortest.values()) < 1e-10);
+    assert!(lsqr(&a, &b).unwrap().residual <= 1e-6);
+}
+
+/// The conditions of the minimum: `A^H (b - A x) = weight x/|x|` where `x` is not zero, no larger elsewhere.
+#[test]
+fn few_entries_fulfil_the_conditions_of_the_minimum() {
+    for dtype in [Dtype::F64, Dtype::C64] {
+        let mut random = Random(21);
+        let a = random.matrix(12, 8, dtype);
+        let b = random.array(a.codomain());
+        for weight in [0.0, 0.5, 2.0] {
+            let solver = Solver::fista(weight).tolerance(1e-12).iterations(5000);
+            let found = solver.solve(&a, &b).unwrap();
+            let ax = a.apply(&found.solution).unwrap();
+            let rest = b.values().iter().zip(ax.values()).map(|(b, y)| b - y);
+            let rest = Array::new(a.codomain().clone(), rest.collect::<Vec<_>>()).unwrap();
+            let slope = a.h().apply(&rest).unwrap();
+            for (x, g) in found.solution.values().iter().zip(slope.values()) {
+                if x.norm() > 0.0 {
+                    assert!(
+                        (g - x / x.norm() * weight).norm() < 1e-6,
+                        "{dtype}, weight {weight}: {g} at {x}"
+                    );
+                } else {
+                    assert!(g.norm() <= weight * (1.0 + 1e-9), "{dtype}, weight {weight}: {g} at zero");
+                }
+            }
+        }
+        let zero = fista(&a, &b, 1e3).unwrap();
+        assert!(zero.solution.values().iter().all(|v| v.norm() == 0.0), "nothing is worth so much");
+    }
+}
+
+#[test]
+fn power_iteration_finds_the_largest_eigenvalue_and_norms() {
+    let mut random = Random(4);
+    for dtype in FIELDS {
+        let a = random.matrix(6, 4, dtype);
+        let start = random.array(a.domain());
+        let n = a.normal();
+        let found = Solver::power().iterations(5000).tolerance(1e3 * eps(dtype)).solve(&n, &start).unwrap();
+        let lambda = found.value.unwrap();
+        // The largest eigenvalue makes A - lambda singular, and nothing above it does: by the determinants of elimination.
+        assert_eq!(found.stop, Stop::Converged, "{found:?}");
+        let back = n.apply(&found.solution).unwrap();
+        let off: f64 =
+            back.values().iter().zip(found.solution.values()).map(|(y, v)| (y - v * lambda).norm()).sum();
+        assert!(off < 1e4 * eps(dtype) * lambda, "{dtype}: {off:e}");
+        let above = |mu: f64| positive_definite(&rows(&n), mu);
+        assert!(above(lambda * (1.0 + 1e-4)) && !above(lambda * (1.0 - 1e-4)), "{dtype}: {lambda}");
+        let norm = a.op_norm(5000, 7).unwrap();
+        assert!((norm - lambda.sqrt()).abs() < 1e-4 * norm, "{dtype}: {norm}");
+    }
+    let a = diagonal(Dtype::F64, &[1.0, 2.0]);
+    let zero = Array::new(a.domain().clone(), [0.0, 0.0]).unwrap();
+    assert_eq!(power(&a, &zero), Err(SolveError::ZeroStart));
+    let gone = diagonal(Dtype::F64, &[0.0, 0.0]);
+    let found = power(&gone, &Array::new(gone.domain().clone(), [1.0, 2.0]).unwrap()).unwrap();
+    assert_eq!((found.value, found.stop), (Some(0.0), Stop::Converged));
+}
+
+/// Whether `mu - A` is positive definite: all pivots of elimination without exchanges are.
+fn positive_definite(a: &Rows, mu: f64) -> bool {
+    let n = a.len();
+    let mut m: Rows =
+        (0..n).map(|i| (0..n).map(|j| if i == j { mu - a[i][j] } else { -a[i][j] }).collect()).collect();
+    for k in 0..n {
+        if m[k][k].re <= 0.0 {
+            return false;
+        }
+        for i in k + 1..n {
+            let factor = m[i][k] / m[k][k];
+            let from = m[k].clone();
+            m[i].iter_mut().zip(from).skip(k).for_each(|(entry, from)| *entry -= factor * from);
+        }
+    }
+    true
+}
+
+#[test]
+fn an_inverse_is_a_solve() {
+    let mut random = Random(12);
+    let a = random.matrix(4, 4, Dtype::C64);
+    let inverse = a.inv(&Solver::lsqr().tolerance(1e-14).iterations(60)).unwrap();
+    assert_eq!((inverse.domain(), inverse.codomain()), (a.codomain(), a.domain()));
+    assert_eq!(inverse.formula(), "W^-1[lsqr 1e-14]");
+    let (m, inv) = (rows(&a), rows(&inverse));
+    for j in 0..4 {
+        let unit: Vec<C> = (0..4).map(|k| if k == j { C::ONE } else { C::ZERO }).collect();
+        let column: Vec<C> = inv.iter().map(|row| row[j]).collect();
+        assert!(distance(&column, &solve(&m, &unit)) < 1e-10);
+    }
+    let adjoint = rows(&inverse.h());
+    for (i, row) in adjoint.iter().enumerate() {
+        row.iter().enumerate().for_each(|(j, v)| assert!((v - inv[j][i].conj()).norm() < 1e-10));
+    }
+    let system = (a.normal() + 1.0 * identity()).unwrap();
+    let hermitian = system.inv(&Solver::cg().tolerance(1e-15).iterations(40)).unwrap();
+    assert_eq!(hermitian.formula(), "(Rename(n1->n) · |W|^2 + 1)^-1[cg 1e-15]");
+    assert_eq!(hermitian.h(), hermitian);
+    assert!(dot_test(&hermitian, 3).error < 1e-14);
+    // Part of an expression, and on another device.
+    let there = hermitian.on(cuda(0));
+    assert_eq!(there.domain().device(), cuda(0));
+    assert!(sum([&hermitian, &system]).is_ok());
+}
+
+#[test]
+fn what_cannot_be_solved_is_refused_in_words() {
+    let mut random = Random(1);
+    let a = random.matrix(3, 2, Dtype::F64);
+    let b = random.array(a.codomain());
+    let says = |result: Result<spanlift::plan::Solved, SolveError>| result.unwrap_err().to_string();
+    assert_eq!(
+        says(cg(&a, &b)),
+        "cg needs an operator from a space to itself but `W` is from f64[n=2]@cpu to f64[m=3]@cpu"
+    );
+    assert_eq!(
+        says(cg(a.normal(), &b)),
+        "`cg(Rename(n1->n) · |W|^2)` expects f64[n]@cpu but the input is f64[m]@cpu; give both sides the same names"
+    );
+    let x = random.array(a.domain());
+    let n = a.normal();
+    assert_eq!(
+        says(cg(&(&a + &n), &x)).split(';').next().unwrap(),
+        (&a + &n).unwrap_err().to_string().split(';').next().unwrap()
+    );
+    assert_eq!(
+        says(cg(identity(), &x)),
+        "nothing says which space `I` works on; give it one with `over(space)`"
+    );
+    let with = |solver: Solver| says(solver.solve(&n, &x));
+    assert_eq!(with(Solver::cg().tolerance(-1.0)), "the tolerance is -1: it lies from 0 to below 1");
+    assert_eq!(with(Solver::cg().tolerance(f64::NAN)), "the tolerance is NaN: it lies from 0 to below 1");
+    assert_eq!(
+        with(Solver::cg().check_every(0)),
+        "the number of iterations between two looks is 0: it is at least 1"
+    );
+    assert_eq!(with(Solver::fista(-1.0)), "the weight is -1: it is a number from 0 on");
+    assert_eq!(
+        with(Solver::fista(1.0).lipschitz(0.0)),
+        "the bound of the eigenvalues is 0: it is a positive number"
+    );
+    assert_eq!(
+        with(Solver::pcg(&a)),
+        "pcg needs a preconditioner on the space of the operator but `W` is from f64[n=2]@cpu to f64[m=3]@cpu"
+    );
+    assert_eq!(
+        a.inv(&Solver::power()).unwrap_err().to_string(),
+        "power needs a system that it solves but `W` is to be inverted; use cg, pcg or lsqr"
+    );
+    assert_eq!(
+        a.inv(&Solver::cg()).unwrap_err().to_string(),
+        "cg needs an operator from a space to itself but `W` is from f64[n=2]@cpu to f64[m=3]@cpu"
+    );
+}

@@ -1,0 +1,379 @@
+//! `spanlift bench transfers`: the tutorial's rows and further ones, as one object that other tools pair with theirs.
+//!
+//! On the simulator a row is the program of the way that the engine would choose, simulated. No bytes move, so that no row
+//! is verified, and its status says what it is.
+
+use serde_json::{Value, json};
+use spanlift::advise::transfer::{Calibration, Caps, Explain, HostMemory, Request, Route, Way, choose};
+use spanlift::advise::{self, Depth, Origin, Strategy};
+use spanlift::machine::Machine;
+use spanlift::{Bytes, Nanos, Program, sim};
+use spanlift_native::cuda::Driver;
+use spanlift_native::{host, tutorial};
+
+use crate::End;
+use crate::cli::{BenchTransfersArgs, Format, On};
+use crate::machine;
+use crate::say::{self, Fail, Out};
+
+/// What is measured: bytes from one place to another.
+struct Row {
+    id: String,
+    label: String,
+    kind: Kind,
+    count: u64,
+    each: u64,
+    tutorial: Option<(usize, f64)>,
+}
+
+/// How bytes move.
+#[derive(Clone, Copy)]
+enum Kind {
+    Move(Route, HostMemory),
+    /// A ring with so many threads.
+    Threads(u32),
+    /// Into page-locked memory only.
+    Pin,
+    /// Both ways with work between, as one strategy.
+    Pipe(Strategy),
+}
+
+/// What a row took on the simulator.
+struct Simulated {
+    time: Nanos,
+    cpu: Nanos,
+    device: Bytes,
+    strategy: &'static str,
+    explain: Value,
+}
+
+pub(crate) fn run(args: &BenchTransfersArgs, out: &mut Out) -> Result<End, Fail> {
+    let force = args.strategy.as_deref().map(way).transpose()?;
+    let (rows, machine, unavailable) = match args.on {
+        On::Sim => {
+            let chosen = machine::named(args.machine.as_deref().unwrap_or(spanlift::machine::USUAL))?;
+            let rows = rows(args.big_count).into_iter().filter(|row| is_asked(args, &row.id));
+            let simulated = rows.map(|row| object(&row, &chosen.machine, force));
+            (simulated.collect::<Result<Vec<Value>, Fail>>()?, Some(chosen.machine), None)
+        }
+        On::Cuda(ordinal) => (Vec::new(), None, Some(unavailable(ordinal))),
+        On::Cpu => return Err(Fail::new("transfers are measured on sim or on a cuda device, not on cpu")),
+    };
+    match args.report.format {
+        Format::Json => out.line(&whole(args, &rows, machine.as_ref(), unavailable.as_deref()).to_string()),
+        Format::Text => {
+            if let Some(why) = unavailable {
+                out.line(&say::one_line(&why));
+                out.line("the rows on a simulated machine: spanlift bench transfers --on sim");
+            }
+            for row in &rows {
+                let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+                let number = |key: &str| row[key].as_f64().unwrap_or_default();
+                let [id, strategy] = ["id", "strategy"].map(text);
+                let (ms, rate) = (number("median_ms"), number("gb_s"));
+                out.line(&format!("{id:<42} {strategy:<7} {ms:>11.4} ms {rate:>8.2} GB/s"));
+            }
+        }
+    }
+    Ok(End::Done)
+}
+
+fn way(id: &str) -> Result<Way, Fail> {
+    let found = Way::ALL.into_iter().find(|way| way.id().eq_ignore_ascii_case(id));
+    found.ok_or_else(|| Fail::new(format!("--strategy: {id:?} is none of S0 to S8 and driver")))
+}
+
+/// Why no row can be measured on a device.
+fn unavailable(ordinal: u32) -> String {
+    match Driver::open() {
+        Err(why) => why.to_string(),
+        Ok(driver) if driver.n_devices() <= ordinal as usize => {
+            format!("there is no cuda:{ordinal}; the driver has {} device(s)", driver.n_devices())
+        }
+        Ok(_) => "rows are simulated only so far: no row was written for a device yet".to_owned(),
+    }
+}
+
+/// Whether a row's name fits one of the patterns, or there are none.
+fn is_asked(args: &BenchTransfersArgs, id: &str) -> bool {
+    args.rows.is_empty() || args.rows.iter().any(|pattern| fits(pattern, id))
+}
+
+/// `*` stands for anything. Greedy from the left, which is enough for a pattern of fixed parts in order.
+fn fits(pattern: &str, id: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| id.strip_prefix(first)) else { return false };
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
+    for part in middle {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+/// All rows in the order of the contract.
+fn rows(big: u64) -> Vec<Row> {
+    use HostMemory::{Fresh, Pageable, Pinned};
+    use Route::{Down, Up, Within};
+    let scaled = |n: u64| if n == 1000 { big } else { n };
+    let mut all: Vec<Row> = tutorial::rows()
+        .into_iter()
+        .map(|row| {
+            let is_pinned = row.id.contains(".pinned");
+            let kind = match is_pinned {
+                _ if row.id.starts_with("pin.") => Kind::Pin,
+                true => Kind::Move(Up, Pinned),
+                false => Kind::Move(Up, Pageable),
+            };
+            let count = if row.bytes_each > 4000 { scaled(row.tensors) } else { row.tensors };
+            let tutorial = Some((row.row, row.published_ms));
+            Row { id: row.id, label: row.label, kind, count, each: row.bytes_each, tutorial }
+        })
+        .collect();
+    let mut add = |id: &str, label: &str, kind, count, each| {
+        all.push(Row { id: id.to_owned(), label: label.to_owned(), kind, count, each, tutorial: None });
+    };
+    let (up, down) = (|host| Kind::Move(Up, host), |host| Kind::Move(Down, host));
+    add("h2d.1x4MB.pinned.prealloc", "into memory that is there", up(Pinned), 1, 4_000_000);
+    add("h2d.1x4MB.staged.prealloc", "staged into memory that is there", up(Pageable), 1, 4_000_000);
+    for id in ["cat", "pinned_pack", "dict.non_blocking", "dict.consolidate_inside"] {
+        add(&format!("h2d.1000x4KB.{id}"), "many as one", up(Pageable), 1000, 4000);
+    }
+    add("h2d.1000x4KB.dict.consolidated", "one page-locked block", up(Pinned), 1, 4_000_000);
+    add("h2d.1000x4MB.pinned.prealloc", "into memory that is there", up(Pinned), big, 4_000_000);
+    for n in [8, 16] {
+        add(&format!("h2d.1000x4MB.dict.pin_threads{n}"), "a dictionary", up(Pageable), big, 4_000_000);
+    }
+    for n in [1, 4, 8, 16] {
+        let label = format!("{n} copy threads");
+        add(&format!("h2d.1000x4MB.staged.t{n}"), &label, Kind::Threads(n), big, 4_000_000);
+    }
+    add("d2h.800MB.pageable_fresh", "into fresh memory", down(Fresh), 1, 799_999_200);
+    add("d2h.800MB.pageable_reused", "into memory in use", down(Pageable), 1, 799_999_200);
+    add("d2h.800MB.pinned_reused", "into page-locked memory", down(Pinned), 1, 799_999_200);
+    add("d2d.1GiB", "within the device", Kind::Move(Within, Pinned), 1, 1 << 30);
+    let pipes = [
+        ("pipe.sequential", Strategy::A { slots: 1 }),
+        ("pipe.A.s2", Strategy::A { slots: 2 }),
+        ("pipe.A.s4", Strategy::A { slots: 4 }),
+        ("pipe.B.k3", Strategy::B { slots: 3 }),
+    ];
+    for (id, strategy) in pipes {
+        add(id, "in, work as long as a copy, out", Kind::Pipe(strategy), 32, 32 << 20);
+    }
+    all
+}
+
+fn object(row: &Row, machine: &Machine, force: Option<Way>) -> Result<Value, Fail> {
+    // The engine calls the driver itself: no framework's time is in its rows.
+    let machine = &Machine { framework_to_overhead: Nanos::ZERO, ..machine.clone() };
+    let Simulated { time, cpu, device, strategy, explain } = simulate(row, machine, force)?;
+    let both = if matches!(row.kind, Kind::Pipe(_)) { 2 } else { 1 };
+    let bytes = row.count * row.each * both;
+    let ms = time.0 as f64 / 1e6;
+    let direction = match row.kind {
+        Kind::Move(Route::Up, _) | Kind::Threads(_) => "h2d",
+        Kind::Move(Route::Down, _) => "d2h",
+        Kind::Move(..) => "d2d",
+        Kind::Pin => "h2h",
+        Kind::Pipe(_) => "pipe",
+    };
+    let mut object = json!({
+        "id": row.id, "label": row.label, "impl": format!("simulated on {}", machine.name),
+        "direction": direction, "count": row.count, "bytes": bytes, "bytes_each": row.each,
+        "median_ms": ms, "min_ms": ms, "p25_ms": ms, "p75_ms": ms, "return_median_ms": ms, "samples": 1,
+        "gb_s": bytes as f64 / 1e6 / ms, "cpu_s_per_gb": cpu.0 as f64 / bytes as f64,
+        "peak_device_bytes": device.0, "verified": false, "status": "simulated",
+        "reason": "a model's time: no bytes moved", "strategy": strategy, "explain": explain,
+    });
+    if let (Some((row, published)), Some(map)) = (row.tutorial, object.as_object_mut()) {
+        map.insert("tutorial_row".to_owned(), json!(row));
+        map.insert("published_ms".to_owned(), json!(published));
+    }
+    Ok(object)
+}
+
+fn simulate(row: &Row, machine: &Machine, force: Option<Way>) -> Result<Simulated, Fail> {
+    let total = Bytes(row.count * row.each);
+    match row.kind {
+        Kind::Pin => {
+            let mut p = Program::new();
+            let (from, to) = (p.pageable("t", total), p.pinned("p", total));
+            p.host_write(from, None);
+            p.mark("begin");
+            p.host_copy(to, from);
+            p.mark("end");
+            let time = timed(&p, machine)?;
+            Ok(Simulated { time, cpu: time, device: Bytes(0), strategy: "pin", explain: Value::Null })
+        }
+        Kind::Pipe(strategy) => {
+            let mut request = asked(row, Origin::Pinned);
+            (request.work, request.back) = (machine.h2d_bw.time(Bytes(row.each)), true);
+            let mut found = predicted(strategy, &request, machine)?;
+            found.strategy = if matches!(strategy, Strategy::A { .. }) { "A" } else { "B" };
+            Ok(found)
+        }
+        Kind::Threads(threads) => {
+            let found = predicted(Strategy::Ring { threads }, &asked(row, Origin::Pageable), machine)?;
+            Ok(Simulated { strategy: "S2", ..found })
+        }
+        Kind::Move(route, host) => {
+            let request = Request { force, ..Request::many(route, host, row.count, total) };
+            let calibration = Calibration::of(machine.clone());
+            let caps = Caps { register: false, mapped: false, batch: false, ..Caps::ALL };
+            let plan = choose(&request, &calibration, &caps);
+            let (way, threads) = (plan.chosen.way, plan.chosen.workers.max(1));
+            let found = match way {
+                Way::Drain => drained(total, threads, plan.chosen.chunk, machine)?,
+                Way::Device => copied(total, machine, None)?,
+                Way::Direct if route == Route::Down => copied(total, machine, Some(host))?,
+                Way::Driver if route == Route::Down => copied(total, machine, Some(host))?,
+                Way::Inline | Way::Ring => {
+                    predicted(Strategy::Ring { threads }, &asked(row, Origin::Pageable), machine)?
+                }
+                Way::Coalesce => {
+                    predicted(Strategy::Coalesced { threads }, &asked(row, Origin::Pageable), machine)?
+                }
+                Way::Driver => predicted(Strategy::Direct, &asked(row, Origin::Pageable), machine)?,
+                _ => predicted(Strategy::Direct, &asked(row, Origin::Pinned), machine)?,
+            };
+            let explain = Explain { measured: None, ..Explain::new(&request, &calibration, plan) };
+            let explain = serde_json::to_value(&explain).map_err(|e| Fail::new(e.to_string()))?;
+            Ok(Simulated { strategy: way.id(), explain, ..found })
+        }
+    }
+}
+
+fn asked(row: &Row, from: Origin) -> advise::Request {
+    advise::Request::new(vec![advise::Tensors { count: row.count, bytes: Bytes(row.each) }], from)
+}
+
+fn predicted(strategy: Strategy, request: &advise::Request, machine: &Machine) -> Result<Simulated, Fail> {
+    let found =
+        advise::predict(strategy, request, machine, Depth::FULL).map_err(|e| Fail::new(e.to_string()))?;
+    let (time, cpu, device) = (found.time, found.spent.cpu, found.memory.device);
+    Ok(Simulated { time, cpu, device, strategy: "", explain: Value::Null })
+}
+
+/// One copy within the device or from it.
+fn copied(total: Bytes, machine: &Machine, host: Option<HostMemory>) -> Result<Simulated, Fail> {
+    let mut p = Program::new();
+    let stream = p.stream("transfer");
+    let from = p.device(0, "d", total);
+    let to = match host {
+        None => p.device(0, "e", total),
+        Some(HostMemory::Pinned) => p.pinned("h", total),
+        Some(_) => p.pageable("h", total),
+    };
+    p.mark("begin");
+    p.copy(to, from).on(stream);
+    p.sync(stream);
+    p.mark("end");
+    let time = timed(&p, machine)?;
+    let device = if host.is_none() { Bytes(2 * total.0) } else { total };
+    Ok(Simulated { time, cpu: Nanos::ZERO, device, strategy: "", explain: Value::Null })
+}
+
+/// To pageable memory through slots: threads fetch ahead into three each and drain them in turn.
+fn drained(total: Bytes, threads: u32, chunk: Bytes, machine: &Machine) -> Result<Simulated, Fail> {
+    const SLOTS: usize = 3;
+    let mut p = Program::new();
+    let threads = threads as usize;
+    let (from, to) = (p.device(0, "d", total), p.pageable("h", total));
+    let streams: Vec<_> = (0..threads).map(|w| p.stream(&format!("down{w}"))).collect();
+    let slots: Vec<Vec<_>> = (0..threads)
+        .map(|w| (0..SLOTS).map(|k| p.pinned(&format!("slot{w}.{k}"), chunk)).collect())
+        .collect();
+    p.mark("begin");
+    let workers: Vec<_> = (0..threads).map(|w| p.spawn(&format!("worker{w}"))).collect();
+    let size = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    let chunks: Vec<(i64, i64)> = (0..total.0)
+        .step_by(usize::try_from(chunk.0.max(1)).unwrap_or(usize::MAX))
+        .map(|at| (size(at), size(chunk.0.min(total.0 - at))))
+        .collect();
+    for (w, worker) in workers.iter().enumerate() {
+        let own: Vec<(i64, i64)> = chunks.iter().copied().skip(w).step_by(threads).collect();
+        let events: Vec<_> = (0..SLOTS).map(|k| p.event(&format!("fetched{w}.{k}"))).collect();
+        p.by(*worker, |p| {
+            let fetch = |p: &mut Program, j: usize| {
+                if let Some(&(at, len)) = own.get(j) {
+                    p.copy(slots[w][j % SLOTS].range(0, len), from.range(at, len)).on(streams[w]);
+                    p.record(events[j % SLOTS], streams[w]);
+                }
+            };
+            (0..SLOTS).for_each(|j| fetch(p, j));
+            for (j, &(at, len)) in own.iter().enumerate() {
+                p.event_sync(events[j % SLOTS]);
+                p.host_copy(to.range(at, len), slots[w][j % SLOTS].range(0, len));
+                fetch(p, j + SLOTS);
+            }
+        });
+    }
+    for worker in workers {
+        p.join(worker);
+    }
+    p.mark("end");
+    let time = timed(&p, machine)?;
+    Ok(Simulated {
+        time,
+        cpu: Nanos(time.0 * size(threads as u64)),
+        device: total,
+        strategy: "",
+        explain: Value::Null,
+    })
+}
+
+/// The time between the marks.
+fn timed(program: &Program, machine: &Machine) -> Result<Nanos, Fail> {
+    let run = sim::run(program, machine).map_err(|e| Fail::new(e.to_string()))?;
+    let at = |label: &str| run.marks.iter().find(|m| m.label == label).map_or(0, |m| m.at.0);
+    Ok(Nanos(at("end") - at("begin")))
+}
+
+fn whole(
+    args: &BenchTransfersArgs,
+    rows: &[Value],
+    machine: Option<&Machine>,
+    unavailable: Option<&str>,
+) -> Value {
+    let cores = host::read().cores;
+    let mut object = json!({
+        "schema": "spanlift.transfers/1", "tool": "spanlift",
+        "machine": {"gpu": null, "simulated": machine.map(|m| &m.name), "cores": cores},
+        "config": {"quick": args.quick, "scale": {"big_count": args.big_count},
+                   "compute_steps": args.compute_steps, "strategy": args.strategy},
+        "probe": machine.map(|m| json!({
+            "h2d_gb_s": m.figure("h2d_bw"), "d2h_gb_s": m.figure("d2h_bw"), "source": "the profile, not measured",
+        })),
+        "rows": rows,
+    });
+    if let (Some(why), Some(map)) = (unavailable, object.as_object_mut()) {
+        map.insert("unavailable".to_owned(), json!(why));
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_fit_as_shells_have_them() {
+        for (pattern, id, expected) in [
+            ("*", "a.b", true),
+            ("h2d.*", "h2d.1x4MB", true),
+            ("h2d.*", "d2h.x", false),
+            ("*.pinned", "h2d.1x4MB.pinned", true),
+            ("*.pinned", "h2d.1x4MB.pinned.prealloc", false),
+            ("h2d.*.pin*", "h2d.1x4MB.pin_copy", true),
+            ("a*a", "a", false),
+            ("exact", "exact", true),
+            ("exact", "exactly", false),
+        ] {
+            assert_eq!(fits(pattern, id), expected, "{pattern} {id}");
+        }
+    }
+}

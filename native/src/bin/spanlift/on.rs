@@ -1,0 +1,143 @@
+//! `spanlift run --on cpu` and `--on cuda:N`: programs that really run.
+
+use serde_json::json;
+use spanlift::hazard::{self, Mode, Verdict};
+use spanlift::sim::{Ledger, Run};
+use spanlift::{Program, trace};
+use spanlift_native::cpu::CpuError;
+use spanlift_native::cuda::{self, CudaError, Driver, RunError};
+
+use crate::cli::{Format, RunArgs};
+use crate::run::{lanes, object, text, warn};
+use crate::say::{self, Fail, Out, Style};
+use crate::{End, input, output};
+
+/// Runs a program on this machine's memory.
+pub(crate) fn cpu(args: &RunArgs, program: &Program, place: &str, out: &mut Out) -> Result<End, Fail> {
+    only_itself(args, "--on cpu")?;
+    if args.record.is_some() {
+        return Err(Fail::at("--record", "only a run on a device issues something: --on cuda:0"));
+    }
+    let report =
+        hazard::check(program, Mode::Contract).map_err(|e| Fail::all(place, &input::messages(&e)))?;
+    let ran = spanlift_native::cpu::run(program).map_err(|e| failed(place, &e))?;
+    let spanlift_native::cpu::Run { trace, end, marks, reads, finals, n_unknown } = ran;
+    let run = Run { trace, end, marks, reads, finals, ledger: Ledger::default() };
+    warn(place, program, &report);
+    tell(args, program, &run, (report.verdict(), "cpu", n_unknown), out)
+}
+
+/// Runs a program on devices of this machine, its device 0 on `cuda:first`.
+pub(crate) fn cuda(
+    args: &RunArgs,
+    first: u32,
+    program: &Program,
+    place: &str,
+    out: &mut Out,
+) -> Result<End, Fail> {
+    let on = format!("--on cuda:{first}");
+    only_itself(args, &on)?;
+    if let Some(path) = &args.record {
+        output::differs_from(path, &args.program)?;
+    }
+    let driver = driver(first, &on)?;
+    let ran = cuda::run(program, &driver, first).map_err(|e| match &e {
+        RunError::Problems(problems) => Fail::all(place, &input::messages(problems)),
+        RunError::Limit(e) => failed(place, e),
+        RunError::Device(CudaError::NoSuchDevice { .. }) => {
+            let asked = "the program uses more devices than there are from here on";
+            Fail::at(&on, format!("{asked}: {e}"))
+        }
+        RunError::Device(e) => Fail::at(&on, e),
+        e => Fail::at(place, e),
+    })?;
+    let cuda::Run { trace, end, marks, reads, finals, issued } = ran;
+    let run = Run { trace, end, marks, reads, finals, ledger: Ledger::default() };
+    if let Some(path) = &args.record {
+        let is_text = path.extension().is_some_and(|kind| kind != "json");
+        let recorded = if is_text { issued.to_text() } else { issued.to_json() };
+        output::write(path, recorded.as_bytes())?;
+    }
+    let name = format!("cuda:{first}");
+    tell(args, program, &run, (Verdict::Safe, &name, 0), out)
+}
+
+/// The driver, if it has this device.
+pub(crate) fn driver(first: u32, on: &str) -> Result<Driver, Fail> {
+    let driver = Driver::open().map_err(|why| Fail::at(on, why))?;
+    let n_devices = driver.n_devices();
+    if usize::try_from(first).is_ok_and(|first| first < n_devices) {
+        return Ok(driver);
+    }
+    let last = n_devices.saturating_sub(1);
+    let there = if last == 0 { "cuda:0".to_owned() } else { format!("cuda:0 to cuda:{last}") };
+    Err(Fail::at(on, format!("there is no such device; this machine has {there}")))
+}
+
+/// Refuses what is for the simulator.
+fn only_itself(args: &RunArgs, on: &str) -> Result<(), Fail> {
+    if args.schedules.is_some() || args.replay.is_some() || !args.what_if.is_empty() || args.machine.is_some()
+    {
+        let why = "runs the program itself, in one order; machines, schedules and changes are for --on sim";
+        return Err(Fail::at(on, why));
+    }
+    match &args.trace {
+        Some(path) => output::differs_from(path, &args.program),
+        None => Ok(()),
+    }
+}
+
+fn failed(place: &str, error: &CpuError) -> Fail {
+    match error {
+        CpuError::Problems(problems) => Fail::all(place, &input::messages(problems)),
+        error => Fail::at(place, error),
+    }
+}
+
+/// Writes the trace and tells what was done.
+fn tell(
+    args: &RunArgs,
+    program: &Program,
+    run: &Run,
+    (verdict, on, n_unknown): (Verdict, &str, usize),
+    out: &mut Out,
+) -> Result<End, Fail> {
+    if let Some(path) = &args.trace {
+        output::write(path, trace::write_chrome(&run.trace).as_bytes())?;
+    }
+    let lanes = lanes(&run.trace);
+    let written = [("trace", &args.trace), ("record", &args.record)];
+    match args.report.format {
+        Format::Json => {
+            let mut object = object(program, run, &lanes);
+            object["on"] = json!(on);
+            // What a machine would have moved is the simulator's to tell.
+            object.as_object_mut().map(|fields| fields.remove("ledger"));
+            object["verdict"] = json!(verdict.name());
+            object["n_unknown"] = json!(n_unknown);
+            for (name, path) in written {
+                object[name] = json!(path.as_ref().map(|path| path.display().to_string()));
+            }
+            out.line(&object.to_string());
+        }
+        Format::Text => {
+            let n = say::counted(program.len(), "command");
+            let end = out.paint(Style::Strong, &run.end.to_string());
+            let on = if on == "cpu" { "the CPU" } else { on };
+            out.line(&format!("{n} run on {on}, in the order of the list: {end}"));
+            text(program, run, &lanes, out);
+            if n_unknown > 0 {
+                let times = say::counted(n_unknown, "time");
+                out.line(&format!(
+                    "\na kernel without a formula ran {times}: what it writes stays as it was"
+                ));
+            }
+            for (name, path) in written {
+                if let Some(path) = path {
+                    out.line(&format!("\n{name} written to {}", say::one_line(&path.display().to_string())));
+                }
+            }
+        }
+    }
+    Ok(End::Done)
+}

@@ -1,0 +1,281 @@
+//! What a device and its link cost, as a machine profile that the simulator reads.
+//!
+//! Times are those of the host's clock around work that was enqueued as a whole and waited for, the least of some rounds.
+//! Rates and the latency come from a straight line through sizes, `t = lat + n / rate`, weighted so that relative errors
+//! count alike; how far each size lies off its line is told beside it. What cannot be measured without a framework is
+//! left out, and the profile's defaults hold for it.
+
+use std::time::Instant;
+
+use serde_json::{Map, Value, json};
+use spanlift::program::StreamKind;
+
+use super::context::Context;
+use super::error::CudaError;
+use super::memory::{DeviceBlock, HostBlock, Place};
+use super::stream::{Event, Stream, Timing};
+
+/// Rounds of which the least counts.
+const ROUNDS: usize = 5;
+/// Calls of one round for what a call costs.
+const CALLS: usize = 64;
+/// `CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT`
+const ENGINES: i32 = 40;
+
+/// Why nothing could be measured.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MeasureError {
+    /// The driver did not do what it was asked.
+    #[error(transparent)]
+    Cuda(#[from] CudaError),
+    /// Larger copies did not take longer.
+    #[error("the times of {0} do not grow with the sizes: nothing can be said of the rate")]
+    Rate(&'static str),
+}
+
+/// A straight line through times of sizes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Line {
+    /// Where it begins, in nanoseconds; at least 0.
+    pub latency_ns: f64,
+    /// Its slope as a rate, in bytes per nanosecond (GB/s).
+    pub rate: f64,
+    /// Size in bytes, time in nanoseconds, and how far the line lies off it, relative to the time.
+    pub points: Vec<(usize, f64, f64)>,
+}
+
+impl Line {
+    /// The line with the least sum of squared relative errors; `None` where the times do not grow.
+    ///
+    /// With `u = 1 / t`, `v = n / t` that is least squares of `1 = lat u + v / rate`.
+    ///
+    /// ```
+    /// use spanlift_native::cuda::Line;
+    /// let line = Line::through(&[(1000, 600.0), (2000, 1100.0), (4000, 2100.0)]).ok_or("no line")?;
+    /// assert!((line.latency_ns - 100.0).abs() < 1e-6 && (line.rate - 2.0).abs() < 1e-9);
+    /// assert!(Line::through(&[(1000, 5.0), (2000, 5.0)]).is_none_or(|line| line.rate > 1e9));
+    /// # Ok::<(), &str>(())
+    /// ```
+    pub fn through(points: &[(usize, f64)]) -> Option<Line> {
+        let sum =
+            |f: fn(f64, f64) -> f64| -> f64 { points.iter().map(|&(n, t)| f(1.0 / t, n as f64 / t)).sum() };
+        let (uu, uv, vv) = (sum(|u, _| u * u), sum(|u, v| u * v), sum(|_, v| v * v));
+        let (u, v) = (sum(|u, _| u), sum(|_, v| v));
+        let determinant = uu * vv - uv * uv;
+        let mut latency_ns = (u * vv - v * uv) / determinant;
+        let mut slope = (v * uu - u * uv) / determinant;
+        if latency_ns < 0.0 {
+            // Through the origin instead: no copy begins before it is asked for.
+            (latency_ns, slope) = (0.0, v / vv);
+        }
+        let is_line = latency_ns.is_finite() && slope.is_finite() && slope > 0.0;
+        let off = |n: usize, t: f64| (latency_ns + n as f64 * slope) / t - 1.0;
+        let points = points.iter().map(|&(n, t)| (n, t, off(n, t))).collect();
+        is_line.then_some(Line { latency_ns, rate: 1.0 / slope, points })
+    }
+
+    /// The largest relative distance of a point.
+    pub fn worst(&self) -> f64 {
+        self.points.iter().map(|point| point.2.abs()).fold(0.0, f64::max)
+    }
+}
+
+/// A profile being filled.
+struct Profile {
+    figures: Map<String, Value>,
+    conf: Map<String, Value>,
+    lines: Map<String, Value>,
+}
+
+impl Profile {
+    fn put(&mut self, name: &str, value: f64, how: &str) {
+        self.figures.insert(name.to_owned(), json!(value));
+        self.conf.insert(name.to_owned(), json!(format!("M {how}")));
+    }
+
+    fn line(&mut self, name: &str, line: &Line) {
+        let points = line.points.iter().map(|(n, t, off)| json!({"bytes": n, "ns": t, "residual": off}));
+        let value = json!({"worst_residual": line.worst(), "points": points.collect::<Vec<_>>()});
+        self.lines.insert(name.to_owned(), value);
+    }
+}
+
+/// Measures a device with copies of up to `largest` bytes and gives the profile as JSON, for
+/// [`Machine::from_json`](spanlift::machine::Machine::from_json); fields that are no figures (`fit`) are the residuals.
+///
+/// # Errors
+/// [`MeasureError`].
+///
+/// # Cost
+/// Page-locked memory of twice `largest`, as much of the device, and some fifty copies of that size; with 64 MiB about
+/// a second.
+pub fn measure(context: &Context, name: &str, largest: usize) -> Result<Value, MeasureError> {
+    let mut profile = Profile { figures: Map::new(), conf: Map::new(), lines: Map::new() };
+    let bench = Bench::new(context, largest.max(1 << 14))?;
+    bench.links(&mut profile)?;
+    bench.pageable(&mut profile)?;
+    bench.calls(&mut profile)?;
+    if let Some(engines) = context.driver().attribute(context.ordinal(), ENGINES).filter(|n| *n > 0) {
+        profile.put("copy_engines", f64::from(engines), "told by the driver");
+        profile.figures.insert("copy_engines".to_owned(), json!(engines));
+    }
+    let Profile { mut figures, conf, lines } = profile;
+    figures.insert("name".to_owned(), json!(name));
+    let version = context.driver().version();
+    let note = format!("Measured by `spanlift probe --measure` on this machine, driver for CUDA {version}.");
+    figures.insert("note".to_owned(), json!(note));
+    figures.insert("conf".to_owned(), Value::Object(conf));
+    figures.insert("fit".to_owned(), Value::Object(lines));
+    Ok(Value::Object(figures))
+}
+
+/// What is measured with.
+struct Bench {
+    context: Context,
+    streams: [Stream; 2],
+    device: [DeviceBlock; 2],
+    largest: usize,
+}
+
+/// The least time of some rounds, in nanoseconds, at least 1.
+fn least(mut round: impl FnMut() -> Result<(), CudaError>) -> Result<f64, CudaError> {
+    let mut best = f64::INFINITY;
+    for _ in 0..ROUNDS {
+        let begun = Instant::now();
+        round()?;
+        best = best.min(begun.elapsed().as_nanos() as f64);
+    }
+    Ok(best.max(1.0))
+}
+
+impl Bench {
+    fn new(context: &Context, largest: usize) -> Result<Bench, CudaError> {
+        let stream = || Stream::new(context, StreamKind::NonBlocking);
+        let block = || DeviceBlock::new(context, largest);
+        let (streams, device) = ([stream()?, stream()?], [block()?, block()?]);
+        Ok(Bench { context: context.clone(), streams, device, largest })
+    }
+
+    /// From a 64th of the largest size up, in steps of 4.
+    fn sizes(&self) -> impl Iterator<Item = usize> {
+        let largest = self.largest;
+        (0..4).rev().map(move |k| largest >> (2 * k))
+    }
+
+    fn links(&self, profile: &mut Profile) -> Result<(), MeasureError> {
+        let [s, t] = &self.streams;
+        let [a, b] = &self.device;
+        let mut up = HostBlock::new(&self.context, self.largest)?;
+        let mut down = HostBlock::new(&self.context, self.largest)?;
+        up.settle_and_fill(1)?;
+        let mut directions = Vec::new();
+        for (is_up, name, figure) in
+            [(true, "copies to the device", "h2d_bw"), (false, "copies to the host", "d2h_bw")]
+        {
+            let mut points = Vec::new();
+            for n in self.sizes() {
+                let times = 4;
+                let host = if is_up { &mut up } else { &mut down };
+                let ns = least(|| Stream::copies_and_wait(&mut [(s, a, &mut *host, !is_up)], n, times))?;
+                points.push((n, ns / times as f64));
+            }
+            let line = Line::through(&points).ok_or(MeasureError::Rate(name))?;
+            let how =
+                format!("line through {} sizes, worst residual {:.1} %", points.len(), 100.0 * line.worst());
+            profile.put(figure, line.rate, &how);
+            if is_up {
+                profile.put("lat", line.latency_ns / 1e3, &how);
+            }
+            profile.line(figure, &line);
+            directions.push(points.last().map_or(1.0, |point| point.1));
+        }
+        let both = least(|| {
+            Stream::copies_and_wait(&mut [(s, a, &mut up, false), (t, b, &mut down, true)], self.largest, 4)
+        })? / 4.0;
+        for (figure, alone) in ["bidir_factor_h2d", "bidir_factor_d2h"].into_iter().zip(directions) {
+            profile.put(figure, (alone / both).clamp(0.01, 1.0), "both directions at once against one alone");
+        }
+        let mut points = Vec::new();
+        for n in self.sizes() {
+            let ns = least(|| {
+                for _ in 0..4 {
+                    s.copy_device(Place::Device(b, 0), Place::Device(a, 0), n)?;
+                }
+                s.synchronize()
+            })?;
+            points.push((n, ns / 4.0));
+        }
+        let line = Line::through(&points).ok_or(MeasureError::Rate("copies within the device"))?;
+        profile.put("d2d_bw", line.rate, "line through sizes");
+        profile.line("d2d_bw", &line);
+        Ok(())
+    }
+
+    /// The driver's staging and the processor's own copies; cold is what was never touched since it was written.
+    fn pageable(&self, profile: &mut Profile) -> Result<(), MeasureError> {
+        let n = self.largest;
+        let source = vec![1u8; n];
+        let small = (n / 16).max(1);
+        let [s, _] = &self.streams;
+        let [a, _] = &self.device;
+        let hot = least(|| s.upload_and_wait(a, &source[..small]))? / small as f64;
+        let cold = least(|| s.upload_and_wait(a, &source))? / n as f64;
+        profile.put("stage_hot_bw", 1.0 / hot, "pageable copies of one small range, again and again");
+        profile.put("stage_cold_bw", (1.0 / cold).min(1.0 / hot), "pageable copies of a large range");
+        let mut target = vec![0u8; n];
+        let hot = least(|| {
+            target[..small].copy_from_slice(&source[..small]);
+            std::hint::black_box(&mut target);
+            Ok(())
+        })? / small as f64;
+        let cold = least(|| {
+            target.copy_from_slice(&source);
+            std::hint::black_box(&mut target);
+            Ok(())
+        })? / n as f64;
+        profile.put("host_memcpy_hot_bw", 1.0 / hot, "one thread's copies of one small range");
+        profile.put(
+            "host_memcpy_cold_bw",
+            (1.0 / cold).min(1.0 / hot),
+            "one thread's copies of a large range",
+        );
+        Ok(())
+    }
+
+    /// What calls cost the host, in microseconds.
+    fn calls(&self, profile: &mut Profile) -> Result<(), MeasureError> {
+        let [s, t] = &self.streams;
+        let [a, _] = &self.device;
+        let event = Event::new(&self.context, Timing::Off)?;
+        let mut put = |name: &str, call: &mut dyn FnMut() -> Result<(), CudaError>| {
+            let mut best = f64::INFINITY;
+            for _ in 0..ROUNDS {
+                let begun = Instant::now();
+                for _ in 0..CALLS {
+                    call()?;
+                }
+                best = best.min(begun.elapsed().as_nanos() as f64 / CALLS as f64);
+                s.synchronize()?;
+                t.synchronize()?;
+            }
+            profile.put(name, best / 1e3, "mean of 64 calls, the least of 5 rounds");
+            Ok::<(), CudaError>(())
+        };
+        put("call_memcpy_async", &mut || s.copy_device(Place::Device(a, 0), Place::Device(a, 64), 64))?;
+        put("call_launch", &mut || s.fill((a, 0), 0, 64))?;
+        put("call_event_record", &mut || event.record(s))?;
+        put("call_stream_wait", &mut || t.wait(&event))?;
+        put("call_event_query", &mut || event.is_done().map(|_| ()))?;
+        let mut blocks = Vec::new();
+        put("call_malloc", &mut || DeviceBlock::new(&self.context, 1 << 16).map(|block| blocks.push(block)))?;
+        put("call_free", &mut || {
+            drop(blocks.pop());
+            Ok(())
+        })?;
+        let mut blocks = Vec::new();
+        put("call_malloc_async", &mut || DeviceBlock::on(s, 1 << 16).map(|block| blocks.push(block)))?;
+        put("call_free_async", &mut || blocks.pop().map_or(Ok(()), |block| block.free_on(s)))?;
+        Ok(())
+    }
+}

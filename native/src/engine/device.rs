@@ -1,0 +1,191 @@
+//! Blocks of device memory with a home stream, and views of them.
+//!
+//! A block is allocated and freed in the order of its home stream. Whoever uses it on another stream says so, and at the
+//! end of its life the home stream waits for those others, so that the memory is nobody else's a moment too early. No view
+//! has to think of it.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytemuck::Pod;
+
+use crate::cuda::{Context, CudaError, DeviceBlock, Event, Stream, Timing};
+
+/// A block and the streams that use it.
+pub(super) struct Block {
+    /// Present until it is dropped.
+    block: Option<DeviceBlock>,
+    home: Stream,
+    /// Streams beside the home one that have used it since they were last waited for.
+    others: Mutex<Vec<Stream>>,
+}
+
+impl Block {
+    /// Allocates `bytes`, or one for none, in the order of `home`.
+    pub(super) fn new(home: &Stream, bytes: usize) -> Result<Block, CudaError> {
+        let block = DeviceBlock::on(home, bytes.max(1))?;
+        Ok(Block { block: Some(block), home: home.clone(), others: Mutex::default() })
+    }
+
+    pub(super) fn memory(&self) -> &DeviceBlock {
+        self.block.as_ref().unwrap_or_else(|| unreachable!("bug: a block is there until it is dropped"))
+    }
+
+    pub(super) fn context(&self) -> &Context {
+        self.home.context()
+    }
+
+    /// Takes it that `stream` was given work on the block that the home stream does not wait for.
+    pub(super) fn used_on(&self, stream: &Stream) {
+        if *stream != self.home {
+            let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+            if !others.contains(stream) {
+                others.push(stream.clone());
+            }
+        }
+    }
+}
+
+/// The home stream waits for what the others were given so far.
+fn join(home: &Stream, others: &[Stream]) -> Result<(), CudaError> {
+    for other in others {
+        // Recorded now, so that it covers everything that used the block.
+        let event = Event::new(other.context(), Timing::Off)?;
+        event.record(other)?;
+        home.wait(&event)?;
+    }
+    Ok(())
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let Some(block) = self.block.take() else { return };
+        let others = std::mem::take(&mut *self.others.lock().unwrap_or_else(PoisonError::into_inner));
+        if join(&self.home, &others).is_ok() {
+            // Refused, it is leaked.
+            let _ = block.free_on(&self.home);
+        }
+        // Else the block's own end waits for the contexts that touched it, and leaks where one is lost.
+    }
+}
+
+/// Elements in a device's memory: a view that keeps its block alive. Clones are the same memory.
+///
+/// One live view keeps the whole block; [`Engine::compact`](super::Engine::compact) copies it into one of its own.
+#[derive(Clone)]
+pub struct DeviceSlice<T> {
+    pub(super) block: Arc<Block>,
+    /// Bytes.
+    pub(super) at: usize,
+    len: usize,
+    of: PhantomData<T>,
+}
+
+impl<T> fmt::Debug for DeviceSlice<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ordinal = self.block.context().ordinal();
+        write!(f, "DeviceSlice(cuda:{ordinal}, {} elements at byte {})", self.len, self.at)
+    }
+}
+
+impl<T: Pod> DeviceSlice<T> {
+    /// `len` elements from byte `at` of a block on.
+    pub(super) fn new(block: &Arc<Block>, at: usize, len: usize) -> DeviceSlice<T> {
+        debug_assert!(at + len * size_of::<T>() <= block.memory().len());
+        DeviceSlice { block: Arc::clone(block), at, len, of: PhantomData }
+    }
+
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes of all elements.
+    pub fn bytes(&self) -> usize {
+        self.len * size_of::<T>()
+    }
+
+    /// The first byte's address on the device: nothing that the host could read.
+    pub fn address(&self) -> u64 {
+        self.block.memory().address() + self.at as u64
+    }
+
+    /// Part of the elements.
+    ///
+    /// # Errors
+    /// `None` where the range is not within them.
+    pub fn part(&self, range: std::ops::Range<usize>) -> Option<DeviceSlice<T>> {
+        let len = range.end.checked_sub(range.start)?;
+        let is_inside = range.end <= self.len;
+        is_inside.then(|| DeviceSlice::new(&self.block, self.at + range.start * size_of::<T>(), len))
+    }
+
+    /// Bytes of the block that the view keeps alive.
+    pub fn kept_alive(&self) -> usize {
+        self.block.memory().len()
+    }
+
+    /// Takes it that `stream` was given work on these elements, so that the block outlives it.
+    pub fn used_on(&self, stream: &Stream) {
+        self.block.used_on(stream);
+    }
+}
+
+/// Elements in a device's memory that one owner has: what transfers take and give back.
+pub struct DevBuf<T>(pub(super) DeviceSlice<T>);
+
+impl<T> fmt::Debug for DevBuf<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DevBuf({:?})", self.0)
+    }
+}
+
+impl<T: Pod> DevBuf<T> {
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        self.0.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.len == 0
+    }
+
+    /// As a view that can be shared; nobody owns it alone from then on.
+    pub fn share(self) -> DeviceSlice<T> {
+        self.0
+    }
+}
+
+/// What transfers read on a device: a [`DevBuf`] or a [`DeviceSlice`].
+pub trait OnDevice<T>: sealed::View<T> {}
+
+impl<T> OnDevice<T> for DevBuf<T> {}
+impl<T> OnDevice<T> for DeviceSlice<T> {}
+
+pub(super) mod sealed {
+    use super::{DevBuf, DeviceSlice};
+
+    /// Not nameable outside: the view of a buffer is not to be cloned while somebody owns the buffer.
+    pub trait View<T> {
+        fn view(&self) -> &DeviceSlice<T>;
+    }
+
+    impl<T> View<T> for DevBuf<T> {
+        fn view(&self) -> &DeviceSlice<T> {
+            &self.0
+        }
+    }
+
+    impl<T> View<T> for DeviceSlice<T> {
+        fn view(&self) -> &DeviceSlice<T> {
+            self
+        }
+    }
+}

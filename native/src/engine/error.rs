@@ -1,0 +1,122 @@
+//! Why a transfer did not happen.
+
+use std::sync::Arc;
+
+use crate::cuda::CudaError;
+use crate::probe::OpenError;
+
+use super::copy::{ThreadError, TooLarge};
+
+/// What ended an engine: every later call of it answers this.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lost {
+    /// What the engine was doing when it was told; the cause may be an earlier command of anybody's.
+    pub during: &'static str,
+    /// The first error, in words.
+    pub first: String,
+}
+
+/// Why a call of the engine failed. The caller's data are intact after each of them, but for destinations, whose contents
+/// are then unspecified.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// There is no device to open.
+    #[error(transparent)]
+    Open(#[from] Arc<OpenError>),
+    /// A call of the driver failed and the engine stays usable.
+    #[error(transparent)]
+    Cuda(CudaError),
+    /// The device, or a worker, is in a state that nothing is known of.
+    #[error("the engine is lost, detected during {}: {}", .0.during, .0.first)]
+    ContextLost(Lost),
+    /// The device has not enough memory, also after all that could be given back was.
+    #[error("{needed} bytes of device memory are needed, {free} of {total} are free")]
+    OutOfMemory {
+        /// What was asked for.
+        needed: usize,
+        /// What is free.
+        free: usize,
+        /// What there is in all.
+        total: usize,
+    },
+    /// The operating system or the driver page-locks no more memory.
+    #[error("{needed} bytes of page-locked memory were refused: {reason}")]
+    PinnedRefused {
+        /// What was asked for.
+        needed: usize,
+        /// The driver's answer.
+        reason: CudaError,
+    },
+    /// Source and destination differ in length.
+    #[error("{from} elements do not fit {to}")]
+    Length {
+        /// Elements of the source.
+        from: usize,
+        /// Elements of the destination.
+        to: usize,
+    },
+    /// Memory or a stream of another device than the engine's.
+    #[error("a stream or memory of cuda:{found} in an engine of cuda:{expected}")]
+    OtherDevice {
+        /// The engine's device.
+        expected: u32,
+        /// Whose it is.
+        found: u32,
+    },
+    /// The caller asked to stop.
+    #[error("the transfer was cancelled")]
+    Cancelled,
+    /// A thread of the transfer panicked: its message was printed then. The engine is lost.
+    #[error("a thread of the transfer panicked")]
+    Panicked,
+    /// The process is a copy of the one that opened the engine.
+    #[error("the engine was opened before a fork: a device cannot be used from the copy of a process")]
+    Forked,
+    /// An item of a pipeline that would never fit its limits.
+    #[error("an item takes {needed} bytes of {what} memory, the limit is {limit}")]
+    OverLimit {
+        /// `device` or `pinned`.
+        what: &'static str,
+        /// What it takes.
+        needed: u64,
+        /// What is allowed.
+        limit: u64,
+    },
+    /// More bytes than there are addresses.
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
+    /// Threads could not be started.
+    #[error("{0}")]
+    Threads(String),
+    /// A file could not be read.
+    #[error("{0}")]
+    File(Arc<std::io::Error>),
+    /// A tensor's type and its bytes do not go together.
+    #[error("{0}")]
+    Argument(&'static str),
+}
+
+impl From<CudaError> for EngineError {
+    fn from(error: CudaError) -> EngineError {
+        EngineError::Cuda(error)
+    }
+}
+
+impl From<OpenError> for EngineError {
+    fn from(error: OpenError) -> EngineError {
+        EngineError::Open(Arc::new(error))
+    }
+}
+
+impl From<ThreadError> for EngineError {
+    fn from(error: ThreadError) -> EngineError {
+        EngineError::Threads(error.to_string())
+    }
+}
+
+impl From<std::io::Error> for EngineError {
+    fn from(error: std::io::Error) -> EngineError {
+        EngineError::File(Arc::new(error))
+    }
+}

@@ -1,0 +1,373 @@
+//! The engine: what it owns, how it is opened, and how it ends.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytemuck::Pod;
+use spanlift::advise::transfer::{Calibration, Caps, Explain, Plan, Request, choose};
+use spanlift::program::StreamKind;
+use spanlift::{Bytes, Nanos};
+
+use crate::cuda::{Context, CudaError, Driver, MemoryInfo, Stream};
+
+use super::calibrate::calibrate;
+use super::copy::Workers;
+use super::device::{Block, DevBuf, DeviceSlice};
+use super::error::{EngineError, Lost};
+use super::pinned::{HostPool, PinnedBuf};
+use super::ring::{Ring, SLOTS};
+
+/// How an engine is opened.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Threads that copy, the calling one included; half of the cores and at most eight when `None`.
+    pub workers: Option<usize>,
+    /// Page-locked bytes of the slots of each direction. Where the system refuses as much, it is halved, down to 8 MiB, and
+    /// without any the driver stages by itself.
+    pub slots: usize,
+    /// The figures that choices are made with; measured in 150 ms at most when `None`.
+    pub calibration: Option<Calibration>,
+    #[doc(hidden)]
+    pub planted: Planted,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config { workers: None, slots: 64 << 20, calibration: None, planted: Planted::default() }
+    }
+}
+
+/// A bug in the engine, for tests of the tests; none by default.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Planted {
+    skips_slot_waits: bool,
+    pub(super) skips_ready: bool,
+    pub(super) skips_free: bool,
+}
+
+impl Planted {
+    /// Slots are filled again while a copy may still read them.
+    ///
+    /// # Safety
+    /// The engine then does what it promises never to do; only for tests under a driver in software.
+    #[doc(hidden)]
+    #[expect(unsafe_code, reason = "asks for what is unsound, and says so")]
+    pub unsafe fn no_slot_wait() -> Planted {
+        Planted { skips_slot_waits: true, ..Planted::default() }
+    }
+
+    /// A pipeline's kernels do not wait for their inputs: wrong contents of device memory, nothing worse.
+    #[doc(hidden)]
+    pub fn no_ready() -> Planted {
+        Planted { skips_ready: true, ..Planted::default() }
+    }
+
+    /// A pipeline's inputs do not wait until their slot is free: the same.
+    #[doc(hidden)]
+    pub fn no_free() -> Planted {
+        Planted { skips_free: true, ..Planted::default() }
+    }
+}
+
+/// The smallest slots that are worth their threads.
+const FEWEST: usize = 8 << 20;
+/// What calibration may take.
+const CALIBRATION: Duration = Duration::from_millis(150);
+/// Views of one block begin at multiples of this.
+pub(super) const ALIGN: usize = 512;
+
+/// Moves tensors to and from one device.
+///
+/// Clones are the same engine; calls may be made from any thread.
+///
+/// # Examples
+/// ```
+/// use spanlift_native::engine::{Config, Engine};
+///
+/// let engine = match Engine::open(0, Config::default()) {
+///     Ok(engine) => engine,
+///     Err(why) => return println!("{why}"), // no driver, no device: in words
+/// };
+/// let stream = engine.stream();
+/// let there = engine.upload(stream, &[1f32, 2.0, 3.0])?;
+/// let mut back = [0f32; 3];
+/// engine.download(stream, &there, &mut back)?;
+/// assert_eq!(back, [1.0, 2.0, 3.0]);
+/// # Ok::<(), spanlift_native::engine::EngineError>(())
+/// ```
+#[derive(Clone)]
+pub struct Engine(Arc<Inner>);
+
+pub(super) struct Inner {
+    pub(super) context: Context,
+    pub(super) stream: Stream,
+    pub(super) workers: Workers,
+    /// To the device and to the host; none where nothing could be page-locked.
+    pub(super) rings: Option<[Ring; 2]>,
+    pub(super) pinned: HostPool,
+    calibration: Calibration,
+    caps: Caps,
+    /// What could not be had at open.
+    notes: Vec<String>,
+    /// Streams to other devices, by their number.
+    pub(super) pairs: Mutex<Vec<(u32, Stream)>>,
+    planted: Planted,
+    last: Mutex<Option<Explain>>,
+    lost: OnceLock<Lost>,
+    process: u32,
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Engine(cuda:{})", self.ordinal())
+    }
+}
+
+impl Engine {
+    /// The engine of `cuda:ordinal` on this machine's driver.
+    ///
+    /// # Errors
+    /// [`EngineError::Open`] where there is no driver or no device; see [`Engine::on`].
+    pub fn open(ordinal: u32, config: Config) -> Result<Engine, EngineError> {
+        Engine::on(&Driver::open()?, ordinal, config)
+    }
+
+    /// The same on a driver that is open already.
+    ///
+    /// # Errors
+    /// There is no such device, or the driver refuses streams. That nothing can be page-locked is no error: then the
+    /// driver stages by itself, and [`Engine::explain_last`] says so.
+    pub fn on(driver: &Driver, ordinal: u32, config: Config) -> Result<Engine, EngineError> {
+        let context = driver.context(ordinal)?;
+        let mut notes = Vec::new();
+        // Freed memory is kept: else it goes back to the system at every wait.
+        if let Err(error) = context.keep_freed(u64::MAX) {
+            notes.push(format!("freed memory is not kept: {error}"));
+        }
+        let workers = config.workers.map_or_else(Workers::usual, Workers::new)?;
+        let stream = Stream::new(&context, StreamKind::NonBlocking)?;
+        let rings = rings(&context, workers.count(), config.slots, &mut notes)?;
+        if config.planted.skips_slot_waits {
+            skip_waits(&rings);
+        }
+        let slots = rings.as_ref().map_or(0, |[up, _]| up.slot() * SLOTS * up.lanes());
+        let caps = Caps {
+            workers: u32::try_from(workers.count()).unwrap_or(u32::MAX),
+            slots: Bytes(slots as u64),
+            register: false,
+            mapped: false,
+            batch: false,
+            peer: true,
+        };
+        let pinned = HostPool::new(&context);
+        let calibration = match config.calibration {
+            Some(given) => given,
+            None => calibrate(&context, &workers, &pinned, CALIBRATION)?,
+        };
+        let (pairs, last, lost) = (Mutex::default(), Mutex::default(), OnceLock::new());
+        let (planted, process) = (config.planted, std::process::id());
+        let inner = Inner {
+            context,
+            stream,
+            workers,
+            rings,
+            pinned,
+            calibration,
+            caps,
+            notes,
+            pairs,
+            planted,
+            last,
+            lost,
+            process,
+        };
+        Ok(Engine(Arc::new(inner)))
+    }
+
+    pub(super) fn inner(&self) -> &Inner {
+        &self.0
+    }
+
+    pub(super) fn planted(&self) -> Planted {
+        self.0.planted
+    }
+
+    /// The device's number.
+    pub fn ordinal(&self) -> u32 {
+        self.0.context.ordinal()
+    }
+
+    /// The context that all of it lives in.
+    pub fn context(&self) -> &Context {
+        &self.0.context
+    }
+
+    /// A stream of the engine's own, for callers who need no other.
+    pub fn stream(&self) -> &Stream {
+        &self.0.stream
+    }
+
+    /// The figures that choices are made with.
+    pub fn calibration(&self) -> &Calibration {
+        &self.0.calibration
+    }
+
+    /// What could not be had when the engine was opened.
+    pub fn notes(&self) -> &[String] {
+        &self.0.notes
+    }
+
+    /// What the engine would do for a request, and what it would not.
+    pub fn explain(&self, request: &Request) -> Explain {
+        self.explained(request, self.plan(request))
+    }
+
+    /// What it did last, with the time that it took.
+    pub fn explain_last(&self) -> Option<Explain> {
+        self.0.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What ended it, if something did.
+    pub fn lost(&self) -> Option<&Lost> {
+        self.0.lost.get()
+    }
+
+    /// `len` page-locked elements whose values are unspecified, out of a pool.
+    ///
+    /// # Errors
+    /// The engine is lost, or no more memory is page-locked.
+    pub fn pinned<T: Pod>(&self, len: usize) -> Result<PinnedBuf<T>, EngineError> {
+        super::transfer::sized::<T>()?;
+        self.during("allocating pinned memory", || PinnedBuf::new(&self.0.pinned, len))
+    }
+
+    /// `len` elements of device memory whose values are unspecified, for use on `stream` and what is ordered after it.
+    ///
+    /// # Errors
+    /// The engine is lost, or the device has not as much memory.
+    pub fn alloc<T: Pod>(&self, stream: &Stream, len: usize) -> Result<DevBuf<T>, EngineError> {
+        super::transfer::sized::<T>()?;
+        self.during("allocating device memory", || {
+            let bytes = len.checked_mul(size_of::<T>()).ok_or(super::copy::TooLarge)?;
+            let block = Arc::new(self.block(stream, bytes)?);
+            Ok(DevBuf(DeviceSlice::new(&block, 0, len)))
+        })
+    }
+
+    /// Waits for all work of the device.
+    ///
+    /// # Errors
+    /// The engine is lost, which it may learn here.
+    pub fn synchronize(&self) -> Result<(), EngineError> {
+        self.during("waiting for the device", || Ok(self.0.context.synchronize()?))
+    }
+
+    /// A block whose home is `stream`. Out of memory: what is pending is waited for, freed memory is given back, and it
+    /// is asked for once more.
+    pub(super) fn block(&self, stream: &Stream, bytes: usize) -> Result<Block, EngineError> {
+        self.same_device(stream.context())?;
+        let first = match Block::new(stream, bytes) {
+            Err(error) if error.is_out_of_memory() => error,
+            other => return Ok(other?),
+        };
+        self.0.context.synchronize()?;
+        // Without pools there is nothing to give back.
+        let _ = self.0.context.trim(0);
+        match Block::new(stream, bytes) {
+            Err(error) if error.is_out_of_memory() => {
+                let MemoryInfo { free, total } = self.0.context.memory().map_err(|_| first)?;
+                Err(EngineError::OutOfMemory { needed: bytes, free, total })
+            }
+            other => Ok(other?),
+        }
+    }
+
+    pub(super) fn same_device(&self, other: &Context) -> Result<(), EngineError> {
+        match (self.ordinal(), other.ordinal()) {
+            (expected, found) if expected == found => Ok(()),
+            (expected, found) => Err(EngineError::OtherDevice { expected, found }),
+        }
+    }
+
+    /// Every call of the engine goes through here: refused once it is lost, and the first error that ends it is kept.
+    pub(super) fn during<R>(
+        &self,
+        what: &'static str,
+        call: impl FnOnce() -> Result<R, EngineError>,
+    ) -> Result<R, EngineError> {
+        if self.0.process != std::process::id() {
+            return Err(EngineError::Forked);
+        }
+        if let Some(lost) = self.0.lost.get() {
+            return Err(EngineError::ContextLost(lost.clone()));
+        }
+        call().map_err(|error| self.judge(what, error))
+    }
+
+    /// Keeps an error that ends the engine.
+    pub(super) fn judge(&self, what: &'static str, error: EngineError) -> EngineError {
+        let first = match &error {
+            EngineError::Cuda(e) if e.is_sticky() => e.to_string(),
+            EngineError::Panicked => error.to_string(),
+            _ => return error,
+        };
+        EngineError::ContextLost(self.0.lost.get_or_init(|| Lost { during: what, first }).clone())
+    }
+
+    pub(super) fn plan(&self, request: &Request) -> Plan {
+        choose(request, &self.0.calibration, &self.0.caps)
+    }
+
+    fn explained(&self, request: &Request, plan: Plan) -> Explain {
+        let mut explain = Explain::new(request, &self.0.calibration, plan);
+        explain.notes.clone_from(&self.0.notes);
+        explain
+    }
+
+    /// Keeps what was done and how long it took the caller.
+    pub(super) fn did(&self, request: &Request, plan: Plan, since: Instant) {
+        let mut explain = self.explained(request, plan);
+        explain.measured = Some(Nanos(i64::try_from(since.elapsed().as_nanos()).unwrap_or(i64::MAX)));
+        *self.0.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(explain);
+    }
+}
+
+/// The rings of both directions with as much page-locked memory as there is; the notes say what was refused.
+fn rings(
+    context: &Context,
+    lanes: usize,
+    slots: usize,
+    notes: &mut Vec<String>,
+) -> Result<Option<[Ring; 2]>, CudaError> {
+    let mut bytes = slots;
+    loop {
+        let slot = (bytes / (lanes * SLOTS)) & !4095;
+        if slot == 0 {
+            notes.push("nothing could be page-locked: the driver stages by itself".to_owned());
+            return Ok(None);
+        }
+        let both = Ring::new(context, lanes, slot).and_then(|up| Ok([up, Ring::new(context, lanes, slot)?]));
+        match both {
+            Ok(rings) => return Ok(Some(rings)),
+            Err(error) if error.is_sticky() => return Err(error),
+            Err(error) => {
+                notes.push(format!("{} MiB of page-locked slots were refused: {error}", bytes >> 20))
+            }
+        }
+        bytes = if bytes > FEWEST { (bytes / 2).max(FEWEST) } else { 0 };
+    }
+}
+
+#[expect(unsafe_code, reason = "plants the bug that the caller of `Planted::no_slot_wait` asked for")]
+fn skip_waits(rings: &Option<[Ring; 2]>) {
+    for ring in rings.iter().flatten() {
+        for k in 0..ring.lanes() {
+            for slot in ring.lane(k).slots() {
+                // SAFETY: whoever made the `Planted` has promised that it is sound where it runs.
+                unsafe { slot.skip_waits() };
+            }
+        }
+    }
+}

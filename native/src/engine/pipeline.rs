@@ -1,0 +1,333 @@
+//! Copy in, compute, copy out, item after item, with the three stages of different items side by side.
+//!
+//! ```text
+//! A  a stream per slot        B  a stream per stage; slot k % K
+//!    copy in                     in:      wait(free[slot]); copy in;  record(ready)
+//!    compute                     compute: wait(ready);      compute;  record(done)
+//!    copy out                    out:     wait(done);       copy out; record(free[slot])
+//! ```
+//!
+//! In A the stream's own order protects the slot. In B two edges do: without `ready` the kernel reads too early, without
+//! `free` the next item overwrites one that is still being computed or copied out.
+//!
+//! A thread waits for the items in turn, hands their buffers back and makes room: whoever submits waits for room first, so
+//! that no more memory is taken than was allowed.
+
+use std::fmt;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use bytemuck::Pod;
+use spanlift::program::StreamKind;
+
+use crate::cuda::{Event, Stream, Timing};
+
+use super::EngineError;
+use super::budget::Budget;
+use super::device::DevBuf;
+use super::open::Engine;
+use super::pinned::PinnedBuf;
+use super::scope::Flight;
+
+/// How the stages are put on streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// A: all stages of an item on the stream of its slot; small kernels of different items overlap.
+    StreamPerItem {
+        /// Slots at most.
+        streams: usize,
+    },
+    /// B: a stream for each stage; compute strictly in order, device memory for exactly so many items.
+    DedicatedStreams {
+        /// Slots at most.
+        slots: usize,
+    },
+}
+
+/// What a pipeline may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Device memory of all slots.
+    pub device_bytes: u64,
+    /// Page-locked memory of all items that were submitted and are not done.
+    pub pinned_bytes: u64,
+    /// Items that were submitted and are not done.
+    pub in_flight: usize,
+}
+
+type Compute<T, U> = dyn Fn(&Stream, &DevBuf<T>, &mut DevBuf<U>) -> Result<(), EngineError> + Send + Sync;
+
+/// Items of one shape on their way through a device.
+pub struct Pipeline<T: Pod, U: Pod> {
+    engine: Engine,
+    compute: Box<Compute<T, U>>,
+    shape: (usize, usize),
+    lanes: Mutex<Lanes<T, U>>,
+    room: Arc<Room>,
+    /// Absent once it is closed.
+    items: Option<Sender<Item<T, U>>>,
+    reaper: Option<JoinHandle<()>>,
+}
+
+impl<T: Pod, U: Pod> fmt::Debug for Pipeline<T, U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pipeline({:?}, {} to {} elements)", self.engine, self.shape.0, self.shape.1)
+    }
+}
+
+/// What submitting waits for.
+struct Room {
+    items: Budget,
+    pinned: Budget,
+}
+
+struct Lanes<T, U> {
+    slots: Vec<Slot<T, U>>,
+    next: usize,
+}
+
+struct Slot<T, U> {
+    /// Of the three stages; one and the same in A.
+    streams: [Stream; 3],
+    device_in: DevBuf<T>,
+    device_out: DevBuf<U>,
+    /// Recorded when the item that used the slot last was copied out.
+    free: Option<Event>,
+}
+
+/// Both buffers of an item, or why it was not done.
+type Done<T, U> = Result<(PinnedBuf<T>, PinnedBuf<U>), EngineError>;
+
+/// An item whose work was given to the device.
+struct Item<T, U> {
+    copy_in: Flight,
+    copy_out: Flight,
+    buffers: (PinnedBuf<T>, PinnedBuf<U>),
+    pinned: u64,
+    done: Sender<Done<T, U>>,
+}
+
+/// An item that was submitted.
+#[derive(Debug)]
+#[must_use = "the buffers come back from `wait`"]
+pub struct Ticket<T, U>(Receiver<Done<T, U>>);
+
+impl<T, U> Ticket<T, U> {
+    /// Waits until the item is done; gives its input back, and its output.
+    ///
+    /// # Errors
+    /// The engine is lost; the buffers are leaked.
+    pub fn wait(self) -> Result<(PinnedBuf<T>, PinnedBuf<U>), EngineError> {
+        // The thread answers every item before it ends.
+        self.0.recv().unwrap_or(Err(EngineError::Panicked))
+    }
+}
+
+impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
+    /// A pipeline for items of `shape` elements in and out, each of which `compute` turns into its output on the stream it
+    /// is given. Fewer slots than the mode asks for are made where the limits hold no more.
+    ///
+    /// # Errors
+    /// [`EngineError::OverLimit`]: not one item fits the limits. Or the engine is lost, or out of memory.
+    pub fn new(
+        engine: &Engine,
+        mode: Mode,
+        limits: Limits,
+        shape: (usize, usize),
+        compute: impl Fn(&Stream, &DevBuf<T>, &mut DevBuf<U>) -> Result<(), EngineError> + Send + Sync + 'static,
+    ) -> Result<Pipeline<T, U>, EngineError> {
+        let footprint = bytes::<T>(shape.0)?.saturating_add(bytes::<U>(shape.1)?);
+        for (what, limit) in [("device", limits.device_bytes), ("pinned", limits.pinned_bytes)] {
+            if limit < footprint {
+                return Err(EngineError::OverLimit { what, needed: footprint, limit });
+            }
+        }
+        let (Mode::StreamPerItem { streams: asked } | Mode::DedicatedStreams { slots: asked }) = mode;
+        let fit = usize::try_from(limits.device_bytes / footprint.max(1)).unwrap_or(usize::MAX);
+        let n_slots = asked.min(fit).min(limits.in_flight).max(1);
+        let stream = || Stream::new(engine.context(), StreamKind::NonBlocking);
+        let stages = engine.during("opening a pipeline", || Ok([stream()?, stream()?, stream()?]))?;
+        let slot = |_| {
+            let streams = match mode {
+                Mode::DedicatedStreams { .. } => stages.clone(),
+                Mode::StreamPerItem { .. } => {
+                    let own = engine.during("opening a pipeline", || Ok(stream()?))?;
+                    [own.clone(), own.clone(), own]
+                }
+            };
+            let device_in = engine.alloc(&streams[0], shape.0)?;
+            let device_out = engine.alloc(&streams[0], shape.1)?;
+            Ok::<_, EngineError>(Slot { streams, device_in, device_out, free: None })
+        };
+        let slots = (0..n_slots).map(slot).collect::<Result<_, EngineError>>()?;
+        let room = Room {
+            items: Budget::new(limits.in_flight.max(1) as u64),
+            pinned: Budget::new(limits.pinned_bytes),
+        };
+        let room = Arc::new(room);
+        let (items, submitted) = mpsc::channel();
+        let of_reaper = Arc::clone(&room);
+        let reaper = std::thread::Builder::new().name("spanlift-pipeline".to_owned());
+        let reaper = reaper.spawn(move || reap(&submitted, &of_reaper))?;
+        Ok(Pipeline {
+            engine: engine.clone(),
+            compute: Box::new(compute),
+            shape,
+            lanes: Mutex::new(Lanes { slots, next: 0 }),
+            room,
+            items: Some(items),
+            reaper: Some(reaper),
+        })
+    }
+
+    /// How many items have device memory at the same time.
+    pub fn slots(&self) -> usize {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).slots.len()
+    }
+
+    /// The most page-locked bytes that items had at the same time.
+    pub fn pinned_peak(&self) -> u64 {
+        self.room.pinned.peak()
+    }
+
+    /// Gives an item to the device, once there is room for it; items are served in the order of their calls.
+    ///
+    /// # Errors
+    /// The input has not the pipeline's shape; the engine is lost or page-locks no more; `compute` fails. The item is then
+    /// not done, and its input dropped.
+    pub fn submit(&self, input: PinnedBuf<T>) -> Result<Ticket<T, U>, EngineError> {
+        if input.len() != self.shape.0 {
+            return Err(EngineError::Length { from: input.len(), to: self.shape.0 });
+        }
+        let pinned = bytes::<T>(self.shape.0)?.saturating_add(bytes::<U>(self.shape.1)?);
+        if self.room.pinned.limit() < pinned {
+            return Err(EngineError::OverLimit {
+                what: "pinned",
+                needed: pinned,
+                limit: self.room.pinned.limit(),
+            });
+        }
+        // Everything an item needs is taken before anything of it starts.
+        self.room.items.take(1);
+        self.room.pinned.take(pinned);
+        let started = self.engine.pinned(self.shape.1).and_then(|output| self.start(input, output, pinned));
+        started.inspect_err(|_| self.room.give(pinned))
+    }
+
+    fn start(
+        &self,
+        input: PinnedBuf<T>,
+        output: PinnedBuf<U>,
+        pinned: u64,
+    ) -> Result<Ticket<T, U>, EngineError> {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let k = lanes.next;
+        lanes.next = (k + 1) % lanes.slots.len();
+        let slot = &mut lanes.slots[k];
+        let planted = self.engine.planted();
+        let [copy_in, compute, copy_out] = slot.streams.clone();
+        if let Some(free) = slot.free.take().filter(|_| !planted.skips_free) {
+            self.engine.during("waiting for a slot of a pipeline", || Ok(copy_in.wait(&free)?))?;
+        }
+        let copied = self.engine.flight(&copy_in, &input, &slot.device_in, false)?;
+        let out = (|| {
+            if !planted.skips_ready {
+                self.after(&copy_in, &compute)?;
+            }
+            (self.compute)(&compute, &slot.device_in, &mut slot.device_out)?;
+            self.after(&compute, &copy_out)?;
+            self.engine.flight(&copy_out, &output, &slot.device_out, true)
+        })();
+        // Whatever became of the item: the slot is free once its stages are done.
+        slot.free = Some(self.freed(&slot.streams)?);
+        drop(lanes);
+        let copy_out = match out {
+            Ok(copy_out) => copy_out,
+            Err(error) => {
+                // The input may go only when it was read.
+                copied.land()?;
+                return Err(error);
+            }
+        };
+        let (done, ticket) = mpsc::channel();
+        let item = Item { copy_in: copied, copy_out, buffers: (input, output), pinned, done };
+        if let Some(items) = &self.items
+            && let Err(unsent) = items.send(item)
+        {
+            // The thread is gone, which it never is before the pipeline; what was started is waited for here.
+            finish(unsent.0, &self.room);
+        }
+        Ok(Ticket(ticket))
+    }
+
+    /// What comes next on `later` comes after what `earlier` was given; nothing to do on one stream.
+    fn after(&self, earlier: &Stream, later: &Stream) -> Result<(), EngineError> {
+        if earlier == later {
+            return Ok(());
+        }
+        self.engine.during("ordering the stages of a pipeline", || {
+            let event = Event::new(earlier.context(), Timing::Off)?;
+            event.record(earlier)?;
+            Ok(later.wait(&event)?)
+        })
+    }
+
+    /// Recorded behind all stages: on the last one's stream, which has waited for the others.
+    fn freed(&self, [copy_in, compute, copy_out]: &[Stream; 3]) -> Result<Event, EngineError> {
+        let planted = self.engine.planted();
+        if !planted.skips_ready {
+            self.after(copy_in, copy_out)?;
+            self.after(compute, copy_out)?;
+        }
+        self.engine.during("freeing a slot of a pipeline", || {
+            let event = Event::new(copy_out.context(), Timing::Off)?;
+            event.record(copy_out)?;
+            Ok(event)
+        })
+    }
+}
+
+impl<T: Pod, U: Pod> Drop for Pipeline<T, U> {
+    fn drop(&mut self) {
+        drop(self.items.take());
+        if let Some(reaper) = self.reaper.take() {
+            // It ends when all items are done.
+            let _ = reaper.join();
+        }
+    }
+}
+
+impl Room {
+    fn give(&self, pinned: u64) {
+        self.pinned.give(pinned);
+        self.items.give(1);
+    }
+}
+
+/// Waits for items in turn.
+fn reap<T, U>(submitted: &Receiver<Item<T, U>>, room: &Room) {
+    for item in submitted {
+        finish(item, room);
+    }
+}
+
+fn finish<T, U>(item: Item<T, U>, room: &Room) {
+    // The output was copied after the input; both are landed, so that neither is lent while a lost device may use it.
+    let landed = item.copy_out.land().and(item.copy_in.land());
+    let result = match landed {
+        Ok(()) => Ok(item.buffers),
+        Err(error) => {
+            std::mem::forget(item.buffers);
+            Err(error)
+        }
+    };
+    room.give(item.pinned);
+    // Whoever submitted it may not want to know.
+    let _ = item.done.send(result);
+}
+
+fn bytes<E>(len: usize) -> Result<u64, EngineError> {
+    super::transfer::sized::<E>()?;
+    Ok(len.checked_mul(size_of::<E>()).ok_or(super::copy::TooLarge)? as u64)
+}

@@ -1,0 +1,313 @@
+//! The staged ring: threads that copy chunks through page-locked slots, each with a stream of its own.
+//!
+//! ```text
+//! job     source, destination, chunk bytes, the number of the next chunk, what the caller's stream has been given so far
+//! lane    its stream waits for that; then, until there are no chunks:
+//!             take the next slot in turn            (waits for the copy that used it last: without it bytes are lost)
+//!             copy a chunk of the source into it
+//!             send it; record the slot's event
+//!         record the lane's end
+//! caller  returns when every chunk was taken from the source; its stream waits for all ends
+//! ```
+//!
+//! To the host the same goes backwards: a lane fetches into its slots ahead and drains them in turn.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use spanlift::program::StreamKind;
+
+use crate::cuda::{Context, CudaError, DeviceBlock, Event, HostBlock, Stream, Timing};
+
+use super::EngineError;
+use super::copy::{Packing, Part, Queue, Stores, Workers, copy};
+use super::device::Block;
+use super::slot::Slot;
+
+/// Slots of each lane.
+pub(super) const SLOTS: usize = spanlift::advise::transfer::SLOTS as usize;
+
+/// What one thread has of a ring.
+pub(super) struct Lane {
+    pub(super) stream: Stream,
+    slots: Vec<Slot>,
+    next: usize,
+    end: Event,
+}
+
+/// The lanes of one direction.
+pub(super) struct Ring {
+    lanes: Vec<Mutex<Lane>>,
+}
+
+/// What a transfer tells its caller, and what it is told, while it runs.
+#[derive(Clone, Copy, Default)]
+pub struct Watch<'a> {
+    /// Told the bytes that are done and the bytes in all, from any thread, at most once for each chunk.
+    pub progress: Option<&'a (dyn Fn(usize, usize) + Sync)>,
+    /// Set to stop: what is in flight is waited for, then the transfer ends with [`EngineError::Cancelled`].
+    pub cancel: Option<&'a AtomicBool>,
+}
+
+impl std::fmt::Debug for Watch<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Watch")
+    }
+}
+
+/// Where bytes for the device come from.
+pub(super) enum Source<'a> {
+    Bytes(&'a [u8]),
+    Packed(&'a [&'a [u8]], &'a Packing),
+    /// Read, not mapped: a mapped file that is cut short while it is read ends the process.
+    File(&'a File),
+}
+
+impl Source<'_> {
+    /// Fills `slot` with what lies from byte `at` on.
+    pub(super) fn fill(&self, at: usize, slot: &mut [u8]) -> Result<(), EngineError> {
+        match self {
+            Source::Bytes(bytes) => copy(slot, &bytes[at..at + slot.len()], Stores::Plain),
+            Source::Packed(tensors, packing) => packing.gather(tensors, at, slot, Stores::Plain),
+            Source::File(file) => read_at(file, at as u64, slot)?,
+        }
+        Ok(())
+    }
+}
+
+#[cfg(unix)]
+fn read_at(file: &File, at: u64, to: &mut [u8]) -> std::io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, to, at)
+}
+
+#[cfg(windows)]
+fn read_at(file: &File, mut at: u64, mut to: &mut [u8]) -> std::io::Result<()> {
+    while !to.is_empty() {
+        let n = std::os::windows::fs::FileExt::seek_read(file, to, at)?;
+        if n == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        (at, to) = (at + n as u64, &mut to[n..]);
+    }
+    Ok(())
+}
+
+/// What a job's threads share.
+struct Job<'a> {
+    start: &'a Event,
+    watch: Watch<'a>,
+    total: usize,
+    done: AtomicUsize,
+    failed: Mutex<Option<EngineError>>,
+    stop: AtomicBool,
+}
+
+impl<'a> Job<'a> {
+    fn new(start: &'a Event, watch: Watch<'a>, total: usize) -> Job<'a> {
+        let (done, failed, stop) = (AtomicUsize::new(0), Mutex::default(), AtomicBool::new(false));
+        Job { start, watch, total, done, failed, stop }
+    }
+
+    fn fail(&self, error: EngineError) {
+        self.stop.store(true, Ordering::Release);
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
+    /// Whether to go on, looked at before each chunk.
+    fn goes_on(&self) -> bool {
+        if self.watch.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
+            self.fail(EngineError::Cancelled);
+        }
+        !self.stop.load(Ordering::Acquire)
+    }
+
+    fn advance(&self, n: usize) {
+        let done = self.done.fetch_add(n, Ordering::Relaxed) + n;
+        if let Some(progress) = self.watch.progress {
+            progress(done, self.total);
+        }
+    }
+
+    fn result(self) -> Result<(), EngineError> {
+        self.failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    }
+}
+
+impl Ring {
+    /// Lanes with slots of `slot` bytes out of page-locked memory, and streams of their own.
+    pub(super) fn new(context: &Context, lanes: usize, slot: usize) -> Result<Ring, CudaError> {
+        let make = |_| {
+            let stream = Stream::new(context, StreamKind::NonBlocking)?;
+            let slots = Slot::cut(context, HostBlock::new(context, slot * SLOTS)?, SLOTS)?;
+            Ok(Mutex::new(Lane { stream, slots, next: 0, end: Event::new(context, Timing::Off)? }))
+        };
+        Ok(Ring { lanes: (0..lanes).map(make).collect::<Result<_, CudaError>>()? })
+    }
+
+    pub(super) fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Bytes of a slot.
+    pub(super) fn slot(&self) -> usize {
+        self.lanes.first().map_or(0, |lane| lock(lane).slots[0].len())
+    }
+
+    pub(super) fn lane(&self, k: usize) -> MutexGuard<'_, Lane> {
+        lock(&self.lanes[k])
+    }
+
+    /// Sends `n` bytes of `source` to byte `at` of a block, before what `caller` is given next.
+    #[expect(clippy::too_many_arguments, reason = "what, from where, to where, in whose order, and how")]
+    pub(super) fn up(
+        &self,
+        workers: &Workers,
+        (n_lanes, chunk): (usize, usize),
+        source: &Source<'_>,
+        (block, at): (&Block, usize),
+        n: usize,
+        caller: &Stream,
+        watch: Watch<'_>,
+    ) -> Result<(), EngineError> {
+        let n_chunks = n.div_ceil(chunk);
+        let next = AtomicUsize::new(0);
+        self.run(workers, n_lanes.min(n_chunks), caller, watch, n, &|lane, job| {
+            while job.goes_on() {
+                let from = next.fetch_add(1, Ordering::Relaxed).saturating_mul(chunk);
+                if n <= from {
+                    break;
+                }
+                let len = chunk.min(n - from);
+                let Lane { stream, .. } = lane;
+                let stream = stream.clone();
+                let slot = lane.slot();
+                source.fill(from, slot.fill(len)?)?;
+                slot.send(&stream, (block.memory(), at + from), len)?;
+                job.advance(len);
+            }
+            Ok(())
+        })
+    }
+
+    /// Brings bytes from byte `at` of a block, after what `caller` was given, into pieces of host memory that lie `chunk`
+    /// by `chunk` as the packing has them; returns when they are there.
+    pub(super) fn down(
+        &self,
+        workers: &Workers,
+        (n_lanes, chunk): (usize, usize),
+        (block, at): (&Block, usize),
+        (to, packing): (&mut [&mut [u8]], &Packing),
+        caller: &Stream,
+        watch: Watch<'_>,
+    ) -> Result<(), EngineError> {
+        let n = packing.bytes();
+        let pieces = packing.cut(to, chunk);
+        let n_chunks = pieces.len();
+        let pieces = Queue::new(pieces.into_iter().enumerate());
+        self.run(workers, n_lanes.min(n_chunks), caller, watch, n, &|lane, job| {
+            let mut ahead = VecDeque::new();
+            let drain = |lane: &mut Lane, (slot, from, parts): (usize, usize, Vec<Part<'_>>)| {
+                let len = chunk.min(n - from);
+                let bytes = lane.slots[slot].bytes(len)?;
+                for part in parts {
+                    let start = part.at - from;
+                    copy(part.to, &bytes[start..start + part.to.len()], Stores::Plain);
+                }
+                job.advance(len);
+                Ok::<(), EngineError>(())
+            };
+            while job.goes_on() {
+                let Some((k, parts)) = pieces.next() else { break };
+                if ahead.len() == SLOTS
+                    && let Some(oldest) = ahead.pop_front()
+                {
+                    drain(lane, oldest)?;
+                }
+                let (from, stream) = (k * chunk, lane.stream.clone());
+                let slot = lane.turn();
+                lane.slots[slot].fetch(&stream, (block.memory(), at + from), chunk.min(n - from))?;
+                ahead.push_back((slot, from, parts));
+            }
+            ahead.into_iter().try_for_each(|oldest| drain(lane, oldest))
+        })
+    }
+
+    /// Runs `part` on lanes; their streams wait for what `caller` was given, and it waits for them.
+    fn run(
+        &self,
+        workers: &Workers,
+        n_lanes: usize,
+        caller: &Stream,
+        watch: Watch<'_>,
+        total: usize,
+        part: &(impl Fn(&mut Lane, &Job<'_>) -> Result<(), EngineError> + Sync),
+    ) -> Result<(), EngineError> {
+        let n_lanes = n_lanes.clamp(1, self.lanes());
+        let start = Event::new(caller.context(), Timing::Off)?;
+        start.record(caller)?;
+        let job = Job::new(&start, watch, total);
+        let of_lane = |k: usize| {
+            let mut lane = self.lane(k);
+            let ran =
+                lane.stream.wait(job.start).map_err(EngineError::from).and_then(|()| part(&mut lane, &job));
+            // Also after an error: what was sent is waited for.
+            let ended = lane.end.record(&lane.stream);
+            if let Err(error) = ran.and(ended.map_err(EngineError::from)) {
+                job.fail(error);
+            }
+        };
+        let ran = panic::catch_unwind(AssertUnwindSafe(|| workers.run(n_lanes, &of_lane)));
+        for k in 0..n_lanes {
+            if let Err(error) = caller.wait(&self.lane(k).end) {
+                job.fail(error.into());
+            }
+        }
+        if ran.is_err() {
+            job.fail(EngineError::Panicked);
+        }
+        let result = job.result();
+        if result.is_err() {
+            // Nothing of a transfer that failed is left running, so that its memory can go.
+            let _ = (0..n_lanes).try_for_each(|k| self.lane(k).stream.synchronize());
+        }
+        result
+    }
+}
+
+impl Lane {
+    /// The number of the slot whose turn it is.
+    fn turn(&mut self) -> usize {
+        let k = self.next;
+        self.next = (k + 1) % self.slots.len();
+        k
+    }
+
+    pub(super) fn slot(&mut self) -> &mut Slot {
+        let k = self.turn();
+        &mut self.slots[k]
+    }
+
+    pub(super) fn slots(&mut self) -> &mut [Slot] {
+        &mut self.slots
+    }
+
+    /// Sends bytes through one slot in the order of the caller's own stream: nobody has to wait for anybody.
+    pub(super) fn inline(
+        &mut self,
+        source: &Source<'_>,
+        to: (&DeviceBlock, usize),
+        n: usize,
+        caller: &Stream,
+    ) -> Result<(), EngineError> {
+        let slot = self.slot();
+        source.fill(0, slot.fill(n)?)?;
+        Ok(slot.send(caller, to, n)?)
+    }
+}
+
+fn lock(lane: &Mutex<Lane>) -> MutexGuard<'_, Lane> {
+    lane.lock().unwrap_or_else(PoisonError::into_inner)
+}

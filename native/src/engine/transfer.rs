@@ -1,0 +1,368 @@
+//! Transfers that return when the host's side is done.
+
+use std::fs::File;
+use std::mem::ManuallyDrop;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytemuck::Pod;
+use spanlift::Bytes;
+use spanlift::advise::transfer::{HostMemory, Plan, Request, Route, Way};
+
+use crate::cuda::{Place, Stream};
+
+use super::copy::Packing;
+use super::device::{Block, DevBuf, DeviceSlice, OnDevice};
+use super::open::{ALIGN, Engine};
+use super::ring::{Ring, Source, Watch};
+use super::{EngineError, copy};
+
+impl Engine {
+    /// Sends a slice to the device; returns when the slice was consumed. What `stream` is given next finds it there.
+    ///
+    /// # Errors
+    /// The engine is lost, or the device has not as much memory.
+    pub fn upload<T: Pod>(&self, stream: &Stream, from: &[T]) -> Result<DevBuf<T>, EngineError> {
+        let mut to = self.alloc(stream, from.len())?;
+        self.upload_into(stream, from, &mut to)?;
+        Ok(to)
+    }
+
+    /// Sends a slice to elements that are there.
+    ///
+    /// # Errors
+    /// The lengths differ, or as [`Engine::upload`].
+    pub fn upload_into<T: Pod>(
+        &self,
+        stream: &Stream,
+        from: &[T],
+        to: &mut DevBuf<T>,
+    ) -> Result<(), EngineError> {
+        if from.len() != to.len() {
+            return Err(EngineError::Length { from: from.len(), to: to.len() });
+        }
+        let request = Request::one(Route::Up, HostMemory::Pageable, Bytes(size_of_val(from) as u64));
+        self.upload_with(&request, stream, from, to, Watch::default())
+    }
+
+    /// The same as `request` says: with a way that it forces, or with what it knows of the memory; and watched.
+    ///
+    /// # Errors
+    /// As [`Engine::upload_into`]; also cancelled.
+    pub fn upload_with<T: Pod>(
+        &self,
+        request: &Request,
+        stream: &Stream,
+        from: &[T],
+        to: &mut DevBuf<T>,
+        watch: Watch<'_>,
+    ) -> Result<(), EngineError> {
+        if from.len() != to.len() {
+            return Err(EngineError::Length { from: from.len(), to: to.len() });
+        }
+        let bytes: &[u8] = bytemuck::cast_slice(from);
+        self.send(request, stream, &Source::Bytes(bytes), (&to.0.block, to.0.at), bytes.len(), watch)
+    }
+
+    /// Sends many tensors as one: views of one block, each at a multiple of 512 bytes.
+    ///
+    /// # Errors
+    /// As [`Engine::upload`].
+    pub fn upload_all<T: Pod>(
+        &self,
+        stream: &Stream,
+        tensors: &[impl AsRef<[T]>],
+    ) -> Result<Vec<DeviceSlice<T>>, EngineError> {
+        self.upload_all_watched(stream, tensors, Watch::default())
+    }
+
+    /// The same, watched.
+    ///
+    /// # Errors
+    /// As [`Engine::upload`]; also cancelled.
+    pub fn upload_all_watched<T: Pod>(
+        &self,
+        stream: &Stream,
+        tensors: &[impl AsRef<[T]>],
+        watch: Watch<'_>,
+    ) -> Result<Vec<DeviceSlice<T>>, EngineError> {
+        sized::<T>()?;
+        let bytes: Vec<&[u8]> = tensors.iter().map(|t| bytemuck::cast_slice(t.as_ref())).collect();
+        let packing = Packing::new(bytes.iter().map(|t| t.len()), ALIGN)?;
+        let block =
+            self.during("allocating device memory", || Ok(Arc::new(self.block(stream, packing.bytes())?)))?;
+        let count = tensors.len() as u64;
+        let total = Bytes(packing.bytes() as u64);
+        let request = Request::many(Route::Up, HostMemory::Pageable, count, total);
+        let source = Source::Packed(&bytes, &packing);
+        self.send(&request, stream, &source, (&block, 0), packing.bytes(), watch)?;
+        let places = packing.places();
+        Ok(places.map(|(at, n)| DeviceSlice::new(&block, at, n / size_of::<T>())).collect())
+    }
+
+    /// Sends a file. It is read into page-locked memory, never mapped for the device and never copied by it from a mapping.
+    ///
+    /// # Errors
+    /// The file cannot be read, or its size is no whole number of elements; as [`Engine::upload`].
+    pub fn upload_file<T: Pod>(
+        &self,
+        stream: &Stream,
+        path: &Path,
+        watch: Watch<'_>,
+    ) -> Result<DevBuf<T>, EngineError> {
+        let file = File::open(path)?;
+        let bytes = usize::try_from(file.metadata()?.len()).map_err(|_| copy::TooLarge)?;
+        sized::<T>()?;
+        if !bytes.is_multiple_of(size_of::<T>()) {
+            return Err(EngineError::Argument("the file's size is no whole number of elements"));
+        }
+        let to = self.alloc::<T>(stream, bytes / size_of::<T>())?;
+        let request = Request::one(Route::Up, HostMemory::File, Bytes(bytes as u64));
+        self.send(&request, stream, &Source::File(&file), (&to.0.block, 0), bytes, watch)?;
+        Ok(to)
+    }
+
+    /// Brings elements of the device into a slice; returns when they are there.
+    ///
+    /// # Errors
+    /// The lengths differ, or the engine is lost; the slice's contents are unspecified then.
+    pub fn download<T: Pod>(
+        &self,
+        stream: &Stream,
+        from: &impl OnDevice<T>,
+        to: &mut [T],
+    ) -> Result<(), EngineError> {
+        self.download_watched(stream, from, to, Watch::default())
+    }
+
+    /// The same, watched.
+    ///
+    /// # Errors
+    /// As [`Engine::download`]; also cancelled.
+    pub fn download_watched<T: Pod>(
+        &self,
+        stream: &Stream,
+        from: &impl OnDevice<T>,
+        to: &mut [T],
+        watch: Watch<'_>,
+    ) -> Result<(), EngineError> {
+        let from = from.view();
+        if from.len() != to.len() {
+            return Err(EngineError::Length { from: from.len(), to: to.len() });
+        }
+        let packing = Packing::new([size_of_val(to)], 1)?;
+        let to: &mut [u8] = bytemuck::cast_slice_mut(to);
+        self.fetch(stream, (&from.block, from.at), (&mut [to], &packing), watch)
+    }
+
+    /// Brings tensors that lie in one block, as [`Engine::upload_all`] made them, into slices: one transfer for all.
+    ///
+    /// Views of other blocks, or in another order, are brought one by one.
+    ///
+    /// # Errors
+    /// The numbers or lengths differ, or as [`Engine::download`].
+    pub fn download_all<T: Pod>(
+        &self,
+        stream: &Stream,
+        from: &[DeviceSlice<T>],
+        to: &mut [impl AsMut<[T]>],
+    ) -> Result<(), EngineError> {
+        if from.len() != to.len() {
+            return Err(EngineError::Length { from: from.len(), to: to.len() });
+        }
+        let mut slices: Vec<&mut [T]> = to.iter_mut().map(AsMut::as_mut).collect();
+        for (from, to) in from.iter().zip(&slices) {
+            if from.len() != to.len() {
+                return Err(EngineError::Length { from: from.len(), to: to.len() });
+            }
+        }
+        let packing = Packing::new(from.iter().map(DeviceSlice::bytes), ALIGN)?;
+        let first = from.first();
+        let is_packed = from.iter().zip(packing.places()).all(|(view, (at, _))| {
+            first.is_some_and(|f| Arc::ptr_eq(&f.block, &view.block) && view.at == f.at + at)
+        });
+        match first {
+            Some(first) if is_packed && first.at + packing.bytes() <= first.kept_alive() => {
+                let mut bytes: Vec<&mut [u8]> = slices.into_iter().map(bytemuck::cast_slice_mut).collect();
+                self.fetch(stream, (&first.block, first.at), (&mut bytes, &packing), Watch::default())
+            }
+            _ => from.iter().zip(&mut slices).try_for_each(|(from, to)| self.download(stream, from, to)),
+        }
+    }
+
+    /// Copies elements within the device, in the order of `stream`.
+    ///
+    /// # Errors
+    /// The lengths differ, one is another device's, or the engine is lost.
+    pub fn copy<T: Pod>(
+        &self,
+        stream: &Stream,
+        from: &impl OnDevice<T>,
+        to: &mut DevBuf<T>,
+    ) -> Result<(), EngineError> {
+        let from = from.view();
+        if from.len() != to.len() {
+            return Err(EngineError::Length { from: from.len(), to: to.len() });
+        }
+        self.during("a copy within the device", || {
+            for context in [from.block.context(), to.0.block.context(), stream.context()] {
+                self.same_device(context)?;
+            }
+            let began = Instant::now();
+            let request = Request::one(Route::Within, HostMemory::Pinned, Bytes(from.bytes() as u64));
+            let plan = self.plan(&request);
+            let (dst, src) = (to.0.block.memory(), from.block.memory());
+            stream.copy_device(Place::Device(dst, to.0.at), Place::Device(src, from.at), from.bytes())?;
+            from.used_on(stream);
+            to.0.used_on(stream);
+            self.did(&request, plan, began);
+            Ok(())
+        })
+    }
+
+    /// The elements of a view in a block of their own, so that the one they lie in can go.
+    ///
+    /// # Errors
+    /// As [`Engine::alloc`].
+    pub fn compact<T: Pod>(&self, stream: &Stream, view: &DeviceSlice<T>) -> Result<DevBuf<T>, EngineError> {
+        let mut own = self.alloc(stream, view.len())?;
+        self.copy(stream, view, &mut own)?;
+        Ok(own)
+    }
+
+    /// Sends `n` bytes of a source in the way that the plan says.
+    pub(super) fn send(
+        &self,
+        request: &Request,
+        stream: &Stream,
+        source: &Source<'_>,
+        (block, at): (&Block, usize),
+        n: usize,
+        watch: Watch<'_>,
+    ) -> Result<(), EngineError> {
+        self.during("an upload", || {
+            self.same_device(stream.context())?;
+            self.same_device(block.context())?;
+            let began = Instant::now();
+            let plan = self.plan(request);
+            block.used_on(stream);
+            if n > 0 {
+                self.sent(&plan, stream, source, (block, at), n, watch)?;
+            }
+            self.did(request, plan, began);
+            Ok(())
+        })
+    }
+
+    fn sent(
+        &self,
+        plan: &Plan,
+        stream: &Stream,
+        source: &Source<'_>,
+        to: (&Block, usize),
+        n: usize,
+        watch: Watch<'_>,
+    ) -> Result<(), EngineError> {
+        let inner = self.inner();
+        let rings = inner.rings.as_ref().map(|[up, _]| up);
+        match (rings, plan.chosen.way) {
+            (Some(ring), Way::Inline) if n <= ring.slot() && watch.cancel.is_none() => {
+                let done = ring.lane(0).inline(source, (to.0.memory(), to.1), n, stream);
+                if let (Ok(()), Some(progress)) = (&done, watch.progress) {
+                    progress(n, n);
+                }
+                done
+            }
+            (Some(ring), way) if way != Way::Driver => {
+                ring.up(&inner.workers, shape(plan, ring), source, to, n, stream, watch)
+            }
+            _ => self.driven(source, to, n, stream),
+        }
+    }
+
+    /// Lets the driver stage, where nothing could be page-locked: from memory of ours, which can be left to a device that is
+    /// lost; the caller's cannot.
+    #[expect(unsafe_code, reason = "the driver copies from pageable memory of ours")]
+    fn driven(
+        &self,
+        source: &Source<'_>,
+        (block, at): (&Block, usize),
+        n: usize,
+        stream: &Stream,
+    ) -> Result<(), EngineError> {
+        let mut bytes = ManuallyDrop::new(vec![0u8; n]);
+        source.fill(0, &mut bytes)?;
+        let from = Place::Raw(bytes.as_mut_ptr());
+        // SAFETY: nobody else has the vector. It is dropped below once the stream is idle, and never if that is not known.
+        let called = unsafe { stream.copy(Place::Device(block.memory(), at), from, n) };
+        stream.synchronize()?;
+        drop(ManuallyDrop::into_inner(bytes));
+        Ok(called?)
+    }
+
+    /// Brings the bytes of a packing from a block into slices.
+    fn fetch(
+        &self,
+        stream: &Stream,
+        (block, at): (&Block, usize),
+        (to, packing): (&mut [&mut [u8]], &Packing),
+        watch: Watch<'_>,
+    ) -> Result<(), EngineError> {
+        self.during("a download", || {
+            self.same_device(stream.context())?;
+            self.same_device(block.context())?;
+            let began = Instant::now();
+            let (count, n) = (to.len() as u64, packing.bytes());
+            let request = Request::many(Route::Down, HostMemory::Pageable, count, Bytes(n as u64));
+            let plan = self.plan(&request);
+            block.used_on(stream);
+            let inner = self.inner();
+            match &inner.rings {
+                _ if n == 0 => {}
+                Some([_, ring]) if plan.chosen.way != Way::Driver => {
+                    let from = (block, at);
+                    ring.down(&inner.workers, shape(&plan, ring), from, (to, packing), stream, watch)?;
+                }
+                _ => self.driven_back(stream, (block, at), (to, packing))?,
+            }
+            self.did(&request, plan, began);
+            Ok(())
+        })
+    }
+
+    /// The same way back.
+    #[expect(unsafe_code, reason = "the driver copies into pageable memory of ours")]
+    fn driven_back(
+        &self,
+        stream: &Stream,
+        (block, at): (&Block, usize),
+        (to, packing): (&mut [&mut [u8]], &Packing),
+    ) -> Result<(), EngineError> {
+        let mut bytes = ManuallyDrop::new(vec![0u8; packing.bytes()]);
+        let (place, n) = (Place::Raw(bytes.as_mut_ptr()), bytes.len());
+        // SAFETY: nobody else has the vector. It is read and dropped below once the stream is idle, and never if that is
+        // not known.
+        let called = unsafe { stream.copy(place, Place::Device(block.memory(), at), n) };
+        stream.synchronize()?;
+        let bytes = ManuallyDrop::into_inner(bytes);
+        called?;
+        self.inner().workers.scatter(&bytes, packing, to, copy::Stores::Plain);
+        Ok(())
+    }
+}
+
+/// Threads and bytes of a chunk, within what the ring has.
+fn shape(plan: &Plan, ring: &Ring) -> (usize, usize) {
+    let workers = usize::try_from(plan.chosen.workers).unwrap_or(1).max(1);
+    let chunk = usize::try_from(plan.chosen.chunk.0).unwrap_or(ring.slot());
+    (workers, chunk.clamp(1, ring.slot()))
+}
+
+/// Elements of no bytes take no transfer.
+pub(super) fn sized<T>() -> Result<(), EngineError> {
+    match size_of::<T>() {
+        0 => Err(EngineError::Argument("elements of no bytes")),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,104 @@
+//! Runs on a device: here the software driver's, which the command finds as it finds a real one.
+
+use std::path::Path;
+
+use serde_json::Value;
+use spanlift_softcuda::kit::object;
+
+use crate::kit::{Ran, binary, folder, names, ran, spanlift};
+
+/// Up on one stream, home on another one that waits; strided on its way.
+const SAFE: &str = r#"{"schema_version": 1, "ops": [
+ {"op": "stream", "s": "s", "dev": 0, "kind": "nonblocking"},
+ {"op": "stream", "s": "t", "dev": 0, "kind": "blocking"},
+ {"op": "alloc", "buf": "x", "bytes": 64, "space": "pinned", "dev": 0, "via": "malloc", "contents": {"dtype": "i16", "start": 1, "step": 1}},
+ {"op": "alloc", "buf": "y", "bytes": 64, "space": "pageable", "dev": 0, "via": "malloc"},
+ {"op": "alloc", "buf": "d", "bytes": 64, "space": "device", "dev": 0, "via": "malloc"},
+ {"op": "copy", "s": "s", "dst": {"buf": "d", "off": 0, "len": 16}, "src": {"buf": "x", "off": 0, "dims": [[4, 8]], "elem": 4}, "sync": false},
+ {"op": "record", "e": "e", "s": "s"},
+ {"op": "wait", "e": "e", "s": "t"},
+ {"op": "copy", "s": "t", "dst": {"buf": "y", "off": 8, "len": 16}, "src": {"buf": "d", "off": 0, "len": 16}, "sync": false},
+ {"op": "stream_sync", "s": "t"},
+ {"op": "host_read", "span": {"buf": "y", "off": 8, "len": 4}, "expect": {"dtype": "i16", "start": 1, "step": 1}}
+]}"#;
+
+const RACE: &str = "stream s\npinned x 64 = u8 fill 1\ndevice d 64 on cuda:0\ncopy d <- x on s\nread x\nwrite x = u8 fill 2\n";
+
+fn on_software(folder: &Path, args: &[&str]) -> Ran {
+    let mut command = binary(folder);
+    command.args(args).env("SPANLIFT_CUDA_LIB", object().unwrap());
+    ran(command, b"")
+}
+
+fn finals(text: &str) -> Value {
+    serde_json::from_str::<Value>(text).unwrap()["finals"].clone()
+}
+
+#[test]
+fn a_safe_program_runs_and_what_was_issued_replays() {
+    let folder = folder("device");
+    std::fs::write(folder.join("p.json"), SAFE).unwrap();
+    let args =
+        ["run", "p.json", "--on", "cuda:1", "--record", "r.txt", "--trace", "t.json", "--format", "json"];
+    let device = on_software(&folder, &args);
+    assert_eq!((device.code, device.err.as_str()), (0, ""), "{}", device.out);
+    let object: Value = serde_json::from_str(&device.out).unwrap();
+    assert_eq!((&object["on"], &object["verdict"]), (&"cuda:1".into(), &"safe".into()));
+    assert_eq!(object["reads"][0]["n_wrong"], 0);
+    assert_eq!(names(&folder), ["p.json", "r.txt", "t.json"]);
+    let simulated = spanlift(&folder, &["run", "p.json", "--format", "json"]);
+    assert_eq!(finals(&device.out), finals(&simulated.out));
+    // Four pieces are four copies.
+    let recorded = std::fs::read_to_string(folder.join("r.txt")).unwrap();
+    assert_eq!(recorded.matches("copy ").count(), 5, "{recorded}");
+    assert_eq!(spanlift(&folder, &["check", "r.txt"]).code, 0, "{recorded}");
+    let replayed = spanlift(&folder, &["run", "r.txt", "--on", "cpu", "--format", "json"]);
+    assert_eq!(finals(&replayed.out), finals(&simulated.out), "{recorded}");
+    let text = on_software(&folder, &["run", "p.json", "--on", "cuda:0"]);
+    assert!(text.out.starts_with("11 commands run on cuda:0, in the order of the list: "), "{}", text.out);
+    assert!(text.out.contains("1 read: all right"), "{}", text.out);
+}
+
+#[test]
+fn what_a_device_does_not_do_is_said_in_one_line() {
+    let folder = folder("no-device");
+    std::fs::write(folder.join("p.json"), SAFE).unwrap();
+    std::fs::write(folder.join("race.txt"), RACE).unwrap();
+    let cases: &[(&[&str], &str)] = &[
+        (
+            &["run", "race.txt", "--on", "cuda:0"],
+            "error: race.txt: the program's verdict is race, and only the simulator",
+        ),
+        (
+            &["run", "p.json", "--on", "cuda:2"],
+            "error: --on cuda:2: there is no such device; this machine has cuda:0 to cuda:1",
+        ),
+        (
+            &["run", "p.json", "--on", "cuda:0", "--machine", "tutorial-ci"],
+            "error: --on cuda:0: runs the program itself",
+        ),
+        (&["run", "p.json", "--record", "r.txt"], "error: --record: only a run on a device"),
+        (&["run", "p.json", "--on", "cpu", "--record", "r.txt"], "error: --record: only a run on a device"),
+        (&["run", "p.json", "--on", "cuda:0", "--record", "p.json"], "error: p.json: "),
+        (&["tour", "--on", "cuda:0"], "error: --on cuda:0: the tour's experiments run on sim"),
+    ];
+    for (args, expected) in cases {
+        let told = on_software(&folder, args);
+        assert_eq!(
+            (told.code, told.out.as_str(), told.err.lines().count()),
+            (2, "", 1),
+            "{args:?}: {told:?}"
+        );
+        assert!(told.err.starts_with(expected), "{args:?}: {}", told.err);
+    }
+    assert_eq!(names(&folder), ["p.json", "race.txt"]);
+}
+
+#[test]
+fn the_software_drivers_devices_are_found() {
+    let folder = folder("found");
+    let told = on_software(&folder, &["probe", "--format", "json"]);
+    let object: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!((&object["state"], object["devices"].as_array().map(Vec::len)), (&"devices".into(), Some(2)));
+    assert_eq!(object["devices"][0]["peers"], serde_json::json!([1]));
+}

@@ -1,0 +1,89 @@
+//! `spanlift bench transfers` and `bench copy`: the object that other tools pair with theirs, and what is said without a device.
+
+use serde_json::{Value, json};
+
+use crate::kit::{Ran, binary, folder, ran, spanlift};
+
+fn bench(args: &[&str]) -> Ran {
+    let mut all = vec!["bench", "transfers", "--format", "json"];
+    all.extend(args);
+    spanlift(&folder("transfers"), &all)
+}
+
+#[track_caller]
+fn object(told: &Ran) -> Value {
+    assert_eq!((told.code, told.err.as_str()), (0, ""), "{}", told.out);
+    serde_json::from_str(&told.out).unwrap()
+}
+
+#[test]
+fn simulated_rows_have_the_contract_s_fields_and_claim_no_bytes() {
+    let told = object(&bench(&["--on", "sim", "--machine", "h200-pcie5", "--big-count", "20"]));
+    assert_eq!((&told["schema"], &told["tool"]), (&json!("spanlift.transfers/1"), &json!("spanlift")));
+    let rows = told["rows"].as_array().unwrap();
+    let tutorial = rows.iter().filter(|r| r["tutorial_row"].is_u64()).count();
+    assert_eq!((rows.len() >= 30, tutorial), (true, 16));
+    let texts = ["id", "label", "impl", "direction", "status", "reason", "strategy"];
+    let numbers = [
+        "count",
+        "bytes",
+        "bytes_each",
+        "median_ms",
+        "min_ms",
+        "p25_ms",
+        "p75_ms",
+        "return_median_ms",
+        "gb_s",
+    ];
+    for row in rows {
+        assert!(texts.iter().all(|key| row[key].is_string()), "{row}");
+        assert!(numbers.iter().all(|key| row[key].as_f64().is_some_and(|v| v > 0.0)), "{row}");
+        assert_eq!((&row["verified"], &row["status"]), (&json!(false), &json!("simulated")), "{row}");
+    }
+    let row = |id: &str| rows.iter().find(|r| r["id"] == id).unwrap();
+    let small = row("h2d.1000x4KB.blocking");
+    assert_eq!((&small["strategy"], &small["explain"]["calibration"]), (&json!("S4"), &json!("h200-pcie5")));
+    assert_eq!(row("h2d.1x4MB.pinned")["strategy"], "S0");
+    assert_eq!(row("d2h.800MB.pageable_fresh")["strategy"], "S6");
+    // Page-locked memory beats staging, and two slots beat one.
+    let ms = |id: &str| row(id)["median_ms"].as_f64().unwrap();
+    assert!(ms("h2d.1x4MB.pinned") < ms("h2d.1x4MB.pageable"));
+    assert!(ms("pipe.A.s4") < ms("pipe.sequential") && ms("pipe.B.k3") < ms("pipe.sequential"));
+}
+
+#[test]
+fn rows_are_chosen_by_pattern_and_ways_by_name() {
+    let told = object(&bench(&["--on", "sim", "--rows", "h2d.1x4MB.p*", "--strategy", "S2"]));
+    let rows = told["rows"].as_array().unwrap();
+    let ids: Vec<&str> = rows.iter().map(|r| r["id"].as_str().unwrap()).collect();
+    let expected =
+        ["h2d.1x4MB.pageable", "h2d.1x4MB.pinned", "h2d.1x4MB.pin_copy", "h2d.1x4MB.pinned.prealloc"];
+    assert_eq!(ids, expected);
+    assert_eq!((&rows[0]["strategy"], &rows[1]["strategy"]), (&json!("S2"), &json!("S0")));
+    assert_eq!(rows[0]["explain"]["plan"]["forced"], true);
+    for wrong in
+        [&["--on", "sim", "--strategy", "S9"][..], &["--on", "cpu"], &["--on", "sim", "--machine", "none"]]
+    {
+        let told = bench(wrong);
+        assert_eq!((told.code, told.err.lines().count(), told.out.as_str()), (2, 1, ""), "{}", told.err);
+    }
+}
+
+#[test]
+fn without_a_device_there_are_no_rows_and_a_reason() {
+    for format in ["json", "text"] {
+        let mut command = binary(&folder("transfers"));
+        command
+            .args(["bench", "transfers", "--format", format])
+            .env("SPANLIFT_CUDA_LIB", "/nowhere/libnone.so");
+        let told = ran(command, b"");
+        assert_eq!((told.code, told.err.as_str()), (0, ""), "{}", told.out);
+        if format == "json" {
+            let told: Value = serde_json::from_str(&told.out).unwrap();
+            assert_eq!((&told["rows"], &told["machine"]["gpu"]), (&json!([]), &Value::Null));
+            assert!(told["unavailable"].as_str().is_some_and(|why| why.contains("libnone.so")), "{told}");
+        } else {
+            assert!(told.out.contains("libnone.so") && told.out.contains("--on sim"), "{}", told.out);
+        }
+    }
+}

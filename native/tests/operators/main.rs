@@ -1,0 +1,12 @@
+//! Operators run by kernels against the reference evaluator.
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
+
+mod agreement;
+#[path = "../../../core/tests/operators/oracle.rs"]
+#[expect(dead_code, reason = "matrices are what the tests of the reference need")]
+mod oracle;
+mod random;
+#[path = "../../../core/tests/operators/table.rs"]
+#[expect(dead_code, reason = "matrices are what the tests of the reference need")]
+mod table;
+mod threads;

@@ -1,0 +1,151 @@
+//! The layer beneath: handles, memory and errors.
+
+use spanlift::machine::{Grade, Machine};
+use spanlift::program::StreamKind;
+use spanlift_native::cuda::{
+    CudaError, DeviceBlock, Driver, Event, HostBlock, MeasureError, Place, Stream, Timing, measure,
+};
+use spanlift_softcuda::{Code, Config, Fault, Scheduler, kit};
+
+fn on_device(block: &DeviceBlock) -> Place<'_> {
+    Place::Device(block, 0)
+}
+
+#[test]
+fn work_across_two_devices_is_ordered_by_events() {
+    kit::alone(&crate::everywhere(8), |soft| {
+        let driver = Driver::open().unwrap();
+        assert_eq!(driver.n_devices(), 2);
+        let (near, far) = (driver.context(0).unwrap(), driver.context(1).unwrap());
+        let s = Stream::new(&near, StreamKind::NonBlocking).unwrap();
+        let t = Stream::new(&far, StreamKind::NonBlocking).unwrap();
+        let a = DeviceBlock::new(&near, 4096).unwrap();
+        let b = DeviceBlock::on(&t, 4096).unwrap();
+        s.fill((&a, 0), 7, 4096).unwrap();
+        let ready = Event::new(&near, Timing::Off).unwrap();
+        ready.record(&s).unwrap();
+        t.wait(&ready).unwrap();
+        t.copy_device(on_device(&b), on_device(&a), 4096).unwrap();
+        let (send, receive) = std::sync::mpsc::channel();
+        t.host_fn(move || send.send(std::thread::current().id()).unwrap()).unwrap();
+        t.synchronize().unwrap();
+        assert!(t.is_done().unwrap() && ready.is_done().unwrap());
+        assert_ne!(receive.recv().unwrap(), std::thread::current().id());
+        b.free_on(&t).unwrap();
+        assert!(near.memory().unwrap().free < near.memory().unwrap().total);
+        drop(a);
+        assert_eq!(near.memory().unwrap().free, near.memory().unwrap().total);
+        assert!(soft.report().violations.is_empty());
+    });
+}
+
+#[test]
+fn a_missing_wait_is_reported() {
+    kit::alone_unchecked(&crate::everywhere(4), |soft| {
+        let driver = Driver::open().unwrap();
+        let context = driver.context(0).unwrap();
+        let s = Stream::new(&context, StreamKind::NonBlocking).unwrap();
+        let t = Stream::new(&context, StreamKind::NonBlocking).unwrap();
+        let (a, b) = (DeviceBlock::new(&context, 64).unwrap(), DeviceBlock::new(&context, 64).unwrap());
+        s.fill((&a, 0), 7, 64).unwrap();
+        t.copy_device(on_device(&b), on_device(&a), 64).unwrap();
+        assert!(!soft.finish().violations.is_empty());
+    });
+}
+
+#[test]
+fn memory_outlives_the_work_that_touches_it() {
+    kit::alone(&crate::everywhere(4), |_| {
+        let driver = Driver::open().unwrap();
+        let context = driver.context(0).unwrap();
+        let s = Stream::new(&context, StreamKind::NonBlocking).unwrap();
+        let a = DeviceBlock::new(&context, 1 << 20).unwrap();
+        let b = DeviceBlock::on(&s, 1 << 20).unwrap();
+        s.fill((&a, 0), 1, 1 << 20).unwrap();
+        s.copy_device(on_device(&b), on_device(&a), 1 << 20).unwrap();
+        // Freed only once the copy is done, or the driver would report it; the stream goes first.
+        drop(s);
+        drop(a);
+        drop(b);
+    });
+}
+
+#[test]
+fn misuse_is_a_value() {
+    kit::alone(&crate::everywhere(0), |_| {
+        let driver = Driver::open().unwrap();
+        let context = driver.context(0).unwrap();
+        let s = Stream::new(&context, StreamKind::NonBlocking).unwrap();
+        let a = DeviceBlock::new(&context, 64).unwrap();
+        let outside = |at, len| CudaError::Outside { at, len, has: 64 };
+        assert_eq!(s.fill((&a, 60), 0, 5), Err(outside(60, 5)));
+        assert_eq!(s.fill((&a, usize::MAX), 0, 5), Err(outside(usize::MAX, 5)));
+        assert_eq!(s.fill((&a, 64), 0, 0), Ok(()));
+        let told = DeviceBlock::new(&context, 1 << 40).unwrap_err();
+        assert!(told.is_out_of_memory() && !told.is_sticky() && context.lost().is_none(), "{told}");
+        assert!(DeviceBlock::new(&context, 0).is_err());
+        assert!(HostBlock::new(&context, 0).is_err());
+        assert!(matches!(driver.context(2), Err(CudaError::NoSuchDevice { ordinal: 2, n_devices: 2 })));
+        assert!(a.free_on(&s).is_err());
+    });
+}
+
+#[test]
+fn a_sticky_error_ends_the_context_and_leaks_what_work_may_touch() {
+    let fault = Fault {
+        at: "exec:memset".to_owned(),
+        device: Some(0),
+        after: 0,
+        code: Code::LAUNCH_FAILED,
+        times: 1,
+        sticky: true,
+    };
+    let under = |scheduler| Config { faults: vec![fault.clone()], ..Config::under(scheduler) };
+    let configs: Vec<Config> =
+        [Scheduler::Lazy, Scheduler::Eager, Scheduler::Seeded(3)].into_iter().map(under).collect();
+    kit::alone_unchecked(&configs, |soft| {
+        let driver = Driver::open().unwrap();
+        let context = driver.context(0).unwrap();
+        let s = Stream::new(&context, StreamKind::NonBlocking).unwrap();
+        let a = DeviceBlock::new(&context, 64).unwrap();
+        let pinned = HostBlock::new(&context, 64).unwrap();
+        let first = s.fill((&a, 0), 7, 64).and_then(|()| s.synchronize()).unwrap_err();
+        assert!(first.is_sticky(), "{first}");
+        assert_eq!(context.lost().map(|failure| failure.code), Some(719));
+        // Every later call says so, and asks nothing.
+        let calls = soft.report().calls;
+        let told = s.synchronize().unwrap_err();
+        assert!(matches!(told, CudaError::Lost { ordinal: 0, .. }), "{told}");
+        assert!(DeviceBlock::new(&context, 64).is_err() && Event::new(&context, Timing::Off).is_err());
+        drop(pinned);
+        drop(a);
+        drop(s);
+        let after = soft.report().calls;
+        assert_eq!(after.get("cuMemFree_v2"), calls.get("cuMemFree_v2"), "leaked, not freed");
+        assert_eq!(after.get("cuStreamSynchronize"), calls.get("cuStreamSynchronize"));
+        // The other device works.
+        let other = driver.context(1).unwrap();
+        other.synchronize().unwrap();
+    });
+}
+
+/// Only the form: a software driver's times say nothing.
+#[test]
+fn a_measured_profile_is_one_that_the_simulator_reads() {
+    kit::alone(&[Config::under(Scheduler::Eager)], |_| {
+        let driver = Driver::open().unwrap();
+        let context = driver.context(0).unwrap();
+        let profile = match measure(&context, "soft", 1 << 20) {
+            Ok(profile) => profile,
+            // Where times do not grow with sizes, that is said and no profile written.
+            Err(MeasureError::Rate(_)) => return,
+            Err(other) => panic!("{other}"),
+        };
+        let machine = Machine::from_json(profile.to_string().as_bytes()).unwrap();
+        assert_eq!((machine.name.as_str(), machine.copy_engines), ("soft", 2));
+        let measured = machine.figures().filter(|figure| figure.source.grade == Grade::Measured);
+        assert!(measured.count() >= 15);
+        let points = profile["fit"]["h2d_bw"]["points"].as_array().unwrap();
+        assert!(points.len() == 4 && points.iter().all(|point| point["residual"].is_number()), "{points:?}");
+    });
+}

@@ -1,0 +1,173 @@
+//! The failure modes, each injected.
+
+use spanlift::advise::transfer::Way;
+use spanlift_native::engine::{Config as EngineConfig, Engine, EngineError, Watch};
+use spanlift_native::probe::OpenError;
+use spanlift_softcuda::{Code, Config, Fault, Scheduler, kit};
+
+use crate::{bytes, config, engine, n_wrong};
+
+fn fault(at: &str, after: u32, code: u32, times: u32) -> Fault {
+    Fault { at: at.to_owned(), device: None, after, code: Code(code), times, sticky: false }
+}
+
+fn with(faults: Vec<Fault>) -> Config {
+    Config { faults, ..Config::under(Scheduler::Lazy) }
+}
+
+fn there_and_back(engine: &Engine, n: usize) {
+    let source = bytes(n, 3);
+    let there = engine.upload(engine.stream(), &source).expect("up");
+    let mut back = vec![0; n];
+    engine.download(engine.stream(), &there, &mut back).expect("down");
+    assert_eq!(n_wrong(&back, &source), 0);
+}
+
+#[test]
+fn no_device_is_a_typed_error() {
+    kit::alone(&[with(vec![fault("cuInit", 0, 100, 1000)])], |_| {
+        let error = Engine::open(0, config()).expect_err("there is none");
+        assert!(
+            matches!(&error, EngineError::Open(e) if matches!(**e, OpenError::NoDevice { .. })),
+            "{error:?}"
+        );
+    });
+}
+
+#[test]
+fn a_device_that_is_not_there_is_a_typed_error() {
+    kit::alone(&[Config::default()], |_| {
+        let error = Engine::open(7, config()).expect_err("there are two");
+        assert_eq!(error.to_string(), "there is no cuda:7; the driver has 2 device(s)");
+    });
+}
+
+#[test]
+fn refused_page_locking_halves_the_slots_and_then_leaves_it_to_the_driver() {
+    let config = |slots| EngineConfig { slots, workers: Some(2), ..config() };
+    // Refused twice: 32 and 16 MiB; 8 are given.
+    kit::alone(&[with(vec![fault("cuMemHostAlloc", 0, 2, 2)])], |_| {
+        let engine = Engine::open(0, config(32 << 20)).expect("opens");
+        assert_eq!(engine.notes().len(), 2, "{:?}", engine.notes());
+        assert!(engine.notes()[0].starts_with("32 MiB of page-locked slots were refused"));
+        there_and_back(&engine, 3_000_000);
+        assert_eq!(engine.explain_last().expect("done").notes.len(), 2);
+    });
+}
+
+#[test]
+fn without_page_locked_memory_the_driver_stages() {
+    let mut strict = with(vec![fault("cuMemHostAlloc", 0, 2, 1000)]);
+    strict.pageable = spanlift_softcuda::Pageable::Strict;
+    kit::alone(&[with(strict.faults.clone()), strict], |_| {
+        let engine = engine();
+        there_and_back(&engine, 3_000_000);
+        let tensors: Vec<Vec<u8>> = (0..9).map(|k| bytes(1000 * k, k as u64)).collect();
+        let views = engine.upload_all(engine.stream(), &tensors).expect("up");
+        let mut back: Vec<Vec<u8>> = tensors.iter().map(|t| vec![0; t.len()]).collect();
+        engine.download_all(engine.stream(), &views, &mut back).expect("down");
+        assert!(back == tensors);
+        let explain = engine.explain_last().expect("done");
+        assert_eq!(explain.plan.chosen.way, Way::Driver);
+        assert!(explain.to_string().contains("nothing could be page-locked"), "{explain}");
+        assert!(matches!(engine.pinned::<u8>(9), Err(EngineError::PinnedRefused { .. })));
+    });
+}
+
+#[test]
+fn memory_that_was_refused_once_is_asked_for_again() {
+    kit::alone(&[with(vec![fault("cuMemAllocAsync", 0, 2, 1)])], |driver| {
+        let engine = engine();
+        there_and_back(&engine, 1_000_000);
+        assert_eq!(driver.report().calls.get("cuMemPoolTrimTo"), Some(&1));
+    });
+}
+
+#[test]
+fn out_of_memory_says_what_is_needed_and_leaves_the_engine_usable() {
+    kit::alone(&[with(vec![fault("cuMemAllocAsync", 0, 2, 2)])], |_| {
+        let engine = engine();
+        let error = engine.upload(engine.stream(), &[1u8; 5000]).expect_err("refused twice");
+        assert!(
+            matches!(error, EngineError::OutOfMemory { needed: 5000, total, .. } if total > 0),
+            "{error:?}"
+        );
+        there_and_back(&engine, 1_000_000);
+    });
+}
+
+#[test]
+fn more_than_the_device_has_is_out_of_memory() {
+    kit::alone(&[Config { memory: 16 << 20, ..Config::default() }], |_| {
+        let engine = engine();
+        let error = engine.alloc::<u8>(engine.stream(), 17 << 20).expect_err("there is not as much");
+        assert!(matches!(error, EngineError::OutOfMemory { .. }), "{error:?}");
+        there_and_back(&engine, 1_000_000);
+    });
+}
+
+#[test]
+fn a_refused_copy_is_an_error_and_not_the_end() {
+    let calls = ["cuMemcpyHtoDAsync_v2", "cuEventRecord", "cuStreamWaitEvent", "cuMemcpyDtoHAsync_v2"];
+    let configs: Vec<Config> =
+        calls.iter().flat_map(|at| [0, 1, 5].map(|after| with(vec![fault(at, after, 1, 1)]))).collect();
+    kit::alone(&configs, |driver| {
+        let engine = engine();
+        let source = bytes(3_000_000, 3);
+        let mut back = vec![0; source.len()];
+        let mut trip = || {
+            let there = engine.upload(engine.stream(), &source)?;
+            engine.download(engine.stream(), &there, &mut back)
+        };
+        match trip() {
+            Err(EngineError::Cuda(_)) => {}
+            // Where an event after a copy is refused, the stream is waited for instead.
+            Ok(()) => assert!(driver.report().calls["cuStreamSynchronize"] > 0),
+            Err(error) => panic!("{error:?}"),
+        }
+        assert_eq!(source, bytes(3_000_000, 3));
+        trip().expect("usable");
+        assert_eq!(n_wrong(&back, &source), 0);
+    });
+}
+
+#[test]
+fn an_error_that_no_list_knows_is_carried_as_a_number() {
+    kit::alone(&[with(vec![fault("cuMemcpyHtoDAsync_v2", 0, 987, 1)])], |_| {
+        let engine = engine();
+        let error = engine.upload(engine.stream(), &bytes(1_000_000, 1)).expect_err("refused");
+        assert!(error.to_string().contains("987"), "{error}");
+        there_and_back(&engine, 1000);
+    });
+}
+
+#[test]
+fn a_panicking_worker_ends_the_engine_and_not_the_process() {
+    kit::alone_unchecked(&[Config::default()], |driver| {
+        let engine = engine();
+        let source = bytes(3_000_000, 1);
+        let mut there = engine.alloc(engine.stream(), source.len()).expect("room");
+        let boom = |done: usize, _: usize| assert!(done < 1_000_000, "planted");
+        let watch = Watch { progress: Some(&boom), cancel: None };
+        let request = spanlift::advise::transfer::Request::one(
+            spanlift::advise::transfer::Route::Up,
+            spanlift::advise::transfer::HostMemory::Pageable,
+            spanlift::Bytes(3_000_000),
+        );
+        let error = engine.upload_with(&request, engine.stream(), &source, &mut there, watch);
+        assert!(matches!(error, Err(EngineError::ContextLost(_))), "{error:?}");
+        assert!(engine.lost().is_some());
+        assert!(engine.download(engine.stream(), &there, &mut vec![0; source.len()]).is_err());
+        drop((engine, there));
+        assert_eq!(driver.finish().violations, []);
+    });
+}
+
+#[test]
+fn closing_with_work_pending_waits() {
+    kit::alone(&[Config::under(Scheduler::Lazy), Config::under(Scheduler::Seeded(5))], |_| {
+        let engine = engine();
+        drop(engine.upload(engine.stream(), &bytes(3_000_000, 1)).expect("up"));
+        drop(engine);
+    });
+}

@@ -1,0 +1,50 @@
+//! The transfer engine under the software driver: right bytes, no race, typed errors, on schedules that real drivers may take.
+
+mod failures;
+mod misuse;
+mod ordering;
+mod pipelines;
+mod safety;
+mod transfers;
+
+use spanlift::advise::transfer::Calibration;
+use spanlift_native::engine::{Config, Engine};
+use spanlift_softcuda::{self as softcuda, Pageable, Scheduler};
+
+/// As late as can be, as early as can be, seeds with long stalls, threads; pageable memory both ways.
+fn schedules(n_seeds: u64) -> Vec<softcuda::Config> {
+    let mut all = vec![Scheduler::Lazy, Scheduler::Eager, Scheduler::Threads(50)];
+    all.extend((0..n_seeds).map(Scheduler::Seeded));
+    let strict = softcuda::Config { pageable: Pageable::Strict, ..softcuda::Config::default() };
+    all.into_iter().map(softcuda::Config::under).chain([strict]).collect()
+}
+
+/// Four threads, three slots of 256 KiB each.
+fn config() -> Config {
+    let calibration = Some(Calibration::recorded("gen5").expect("it is recorded"));
+    Config { workers: Some(4), slots: 3 << 20, calibration, ..Config::default() }
+}
+
+fn engine() -> Engine {
+    Engine::open(0, config()).expect("the software driver is loaded")
+}
+
+/// Bytes without pattern, the same in every run.
+fn bytes(n: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    let mut all: Vec<u8> = std::iter::repeat_with(next).take(n.div_ceil(8)).flatten().collect();
+    all.truncate(n);
+    all
+}
+
+/// How many bytes differ.
+fn n_wrong(found: &[u8], expected: &[u8]) -> usize {
+    assert_eq!(found.len(), expected.len());
+    found.iter().zip(expected).filter(|(a, b)| a != b).count()
+}

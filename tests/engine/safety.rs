@@ -1,0 +1,169 @@
+//! Page-locked buffers in flight: owned, lent to scopes, forgotten, and under panics.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use spanlift_native::engine::{EngineError, PinnedBuf};
+use spanlift_softcuda::{Code, Config, Fault, Scheduler, kit};
+
+use crate::{bytes, engine, n_wrong, schedules};
+
+const N: usize = 300_000;
+
+fn filled(engine: &spanlift_native::engine::Engine, seed: u64) -> PinnedBuf<u8> {
+    let mut pinned = engine.pinned(N).expect("pinned");
+    pinned.copy_from_slice(&bytes(N, seed));
+    pinned
+}
+
+#[test]
+fn owned_transfers_give_both_sides_back() {
+    kit::alone(&schedules(4), |_| {
+        let engine = engine();
+        let stream = engine.stream();
+        let there = engine.alloc(stream, N).expect("room");
+        let (mut host, there) =
+            engine.h2d(stream, filled(&engine, 1), there).expect("up").wait().expect("landed");
+        host.fill(0xAA);
+        let (_, host) = engine.d2h(stream, there, host).expect("down").wait().expect("landed");
+        assert_eq!(n_wrong(&host, &bytes(N, 1)), 0);
+    });
+}
+
+#[test]
+fn a_dropped_owner_waits_and_the_pool_gets_its_memory_back_idle() {
+    kit::alone(&schedules(4), |_| {
+        let engine = engine();
+        let stream = engine.stream();
+        for k in 0..5 {
+            let there = engine.alloc(stream, N).expect("room");
+            drop(engine.h2d(stream, filled(&engine, k), there).expect("up"));
+        }
+    });
+}
+
+#[test]
+fn lent_buffers_come_back_from_the_token_for_the_next_transfer() {
+    kit::alone(&schedules(4), |_| {
+        let engine = engine();
+        let stream = engine.stream();
+        let (mut host, mut back) = (filled(&engine, 0), engine.pinned::<u8>(N).expect("pinned"));
+        let mut there = engine.alloc(stream, N).expect("room");
+        engine
+            .scope(|s| {
+                let (mut src, mut dst, mut back) = (&mut host, &mut there, &mut back);
+                for k in 1..6 {
+                    src.copy_from_slice(&bytes(N, k));
+                    (src, dst) = s.h2d(stream, src, dst)?.wait()?;
+                    src.fill(0xAA);
+                    (dst, back) = s.d2h(stream, dst, back)?.wait()?;
+                    assert_eq!(n_wrong(back, &bytes(N, k)), 0);
+                }
+                Ok(())
+            })
+            .expect("all landed");
+    });
+}
+
+#[test]
+fn the_scope_waits_for_forgotten_tokens() {
+    kit::alone_unchecked(&schedules(4), |driver| {
+        let engine = engine();
+        let stream = engine.stream();
+        let (mut host, mut there) = (filled(&engine, 7), engine.alloc(stream, N).expect("room"));
+        engine
+            .scope(|s| {
+                std::mem::forget(s.h2d(stream, &mut host, &mut there)?);
+                Ok(())
+            })
+            .expect("landed");
+        // In safe code, right after the scope: the copy is done.
+        driver.host_write(&mut host);
+        host.fill(0xAA);
+        let mut back = vec![0; N];
+        engine.download(stream, &there, &mut back).expect("down");
+        assert_eq!(n_wrong(&back, &bytes(N, 7)), 0);
+        // What a forgotten token holds is leaked; nothing is misused.
+        drop((host, there, engine));
+        assert_eq!(driver.finish().violations, []);
+    });
+}
+
+#[test]
+fn the_scope_waits_when_its_closure_panics() {
+    kit::alone_unchecked(&schedules(4), |driver| {
+        let engine = engine();
+        let stream = engine.stream();
+        let (mut host, mut there) = (filled(&engine, 7), engine.alloc(stream, N).expect("room"));
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            engine.scope(|s| -> Result<(), EngineError> {
+                std::mem::forget(s.h2d(stream, &mut host, &mut there)?);
+                panic!("planted");
+            })
+        }));
+        assert!(panicked.is_err());
+        driver.host_write(&mut host);
+        host.fill(0xAA);
+        let mut back = vec![0; N];
+        engine.download(stream, &there, &mut back).expect("down");
+        assert_eq!(n_wrong(&back, &bytes(N, 7)), 0);
+        // What a forgotten token holds is leaked; nothing is misused.
+        drop((host, there, engine));
+        assert_eq!(driver.finish().violations, []);
+    });
+}
+
+/// Forgetting an owner frees nothing: its memory is never handed out again.
+#[test]
+fn a_forgotten_owner_leaks_its_buffers() {
+    kit::alone_unchecked(&[Config::under(Scheduler::Lazy)], |driver| {
+        let engine = engine();
+        let stream = engine.stream();
+        let host = filled(&engine, 1);
+        let at = host.as_ptr();
+        std::mem::forget(engine.h2d(stream, host, engine.alloc(stream, N).expect("room")).expect("up"));
+        let others: Vec<PinnedBuf<u8>> = (0..20).map(|k| filled(&engine, k)).collect();
+        assert!(others.iter().all(|o| o.as_ptr() != at));
+        drop((others, engine));
+        let report = driver.finish();
+        assert_eq!(report.violations, []);
+        assert!(!report.leaked.is_empty());
+    });
+}
+
+/// After a sticky error nothing tells whether a copy still writes: the buffer can be read if it was only a source.
+#[test]
+fn a_buffer_of_a_lost_device_is_not_lent() {
+    let fault =
+        Fault { at: "exec:copy".to_owned(), device: None, after: 1, code: Code(719), times: 1, sticky: true };
+    let config = Config { faults: vec![fault], ..Config::under(Scheduler::Lazy) };
+    kit::alone_unchecked(&[config], |_| {
+        let engine = engine();
+        let stream = engine.stream();
+        let mut back = engine.pinned::<u8>(N).expect("pinned");
+        let mut host = filled(&engine, 1);
+        let mut there = engine.alloc(stream, N).expect("room");
+        let ended = engine.scope(|s| {
+            let (_, there) = s.h2d(stream, &mut host, &mut there)?.wait()?;
+            std::mem::forget(s.d2h(stream, there, &mut back)?);
+            Ok(())
+        });
+        assert!(matches!(ended, Err(EngineError::ContextLost(_))), "{ended:?}");
+        assert_eq!(n_wrong(&host, &bytes(N, 1)), 0, "the source is intact");
+        assert!(catch_unwind(AssertUnwindSafe(|| back[0])).is_err());
+    });
+}
+
+#[test]
+fn tokens_and_engines_cross_threads() {
+    kit::alone(&schedules(2), |_| {
+        let engine = engine();
+        let there = engine.alloc(engine.stream(), N).expect("room");
+        let flight = engine.h2d(engine.stream(), filled(&engine, 3), there).expect("up");
+        let engine_there = engine.clone();
+        let (host, there) =
+            std::thread::spawn(move || flight.wait().expect("landed")).join().expect("no panic");
+        let mut back = vec![0; N];
+        engine_there.download(engine.stream(), &there, &mut back).expect("down");
+        assert_eq!(n_wrong(&back, &host), 0);
+    });
+}

@@ -1,0 +1,197 @@
+//! Every way there and back.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use spanlift::Bytes;
+use spanlift::advise::transfer::{HostMemory, Request, Route, Way};
+use spanlift_native::engine::{EngineError, Watch};
+use spanlift_softcuda::kit;
+
+use crate::{bytes, engine, n_wrong, schedules};
+
+/// Sizes around those of chunks and slots.
+const SIZES: [usize; 9] = [0, 1, 4_000, 262_143, 262_144, 262_145, 1_000_000, 3_145_729, 5_000_003];
+
+#[test]
+fn slices_go_there_and_back() {
+    kit::alone(&schedules(4), |_| {
+        let engine = engine();
+        for (k, n) in SIZES.into_iter().enumerate() {
+            let mut source = bytes(n, k as u64);
+            let original = source.clone();
+            let there = engine.upload(engine.stream(), &source).expect("up");
+            // The call has returned, so the source is the caller's.
+            source.fill(0xAA);
+            let mut back = vec![0x55; n];
+            engine.download(engine.stream(), &there, &mut back).expect("down");
+            assert_eq!(n_wrong(&back, &original), 0, "{n} bytes");
+        }
+    });
+}
+
+#[test]
+fn every_forced_way_brings_the_same_bytes() {
+    kit::alone(&schedules(2), |_| {
+        let engine = engine();
+        let stream = engine.stream();
+        for way in [Way::Inline, Way::Ring, Way::Driver] {
+            for n in [1, 200_000, 1_000_001] {
+                let mut source = bytes(n, n as u64);
+                let original = source.clone();
+                let one = Request::one(Route::Up, HostMemory::Pageable, Bytes(n as u64));
+                let request = Request { force: Some(way), ..one };
+                let mut there = engine.alloc(stream, n).expect("room");
+                engine.upload_with(&request, stream, &source, &mut there, Watch::default()).expect("up");
+                source.fill(0xAA);
+                let mut back = vec![0; n];
+                engine.download(stream, &there, &mut back).expect("down");
+                assert_eq!(n_wrong(&back, &original), 0, "{way:?}, {n} bytes");
+            }
+        }
+    });
+}
+
+#[test]
+fn many_tensors_are_views_of_one_block_and_come_back_as_one() {
+    kit::alone(&schedules(4), |driver| {
+        let engine = engine();
+        let stream = engine.stream();
+        let tensors: Vec<Vec<u8>> =
+            (0..300).map(|k| bytes([0, 1, 4000, 511, 513][k % 5], k as u64)).collect();
+        let before = driver.report().calls.values().sum::<u64>();
+        let views = engine.upload_all(stream, &tensors).expect("up");
+        // Two or three chunks, not three hundred copies: under a sixth of a call for each tensor.
+        let n_calls = driver.report().calls.values().sum::<u64>() - before;
+        assert!(n_calls < 50, "{n_calls} calls");
+        assert!(views.iter().all(|v| v.address() % 512 == 0));
+        let mut back: Vec<Vec<u8>> = tensors.iter().map(|t| vec![0x55; t.len()]).collect();
+        engine.download_all(stream, &views, &mut back).expect("down");
+        assert!(back == tensors);
+        // Out of order, each by itself.
+        let some: Vec<_> = [299, 2, 7].map(|k| views[k].clone()).into();
+        let mut back: Vec<Vec<u8>> = some.iter().map(|v| vec![0x55; v.len()]).collect();
+        engine.download_all(stream, &some, &mut back).expect("down");
+        assert!(back.iter().zip([299, 2, 7]).all(|(b, k)| *b == tensors[k]));
+    });
+}
+
+#[test]
+fn a_view_is_compacted_and_its_block_goes() {
+    kit::alone(&schedules(4), |_| {
+        let engine = engine();
+        let stream = engine.stream();
+        let tensors: Vec<Vec<u8>> = (0..100).map(|k| bytes(10_000, k)).collect();
+        let views = engine.upload_all(stream, &tensors).expect("up");
+        let own = engine.compact(stream, &views[42]).expect("compacted");
+        assert!(views[42].kept_alive() > 1_000_000);
+        drop(views);
+        let own = own.share();
+        assert_eq!(own.kept_alive(), 10_000);
+        let mut back = vec![0; 10_000];
+        engine.download(stream, &own, &mut back).expect("down");
+        assert_eq!(back, tensors[42]);
+    });
+}
+
+#[test]
+fn a_file_goes_there_without_being_mapped() {
+    kit::alone(&schedules(1), |_| {
+        let engine = engine();
+        let path =
+            std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("engine-{}", std::process::id()));
+        let source = bytes(1_000_004, 9);
+        std::fs::write(&path, &source).expect("written");
+        let there = engine.upload_file::<u32>(engine.stream(), &path, Watch::default()).expect("up");
+        let mut back = vec![0u32; 250_001];
+        engine.download(engine.stream(), &there, &mut back).expect("down");
+        let expected: Vec<u32> =
+            source.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+        assert!(back == expected);
+        std::fs::write(&path, [1, 2, 3]).expect("written");
+        let odd = engine.upload_file::<u32>(engine.stream(), &path, Watch::default());
+        assert!(matches!(odd, Err(EngineError::Argument(_))), "{odd:?}");
+        std::fs::remove_file(&path).expect("removed");
+        let absent = engine.upload_file::<u8>(engine.stream(), &path, Watch::default());
+        assert!(matches!(absent, Err(EngineError::File(_))), "{absent:?}");
+    });
+}
+
+#[test]
+fn another_device_is_reached_directly_or_through_the_host() {
+    let mut configs = schedules(4);
+    configs.extend(schedules(4).into_iter().map(|c| spanlift_softcuda::Config { peers: false, ..c }));
+    kit::alone(&configs, |_| {
+        let here = engine();
+        let there = spanlift_native::engine::Engine::open(1, crate::config()).expect("two devices");
+        for n in [1usize, 300_000, 2_000_001] {
+            let source = bytes(n, n as u64);
+            let up = here.upload(here.stream(), &source).expect("up");
+            let across = here.to_device(&there, here.stream(), there.stream(), &up).expect("across");
+            drop(up);
+            let mut back = vec![0; n];
+            there.download(there.stream(), &across, &mut back).expect("down");
+            assert_eq!(n_wrong(&back, &source), 0, "{n} bytes");
+        }
+    });
+}
+
+#[test]
+fn progress_is_told_and_a_transfer_can_be_stopped() {
+    kit::alone(&schedules(1), |_| {
+        let engine = engine();
+        let stream = engine.stream();
+        let source = bytes(4_000_000, 3);
+        let request = Request::one(Route::Up, HostMemory::Pageable, Bytes(4_000_000));
+        let (most, n_told) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let told = |done: usize, all: usize| {
+            assert_eq!(all, 4_000_000);
+            most.fetch_max(done, Ordering::Relaxed);
+            n_told.fetch_add(1, Ordering::Relaxed);
+        };
+        let mut there = engine.alloc(stream, source.len()).expect("room");
+        let watch = Watch { progress: Some(&told), cancel: None };
+        engine.upload_with(&request, stream, &source, &mut there, watch).expect("up");
+        assert_eq!(most.into_inner(), 4_000_000);
+        assert!(n_told.into_inner() >= 8);
+        // Stopped after the first chunk.
+        let stop = AtomicBool::new(false);
+        let at_once = |_: usize, _: usize| stop.store(true, Ordering::Relaxed);
+        let watch = Watch { progress: Some(&at_once), cancel: Some(&stop) };
+        let stopped = engine.upload_with(&request, stream, &source, &mut there, watch);
+        assert!(matches!(stopped, Err(EngineError::Cancelled)), "{stopped:?}");
+        // The engine goes on.
+        engine.upload_into(stream, &source, &mut there).expect("up");
+        let mut back = vec![0; source.len()];
+        engine.download(stream, &there, &mut back).expect("down");
+        assert_eq!(n_wrong(&back, &source), 0);
+    });
+}
+
+#[test]
+fn what_was_done_is_explained() {
+    kit::alone(&[spanlift_softcuda::Config::default()], |_| {
+        let engine = engine();
+        drop(engine.upload(engine.stream(), &bytes(4_000_000, 1)).expect("up"));
+        let explain = engine.explain_last().expect("something was done");
+        assert_eq!((explain.plan.chosen.way, explain.calibration.as_str()), (Way::Ring, "gen5"));
+        assert!(explain.measured.is_some_and(|t| t.0 > 0));
+        assert!(explain.to_string().contains("\nnot S0 direct: "), "{explain}");
+        let json = serde_json::to_value(&explain).expect("plain data");
+        assert_eq!(json["plan"]["chosen"]["way"], "S2");
+    });
+}
+
+#[test]
+fn lengths_and_devices_must_fit() {
+    kit::alone(&[spanlift_softcuda::Config::default()], |_| {
+        let engine = engine();
+        let other = spanlift_native::engine::Engine::open(1, crate::config()).expect("two devices");
+        let mut there = engine.alloc::<u16>(engine.stream(), 5).expect("room");
+        let short = engine.upload_into(engine.stream(), &[1u16; 4], &mut there);
+        assert!(matches!(short, Err(EngineError::Length { from: 4, to: 5 })), "{short:?}");
+        let wrong = engine.upload_into(other.stream(), &[1u16; 5], &mut there);
+        assert!(matches!(wrong, Err(EngineError::OtherDevice { expected: 0, found: 1 })), "{wrong:?}");
+        assert!(engine.alloc::<()>(engine.stream(), 5).is_err());
+        assert!(matches!(engine.alloc::<u64>(engine.stream(), usize::MAX), Err(EngineError::TooLarge(_))));
+    });
+}

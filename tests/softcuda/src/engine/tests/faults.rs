@@ -1,0 +1,101 @@
+//! Errors that a test asks for: when they come, who reports them, and what is left afterwards.
+
+use super::lab::{Lab, SIZE};
+use crate::code::Code;
+use crate::config::{Config, Fault, Scheduler};
+
+fn fault(at: &str, after: u32, code: Code, sticky: bool) -> Fault {
+    Fault { at: at.to_owned(), device: None, after, code, times: 1, sticky }
+}
+
+fn with(faults: Vec<Fault>) -> Config {
+    Config { faults, ..Config::default() }
+}
+
+#[test]
+fn the_third_allocation_fails_and_the_fourth_does_not() {
+    let lab = Lab::new(with(vec![fault("cuMemAlloc_v2", 2, Code::OUT_OF_MEMORY, false)]));
+    let answers: Vec<_> = (0..4).map(|_| lab.engine.alloc(8).err()).collect();
+    assert_eq!(answers, [None, None, Some(Code::OUT_OF_MEMORY), None]);
+    assert_eq!(lab.end().calls["cuMemAlloc_v2"], 4);
+}
+
+#[test]
+fn a_copy_that_fails_is_reported_by_who_waits_next_and_by_everybody_then() {
+    for scheduler in [Scheduler::Lazy, Scheduler::Eager, Scheduler::Seeded(5), Scheduler::Threads(0)] {
+        let faults = vec![fault("exec:copy", 1, Code::LAUNCH_FAILED, true)];
+        let lab = Lab::new(Config { faults, ..Config::under(scheduler) });
+        let (s, x, p) = (lab.stream(), lab.device(), lab.pinned(1));
+        lab.up(x, p, s);
+        lab.sync(s);
+        let late = lab.pinned(3);
+        lab.down(late, x, s);
+        assert_eq!(lab.engine.stream_synchronize(s), Err(Code::LAUNCH_FAILED), "{scheduler}");
+        assert_ne!(Lab::look(late), [1; SIZE], "the copy did not happen");
+        for answer in [
+            lab.engine.alloc(8).err(),
+            lab.engine.stream_query(s).err(),
+            lab.engine.fill_async(x, 0, 8, s).err(),
+            lab.engine.free(x).err(),
+            lab.engine.host_free(p).err(),
+        ] {
+            assert_eq!(answer, Some(Code::LAUNCH_FAILED));
+        }
+        assert!(lab.on(1).engine.alloc(8).is_ok());
+    }
+}
+
+#[test]
+fn a_passing_error_is_reported_once() {
+    let lab = Lab::new(with(vec![fault("exec:memset", 0, Code::LAUNCH_FAILED, false)]));
+    let (s, x) = (lab.stream(), lab.device());
+    lab.fill(x, 1, s);
+    assert_eq!(lab.engine.stream_synchronize(s), Err(Code::LAUNCH_FAILED));
+    assert_eq!(lab.engine.stream_synchronize(s), Ok(()));
+    assert!(lab.engine.alloc(8).is_ok());
+}
+
+#[test]
+fn a_device_is_lost_at_any_call_and_comes_back_with_a_new_context() {
+    let lost = fault("cuStreamSynchronize", 0, Code::ECC_UNCORRECTABLE, true);
+    let lab = Lab::new(with(vec![Fault { device: Some(0), ..lost }]));
+    let (s, x) = (lab.stream(), lab.device());
+    lab.fill(x, 1, s);
+    assert_eq!(lab.engine.stream_synchronize(s), Err(Code::ECC_UNCORRECTABLE));
+    assert_eq!(lab.engine.alloc(8), Err(Code::ECC_UNCORRECTABLE));
+    let far = lab.on(1).stream();
+    assert_eq!(lab.engine.stream_synchronize(far), Ok(()), "the fault names device 0");
+    lab.engine.release(0).expect("the last one");
+    lab.engine.retain(0).expect("a new context");
+    assert!(lab.on(0).engine.alloc(8).is_ok());
+}
+
+#[test]
+fn the_memory_of_a_device_ends() {
+    let lab = Lab::new(Config { memory: 1000, ..Config::default() });
+    let x = lab.engine.alloc(600).expect("room");
+    assert_eq!(lab.engine.alloc(600), Err(Code::OUT_OF_MEMORY));
+    assert_eq!(lab.engine.memory_info(), Ok((400, 1000)));
+    let s = lab.stream();
+    assert_eq!(lab.engine.alloc_async("cuMemAllocAsync", 600, 0, s), Err(Code::OUT_OF_MEMORY));
+    assert_eq!(lab.on(1).engine.memory_info(), Ok((1000, 1000)));
+    lab.on(0).engine.free(x).expect("freed");
+    // A free in stream order that did not run yet makes room when room is needed.
+    let y = lab.engine.alloc_async("cuMemAllocAsync", 600, 0, s).expect("room");
+    lab.engine.free_async(y, s).expect("freed");
+    assert!(lab.engine.alloc_async("cuMemAllocAsync", 600, 0, s).is_ok());
+    assert_eq!(lab.end().violations, []);
+}
+
+#[test]
+fn late_operations_change_nothing_but_time() {
+    let lab = Lab::new(Config { latency_us: 200, ..Config::default() });
+    let (s, x, p) = (lab.stream(), lab.device(), lab.pinned(0));
+    for i in 0..10 {
+        lab.fill(x, i, s);
+    }
+    lab.down(p, x, s);
+    lab.sync(s);
+    assert_eq!(Lab::look(p), [9; SIZE]);
+    assert_eq!(lab.end().ops["memset"], 10);
+}

@@ -1,0 +1,157 @@
+//! Ways in which a software driver can be wrong, one test each; the first and the last two more are in `planted`, in the
+//! interface's tests and among the kernels.
+
+use std::collections::BTreeSet;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use super::super::Engine;
+use super::lab::{LEN, Lab, SIZE};
+use crate::code::Code;
+use crate::config::{Config, Pageable, Scheduler};
+use crate::host;
+
+fn schedulers() -> Vec<Scheduler> {
+    let mut all = vec![Scheduler::Lazy, Scheduler::Eager, Scheduler::Threads(0)];
+    all.extend((0..20).map(Scheduler::Seeded));
+    all
+}
+
+#[test]
+fn seeds_explore_many_orders_because_streams_are_starved() {
+    let order = |seed| {
+        let lab = Lab::new(Config::under(Scheduler::Seeded(seed)));
+        let streams = [(); 3].map(|()| lab.stream());
+        let blocks = [(); 3].map(|()| lab.device());
+        for i in 0..20 {
+            for (stream, block) in streams.iter().zip(&blocks) {
+                lab.fill(*block, i, *stream);
+            }
+        }
+        let ran = lab.engine.report().order;
+        // How far the furthest stream is ahead of the last one before anybody waits.
+        let steps = |k: u64| ran.iter().filter(|op| *op % 3 == k).count();
+        let ahead = steps(0).max(steps(1)).max(steps(2)) - steps(0).min(steps(1)).min(steps(2));
+        (lab.end().order, ahead)
+    };
+    let runs: Vec<_> = (0..60).map(order).collect();
+    let distinct: BTreeSet<_> = runs.iter().map(|(order, _)| order).collect();
+    assert!(distinct.len() >= 58, "{} orders in 60 seeds", distinct.len());
+    assert!(runs.iter().any(|(_, ahead)| *ahead >= 10), "some stream is left behind for long");
+}
+
+#[test]
+fn the_last_release_of_a_context_drains_its_streams() {
+    for scheduler in schedulers() {
+        let lab = Lab::new(Config::under(scheduler));
+        let (s, x, p) = (lab.stream(), lab.device(), lab.pinned(0));
+        lab.fill(x, 5, s);
+        lab.down(p, x, s);
+        assert_eq!(lab.engine.release(0), Ok(()));
+        assert_eq!(Lab::look(p), [5; SIZE], "{scheduler}");
+        assert_eq!(lab.engine.report().pending, 0);
+        assert_eq!(lab.engine.alloc(8), Err(Code::CONTEXT_IS_DESTROYED));
+        assert_eq!(lab.engine.release(0), Err(Code::INVALID_CONTEXT));
+    }
+}
+
+#[test]
+fn a_chain_through_one_pinned_buffer_on_one_stream_is_legal() {
+    for scheduler in schedulers() {
+        for pageable in [Pageable::Kind, Pageable::Strict] {
+            let lab = Lab::new(Config { pageable, ..Config::under(scheduler) });
+            let (s, p, q) = (lab.stream(), lab.pinned(0), lab.pinned(0));
+            let (x, y, z) = (lab.device(), lab.device(), lab.device());
+            lab.fill(x, 1, s);
+            lab.fill(y, 2, s);
+            lab.down(p, x, s); // p holds 1
+            lab.up(z, p, s); // z holds 1
+            lab.down(p, y, s); // p holds 2
+            lab.down(q, z, s);
+            lab.sync(s);
+            assert_eq!((Lab::look(p), Lab::look(q)), ([2; SIZE], [1; SIZE]), "{scheduler}");
+            assert_eq!(lab.end().violations, [], "{scheduler}");
+        }
+    }
+}
+
+#[test]
+fn nothing_but_versions_and_texts_works_before_init() {
+    let engine = Engine::new(Config::default());
+    assert_eq!(engine.version(), Ok(12020));
+    assert_eq!(engine.device_count(), Err(Code::NOT_INITIALIZED));
+    assert_eq!(engine.retain(0), Err(Code::NOT_INITIALIZED));
+    assert_eq!(engine.get_current(), Err(Code::NOT_INITIALIZED));
+    assert_eq!(engine.alloc(8), Err(Code::NOT_INITIALIZED));
+    assert_eq!(engine.host_free(0), Err(Code::NOT_INITIALIZED));
+    assert_eq!((engine.init(0), engine.init(0), engine.init(1)), (Ok(()), Ok(()), Err(Code::INVALID_VALUE)));
+    assert_eq!(engine.device_count(), Ok(2));
+    let none = Engine::new(Config { devices: 0, ..Config::default() });
+    assert_eq!(none.init(0), Err(Code::NO_DEVICE));
+}
+
+#[test]
+fn null_is_freed_but_not_unregistered() {
+    let lab = Lab::new(Config::default());
+    assert_eq!(lab.engine.host_free(0), Ok(()));
+    assert_eq!(lab.engine.free(0), Ok(()));
+    assert_eq!(lab.engine.host_unregister(0), Err(Code::INVALID_VALUE));
+    assert_eq!(lab.end().violations, []);
+}
+
+#[test]
+fn host_functions_never_run_on_the_thread_that_waits() {
+    for scheduler in schedulers() {
+        let lab = Lab::new(Config::under(scheduler));
+        let s = lab.stream();
+        let (send, receive) = channel();
+        lab.call(s, move || send.send(thread::current().id()).expect("heard"));
+        lab.sync(s);
+        assert_ne!(receive.recv().expect("it ran"), thread::current().id());
+    }
+}
+
+#[test]
+fn polling_gets_there_under_every_scheduler() {
+    for scheduler in schedulers() {
+        let lab = Lab::new(Config::under(scheduler));
+        let (a, b, x, e) = (lab.stream(), lab.stream(), lab.device(), lab.event());
+        lab.fill(x, 1, a);
+        lab.edge(a, b);
+        lab.call(b, || {});
+        lab.fill(x, 2, b);
+        lab.record(e, b);
+        while lab.engine.event_query(e) == Err(Code::NOT_READY) {}
+        while lab.engine.stream_query(b) == Err(Code::NOT_READY) {}
+        assert_eq!(lab.engine.stream_query(b), Ok(()));
+        assert_eq!(lab.end().violations, [], "{scheduler}");
+    }
+}
+
+#[test]
+fn a_destination_in_flight_and_freed_memory_hold_poison() {
+    let lab = Lab::new(Config::default());
+    let (s, p, x) = (lab.stream(), lab.pinned(7), lab.device());
+    lab.down(p, x, s);
+    assert_eq!(Lab::look(p), [0xDB; SIZE]);
+    lab.sync(s);
+    assert_eq!(Lab::look(p), [0xCD; SIZE], "memory that nobody wrote");
+}
+
+#[test]
+fn pageable_memory_is_what_the_test_asks_for() {
+    for (pageable, home) in [(Pageable::Kind, 1), (Pageable::Strict, 0xDB)] {
+        let lab = Lab::new(Config { pageable, ..Config::default() });
+        let source = Box::leak(vec![1u8; SIZE].into_boxed_slice());
+        let target = Box::leak(vec![0u8; SIZE].into_boxed_slice());
+        let [source, target] = [source, target].map(|b| b.as_mut_ptr().expose_provenance() as u64);
+        let (s, x) = (lab.stream(), lab.device());
+        lab.up(x, source, s);
+        host::fill(source, LEN, 2);
+        lab.down(target, x, s);
+        assert_eq!(Lab::look(target), [home; SIZE]);
+        lab.sync(s);
+        let late = if pageable == Pageable::Kind { 1 } else { 2 };
+        assert_eq!(Lab::look(target), [late; SIZE]);
+    }
+}

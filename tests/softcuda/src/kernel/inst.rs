@@ -1,0 +1,207 @@
+//! Instructions of PTX as they run: what is not here is refused when a module is loaded.
+
+/// A number's type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Type {
+    /// Bits or unsigned, by number of bits.
+    U(u32),
+    S(u32),
+    F32,
+    F64,
+    Pred,
+}
+
+impl Type {
+    pub(crate) fn of(word: &str) -> Option<Type> {
+        Some(match word {
+            "pred" => Type::Pred,
+            "f32" => Type::F32,
+            "f64" => Type::F64,
+            _ => {
+                let (kind, bits) = word.split_at_checked(1)?;
+                let bits = match bits {
+                    "8" => 8,
+                    "16" => 16,
+                    "32" => 32,
+                    "64" => 64,
+                    _ => return None,
+                };
+                match kind {
+                    "b" | "u" => Type::U(bits),
+                    "s" => Type::S(bits),
+                    _ => return None,
+                }
+            }
+        })
+    }
+
+    pub(crate) fn bits(self) -> u32 {
+        match self {
+            Type::U(bits) | Type::S(bits) => bits,
+            Type::F32 => 32,
+            Type::F64 => 64,
+            Type::Pred => 1,
+        }
+    }
+
+    pub(crate) fn bytes(self) -> usize {
+        (self.bits() as usize).div_ceil(8)
+    }
+
+    pub(crate) fn is_float(self) -> bool {
+        matches!(self, Type::F32 | Type::F64)
+    }
+
+    pub(crate) fn is_int(self) -> bool {
+        matches!(self, Type::U(_) | Type::S(_))
+    }
+}
+
+/// A comparison; unordered ones are true where a number is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Compare {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+/// Two operands to one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Two {
+    Add,
+    Sub,
+    /// The low half of a product, or a float's.
+    Mul,
+    Div,
+    Rem,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    Shl,
+    Shr,
+}
+
+/// One operand to one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum One {
+    Mov,
+    Neg,
+    Abs,
+    Not,
+    Sqrt,
+    Rcp,
+}
+
+/// Where a load or store goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Space {
+    Param,
+    Global,
+    Shared,
+}
+
+/// Something to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operand {
+    Register(usize),
+    /// Bits of a constant.
+    Constant(u64),
+    /// `%tid`, `%ntid`, `%ctaid`, `%nctaid` (0 to 3) along x, y, z.
+    Special(usize, usize),
+}
+
+/// An address: base and offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) base: Operand,
+    pub(crate) offset: i64,
+}
+
+/// What an instruction does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum What {
+    One {
+        one: One,
+        ty: Type,
+        to: usize,
+        a: Operand,
+    },
+    Two {
+        two: Two,
+        ty: Type,
+        to: usize,
+        a: Operand,
+        b: Operand,
+    },
+    /// The whole product of two halves, and a third number added.
+    Wide {
+        ty: Type,
+        to: usize,
+        a: Operand,
+        b: Operand,
+        c: Option<Operand>,
+    },
+    /// The high half of a product.
+    High {
+        ty: Type,
+        to: usize,
+        a: Operand,
+        b: Operand,
+    },
+    /// A product and a sum: rounded once for floats.
+    Mad {
+        ty: Type,
+        to: usize,
+        a: Operand,
+        b: Operand,
+        c: Operand,
+    },
+    Compare {
+        compare: Compare,
+        unordered: bool,
+        ty: Type,
+        to: usize,
+        a: Operand,
+        b: Operand,
+    },
+    Select {
+        ty: Type,
+        to: usize,
+        a: Operand,
+        b: Operand,
+        predicate: Operand,
+    },
+    Convert {
+        to_type: Type,
+        from_type: Type,
+        to: usize,
+        a: Operand,
+    },
+    Load {
+        space: Space,
+        ty: Type,
+        to: Vec<usize>,
+        from: Address,
+    },
+    Store {
+        space: Space,
+        ty: Type,
+        to: Address,
+        from: Vec<Operand>,
+    },
+    Branch(usize),
+    Barrier,
+    Exit,
+}
+
+/// An instruction and its guard: a predicate and the value it must have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Inst {
+    pub(crate) guard: Option<(usize, bool)>,
+    pub(crate) what: What,
+}

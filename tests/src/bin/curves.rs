@@ -1,0 +1,146 @@
+//! Puts what criterion measured into `tests/measured/`, as data and as pictures:
+//!
+//! ```sh
+//! cargo bench -p spanlift --bench sim --bench check && cargo run -p spanlift-tests --bin curves
+//! ```
+//!
+//! Reads `target/criterion`, writes the object `criterion` of `sim.json` and `check.json` and a bar chart beside each; what
+//! else those files hold stays.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use serde_json::{Map, Value, json};
+use spanlift_viewer::bars::{BarChart, Cluster, Entry};
+use spanlift_viewer::{Theme, bars_svg};
+
+/// One benchmark: group, what in it, elements in a second with its range.
+struct Measured {
+    group: String,
+    name: String,
+    per_s: f64,
+    range_per_s: [f64; 2],
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let mut all = Vec::new();
+    collect(&target.join("criterion"), &mut all)?;
+    let of = |groups: &[&str]| all.iter().filter(|m| groups.contains(&m.group.as_str())).collect::<Vec<_>>();
+    let folder = root.join("tests/measured");
+    let events = (
+        "sim",
+        "cargo bench -p spanlift --bench sim",
+        "events of the simulator, commands x streams",
+        "M events/s",
+    );
+    let ops = ("check", "cargo bench -p spanlift --bench check", "commands of the checker", "M commands/s");
+    put(&folder, events, &of(&["sim"]))?;
+    put(&folder, ops, &of(&["length", "streams", "read"]))?;
+    Ok(())
+}
+
+/// Every benchmark below a folder.
+fn collect(folder: &Path, all: &mut Vec<Measured>) -> Result<(), Box<dyn Error>> {
+    let new = folder.join("new");
+    if new.join("estimates.json").is_file() {
+        let read = |name: &str| -> Result<Value, Box<dyn Error>> {
+            Ok(serde_json::from_slice(&fs::read(new.join(name))?)?)
+        };
+        let (about, estimates) = (read("benchmark.json")?, read("estimates.json")?);
+        let Some(n) = about["throughput"]["Elements"].as_f64() else { return Ok(()) };
+        let per_s = |ns: &Value| ns.as_f64().map(|ns| n / ns * 1e9).ok_or("an estimate is missing");
+        let median = &estimates["median"];
+        let interval = &median["confidence_interval"];
+        let parts = [&about["function_id"], &about["value_str"]];
+        let name: Vec<&str> = parts.iter().filter_map(|part| part.as_str()).collect();
+        all.push(Measured {
+            group: about["group_id"].as_str().unwrap_or_default().to_owned(),
+            name: name.join(" "),
+            per_s: per_s(&median["point_estimate"])?,
+            range_per_s: [per_s(&interval["upper_bound"])?, per_s(&interval["lower_bound"])?],
+        });
+        return Ok(());
+    }
+    let mut below: Vec<PathBuf> =
+        fs::read_dir(folder)?.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>()?;
+    below.retain(|path| path.is_dir());
+    below.sort();
+    below.iter().try_for_each(|path| collect(path, all))
+}
+
+fn put(
+    folder: &Path,
+    (file, command, title, unit): (&str, &str, &str, &str),
+    measured: &[&Measured],
+) -> Result<(), Box<dyn Error>> {
+    if measured.is_empty() {
+        return Err(format!("no benchmark of {file} in target/criterion: run `{command}` first").into());
+    }
+    let path = folder.join(format!("{file}.json"));
+    let mut data: Map<String, Value> = match fs::read(&path) {
+        Ok(bytes) => serde_json::from_slice(&bytes)?,
+        Err(_) => Map::new(),
+    };
+    let figures = measured.iter().map(|m| {
+        let [low, high] = m.range_per_s.map(f64::round);
+        json!({"group": m.group, "name": m.name, "per_s": m.per_s.round(), "range_per_s": [low, high]})
+    });
+    let criterion = json!({
+        "command": command, "unit": unit.trim_start_matches("M "), "machine": machine(), "date": date()?, "load_average": load(),
+        "note": "medians with criterion's 95 % interval; the load is that of the machine after the run",
+        "figures": figures.collect::<Vec<_>>(),
+    });
+    data.insert("criterion".to_owned(), criterion);
+    fs::write(&path, format!("{}\n", serde_json::to_string_pretty(&data)?))?;
+    let mut clusters: BTreeMap<&str, Vec<Entry>> = BTreeMap::new();
+    for m in measured {
+        let entry = Entry { label: m.name.clone(), values: vec![m.per_s / 1e6], note: String::new() };
+        clusters.entry(&m.group).or_default().push(entry);
+    }
+    // By the numbers in their names, as people read them.
+    let numbers = |label: &str| -> Vec<u64> {
+        label.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect()
+    };
+    for entries in clusters.values_mut() {
+        entries.sort_by_key(|e| {
+            let word =
+                e.label.split_whitespace().next().filter(|w| !w.starts_with(|c: char| c.is_ascii_digit()));
+            (word.map(str::to_owned), numbers(&e.label))
+        });
+    }
+    let clusters = clusters.into_iter().map(|(label, entries)| Cluster { label: label.to_owned(), entries });
+    let chart = BarChart {
+        title: title.to_owned(),
+        unit: unit.to_owned(),
+        series: Vec::new(),
+        clusters: clusters.collect(),
+        is_log: false,
+    };
+    fs::write(folder.join(format!("{file}.svg")), bars_svg(&chart, 720.0, &Theme::LIGHT))?;
+    writeln!(std::io::stdout(), "{}", path.display())?;
+    Ok(())
+}
+
+/// The processor's name and how many cores there are.
+fn machine() -> String {
+    let about = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = about.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{}, {cores} cores", model.map_or("unknown processor", |(_, name)| name))
+}
+
+fn load() -> Value {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().and_then(|load| load.parse::<f64>().ok()).map_or(Value::Null, Value::from)
+}
+
+fn date() -> Result<String, Box<dyn Error>> {
+    let output = Command::new("date").args(["-u", "+%F"]).output()?;
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
