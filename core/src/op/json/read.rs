@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{DEEPEST, JsonError, leaves, name_of};
 use crate::memory::{Device, Dtype};
-use crate::op::operator::Operator;
+use crate::op::operator::{Operator, Scale};
 use crate::op::{DeviceSpec, Name, Space, Tensor, ToDevice};
 
 /// Makes a leaf of its recipe.
@@ -143,7 +143,14 @@ impl File<'_> {
                 let Some(&[re, im]) = factor.as_deref() else {
                     return Err(fields.error("factor", "expected two numbers"));
                 };
-                Operator::scale(Complex64::new(re, im), fields.space("space")?).map_err(here)?
+                let factor = Complex64::new(re, im);
+                match Operator::scale(factor, fields.space("space")?).map_err(here)? {
+                    // Equal, but for the sign of a zero.
+                    Operator::Scale(scale) if scale.factor == factor => {
+                        Operator::Scale(Scale { factor, ..scale })
+                    }
+                    rounded => rounded,
+                }
             }
             "to_device" => {
                 let (from, to) = (fields.end("from")?, fields.end("to")?);
