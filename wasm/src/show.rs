@@ -238,13 +238,16 @@ impl Show for Operator {
     }
 
     fn evcxr_display(&self) {
-        let blocks = [
-            ("text/plain", self.to_string()),
-            ("text/html", self.to_mathml()),
-            ("text/latex", format!("${}$", self.to_latex())),
-        ];
-        write(&self::blocks(&blocks));
+        write(&formula_blocks(self));
     }
+}
+
+fn formula_blocks(a: &Operator) -> String {
+    blocks(&[
+        ("text/plain", a.to_string()),
+        ("text/html", a.to_mathml()),
+        ("text/latex", format!("${}$", a.to_latex())),
+    ])
 }
 
 /// The hazards by the positions of their commands; `Program::show` has them in words.
@@ -409,7 +412,9 @@ impl<T: Show, E: std::fmt::Display> Show for Result<T, E> {
 mod tests {
     use super::*;
     use spanlift::Bytes;
+    use spanlift::chain;
     use spanlift::memory::{Dtype, View, cpu, cuda};
+    use spanlift::op::{Space, fft, to};
 
     /// Reads blocks as the kernel does: by line.
     fn read(blocks: &str) -> Vec<(String, String)> {
@@ -458,6 +463,22 @@ mod tests {
         check(&layout.report(), "cpu: 32 B unique, 32 B listed", "<img ");
         check(&BarChart { title: "t".into(), ..BarChart::default() }, "t", "<img ");
         check(&Program::from_text("copy x <- y on s"), "stream \"s\" is not declared", "role=\"alert\"");
+    }
+
+    #[test]
+    fn operators_are_formulas_and_their_plans_pictures() {
+        let image = Space::new([("y", 4), ("x", 4)], Dtype::C32).unwrap();
+        let there = fft(["x"]).over(image.on(cuda(0))).unwrap();
+        let a = chain![to(cuda(0)), there, to(cpu())].unwrap();
+        let blocks = read(&formula_blocks(&a));
+        let mimes: Vec<&str> = blocks.iter().map(|(mime, _)| mime.as_str()).collect();
+        assert_eq!(mimes, ["text/plain", "text/html", "text/latex"]);
+        assert!(blocks[0].1.starts_with("T(cuda:0->cpu) · F(x) · T(cpu->cuda:0)"), "{}", blocks[0].1);
+        assert!(blocks[1].1.starts_with("<math ") && blocks[1].1.ends_with("</math>"));
+        assert!(blocks[2].1.starts_with("$T_{\\mathrm{cuda:0} \\to \\mathrm{cpu}} \\,"), "{}", blocks[2].1);
+        let plan = a.plan().unwrap().show();
+        assert!(plan.plain().contains("\n2 transfers, "), "{}", plan.plain());
+        assert!(plan.html().starts_with("<img ") && plan.svg().contains("\ncuda:0\n"), "{}", plan.svg());
     }
 
     #[test]

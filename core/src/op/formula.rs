@@ -46,7 +46,7 @@ impl Operator {
         let ink = Ink::MathMl;
         let spaces = [self.domain(), self.codomain()].map(|space| ink.space(space));
         format!(
-            "<math xmlns=\"http://www.w3.org/1998/Math/MathML\" display=\"block\"><mrow>{}<mo>:</mo>{}<mo>\u{2192}</mo>{}</mrow></math>",
+            "<math xmlns=\"http://www.w3.org/1998/Math/MathML\" display=\"block\"><mrow>{}<mo lspace=\"0.4em\" rspace=\"0.4em\">:</mo>{}<mo>\u{2192}</mo>{}</mrow></math>",
             ink.formula(self),
             spaces[0],
             spaces[1]
