@@ -6,8 +6,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use spanlift::Program;
 use spanlift::hazard::{self, Mode, check_read};
+use spanlift::memory::{Dtype, cpu, mock};
+use spanlift::op::{self, OpError, Operator, Reader, Space, Weights, to};
+use spanlift::{Program, chain};
 
 /// A small generator of its own, so that a seed names the same input for ever.
 struct Random(u64);
@@ -184,4 +186,57 @@ fn damaged_files_get_an_answer() {
         }
     }
     assert!(n / 20 < n_good && n_good < n, "{n_good} of {n} inputs were programs");
+}
+
+/// Good files of expressions: containers, transfers and every kind of leaf.
+fn expressions() -> Result<Vec<Vec<u8>>, OpError> {
+    let image = Space::new([("y", 4), ("x", 6)], Dtype::C32)?;
+    let weights = op::dense(["m"], ["x"], [("m", 3), ("x", 6)], (0..18).map(f64::from), Dtype::C32)?;
+    let diagonal: Operator = op::Diagonal::new(image.clone(), (0..24).map(f64::from))?.into();
+    let kernel = op::Tensor::new([("x", 3)], [1.0, -2.0, 0.5])?;
+    let f = op::fft(["x"]).over(image.on(mock(0)))?;
+    let all = [
+        chain![to(mock(0)), f, to(cpu()).after("ready")]?,
+        chain![&diagonal, op::roll("y", 1), op::slice("x", 0..4, 1)]?,
+        op::stack(Some(("k", 0)), None, [diagonal.clone(), diagonal.h()])?.normal(),
+        op::sum([diagonal.clone(), diagonal.conj(), Operator::scale(0.5, image.clone())?])?.pow(2)?,
+        op::convolution(["x"], &kernel).over(&image)?,
+        op::finite_difference("x", op::Boundary::Periodic).over(&image)?,
+        weights.split("x", 3, &[mock(0), mock(1)])?,
+        op::block_diag([diagonal.clone(), diagonal])?,
+    ];
+    Ok(all.iter().filter_map(|a| a.to_json(Weights::Inline).ok()).map(String::into_bytes).collect())
+}
+
+#[test]
+fn damaged_expressions_get_an_answer() {
+    let n: u64 = std::env::var("SPANLIFT_FUZZ").ok().and_then(|n| n.parse().ok()).unwrap_or(3_000);
+    let corpus = expressions().expect("good expressions");
+    assert_eq!(corpus.len(), 8);
+    let mut n_good = 0;
+    for seed in 1..=n {
+        let bytes = mutated(&mut Random(seed), &corpus);
+        let judged = catch_unwind(AssertUnwindSafe(|| match Reader::new().read(&bytes) {
+            Err(error) => (!error.place.is_empty() && !error.problem.is_empty()).then_some(false),
+            Ok(a) => {
+                // Whatever is read can be turned, written and read again.
+                let written = [a.clone(), a.h()].map(|a| a.to_json(Weights::Inline));
+                let again = written.iter().all(|file| {
+                    file.as_ref().is_ok_and(|file| {
+                        Reader::new()
+                            .read(file.as_bytes())
+                            .is_ok_and(|b| b.to_json(Weights::Inline).as_ref() == Ok(file))
+                    })
+                });
+                again.then_some(true)
+            }
+        }));
+        let text = || String::from_utf8_lossy(&bytes).into_owned();
+        match judged {
+            Ok(Some(is_good)) => n_good += u64::from(is_good),
+            Ok(None) => panic!("seed {seed}: no place, or another file when it is written again\n{}", text()),
+            Err(_) => panic!("seed {seed}: a panic on\n{}", text()),
+        }
+    }
+    assert!(n_good > 0 && n_good < n, "{n_good} of {n} inputs were expressions");
 }

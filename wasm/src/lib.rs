@@ -15,6 +15,8 @@ pub mod details;
 pub mod entry;
 pub mod figure;
 pub mod finding;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod graph;
 pub mod heat;
 #[cfg(target_arch = "wasm32")]
 mod input;
@@ -67,6 +69,6 @@ pub use explained::explained_svg;
 #[cfg(not(target_arch = "wasm32"))]
 pub use html::{content_policy, figure_html, mount_html, page, viewer_assets_html};
 #[cfg(not(target_arch = "wasm32"))]
-pub use pictures::{bars_svg, heat_svg, map_svg, memory_svg, move_svg, panels_svg, timeline_svg};
+pub use pictures::{bars_svg, heat_svg, map_svg, memory_svg, move_svg, panels_svg, plan_svg, timeline_svg};
 #[cfg(not(target_arch = "wasm32"))]
 pub use show::{Figure, Show, explain, verdict};

@@ -2,9 +2,11 @@
 
 use spanlift::Trace;
 use spanlift::memory::{Layout, MovePlan};
+use spanlift::plan::Plan;
 
 use crate::bars::{self, BarChart};
 use crate::figure::{self, Panel, PanelOptions};
+use crate::graph;
 use crate::heat::{self, HeatMap};
 use crate::memory::{self, MemoryOptions, MemoryPicture};
 use crate::svg::svg;
@@ -42,6 +44,22 @@ pub fn panels_svg(panels: &[Panel<'_>], options: &PanelOptions) -> String {
         })
         .collect();
     svg(&figure::panels(panels, options), &options.title, &told.join(" "))
+}
+
+/// A plan as a graph on `width` pixels as SVG: devices as lanes, transfers as arrows with their bytes.
+///
+/// ```
+/// use spanlift::chain;
+/// use spanlift::memory::{Dtype, cpu, cuda};
+/// use spanlift::op::{Operator, Space, to};
+/// let image = Space::new([("y", 4), ("x", 4)], Dtype::C32)?;
+/// let a = chain![to(cuda(0)), Operator::scale(2.0, image.on(cuda(0)))?, to(cpu())]?;
+/// let svg = spanlift_viewer::plan_svg(&a.plan()?, 720.0, &spanlift_viewer::Theme::LIGHT);
+/// assert!(svg.starts_with("<svg "));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn plan_svg(plan: &Plan, width: f64, theme: &Theme) -> String {
+    svg(&graph::scene(plan, width, theme), "plan", &plan.to_string())
 }
 
 /// A bar chart on `width` pixels as SVG.

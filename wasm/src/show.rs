@@ -7,6 +7,8 @@ use std::io::Write as _;
 
 use spanlift::hazard::{self, Mode, Relation, Report};
 use spanlift::memory::{Layout, MoveKind, MovePlan, Target};
+use spanlift::op::Operator;
+use spanlift::plan::Plan;
 use spanlift::sim::{self, Run};
 use spanlift::{Program, Trace};
 
@@ -16,7 +18,7 @@ use crate::html::{figure_html, img};
 use crate::memory::{self, MemoryOptions, MemoryPicture};
 use crate::model::{self, Model};
 use crate::pack::PageItem;
-use crate::pictures::{bars_svg, map_svg, timeline_svg, told};
+use crate::pictures::{bars_svg, map_svg, plan_svg, timeline_svg, told};
 use crate::svg::escaped;
 use crate::text;
 use crate::theme::Theme;
@@ -88,23 +90,12 @@ impl Figure {
 
     /// The blocks that a notebook's kernel reads.
     pub fn blocks(&self) -> String {
-        let mut out = String::new();
-        for (mime, body) in [("text/plain", self.plain.clone()), ("text/html", self.html())] {
-            // The kernel takes any line that begins so for one of its own.
-            let body = body.replace("EVCXR_", "EVCXR ").replace('\r', "");
-            out.push_str(&format!(
-                "EVCXR_BEGIN_CONTENT {mime}\n{}\nEVCXR_END_CONTENT\n",
-                body.trim_matches('\n')
-            ));
-        }
-        out
+        blocks(&[("text/plain", self.plain.clone()), ("text/html", self.html())])
     }
 
     /// Shows it as the output of a notebook's cell.
     pub fn evcxr_display(&self) {
-        let mut out = std::io::stdout().lock();
-        // A closed output has nobody to tell.
-        let _ = out.write_all(self.blocks().as_bytes()).and_then(|()| out.flush());
+        write(&self.blocks());
     }
 
     /// Why something cannot be shown, as a figure.
@@ -128,6 +119,26 @@ impl Figure {
     fn still(plain: String, title: &str, svg: String) -> Figure {
         Figure { plain, title: title.to_owned(), svg, items: Vec::new(), height_px: 0, error: false }
     }
+}
+
+fn blocks(bodies: &[(&str, String)]) -> String {
+    let mut out = String::new();
+    for (mime, body) in bodies {
+        // The kernel takes any line that begins so for one of its own.
+        let body = body.replace("EVCXR_", "EVCXR ").replace('\r', "");
+        out.push_str(&format!(
+            "EVCXR_BEGIN_CONTENT {mime}\n{}\nEVCXR_END_CONTENT\n",
+            body.trim_matches('\n')
+        ));
+    }
+    out
+}
+
+/// Writes what a notebook's kernel reads, all at once.
+fn write(blocks: &str) {
+    let mut out = std::io::stdout().lock();
+    // A closed output has nobody to tell.
+    let _ = out.write_all(blocks.as_bytes()).and_then(|()| out.flush());
 }
 
 fn escaped_lines(text: &str) -> String {
@@ -210,6 +221,33 @@ fn sentences(program: &Program, report: &Report) -> String {
         out.push_str(&format!("\nand {} more", report.hazards.len() - 20));
     }
     out
+}
+
+/// The graph of its transfers over lanes of devices; in words, the list of transfers.
+impl Show for Plan {
+    fn show(&self) -> Figure {
+        let svg = plan_svg(self, 860.0, &Theme::LIGHT);
+        Figure::still(self.to_string().trim_end().to_owned(), "plan", svg)
+    }
+}
+
+/// The formula, set as mathematics where a page shows it.
+impl Show for Operator {
+    fn show(&self) -> Figure {
+        Figure::still(self.to_string(), "operator", String::new())
+    }
+
+    fn evcxr_display(&self) {
+        write(&formula_blocks(self));
+    }
+}
+
+fn formula_blocks(a: &Operator) -> String {
+    blocks(&[
+        ("text/plain", a.to_string()),
+        ("text/html", a.to_mathml()),
+        ("text/latex", format!("${}$", a.to_latex())),
+    ])
 }
 
 /// The hazards by the positions of their commands; `Program::show` has them in words.
@@ -374,7 +412,9 @@ impl<T: Show, E: std::fmt::Display> Show for Result<T, E> {
 mod tests {
     use super::*;
     use spanlift::Bytes;
+    use spanlift::chain;
     use spanlift::memory::{Dtype, View, cpu, cuda};
+    use spanlift::op::{Space, fft, to};
 
     /// Reads blocks as the kernel does: by line.
     fn read(blocks: &str) -> Vec<(String, String)> {
@@ -423,6 +463,22 @@ mod tests {
         check(&layout.report(), "cpu: 32 B unique, 32 B listed", "<img ");
         check(&BarChart { title: "t".into(), ..BarChart::default() }, "t", "<img ");
         check(&Program::from_text("copy x <- y on s"), "stream \"s\" is not declared", "role=\"alert\"");
+    }
+
+    #[test]
+    fn operators_are_formulas_and_their_plans_pictures() {
+        let image = Space::new([("y", 4), ("x", 4)], Dtype::C32).unwrap();
+        let there = fft(["x"]).over(image.on(cuda(0))).unwrap();
+        let a = chain![to(cuda(0)), there, to(cpu())].unwrap();
+        let blocks = read(&formula_blocks(&a));
+        let mimes: Vec<&str> = blocks.iter().map(|(mime, _)| mime.as_str()).collect();
+        assert_eq!(mimes, ["text/plain", "text/html", "text/latex"]);
+        assert!(blocks[0].1.starts_with("T(cuda:0->cpu) · F(x) · T(cpu->cuda:0)"), "{}", blocks[0].1);
+        assert!(blocks[1].1.starts_with("<math ") && blocks[1].1.ends_with("</math>"));
+        assert!(blocks[2].1.starts_with("$T_{\\mathrm{cuda:0} \\to \\mathrm{cpu}} \\,"), "{}", blocks[2].1);
+        let plan = a.plan().unwrap().show();
+        assert!(plan.plain().contains("\n2 transfers, "), "{}", plan.plain());
+        assert!(plan.html().starts_with("<img ") && plan.svg().contains("\ncuda:0\n"), "{}", plan.svg());
     }
 
     #[test]

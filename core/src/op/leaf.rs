@@ -69,6 +69,14 @@ pub trait LeafOp: Any + fmt::Debug + Send + Sync {
         None
     }
 
+    /// What a file needs to make the operator again: a name for its kind and whatever belongs to it. [`Reader::kind`] reads
+    /// it; without it an expression with the operator cannot be written.
+    ///
+    /// [`Reader::kind`]: super::Reader::kind
+    fn recipe(&self) -> Option<(&'static str, serde_json::Value)> {
+        None
+    }
+
     /// How the operator acts along one of its own dimensions; by default it mixes all of them, so that no cut is made.
     fn along(&self, dim: &Name) -> Along {
         let _ = dim;

@@ -25,8 +25,10 @@ mod cut;
 mod dot;
 mod error;
 mod eval;
+mod formula;
 mod home;
 mod join;
+mod json;
 mod leaf;
 mod leaves;
 mod name;
@@ -48,6 +50,7 @@ pub use dot::{DotReport, Fault, diagnose, dot_test};
 pub use error::{Misfit, Mismatch, OpError};
 pub use eval::Array;
 pub use join::{BlockDiag, Concat, Stack, block, block_diag, hstack, stack, vstack};
+pub use json::{JsonError, MOST_POINTS, Reader, Weights};
 pub use leaf::{Leaf, LeafFacts, LeafOp, Linearity, Side, Tags, Work};
 pub use leaves::{
     Boundary, Convolution, Convolve, Dense, Diagonal, Edge, Fft, FiniteDifference, Fourier, FromFn, Gather,

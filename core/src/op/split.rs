@@ -120,6 +120,47 @@ impl Tiles {
         })
     }
 
+    /// The tiles put together, each read, computed and written where its roles say.
+    ///
+    /// One space lies on one device, so all inputs must be expected on one, and all results; the computation of each tile may
+    /// be anywhere. [`Operator::simplify`] joins the transfers of neighbours on one device.
+    ///
+    /// # Errors
+    /// As [`Operator::cut`]; [`OpError::Argument`] for another number of roles than tiles, and for inputs or results on
+    /// several devices.
+    ///
+    /// ```
+    /// use spanlift::memory::Dtype;
+    /// use spanlift::op::{Roles, dense, mock};
+    /// let a = dense(["m"], ["n"], [("m", 4), ("n", 3)], [1.0; 12], Dtype::F64)?;
+    /// let roles = Roles { compute: [0, 0, 1, 1].map(mock).to_vec(), ..Roles::round_robin(4, mock(2), &[mock(0)]) };
+    /// let b = a.tiles([("m", 1)])?.with_roles(&roles)?.simplify();
+    /// assert_eq!(b.plan().unwrap().transfers().len(), 4);
+    /// # Ok::<(), spanlift::op::OpError>(())
+    /// ```
+    pub fn with_roles(&self, roles: &Roles) -> Result<Operator, OpError> {
+        let wrong = |problem: String| OpError::Argument { operator: self.operator.formula(), problem };
+        let count: usize = self.grid().iter().product();
+        if [&roles.input, &roles.compute, &roles.output].iter().any(|list| list.len() != count) {
+            let of = [&roles.input, &roles.compute, &roles.output].map(Vec::len);
+            return Err(wrong(format!("roles of {of:?} tiles for {count}")));
+        }
+        let one = |list: &[Device], what: &str| match list {
+            [first, rest @ ..] if rest.iter().all(|d| d == first) => Ok(*first),
+            _ => Err(wrong(format!("{what} of tiles lie on several devices: one space lies on one"))),
+        };
+        let (from, to) = (one(&roles.input, "inputs")?, one(&roles.output, "results")?);
+        let mut computes = roles.compute.iter();
+        self.put_together(&mut |tile| {
+            let part = self.operator.cut(tile)?;
+            let device = computes.next().copied().unwrap_or(from);
+            let there = part.on(device);
+            let up = ToDevice::of(from.into(), device.into(), &part.domain().on(from));
+            let down = ToDevice::of(device.into(), to.into(), there.codomain());
+            Ok(Operator::join(vec![Operator::to_device(up), there, Operator::to_device(down)]))
+        })
+    }
+
     fn put_together(
         &self,
         cut: &mut dyn FnMut(&Tile) -> Result<Operator, OpError>,

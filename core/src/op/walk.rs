@@ -24,7 +24,8 @@ pub(super) fn walk<const K: usize>(
         for _ in 0..inner {
             f(at.map(place));
             for k in 0..K {
-                at[k] += step[k];
+                // Behind the last element a large step may leave the range; that place is never read.
+                at[k] = at[k].wrapping_add(step[k]);
             }
         }
         let Some(d) = (0..outer.len()).rev().find(|&d| index[d] + 1 < outer[d]) else { return };

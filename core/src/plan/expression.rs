@@ -130,6 +130,11 @@ impl Plan {
         &self.planning
     }
 
+    /// The commands that compute, and where each does so.
+    pub fn work(&self) -> impl Iterator<Item = (usize, Device)> {
+        self.jobs.iter().map(|(command, job)| (*command, job.space.device()))
+    }
+
     /// The memory that it holds on each device.
     ///
     /// ```

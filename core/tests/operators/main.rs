@@ -4,6 +4,7 @@
 mod caps;
 mod cases;
 mod errors;
+mod json;
 mod laws;
 mod memory;
 mod mutants;

@@ -3,7 +3,7 @@
 use spanlift::chain;
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::memory::{Device, Dtype, cpu, mock};
-use spanlift::op::{Along, Array, Name, OpError, Operator, dense, fft, to};
+use spanlift::op::{Along, Array, Name, OpError, Operator, Roles, dense, fft, to};
 
 use crate::oracle::{Matrix, Random, eps};
 use crate::table::{Entry, FIELDS, space, table, weights};
@@ -153,4 +153,30 @@ fn what_cannot_be_split_is_refused_with_the_reason() {
         assert_ne!(b.along(&"m".parse().unwrap()), Along::Inner, "{b}");
         assert!(b.split("m", 2, &[mock(0)]).is_err(), "{b}");
     }
+}
+
+#[test]
+fn tiles_have_roles() {
+    let a = matrix([8, 3], Dtype::F64);
+    let tiles = a.tiles([("m", 1)]).unwrap();
+    let home = Roles::round_robin(8, cpu(), &[cpu()]);
+    let halves = [0, 0, 0, 0, 1, 1, 1, 1].map(mock).to_vec();
+    let roles = Roles { compute: halves, output: vec![mock(1); 8], ..home.clone() };
+    let b = tiles.with_roles(&roles).unwrap();
+    assert_eq!((b.domain(), b.codomain()), (a.domain(), &a.codomain().on(mock(1))));
+    close("roles", &b, &Matrix::read(&a));
+    // One input each, and one result from the device that is not the one where results go.
+    let plan = b.simplify().plan().unwrap();
+    assert_eq!(plan.transfers().len(), 3, "{plan}");
+    assert_eq!(hazard::check(plan.program(), Mode::Contract).unwrap().verdict(), Verdict::Safe);
+    // The adjoint goes the other way, as its roles say.
+    assert_eq!(roles.h().h(), roles);
+    let back = a.h().tiles([("m", 1)]).unwrap().with_roles(&roles.h()).unwrap();
+    assert_eq!((back.domain(), back.codomain()), (b.codomain(), b.domain()));
+    close("adjoint", &back, &Matrix::read(&a).h());
+    let says = |roles: &Roles| tiles.with_roles(roles).unwrap_err().to_string();
+    let apart = Roles { input: roles.compute.clone(), ..home.clone() };
+    assert_eq!(says(&apart), "`W`: inputs of tiles lie on several devices: one space lies on one");
+    let few = Roles { compute: vec![mock(0)], ..home };
+    assert_eq!(says(&few), "`W`: roles of [8, 1, 8] tiles for 8");
 }

@@ -198,29 +198,35 @@ builder!(Convolution);
 pub struct Convolve {
     facts: LeafFacts,
     kernel: Tensor,
-    shape: Shape,
+    pub(in crate::op) shape: Shape,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct Shape {
-    along: Vec<Axis>,
-    periodic: bool,
-    stride: i64,
-    dilation: i64,
+pub(in crate::op) struct Shape {
+    pub(in crate::op) along: Vec<Axis>,
+    pub(in crate::op) periodic: bool,
+    pub(in crate::op) stride: i64,
+    pub(in crate::op) dilation: i64,
 }
 
 /// One convolved dimension: its names before and after.
 #[derive(Debug, Clone, PartialEq)]
-struct Axis {
-    name: Name,
-    new: Name,
-    taps: i64,
+pub(in crate::op) struct Axis {
+    pub(in crate::op) name: Name,
+    pub(in crate::op) new: Name,
+    pub(in crate::op) taps: i64,
     /// `y_o = sum_k h_k x[stride o + offset - dilation k]`
-    offset: i64,
+    pub(in crate::op) offset: i64,
 }
 
 impl Convolve {
-    fn new(name: String, domain: Space, codomain: Space, kernel: Tensor, shape: Shape) -> Convolve {
+    pub(in crate::op) fn new(
+        name: String,
+        domain: Space,
+        codomain: Space,
+        kernel: Tensor,
+        shape: Shape,
+    ) -> Convolve {
         let real = kernel.to_vec().iter().all(|w| w.im == 0.0);
         let each = kernel.elements().unsigned_abs().saturating_mul(2);
         let facts = LeafFacts {

@@ -39,10 +39,10 @@ use crate::op::{
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fft {
-    dims: Vec<String>,
-    named: Vec<String>,
-    centered: bool,
-    real: bool,
+    pub(in crate::op) dims: Vec<String>,
+    pub(in crate::op) named: Vec<String>,
+    pub(in crate::op) centered: bool,
+    pub(in crate::op) real: bool,
 }
 
 /// The orthonormal Fourier transform along `dims`; see [`Fft`].
@@ -139,7 +139,7 @@ builder!(Fft);
 pub struct Fourier {
     facts: LeafFacts,
     /// The transformed dimensions, in the order given.
-    axes: Vec<usize>,
+    pub(in crate::op) axes: Vec<usize>,
     centered: bool,
     /// For each of them, the transform and its inverse, without scale.
     plans: Vec<[Arc<dyn Plan<f64>>; 2]>,

@@ -16,20 +16,20 @@ use crate::op::{Along, LeafFacts, LeafOp, Name, OpError, Operator, Side, Space, 
 pub struct Sparse {
     facts: LeafFacts,
     /// Dimensions of the input that rows read.
-    grid: Vec<Name>,
+    pub(in crate::op) grid: Vec<Name>,
     /// The dimension of the output that counts the rows.
-    rows: Name,
-    entries: Arc<Entries>,
+    pub(in crate::op) rows: Name,
+    pub(in crate::op) entries: Arc<Entries>,
 }
 
 /// Rows one after the other: the indices on the grid and the weights of each.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Entries {
+pub(in crate::op) struct Entries {
     /// Where each row ends.
-    ends: Vec<usize>,
+    pub(in crate::op) ends: Vec<usize>,
     /// One index for each dimension of the grid, for each entry.
-    columns: Vec<i64>,
-    weights: Vec<f64>,
+    pub(in crate::op) columns: Vec<i64>,
+    pub(in crate::op) weights: Vec<f64>,
 }
 
 impl Entries {
@@ -65,7 +65,7 @@ impl Entries {
 
 impl Sparse {
     /// The operator that reads the dimensions `grid` and writes `rows` in the place of the first of them.
-    pub(super) fn new(
+    pub(in crate::op) fn new(
         names: (String, Option<String>),
         domain: Space,
         grid: Vec<Name>,

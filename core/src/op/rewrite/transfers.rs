@@ -102,10 +102,13 @@ pub(super) fn hoist(a: &Operator, _: &Known) -> Option<Operator> {
     })
 }
 
-/// Parts of a sum or join on the same device behind one transfer in and one out.
+/// Parts of a sum or join on the same device behind one transfer in and one out, or behind the one that they have.
 pub(super) fn group(a: &Operator, _: &Known) -> Option<Operator> {
     let parts = a.children();
-    let key = |part: &Operator| Some((ends(part, false)?, ends(part, true)?));
+    let key = |part: &Operator| {
+        let both = (ends(part, false), ends(part, true));
+        (both.0.is_some() || both.1.is_some()).then_some(both)
+    };
     let (odim, idim) = match a {
         Operator::Sum(sum) if !sum.tree() => (None, None),
         Operator::Concat(concat) => (concat.odim().cloned(), concat.idim().cloned()),

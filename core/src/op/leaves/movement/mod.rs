@@ -29,35 +29,35 @@ pub use verbs::{
 /// Built by [`slice`](fn@slice), [`pad`], [`permute`] and their kin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gather {
-    facts: LeafFacts,
+    pub(in crate::op) facts: LeafFacts,
     /// One for each dimension of the output.
-    axes: Vec<Axis>,
+    pub(in crate::op) axes: Vec<Axis>,
     /// Which cuts the builder allows beside those of untouched dimensions.
-    cuts: Cuts,
+    pub(in crate::op) cuts: Cuts,
 }
 
 /// Where the indices of one dimension of the output come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Axis {
-    size: i64,
+pub(in crate::op) struct Axis {
+    pub(in crate::op) size: i64,
     /// The dimension of the input; `None` for a new one, along which all indices see the same.
-    from: Option<usize>,
+    pub(in crate::op) from: Option<usize>,
     /// Ranges of the output that come from the input, rising and apart; the rest is zero.
-    pieces: Vec<Piece>,
+    pub(in crate::op) pieces: Vec<Piece>,
 }
 
 /// `len` indices of the output from `at` on: the input's `from`, `from + step`, and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Piece {
-    at: i64,
-    len: i64,
-    from: i64,
-    step: i64,
+pub(in crate::op) struct Piece {
+    pub(in crate::op) at: i64,
+    pub(in crate::op) len: i64,
+    pub(in crate::op) from: i64,
+    pub(in crate::op) step: i64,
 }
 
 /// Which dimensions may be cut although they are not the same on both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cuts {
+pub(in crate::op) enum Cuts {
     /// None.
     Refused,
     /// The dimensions that the output alone has.
@@ -152,7 +152,7 @@ impl Gather {
         Some(shifted)
     }
 
-    fn new(
+    pub(in crate::op) fn new(
         name: String,
         adjoint_name: Option<String>,
         (domain, codomain): (Space, Space),

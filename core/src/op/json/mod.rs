@@ -1,0 +1,66 @@
+//! Expressions as JSON.
+//!
+//! `{"schema_version": 1, "operator": O, "leaves": [L, ...], "weights": [W, ...]}`. A leaf that stands in several places,
+//! its adjoint among them, is written once, and so is a storage of weights.
+//!
+//! | `O["op"]` | other fields |
+//! |---|---|
+//! | `identity` | `space` |
+//! | `zero` | `domain`, `codomain` |
+//! | `scale` | `space`, `factor` `[re, im]` |
+//! | `to_device` | `space`, that of the beginning; `from`, `to`: `{"device", "compute", "transfer"}`; `after`, an event |
+//! | `chain`, `block_diag` | `parts` |
+//! | `sum` | `parts`; `tree`, whether the order is fixed |
+//! | `concat` | `parts`; `odim`, `idim` |
+//! | `stack` | `parts`; `out`, `into`: `[name, place]` |
+//! | `power` | `base`, `exponent` |
+//! | `leaf` | `leaf`, its index; `adjoint`, `conj`; `device`, where it stands |
+//!
+//! Leaves have a `kind`: `diagonal`, `dense`, `fft`, `gather`, `sparse`, `convolve`, or one that [`Reader::kind`] names, with
+//! a `recipe`. Weights are `{"storage", "dims", "strides", "offset"}`, views of a storage. A storage is
+//! `{"real": [...]}`, `{"complex": [re, im, ...]}` or `{"name", "elements"}`: values that the file leaves out and
+//! [`Reader::weights`] finds by a name that follows from them. Spaces are `{"dims": [[name, size], ...], "dtype", "device"}`
+//! or `{"members": [...]}`.
+
+mod leaves;
+mod read;
+mod write;
+
+use std::fmt;
+
+pub use read::Reader;
+pub use write::Weights;
+
+/// The longest transform that is read from a file: its tables are made when it is read.
+pub const MOST_POINTS: i64 = 1 << 24;
+
+/// How deep parts may lie in each other.
+const DEEPEST: usize = 32;
+
+/// Why an expression cannot be written or read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct JsonError {
+    /// Where in the file, as a path of fields.
+    pub place: String,
+    /// What is wrong there.
+    pub problem: String,
+}
+
+impl fmt::Display for JsonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.problem)
+    }
+}
+
+impl JsonError {
+    fn new(place: &str, problem: impl fmt::Display) -> JsonError {
+        JsonError { place: place.to_owned(), problem: problem.to_string() }
+    }
+}
+
+/// The name of values: the same for the same bits (FNV-1a of 64 bits).
+fn name_of(values: &[num_complex::Complex64]) -> String {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let bytes = values.iter().flat_map(|z| [z.re, z.im]).flat_map(f64::to_le_bytes);
+    format!("{:016x}-{}", bytes.fold(0xcbf2_9ce4_8422_2325, step), values.len())
+}

@@ -1,0 +1,218 @@
+//! Expressions in files: written, read again, and refused with the place of the mistake.
+
+use std::collections::BTreeSet;
+
+use num_complex::Complex64;
+use serde_json::{Value, json};
+use spanlift::chain;
+use spanlift::memory::{Dtype, cpu, cuda, mock};
+use spanlift::op::{FromFn, LeafFacts, LeafOp, Operator, Reader, Side, Space, Weights, to};
+
+use crate::memory::random_expression;
+use crate::oracle::Random;
+use crate::table::{Entry, FIELDS, table};
+
+#[track_caller]
+fn round_trip(what: &str, a: &Operator, random: &mut Random) {
+    let file = a.to_json(Weights::Inline).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let b = Reader::new().read(file.as_bytes()).unwrap_or_else(|e| panic!("{what}: {e}"));
+    assert_eq!(b.to_json(Weights::Inline).unwrap(), file, "{what}");
+    assert_eq!(b.to_string(), a.to_string(), "{what}");
+    let x = random.array(a.domain());
+    assert_eq!(b.apply(&x).unwrap(), a.apply(&x).unwrap(), "{what}");
+    assert_eq!(b.linearity(), a.linearity(), "{what}");
+    let named = a.to_json(Weights::ByName).unwrap();
+    let c = Reader::new().weights(a.weights()).read(named.as_bytes()).unwrap();
+    assert_eq!(c.to_string(), a.to_string(), "{what}");
+    assert_eq!(c.apply(&x).unwrap(), a.apply(&x).unwrap(), "{what}");
+    // Storages of the same values have the same name and come back as one.
+    let names: BTreeSet<String> = a.weights().into_iter().map(|(name, _)| name).collect();
+    if names.len() == a.weights().len() {
+        assert_eq!(c.to_json(Weights::Inline).unwrap(), file, "{what}");
+    }
+    if a.weights().iter().any(|(_, values)| values.len() > 8) {
+        assert!(named.len() < file.len(), "{what}");
+    }
+}
+
+#[test]
+fn every_operator_comes_back() {
+    let mut random = Random(31);
+    let mut n = 0;
+    for dtype in FIELDS {
+        for Entry { name, op, .. } in table(dtype) {
+            if op.to_json(Weights::Inline).is_err_and(|e| e.problem.contains("no recipe")) {
+                continue;
+            }
+            for a in [op.clone(), op.h(), op.conj(), op.normal(), op.on(mock(1)), op.simplify()] {
+                round_trip(&name, &a, &mut random);
+                n += 1;
+            }
+        }
+    }
+    assert!(n > 500, "only {n} operators");
+}
+
+#[test]
+fn random_expressions_come_back() {
+    let mut random = Random(77);
+    for round in 0..200 {
+        let a = random_expression(&mut random);
+        round_trip(&format!("round {round}"), &a, &mut random);
+        let file = a.to_json(Weights::Inline).unwrap();
+        let b = Reader::new().read(file.as_bytes()).unwrap();
+        let (p, q) = (a.plan().unwrap(), b.plan().unwrap());
+        assert_eq!(p.program().to_text(), q.program().to_text(), "round {round}");
+    }
+}
+
+/// A leaf with a recipe, from outside.
+#[derive(Debug)]
+struct Power(LeafFacts, f64);
+
+impl LeafOp for Power {
+    fn facts(&self) -> &LeafFacts {
+        &self.0
+    }
+
+    fn apply(&self, _: Side, x: &[Complex64], y: &mut [Complex64]) {
+        y.iter_mut().zip(x).for_each(|(y, x)| *y = x * self.1);
+    }
+
+    fn recipe(&self) -> Option<(&'static str, Value)> {
+        Some(("power", json!({"by": self.1})))
+    }
+}
+
+#[test]
+fn operators_of_ones_own_are_read_by_their_kind() {
+    let line = Space::new([("x", 3)], Dtype::F64).unwrap();
+    let make = |by: f64| {
+        let line = Space::new([("x", 3)], Dtype::F64).unwrap();
+        Operator::leaf(Power(LeafFacts::new("P", line.clone(), line), by))
+    };
+    let a = chain![to(cuda(0)), make(3.0).on(cuda(0)), to(cpu())].unwrap();
+    let file = a.to_json(Weights::Inline).unwrap();
+    let reader = Reader::new().kind("power", move |recipe| {
+        recipe["by"].as_f64().map(make).ok_or_else(|| "expected a number `by`".to_owned())
+    });
+    let x = Random(2).array(&line);
+    assert_eq!(reader.read(file.as_bytes()).unwrap().apply(&x).unwrap(), a.apply(&x).unwrap());
+    let error = Reader::new().read(file.as_bytes()).unwrap_err();
+    assert_eq!(error.to_string(), "leaves[0].kind: \"power\" is no kind of leaf that is known here");
+    let broken = file.replace("\"by\"", "\"bye\"");
+    let error = reader.read(broken.as_bytes()).unwrap_err();
+    assert_eq!(error.to_string(), "leaves[0].recipe: expected a number `by`");
+    let same = |x: &[Complex64], y: &mut [Complex64]| y.copy_from_slice(x);
+    let closures: Operator = FromFn::new("f", line.clone(), line, same, same).into();
+    let error = closures.to_json(Weights::Inline).unwrap_err();
+    assert_eq!(error.to_string(), "operator: `f` has no recipe to write");
+}
+
+/// A good file with one value replaced, and what is said of it.
+#[test]
+fn mistakes_are_named_with_their_place() {
+    let w: Vec<f64> = (0..6).map(f64::from).collect();
+    let d = spanlift::op::dense(["m"], ["x"], [("m", 2), ("x", 3)], w, Dtype::F64).unwrap();
+    let a = chain![to(mock(0)), d.on(mock(0)), to(cpu())].unwrap();
+    let good: Value = serde_json::from_str(&a.to_json(Weights::Inline).unwrap()).unwrap();
+    let says = |pointer: &str, value: Value| {
+        let mut file = good.clone();
+        *file.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer} in {good}")) = value;
+        Reader::new().read(file.to_string().as_bytes()).map(|_| ()).unwrap_err().to_string()
+    };
+    let check = |pointer: &str, value: Value, expected: &str| assert_eq!(says(pointer, value), expected);
+    check("/schema_version", json!(2), "schema_version: only version 1 is known");
+    check("/operator/op", json!("train"), "operator.op: \"train\" is no operator");
+    check("/operator/parts", json!([]), "operator.parts: expected at least one");
+    check("/operator/parts/1/leaf", json!(7), "operator.parts[1].leaf: is the index of no leaf");
+    assert!(says("/operator/parts/1/device", json!("tpu:0")).starts_with("operator.parts[1].device: "));
+    check(
+        "/operator/parts/1/device",
+        json!("cuda:1"),
+        "operator.parts[1]: reads f64[x=3]@cuda:1 but f64[x=3]@mock:0 comes",
+    );
+    check(
+        "/leaves/0/kind",
+        json!("sorcery"),
+        "leaves[0].kind: \"sorcery\" is no kind of leaf that is known here",
+    );
+    check("/leaves/0/domain/dims/0/1", json!(-3), "leaves[0].domain: dimension `x` has negative size -3");
+    let huge = says("/leaves/0/domain/dims/0/1", json!(i64::MAX));
+    assert!(huge.contains("leaves[0].domain") && huge.contains("overflow"), "{huge}");
+    check(
+        "/leaves/0/weights/dims/0/1",
+        json!(1i64 << 40),
+        "leaves[0].weights.dims: more elements than the 6 of the storage",
+    );
+    check("/leaves/0/weights/storage", json!(1), "leaves[0].weights.storage: is the index of no weights");
+    assert!(says("/leaves/0/weights/offset", json!(4)).starts_with("leaves[0].weights"));
+    check("/weights/0/real", json!("many"), "weights[0].real: expected a list");
+    check("/weights/0/real/3", json!(null), "weights[0].real: expected numbers");
+    check("/weights/0", json!({"name": "x"}), "weights[0].name: no weights are called \"x\"");
+    // Numbers beyond the range, and parts that lie deep in each other, end at the reader of JSON or here.
+    let bytes = |text: &str| Reader::new().read(text.as_bytes()).unwrap_err().to_string();
+    assert!(bytes("{\"schema_version\": 1e999}").starts_with("the file: "));
+    assert!(bytes("{\"weights\": [{\"real\": [NaN]}]}").starts_with("the file: "));
+    assert!(bytes(&format!("{}{}", "[".repeat(100_000), "]".repeat(100_000))).starts_with("the file: "));
+    let mut deep = json!({"op": "identity", "space": {"dims": [], "dtype": "f32", "device": "cpu"}});
+    for _ in 0..40 {
+        deep = json!({"op": "sum", "tree": true, "parts": [deep]});
+    }
+    let file = json!({"schema_version": 1, "operator": deep, "leaves": [], "weights": []});
+    let error = Reader::new().read(file.to_string().as_bytes()).unwrap_err().to_string();
+    assert!(error.ends_with("more than 32 parts in each other") || error.contains("recursion"), "{error}");
+    let long = json!({"schema_version": 1, "weights": [], "operator": {"op": "leaf", "leaf": 0, "adjoint": false,
+        "conj": false, "device": "cpu"}, "leaves": [{"kind": "fft", "name": "F", "adjoint_name": null,
+        "dims": [["x", "kx"]], "centered": false, "domain": {"dims": [["x", 1i64 << 40]], "dtype": "c32", "device": "cpu"}}]});
+    let error = Reader::new().read(long.to_string().as_bytes()).unwrap_err().to_string();
+    assert_eq!(error, "leaves[0].dims[0]: 1099511627776 points, at most 16777216 are read");
+}
+
+/// Damaged files are an answer or an error, and whatever is read can be looked at.
+#[test]
+fn damaged_files_never_panic() {
+    let mut random = Random(13);
+    let mut corpus: Vec<Vec<u8>> = Vec::new();
+    for Entry { op, .. } in table(Dtype::C32) {
+        corpus.extend(op.to_json(Weights::Inline).ok().map(String::into_bytes));
+    }
+    let words =
+        ["-1", "0", "9223372036854775807", "1e308", "null", "[]", "{}", "\"x\"", "true", "4294967296"];
+    let (mut read, mut refused) = (0, 0);
+    for _ in 0..6000 {
+        let at = usize::try_from(random.below(corpus.len() as u64)).unwrap();
+        let mut bytes = corpus[at].clone();
+        for _ in 0..1 + random.below(3) {
+            let Some(from) = (0..40).find_map(|_| {
+                let k = usize::try_from(random.below(bytes.len() as u64)).unwrap();
+                bytes[k].is_ascii_digit().then_some(k)
+            }) else {
+                continue;
+            };
+            let start = (0..=from)
+                .rev()
+                .take_while(|&k| bytes[k].is_ascii_digit() || bytes[k] == b'-')
+                .last()
+                .unwrap_or(from);
+            let end = from + bytes[from..].iter().take_while(|b| b.is_ascii_digit() || **b == b'.').count();
+            let word = words[usize::try_from(random.below(words.len() as u64)).unwrap()];
+            bytes.splice(start..end, word.bytes());
+        }
+        match Reader::new().read(&bytes) {
+            Ok(a) => {
+                read += 1;
+                let _ = (a.to_string(), a.h().to_string(), a.to_json(Weights::Inline).is_ok());
+                let elements = a.domain().elements().max(a.codomain().elements());
+                if elements < 1 << 12 {
+                    let _ = a.apply(&random.array(a.domain()));
+                }
+            }
+            Err(error) => {
+                assert!(!error.place.is_empty() && !error.problem.contains('\n'), "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(read > 200 && refused > 2000, "{read} read, {refused} refused");
+}
