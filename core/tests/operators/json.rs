@@ -167,6 +167,14 @@ fn mistakes_are_named_with_their_place() {
         "dims": [["x", "kx"]], "centered": false, "domain": {"dims": [["x", 1i64 << 40]], "dtype": "c32", "device": "cpu"}}]});
     let error = Reader::new().read(long.to_string().as_bytes()).unwrap_err().to_string();
     assert_eq!(error, "leaves[0].dims[0]: 1099511627776 points, at most 16777216 are read");
+    // Many leaves ask for no more than one does: a thousand rounded copies of one long storage end at the same limit.
+    let leaf = json!({"kind": "diagonal", "name": "D", "adjoint_name": null,
+        "domain": {"dims": [["x", 1]], "dtype": "f32", "device": "cpu"},
+        "weights": {"storage": 0, "dims": [["x", 1]], "strides": [1], "offset": 0}});
+    let many = json!({"schema_version": 1, "weights": [{"real": vec![0.1; 40_000]}], "leaves": vec![leaf; 1000],
+        "operator": {"op": "leaf", "leaf": 0, "adjoint": false, "conj": false, "device": "cpu"}});
+    let error = Reader::new().read(many.to_string().as_bytes()).unwrap_err().to_string();
+    assert_eq!(error, "leaves[419].weights: 16800000 points, at most 16777216 are read");
 }
 
 /// Damaged files are an answer or an error, and whatever is read can be looked at.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::JsonError;
 use super::read::{Fields, File};
 use super::write::{Writer, space};
-use super::{JsonError, MOST_POINTS};
 use crate::op::leaves::{
     Axis, Convolve, Cuts, Dense, Diagonal, Entries, Fft, Fourier, Gather, Piece, Shape, Sparse, Taps,
 };
@@ -103,16 +103,17 @@ pub(super) fn read(file: &File<'_>, fields: &Fields<'_>) -> Result<Operator, Jso
         "diagonal" => {
             let weights = file.tensor(&fields.object("weights")?)?;
             Diagonal::broadcast(domain.clone(), &weights).map_err(bad)?;
-            Ok(Diagonal::of(name, domain.clone(), rounded(weights, &domain)).into())
+            let weights = rounded(file, weights, &domain).map_err(|e| fields.error("weights", e))?;
+            Ok(Diagonal::of(name, domain, weights).into())
         }
         "dense" => {
             let weights = file.tensor(&fields.object("weights")?)?;
             let output = fields.names("output")?;
             within(&weights, &domain).map_err(|e| fields.error("weights", e))?;
-            let weights = rounded(weights, &domain);
+            let weights = rounded(file, weights, &domain).map_err(|e| fields.error("weights", e))?;
             Ok(Operator::leaf(Dense::of(name, domain, weights, &output).map_err(bad)?))
         }
-        "fft" => fourier(fields, &domain),
+        "fft" => fourier(file, fields, &domain),
         "gather" => gather(fields, name, adjoint, domain),
         "sparse" => sparse(fields, (name, adjoint), domain),
         _ => convolve(file, fields, name, domain),
@@ -120,9 +121,12 @@ pub(super) fn read(file: &File<'_>, fields: &Fields<'_>) -> Result<Operator, Jso
 }
 
 /// Weights as the type of a space holds them: the same storage where it does so already.
-fn rounded(weights: Tensor, space: &Space) -> Tensor {
-    let fits = weights.to_vec().iter().all(|w| space.round(*w) == *w);
-    if fits { weights } else { weights.map(|w| space.round(w)) }
+fn rounded(file: &File<'_>, weights: Tensor, space: &Space) -> Result<Tensor, String> {
+    if weights.to_vec().iter().all(|w| space.round(*w) == *w) {
+        return Ok(weights);
+    }
+    file.take(i64::try_from(weights.storage().len()).unwrap_or(i64::MAX))?;
+    Ok(weights.map(|w| space.round(w)))
 }
 
 /// Refuses complex weights on a real space, as the builders do.
@@ -130,7 +134,7 @@ fn within(weights: &Tensor, space: &Space) -> Result<(), OpError> {
     crate::op::leaf::check_values("weights", &weights.to_vec(), space)
 }
 
-fn fourier(fields: &Fields<'_>, domain: &Space) -> Result<Operator, JsonError> {
+fn fourier(file: &File<'_>, fields: &Fields<'_>, domain: &Space) -> Result<Operator, JsonError> {
     let mut fft = Fft { dims: vec![], named: vec![], centered: fields.flag("centered")?, real: false };
     fft.real = !domain.is_complex();
     for (k, pair) in fields.list("dims")?.iter().enumerate() {
@@ -139,9 +143,7 @@ fn fourier(fields: &Fields<'_>, domain: &Space) -> Result<Operator, JsonError> {
             return Err(fields.error(&place, "expected two names"));
         };
         let long = from.parse().ok().and_then(|name: Name| domain.size(&name)).unwrap_or(0);
-        if long > MOST_POINTS {
-            return Err(fields.error(&place, format!("{long} points, at most {MOST_POINTS} are read")));
-        }
+        file.take(long).map_err(|problem| fields.error(&place, problem))?;
         fft.dims.push(from.to_owned());
         fft.named.push(to.to_owned());
     }
@@ -329,7 +331,7 @@ fn convolve(
     if !fits || !same || !kin || lonely(&domain, &codomain) || lonely(&codomain, &domain) {
         return Err(fields.error("codomain", "does not fit the domain and the kernel"));
     }
-    let kernel = rounded(kernel, &domain);
+    let kernel = rounded(file, kernel, &domain).map_err(|e| fields.error("kernel", e))?;
     Ok(Operator::leaf(Convolve::new(name, domain, codomain, kernel, shape)))
 }
 

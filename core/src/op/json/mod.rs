@@ -31,7 +31,8 @@ use std::fmt;
 pub use read::Reader;
 pub use write::Weights;
 
-/// The longest transform that is read from a file: its tables are made when it is read.
+/// How many points a file may ask for that do not stand in it: the lengths of all transforms, whose tables are made when it
+/// is read, and copies of weights that are rounded.
 pub const MOST_POINTS: i64 = 1 << 24;
 
 /// How deep parts may lie in each other.

@@ -1,5 +1,6 @@
 //! Expressions read from JSON, from hands that are not trusted: every mistake is named with its place.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use num_complex::Complex64;
 use serde_json::{Map, Value};
 
-use super::{DEEPEST, JsonError, leaves, name_of};
+use super::{DEEPEST, JsonError, MOST_POINTS, leaves, name_of};
 use crate::memory::{Device, Dtype};
 use crate::op::operator::{Operator, Scale};
 use crate::op::{DeviceSpec, Name, Space, Tensor, ToDevice};
@@ -62,8 +63,8 @@ impl Reader {
     /// [`JsonError`] with the place of the first mistake.
     ///
     /// # Cost
-    /// Time and memory as the file is long, whatever sizes it names; tables of transforms for at most
-    /// [`MOST_POINTS`](super::MOST_POINTS) points each.
+    /// Memory as the file is long, whatever sizes it names, and [`MOST_POINTS`](super::MOST_POINTS) points for all tables of
+    /// transforms and all weights that a type of less precision rounds; every leaf looks at its weights once more.
     pub fn read(&self, bytes: &[u8]) -> Result<Operator, JsonError> {
         let file: Value = serde_json::from_slice(bytes).map_err(|e| JsonError::new("the file", e))?;
         self.value(&file)
@@ -75,7 +76,7 @@ impl Reader {
         if top.whole("schema_version")? != 1 {
             return Err(top.error("schema_version", "only version 1 is known"));
         }
-        let mut file = File { reader: self, storages: Vec::new(), leaves: Vec::new() };
+        let mut file = File { reader: self, storages: Vec::new(), leaves: Vec::new(), taken: Cell::new(0) };
         for (k, storage) in top.list("weights")?.iter().enumerate() {
             let fields = top.inner(&format!("weights[{k}]"), storage)?;
             file.storages.push(self.storage(&fields)?);
@@ -119,9 +120,21 @@ pub(super) struct File<'r> {
     pub(super) reader: &'r Reader,
     storages: Vec<Arc<[Complex64]>>,
     leaves: Vec<Operator>,
+    /// Points that reading took beside the file's own values.
+    taken: Cell<i64>,
 }
 
 impl File<'_> {
+    /// Counts points that leaves need beside what stands in the file: few bytes must not ask for many of them.
+    pub(super) fn take(&self, points: i64) -> Result<(), String> {
+        let all = self.taken.get().saturating_add(points);
+        if all > MOST_POINTS {
+            return Err(format!("{all} points, at most {MOST_POINTS} are read"));
+        }
+        self.taken.set(all);
+        Ok(())
+    }
+
     fn operator(&self, fields: &Fields<'_>, depth: usize) -> Result<Operator, JsonError> {
         if depth > DEEPEST {
             return Err(fields.error("", format!("more than {DEEPEST} parts in each other")));
