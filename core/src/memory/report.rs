@@ -139,7 +139,6 @@ struct FileMove<'a> {
     allocations: Vec<FileAllocation<'a>>,
     bytes_allocated: u128,
     bytes_copied: u128,
-    ledger: Moved,
     tensors: BTreeMap<&'a str, FilePlaced<'a>>,
 }
 
@@ -197,7 +196,7 @@ impl Report {
     /// The report as one JSON object, with the move where there is one; no line end.
     ///
     /// The keys are those of [`Report`] and its parts; `move` holds `to`, `allocations` (`storage`, `start`, `bytes`),
-    /// `bytes_allocated`, `bytes_copied`, `ledger` (that of [`Report::moved`]) and `tensors` (`allocation`, `offset`, `strides`).
+    /// `bytes_allocated`, `bytes_copied` and `tensors` (`allocation`, `offset`, `strides`).
     pub fn to_json(&self, plan: Option<&MovePlan>) -> String {
         let plan = plan.map(|plan| FileMove {
             to: plan.to.to_string(),
@@ -212,7 +211,6 @@ impl Report {
                 .collect(),
             bytes_allocated: plan.bytes_allocated(),
             bytes_copied: plan.bytes_copied(),
-            ledger: self.moved(plan),
             tensors: plan
                 .tensors
                 .iter()

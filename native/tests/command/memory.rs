@@ -34,12 +34,6 @@ fn every_shared_example_has_its_answer() {
             assert_eq!(found[field], expect[field], "{id}: {field}");
         }
         assert_eq!(found["move"]["bytes_copied"], expect["move"]["bytes_copied"], "{id}");
-        // What moves is told hop by hop, and comes to what is copied.
-        let ledger = found["move"]["ledger"].as_object().unwrap();
-        let hops =
-            ledger.iter().filter(|(name, _)| *name != "payload_bytes").map(|(_, n)| n.as_i64().unwrap());
-        assert_eq!(Some(hops.sum::<i64>()), found["move"]["bytes_copied"].as_i64(), "{id}");
-        assert!(ledger["payload_bytes"].as_i64() <= found["move"]["bytes_copied"].as_i64(), "{id}");
         let most = expect["move"]["bytes_allocated_at_most"].as_i64().unwrap();
         assert!(found["move"]["bytes_allocated"].as_i64().unwrap() <= most, "{id}");
         assert_eq!(

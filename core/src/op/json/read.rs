@@ -63,7 +63,7 @@ impl Reader {
     /// [`JsonError`] with the place of the first mistake.
     ///
     /// # Cost
-    /// Memory as the file is long, whatever sizes it names, and [`MOST_POINTS`](super::MOST_POINTS) points for all tables of
+    /// Memory as the file is long, whatever sizes it names, and [`MOST_POINTS`] points for all tables of
     /// transforms and all weights that a type of less precision rounds; every leaf looks at its weights once more.
     pub fn read(&self, bytes: &[u8]) -> Result<Operator, JsonError> {
         let file: Value = serde_json::from_slice(bytes).map_err(|e| JsonError::new("the file", e))?;
