@@ -31,6 +31,14 @@ pub const fn us(n: i64) -> Nanos {
     Nanos(n.saturating_mul(1000))
 }
 
+/// `a / b` rounded down, in 64 bits where they do: WebAssembly divides wider numbers in software.
+pub(crate) fn quotient(a: u128, b: u64) -> u128 {
+    match u64::try_from(a) {
+        Ok(a) => u128::from(a / b),
+        Err(_) => a / u128::from(b),
+    }
+}
+
 impl Bytes {
     /// The sum, or `None` when it leaves `u64`.
     pub fn checked_add(self, other: Bytes) -> Option<Bytes> {
@@ -252,5 +260,15 @@ mod tests {
         assert_eq!(format!("[{:<8}]", Bytes(12)), "[12 B    ]");
         assert!(Size::decimal(i128::MAX).to_string().ends_with(" EB"));
         assert!(Size::binary(i128::MIN).to_string().starts_with('-'));
+    }
+
+    #[test]
+    fn a_quotient_is_the_same_in_64_bits_and_in_128() {
+        let edges = [0, 1, 2, 1_000_000_000, (1 << 32) + 1, (1 << 63) - 1, u64::MAX - 1, u64::MAX];
+        for (&a, &b) in edges.iter().flat_map(|a| edges[1..].iter().map(move |b| (a, b))) {
+            for a in [u128::from(a), u128::from(a) * u128::from(b), u128::from(a) * 1_000_000_007 + 5] {
+                assert_eq!(quotient(a, b), a / u128::from(b), "{a} / {b}");
+            }
+        }
     }
 }

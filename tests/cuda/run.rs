@@ -6,7 +6,7 @@ use spanlift::program::{Compute, Contents, Op, Space};
 use spanlift::{Bytes, Program, sim};
 use spanlift_native::cuda::{self, Driver, RunError};
 use spanlift_native::{cpu, programs as shipped};
-use spanlift_softcuda::kit;
+use spanlift_softcuda::kit::{self, Driver as Soft};
 
 use crate::programs::{Kinds, is_safe, random, reusing};
 
@@ -37,6 +37,13 @@ fn agrees(program: &Program, driver: &Driver, what: &str) {
     assert_eq!(found, expected, "{what}\n{}", here.issued.to_text());
 }
 
+/// The driver saw nothing that breaks a rule of CUDA's.
+#[track_caller]
+fn broke_no_rule(soft: &Soft, program: &Program, what: &str) {
+    let violations = soft.report().violations;
+    assert!(violations.is_empty(), "{what}: {violations:?}\n{}", program.to_text());
+}
+
 #[test]
 fn random_safe_programs_end_with_the_simulators_values() {
     kit::alone(&crate::everywhere(6), |soft| {
@@ -52,13 +59,7 @@ fn random_safe_programs_end_with_the_simulators_values() {
                 let told = cuda::run(&program, &driver, 0);
                 assert!(matches!(told, Err(RunError::NotSafe { .. })), "seed {seed}: {told:?}");
             }
-            let report = soft.report();
-            assert!(
-                report.violations.is_empty(),
-                "seed {seed}: {:?}\n{}",
-                report.violations,
-                program.to_text()
-            );
+            broke_no_rule(soft, &program, &format!("seed {seed}"));
         }
         assert!(n_safe > 15 && n_refused > 5, "{n_safe} safe, {n_refused} not");
     });
@@ -77,13 +78,7 @@ fn kernels_compute_their_formulas_in_their_place() {
                 n_launches += program.commands().iter().filter(|c| matches!(c.op, Op::Kernel(_))).count();
                 agrees(&program, &driver, &format!("seed {seed}"));
             }
-            let report = soft.report();
-            assert!(
-                report.violations.is_empty(),
-                "seed {seed}: {:?}\n{}",
-                report.violations,
-                program.to_text()
-            );
+            broke_no_rule(soft, &program, &format!("seed {seed}"));
         }
         assert!(n_safe > 15 && n_launches > 20, "{n_safe} safe programs, {n_launches} kernels");
     });
@@ -148,13 +143,7 @@ fn blocks_that_are_reused_are_waited_for() {
             let program = reusing(seed);
             assert!(is_safe(&program), "seed {seed}\n{}", program.to_text());
             agrees(&program, &driver, &format!("seed {seed}"));
-            let report = soft.report();
-            assert!(
-                report.violations.is_empty(),
-                "seed {seed}: {:?}\n{}",
-                report.violations,
-                program.to_text()
-            );
+            broke_no_rule(soft, &program, &format!("seed {seed}"));
         }
     });
 }

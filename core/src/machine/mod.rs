@@ -24,7 +24,7 @@ use figure::Value;
 pub use figure::{Figure, Grade, Source};
 pub use read::MachineError;
 
-use crate::units::{Bytes, Nanos};
+use crate::units::{Bytes, Nanos, quotient};
 
 /// Bytes per second; a copy of `n` bytes takes `n / rate`, rounded to the nearest nanosecond.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,9 +44,11 @@ impl Rate {
 
     /// How long `bytes` take; a rate of 0 takes for ever.
     pub fn time(self, bytes: Bytes) -> Nanos {
-        let ns =
-            (u128::from(bytes.0) * 1_000_000_000 + u128::from(self.0) / 2).checked_div(u128::from(self.0));
-        Nanos(ns.and_then(|ns| i64::try_from(ns).ok()).unwrap_or(i64::MAX))
+        if self.0 == 0 {
+            return Nanos(i64::MAX);
+        }
+        let ns = quotient(u128::from(bytes.0) * 1_000_000_000 + u128::from(self.0 / 2), self.0);
+        Nanos(i64::try_from(ns).unwrap_or(i64::MAX))
     }
 }
 
@@ -57,6 +59,14 @@ pub struct Ratio(pub u64);
 impl Ratio {
     /// The factor 1.
     pub const ONE: Ratio = Ratio(1_000_000_000);
+
+    /// `n` times this, rounded down; too much is `u64::MAX`.
+    pub(crate) fn of(self, n: u64) -> u64 {
+        // n = whole * ONE + rest, and the first part needs no division: nothing is lost
+        let (whole, rest) = (n / Self::ONE.0, n % Self::ONE.0);
+        let rest = quotient(u128::from(rest) * u128::from(self.0), Self::ONE.0);
+        whole.saturating_mul(self.0).saturating_add(u64::try_from(rest).unwrap_or(u64::MAX))
+    }
 }
 
 /// Makes the struct and the table of its fields from one list, so that neither forgets the other.

@@ -174,3 +174,12 @@ fn figures_are_set_by_name_or_refused() {
     changed.set("p2p_bw", 0, what_if()).unwrap();
     assert_eq!(changed.p2p_bw, Rate(0));
 }
+
+#[test]
+fn a_ratio_of_a_number_is_exact() {
+    let numbers = [0, 1, 999_999_999, 1_000_000_000, 63_015_000_001, 1 << 40, u64::MAX];
+    for (&n, ratio) in numbers.iter().flat_map(|n| numbers.map(|ratio| (n, ratio))) {
+        let exact = u128::from(n) * u128::from(ratio) / u128::from(Ratio::ONE.0);
+        assert_eq!(Ratio(ratio).of(n), u64::try_from(exact).unwrap_or(u64::MAX), "{n} x {ratio}");
+    }
+}

@@ -7,6 +7,7 @@ use super::link::Way;
 use super::lowered::{Act, Alone, EngineId, NONE, NodeId, Work};
 use super::schedule::{Event, Sim};
 use crate::machine::{Rate, Ratio};
+use crate::units::quotient;
 
 /// What waits for a place: when it got here, its node, and which part of it. The smallest goes first.
 type Queue = BinaryHeap<Reverse<(i64, NodeId, u32)>>;
@@ -72,8 +73,8 @@ impl Job {
     }
 
     pub(super) fn end(&self) -> i64 {
-        let rate = u128::from(self.rate.0.max(1));
-        let ns = (self.left + rate / 2) / rate;
+        let rate = self.rate.0.max(1);
+        let ns = quotient(self.left + u128::from(rate / 2), rate);
         self.at.saturating_add(self.latency).saturating_add(i64::try_from(ns).unwrap_or(i64::MAX))
     }
 

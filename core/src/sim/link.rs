@@ -81,8 +81,7 @@ impl Links {
         let carried = self.carried[dev as usize];
         let (own, other) = (carried[way as usize].max(1), carried[1 - way as usize]);
         let factor = if other > 0 { way.factor(machine) } else { Ratio::ONE };
-        let rate = u128::from(alone.0) * u128::from(factor.0) / u128::from(Ratio::ONE.0) / u128::from(own);
-        Rate(u64::try_from(rate).unwrap_or(alone.0).max(1))
+        Rate((factor.of(alone.0) / u64::from(own)).max(1))
     }
 }
 

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::machine::{Machine, Rate};
-use crate::units::Bytes;
+use crate::units::{Bytes, quotient};
 
 /// All host copies that run now.
 #[derive(Debug)]
@@ -85,17 +85,17 @@ impl Memcpy {
         if !self.changed && self.engines_busy == engines_busy {
             return None;
         }
-        self.advance(now);
         self.changed = false;
         self.engines_busy = engines_busy;
         let &Reverse((end, ..)) = self.jobs.peek()?;
+        self.advance(now);
         // speed = min(1, cap / wanted) / (1 + g while engines are busy)
         let share = u128::from(self.cap).min(self.wanted) * u128::from(ONE) * 1_000_000_000;
         let slower = 1_000_000_000 + if engines_busy { u128::from(self.interference) } else { 0 };
         let speed = share / (self.wanted.max(1) * slower);
         self.speed = u64::try_from(speed).unwrap_or(ONE).max(1);
         self.epoch = self.epoch.wrapping_add(1);
-        let ns = end.saturating_sub(self.clock).div_ceil(u128::from(self.speed));
+        let ns = quotient(end.saturating_sub(self.clock) + u128::from(self.speed - 1), self.speed);
         Some(now.saturating_add(i64::try_from(ns).unwrap_or(i64::MAX)))
     }
 }
