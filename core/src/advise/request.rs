@@ -115,12 +115,18 @@ impl Request {
         whole
     }
 
-    /// The machine as it is under the host's load: a thread that has less than a core is slower by that, and other
-    /// processes use the memory's bandwidth in proportion.
+    /// The machine as it is under the host's load.
+    ///
+    /// `C` cores of which a part `L` is busy are shared as a fair scheduler does: a thread has a core of its own while one is
+    /// idle, else `C / (L C + 1)` of one, beside `L C` threads that want as much. Of the memory's bandwidth `T` copying
+    /// threads have `T / (T + L C)`.
     pub(super) fn loaded(&self, machine: &Machine) -> Machine {
         let mut loaded = machine.clone();
-        let share = self.idle_cores().clamp(0.01, 1.0);
-        let left = (1.0 - self.load).clamp(0.01, 1.0);
+        let cores = f64::from(self.cores);
+        let busy = cores - self.idle_cores();
+        let share = (cores / (busy + 1.0)).min(1.0);
+        let threads = f64::from(self.threads());
+        let left = threads / (threads + busy);
         let source = Source { grade: Grade::Assumed, text: "under the host's load".into() };
         let rates = ["stage_hot_bw", "stage_cold_bw", "host_memcpy_hot_bw", "host_memcpy_cold_bw"];
         let calls = ["framework_to_overhead", "pin_overhead", "call_memcpy_async", "call_launch"];
@@ -196,4 +202,38 @@ pub(super) fn exact(bytes: Bytes) -> String {
     let fits = UNITS.into_iter().find(|(_, scale)| bytes.0.is_multiple_of(*scale) && bytes.0 > 0);
     let (unit, scale) = fits.unwrap_or(("B", 1));
     format!("{}{unit}", bytes.0 / scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The part of a core that one more thread gets beside `busy` others, dealt out slice by slice: whoever had least goes
+    /// first, each on a core of its own.
+    fn dealt(cores: usize, busy: usize) -> f64 {
+        let (mut had, slices) = (vec![0u32; busy + 1], 1000 * (busy + 1));
+        for _ in 0..slices {
+            let mut order: Vec<usize> = (0..had.len()).collect();
+            order.sort_by_key(|&t| (had[t], t));
+            order.into_iter().take(cores).for_each(|t| had[t] += 1);
+        }
+        f64::from(had[busy]) / slices as f64
+    }
+
+    #[test]
+    fn a_loaded_host_is_shared_fairly() {
+        let machine = Machine::builtin("h200-pcie5").unwrap();
+        let figure = |m: &Machine, name: &str| m.figure(name).unwrap();
+        for (cores, busy) in (1..=9u32).flat_map(|cores| (0..=cores).map(move |busy| (cores, busy))) {
+            let mut request = Request::new(vec![], Origin::Pageable);
+            (request.cores, request.load) = (cores, f64::from(busy) / f64::from(cores));
+            let loaded = request.loaded(&machine);
+            let slower = figure(&loaded, "stage_cold_bw") / figure(&machine, "stage_cold_bw");
+            let expected = dealt(cores as usize, busy as usize);
+            assert!((slower - expected).abs() < 1e-3, "{busy} of {cores} cores busy: {slower} {expected}");
+            let cap = figure(&loaded, "host_memcpy_cap_bw") / figure(&machine, "host_memcpy_cap_bw");
+            let threads = request.threads();
+            assert!((cap - f64::from(threads) / f64::from(threads + busy)).abs() < 1e-6, "{cap}");
+        }
+    }
 }
