@@ -84,6 +84,9 @@ fn inserted(program: &Program, remedy: Remedy) -> Fix {
             put(after + 1, caller(after), Op::Record { event, stream: on });
             put(before, caller(before), Op::Wait { stream: waits, event });
         }
+        Remedy::Wait { event, waits, before, .. } => {
+            put(before, caller(before), Op::Wait { stream: waits, event });
+        }
         Remedy::EventSync { on, after, thread, before } => {
             put(after + 1, caller(after), Op::Record { event, stream: on });
             put(before, thread, Op::EventSync { event });

@@ -2,7 +2,11 @@
 
 use super::found::HazardKind;
 use super::report::Hazard;
-use crate::program::{Alloc, AllocVia, BufferId, Copy, FreeVia, Op, Program, Space, StreamId, ThreadId};
+use std::collections::BTreeSet;
+
+use crate::program::{
+    Alloc, AllocVia, BufferId, Copy, EventId, FreeVia, Op, Program, Space, StreamId, ThreadId,
+};
 
 /// An addition to a program, with the commands that it goes after and before.
 ///
@@ -16,6 +20,8 @@ use crate::program::{Alloc, AllocVia, BufferId, Copy, FreeVia, Op, Program, Spac
 pub enum Remedy {
     /// An event recorded `on` one stream, for which the other one `waits`.
     Event { on: StreamId, after: usize, waits: StreamId, before: usize },
+    /// An event that a command has recorded on the first one's stream since, for which the other one `waits`.
+    Wait { event: EventId, recorded: usize, waits: StreamId, before: usize },
     /// An event recorded `on` a stream, for which a host thread waits.
     EventSync { on: StreamId, after: usize, thread: ThreadId, before: usize },
     /// A host thread waits for a stream.
@@ -61,8 +67,11 @@ pub fn remedy(program: &Program, hazard: &Hazard) -> Remedy {
             Remedy::StreamSync { on, thread: caller(second), before: waited_for(program, on, hazard) }
         }
         (Place::Stream(on), Place::Stream(waits)) => {
-            let event = Remedy::Event { on, after: first, waits, before: second };
-            told_pool(program, hazard, on).unwrap_or(event)
+            let event = || match recorded(program, hazard, on) {
+                Some((event, recorded)) => Remedy::Wait { event, recorded, waits, before: second },
+                None => Remedy::Event { on, after: first, waits, before: second },
+            };
+            told_pool(program, hazard, on).unwrap_or_else(event)
         }
         (Place::Stream(on), Place::Host(thread)) => {
             // A stream that is gone or being captured by then cannot be waited for; an event recorded in time can.
@@ -80,6 +89,36 @@ pub fn remedy(program: &Program, hazard: &Hazard) -> Remedy {
 /// Whether a command is a copy in no stream's order; within a capture it would be.
 fn is_loose(hazard: &Hazard, op: &Op) -> bool {
     !hazard.ordered_copies && matches!(op, Op::Copy(copy) if !copy.sync)
+}
+
+/// The first command between the two of a hazard that records an event on this stream, and the event, if a wait of the
+/// second one's thread just before it is sure to wait for that record.
+fn recorded(program: &Program, hazard: &Hazard, on: StreamId) -> Option<(EventId, usize)> {
+    let commands = program.commands();
+    let between = commands.get(hazard.first..hazard.second)?;
+    let thread = commands[hazard.second].thread;
+    // What is captured stays in its capture; and only for calls of one thread is the list their order.
+    if commands[hazard.first].thread != thread
+        || commands.iter().any(|c| matches!(c.op, Op::CaptureBegin { .. }))
+    {
+        return None;
+    }
+    let changed = |op: &Op| match *op {
+        Op::Record { event, .. } | Op::EventDestroy { event } => Some(event),
+        _ => None,
+    };
+    let mut no_longer: BTreeSet<EventId> =
+        commands.iter().filter(|c| c.thread != thread).filter_map(|c| changed(&c.op)).collect();
+    let mut found = None;
+    for (ahead, command) in between.iter().enumerate().skip(1).rev() {
+        if let Some(event) = changed(&command.op)
+            && no_longer.insert(event)
+            && command.op.stream() == Some(on)
+        {
+            found = Some((event, hazard.first + ahead));
+        }
+    }
+    found
 }
 
 /// Before which command a stream can be waited for: the second, or what ends the stream or begins a capture between both.

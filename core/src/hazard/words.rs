@@ -205,6 +205,11 @@ impl Words<'_> {
                 stream(on),
                 stream(waits),
             ),
+            Remedy::Wait { event, recorded, waits, before } => format!(
+                "Let {} wait for {} (recorded by command {recorded}) before command {before}.",
+                stream(waits),
+                names.event(event),
+            ),
             Remedy::EventSync { on, after, thread, before } => format!(
                 "Record an event on {} after command {after} and let {} wait for it (event_sync) before command {before}.",
                 stream(on),

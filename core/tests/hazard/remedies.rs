@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use spanlift::Program;
-use spanlift::hazard::{self, Fix, Hazard, Terms};
-use spanlift::program::Edit;
+use spanlift::hazard::{self, Fix, Hazard, Mode, Remedy, Terms};
+use spanlift::program::{Command, Edit, Op};
 
 use crate::generate::{self, Plain};
 use crate::mutants::every_terms;
@@ -24,6 +24,25 @@ fn places(n: usize, edits: &[Edit]) -> Vec<Option<usize>> {
         .collect()
 }
 
+/// Whether a wait for some event that is recorded on the first one's stream already would mend a hazard.
+fn one_wait_is_enough(program: &Program, h: &Hazard, terms: Terms) -> bool {
+    let commands = program.commands();
+    let (first, second) = (&commands[h.first], &commands[h.second]);
+    let recorded = commands[h.first..h.second].iter().filter_map(|c| match c.op {
+        Op::Record { event, stream } => (Some(stream) == first.op.stream()).then_some(event),
+        _ => None,
+    });
+    let Some(stream) = second.op.stream() else { return false };
+    recorded.collect::<BTreeSet<_>>().into_iter().any(|event| {
+        let command = Command { op: Op::Wait { stream, event }, thread: second.thread, label: None };
+        let better = program.edited(&[Edit::Insert { before: h.second, command }]);
+        let Ok(report) = hazard::check(&better, terms) else { return false };
+        !report.hazards.iter().any(|left| {
+            (left.kind, left.buffer, left.first, left.second) == (h.kind, h.buffer, h.first, h.second + 1)
+        })
+    })
+}
+
 type Entry = (hazard::HazardKind, String, usize, usize);
 
 /// Mends the hazards one by one; how many there were.
@@ -38,8 +57,16 @@ fn check(ops: &[Value], terms: Terms) -> usize {
     let entry = |program: &Program, h: &Hazard| -> Entry {
         (h.kind, program.names().buffer(h.buffer).to_owned(), h.first, h.second)
     };
+    // Elsewhere the list is not the order of what happens to an event.
+    let is_plain = program
+        .commands()
+        .iter()
+        .all(|c| c.thread == program.commands()[0].thread && !matches!(c.op, Op::CaptureBegin { .. }));
     for h in &report.hazards {
         let fix = Fix::of(&program, h, terms);
+        if let (true, Remedy::Event { .. }) = (is_plain, fix.remedy) {
+            assert!(!one_wait_is_enough(&program, h, terms), "{fix:?} is too much\n{}", lines(ops));
+        }
         let better = fix.apply(&program);
         // It says the same in both forms.
         assert_eq!(Program::from_text(&better.to_text()).unwrap_or_else(|e| panic!("{fix:?}: {e}")), better);
@@ -107,4 +134,43 @@ fn each_remedy_mends_its_hazard_in_random_programs() {
         })
         .sum();
     assert!(n > 500, "only {n} hazards");
+}
+
+#[track_caller]
+fn check_fix(text: &str, expected: &[&str]) {
+    let program = Program::from_text(text).unwrap();
+    let race = &hazard::check(&program, Mode::Contract).unwrap().hazards[0];
+    let fix = Fix::of(&program, race, Mode::Contract);
+    let named = fix.named(&program);
+    let found: Vec<String> = fix
+        .edits
+        .iter()
+        .map(|edit| match edit {
+            Edit::Insert { before, command } => {
+                let with = named.edited(&[Edit::Insert { before: *before, command: command.clone() }]);
+                with.command_text(*before).split_whitespace().collect::<Vec<_>>().join(" ")
+            }
+            other => format!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(found, expected, "{text}");
+}
+
+#[test]
+fn an_event_that_is_recorded_anyway_is_waited_for() {
+    let start = "stream s, t\nevent e, f\npinned x 8\ndevice d 8\ncopy d <- x on s\n";
+    let new = ["record mended on s", "wait mended on t"];
+    let with = |middle: &str| format!("{start}{middle}\nkernel on t reads d");
+    check_fix(&with("record e on s"), &["wait e on t"]);
+    check_fix(&with("record f on s\nrecord e on s"), &["wait f on t"]);
+    check_fix(&with("kernel on s\nrecord e on s\nrecord f on t"), &["wait e on t"]);
+    // It is of another stream by then, or gone.
+    check_fix(&with("record e on s\nrecord e on t"), &new);
+    check_fix(&with("record e on s\ndestroy event e"), &new);
+    check_fix(&with("record e on t"), &new);
+    // Recorded too early.
+    check_fix(
+        "stream s, t\nevent e\ndevice d 8\nrecord e on s\nkernel on s writes d\nkernel on t reads d",
+        &new,
+    );
 }
