@@ -77,7 +77,22 @@ fn names_are_declared_once_and_before_their_use() {
         &[r#"graph "g" is captured twice"#],
     );
     // Events and channels need no declaration; creating an event anew is no declaration of another.
-    check("wait e on 0; query event e ready; await q; event e; event e", &[]);
+    check("wait e on 0; query event e ready; signal q; await q; event e; event e", &[]);
+}
+
+/// The list is an order in which calls return, and these do not.
+#[test]
+fn a_channel_is_signalled_before_it_is_awaited() {
+    let endless = |q: &str| {
+        format!("channel {q:?} is awaited, but nothing before it in the program signals it (a deadlock)")
+    };
+    check("await q", &[&endless("q")]);
+    check("await q; signal q; await q", &[&format!("line 1 (command 0): {}", endless("q"))]);
+    check(
+        "spawn w; await a; signal b; w: await b; w: signal a",
+        &[&format!("line 2 (command 1): {}", endless("a"))],
+    );
+    check("spawn w; w: signal a; await a; await a; signal b; w: await b; w: await a", &[]);
 }
 
 #[test]
@@ -132,7 +147,8 @@ fn destroyed_events_are_not_used() {
     check("destroy event e; wait e on 0", &[gone]);
     check("destroy event e; sync event e", &[gone]);
     check("destroy event e; query event e not ready", &[gone]);
-    check("destroy event e; event e; record e on 0; wait e on 0; destroy event e; destroy event e", &[]);
+    check("destroy event e; destroy event e", &[gone]);
+    check("destroy event e; event e; record e on 0; wait e on 0; destroy event e", &[]);
 }
 
 #[test]

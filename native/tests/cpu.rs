@@ -200,7 +200,7 @@ fn what_is_wrong_is_said() {
     let mut p = Program::new();
     let c = p.channel("c");
     p.await_signal(c);
-    assert!(matches!(cpu::run(&p), Err(CpuError::NeverSignalled { index: 0, .. })));
+    assert!(matches!(cpu::run(&p), Err(CpuError::Problems(_))));
     let mut p = Program::new();
     let x = p.pinned("x", Bytes(8));
     let limit = |given: &[(&str, usize)], limit| {

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use super::access::Access;
 use super::clock::{Chains, Clock};
 use super::found::Found;
-use super::history::{Access, History};
+use super::history::History;
 use super::rules::{Rule, Rules};
 use crate::program::{BufferId, StreamId};
 

@@ -1,9 +1,10 @@
 //! The hazards found so far: one entry for each pair of commands, kind and buffer, the surest evidence kept.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use super::history::{Access, Certainty};
+use super::access::{Access, Certainty};
 use crate::program::BufferId;
 
 /// What is wrong between two commands.
@@ -56,11 +57,25 @@ pub(super) struct Evidence {
     pub(super) second: Access,
 }
 
+impl Evidence {
+    /// Surer, or as sure and named first: so that what is told does not hang on the order in which accesses were looked at.
+    fn is_better_than(&self, other: &Evidence) -> bool {
+        let place = |access: &Access| (access.named_by, access.region.span.bounds());
+        let key = |evidence: &Evidence| (place(&evidence.first), place(&evidence.second));
+        match self.certainty.cmp(&other.certainty) {
+            Ordering::Equal => key(self) < key(other),
+            by_certainty => by_certainty.is_gt(),
+        }
+    }
+}
+
 /// The hazards of a program so far.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) pairs: BTreeMap<Key, Evidence>,
     has_must: bool,
+    /// The second command of the hazard that found no room any more, once nothing but the list's length is open.
+    closed_at: Option<usize>,
     /// Whether every pair that was met is listed.
     pub(super) complete: bool,
 }
@@ -70,13 +85,23 @@ const MAX_HAZARDS: usize = 1 << 16;
 
 impl Default for Found {
     fn default() -> Self {
-        Found { pairs: BTreeMap::new(), has_must: false, complete: true }
+        Found { pairs: BTreeMap::new(), has_must: false, closed_at: None, complete: true }
     }
 }
 
 impl Found {
     pub(super) fn has_room(&self) -> bool {
         self.pairs.len() < MAX_HAZARDS
+    }
+
+    /// Whether nothing that commands from `op` on do can change what is told.
+    pub(super) fn is_closed_to(&self, op: usize) -> bool {
+        self.closed_at.is_some_and(|at| at < op)
+    }
+
+    /// Whether a conflict of command `op` with an earlier one could change what is told.
+    pub(super) fn wants(&self, certainty: Certainty, op: usize) -> bool {
+        self.has_room() || self.complete || (certainty == Certainty::Must && !self.is_closed_to(op))
     }
 
     /// Two unordered accesses that share a byte; `first` stands earlier in the list.
@@ -104,7 +129,7 @@ impl Found {
         let is_must = evidence.certainty == Certainty::Must;
         match self.pairs.entry(key) {
             Entry::Occupied(mut known) => {
-                if known.get().certainty < evidence.certainty {
+                if evidence.is_better_than(known.get()) {
                     known.insert(evidence);
                 }
             }
@@ -115,5 +140,8 @@ impl Found {
             Entry::Vacant(_) => self.complete = false,
         }
         self.has_must |= is_must;
+        if !self.complete && self.has_must && !self.has_room() {
+            self.closed_at.get_or_insert(key.second);
+        }
     }
 }

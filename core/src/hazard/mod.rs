@@ -15,6 +15,7 @@
 //! | `use-after-free` | the free | a later access under the same name, ordered or not |
 //! | `free-in-flight` | an access | a free that it need not come before |
 
+mod access;
 mod capture;
 mod clock;
 mod each;
@@ -31,10 +32,10 @@ pub mod sample;
 mod walk;
 mod words;
 
+pub use access::Certainty;
 pub use each::{Streamed, check_each, check_read};
 pub use fix::{Fix, Mended, mend};
 pub use found::HazardKind;
-pub use history::Certainty;
 pub use relation::{Life, Part, Relation, Step, StepId, Touch};
 pub use remedy::{Remedy, remedy};
 pub use report::{Hazard, Report, Verdict, alike};
@@ -108,8 +109,9 @@ impl From<Mode> for Terms {
 /// The [`Problems`] of form that [`Program::check`] finds; only a well-formed program is safe or not.
 ///
 /// # Cost
-/// For each access, one comparison with each access to the same block that is not known to be covered by a later one;
-/// see [`Span::overlaps`](crate::memory::Span::overlaps) for those whose bounds meet unordered.
+/// For each access, one comparison with each access to the same block whose bounds meet its own and that no later one
+/// covers; reads are compared with writes alone. What one access knew all of is passed over by others that know as much,
+/// so that streams which share a block cost steps by their number, not by their pairs. See [`Span::overlaps`](crate::memory::Span::overlaps) for those that meet unordered.
 ///
 /// ```
 /// use spanlift::{Program, hazard, mib};

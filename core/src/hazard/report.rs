@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::access::{Access, Certainty};
 use super::found::{Evidence, Found, HazardKind, Key};
-use super::history::{Access, Certainty};
 use super::{Mode, Terms};
 use crate::memory::DEFAULT_LIMIT;
 use crate::program::{BufferId, Names, Program};

@@ -1,12 +1,13 @@
 //! What each command does to order and to memory: the contract's table of effects, one method or line for each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use super::access::Access;
 use super::capture::{Capture, Graph};
 use super::clock::{Clock, Epoch};
 use super::found::{Evidence, Found, HazardKind, Key};
-use super::history::{Access, History};
+use super::history::History;
 use super::order::Order;
 use super::relation::{Life as LifeStep, Part, Step, StepId};
 use super::rules::{Mutation, Rule, Rules};
@@ -35,7 +36,7 @@ struct Life {
 #[derive(Debug, Default)]
 struct Pooled {
     /// Streams that it will wait for.
-    noted: Vec<StreamId>,
+    noted: BTreeSet<StreamId>,
     /// Their frontiers, as they were at the free.
     kept: Vec<Clock>,
 }
@@ -408,7 +409,7 @@ impl Walk {
                 }
             }
         }
-        let looks = !self.rules.stray(Mutation::DeathsUnseen);
+        let looks = !self.rules.stray(Mutation::DeathsUnseen) && !self.found.is_closed_to(index);
         if let Some(death) = death.as_ref().filter(|_| looks) {
             self.history.unknown_to(block.index(), buffer, death, |access| {
                 self.found.lifetime(HazardKind::FreeInFlight, access.op, index, access);
@@ -426,10 +427,7 @@ impl Walk {
     }
 
     fn note(&mut self, buffer: BufferId, s: StreamId) {
-        let noted = &mut self.life_mut(buffer).pooled.get_or_insert_default().noted;
-        if !noted.contains(&s) {
-            noted.push(s);
-        }
+        self.life_mut(buffer).pooled.get_or_insert_default().noted.insert(s);
     }
 
     fn record(&mut self, index: usize, t: ThreadId, s: StreamId, event: EventId) {
@@ -531,11 +529,14 @@ impl Walk {
         // Taken out while its accesses are put into the history.
         let Some(mut launched) = self.graphs.remove(&graph) else { return };
         let before = launched.launched.take().filter(|_| self.rules.hold(Rule::Relaunch));
-        let others = self.graphs.values().filter(|_| self.rules.stray(Mutation::GraphsInLine));
-        let others = others.filter_map(|graph| graph.launched.as_ref());
-        let before: Vec<&Clock> = before.iter().chain(others).collect();
+        let mut before: Vec<&Clock> = before.iter().collect();
+        if self.rules.stray(Mutation::GraphsInLine) {
+            before.extend(self.graphs.values().filter_map(|graph| graph.launched.as_ref()));
+        }
         self.order.enqueue(s, t, &before);
-        for (key, Evidence { certainty, first, second }) in &launched.inner.pairs {
+        let is_closed = self.found.is_closed_to(index);
+        let inner = launched.inner.pairs.iter().filter(|_| !is_closed);
+        for (key, Evidence { certainty, first, second }) in inner {
             let [first, second] = [first, second].map(|access| Access { op: index, ..access.clone() });
             let key = Key { first: index, second: index, ..*key };
             self.found.add(key, Evidence { certainty: *certainty, first, second });

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use super::access::Certainty;
 use super::found::HazardKind;
-use super::history::Certainty;
 use super::remedy::{Place, Remedy, place, remedy};
 use super::report::Hazard;
 use crate::program::{Alloc, BufferId, Copy, Kernel, Op, Program, StreamId, ThreadId};

@@ -11,14 +11,16 @@
 //! | a span outside its physical block | contract |
 //! | double free of a name, whatever the way | contract |
 //! | `record`, `wait`, `event_sync`, `event_query` on a destroyed event that was not created again | contract |
+//! | destroying such an event a second time | a destroyed handle is used |
+//! | `await` of a channel that nothing before it signals | the list is an order in which calls returned, and this one never does |
 //! | `capture_begin` on a legacy stream; work on a legacy stream while a blocking or per-thread stream captures | contract |
 //! | `stream_sync` of a capturing stream; a capturing stream waiting for an event that its capture did not record | contract |
 //! | `capture_end` with work that never joined back to the origin; a PyTorch copy of pageable memory on a capturing stream | contract |
 //! | a stream, buffer, thread or graph declared twice; a use of a destroyed stream | a name means one thing |
 //! | `capture_begin` while capturing, `capture_end` anywhere but on a capture's origin, joining or starting `main`, destroying a legacy stream | without meaning |
 //!
-//! Well formed, though odd: creating an event twice, destroying one twice, calls of a joined thread, captures that never
-//! end, awaiting a channel that nobody signals, and a copy whose two sides differ in size (the smaller count moves).
+//! Well formed, though odd: creating an event twice, calls of a joined thread, captures that never end, and a copy whose
+//! two sides differ in size (the smaller count moves).
 
 mod capture;
 mod facts;
@@ -47,6 +49,8 @@ pub(crate) struct Broken {
     pub(super) graph: Option<GraphId>,
     /// It may have changed what is being captured, so that captures cannot be judged behind it.
     pub(super) may_capture: bool,
+    /// It may have signalled any channel.
+    pub(super) may_signal: bool,
 }
 
 pub(super) fn check(program: &Program) -> Result<Facts, Problems> {
@@ -114,10 +118,13 @@ pub(crate) struct Known {
     threads: Vec<Option<usize>>,
     /// Per-thread streams of threads that are not started yet.
     promised: Vec<(usize, ThreadId)>,
+    /// Whether each channel has a signal.
+    signalled: Vec<bool>,
     /// The command that makes each graph; known also where its facts are not.
     graphs: Vec<Option<usize>>,
     captures: Captures,
     captures_unknown: bool,
+    channels_unknown: bool,
 }
 
 impl Known {
@@ -182,6 +189,7 @@ impl Known {
         self.buffers.resize(n_buffers, BufferState::default());
         self.events.resize(names.n_events(), EventState::default());
         self.threads.resize(names.n_threads(), None);
+        self.signalled.resize(names.n_channels(), false);
         self.graphs.resize(n_graphs, None);
         self.captures.make_room(n_streams);
     }
@@ -245,6 +253,7 @@ impl Check<'_> {
             self.graphs[graph.index()].get_or_insert(index);
         }
         self.captures_unknown |= broken.may_capture;
+        self.channels_unknown |= broken.may_signal;
     }
 
     fn command(&mut self, command: &Command) {
@@ -286,8 +295,10 @@ impl Check<'_> {
             }
             &Op::EventCreate { event } => self.events[event.index()] = EventState::default(),
             &Op::EventDestroy { event } => {
-                self.events[event.index()] =
-                    EventState { destroyed_at: Some(self.index), held: Held::NoCapture };
+                if self.event_is_there(event) {
+                    self.events[event.index()] =
+                        EventState { destroyed_at: Some(self.index), held: Held::NoCapture };
+                }
             }
             &Op::Record { event, stream } => {
                 self.legacy_is_free(stream);
@@ -300,11 +311,9 @@ impl Check<'_> {
                 self.event_is_there(event);
             }
             &Op::StreamSync { stream } => self.stream_sync(stream),
-            &Op::StreamQuery { .. }
-            | Op::HostCopy { .. }
-            | Op::Signal { .. }
-            | Op::Await { .. }
-            | Op::Mark => {}
+            Op::StreamQuery { .. } | Op::HostCopy { .. } | Op::Mark => {}
+            &Op::Signal { channel } => self.signalled[channel.index()] = true,
+            &Op::Await { channel } => self.channel_is_signalled(channel),
             &Op::DeviceSync { dev } => self.device(dev),
             &Op::ThreadSpawn { thread } => match self.threads[thread.index()] {
                 Some(_) => self.say(format!("host thread {:?} is started twice", self.names.thread(thread))),

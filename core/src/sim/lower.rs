@@ -180,13 +180,6 @@ impl Lowering<'_> {
             }
             Op::Await { channel } => {
                 let nodes = self.order.join_channel(self.thread, *channel);
-                let Some(nodes) = nodes else {
-                    return Err(SimError::NeverSignalled {
-                        index: self.command as usize,
-                        line: self.program.line(self.command as usize),
-                        channel: self.program.names().channel(*channel).to_owned(),
-                    });
-                };
                 self.join(nodes, 0, Why::Thread);
             }
             Op::HostSleep { micros } => self.work(micros.saturating_mul(1000)),

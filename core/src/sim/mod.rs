@@ -35,7 +35,8 @@
 //! runs, so that a look in the middle finds a new beginning and an old end; a pageable chunk holds what was there when the
 //! thread had staged it; kernels read when they begin and write when they end; a thread's reads and writes happen when
 //! they begin. What a read expects is compared with what is there ([`Reading`]). At most 1 GiB is carried in all;
-//! buffers without declared contents cost nothing per byte.
+//! buffers without declared contents cost nothing per byte. A memset declares contents too, as long as no kernel without
+//! a formula writes to the buffer, and all memsets together add no more than 64 MiB to what is carried.
 
 mod cache;
 mod copies;
@@ -176,16 +177,6 @@ pub enum SimError {
     /// The program itself is wrong.
     #[error(transparent)]
     Problems(#[from] Problems),
-    /// A thread waits for a signal that nobody has sent.
-    #[error("{}: channel {channel:?} is awaited, but nothing before it in the program signals it (a deadlock)", at(*index, *line))]
-    NeverSignalled {
-        /// The command that waits.
-        index: usize,
-        /// Its line in the text form.
-        line: Option<u32>,
-        /// The channel.
-        channel: String,
-    },
     /// A thread never comes to its end.
     #[error("{}: the thread never gets past this command", at(*index, *line))]
     Stuck {
@@ -251,7 +242,7 @@ impl Run {
 /// Runs a program on a simulated machine.
 ///
 /// # Errors
-/// [`SimError`]: the program is not well formed, awaits what is never signalled, or is too large or too long to be told.
+/// [`SimError`]: the program is not well formed, or is too large or too long to be told.
 ///
 /// # Cost
 /// About linear in the number of commands; nothing per byte, except for buffers with declared contents.

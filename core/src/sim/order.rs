@@ -245,10 +245,9 @@ impl Order {
         (0..n_devices).flat_map(|dev| self.join_device(thread, dev)).collect()
     }
 
-    /// What a thread waits for on a channel; `None` where nothing was ever sent.
-    pub(super) fn join_channel(&mut self, thread: ThreadId, channel: ChannelId) -> Option<Vec<NodeId>> {
-        let ever = !self.signals[channel.index()].is_empty();
-        ever.then(|| self.join(thread, Log::Channel(channel)))
+    /// What a thread waits for on a channel.
+    pub(super) fn join_channel(&mut self, thread: ThreadId, channel: ChannelId) -> Vec<NodeId> {
+        self.join(thread, Log::Channel(channel))
     }
 
     /// The frontiers of every legacy, blocking and per-thread stream of all devices.

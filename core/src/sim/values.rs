@@ -14,7 +14,7 @@
 //! A kernel without a formula leaves bytes as they are. Two engines that move the same bytes at the same time are
 //! settled in the order of devices and engines, whenever anything else looks at bytes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::element::{self, Element};
 use super::lowered::{NodeId, bytes_of};
@@ -25,6 +25,8 @@ use crate::program::{BufferId, Compute, Computes, Contents, Copy, Facts, Func, O
 
 /// What all carried bytes may come to.
 const LIMIT: u64 = 1 << 30;
+/// Bytes that memsets may add to those.
+const SET_LIMIT: u64 = 64 << 20;
 
 /// Bytes of blocks, and those in flight.
 #[derive(Debug, Default)]
@@ -207,7 +209,7 @@ fn runs(span: &Span, offset: u64, n: u64, mut f: impl FnMut(usize, usize, usize)
     }
 }
 
-/// The blocks that declared and given bytes can reach.
+/// The blocks that declared and given bytes can reach; small ones that memsets write, too.
 pub(super) fn carried(
     program: &Program,
     facts: &Facts,
@@ -223,11 +225,53 @@ pub(super) fn carried(
             _ => None,
         },
     };
-    let mut reached: Vec<usize> = program.commands().iter().filter_map(|c| declares(&c.op)).collect();
-    reached.extend(given.iter().map(|&b| facts.buffer(b).block.index()));
-    if reached.is_empty() {
+    let mut declared: Vec<usize> = program.commands().iter().filter_map(|c| declares(&c.op)).collect();
+    declared.extend(given.iter().map(|&b| facts.buffer(b).block.index()));
+    let set = set_blocks(program, facts, knows);
+    if declared.is_empty() && set.is_empty() {
         return Vec::new();
     }
+    let flows = flows(program, facts, knows);
+    let n_blocks = program.names().n_buffers();
+    let carried = reached(declared.clone(), &flows, n_blocks);
+    if set.is_empty() {
+        return carried;
+    }
+    declared.extend(set);
+    let with_set = reached(declared, &flows, n_blocks);
+    let bytes = |blocks: &[bool]| {
+        let each = (0..n_blocks).filter(|&k| blocks[k]).map(|k| block_bytes(facts, k));
+        each.fold(0u64, u64::saturating_add)
+    };
+    let (few, all) = (bytes(&carried), bytes(&with_set));
+    match (all - few <= SET_LIMIT && all <= LIMIT, few) {
+        (true, _) => with_set,
+        (false, 0) => Vec::new(),
+        (false, _) => carried,
+    }
+}
+
+/// The blocks that memsets write, and no kernel of which nobody knows what it writes.
+fn set_blocks(program: &Program, facts: &Facts, knows: &dyn Computes) -> BTreeSet<usize> {
+    let block = |r: &Region| facts.buffer(r.buffer).block.index();
+    let mut set = BTreeSet::new();
+    for command in program.commands() {
+        if let Op::Memset { dst, .. } = &command.op {
+            set.insert(block(dst));
+        }
+    }
+    for (index, command) in program.commands().iter().enumerate() {
+        let is_work = matches!(command.op, Op::Kernel(_) | Op::HostFn { .. });
+        if !set.is_empty() && is_work && formula(&command.op).is_none() && !knows.computes(index) {
+            command.op.regions().1.iter().for_each(|r| _ = set.remove(&block(r)));
+        }
+    }
+    set
+}
+
+/// From which block to which other bytes go, in order.
+fn flows(program: &Program, facts: &Facts, knows: &dyn Computes) -> Vec<(usize, usize)> {
+    let block = |r: &Region| facts.buffer(r.buffer).block.index();
     let mut flows: Vec<(usize, usize)> = Vec::new();
     for (index, command) in program.commands().iter().enumerate() {
         match &command.op {
@@ -244,14 +288,19 @@ pub(super) fn carried(
     }
     flows.sort_unstable();
     flows.dedup();
-    let mut carried = vec![false; program.names().n_buffers()];
-    while let Some(block) = reached.pop() {
-        if !std::mem::replace(&mut carried[block], true) {
+    flows
+}
+
+/// The blocks that bytes get to from those in `from`.
+fn reached(mut from: Vec<usize>, flows: &[(usize, usize)], n_blocks: usize) -> Vec<bool> {
+    let mut reached = vec![false; n_blocks];
+    while let Some(block) = from.pop() {
+        if !std::mem::replace(&mut reached[block], true) {
             let first = flows.partition_point(|&(from, _)| from < block);
-            reached.extend(flows[first..].iter().take_while(|f| f.0 == block).map(|f| f.1));
+            from.extend(flows[first..].iter().take_while(|f| f.0 == block).map(|f| f.1));
         }
     }
-    carried
+    reached
 }
 
 pub(super) fn formula(op: &Op) -> Option<Compute> {

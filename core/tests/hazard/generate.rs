@@ -397,8 +397,13 @@ impl Maker {
                 self.ops.push(json!({"op": "thread_join", "t": t}));
             }
             k => {
-                let op = *self.r.pick(&["signal", "await"]);
                 let ch = format!("c{}", k % 2);
+                let is_sent = self.ops.iter().any(|op| op["op"] == "signal" && op["ch"] == ch.as_str());
+                let op = match *self.r.pick(&["signal", "await"]) {
+                    // Nobody waits for ever.
+                    "await" if is_sent => "await",
+                    _ => "signal",
+                };
                 self.push(json!({"op": op, "ch": ch}));
             }
         }

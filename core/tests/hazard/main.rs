@@ -6,6 +6,7 @@ mod cases;
 mod each;
 mod explore;
 mod generate;
+mod misuse;
 mod mutants;
 mod random;
 mod reference;

@@ -248,6 +248,64 @@ fn an_unrelated_program_in_between_changes_nothing() {
     assert!(n_refused < n_programs(1_500) / 4, "{n_refused} mixtures were refused");
 }
 
+/// So many streams that what one of them knows of is remembered for those that know as much: they write and read in turns,
+/// and now and then one of them misses the meeting in between.
+#[test]
+fn many_streams_meet_and_part() {
+    const STREAMS: usize = 36;
+    let (mut n_safe, mut n_unsafe) = (0, 0);
+    for seed in 1..=n_programs(24) {
+        let mut r = generate::Random::new(seed);
+        let mut ops: Vec<Value> = (0..=STREAMS)
+            .map(|k| json!({"op": "stream", "s": format!("s{k}"), "dev": 0, "kind": "nonblocking"}))
+            .collect();
+        let bytes = 8 * STREAMS;
+        ops.push(
+            json!({"op": "alloc", "buf": "d", "bytes": bytes, "space": "device", "dev": 0, "via": "malloc"}),
+        );
+        let misses = [0, 0, 2][r.below(3)];
+        for _ in 0..7 {
+            let (kind, write) = (r.below(4), r.below(2) == 0);
+            let first = r.below(STREAMS);
+            for k in 0..STREAMS {
+                let s = format!("s{}", (first + k) % STREAMS);
+                let span = match kind {
+                    // A slice of its own, a column of its own, everything, all but the others' ends.
+                    0 => json!({"buf": "d", "off": 8 * k, "len": 8}),
+                    1 => json!({"buf": "d", "off": k, "elem": 1, "dims": [[8, STREAMS]]}),
+                    2 => json!({"buf": "d", "off": 0, "len": bytes}),
+                    _ => json!({"buf": "d", "off": 4 * k, "len": 4 * STREAMS}),
+                };
+                // Those that share bytes only read.
+                let (reads, writes) =
+                    if write && kind < 2 { (vec![], vec![span]) } else { (vec![span], vec![]) };
+                ops.push(json!({"op": "kernel", "s": s, "reads": reads, "writes": writes}));
+            }
+            let by_host = r.below(4) == 0;
+            let meets = |r: &mut generate::Random| r.below(100) >= misses;
+            for k in 0..STREAMS {
+                let (s, e) = (format!("s{k}"), format!("e{k}"));
+                if meets(&mut r) && by_host {
+                    ops.push(json!({"op": "stream_sync", "s": s}));
+                } else if meets(&mut r) {
+                    ops.push(json!({"op": "record", "e": e, "s": s}));
+                    ops.push(json!({"op": "wait", "e": e, "s": format!("s{STREAMS}")}));
+                }
+            }
+            ops.push(json!({"op": "record", "e": "met", "s": format!("s{STREAMS}")}));
+            for k in 0..STREAMS {
+                if meets(&mut r) {
+                    ops.push(json!({"op": "wait", "e": "met", "s": format!("s{k}")}));
+                }
+            }
+        }
+        let expected = reference::hazards(&ops, Mode::Contract);
+        assert_eq!(found(&ops, Mode::Contract), expected, "seed {seed}");
+        *(if expected.is_empty() { &mut n_safe } else { &mut n_unsafe }) += 1;
+    }
+    assert!(n_safe > 3 && n_unsafe > 3, "{n_safe} safe, {n_unsafe} not");
+}
+
 /// More ranges at once than the checker looks through one by one.
 #[test]
 fn a_block_in_many_pieces() {

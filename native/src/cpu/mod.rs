@@ -65,16 +65,6 @@ pub enum CpuError {
     /// The program itself is wrong.
     #[error(transparent)]
     Problems(#[from] Problems),
-    /// A thread waits for a signal that nobody has sent.
-    #[error("{}: channel {channel:?} is awaited, but nothing before it in the program signals it (a deadlock)", at(*index, *line))]
-    NeverSignalled {
-        /// The command that waits.
-        index: usize,
-        /// Its line in the text form.
-        line: Option<u32>,
-        /// The channel.
-        channel: String,
-    },
     /// More bytes than are to be kept in memory.
     #[error("buffers that carry bytes come to {bytes} bytes, at most {limit} are kept in memory")]
     TooManyBytes {
@@ -120,7 +110,7 @@ pub(crate) fn at(index: usize, line: Option<u32>) -> String {
 /// Runs a program with the contents that it declares.
 ///
 /// # Errors
-/// [`CpuError`]: the program is not well formed, awaits what is never signalled, or carries more than
+/// [`CpuError`]: the program is not well formed, or carries more than
 /// [`DEFAULT_LIMIT`].
 ///
 /// # Examples
@@ -209,7 +199,6 @@ fn run_all(
         captures: Vec::new(),
         recorded_in: vec![None; names.n_events()],
         graphs: vec![Vec::new(); names.n_graphs()],
-        is_signalled: vec![false; names.n_channels()],
         recorder: Recorder::new(program, Instant::now()),
         marks: Vec::new(),
         reads: Vec::new(),
@@ -266,7 +255,6 @@ struct Cpu<'p> {
     /// The capture that each event was recorded in.
     recorded_in: Vec<Option<usize>>,
     graphs: Vec<Vec<usize>>,
-    is_signalled: Vec<bool>,
     recorder: Recorder,
     marks: Vec<Mark>,
     reads: Vec<Reading>,
@@ -326,14 +314,6 @@ impl Cpu<'_> {
                     self.capturing.iter_mut().filter(|c| **c == Some(ended)).for_each(|c| *c = None);
                     self.recorded_in.iter_mut().filter(|c| **c == Some(ended)).for_each(|c| *c = None);
                 }
-            }
-            &Op::Signal { channel } => self.is_signalled[channel.index()] = true,
-            &Op::Await { channel } if !self.is_signalled[channel.index()] => {
-                return Err(CpuError::NeverSignalled {
-                    index,
-                    line: program.line(index),
-                    channel: program.names().channel(channel).to_owned(),
-                });
             }
             _ => {}
         }

@@ -37,9 +37,13 @@ fn waits_in_a_circle_end() {
     // Each waits for an event that is not recorded yet: for nothing.
     let crossed = "stream a, b\nevent e1, e2\nwait e2 on a\nwait e1 on b\nrecord e1 on a\nrecord e2 on b\nsync a\nsync b\n";
     check(crossed, 0, "safe: 10 commands", (0, "10 commands simulated"));
-    // Threads that await each other get no order from it, and never run.
-    let threads = "spawn t\nawait c1\nsignal c2\nt: await c2\nt: signal c1\njoin t\n";
-    check(threads, 0, "safe: 6 commands", (2, "line 2 (command 1): channel \"c1\" is awaited"));
+    // Threads that await each other never run.
+    refused(
+        "spawn t\nawait c1\nsignal c2\nt: await c2\nt: signal c1\njoin t\n",
+        "line 2 (command 1): channel \"c1\" is awaited, but nothing before it",
+    );
+    refused("await c\nsignal c\n", "line 1 (command 0): channel \"c\" is awaited");
+    refused("await c\n", "line 1 (command 0): channel \"c\" is awaited");
     refused("spawn t\nt: join t\n", "line 2: ");
     refused(
         "stream a\nevent e\ncapture a\nwait e on a\nend capture a as g\n",
@@ -63,6 +67,11 @@ fn memory_and_handles_are_used_as_long_as_they_are_there() {
         "stream s\ndestroy stream s\ndevice d 8\nkernel on s writes d\n",
         "line 4 (command 3): stream \"s\" was destroyed",
     );
+    refused(
+        "event e\ndestroy event e\ndestroy event e\n",
+        "line 3 (command 2): event handle destroyed: event \"e\" was destroyed by line 2 (command 1)",
+    );
+    check("destroy event e\nevent e\ndestroy event e\n", 0, "safe: 3 commands", (0, "3 commands simulated"));
     refused("stream s\ndestroy stream s\nsync s\n", "line 3 (command 2): stream \"s\" was destroyed");
     refused(
         "stream s\ndestroy stream s\ndestroy stream s\n",
@@ -152,6 +161,58 @@ fn a_million_streams() {
         )
         .unwrap();
         writeln!(out, "stream last\nkernel on last writes d0").unwrap();
+    });
+}
+
+/// Streams that touch the same bytes: what they cost follows how many there are, not how many pairs.
+#[test]
+fn a_million_streams_that_share() {
+    type Out<'a> = &'a mut dyn std::io::Write;
+    let each = |out: Out<'_>, n: usize, line: &dyn Fn(usize) -> String| {
+        (0..n).for_each(|k| writeln!(out, "{}", line(k)).unwrap());
+    };
+    let streams = |out: Out<'_>, n: usize| {
+        writeln!(out, "device d {}\nstream all", 8 * n).unwrap();
+        each(out, n, &|k| format!("stream s{k}"));
+    };
+    large("a_million_readers", 1_000_000, 0, "safe: ", |out, n| {
+        streams(out, n);
+        each(out, n, &|k| format!("kernel on s{k} reads d"));
+        writeln!(out, "sync cuda:0\nkernel on all writes d").unwrap();
+    });
+    large("a_million_writers", 1_000_000, 1, "race: ", |out, n| {
+        streams(out, n);
+        each(out, n, &|k| format!("kernel on s{k} writes d"));
+    });
+    large("a_million_readers_and_a_writer", 1_000_000, 1, "race: ", |out, n| {
+        streams(out, n);
+        each(out, n, &|k| format!("kernel on s{k} reads d"));
+        writeln!(out, "kernel on all writes d").unwrap();
+    });
+    // Everybody writes a part, all meet, everybody reads all of it, all meet, everybody writes another part.
+    large("streams_that_meet", 250_000, 0, "safe: ", |out, n| {
+        let meet = |out: Out<'_>| {
+            each(out, n, &|k| format!("record e{k} on s{k}\nwait e{k} on all"));
+            writeln!(out, "record met on all").unwrap();
+        };
+        let part = |k: usize| format!("kernel on s{k} writes d[{}..{}]", 8 * k, 8 * k + 8);
+        let other = |k: usize| format!("kernel on s{k} writes d[{}..{}]", 8 * (n - 1 - k), 8 * (n - k));
+        streams(out, n);
+        each(out, n, &part);
+        meet(out);
+        each(out, n, &|k| format!("wait met on s{k}\nkernel on s{k} reads d"));
+        meet(out);
+        each(out, n, &|k| format!("wait met on s{k}\n{}", other(k)));
+    });
+    large("streams_of_columns", 250_000, 0, "safe: ", |out, n| {
+        streams(out, n);
+        each(out, n, &|k| format!("kernel on s{k} writes d[1 at {k}, 8 every {n}]"));
+    });
+    large("host_threads", 100_000, 0, "safe: ", |out, n| {
+        writeln!(out, "pageable h 1MiB").unwrap();
+        each(out, n, &|k| format!("spawn t{k}\nt{k}: read h\nt{k}: signal c{k}"));
+        each(out, n, &|k| format!("await c{k}"));
+        writeln!(out, "write h").unwrap();
     });
 }
 

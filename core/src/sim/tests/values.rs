@@ -152,3 +152,42 @@ fn reused_memory_begins_with_what_its_declaration_says() {
     let run = check_wrong(&p, &[0, 0, 0]);
     assert_eq!(run.finals.len(), 1, "one block, one buffer that still has it");
 }
+
+/// The bytes at the end, by buffer.
+fn finals(p: &Program) -> Vec<(BufferId, Vec<u8>)> {
+    run(p, &round()).unwrap().finals.into_iter().map(|f| (f.buffer, f.bytes)).collect()
+}
+
+#[test]
+fn a_memset_declares_what_it_writes() {
+    let mut p = Program::new();
+    let (d, back, s) = (p.device(0, "d", Bytes(6)), p.pinned("back", Bytes(6)), p.stream("s"));
+    let other = p.device(0, "other", Bytes(6));
+    p.copy(other, back).on(s);
+    p.memset(d.range(1, 4), 7).on(s);
+    assert_eq!(finals(&p), [(d, vec![0, 7, 7, 7, 7, 0])]);
+    p.copy(back, d).on(s);
+    p.sync(s);
+    expect(&mut p, back.range(0, 6), Contents::values(Dtype::U8, [0.0, 7.0, 7.0, 7.0, 7.0, 0.0]));
+    let run = check_wrong(&p, &[0]);
+    assert_eq!(run.finals.len(), 3);
+}
+
+#[test]
+fn a_memset_that_says_little_or_much_is_timed_only() {
+    let mut p = Program::new();
+    let (d, s) = (p.device(0, "d", Bytes(8)), p.stream("s"));
+    p.memset(d, 7).on(s);
+    p.kernel("unknown").writes(d.range(0, 1)).on(s);
+    assert_eq!(finals(&p), []);
+
+    let mut p = Program::new();
+    let (large, s) = (p.device(0, "large", Bytes((64 << 20) + 1)), p.stream("s"));
+    p.memset(large, 7).on(s);
+    assert_eq!(finals(&p), []);
+    let x = p.buffer("x", Space::Pinned, 0, Bytes(1), Some(fill(Dtype::U8, 1.0)));
+    assert_eq!(finals(&p), [(x, vec![1])]);
+    // What holds declared contents takes memsets of any size.
+    p.copy(large.range(0, 1), x).on(s);
+    assert_eq!(finals(&p).len(), 2);
+}

@@ -17,7 +17,7 @@ use super::blocks::{Blocks, Home, Part, Queue};
 use super::{Device, Run, RunError, block_len};
 use crate::cpu::blocks::{bytes_of, pairs};
 use crate::cpu::record::Recorder;
-use crate::cpu::{CpuError, begin, reading};
+use crate::cpu::{begin, reading};
 
 /// Calls that one strided command may come to.
 const MAX_PIECES: usize = 1 << 20;
@@ -26,7 +26,6 @@ const MAX_PIECES: usize = 1 << 20;
 pub(super) enum Refusal {
     Cuda(CudaError),
     Unsupported(String),
-    NeverSignalled(String),
 }
 
 impl From<CudaError> for Refusal {
@@ -42,9 +41,6 @@ impl Refusal {
         match self {
             Refusal::Cuda(error) => RunError::Cuda { index, line, command, error },
             Refusal::Unsupported(why) => RunError::Unsupported { index, line, command, why },
-            Refusal::NeverSignalled(channel) => {
-                RunError::Limit(CpuError::NeverSignalled { index, line, channel })
-            }
         }
     }
 }
@@ -70,7 +66,6 @@ pub(super) struct Issue<'p> {
     parked: BTreeMap<BufferId, Vec<Event>>,
     /// The last bytes of blocks that are gone.
     last: BTreeMap<BufferId, Vec<u8>>,
-    is_signalled: Vec<bool>,
     recorder: Recorder,
     marks: Vec<Mark>,
     reads: Vec<Reading>,
@@ -132,7 +127,6 @@ impl<'p> Issue<'p> {
             is_registered,
             parked: BTreeMap::new(),
             last: BTreeMap::new(),
-            is_signalled: vec![false; names.n_channels()],
             recorder: Recorder::new(program, begun),
             marks: Vec::new(),
             reads: Vec::new(),
@@ -218,10 +212,6 @@ impl<'p> Issue<'p> {
             }
             &Op::StreamQuery { stream, ready: false } => _ = self.stream(stream)?.is_done()?,
             &Op::DeviceSync { dev } => self.context(dev).synchronize()?,
-            &Op::Signal { channel } => self.is_signalled[channel.index()] = true,
-            &Op::Await { channel } if !self.is_signalled[channel.index()] => {
-                return Err(Refusal::NeverSignalled(self.program.names().channel(channel).to_owned()));
-            }
             Op::Mark => {
                 let at = self.recorder.now();
                 let label = command.label.as_deref().unwrap_or("mark").to_owned();
