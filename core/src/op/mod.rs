@@ -27,6 +27,7 @@ mod error;
 mod eval;
 mod formula;
 mod home;
+mod into;
 mod join;
 mod json;
 mod leaf;
@@ -42,6 +43,7 @@ mod sum;
 mod tensor;
 mod transfer;
 mod walk;
+mod window;
 
 pub use chain::{Open, Part, auto_transfer, chain, identity};
 pub use cut::{Along, Tile};
@@ -70,3 +72,5 @@ pub use tensor::Tensor;
 pub use transfer::{DeviceSpec, FromDevice, Route, ToDevice, compute_stream, to, transfer_stream};
 
 pub use crate::memory::{Device, cpu, cuda, mock};
+/// The numbers of complex spaces; those of real ones have no imaginary part.
+pub use num_complex::Complex64;

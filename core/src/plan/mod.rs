@@ -19,6 +19,7 @@
 mod caps;
 mod devices;
 mod expression;
+mod json;
 mod moves;
 mod notes;
 mod order;

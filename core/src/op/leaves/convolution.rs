@@ -283,6 +283,12 @@ impl Convolve {
     }
 }
 
+/// The part of a range that lies in `0..n`, and something of it where none does.
+fn inside((lo, hi): (i64, i64), n: i64) -> (i64, i64) {
+    let lo = lo.clamp(0, n - 1);
+    (lo, hi.clamp(lo + 1, n))
+}
+
 impl LeafOp for Convolve {
     fn facts(&self) -> &LeafFacts {
         &self.facts
@@ -301,6 +307,35 @@ impl LeafOp for Convolve {
             return Along::Mixed;
         }
         Along::by_place(&self.facts.domain, &self.facts.codomain, dim)
+    }
+
+    fn window(&self, side: Side, dim: &Name, range: (i64, i64)) -> Option<((i64, i64), Operator)> {
+        let k = self.shape.along.iter().position(|a| a.name == *dim && a.new == *dim)?;
+        let (domain, codomain) = (&self.facts.domain, &self.facts.codomain);
+        let (axis, stride) = (&self.shape.along[k], self.shape.stride);
+        let (n, m) = (domain.size(dim)?, codomain.size(dim)?);
+        if self.shape.periodic || n != m {
+            return None;
+        }
+        let reach = self.shape.dilation * (axis.taps - 1);
+        // `x[stride o + offset - dilation k]` for every tap.
+        let (rows, columns) = match side {
+            Side::Forward => {
+                let (first, last) = (stride * range.0 + axis.offset, stride * (range.1 - 1) + axis.offset);
+                (range, inside((first - reach, last + 1), n))
+            }
+            Side::Adjoint => {
+                let first = (range.0 - axis.offset).div_euclid(stride);
+                let last = (range.1 - 1 - axis.offset + reach).div_euclid(stride);
+                (inside((first, last + 1), m), range)
+            }
+        };
+        let mut shape = self.shape.clone();
+        shape.along[k].offset = axis.offset + stride * rows.0 - columns.0;
+        let sized = |space: &Space, range| Tile::default().with(dim, range).space(space);
+        let (domain, codomain) = (sized(domain, columns), sized(codomain, rows));
+        let part = Convolve::new(self.facts.name.clone(), domain, codomain, self.kernel.clone(), shape);
+        Some((if side == Side::Forward { columns } else { rows }, Operator::leaf(part)))
     }
 
     fn cut(&self, tile: &Tile) -> Option<Operator> {
