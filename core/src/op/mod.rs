@@ -36,6 +36,7 @@ mod name;
 mod normal;
 mod operator;
 mod pattern;
+mod polynomial;
 mod rewrite;
 mod space;
 mod split;

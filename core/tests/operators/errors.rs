@@ -134,7 +134,7 @@ fn leaves() {
     refused(split_dim("x", [("u", 2), ("v", 2)]).over(line(3)), "`Split(x->u,v)`: `x` is 3 long and not 2x2");
     refused(
         repeat("b", 3).over(line(3)),
-        "`Repeat(b,3)` on f64[b=2,x=3]@cpu: dimension `b` is named twice; give one of the two another name",
+        "`Repeat(b)` on f64[b=2,x=3]@cpu: dimension `b` is named twice; give one of the two another name",
     );
     refused(sum_reduce(["z"]).over(line(3)), "`Sum(z)` has no dimension `z`; it has `b`, `x`");
     refused(

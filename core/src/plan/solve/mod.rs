@@ -24,12 +24,14 @@ mod mutants;
 mod recipe;
 mod reference;
 mod simulated;
+mod singular;
 mod solver;
 
 pub use drive::Engine;
 pub use lower::{Issued, SolvePlan};
 pub use recipe::Phase;
 pub use simulated::Simulated;
+pub use singular::Singular;
 pub use solver::{Solver, cg, fista, lsqr, pcg, power};
 
 use super::PlanError;
