@@ -17,7 +17,7 @@ const MOST: usize = 96;
 /// Pictures of one figure.
 const MOST_PICTURES: usize = 12;
 /// Shades that are told apart; few, so that neighbours of one shade are one rectangle.
-const SHADES: u8 = 24;
+const SHADES: u8 = 20;
 
 /// One picture: what it shows, its rows and columns, magnitudes row by row.
 struct Picture {
