@@ -163,7 +163,10 @@ fn spaces_and_weights_are_checked() {
     };
     assert_eq!(space(&[("Nx1", 3), ("Nx", 0)], Dtype::F64), "f64[Nx1=3,Nx=0]@cpu");
     assert_eq!(space(&[], Dtype::C64), "c64[]@cpu");
-    assert_eq!(space(&[("a", 1), ("a0", 1)], Dtype::F64), "dimension `a` is named twice");
+    assert_eq!(
+        space(&[("a", 1), ("a0", 1)], Dtype::F64),
+        "dimension `a` is named twice; give one of the two another name"
+    );
     assert_eq!(space(&[("a", -1)], Dtype::F64), "dimension `a` has negative size -1");
     assert_eq!(
         space(&[("1a", 1)], Dtype::F64),
@@ -180,7 +183,10 @@ fn spaces_and_weights_are_checked() {
     };
     let (one, i) = (Complex64::ONE, Complex64::I);
     assert_eq!(weights(Dtype::F32, &[one]), "`D` has 1 weights but f32[x=2]@cpu has 2 elements");
-    assert_eq!(weights(Dtype::F32, &[one, i]), "value 1 of `D` has an imaginary part but f32[x]@cpu is real");
+    assert_eq!(
+        weights(Dtype::F32, &[one, i]),
+        "value 1 of `D` has an imaginary part but f32[x]@cpu is real; build both in c32"
+    );
     assert_eq!(weights(Dtype::C32, &[one * f64::NAN, i]), "value 0 of `D` is not finite");
 }
 

@@ -3,6 +3,8 @@
 //! No solution is stored. An answer is a program: the checker says whether it is safe, the simulator what it reads and how
 //! long it takes, and a list of what an exercise asks for says whether the work is still done.
 
+mod operators;
+
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::program::{Op, ReadError};
 use spanlift::sim::{self, Run};
@@ -12,6 +14,8 @@ use crate::bars::{BarChart, Cluster, Entry};
 use crate::model::machine_of;
 use crate::show::{Figure, Show};
 use crate::text;
+
+pub use operators::{Expression, check_adjoint, check_moves, check_within};
 
 /// What can be handed in as an answer: a program, its text, or what came of reading it.
 pub trait Answer {

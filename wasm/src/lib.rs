@@ -61,6 +61,8 @@ mod explained;
 #[cfg(not(target_arch = "wasm32"))]
 mod html;
 #[cfg(not(target_arch = "wasm32"))]
+mod image;
+#[cfg(not(target_arch = "wasm32"))]
 mod pictures;
 #[cfg(not(target_arch = "wasm32"))]
 mod show;
@@ -68,6 +70,8 @@ mod show;
 pub use explained::explained_svg;
 #[cfg(not(target_arch = "wasm32"))]
 pub use html::{content_policy, figure_html, mount_html, page, viewer_assets_html};
+#[cfg(not(target_arch = "wasm32"))]
+pub use image::images;
 #[cfg(not(target_arch = "wasm32"))]
 pub use pictures::{bars_svg, heat_svg, map_svg, memory_svg, move_svg, panels_svg, plan_svg, timeline_svg};
 #[cfg(not(target_arch = "wasm32"))]

@@ -7,7 +7,7 @@ use std::io::Write as _;
 
 use spanlift::hazard::{self, Mode, Relation, Report};
 use spanlift::memory::{Layout, MoveKind, MovePlan, Target};
-use spanlift::op::Operator;
+use spanlift::op::{DotReport, Operator, Simplified};
 use spanlift::plan::Plan;
 use spanlift::sim::{self, Run};
 use spanlift::{Program, Trace};
@@ -116,7 +116,7 @@ impl Figure {
         Figure::still(plain, "words", String::new())
     }
 
-    fn still(plain: String, title: &str, svg: String) -> Figure {
+    pub(crate) fn still(plain: String, title: &str, svg: String) -> Figure {
         Figure { plain, title: title.to_owned(), svg, items: Vec::new(), height_px: 0, error: false }
     }
 }
@@ -239,6 +239,19 @@ impl Show for Operator {
 
     fn evcxr_display(&self) {
         write(&formula_blocks(self));
+    }
+}
+
+/// The rules that were used, one a line, and what is left.
+impl Show for Simplified {
+    fn show(&self) -> Figure {
+        Figure::words(self.to_string())
+    }
+}
+
+impl Show for DotReport {
+    fn show(&self) -> Figure {
+        Figure::words(self.to_string())
     }
 }
 

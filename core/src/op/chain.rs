@@ -124,7 +124,7 @@ fn assembled(
     let mut space = known.ok_or_else(|| OpError::Untyped(first.name()))?.on(beginning(&flat));
     let mut operators: Vec<Operator> = Vec::new();
     for (k, part) in flat.iter().enumerate() {
-        let operator = part.clone().over(&space)?;
+        let operator = part.clone().over(&space).map_err(|e| e.at(k, flat.len()))?;
         let elsewhere = operator.domain().device() != space.device();
         if insert && elsewhere && *operator.domain() == space.on(operator.domain().device()) {
             let transfer = ToDevice::of(space.device().into(), operator.domain().device().into(), &space);
@@ -311,13 +311,14 @@ macro_rules! builder {
                 &self,
                 space: impl std::borrow::Borrow<$crate::op::Space>,
             ) -> Result<$crate::op::Operator, $crate::op::OpError> {
-                self.build(space.borrow())
+                let space = space.borrow();
+                self.build(space).map_err(|e| e.on(self.title(), space))
             }
         }
 
         impl From<$builder> for $crate::op::Part {
             fn from(builder: $builder) -> $crate::op::Part {
-                $crate::op::Part::open(builder.title(), move |space| builder.build(space))
+                $crate::op::Part::open(builder.title(), move |space| builder.over(space))
             }
         }
 

@@ -39,13 +39,14 @@ impl Tile {
         Ok(tile)
     }
 
+    /// The same with one range more.
     pub(super) fn with(&self, name: &Name, range: (i64, i64)) -> Tile {
         let mut tile = self.clone();
         tile.0.insert(name.clone(), range);
         tile
     }
 
-    fn without(&self, name: &Name) -> Tile {
+    pub(super) fn without(&self, name: &Name) -> Tile {
         let mut tile = self.clone();
         tile.0.remove(name);
         tile
@@ -92,6 +93,8 @@ pub enum Along {
     Absent,
     /// On both sides, and each index of the output depends on the same index of the input alone: block-diagonal.
     Pointwise,
+    /// On both sides, and each index of the output depends on the index of the input that is as far from the other end.
+    Mirrored,
     /// On the output alone: vertical, tiles are joined.
     Out,
     /// On the input alone: horizontal, the results of tiles are added.
@@ -144,6 +147,8 @@ impl Operator {
             Operator::Identity(_) | Operator::Scale(_) | Operator::ToDevice(_) => here,
             // Tiles of nothing: which of them have a part of the other side does not matter.
             Operator::Zero(_) => here,
+            // A part that is mirrored inside its own range is not mirrored inside the whole one.
+            Operator::Concat(_) | Operator::Stack(_) if joins(self, dim) && self.mirrors(dim) => Along::Mixed,
             Operator::Chain(chain) => chain_along(chain.parts(), dim),
             Operator::Sum(sum) => agreed(sum.parts(), dim),
             Operator::Concat(c) => match (c.odim() == Some(dim), c.idim() == Some(dim)) {
@@ -160,6 +165,7 @@ impl Operator {
                     let anywhere = blocks.parts().iter().any(|p| p.along(dim) != Along::Absent);
                     if anywhere { Along::Mixed } else { Along::Absent }
                 }
+                Along::Mirrored => Along::Mixed,
                 along => along,
             },
             Operator::Power(power) => match power.base().along(dim) {
@@ -207,7 +213,7 @@ impl Operator {
     }
 
     /// Every dimension of the expression.
-    pub(super) fn dims(&self) -> Vec<Name> {
+    pub(crate) fn dims(&self) -> Vec<Name> {
         let mut found: Vec<Name> = Vec::new();
         self.collect_dims(&mut found);
         found
@@ -245,6 +251,9 @@ impl Operator {
     fn part(&self, tile: &Tile) -> Result<Operator, OpError> {
         if tile.is_empty() {
             return Ok(self.clone());
+        }
+        if let Some((dim, range)) = tile.ranges().find(|(dim, _)| self.mirrors(dim)) {
+            return self.windowed(dim, range)?.operator.part(&tile.without(dim));
         }
         match self {
             Operator::Leaf(leaf) => leaf.cut(tile).ok_or_else(|| {
@@ -285,6 +294,15 @@ impl Tile {
     }
 }
 
+/// Whether an operator is a join along `dim`.
+fn joins(a: &Operator, dim: &Name) -> bool {
+    match a {
+        Operator::Concat(c) => [c.odim(), c.idim()].contains(&Some(dim)),
+        Operator::Stack(s) => [s.odim(), s.idim()].contains(&Some(dim)),
+        _ => false,
+    }
+}
+
 /// How parts act that all do the same, else mixed.
 fn agreed(parts: &[Operator], dim: &Name) -> Along {
     let (first, size) = (parts[0].along(dim), parts[0].size(dim));
@@ -299,6 +317,15 @@ fn chain_along(parts: &[Operator], dim: &Name) -> Along {
     let acts: Vec<Along> = parts.iter().map(|part| part.along(dim)).collect();
     if acts.contains(&Along::Mixed) {
         return Along::Mixed;
+    }
+    let mirrored = acts.iter().filter(|along| **along == Along::Mirrored).count();
+    if mirrored > 0 {
+        let throughout = acts.iter().all(|along| matches!(along, Along::Pointwise | Along::Mirrored));
+        return match (throughout, mirrored % 2) {
+            (true, 0) => Along::Pointwise,
+            (true, _) => Along::Mirrored,
+            (false, _) => Along::Mixed,
+        };
     }
     let is = |k: usize, what: &[Along]| what.contains(&acts[k]);
     // Stretches: from a part that brings the dimension in, or the beginning, to one that takes it away, or the end.

@@ -22,6 +22,21 @@ impl DotReport {
     }
 }
 
+/// Whether it passed; the figure stands there where it did not, since what passes is rounding and differs between machines.
+impl std::fmt::Display for DotReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let DotReport { error, tolerance } = self;
+        if self.passed() {
+            write!(f, "passed: <Ax, y> = <x, A^H y> up to {tolerance:.1e}")
+        } else {
+            write!(
+                f,
+                "failed: <Ax, y> and <x, A^H y> differ by {error:.1e}, rounding explains {tolerance:.1e}"
+            )
+        }
+    }
+}
+
 /// Compares `<Ax,y>` with `<x,A^H y>` for random `x` and `y` that depend on `seed` alone.
 ///
 /// The difference is measured against the norms, not against `<Ax,y>`, which may be small for a right operator.

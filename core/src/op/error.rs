@@ -1,6 +1,6 @@
 //! What is wrong with an expression, said when it is built: both sides, the place and the fix.
 
-use crate::memory::ViewError;
+use crate::memory::{Dtype, ViewError};
 use crate::op::name::Name;
 use crate::op::space::{Space, SpaceError};
 
@@ -11,16 +11,32 @@ use crate::op::space::{Space, SpaceError};
 pub enum OpError {
     #[error(transparent)]
     Space(#[from] SpaceError),
+    #[error("`{operator}` on {}: {problem}", space.sized())]
+    On { operator: String, space: Box<Space>, problem: SpaceError },
+    #[error("{problem} ({} of {} in the chain)", ordinal(*place), cardinal(*parts))]
+    Part { problem: Box<OpError>, place: usize, parts: usize },
     #[error(transparent)]
     Mismatch(Box<Mismatch>),
     #[error("`{operator}` expects {} but the input is {}; {}", shown(expects, gives).0, shown(expects, gives).1,
             fix(expects, gives, "before it"))]
     Input { operator: String, expects: Box<Space>, gives: Box<Space> },
+    #[error("`{operator}` gives {} but the output is {}; {}", shown(gives, holds).0, shown(gives, holds).1,
+            fix(holds, gives, "behind it"))]
+    Output { operator: String, gives: Box<Space>, holds: Box<Space> },
+    #[error("`{operator}` reads elements {}..={} and writes {}..={} of one memory: element {element} would be {}", reads.0,
+            reads.1, writes.0, writes.1, if *twice { "written twice; let the output lie apart from itself" } else {
+            "overwritten while it is still read; let the output lie apart from the input" })]
+    Aliased { operator: String, reads: (usize, usize), writes: (usize, usize), element: usize, twice: bool },
+    #[error("a view of shape {shape:?} holds no {}", space.sized())]
+    ViewShape { space: Box<Space>, shape: Vec<i64> },
     #[error("`{operator}` has {weights} weights but {} has {} elements", space.sized(), space.elements())]
     Weights { operator: String, weights: usize, space: Box<Space> },
     #[error("{space} has {} elements but {values} values are given", space.elements())]
     Values { values: usize, space: Box<Space> },
-    #[error("value {index} of `{of}` has an imaginary part but {space} is real")]
+    #[error(
+        "value {index} of `{of}` has an imaginary part but {space} is real; build both in {}",
+        wider(space)
+    )]
     MixedFields { of: String, index: usize, space: Box<Space> },
     #[error("value {index} of `{of}` is not finite")]
     NotFinite { of: String, index: usize },
@@ -28,8 +44,8 @@ pub enum OpError {
     Empty { container: &'static str },
     #[error(transparent)]
     Misfit(Box<Misfit>),
-    #[error("factor {factor} is not finite")]
-    Factor { factor: String },
+    #[error("factor {factor} on {space} is not finite; no operator is left of it")]
+    Factor { factor: String, space: Box<Space> },
     #[error("`{operator}` has no exact inverse; solve with it instead")]
     NoInverse { operator: String },
     #[error("`{operator}` reads {} but gives {}: only a square operator has powers", reads.sized(), gives.sized())]
@@ -42,14 +58,18 @@ pub enum OpError {
     SummedAlone { operator: String, dim: Name },
     #[error("say along which dimension the operators are joined: on the output, on the input, or on both")]
     NoAxis,
-    #[error("`{name}` cannot be inserted at {place}: there are {rank} dimensions")]
-    Place { name: String, place: i64, rank: i64 },
+    #[error("`{name}` cannot be inserted at {place} of {space}: choose 0 to {}", space.dims().len())]
+    Place { name: String, place: i64, space: Box<Space> },
     #[error("a view of {} is none: {problem}", space.sized())]
     View { space: Box<Space>, problem: ViewError },
     #[error("`{operator}` cannot be cut along `{dim}`: {why}{}", instead(others))]
     Uncuttable { operator: String, dim: Name, why: String, others: Vec<Name> },
     #[error("`{operator}`: `{dim}` is {size} long, so no tile is {lo}..{hi}")]
     TileRange { operator: String, dim: Name, size: i64, lo: i64, hi: i64 },
+    #[error(
+        "`{operator}` reads up to {needs} elements beyond a tile of `{dim}`; a halo of {halo} is too small, ask for {needs}"
+    )]
+    Halo { operator: String, dim: Name, needs: i64, halo: i64 },
     #[error("tiles of `{dim}` without an element: make them at least 1 long")]
     EmptyTiles { dim: Name },
     #[error("tiles of `{dim}` cannot be {size} long")]
@@ -58,8 +78,8 @@ pub enum OpError {
     TileCount { dim: Name, tiles: usize, size: i64 },
     #[error("edges {edges:?} of tiles do not rise from 0 to {size}, the size of `{dim}`")]
     TileEdges { dim: Name, edges: Vec<i64>, size: i64 },
-    #[error("nothing says how long `{dim}` is")]
-    UnsizedDim { dim: Name },
+    #[error("`{operator}`: nothing says how long `{dim}` is; {known} have a size")]
+    UnsizedDim { operator: String, dim: Name, known: String },
     #[error("`{dim}` is {} long in `{first}` and {} long in `{second}`", sizes.0, sizes.1)]
     SizeMismatch { dim: Name, first: String, second: String, sizes: (i64, i64) },
     #[error("`{operator}`: entry {entry} along `{dim}` is outside 0..{size}")]
@@ -116,7 +136,30 @@ pub struct Misfit {
     pub parts: usize,
 }
 
-fn listed(names: &[Name]) -> String {
+impl OpError {
+    /// The same with the operator that could not be built, where only names or sizes are said.
+    pub(super) fn on(self, operator: String, space: &Space) -> OpError {
+        match self {
+            OpError::Space(problem) => OpError::On { operator, space: Box::new(space.clone()), problem },
+            error => error,
+        }
+    }
+
+    /// The same with a place in a chain, counted from 0, where none is said.
+    pub(super) fn at(self, place: usize, parts: usize) -> OpError {
+        match self {
+            error @ (OpError::Mismatch(_) | OpError::Part { .. }) => error,
+            error => OpError::Part { problem: Box::new(error), place: place + 1, parts },
+        }
+    }
+}
+
+/// The complex type of the same precision.
+fn wider(space: &Space) -> Dtype {
+    if matches!(space.dtype(), Dtype::F32 | Dtype::C32) { Dtype::C32 } else { Dtype::C64 }
+}
+
+pub(super) fn listed(names: &[Name]) -> String {
     let mut known: Vec<String> = Vec::new();
     for name in names.iter().map(|n| format!("`{n}`")) {
         if !known.contains(&name) {

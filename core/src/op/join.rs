@@ -303,7 +303,11 @@ pub fn stack<P: Into<Part>>(
         let rank = i64::try_from(space.dims().len()).unwrap_or(i64::MAX);
         let at = if place < 0 { place + rank + 1 } else { place };
         let axis = usize::try_from(at).ok().filter(|_| at <= rank);
-        let axis = axis.ok_or_else(|| OpError::Place { name: name.to_owned(), place, rank })?;
+        let axis = axis.ok_or_else(|| OpError::Place {
+            name: name.to_owned(),
+            place,
+            space: Box::new(space.clone()),
+        })?;
         Ok::<_, OpError>(Some((name.parse()?, axis)))
     };
     let (out, into) = (slot(out, parts[0].codomain())?, slot(into, parts[0].domain())?);

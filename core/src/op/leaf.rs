@@ -83,6 +83,17 @@ pub trait LeafOp: Any + fmt::Debug + Send + Sync {
         Along::Mixed
     }
 
+    /// For tiles that read another range than they write: what the range `range` of `dim` depends on, and the operator between
+    /// the two ranges, forward.
+    ///
+    /// `range` is one of the output on the forward side, where the range that is given back is one of the input; on the
+    /// adjoint side it is the other way round. Elements in between that do not matter to `range` may be left out of the
+    /// operator.
+    fn window(&self, side: Side, dim: &Name, range: (i64, i64)) -> Option<((i64, i64), Operator)> {
+        let _ = (side, dim, range);
+        None
+    }
+
     /// The operator between the parts of both spaces that lie inside `tile`, which names dimensions of this operator alone,
     /// and none that [`LeafOp::along`] calls mixed.
     fn cut(&self, tile: &Tile) -> Option<Operator> {
@@ -285,6 +296,12 @@ impl Leaf {
     pub(super) fn cut(&self, tile: &Tile) -> Option<Operator> {
         let cut = self.op.cut(tile)?.on(self.domain.device());
         Some(cut.turned(self.side == Side::Adjoint, self.conj))
+    }
+
+    /// What a range of the output along `dim` depends on, and the operator between the two; see [`LeafOp::window`].
+    pub(super) fn window(&self, dim: &Name, range: (i64, i64)) -> Option<((i64, i64), Operator)> {
+        let (reads, operator) = self.op.window(self.side, dim, range)?;
+        Some((reads, operator.on(self.domain.device()).turned(self.side == Side::Adjoint, self.conj)))
     }
 
     /// `y = A x` for this side, rounded to the type of `y`.

@@ -27,6 +27,7 @@ mod error;
 mod eval;
 mod formula;
 mod home;
+mod into;
 mod join;
 mod json;
 mod leaf;
@@ -35,6 +36,7 @@ mod name;
 mod normal;
 mod operator;
 mod pattern;
+mod polynomial;
 mod rewrite;
 mod space;
 mod split;
@@ -42,6 +44,7 @@ mod sum;
 mod tensor;
 mod transfer;
 mod walk;
+mod window;
 
 pub use chain::{Open, Part, auto_transfer, chain, identity};
 pub use cut::{Along, Tile};
@@ -70,3 +73,5 @@ pub use tensor::Tensor;
 pub use transfer::{DeviceSpec, FromDevice, Route, ToDevice, compute_stream, to, transfer_stream};
 
 pub use crate::memory::{Device, cpu, cuda, mock};
+/// The numbers of complex spaces; those of real ones have no imaginary part.
+pub use num_complex::Complex64;

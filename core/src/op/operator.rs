@@ -111,7 +111,7 @@ impl Operator {
     pub fn scale(factor: impl Into<Complex64>, space: Space) -> Result<Operator, OpError> {
         let factor: Complex64 = factor.into();
         if !factor.re.is_finite() || !factor.im.is_finite() {
-            return Err(OpError::Factor { factor: factor.to_string() });
+            return Err(OpError::Factor { factor: factor.to_string(), space: Box::new(space) });
         }
         if factor.im != 0.0 && !space.is_complex() {
             return Err(OpError::MixedFields { of: factor.to_string(), index: 0, space: Box::new(space) });

@@ -17,7 +17,7 @@ pub enum SpaceError {
     Name(String),
     #[error("{text:?} is no list of dimensions: no name begins at position {at}")]
     Dims { text: String, at: usize },
-    #[error("dimension `{0}` is named twice")]
+    #[error("dimension `{0}` is named twice; give one of the two another name")]
     DuplicateDim(Name),
     #[error("there is no dimension `{0}`")]
     Unknown(Name),

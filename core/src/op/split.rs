@@ -6,6 +6,8 @@
 //! | on the output alone | joined |
 //! | on the input alone | added |
 //! | between two parts of a chain alone | added |
+//! | on both sides, mirrored | joined, each reading the range at the other end |
+//! | on both sides, neighbours mixed, with a halo asked for | joined, each reading some elements more |
 
 use std::ops::Range;
 
@@ -14,6 +16,7 @@ use super::leaves::{rename, slice};
 use super::name::Name;
 use super::operator::Operator;
 use super::sum::first_branch;
+use super::window::{Window, joined};
 use super::{OpError, SpaceError, ToDevice};
 use crate::memory::Device;
 
@@ -42,6 +45,8 @@ struct Ranges {
     along: Along,
     /// One more than there are tiles: 0, rising, the size.
     edges: Vec<i64>,
+    /// Whether tiles read other ranges than they write.
+    windows: bool,
 }
 
 impl Ranges {
@@ -89,7 +94,19 @@ impl Tiles {
     /// # Errors
     /// As [`Tiles::tile`] and [`Operator::cut`].
     pub fn cut(&self, index: &[usize]) -> Result<Operator, OpError> {
-        self.operator.cut(&self.tile(index)?)
+        self.piece(&self.tile(index)?)
+    }
+
+    /// The operator inside a tile; along dimensions with windows the tile says what is written.
+    fn piece(&self, tile: &Tile) -> Result<Operator, OpError> {
+        let (mut operator, mut rest) = (self.operator.clone(), tile.clone());
+        for d in self.dims.iter().filter(|d| d.windows) {
+            if let Some(range) = tile.range(&d.dim) {
+                operator = operator.windowed(&d.dim, range)?.operator;
+                rest = rest.without(&d.dim);
+            }
+        }
+        operator.cut(&rest)
     }
 
     /// The tiles put together: the same operator, part by part, the last listed dimension innermost.
@@ -97,7 +114,7 @@ impl Tiles {
     /// # Errors
     /// As [`Operator::cut`].
     pub fn joined(&self) -> Result<Operator, OpError> {
-        self.put_together(&mut |tile| self.operator.cut(tile))
+        self.put_together(&mut |tile| self.piece(tile))
     }
 
     /// The tiles put together, each computed on its own device: the input of a tile goes there, its result comes back.
@@ -115,7 +132,7 @@ impl Tiles {
         }
         let mut devices = devices.iter();
         self.put_together(&mut |tile| {
-            let part = self.operator.cut(tile)?;
+            let part = self.piece(tile)?;
             Ok(devices.next().map_or_else(|| part.clone(), |&device| there_and_back(&part, device)))
         })
     }
@@ -152,7 +169,7 @@ impl Tiles {
         let (from, to) = (one(&roles.input, "inputs")?, one(&roles.output, "results")?);
         let mut computes = roles.compute.iter();
         self.put_together(&mut |tile| {
-            let part = self.operator.cut(tile)?;
+            let part = self.piece(tile)?;
             let device = computes.next().copied().unwrap_or(from);
             let there = part.on(device);
             let up = ToDevice::of(from.into(), device.into(), &part.domain().on(from));
@@ -176,7 +193,16 @@ impl Tiles {
     ) -> Result<Operator, OpError> {
         let Some(d) = self.dims.get(k) else { return cut(tile) };
         let parts = d.ranges().map(|range| self.level(k + 1, &tile.with(&d.dim, range), cut));
-        recombined(&d.dim, d.along, parts.collect::<Result<_, _>>()?)
+        let parts = parts.collect::<Result<Vec<_>, _>>()?;
+        if !d.windows {
+            return recombined(&d.dim, d.along, parts);
+        }
+        let windows = d.ranges().zip(parts).map(|(range, operator)| {
+            let reads = self.operator.windowed(&d.dim, range)?.reads;
+            Ok(Window { reads, operator })
+        });
+        let size = self.operator.domain().size(&d.dim).unwrap_or(0);
+        joined(&d.dim, size, windows.collect::<Result<_, OpError>>()?)
     }
 }
 
@@ -188,7 +214,9 @@ fn recombined(dim: &Name, along: Along, parts: Vec<Operator>) -> Result<Operator
         Along::Out => Operator::concatenated(dim, None, parts),
         Along::In => Operator::concatenated(None, dim, parts),
         Along::Inner => Ok(Operator::added(parts, false)),
-        Along::Absent | Along::Mixed => unreachable!("bug: refused when the tiles were made"),
+        Along::Absent | Along::Mixed | Along::Mirrored => {
+            unreachable!("bug: refused when the tiles were made")
+        }
     }
 }
 
@@ -220,7 +248,7 @@ impl Operator {
             }
             let step = usize::try_from(size).unwrap_or(usize::MAX);
             let edges = (0..n).step_by(step).chain([n]).collect();
-            dims.push(Ranges { dim, along, edges });
+            dims.push(Ranges { dim, along, edges, windows: along == Along::Mirrored });
         }
         Ok(Tiles { operator: self.clone(), dims })
     }
@@ -239,9 +267,62 @@ impl Operator {
             if !covers(&edges, size) {
                 return Err(OpError::TileEdges { dim, edges, size });
             }
-            dims.push(Ranges { dim, along, edges });
+            dims.push(Ranges { dim, along, edges, windows: along == Along::Mirrored });
         }
         Ok(Tiles { operator: self.clone(), dims })
+    }
+
+    /// The tiles of `size` along `dim`, each reading up to `halo` elements beyond either end of what it writes: for differences
+    /// and convolutions, and for chains and sums of these with what treats `dim` index by index.
+    ///
+    /// # Errors
+    /// As [`Operator::tiles`]; [`OpError::Halo`] where a tile needs more; [`OpError::Uncuttable`] for what has no neighbours,
+    /// such as a Fourier transform, or has them at the other end, such as a periodic convolution.
+    ///
+    /// ```
+    /// use spanlift::memory::Dtype;
+    /// use spanlift::op::{Array, Boundary, Space, finite_difference};
+    /// let d = finite_difference("x", Boundary::Zero).over(Space::new([("x", 5)], Dtype::F64)?)?;
+    /// assert!(d.tiles([("x", 2)]).is_err());
+    /// let tiles = d.tiles_with_halo("x", 2, 1)?;
+    /// assert_eq!(tiles.cut(&[0])?.domain().elements(), 3);
+    /// let x = Array::new(d.domain().clone(), [1.0, 4.0, 9.0, 16.0, 25.0])?;
+    /// assert_eq!(tiles.joined()?.apply(&x)?, d.apply(&x)?);
+    /// # Ok::<(), spanlift::op::OpError>(())
+    /// ```
+    pub fn tiles_with_halo(&self, dim: &str, size: i64, halo: i64) -> Result<Tiles, OpError> {
+        let ranges = self.halo(dim, halo, &|dim, n| match size {
+            0 => Err(OpError::EmptyTiles { dim: dim.clone() }),
+            ..0 => Err(OpError::NegativeTiles { dim: dim.clone(), size }),
+            _ => Ok((0..n).step_by(usize::try_from(size).unwrap_or(usize::MAX)).chain([n]).collect()),
+        })?;
+        Ok(Tiles { operator: self.clone(), dims: vec![ranges] })
+    }
+
+    /// Ranges of a dimension that read no more than a halo beside themselves.
+    fn halo(
+        &self,
+        dim: &str,
+        halo: i64,
+        edges: &dyn Fn(&Name, i64) -> Result<Vec<i64>, OpError>,
+    ) -> Result<Ranges, OpError> {
+        let dim: Name = dim.parse()?;
+        let unknown =
+            || OpError::UnknownDim { operator: self.formula(), dim: dim.clone(), known: self.dims() };
+        let n = self.codomain().size(&dim).ok_or_else(unknown)?;
+        let edges = edges(&dim, n)?;
+        let mut needs = 0;
+        for w in edges.windows(2) {
+            let (lo, hi) = (w[0], w[1]);
+            let (a, b) = self.windowed(&dim, (lo, hi))?.reads;
+            let beside = |lo: i64, hi: i64| (lo - a).max(b - hi);
+            // What mirrors reads beside the range at the other end.
+            needs = beside(lo, hi).min(beside(n - hi, n - lo)).max(needs);
+        }
+        if needs > halo {
+            return Err(OpError::Halo { operator: self.formula(), dim, needs, halo });
+        }
+        Ok(Ranges { along: self.along(&dim), dim, edges, windows: true })
     }
 
     /// A dimension that can be cut, how it acts and its size.
@@ -295,7 +376,7 @@ impl Operator {
     /// # Ok::<(), spanlift::op::OpError>(())
     /// ```
     pub fn split(&self, dim: &str, tiles: usize, devices: &[Device]) -> Result<Operator, OpError> {
-        self.spread(dim, tiles, devices, false)
+        self.even_spread(dim, tiles, devices, false)
     }
 
     /// As [`Operator::split`], with results that are added up in a fixed tree over the tiles: the same bits for any number of
@@ -304,41 +385,82 @@ impl Operator {
     /// # Errors
     /// As [`Operator::split`].
     pub fn split_fixed(&self, dim: &str, tiles: usize, devices: &[Device]) -> Result<Operator, OpError> {
-        self.spread(dim, tiles, devices, true)
+        self.even_spread(dim, tiles, devices, true)
     }
 
-    fn spread(&self, dim: &str, tiles: usize, devices: &[Device], fixed: bool) -> Result<Operator, OpError> {
+    /// As [`Operator::split`], along a dimension whose tiles also read up to `halo` elements beyond either end of what they
+    /// write. What tiles of one device read in common is sent there once.
+    ///
+    /// # Errors
+    /// As [`Operator::split`] and [`Operator::tiles_with_halo`].
+    ///
+    /// ```
+    /// use spanlift::memory::{Dtype, mock};
+    /// use spanlift::op::{Boundary, Space, finite_difference};
+    /// let d = finite_difference("x", Boundary::Zero).over(Space::new([("x", 16)], Dtype::F32)?)?;
+    /// let plan = d.split_with_halo("x", 8, 1, &[mock(0), mock(1)])?.plan().unwrap();
+    /// let bytes: Vec<u64> = plan.transfers().iter().map(|t| t.bytes.0).collect();
+    /// assert_eq!(bytes, [4 * 9, 4 * 8, 4 * 8, 4 * 8]); // one element more for the first device
+    /// # Ok::<(), spanlift::op::OpError>(())
+    /// ```
+    pub fn split_with_halo(
+        &self,
+        dim: &str,
+        tiles: usize,
+        halo: i64,
+        devices: &[Device],
+    ) -> Result<Operator, OpError> {
+        let ranges = self.halo(dim, halo, &|dim, n| even(dim, n, tiles))?;
+        self.spread(&ranges, devices, false)
+    }
+
+    fn even_spread(
+        &self,
+        dim: &str,
+        tiles: usize,
+        devices: &[Device],
+        fixed: bool,
+    ) -> Result<Operator, OpError> {
         let (dim, along, n) = self.cuttable(dim, &[])?;
+        let edges = even(&dim, n, tiles)?;
+        self.spread(&Ranges { dim, along, edges, windows: along == Along::Mirrored }, devices, fixed)
+    }
+
+    fn spread(&self, ranges: &Ranges, devices: &[Device], fixed: bool) -> Result<Operator, OpError> {
         if devices.is_empty() {
             let problem = "there is no device to spread it over".to_owned();
             return Err(OpError::Argument { operator: self.formula(), problem });
         }
-        let count = i64::try_from(tiles).unwrap_or(i64::MAX);
-        if !(1..=n).contains(&count) {
-            return Err(OpError::TileCount { dim, tiles, size: n });
-        }
-        // Ragged: sizes differ by one at most.
-        let edge = |k: i64| k * (n / count) + k.min(n % count);
-        let edges: Vec<i64> = (0..=count).map(edge).collect();
-        let ranges = Ranges { dim: dim.clone(), along, edges };
+        let tiles = ranges.edges.len() - 1;
         let groups = devices.len().min(tiles);
         let owner = |tile: usize| {
             // Tile k belongs to the group g with g tiles/groups <= k < (g + 1) tiles/groups.
             ((tile + 1) * groups - 1) / tiles
         };
-        let spread = Spread { whole: self, ranges: &ranges, owner: &owner, devices };
-        if fixed && matches!(along, Along::In | Along::Inner) {
+        let spread = Spread { whole: self, ranges, owner: &owner, devices };
+        if fixed && matches!(ranges.along, Along::In | Along::Inner) {
             return spread.tree(0, tiles);
         }
-        let mut parts = Vec::new();
-        let mut first = 0;
-        while first < tiles {
-            let end = (first..tiles).find(|&k| owner(k) != owner(first)).unwrap_or(tiles);
-            parts.push(spread.group(first, end)?);
-            first = end;
+        let mut bounds = vec![0];
+        bounds.extend((1..tiles).filter(|&k| owner(k) != owner(k - 1)));
+        bounds.push(tiles);
+        let groups = bounds.windows(2).map(|w| (w[0], w[1]));
+        if ranges.windows {
+            let windows = groups.map(|(first, end)| spread.window(first, end)).collect::<Result<_, _>>()?;
+            return joined(&ranges.dim, self.domain().size(&ranges.dim).unwrap_or(0), windows);
         }
-        recombined(&dim, along, parts)
+        let parts = groups.map(|(first, end)| spread.group(first, end)).collect::<Result<_, _>>()?;
+        recombined(&ranges.dim, ranges.along, parts)
     }
+}
+
+/// Edges of so many tiles; sizes differ by one at most.
+fn even(dim: &Name, n: i64, tiles: usize) -> Result<Vec<i64>, OpError> {
+    let count = i64::try_from(tiles).unwrap_or(i64::MAX);
+    if !(1..=n).contains(&count) {
+        return Err(OpError::TileCount { dim: dim.clone(), tiles, size: n });
+    }
+    Ok((0..=count).map(|k| k * (n / count) + k.min(n % count)).collect())
 }
 
 /// Tiles of one dimension and the devices that they belong to.
@@ -360,6 +482,18 @@ impl Spread<'_> {
         let parts = (first..end).map(|k| self.cut(k, k + 1)).collect::<Result<_, _>>()?;
         let together = recombined(&self.ranges.dim, self.ranges.along, parts)?;
         Ok(there_and_back(&together, self.devices[(self.owner)(first)]))
+    }
+
+    /// The tiles of one device, which read what they need together in one transfer.
+    fn window(&self, first: usize, end: usize) -> Result<Window, OpError> {
+        let (dim, edge) = (&self.ranges.dim, |k: usize| self.ranges.edges[k]);
+        let whole = self.whole.windowed(dim, (edge(first), edge(end)))?.reads;
+        let tiles = (first..end).map(|k| {
+            let Window { reads: (a, b), operator } = self.whole.windowed(dim, (edge(k), edge(k + 1)))?;
+            Ok(Window { reads: (a - whole.0, b - whole.0), operator })
+        });
+        let together = joined(dim, whole.1 - whole.0, tiles.collect::<Result<_, OpError>>()?)?;
+        Ok(Window { reads: whole, operator: there_and_back(&together, self.devices[(self.owner)(first)]) })
     }
 
     /// The tree over tiles: a branch that is all on one device is added up there.

@@ -159,21 +159,12 @@ fn count(whole: &Operator, tiling: &Tiling) -> i64 {
 
 /// The dimensions that can be cut, with their sizes.
 fn dims(operator: &Operator) -> Vec<(Name, i64)> {
-    let mut names: Vec<Name> = Vec::new();
-    every_name(operator, &mut names);
-    let cuttable =
-        names.into_iter().filter(|dim| !matches!(operator.along(dim), Along::Mixed | Along::Absent));
+    let cuttable = operator
+        .dims()
+        .into_iter()
+        .filter(|dim| !matches!(operator.along(dim), Along::Mixed | Along::Absent));
     let sized = cuttable.filter_map(|dim| operator.size(&dim).map(|n| (dim, n)));
     sized.filter(|(_, n)| *n > 1).collect()
-}
-
-fn every_name(operator: &Operator, names: &mut Vec<Name>) {
-    for name in operator.domain().names().chain(operator.codomain().names()) {
-        if !names.contains(name) {
-            names.push(name.clone());
-        }
-    }
-    operator.children().iter().for_each(|part| every_name(part, names));
 }
 
 fn words(sizes: &[(Name, i64)]) -> String {

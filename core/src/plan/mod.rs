@@ -19,6 +19,7 @@
 mod caps;
 mod devices;
 mod expression;
+mod json;
 mod moves;
 mod notes;
 mod order;
@@ -34,8 +35,8 @@ pub use expression::{Note, Peak, Plan, Transfer};
 pub use moves::lower;
 pub use planning::Planning;
 pub use solve::{
-    Breakdown, Engine, Issued, Phase, Simulated, SolveError, SolvePlan, Solved, Solver, Stop, cg, fista,
-    lsqr, pcg, power,
+    Breakdown, Engine, Issued, Phase, Simulated, Singular, SolveError, SolvePlan, Solved, Solver, Stop, cg,
+    fista, lsqr, pcg, power,
 };
 
 use crate::memory::Device;

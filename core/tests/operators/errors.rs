@@ -64,12 +64,21 @@ fn containers() {
         stack(None, None, [a.clone()]),
         "say along which dimension the operators are joined: on the output, on the input, or on both",
     );
-    refused(stack(Some(("m", 0)), None, [a.clone()]), "dimension `m` is named twice");
-    refused(stack(Some(("n", 0)), None, [a.clone()]), "dimension `n` is named twice");
-    refused(stack(Some(("l", 2)), None, [a.clone()]), "`l` cannot be inserted at 2: there are 1 dimensions");
+    refused(
+        stack(Some(("m", 0)), None, [a.clone()]),
+        "dimension `m` is named twice; give one of the two another name",
+    );
+    refused(
+        stack(Some(("n", 0)), None, [a.clone()]),
+        "dimension `n` is named twice; give one of the two another name",
+    );
+    refused(
+        stack(Some(("l", 2)), None, [a.clone()]),
+        "`l` cannot be inserted at 2 of f64[m]@cpu: choose 0 to 1",
+    );
     refused(a.pow(2), "`W` reads f64[n=3]@cpu but gives f64[m=2]@cpu: only a square operator has powers");
-    refused(f64::NAN * &a, "factor NaN+0i is not finite");
-    refused(C::I * &a, "value 0 of `0+1i` has an imaginary part but f64[m]@cpu is real");
+    refused(f64::NAN * &a, "factor NaN+0i on f64[m]@cpu is not finite; no operator is left of it");
+    refused(C::I * &a, "value 0 of `0+1i` has an imaginary part but f64[m]@cpu is real; build both in c64");
     refused(
         chain![fft(["x"]), to(cuda(0))],
         "nothing says which space `F(x)` works on; give it one with `over(space)`",
@@ -91,7 +100,10 @@ fn leaves() {
         pad("x", 6).named(["x"]).over(line(3)),
         "`x` is 3 long in `the input` and 6 long in `the output`",
     );
-    refused(pad("x", 6).named(["b"]).over(line(3)), "dimension `b` is named twice");
+    refused(
+        pad("x", 6).named(["b"]).over(line(3)),
+        "`Pad(x,6)` on f64[b=2,x=3]@cpu: dimension `b` is named twice; give one of the two another name",
+    );
     refused(end_pad("x", -1, 0).over(line(3)), "`Pad(x,-1+0)`: -1 zeros before and 0 after cannot be added");
     refused(slice("x", 1..5, 1).over(line(3)), "`Slice(x,1..5)`: `x` is 3 long");
     refused(slice("x", 1..2, 0).over(line(3)), "`Slice(x,1..2,0)`: a step of 0 goes nowhere");
@@ -103,15 +115,27 @@ fn leaves() {
         permute(["x"]).over(line(3)),
         "`Permute(x)`: f64[b,x]@cpu has other dimensions too; list all of them",
     );
-    refused(permute(["x", "x"]).over(line(3)), "dimension `x` is named twice");
-    refused(rename([("x", "b")]).over(line(3)), "dimension `b` is named twice");
-    refused(rename([("x", "u"), ("x", "v")]).over(line(3)), "dimension `x` cannot become `u` and `v`");
+    refused(
+        permute(["x", "x"]).over(line(3)),
+        "`Permute(x,x)` on f64[b=2,x=3]@cpu: dimension `x` is named twice; give one of the two another name",
+    );
+    refused(
+        rename([("x", "b")]).over(line(3)),
+        "`Rename(x->b)` on f64[b=2,x=3]@cpu: dimension `b` is named twice; give one of the two another name",
+    );
+    refused(
+        rename([("x", "u"), ("x", "v")]).over(line(3)),
+        "`Rename(x->u,x->v)` on f64[b=2,x=3]@cpu: dimension `x` cannot become `u` and `v`",
+    );
     refused(
         merge_dims(["x", "b"], "p").over(line(3)),
         "`Merge(x,b->p)`: they do not follow each other in f64[b,x]@cpu; `permute` first",
     );
     refused(split_dim("x", [("u", 2), ("v", 2)]).over(line(3)), "`Split(x->u,v)`: `x` is 3 long and not 2x2");
-    refused(repeat("b", 3).over(line(3)), "dimension `b` is named twice");
+    refused(
+        repeat("b", 3).over(line(3)),
+        "`Repeat(b)` on f64[b=2,x=3]@cpu: dimension `b` is named twice; give one of the two another name",
+    );
     refused(sum_reduce(["z"]).over(line(3)), "`Sum(z)` has no dimension `z`; it has `b`, `x`");
     refused(
         blocks([("x", 4, 1)]).over(line(3)),
@@ -159,7 +183,7 @@ fn leaves() {
         "`W` has `b` in neither the weights nor the output; sum over it with `sum_reduce`",
     );
     refused(dense(&w, &["b"]), "`W` has no dimension `m`; it has `b`, `x`");
-    refused(dense(&w, &["m", "b", "q"]), "nothing says how long `q` is");
+    refused(dense(&w, &["m", "b", "q"]), "`W`: nothing says how long `q` is; `m`, `x`, `b` have a size");
 }
 
 #[test]

@@ -134,10 +134,15 @@ fn a_cut_is_the_part_of_the_matrix_or_refused() {
                         Ok(cut) => {
                             assert_eq!(*cut.domain(), tile.space(op.domain()), "{what}");
                             assert_eq!(*cut.codomain(), tile.space(op.codomain()), "{what}");
-                            let (rows, columns) = (inside(op.codomain(), &tile), inside(op.domain(), &tile));
-                            let part = restricted(&matrix, &rows, &columns);
-                            check_matrix(&what, &cut, &part);
-                            check_matrix(&what, &op.h().cut(&tile).unwrap(), &part.h());
+                            // The tile says what is written; a mirrored dimension is read at the other end.
+                            let opposite = Tile::new([(text.as_str(), n - hi..n - lo)]).unwrap();
+                            let mirrored = op.along(dim) == Along::Mirrored;
+                            let reads = if mirrored { &opposite } else { &tile };
+                            let (rows, columns) = (inside(op.codomain(), &tile), inside(op.domain(), reads));
+                            check_matrix(&what, &cut, &restricted(&matrix, &rows, &columns));
+                            let (rows, columns) = (inside(op.domain(), &tile), inside(op.codomain(), reads));
+                            let part = restricted(&matrix.h(), &rows, &columns);
+                            check_matrix(&what, &op.h().cut(&tile).unwrap(), &part);
                             cuts += 1;
                         }
                         Err(OpError::Uncuttable { dim: named, .. }) => {

@@ -1,20 +1,26 @@
 //! The operator algebra against matrices written down from the definitions.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 
+mod built;
 mod caps;
 mod cases;
 mod errors;
+mod into;
 mod json;
 mod laws;
 mod memory;
 mod mutants;
 mod names;
 mod oracle;
+mod plan_files;
 mod plans;
 mod planted;
 mod rules;
 #[path = "../shared/mod.rs"]
 mod shared;
+mod soak;
 mod split;
 mod table;
+mod transfers;
 mod transforms;
+mod windows;

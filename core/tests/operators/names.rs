@@ -61,7 +61,7 @@ fn patterns(n: usize) -> Vec<Vec<Dim>> {
 fn patterns_match_exactly_when_a_list_belongs_to_both() {
     // Two patterns of at most three entries that have a common list have one of at most six letters; C stands for any
     // other name.
-    let full = std::env::var_os("SPANLIFT_SOAK").is_some();
+    let full = crate::soak::asked();
     let (patterns, lists) = (patterns(if full { 3 } else { 2 }), lists(if full { 6 } else { 4 }));
     let languages: Vec<Vec<bool>> =
         patterns.iter().map(|p| lists.iter().map(|l| belongs(p, l, &mut Vec::new())).collect()).collect();
@@ -82,6 +82,8 @@ fn patterns_match_exactly_when_a_list_belongs_to_both() {
         }
     }
     assert!(matched > 200, "only {matched} pairs matched");
+    let pairs = patterns.len() * patterns.len();
+    crate::soak::record("patterns", serde_json::json!({"pairs": pairs, "matched": matched}));
 }
 
 #[test]
@@ -112,7 +114,10 @@ fn shapes_share_one_pool() {
     };
     assert_eq!(show(shape.with_domain(&names("XN"))), "[X,N] -> [X,P]");
     assert_eq!(show(shape.with_domain(&names("NM"))), "[N,M] -> [N,P]", "a swap is a swap");
-    assert_eq!(show(shape.with_codomain(&names("MN"))), "dimension `N` is named twice");
+    assert_eq!(
+        show(shape.with_codomain(&names("MN"))),
+        "dimension `N` is named twice; give one of the two another name"
+    );
     assert_eq!(show(shape.with_domain(&names("M"))), "[M,N] and [M] describe no common list of dimensions");
     let twice = NamedShape::new(names("MM"), names("P"));
     assert_eq!(show(twice.with_domain(&names("XY"))), "dimension `M` cannot become `X` and `Y`");

@@ -13,7 +13,8 @@ use spanlift::program::{Compute, Contents, Op, Space as Memory};
 use spanlift::{Bytes, Program, chain, sim};
 
 use crate::mutants::{matrix, normal_holds, pair, rolled, with_normal};
-use crate::oracle::{C, Matrix};
+use crate::oracle::{C, Matrix, eps};
+use crate::soak::{draws, record};
 use crate::table::{space, weights};
 
 /// Whether the adjoint belongs to the operator.
@@ -283,7 +284,8 @@ fn all_twenty_are_caught() {
 /// Random right operators never fail the dot test: 100,000 draws behind a switch.
 #[test]
 fn the_dot_test_never_fails_a_right_operator() {
-    let draws: u64 = if std::env::var_os("SPANLIFT_SOAK").is_some() { 100_000 } else { 400 };
+    let draws = draws(400, 100_000);
+    let mut worst = 0.0_f64;
     for seed in 0..draws {
         let dtype = [Dtype::C32, Dtype::C64][usize::try_from(seed % 2).unwrap()];
         let n = i64::try_from(1 + seed % 64).unwrap();
@@ -304,5 +306,7 @@ fn the_dot_test_never_fails_a_right_operator() {
         ];
         let report = dot_test(&a.unwrap(), seed);
         assert!(report.passed(), "seed {seed}, {dtype}, {n}: {report:?}");
+        worst = worst.max(report.error / eps(dtype));
     }
+    record("dot tests", json!({"draws": draws, "failures": 0, "worst_error_in_eps": worst}));
 }

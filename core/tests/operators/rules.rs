@@ -1,5 +1,8 @@
 //! Every rewrite rule on random instances: the same matrix, the same adjoint, a lower cost.
 
+use std::collections::BTreeMap;
+
+use serde_json::json;
 use spanlift::chain;
 use spanlift::memory::{Device, Dtype, cpu, cuda, mock};
 use spanlift::op::{Boundary, OpError, sampling};
@@ -9,16 +12,24 @@ use spanlift::op::{
     select, slice, split_dim, stack, sum, sum_reduce, to, tree_sum, vstack,
 };
 
+use crate::built;
 use crate::oracle::{C, Matrix, Random, eps};
+use crate::soak::{draws, record};
 use crate::table::{FIELDS, space};
 
 /// What random instances are made of.
-struct Draw {
+pub(crate) struct Draw {
     random: Random,
-    dtype: Dtype,
+    pub(crate) dtype: Dtype,
 }
 
 impl Draw {
+    pub(crate) fn new(seed: u64, dtype: Dtype) -> Draw {
+        let mut random = Random(seed);
+        random.warm();
+        Draw { random, dtype }
+    }
+
     fn size(&mut self) -> i64 {
         i64::try_from(self.random.below(4)).unwrap() + 1
     }
@@ -351,7 +362,7 @@ fn wide(dtype: Dtype) -> Dtype {
 
 /// Asserts that both are the same matrix: bit by bit, or up to rounding.
 #[track_caller]
-fn same(what: &str, a: &Operator, b: &Operator, level: Level) {
+pub(crate) fn same(what: &str, a: &Operator, b: &Operator, level: Level) {
     let (found, expected) = (Matrix::read(b), Matrix::read(a));
     if level == Level::Bitwise {
         assert_eq!(found, expected, "{what}");
@@ -363,37 +374,23 @@ fn same(what: &str, a: &Operator, b: &Operator, level: Level) {
 
 #[test]
 fn every_rule_keeps_the_operator() {
-    let instances = if std::env::var_os("SPANLIFT_SOAK").is_some() { 1000 } else { 12 };
-    for rule in RULES.iter().filter(|r| !r.identity.is_empty()) {
-        let made = INSTANCES.iter().find(|(name, _)| *name == rule.name);
-        let built = [
-            "double",
-            "turns",
-            "real",
-            "distribute",
-            "flatten",
-            "identity",
-            "no transfer",
-            "round trip",
-            "back",
-            "gram",
-        ];
-        let Some((_, make)) = made else {
-            assert!(built.contains(&rule.name), "no instance of {}", rule.name);
+    let instances = draws(12, 1000);
+    let mut uses = BTreeMap::new();
+    for rule in RULES {
+        let Some((_, make)) = INSTANCES.iter().find(|(name, _)| *name == rule.name) else {
+            assert!(built::RULES_OF_BUILDING.contains(&rule.name), "no instance of {}", rule.name);
             continue;
         };
         let mut used = 0;
         for seed in 1..=instances {
             let dtype = FIELDS[usize::try_from(seed % 4).unwrap()];
-            let mut draw = Draw { random: Random(seed * 0x9e37_79b9 + 1), dtype };
-            draw.random.warm();
-            let a = make(&mut draw);
+            let a = make(&mut Draw::new(seed * 0x9e37_79b9 + 1, dtype));
             let what = format!("{}, seed {seed}: {a}", rule.name);
             let simple = Simplify::default().level(rule.level).run(&a);
             let b = &simple.operator;
             let levels = simple.log.iter().map(|r| RULES.iter().find(|x| x.name == r.rule).unwrap().level);
             let level = levels.max().unwrap_or(Level::Bitwise);
-            used += usize::from(simple.log.iter().any(|r| r.rule == rule.name));
+            used += u64::from(simple.log.iter().any(|r| r.rule == rule.name));
             assert_eq!(simple.stop, Stop::Done, "{what}");
             assert_eq!((b.domain(), b.codomain()), (a.domain(), a.codomain()), "{what}");
             same(&format!("{what} = {b}\n{:#?}", simple.log), &a, b, level);
@@ -404,12 +401,10 @@ fn every_rule_keeps_the_operator() {
             assert_eq!((again.log.len(), &again.operator), (0, b), "{what}: not at its end");
         }
         // Draws may give something simpler, on which another rule comes first.
-        assert!(
-            used * 2 > usize::try_from(instances).unwrap(),
-            "{} was used {used} times of {instances}",
-            rule.name
-        );
+        assert!(used * 2 > instances, "{} was used {used} times of {instances}", rule.name);
+        uses.insert(rule.name, used);
     }
+    record("rewrite rules", json!({"instances_of_each": instances, "used": uses}));
 }
 
 #[test]
@@ -478,7 +473,7 @@ fn movements_in_a_row_are_one() {
     let split = chain![split_dim("x", [("u", 2), ("v", 3)]).over(&image), merge_dims(["u", "v"], "x")];
     assert_eq!(on(split), "I");
     let r = repeat("r", 3).over(&image).unwrap();
-    assert_eq!(on(chain![&r, r.h()]), "Sum(r) · Repeat(r,3)", "a sum is no movement");
+    assert_eq!(on(chain![&r, r.h()]), "Sum(r) · Repeat(r)", "a sum is no movement");
     assert_eq!(
         Simplify::default().level(Level::Approximate).run(&chain![&r, r.h()].unwrap()).operator.formula(),
         "3"
@@ -488,13 +483,11 @@ fn movements_in_a_row_are_one() {
 /// Random expressions of many parts.
 #[test]
 fn simplified_expressions_are_the_same() {
-    let cases = if std::env::var_os("SPANLIFT_SOAK").is_some() { 2000 } else { 60 };
+    let cases = draws(60, 2000);
     let mut shorter = 0;
     for seed in 1..=cases {
         let dtype = FIELDS[usize::try_from(seed % 4).unwrap()];
-        let mut draw = Draw { random: Random(seed * 0x1234_5677 + 3), dtype };
-        draw.random.warm();
-        let a = expression(&mut draw, 3);
+        let a = expression(&mut Draw::new(seed * 0x1234_5677 + 3, dtype), 3);
         let simple = a.simplify_traced();
         let b = &simple.operator;
         let what = format!("seed {seed}: {a} = {b}\n{:#?}", simple.log);
@@ -503,13 +496,14 @@ fn simplified_expressions_are_the_same() {
         let cost: [Cost; 2] = [a.cost(), b.cost()];
         assert!(cost[1] <= cost[0], "{what}");
         assert_eq!(b.simplify(), *b, "{what}: not at its end");
-        shorter += u32::from(cost[1] < cost[0]);
+        shorter += u64::from(cost[1] < cost[0]);
     }
-    assert!(shorter * 3 > u32::try_from(cases).unwrap(), "only {shorter} became simpler");
+    assert!(shorter * 3 > cases, "only {shorter} became simpler");
+    record("simplified expressions", json!({"expressions": cases, "simpler": shorter}));
 }
 
 /// A square expression on one space, nested so deep.
-fn expression(d: &mut Draw, depth: u32) -> Operator {
+pub(crate) fn expression(d: &mut Draw, depth: u32) -> Operator {
     let line = space(&[("b", 2), ("x", 3)], d.dtype);
     if depth == 0 || d.random.below(8) == 0 {
         return match d.random.below(8) {

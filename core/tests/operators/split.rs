@@ -137,7 +137,10 @@ fn what_cannot_be_split_is_refused_with_the_reason() {
     assert_eq!(tiles(&[("coil", 0)]), "tiles of `coil` without an element: make them at least 1 long");
     assert_eq!(tiles(&[("coil", -2)]), "tiles of `coil` cannot be -2 long");
     assert_eq!(tiles(&[("q", 1)]), "`F(x)` has no dimension `q`; it has `coil`, `x`, `kx`");
-    assert_eq!(tiles(&[("coil", 1), ("coil", 1)]), "dimension `coil` is named twice");
+    assert_eq!(
+        tiles(&[("coil", 1), ("coil", 1)]),
+        "dimension `coil` is named twice; give one of the two another name"
+    );
     assert_eq!(f.tiles([("coil", 99)]).unwrap().grid(), [1]);
     let edges = |edges: &[i64]| f.tiles_at([("coil", edges.to_vec())]);
     assert_eq!(edges(&[0, 1, 3]).unwrap().grid(), [2]);

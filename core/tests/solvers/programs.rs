@@ -84,7 +84,7 @@ fn every_runner_finds_the_same_bits() {
                 let what = format!("{method}, {place}, {dtype}");
                 let expected = plan.solve().unwrap();
                 assert!(!matches!(expected.stop, Stop::Breakdown(_)), "{what}: {expected:?}");
-                let mut simulated = Simulated::new(&plan, &machine).unwrap();
+                let mut simulated = Simulated::new(&plan, &machine);
                 let found = plan.drive(&mut simulated).unwrap();
                 assert_eq!(found, expected, "{what}");
                 assert!(simulated.time().0 > 0, "{what}");
@@ -149,6 +149,7 @@ fn conjugate_gradients_move_two_vectors_and_a_scalar_now_and_then() {
         assert_eq!(moves(&plan, Phase::Check), ["cuda:0->cpu 8"], "{system}");
         assert_eq!(moves(&plan, Phase::Finish), ["cuda:0->cpu 96"], "{system}");
         assert_eq!((plan.n_vectors(0), plan.n_vectors(1000)), (2, 2));
+        assert_eq!(plan.solve().unwrap().transfers, 2, "{system}");
         // Counted in the program itself, where twenty steps look five times.
         let all = plan.unrolled(20).unwrap();
         let copies = all.commands().iter().filter(|c| matches!(c.op, Op::Copy(_))).count();
@@ -164,6 +165,8 @@ fn conjugate_gradients_move_two_vectors_and_a_scalar_now_and_then() {
     let mixed = chain![&a.normal(), weights(&space, 3).normal(), a.normal()].unwrap();
     let plan = Solver::cg().plan(&mixed, &b).unwrap();
     assert_eq!((plan.transfers(Phase::Step).len(), plan.n_vectors(10)), (4, 40));
+    let found = plan.solve().unwrap();
+    assert_eq!(found.transfers, plan.n_vectors(found.iterations));
     assert_eq!(moves(&plan, Phase::Check), Vec::<String>::new(), "the scalar is there");
 }
 
@@ -178,13 +181,15 @@ fn two_devices_exchange_vectors_and_the_host_gets_one() {
 }
 
 #[test]
-fn what_has_no_formula_is_timed_and_not_computed() {
+fn what_has_no_formula_is_computed_all_the_same() {
     let space = Space::new([("x", 8)], Dtype::C64).unwrap();
     let f = fft(["x"]).over(space.on(cuda(0))).unwrap();
     let a = chain![to(cuda(0)), &f, weights(f.codomain(), 1), to(cpu())].unwrap();
     let system = (a.normal() + 0.1 * identity()).unwrap();
     let plan = Solver::cg().plan(&system, &Random(1).array(&space)).unwrap();
-    assert!(matches!(Simulated::new(&plan, &machine()), Err(SolveError::NoFormula(_))));
+    assert!(matches!(plan.formulas(), Err(SolveError::NoFormula(_))));
+    let found = plan.drive(&mut Simulated::new(&plan, &machine())).unwrap();
+    assert_eq!(found, plan.solve().unwrap(), "the same bits");
     let [few, many] = [2, 12].map(|k| {
         let all = plan.unrolled(k).unwrap();
         assert_eq!(verdict(&all), Verdict::Safe);
@@ -202,7 +207,7 @@ fn breakdowns_are_the_same_on_the_simulator() {
         let d = Diagonal::new(space.on(cuda(0)), w).unwrap();
         let a = chain![to(cuda(0)), d, to(cpu())].unwrap();
         let plan = Solver::cg().plan(&a, &Array::new(space.clone(), b).unwrap()).unwrap();
-        let found = plan.drive(&mut Simulated::new(&plan, &machine).unwrap()).unwrap();
+        let found = plan.drive(&mut Simulated::new(&plan, &machine)).unwrap();
         assert_eq!(found, plan.solve().unwrap());
         found.stop
     };

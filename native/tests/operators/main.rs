@@ -2,10 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 
 mod agreement;
+mod into;
 #[path = "../../../core/tests/operators/oracle.rs"]
 #[expect(dead_code, reason = "matrices are what the tests of the reference need")]
 mod oracle;
 mod random;
+mod refusals;
 #[path = "../../../core/tests/operators/table.rs"]
 #[expect(dead_code, reason = "matrices are what the tests of the reference need")]
 mod table;

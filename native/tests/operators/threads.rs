@@ -86,7 +86,7 @@ fn refusals_say_what_is_wrong() {
     let stranger = Runner::<f64>::new(&a).unwrap();
     assert_eq!(
         refused(runner.apply(&[1.0; 3], &mut y, &mut stranger.workspace())),
-        "this workspace belongs to another runner than that of `2`"
+        "this workspace was made for `2` by another runner than this one of `2`; take one from its `workspace()`"
     );
     runner.apply(&[1.0, 2.0, 3.0], &mut y, &mut workspace).unwrap();
     assert_eq!(y, [2.0, 4.0, 6.0]);

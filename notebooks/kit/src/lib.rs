@@ -1,5 +1,6 @@
 //! What a notebook of the course needs, in one import: `use kit::*;`.
 
+pub use spanlift::chain;
 pub use spanlift::hazard::{self, Mode};
 pub use spanlift::machine::Machine;
 pub use spanlift::memory::{
@@ -7,5 +8,5 @@ pub use spanlift::memory::{
 };
 pub use spanlift::{Bytes, Nanos, Program, Trace, kib, memory, mib, op, plan, program, sim, trace, us};
 pub use spanlift_viewer::course::*;
-pub use spanlift_viewer::{Show, explain, verdict};
+pub use spanlift_viewer::{Show, explain, images, verdict};
 pub use {spanlift, spanlift_viewer};

@@ -54,7 +54,7 @@ impl fmt::Display for JsonError {
 }
 
 impl JsonError {
-    fn new(place: &str, problem: impl fmt::Display) -> JsonError {
+    pub(crate) fn new(place: &str, problem: impl fmt::Display) -> JsonError {
         JsonError { place: place.to_owned(), problem: problem.to_string() }
     }
 }

@@ -4,7 +4,7 @@ use num_complex::Complex64;
 
 use crate::op::chain::builder;
 use crate::op::leaf::check_values;
-use crate::op::walk::walk;
+use crate::op::walk::{place, walk};
 use crate::op::{
     Along, LeafFacts, LeafOp, Name, OpError, Operator, Side, Space, SpaceError, Tags, Tensor, Tile, Work,
 };
@@ -283,6 +283,12 @@ impl Convolve {
     }
 }
 
+/// The part of a range that lies in `0..n`, and something of it where none does.
+fn inside((lo, hi): (i64, i64), n: i64) -> (i64, i64) {
+    let lo = lo.clamp(0, n - 1);
+    (lo, hi.clamp(lo + 1, n))
+}
+
 impl LeafOp for Convolve {
     fn facts(&self) -> &LeafFacts {
         &self.facts
@@ -296,11 +302,80 @@ impl LeafOp for Convolve {
         }
     }
 
+    /// Around a circle the normal is one convolution, with the autocorrelation of the kernel: `r_m = sum conj(h_k) h_{k + m}`.
+    fn normal(&self, _: Side) -> Option<Operator> {
+        let Shape { along, periodic, stride, dilation } = &self.shape;
+        let names: Vec<&Name> = self.kernel.dims().iter().map(|d| &d.0).collect();
+        let alone = names.len() == along.len() && along.iter().all(|a| a.name == a.new);
+        let taps = |f: fn(i64) -> i64| along.iter().map(|a| f(a.taps)).product::<i64>();
+        // In several dimensions the autocorrelation may have more taps than two passes.
+        if !periodic || *stride != 1 || !alone || taps(|n| 2 * n - 1) > 2 * taps(|n| n) {
+            return None;
+        }
+        let sizes: Vec<i64> = self.kernel.dims().iter().map(|d| d.1).collect();
+        let dims = names.iter().zip(&sizes).map(|(name, n)| (name.to_string(), 2 * n - 1));
+        let dims: Vec<(String, i64)> = dims.collect();
+        let taps = self.kernel.to_vec();
+        let index = |mut k: i64| {
+            let mut at = vec![0; sizes.len()];
+            for (i, n) in at.iter_mut().zip(&sizes).rev() {
+                (*i, k) = (k % n, k / n);
+            }
+            at
+        };
+        let mut sums = vec![Complex64::ZERO; place(dims.iter().map(|d| d.1).product())];
+        for (k, h) in (0..).zip(&taps) {
+            for (l, g) in (0..).zip(&taps) {
+                let apart = index(l).into_iter().zip(index(k)).map(|(l, k)| l - k);
+                let at = apart.zip(&sizes).fold(0, |at, (d, n)| at * (2 * n - 1) + d + n - 1);
+                sums[place(at)] += h.conj() * g;
+            }
+        }
+        let kernel = Tensor::new(dims.iter().map(|(name, n)| (name.as_str(), *n)), sums).ok()?;
+        let kernel = kernel.map(|w| self.facts.domain.round(w));
+        let along =
+            along.iter().map(|a| Axis { taps: 2 * a.taps - 1, offset: dilation * (a.taps - 1), ..a.clone() });
+        let shape = Shape { along: along.collect(), ..self.shape.clone() };
+        let (name, space) = (format!("|{}|^2", self.facts.name), self.facts.domain.clone());
+        let mut squared = Convolve::new(name, space.clone(), space, kernel, shape);
+        squared.facts.tags = Tags { hermitian: true, psd: true, ..squared.facts.tags };
+        Some(Operator::leaf(squared))
+    }
+
     fn along(&self, dim: &Name) -> Along {
         if self.shape.along.iter().any(|a| a.name == *dim || a.new == *dim) {
             return Along::Mixed;
         }
         Along::by_place(&self.facts.domain, &self.facts.codomain, dim)
+    }
+
+    fn window(&self, side: Side, dim: &Name, range: (i64, i64)) -> Option<((i64, i64), Operator)> {
+        let k = self.shape.along.iter().position(|a| a.name == *dim && a.new == *dim)?;
+        let (domain, codomain) = (&self.facts.domain, &self.facts.codomain);
+        let (axis, stride) = (&self.shape.along[k], self.shape.stride);
+        let (n, m) = (domain.size(dim)?, codomain.size(dim)?);
+        if self.shape.periodic || n != m {
+            return None;
+        }
+        let reach = self.shape.dilation * (axis.taps - 1);
+        // `x[stride o + offset - dilation k]` for every tap.
+        let (rows, columns) = match side {
+            Side::Forward => {
+                let (first, last) = (stride * range.0 + axis.offset, stride * (range.1 - 1) + axis.offset);
+                (range, inside((first - reach, last + 1), n))
+            }
+            Side::Adjoint => {
+                let first = (range.0 - axis.offset).div_euclid(stride);
+                let last = (range.1 - 1 - axis.offset + reach).div_euclid(stride);
+                (inside((first, last + 1), m), range)
+            }
+        };
+        let mut shape = self.shape.clone();
+        shape.along[k].offset = axis.offset + stride * rows.0 - columns.0;
+        let sized = |space: &Space, range| Tile::default().with(dim, range).space(space);
+        let (domain, codomain) = (sized(domain, columns), sized(codomain, rows));
+        let part = Convolve::new(self.facts.name.clone(), domain, codomain, self.kernel.clone(), shape);
+        Some((if side == Side::Forward { columns } else { rows }, Operator::leaf(part)))
     }
 
     fn cut(&self, tile: &Tile) -> Option<Operator> {

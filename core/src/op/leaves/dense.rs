@@ -3,6 +3,7 @@
 use num_complex::Complex64;
 
 use crate::memory::Dtype;
+use crate::op::error::listed;
 use crate::op::leaf::check_values;
 use crate::op::walk::walk;
 use crate::op::{
@@ -73,7 +74,8 @@ pub fn dense<'a, W: Into<Complex64>>(
     let sized = |text: &&'a str| {
         let name: Name = text.parse()?;
         let size = known.iter().find(|(n, _)| *n == name).map(|k| k.1);
-        size.map(|size| (*text, size)).ok_or(OpError::UnsizedDim { dim: name })
+        let names = || known.iter().map(|k| k.0.clone()).collect::<Vec<_>>();
+        size.map(|size| (*text, size)).ok_or_else(|| unsized_dim("W", name, &names()))
     };
     let inputs = input.iter().map(sized).collect::<Result<Vec<_>, OpError>>()?;
     let mut all = output.iter().map(sized).collect::<Result<Vec<_>, OpError>>()?;
@@ -86,6 +88,10 @@ pub fn dense<'a, W: Into<Complex64>>(
     }
     let weights = Tensor::new(all, weights)?;
     Ok(Dense::new(Space::new(inputs, dtype)?, &weights, output)?.into())
+}
+
+fn unsized_dim(operator: &str, dim: Name, known: &[Name]) -> OpError {
+    OpError::UnsizedDim { operator: operator.to_owned(), dim, known: listed(known) }
 }
 
 impl Dense {
@@ -113,9 +119,11 @@ impl Dense {
         output: &[Name],
     ) -> Result<Dense, OpError> {
         let mut dims = Vec::new();
-        for name in output {
-            let size = weights.size(name).or_else(|| domain.size(name));
-            dims.push((name.clone(), size.ok_or_else(|| OpError::UnsizedDim { dim: name.clone() })?));
+        for dim in output {
+            let size = weights.size(dim).or_else(|| domain.size(dim));
+            let known =
+                || weights.dims().iter().chain(domain.dims()).map(|d| d.0.clone()).collect::<Vec<_>>();
+            dims.push((dim.clone(), size.ok_or_else(|| unsized_dim(&name, dim.clone(), &known()))?));
         }
         let codomain = domain.with_dims(dims)?;
         for (dim, size) in weights.dims() {

@@ -51,6 +51,17 @@ impl Entries {
         i64::try_from(self.ends.len()).unwrap_or(i64::MAX)
     }
 
+    /// The entries of one dimension with a row in `rows` and a column in `columns`, counted from where these begin.
+    fn block(&self, rows: (i64, i64), columns: (i64, i64)) -> Entries {
+        let mut block = Entries::default();
+        for row in place(rows.0)..place(rows.1) {
+            let here =
+                self.range(row).filter(|&e| columns.0 <= self.columns[e] && self.columns[e] < columns.1);
+            block.row(here.map(|e| (vec![self.columns[e] - columns.0], self.weights[e])));
+        }
+        block
+    }
+
     /// The rows `lo..hi`.
     fn cut(&self, (lo, hi): (i64, i64), rank: usize) -> Entries {
         let mut cut = Entries::default();
@@ -184,6 +195,30 @@ impl LeafOp for Sparse {
             Along::Absent => Along::Absent,
             _ => Along::Mixed,
         }
+    }
+
+    fn window(&self, side: Side, dim: &Name, range: (i64, i64)) -> Option<((i64, i64), Operator)> {
+        let ([grid], rows) = (&self.grid[..], &self.rows) else { return None };
+        if grid != dim || rows != dim {
+            return None;
+        }
+        let within = |i: i64| range.0 <= i && i < range.1;
+        let mut found = range;
+        for row in 0..self.entries.ends.len() {
+            let at = i64::try_from(row).ok()?;
+            for column in self.entries.range(row).map(|e| self.entries.columns[e]) {
+                let (mine, other) = if side == Side::Forward { (at, column) } else { (column, at) };
+                if within(mine) {
+                    found = (found.0.min(other), found.1.max(other + 1));
+                }
+            }
+        }
+        let (rows, columns) = if side == Side::Forward { (range, found) } else { (found, range) };
+        let names = (self.facts.name.clone(), self.facts.adjoint_name.clone());
+        let domain = Tile::default().with(dim, columns).space(&self.facts.domain);
+        let entries = Arc::new(self.entries.block(rows, columns));
+        let part = Sparse::new(names, domain, self.grid.clone(), dim.clone(), entries).ok()?;
+        Some((found, Operator::leaf(part)))
     }
 
     fn cut(&self, tile: &Tile) -> Option<Operator> {

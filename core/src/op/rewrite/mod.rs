@@ -88,6 +88,17 @@ pub struct Simplified {
     pub stop: Stop,
 }
 
+/// One line for each use of a rule, and what is left.
+impl fmt::Display for Simplified {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.log.iter().try_for_each(|rewrite| writeln!(f, "{rewrite}"))?;
+        match self.stop {
+            Stop::Done => write!(f, "{}", self.operator),
+            Stop::Steps(n) => write!(f, "stopped after {n} steps, more would apply: {}", self.operator),
+        }
+    }
+}
+
 /// How to rewrite.
 #[derive(Debug, Clone, Copy)]
 pub struct Simplify {

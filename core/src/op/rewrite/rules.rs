@@ -64,6 +64,10 @@ const fn rule(
 }
 
 /// Every rule, in the order in which they are tried.
+///
+/// Numbers are those of the identity; some rules stand for several: `movements` (17) also selects after it embeds and crops
+/// after it pads (16), `hoist` (T7) also takes transfers out of sums (T6). What needs no rewriting stands elsewhere: the normal of
+/// a sum keeps its cross terms (22) in [`Operator::normal`], and transfers that depend on nothing start early (T12) in plans.
 #[rustfmt::skip]
 pub const RULES: &[Rule] = &[
     rule("1",  "double",         B, "(A^H)^H = A, conj conj A = A",            "",                                  "PyOperators, LinearMaps.jl",          Built),

@@ -74,8 +74,11 @@ where
     };
     let value = recipe.value.map(|s| engine.scalar(&recipe.scalars[s.0].0)).transpose()?;
     let applies = recipe.applies(Phase::SetUp) + iterations * recipe.applies(Phase::Step);
+    let transfers = recipe.transfers(Phase::SetUp)
+        + iterations * recipe.transfers(Phase::Step)
+        + recipe.transfers(Phase::Finish);
     let residual = check.max(0.0).sqrt();
-    Ok(Solved { solution, stop, iterations, residual, applies, n_checks, value })
+    Ok(Solved { solution, stop, iterations, residual, applies, transfers, n_checks, value })
 }
 
 /// What one look says: a negative number is a breakdown, a small one the end.

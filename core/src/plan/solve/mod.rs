@@ -24,12 +24,14 @@ mod mutants;
 mod recipe;
 mod reference;
 mod simulated;
+mod singular;
 mod solver;
 
 pub use drive::Engine;
 pub use lower::{Issued, SolvePlan};
 pub use recipe::Phase;
 pub use simulated::Simulated;
+pub use singular::Singular;
 pub use solver::{Solver, cg, fista, lsqr, pcg, power};
 
 use super::PlanError;
@@ -50,6 +52,9 @@ pub struct Solved {
     pub residual: f64,
     /// How often an operator was applied, preconditioner and adjoint included.
     pub applies: usize,
+    /// How often a vector moved between devices, two in all where the operator works on one; as
+    /// [`SolvePlan::n_vectors`] says before the run.
+    pub transfers: usize,
     /// How often one scalar came to the host.
     pub n_checks: usize,
     /// What was found besides a vector: the eigenvalue of [`power`].
@@ -109,7 +114,7 @@ pub enum SolveError {
     Argument { what: &'static str, value: String, wanted: &'static str },
     #[error("the start has no element that is not zero")]
     ZeroStart,
-    #[error("`{0}` has no formula in the program: it can be timed but not computed there")]
+    #[error("`{0}` has no formula in the program: who runs it must know the plan")]
     NoFormula(String),
     #[error("the runner: {0}")]
     Runner(String),

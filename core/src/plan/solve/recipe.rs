@@ -81,6 +81,16 @@ impl Recipe {
         self.acts(phase).iter().filter(|act| matches!(act, Act::Apply { .. })).count()
     }
 
+    /// How often a vector moves between devices in a phase.
+    pub(super) fn transfers(&self, phase: Phase) -> usize {
+        let each = |act: &Act| match act {
+            Act::Move { .. } => 1,
+            Act::Apply { operator, .. } => n_transfers(&self.operators[*operator]),
+            _ => 0,
+        };
+        self.acts(phase).iter().map(each).sum()
+    }
+
     /// Where the iteration is.
     pub(super) fn home(&self) -> &Space {
         // The last act of an iteration may be a formula; vectors that are worked on are all there.
@@ -89,6 +99,16 @@ impl Recipe {
             _ => None,
         });
         &self.vectors[worked.unwrap_or(self.solution).0].1
+    }
+}
+
+/// How often an operator moves data: once for each transfer in it, as often as that is applied.
+fn n_transfers(a: &Operator) -> usize {
+    let parts: usize = a.children().iter().map(n_transfers).sum();
+    match a {
+        Operator::ToDevice(_) => 1,
+        Operator::Power(power) => parts * power.exponent() as usize,
+        _ => parts,
     }
 }
 

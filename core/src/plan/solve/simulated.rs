@@ -29,7 +29,7 @@ use crate::units::Nanos;
 /// let a = chain![to(cuda(0)), Diagonal::new(line.on(cuda(0)), [1.0, 2.0, 4.0])?, to(cpu())]?;
 /// let plan = Solver::cg().plan(&a, &Array::new(line, [1.0; 3])?)?;
 /// let machine = Machine::builtin("h200-pcie5").unwrap();
-/// let mut gpu = Simulated::new(&plan, &machine)?;
+/// let mut gpu = Simulated::new(&plan, &machine);
 /// assert_eq!(plan.drive(&mut gpu)?, plan.solve()?); // the same bits
 /// assert!(gpu.time().0 > 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -45,13 +45,8 @@ pub struct Simulated<'p> {
 
 impl<'p> Simulated<'p> {
     /// A machine with empty memory.
-    ///
-    /// # Errors
-    /// [`SolveError::NoFormula`]: a kernel without a formula leaves bytes as they are. Its programs can be timed all the same,
-    /// with [`sim::run`] and [`SolvePlan::unrolled`].
-    pub fn new(plan: &'p SolvePlan, machine: &'p Machine) -> Result<Simulated<'p>, SolveError> {
-        plan.formulas()?;
-        Ok(Simulated { plan, machine, held: BTreeMap::new(), time: Nanos(0) })
+    pub fn new(plan: &'p SolvePlan, machine: &'p Machine) -> Simulated<'p> {
+        Simulated { plan, machine, held: BTreeMap::new(), time: Nanos(0) }
     }
 
     /// How long the programs took so far, one after the other.
@@ -81,7 +76,7 @@ impl Engine for Simulated<'_> {
     fn run(&mut self, phase: Phase) -> Result<(), SolveError> {
         let issued = self.plan.program_with(phase, &|name| self.contents(name))?;
         let program = issued.program();
-        let run = sim::run(program, self.machine)?;
+        let run = sim::run_knowing(program, self.machine, &issued)?;
         self.time = Nanos(self.time.0.saturating_add(run.end.0));
         for last in run.finals {
             self.held.insert(program.names().buffer(last.buffer).to_owned(), last.bytes);

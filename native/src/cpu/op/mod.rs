@@ -23,6 +23,7 @@
 
 mod cg;
 mod fourier;
+mod into;
 mod kernel;
 mod lower;
 mod matrix;
@@ -87,8 +88,15 @@ pub enum RunnerError {
         given_dtype: Dtype,
     },
     /// A workspace of another runner.
-    #[error("this workspace belongs to another runner than that of `{0}`")]
-    Workspace(String),
+    #[error(
+        "this workspace was made for `{of}` by another runner than this one of `{operator}`; take one from its `workspace()`"
+    )]
+    Workspace {
+        /// The operator of the runner.
+        operator: String,
+        /// The operator that the workspace was made for.
+        of: String,
+    },
     /// What the reference evaluator refuses too.
     #[error(transparent)]
     Operator(#[from] OpError),
@@ -132,6 +140,9 @@ pub struct Runner<R: Real> {
 #[derive(Debug, Clone)]
 pub struct Workspace<R> {
     of: u64,
+    made_for: Operator,
+    /// A result on its way to being added; empty until it is needed.
+    extra: Vec<R>,
     slots: Vec<Vec<R>>,
     scratch: Scratch<R>,
 }
@@ -217,7 +228,8 @@ impl<R: Real> Runner<R> {
     pub fn workspace(&self) -> Workspace<R> {
         let zeros = |n: &usize| vec![R::zero(); *n];
         let scratch = Scratch { reals: zeros(&self.scratch.0), wide: vec![Complex64::ZERO; self.scratch.1] };
-        Workspace { of: self.id, slots: self.slots.iter().map(zeros).collect(), scratch }
+        let slots = self.slots.iter().map(zeros).collect();
+        Workspace { of: self.id, made_for: self.operator.clone(), extra: Vec::new(), slots, scratch }
     }
 
     /// How many kernels an apply runs.
@@ -268,7 +280,7 @@ impl<R: Real> Runner<R> {
         workspace: &Workspace<R>,
     ) -> Result<(), RunnerError> {
         let fits = [(x.len(), X::DTYPE), (y.len(), Y::DTYPE)] == self.sides && workspace.of == self.id;
-        if fits { Ok(()) } else { Err(self.refuse((x.len(), X::DTYPE), (y.len(), Y::DTYPE))) }
+        if fits { Ok(()) } else { Err(self.refuse((x.len(), X::DTYPE), (y.len(), Y::DTYPE), workspace)) }
     }
 
     #[inline]
@@ -284,7 +296,7 @@ impl<R: Real> Runner<R> {
     }
 
     #[cold]
-    fn refuse(&self, x: (usize, Dtype), y: (usize, Dtype)) -> RunnerError {
+    fn refuse(&self, x: (usize, Dtype), y: (usize, Dtype), workspace: &Workspace<R>) -> RunnerError {
         let operator = self.operator.formula();
         for (k, verb, (given, given_dtype)) in [(0, "reads", x), (1, "writes", y)] {
             let (n, dtype) = self.sides[k];
@@ -293,7 +305,7 @@ impl<R: Real> Runner<R> {
                 return RunnerError::Values { operator, verb, n, dtype, given, given_dtype };
             }
         }
-        RunnerError::Workspace(operator)
+        RunnerError::Workspace { operator, of: workspace.made_for.formula() }
     }
 }
 

@@ -61,7 +61,7 @@ impl Movement {
             Kind::Crop { dim, to } => format!("Crop({dim},{to})"),
             Kind::Roll { dim, by } => format!("Roll({dim},{by})"),
             Kind::Flip(dims) => format!("Flip({})", dims.join(",")),
-            Kind::Repeat { dim, n, .. } => format!("Repeat({dim},{n})"),
+            Kind::Repeat { dim, .. } => format!("Repeat({dim})"),
             Kind::SumReduce(dims) => format!("Sum({})", dims.join(",")),
             Kind::Select { dim, .. } => format!("Select({dim})"),
             Kind::Embed { dim, .. } => format!("Embed({dim})"),

@@ -209,6 +209,33 @@ impl Gather {
         }
     }
 
+    /// Whether all of these promises hold, element by element; else the name of one that does not.
+    pub(in crate::op) fn keeps_promises(&self, said: Tags) -> Result<(), &'static str> {
+        let mut taken = vec![0u32; self.facts.domain.len()];
+        let mut source = vec![None; self.facts.codomain.len()];
+        self.each(|to, from| {
+            taken[from] = taken[from].saturating_add(1);
+            source[to] = Some(from);
+        });
+        let square = self.facts.domain == self.facts.codomain;
+        // Where an element comes from in two steps.
+        let twice = |to: usize| source[to].and_then(|from| source.get(from).copied().flatten());
+        let all = |holds: &dyn Fn(usize) -> bool| (0..source.len()).all(holds);
+        let once = || taken.iter().all(|n| *n <= 1);
+        let back = |to: usize| source[to].is_none_or(|from| source.get(from) == Some(&Some(to)));
+        let stays = |to: usize| source[to].is_none_or(|from| from == to);
+        let promises: [(&str, bool, &dyn Fn() -> bool); 6] = [
+            ("isometry", said.isometry, &|| taken.iter().all(|n| *n == 1)),
+            ("coisometry", said.coisometry, &|| once() && source.iter().all(Option::is_some)),
+            ("hermitian", said.hermitian, &|| square && once() && all(&back)),
+            ("involution", said.involution, &|| square && all(&|to| twice(to) == Some(to))),
+            ("idempotent", said.idempotent, &|| square && all(&|to| twice(to) == source[to])),
+            ("psd", said.psd, &|| square && all(&stays)),
+        ];
+        let broken = promises.iter().find(|(_, said, holds)| *said && !holds());
+        broken.map_or(Ok(()), |(name, ..)| Err(*name))
+    }
+
     /// Whether a dimension is the same on both sides.
     fn untouched(&self, dim: &Name) -> bool {
         let (reads, writes) = (&self.facts.domain, &self.facts.codomain);
@@ -216,6 +243,18 @@ impl Gather {
             return false;
         };
         self.axes[o].from == Some(i) && self.axes[o].is_whole(n)
+    }
+}
+
+impl Gather {
+    /// Whether a dimension is the same on both sides, with its indices in the opposite order.
+    fn mirrored(&self, dim: &Name) -> bool {
+        let (reads, writes) = (&self.facts.domain, &self.facts.codomain);
+        let (Some(i), Some(o), Some(n)) = (reads.axis(dim), writes.axis(dim), reads.size(dim)) else {
+            return false;
+        };
+        let back = Piece { at: 0, len: n, from: n - 1, step: -1 };
+        n > 1 && self.axes[o].from == Some(i) && self.axes[o].size == n && self.axes[o].pieces == [back]
     }
 }
 
@@ -252,10 +291,30 @@ impl LeafOp for Gather {
         match (place, self.cuts) {
             (Along::Absent, _) => Along::Absent,
             (Along::Pointwise, _) if self.untouched(dim) => Along::Pointwise,
+            (Along::Pointwise, _) if self.mirrored(dim) => Along::Mirrored,
             (Along::Out, Cuts::Out | Cuts::Renamed) | (Along::In, Cuts::Renamed) => place,
             (Along::Out, Cuts::By(axis, _)) if self.facts.codomain.axis(dim) == Some(axis) => Along::Out,
             _ => Along::Mixed,
         }
+    }
+
+    fn window(&self, _: Side, dim: &Name, (lo, hi): (i64, i64)) -> Option<((i64, i64), Operator)> {
+        let (reads, writes) = (&self.facts.domain, &self.facts.codomain);
+        let (o, n) = (writes.axis(dim)?, reads.size(dim)?);
+        if !self.mirrored(dim) {
+            return None;
+        }
+        let mut axes = self.axes.clone();
+        let from = axes[o].from?;
+        axes[o] = match hi - lo {
+            1 => Axis::whole(1, from),
+            len => Axis::affine(len, from, len, len - 1, -1),
+        };
+        let tile = Tile::default().with(dim, (lo, hi));
+        let (name, adjoint) = (self.facts.name.clone(), self.facts.adjoint_name.clone());
+        let spaces = (tile.space(reads), tile.space(writes));
+        let part = Gather::new(name, adjoint, spaces, axes, self.facts.tags, self.cuts);
+        Some(((n - hi, n - lo), Operator::leaf(part)))
     }
 
     fn cut(&self, tile: &Tile) -> Option<Operator> {

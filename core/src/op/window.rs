@@ -1,0 +1,144 @@
+//! Tiles that read another range than they write: mirrored ones, and ones with a halo.
+//!
+//! `y[lo..hi] = A[lo..hi, a..b] x[a..b]` where the rows `lo..hi` depend on nothing outside `a..b`. The tiles are joined along
+//! the output, and each takes its own part of the input: where parts overlap, an element is read twice and added nowhere.
+
+use super::cut::{Along, Tile};
+use super::leaves::{rename, slice};
+use super::name::Name;
+use super::operator::Operator;
+use super::{OpError, Space};
+
+/// What gives one range of the output along a dimension.
+pub(super) struct Window {
+    /// The range of the input that it reads.
+    pub(super) reads: (i64, i64),
+    /// From that range to the range of the output.
+    pub(super) operator: Operator,
+}
+
+/// The most times that a power is taken apart.
+const MOST_FACTORS: u32 = 64;
+
+impl Operator {
+    /// Whether `dim` is mirrored anywhere in the expression.
+    pub(super) fn mirrors(&self, dim: &Name) -> bool {
+        match self {
+            Operator::Leaf(leaf) => leaf.along(dim) == Along::Mirrored,
+            a => a.children().iter().any(|part| part.mirrors(dim)),
+        }
+    }
+
+    /// The part that gives the range `range` of `dim`, a dimension of both sides.
+    pub(super) fn windowed(&self, dim: &Name, range: (i64, i64)) -> Result<Window, OpError> {
+        let refused = || self.uncuttable(dim);
+        if self.domain().axis(dim).is_none() || self.codomain().axis(dim).is_none() {
+            return Err(refused());
+        }
+        match self {
+            Operator::Leaf(leaf) if leaf.along(dim) != Along::Pointwise => {
+                let (reads, operator) = leaf.window(dim, range).ok_or_else(refused)?;
+                Ok(Window { reads, operator })
+            }
+            Operator::Leaf(_)
+            | Operator::Identity(_)
+            | Operator::Zero(_)
+            | Operator::Scale(_)
+            | Operator::ToDevice(_) => {
+                let operator = self.cut(&Tile::default().with(dim, range))?;
+                Ok(Window { reads: range, operator })
+            }
+            Operator::Chain(chain) => in_a_row(chain.parts().iter().rev(), dim, range),
+            Operator::Power(power) if (1..=MOST_FACTORS).contains(&power.exponent()) => {
+                in_a_row(std::iter::repeat_n(power.base(), power.exponent() as usize), dim, range)
+            }
+            Operator::Sum(sum) => {
+                let (reads, mut parts) = side_by_side(sum.parts(), dim, range)?;
+                Ok(Window { reads, operator: sum.map(|_| parts.remove(0)) })
+            }
+            Operator::Concat(concat) if ![concat.odim(), concat.idim()].contains(&Some(dim)) => {
+                let (reads, parts) = side_by_side(concat.parts(), dim, range)?;
+                let (odim, idim) = (concat.odim().cloned(), concat.idim().cloned());
+                Ok(Window { reads, operator: Operator::concatenated(odim, idim, parts)? })
+            }
+            Operator::Stack(stack) if ![stack.odim(), stack.idim()].contains(&Some(dim)) => {
+                let (reads, parts) = side_by_side(stack.parts(), dim, range)?;
+                let operator = Operator::stacked(stack.slot(true), stack.slot(false), parts)?;
+                Ok(Window { reads, operator })
+            }
+            Operator::Power(_) | Operator::Concat(_) | Operator::Stack(_) | Operator::BlockDiag(_) => {
+                Err(refused())
+            }
+        }
+    }
+}
+
+/// Parts of a chain, the last one first: each gives what the one after it reads.
+fn in_a_row<'a>(
+    parts: impl Iterator<Item = &'a Operator>,
+    dim: &Name,
+    range: (i64, i64),
+) -> Result<Window, OpError> {
+    let (mut reads, mut found) = (range, Vec::new());
+    for part in parts {
+        let window = part.windowed(dim, reads)?;
+        reads = window.reads;
+        found.push(window.operator);
+    }
+    found.reverse();
+    Ok(Window { reads, operator: Operator::join(found) })
+}
+
+/// Parts that read the same input: as much of it as all of them need, of which each takes its own.
+fn side_by_side(
+    parts: &[Operator],
+    dim: &Name,
+    range: (i64, i64),
+) -> Result<((i64, i64), Vec<Operator>), OpError> {
+    let windows = parts.iter().map(|part| part.windowed(dim, range)).collect::<Result<Vec<_>, _>>()?;
+    let all = windows.iter().fold(windows[0].reads, |(a, b), w| (a.min(w.reads.0), b.max(w.reads.1)));
+    let taken = windows.into_iter().map(|w| {
+        let whole = Tile::default().with(dim, all).space(w.operator.domain());
+        let own = (w.reads.0 - all.0, w.reads.1 - all.0);
+        Ok(Operator::join(vec![part_of(&whole, dim, dim, own)?, w.operator]))
+    });
+    Ok((all, taken.collect::<Result<_, OpError>>()?))
+}
+
+/// The range of `dim` of a space, as a dimension called `name`.
+fn part_of(space: &Space, dim: &Name, name: &Name, range: (i64, i64)) -> Result<Operator, OpError> {
+    if dim == name && space.size(dim) == Some(range.1 - range.0) {
+        return Ok(Operator::identity(space.clone()));
+    }
+    let fresh = if dim == name { fresh(space, dim) } else { name.clone() };
+    let (old, new) = (dim.to_string(), fresh.to_string());
+    let part = slice(&old, range.0..range.1, 1).named([new.as_str()]).over(space)?;
+    if fresh == *name {
+        return Ok(part);
+    }
+    let back = rename([(new.as_str(), old.as_str())]).over(part.codomain())?;
+    Ok(Operator::join(vec![part, back]))
+}
+
+fn fresh(space: &Space, dim: &Name) -> Name {
+    dim.next_unused(&space.names().cloned().collect::<Vec<_>>())
+}
+
+/// Windows in the order of their ranges as one operator, which reads `size` elements along `dim`.
+pub(super) fn joined(dim: &Name, size: i64, windows: Vec<Window>) -> Result<Operator, OpError> {
+    let first = &windows[0];
+    let whole = Tile::default().with(dim, (0, size)).space(first.operator.domain());
+    if windows.len() == 1 && first.reads == (0, size) {
+        return Ok(windows.into_iter().next().map_or_else(|| Operator::identity(whole), |w| w.operator));
+    }
+    // Under a name of its own the input is not joined where the output is.
+    let old = fresh(&whole, dim);
+    let renamed = rename([(dim.to_string().as_str(), old.to_string().as_str())]).over(&whole)?;
+    let parts = windows.into_iter().map(|w| {
+        let part = part_of(renamed.codomain(), &old, dim, w.reads)?;
+        Ok(Operator::join(vec![part, w.operator]))
+    });
+    let parts = parts.collect::<Result<Vec<_>, OpError>>()?;
+    let parts = Operator::concatenated(Some(dim.clone()), None, parts)?;
+    Ok(Operator::join(vec![renamed, parts]))
+}

@@ -1,0 +1,182 @@
+//! Tiles that read another range than they write: with a halo, and mirrored.
+
+use spanlift::chain;
+use spanlift::hazard::{self, Mode, Verdict};
+use spanlift::memory::{Dtype, cpu, mock};
+use spanlift::op::{
+    Along, Boundary, Diagonal, OpError, Operator, Space, Tile, convolution, fft, finite_difference, flip,
+    gradient, identity, roll, stack, sum, to,
+};
+
+use crate::oracle::Random;
+use crate::table::{FIELDS, space, tensor, weights};
+
+const N: i64 = 9;
+
+fn line(dtype: Dtype) -> Space {
+    space(&[("b", 2), ("x", N)], dtype)
+}
+
+fn diagonal(space: &Space) -> Operator {
+    Diagonal::new(space.clone(), weights(space.elements(), space.dtype())).unwrap().into()
+}
+
+fn difference(dtype: Dtype, boundary: Boundary) -> Operator {
+    finite_difference("x", boundary).over(line(dtype)).unwrap()
+}
+
+fn smooth(dtype: Dtype, taps: i64, dilation: i64) -> Operator {
+    let kernel = tensor(&[("x", taps)], dtype);
+    convolution(["x"], &kernel).dilation(dilation).over(line(dtype)).unwrap()
+}
+
+/// Operators that mix neighbours along `x`, and how far.
+fn mixing(dtype: Dtype) -> Vec<(Operator, i64)> {
+    let d = |boundary| difference(dtype, boundary);
+    let both = gradient(["b", "x"], "d").over(line(dtype)).unwrap();
+    let w = || diagonal(&line(dtype));
+    vec![
+        (d(Boundary::Zero), 1),
+        (d(Boundary::Replicate), 1),
+        (d(Boundary::Zero).h(), 1),
+        (d(Boundary::Replicate).conj(), 1),
+        (smooth(dtype, 3, 1), 1),
+        (smooth(dtype, 4, 1), 2),
+        (smooth(dtype, 4, 1).h(), 2),
+        (smooth(dtype, 3, 2).t(), 2),
+        (smooth(dtype, 1, 1), 0),
+        (chain![w(), d(Boundary::Zero), w(), smooth(dtype, 3, 1)].unwrap(), 2),
+        (d(Boundary::Zero).pow(3).unwrap(), 3),
+        (sum([d(Boundary::Zero), w(), smooth(dtype, 4, 1)]).unwrap(), 2),
+        ((d(Boundary::Zero).h() + 2.0 * identity()).unwrap(), 1),
+        (both.clone(), 1),
+        (chain![&both, both.h()].unwrap(), 1),
+        (stack(Some(("l", 2)), Some(("l", 0)), [d(Boundary::Zero), d(Boundary::Replicate).h()]).unwrap(), 1),
+        (chain![flip(["x"]).over(line(dtype)), d(Boundary::Zero)].unwrap(), 1),
+    ]
+}
+
+#[test]
+fn tiles_with_a_halo_are_the_whole_bit_by_bit() {
+    let mut random = Random(5);
+    for dtype in FIELDS {
+        for (a, needs) in mixing(dtype) {
+            let x = random.array(a.domain());
+            let whole = a.apply(&x).unwrap();
+            for size in 1..=N {
+                let what = format!("{a} in tiles of {size}");
+                let tiles = a.tiles_with_halo("x", size, needs).unwrap_or_else(|e| panic!("{what}: {e}"));
+                let joined = tiles.joined().unwrap();
+                assert_eq!((joined.domain(), joined.codomain()), (a.domain(), a.codomain()), "{what}");
+                assert_eq!(joined.apply(&x).unwrap(), whole, "{what}");
+                let y = random.array(a.codomain());
+                let (found, expected) = (joined.h().apply(&y).unwrap(), a.h().apply(&y).unwrap());
+                let worst = found.values().iter().zip(expected.values()).map(|(a, b)| (a - b).norm());
+                let eps = crate::oracle::eps(dtype);
+                assert!(worst.fold(0.0, f64::max) <= 64.0 * eps * 100.0, "adjoint of {what}");
+                for k in 0..tiles.grid()[0] {
+                    let tile = tiles.cut(&[k]).unwrap();
+                    let (reads, writes) = [tile.domain(), tile.codomain()]
+                        .map(|s| s.size(&"x".parse().unwrap()).unwrap())
+                        .into();
+                    assert!(reads <= writes + 2 * needs, "{what}: tile {k} reads {reads} for {writes}");
+                }
+            }
+            if needs > 0 {
+                let refused = a.tiles_with_halo("x", 3, needs - 1).unwrap_err();
+                assert!(matches!(&refused, OpError::Halo { needs: n, .. } if *n == needs), "{a}: {refused}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_halo_is_sent_once_to_each_device() {
+    let mut random = Random(9);
+    for dtype in FIELDS {
+        for (a, needs) in mixing(dtype) {
+            let x = random.array(a.domain());
+            for (tiles, devices) in [(8, 2), (3, 2), (4, 4), (9, 1)] {
+                let devices: Vec<_> = (0..devices).map(mock).collect();
+                let b = a.split_with_halo("x", tiles, needs, &devices).unwrap();
+                assert_eq!(b.apply(&x).unwrap(), a.apply(&x).unwrap(), "{a} in {tiles}");
+                let plan = b.plan().unwrap();
+                assert_eq!(plan.transfers().len(), 2 * devices.len(), "{a} in {tiles}\n{plan}");
+                let report = hazard::check(plan.program(), Mode::Contract).unwrap();
+                assert_eq!(report.verdict(), Verdict::Safe, "{a} in {tiles}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_halo_cannot_do_is_refused_with_the_reason() {
+    let dtype = Dtype::C64;
+    let says = |a: &Operator, dim: &str, halo| a.tiles_with_halo(dim, 3, halo).unwrap_err().to_string();
+    let d = difference(dtype, Boundary::Zero);
+    assert_eq!(
+        says(&d, "x", 0),
+        "`D(x)` reads up to 1 elements beyond a tile of `x`; a halo of 0 is too small, ask for 1"
+    );
+    assert!(
+        says(&difference(dtype, Boundary::Periodic), "x", 1).contains("a halo of 1 is too small, ask for 6")
+    );
+    let f = fft(["x"]).named(["x"]).over(line(dtype));
+    let mixed = f.unwrap_or_else(|_| roll("x", 2).over(line(dtype)).unwrap());
+    assert!(says(&mixed, "x", 4).contains("cannot be cut along `x`"), "{}", says(&mixed, "x", 4));
+    let kernel = tensor(&[("x", 3)], dtype);
+    let around = convolution(["x"], &kernel).periodic().over(line(dtype)).unwrap();
+    assert!(says(&around, "x", 1).contains("cannot be cut along `x`"));
+    assert!(says(&d, "z", 1).contains("has no dimension `z`; it has `b`, `x`"));
+    assert!(d.tiles_with_halo("x", 0, 1).unwrap_err().to_string().contains("without an element"));
+    assert!(d.tiles_with_halo("x", -1, 1).unwrap_err().to_string().contains("cannot be -1 long"));
+    // Nobody asked for one.
+    assert!(matches!(d.tiles([("x", 3)]).unwrap_err(), OpError::Uncuttable { .. }));
+}
+
+#[test]
+fn a_flip_is_cut_to_the_range_at_the_other_end() {
+    let dim = "x".parse().unwrap();
+    let mut random = Random(3);
+    for dtype in FIELDS {
+        let f = || flip(["x"]).over(line(dtype)).unwrap();
+        let w = || diagonal(&line(dtype));
+        let both = flip(["b", "x"]).over(line(dtype)).unwrap();
+        let expressions = [
+            (f(), Along::Mirrored),
+            (f().h(), Along::Mirrored),
+            (both, Along::Mirrored),
+            (chain![w(), f(), w()].unwrap(), Along::Mirrored),
+            (chain![w(), f(), w(), f()].unwrap(), Along::Pointwise),
+            (chain![f(), w(), f(), w(), f()].unwrap(), Along::Mirrored),
+            (sum([f(), chain![w(), f()].unwrap()]).unwrap(), Along::Mirrored),
+            (sum([chain![f(), w(), f()].unwrap(), w()]).unwrap(), Along::Pointwise),
+            (stack(Some(("l", 0)), None, [f(), chain![w(), f()].unwrap()]).unwrap(), Along::Mirrored),
+        ];
+        for (a, along) in expressions {
+            assert_eq!(a.along(&dim), along, "{a}");
+            let x = random.array(a.domain());
+            let whole = a.apply(&x).unwrap();
+            for size in 1..=N {
+                for joined in
+                    [a.tiles([("x", size)]).unwrap().joined(), a.batch(&[&[("x", size)], &[("b", 1)]])]
+                {
+                    let joined = joined.unwrap();
+                    assert_eq!(joined.apply(&x).unwrap(), whole, "{a} in tiles of {size}");
+                }
+            }
+            let b = a.split("x", 4, &[mock(0), mock(1)]).unwrap();
+            assert_eq!(b.apply(&x).unwrap(), whole, "{a}");
+            assert_eq!(b.plan().unwrap().transfers().len(), 4, "{a}");
+        }
+        // Straight and mirrored at once: no range of the input is the one.
+        let mixed = sum([f(), w()]).unwrap();
+        assert_eq!(mixed.along(&dim), Along::Mixed);
+        assert!(mixed.cut(&Tile::new([("x", 0..2)]).unwrap()).is_err());
+        // Mirrored inside its half, which is not mirrored in the whole.
+        let halves = spanlift::op::block("x", "x", [f(), f()]).unwrap();
+        assert_eq!(halves.along(&dim), Along::Mixed);
+    }
+    let there = chain![to(mock(0)), flip(["x"]).over(line(Dtype::F32).on(mock(0))), to(cpu())].unwrap();
+    assert_eq!(there.along(&dim), Along::Mirrored);
+}
