@@ -59,14 +59,19 @@ impl Clock {
     ///
     /// As cheap as the two differ, since clocks that heard of the same node share what it knew.
     pub(super) fn knows_all(&self, past: &Past) -> bool {
-        let Some(mut theirs) = past.root.as_ref() else { return true };
+        self.looks_for_all(past).is_some()
+    }
+
+    /// As [`Clock::knows_all`]: how many nodes of trees were looked at, `None` where something is not known.
+    pub(super) fn looks_for_all(&self, past: &Past) -> Option<usize> {
+        let Some(mut theirs) = past.root.as_ref() else { return Some(0) };
         let mut height = past.height;
         while self.past.height < height {
             let Node::Branch(children) = &**theirs else { unreachable!("bug: a leaf above the leaves") };
             match (&children[0], children[1..].iter().all(Option::is_none)) {
                 (Some(first), true) => theirs = first,
                 // Chains that this past has no room for: a few of them may be known all the same, which is left open.
-                _ => return false,
+                _ => return None,
             }
             height -= 1;
         }
@@ -77,7 +82,8 @@ impl Clock {
                 Node::Leaf(_) => unreachable!("bug: a leaf above the leaves"),
             });
         }
-        lies_within(theirs, mine, height, 0, &|node| self.knows(node))
+        let mut n_looks = 0;
+        lies_within(theirs, mine, height, 0, &|node| self.knows(node), &mut n_looks).then_some(n_looks)
     }
 
     /// What this clock heard of: surely before its last node, though not all that is.
@@ -222,7 +228,8 @@ impl Past {
         }
     }
 
-    fn join(&mut self, other: &Past) {
+    /// Takes in all nodes of another.
+    pub(super) fn join(&mut self, other: &Past) {
         let Some(theirs) = &other.root else { return };
         if self.root.is_none() {
             self.clone_from(other);
@@ -256,10 +263,12 @@ fn lies_within(
     level: u32,
     base: u64,
     knows: &impl Fn(Epoch) -> bool,
+    n_looks: &mut usize,
 ) -> bool {
     if mine.is_some_and(|mine| Rc::ptr_eq(theirs, mine)) {
         return true;
     }
+    *n_looks += 1;
     let chains = base..;
     match (&**theirs, mine.map(|node| &**node)) {
         (Node::Leaf(theirs), mine) => {
@@ -278,7 +287,9 @@ fn lies_within(
             };
             let mut each = theirs.iter().enumerate().zip(chains.step_by(WIDTH.pow(level)));
             each.all(|((k, child), base)| {
-                child.as_ref().is_none_or(|child| lies_within(child, mine(k), level - 1, base, knows))
+                child
+                    .as_ref()
+                    .is_none_or(|child| lies_within(child, mine(k), level - 1, base, knows, n_looks))
             })
         }
     }

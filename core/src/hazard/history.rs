@@ -122,6 +122,27 @@ struct Seen {
     front: Front,
     /// Whoever knows these nodes knows every member.
     past: Past,
+    /// The same, as the latest newcomer that knew them had it: others that heard what it heard share most of it.
+    recent: Option<Past>,
+}
+
+impl Seen {
+    /// Whether a newcomer knows every member; `false` also where that would take long to tell.
+    fn is_known_to(&mut self, clock: &Clock) -> bool {
+        // More is worth a copy that is nearer to what this newcomer heard, and those after it.
+        const FEW_LOOKS: usize = 32;
+        let n_looks = self.recent.as_ref().and_then(|past| clock.looks_for_all(past));
+        if n_looks.is_some_and(|n| n <= FEW_LOOKS) {
+            return true;
+        }
+        if n_looks.is_none() && !clock.knows_all(&self.past) {
+            return false;
+        }
+        let mut recent = clock.past().clone();
+        recent.join(&self.past);
+        self.recent = Some(recent);
+        true
+    }
 }
 
 /// The accesses to one block.
@@ -340,8 +361,8 @@ impl Block {
     ) {
         let side = self.side(writes);
         side.fresh.meeting(&new.place, near);
-        if let Some(seen) = &side.seen {
-            match new.after.knows_all(&seen.past) {
+        if let Some(seen) = &mut side.seen {
+            match seen.is_known_to(new.after) {
                 false => seen.front.meeting(&new.place, near),
                 // Nothing there races; a write may still stand for some of it.
                 true if !new.access.write => {}
@@ -507,7 +528,7 @@ impl Block {
             }
         }
         let seen = side.seen.get_or_insert_default();
-        seen.past = past;
+        (seen.past, seen.recent) = (past, None);
         for k in std::mem::take(&mut side.fresh).ids() {
             if let Some(group) = &mut side.groups[k as usize] {
                 // One without members is the newcomer's home.
