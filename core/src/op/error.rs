@@ -12,7 +12,7 @@ pub enum OpError {
     #[error(transparent)]
     Space(#[from] SpaceError),
     #[error("`{operator}` on {}: {problem}", space.sized())]
-    On { operator: String, space: Box<Space>, problem: SpaceError },
+    On { operator: String, space: Box<Space>, problem: Box<SpaceError> },
     #[error("{problem} ({} of {} in the chain)", ordinal(*place), cardinal(*parts))]
     Part { problem: Box<OpError>, place: usize, parts: usize },
     #[error(transparent)]
@@ -140,7 +140,9 @@ impl OpError {
     /// The same with the operator that could not be built, where only names or sizes are said.
     pub(super) fn on(self, operator: String, space: &Space) -> OpError {
         match self {
-            OpError::Space(problem) => OpError::On { operator, space: Box::new(space.clone()), problem },
+            OpError::Space(problem) => {
+                OpError::On { operator, space: Box::new(space.clone()), problem: Box::new(problem) }
+            }
             error => error,
         }
     }

@@ -38,6 +38,9 @@ pub struct Tiles {
     dims: Vec<Ranges>,
 }
 
+/// Where tiles of a dimension of so many elements begin and end.
+type Edges<'a> = &'a dyn Fn(&Name, i64) -> Result<Vec<i64>, OpError>;
+
 /// The ranges of one dimension.
 #[derive(Debug, Clone, PartialEq)]
 struct Ranges {
@@ -300,12 +303,7 @@ impl Operator {
     }
 
     /// Ranges of a dimension that read no more than a halo beside themselves.
-    fn halo(
-        &self,
-        dim: &str,
-        halo: i64,
-        edges: &dyn Fn(&Name, i64) -> Result<Vec<i64>, OpError>,
-    ) -> Result<Ranges, OpError> {
+    fn halo(&self, dim: &str, halo: i64, edges: Edges<'_>) -> Result<Ranges, OpError> {
         let dim: Name = dim.parse()?;
         let unknown =
             || OpError::UnknownDim { operator: self.formula(), dim: dim.clone(), known: self.dims() };
