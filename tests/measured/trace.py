@@ -90,7 +90,7 @@ report = {
     "machine": f"{cpu}, {os.cpu_count()} cores, a virtual machine",
     "load_average": os.getloadavg()[0],
     "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
-    "command": "python3 tests/measured/trace.py target/release/spanlift TRACES HTA_PYTHON; then cargo run -p spanlift-tests --bin curves -- trace",
+    "command": "python3 tests/measured/trace.py target/release/spanlift TRACES HTA_PYTHON",
     "source": "cudagraph_copies.json.gz, its events 1, 3, 10 and 30 times (tests/measured/repeat_trace.py)",
     "hta": subprocess.run([hta_python, "-c", version], capture_output=True, text=True).stdout.strip() if hta_python else None,
     "python": sys.version.split()[0],
