@@ -231,11 +231,14 @@ fn pauses_are_put_down_to_what_the_host_did() {
     assert_eq!(wins, Some(800_000));
     let (why, wins) = pause("cudaFuncGetAttributes", 150, 160);
     assert!(why.contains("between calls"), "{why}");
-    assert_eq!(wins, None);
+    // The second kernel would follow the first at once.
+    assert_eq!(wins, Some(910_000));
     let mut launched = Writer::default();
     launched.kernel(0, (10, 100)).kernel(20, (1010, 1100));
     let found = launched.found();
-    assert!(rule(&found, "device-gap").unwrap().why.contains("had been launched before"));
+    let gap = rule(&found, "device-gap").unwrap();
+    assert!(gap.why.contains("had been launched before"));
+    assert_eq!(gap.wins_ns, Some(910_000));
 }
 
 #[test]
@@ -246,9 +249,10 @@ fn copies_between_devices_are_seen_through_the_host() {
         let args = format!("\"bytes\":{bytes},\"device\":{device}");
         let name = "Memcpy HtoD (Pageable -> Device)";
         writer.work(("cudaMemcpyAsync", 310, 600), "gpu_memcpy", name, (320, 610), &args);
-        rule(&writer.found(), "peer-through-host").map(|finding| finding.cost_ns)
+        rule(&writer.found(), "peer-through-host").map(|finding| (finding.cost_ns, finding.wins_ns))
     };
-    assert_eq!(through(1 << 20, 1), Some(600_000));
+    // Without the first copy, the second call begins 10 us after the start, and its copy 10 us later.
+    assert_eq!(through(1 << 20, 1), Some((600_000, Some(300_000))));
     assert_eq!(through(1 << 20, 0), None);
     assert_eq!(through(1 << 19, 1), None);
 }
@@ -284,6 +288,18 @@ fn snapshots_name_thrash_fragments_and_failures() {
     let found = memory_findings(&snapshot, &Figures::of(&snapshot));
     let rules: Vec<&str> = found.iter().map(|finding| finding.rule).collect();
     assert_eq!(rules, ["thrash", "thrash", "fragmentation", "out-of-memory"]);
+    for finding in &found {
+        assert!(!finding.events.is_empty(), "{}", finding.rule);
+        assert!(finding.events.iter().all(|(device, event)| *event < snapshot.traces[*device].len()));
+    }
+    // What keeps a segment with free memory is alive to the end: nothing frees it after the event that is shown.
+    for &(device, event) in &found[2].events {
+        let events = &snapshot.traces[device];
+        let name = |k: usize| snapshot.strings.get(events[k].action);
+        assert_eq!(name(event), "alloc");
+        let later = (event + 1..events.len()).filter(|&k| events[k].addr == events[event].addr);
+        assert!(later.clone().all(|k| !matches!(name(k), "alloc" | "free_completed")), "event {event}");
+    }
     let failed = &found[3];
     assert!(failed.title.contains("5 allocations failed"), "{}", failed.title);
     assert!(failed.events.iter().all(|(device, _)| *device == 1) && failed.events.is_sorted());

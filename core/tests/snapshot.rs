@@ -68,7 +68,10 @@ fn every_cut_and_every_changed_byte_gives_a_snapshot_or_a_place() {
 #[track_caller]
 fn refused(pickle: &[u8], expected: &str) {
     let found = Snapshot::read(pickle).map_or_else(|e| e.to_string(), |_| "read".to_owned());
-    assert_eq!(found, expected, "{:?}", pickle.escape_ascii().to_string());
+    // Of values that are no snapshot the byte depends on what the writer put in front of them.
+    let (byte, told) = found.split_once(": ").unwrap_or_default();
+    let matches = found == expected || byte.starts_with("byte ") && told == expected;
+    assert!(matches, "{found}, expected {expected}: {:?}", pickle.escape_ascii().to_string());
 }
 
 #[test]
@@ -234,7 +237,14 @@ fn wrong_fields_are_told_with_their_event() {
         writer.dict(&[("addr", 1), ("size", 2)], &[("action", "alloc")]);
         write(&mut writer);
         writer.op(b"eeu.");
-        Snapshot::read(&writer.0).map_or_else(|e| e.to_string(), |s| s.traces[0].len().to_string())
+        let told = match Snapshot::read(&writer.0) {
+            Ok(snapshot) => return snapshot.traces[0].len().to_string(),
+            Err(e) => e.to_string(),
+        };
+        // The byte is that of a container.
+        let (byte, told) = told.strip_prefix("byte ").and_then(|told| told.split_once(": ")).unwrap();
+        assert!(matches!(writer.0[byte.parse::<usize>().unwrap()], b'}' | b']'), "{told}");
+        told.to_owned()
     };
     assert_eq!(event(&|w| w.dict(&[("addr", 5)], &[("action", "snapshot")])), "2");
     assert_eq!(event(&|w| w.op(b"N")), "device_traces[0] event 1: a dict is needed");

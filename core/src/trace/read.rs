@@ -24,6 +24,7 @@ pub(super) mod names;
 mod own;
 mod place;
 pub(super) mod scan;
+mod shapes;
 pub(super) mod walk;
 
 use std::borrow::Cow;

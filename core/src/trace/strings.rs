@@ -110,6 +110,11 @@ impl Strings {
         }
     }
 
+    /// Bytes of all texts together.
+    pub(crate) fn n_bytes(&self) -> usize {
+        self.text.len()
+    }
+
     /// How many texts there are.
     pub fn len(&self) -> usize {
         self.ends.len()

@@ -2,6 +2,8 @@
 //!
 //! Timestamps near 1.7e15 us with three decimals do not fit an `f64`; no number here passes through one.
 
+use super::read::scan::leading_digits;
+
 /// Why a number is no usable integer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unusable {
@@ -40,26 +42,55 @@ fn scaled(text: &str, shift: usize) -> Result<(i64, bool), Unusable> {
     Ok((if negative { -value } else { value }, exact))
 }
 
-/// The common case: at most 18 digits, at most `shift` of them after the point, no exponent.
+/// The common cases: at most 18 digits, none of them after a point or exactly `shift`, and no exponent.
+#[inline]
 fn plain(digits: &[u8], shift: usize) -> Option<u64> {
     if digits.is_empty() || 19 < digits.len() {
         return None;
     }
-    let mut value = 0_u64;
-    let mut point = None;
-    for (k, &byte) in digits.iter().enumerate() {
-        match byte {
-            b'0'..=b'9' => value = value.checked_mul(10)?.checked_add(u64::from(byte - b'0'))?,
-            b'.' if point.is_none() => point = Some(k),
-            _ => return None,
-        }
-    }
-    let decimals = point.map_or(0, |p| digits.len() - 1 - p);
-    if digits.len() == 1 && point.is_some() {
+    let (whole, decimals) = match digits.len().checked_sub(shift + 1).filter(|&at| digits[at] == b'.') {
+        Some(at) if shift != 0 && at != 0 => (&digits[..at], &digits[at + 1..]),
+        _ => (digits, &[][..]),
+    };
+    if 18 < whole.len() + decimals.len() {
         return None;
     }
-    let missing = shift.checked_sub(decimals)?;
-    value.checked_mul(10_u64.checked_pow(u32::try_from(missing).ok()?)?)
+    let value = number(whole, 0)?;
+    if decimals.is_empty() { value.checked_mul(POWERS.get(shift).copied()?) } else { number(decimals, value) }
+}
+
+const POWERS: [u64; 4] = [1, 10, 100, 1000];
+
+/// `value` with some more digits, all of them together at most 18.
+#[inline]
+fn number(digits: &[u8], mut value: u64) -> Option<u64> {
+    let (words, rest) = digits.as_chunks::<8>();
+    for word in words {
+        let word = u64::from_le_bytes(*word);
+        if leading_digits(word) < 8 {
+            return None;
+        }
+        value = value * 100_000_000 + eight(word);
+    }
+    for byte in rest {
+        let digit = byte.wrapping_sub(b'0');
+        if 9 < digit {
+            return None;
+        }
+        value = value * 10 + u64::from(digit);
+    }
+    Some(value)
+}
+
+/// The number that eight digits are, of which the lowest byte comes first: neighbours become pairs, fours and eights.
+#[inline]
+fn eight(word: u64) -> u64 {
+    const PAIRS: u64 = 0x00ff_00ff_00ff_00ff;
+    const FOURS: u64 = 0x0000_ffff_0000_ffff;
+    let digits = word & (u64::MAX / 255 * 0x0f);
+    let pairs = (digits * 10 + (digits >> 8)) & PAIRS;
+    let fours = (pairs * 100 + (pairs >> 16)) & FOURS;
+    (fours * 10_000 + (fours >> 32)) & 0xffff_ffff
 }
 
 /// Any decimal number, however long, with an exponent of any size: looked at digit by digit, in linear time.
@@ -157,6 +188,32 @@ mod tests {
         for text in ["", "-", "+", ".", "e5", "1e", "1e+", "1.2.3", "0x7", "1 ", "nan", "inf", "--1", "1e5.0"]
         {
             check(text, Err(Unusable::NotANumber));
+        }
+    }
+
+    #[test]
+    fn every_length_and_place_of_the_point_is_the_same_number() {
+        for n in 1..=20 {
+            let digits: String = "98765432101234567890".chars().take(n).collect();
+            for point in 0..=n {
+                let text = format!("{}.{}", &digits[..point], &digits[point..]);
+                let exact = general(text.as_bytes(), 3).map(|(value, _)| i64::try_from(value));
+                let expected = match exact {
+                    Ok(Ok(value)) => Ok(value),
+                    _ => Err(Unusable::OutOfRange),
+                };
+                check(&text, expected);
+            }
+            let expected = digits.parse::<i64>().ok();
+            assert_eq!(integer(&digits), expected, "{digits}");
+            // A byte that is no digit, wherever it stands.
+            for at in 0..n {
+                for byte in ["/", ":", " ", "a", "\u{7f}"] {
+                    let mut text = digits.clone();
+                    text.replace_range(at..=at, byte);
+                    assert_eq!(integer(&text), None, "{text:?}");
+                }
+            }
         }
     }
 

@@ -27,95 +27,175 @@ impl Maker {
     }
 }
 
-/// Slices around a call that are looked at: nesting of a hostile file must not cost its square.
-const MOST_AROUND: usize = 256;
+/// No slice.
+const NONE: u32 = u32::MAX;
 
-/// The makers of some host calls, by the index of their slices, found in one walk over the rows that they lie on.
+/// The makers of host calls: what lies around every slice, found in one walk, and what that says, found once.
 ///
-/// A call belongs to the slices of its thread that lie around it. Where none does, it belongs to the operator that has
+/// A call belongs to the slices of its thread that lie around it. Where no operator does, it belongs to the one that has
 /// its `External id`, which is on another thread then.
 ///
 /// # Cost
-/// One walk over the slices of the rows concerned.
-pub(super) fn makers(table: &Table, order: &Order, calls: &[u32]) -> BTreeMap<u32, Maker> {
-    let mut wanted = calls.to_vec();
-    wanted.sort_unstable();
-    wanted.dedup();
-    let mut rows: Vec<u32> = wanted.iter().map(|&call| table.spans.row[call as usize]).collect();
-    rows.sort_unstable();
-    rows.dedup();
-    let external = External::of(table, &wanted);
-    let mut found = BTreeMap::new();
-    let mut open: Vec<(i64, u32)> = Vec::new();
-    for row in rows {
-        open.clear();
-        for &span in order.row(row) {
-            let (start, end) = table.spans.interval(span);
-            let role = table.cat(span).role;
-            let is_wanted = role == CatRole::Call && wanted.binary_search(&span).is_ok();
-            if !is_wanted && !matches!(role, CatRole::Operator | CatRole::Note | CatRole::Python) {
-                continue;
-            }
-            while open.pop_if(|(last, _)| *last <= start && (*last, start) != (end, end)).is_some() {}
-            if is_wanted {
-                let innermost = open.len().saturating_sub(MOST_AROUND);
-                let mut chain: Vec<u32> = open[innermost..].iter().map(|(_, span)| *span).collect();
-                if !chain.iter().any(|span| table.cat(*span).role == CatRole::Operator) {
-                    chain.extend(external.operator(span));
+/// One walk over the slices; for the calls that are asked for, once each slice around any of them.
+pub(super) struct Makers<'a> {
+    table: &'a Table,
+    /// The innermost operator, mark or function of Python around each slice of such a kind and each call.
+    around: Vec<u32>,
+    /// What is known of slices with what is around them.
+    told: BTreeMap<u32, Told>,
+    /// Lines of Python, each once.
+    lines: Vec<String>,
+    line_of: BTreeMap<String, u32>,
+    /// The id of each call, in the order of calls, and the last operator of each id.
+    external: Option<(Vec<(u32, i64)>, BTreeMap<i64, u32>)>,
+}
+
+/// Who made a host call, as slices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Told {
+    /// The operator that a person called: the outermost of the innermost run of the framework's own.
+    operator: u32,
+    /// The operator around that run.
+    within: u32,
+    innermost: u32,
+    note: u32,
+    /// The innermost line of a function of Python, and that of an operator's own stack.
+    line: u32,
+    stack_line: u32,
+}
+
+impl Told {
+    const NOTHING: Told =
+        Told { operator: NONE, within: NONE, innermost: NONE, note: NONE, line: NONE, stack_line: NONE };
+}
+
+impl<'a> Makers<'a> {
+    pub(super) fn of(table: &'a Table, order: &Order) -> Makers<'a> {
+        let mut around = vec![NONE; table.spans.len()];
+        let mut open: Vec<(i64, u32)> = Vec::new();
+        for row in order.rows() {
+            open.clear();
+            for &span in row {
+                let role = table.cat(span).role;
+                if !matches!(role, CatRole::Call | CatRole::Operator | CatRole::Note | CatRole::Python) {
+                    continue;
                 }
-                found.insert(span, maker(table, &chain));
-            } else {
-                open.push((end, span));
+                let (start, end) = table.spans.interval(span);
+                while open.pop_if(|(last, _)| *last <= start && (*last, start) != (end, end)).is_some() {}
+                around[span as usize] = open.last().map_or(NONE, |(_, span)| *span);
+                if role != CatRole::Call {
+                    open.push((end, span));
+                }
             }
         }
+        Makers {
+            table,
+            around,
+            told: BTreeMap::new(),
+            lines: Vec::new(),
+            line_of: BTreeMap::new(),
+            external: None,
+        }
     }
-    found
-}
 
-/// Operators by `External id`, for the calls that may need it.
-struct External {
-    /// The id of each call that is asked for.
-    ids: BTreeMap<u32, i64>,
-    operators: BTreeMap<i64, u32>,
-}
+    /// Who made the call that has this slice.
+    pub(super) fn told(&mut self, call: u32) -> Told {
+        // Up to what is known, and down again.
+        let mut unknown = Vec::new();
+        let mut at = self.around[call as usize];
+        let mut told = loop {
+            if at == NONE {
+                break Told::NOTHING;
+            }
+            if let Some(told) = self.told.get(&at) {
+                break *told;
+            }
+            unknown.push(at);
+            at = self.around[at as usize];
+        };
+        for span in unknown.into_iter().rev() {
+            told = self.within(told, span);
+            self.told.insert(span, told);
+        }
+        if told.innermost == NONE
+            && let Some(operator) = self.external(call)
+        {
+            told = self.within(told, operator);
+        }
+        told
+    }
 
-impl External {
-    fn of(table: &Table, wanted: &[u32]) -> External {
-        let ids: BTreeMap<u32, i64> =
-            table.external.iter().filter(|(span, _)| wanted.binary_search(span).is_ok()).copied().collect();
-        let asked: std::collections::BTreeSet<i64> = ids.values().copied().collect();
-        let of_operators = table.external.iter().filter(|(span, id)| {
-            table.cat(*span).role == CatRole::Operator && *id != 0 && asked.contains(id)
+    /// What is known of a slice inside what something is known of.
+    fn within(&mut self, mut told: Told, span: u32) -> Told {
+        let name = self.table.name(span);
+        let is_blank = name.trim().is_empty();
+        match self.table.cat(span).role {
+            CatRole::Operator => {
+                // The framework calls its own operators: the outermost one of a run is what a person wrote.
+                let is_own = |span: u32| self.table.name(span).starts_with("aten::");
+                if !is_blank && !(told.innermost != NONE && is_own(told.innermost) && is_own(span)) {
+                    (told.operator, told.within) = (span, told.innermost);
+                }
+                if !is_blank {
+                    told.innermost = span;
+                }
+                if let Some(line) =
+                    stack(self.table, span).and_then(|stack| stack.split(';').find_map(own_line))
+                {
+                    told.stack_line = self.line(line);
+                }
+            }
+            CatRole::Note if !is_blank => told.note = span,
+            CatRole::Python => {
+                if let Some(line) = own_line(name) {
+                    told.line = self.line(line);
+                }
+            }
+            _ => {}
+        }
+        told
+    }
+
+    fn line(&mut self, line: String) -> u32 {
+        let lines = &mut self.lines;
+        *self.line_of.entry(line).or_insert_with_key(|line| {
+            lines.push(line.clone());
+            u32::try_from(lines.len() - 1).unwrap_or(NONE)
+        })
+    }
+
+    /// The operator that has the `External id` of a call.
+    fn external(&mut self, call: u32) -> Option<u32> {
+        let table = self.table;
+        let (calls, operators) = self.external.get_or_insert_with(|| {
+            let role = |span: u32| table.cat(span).role;
+            let calls = table.external.iter().filter(|(span, _)| role(*span) == CatRole::Call);
+            let operators =
+                table.external.iter().filter(|(span, id)| role(*span) == CatRole::Operator && *id != 0);
+            (calls.copied().collect(), operators.map(|(span, id)| (*id, *span)).collect())
         });
-        External { operators: of_operators.map(|(span, id)| (*id, *span)).collect(), ids }
+        let at = calls.binary_search_by_key(&call, |(span, _)| *span).ok()?;
+        operators.get(&calls[at].1).copied()
     }
 
-    fn operator(&self, call: u32) -> Option<u32> {
-        self.operators.get(self.ids.get(&call)?).copied()
+    /// The same in words.
+    pub(super) fn maker(&self, told: Told) -> Maker {
+        let name = |span: u32| (span != NONE).then(|| self.table.name(span));
+        let line = [told.line, told.stack_line].into_iter().find_map(|line| self.lines.get(line as usize));
+        Maker {
+            line: line.cloned(),
+            operator: name(told.operator).map(str::to_owned),
+            within: name(told.within).or_else(|| name(told.note)).map(|name| name.trim().to_owned()),
+        }
     }
-}
 
-/// The maker that a chain of slices tells, outermost first.
-fn maker(table: &Table, chain: &[u32]) -> Maker {
-    let named = |role: CatRole| {
-        move |span: &&u32| table.cat(**span).role == role && !table.name(**span).trim().is_empty()
-    };
-    let operators: Vec<&str> =
-        chain.iter().filter(named(CatRole::Operator)).map(|span| table.name(*span)).collect();
-    // The framework calls its own operators: the outermost one of the innermost run is what a person wrote.
-    let is_own = |name: &str| name.starts_with("aten::");
-    let run = operators.iter().rev().take_while(|name| is_own(name)).count().max(1);
-    let operator = operators.len().checked_sub(run).map(|at| operators[at].to_owned());
-    let around = operators.len().checked_sub(run + 1).map(|at| operators[at]);
-    let note = chain.iter().rev().find(named(CatRole::Note)).map(|span| table.name(*span));
-    Maker { line: line(table, chain), operator, within: around.or(note).map(|name| name.trim().to_owned()) }
-}
-
-/// The innermost line of Python that is no library's, from the functions around a call or an operator's own stack.
-fn line(table: &Table, chain: &[u32]) -> Option<String> {
-    let functions = chain.iter().rev().filter(|span| table.cat(**span).role == CatRole::Python);
-    let found = functions.map(|span| table.name(*span)).find_map(own_line);
-    found.or_else(|| chain.iter().rev().find_map(|span| stack(table, *span)?.split(';').find_map(own_line)))
+    /// What calls of the same maker have in common, so that a maker's words are made once.
+    pub(super) fn key(&self, told: Told) -> (StrId, StrId, u32) {
+        let name = |span: u32| self.table.spans.name.get(span as usize).copied().unwrap_or(StrId::LAST);
+        let within = if told.within == NONE { told.note } else { told.within };
+        let line = if told.line == NONE { told.stack_line } else { told.line };
+        (name(told.operator), name(within), line)
+    }
 }
 
 fn stack(table: &Table, span: u32) -> Option<&str> {
@@ -169,8 +249,9 @@ mod tests {
         scan.feed(text.as_bytes()).unwrap();
         let table = scan.finish().unwrap();
         let call = table.calls[0].span;
-        let found = makers(&table, &Order::of(&table), &[call]);
-        assert_eq!(found[&call].words("cudaMemcpyAsync"), expected);
+        let mut makers = Makers::of(&table, &Order::of(&table));
+        let told = makers.told(call);
+        assert_eq!(makers.maker(told).words("cudaMemcpyAsync"), expected);
     }
 
     #[test]

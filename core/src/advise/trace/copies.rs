@@ -120,7 +120,7 @@ fn holds_the_host(scene: &mut Scene<'_>, name: &str, named: &Named, rates: &BTre
              wait for an event where the result is used",
         ),
     };
-    scene.note(cases, Words { rule, title, why, change: advice.to_owned() }, Some(&change));
+    scene.note(cases, Words { rule, title, why, change: advice.to_owned() }, change);
 }
 
 /// The rates of pinned copies large enough to show it, by direction.
@@ -180,5 +180,5 @@ fn small(scene: &mut Scene<'_>, name: &str, named: &Named) {
                  (`torch.cat`, `split`); the prediction is for one copy in place of all"
             .to_owned(),
     };
-    scene.note(cases, words, Some(&change));
+    scene.note(cases, words, change);
 }

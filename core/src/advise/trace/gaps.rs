@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::replay::Change;
-use super::{Case, Scene, Words, counted, time};
+use super::{Case, Predicted, Scene, Words, counted, time};
 use crate::trace::StrId;
 use crate::trace::analysis::Union;
 
@@ -31,13 +31,14 @@ pub(super) fn look(scene: &mut Scene<'_>) {
         let span = call.span as usize;
         calls.entry(table.spans.row[span]).or_default().push((table.spans.start[span], index));
     }
-    calls.values_mut().for_each(|list| list.sort_unstable());
+    calls.values_mut().for_each(|list| list.sort());
     let mut starts: Vec<(u32, i64, u32)> =
         (0..).zip(&table.ops).map(|(k, op)| (op.device, table.spans.start[op.span as usize], k)).collect();
-    starts.sort_unstable();
+    // In order already, more or less, which this sort makes use of.
+    starts.sort();
     let mut found: BTreeMap<(u32, Cause), (Vec<Case>, Vec<u32>)> = BTreeMap::new();
     for device in scene.devices() {
-        let of_device = table.ops.iter().filter(|op| op.device == device);
+        let of_device = scene.ops_of[device as usize].iter().map(|k| &table.ops[*k as usize]);
         let busy = Union::of(of_device.map(|op| table.spans.interval(op.span)));
         for pair in busy.parts().windows(2) {
             let (begin, end) = (pair[0].1, pair[1].0);
@@ -45,21 +46,25 @@ pub(super) fn look(scene: &mut Scene<'_>) {
                 continue;
             }
             let next = starts.partition_point(|start| *start < (device, end, 0));
-            let Some(&(_, _, op)) = starts.get(next) else { continue };
-            let op = &table.ops[op as usize];
+            let Some(&(_, _, index)) = starts.get(next) else { continue };
+            let op = &table.ops[index as usize];
             let Some(call) = op.call() else { continue };
             let span = table.calls[call].span;
             let launched = table.spans.start[span as usize];
-            let (cause, culprit) = if launched <= begin {
-                (Cause::Launched, None)
+            // What is to blame: calls, or the operation where it had been launched.
+            let (cause, blamed) = if launched <= begin {
+                (Cause::Launched, vec![index])
             } else {
                 cause(scene, &calls[&table.spans.row[span as usize]], begin, launched)
             };
             let cost_ns = i128::from(end) - i128::from(begin);
             let (cases, culprits) = found.entry((device, cause)).or_default();
-            let shown = culprit.map_or(span, |call: u32| table.calls[call as usize].span);
+            let shown = match (cause, blamed.as_slice()) {
+                (Cause::Call(_), &[call]) => table.calls[call as usize].span,
+                _ => span,
+            };
             cases.push(Case { call: Some(shown), shows: op.span, cost_ns });
-            culprits.extend(culprit);
+            culprits.extend(blamed);
         }
     }
     for ((device, cause), (cases, culprits)) in found {
@@ -85,14 +90,15 @@ pub(super) fn look(scene: &mut Scene<'_>) {
             Cause::Between => (
                 "the host was between calls of the library, in Python or an operator".to_owned(),
                 "launch more work ahead: fewer and larger operators, `torch.compile`, CUDA graphs for repeated steps, \
-                 and `DataLoader(num_workers=…)` where the host prepares data",
+                 and `DataLoader(num_workers=…)` where the host prepares data. The prediction is for calls that \
+                 follow each other at once, and is at most the pauses",
             ),
             Cause::Launched => (
                 "the next operation had been launched before the pause began: an event, another stream or the \
                  launch itself kept it"
                     .to_owned(),
                 "look at what the stream waits for (`wait_event`, `wait_stream`); with synchronisation events recorded, \
-                 the trace names it",
+                 the trace names it. The prediction is for operations that wait for nothing but their launch",
             ),
         };
         let what = match cause {
@@ -106,11 +112,16 @@ pub(super) fn look(scene: &mut Scene<'_>) {
             why,
             change: change.to_owned(),
         };
-        let change = match allocates {
-            true => Change { dropped_calls: culprits, ..Change::default() },
-            false => Change { free_calls: culprits, ..Change::default() },
+        let most_ns = cases.iter().map(|case| case.cost_ns).sum::<i128>();
+        let what = match cause {
+            Cause::Call(_) if allocates => Change { dropped_calls: culprits, ..Change::default() },
+            Cause::Call(_) => Change { free_calls: culprits, ..Change::default() },
+            Cause::Between => Change { prompt_calls: culprits, ..Change::default() },
+            Cause::Launched => Change { prompt_ops: culprits, ..Change::default() },
         };
-        scene.note(cases, words, matches!(cause, Cause::Call(_)).then_some(&change));
+        let is_call = matches!(cause, Cause::Call(_));
+        let most_ns = if is_call { None } else { i64::try_from(most_ns).ok() };
+        scene.note(cases, words, Predicted { what, most_ns });
     }
 }
 
@@ -132,11 +143,13 @@ fn is_set_up(call: &str) -> bool {
     .any(|what| rest.starts_with(what))
 }
 
-/// What the thread of the next launch did most of between `begin` and the launch.
-fn cause(scene: &Scene<'_>, calls: &[(i64, u32)], begin: i64, launched: i64) -> (Cause, Option<u32>) {
+/// What the thread of the next launch did most of between `begin` and the launch: the call, or all calls where it was
+/// between them, the launch itself too.
+fn cause(scene: &Scene<'_>, calls: &[(i64, u32)], begin: i64, launched: i64) -> (Cause, Vec<u32>) {
     let table = scene.table;
     let until = calls.partition_point(|(start, _)| *start < launched);
     let mut in_calls = 0;
+    let mut all: Vec<u32> = calls.get(until).map(|(_, call)| *call).into_iter().collect();
     let mut longest: Option<(i64, u32)> = None;
     for &(start, call) in calls[..until].iter().rev().take(MOST_CALLS) {
         let end = table.spans.end[table.calls[call as usize].span as usize];
@@ -145,14 +158,17 @@ fn cause(scene: &Scene<'_>, calls: &[(i64, u32)], begin: i64, launched: i64) -> 
         if longest.is_none_or(|(most, _)| most < inside) {
             longest = Some((inside, call));
         }
+        if begin <= start {
+            all.push(call);
+        }
         if start < begin {
             break;
         }
     }
     match longest {
         Some((_, call)) if launched.saturating_sub(begin) <= 2 * in_calls => {
-            (Cause::Call(table.spans.name[table.calls[call as usize].span as usize]), Some(call))
+            (Cause::Call(table.spans.name[table.calls[call as usize].span as usize]), vec![call])
         }
-        _ => (Cause::Between, None),
+        _ => (Cause::Between, all),
     }
 }

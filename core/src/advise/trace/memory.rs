@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{counted, size};
-use crate::trace::snapshot::{Figures, Snapshot};
+use crate::trace::snapshot::{Figures, Segment, Snapshot};
 
 /// Something about memory that could be better.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -16,7 +16,8 @@ pub struct MemoryFinding {
     pub change: String,
     /// The bytes that it is about.
     pub bytes: i128,
-    /// The device and the positions of the events that show it, at most 64.
+    /// The device and the positions of the events that show it, at most 64; none where the history does not reach back to
+    /// them.
     pub events: Vec<(usize, usize)>,
 }
 
@@ -26,7 +27,7 @@ const LEAST_SHARE: i128 = 50;
 /// Looks for what could be better in a snapshot; what is about the most bytes comes first.
 ///
 /// # Cost
-/// One walk over the events.
+/// A few walks over the events and blocks.
 pub fn memory_findings(snapshot: &Snapshot, figures: &Figures) -> Vec<MemoryFinding> {
     let mut found = Vec::new();
     failed(snapshot, &mut found);
@@ -46,7 +47,7 @@ pub fn memory_findings(snapshot: &Snapshot, figures: &Figures) -> Vec<MemoryFind
                      pad inputs to few sizes, and allocate what lives long before what lives shortly"
                 .to_owned(),
             bytes: free,
-            events: Vec::new(),
+            events: beside_free(snapshot),
         });
     }
     let waste = figures.rounding_waste;
@@ -56,10 +57,63 @@ pub fn memory_findings(snapshot: &Snapshot, figures: &Figures) -> Vec<MemoryFind
             title: format!("{} of blocks in use were not asked for", size(waste)),
             change: "many tensors of a few bytes take 512 each: put them into one tensor".to_owned(),
             bytes: waste,
-            events: Vec::new(),
+            events: rounded_up(snapshot),
         });
     }
     found.sort_by_key(|finding| std::cmp::Reverse(finding.bytes));
+    found
+}
+
+/// Events that show a finding, at most.
+const MOST_EVENTS: usize = 64;
+
+/// The allocations that keep the segments with the most free memory.
+fn beside_free(snapshot: &Snapshot) -> Vec<(usize, usize)> {
+    let inactive = snapshot.strings.find("inactive");
+    let free = |segment: &Segment| -> i64 {
+        let blocks = snapshot.blocks[segment.blocks.clone()].iter();
+        blocks.filter(|block| Some(block.state) == inactive).map(|block| block.size).sum()
+    };
+    let mut segments: Vec<(i64, &Segment)> = snapshot.segments.iter().map(|s| (free(s), s)).collect();
+    segments.retain(|(free, segment)| 0 < *free && *free < segment.total_size);
+    segments.sort_by_key(|(free, _)| std::cmp::Reverse(*free));
+    let blocks = segments.iter().flat_map(|(_, segment)| {
+        let kept = snapshot.placed(segment).filter(|(_, block)| Some(block.state) != inactive);
+        kept.map(|(at, _)| (segment.device, at))
+    });
+    allocations(snapshot, blocks.take(MOST_EVENTS).collect())
+}
+
+/// The allocations that were rounded up by the most.
+fn rounded_up(snapshot: &Snapshot) -> Vec<(usize, usize)> {
+    let in_use = snapshot.strings.find("active_allocated");
+    let mut blocks: Vec<(i64, (i64, i64))> = Vec::new();
+    for segment in &snapshot.segments {
+        let used = snapshot.placed(segment).filter(|(_, block)| Some(block.state) == in_use);
+        blocks.extend(used.map(|(at, b)| (b.size.saturating_sub(b.requested_size), (segment.device, at))));
+    }
+    blocks.sort_by_key(|(waste, _)| std::cmp::Reverse(*waste));
+    allocations(snapshot, blocks.into_iter().take(MOST_EVENTS).map(|(_, at)| at).collect())
+}
+
+/// The last allocation at each of some addresses of devices, in the order of the events.
+fn allocations(snapshot: &Snapshot, mut wanted: Vec<(i64, i64)>) -> Vec<(usize, usize)> {
+    let alloc = snapshot.strings.find("alloc");
+    wanted.sort_unstable();
+    wanted.dedup();
+    let mut found = Vec::new();
+    for (device, events) in snapshot.traces.iter().enumerate() {
+        let Ok(number) = i64::try_from(device) else { continue };
+        for (index, event) in events.iter().enumerate().rev() {
+            if Some(event.action) == alloc
+                && let Ok(at) = wanted.binary_search(&(number, event.addr))
+            {
+                wanted.remove(at);
+                found.push((device, index));
+            }
+        }
+    }
+    found.sort_unstable();
     found
 }
 
@@ -82,7 +136,7 @@ fn failed(snapshot: &Snapshot, found: &mut Vec<MemoryFinding>) {
             // The address of such an event is what the driver had left.
             let held_free = before.reserved - before.allocated + i128::from(event.addr.max(0));
             fits += usize::from(i128::from(event.size) <= held_free);
-            if shown.len() < 64 {
+            if shown.len() < MOST_EVENTS {
                 shown.push((device, index));
             }
         });
@@ -123,7 +177,7 @@ fn thrash(snapshot: &Snapshot, found: &mut Vec<MemoryFinding>) {
                 given_back -= same;
                 again += same;
                 n += 1;
-                if shown.len() < 64 {
+                if shown.len() < MOST_EVENTS {
                     shown.push((device, index));
                 }
             }

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 pub use blame::Maker;
+use blame::{Makers, Told};
 pub use ledger::Moved;
 pub use memory::{MemoryFinding, memory_findings};
 
@@ -61,7 +62,8 @@ pub struct Finding {
     pub change: String,
     /// What it cost, in nanoseconds of the host or the device.
     pub cost_ns: i128,
-    /// What the change would win of the recorded time, by a run of the model; `None` where the model has no such change.
+    /// What the change would win of the recorded time, by a run of the model; `None` in a trace so large that only the
+    /// most costly findings are predicted.
     pub wins_ns: Option<i64>,
     /// How many calls, copies or pauses it is about.
     pub count: u64,
@@ -91,8 +93,13 @@ pub struct Missing {
     pub record: &'static str,
 }
 
-/// Findings at most: each costs a run of the model, and a file of a million names could ask for as many.
+/// Findings at most, the most costly ones: a file of a million names could ask for as many.
 const MOST_FINDINGS: usize = 64;
+/// Calls and operations that all runs of the model together go through, which takes some seconds; beyond them, the most
+/// costly findings alone are predicted.
+const MOST_STEPS: usize = 50_000_000;
+/// Findings that are predicted however large the trace is.
+const LEAST_RUNS: usize = 8;
 /// Devices looked at; no machine has more, and every rule looks at all operations for each.
 const MOST_DEVICES: usize = 64;
 
@@ -130,27 +137,62 @@ pub fn findings(table: &Table, order: &Order) -> Findings {
     let missing = missing::missing(table);
     let Some(replay) = replay else { return Findings { missing, ..Findings::default() } };
     let replayed_ns = replay.run(&Change::default());
-    let mut scene = Scene { table, order, replay: &replay, replayed_ns, found: Vec::new() };
+    let makers = Makers::of(table, order);
+    let mut scene = Scene { table, replay: &replay, makers, ops_of: ops_of(table), found: Vec::new() };
     copies::look(&mut scene);
     waits::look(&mut scene);
     overlap::look(&mut scene);
     gaps::look(&mut scene);
-    let mut findings = scene.found;
+    let mut found = scene.found;
+    found.sort_by_key(|(finding, _)| std::cmp::Reverse(finding.cost_ns));
+    found.truncate(MOST_FINDINGS);
+    let n_runs = (MOST_STEPS / replay.n_steps().max(1)).max(LEAST_RUNS);
+    for (finding, change) in found.iter_mut().take(n_runs) {
+        let wins = replayed_ns.saturating_sub(replay.run(&change.what));
+        finding.wins_ns = Some(wins.min(change.most_ns.unwrap_or(i64::MAX)));
+    }
+    let mut findings: Vec<Finding> = found.into_iter().map(|(finding, _)| finding).collect();
     findings.sort_by_key(|f| std::cmp::Reverse((f.wins_ns.unwrap_or(0), f.cost_ns)));
     let recorded_ns = replay.recorded_ns;
     let error = if recorded_ns == 0 { 0.0 } else { replayed_ns as f64 / recorded_ns as f64 - 1.0 };
-    // Six places, as everywhere.
-    let error = (error * 1e6).round() / 1e6;
+    // Six places, as everywhere; and no zero has a sign.
+    let error = (error * 1e6).round() / 1e6 + 0.0;
     Findings { replay: Some(ReplayError { recorded_ns, replayed_ns, error }), findings, missing }
 }
 
 /// What the rules look at, and where they put what they find.
 struct Scene<'a> {
     table: &'a Table,
-    order: &'a Order,
     replay: &'a Replay,
-    replayed_ns: i64,
-    found: Vec<Finding>,
+    makers: Makers<'a>,
+    /// The operations of the devices that are looked at.
+    ops_of: Vec<Vec<u32>>,
+    found: Vec<(Finding, Predicted)>,
+}
+
+/// A change whose effect is to be predicted.
+#[derive(Debug, Default)]
+struct Predicted {
+    what: Change,
+    /// What it wins at most, where that is known whatever the model says.
+    most_ns: Option<i64>,
+}
+
+impl From<Change> for Predicted {
+    fn from(what: Change) -> Predicted {
+        Predicted { what, most_ns: None }
+    }
+}
+
+/// The operations of each device that is looked at, in the order of the file.
+fn ops_of(table: &Table) -> Vec<Vec<u32>> {
+    let mut found = vec![Vec::new(); table.devices.len().min(MOST_DEVICES)];
+    for (k, op) in (0..).zip(&table.ops) {
+        if let Some(ops) = found.get_mut(op.device as usize) {
+            ops.push(k);
+        }
+    }
+    found
 }
 
 /// One case that a finding is about.
@@ -173,14 +215,9 @@ struct Words {
 }
 
 impl Scene<'_> {
-    /// What a change would win.
-    fn wins(&self, change: &Change) -> i64 {
-        self.replayed_ns.saturating_sub(self.replay.run(change))
-    }
-
     /// The indices of the devices that are looked at.
     fn devices(&self) -> std::ops::Range<u32> {
-        0..u32::try_from(self.table.devices.len().min(MOST_DEVICES)).unwrap_or(0)
+        0..u32::try_from(self.ops_of.len()).unwrap_or(0)
     }
 
     /// Costs below this are not worth a sentence: a twentieth of a percent of the recorded time, and 5 us.
@@ -189,21 +226,25 @@ impl Scene<'_> {
     }
 
     /// Notes a finding, unless it costs too little.
-    fn note(&mut self, mut cases: Vec<Case>, words: Words, change: Option<&Change>) {
+    fn note(&mut self, mut cases: Vec<Case>, words: Words, predicted: impl Into<Predicted>) {
         let cost_ns: i128 = cases.iter().map(|case| case.cost_ns).sum();
-        if cases.is_empty() || cost_ns < self.least_cost() || MOST_FINDINGS <= self.found.len() {
+        if cases.is_empty() || cost_ns < self.least_cost() {
             return;
         }
         cases.sort_by_key(|case| (std::cmp::Reverse(case.cost_ns), case.shows));
-        let calls: Vec<u32> = cases.iter().filter_map(|case| case.call).collect();
-        let makers = blame::makers(self.table, self.order, &calls);
-        let mut places: BTreeMap<String, (u64, i128)> = BTreeMap::new();
+        let mut by_maker: BTreeMap<_, (u64, i128, Told)> = BTreeMap::new();
         for case in &cases {
             let Some(call) = case.call else { continue };
-            let name = self.table.name(call);
-            let maker = makers.get(&call).map_or_else(|| name.to_owned(), |maker| maker.words(name));
+            let told = self.makers.told(call);
+            let key = (self.makers.key(told), self.table.spans.name[call as usize]);
+            let place = by_maker.entry(key).or_insert((0, 0, told));
+            (place.0, place.1) = (place.0 + 1, place.1 + case.cost_ns);
+        }
+        let mut places: BTreeMap<String, (u64, i128)> = BTreeMap::new();
+        for ((_, call), (count, cost_ns, told)) in by_maker {
+            let maker = self.makers.maker(told).words(self.table.strings.get(call));
             let place = places.entry(maker).or_default();
-            *place = (place.0 + 1, place.1 + case.cost_ns);
+            *place = (place.0 + count, place.1 + cost_ns);
         }
         let mut places: Vec<Place> =
             places.into_iter().map(|(maker, (count, cost_ns))| Place { maker, count, cost_ns }).collect();
@@ -226,10 +267,10 @@ impl Scene<'_> {
                 }
             }
         }
-        let wins_ns = change.map(|change| self.wins(change));
         let Words { rule, title, why, change } = words;
         let (title, count) = (format!("{head}{title}"), cases.len() as u64);
-        self.found.push(Finding { rule, title, why, change, cost_ns, wins_ns, count, places, events });
+        let finding = Finding { rule, title, why, change, cost_ns, wins_ns: None, count, places, events };
+        self.found.push((finding, predicted.into()));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::replay::Change;
-use super::{Case, Rate, Scene, Words, counted, size, time};
+use super::{Case, Predicted, Rate, Scene, Words, counted, size, time};
 use crate::trace::analysis::Union;
 use crate::trace::analysis::devices::{Group, Groups};
 use crate::trace::table::{Num, Work};
@@ -16,13 +16,13 @@ pub(super) fn look(scene: &mut Scene<'_>) {
     let mut groups = Groups::default();
     let of: Vec<Group> = table.ops.iter().map(|op| groups.of(table, op)).collect();
     for device in scene.devices() {
+        let kernels = Kernels::of(scene, &of, device);
         for direction in [Group::ToDevice, Group::ToHost] {
-            let here: Vec<u32> = (0..)
-                .zip(&table.ops)
-                .filter(|(k, op): &(u32, _)| op.device == device && of[*k as usize] == direction)
-                .map(|(k, _)| k)
-                .collect();
-            missed(scene, &of, device, direction, &here);
+            let ops = scene.ops_of[device as usize].iter();
+            let here: Vec<u32> = ops.filter(|k| of[**k as usize] == direction).copied().collect();
+            if !kernels.busy.is_empty() {
+                missed(scene, &kernels, device, direction, &here);
+            }
             link(scene, device, direction, &here);
         }
     }
@@ -33,19 +33,30 @@ fn word(direction: Group) -> &'static str {
     if direction == Group::ToDevice { "to the device" } else { "to the host" }
 }
 
+/// The kernels of a device.
+struct Kernels {
+    /// Some of them runs.
+    busy: Union,
+    /// Whether a stream has any.
+    on_stream: Vec<bool>,
+}
+
+impl Kernels {
+    fn of(scene: &Scene<'_>, of: &[Group], device: u32) -> Kernels {
+        let table = scene.table;
+        let is_kernel = |k: &&u32| matches!(of[**k as usize], Group::Compute | Group::Comm);
+        let kernels = scene.ops_of[device as usize].iter().filter(is_kernel).map(|k| &table.ops[*k as usize]);
+        let mut on_stream = vec![false; table.streams.len()];
+        kernels.clone().for_each(|op| on_stream[op.stream as usize] = true);
+        Kernels { busy: Union::of(kernels.map(|op| table.spans.interval(op.span))), on_stream }
+    }
+}
+
 /// Copies outside of kernels, by the first condition for overlap that does not hold: pinned memory, a stream without
 /// kernels, a free engine.
-fn missed(scene: &mut Scene<'_>, of: &[Group], device: u32, direction: Group, here: &[u32]) {
+fn missed(scene: &mut Scene<'_>, kernels: &Kernels, device: u32, direction: Group, here: &[u32]) {
     let table = scene.table;
-    let is_kernel = |k: usize| matches!(of[k], Group::Compute | Group::Comm);
     let at = |k: u32| table.spans.interval(table.ops[k as usize].span);
-    let kernels = table.ops.iter().enumerate().filter(|(k, op)| op.device == device && is_kernel(*k));
-    let busy = Union::of(kernels.clone().map(|(_, op)| table.spans.interval(op.span)));
-    if busy.is_empty() {
-        return;
-    }
-    let mut computes = vec![false; table.streams.len()];
-    kernels.for_each(|(_, op)| computes[op.stream as usize] = true);
     let mut ends: Vec<(i64, i64)> = here.iter().map(|&k| at(k)).collect();
     ends.sort();
     let mut conditions: BTreeMap<&'static str, i128> = BTreeMap::new();
@@ -53,7 +64,7 @@ fn missed(scene: &mut Scene<'_>, of: &[Group], device: u32, direction: Group, he
     for &k in here {
         let op = &table.ops[k as usize];
         let (start, end) = at(k);
-        let alone = i128::from(end) - i128::from(start) - busy.within(start, end);
+        let alone = i128::from(end) - i128::from(start) - kernels.busy.within(start, end);
         if alone <= 0 {
             continue;
         }
@@ -63,7 +74,7 @@ fn missed(scene: &mut Scene<'_>, of: &[Group], device: u32, direction: Group, he
         let engine_busy = before.checked_sub(1).is_some_and(|b| launched.is_some_and(|l| l < ends[b].1));
         let condition = if table.name(op.span).contains("Pageable") {
             "the host memory is pageable"
-        } else if computes[op.stream as usize] {
+        } else if kernels.on_stream[op.stream as usize] {
             "the stream runs kernels too"
         } else if engine_busy {
             "the copy engine is busy with another copy"
@@ -83,7 +94,11 @@ fn missed(scene: &mut Scene<'_>, of: &[Group], device: u32, direction: Group, he
     told.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     let told: Vec<String> =
         told.into_iter().map(|(condition, ns)| format!("{}: {condition}", time(ns))).collect();
-    let change = Change { own_stream: movable, ..Change::default() };
+    // However early such a copy could begin, it hides no more than it took.
+    let predicted = Predicted {
+        what: Change { own_stream: movable, ..Change::default() },
+        most_ns: Some(i64::try_from(all).unwrap_or(i64::MAX)),
+    };
     let words = Words {
         rule: "missed-overlap",
         title: format!(
@@ -97,10 +112,11 @@ fn missed(scene: &mut Scene<'_>, of: &[Group], device: u32, direction: Group, he
         change: "three conditions: pinned host memory, a stream that runs no kernels, a free copy engine. Copy the next \
                  batch under `with torch.cuda.stream(copy_stream):` with `non_blocking=True` while this one is \
                  computed, and let the compute stream wait (`wait_stream`). The prediction moves these copies to \
-                 such a stream; it does not know which kernels need which copy"
+                 such a stream and is at most the time that they run alone; it does not know which kernels need \
+                 which copy"
             .to_owned(),
     };
-    scene.note(cases, words, Some(&change));
+    scene.note(cases, words, predicted);
 }
 
 /// Large copies against the best one of their direction.
@@ -146,7 +162,7 @@ fn link(scene: &mut Scene<'_>, device: u32, direction: Group, here: &[u32]) {
                  slow: pin the memory, copy in larger pieces, and see `nvidia-smi topo -m` for what shares the link"
             .to_owned(),
     };
-    scene.note(cases, words, Some(&change));
+    scene.note(cases, words, change);
 }
 
 /// Copies to the host that are followed by one of the same size to another device.
@@ -164,7 +180,7 @@ fn through_host(scene: &mut Scene<'_>, of: &[Group]) {
     copies.sort_unstable();
     // The last copy to the host by size.
     let mut to_host: BTreeMap<u64, u32> = BTreeMap::new();
-    let mut cases = Vec::new();
+    let (mut cases, mut downloads) = (Vec::new(), Vec::new());
     for (start, k) in copies {
         let op = &table.ops[k as usize];
         let bytes = op.bytes.unwrap_or(0);
@@ -182,6 +198,7 @@ fn through_host(scene: &mut Scene<'_>, of: &[Group]) {
                     let cost_ns = i128::from(table.spans.end[op.span as usize]) - i128::from(began);
                     let call = op.call().map(|call| table.calls[call].span);
                     cases.push(Case { call, shows: source.span, cost_ns });
+                    downloads.push(from);
                 }
             }
             _ => {}
@@ -195,8 +212,14 @@ fn through_host(scene: &mut Scene<'_>, of: &[Group]) {
                 .to_owned(),
         change:
             "copy from device to device: `tensor.to('cuda:1')` on the device's tensor, not on its `.cpu()`; \
-                 `torch.cuda.can_device_access_peer` says whether the link allows it"
+                 `torch.cuda.can_device_access_peer` says whether the link allows it. The prediction is for the \
+                 second copy alone, as fast as it was"
                 .to_owned(),
     };
-    scene.note(cases, words, None);
+    let change = Change {
+        dropped_calls: downloads.iter().filter_map(|&k| scene.replay.ops[k as usize].call).collect(),
+        lengths: downloads.iter().map(|&k| (k, 0)).collect(),
+        ..Change::default()
+    };
+    scene.note(cases, words, change);
 }

@@ -34,6 +34,8 @@ pub(super) struct Replay {
     /// The operations of each stream in order, and an empty stream for those that a change moves.
     queues: Vec<Vec<u32>>,
     n_engines: usize,
+    /// From a call's beginning to that of its operation where nothing stands before it: the median.
+    usual_launch: i64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +63,7 @@ pub(super) struct CallCost {
 /// What an operation costs and waits for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OpCost {
-    call: Option<u32>,
+    pub call: Option<u32>,
     /// From its call's beginning until it can begin.
     launch: i64,
     pub stream: u32,
@@ -86,6 +88,10 @@ pub(super) struct Change {
     pub lengths: Vec<(u32, i64)>,
     /// Operations on a stream of their own.
     pub own_stream: Vec<u32>,
+    /// Calls that follow the one before them at once.
+    pub prompt_calls: Vec<u32>,
+    /// Operations that wait for no other stream, and begin as soon as they are launched.
+    pub prompt_ops: Vec<u32>,
 }
 
 /// A saturating sum: times of hostile files may lie anywhere.
@@ -111,9 +117,11 @@ impl Replay {
             .into_iter()
             .map(|(_, kind, k)| if kind == 0 { Step::Call(k) } else { Step::Op(k) })
             .collect();
+        let (ops, usual_launch) = op_costs(table, &steps);
         let mut replay = Replay {
             calls: call_costs(table, &steps),
-            ops: op_costs(table, &steps),
+            ops,
+            usual_launch,
             recorded_ns: last.saturating_sub(first),
             queues: queues(&steps, table.streams.len(), |k| table.ops[k as usize].stream),
             n_engines: table.devices.len() * 3,
@@ -125,6 +133,9 @@ impl Replay {
 
     /// Joins waits of streams with the operations that they are for.
     fn stream_waits(&mut self, table: &Table) {
+        if table.syncs.iter().all(|sync| sync.wait_on_stream.is_none()) {
+            return;
+        }
         // The last operation of each stream that was launched up to some call, and the next one after it.
         let call_of: BTreeMap<_, u32> =
             (0..).zip(&table.calls).filter_map(|(k, call)| Some((call.correlation?, k))).collect();
@@ -160,6 +171,11 @@ impl Replay {
         }
     }
 
+    /// How many calls and operations a run goes through.
+    pub(super) fn n_steps(&self) -> usize {
+        self.steps.len()
+    }
+
     /// Runs it and gives the time from the first start to the last end.
     ///
     /// # Cost
@@ -192,6 +208,8 @@ struct Run<'a> {
     made: Vec<Made>,
     lengths: Vec<i64>,
     streams: Vec<u32>,
+    prompt_ops: Vec<bool>,
+    prompt_calls: Vec<bool>,
     /// The operations of each stream in order.
     queues: Cow<'a, [Vec<u32>]>,
     /// How many of them have their place.
@@ -217,9 +235,16 @@ impl<'a> Run<'a> {
             [] => Cow::Borrowed(replay.queues.as_slice()),
             _ => Cow::Owned(queues(&replay.steps, replay.queues.len() - 1, |k| streams[k as usize])),
         };
+        let marked = |which: &[u32], n: usize| {
+            let mut marked = vec![false; n];
+            which.iter().for_each(|&k| marked[k as usize] = true);
+            marked
+        };
         Run {
             replay,
             made,
+            prompt_ops: marked(&change.prompt_ops, replay.ops.len()),
+            prompt_calls: marked(&change.prompt_calls, replay.calls.len()),
             lengths,
             streams,
             placed: vec![0; queues.len()],
@@ -234,7 +259,8 @@ impl<'a> Run<'a> {
     fn call(&mut self, k: usize) -> (i64, i64) {
         let cost = self.replay.calls[k];
         let before = cost.after.and_then(|before| self.call_at[before as usize]);
-        let begin = before.map_or(cost.gap, |before| sum(before.1, cost.gap));
+        let gap = if self.prompt_calls[k] { cost.gap.min(0) } else { cost.gap };
+        let begin = before.map_or(cost.gap, |before| sum(before.1, gap));
         self.call_at[k] = Some((begin, begin));
         let end = match (self.made[k], cost.waits_for) {
             (Made::NotAtAll, _) => begin,
@@ -269,9 +295,13 @@ impl<'a> Run<'a> {
         // A call that began after its operation, by the file's own times, launched it at no time that is known.
         let start = match (cost.call.and_then(|call| self.call_at[call as usize]), before) {
             (Some(call), before) => {
-                let launched = sum(call.0, cost.launch);
-                let stream_free = before.map_or(i64::MIN, |before| sum(before.1, cost.pause));
-                let event = cost.waits_for.and_then(|op| self.op_at[op as usize]).map_or(i64::MIN, |at| at.1);
+                let is_prompt = self.prompt_ops[op];
+                let launch = if is_prompt { cost.launch.min(self.replay.usual_launch) } else { cost.launch };
+                let launched = sum(call.0, launch);
+                let pause = if is_prompt { cost.pause.min(0) } else { cost.pause };
+                let stream_free = before.map_or(i64::MIN, |before| sum(before.1, pause));
+                let event = if is_prompt { None } else { cost.waits_for };
+                let event = event.and_then(|op| self.op_at[op as usize]).map_or(i64::MIN, |at| at.1);
                 let engine = cost.engine.map_or(i64::MIN, |engine| self.engine_free[engine as usize]);
                 launched.max(stream_free).max(event).max(engine)
             }
@@ -364,7 +394,8 @@ fn synchronising(table: &Table, waits: &mut [Option<(u32, bool)>]) {
         .filter(|(_, op)| op.call().is_some())
         .map(|(index, op)| (at(op.span).1, index))
         .collect();
-    ends.sort_unstable();
+    // In order already, more or less, which this sort makes use of.
+    ends.sort();
     for (k, call) in table.calls.iter().enumerate() {
         if waits[k].is_some() || !is_sync(table.name(call.span)) {
             continue;
@@ -399,7 +430,8 @@ fn median(list: &mut [i64]) -> i64 {
     *list.select_nth_unstable(middle).1
 }
 
-fn op_costs(table: &Table, steps: &[Step]) -> Vec<OpCost> {
+/// The operations' costs, and how long a launch takes.
+fn op_costs(table: &Table, steps: &[Step]) -> (Vec<OpCost>, i64) {
     let at = |op: &Op| table.spans.interval(op.span);
     let mut groups = Groups::default();
     let mut last_of_stream: Vec<Option<(i64, i64)>> = vec![None; table.streams.len()];
@@ -450,5 +482,5 @@ fn op_costs(table: &Table, steps: &[Step]) -> Vec<OpCost> {
             pause: if idle { 0 } else { pause.min(start.saturating_sub(free)) },
         }
     };
-    table.ops.iter().zip(befores).map(cost).collect()
+    (table.ops.iter().zip(befores).map(cost).collect(), launch)
 }

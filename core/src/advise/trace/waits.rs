@@ -45,7 +45,7 @@ pub(super) fn look(scene: &mut Scene<'_>) {
                      possible; leave out `torch.cuda.synchronize()` that only measures. The prediction is for no wait at all"
                 .to_owned(),
         };
-        scene.note(cases, words, Some(&Change { free_calls: waiting, ..Change::default() }));
+        scene.note(cases, words, Change { free_calls: waiting, ..Change::default() });
         let words = Words {
             rule: "idle-sync",
             title: format!(
@@ -59,6 +59,6 @@ pub(super) fn look(scene: &mut Scene<'_>) {
                      left to wait for. Copies with `non_blocking=True` and one wait for all make none of them"
                 .to_owned(),
         };
-        scene.note(idle_cases, words, Some(&Change { dropped_calls: idle, ..Change::default() }));
+        scene.note(idle_cases, words, Change { dropped_calls: idle, ..Change::default() });
     }
 }

@@ -2,6 +2,7 @@
 
 use super::ReadError;
 use super::scan::{Cursor, Quoted, Value};
+use super::shapes::Shapes;
 
 /// The members that any reader of an event needs; the rest is walked over.
 #[derive(Debug, Default)]
@@ -55,121 +56,248 @@ pub(in crate::trace) struct Args<'a> {
     pub mark: Option<(&'a str, usize)>,
 }
 
+/// What comes next in an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The end of the object.
+    Close,
+    /// A member of the event.
+    Member(Member),
+    /// The object of arguments.
+    Args,
+    /// A member of `args`.
+    Arg(Arg),
+    /// What our own writer says of the event, among its arguments.
+    Mark,
+    /// A member that nobody asks for.
+    Other,
+}
+
+/// The members of [`Fields`] that are values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Member {
+    Ph,
+    Cat,
+    Name,
+    Ts,
+    Dur,
+    Pid,
+    Tid,
+    Id,
+    Mark,
+}
+
+/// The members of [`Args`] that are values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arg {
+    Device,
+    Stream,
+    Correlation,
+    Bytes,
+    Direction,
+    External,
+    Size,
+    CallStack,
+    WaitOnStream,
+    WaitOnRecord,
+    Allocated,
+    Addr,
+    DeviceType,
+    DeviceId,
+    TotalAllocated,
+    TotalReserved,
+    Name,
+    Labels,
+    SortIndex,
+}
+
+fn member(name: &[u8]) -> Part {
+    Part::Member(match name {
+        b"ph" => Member::Ph,
+        b"cat" => Member::Cat,
+        b"name" => Member::Name,
+        b"ts" => Member::Ts,
+        b"dur" => Member::Dur,
+        b"pid" => Member::Pid,
+        b"tid" => Member::Tid,
+        b"id" => Member::Id,
+        b"spanlift" => Member::Mark,
+        b"args" => return Part::Args,
+        _ => return Part::Other,
+    })
+}
+
+fn arg(name: &[u8]) -> Part {
+    Part::Arg(match name {
+        b"device" => Arg::Device,
+        b"stream" => Arg::Stream,
+        b"correlation" => Arg::Correlation,
+        b"bytes" => Arg::Bytes,
+        b"direction" => Arg::Direction,
+        b"External id" | b"external id" => Arg::External,
+        b"size" => Arg::Size,
+        b"Call stack" => Arg::CallStack,
+        b"wait_on_stream" => Arg::WaitOnStream,
+        b"wait_on_cuda_event_record_corr_id" => Arg::WaitOnRecord,
+        b"Bytes" => Arg::Allocated,
+        b"Addr" => Arg::Addr,
+        b"Device Type" => Arg::DeviceType,
+        b"Device Id" => Arg::DeviceId,
+        b"Total Allocated" => Arg::TotalAllocated,
+        b"Total Reserved" => Arg::TotalReserved,
+        b"name" => Arg::Name,
+        b"labels" => Arg::Labels,
+        b"sort_index" => Arg::SortIndex,
+        b"spanlift" => return Part::Mark,
+        _ => return Part::Other,
+    })
+}
+
+impl<'a> Fields<'a> {
+    fn slot(&mut self, member: Member) -> &mut Option<Value<'a>> {
+        match member {
+            Member::Ph => &mut self.ph,
+            Member::Cat => &mut self.cat,
+            Member::Name => &mut self.name,
+            Member::Ts => &mut self.ts,
+            Member::Dur => &mut self.dur,
+            Member::Pid => &mut self.pid,
+            Member::Tid => &mut self.tid,
+            Member::Id => &mut self.id,
+            Member::Mark => &mut self.mark,
+        }
+    }
+}
+
+impl<'a> Args<'a> {
+    fn slot(&mut self, arg: Arg) -> &mut Option<Value<'a>> {
+        match arg {
+            Arg::Device => &mut self.device,
+            Arg::Stream => &mut self.stream,
+            Arg::Correlation => &mut self.correlation,
+            Arg::Bytes => &mut self.bytes,
+            Arg::Direction => &mut self.direction,
+            Arg::External => &mut self.external,
+            Arg::Size => &mut self.size,
+            Arg::CallStack => &mut self.call_stack,
+            Arg::WaitOnStream => &mut self.wait_on_stream,
+            Arg::WaitOnRecord => &mut self.wait_on_record,
+            Arg::Allocated => &mut self.allocated,
+            Arg::Addr => &mut self.addr,
+            Arg::DeviceType => &mut self.device_type,
+            Arg::DeviceId => &mut self.device_id,
+            Arg::TotalAllocated => &mut self.total_allocated,
+            Arg::TotalReserved => &mut self.total_reserved,
+            Arg::Name => &mut self.name,
+            Arg::Labels => &mut self.labels,
+            Arg::SortIndex => &mut self.sort_index,
+        }
+    }
+}
+
 /// The event whose opening brace is next, into fields that are empty: they are too large to be handed over.
-pub(in crate::trace) fn fields<'a>(
+pub(super) fn fields<'a>(
     cursor: &mut Cursor<'a>,
+    shapes: &mut Shapes,
     fields: &mut Fields<'a>,
 ) -> Result<(), ReadError> {
     cursor.at += 1;
-    if cursor.take(b'}') {
-        return Ok(());
-    }
+    shapes.begin();
+    let mut first = true;
     loop {
-        let name = cursor.key()?;
-        let unescaped;
-        let key = match name.plain() {
-            Some(key) => key,
-            None => {
-                unescaped = name.text();
-                &*unescaped
+        match part(cursor, shapes, first, member)? {
+            Part::Close => return Ok(()),
+            Part::Member(member) => {
+                fields.duplicates += u64::from(cursor.value_into(fields.slot(member))?);
             }
-        };
-        let slot = match key.as_bytes() {
-            b"ph" => Some(&mut fields.ph),
-            b"cat" => Some(&mut fields.cat),
-            b"name" => Some(&mut fields.name),
-            b"ts" => Some(&mut fields.ts),
-            b"dur" => Some(&mut fields.dur),
-            b"pid" => Some(&mut fields.pid),
-            b"tid" => Some(&mut fields.tid),
-            b"id" => Some(&mut fields.id),
-            b"spanlift" => Some(&mut fields.mark),
-            b"args" => {
+            Part::Args => {
                 if fields.args.text.is_some() || fields.args.wrong {
                     fields.duplicates += 1;
                     fields.args = Args::default();
                 }
                 if cursor.peek() == b'{' {
-                    args(cursor, &mut fields.args, &mut fields.duplicates)?;
+                    args(cursor, shapes, &mut fields.args, &mut fields.duplicates)?;
                 } else {
                     fields.args.wrong = cursor.value()? != Value::Null;
+                    // What was learned to follow is what begins an object.
+                    shapes.lose();
                 }
-                if cursor.another(b'}')? {
-                    continue;
-                }
-                break;
             }
-            _ => None,
-        };
-        match slot {
-            Some(slot) => fields.duplicates += u64::from(cursor.value_into(slot)?),
-            None => {
-                cursor.value()?;
-            }
+            Part::Arg(_) | Part::Mark | Part::Other => cursor.skip()?,
         }
-        if !cursor.another(b'}')? {
-            break;
-        }
+        first = false;
     }
-    Ok(())
 }
 
-fn args<'a>(cursor: &mut Cursor<'a>, args: &mut Args<'a>, duplicates: &mut u64) -> Result<(), ReadError> {
+fn args<'a>(
+    cursor: &mut Cursor<'a>,
+    shapes: &mut Shapes,
+    args: &mut Args<'a>,
+    duplicates: &mut u64,
+) -> Result<(), ReadError> {
     let from = cursor.at;
     cursor.at += 1;
-    // Where the comma in front of the member stands.
-    let mut comma = from + 1;
-    if !cursor.take(b'}') {
-        loop {
-            let name = cursor.key()?;
-            let unescaped;
-            let key = match name.plain() {
-                Some(key) => key,
-                None => {
-                    unescaped = name.text();
-                    &*unescaped
-                }
-            };
-            let slot = match key.as_bytes() {
-                b"device" => Some(&mut args.device),
-                b"stream" => Some(&mut args.stream),
-                b"correlation" => Some(&mut args.correlation),
-                b"bytes" => Some(&mut args.bytes),
-                b"direction" => Some(&mut args.direction),
-                b"External id" | b"external id" => Some(&mut args.external),
-                b"size" => Some(&mut args.size),
-                b"Call stack" => Some(&mut args.call_stack),
-                b"wait_on_stream" => Some(&mut args.wait_on_stream),
-                b"wait_on_cuda_event_record_corr_id" => Some(&mut args.wait_on_record),
-                b"Bytes" => Some(&mut args.allocated),
-                b"Addr" => Some(&mut args.addr),
-                b"Device Type" => Some(&mut args.device_type),
-                b"Device Id" => Some(&mut args.device_id),
-                b"Total Allocated" => Some(&mut args.total_allocated),
-                b"Total Reserved" => Some(&mut args.total_reserved),
-                b"name" => Some(&mut args.name),
-                b"labels" => Some(&mut args.labels),
-                b"sort_index" => Some(&mut args.sort_index),
-                _ => None,
-            };
-            match slot {
-                Some(slot) => *duplicates += u64::from(cursor.value_into(slot)?),
-                None => {
-                    let value = cursor.value()?;
-                    if let (Value::Container(text), b"spanlift") = (value, key.as_bytes()) {
-                        args.mark = Some((text, comma - from));
-                    }
+    let mut first = true;
+    loop {
+        let before = cursor.at;
+        match part(cursor, shapes, first, arg)? {
+            Part::Close => break,
+            Part::Arg(arg) => *duplicates += u64::from(cursor.value_into(args.slot(arg))?),
+            Part::Mark => {
+                // The comma in front of it, which no white space is.
+                let comma = if first { before } else { cursor.after_space(before) };
+                if let Value::Container(text) = cursor.value()? {
+                    args.mark = Some((text, comma - from));
                 }
             }
-            cursor.peek();
-            comma = cursor.at;
-            if !cursor.another(b'}')? {
-                break;
-            }
+            Part::Args | Part::Member(_) | Part::Other => cursor.skip()?,
         }
+        first = false;
     }
     args.text = Some(cursor.since(from));
     Ok(())
+}
+
+/// What comes next in an object, up to the value of a member.
+#[inline(always)]
+fn part(
+    cursor: &mut Cursor<'_>,
+    shapes: &mut Shapes,
+    first: bool,
+    called: fn(&[u8]) -> Part,
+) -> Result<Part, ReadError> {
+    match shapes.guess(cursor.rest()) {
+        Some((part, len)) => {
+            cursor.at += len;
+            Ok(part)
+        }
+        None => walked(cursor, shapes, first, called),
+    }
+}
+
+/// The same where no guess holds.
+#[cold]
+fn walked(
+    cursor: &mut Cursor<'_>,
+    shapes: &mut Shapes,
+    first: bool,
+    called: fn(&[u8]) -> Part,
+) -> Result<Part, ReadError> {
+    let (from, lenient) = (cursor.at, cursor.lenient);
+    let ends = if first { cursor.take(b'}') } else { !cursor.another(b'}')? };
+    let mut part = Part::Close;
+    if !ends {
+        let name = cursor.key()?;
+        part = called(name.text().as_bytes());
+        cursor.peek();
+    }
+    // What is let through is counted each time, and where a mark begins is asked for.
+    if cursor.lenient == lenient && part != Part::Mark && !cursor.is_at_end() {
+        shapes.learn(cursor.since(from).as_bytes(), part);
+    } else {
+        shapes.lose();
+    }
+    Ok(part)
 }
 
 /// The members of an object that was walked before, in order.

@@ -44,7 +44,7 @@ impl<'a> Quoted<'a> {
 }
 
 /// What was let through although JSON forbids it.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Lenient {
     pub non_finite_literal: u64,
     pub control_character: u64,
@@ -109,6 +109,18 @@ impl<'a> Cursor<'a> {
     /// The text from `from` up to here.
     pub(crate) fn since(&self, from: usize) -> &'a str {
         &self.text[from..self.at]
+    }
+
+    /// The bytes from here on.
+    #[inline(always)]
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.at..]
+    }
+
+    /// The first byte from `at` on that is no white space.
+    pub(crate) fn after_space(&self, at: usize) -> usize {
+        let is_space = |byte: &&u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
+        at + self.bytes[at..].iter().take_while(is_space).count()
     }
 
     /// Whether `text` is next.
@@ -197,6 +209,14 @@ impl<'a> Cursor<'a> {
         Ok(before)
     }
 
+    /// Walks over any value.
+    pub(crate) fn skip(&mut self) -> Result<(), ReadError> {
+        match self.peek() {
+            b'{' | b'[' => self.container(),
+            _ => self.scalar().map(drop),
+        }
+    }
+
     /// Any value, walked to its end.
     pub(crate) fn value(&mut self) -> Result<Value<'a>, ReadError> {
         match self.peek() {
@@ -281,8 +301,16 @@ impl<'a> Cursor<'a> {
         found
     }
 
+    #[inline(always)]
     fn digits(&mut self) -> Result<(), ReadError> {
         let from = self.at;
+        while let Some(word) = self.bytes.get(self.at..self.at + 8).and_then(|w| w.try_into().ok()) {
+            let n = leading_digits(u64::from_le_bytes(word));
+            self.at += n;
+            if n < 8 {
+                return if self.at == from { Err(self.error("a digit")) } else { Ok(()) };
+            }
+        }
         while self.bytes.get(self.at).is_some_and(u8::is_ascii_digit) {
             self.at += 1;
         }
@@ -411,6 +439,17 @@ impl<'a> Cursor<'a> {
             }
         }
     }
+}
+
+/// How many of eight bytes are digits before the first that is none.
+#[inline(always)]
+pub(in crate::trace) fn leading_digits(word: u64) -> usize {
+    const ONES: u64 = u64::MAX / 255;
+    // Digits become 0 to 9; what is larger carries into its own top bit. Only bytes above the first hit can be marked
+    // wrongly.
+    let digits = word ^ (ONES * b'0' as u64);
+    let hit = (digits.wrapping_add(ONES * 0x76) | digits) & (ONES << 7);
+    hit.trailing_zeros() as usize / 8
 }
 
 /// The first quote, backslash or control character at or after `at`; the length when there is none.

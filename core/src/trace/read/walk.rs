@@ -6,6 +6,7 @@
 use super::ReadError;
 use super::event::{self, Fields};
 use super::scan::{Cursor, Lenient, Value};
+use super::shapes::Shapes;
 
 /// Who takes what the walk finds.
 pub(in crate::trace) trait Sink {
@@ -58,11 +59,19 @@ pub(in crate::trace) struct Walk {
     trailing: bool,
     /// Where the last thing ended that was taken as a whole, and what was let through up to there.
     whole: (usize, Lenient),
+    shapes: Shapes,
 }
 
 impl Walk {
     pub(in crate::trace) fn new() -> Walk {
-        Walk { due: Due::Start, bare: false, listed: false, trailing: false, whole: (0, Lenient::default()) }
+        Walk {
+            due: Due::Start,
+            bare: false,
+            listed: false,
+            trailing: false,
+            whole: (0, Lenient::default()),
+            shapes: Shapes::new(),
+        }
     }
 
     /// Walks on, from the cursor to the end of its window; `last` when the text ends there too.
@@ -198,7 +207,7 @@ impl Walk {
                 self.due = Due::Event;
             } else if next == b'{' {
                 let mut fields = Fields::default();
-                event::fields(cursor, &mut fields)?;
+                event::fields(cursor, &mut self.shapes, &mut fields)?;
                 sink.event(&fields);
                 self.due = Due::AfterEvent;
             } else {

@@ -1,9 +1,10 @@
 //! From the values of a pickle to a snapshot: every field is looked at, and what is wrong is told with its place.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use super::pickle::{self, Kind, Node, Pickle, Value};
-use super::{Annotation, Block, Event, Frame, ReadError, Segment, Snapshot, Stacks};
+use super::{Annotation, Block, Event, Frame, ReadError, Segment, Snapshot};
 use crate::trace::StrId;
 
 pub(super) fn snapshot(bytes: &[u8]) -> Result<Snapshot, ReadError> {
@@ -51,6 +52,8 @@ struct Builder<'a> {
     stack_of: Vec<u32>,
     frame_of: Vec<u32>,
     frames: BTreeMap<Frame, u32>,
+    /// Where in the file the container was made that is looked at.
+    at: Cell<usize>,
 }
 
 impl<'a> Builder<'a> {
@@ -79,12 +82,25 @@ impl<'a> Builder<'a> {
             stack_of: vec![NOT_YET; pickle.n_nodes()],
             frame_of: vec![NOT_YET; pickle.n_nodes()],
             frames: BTreeMap::new(),
+            at: Cell::new(0),
         }
+    }
+
+    /// Something is wrong with what is looked at.
+    fn wrong(&self, place: &str, message: &str) -> ReadError {
+        ReadError::Form { offset: self.at.get(), place: place.to_owned(), message: message.to_owned() }
+    }
+
+    fn look_at(&self, node: Node) {
+        self.at.set(self.pickle.begin(node));
     }
 
     fn read(&mut self) -> Result<(), ReadError> {
         let pickle = self.pickle;
-        let none = || wrong("byte 0", "no memory snapshot: a dict with segments and device_traces is needed");
+        let none = || ReadError::Pickle {
+            offset: 0,
+            message: "no memory snapshot: a dict with segments and device_traces is needed".to_owned(),
+        };
         let Kind::Dict(root) = pickle.kind(pickle.root) else { return Err(none()) };
         let segments = self.member(root, "segments").ok_or_else(none)?;
         for (key, _) in pickle.entries(root) {
@@ -121,18 +137,24 @@ impl<'a> Builder<'a> {
         place: &dyn Fn() -> String,
     ) -> Result<impl Iterator<Item = Value> + use<'a>, ReadError> {
         match self.pickle.kind(value) {
-            Kind::List(node) | Kind::Tuple(node) => Ok(self.pickle.items(node)),
-            _ => Err(wrong(&place(), "a list is needed")),
+            Kind::List(node) | Kind::Tuple(node) => {
+                self.look_at(node);
+                Ok(self.pickle.items(node))
+            }
+            _ => Err(self.wrong(&place(), "a list is needed")),
         }
     }
 
     fn dict(&self, value: Value, place: &dyn Fn() -> String) -> Result<Node, ReadError> {
         match self.pickle.kind(value) {
             Kind::Dict(_) if self.pickle.is_tiring() => {
-                Err(wrong(&place(), "too many items were put one by one into what many refer to"))
+                Err(self.wrong(&place(), "too many items were put one by one into what many refer to"))
             }
-            Kind::Dict(node) => Ok(node),
-            _ => Err(wrong(&place(), "a dict is needed")),
+            Kind::Dict(node) => {
+                self.look_at(node);
+                Ok(node)
+            }
+            _ => Err(self.wrong(&place(), "a dict is needed")),
         }
     }
 
@@ -152,8 +174,8 @@ impl<'a> Builder<'a> {
             None => Ok(None),
             Some(Kind::Int(number)) => Ok(Some(number)),
             Some(Kind::Bool(value)) => Ok(Some(i64::from(value))),
-            Some(Kind::Huge) => Err(wrong(&place(), &format!("{what} is beyond 64 bits"))),
-            Some(_) => Err(wrong(&place(), &format!("{what} is no whole number"))),
+            Some(Kind::Huge) => Err(self.wrong(&place(), &format!("{what} is beyond 64 bits"))),
+            Some(_) => Err(self.wrong(&place(), &format!("{what} is no whole number"))),
         }
     }
 
@@ -164,7 +186,7 @@ impl<'a> Builder<'a> {
         what: &str,
         place: &dyn Fn() -> String,
     ) -> Result<i64, ReadError> {
-        self.maybe(node, key, what, place)?.ok_or_else(|| wrong(&place(), &format!("{what} is missing")))
+        self.maybe(node, key, what, place)?.ok_or_else(|| self.wrong(&place(), &format!("{what} is missing")))
     }
 
     /// A number of bytes.
@@ -180,7 +202,7 @@ impl<'a> Builder<'a> {
         if (0..1 << 60).contains(&size) {
             Ok(size)
         } else {
-            Err(wrong(&place(), &format!("{what} is {size}")))
+            Err(self.wrong(&place(), &format!("{what} is {size}")))
         }
     }
 
@@ -193,8 +215,8 @@ impl<'a> Builder<'a> {
     ) -> Result<StrId, ReadError> {
         match self.get(node, key).map(|value| self.pickle.kind(value)) {
             Some(Kind::Text(id)) => Ok(id),
-            None => Err(wrong(&place(), &format!("{what} is missing"))),
-            Some(_) => Err(wrong(&place(), &format!("{what} is no text"))),
+            None => Err(self.wrong(&place(), &format!("{what} is missing"))),
+            Some(_) => Err(self.wrong(&place(), &format!("{what} is no text"))),
         }
     }
 
@@ -259,8 +281,9 @@ impl<'a> Builder<'a> {
 
     fn trace(&mut self, value: Value, device: usize) -> Result<(), ReadError> {
         let Kind::List(list) = self.pickle.kind(value) else {
-            return Err(wrong(&format!("device_traces[{device}]"), "a list is needed"));
+            return Err(self.wrong(&format!("device_traces[{device}]"), "a list is needed"));
         };
+        self.look_at(list);
         let mut events = Vec::with_capacity(self.pickle.len(list));
         for value in self.pickle.items(list) {
             let nth = events.len();
@@ -302,27 +325,35 @@ impl<'a> Builder<'a> {
         let list = match self.get(node, self.keys.frames).map(|value| self.pickle.kind(value)) {
             None => return Ok(0),
             Some(Kind::List(list) | Kind::Tuple(list)) => list,
-            Some(_) => return Err(wrong(&place(), "frames is no list")),
+            Some(_) => return Err(self.wrong(&place(), "frames is no list")),
         };
         let known = self.stack_of[list.index()];
         if known != NOT_YET {
             return Ok(known);
         }
+        let around = self.at.get();
         for value in self.pickle.items(list) {
+            self.look_at(list);
             let frame = self.frame(value, place)?;
             self.made.stacks.refs.push(frame);
         }
+        self.at.set(around);
         let stacks = &mut self.made.stacks;
         let same = stacks.refs.len() == stacks.ends.last().copied().unwrap_or(0);
-        let index = if same { 0 } else { add_stack(stacks, place)? };
+        let mut index = 0;
+        if !same {
+            index = u32::try_from(stacks.ends.len()).map_err(|_| self.wrong(&place(), "too many stacks"))?;
+            self.made.stacks.ends.push(self.made.stacks.refs.len());
+        }
         self.stack_of[list.index()] = index;
         Ok(index)
     }
 
     fn frame(&mut self, value: Value, place: &dyn Fn() -> String) -> Result<u32, ReadError> {
         let Kind::Dict(node) = self.pickle.kind(value) else {
-            return Err(wrong(&place(), "a frame is no dict"));
+            return Err(self.wrong(&place(), "a frame is no dict"));
         };
+        self.look_at(node);
         let known = self.frame_of[node.index()];
         if known != NOT_YET {
             return Ok(known);
@@ -332,8 +363,9 @@ impl<'a> Builder<'a> {
             line: self.maybe(node, self.keys.line, "a frame's line", place)?.unwrap_or(0),
             name: self.text(node, self.keys.name, "a frame's name", place)?,
         };
+        let next = u32::try_from(self.made.stacks.frames.len())
+            .map_err(|_| self.wrong(&place(), "too many frames"))?;
         let frames = &mut self.made.stacks.frames;
-        let next = u32::try_from(frames.len()).map_err(|_| wrong(&place(), "too many frames"))?;
         let index = *self.frames.entry(frame).or_insert_with(|| {
             frames.push(frame);
             next
@@ -341,14 +373,4 @@ impl<'a> Builder<'a> {
         self.frame_of[node.index()] = index;
         Ok(index)
     }
-}
-
-fn add_stack(stacks: &mut Stacks, place: &dyn Fn() -> String) -> Result<u32, ReadError> {
-    let index = u32::try_from(stacks.ends.len()).map_err(|_| wrong(&place(), "too many stacks"))?;
-    stacks.ends.push(stacks.refs.len());
-    Ok(index)
-}
-
-fn wrong(place: &str, message: &str) -> ReadError {
-    ReadError::Form { place: place.to_owned(), message: message.to_owned() }
 }

@@ -31,8 +31,10 @@ pub enum ReadError {
         message: String,
     },
     /// The pickle's values are no snapshot.
-    #[error("{place}: {message}")]
+    #[error("byte {offset}: {place}: {message}")]
     Form {
+        /// Where in the file the container was made that was looked at last: the value itself, or what is around it.
+        offset: usize,
         /// Which of the values: `device_traces[0] event 17`.
         place: String,
         /// What is wrong with it.

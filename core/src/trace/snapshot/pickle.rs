@@ -106,6 +106,8 @@ pub(super) struct Pickle {
     runs: Vec<Run>,
     /// The last run of each container.
     nodes: Vec<u32>,
+    /// Where in the file each container was made.
+    begins: Vec<u32>,
     shapes: Vec<Box<[Value]>>,
     wide: Vec<i64>,
     floats: Vec<f64>,
@@ -145,6 +147,11 @@ impl Pickle {
     /// How many containers there are.
     pub(super) fn n_nodes(&self) -> usize {
         self.nodes.len()
+    }
+
+    /// The byte of the file at which a container was made.
+    pub(super) fn begin(&self, node: Node) -> usize {
+        self.begins[node.index()] as usize
     }
 
     /// The items of a list or tuple, in order, as runs.
@@ -235,6 +242,7 @@ pub(super) fn load(bytes: &[u8]) -> Result<Pickle, ReadError> {
             items: Vec::new(),
             runs: Vec::new(),
             nodes: Vec::new(),
+            begins: Vec::new(),
             shapes: Vec::new(),
             wide: Vec::new(),
             floats: Vec::new(),
@@ -445,7 +453,7 @@ impl<'a> Machine<'a> {
         let spent = 8 * (self.stack.len() + self.marks.len() + self.memo.len())
             + 8 * (made.items.len() + made.wide.len() + made.floats.len())
             + 16 * made.runs.len()
-            + 4 * made.nodes.len()
+            + 8 * made.nodes.len()
             + self.spent_on_texts;
         if spent.saturating_add(more) <= MOST_BYTES {
             return Ok(());
@@ -456,6 +464,14 @@ impl<'a> Machine<'a> {
 
     fn index(&self, n: usize) -> Result<u32, ReadError> {
         u32::try_from(n).map_err(|_| self.fault("more than four billion values".to_owned()))
+    }
+
+    /// A container without items.
+    fn node(&mut self) -> Result<u32, ReadError> {
+        let index = self.index(self.made.nodes.len())?;
+        self.made.nodes.push(NO_RUN);
+        self.made.begins.push(u32::try_from(self.opcode).unwrap_or(u32::MAX));
+        Ok(index)
     }
 
     fn int(&mut self, number: i64) -> Result<(), ReadError> {
@@ -513,8 +529,7 @@ impl<'a> Machine<'a> {
     }
 
     fn container(&mut self, tag: u64) -> Result<(), ReadError> {
-        let index = self.index(self.made.nodes.len())?;
-        self.made.nodes.push(NO_RUN);
+        let index = self.node()?;
         self.stack.push(Value::new(tag, index.into()));
         Ok(())
     }
@@ -522,8 +537,7 @@ impl<'a> Machine<'a> {
     fn tuple(&mut self, n: usize) -> Result<(), ReadError> {
         self.check_above(n)?;
         let from = self.stack.len() - n;
-        let index = self.index(self.made.nodes.len())?;
-        self.made.nodes.push(NO_RUN);
+        let index = self.node()?;
         self.add_run(index as usize, from, 0)?;
         self.stack.push(Value::new(tag::TUPLE, index.into()));
         Ok(())

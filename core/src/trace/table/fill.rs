@@ -9,7 +9,6 @@ use crate::trace::read::event::{Args, Fields};
 use crate::trace::read::scan::{Lenient, Value};
 use crate::trace::read::walk::Sink;
 use crate::trace::read::{ReadError, names, nanos};
-use crate::trace::tally::Tally;
 use crate::trace::time::Unusable;
 use crate::trace::{StrId, Strings};
 
@@ -17,19 +16,33 @@ use crate::trace::{StrId, Strings};
 #[derive(Debug, Default)]
 pub(super) struct Fill {
     table: Table,
-    /// Events by phase and category.
-    counts: Tally<Pair>,
+    /// Phases and categories that came together.
+    kinds: Vec<Kind>,
+    kind_of: BTreeMap<(StrId, StrId), u32>,
+    /// The last kind seen per slot.
+    recent_kinds: [u32; RECENT],
     rows: BTreeMap<(StrId, StrId), u32>,
-    last_row: Option<((StrId, StrId), u32)>,
+    /// The last row seen per slot, with the digits of its process and thread.
+    recent_rows: [(String, String, u32); RECENT],
     cats: BTreeMap<StrId, u16>,
-    last_cat: Option<(StrId, u16)>,
     devices: BTreeMap<Num, u32>,
     streams: BTreeMap<(Num, Num), (u32, u32)>,
     last_stream: Option<((Num, Num), (u32, u32))>,
 }
 
 /// Phase and category.
-type Pair = (StrId, StrId);
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    ph: StrId,
+    cat: StrId,
+    /// How many events there were.
+    n: u64,
+    /// The index of the category, once a slice has it.
+    index: Option<u16>,
+}
+
+/// Slots of what was seen last; a power of two.
+const RECENT: usize = 16;
 
 /// Categories beyond this many share the last one's place: no file has them, and a hostile one costs no more memory.
 const MOST_CATS: usize = u16::MAX as usize;
@@ -37,8 +50,8 @@ const MOST_CATS: usize = u16::MAX as usize;
 impl Sink for Fill {
     fn no_object(&mut self) {
         self.table.n_events += 1;
-        let none = self.table.strings.intern("None");
-        self.counts.add((none, none));
+        let kind = self.kind(None, None);
+        self.kinds[kind].n += 1;
         self.drop_event("event_not_object");
     }
 
@@ -77,9 +90,8 @@ impl Sink for Fill {
         if fields.args.wrong {
             self.problem_here("args_not_object", 1);
         }
-        let cat = self.intern(fields.cat);
-        let ph = self.intern(fields.ph);
-        self.counts.add((ph, cat));
+        let kind = self.kind(fields.ph, fields.cat);
+        self.kinds[kind].n += 1;
         let phase = match fields.ph {
             Some(Value::Text(quoted)) if quoted.raw.len() == 1 => quoted.raw.as_bytes()[0],
             Some(Value::Text(quoted)) if !quoted.raw.is_empty() => 0,
@@ -98,8 +110,8 @@ impl Sink for Fill {
         let table = &mut self.table;
         table.first_ns = Some(table.first_ns.map_or(at, |first| first.min(at)));
         match phase {
-            b'X' => self.slice(fields, cat, at),
-            b's' | b'f' => self.arrow_end(fields, cat, phase == b's'),
+            b'X' => self.slice(fields, kind, at),
+            b's' | b'f' => self.arrow_end(fields, self.kinds[kind].cat, phase == b's'),
             b'i' | b'I' => self.instant(fields),
             _ => {}
         }
@@ -140,7 +152,34 @@ impl Fill {
         None
     }
 
-    fn slice(&mut self, fields: &Fields<'_>, cat: StrId, at: i64) {
+    /// The index of a phase and a category among the kinds.
+    fn kind(&mut self, ph: Option<Value<'_>>, cat: Option<Value<'_>>) -> usize {
+        let mut slot = None;
+        if let (Some(Value::Text(ph)), Some(Value::Text(cat))) = (ph, cat)
+            && let (Some(ph), Some(cat)) = (ph.plain(), cat.plain())
+        {
+            let byte = |text: &str, at: usize| text.as_bytes().get(at).map_or(0, |byte| usize::from(*byte));
+            let at = (byte(ph, 0) + 3 * byte(cat, 0) + 5 * cat.len() + byte(cat, 5)) % RECENT;
+            let recent = self.recent_kinds[at] as usize;
+            let strings = &self.table.strings;
+            if self.kinds.get(recent).is_some_and(|k| strings.get(k.ph) == ph && strings.get(k.cat) == cat) {
+                return recent;
+            }
+            slot = Some(at);
+        }
+        let key = (self.intern(ph), self.intern(cat));
+        let kinds = &mut self.kinds;
+        let found = *self.kind_of.entry(key).or_insert_with(|| {
+            kinds.push(Kind { ph: key.0, cat: key.1, n: 0, index: None });
+            u32::try_from(kinds.len() - 1).expect("bug: fewer than four billion events")
+        });
+        if let Some(at) = slot {
+            self.recent_kinds[at] = found;
+        }
+        found as usize
+    }
+
+    fn slice(&mut self, fields: &Fields<'_>, kind: usize, at: i64) {
         let dur = match self.time(fields.dur, "bad_dur") {
             Some(dur) if dur < 0 => {
                 self.problem_here("negative_dur", 1);
@@ -154,7 +193,9 @@ impl Fill {
         });
         let name = fields.name.map_or(StrId::EMPTY, |name| self.intern(Some(name)));
         let row = self.row(fields);
-        let cat = self.cat(cat);
+        let Kind { cat, index, .. } = self.kinds[kind];
+        let cat = index.unwrap_or_else(|| self.cat(cat));
+        self.kinds[kind].index = Some(cat);
         let table = &mut self.table;
         table.last_end_ns = Some(table.last_end_ns.map_or(end, |last| last.max(end)));
         let bug = "bug: fewer than four billion events";
@@ -261,37 +302,46 @@ impl Fill {
     }
 
     fn row(&mut self, fields: &Fields<'_>) -> u32 {
-        let key = (self.intern(fields.pid), self.intern(fields.tid));
-        if let Some((last, row)) = self.last_row
-            && last == key
-        {
-            return row;
+        let Some((Value::Number(pid), Value::Number(tid))) = fields.pid.zip(fields.tid) else {
+            return self.find_row(fields);
+        };
+        let last = |text: &str| text.as_bytes().last().map_or(0, |byte| usize::from(*byte));
+        let at = (last(pid) + 5 * last(tid) + tid.len()) % RECENT;
+        let recent = &self.recent_rows[at];
+        if recent.0 == pid && recent.1 == tid {
+            return recent.2;
         }
-        let rows = &mut self.table.rows;
-        let row = *self.rows.entry(key).or_insert_with(|| {
-            rows.push(Row { pid: key.0, tid: key.1 });
-            u32::try_from(rows.len() - 1).expect("bug: fewer than four billion events")
-        });
-        self.last_row = Some((key, row));
+        let row = self.find_row(fields);
+        let recent = &mut self.recent_rows[at];
+        recent.0.clear();
+        recent.1.clear();
+        // Longer ones than any real one are not kept: none is empty.
+        if pid.len() + tid.len() <= 64 {
+            recent.0.push_str(pid);
+            recent.1.push_str(tid);
+            recent.2 = row;
+        }
         row
     }
 
+    fn find_row(&mut self, fields: &Fields<'_>) -> u32 {
+        let key = (self.intern(fields.pid), self.intern(fields.tid));
+        let rows = &mut self.table.rows;
+        *self.rows.entry(key).or_insert_with(|| {
+            rows.push(Row { pid: key.0, tid: key.1 });
+            u32::try_from(rows.len() - 1).expect("bug: fewer than four billion events")
+        })
+    }
+
     fn cat(&mut self, name: StrId) -> u16 {
-        if let Some((last, cat)) = self.last_cat
-            && last == name
-        {
-            return cat;
-        }
         let table = &mut self.table;
-        let cat = *self.cats.entry(name).or_insert_with(|| {
+        *self.cats.entry(name).or_insert_with(|| {
             if table.cats.len() < MOST_CATS {
                 let role = role(table.strings.get(name));
                 table.cats.push(Cat { name, role });
             }
             u16::try_from(table.cats.len() - 1).unwrap_or(u16::MAX)
-        });
-        self.last_cat = Some((name, cat));
-        cat
+        })
     }
 
     fn arrow_end(&mut self, fields: &Fields<'_>, cat: StrId, starts: bool) {
@@ -327,9 +377,29 @@ impl Fill {
         sums.n_with_addr += u64::from(args.addr.is_some_and(|addr| addr != Value::Null));
     }
 
+    /// Bytes that the table takes with all that is told of it: about the most that files of nothing but one such thing
+    /// were seen to need.
+    pub(super) fn spent(&self) -> u64 {
+        let table = &self.table;
+        let parts = [
+            (table.spans.len(), 60),
+            (table.ops.len(), 250),
+            (table.calls.len(), 150),
+            (table.syncs.len() + table.flows.starts.len() + table.flows.ends.len(), 90),
+            (table.external.len() + table.stacks.len(), 16),
+            (table.streams.len(), 1200),
+            (table.memory.len(), 700),
+            (table.rows.len(), 350),
+            (self.kinds.len(), 350),
+            (table.strings.len(), 500),
+            (table.strings.n_bytes(), 2),
+        ];
+        parts.iter().map(|&(n, bytes)| n as u64 * bytes).sum()
+    }
+
     pub(super) fn finish(self, lenient: Lenient, invalid_utf8: u64) -> Table {
         let mut table = self.table;
-        for ((ph, cat), n) in self.counts.into_counts() {
+        for Kind { ph, cat, n, .. } in self.kinds {
             let pair = format!("{}|{}", table.strings.get(ph), table.strings.get(cat));
             *table.by_phase_cat.entry(pair).or_default() += n;
         }

@@ -4,7 +4,7 @@ use super::Table;
 use super::fill::Fill;
 use crate::trace::read::ReadError;
 use crate::trace::read::scan::{Cursor, Lenient};
-use crate::trace::read::walk::Walk;
+use crate::trace::read::walk::{Sink, Walk};
 
 /// A file that is being read.
 ///
@@ -46,6 +46,12 @@ impl Default for Scan {
 }
 
 impl Scan {
+    /// Bytes that a table and all that is told of it may take; files of more than two thirds of it may take half as much
+    /// again as they are long. What needs more has millions of streams, threads or names, as no machine has.
+    const MOST_BYTES: u64 = 1_400_000_000;
+    /// Bytes of one event, or of one member beside the events, at most.
+    const MOST_OF_EVENT: usize = 256 << 20;
+
     /// Bytes of a piece that are a good size to feed: they stay in a processor's cache.
     pub const PIECE: usize = 256 << 10;
 
@@ -67,7 +73,8 @@ impl Scan {
     /// Takes the next piece of the file, of any length.
     ///
     /// # Errors
-    /// [`ReadError`] with the byte of the whole file where reading ended.
+    /// [`ReadError`] with the byte of the whole file where reading ended; a file whose table would need more memory than
+    /// 1.4 GB, and than 1.5 times its own length, is one.
     pub fn feed(&mut self, piece: &[u8]) -> Result<(), ReadError> {
         self.take(piece, false)?;
         if self.enough <= self.text.len() { self.look(false) } else { Ok(()) }
@@ -134,6 +141,17 @@ impl Scan {
         let taken = cursor.at;
         self.base += taken;
         self.text.drain(..taken);
+        let refused =
+            |message: &str| Err(ReadError::Syntax { offset: self.base, message: message.to_owned() });
+        if Scan::MOST_BYTES.max(self.base as u64 / 2 * 3) < self.fill.spent() {
+            return refused(&format!(
+                "event {}: more streams, threads, names or events up to here than 1.4 GB of memory hold",
+                self.fill.n_events()
+            ));
+        }
+        if Scan::MOST_OF_EVENT < self.text.len() {
+            return refused(&format!("event {}: more than 256 MiB as one value", self.fill.n_events()));
+        }
         // Where one event is longer than a piece, it is looked at only as often as its length doubles.
         self.enough = 2 * self.text.len();
         Ok(())

@@ -8,13 +8,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use spanlift::advise::trace::findings;
 use spanlift::hazard::sample::columns;
 use spanlift::hazard::{self, Mode};
 use spanlift::machine::Machine;
 use spanlift::memory::{cuda, sample};
 use spanlift::program::Problems;
 use spanlift::sim::{self, Prepared};
-use spanlift::trace::analysis::Figures;
+use spanlift::trace::analysis::{Figures, Order};
 use spanlift_native::programs;
 
 use crate::End;
@@ -109,13 +110,18 @@ fn check(n: u32, n_streams: u32) -> Result<Vec<Figure>, Fail> {
     ])
 }
 
-/// Bytes of JSON that are read in a second, alone and with all figures; a compressed file's bytes are those unpacked.
+/// Bytes of JSON that are read in a second, alone and with all figures and findings; a compressed file's bytes are those
+/// unpacked.
 fn trace(file: &Path) -> Result<Vec<Figure>, Fail> {
     let (table, n_bytes) = analyze::table(file)?;
     let n_events = table.n_events as f64;
     drop(table);
     let scan_s = least_s(|| analyze::table(file))?;
-    let all_s = least_s(|| analyze::table(file).map(|(table, _)| Figures::of(&table)))?;
+    let all_s = least_s(|| {
+        let (table, _) = analyze::table(file)?;
+        let order = Order::of(&table);
+        Ok((Figures::with(&table, &order), findings(&table, &order)))
+    })?;
     let n_bytes = n_bytes as f64;
     Ok(vec![
         Figure { name: "trace.bytes_per_s".into(), value: n_bytes / all_s, unit: "B/s" },

@@ -50,19 +50,21 @@ pub(crate) fn events(path: &Path, sink: impl FnMut(&[u8]) -> Result<(), Fail>) -
     if path.as_os_str() == "-" {
         return Err(Fail::at(&place, "a database of SQLite cannot be read from a pipe: give its file"));
     }
-    let fault = |e: rusqlite::Error| Fail::at(&place, format!("as a database of SQLite: {e}"));
-    let export = Export::open(path).map_err(fault)?;
+    let fault =
+        |at: &str, e: rusqlite::Error| Fail::at(&place, format!("{at}: as a database of SQLite: {e}"));
+    // What is read first says what all else is: of a fault there SQLite does not tell the byte.
+    let export = Export::open(path).map_err(|e| fault("byte 0", e))?;
     if !Kind::ALL.iter().any(|kind| export.has(kind.table())) {
         return Err(Fail::at(
             &place,
-            "a database of SQLite without a table of Nsight Systems (CUPTI_ACTIVITY_KIND_... or NVTX_EVENTS)",
+            "byte 0: a database of SQLite without a table of Nsight Systems (CUPTI_ACTIVITY_KIND_... or NVTX_EVENTS)",
         ));
     }
     let mut to =
-        Pieces { bytes: br#"{"traceName":"Nsight Systems","traceEvents":["#.to_vec(), first: true, sink };
+        Pieces { bytes: br#"{"traceName":"Nsight Systems","traceEvents":["#.to_vec(), n_events: 0, sink };
     for kind in Kind::ALL {
         export.write(kind, &mut to).map_err(|e| match e {
-            Broken::Database(e) => fault(e),
+            Broken::Database(e) => fault(&format!("event {} (in {})", to.n_events, kind.table()), e),
             Broken::Sink(fail) => fail,
         })?;
     }
@@ -130,58 +132,20 @@ impl Kind {
     }
 
     /// The columns that are asked for; each may be missing.
-    const fn columns(self) -> &'static [&'static str] {
-        match self {
-            Kind::Memcpy => &[
-                "start",
-                "end",
-                "deviceId",
-                "streamId",
-                "contextId",
-                "correlationId",
-                "globalPid",
-                "bytes",
-                "copyKind",
-                "srcKind",
-                "dstKind",
-                "srcDeviceId",
-                "dstDeviceId",
-            ],
-            Kind::Memset => &[
-                "start",
-                "end",
-                "deviceId",
-                "streamId",
-                "contextId",
-                "correlationId",
-                "globalPid",
-                "bytes",
-                "memKind",
-            ],
-            Kind::Kernel => &[
-                "start",
-                "end",
-                "deviceId",
-                "streamId",
-                "contextId",
-                "correlationId",
-                "globalPid",
-                "demangledName",
-                "shortName",
-            ],
-            Kind::Runtime | Kind::Driver => &["start", "end", "globalTid", "correlationId", "nameId"],
-            Kind::Sync => &[
-                "start",
-                "end",
-                "deviceId",
-                "streamId",
-                "contextId",
-                "correlationId",
-                "globalPid",
-                "syncType",
-            ],
-            Kind::Nvtx => &["start", "end", "globalTid", "text", "textId"],
-        }
+    fn columns(self) -> Vec<&'static str> {
+        const ON_DEVICE: &[&str] = &["deviceId", "streamId", "contextId", "correlationId", "globalPid"];
+        const ON_HOST: &[&str] = &["globalTid"];
+        let (place, own): (_, &[&str]) = match self {
+            Kind::Memcpy => {
+                (ON_DEVICE, &["bytes", "copyKind", "srcKind", "dstKind", "srcDeviceId", "dstDeviceId"])
+            }
+            Kind::Memset => (ON_DEVICE, &["bytes", "memKind"]),
+            Kind::Kernel => (ON_DEVICE, &["demangledName", "shortName"]),
+            Kind::Sync => (ON_DEVICE, &["syncType"]),
+            Kind::Runtime | Kind::Driver => (ON_HOST, &["correlationId", "nameId"]),
+            Kind::Nvtx => (ON_HOST, &["text", "textId"]),
+        };
+        [&["start", "end"], place, own].concat()
     }
 }
 
@@ -298,8 +262,8 @@ impl Export {
         to: &mut Pieces<S>,
     ) -> Result<(), Broken> {
         let Some(there) = self.tables.get(kind.table()) else { return Ok(()) };
-        let selected: Vec<String> = kind
-            .columns()
+        let columns = kind.columns();
+        let selected: Vec<String> = columns
             .iter()
             .map(|name| if there.contains(*name) { format!("\"{name}\"") } else { "NULL".to_owned() })
             .collect();
@@ -311,7 +275,7 @@ impl Export {
             for column in 0..selected.len() {
                 values.push(row.get_ref(column)?);
             }
-            let row = Row { columns: kind.columns(), values };
+            let row = Row { columns: &columns, values };
             if kind == Kind::Nvtx && row.int("end").is_none() {
                 continue;
             }
@@ -458,7 +422,7 @@ fn call(name: &str) -> &str {
 
 /// A row of a table.
 struct Row<'a> {
-    columns: &'static [&'static str],
+    columns: &'a [&'static str],
     values: Vec<ValueRef<'a>>,
 }
 
@@ -504,13 +468,14 @@ fn micros(ns: i128) -> String {
 /// Gives what is written to a sink, a piece at a time.
 struct Pieces<S> {
     bytes: Vec<u8>,
-    first: bool,
+    n_events: u64,
     sink: S,
 }
 
 impl<S: FnMut(&[u8]) -> Result<(), Fail>> Pieces<S> {
     fn event(&mut self, event: &Event) -> Result<(), Fail> {
-        let comma = if std::mem::take(&mut self.first) { "" } else { "," };
+        let comma = if self.n_events == 0 { "" } else { "," };
+        self.n_events += 1;
         let number = |number: Option<i128>| number.map_or("null".to_owned(), micros);
         let id = |id: Option<i64>| id.map_or("null".to_owned(), |id| id.to_string());
         let (start, end) = (event.start.map(i128::from), event.end.map(i128::from));

@@ -200,6 +200,16 @@ impl Out {
         self.text("\n");
     }
 
+    /// Prints a value as JSON on a line, without ever holding its text.
+    pub(crate) fn json(&mut self, value: &impl serde::Serialize) {
+        if self.fault.is_none()
+            && let Err(fault) = serde_json::to_writer(&mut self.to, value)
+        {
+            self.fault = Some(fault.into());
+        }
+        self.text("\n");
+    }
+
     /// The text in the style's colour, where standard output is a terminal.
     pub(crate) fn paint(&self, style: Style, text: &str) -> String {
         paint(self.colour, style, text)

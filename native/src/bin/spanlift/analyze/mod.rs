@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Serialize;
 use spanlift::advise::trace::{Findings, MemoryFinding, Moved, findings, memory_findings};
-use spanlift::trace::analysis::{Figures, Hta, Order, hta, ranks};
+use spanlift::trace::analysis::{Figures, Hta, Order, Rank, hta, ranks};
 use spanlift::trace::snapshot::{self, Snapshot};
 use spanlift::trace::table::{Scan, Table};
 
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &AnalyzeArgs, out: &mut Out) -> Result<End, Fail> {
     }
     if let [one] = read.as_slice() {
         match args.report.format {
-            Format::Json => out.line(&one.json(args.hta)?),
+            Format::Json => out.json(&one.report(args.hta)),
             Format::Text => one.text(out),
         }
         return Ok(End::Done);
@@ -52,8 +52,8 @@ pub(crate) fn run(args: &AnalyzeArgs, out: &mut Out) -> Result<End, Fail> {
     let ranks = ranks(&traces);
     match args.report.format {
         Format::Json => {
-            let files: Result<Vec<String>, Fail> = read.iter().map(|one| one.named_json(args.hta)).collect();
-            out.line(&format!("{{\"files\":[{}],\"ranks\":{}}}", files?.join(","), json(&ranks)?));
+            let files = read.iter().map(|one| Named { file: &one.place, report: one.report(args.hta) });
+            out.json(&Reports { files: files.collect(), ranks: &ranks });
         }
         Format::Text => {
             report::ranks(&ranks, out);
@@ -137,21 +137,16 @@ impl One {
         }
     }
 
-    fn json(&self, with_hta: bool) -> Result<String, Fail> {
+    fn report(&self, with_hta: bool) -> Report<'_> {
         match &self.what {
-            What::Trace { table, figures, findings } => {
-                let hta = with_hta.then(|| hta(table));
-                json(&TraceReport { figures, ledger: Moved::of(table), findings, hta })
-            }
-            What::Snapshot { figures, findings } => json(&SnapshotReport { figures, findings }),
+            What::Trace { table, figures, findings } => Report::Trace {
+                figures,
+                ledger: Box::new(Moved::of(table)),
+                findings,
+                hta: with_hta.then(|| hta(table)),
+            },
+            What::Snapshot { figures, findings } => Report::Snapshot { figures, findings },
         }
-    }
-
-    /// The same with the file's name in front.
-    fn named_json(&self, with_hta: bool) -> Result<String, Fail> {
-        let json = self.json(with_hta)?;
-        let name = serde_json::Value::from(self.place.as_str());
-        Ok(format!("{{\"file\":{name},{}", json.strip_prefix('{').unwrap_or_default()))
     }
 
     fn text(&self, out: &mut Out) {
@@ -175,28 +170,39 @@ pub(crate) fn trace(path: &Path) -> Result<Box<Table>, Fail> {
     }
 }
 
-/// Figures and findings of a trace in one object.
+/// Figures and findings of a file in one object.
 #[derive(Serialize)]
-struct TraceReport<'a> {
-    #[serde(flatten)]
-    figures: &'a Figures,
-    ledger: Moved,
-    #[serde(flatten)]
-    findings: &'a Findings,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hta: Option<Option<Hta>>,
+#[serde(untagged)]
+enum Report<'a> {
+    Trace {
+        #[serde(flatten)]
+        figures: &'a Figures,
+        ledger: Box<Moved>,
+        #[serde(flatten)]
+        findings: &'a Findings,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hta: Option<Option<Hta>>,
+    },
+    Snapshot {
+        #[serde(flatten)]
+        figures: &'a snapshot::Figures,
+        findings: &'a [MemoryFinding],
+    },
 }
 
-/// Figures and findings of a snapshot in one object.
+/// One of several files.
 #[derive(Serialize)]
-struct SnapshotReport<'a> {
+struct Named<'a> {
+    file: &'a str,
     #[serde(flatten)]
-    figures: &'a snapshot::Figures,
-    findings: &'a [MemoryFinding],
+    report: Report<'a>,
 }
 
-fn json(report: &impl Serialize) -> Result<String, Fail> {
-    serde_json::to_string(report).map_err(|e| Fail::new(e.to_string()))
+/// Several files.
+#[derive(Serialize)]
+struct Reports<'a> {
+    files: Vec<Named<'a>>,
+    ranks: &'a [Rank],
 }
 
 /// Reads a file of either kind; its first byte says which.

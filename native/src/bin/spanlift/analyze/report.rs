@@ -38,22 +38,27 @@ pub(super) fn size(bytes: i128) -> String {
 
 /// A table: the first column to the left, the others to the right.
 struct Table {
+    /// The head, and the rows that are shown.
     rows: Vec<Vec<String>>,
+    n_rows: usize,
 }
 
 impl Table {
     fn new(head: &[&str]) -> Table {
-        Table { rows: vec![head.iter().map(|cell| (*cell).to_owned()).collect()] }
+        Table { rows: vec![head.iter().map(|cell| (*cell).to_owned()).collect()], n_rows: 0 }
     }
 
     fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells);
+        self.n_rows += 1;
+        if self.n_rows <= MOST_ROWS {
+            self.rows.push(cells);
+        }
     }
 
     /// Prints it below a title, the columns as wide as they have to be; names are cut to what a terminal shows.
     fn print(self, title: &str, out: &mut Out) {
         const MOST_CHARS: usize = 56;
-        let n = self.rows.len() - 1;
+        let n = self.n_rows;
         if n == 0 {
             return;
         }
@@ -61,12 +66,8 @@ impl Table {
             n if n <= MOST_CHARS => cell.to_owned(),
             _ => cell.chars().take(MOST_CHARS - 1).chain(['…']).collect(),
         };
-        let rows: Vec<Vec<String>> = self
-            .rows
-            .iter()
-            .take(MOST_ROWS + 1)
-            .map(|row| row.iter().map(|cell| cut(&say::one_line(cell))).collect())
-            .collect();
+        let rows: Vec<Vec<String>> =
+            self.rows.iter().map(|row| row.iter().map(|cell| cut(&say::one_line(cell))).collect()).collect();
         let width =
             |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max();
         let widths: Vec<usize> = (0..rows[0].len()).map(|column| width(column).unwrap_or(0)).collect();
