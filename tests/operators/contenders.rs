@@ -3,12 +3,14 @@
 use std::cell::RefCell;
 use std::hint::black_box;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use num_complex::Complex;
 use spanlift::chain;
 use spanlift::memory::{Dtype, mock};
 use spanlift::op::{Dense, Diagonal, OpError, Operator, Space, Tensor, chain, fft, rename, roll, stack, sum};
-use spanlift_native::cpu::{Cg, Element, Runner};
+use spanlift::plan::Solver;
+use spanlift_native::cpu::{Element, Runner, Solving};
 
 use crate::{Contender, data, faer_side};
 
@@ -34,6 +36,7 @@ pub(crate) fn row(bench: &str, keys: &[&str]) -> Built<Vec<Contender>> {
         ]),
         "build" => build(number("k")?),
         "split" => split(number("n")?, number("devices")?),
+        "threads" => threads(text("what")?, number("n")?),
         _ => Err(format!("no bench is called {bench:?}").into()),
     }
 }
@@ -103,6 +106,41 @@ fn times(w: &[f64], x: &[f64], y: &mut [f64]) {
     }
 }
 
+/// One stage of the chain that a library without checks and names would have.
+trait Stage {
+    fn apply(&self, x: &[f64], y: &mut [f64]);
+}
+
+struct Times(Vec<f64>);
+
+impl Stage for Times {
+    fn apply(&self, x: &[f64], y: &mut [f64]) {
+        times(&self.0, x, y);
+    }
+}
+
+/// The least that dynamic dispatch costs: stages behind pointers, in turn between two vectors, and no check.
+fn prototype(weights: &[Vec<f64>], n: u64) -> Contender {
+    let stages: Vec<Arc<dyn Stage>> =
+        weights.iter().map(|w| Arc::new(Times(w.clone())) as Arc<dyn Stage>).collect();
+    let x = data::vector(n);
+    let both = Rc::new(RefCell::new((x.clone(), x.clone())));
+    let seen = Rc::clone(&both);
+    let run = move |repeats: u64| {
+        let (y, z) = &mut *both.borrow_mut();
+        for _ in 0..repeats {
+            stages[0].apply(black_box(&x), y);
+            for stage in &stages[1..] {
+                stage.apply(y, z);
+                std::mem::swap(y, z);
+            }
+            black_box(&mut *y);
+        }
+    };
+    let value = move || seen.borrow().0.iter().take(4096).copied().collect();
+    Contender { name: "prototype", run: Box::new(run), value: Box::new(value) }
+}
+
 fn diagonals(n: u64, k: u64, what: &str) -> Built<Vec<Contender>> {
     let parts = (0..k).map(|k| Ok(diagonal(n, k)?.into()));
     let a = chain(parts.collect::<Result<Vec<_>, OpError>>()?)?;
@@ -121,6 +159,7 @@ fn diagonals(n: u64, k: u64, what: &str) -> Built<Vec<Contender>> {
     Ok(vec![
         runs("spanlift", &a, data::vector(n))?,
         runs("spanlift-simplified", &a.simplify(), data::vector(n))?,
+        prototype(&weights, n),
         by_hand("loops", weights, n),
         faer_side::chain(n, k, what == "normal"),
     ])
@@ -196,15 +235,15 @@ pub(crate) fn cg_weights(n: u64) -> (Vec<f64>, Vec<f64>) {
 fn cg(n: u64, iterations: u64) -> Built<Contender> {
     let (e, d) = cg_weights(n);
     let (e, d) = (Diagonal::new(line(n)?, e)?, Diagonal::new(line(n)?, d)?);
-    let runner = Runner::<f64>::new(&chain![e.clone(), d, e]?)?;
-    let mut cg = Cg::new(&runner);
     let limit = usize::try_from(iterations)?;
+    let solver = Solver::cg().tolerance(0.0).iterations(limit).check_every(limit);
+    let mut cg = Solving::<f64>::new(&solver, chain![e.clone(), d, e]?)?;
     let b = data::vector(n);
     let x = Rc::new(RefCell::new(b.clone()));
     let seen = Rc::clone(&x);
     let run = move |repeats: u64| {
         for _ in 0..repeats {
-            let done = cg.solve(&runner, black_box(&b), &mut x.borrow_mut()[..], 0.0, limit);
+            let done = cg.solve(black_box(&b), &mut x.borrow_mut()[..]);
             assert!(done.is_ok(), "{done:?}");
         }
     };
@@ -260,4 +299,16 @@ fn split(n: u64, devices: u64) -> Built<Vec<Contender>> {
     let devices: Vec<_> = (0..u32::try_from(devices)?).map(mock).collect();
     let tiles = a.split("x", devices.len(), &devices)?;
     Ok(vec![runs("whole", &a, data::vector(n))?, runs("split", &tiles, data::vector(n))?])
+}
+
+/// Two weights in a row, or a transform along two dimensions of together `n` elements.
+fn threads(what: &str, n: u64) -> Built<Vec<Contender>> {
+    let side = n.isqrt().cast_signed();
+    Ok(vec![match what {
+        "product" => runs("spanlift", &chain![diagonal(n, 0)?, diagonal(n, 1)?]?, data::vector(n))?,
+        _ => {
+            let image = Space::new([("y", side), ("x", side)], Dtype::C32)?;
+            runs("spanlift", &fft(["y", "x"]).over(&image)?, data::image(image.elements().unsigned_abs()))?
+        }
+    }])
 }

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `row BENCH key=value...` | the names of the contenders, which are now ready |
 //! | `time NAME REPEATS` | seconds of processor time of this thread for so many calls |
+//! | `wall NAME REPEATS` | the same on the clock of the wall, for what runs on several threads |
 //! | `value NAME` | the first 4096 numbers of the last result |
 
 mod contenders;
@@ -13,6 +14,7 @@ mod data;
 mod faer_side;
 
 use std::io::{BufRead, Write};
+use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -45,12 +47,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 row = contenders::row(bench, keys)?;
                 serde_json::to_string(&row.iter().map(|c| c.name).collect::<Vec<_>>())?
             }
-            ["time", name, repeats] => {
+            [clock @ ("time" | "wall"), name, repeats] => {
                 let c = row.iter_mut().find(|c| c.name == name).ok_or("no such contender")?;
                 let repeats = repeats.parse()?;
-                let begun = now();
+                let begun = (now(), Instant::now());
                 (c.run)(repeats);
-                format!("{:e}", now() - begun)
+                let took = (now() - begun.0, begun.1.elapsed().as_secs_f64());
+                format!("{:e}", if clock == "wall" { took.1 } else { took.0 })
             }
             ["value", name] => {
                 let c = row.iter().find(|c| c.name == name).ok_or("no such contender")?;

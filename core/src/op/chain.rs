@@ -9,6 +9,7 @@ use num_complex::Complex64;
 use super::error::Mismatch;
 use super::name::Name;
 use super::operator::Operator;
+use super::sum::MOST_ROOM;
 use super::transfer::Route;
 use super::{Diagonal, OpError, Space, ToDevice};
 use crate::memory::Device;
@@ -100,69 +101,109 @@ fn assembled(
     parts: impl IntoIterator<Item = Part>,
     insert: bool,
 ) -> Result<(Operator, Vec<(usize, ToDevice)>), OpError> {
-    let mut inserted = Vec::new();
+    let parts = parts.into_iter();
     let mut flat: Vec<Part> = Vec::new();
+    let mut operators: Vec<Operator> = Vec::with_capacity(parts.size_hint().0.min(MOST_ROOM));
     for part in parts {
         match part {
             Part::Failed(error) => return Err(error),
+            // As long as every part knows its spaces, that is all there is to know.
+            Part::Operator(Operator::Chain(chain)) if flat.is_empty() => {
+                operators.extend_from_slice(chain.parts());
+            }
+            Part::Operator(a) if flat.is_empty() => operators.push(a),
             Part::Operator(Operator::Chain(chain)) => {
                 flat.extend(chain.parts().iter().cloned().map(Part::Operator));
             }
-            part => flat.push(part),
+            part => {
+                if flat.is_empty() {
+                    flat = std::mem::take(&mut operators).into_iter().map(Part::Operator).collect();
+                }
+                flat.push(part);
+            }
         }
     }
-    let first = flat.first().ok_or(OpError::Empty { container: "chain" })?;
-    let known = flat.iter().find_map(|p| match p {
-        Part::Operator(a) => Some(a.domain().clone()),
-        _ => None,
-    });
-    // Until the first operator that knows its space, only the device may change.
-    let keeps = |p: &&Part| !matches!(p, Part::Operator(_) | Part::Open(_));
-    if let Some(open @ Part::Open(_)) = flat.iter().find(|p| !keeps(p)) {
-        return Err(OpError::Untyped(open.name()));
+    if flat.is_empty() && !operators.is_empty() {
+        if operators.windows(2).all(|w| w[0].codomain() == w[1].domain()) {
+            one_size_each(&operators)?;
+            return Ok((Operator::join(operators), Vec::new()));
+        }
+        flat = std::mem::take(&mut operators).into_iter().map(Part::Operator).collect();
     }
-    let mut space = known.ok_or_else(|| OpError::Untyped(first.name()))?.on(beginning(&flat));
-    let mut operators: Vec<Operator> = Vec::new();
-    for (k, part) in flat.iter().enumerate() {
-        let operator = part.clone().over(&space).map_err(|e| e.at(k, flat.len()))?;
-        let elsewhere = operator.domain().device() != space.device();
-        if insert && elsewhere && *operator.domain() == space.on(operator.domain().device()) {
-            let transfer = ToDevice::of(space.device().into(), operator.domain().device().into(), &space);
+    let mut inserted = Vec::new();
+    let reads = first_space(&flat)?;
+    let n = flat.len();
+    // The part before, where an operator does not say what was written for it.
+    let mut before: Option<Part> = None;
+    for (k, part) in flat.into_iter().enumerate() {
+        let space = operators.last().map_or(&reads, Operator::codomain);
+        let open = if matches!(part, Part::Operator(_)) { None } else { Some(part.clone()) };
+        let operator = part.over(space).map_err(|e| e.at(k, n))?;
+        if *operator.domain() != *space {
+            let there = operator.domain().device();
+            if !insert || there == space.device() || *operator.domain() != space.on(there) {
+                let name =
+                    |part: &Option<Part>, a: &Operator| part.as_ref().map_or_else(|| a.formula(), Part::name);
+                let reader = name(&open, &operator);
+                return Err(OpError::Mismatch(Box::new(Mismatch {
+                    writer: operators.last().map_or_else(|| reader.clone(), |a| name(&before, a)),
+                    reader,
+                    expects: operator.domain().clone(),
+                    gives: space.clone(),
+                    place: k + 1,
+                    parts: n,
+                })));
+            }
+            let transfer = ToDevice::of(space.device().into(), there.into(), space);
             inserted.push((operators.len(), transfer.clone()));
             operators.push(Operator::to_device(transfer));
-        } else if *operator.domain() != space {
-            return Err(OpError::Mismatch(Box::new(Mismatch {
-                reader: part.name(),
-                expects: operator.domain().clone(),
-                writer: flat[k.saturating_sub(1)].name(),
-                gives: space,
-                place: k + 1,
-                parts: flat.len(),
-            })));
         }
-        space = operator.codomain().clone();
         operators.push(operator);
+        before = open;
     }
     one_size_each(&operators)?;
     Ok((Operator::join(operators), inserted))
 }
 
+/// What a chain reads: the space of the first part that knows one, where the data is.
+fn first_space(parts: &[Part]) -> Result<Space, OpError> {
+    let first = parts.first().ok_or(OpError::Empty { container: "chain" })?;
+    // Until the first operator that knows its space, only the device may change.
+    let keeps = |p: &&Part| !matches!(p, Part::Operator(_) | Part::Open(_));
+    match parts.iter().find(|p| !keeps(p)) {
+        Some(Part::Operator(a)) => Ok(a.domain().on(beginning(parts))),
+        Some(open) => Err(OpError::Untyped(open.name())),
+        None => Err(OpError::Untyped(first.name())),
+    }
+}
+
 /// Refuses a name that has two sizes between the parts of a chain: sizes belong to names.
 fn one_size_each(parts: &[Operator]) -> Result<(), OpError> {
+    let first = parts.first().map(Operator::domain);
+    if parts.iter().all(|part| Some(part.domain()) == first && Some(part.codomain()) == first) {
+        return Ok(());
+    }
     let mut known: Vec<(&Name, i64, &Operator)> = Vec::new();
+    let mut before = None;
     for part in parts {
-        for (name, size) in part.domain().dims().iter().chain(part.codomain().dims()) {
-            match known.iter().find(|(n, ..)| *n == name) {
-                Some((_, other, first)) if other != size => {
-                    return Err(OpError::SizeMismatch {
-                        dim: name.clone(),
-                        first: first.formula(),
-                        second: part.formula(),
-                        sizes: (*other, *size),
-                    });
+        for space in [part.domain(), part.codomain()] {
+            // What one part writes the next one reads: most spaces were just looked at.
+            if before.replace(space) == Some(space) {
+                continue;
+            }
+            for (name, size) in space.dims() {
+                match known.iter().find(|(n, ..)| *n == name) {
+                    Some((_, other, first)) if other != size => {
+                        return Err(OpError::SizeMismatch {
+                            dim: name.clone(),
+                            first: first.formula(),
+                            second: part.formula(),
+                            sizes: (*other, *size),
+                        });
+                    }
+                    Some(_) => {}
+                    None => known.push((name, *size, part)),
                 }
-                Some(_) => {}
-                None => known.push((name, *size, part)),
             }
         }
     }

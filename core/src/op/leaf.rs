@@ -221,8 +221,8 @@ pub struct Leaf {
     pub side: Side,
     /// Whether the conjugate of that is meant: `conj(A) x = conj(A conj(x))`.
     pub conj: bool,
-    domain: Space,
-    codomain: Space,
+    /// Domain and codomain of the operator on another device than that of its facts.
+    elsewhere: Option<Arc<[Space; 2]>>,
 }
 
 /// The same object on the same side and device.
@@ -230,24 +230,33 @@ impl PartialEq for Leaf {
     fn eq(&self, other: &Leaf) -> bool {
         Arc::ptr_eq(&self.op, &other.op)
             && (self.side, self.conj) == (other.side, other.conj)
-            && self.domain == other.domain
+            && self.domain() == other.domain()
     }
 }
 
 impl Leaf {
     pub(super) fn new(op: Arc<dyn LeafOp>) -> Leaf {
-        let (domain, codomain) = (op.facts().domain.clone(), op.facts().codomain.clone());
-        Leaf { op, side: Side::Forward, conj: false, domain, codomain }
+        Leaf { op, side: Side::Forward, conj: false, elsewhere: None }
     }
 
     /// What it reads.
     pub fn domain(&self) -> &Space {
-        &self.domain
+        self.space(self.side)
     }
 
     /// What it writes.
     pub fn codomain(&self) -> &Space {
-        &self.codomain
+        self.space(self.side.other())
+    }
+
+    /// What the operator, or its adjoint, reads here.
+    fn space(&self, of: Side) -> &Space {
+        match (&self.elsewhere, of) {
+            (Some(spaces), Side::Forward) => &spaces[0],
+            (Some(spaces), Side::Adjoint) => &spaces[1],
+            (None, Side::Forward) => &self.op.facts().domain,
+            (None, Side::Adjoint) => &self.op.facts().codomain,
+        }
     }
 
     /// The leaf as the type it was made of, whichever side is meant.
@@ -267,7 +276,10 @@ impl Leaf {
 
     /// The same leaf on `device`.
     pub(super) fn on(&self, device: Device) -> Leaf {
-        Leaf { domain: self.domain.on(device), codomain: self.codomain.on(device), ..self.clone() }
+        let LeafFacts { domain, codomain, .. } = self.op.facts();
+        let at_home = domain.device() == device && codomain.device() == device;
+        let elsewhere = (!at_home).then(|| Arc::new([domain.on(device), codomain.on(device)]));
+        Leaf { elsewhere, ..self.clone() }
     }
 
     /// The adjoint, the conjugate, or both at once.
@@ -276,7 +288,6 @@ impl Leaf {
         let mut turned = self.clone();
         if adjoint && !tags.hermitian {
             turned.side = self.side.other();
-            std::mem::swap(&mut turned.domain, &mut turned.codomain);
         }
         // A matrix of real numbers is its own conjugate, in whichever field its data is.
         turned.conj ^= conj && !tags.real;
@@ -285,7 +296,7 @@ impl Leaf {
 
     /// How it acts along `dim`.
     pub(super) fn along(&self, dim: &Name) -> Along {
-        if self.domain.axis(dim).is_none() && self.codomain.axis(dim).is_none() {
+        if self.domain().axis(dim).is_none() && self.codomain().axis(dim).is_none() {
             return Along::Absent;
         }
         let along = self.op.along(dim);
@@ -294,19 +305,19 @@ impl Leaf {
 
     /// The part inside `tile`, where the leaf can be cut so.
     pub(super) fn cut(&self, tile: &Tile) -> Option<Operator> {
-        let cut = self.op.cut(tile)?.on(self.domain.device());
+        let cut = self.op.cut(tile)?.on(self.domain().device());
         Some(cut.turned(self.side == Side::Adjoint, self.conj))
     }
 
     /// What a range of the output along `dim` depends on, and the operator between the two; see [`LeafOp::window`].
     pub(super) fn window(&self, dim: &Name, range: (i64, i64)) -> Option<((i64, i64), Operator)> {
         let (reads, operator) = self.op.window(self.side, dim, range)?;
-        Some((reads, operator.on(self.domain.device()).turned(self.side == Side::Adjoint, self.conj)))
+        Some((reads, operator.on(self.domain().device()).turned(self.side == Side::Adjoint, self.conj)))
     }
 
     /// `y = A x` for this side, rounded to the type of `y`.
     pub(super) fn apply(&self, x: &[Complex64]) -> Vec<Complex64> {
-        let mut y = vec![Complex64::ZERO; self.codomain.len()];
+        let mut y = vec![Complex64::ZERO; self.codomain().len()];
         if self.conj {
             let x: Vec<Complex64> = x.iter().map(Complex64::conj).collect();
             self.op.apply(self.side, &x, &mut y);
@@ -314,7 +325,7 @@ impl Leaf {
         } else {
             self.op.apply(self.side, x, &mut y);
         }
-        y.iter_mut().for_each(|v| *v = self.codomain.round(*v));
+        y.iter_mut().for_each(|v| *v = self.codomain().round(*v));
         y
     }
 }

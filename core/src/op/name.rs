@@ -9,6 +9,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use super::space::SpaceError;
 
@@ -23,20 +24,28 @@ use super::space::SpaceError;
 /// # Ok::<(), spanlift::op::SpaceError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Name {
+pub struct Name(Arc<Written>);
+
+/// What a name says; shared, since spaces and joins all over an expression have the same few names.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Written {
     base: String,
     index: u64,
 }
 
 impl Name {
+    fn of(base: String, index: u64) -> Name {
+        Name(Arc::new(Written { base, index }))
+    }
+
     /// The letters.
     pub fn base(&self) -> &str {
-        &self.base
+        &self.0.base
     }
 
     /// The number after the letters, 0 when there is none.
     pub fn index(&self) -> u64 {
-        self.index
+        self.0.index
     }
 
     /// The first of this name, the same letters with the next number, and so on, that is not in `avoid`.
@@ -53,7 +62,7 @@ impl Name {
         let mut name = self.clone();
         while avoid.contains(&name) {
             // After the largest index the numbers begin again: as many are free as `avoid` has not.
-            name.index = name.index.wrapping_add(1);
+            name = Name::of(self.base().to_owned(), name.index().wrapping_add(1));
         }
         name
     }
@@ -62,19 +71,20 @@ impl Name {
     #[must_use]
     pub(super) fn frequency(&self) -> Name {
         let lower = |text: &str| text.to_lowercase();
-        let base = match (self.base.strip_prefix('N'), self.base.strip_prefix('n')) {
+        let base = match (self.base().strip_prefix('N'), self.base().strip_prefix('n')) {
             (Some(rest), _) if !rest.is_empty() => format!("K{rest}"),
             (_, Some(rest)) if !rest.is_empty() => format!("k{rest}"),
-            _ if self.base.starts_with(char::is_uppercase) => format!("K{}", lower(&self.base)),
-            _ => format!("k{}", self.base),
+            _ if self.base().starts_with(char::is_uppercase) => format!("K{}", lower(self.base())),
+            _ => format!("k{}", self.base()),
         };
-        Name { base, index: self.index }
+        Name::of(base, self.index())
     }
 }
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.index == 0 { f.write_str(&self.base) } else { write!(f, "{}{}", self.base, self.index) }
+        let Written { base, index } = &*self.0;
+        if *index == 0 { f.write_str(base) } else { write!(f, "{base}{index}") }
     }
 }
 
@@ -87,7 +97,7 @@ impl FromStr for Name {
         let index = if digits.is_empty() { Some(0) } else { digits.parse().ok() };
         match index {
             Some(index) if !base.is_empty() && base.chars().all(char::is_alphabetic) => {
-                Ok(Name { base: base.to_owned(), index })
+                Ok(Name::of(base.to_owned(), index))
             }
             _ => Err(SpaceError::Name(text.to_owned())),
         }

@@ -337,27 +337,35 @@ impl Operator {
 
     /// Operators that fit, one after the other; the trivial ones vanish.
     pub(super) fn join(operators: Vec<Operator>) -> Operator {
-        let domain = operators.first().map(|a| a.domain().clone());
-        let mut parts: Vec<Operator> = Vec::new();
-        for part in operators.iter().flat_map(Operator::parts) {
+        let Some(domain) = operators.first().map(|a| a.domain().clone()) else {
+            unreachable!("bug: nothing to join");
+        };
+        let mut parts: Vec<Operator> = Vec::with_capacity(operators.len());
+        let mut push = |part: Operator| {
             debug_assert!(
                 parts.last().is_none_or(|before| before.codomain() == part.domain()),
                 "bug: {part} does not fit"
             );
-            match (parts.last(), part) {
+            match (parts.last(), &part) {
                 // There and straight back, whichever streams were meant.
                 (Some(Operator::ToDevice(there)), Operator::ToDevice(back))
                     if there.domain() == back.codomain() =>
                 {
                     parts.pop();
                 }
-                _ => parts.push(part.clone()),
+                _ => parts.push(part),
+            }
+        };
+        for operator in operators {
+            match operator {
+                Operator::Chain(chain) => chain.parts().iter().cloned().for_each(&mut push),
+                Operator::Identity(_) => {}
+                part => push(part),
             }
         }
-        match (parts.len(), domain) {
-            (0, Some(space)) => Operator::Identity(space),
-            (0, None) => unreachable!("bug: nothing to join"),
-            (1, _) => parts.remove(0),
+        match parts.len() {
+            0 => Operator::Identity(domain),
+            1 => parts.remove(0),
             _ => Operator::Chain(Chain(parts.into())),
         }
     }

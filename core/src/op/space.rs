@@ -51,7 +51,11 @@ pub enum SpaceError {
 /// # Ok::<(), spanlift::op::SpaceError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Space {
+pub struct Space(Arc<Described>);
+
+/// What a space says; shared, since every part of an expression has one, and mostly the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Described {
     dims: Arc<[(Name, i64)]>,
     dtype: Dtype,
     device: Device,
@@ -61,6 +65,10 @@ pub struct Space {
 }
 
 impl Space {
+    fn of(described: Described) -> Space {
+        Space(Arc::new(described))
+    }
+
     /// A space on the host.
     ///
     /// # Errors
@@ -97,7 +105,7 @@ impl Space {
             let written = || sizes().map(|size| size.to_string()).collect::<Vec<_>>().join("x");
             bytes.ok_or_else(|| SpaceError::Overflow(written(), dtype))? / dtype.bytes()
         };
-        Ok(Space { dims: dims.into(), dtype, device: Device::Cpu, elements, members: None })
+        Ok(Space::of(Described { dims: dims.into(), dtype, device: Device::Cpu, elements, members: None }))
     }
 
     /// The tuple of `members`, in this order.
@@ -107,96 +115,105 @@ impl Space {
     /// elements are too many.
     pub fn tuple(members: impl IntoIterator<Item = Space>) -> Result<Space, SpaceError> {
         let members: Vec<Space> = members.into_iter().collect();
-        let (dtype, device) = members.first().map_or((Dtype::F64, Device::Cpu), |s| (s.dtype, s.device));
-        if let Some(other) = members.iter().find(|s| (s.dtype, s.device) != (dtype, device)) {
+        let (dtype, device) = members.first().map_or((Dtype::F64, Device::Cpu), |s| (s.dtype(), s.device()));
+        if let Some(other) = members.iter().find(|s| (s.dtype(), s.device()) != (dtype, device)) {
             let shown = |s: &Space| s.to_string().into_boxed_str();
             return Err(SpaceError::Tuple { first: shown(&members[0]), second: shown(other) });
         }
-        let elements = members.iter().try_fold(0i64, |n, s| n.checked_add(s.elements));
+        let elements = members.iter().try_fold(0i64, |n, s| n.checked_add(s.elements()));
         let fits = elements.filter(|n| n.checked_mul(dtype.bytes()).is_some());
         let elements = fits.ok_or_else(|| SpaceError::Overflow("a tuple".to_owned(), dtype))?;
-        Ok(Space { dims: Arc::new([]), dtype, device, elements, members: Some(members.into()) })
+        Ok(Space::of(Described {
+            dims: Arc::new([]),
+            dtype,
+            device,
+            elements,
+            members: Some(members.into()),
+        }))
     }
 
     /// The members of a tuple; `None` for a space with dimensions of its own.
     pub fn members(&self) -> Option<&[Space]> {
-        self.members.as_deref()
+        self.0.members.as_deref()
     }
 
     /// The same space on `device`.
     #[must_use]
     pub fn on(&self, device: Device) -> Space {
-        let members = self.members.as_ref().map(|m| m.iter().map(|s| s.on(device)).collect());
-        Space { device, members, ..self.clone() }
+        if device == self.device() {
+            return self.clone();
+        }
+        let members = self.0.members.as_ref().map(|m| m.iter().map(|s| s.on(device)).collect());
+        Space::of(Described { device, members, ..(*self.0).clone() })
     }
 
     /// Names and sizes, outermost first.
     pub fn dims(&self) -> &[(Name, i64)] {
-        &self.dims
+        &self.0.dims
     }
 
     /// The size of the dimension `name`.
     pub fn size(&self, name: &Name) -> Option<i64> {
-        self.dims.iter().find(|(n, _)| n == name).map(|&(_, size)| size)
+        self.0.dims.iter().find(|(n, _)| n == name).map(|&(_, size)| size)
     }
 
     /// The place of the dimension `name` among the others, from the outermost.
     pub fn axis(&self, name: &Name) -> Option<usize> {
-        self.dims.iter().position(|(n, _)| n == name)
+        self.0.dims.iter().position(|(n, _)| n == name)
     }
 
     /// The names, outermost first.
     pub fn names(&self) -> impl Iterator<Item = &Name> {
-        self.dims.iter().map(|(name, _)| name)
+        self.0.dims.iter().map(|(name, _)| name)
     }
 
     /// The sizes, outermost first.
     pub fn shape(&self) -> Vec<i64> {
-        self.dims.iter().map(|&(_, size)| size).collect()
+        self.0.dims.iter().map(|&(_, size)| size).collect()
     }
 
     /// The same type and device with other dimensions.
     pub(super) fn with_dims(&self, dims: Vec<(Name, i64)>) -> Result<Space, SpaceError> {
-        Ok(Space::named(dims, self.dtype)?.on(self.device))
+        Ok(Space::named(dims, self.0.dtype)?.on(self.0.device))
     }
 
     /// Elements from one index to the next along each dimension.
     pub(super) fn strides(&self) -> Vec<i64> {
-        let mut strides = vec![1; self.dims.len()];
+        let mut strides = vec![1; self.0.dims.len()];
         for k in (1..strides.len()).rev() {
-            strides[k - 1] = strides[k] * self.dims[k].1.max(1);
+            strides[k - 1] = strides[k] * self.0.dims[k].1.max(1);
         }
         strides
     }
 
     /// Elements as a number of values to hold.
     pub(super) fn len(&self) -> usize {
-        usize::try_from(self.elements).unwrap_or(usize::MAX)
+        usize::try_from(self.0.elements).unwrap_or(usize::MAX)
     }
 
     /// Type of one element.
     pub fn dtype(&self) -> Dtype {
-        self.dtype
+        self.0.dtype
     }
 
     /// Where the elements lie.
     pub fn device(&self) -> Device {
-        self.device
+        self.0.device
     }
 
     /// Number of elements.
     pub fn elements(&self) -> i64 {
-        self.elements
+        self.0.elements
     }
 
     /// Bytes of all elements.
     pub fn bytes(&self) -> i64 {
-        self.elements * self.dtype.bytes()
+        self.0.elements * self.0.dtype.bytes()
     }
 
     /// Whether elements have an imaginary part.
     pub fn is_complex(&self) -> bool {
-        matches!(self.dtype, Dtype::C32 | Dtype::C64)
+        matches!(self.0.dtype, Dtype::C32 | Dtype::C64)
     }
 
     /// The nearest element that the type can hold; a real type drops the imaginary part.
@@ -206,7 +223,7 @@ impl Space {
             reason = "rounding to the narrower type is what is asked for"
         )]
         let narrow = |v: f64| f64::from(v as f32);
-        match self.dtype {
+        match self.0.dtype {
             Dtype::F32 => Complex64::new(narrow(z.re), 0.0),
             Dtype::F64 => Complex64::new(z.re, 0.0),
             Dtype::C32 => Complex64::new(narrow(z.re), narrow(z.im)),
@@ -216,7 +233,7 @@ impl Space {
 
     /// The spacing of numbers near 1.
     pub(crate) fn eps(&self) -> f64 {
-        match self.dtype {
+        match self.0.dtype {
             Dtype::F32 | Dtype::C32 => f64::from(f32::EPSILON),
             _ => f64::EPSILON,
         }
@@ -224,22 +241,22 @@ impl Space {
 
     /// The space in words, with sizes: `c32[y=4,x=5]@cpu`.
     pub fn sized(&self) -> String {
-        if let Some(members) = &self.members {
+        if let Some(members) = &self.0.members {
             return format!("({})", members.iter().map(Space::sized).collect::<Vec<_>>().join(", "));
         }
-        let dims: Vec<String> = self.dims.iter().map(|(name, size)| format!("{name}={size}")).collect();
-        format!("{}[{}]@{}", self.dtype, dims.join(","), self.device)
+        let dims: Vec<String> = self.0.dims.iter().map(|(name, size)| format!("{name}={size}")).collect();
+        format!("{}[{}]@{}", self.0.dtype, dims.join(","), self.0.device)
     }
 }
 
 /// `c32[y,x]@cpu`, without sizes.
 impl fmt::Display for Space {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(members) = &self.members {
+        if let Some(members) = &self.0.members {
             let members: Vec<String> = members.iter().map(Space::to_string).collect();
             return f.pad(&format!("({})", members.join(", ")));
         }
-        let dims: Vec<String> = self.dims.iter().map(|(name, _)| name.to_string()).collect();
-        f.pad(&format!("{}[{}]@{}", self.dtype, dims.join(","), self.device))
+        let dims: Vec<String> = self.0.dims.iter().map(|(name, _)| name.to_string()).collect();
+        f.pad(&format!("{}[{}]@{}", self.0.dtype, dims.join(","), self.0.device))
     }
 }

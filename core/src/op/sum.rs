@@ -109,24 +109,38 @@ pub fn tree_sum<P: Into<Part>>(parts: impl IntoIterator<Item = P>) -> Result<Ope
     Ok(Operator::added(parts, true))
 }
 
+/// How many parts there is room for before they are seen: what an iterator says of itself may be anything.
+pub(super) const MOST_ROOM: usize = 1 << 10;
+
 /// The parts as operators; those that know no space work on the domain of the first that has one.
 pub(super) fn closed<P: Into<Part>>(
     container: &'static str,
     parts: impl IntoIterator<Item = P>,
 ) -> Result<Vec<Operator>, OpError> {
-    let mut found = Vec::new();
+    let parts = parts.into_iter();
+    // As long as every part knows its spaces, that is all there is to know.
+    let mut known: Vec<Operator> = Vec::with_capacity(parts.size_hint().0.min(MOST_ROOM));
+    let mut found: Vec<Part> = Vec::new();
     for part in parts {
         match part.into() {
             Part::Failed(error) => return Err(error),
-            part => found.push(part),
+            Part::Operator(a) if found.is_empty() => known.push(a),
+            part => {
+                if found.is_empty() {
+                    found = std::mem::take(&mut known).into_iter().map(Part::Operator).collect();
+                }
+                found.push(part);
+            }
         }
     }
-    let first = found.first().ok_or(OpError::Empty { container })?;
-    let known = found.iter().find_map(|p| match p {
+    if found.is_empty() {
+        return if known.is_empty() { Err(OpError::Empty { container }) } else { Ok(known) };
+    }
+    let space = found.iter().find_map(|p| match p {
         Part::Operator(a) => Some(a.domain().clone()),
         _ => None,
     });
-    let space = known.ok_or_else(|| OpError::Untyped(first.name()))?;
+    let space = space.ok_or_else(|| OpError::Untyped(found[0].name()))?;
     found.into_iter().map(|part| part.over(&space)).collect()
 }
 
@@ -135,7 +149,9 @@ fn check_sum(parts: &[Operator]) -> Result<(), OpError> {
     for (k, part) in parts.iter().enumerate() {
         for reads in [true, false] {
             let side = |a: &Operator| if reads { a.domain().clone() } else { a.codomain().clone() };
-            if side(part) != side(first) {
+            let same =
+                if reads { part.domain() == first.domain() } else { part.codomain() == first.codomain() };
+            if !same {
                 return Err(OpError::Misfit(Box::new(Misfit {
                     container: "sum",
                     verb: if reads { "reads" } else { "gives" },
@@ -155,12 +171,14 @@ fn check_sum(parts: &[Operator]) -> Result<(), OpError> {
 impl Operator {
     /// Operators that fit, added; sums in sums are flattened, unless a tree fixes the order.
     pub(super) fn added(parts: Vec<Operator>, tree: bool) -> Operator {
-        let mut flat: Vec<Operator> = Vec::new();
-        for part in parts {
-            match part {
-                Operator::Sum(inner) if !tree && !inner.tree => flat.extend(inner.parts.iter().cloned()),
-                part => flat.push(part),
-            }
+        let joins = |part: &Operator| matches!(part, Operator::Sum(inner) if !tree && !inner.tree);
+        let mut flat = parts;
+        if flat.iter().any(joins) {
+            let parts = |part: Operator| match part {
+                Operator::Sum(inner) if !tree && !inner.tree => inner.parts.to_vec(),
+                part => vec![part],
+            };
+            flat = flat.into_iter().flat_map(parts).collect();
         }
         if flat.len() == 1 { flat.remove(0) } else { Operator::Sum(Sum { parts: flat.into(), tree }) }
     }

@@ -3,6 +3,7 @@
 use std::borrow::Borrow;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use super::cut::Tile;
 use super::operator::Operator;
@@ -148,7 +149,11 @@ impl FromStr for DeviceSpec {
 /// # Ok::<(), spanlift::op::OpError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
-pub struct ToDevice {
+pub struct ToDevice(Arc<Transfer>);
+
+/// What a transfer is; shared, since expressions hold it in many places.
+#[derive(Clone, PartialEq, Eq)]
+struct Transfer {
     from: DeviceSpec,
     to: DeviceSpec,
     domain: Space,
@@ -186,12 +191,15 @@ impl ToDevice {
 
     pub(super) fn of(from: DeviceSpec, to: DeviceSpec, space: &Space) -> ToDevice {
         let (domain, codomain) = (space.on(from.device), space.on(to.device));
-        ToDevice { from, to, domain, codomain, listener: None }
+        ToDevice(Arc::new(Transfer { from, to, domain, codomain, listener: None }))
     }
 
     /// The same transfer after the event `listener`.
     pub(super) fn listening(self, listener: Option<String>) -> ToDevice {
-        ToDevice { listener, ..self }
+        if listener == self.0.listener {
+            return self;
+        }
+        ToDevice(Arc::new(Transfer { listener, ..Arc::unwrap_or_clone(self.0) }))
     }
 
     /// The event that says that its input is written, where one was named.
@@ -200,46 +208,48 @@ impl ToDevice {
     /// Without a name the plan makes an event of its own where one is needed. An adjoint reads something else, so it has
     /// none.
     pub fn listener(&self) -> Option<&str> {
-        self.listener.as_deref()
+        self.0.listener.as_deref()
     }
 
     /// The end where data comes from.
     pub fn ispec(&self) -> &DeviceSpec {
-        &self.from
+        &self.0.from
     }
 
     /// The end where data goes to.
     pub fn ospec(&self) -> &DeviceSpec {
-        &self.to
+        &self.0.to
     }
 
     /// Whether both ends are devices and not the host.
     pub fn is_gpu2gpu(&self) -> bool {
-        !self.from.device.is_host() && !self.to.device.is_host()
+        !self.0.from.device.is_host() && !self.0.to.device.is_host()
     }
 
     /// What it reads.
     pub fn domain(&self) -> &Space {
-        &self.domain
+        &self.0.domain
     }
 
     /// What it writes.
     pub fn codomain(&self) -> &Space {
-        &self.codomain
+        &self.0.codomain
     }
 
     pub(super) fn cut(&self, tile: &Tile) -> ToDevice {
-        ToDevice { domain: tile.space(&self.domain), codomain: tile.space(&self.codomain), ..self.clone() }
+        let (domain, codomain) = (tile.space(self.domain()), tile.space(self.codomain()));
+        ToDevice(Arc::new(Transfer { domain, codomain, ..(*self.0).clone() }))
     }
 
     pub(super) fn adjoint(&self) -> ToDevice {
-        ToDevice {
-            from: self.to.clone(),
-            to: self.from.clone(),
-            domain: self.codomain.clone(),
-            codomain: self.domain.clone(),
+        let Transfer { from, to, domain, codomain, .. } = (*self.0).clone();
+        ToDevice(Arc::new(Transfer {
+            from: to,
+            to: from,
+            domain: codomain,
+            codomain: domain,
             listener: None,
-        }
+        }))
     }
 }
 
@@ -294,16 +304,16 @@ impl Route {
 /// A transfer has no adjoint or normal inside it, so this never goes round in circles.
 impl fmt::Debug for ToDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (from, to) = (&self.from, &self.to);
+        let (from, to) = (self.ispec(), self.ospec());
         let (transfer, compute) = (from.copies_on(to.device), to.computes_on());
-        let on = self.listener.as_deref().unwrap_or("input");
+        let on = self.listener().unwrap_or("input");
         write!(f, "({} -> {}, transfer {transfer}, compute {compute}, on: {on})", from.device, to.device)
     }
 }
 
 impl fmt::Display for ToDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "T({}->{})", self.from.device, self.to.device)
+        write!(f, "T({}->{})", self.0.from.device, self.0.to.device)
     }
 }
 

@@ -35,8 +35,8 @@ pub use expression::{Note, Peak, Plan, Transfer};
 pub use moves::lower;
 pub use planning::Planning;
 pub use solve::{
-    Breakdown, Engine, Issued, Phase, Simulated, Singular, SolveError, SolvePlan, Solved, Solver, Stop, cg,
-    fista, lsqr, pcg, power,
+    Act, Breakdown, Engine, Issued, Outcome, Phase, Recipe, ScalarId, Simulated, Singular, SolveError,
+    SolvePlan, Solved, Solver, Stop, VectorId, cg, fista, lsqr, pcg, power, scalar_formula,
 };
 
 use crate::memory::Device;

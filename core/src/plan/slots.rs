@@ -4,9 +4,9 @@
 //! needs any more: at once when its steps are known to be done by then, in place where a step works element by element, and
 //! with a wait for them when [`Ahead`] says that memory matters more.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use super::order::Order;
+use super::order::{Done, Order};
 use super::steps::{Does, Root, Step, Steps, multiplies};
 use super::view::View;
 use crate::memory::{DEFAULT_LIMIT, Device, Overlap, Span};
@@ -51,10 +51,9 @@ pub(super) fn schedule(lowered: &Steps, ahead: Ahead) -> Schedule {
         },
     };
     (0..lowered.steps.len()).for_each(|k| planner.step(k, ahead));
-    let mut known = BTreeMap::new();
     let last = lowered.roots[lowered.result].writers.iter().copied();
     let last = last.filter(|&k| lowered.steps[k].does != Does::Given);
-    planner.done.syncs = planner.order.waits(&mut known, last);
+    planner.done.syncs = planner.order.waits(&mut Done::default(), last.collect());
     planner.done
 }
 
@@ -72,12 +71,13 @@ impl Planner<'_> {
         let lowered = self.lowered;
         let step = &lowered.steps[k];
         let n = self.streams.len();
-        let stream = *self.streams.entry(step.stream.0.as_str()).or_insert(n);
+        let stream = *self.streams.entry(&*step.stream.0).or_insert(n);
         let mut known = self.order.begin(stream);
-        let mut needs: BTreeSet<usize> = step.reads.iter().flat_map(|read| self.writers(read, k)).collect();
+        let mut needs = Vec::new();
+        step.reads.iter().for_each(|read| self.writers(read, k, &mut needs));
         let mut waits = Vec::new();
         if let Does::Copy(t) = &step.does
-            && let (Some(_), Some(&last)) = (t.listener(), needs.last())
+            && let (Some(_), Some(&last)) = (t.listener(), needs.iter().max())
         {
             // The event was asked for, whether or not it is needed.
             waits.push(last);
@@ -88,7 +88,7 @@ impl Planner<'_> {
         if root != lowered.result && root != 0 {
             if lowered.roots[root].writers[0] == k {
                 let mut then = known.clone();
-                self.order.waits(&mut then, needs.iter().copied());
+                self.order.waits(&mut then, needs.clone());
                 self.place(k, &then, ahead);
             }
             let writes = step.writes.span(step.space.dtype().bytes());
@@ -102,12 +102,12 @@ impl Planner<'_> {
         self.order.push(stream, known);
     }
 
-    /// The steps before `k` that write what a view reads.
-    fn writers(&self, read: &View, k: usize) -> Vec<usize> {
+    /// Adds the steps before `k` that write what a view reads.
+    fn writers(&self, read: &View, k: usize, found: &mut Vec<usize>) {
         let root = &self.lowered.roots[read.root];
         let before = root.writers.iter().copied().filter(|&w| w < k);
         if root.writers.len() == 1 {
-            return before.collect();
+            return found.extend(before);
         }
         let item = root.space.dtype().bytes();
         let span = read.span(item);
@@ -115,7 +115,7 @@ impl Planner<'_> {
             let writes = self.lowered.steps[w].writes.span(item);
             span.overlaps(&writes, DEFAULT_LIMIT) != Overlap::No
         };
-        before.filter(meets).collect()
+        found.extend(before.filter(meets));
     }
 
     /// The steps that write or read a value, and the bytes of it that they touch.
@@ -134,7 +134,7 @@ impl Planner<'_> {
     }
 
     /// Gives the value that step `k` is the first to write a slot.
-    fn place(&mut self, k: usize, known: &BTreeMap<usize, usize>, ahead: Ahead) {
+    fn place(&mut self, k: usize, known: &Done, ahead: Ahead) {
         let lowered = self.lowered;
         let step = &lowered.steps[k];
         let root = step.writes.root;
@@ -145,8 +145,8 @@ impl Planner<'_> {
         let is_free = |holder: &Root| accesses(holder).all(|step| step < k && self.order.covers(known, step));
         let in_place = |holder: usize| {
             let old = &lowered.roots[holder];
-            let whole = View::whole(holder, &old.space);
-            let reads = step.reads.contains(&whole) && works_in_place(step);
+            let whole = |read: &View| read.root == holder && read.is_whole(&old.space);
+            let reads = works_in_place(step) && step.reads.iter().any(whole);
             let others = || accesses(old).filter(|&step| step != k);
             one && reads && others().all(|step| step < k && self.order.covers(known, step))
         };

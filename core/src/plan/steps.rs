@@ -4,6 +4,9 @@
 //! bytes are written before they are read. Taking a part and joining parts are no steps: who reads a part reads it where it
 //! is, who makes a part writes it where it belongs. What a backend computes for a step is in [`Does`].
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use num_complex::Complex64;
 
 use super::PlanError;
@@ -36,6 +39,9 @@ pub(super) enum Does {
     Move,
 }
 
+/// The name of a stream and the device that has it.
+type Stream = (Arc<str>, Device);
+
 /// One step with everything that its command names.
 #[derive(Debug, Clone)]
 pub(super) struct Step {
@@ -48,7 +54,7 @@ pub(super) struct Step {
     /// The space of what is written.
     pub(super) space: Space,
     /// Name of the stream and the device that has it.
-    pub(super) stream: (String, Device),
+    pub(super) stream: Stream,
     /// Position among the steps that do something.
     pub(super) edge: usize,
     /// How many tiles with transfers of their own have begun.
@@ -76,6 +82,8 @@ pub(super) struct Steps {
     /// A device that has streams: functions that a stream calls on the host need one too.
     any: Device,
     tile: usize,
+    /// The compute streams that steps use and nobody named.
+    streams: BTreeMap<Device, Arc<str>>,
 }
 
 impl Steps {
@@ -94,14 +102,18 @@ impl Steps {
         let any = devices.into_iter().find(|d| !d.is_host()).unwrap_or(Device::Cuda(0));
         let domain = operator.domain();
         let root = |arrived| Root { space: domain.clone(), writers: vec![], readers: vec![], arrived };
-        let mut steps = Steps { steps: Vec::new(), roots: vec![root(first)], result: 0, any, tile: 0 };
+        let room = usize::try_from(steps).unwrap_or(0) + 2;
+        let mut roots = Vec::with_capacity(room);
+        roots.push(root(first));
+        let (steps, streams) = (Vec::with_capacity(room), BTreeMap::new());
+        let mut steps = Steps { steps, roots, result: 0, any, tile: 0, streams };
         let x = View::whole(0, domain);
         if !domain.device().is_host() {
             let stream = steps.computes(domain.device(), Some(&x));
             steps.push(Does::Given, "input".to_owned(), vec![], x.clone(), domain, stream);
         }
         let mut result = steps.lower(operator, &x, None);
-        if result != View::whole(result.root, operator.codomain()) {
+        if !result.is_whole(operator.codomain()) {
             let (space, read) = (operator.codomain(), vec![result]);
             result = steps.add(Does::Move, "gather".to_owned(), read, space, None, None);
         }
@@ -157,7 +169,7 @@ impl Steps {
             Operator::Identity(_) => self.moved(x, y, into),
             Operator::ToDevice(t) => {
                 let (name, device) = transfer_stream(t.ispec().device, t.ospec().device);
-                let stream = (t.ispec().transfer_stream.clone().unwrap_or(name), device);
+                let stream = (t.ispec().transfer_stream.clone().unwrap_or(name).into(), device);
                 let does = Does::Copy(t.clone());
                 let view = self.add(does, a.formula(), vec![x.clone()], y, into, Some(stream));
                 self.roots[view.root].arrived = Some(t.ospec().clone());
@@ -304,7 +316,7 @@ impl Steps {
         reads: Vec<View>,
         space: &Space,
         into: Option<View>,
-        stream: Option<(String, Device)>,
+        stream: Option<Stream>,
     ) -> View {
         let stream = stream.unwrap_or_else(|| self.computes(space.device(), reads.first()));
         let into = into.unwrap_or_else(|| {
@@ -323,7 +335,7 @@ impl Steps {
         reads: Vec<View>,
         writes: View,
         space: &Space,
-        stream: (String, Device),
+        stream: Stream,
     ) {
         let given = self.steps.first().is_some_and(|step| step.does == Does::Given);
         let edge = self.steps.len() - usize::from(given);
@@ -332,10 +344,12 @@ impl Steps {
     }
 
     /// The stream of work on a device: the one that the transfer named that brought what is read, else the device's.
-    fn computes(&self, device: Device, reads: Option<&View>) -> (String, Device) {
+    fn computes(&mut self, device: Device, reads: Option<&View>) -> Stream {
         let arrived = reads.and_then(|x| self.roots[x.root].arrived.as_ref());
-        let named = arrived.filter(|spec| spec.device == device).and_then(|spec| spec.compute_stream.clone());
-        let name = named.unwrap_or_else(|| compute_stream(device));
+        let named =
+            arrived.filter(|spec| spec.device == device).and_then(|spec| spec.compute_stream.as_deref());
+        let usual = || self.streams.entry(device).or_insert_with(|| compute_stream(device).into()).clone();
+        let name = named.map_or_else(usual, Arc::from);
         (name, if device.is_host() { self.any } else { device })
     }
 }

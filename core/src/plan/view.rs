@@ -1,5 +1,7 @@
 //! Parts of values: which elements of which buffer, in which order.
 
+use std::sync::Arc;
+
 use crate::memory::{Dim, Span};
 use crate::op::{Name, Space};
 
@@ -11,13 +13,28 @@ pub(super) struct View {
     /// Where the first one lies, in elements.
     offset: i64,
     /// Sizes and strides in elements; one dimension for a tuple of spaces.
-    dims: Vec<(i64, i64)>,
+    dims: Arc<[(i64, i64)]>,
 }
 
 impl View {
     /// All of a value.
     pub(super) fn whole(root: usize, space: &Space) -> View {
         View { root, offset: 0, dims: row_major(space) }
+    }
+
+    /// Whether it is all of a value of this space, in its order.
+    pub(super) fn is_whole(&self, space: &Space) -> bool {
+        let mut stride = space.elements();
+        let row_major = |(&(count, by), size): (&(i64, i64), i64)| {
+            stride = if size == 0 { 0 } else { stride / size };
+            (count, by) == (size, stride)
+        };
+        let sizes = space.dims().iter().map(|dim| dim.1);
+        self.offset == 0
+            && match space.members() {
+                Some(_) => *self.dims == [(space.elements(), 1)],
+                None => self.dims.len() == sizes.len() && self.dims.iter().zip(sizes).all(row_major),
+            }
     }
 
     /// Dense elements of `of` dimensions seen through those of `space`, again and again where it has more.
@@ -35,17 +52,16 @@ impl View {
 
     /// The indices `lo..hi` along dimension `axis`.
     pub(super) fn range(&self, axis: usize, (lo, hi): (i64, i64)) -> View {
-        let mut view = self.clone();
-        view.offset += lo * view.dims[axis].1;
-        view.dims[axis].0 = hi - lo;
-        view
+        let mut dims = self.dims.to_vec();
+        dims[axis].0 = hi - lo;
+        View { root: self.root, offset: self.offset + lo * dims[axis].1, dims: dims.into() }
     }
 
     /// Index `k` along dimension `axis`, which is gone then.
     pub(super) fn index(&self, axis: usize, k: i64) -> View {
-        let mut view = self.range(axis, (k, k + 1));
-        view.dims.remove(axis);
-        view
+        let mut dims = self.dims.to_vec();
+        let (_, stride) = dims.remove(axis);
+        View { root: self.root, offset: self.offset + k * stride, dims: dims.into() }
     }
 
     /// One member of a tuple, `before` elements behind its beginning.
@@ -70,18 +86,18 @@ impl View {
     }
 }
 
-fn row_major(space: &Space) -> Vec<(i64, i64)> {
+fn row_major(space: &Space) -> Arc<[(i64, i64)]> {
     if space.members().is_some() {
-        return vec![(space.elements(), 1)];
+        return [(space.elements(), 1)].into();
     }
     let mut stride = 1;
-    let mut dims: Vec<(i64, i64)> = Vec::new();
-    for size in space.shape().into_iter().rev() {
+    let mut dims: Vec<(i64, i64)> = Vec::with_capacity(space.dims().len());
+    for &(_, size) in space.dims().iter().rev() {
         dims.push((size, stride));
         stride *= size;
     }
     dims.reverse();
-    dims
+    dims.into()
 }
 
 #[cfg(test)]

@@ -267,7 +267,7 @@ impl Writer<'_> {
                         bytes: size(t.domain().bytes()),
                         from: t.ispec().device,
                         to: t.ospec().device,
-                        stream: step.stream.0.clone(),
+                        stream: step.stream.0.to_string(),
                         why: why(lowered, k),
                         command,
                     }),

@@ -86,20 +86,20 @@ struct Check<'p> {
     program: &'p Program,
     names: &'p Names,
     index: usize,
-    known: Known,
+    known: &'p mut Known,
 }
 
 impl Deref for Check<'_> {
     type Target = Known;
 
     fn deref(&self) -> &Known {
-        &self.known
+        self.known
     }
 }
 
 impl DerefMut for Check<'_> {
     fn deref_mut(&mut self) -> &mut Known {
-        &mut self.known
+        self.known
     }
 }
 
@@ -148,12 +148,11 @@ impl Known {
     ) {
         let names = program.names();
         self.make_room(names);
-        let mut check = Check { program, names, index, known: std::mem::take(self) };
+        let mut check = Check { program, names, index, known: self };
         match broken {
             Some(broken) => check.broken(broken),
             None => check.command(command),
         }
-        *self = check.known;
     }
 
     /// Whether nothing is wrong so far.

@@ -34,7 +34,7 @@ use spanlift::{Bytes, Nanos, Trace};
 
 use blocks::Blocks;
 pub use memory::{Memory, MemoryError};
-pub use op::{Cg, CgEnd, CgReport, Element, Real, Runner, RunnerError, Workspace};
+pub use op::{Element, Real, Runner, RunnerError, Solving, Workspace};
 use record::Recorder;
 pub use solve::solve;
 

@@ -5,7 +5,7 @@ use std::thread;
 use num_complex::Complex;
 use spanlift::chain;
 use spanlift::memory::Dtype;
-use spanlift::op::{Diagonal, Operator, Space, fft, sum};
+use spanlift::op::{Dense, Diagonal, Operator, Space, Tensor, fft, sum};
 use spanlift_native::cpu::{Element, Runner, RunnerError};
 
 use crate::oracle::Random;
@@ -116,38 +116,83 @@ fn temporaries_are_few() {
 }
 
 #[test]
-fn conjugate_gradients_solve_and_say_why_they_end() {
-    use spanlift_native::cpu::{Cg, CgEnd};
+fn solvers_run_on_kernels_and_say_why_they_end() {
+    use spanlift::plan::{Breakdown, Solver, Stop};
+    use spanlift_native::cpu::Solving;
     let a = imaging(12);
     let space = a.domain().clone();
     let a = (a + Operator::scale(0.5, space.clone()).unwrap()).unwrap();
-    let runner = Runner::<f32>::new(&a).unwrap();
-    let mut cg = Cg::new(&runner);
     let truth = Random(5).array(&space);
     let b = a.apply(&truth).unwrap();
     let b: Vec<Complex<f32>> = b.values().iter().map(|z| Complex::of(*z)).collect();
-    let mut x = vec![Complex::ZERO; b.len()];
-    let report = cg.solve(&runner, &b, &mut x, 1e-6, 200).unwrap();
-    assert_eq!(report.end, CgEnd::Converged, "{report:?}");
-    assert!(report.residual <= 1e-6 && report.iterations > 3, "{report:?}");
-    let most = x.iter().zip(truth.values()).map(|(x, t)| (x.wide() - t).norm()).fold(0.0, f64::max);
-    assert!(most < 1e-4, "{most:e}");
-    let few = cg.solve(&runner, &b, &mut x, 0.0, 2).unwrap();
-    assert_eq!((few.end, few.iterations), (CgEnd::Iterations, 2));
-    let zero = vec![Complex::ZERO; b.len()];
-    let nothing = cg.solve(&runner, &zero, &mut x, 1e-6, 10).unwrap();
-    assert_eq!((nothing.end, nothing.iterations, nothing.residual), (CgEnd::Converged, 0, 0.0));
+    let mut x = vec![Complex::<f32>::ZERO; b.len()];
+    let cg = |tolerance: f64, most: usize| {
+        let solver = Solver::cg().tolerance(tolerance).iterations(most).check_every(1);
+        Solving::<f32>::new(&solver, &a).unwrap()
+    };
+    let mut solving = cg(1e-6, 200);
+    for _ in 0..2 {
+        let outcome = solving.solve(&b, &mut x).unwrap();
+        assert_eq!(outcome.stop, Stop::Converged, "{outcome:?}");
+        assert!(outcome.residual <= 1e-6 && outcome.iterations > 3, "{outcome:?}");
+        let most = x.iter().zip(truth.values()).map(|(x, t)| (x.wide() - t).norm()).fold(0.0, f64::max);
+        assert!(most < 1e-4, "{most:e}");
+    }
+    let few = cg(0.0, 2).solve(&b, &mut x).unwrap();
+    assert_eq!((few.stop, few.iterations), (Stop::Iterations, 2));
+    let zero = vec![Complex::<f32>::ZERO; b.len()];
+    let nothing = cg(1e-6, 10).solve(&zero, &mut x).unwrap();
+    assert_eq!((nothing.stop, nothing.iterations, nothing.residual), (Stop::Converged, 0, 0.0));
     assert_eq!(x, zero);
+    assert!(cg(1e-6, 10).solve(&b[1..], &mut x).unwrap_err().to_string().contains("reads"), "a wrong length");
     let line = Space::new([("x", 2)], Dtype::F64).unwrap();
     let on = |weights: [f64; 2]| {
-        Runner::<f64>::new(&Diagonal::new(line.clone(), weights).unwrap().into()).unwrap()
+        let solver = Solver::cg().tolerance(0.0).iterations(10).check_every(1);
+        Solving::<f64>::new(&solver, Diagonal::new(line.clone(), weights).unwrap()).unwrap()
     };
     // Exact convergence ends it, whatever tolerance is asked for.
-    let exact = on([2.0, 2.0]);
     let mut x = [9.0; 2];
-    let report = Cg::new(&exact).solve(&exact, &[2.0, 4.0], &mut x, 0.0, 10).unwrap();
-    assert_eq!((report.end, report.iterations, x), (CgEnd::Converged, 1, [1.0, 2.0]));
-    let saddle = on([1.0, -1.0]);
-    let report = Cg::new(&saddle).solve(&saddle, &[1.0, 1.0], &mut x, 0.0, 10).unwrap();
-    assert_eq!((report.end, x), (CgEnd::Breakdown { curvature: 0.0 }, [0.0, 0.0]));
+    let outcome = on([2.0, 2.0]).solve(&[2.0, 4.0], &mut x).unwrap();
+    assert_eq!((outcome.stop, outcome.iterations, x), (Stop::Converged, 1, [1.0, 2.0]));
+    let outcome = on([1.0, -1.0]).solve(&[1.0, 1.0], &mut x).unwrap();
+    let indefinite = Stop::Breakdown(Breakdown::Indefinite { curvature: 0.0 });
+    assert_eq!((outcome.stop, x), (indefinite, [0.0, 0.0]));
+}
+
+/// Every method by kernels does what the reference evaluator does with the same recipe.
+#[test]
+fn every_method_follows_the_reference() {
+    use spanlift::plan::Solver;
+    use spanlift_native::cpu::Solving;
+    let (plane, line) =
+        (Space::new([("x", 6)], Dtype::C64).unwrap(), Space::new([("m", 9)], Dtype::C64).unwrap());
+    let w = Random(3).array(&Space::new([("m", 9), ("x", 6)], Dtype::C64).unwrap());
+    let w = Tensor::new([("m", 9), ("x", 6)], w.values().iter().copied()).unwrap();
+    let tall = Operator::from(Dense::new(plane.clone(), &w, ["m"]).unwrap());
+    let square = (tall.normal() + Operator::scale(0.5, plane.clone()).unwrap()).unwrap();
+    let near = Operator::scale(0.25, plane.clone()).unwrap();
+    let cases = [
+        (Solver::cg(), &square),
+        (Solver::pcg(&near), &square),
+        (Solver::lsqr(), &tall),
+        (Solver::lsqr().damp(0.3), &tall),
+        (Solver::fista(0.1), &tall),
+        (Solver::power(), &square),
+    ];
+    for (k, (solver, a)) in cases.iter().enumerate() {
+        let solver = solver.clone().tolerance(1e-9).iterations(40).check_every(5);
+        let b = Random(7).array(if a.codomain() == &plane { &plane } else { &line });
+        let wanted = solver.solve(*a, &b).unwrap();
+        let mut x = vec![Complex::<f64>::ZERO; 6];
+        let found = Solving::<f64>::new(&solver, *a).unwrap().solve(b.values(), &mut x).unwrap();
+        assert_eq!((found.stop, found.iterations), (wanted.stop, wanted.iterations), "case {k}");
+        assert_eq!((found.applies, found.n_checks), (wanted.applies, wanted.n_checks), "case {k}");
+        let off = x.iter().zip(wanted.solution.values()).map(|(x, y)| (x - y).norm()).fold(0.0, f64::max);
+        assert!(off < 1e-7, "case {k}: {off:e} off");
+        let values = found.value.unwrap_or(0.0) - wanted.value.unwrap_or(0.0);
+        assert!(values.abs() < 1e-7, "case {k}: {values:e} off");
+    }
+    let zeros = [Complex::<f64>::ZERO; 6];
+    let mut power = Solving::<f64>::new(&Solver::power(), &square).unwrap();
+    assert!(power.solve(&zeros, &mut [Complex::<f64>::ZERO; 6]).is_err(), "a start without an element");
 }

@@ -39,29 +39,60 @@ pub(super) struct Limits {
     pub(super) check_every: usize,
 }
 
-/// Runs a recipe to its end.
-pub(super) fn drive<E: Engine>(recipe: &Recipe, limits: Limits, engine: &mut E) -> Result<Solved, SolveError>
+/// What came of a solver besides its vectors; see [`Solved`] for what the fields are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[expect(missing_docs, reason = "they are those of `Solved`")]
+pub struct Outcome {
+    pub stop: Stop,
+    pub iterations: usize,
+    pub residual: f64,
+    pub applies: usize,
+    pub transfers: usize,
+    pub n_checks: usize,
+    pub value: Option<f64>,
+}
+
+impl Recipe {
+    /// The loop of every solver: set up, step until the one scalar says so, finish.
+    ///
+    /// # Errors
+    /// Whatever the engine says.
+    pub fn run<E: Engine>(&self, engine: &mut E) -> Result<Outcome, E::Error> {
+        let limits = self.limits;
+        let name = &self.scalars[self.check.0].0;
+        let (mut iterations, mut n_checks) = (0, 0);
+        engine.run(Phase::SetUp)?;
+        let (stop, check) = loop {
+            engine.run(Phase::Check)?;
+            let check = engine.scalar(name)?;
+            n_checks += 1;
+            match verdict(check, limits.enough) {
+                Some(stop) => break (stop, check),
+                None if iterations >= limits.iterations => break (Stop::Iterations, check),
+                None => {}
+            }
+            for _ in 0..limits.check_every.min(limits.iterations - iterations) {
+                engine.run(Phase::Step)?;
+                iterations += 1;
+            }
+        };
+        engine.run(Phase::Finish)?;
+        let value = self.value.map(|s| engine.scalar(&self.scalars[s.0].0)).transpose()?;
+        let applies = self.applies(Phase::SetUp) + iterations * self.applies(Phase::Step);
+        let transfers = self.transfers(Phase::SetUp)
+            + iterations * self.transfers(Phase::Step)
+            + self.transfers(Phase::Finish);
+        let residual = check.max(0.0).sqrt();
+        Ok(Outcome { stop, iterations, residual, applies, transfers, n_checks, value })
+    }
+}
+
+/// Runs a recipe to its end and takes its solution.
+pub(super) fn drive<E: Engine>(recipe: &Recipe, engine: &mut E) -> Result<Solved, SolveError>
 where
     SolveError: From<E::Error>,
 {
-    let name = &recipe.scalars[recipe.check.0].0;
-    let (mut iterations, mut n_checks) = (0, 0);
-    engine.run(Phase::SetUp)?;
-    let (stop, check) = loop {
-        engine.run(Phase::Check)?;
-        let check = engine.scalar(name)?;
-        n_checks += 1;
-        match verdict(check, limits.enough) {
-            Some(stop) => break (stop, check),
-            None if iterations >= limits.iterations => break (Stop::Iterations, check),
-            None => {}
-        }
-        for _ in 0..limits.check_every.min(limits.iterations - iterations) {
-            engine.run(Phase::Step)?;
-            iterations += 1;
-        }
-    };
-    engine.run(Phase::Finish)?;
+    let Outcome { stop, iterations, residual, applies, transfers, n_checks, value } = recipe.run(engine)?;
     let (name, space) = &recipe.vectors[recipe.solution.0];
     let values = engine.vector(name)?;
     // A solution that left the type's range is none.
@@ -72,12 +103,6 @@ where
             (Array::new(space.clone(), zeros)?, Stop::Breakdown(Breakdown::NotFinite))
         }
     };
-    let value = recipe.value.map(|s| engine.scalar(&recipe.scalars[s.0].0)).transpose()?;
-    let applies = recipe.applies(Phase::SetUp) + iterations * recipe.applies(Phase::Step);
-    let transfers = recipe.transfers(Phase::SetUp)
-        + iterations * recipe.transfers(Phase::Step)
-        + recipe.transfers(Phase::Finish);
-    let residual = check.max(0.0).sqrt();
     Ok(Solved { solution, stop, iterations, residual, applies, transfers, n_checks, value })
 }
 

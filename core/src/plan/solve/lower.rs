@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::drive::{Engine, Limits, drive};
+use super::drive::{Engine, drive};
 use super::ends::Ends;
 use super::recipe::{Act, Phase, Recipe, S, V};
 use super::reference::Reference;
@@ -49,7 +49,6 @@ use crate::units::Bytes;
 #[derive(Debug, Clone)]
 pub struct SolvePlan {
     recipe: Recipe,
-    limits: Limits,
     given: Vec<Array>,
     applied: Vec<Plan>,
     programs: BTreeMap<Phase, (Program, Vec<Transfer>)>,
@@ -86,13 +85,13 @@ impl Computes for Issued<'_> {
 const PHASES: [Phase; 4] = [Phase::SetUp, Phase::Step, Phase::Check, Phase::Finish];
 
 impl SolvePlan {
-    pub(super) fn new(recipe: Recipe, limits: Limits, given: Vec<Array>) -> Result<SolvePlan, SolveError> {
+    pub(super) fn new(recipe: Recipe, given: Vec<Array>) -> Result<SolvePlan, SolveError> {
         let plan = |a: &Operator| {
             let zeros = (0..a.domain().elements()).map(|_| 0.0);
             Ok::<Plan, SolveError>(a.plan_for(&Array::new(a.domain().clone(), zeros)?)?)
         };
         let applied = recipe.operators.iter().map(plan).collect::<Result<_, _>>()?;
-        let mut plan = SolvePlan { recipe, limits, given, applied, programs: BTreeMap::new() };
+        let mut plan = SolvePlan { recipe, given, applied, programs: BTreeMap::new() };
         for phase in PHASES {
             let mut writer = Writer::new(&plan, &[phase], &|_| None)?;
             writer.declare(&[phase])?;
@@ -163,7 +162,7 @@ impl SolvePlan {
         writer.phase(Phase::Check);
         for k in 1..=iterations {
             writer.phase(Phase::Step);
-            if k % self.limits.check_every == 0 || k == iterations {
+            if k % self.recipe.limits.check_every == 0 || k == iterations {
                 writer.phase(Phase::Check);
             }
         }
@@ -191,7 +190,7 @@ impl SolvePlan {
     /// As [`super::Solver::solve`].
     pub fn solve(&self) -> Result<Solved, SolveError> {
         let given: Vec<&Array> = self.given.iter().collect();
-        drive(&self.recipe, self.limits, &mut Reference::new(&self.recipe, &given))
+        drive(&self.recipe, &mut Reference::new(&self.recipe, &given))
     }
 
     /// Solves with an engine that carries out the programs.
@@ -202,7 +201,7 @@ impl SolvePlan {
     where
         SolveError: From<E::Error>,
     {
-        drive(&self.recipe, self.limits, engine)
+        drive(&self.recipe, engine)
     }
 
     /// The space of a vector of that name.

@@ -27,9 +27,10 @@ mod simulated;
 mod singular;
 mod solver;
 
-pub use drive::Engine;
+pub use drive::{Engine, Outcome};
 pub use lower::{Issued, SolvePlan};
-pub use recipe::Phase;
+pub use recipe::{Act, Phase, Recipe, S as ScalarId, V as VectorId};
+pub use reference::scalar_formula;
 pub use simulated::Simulated;
 pub use singular::Singular;
 pub use solver::{Solver, cg, fista, lsqr, pcg, power};

@@ -27,8 +27,7 @@ fn right(space: &Space) -> Array {
 }
 
 fn solved(recipe: &Recipe, b: &Array) -> Solved {
-    let limits = Limits { enough: 1e-20, iterations: 2 * 5, check_every: 1 };
-    drive(recipe, limits, &mut Reference::new(recipe, &[b])).unwrap()
+    drive(recipe, &mut Reference::new(recipe, &[b])).unwrap()
 }
 
 /// `|b - A x| / |b|` by the definition.
@@ -48,7 +47,9 @@ fn is_right(recipe: &Recipe) -> bool {
 
 fn recipe() -> Recipe {
     let a = system();
-    methods::cg(&a, None, &Frame { b: a.domain(), x: a.domain(), start: false, enough: 1e-20 })
+    let limits = Limits { enough: 1e-20, iterations: 2 * 5, check_every: 1 };
+    let frame = Frame { b: a.domain(), x: a.domain(), start: false, enough: 1e-20 };
+    Recipe { limits, ..methods::cg(&a, None, &frame) }
 }
 
 fn scalar(recipe: &Recipe, name: &str) -> S {

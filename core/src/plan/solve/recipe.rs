@@ -2,20 +2,36 @@
 //!
 //! Every runner follows the same recipe, so that they can be compared act by act. Knows no program.
 
+use super::drive::Limits;
 use crate::op::{Operator, Space};
 use crate::program::Func;
 
 /// A vector of a recipe: a buffer that stays from one program to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct V(pub(super) usize);
+pub struct V(pub(super) usize);
 
 /// A scalar of a recipe: one `f64` beside the vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct S(pub(super) usize);
+pub struct S(pub(super) usize);
+
+impl V {
+    /// Its number among the vectors.
+    pub fn index(self) -> usize {
+        self.0
+    }
+}
+
+impl S {
+    /// Its number among the scalars.
+    pub fn index(self) -> usize {
+        self.0
+    }
+}
 
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Act {
+#[expect(missing_docs, reason = "each variant's equation says what its fields are")]
+pub enum Act {
     /// `y = x` on another device.
     Move { y: V, x: V },
     /// `y = A x` with the operator of that number.
@@ -28,7 +44,7 @@ pub(super) enum Act {
     Shrink { y: V, x: V, by: f64 },
     /// `s = Re <x, y>`
     Dot { s: S, x: V, y: V },
-    /// A formula of one or two scalars; see [`Func`].
+    /// A formula of one or two scalars; see [`scalar_formula`](super::scalar_formula).
     Scalar { s: S, func: Func, of: Vec<S> },
 }
 
@@ -45,9 +61,11 @@ pub enum Phase {
     Finish,
 }
 
-/// A solver for one operator.
+/// A solver for one operator, as data: its vectors and scalars, and what is done to them in each [`Phase`].
+///
+/// Whoever carries out the acts is an [`Engine`](super::Engine); [`Recipe::run`] is the loop around them.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Recipe {
+pub struct Recipe {
     /// Names and spaces of the vectors.
     pub(super) vectors: Vec<(String, Space)>,
     /// Names of the scalars, and what they hold before the first act.
@@ -64,10 +82,52 @@ pub(super) struct Recipe {
     pub(super) check: S,
     /// What else is read at the end.
     pub(super) value: Option<S>,
+    pub(super) limits: Limits,
 }
 
 impl Recipe {
-    pub(super) fn acts(&self, phase: Phase) -> &[Act] {
+    /// The spaces of all vectors.
+    pub fn vectors(&self) -> impl ExactSizeIterator<Item = &Space> {
+        self.vectors.iter().map(|(_, space)| space)
+    }
+
+    /// The space of a vector.
+    pub fn space(&self, v: V) -> &Space {
+        &self.vectors[v.0].1
+    }
+
+    /// What all scalars are before the first act.
+    pub fn scalars(&self) -> impl ExactSizeIterator<Item = f64> {
+        self.scalars.iter().map(|(_, value)| *value)
+    }
+
+    /// The scalar of that name.
+    pub fn scalar(&self, name: &str) -> Option<S> {
+        self.scalars.iter().position(|(known, _)| known == name).map(S)
+    }
+
+    /// The operators that are applied.
+    pub fn operators(&self) -> &[Operator] {
+        &self.operators
+    }
+
+    /// The vectors that are given: the right-hand side, and a start where there is one.
+    pub fn given(&self) -> &[V] {
+        &self.given
+    }
+
+    /// Where the solution is at the end.
+    pub fn solution(&self) -> V {
+        self.solution
+    }
+
+    /// What else is found: an eigenvalue.
+    pub fn value(&self) -> Option<S> {
+        self.value
+    }
+
+    /// What is done in a phase, in order.
+    pub fn acts(&self, phase: Phase) -> &[Act] {
         match phase {
             Phase::SetUp => &self.set_up,
             Phase::Step => &self.step,
@@ -131,6 +191,7 @@ impl Kitchen {
             solution: V(0),
             check: S(0),
             value: None,
+            limits: Limits { enough: 0.0, iterations: 0, check_every: 1 },
         };
         Kitchen { recipe, one: S(0) }
     }

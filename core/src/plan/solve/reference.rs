@@ -62,7 +62,7 @@ impl<'r> Reference<'r> {
             }
             Act::Scalar { s, func, of } => {
                 let of: Vec<f64> = of.iter().map(|s| self.scalars[s.0]).collect();
-                self.scalars[s.0] = formula(*func, of[0], of[of.len() - 1]);
+                self.scalars[s.0] = scalar_formula(*func, of[0], of[of.len() - 1]);
             }
         }
     }
@@ -72,8 +72,11 @@ impl<'r> Reference<'r> {
     }
 }
 
-/// What [`Func`] says of real numbers.
-fn formula(func: Func, a: f64, b: f64) -> f64 {
+/// What the formulas of [`Act::Scalar`] say of one or two real numbers.
+///
+/// # Panics
+/// For formulas of vectors alone, which no recipe has there.
+pub fn scalar_formula(func: Func, a: f64, b: f64) -> f64 {
     match func {
         Func::Affine { mul, add } => mul * a + add,
         Func::Mul { .. } => a * b,

@@ -140,10 +140,10 @@ impl Solver {
     /// [`SolveError`]: an operator that the method cannot work with, a right-hand side of another space, and arguments that
     /// are none.
     pub fn solve(&self, a: impl Into<Part>, b: &Array) -> Result<Solved, SolveError> {
-        let (recipe, limits) = self.prepared(&operator(a)?, b)?;
+        let recipe = self.prepared(&operator(a)?, Some(b))?;
         let given = self.given(b);
         let mut engine = Reference::new(&recipe, &given);
-        drive(&recipe, limits, &mut engine)
+        drive(&recipe, &mut engine)
     }
 
     /// The programs that solve this; see [`SolvePlan`].
@@ -151,9 +151,17 @@ impl Solver {
     /// # Errors
     /// As [`Solver::solve`], and [`super::PlanError`] where there is no program.
     pub fn plan(&self, a: impl Into<Part>, b: &Array) -> Result<SolvePlan, SolveError> {
-        let (recipe, limits) = self.prepared(&operator(a)?, b)?;
+        let recipe = self.prepared(&operator(a)?, Some(b))?;
         let given = self.given(b).into_iter().cloned().collect();
-        SolvePlan::new(recipe, limits, given)
+        SolvePlan::new(recipe, given)
+    }
+
+    /// What solving for any right-hand side does, for an [`Engine`](super::Engine) that is given it later; a start is left out.
+    ///
+    /// # Errors
+    /// As [`Solver::solve`], but for the right-hand side.
+    pub fn recipe(&self, a: impl Into<Part>) -> Result<Recipe, SolveError> {
+        self.prepared(&operator(a)?, None)
     }
 
     fn given<'a>(&'a self, b: &'a Array) -> Vec<&'a Array> {
@@ -168,12 +176,12 @@ impl Solver {
     }
 
     /// The recipe for an operator, with its transfers taken out of the loop.
-    fn prepared(&self, a: &Operator, b: &Array) -> Result<(Recipe, Limits), SolveError> {
+    fn prepared(&self, a: &Operator, b: Option<&Array>) -> Result<Recipe, SolveError> {
         self.check(a, b)?;
         let home = a.at_home();
         let inner = home.as_ref().unwrap_or(a);
         let enough = self.tolerance * self.tolerance;
-        let start = self.used_start(b).is_some();
+        let start = b.is_some_and(|b| self.used_start(b).is_some());
         let frame = Frame { b: a.codomain(), x: a.domain(), start, enough };
         let recipe = match &self.method {
             Method::Cg { preconditioner } => {
@@ -194,7 +202,7 @@ impl Solver {
         };
         let most = usize::try_from(a.domain().elements()).unwrap_or(usize::MAX).clamp(10, 10_000);
         let iterations = self.iterations.unwrap_or(most);
-        Ok((recipe, Limits { enough, iterations, check_every: self.check_every }))
+        Ok(Recipe { limits: Limits { enough, iterations, check_every: self.check_every }, ..recipe })
     }
 
     /// The preconditioner where the iteration is.
@@ -217,7 +225,7 @@ impl Solver {
             .ok_or_else(|| wrong(format!("on the host, and the iteration is on {}", inner.domain().device())))
     }
 
-    fn check(&self, a: &Operator, b: &Array) -> Result<(), SolveError> {
+    fn check(&self, a: &Operator, b: Option<&Array>) -> Result<(), SolveError> {
         let method = self.stated().0;
         let square = !matches!(self.method, Method::Lsqr { .. } | Method::Fista { .. });
         if square && a.domain() != a.codomain() {
@@ -229,7 +237,7 @@ impl Solver {
             });
         }
         for (array, space) in
-            std::iter::once((b, a.codomain())).chain(self.start.iter().map(|x| (x, a.domain())))
+            b.iter().map(|b| (*b, a.codomain())).chain(self.start.iter().map(|x| (x, a.domain())))
         {
             if array.space() != space {
                 return Err(SolveError::Op(OpError::Input {
@@ -267,7 +275,8 @@ impl Solver {
         if !(number.is_finite() && number >= 0.0) {
             return argument(name, number.to_string(), "it is a number from 0 on");
         }
-        if matches!(self.method, Method::Power) && b.values().iter().all(|v| v.norm_sqr() == 0.0) {
+        let zero = |b: &Array| b.values().iter().all(|v| v.norm_sqr() == 0.0);
+        if matches!(self.method, Method::Power) && b.is_some_and(zero) {
             return Err(SolveError::ZeroStart);
         }
         Ok(())

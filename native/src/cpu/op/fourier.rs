@@ -17,8 +17,9 @@ use super::real::{Real, pairs, pairs_mut};
 /// of the cache where lines are a power of two apart: with 16, lines of 512 take twice as long.
 const LINES: usize = 8;
 
-/// Elements from which a second thread pays; see `tests/measured/operators.json`.
-const PARALLEL: usize = 1 << 15;
+/// Elements from which a second thread is asked. Chosen, not measured: their transform takes some hundred microseconds, a
+/// second thread some to answer. The bench `threads` of `tests/operators/measure.py` sets one beside two.
+pub(super) const PARALLEL: usize = 1 << 15;
 
 /// One dimension of a transform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -359,7 +360,13 @@ impl<R: Real> Passes<R> {
         Passes::of(passes, len)
     }
 
-    fn run(&self, mut x: Option<&[Complex<R>]>, y: &mut [Complex<R>], scratch: &mut [Complex<R>]) {
+    /// Complex numbers that [`Passes::run`] needs.
+    pub(super) fn n_scratch(&self) -> usize {
+        self.n_scratch
+    }
+
+    /// From `x` to `y`, or in place.
+    pub(super) fn run(&self, mut x: Option<&[Complex<R>]>, y: &mut [Complex<R>], scratch: &mut [Complex<R>]) {
         for through in &self.passes {
             pass(&**through, x.take(), y, scratch, self.threads);
         }
@@ -404,7 +411,8 @@ impl<R: Real> Kernel<R> for Passes<R> {
     }
 }
 
-/// The transform of real data, which keeps about half of the frequencies, or its adjoint.
+/// The transform of real data, which keeps about half of the frequencies, or its adjoint: the complex one of which half is
+/// left out, for lines that cannot be halved.
 pub(super) struct RealPasses<R> {
     passes: Passes<R>,
     len: usize,

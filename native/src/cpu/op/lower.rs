@@ -10,8 +10,9 @@ use spanlift::op::{
 };
 
 use super::fourier::{Line, Passes, RealPasses};
+use super::halves::Halves;
 use super::kernel::{Add, Blocks, Fill, Foreign, Kernel};
-use super::matrix::Matrix;
+use super::matrix::matrix;
 use super::product::{Act, Product, Weights};
 use super::real::{Element, Real};
 use super::table::Table;
@@ -190,7 +191,7 @@ where
             return Box::new(table);
         }
         if let Some(dense) = leaf.downcast::<Dense>() {
-            return Box::new(Matrix::<E>::new(leaf, dense));
+            return matrix::<E>(leaf, dense);
         }
         if let Some(sparse) = leaf.downcast::<Sparse>() {
             return Box::new(Table::<E>::of_entries(count(writes), |f| {
@@ -459,7 +460,10 @@ fn is_inverse(leaf: &Leaf) -> bool {
     (leaf.side == Side::Adjoint) != leaf.conj
 }
 
-fn fourier<R: Real>(leaf: &Leaf) -> Box<dyn Kernel<R>> {
+fn fourier<R: Real>(leaf: &Leaf) -> Box<dyn Kernel<R>>
+where
+    Complex<R>: Element<Real = R>,
+{
     let lines = lines_of(leaf);
     let facts = leaf.op.facts();
     let n = count(&facts.domain);
@@ -468,8 +472,11 @@ fn fourier<R: Real>(leaf: &Leaf) -> Box<dyn Kernel<R>> {
     }
     let last = lines[lines.len() - 1];
     let kept = last.n / 2 + 1;
-    let is_adjoint = leaf.side == Side::Adjoint;
-    Box::new(RealPasses::<R>::new(&lines, last, kept, n, (is_adjoint, is_inverse(leaf))))
+    let sides = (leaf.side == Side::Adjoint, is_inverse(leaf));
+    match Halves::<R>::new(&lines, n, sides) {
+        Some(halves) => Box::new(halves),
+        None => Box::new(RealPasses::<R>::new(&lines, last, kept, n, sides)),
+    }
 }
 
 /// The weights that a diagonal multiplies with, as far as they repeat.

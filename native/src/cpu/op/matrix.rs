@@ -9,7 +9,7 @@ use super::real::{Element, Real, elements, elements_mut};
 use super::wide::{Loop, widest};
 
 /// `y_m = sum_n w_mn x_n` for every index of the other dimensions.
-pub(super) struct Matrix<E> {
+struct Matrix<E> {
     /// Rows one after the other, one matrix for each index of the dimensions that weights and data share.
     weights: Vec<E>,
     /// Where the input of each index of the other dimensions begins, where its output does, and its matrix.
@@ -32,7 +32,7 @@ fn offsets(dims: &[(&Name, usize)], stride: impl Fn(&Name) -> usize) -> Vec<usiz
 }
 
 impl<E: Element> Matrix<E> {
-    pub(super) fn new(leaf: &Leaf, dense: &Dense) -> Matrix<E> {
+    fn new(leaf: &Leaf, dense: &Dense) -> Matrix<E> {
         let (reads, writes) = (leaf.domain(), leaf.codomain());
         let w = dense.weights();
         let conj = (leaf.side == Side::Adjoint) != leaf.conj;
@@ -78,9 +78,9 @@ impl<E: Element> Matrix<E> {
                 }
                 &scratch[..n]
             };
-            for (row, w) in self.rows.iter().zip(self.weights[matrix..].chunks_exact(n.max(1))) {
-                y[to + row] = widest(Dot(w, x));
-            }
+            let rows = Rows { weights: &self.weights[matrix..], x, places: &self.rows, y: &mut y[to..] };
+            // Asking for wide vectors takes longer than so few products.
+            if n < LANES { rows.run() } else { widest(rows) }
         }
     }
 }
@@ -96,27 +96,76 @@ fn values(w: &spanlift::op::Tensor, dims: &[(Name, usize)]) -> impl Iterator<Ite
     all.into_iter().map(|at| w.storage()[len(at)])
 }
 
-/// `sum_k w_k x_k`, in as many parts as fill the processor's lanes.
-struct Dot<'a, E>(&'a [E], &'a [E]);
+/// Sums that go on side by side, so that they fill the processor's lanes.
+const LANES: usize = 16;
 
-impl<E: Element> Loop for Dot<'_, E> {
-    type Out = E;
+/// One matrix: its rows one after the other, and where in `y` each result goes.
+struct Rows<'a, E> {
+    weights: &'a [E],
+    x: &'a [E],
+    places: &'a [usize],
+    y: &'a mut [E],
+}
+
+impl<E: Element> Loop for Rows<'_, E> {
+    type Out = ();
 
     #[inline(always)]
-    fn run(self) -> E {
-        const LANES: usize = 16;
-        let ((w, w_rest), (x, x_rest)) = (self.0.as_chunks::<LANES>(), self.1.as_chunks::<LANES>());
-        let rest = w_rest.iter().zip(x_rest).fold(E::default(), |sum, (w, x)| sum + *w * *x);
-        if w.is_empty() {
-            return rest;
+    fn run(self) {
+        let Rows { mut weights, x, places, y } = self;
+        for place in places {
+            let (row, rest) = weights.split_at(x.len());
+            y[*place] = dot(row, x);
+            weights = rest;
         }
-        let mut sums = [E::default(); LANES];
-        for (w, x) in w.iter().zip(x) {
-            for j in 0..LANES {
-                sums[j] += w[j] * x[j];
-            }
+    }
+}
+
+/// `sum_k w_k x_k`
+#[inline(always)]
+fn dot<E: Element>(w: &[E], x: &[E]) -> E {
+    let ((w, w_rest), (x, x_rest)) = (w.as_chunks::<LANES>(), x.as_chunks::<LANES>());
+    let mut rest = E::default();
+    for (w, x) in w_rest.iter().zip(x_rest) {
+        rest += *w * *x;
+    }
+    if w.is_empty() {
+        return rest;
+    }
+    let mut sums = [E::default(); LANES];
+    for (w, x) in w.iter().zip(x) {
+        for j in 0..LANES {
+            sums[j] += w[j] * x[j];
         }
-        sums.into_iter().fold(rest, |sum, s| sum + s)
+    }
+    sums.into_iter().fold(rest, |sum, s| sum + s)
+}
+
+/// A matrix of short rows, for one input and one output that lie as they are: with nothing else to ask it takes no longer
+/// than its products do.
+struct Small<E>(Vec<E>);
+
+impl<R: Real, E: Element<Real = R>> Kernel<R> for Small<E> {
+    fn apply(&self, x: &[R], y: &mut [R], _: &mut Scratch<R>) {
+        let (x, mut weights) = (elements::<E>(x), &self.0[..]);
+        for y in elements_mut::<E>(y) {
+            let (row, rest) = weights.split_at(x.len());
+            let mut products = row.iter().zip(x).map(|(w, x)| *w * *x);
+            let first = products.next().unwrap_or_default();
+            *y = products.fold(first, |sum, product| sum + product);
+            weights = rest;
+        }
+    }
+}
+
+/// The kernel of a matrix.
+pub(super) fn matrix<E: Element>(leaf: &Leaf, dense: &Dense) -> Box<dyn Kernel<E::Real>> {
+    let all = Matrix::<E>::new(leaf, dense);
+    let plain = all.rows.iter().enumerate().all(|(k, row)| k == *row);
+    if plain && all.is_contiguous && all.others == [(0, 0, 0)] && all.columns.len() < LANES {
+        Box::new(Small(all.weights))
+    } else {
+        Box::new(all)
     }
 }
 

@@ -21,8 +21,8 @@
 //! [`Operator::apply`](spanlift::op::Operator::apply) stays below `64 eps` times the largest element that comes up on the
 //! way. Element-wise chains on real types have the same bits.
 
-mod cg;
 mod fourier;
+mod halves;
 mod into;
 mod kernel;
 mod lower;
@@ -30,6 +30,7 @@ mod matrix;
 mod place;
 mod product;
 mod real;
+mod solving;
 mod table;
 #[expect(unsafe_code, reason = "a function for newer processors is called after asking for them")]
 mod wide;
@@ -43,11 +44,11 @@ use spanlift::Bytes;
 use spanlift::memory::Dtype;
 use spanlift::op::{Array, OpError, Operator, Space};
 
-pub use cg::{Cg, CgEnd, CgReport};
 use kernel::{Kernel, Scratch};
 use lower::Steps;
 use place::{Home, Places};
 pub use real::{Element, Real};
+pub use solving::Solving;
 
 /// Why an operator has no runner, or cannot be applied.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -131,6 +132,7 @@ pub struct Runner<R: Real> {
     id: u64,
     operator: Operator,
     steps: Vec<Placed<R>>,
+    /// The lengths of the buffers between steps.
     slots: Vec<usize>,
     scratch: (usize, usize),
     sides: [(usize, Dtype); 2],
@@ -143,15 +145,17 @@ pub struct Workspace<R> {
     made_for: Operator,
     /// A result on its way to being added; empty until it is needed.
     extra: Vec<R>,
-    slots: Vec<Vec<R>>,
+    /// The buffers between steps, one after the other.
+    between: Vec<R>,
     scratch: Scratch<R>,
 }
 
 /// A step whose buffers have places.
 struct Placed<R> {
     kernel: Box<dyn Kernel<R>>,
-    reads: (Home, Range<usize>),
-    writes: (Home, Range<usize>),
+    homes: (Home, Home),
+    reads: Range<usize>,
+    writes: Range<usize>,
 }
 
 impl<R: Real> fmt::Debug for Runner<R> {
@@ -182,10 +186,9 @@ where
         let places = Places::find(&steps, &lens);
         let needs = steps.iter().map(|step| step.kernel.scratch());
         let scratch = needs.fold((0, 0), |all, need| (all.0.max(need.0), all.1.max(need.1)));
-        let placed = steps.into_iter().map(|step| Placed {
-            reads: places.of(step.reads),
-            writes: places.of(step.writes),
-            kernel: step.kernel,
+        let placed = steps.into_iter().map(|step| {
+            let ((from, reads), (to, writes)) = (places.of(step.reads), places.of(step.writes));
+            Placed { kernel: step.kernel, homes: (from, to), reads, writes }
         });
         let side = |space: &Space| (lower::len(space.elements()), space.dtype());
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -226,10 +229,10 @@ impl<R: Real> Runner<R> {
 
     /// Memory for applies by one thread at a time.
     pub fn workspace(&self) -> Workspace<R> {
-        let zeros = |n: &usize| vec![R::zero(); *n];
-        let scratch = Scratch { reals: zeros(&self.scratch.0), wide: vec![Complex64::ZERO; self.scratch.1] };
-        let slots = self.slots.iter().map(zeros).collect();
-        Workspace { of: self.id, made_for: self.operator.clone(), extra: Vec::new(), slots, scratch }
+        let zeros = |n: usize| vec![R::zero(); n];
+        let scratch = Scratch { reals: zeros(self.scratch.0), wide: vec![Complex64::ZERO; self.scratch.1] };
+        let between = zeros(self.slots.iter().sum());
+        Workspace { of: self.id, made_for: self.operator.clone(), extra: Vec::new(), between, scratch }
     }
 
     /// How many kernels an apply runs.
@@ -290,11 +293,6 @@ impl<R: Real> Runner<R> {
         }
     }
 
-    /// Real numbers of the input.
-    fn reals(&self) -> usize {
-        lower::reals(self.operator.domain())
-    }
-
     #[cold]
     fn refuse(&self, x: (usize, Dtype), y: (usize, Dtype), workspace: &Workspace<R>) -> RunnerError {
         let operator = self.operator.formula();
@@ -311,27 +309,23 @@ impl<R: Real> Runner<R> {
 
 impl<R: Real> Placed<R> {
     #[inline]
-    fn run(&self, x: &[R], y: &mut [R], Workspace { slots, scratch, .. }: &mut Workspace<R>) {
-        let (reads, writes) = (self.reads.1.clone(), self.writes.1.clone());
-        let kernel = &self.kernel;
-        match (self.reads.0, self.writes.0) {
+    fn run(&self, x: &[R], y: &mut [R], Workspace { between, scratch, .. }: &mut Workspace<R>) {
+        let (reads, writes) = (self.reads.clone(), self.writes.clone());
+        let kernel = &*self.kernel;
+        match self.homes {
             (Home::Input, Home::Output) => kernel.apply(&x[reads], &mut y[writes], scratch),
-            (Home::Input, Home::Slot(to)) => kernel.apply(&x[reads], &mut slots[to][writes], scratch),
-            (Home::Slot(from), Home::Output) => kernel.apply(&slots[from][reads], &mut y[writes], scratch),
-            (Home::Output, Home::Slot(to)) => kernel.apply(&y[reads], &mut slots[to][writes], scratch),
-            (Home::Slot(from), Home::Slot(to)) if from != to => {
-                let both = slots.get_disjoint_mut([from, to]);
-                let [from, to] = both.unwrap_or_else(|e| unreachable!("bug: slots {from} and {to}: {e}"));
-                kernel.apply(&from[reads], &mut to[writes], scratch);
-            }
-            (Home::Slot(one), Home::Slot(_)) => within(&**kernel, &mut slots[one], reads, writes, scratch),
-            (Home::Output, Home::Output) => within(&**kernel, y, reads, writes, scratch),
+            (Home::Input, Home::Between) => kernel.apply(&x[reads], &mut between[writes], scratch),
+            (Home::Between, Home::Output) => kernel.apply(&between[reads], &mut y[writes], scratch),
+            (Home::Output, Home::Between) => kernel.apply(&y[reads], &mut between[writes], scratch),
+            (Home::Between, Home::Between) => within(kernel, between, reads, writes, scratch),
+            (Home::Output, Home::Output) => within(kernel, y, reads, writes, scratch),
             (_, Home::Input) => unreachable!("bug: a step writes the input"),
         }
     }
 }
 
 /// Runs a kernel inside one buffer: in place, or from one part to another.
+#[inline]
 fn within<R: Real>(
     kernel: &dyn Kernel<R>,
     buffer: &mut [R],

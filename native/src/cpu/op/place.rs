@@ -8,7 +8,8 @@ use super::real::Real;
 pub(super) enum Home {
     Input,
     Output,
-    Slot(usize),
+    /// The slots between steps, one after the other.
+    Between,
 }
 
 /// Where every buffer lies, and how long the slots are.
@@ -22,7 +23,8 @@ impl Places {
     /// The place of a view: its buffer and the range in it.
     pub(super) fn of(&self, view: View) -> (Home, std::ops::Range<usize>) {
         let (home, at) = self.homes[view.buffer];
-        (home, at + view.at..at + view.at + view.len)
+        let at = at + view.at;
+        (home, at..at + view.len)
     }
 
     pub(super) fn find<R: Real>(steps: &[Step<R>], lens: &[usize]) -> Places {
@@ -52,8 +54,7 @@ impl Places {
         order.sort_by_key(|b| first[*b]);
         let mut slots: Vec<usize> = Vec::new();
         let mut free_after: Vec<usize> = Vec::new();
-        let mut homes = vec![Home::Input; lens.len()];
-        homes[OUTPUT] = Home::Output;
+        let mut slot_of = vec![0; lens.len()];
         for buffer in order {
             // The slot that fits best among those that nobody needs any more.
             let free = (0..slots.len()).filter(|s| free_after[*s] < first[buffer]);
@@ -64,13 +65,15 @@ impl Places {
             });
             slots[slot] = slots[slot].max(lens[buffer]);
             free_after[slot] = last[buffer];
-            homes[buffer] = Home::Slot(slot);
+            slot_of[buffer] = slot;
         }
-        let homes = (0..lens.len()).map(|b| {
-            let (whole, at) = root(b);
-            (homes[whole], at)
+        let homes = (0..lens.len()).map(|b| match root(b) {
+            (INPUT, at) => (Home::Input, at),
+            (OUTPUT, at) => (Home::Output, at),
+            (whole, at) => (Home::Between, at + slots[..slot_of[whole]].iter().sum::<usize>()),
         });
-        Places { homes: homes.collect(), slots }
+        let homes = homes.collect();
+        Places { homes, slots }
     }
 }
 

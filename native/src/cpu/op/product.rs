@@ -9,7 +9,8 @@ use super::wide::{Loop, widest};
 /// Elements that pass through all weights together: they stay in registers from the first weight to the last.
 const LANES: usize = 8;
 
-/// Weights and elements that one thread reads at least before a second one pays; see `tests/measured/operators.json`.
+/// Weights and elements that one thread reads at least before a second one is asked. Chosen, not measured: so many take tens
+/// of microseconds, a second thread some to answer. The bench `threads` of `tests/operators/measure.py` sets one beside two.
 const PARALLEL: usize = 1 << 17;
 
 /// What is done to an element, one after the other.
@@ -31,7 +32,7 @@ pub(super) struct Product<E> {
     /// After how many elements the weights repeat.
     period: usize,
     /// The weights in the order in which they are read: for each group of lanes those of the first act, then of the second.
-    weights: Vec<E>,
+    weights: Vec<[E; LANES]>,
     adds: bool,
 }
 
@@ -52,95 +53,148 @@ impl<E: Element> Product<E> {
     ) -> Product<E> {
         let n_weights = acts.iter().filter(|act| matches!(act, Act::Weight)).count();
         let groups = period.div_ceil(LANES);
-        let mut packed = vec![E::default(); groups * n_weights * LANES];
+        let mut packed = vec![[E::default(); LANES]; groups * n_weights];
         for k in 0..n_weights {
             let values = weights(k).values;
             for (i, at) in (0..period).zip((0..values.len()).cycle()) {
-                packed[(i / LANES * n_weights + k) * LANES + i % LANES] = values[at];
+                packed[i / LANES * n_weights + k][i % LANES] = values[at];
             }
         }
         Product { acts, n_weights, period, weights: packed, adds }
     }
 
-    /// One group of lanes with its weights.
+    /// What the acts make of some lanes; `weights` gives those of one act after the other.
     #[inline(always)]
-    fn group(&self, x: [E; LANES], weights: &[E]) -> [E; LANES] {
-        let (mut now, mut sum, mut first) = (x, x, true);
-        let mut weights = weights.chunks_exact(LANES);
+    fn through<const N: usize>(&self, x: [E; N], mut weights: impl Iterator<Item = [E; N]>) -> [E; N] {
+        let times = |v: &mut [E; N], w: [E; N]| {
+            for j in 0..N {
+                v[j] = w[j] * v[j];
+            }
+        };
+        let (mut now, mut sum) = (x, None);
+        let add = |sum: Option<[E; N]>, v: [E; N]| match sum {
+            None => v,
+            Some(mut sum) => {
+                for j in 0..N {
+                    sum[j] += v[j];
+                }
+                sum
+            }
+        };
         for act in &self.acts {
             match act {
-                Act::Weight => {
-                    let w = weights.next().unwrap_or_default();
-                    now.iter_mut().zip(w).for_each(|(v, w)| *v = *w * *v);
-                }
-                Act::Factor(a) => now.iter_mut().for_each(|v| *v = *a * *v),
+                Act::Weight => times(&mut now, weights.next().unwrap_or(x)),
+                Act::Factor(a) => times(&mut now, [*a; N]),
                 Act::Term => {
-                    if first {
-                        sum = now;
-                    } else {
-                        sum.iter_mut().zip(now).for_each(|(s, v)| *s += v);
-                    }
-                    (first, now) = (false, x);
+                    sum = Some(add(sum, now));
+                    now = x;
                 }
             }
         }
-        if first {
-            return now;
-        }
-        sum.iter_mut().zip(now).for_each(|(s, v)| *s += v);
-        sum
+        add(sum, now)
     }
 
-    /// Weights alone: the chain that is worth a loop of its own.
+    /// The same for weights alone: the chain that is worth a loop of its own.
     #[inline(always)]
-    fn chain(mut x: [E; LANES], weights: &[E]) -> [E; LANES] {
-        for w in weights.chunks_exact(LANES) {
-            for j in 0..LANES {
+    fn chain<const N: usize>(mut x: [E; N], weights: impl Iterator<Item = [E; N]>) -> [E; N] {
+        for w in weights {
+            for j in 0..N {
                 x[j] = w[j] * x[j];
             }
         }
         x
     }
 
+    /// The elements of one period, or the first of them: groups in lanes, what is left one by one.
     #[inline(always)]
-    fn through(
-        &self,
-        x: &[E],
-        y: &mut [E],
-        weights: &[E],
-        f: impl Fn([E; LANES], &[E], [E; LANES]) -> [E; LANES],
-    ) {
-        let step = self.n_weights * LANES;
-        let (whole, rest) = x.as_chunks::<LANES>();
-        let (whole_y, rest_y) = y.as_chunks_mut::<LANES>();
-        for (k, (x, y)) in whole.iter().zip(whole_y).enumerate() {
-            *y = f(*x, &weights[k * step..(k + 1) * step], *y);
+    fn period(&self, source: Source<E>, y: &mut [E], weights: &[[E; LANES]], is_chain: bool) {
+        let n = self.n_weights;
+        let (whole, rest) = y.as_chunks_mut::<LANES>();
+        let begun = whole.len() * LANES;
+        match source {
+            Source::Same => {
+                for (k, y) in whole.iter_mut().enumerate() {
+                    let w = weights[k * n..(k + 1) * n].iter().copied();
+                    *y = if is_chain { Product::chain(*y, w) } else { self.through(*y, w) };
+                }
+            }
+            Source::Other(x) => {
+                for (k, (y, x)) in whole.iter_mut().zip(x.as_chunks::<LANES>().0).enumerate() {
+                    let w = weights[k * n..(k + 1) * n].iter().copied();
+                    *y = if is_chain { Product::chain(*x, w) } else { self.through(*x, w) };
+                }
+            }
+            Source::Added(x) => {
+                for (k, (y, x)) in whole.iter_mut().zip(x.as_chunks::<LANES>().0).enumerate() {
+                    let v = self.through(*x, weights[k * n..(k + 1) * n].iter().copied());
+                    for j in 0..LANES {
+                        y[j] += v[j];
+                    }
+                }
+            }
         }
-        if !rest.is_empty() {
-            let (mut last, mut last_y) = ([E::default(); LANES], [E::default(); LANES]);
-            last[..rest.len()].copy_from_slice(rest);
-            last_y[..rest.len()].copy_from_slice(rest_y);
-            let k = whole.len();
-            let last = f(last, &weights[k * step..(k + 1) * step], last_y);
-            rest_y.copy_from_slice(&last[..rest.len()]);
+        let last = &weights[begun / LANES * n..];
+        for (j, y) in rest.iter_mut().enumerate() {
+            let w = last.iter().map(|w| [w[j]]).take(n);
+            match source {
+                Source::Same => [*y] = self.through([*y], w),
+                Source::Other(x) if is_chain => [*y] = Product::chain([x[begun + j]], w),
+                Source::Other(x) => [*y] = self.through([x[begun + j]], w),
+                Source::Added(x) => *y += self.through([x[begun + j]], w)[0],
+            }
         }
     }
 
-    fn run(&self, x: &[E], y: &mut [E]) {
-        let reads = x.len() * (self.n_weights + 2);
-        let periods = |x: &[E], y: &mut [E], weights: &[E]| widest(Periods { product: self, x, y, weights });
-        if reads < 2 * PARALLEL || rayon::current_num_threads() == 1 {
-            return periods(x, y, &self.weights);
+    /// Period after period, from the first weight given.
+    #[inline(always)]
+    fn periods(&self, source: Source<E>, y: &mut [E], weights: &[[E; LANES]]) {
+        let is_chain = self.n_weights == self.acts.len();
+        let mut at = 0;
+        while at < y.len() {
+            let end = y.len().min(at + self.period);
+            self.period(source.part(at, end), &mut y[at..end], weights, is_chain);
+            at = end;
         }
-        let part = (x.len() / (reads / PARALLEL)).max(1);
-        if self.period == x.len() {
-            let part = part.next_multiple_of(LANES);
-            let parts = x.par_chunks(part).zip(y.par_chunks_mut(part)).enumerate();
-            parts.for_each(|(k, (x, y))| periods(x, y, &self.weights[k * part * self.n_weights..]));
-        } else {
-            let part = part.next_multiple_of(self.period);
-            let parts = x.par_chunks(part).zip(y.par_chunks_mut(part));
-            parts.for_each(|(x, y)| periods(x, y, &self.weights));
+    }
+
+    fn run(&self, source: Source<E>, y: &mut [E]) {
+        if y.len() < LANES {
+            return self.periods(source, y, &self.weights);
+        }
+        let periods = |source, y: &mut [E], weights| widest(Periods { product: self, source, y, weights });
+        let reads = y.len() * (self.n_weights + 2);
+        if reads < 2 * PARALLEL || rayon::current_num_threads() == 1 {
+            return periods(source, y, &self.weights);
+        }
+        let part = (y.len() / (reads / PARALLEL)).max(1);
+        let whole = self.period == y.len();
+        let part = part.next_multiple_of(if whole { LANES } else { self.period });
+        y.par_chunks_mut(part).enumerate().for_each(|(k, y)| {
+            let weights =
+                if whole { &self.weights[k * part / LANES * self.n_weights..] } else { &self.weights };
+            periods(source.part(k * part, k * part + y.len()), y, weights);
+        });
+    }
+}
+
+/// What a product reads.
+#[derive(Debug, Clone, Copy)]
+enum Source<'a, E> {
+    /// What it overwrites.
+    Same,
+    /// Another vector.
+    Other(&'a [E]),
+    /// Another vector, and the result is added to what is there.
+    Added(&'a [E]),
+}
+
+impl<'a, E> Source<'a, E> {
+    #[inline(always)]
+    fn part(self, at: usize, end: usize) -> Source<'a, E> {
+        match self {
+            Source::Same => Source::Same,
+            Source::Other(x) => Source::Other(&x[at..end]),
+            Source::Added(x) => Source::Added(&x[at..end]),
         }
     }
 }
@@ -148,9 +202,9 @@ impl<E: Element> Product<E> {
 /// Period after period, or a part of one, with the weights that it begins with.
 struct Periods<'a, E> {
     product: &'a Product<E>,
-    x: &'a [E],
+    source: Source<'a, E>,
     y: &'a mut [E],
-    weights: &'a [E],
+    weights: &'a [[E; LANES]],
 }
 
 impl<E: Element> Loop for Periods<'_, E> {
@@ -158,61 +212,14 @@ impl<E: Element> Loop for Periods<'_, E> {
 
     #[inline(always)]
     fn run(self) {
-        let Periods { product, x, y, weights } = self;
-        let each = product.period;
-        if product.n_weights == product.acts.len() && !product.adds {
-            for (x, y) in x.chunks(each).zip(y.chunks_mut(each)) {
-                product.through(x, y, weights, |x, w, _| Product::chain(x, w));
-            }
-        } else if product.adds {
-            for (x, y) in x.chunks(each).zip(y.chunks_mut(each)) {
-                product.through(x, y, weights, |x, w, mut y| {
-                    y.iter_mut().zip(product.group(x, w)).for_each(|(y, v)| *y += v);
-                    y
-                });
-            }
-        } else {
-            for (x, y) in x.chunks(each).zip(y.chunks_mut(each)) {
-                product.through(x, y, weights, |x, w, _| product.group(x, w));
-            }
-        }
-    }
-}
-
-/// The same where input and output are one.
-struct InPlace<'a, E> {
-    product: &'a Product<E>,
-    y: &'a mut [E],
-}
-
-impl<E: Element> Loop for InPlace<'_, E> {
-    type Out = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let InPlace { product, y } = self;
-        let is_chain = product.n_weights == product.acts.len();
-        let step = product.n_weights * LANES;
-        for y in y.chunks_mut(product.period) {
-            let (whole, rest) = y.as_chunks_mut::<LANES>();
-            let n = whole.len();
-            for (k, y) in whole.iter_mut().enumerate() {
-                let w = &product.weights[k * step..(k + 1) * step];
-                *y = if is_chain { Product::chain(*y, w) } else { product.group(*y, w) };
-            }
-            if !rest.is_empty() {
-                let mut last = [E::default(); LANES];
-                last[..rest.len()].copy_from_slice(rest);
-                let last = product.group(last, &product.weights[n * step..(n + 1) * step]);
-                rest.copy_from_slice(&last[..rest.len()]);
-            }
-        }
+        self.product.periods(self.source, self.y, self.weights);
     }
 }
 
 impl<R: Real, E: Element<Real = R>> Kernel<R> for Product<E> {
     fn apply(&self, x: &[R], y: &mut [R], _: &mut Scratch<R>) {
-        self.run(elements(x), elements_mut(y));
+        let x = elements(x);
+        self.run(if self.adds { Source::Added(x) } else { Source::Other(x) }, elements_mut(y));
     }
 
     fn works_in_place(&self) -> bool {
@@ -220,6 +227,6 @@ impl<R: Real, E: Element<Real = R>> Kernel<R> for Product<E> {
     }
 
     fn in_place(&self, y: &mut [R], _: &mut Scratch<R>) {
-        widest(InPlace { product: self, y: elements_mut(y) });
+        self.run(Source::Same, elements_mut(y));
     }
 }

@@ -12,7 +12,9 @@ pub(super) trait Loop {
 }
 
 /// Runs a loop with the widest vectors that this processor has.
-#[inline]
+///
+/// Always inline: a loop that is handed on by another call is copied between its parts being written and read, and waits.
+#[inline(always)]
 pub(super) fn widest<L: Loop>(it: L) -> L::Out {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
