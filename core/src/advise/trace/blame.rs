@@ -46,9 +46,11 @@ pub(super) struct Makers<'a> {
     /// Lines of Python, each once.
     lines: Vec<String>,
     line_of: BTreeMap<String, u32>,
-    /// The id of each call, in the order of calls, and the last operator of each id.
-    external: Option<(Vec<(u32, i64)>, BTreeMap<i64, u32>)>,
+    external: Option<External>,
 }
+
+/// The id of each call, in the order of calls, and the last operator of each id.
+type External = (Vec<(u32, i64)>, BTreeMap<i64, u32>);
 
 /// Who made a host call, as slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -133,10 +135,10 @@ impl<'a> Makers<'a> {
             CatRole::Operator => {
                 // The framework calls its own operators: the outermost one of a run is what a person wrote.
                 let is_own = |span: u32| self.table.name(span).starts_with("aten::");
-                if !is_blank && !(told.innermost != NONE && is_own(told.innermost) && is_own(span)) {
-                    (told.operator, told.within) = (span, told.innermost);
-                }
                 if !is_blank {
+                    if told.innermost == NONE || !is_own(told.innermost) || !is_own(span) {
+                        (told.operator, told.within) = (span, told.innermost);
+                    }
                     told.innermost = span;
                 }
                 if let Some(line) =
