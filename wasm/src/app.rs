@@ -13,9 +13,14 @@
 //! | `N`, `Shift` `N` | next and previous finding |
 //! | `O` | the orders that show the finding, one after the other, then the times again |
 //! | `M` | contract or typical order |
-//! | `Escape` | from an order back to the times; selects nothing |
+//! | drag with shift, `R` | a range of time; of the selected slice, or of what is on screen |
+//! | click on the ruler, `]`, `[` | a point in time; the end of the next call, of the one before |
+//! | `B`, `Shift` `B` | a mark; the nearest one taken away |
+//! | `Escape` | from an order back to the times; no range; no point in time; selects nothing |
 
 mod orders;
+mod steps;
+mod tools;
 
 use spanlift::hazard::Mode;
 use spanlift::trace::{FlowKind, Slice};
@@ -25,8 +30,10 @@ use crate::model::Model;
 use crate::rows::{Rows, order};
 use crate::scene::Scene;
 use crate::theme::Theme;
-use crate::timeline::{Frame, RULER, Timeline, links};
+use crate::timeline::{Frame, Overlay, RULER, Timeline, links};
 use crate::view::TimeView;
+pub use steps::{BufferState, Queue, State};
+pub use tools::{Total, Totals};
 
 /// The state of one viewer.
 #[derive(Debug, Clone)]
@@ -44,6 +51,7 @@ pub struct App {
     selected: Option<u32>,
     finding: Option<usize>,
     orders: orders::Orders,
+    tools: tools::Tools,
     pointer: Option<(f64, f64)>,
     drag: Option<Drag>,
 }
@@ -55,6 +63,8 @@ struct Drag {
     last: (f64, f64),
     /// Whether it has gone far enough to be more than a click.
     is_moving: bool,
+    /// Where the range begins that it chooses.
+    range_from: Option<i64>,
 }
 
 /// Pixels that a click may wander.
@@ -77,6 +87,7 @@ impl App {
             selected: None,
             finding: None,
             orders: orders::Orders::default(),
+            tools: tools::Tools::default(),
             pointer: None,
             drag: None,
         }
@@ -140,11 +151,14 @@ impl App {
         let mut timeline = self.timeline();
         timeline.hovered = self.hovered();
         timeline.selected = self.selected;
-        timeline.cursor = self.pointer.and_then(|(x, _)| {
-            let x = x - self.frame.gutter;
-            (0.0..=self.frame.plot_width).contains(&x).then(|| self.view.time_from_x(x))
-        });
+        timeline.cursor = self.pointed_time();
         timeline.scene().0
+    }
+
+    /// The time under the pointer.
+    fn pointed_time(&self) -> Option<i64> {
+        let x = self.pointer?.0 - self.frame.gutter;
+        (0.0..=self.frame.plot_width).contains(&x).then(|| self.view.time_from_x(x))
     }
 
     fn timeline(&self) -> Timeline<'_> {
@@ -164,6 +178,7 @@ impl App {
             selected: None,
             hovered: None,
             cursor: None,
+            over: Overlay { range: self.range(), marks: self.marks(), at: self.at(), lit: self.lit() },
         }
     }
 
@@ -186,7 +201,9 @@ impl App {
         self.pointer = Some((x, y));
         if let Some(mut drag) = self.drag {
             drag.is_moving |= (x - drag.from.0).abs().max((y - drag.from.1).abs()) > STILL;
-            if drag.is_moving {
+            if let (true, Some(from)) = (drag.is_moving, drag.range_from) {
+                self.set_range(Some((from, self.view.time_from_x(x - self.frame.gutter))));
+            } else if drag.is_moving {
                 self.pan(drag.last.0 - x);
                 self.scroll_by(drag.last.1 - y);
                 drag.last = (x, y);
@@ -203,7 +220,14 @@ impl App {
     /// The main button went down.
     pub fn pressed(&mut self, x: f64, y: f64) {
         self.pointer = Some((x, y));
-        self.drag = Some(Drag { from: (x, y), last: (x, y), is_moving: false });
+        self.drag = Some(Drag { from: (x, y), last: (x, y), is_moving: false, range_from: None });
+    }
+
+    /// The main button went down to choose a range of time.
+    pub fn pressed_for_range(&mut self, x: f64, y: f64) {
+        self.pressed(x, y);
+        let from = self.view.time_from_x(x - self.frame.gutter);
+        self.drag = self.drag.map(|drag| Drag { range_from: Some(from), ..drag });
     }
 
     /// The main button went up: without a drag this selects what is there. Says whether it was a click.
@@ -212,7 +236,11 @@ impl App {
         if drag.is_moving {
             return false;
         }
-        self.select(self.timeline().slice_at(x, y));
+        if y < RULER && x >= self.frame.gutter {
+            self.set_at(Some(self.view.time_from_x(x - self.frame.gutter)));
+        } else {
+            self.select(self.timeline().slice_at(x, y));
+        }
         true
     }
 
@@ -270,8 +298,17 @@ impl App {
         self.view = TimeView::around(start, end, self.frame.plot_width);
     }
 
+    /// Shows a stretch of time from edge to edge.
+    pub fn show(&mut self, from: i64, to: i64) {
+        let (first, last) = self.model.extent();
+        self.view = TimeView::new(from.min(to), to.max(from), self.frame.plot_width).kept_near(first, last);
+    }
+
     /// Shows the selected slice from edge to edge.
     pub fn fit_selected(&mut self) {
+        if let (None, Some((from, to))) = (self.selected, self.range()) {
+            self.fit(from, to, 0.02);
+        }
         if let Some(k) = self.selected {
             let slices = &self.model.trace.slices;
             self.fit(slices.start[k as usize], slices.end[k as usize], 0.1);
@@ -301,12 +338,20 @@ impl App {
             "Enter" => self.follow(),
             "PageDown" => self.scroll_by(self.size.1 - RULER),
             "PageUp" => self.scroll_by(RULER - self.size.1),
+            "n" | "N" if self.hits().is_some() => self.next_hit(!shift),
             "n" | "N" => self.next_finding(!shift),
+            "r" | "R" => self.range_of_selected(),
+            "b" => self.mark(),
+            "B" => self.unmark(),
+            "]" => self.step_call(1),
+            "[" => self.step_call(-1),
             "m" | "M" => {
                 self.set_mode(if self.mode == Mode::Contract { Mode::Typical } else { Mode::Contract })
             }
             "o" | "O" => self.next_order(),
             "Escape" if self.shown_order().is_some() => drop(self.show_order(None)),
+            "Escape" if self.range().is_some() => self.set_range(None),
+            "Escape" if self.at().is_some() => self.set_at(None),
             "Escape" => self.select(None),
             _ => return false,
         }

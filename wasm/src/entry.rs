@@ -1,4 +1,6 @@
-//! What the page calls: [`mount`] puts a viewer into an element of the page.
+//! What the page calls: [`mount`] puts a viewer into an element of the page and gives its script a [`View`] of it.
+
+mod handle;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,6 +10,8 @@ use spanlift::hazard::{self, Mode};
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::HtmlElement;
+
+pub use handle::{View, machines};
 
 use crate::app::App;
 use crate::input;
@@ -31,7 +35,7 @@ pub fn version() -> String {
 /// # Errors
 /// Data that cannot be read, or a browser without a canvas. An item that cannot be shown says so in its place.
 #[wasm_bindgen]
-pub fn mount(place: HtmlElement, block: &[u8], alone: bool) -> Result<(), JsValue> {
+pub fn mount(place: HtmlElement, block: &[u8], alone: bool) -> Result<View, JsValue> {
     let items = unpack(block)?;
     let window = web_sys::window().ok_or("no window")?;
     let dark = window.match_media("(prefers-color-scheme: dark)")?.is_some_and(|query| query.matches());
@@ -49,11 +53,26 @@ pub fn mount(place: HtmlElement, block: &[u8], alone: bool) -> Result<(), JsValu
         chosen_dark: None,
         picked: None,
         drawn: (0.0, 0.0, 0.0),
+        changed: None,
+        n_opened: 0,
     };
     viewer.panels.root.class_list().add_1("is-live")?;
     viewer.open(0);
     viewer.draw();
-    input::listen(&Rc::new(RefCell::new(viewer)), alone)
+    let shared = Rc::new(RefCell::new(viewer));
+    input::listen(&shared, alone)?;
+    Ok(View(shared))
+}
+
+/// A trace file as columns, which [`View::add`] takes in a fraction of the time: for a worker, so that the page is never
+/// held up by reading.
+///
+/// # Errors
+/// What is wrong with the file, with the byte.
+#[wasm_bindgen]
+pub fn columns(file: &[u8]) -> Result<Vec<u8>, JsValue> {
+    let trace = spanlift::trace::read(file).map_err(|e| e.to_string())?;
+    Ok(crate::columns::write(&trace))
 }
 
 /// What happens when a program (in either form) runs on a machine (a profile's name, or a profile as JSON), as the text of
@@ -93,6 +112,16 @@ pub(crate) struct Viewer {
     picked: Option<usize>,
     /// Width, height and pixel ratio of the last picture.
     drawn: (f64, f64, f64),
+    /// The program that the last what-if led to.
+    changed: Option<PageItem>,
+    /// How often something else was shown.
+    n_opened: u32,
+}
+
+impl std::fmt::Debug for Viewer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Viewer").field("item", &self.item).finish_non_exhaustive()
+    }
 }
 
 impl Viewer {
@@ -104,6 +133,7 @@ impl Viewer {
         };
         let mode = self.time().map(|app| app.mode);
         self.item = item;
+        self.n_opened += 1;
         self.picked = None;
         self.drawn = (0.0, 0.0, 0.0);
         match Screen::open(wanted, self.theme()) {
@@ -119,6 +149,44 @@ impl Viewer {
                 self.panels.error(Some(&format!("{}: {why}", wanted.name)));
             }
         }
+    }
+
+    /// Adds an item and shows it.
+    fn add(&mut self, item: PageItem) -> Result<(), String> {
+        let place = self.items.len();
+        let screen = Screen::open(&item, self.theme())?;
+        self.items.push(item);
+        self.panels.items(self.items.iter().map(|item| item.name.as_str()));
+        self.shows(place, screen);
+        Ok(())
+    }
+
+    /// Shows another item in place of one; of a timeline the same time, as far as there is any.
+    fn exchange(&mut self, place: usize, item: PageItem) -> Result<(), String> {
+        let mut screen = Screen::open(&item, self.theme())?;
+        let old = self.items.get_mut(place).ok_or("there is nothing to replace")?;
+        *old = item;
+        let view = self.time().map(|app| (app.view(), app.mode, app.model.extent()));
+        if let (Some(app), Some((view, mode, extent))) = (screen.time_mut(), view) {
+            app.mode = mode;
+            let was_whole = view.start_ns() <= extent.0 && extent.1 <= view.end_ns();
+            if !was_whole {
+                app.show(view.start_ns(), view.end_ns());
+            }
+        }
+        self.shows(place, screen);
+        Ok(())
+    }
+
+    /// This is what is shown from now on.
+    fn shows(&mut self, place: usize, screen: Screen) {
+        self.item = place;
+        self.n_opened += 1;
+        self.picked = None;
+        self.drawn = (0.0, 0.0, 0.0);
+        self.screen = Some(screen);
+        self.panels.forget();
+        self.panels.error(None);
     }
 
     /// Does something with what is shown, if anything is.
@@ -153,6 +221,12 @@ impl Viewer {
     /// The system wants dark, or no longer.
     pub(crate) fn system_is(&mut self, dark: bool) {
         self.system_is_dark = dark;
+        self.recolor();
+    }
+
+    /// Dark or light, or what the system wants.
+    fn choose_theme(&mut self, dark: Option<bool>) {
+        self.chosen_dark = dark;
         self.recolor();
     }
 
@@ -231,10 +305,11 @@ impl Viewer {
             }
         }
         self.canvas.paint(&screen.scene(), ratio);
-        let state = match screen {
+        let mut state = match screen {
             Screen::Time(app) => {
                 self.panels.tip(app);
                 self.panels.range(app);
+                self.panels.overview(app, ratio);
                 time_state(app)
             }
             Screen::Memory(app) => {
@@ -242,11 +317,17 @@ impl Viewer {
                 memory_state(app)
             }
         };
+        let told = match &self.screen {
+            Some(Screen::Time(app)) => format!("{} {} {}", self.n_opened, app.searches(), app.marks().len()),
+            _ => self.n_opened.to_string(),
+        };
+        state.push(("data-told", told));
         for (name, value) in state {
             // These names are attributes.
             let _ = self.canvas.element.set_attribute(name, &value);
         }
         let _ = self.canvas.element.set_attribute("data-ready", "1");
+        self.panels.tell_drawn();
     }
 }
 
@@ -261,6 +342,8 @@ fn time_state(app: &App) -> Vec<(&'static str, String)> {
         ("data-end-ns", view.end_ns().to_string()),
         ("data-slice", app.selected().map_or(String::new(), |k| k.to_string())),
         ("data-order", app.shown_order().map_or(String::new(), |k| k.to_string())),
+        ("data-at", app.at().map_or(String::new(), |at| at.to_string())),
+        ("data-range", app.range().map_or(String::new(), |(a, b)| format!("{a} {b}"))),
     ]
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | function | gives |
 //! |---|---|
-//! | [`page`] | a whole page with one viewer |
+//! | [`page`], [`page_with`] | a whole page with one viewer |
 //! | [`figure_html`] | a piece for a notebook's output: a picture first, a sandboxed frame with the viewer over it |
 //! | [`mount_html`] | a place for a viewer in a longer page; as many as it likes |
 //! | [`viewer_assets_html`] | style, module and script of all places of that page, once, at its end |
@@ -22,7 +22,12 @@ use crate::svg::escaped;
 const GLUE: &str = include_str!("../dist/viewer.js");
 const MODULE: &[u8] = include_bytes!("../dist/viewer.wasm.gz");
 const STYLE: &str = include_str!("page/viewer.css");
-const BOOT: &str = include_str!("page/boot.js");
+const BOOT: &str = concat!(
+    include_str!("page/files.js"),
+    include_str!("page/tools.js"),
+    include_str!("page/program.js"),
+    include_str!("page/boot.js"),
+);
 
 /// A page that shows `items`, as one file that works offline.
 ///
@@ -36,12 +41,19 @@ const BOOT: &str = include_str!("page/boot.js");
 /// assert!(html.starts_with("<!doctype html>"));
 /// ```
 pub fn page(items: &[PageItem]) -> String {
+    page_with(items, &[])
+}
+
+/// A page like [`page`] that also holds `examples`: programs in the text form, to choose from where a program is edited.
+pub fn page_with(items: &[PageItem], examples: &[PageItem]) -> String {
     let title = match items {
         [one] => format!("{} · spanlift", one.name),
         _ => "spanlift".to_owned(),
     };
     let place = format!("<main class=\"spanlift\" data-alone data-spanlift=\"{}\"></main>", data(items));
-    document(&title, "spanlift-page", &place)
+    let examples =
+        if examples.is_empty() { String::new() } else { format!(" data-examples=\"{}\"", data(examples)) };
+    document(&title, "spanlift-page", &place, &examples)
 }
 
 /// A figure for a notebook's output: `picture` (an SVG document), and over it the viewer where scripts may run.
@@ -49,7 +61,7 @@ pub fn page(items: &[PageItem]) -> String {
 /// `title` says what it shows. The frame has an origin of its own: it reaches neither the notebook nor the network.
 pub fn figure_html(items: &[PageItem], picture: &str, title: &str, height_px: u32) -> String {
     let place = format!("<main class=\"spanlift\" data-spanlift=\"{}\"></main>", data(items));
-    let frame = document(title, "spanlift-frame", &place);
+    let frame = document(title, "spanlift-frame", &place, "");
     format!(
         "<div style=\"position:relative;width:100%;height:{height_px}px;overflow:hidden\">{}\
          <iframe sandbox=\"allow-scripts\" title=\"{}\" srcdoc=\"{}\" \
@@ -84,7 +96,7 @@ pub fn viewer_assets_html(nonce: &str) -> String {
     format!(
         "<style{nonce}>{STYLE}</style>\n\
          <script type=\"application/gzip\" id=\"spanlift-module\">{}</script>\n\
-         <script type=\"module\"{nonce}>\n{GLUE}\n{BOOT}</script>\n",
+         <script type=\"module\" id=\"spanlift-script\"{nonce}>\n{GLUE}\n{BOOT}</script>\n",
         STANDARD.encode(MODULE)
     )
 }
@@ -94,18 +106,18 @@ pub fn viewer_assets_html(nonce: &str) -> String {
 pub fn content_policy(nonce: &str) -> String {
     let nonce = escaped(nonce);
     format!(
-        "default-src 'none'; script-src 'nonce-{nonce}' 'wasm-unsafe-eval'; style-src 'nonce-{nonce}'; img-src data:; \
+        "default-src 'none'; script-src 'nonce-{nonce}' 'wasm-unsafe-eval'; style-src 'nonce-{nonce}'; img-src data:; worker-src blob:; \
          base-uri 'none'; form-action 'none'"
     )
 }
 
-fn document(title: &str, class: &str, place: &str) -> String {
+fn document(title: &str, class: &str, place: &str, more: &str) -> String {
     let nonce = nonce(place);
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n<title>{}</title>\n</head>\n\
-         <body class=\"{class}\">\n{place}\n<noscript>This page draws its timeline with a script.</noscript>\n{}</body>\n</html>\n",
+         <body class=\"{class}\"{more}>\n{place}\n<noscript>This page draws its timeline with a script.</noscript>\n{}</body>\n</html>\n",
         content_policy(&nonce),
         escaped(title),
         viewer_assets_html(&nonce),

@@ -35,7 +35,10 @@ pub(crate) fn listen(shared: &Shared, alone: bool) -> Result<(), JsValue> {
     })?;
     on(shared, &root, "change", |viewer, event: Event| {
         let list: Option<HtmlSelectElement> = event.target().and_then(|t| t.dyn_into().ok());
-        match list.and_then(|list| usize::try_from(list.selected_index()).ok()) {
+        match list
+            .filter(|list| list.closest(".sl-items").is_ok_and(|nav| nav.is_some()))
+            .and_then(|list| usize::try_from(list.selected_index()).ok())
+        {
             Some(item) => viewer.open(item),
             None => return false,
         }
@@ -120,7 +123,8 @@ fn pointer(shared: &Shared, plot: &HtmlElement) -> Result<(), JsValue> {
         // Without capture a drag ends at the edge, which is no harm.
         let _ = place.set_pointer_capture(event.pointer_id());
         let (x, y) = at(&place, &event);
-        viewer.with(|app| app.pressed(x, y));
+        let selects = event.shift_key();
+        viewer.with(|app| app.pressed(x, y, selects));
         true
     })?;
     let place = plot.clone();
@@ -227,7 +231,9 @@ fn clicked(viewer: &mut Viewer, target: &Element) -> bool {
     if let Some(what) = named("data-do") {
         match what.as_str() {
             "theme" => viewer.toggle_theme(),
-            _ => viewer.panels.toggle_keys(None),
+            "keys" => viewer.panels.toggle_keys(None),
+            // The page's own script does the rest.
+            _ => return false,
         }
     } else if let Some(mode) = named("data-mode") {
         viewer.with_time(|app| app.set_mode(if mode == "typical" { Mode::Typical } else { Mode::Contract }));

@@ -10,6 +10,7 @@ pub mod app;
 pub mod axis;
 pub mod bars;
 pub mod color;
+pub mod columns;
 pub mod details;
 #[cfg(target_arch = "wasm32")]
 pub mod entry;
@@ -20,6 +21,7 @@ pub mod graph;
 pub mod heat;
 #[cfg(target_arch = "wasm32")]
 mod input;
+pub mod kind;
 pub mod legend;
 pub mod listing;
 pub mod lod;
@@ -28,12 +30,14 @@ pub mod measure;
 pub mod memory;
 pub mod model;
 pub mod orders;
+pub mod overview;
 pub mod pack;
 #[cfg(target_arch = "wasm32")]
 mod paint;
 pub mod rows;
 pub mod scene;
 pub mod screen;
+pub mod snapshot;
 pub mod stroke;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod svg;
@@ -69,7 +73,7 @@ mod show;
 #[cfg(not(target_arch = "wasm32"))]
 pub use explained::explained_svg;
 #[cfg(not(target_arch = "wasm32"))]
-pub use html::{content_policy, figure_html, mount_html, page, viewer_assets_html};
+pub use html::{content_policy, figure_html, mount_html, page, page_with, viewer_assets_html};
 #[cfg(not(target_arch = "wasm32"))]
 pub use image::images;
 #[cfg(not(target_arch = "wasm32"))]

@@ -1,11 +1,13 @@
 //! One opened item: its trace, its rows, its program's text and what the checker says of it.
 
+mod reading;
+
 use spanlift::hazard::{self, Certainty, Mode};
 use spanlift::machine::{Machine, USUAL};
-use spanlift::program::Space;
 use spanlift::trace::Trace;
 use spanlift::{Nanos, Program, sim};
 
+use crate::columns;
 use crate::figure::Note as Remark;
 use crate::finding::Finding;
 use crate::listing::Listing;
@@ -40,8 +42,11 @@ impl Model {
     /// Why it cannot be shown, in words.
     pub fn open(item: &PageItem) -> Result<Model, String> {
         let trace = match &item.content {
+            Content::Trace(bytes) if bytes.starts_with(columns::MAGIC) => columns::read(bytes)?,
             Content::Trace(bytes) => spanlift::trace::read(bytes).map_err(|e| e.to_string())?,
-            Content::Layout { .. } => return Err("a memory layout has no timeline".to_owned()),
+            Content::Layout { .. } | Content::Snapshot(_) => {
+                return Err("a memory map has no timeline".to_owned());
+            }
             Content::Program { source, machine } => {
                 let program = Program::read(source.as_bytes()).map_err(|e| e.to_string())?;
                 let machine = machine_of(&program, machine)?;
@@ -78,7 +83,7 @@ impl Model {
         let found = |mode| listed.as_ref().map_or_else(Vec::new, |(_, program)| findings(program, mode));
         let findings = [found(Mode::Contract), found(Mode::Typical)];
         let listing = listed.map(|(listing, _)| listing);
-        let notes = notes(&trace);
+        let notes = reading::notes(&trace);
         Model { name: text::clean(name), origin: text::clean(&origin), rows, listing, findings, notes, trace }
     }
 
@@ -130,36 +135,6 @@ pub fn findings(program: &Program, mode: Mode) -> Vec<Finding> {
         slices: None,
     };
     report.hazards.iter().map(shown).collect()
-}
-
-/// What was read, and what was wrong with it.
-fn notes(trace: &Trace) -> Vec<Remark> {
-    let mut notes = Vec::new();
-    let n_slices = text::thousands(trace.slices.len() as u64);
-    let import = &trace.import;
-    if let Some(program) = &trace.program {
-        notes.push(format!("{}, {n_slices} slices", text::count(program.len(), "command")));
-        let n_pageable = program
-            .commands()
-            .iter()
-            .filter(|c| matches!(&c.op, spanlift::program::Op::Alloc(a) if a.space == Space::Pageable));
-        let n_pageable = n_pageable.count();
-        if n_pageable > 0 {
-            notes.push(text::count(n_pageable, "pageable buffer"));
-        }
-    } else if import.n_events > 0 {
-        let all = text::thousands(import.n_events);
-        notes
-            .push(format!("{all} events, {} not placed, {n_slices} slices", text::thousands(import.dropped)));
-    } else {
-        notes.push(format!("{n_slices} slices"));
-    }
-    let mut notes: Vec<Remark> = notes.into_iter().map(|text| Remark { holds: None, text }).collect();
-    notes.extend(import.problems.iter().map(|(what, n)| Remark {
-        holds: Some(false),
-        text: format!("{}: {}", text::clean(what), text::thousands(*n)),
-    }));
-    notes
 }
 
 #[cfg(test)]

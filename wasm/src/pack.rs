@@ -11,6 +11,8 @@
 use serde::{Deserialize, Serialize};
 use spanlift::memory::{Layout, MoveKind, Target};
 
+use crate::{columns, kind};
+
 /// Where the tensors of a layout go that are copied where they are.
 pub const DEEP_COPY: &str = "deepcopy";
 
@@ -26,7 +28,7 @@ pub struct PageItem {
 /// What an item of a page is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// A trace file: spanlift's own or the PyTorch profiler's, unpacked.
+    /// A trace file: spanlift's own or the PyTorch profiler's, unpacked, or its [columns](crate::columns).
     Trace(Vec<u8>),
     /// A program, which the page simulates.
     Program {
@@ -44,6 +46,8 @@ pub enum Content {
         /// How they move.
         kind: MoveKind,
     },
+    /// A memory snapshot of PyTorch, unpacked.
+    Snapshot(Vec<u8>),
 }
 
 impl PageItem {
@@ -60,8 +64,33 @@ impl PageItem {
 
     /// A trace, as the page will read it.
     pub fn trace(name: impl Into<String>, trace: &spanlift::Trace) -> PageItem {
-        let bytes = spanlift::trace::write_chrome(trace).into_bytes();
-        PageItem { name: name.into(), content: Content::Trace(bytes) }
+        PageItem { name: name.into(), content: Content::Trace(columns::write(trace)) }
+    }
+
+    /// A file, unpacked, as what its bytes say it is.
+    ///
+    /// # Errors
+    /// Why it is nothing that can be shown, in words. Whether it can be read is asked when it is opened.
+    pub fn file(name: impl Into<String>, bytes: Vec<u8>) -> Result<PageItem, String> {
+        let name = name.into();
+        let text = |bytes| {
+            String::from_utf8(bytes)
+                .map_err(|e| format!("byte {}: no UTF-8 text", e.utf8_error().valid_up_to()))
+        };
+        let content = match kind::of(&bytes)? {
+            kind::Kind::Trace => Content::Trace(bytes),
+            kind::Kind::Program => Content::Program { source: text(bytes)?, machine: String::new() },
+            kind::Kind::Layout => {
+                Content::Layout { json: text(bytes)?, to: String::new(), kind: MoveKind::Aware }
+            }
+            kind::Kind::Snapshot => Content::Snapshot(bytes),
+        };
+        Ok(PageItem { name, content })
+    }
+
+    /// A memory snapshot of PyTorch, unpacked.
+    pub fn snapshot(name: impl Into<String>, bytes: Vec<u8>) -> PageItem {
+        PageItem { name: name.into(), content: Content::Snapshot(bytes) }
     }
 
     /// A trace file, unpacked.
@@ -114,6 +143,7 @@ enum Kind {
     Trace,
     Program,
     Layout,
+    Snapshot,
 }
 
 /// The block that holds `items`.
@@ -126,6 +156,7 @@ pub fn pack(items: &[PageItem]) -> Vec<u8> {
         };
         match &item.content {
             Content::Trace(bytes) => entry(Kind::Trace, "", "", bytes.len()),
+            Content::Snapshot(bytes) => entry(Kind::Snapshot, "", "", bytes.len()),
             Content::Program { source, machine } => entry(Kind::Program, machine, "", source.len()),
             Content::Layout { json, to, kind } => {
                 let one_by_one = *kind == MoveKind::Naive;
@@ -140,7 +171,7 @@ pub fn pack(items: &[PageItem]) -> Vec<u8> {
     block.extend(head);
     for item in items {
         match &item.content {
-            Content::Trace(bytes) => block.extend(bytes),
+            Content::Trace(bytes) | Content::Snapshot(bytes) => block.extend(bytes),
             Content::Program { source: text, .. } | Content::Layout { json: text, .. } => {
                 block.extend(text.as_bytes());
             }
@@ -165,6 +196,7 @@ pub fn unpack(block: &[u8]) -> Result<Vec<PageItem>, String> {
         rest = after;
         let content = match entry.kind {
             Kind::Trace => Content::Trace(bytes.to_vec()),
+            Kind::Snapshot => Content::Snapshot(bytes.to_vec()),
             Kind::Program => Content::Program { source: text(bytes, &entry.name)?, machine: entry.machine },
             Kind::Layout => {
                 let kind = if entry.one_by_one { MoveKind::Naive } else { MoveKind::Aware };
@@ -186,11 +218,27 @@ mod tests {
     use spanlift::memory::cuda;
 
     #[test]
+    fn a_file_is_what_its_bytes_say() {
+        let content = |bytes: &[u8]| PageItem::file("f", bytes.to_vec()).map(|item| item.content);
+        assert!(matches!(content(b"stream s\n"), Ok(Content::Program { .. })));
+        assert!(matches!(content(b" [{}]"), Ok(Content::Trace(_))));
+        assert!(matches!(content(b"{\"tensors\": []}"), Ok(Content::Layout { .. })));
+        assert!(matches!(content(&[0x80, 4, b'.']), Ok(Content::Snapshot(_))));
+        assert_eq!(content(b"\x89PNG"), Err("byte 0: no UTF-8 text".to_owned()));
+        for (bytes, word) in
+            [(&b"\x1f\x8b\x08"[..], "gzip"), (b"PK\x03\x04", "zip"), (b"SQLite format 3\0", "SQLite")]
+        {
+            assert!(content(bytes).is_err_and(|e| e.contains(word)), "{word}");
+        }
+    }
+
+    #[test]
     fn what_goes_in_comes_out_and_every_cut_is_noticed() {
         let items = vec![
             PageItem::trace("a", &crate::testing::race()),
             PageItem::source("b \"quoted\"", "stream s # é", "h200-pcie5"),
             PageItem::trace_file("empty", Vec::new()),
+            PageItem::snapshot("s", vec![0x80, 4, b'.']),
             PageItem::layout("l", &Layout::new(), Some(Target::Device(cuda(1))), MoveKind::Naive),
         ];
         let block = pack(&items);

@@ -42,6 +42,8 @@ pub struct Row {
     pub kind: LaneKind,
     /// Its tracks from top to bottom, at least one.
     pub tracks: Vec<Track>,
+    /// The values of a counter in the order of time; empty for a row of slices.
+    pub samples: Vec<(i64, f64)>,
 }
 
 /// Slices that do not overlap, in the order of time.
@@ -62,6 +64,8 @@ pub struct Shown {
     pub engines: bool,
     /// Annotations and whatever else a file holds.
     pub other: bool,
+    /// Counters.
+    pub counters: bool,
     /// Also streams and engines on which nothing happens.
     pub empty: bool,
     /// How many tracks a lane has at most; what would lie below is counted, not drawn.
@@ -70,7 +74,15 @@ pub struct Shown {
 
 impl Default for Shown {
     fn default() -> Self {
-        Shown { host: true, streams: true, engines: true, other: true, empty: true, tracks: usize::MAX }
+        Shown {
+            host: true,
+            streams: true,
+            engines: true,
+            other: true,
+            counters: true,
+            empty: true,
+            tracks: usize::MAX,
+        }
     }
 }
 
@@ -153,6 +165,9 @@ impl Rows {
                 }
             }
         }
+        if shown.counters {
+            rows.counters(trace);
+        }
         let commands =
             (0u32..).zip(&trace.slices.command).filter(|(_, c)| **c != spanlift::trace::Slice::NONE);
         rows.by_command = commands.map(|(k, &c)| (c, k)).collect();
@@ -169,6 +184,29 @@ impl Rows {
     pub fn of_command(&self, command: u32) -> impl Iterator<Item = u32> + '_ {
         let from = self.by_command.partition_point(|&(c, _)| c < command);
         self.by_command[from..].iter().take_while(move |&&(c, _)| c == command).map(|&(_, k)| k)
+    }
+
+    /// A row for each counter, below the lanes; a counter without a number that is finite has none.
+    fn counters(&mut self, trace: &Trace) {
+        let mut list: Vec<_> = trace.counters.iter().collect();
+        list.sort_by_key(|counter| trace.strings.get(counter.group));
+        for counter in list {
+            let samples = counter.samples.iter().filter(|(_, value)| value.is_finite());
+            let mut samples: Vec<(i64, f64)> = samples.map(|(at, value)| (at.0, *value)).collect();
+            samples.sort_by_key(|(at, _)| *at);
+            if samples.is_empty() {
+                continue;
+            }
+            let group = clean(trace.strings.get(counter.group));
+            let title = if group.is_empty() { "COUNTERS".to_owned() } else { format!("COUNTERS · {group}") };
+            let at = self.rows.len();
+            let name = clean(trace.strings.get(counter.name));
+            self.rows.push(Row { name, kind: LaneKind::Other, tracks: vec![Track::default()], samples });
+            match self.sections.last_mut().filter(|section| section.title == title) {
+                Some(section) => section.rows.end = at + 1,
+                None => self.sections.push(Section { title, rows: at..at + 1 }),
+            }
+        }
     }
 
     fn section(&mut self, trace: &Trace, title: String, drafts: Vec<Draft>, shown: Shown) {
@@ -193,7 +231,7 @@ impl Rows {
                     }
                 }
             }
-            self.rows.push(Row { name, kind, tracks });
+            self.rows.push(Row { name, kind, tracks, samples: Vec::new() });
         }
         if from < self.rows.len() {
             self.sections.push(Section { title, rows: from..self.rows.len() });

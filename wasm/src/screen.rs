@@ -1,6 +1,6 @@
 //! What a viewer shows: the timeline of a trace, or a memory map. Input is passed on to whichever it is.
 
-use spanlift::memory::{Layout, Target, UnknownDevice};
+use spanlift::memory::{Layout, MoveKind, Target, UnknownDevice};
 
 use crate::app::App;
 use crate::memory::MemoryApp;
@@ -34,8 +34,17 @@ impl Screen {
     /// # Errors
     /// Why it cannot be shown, in words.
     pub fn open(item: &PageItem, theme: Theme) -> Result<Screen, String> {
-        let Content::Layout { json, to, kind } = &item.content else {
-            return Ok(Screen::Time(Box::new(App::new(Model::open(item)?, theme))));
+        let (json, to, kind) = match &item.content {
+            Content::Layout { json, to, kind } => (json, to, kind),
+            Content::Snapshot(bytes) => {
+                let (layout, told) = crate::snapshot::map(bytes)?;
+                let mut app = MemoryApp::new(&item.name, layout, None, MoveKind::Aware, theme)?;
+                app.remarks = told;
+                return Ok(Screen::Memory(Box::new(app)));
+            }
+            Content::Trace(_) | Content::Program { .. } => {
+                return Ok(Screen::Time(Box::new(App::new(Model::open(item)?, theme))));
+            }
         };
         let layout = Layout::from_json(json.as_bytes()).map_err(|e| e.to_string())?;
         let to = match to.as_str() {
@@ -92,9 +101,13 @@ impl Screen {
         either!(self, app => app.pointer_left());
     }
 
-    /// The main button went down.
-    pub fn pressed(&mut self, x: f64, y: f64) {
-        either!(self, app => app.pressed(x, y));
+    /// The main button went down; with `selects` over a timeline a drag chooses a range.
+    pub fn pressed(&mut self, x: f64, y: f64, selects: bool) {
+        match self {
+            Screen::Time(app) if selects => app.pressed_for_range(x, y),
+            Screen::Time(app) => app.pressed(x, y),
+            Screen::Memory(app) => app.pressed(x, y),
+        }
     }
 
     /// The main button went up.
@@ -129,7 +142,6 @@ impl Screen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spanlift::memory::MoveKind;
 
     #[test]
     fn items_open_as_what_they_are() {

@@ -1,6 +1,8 @@
 //! The scene of a trace: ruler, headings, lanes, slices, arrows, findings.
 
+mod counter;
 pub(crate) mod links;
+pub(crate) mod over;
 mod still;
 
 use spanlift::explore::STEP;
@@ -144,6 +146,21 @@ pub struct Timeline<'a> {
     pub hovered: Option<u32>,
     /// The time of the cursor.
     pub cursor: Option<i64>,
+    /// What a person put over it.
+    pub over: Overlay<'a>,
+}
+
+/// What a person put over a timeline.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Overlay<'a> {
+    /// A chosen range of time.
+    pub range: Option<(i64, i64)>,
+    /// Marked points in time.
+    pub marks: &'a [i64],
+    /// A chosen point in time.
+    pub at: Option<i64>,
+    /// Of each slice whether it was searched for; empty without a search.
+    pub lit: &'a [bool],
 }
 
 impl Timeline<'_> {
@@ -179,6 +196,7 @@ impl Timeline<'_> {
         links::findings(self, &mut scene);
         self.outlines(&mut scene);
         self.headings(&mut scene);
+        self.over_plot(&mut scene);
         self.ruler(&mut scene, &axis);
         (scene, drawn)
     }
@@ -201,6 +219,10 @@ impl Timeline<'_> {
 
     fn row(&self, scene: &mut Scene, r: usize, drawn: &mut Drawn) {
         let row = &self.rows.rows[r];
+        if !row.samples.is_empty() {
+            self.counter(scene, r);
+            return;
+        }
         for (t, track) in row.tracks.iter().enumerate() {
             let (top, height) = self.frame.track(r, t);
             let top = top - self.scroll;
@@ -224,6 +246,7 @@ impl Timeline<'_> {
     fn piece(&self, scene: &mut Scene, lane: LaneKind, piece: &Piece, (top, height): (f64, f64)) {
         let k = piece.face as usize;
         let look = self.theme.look(self.trace.slices.kind[k], self.trace.slices.flags[k]);
+        let look = self.dimmed(piece.face, look);
         let x = self.frame.gutter + piece.x0;
         let mut w = piece.x1 - piece.x0;
         // A hair of ground between neighbours; never so much that a slice is gone.
@@ -368,6 +391,7 @@ impl Timeline<'_> {
         if self.frame.has_marks {
             self.marks(scene);
         }
+        self.over_ruler(scene);
         if let Some(at) = self.cursor {
             let x = self.view.x_from_time(at);
             if (0.0..=w).contains(&x) {

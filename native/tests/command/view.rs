@@ -132,3 +132,80 @@ fn every_shared_trace_opens_with_all_its_events() {
         assert_eq!(object["files"][0]["n_events"], expected["n_events"], "{name}: {object}");
     }
 }
+
+#[test]
+fn without_a_file_there_is_a_page_to_begin_with() {
+    let folder = folder("view-nothing");
+    let ran = spanlift(&folder, &["view"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    assert!(ran.out.starts_with("wrote spanlift.html ("), "{}", ran.out);
+    let page = std::fs::read_to_string(folder.join("spanlift.html")).unwrap();
+    assert!(page.contains("data-examples="));
+    assert_eq!(spanlift(&folder, &["view", "-o", "out.svg"]).code, 2, "a picture of nothing");
+}
+
+/// A pickle of protocol 2 with these values, written with the opcodes that Python's own writer uses.
+fn snapshot(block_size: u8) -> Vec<u8> {
+    let mut out = vec![0x80, 2];
+    let text = |out: &mut Vec<u8>, text: &str| {
+        out.extend([b'X', u8::try_from(text.len()).unwrap(), 0, 0, 0]);
+        out.extend(text.as_bytes());
+    };
+    let fields = |out: &mut Vec<u8>, fields: &[(&str, u8)]| {
+        for (name, value) in fields {
+            text(out, name);
+            out.extend([b'K', *value]);
+        }
+    };
+    out.extend(b"}(");
+    text(&mut out, "segments");
+    out.extend(b"](}(");
+    fields(&mut out, &[("device", 0), ("address", 16), ("total_size", 128), ("allocated_size", block_size)]);
+    fields(&mut out, &[("active_size", block_size), ("requested_size", 60), ("stream", 0)]);
+    text(&mut out, "segment_type");
+    text(&mut out, "small");
+    text(&mut out, "blocks");
+    out.extend(b"](");
+    for (address, size, state) in
+        [(16, block_size, "active_allocated"), (16 + block_size, 128 - block_size, "inactive")]
+    {
+        out.extend(b"}(");
+        fields(&mut out, &[("address", address), ("size", size), ("requested_size", size)]);
+        text(&mut out, "state");
+        text(&mut out, state);
+        text(&mut out, "frames");
+        out.extend(b"]u");
+    }
+    // The list of blocks, the segment and the list of segments end.
+    out.extend(b"eue");
+    text(&mut out, "device_traces");
+    out.extend(b"]u.");
+    out
+}
+
+#[test]
+fn a_memory_snapshot_is_a_memory_map() {
+    let folder = folder("view-snapshot");
+    std::fs::write(folder.join("s.pickle"), snapshot(64)).unwrap();
+    let ran = spanlift(&folder, &["view", "s.pickle", "-o", "out.html"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    assert!(
+        ran.out
+            .starts_with("s.pickle: 1 segment of 2 blocks: 128 B reserved, 64 B allocated, 60 B asked for"),
+        "{}",
+        ran.out
+    );
+    assert!(
+        ran.out.contains("64 B free within segments, the largest piece 64 B: fragmentation 0.0 %"),
+        "{}",
+        ran.out
+    );
+    let ran = spanlift(&folder, &["view", "s.pickle", "-o", "out.svg"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    let svg = std::fs::read_to_string(folder.join("out.svg")).unwrap();
+    assert!(svg.contains("0x10"), "the block's address is not there: {svg}");
+    std::fs::write(folder.join("cut.pickle"), &snapshot(64)[..60]).unwrap();
+    let ran = spanlift(&folder, &["view", "cut.pickle"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.starts_with("error: cut.pickle: byte ") && ran.err.lines().count() == 1, "{}", ran.err);
+}

@@ -99,6 +99,7 @@ impl App {
     /// Another trace is shown.
     fn redrawn(&mut self) {
         self.selected = None;
+        self.forget_slices();
         self.drag = None;
         self.scroll = 0.0;
         let (width, height) = self.size;

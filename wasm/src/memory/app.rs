@@ -41,6 +41,8 @@ pub struct MemoryApp {
     pub name: String,
     /// The colours.
     pub theme: Theme,
+    /// What there is to tell of it besides its totals, a line each.
+    pub remarks: Vec<String>,
     map: MemoryPicture,
     to: Option<Target>,
     kind: MoveKind,
@@ -84,6 +86,7 @@ impl MemoryApp {
         Ok(MemoryApp {
             name: crate::text::clean(name),
             theme,
+            remarks: Vec::new(),
             map,
             to,
             kind,

@@ -12,18 +12,38 @@ const refuse = (place, error) => {
   line.textContent = `The interactive view cannot start: ${line.dataset.error}`;
   place.append(line);
 };
-const places = [...document.querySelectorAll("[data-spanlift]")];
-try {
-  await __wbg_init({ module_or_path: await unpack(document.getElementById("spanlift-module").textContent) });
-  for (const place of places) {
-    try {
-      if (place.dataset.height) place.style.setProperty("--sl-height", `${place.dataset.height}px`);
-      mount(place, await unpack(place.dataset.spanlift), place.hasAttribute("data-alone"));
-    } catch (error) {
-      refuse(place, error);
+const start = async () => {
+  const places = [...document.querySelectorAll("[data-spanlift]")];
+  try {
+    const module = await WebAssembly.compile(await unpack(document.getElementById("spanlift-module").textContent));
+    await __wbg_init({ module_or_path: module });
+    for (const place of places) {
+      try {
+        if (place.dataset.height) place.style.setProperty("--sl-height", `${place.dataset.height}px`);
+        const alone = place.hasAttribute("data-alone");
+        const view = mount(place, await unpack(place.dataset.spanlift), alone);
+        const { examples } = document.body.dataset;
+        tools(view, place, alone, { module, examples: examples ? await unpack(examples) : null });
+      } catch (error) {
+        refuse(place, error);
+      }
+      await new Promise((next) => setTimeout(next));
     }
-    await new Promise((next) => setTimeout(next));
+  } catch (error) {
+    for (const place of places) refuse(place, error);
   }
-} catch (error) {
-  for (const place of places) refuse(place, error);
+};
+// This script is the worker's too: there it reads one file.
+if (globalThis.document) start();
+else {
+  onmessage = async ({ data: { module, bytes } }) => {
+    try {
+      await __wbg_init({ module_or_path: module });
+      const made = columns(bytes);
+      postMessage({ made }, [made.buffer]);
+    } catch (error) {
+      postMessage({ error: String(error?.message ?? error) });
+    }
+  };
+  postMessage("ready");
 }

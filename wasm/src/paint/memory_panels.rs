@@ -55,8 +55,8 @@ impl Panels {
             }
             let notes = self.part(".sl-notes");
             notes.set_text_content(None);
-            for line in app.map().told() {
-                append(&notes, &self.element("li", "", &line));
+            for line in app.map().told().iter().chain(&app.remarks) {
+                append(&notes, &self.element("li", "", line));
             }
         }
         let choice = |s: &Shown| (s.item, s.kind, s.tensor, s.storage);

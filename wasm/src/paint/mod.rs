@@ -46,12 +46,21 @@ impl Canvas {
         if self.element.height() != h {
             self.element.set_height(h);
         }
-        let context = &self.context;
         // A transform of finite numbers is never refused.
-        let _ = context.set_transform(ratio, 0.0, 0.0, ratio, 0.0, 0.0);
-        let mut brush = Brush { context, fill: String::new(), stroke: String::new(), font: String::new() };
-        brush.fill(&scene.ground.css());
+        let _ = self.context.set_transform(ratio, 0.0, 0.0, ratio, 0.0, 0.0);
+        Canvas::paint_with(&self.context, scene);
+    }
+
+    /// Paints ground and shapes with any context.
+    pub(crate) fn paint_with(context: &CanvasRenderingContext2d, scene: &Scene) {
+        context.set_fill_style_str(&scene.ground.css());
         context.fill_rect(0.0, 0.0, scene.width, scene.height);
+        Canvas::paint_shapes(context, scene);
+    }
+
+    /// Paints the shapes alone.
+    pub(crate) fn paint_shapes(context: &CanvasRenderingContext2d, scene: &Scene) {
+        let mut brush = Brush { context, fill: String::new(), stroke: String::new(), font: String::new() };
         context.set_text_baseline("alphabetic");
         for shape in &scene.shapes {
             match shape {

@@ -4,13 +4,14 @@
 
 use spanlift::hazard::Mode;
 use wasm_bindgen::{JsCast, JsValue};
-use web_sys::{Document, Element, HtmlElement};
+use web_sys::{Document, Element, Event, HtmlElement};
 
 use crate::app::App;
 use crate::details::Details;
 use crate::legend;
 use crate::listing::Listing;
 use crate::lod;
+use crate::overview;
 use crate::paint::Canvas;
 use crate::rows::Rows;
 use crate::scene::Scene;
@@ -35,6 +36,8 @@ pub(crate) struct Panels {
     lines: HtmlElement,
     pub(super) tip: HtmlElement,
     shown: Option<Shown>,
+    /// The strip above the timeline, as it was painted last, with its pixel ratio.
+    strip: Option<(overview::Key, f64)>,
     pub(super) memory: Option<super::memory_panels::Shown>,
 }
 
@@ -72,6 +75,7 @@ impl Panels {
             root,
             document,
             shown: None,
+            strip: None,
             memory: None,
         })
     }
@@ -151,6 +155,7 @@ impl Panels {
             self.legend(app, ratio);
         }
         if item_is_new {
+            self.strip = None;
             self.names(app, item);
             self.is_about(false);
         }
@@ -246,6 +251,40 @@ impl Panels {
         self.program.set_scroll_top(0);
     }
 
+    /// Everything is to be shown anew.
+    pub(crate) fn forget(&mut self) {
+        (self.shown, self.memory, self.strip) = (None, None, None);
+    }
+
+    /// Paints the strip above the timeline where it changed, and frames what of it is on screen.
+    pub(crate) fn overview(&mut self, app: &App, ratio: f64) {
+        let strip = self.part(".sl-strip");
+        let width = f64::from(strip.client_width()).max(40.0);
+        let key = overview::Key::of(app, width);
+        if self.strip.as_ref().is_none_or(|(old, at)| *old != key || *at != ratio) {
+            let Ok(canvas) = Canvas::new(self.part(".sl-strip canvas").unchecked_into()) else { return };
+            canvas.paint(&overview::scene(app, width), ratio);
+            self.strip = Some((key, ratio));
+        }
+        let (first, last) = app.model.extent();
+        let whole = (i128::from(last) - i128::from(first)).max(1) as f64;
+        let part = |at: i64| ((i128::from(at) - i128::from(first)) as f64 / whole).clamp(0.0, 1.0);
+        let (a, b) = (part(app.view().start_ns()), part(app.view().end_ns()));
+        let style = self.part(".sl-window").style();
+        let _ = style.set_property("left", &format!("{}%", 100.0 * a));
+        let _ = style.set_property("width", &format!("{}%", 100.0 * (b - a)));
+        set(&strip, "aria-valuenow", &format!("{:.1}", 50.0 * (a + b)));
+        let words = self.part(".sl-range").text_content().unwrap_or_default();
+        set(&strip, "aria-valuetext", &words);
+    }
+
+    /// Tells the page's script that something may have changed.
+    pub(crate) fn tell_drawn(&self) {
+        if let Ok(event) = Event::new("sl-drawn") {
+            let _ = self.root.dispatch_event(&event);
+        }
+    }
+
     /// Another kind of picture is shown: what the timeline's panels showed is to be shown anew.
     pub(super) fn forget_timeline(&mut self) {
         self.shown = None;
@@ -273,6 +312,7 @@ impl Panels {
         self.part(".sl-what").set_text_content(Some(what));
         set(&self.part(".sl-middle"), "aria-label", &what.to_lowercase());
         set(&self.plot, "aria-label", label);
+        self.part(".sl-strip").set_hidden(memory);
         self.part(".sl-keys-time").set_hidden(memory);
         self.part(".sl-keys-memory").set_hidden(!memory);
         if memory {

@@ -88,6 +88,7 @@ pub fn scene(trace: &Trace, options: &TimelineOptions) -> Scene {
         selected,
         hovered: None,
         cursor: None,
+        over: super::Overlay::default(),
     };
     let (mut plot, mut drawn) = timeline.scene();
     while plot.shapes.len() > STATIC_SHAPES && timeline.grain < 64.0 {

@@ -68,6 +68,7 @@ fn what_is_under_the_pointer_is_what_was_drawn_there() {
             selected: None,
             hovered: None,
             cursor: Some(86_000),
+            over: super::Overlay::default(),
         };
         let (scene, _) = timeline.scene();
         for rect in scene.rects() {

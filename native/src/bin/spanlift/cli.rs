@@ -147,13 +147,16 @@ pub(crate) struct RunArgs {
     pub(crate) report: ReportArgs,
 }
 
-/// Make an interactive page, or a static picture, of programs and traces
+/// Make an interactive page, or a static picture, of programs, traces, memory layouts and snapshots
+///
+/// In the page one searches, measures ranges, edits programs, asks what if, compares two files and opens more of them.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  spanlift view run.pt.trace.json.gz -o run.html\n\n\
-    Programs are simulated in the page. The page is one file and works offline.")]
+    Programs are simulated in the page. The page is one file and works offline. Without a FILE it holds an example to\n\
+    begin with, and all programs that ship to choose from.")]
 pub(crate) struct ViewArgs {
-    /// Program files, traces (PyTorch/Kineto or spanlift's own) and memory layouts
-    #[arg(value_name = "FILE", required = true)]
+    /// Program files, traces (PyTorch/Kineto or spanlift's own), memory layouts and PyTorch's memory snapshots
+    #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// Show what moving the tensors of layouts to this device takes: cpu, cuda:N or mock:N
     #[arg(long, value_name = "DEVICE")]

@@ -14,7 +14,6 @@ mod diff;
 mod explain;
 mod fit;
 mod input;
-mod kind;
 mod ledger;
 mod machine;
 mod machines;

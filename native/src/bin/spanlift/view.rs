@@ -1,4 +1,4 @@
-//! `spanlift view`: programs, traces and memory layouts as one interactive page, or as a static picture.
+//! `spanlift view`: programs, traces, memory layouts and snapshots as one interactive page, or as a static picture.
 
 use std::path::{Path, PathBuf};
 
@@ -7,14 +7,20 @@ use spanlift::hazard::Mode;
 use spanlift::memory::{MoveKind, Target};
 use spanlift::trace::{self, Trace};
 use spanlift::{Nanos, sim};
+use spanlift_native::programs;
+use spanlift_viewer::kind::{self, Kind};
 use spanlift_viewer::model::findings;
-use spanlift_viewer::{MemoryOptions, MemoryPicture, PageItem, TimelineOptions, map_svg, page, timeline_svg};
+use spanlift_viewer::{
+    MemoryOptions, MemoryPicture, PageItem, TimelineOptions, map_svg, page_with, snapshot, timeline_svg,
+};
 
 use crate::cli::{Format, ViewArgs};
-use crate::kind::{self, Kind};
 use crate::machine;
 use crate::say::{self, Fail, Out, Style};
 use crate::{End, input, memory, nsight, output, run};
+
+/// What a page shows that is made of no file.
+const FIRST: &str = "demo-h2d-pinned-overwritten";
 
 /// What is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +48,7 @@ enum Figures {
     Program { n_commands: usize, end: Nanos, machine: String },
     Trace { n_events: u64, dropped: u64, problems: Vec<(String, u64)> },
     Layout { told: Vec<String>, n_tensors: usize, n_storages: usize, to: Option<String> },
+    Snapshot { told: Vec<String>, n_blocks: usize, n_segments: usize },
 }
 
 pub(crate) fn run(args: &ViewArgs, out: &mut Out) -> Result<End, Fail> {
@@ -65,8 +72,13 @@ pub(crate) fn run(args: &ViewArgs, out: &mut Out) -> Result<End, Fail> {
         }
         figures.push(opened.figures);
     }
+    if args.files.is_empty() {
+        let first = programs::named(FIRST).unwrap_or_else(|| unreachable!("bug: {FIRST} ships"));
+        let machine = args.machine.as_deref().map(machine::named).transpose()?;
+        items.push(PageItem::source(first.name, first.text, machine.map_or_else(String::new, |m| m.source)));
+    }
     let text = match form {
-        Form::Page => page(&items),
+        Form::Page => page_with(&items, &examples()),
         Form::Picture => pictures,
     };
     output::write(&path, text.as_bytes())?;
@@ -86,6 +98,11 @@ pub(crate) fn run(args: &ViewArgs, out: &mut Out) -> Result<End, Fail> {
         }
     }
     Ok(End::Done)
+}
+
+/// The programs that ship, for the page's editor.
+fn examples() -> Vec<PageItem> {
+    programs::all().map(|shipped| PageItem::source(shipped.name, shipped.text, "")).collect()
 }
 
 /// Where to write, and what.
@@ -132,11 +149,7 @@ fn open(file: &Path, args: &ViewArgs) -> Result<Opened, Fail> {
             let import = &trace.import;
             let problems = import.problems.iter().map(|(name, n)| (name.clone(), *n)).collect();
             let figures = Figures::Trace { n_events: import.n_events, dropped: import.dropped, problems };
-            Ok(Opened {
-                item: PageItem::trace_file(name, bytes),
-                figures,
-                shown: Shown::Trace(Box::new(trace)),
-            })
+            Ok(Opened { item: PageItem::trace(name, &trace), figures, shown: Shown::Trace(Box::new(trace)) })
         }
         Kind::Program => {
             let program = input::parse(&bytes, &place).map_err(|e| e.into_fail(&place))?;
@@ -150,7 +163,9 @@ fn open(file: &Path, args: &ViewArgs) -> Result<Opened, Fail> {
             // The author's own text, comments and all; a program that was read is UTF-8.
             let source =
                 String::from_utf8(bytes).map_err(|_| Fail::at(&place, "the file is no UTF-8 text"))?;
-            let item = PageItem::source(name, source, chosen.source);
+            // The program's own machine stays a line of its text, which can be edited.
+            let machine = if args.machine.is_some() { chosen.source } else { String::new() };
+            let item = PageItem::source(name, source, machine);
             Ok(Opened { item, figures, shown: Shown::Trace(Box::new(run.trace)) })
         }
         Kind::Layout => {
@@ -164,6 +179,13 @@ fn open(file: &Path, args: &ViewArgs) -> Result<Opened, Fail> {
             let to = args.to.map(|to| to.to_string());
             let figures = Figures::Layout { told: map.told(), n_tensors, n_storages, to };
             Ok(Opened { item, figures, shown: Shown::Memory(Box::new(map)) })
+        }
+        Kind::Snapshot => {
+            let (layout, told) = snapshot::map(&bytes).map_err(|e| Fail::at(&place, e))?;
+            let (n_blocks, n_segments) = (layout.tensors().len(), layout.storages().len());
+            let figures = Figures::Snapshot { told, n_blocks, n_segments };
+            let shown = Shown::Memory(Box::new(MemoryPicture::of(layout)));
+            Ok(Opened { item: PageItem::snapshot(name, bytes), figures, shown })
         }
     }
 }
@@ -199,7 +221,7 @@ impl Figures {
                 }
                 text
             }
-            Figures::Layout { told, .. } => told.join("; "),
+            Figures::Layout { told, .. } | Figures::Snapshot { told, .. } => told.join("; "),
         }
     }
 
@@ -215,6 +237,9 @@ impl Figures {
             }
             Figures::Layout { n_tensors, n_storages, to, .. } => {
                 json!({"file": file, "kind": "layout", "n_tensors": n_tensors, "n_storages": n_storages, "to": to})
+            }
+            Figures::Snapshot { n_blocks, n_segments, .. } => {
+                json!({"file": file, "kind": "snapshot", "n_blocks_in_use": n_blocks, "n_segments": n_segments})
             }
         }
     }

@@ -1,19 +1,24 @@
-//! What a file is, told from its first bytes: a program, a trace or a memory layout.
+//! What a file is, told from its first bytes: a program, a trace, a memory layout or a memory snapshot.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use spanlift::trace::snapshot::Snapshot;
+
+use crate::columns;
 
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// A program, in JSON or in the text form.
     Program,
-    /// A trace in a form of Chrome Trace JSON.
+    /// A trace in a form of Chrome Trace JSON, or in columns.
     Trace,
     /// A memory layout in JSON.
     Layout,
+    /// A memory snapshot of PyTorch: a pickle.
+    Snapshot,
 }
 
 /// What the bytes are.
@@ -22,16 +27,24 @@ pub(crate) enum Kind {
 /// is a trace; whatever is no JSON is a program in the text form.
 ///
 /// # Errors
-/// One line for a JSON object that is neither, and for a pickle.
-pub(crate) fn of(bytes: &[u8]) -> Result<Kind, String> {
+/// One line for a JSON object that is none of them, and for a packed or an SQLite file.
+pub fn of(bytes: &[u8]) -> Result<Kind, String> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    match bytes {
+        [0x1f, 0x8b, ..] => return Err("gzip data, which has to be unpacked first".to_owned()),
+        [b'P', b'K', 3, 4, ..] => return Err("a zip archive; open the files in it".to_owned()),
+        _ if bytes.starts_with(b"SQLite format 3\0") => {
+            return Err(
+                "an SQLite file, such as an export of Nsight Systems: `spanlift view` reads those".to_owned()
+            );
+        }
+        _ if bytes.starts_with(columns::MAGIC) => return Ok(Kind::Trace),
+        _ if Snapshot::is_pickle(bytes) => return Ok(Kind::Snapshot),
+        _ => {}
+    }
     match bytes.iter().find(|b| !b.is_ascii_whitespace()) {
         Some(b'[') => Ok(Kind::Trace),
         Some(b'{') => of_object(bytes),
-        // The head of a pickle of protocol 2 and later.
-        Some(0x80) if matches!(bytes, [0x80, 2..=5, ..]) => {
-            Err("a Python pickle, such as a memory snapshot: `spanlift analyze` reads those".to_owned())
-        }
         _ => Ok(Kind::Program),
     }
 }

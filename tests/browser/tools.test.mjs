@@ -1,0 +1,354 @@
+// The tools around the canvas: files that are dropped, search, ranges, marks, the strip, the editor, what if, two timelines.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { gzipSync } from "node:zlib";
+import * as harness from "./harness.mjs";
+
+const KERNEL = "#56b4e9";
+// 4 MiB from pageable memory, and a kernel that no event orders behind the copy
+const RACE = `machine h200-pcie5
+stream copy, compute
+pinned x 4MiB
+device d 4MiB
+copy d <- x on copy
+kernel scale on compute reads d writes d for 120us
+sync compute
+sync copy
+`;
+const SLOW = `machine h200-pcie5
+stream s
+pageable x 64MiB
+device d 64MiB
+copy d <- x on s
+kernel scale on s reads d writes d for 120us
+sync s
+`;
+const event = (name, ts, dur, bytes) => ({
+  ph: "X", cat: "gpu_memcpy", name, pid: 0, tid: 7, ts, dur, args: { device: 0, stream: 7, correlation: ts, bytes },
+});
+// three copies of 1000 bytes: 10 us each, at 0, 20 and 40 us
+const COPIES = JSON.stringify({ traceEvents: [0, 20, 40].map((ts) => event("Memcpy HtoD (Pinned -> Device)", ts, 10, 1000)) });
+
+let files, chromium, page, slow;
+
+before(async () => {
+  files = harness.scratch();
+  chromium = await harness.browser();
+  page = await harness.viewed(files, "race.html", files.write("race.txt", RACE));
+  slow = await harness.viewed(files, "slow.html", files.write("slow.txt", SLOW));
+});
+after(async () => {
+  await chromium?.close();
+  files?.remove();
+});
+
+const state = (canvas) =>
+  canvas.evaluate(({ dataset: d }) => ({
+    start: Number(d.startNs), end: Number(d.endNs), x: Number(d.plotX), width: Number(d.plotWidth), slice: d.slice, range: d.range, at: d.at,
+  }));
+const until = (canvas, is, what) => harness.until(state, canvas, is, what);
+const says = (locator, pattern, what) => harness.eventually(async () => pattern.test(await locator.innerText()), what ?? String(pattern));
+const file = (name, contents) => ({ name, mimeType: "application/octet-stream", buffer: Buffer.from(contents) });
+
+/** Drops files on the page as a person does. */
+async function drop(page, dropped) {
+  const data = await page.evaluateHandle((list) => {
+    const transfer = new DataTransfer();
+    for (const [name, bytes] of list) transfer.items.add(new File([Uint8Array.from(bytes)], name));
+    return transfer;
+  }, dropped.map(({ name, buffer }) => [name, [...buffer]]));
+  for (const kind of ["dragenter", "dragover", "drop"]) await page.dispatchEvent(".sl-plot", kind, { dataTransfer: data });
+}
+
+test("files that are dropped are shown, several at once, and a bad one says why while the page lives", async () => {
+  const visit = await chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const two = Buffer.concat([gzipSync(COPIES.slice(0, 60)), gzipSync(COPIES.slice(60))]);
+  const layout = `{"storages": [{"id": "w", "device": "cpu", "bytes": 8}],
+    "tensors": [{"name": "a", "storage": "w", "dtype": "f32", "shape": [2], "strides": [1]}]}`;
+  await drop(visit.page, [file("a.json", COPIES), file("bad.json", COPIES.slice(0, -20)), file("b.json.gz", two), file("p.txt", SLOW), file("l.json", layout)]);
+  const buttons = visit.page.locator("button[data-item]");
+  await harness.eventually(async () => (await buttons.count()) === 5, "not all files are there");
+  assert.deepEqual(await buttons.allInnerTexts(), ["race.txt", "a.json", "b.json.gz", "p.txt", "l.json"]);
+  const refused = visit.page.locator(".sl-refused");
+  assert.match(await refused.innerText(), /^bad\.json: byte \d+: the text ends here, after 2 whole events/);
+  assert.equal(await visit.page.locator(".sl-what").innerText(), "MEMORY");
+  await buttons.nth(2).click();
+  await says(visit.page.locator(".sl-notes"), /3 events, 0 not placed, 3 slices/);
+  await says(visit.page.locator(".sl-notes"), /clock in whole microseconds/);
+  await visit.page.locator("[data-do=dismiss]").click();
+  assert.equal(await refused.isVisible(), false);
+  const others = [
+    ["cut.gz", gzipSync(COPIES).subarray(0, 60), /cut\.gz: gzip data is broken or cut off/],
+    ["bomb.gz", gzipSync(Buffer.alloc(80 << 20)), /bomb\.gz: unpacks to more than 200 times its size/],
+    ["picture.png", Buffer.from([0x89, 0x50, 0x4e, 0x47]), /picture\.png: byte 0: no UTF-8 text/],
+    ["n.sqlite", Buffer.from("SQLite format 3\0"), /SQLite/],
+    ["empty", Buffer.from("{}"), /empty: neither a program/],
+    ["s.pickle", Buffer.from([0x80, 4, 0x63, 0x61]), /s\.pickle: byte \d+/],
+  ];
+  for (const [name, bytes, wanted] of others) {
+    await visit.page.locator(".sl-files").setInputFiles([file(name, bytes)]);
+    await says(refused, wanted);
+    assert.equal(await buttons.count(), 5);
+  }
+  await buttons.nth(0).click();
+  await harness.eventually(async () => (await harness.pixels(canvas, KERNEL)) > 2000, "the page is dead");
+  await visit.close();
+});
+
+test("a search takes regular expressions and goes from hit to hit", async () => {
+  const visit = await chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const blue = await harness.pixels(canvas, KERNEL);
+  await visit.page.keyboard.press("/");
+  const [field, hits] = [visit.page.locator(".sl-search"), visit.page.locator(".sl-hits")];
+  await visit.page.keyboard.type("^copy .*pinned$");
+  await says(hits, /^\d+ found$/);
+  await harness.eventually(async () => (await harness.pixels(canvas, KERNEL)) < blue / 4, "the kernel was not searched for and is as bright");
+  await visit.page.keyboard.press("Enter");
+  const one = await until(canvas, (s) => s.slice !== "", "Enter selected no hit");
+  assert.match(await harness.selection(visit.page), /copy to d/);
+  await says(hits, /^1 of /);
+  await field.fill("scale");
+  await visit.page.keyboard.press("Enter");
+  await until(canvas, (s) => s.slice !== one.slice, "the other search selected nothing");
+  await visit.page.locator(".sl-plot").focus();
+  const before = await state(canvas);
+  await visit.page.keyboard.press("n");
+  await until(canvas, (s) => s.slice !== before.slice, "n did not go on");
+  await field.fill("(");
+  await says(hits, /unterminated group/i);
+  assert.equal(await field.getAttribute("aria-invalid"), "true");
+  await field.press("Escape");
+  await harness.eventually(async () => (await harness.pixels(canvas, KERNEL)) > blue * 0.9, "Escape did not end the search");
+  assert.equal(await hits.innerText(), "");
+  await visit.close();
+});
+
+test("a range has totals, by drag and by key; marks and the strip show the way", async () => {
+  const visit = await chromium.open(page);
+  await harness.ready(visit.page);
+  await visit.page.locator(".sl-files").setInputFiles([file("copies.json", COPIES)]);
+  const canvas = await harness.ready(visit.page);
+  await says(visit.page.locator(".sl-name"), /copies/);
+  const whole = await until(canvas, (s) => s.end < 60_000, "the dropped trace is not shown");
+  const box = await canvas.boundingBox();
+  const xOf = (ns) => box.x + whole.x + ((ns - whole.start) / (whole.end - whole.start)) * whole.width;
+  await visit.page.keyboard.down("Shift");
+  await visit.page.mouse.move(xOf(5_000), box.y + 60);
+  await visit.page.mouse.down();
+  await visit.page.mouse.move(xOf(15_000), box.y + 70, { steps: 3 });
+  await visit.page.mouse.move(xOf(35_000), box.y + 70, { steps: 3 });
+  await visit.page.mouse.up();
+  await visit.page.keyboard.up("Shift");
+  const totals = visit.page.locator("[data-totals]");
+  await says(totals, /to device/);
+  // half of the first copy, all of the second
+  const row = await totals.locator("tbody tr").first().locator("td").allInnerTexts();
+  assert.equal(row[0], "to device");
+  assert.equal(row[1], "2");
+  assert.ok(Math.abs(Number.parseFloat(row[2]) - 15) < 0.2, row[2]);
+  assert.match(row[4], /^(100\.0|99\.9|100\.1) MB\/s/);
+  assert.equal((await state(canvas)).start, whole.start, "choosing a range does not pan");
+  await visit.page.keyboard.press("Escape");
+  await until(canvas, (s) => s.range === "", "Escape left the range");
+  await visit.page.keyboard.press("r");
+  await until(canvas, (s) => s.range === "0 50000", "r chose another range");
+  await says(totals, /3\s+30 µs/);
+  // marks
+  await visit.page.mouse.click(xOf(20_000), box.y + 8);
+  const at = await until(canvas, (s) => s.at !== "", "a click on the ruler chose no time");
+  assert.ok(Math.abs(Number(at.at) - 20_000) < 200);
+  await visit.page.keyboard.press("b");
+  await says(visit.page.locator(".sl-marks"), /^A\s*(19|20)/);
+  await visit.page.keyboard.press("Shift+B");
+  await harness.eventually(async () => !(await visit.page.locator(".sl-marks").isVisible()), "the mark stayed");
+  // the strip: a drag shows a part, keys move it, a click centres
+  const strip = await visit.page.locator(".sl-strip").boundingBox();
+  await visit.page.mouse.move(strip.x + strip.width * 0.4, strip.y + 10);
+  await visit.page.mouse.down();
+  await visit.page.mouse.move(strip.x + strip.width * 0.6, strip.y + 10, { steps: 4 });
+  await visit.page.mouse.up();
+  const part = await until(canvas, (s) => Math.abs(s.start - 20_000) < 300 && Math.abs(s.end - 30_000) < 300, "the strip did not zoom");
+  await visit.page.mouse.click(strip.x + strip.width * 0.9, strip.y + 10);
+  const right = await until(canvas, (s) => s.start > part.start + 10_000, "the strip did not move");
+  await visit.page.locator(".sl-strip").focus();
+  await visit.page.keyboard.press("ArrowLeft");
+  await until(canvas, (s) => s.start < right.start, "the arrow did not move the window");
+  await visit.page.keyboard.press("Home");
+  await until(canvas, (s) => s.start === whole.start && s.end === whole.end, "Home did not show the whole");
+  await visit.close();
+});
+
+test("a program is edited in the page, with its errors in place and examples to begin with", async () => {
+  const visit = await chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const whole = await state(canvas);
+  await visit.page.keyboard.press("e");
+  const [area, wrong] = [visit.page.locator(".sl-source"), visit.page.locator(".sl-wrong")];
+  await harness.eventually(() => area.isVisible(), "no editor");
+  assert.equal(await area.inputValue(), RACE);
+  await area.fill(RACE.replace("120us", "900us"));
+  const longer = await until(canvas, (s) => s.end > whole.end + 500_000, "the longer kernel is not shown");
+  await area.fill(RACE.replace("copy d <- x", "copy d <- y"));
+  await says(wrong, /^line 5\b[^]*y[^]* is not declared/);
+  assert.equal(await area.getAttribute("aria-invalid"), "true");
+  assert.match(await area.evaluate((a) => a.style.background), /80px/, "line 5 is not marked");
+  assert.equal((await state(canvas)).end, longer.end, "what was shown stays while the text is wrong");
+  await visit.page.locator(".sl-examples").selectOption({ label: "demo-d2h-read-before-sync" });
+  await harness.eventually(async () => (await visit.page.locator(".sl-bad").count()) > 0, "the example's wrong read is not told");
+  assert.equal(await wrong.isVisible(), false);
+  assert.ok((await visit.page.locator(".sl-examples option").count()) > 20);
+  await area.press("Escape");
+  assert.equal(await area.isVisible(), false);
+  assert.match(await visit.page.locator(".sl-lines").innerText(), /copy/);
+  await visit.close();
+});
+
+test("one call at a time the host runs ahead, and buffers say who writes them", async () => {
+  const visit = await chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const card = visit.page.locator("[data-state]");
+  assert.equal(await card.isVisible(), false);
+  await visit.page.locator("[data-step=first]").click();
+  await harness.eventually(() => card.isVisible(), "no state after a step");
+  for (let i = 0; i < 12; i += 1) {
+    if (/copy\s+copy to d\s/.test(await card.innerText())) break;
+    await visit.page.keyboard.press("]");
+    await new Promise((wake) => setTimeout(wake, 60));
+  }
+  await says(card, /copy\s+copy to d\s+nothing/);
+  await says(card, /d, cuda:0\s.*4(\.00)? MiB\s+being written by (copy, line 5|kernel, line 6)/s);
+  const late = await state(canvas);
+  await visit.page.keyboard.press("[");
+  await until(canvas, (s) => Number(s.at) < Number(late.at), "[ did not go back");
+  await visit.page.locator("[data-step=last]").click();
+  await says(visit.page.locator(".sl-steps"), /(\d+) of \1 calls/);
+  await card.locator("button").first().click();
+  await until(canvas, (s) => s.slice !== "", "the writer was not selected");
+  await visit.close();
+});
+
+test("what if: the changed program lies below, with what it would save", async () => {
+  const visit = await chromium.open(slow);
+  const canvas = await harness.ready(visit.page);
+  await visit.page.keyboard.press("i");
+  const [then, pane] = [visit.page.locator(".sl-then").first(), visit.page.locator(".sl-beside")];
+  await harness.eventually(() => visit.page.locator(".sl-if form").first().isVisible(), "I did nothing");
+  assert.equal(await pane.isVisible(), false);
+  await visit.page.keyboard.press("Space");
+  await says(then, /^now \d.*, then \d.*: \d.* saved, \d+\.\d\d times as fast/);
+  const second = pane.locator("canvas.sl-canvas[data-ready]");
+  await harness.eventually(async () => (await second.count()) === 1 && (await harness.painted(second)) > 500, "no second timeline");
+  const [a, b] = [await state(canvas), await state(second)];
+  assert.ok(Math.abs(a.start - b.start) <= (a.end - a.start) / 500 && Math.abs(a.end - b.end) <= (a.end - a.start) / 500, "not the same time");
+  assert.ok(Math.abs(a.x + a.width - b.x - b.width) <= 2, "the ends are not below each other");
+  await visit.page.locator(".sl-plot").first().focus();
+  await visit.page.keyboard.press("w");
+  await harness.eventually(async () => {
+    const [a, b] = [await state(canvas), await state(second)];
+    return a.end - a.start < 0.9 * (b.end - b.start) ? false : Math.abs(a.start - b.start) <= (a.end - a.start) / 500;
+  }, "the second did not follow");
+  await visit.page.locator("[name=other]").first().fill("nonsense=4");
+  await says(then, /nonsense/);
+  await visit.page.locator(".sl-if [type=reset]").first().click();
+  await harness.eventually(async () => !(await pane.isVisible()), "the second timeline stayed");
+  await visit.close();
+});
+
+test("two items are compared at the same time, aligned where one likes", async () => {
+  const visit = await chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  assert.equal(await visit.page.locator("[data-do=beside]").isVisible(), false, "there is nothing to compare with");
+  await visit.page.locator(".sl-files").setInputFiles([file("slow.txt", SLOW)]);
+  await says(visit.page.locator(".sl-name"), /slow/);
+  await visit.page.locator("[data-item='0']").click();
+  await visit.page.keyboard.press("c");
+  const pane = visit.page.locator(".sl-beside");
+  const second = pane.locator("canvas.sl-canvas[data-ready]");
+  await harness.eventually(async () => (await second.count()) === 1, "no second timeline");
+  assert.equal(await pane.locator(".sl-beside-head select").inputValue(), "slow.txt");
+  await visit.page.locator(".sl-plot").first().focus();
+  for (const key of ["ArrowRight", "ArrowDown"]) await visit.page.keyboard.press(key);
+  await until(canvas, (s) => s.slice !== "", "nothing is selected above");
+  const plot = pane.locator(".sl-plot");
+  await plot.focus();
+  for (const key of ["ArrowRight", "ArrowRight", "ArrowDown"]) await visit.page.keyboard.press(key);
+  await until(second, (s) => s.slice !== "", "nothing is selected below");
+  await pane.locator(".sl-beside-head button", { hasText: "align" }).click();
+  await says(pane.locator(".sl-beside-head b"), /aligned/);
+  await pane.locator(".sl-beside-head button", { hasText: "close" }).click();
+  assert.equal(await pane.isVisible(), false);
+  await visit.close();
+});
+
+test("what is on screen is saved as SVG and printed", async () => {
+  const visit = await chromium.open(page);
+  await harness.ready(visit.page);
+  const [download] = await Promise.all([visit.page.waitForEvent("download"), visit.page.keyboard.press("x")]);
+  assert.equal(download.suggestedFilename(), "race.txt.svg");
+  const svg = readFileSync(await download.path(), "utf8");
+  assert.match(svg, /^<svg xmlns="http:\/\/www\.w3\.org\/2000\/svg" width="\d+(\.\d+)?" height="\d+"/);
+  for (const wanted of ["scale", "copy to device", "120 µs", KERNEL]) assert.ok(svg.includes(wanted), `${wanted} is not in the picture`);
+  assert.ok(!/NaN|undefined|<script/.test(svg));
+  const faults = await visit.page.evaluate((text) => new DOMParser().parseFromString(text, "image/svg+xml").querySelectorAll("parsererror").length, svg);
+  assert.equal(faults, 0);
+  await visit.page.evaluate(() => dispatchEvent(new Event("beforeprint")));
+  await visit.page.emulateMedia({ media: "print" });
+  const paper = visit.page.locator(".sl-print img");
+  await harness.eventually(() => paper.evaluate((img) => img.complete && img.naturalWidth > 100), "nothing to print");
+  assert.equal(await visit.page.locator(".sl-view").isVisible(), false);
+  await visit.page.evaluate(() => dispatchEvent(new Event("afterprint")));
+  assert.equal(await paper.count(), 0);
+  await visit.close();
+});
+
+test("the address brings the same view again", async () => {
+  const visit = await chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  for (const key of ["ArrowRight", "w", "w", "d", "t"]) await visit.page.keyboard.press(key);
+  await harness.eventually(() => visit.page.evaluate(() => /slice=/.test(location.hash)), "the address does not change");
+  await new Promise((wake) => setTimeout(wake, 600));
+  const [seen, address] = [await state(canvas), await visit.page.evaluate(() => location.href)];
+  await visit.page.goto("about:blank");
+  await visit.page.goto(address);
+  const again = await harness.ready(visit.page);
+  await until(again, (s) => s.slice === seen.slice && Math.abs(s.start - seen.start) < 50 && Math.abs(s.end - seen.end) < 50, "another view");
+  assert.equal(await visit.page.locator(".spanlift").first().getAttribute("data-theme"), "dark");
+  await visit.close();
+});
+
+test("axe finds nothing in light and dark, whatever is open", async () => {
+  const axe = readFileSync(join(process.env.SPANLIFT_NODE_MODULES, "axe-core/axe.min.js"), "utf8");
+  for (const colorScheme of ["light", "dark"]) {
+    const visit = await chromium.open(slow, { colorScheme, width: 1024, height: 768 });
+    await harness.ready(visit.page);
+    await visit.page.evaluate(axe);
+    const look = async (what) => {
+      const found = await visit.page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+      const told = found.violations.map((v) => `${v.id}: ${v.nodes.map((n) => `${n.target} ${n.failureSummary}`).join("; ")}`);
+      assert.deepEqual(told, [], `${what} in ${colorScheme}`);
+      if (process.env.SPANLIFT_PICTURES) await visit.page.screenshot({ path: join(process.env.SPANLIFT_PICTURES, `${what}-${colorScheme}.png`) });
+    };
+    await look("opened");
+    await visit.page.keyboard.press("?");
+    await look("keys");
+    await visit.page.keyboard.press("Escape");
+    for (const key of ["ArrowRight", "r", "b", "]", "]", "]"]) await visit.page.keyboard.press(key);
+    await harness.eventually(() => visit.page.locator("[data-state]").isVisible(), "no state");
+    await look("tools");
+    await visit.page.keyboard.press("i");
+    await visit.page.keyboard.press("Space");
+    await harness.eventually(() => visit.page.locator(".sl-beside").isVisible(), "no second timeline");
+    await look("what-if");
+    await visit.page.locator(".sl-plot").first().focus();
+    await visit.page.keyboard.press("e");
+    await visit.page.locator(".sl-source").first().fill("copy");
+    await harness.eventually(() => visit.page.locator(".sl-wrong").first().isVisible(), "no error");
+    await look("editor");
+    await visit.close();
+  }
+});

@@ -1,0 +1,274 @@
+//! A program at a point of its run: what each stream has in its queue, and what the buffers hold.
+//!
+//! All of it is read from the trace and its program: a call is on host lanes, its work on streams, and both carry the
+//! command. So one step of a host thread shows how far ahead of the device it is.
+
+use spanlift::program::{Op, Space};
+use spanlift::trace::{LaneKind, Slice};
+
+use super::App;
+use crate::text;
+
+/// Names that are told of what waits in a queue.
+const NAMED: usize = 3;
+
+/// A program at a point in time.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct State {
+    /// How many calls have returned, of how many.
+    pub calls: (usize, usize),
+    /// The streams.
+    pub queues: Vec<Queue>,
+    /// The buffers that live in the program, in the order of their declaration.
+    pub buffers: Vec<BufferState>,
+}
+
+/// What a stream has to do.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Queue {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub running: Option<String>,
+    /// The first of what was called for and has not begun.
+    pub waiting: Vec<String>,
+    /// How much that is.
+    pub n_waiting: usize,
+}
+
+/// What is known of a buffer's bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BufferState {
+    /// Its name.
+    pub name: String,
+    /// Where it is: `pinned`, `cuda:0`.
+    pub place: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Who writes or reads it, or who wrote it last.
+    pub words: String,
+    /// Thousandths of the write that is under way.
+    pub written: Option<u32>,
+    /// The command that the words are about.
+    pub command: Option<usize>,
+    /// Whether the selected command reads it, or writes it.
+    pub selected: Option<&'static str>,
+}
+
+/// A command in time: its call, and its work where that is not the call itself.
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    call: Option<(i64, i64)>,
+    work: Option<(i64, i64)>,
+    /// A slice of the call.
+    slice: u32,
+}
+
+impl App {
+    /// When each command of the program was called, and when its work was done.
+    fn times(&self) -> Vec<Times> {
+        let n = self.model.trace.program.as_ref().map_or(0, spanlift::Program::len);
+        let mut times = vec![Times { call: None, work: None, slice: 0 }; n];
+        let slices = &self.model.trace.slices;
+        for (k, (&command, &lane)) in (0u32..).zip(slices.command.iter().zip(&slices.lane)) {
+            let Some(of) = usize::try_from(command).ok().and_then(|c| times.get_mut(c)) else { continue };
+            if command == Slice::NONE {
+                continue;
+            }
+            let (start, end) = (slices.start[k as usize], slices.end[k as usize]);
+            let joined =
+                |old: Option<(i64, i64)>| Some(old.map_or((start, end), |(a, b)| (a.min(start), b.max(end))));
+            match self.model.trace.lanes[lane as usize].kind {
+                LaneKind::Host => {
+                    if of.call.is_none_or(|(first, _)| start <= first) {
+                        of.slice = k;
+                    }
+                    of.call = joined(of.call);
+                }
+                LaneKind::Stream { .. } => of.work = joined(of.work),
+                _ => {}
+            }
+        }
+        times
+    }
+
+    /// Goes to the end of the next call, or of the one before.
+    pub(super) fn step_call(&mut self, by: isize) {
+        let mut calls: Vec<(i64, usize, u32)> = Vec::new();
+        for (command, of) in self.times().iter().enumerate() {
+            calls.extend(of.call.map(|(_, end)| (end, command, of.slice)));
+        }
+        calls.sort_unstable();
+        let now = self.at().map(|at| {
+            // Calls that end together are stepped through one by one.
+            let chosen = self.selected_command();
+            (at, calls.iter().find(|c| c.0 == at && Some(c.1) == chosen).map_or(usize::MAX, |c| c.1))
+        });
+        let next = match (now, by > 0) {
+            (None, true) => calls.first(),
+            (None, false) => calls.last(),
+            (Some(now), true) => calls.iter().find(|c| now < (c.0, c.1)),
+            (Some(now), false) => calls.iter().rev().find(|c| (c.0, c.1) < now),
+        };
+        if let Some(&(end, _, slice)) = next {
+            self.select(Some(slice));
+            self.set_at(Some(end));
+            self.reveal(slice);
+        }
+    }
+
+    /// The program at the chosen point in time; nothing without either.
+    pub fn state(&self) -> Option<State> {
+        let (at, program) = (self.at()?, self.model.trace.program.as_ref()?);
+        let times = self.times();
+        let ends: Vec<i64> = times.iter().filter_map(|t| t.call.map(|(_, end)| end)).collect();
+        let calls = (ends.iter().filter(|&&end| end <= at).count(), ends.len());
+        Some(State { calls, queues: self.queues(at, &times), buffers: self.buffers(at, program, &times) })
+    }
+
+    fn queues(&self, at: i64, times: &[Times]) -> Vec<Queue> {
+        let slices = &self.model.trace.slices;
+        let mut queues = Vec::new();
+        for row in self.model.rows.rows.iter().filter(|r| matches!(r.kind, LaneKind::Stream { .. })) {
+            let mut queue = Queue { name: row.name.clone(), ..Queue::default() };
+            let mut list: Vec<u32> = row.tracks.iter().flat_map(|t| t.slices.iter().copied()).collect();
+            list.sort_by_key(|&k| crate::rows::order(&self.model.trace, k));
+            for k in list {
+                let (start, end) = (slices.start[k as usize], slices.end[k as usize]);
+                let of = usize::try_from(slices.command[k as usize]).ok().and_then(|c| times.get(c));
+                let called = of.and_then(|t| t.call).map_or(start, |(from, _)| from);
+                if at < called || end <= at {
+                    continue;
+                }
+                let name = text::clean(self.model.trace.strings.get(slices.name[k as usize]));
+                if start <= at {
+                    queue.running = Some(name);
+                } else {
+                    queue.n_waiting += 1;
+                    if queue.waiting.len() < NAMED {
+                        queue.waiting.push(name);
+                    }
+                }
+            }
+            queues.push(queue);
+        }
+        queues
+    }
+
+    fn buffers(&self, at: i64, program: &spanlift::Program, times: &[Times]) -> Vec<BufferState> {
+        let names = program.names();
+        let mut states: Vec<Option<BufferState>> = Vec::new();
+        let selected = self.selected_command();
+        // What is told of a buffer: a later word replaces an earlier one unless that is under way.
+        for (c, (command, times)) in program.commands().iter().zip(times).enumerate() {
+            if let Op::Alloc(alloc) = &command.op {
+                let k = alloc.buffer.index();
+                states.resize_with(states.len().max(k + 1), || None);
+                let place = match alloc.space {
+                    Space::Device => format!("cuda:{}", alloc.dev),
+                    Space::Pinned => "pinned".to_owned(),
+                    Space::Pageable => "pageable".to_owned(),
+                    Space::Managed => "managed".to_owned(),
+                };
+                let words = if alloc.contents.is_some() { "as declared" } else { "nothing written" };
+                states[k] = Some(BufferState {
+                    name: text::clean(names.buffer(alloc.buffer)),
+                    place,
+                    bytes: alloc.bytes.unsigned_abs(),
+                    words: words.to_owned(),
+                    ..BufferState::default()
+                });
+                continue;
+            }
+            let (reads, writes) = command.op.regions();
+            let Some((start, end)) = times.work.or(times.call) else { continue };
+            let what = self.model.listing.as_ref().and_then(|l| l.line_of(c)).map_or_else(
+                || format!("{} (command {c})", command.op.name()),
+                |line| format!("{}, line {}", command.op.name(), line + 1),
+            );
+            for (region, is_write) in reads.iter().map(|r| (r, false)).chain(writes.iter().map(|r| (r, true)))
+            {
+                let Some(Some(state)) = states.get_mut(region.buffer.index()) else { continue };
+                if selected == Some(c) {
+                    state.selected = Some(if is_write { "written" } else { "read" });
+                }
+                let is_running = start <= at && at < end;
+                let words = match (is_write, is_running) {
+                    (true, true) => {
+                        let part =
+                            (i128::from(at) - i128::from(start)) * 1000 / i128::from(end - start).max(1);
+                        state.written = u32::try_from(part).ok();
+                        format!("being written by {what}")
+                    }
+                    (false, true) if state.written.is_none() => format!("being read by {what}"),
+                    (true, false) if end <= at && state.written.is_none() => format!("written by {what}"),
+                    _ => continue,
+                };
+                (state.words, state.command) = (words, Some(c));
+            }
+        }
+        states.into_iter().flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::app::App;
+    use crate::model::Model;
+    use crate::pack::PageItem;
+    use crate::theme::Theme;
+
+    const PROGRAM: &str = "stream copy, compute\npinned x 4MiB\ndevice d 4MiB\nwrite x\ncopy d <- x on copy\n\
+                           kernel scale on copy reads d writes d for 120us\nsync copy\n";
+
+    fn app() -> App {
+        let model = Model::open(&PageItem::source("p", PROGRAM, "h200-pcie5")).unwrap();
+        let mut app = App::new(model, Theme::LIGHT);
+        app.resize(900.0, 320.0);
+        app
+    }
+
+    #[test]
+    fn calls_are_stepped_through_in_order_and_back() {
+        let mut app = app();
+        assert_eq!(app.state(), None, "no point in time");
+        let mut seen = Vec::new();
+        for _ in 0..12 {
+            app.key("]", false);
+            seen.push((app.at().unwrap(), app.selected_command().unwrap()));
+        }
+        seen.dedup();
+        let commands: Vec<usize> = seen.iter().map(|s| s.1).collect();
+        assert!(commands.is_sorted(), "one thread calls in the order of its program: {commands:?}");
+        assert!(commands.ends_with(&[4, 5, 6, 7]), "write, copy, kernel and sync: {commands:?}");
+        let n = seen.len();
+        assert_eq!(app.state().unwrap().calls, (n, n));
+        for wanted in seen.iter().rev().skip(1) {
+            app.key("[", false);
+            assert_eq!((app.at().unwrap(), app.selected_command().unwrap()), *wanted);
+        }
+    }
+
+    #[test]
+    fn the_host_runs_ahead_and_buffers_say_who_wrote_them() {
+        let mut app = app();
+        let kernel = app.model.trace.program.as_ref().unwrap().len() - 2;
+        while app.selected_command() != Some(kernel) {
+            app.key("]", false);
+        }
+        let state = app.state().unwrap();
+        let queue = |name: &str| state.queues.iter().find(|q| q.name == name).unwrap();
+        assert_eq!(queue("copy").running.as_deref(), Some("copy to d"));
+        assert_eq!((queue("copy").n_waiting, &*queue("copy").waiting[0]), (1, "scale"));
+        assert_eq!((queue("compute").n_waiting, &queue("compute").running), (0, &None));
+        let [x, d] = &state.buffers[..] else { panic!("{:?}", state.buffers) };
+        assert_eq!((&*x.place, &*d.place, d.bytes), ("pinned", "cuda:0", 4 << 20));
+        assert_eq!(x.words, "being read by copy, line 5");
+        assert_eq!(d.words, "being written by copy, line 5");
+        assert!(d.written.is_some_and(|part| part < 1000) && d.selected == Some("written"), "{d:?}");
+        app.key("]", false);
+        let end = app.state().unwrap();
+        assert_eq!(end.buffers[1].words, "written by kernel, line 6");
+        assert!(end.queues.iter().all(|q| q.running.is_none() && q.n_waiting == 0));
+    }
+}

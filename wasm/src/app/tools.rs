@@ -1,0 +1,401 @@
+//! What a person asks of a timeline: a range and its totals, marks, a search, and a point in time.
+
+use spanlift::trace::{Kind, LaneKind, StrId};
+
+use super::App;
+use crate::rows::{Rows, order};
+use crate::text;
+use crate::theme::kind_name;
+
+/// The state of these tools.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tools {
+    range: Option<(i64, i64)>,
+    marks: Vec<i64>,
+    at: Option<i64>,
+    /// Slices that were searched for, in the order of time.
+    hits: Vec<u32>,
+    /// Of each slice whether it was; empty without a search.
+    lit: Vec<bool>,
+    /// How often something was searched for.
+    n: u64,
+}
+
+/// What happens within a range of time.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Totals {
+    /// The range, `[from, to)`.
+    pub range: (i64, i64),
+    /// One for each kind of slice that occurs; engines, which show the work of streams again, are left out.
+    pub kinds: Vec<Total>,
+    /// Names of lanes and the time in the range during which something lies on them.
+    pub lanes: Vec<(String, i64)>,
+}
+
+/// The slices of one kind within a range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Total {
+    /// What they are.
+    pub kind: Kind,
+    /// How many lie in the range, wholly or in part.
+    pub n: u64,
+    /// The sum of their times within the range.
+    pub ns: i64,
+    /// Bytes moved within the range: of a slice that lies in it in part, the part in proportion to time.
+    pub bytes: u64,
+}
+
+impl App {
+    /// The chosen range of time.
+    pub fn range(&self) -> Option<(i64, i64)> {
+        self.tools.range
+    }
+
+    /// Marked points in time, in their order.
+    pub fn marks(&self) -> &[i64] {
+        &self.tools.marks
+    }
+
+    /// The point in time that was chosen.
+    pub fn at(&self) -> Option<i64> {
+        self.tools.at
+    }
+
+    /// How many slices the search found; nothing without a search.
+    pub fn hits(&self) -> Option<usize> {
+        (!self.tools.lit.is_empty()).then_some(self.tools.hits.len())
+    }
+
+    /// How often something was searched for: the same hits while this stays.
+    pub fn searches(&self) -> u64 {
+        self.tools.n
+    }
+
+    /// Where the hits begin, in order.
+    pub fn hit_times(&self) -> impl Iterator<Item = i64> + '_ {
+        self.tools.hits.iter().map(|&k| self.model.trace.slices.start[k as usize])
+    }
+
+    /// Whether a slice is shown in full colour: it was searched for, or nothing was.
+    pub fn is_lit(&self, slice: u32) -> bool {
+        self.tools.lit.get(slice as usize).copied().unwrap_or(true)
+    }
+
+    pub(super) fn lit(&self) -> &[bool] {
+        &self.tools.lit
+    }
+
+    /// Chooses a range of time, its ends in any order, or none; an empty one is none.
+    pub fn set_range(&mut self, range: Option<(i64, i64)>) {
+        self.tools.range = range.map(|(a, b)| (a.min(b), a.max(b))).filter(|(a, b)| a < b);
+    }
+
+    /// Chooses a point in time, or none.
+    pub fn set_at(&mut self, at: Option<i64>) {
+        let (first, last) = self.model.extent();
+        self.tools.at = at.map(|at| at.clamp(first, last));
+    }
+
+    /// The range of the selected slice, or of what is on screen.
+    pub(super) fn range_of_selected(&mut self) {
+        let range = match self.selected() {
+            Some(k) => (self.model.trace.slices.start[k as usize], self.model.trace.slices.end[k as usize]),
+            None => {
+                let (first, last) = self.model.extent();
+                (self.view().start_ns().max(first), self.view().end_ns().min(last))
+            }
+        };
+        self.set_range(Some(range));
+    }
+
+    /// Marks the chosen point in time, else the start of the selected slice, else what is under the pointer, else the middle.
+    pub(super) fn mark(&mut self) {
+        let (first, last) = self.model.extent();
+        let at = self.here().clamp(first, last);
+        if let Err(place) = self.tools.marks.binary_search(&at) {
+            self.tools.marks.insert(place, at);
+        }
+    }
+
+    /// Takes away the mark nearest to where one would be set.
+    pub(super) fn unmark(&mut self) {
+        let here = self.here();
+        let nearest = (0..self.tools.marks.len()).min_by_key(|&k| self.tools.marks[k].abs_diff(here));
+        if let Some(k) = nearest {
+            self.tools.marks.remove(k);
+        }
+    }
+
+    fn here(&self) -> i64 {
+        let of_slice = self.selected().map(|k| self.model.trace.slices.start[k as usize]);
+        let of_pointer = self.pointed_time();
+        let (a, b) = (self.view().start_ns(), self.view().end_ns());
+        self.tools.at.or(of_slice).or(of_pointer).unwrap_or(a / 2 + b / 2)
+    }
+
+    /// Forgets what belongs to the slices that were shown.
+    pub(super) fn forget_slices(&mut self) {
+        let marks = std::mem::take(&mut self.tools.marks);
+        self.tools = Tools { marks, n: self.tools.n + 1, ..Tools::default() };
+    }
+
+    /// What slices are called, each text once: name, kind and memory. A search looks at these.
+    pub fn labels(&self) -> Vec<String> {
+        let label = |(name, kind, flags): (StrId, Kind, u8)| {
+            let memory = match flags {
+                f if f & spanlift::trace::Slice::PAGEABLE != 0 => ", pageable",
+                f if f & spanlift::trace::Slice::PINNED != 0 => ", pinned",
+                _ => "",
+            };
+            format!("{}, {}{memory}", text::clean(self.model.trace.strings.get(name)), kind_name(kind))
+        };
+        self.called().into_iter().map(label).collect()
+    }
+
+    fn called(&self) -> Vec<(StrId, Kind, u8)> {
+        let slices = &self.model.trace.slices;
+        let mut called: Vec<_> =
+            (0..slices.len()).map(|k| (slices.name[k], slices.kind[k], slices.flags[k])).collect();
+        called.sort_unstable();
+        called.dedup();
+        called
+    }
+
+    /// Shows the slices whose label is wanted, by its place in [`App::labels`]; without any label the search ends.
+    pub fn find(&mut self, wanted: &[bool]) {
+        self.tools.n += 1;
+        if wanted.is_empty() {
+            (self.tools.hits, self.tools.lit) = (Vec::new(), Vec::new());
+            return;
+        }
+        let called = self.called();
+        let slices = &self.model.trace.slices;
+        let is_wanted = |k: usize| {
+            let found = called.binary_search(&(slices.name[k], slices.kind[k], slices.flags[k]));
+            found.is_ok_and(|at| wanted.get(at) == Some(&true))
+        };
+        self.tools.lit = (0..slices.len()).map(is_wanted).collect();
+        let is_hit = |&k: &u32| {
+            let lane = self.model.trace.lanes.get(slices.lane[k as usize] as usize);
+            self.tools.lit[k as usize]
+                && self.model.rows.place(k) != Rows::NOWHERE
+                && !lane.is_some_and(|lane| matches!(lane.kind, LaneKind::Engine { .. }))
+        };
+        let mut hits: Vec<u32> = (0u32..).take(slices.len()).filter(is_hit).collect();
+        hits.sort_by_key(|&k| order(&self.model.trace, k));
+        self.tools.hits = hits;
+    }
+
+    /// Selects the hit after the selected slice, or before it; without one the first or last on screen.
+    pub fn next_hit(&mut self, forward: bool) {
+        let hits = &self.tools.hits;
+        if hits.is_empty() {
+            return;
+        }
+        let key = |k: u32| order(&self.model.trace, k);
+        let place = match self.selected() {
+            Some(k) if forward => hits.partition_point(|&o| key(o) <= key(k)),
+            Some(k) => hits.partition_point(|&o| key(o) < key(k)) + hits.len() - 1,
+            None => {
+                hits.partition_point(|&o| self.model.trace.slices.end[o as usize] < self.view().start_ns())
+            }
+        };
+        let next = hits[place % hits.len()];
+        self.select(Some(next));
+        self.reveal(next);
+    }
+
+    /// Which of the hits is selected.
+    pub fn hit(&self) -> Option<usize> {
+        self.selected().and_then(|k| self.tools.hits.iter().position(|&hit| hit == k))
+    }
+
+    /// What happens within the chosen range.
+    ///
+    /// # Cost
+    /// The slices in the range, and a bisection for each track.
+    pub fn totals(&self) -> Option<Totals> {
+        let (from, to) = self.tools.range?;
+        let slices = &self.model.trace.slices;
+        let mut totals = Totals { range: (from, to), ..Totals::default() };
+        for (r, row) in (0u32..).zip(&self.model.rows.rows) {
+            let mut busy = Vec::new();
+            for track in &row.tracks {
+                // Starts and ends both ascend on a track.
+                let first = track.slices.partition_point(|&k| slices.end[k as usize] < from);
+                for &k in track.slices[first..].iter().take_while(|&&k| slices.start[k as usize] < to) {
+                    let i = k as usize;
+                    let (start, end) = (slices.start[i], slices.end[i]);
+                    let (a, b) = (start.max(from), end.min(to));
+                    let is_in = a < b || start == end && from <= start;
+                    if !is_in {
+                        continue;
+                    }
+                    busy.push((a, b));
+                    if self.model.rows.place(k).0 == r && !matches!(row.kind, LaneKind::Engine { .. }) {
+                        let took = i128::from(end) - i128::from(start);
+                        let inside = i128::from(b) - i128::from(a);
+                        let moved = i128::from(slices.bytes[i]);
+                        let part = if took > 0 { (moved * inside + took / 2) / took } else { moved };
+                        add(
+                            &mut totals.kinds,
+                            slices.kind[i],
+                            b - a,
+                            u64::try_from(part).unwrap_or(u64::MAX),
+                        );
+                    }
+                }
+            }
+            if !busy.is_empty() {
+                totals.lanes.push((row.name.clone(), union(busy)));
+            }
+        }
+        totals.kinds.sort_by_key(|t| (t.kind, t.n));
+        Some(totals)
+    }
+}
+
+fn add(kinds: &mut Vec<Total>, kind: Kind, ns: i64, bytes: u64) {
+    let total = match kinds.iter().position(|t| t.kind == kind) {
+        Some(at) => &mut kinds[at],
+        None => {
+            kinds.push(Total { kind, n: 0, ns: 0, bytes: 0 });
+            let last = kinds.len() - 1;
+            &mut kinds[last]
+        }
+    };
+    total.n += 1;
+    total.ns = total.ns.saturating_add(ns);
+    total.bytes = total.bytes.saturating_add(bytes);
+}
+
+/// The length of the union of intervals.
+fn union(mut intervals: Vec<(i64, i64)>) -> i64 {
+    intervals.sort_unstable();
+    let (mut length, mut free) = (0i64, i64::MIN);
+    for (a, b) in intervals {
+        let a = a.max(free);
+        if a < b {
+            length = length.saturating_add(b.saturating_sub(a));
+            free = b;
+        }
+    }
+    length
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Model;
+    use crate::pack::PageItem;
+    use crate::testing::{Random, crowd};
+    use crate::theme::Theme;
+
+    fn app(seed: u64) -> App {
+        let mut app = App::new(Model::new("crowd", crowd(seed, 200)), Theme::LIGHT);
+        app.resize(900.0, 400.0);
+        app
+    }
+
+    #[test]
+    fn totals_are_those_of_every_slice_looked_at() {
+        for seed in 0..20 {
+            let mut app = app(seed);
+            let mut random = Random(seed);
+            for _ in 0..20 {
+                let ends =
+                    [random.below(1_200_000), random.below(1_200_000)].map(|n| i64::try_from(n).unwrap());
+                app.set_range(Some((ends[0], ends[1])));
+                let Some(totals) = app.totals() else { continue };
+                let (from, to) = totals.range;
+                let trace = &app.model.trace;
+                for kind in
+                    totals.kinds.iter().map(|t| t.kind).chain([Kind::Kernel, Kind::ToDevice, Kind::Wait])
+                {
+                    let (mut n, mut ns, mut bytes) = (0, 0, 0u64);
+                    for (k, s) in (0u32..).zip(trace.slices.iter()) {
+                        let is_engine = matches!(trace.lanes[s.lane as usize].kind, LaneKind::Engine { .. });
+                        if s.kind != kind || is_engine || app.model.rows.place(k) == Rows::NOWHERE {
+                            continue;
+                        }
+                        let (a, b) = (s.start.0.max(from), s.end.0.min(to));
+                        let moment = s.start == s.end && from <= s.start.0 && s.start.0 < to;
+                        if a < b || moment {
+                            n += 1;
+                            ns += b - a;
+                            let share =
+                                if moment { 1.0 } else { (b - a) as f64 / (s.end.0 - s.start.0) as f64 };
+                            bytes += (s.bytes as f64 * share).round() as u64;
+                        }
+                    }
+                    let found = totals.kinds.iter().find(|t| t.kind == kind).map(|t| (t.n, t.ns));
+                    assert_eq!(found, (n > 0).then_some((n, ns)), "seed {seed}: {kind:?} in {from}..{to}");
+                    let told = totals.kinds.iter().find(|t| t.kind == kind).map_or(0, |t| t.bytes);
+                    assert!(told.abs_diff(bytes) <= n, "seed {seed}: {told} and {bytes} bytes");
+                }
+                assert!(totals.lanes.iter().all(|(_, busy)| 0 <= *busy && *busy <= to - from));
+            }
+        }
+    }
+
+    #[test]
+    fn intervals_are_counted_once() {
+        assert_eq!(union(vec![]), 0);
+        assert_eq!(union(vec![(5, 9), (0, 3), (2, 4), (9, 9), (6, 7)]), 8);
+    }
+
+    #[test]
+    fn a_search_finds_by_label_and_steps_in_the_order_of_time() {
+        let program = "stream s\npinned x 4MiB\npageable y 4MiB\ndevice d 4MiB\ncopy d <- x on s\ncopy d <- y on s\n\
+                       kernel scale on s writes d for 9us\nsync s\n";
+        let item = PageItem::source("p", program, "h200-pcie5");
+        let mut app = App::new(Model::open(&item).unwrap(), Theme::LIGHT);
+        app.resize(900.0, 400.0);
+        let labels = app.labels();
+        let find = |app: &mut App, what: &str| {
+            let wanted: Vec<bool> = labels.iter().map(|l| l.contains(what)).collect();
+            app.find(&wanted);
+            app.hits().unwrap()
+        };
+        assert!(find(&mut app, "nothing of the kind") == 0 && app.hit().is_none());
+        app.next_hit(true);
+        assert_eq!(app.selected(), None);
+        assert!(find(&mut app, "pageable") >= 1, "{labels:?}");
+        let n = find(&mut app, "scale");
+        assert_eq!(n, 2, "the call and its work, not the engine again: {labels:?}");
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            app.next_hit(true);
+            seen.push(app.hit().unwrap());
+        }
+        assert_eq!(seen, [0, 1, 0]);
+        app.next_hit(false);
+        assert_eq!(app.hit(), Some(1));
+        app.find(&[]);
+        assert_eq!((app.hits(), app.hit()), (None, None));
+    }
+
+    #[test]
+    fn ranges_and_marks_are_set_and_taken_away() {
+        let mut app = app(3);
+        assert_eq!(app.totals(), None);
+        app.set_range(Some((500, 100)));
+        assert_eq!(app.range(), Some((100, 500)));
+        app.set_range(Some((5, 5)));
+        assert_eq!(app.range(), None);
+        app.key("r", false);
+        let (first, last) = app.model.extent();
+        assert_eq!(app.range(), Some((first, last)), "without a selection all that is on screen");
+        app.key("Escape", false);
+        assert_eq!(app.range(), None);
+        app.set_at(Some(i64::MAX));
+        assert_eq!(app.at(), Some(last));
+        app.key("b", false);
+        app.set_at(Some(first));
+        app.key("b", false);
+        app.key("b", false);
+        assert_eq!(app.marks(), [first, last]);
+        app.key("B", true);
+        assert_eq!(app.marks(), [last]);
+    }
+}

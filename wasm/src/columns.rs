@@ -1,0 +1,493 @@
+//! A trace as columns of bytes: what a page carries, and what is handed from the thread that reads a file to the one that draws.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | [`MAGIC`] | the form and its version |
+//! | text | the title |
+//! | number, text | the source and its name |
+//! | text | the program as JSON, or nothing |
+//! | text | what was read of the file, as JSON |
+//! | list of texts | every text, once; columns refer to them by their place |
+//! | lists | lanes, slices column by column, arrows, instants, counters |
+//!
+//! Numbers are of variable length, seven bits a byte, the lowest first; numbers with a sign are folded (0, -1, 1, -2, …), and
+//! times are written as differences, so that gzip finds what repeats. A list or text begins with its length.
+
+use std::collections::BTreeMap;
+
+use spanlift::trace::{
+    Counter, Engine, Flow, FlowKind, Import, Instant, Kind, Lane, LaneKind, Slice, Source, StrId, Trace,
+};
+use spanlift::{Nanos, Program};
+
+/// What columns begin with.
+pub const MAGIC: &[u8] = b"spanlift columns 1\n";
+
+#[rustfmt::skip]
+const KINDS: [Kind; 17] = [
+    Kind::Call, Kind::Wait, Kind::Work, Kind::HostCopy, Kind::ToDevice, Kind::ToHost, Kind::WithinDevice, Kind::Peer,
+    Kind::OtherCopy, Kind::Memset, Kind::Kernel, Kind::Communication, Kind::HostFn, Kind::Record, Kind::Sync,
+    Kind::Annotation, Kind::Other,
+];
+const FLOWS: [FlowKind; 4] = [FlowKind::Launch, FlowKind::Event, FlowKind::Sync, FlowKind::Other];
+const ENGINES: [Engine; 4] = [Engine::ToDevice, Engine::ToHost, Engine::Peer, Engine::Compute];
+
+/// The trace as columns.
+///
+/// # Cost
+/// Linear in the trace.
+pub fn write(trace: &Trace) -> Vec<u8> {
+    let mut out = Writer { bytes: MAGIC.to_vec(), places: BTreeMap::new(), texts: Vec::new() };
+    out.text(&trace.title);
+    let (tag, name) = match &trace.source {
+        Source::Unknown => (0, ""),
+        Source::Simulated { machine } => (1, machine.as_str()),
+        Source::Schedule { replay } => (2, replay.as_str()),
+        Source::Imported { tool } => (3, tool.as_str()),
+    };
+    out.number(tag);
+    out.text(name);
+    out.text(&trace.program.as_ref().map_or_else(String::new, Program::to_json));
+    out.text(
+        &serde_json::to_string(&trace.import).unwrap_or_else(|e| unreachable!("bug: counts are JSON: {e}")),
+    );
+    let mut rest = Writer { bytes: Vec::new(), places: BTreeMap::new(), texts: Vec::new() };
+    rest.lanes(trace);
+    rest.slices(trace);
+    rest.others(trace);
+    out.number(rest.texts.len() as u128);
+    for &id in &rest.texts {
+        out.text(trace.strings.get(id));
+    }
+    out.bytes.append(&mut rest.bytes);
+    out.bytes
+}
+
+struct Writer {
+    bytes: Vec<u8>,
+    /// The place of each text among those that are written.
+    places: BTreeMap<StrId, usize>,
+    texts: Vec<StrId>,
+}
+
+impl Writer {
+    fn number(&mut self, mut n: u128) {
+        loop {
+            let low = u8::try_from(n & 0x7f).unwrap_or(0);
+            n >>= 7;
+            if n == 0 {
+                self.bytes.push(low);
+                return;
+            }
+            self.bytes.push(low | 0x80);
+        }
+    }
+
+    fn signed(&mut self, n: i128) {
+        // Folded: differences of two i64 have 65 bits.
+        self.number(if n < 0 { (-1 - n).unsigned_abs() * 2 + 1 } else { n.unsigned_abs() * 2 });
+    }
+
+    fn text(&mut self, text: &str) {
+        self.number(text.len() as u128);
+        self.bytes.extend(text.as_bytes());
+    }
+
+    /// A text by its place.
+    fn id(&mut self, id: StrId) {
+        let next = self.texts.len();
+        let place = *self.places.entry(id).or_insert(next);
+        if place == next {
+            self.texts.push(id);
+        }
+        self.number(place as u128);
+    }
+
+    fn lanes(&mut self, trace: &Trace) {
+        self.number(trace.lanes.len() as u128);
+        for lane in &trace.lanes {
+            let place =
+                |list: &[Engine; 4], engine| list.iter().position(|e| *e == engine).unwrap_or(0) as i64;
+            let (tag, a, b) = match lane.kind {
+                LaneKind::Host => (0, 0, 0),
+                LaneKind::Stream { dev, stream } => (1, dev, stream),
+                LaneKind::Engine { dev, engine } => (2, dev, place(&ENGINES, engine)),
+                LaneKind::Other => (3, 0, 0),
+            };
+            self.number(tag);
+            self.signed(a.into());
+            self.signed(b.into());
+            self.id(lane.group);
+            self.id(lane.name);
+        }
+    }
+
+    fn slices(&mut self, trace: &Trace) {
+        let slices = &trace.slices;
+        self.number(slices.len() as u128);
+        let mut before = 0;
+        for &start in &slices.start {
+            self.signed(i128::from(start) - before);
+            before = start.into();
+        }
+        for (&start, &end) in slices.start.iter().zip(&slices.end) {
+            self.signed(i128::from(end) - i128::from(start));
+        }
+        slices.lane.iter().for_each(|&lane| self.number(lane.into()));
+        for kind in &slices.kind {
+            self.number(KINDS.iter().position(|k| k == kind).unwrap_or(0) as u128);
+        }
+        slices.flags.iter().for_each(|&flags| self.number(flags.into()));
+        slices.bytes.iter().for_each(|&bytes| self.number(bytes.into()));
+        // No command is 0, which all of an imported trace are.
+        slices.command.iter().for_each(|&command| self.number(command.wrapping_add(1).into()));
+        let mut before = 0;
+        for &correlation in &slices.correlation {
+            if correlation == Slice::NO_CORRELATION {
+                self.signed(0);
+                continue;
+            }
+            let step = i128::from(correlation) - before;
+            // 0 says that there is none.
+            self.signed(if step >= 0 { step + 1 } else { step });
+            before = correlation.into();
+        }
+        for ids in [&slices.name, &slices.cat, &slices.args] {
+            ids.iter().for_each(|&id| self.id(id));
+        }
+    }
+
+    fn others(&mut self, trace: &Trace) {
+        self.number(trace.flows.len() as u128);
+        let mut before = 0;
+        for flow in &trace.flows {
+            self.number(FLOWS.iter().position(|k| *k == flow.kind).unwrap_or(0) as u128);
+            self.signed(i128::from(flow.from) - before);
+            self.signed(i128::from(flow.to) - i128::from(flow.from));
+            before = flow.from.into();
+        }
+        self.number(trace.instants.len() as u128);
+        let mut before = 0;
+        for instant in &trace.instants {
+            self.number(instant.lane.into());
+            self.signed(i128::from(instant.at.0) - before);
+            self.id(instant.name);
+            self.number(instant.command.wrapping_add(1).into());
+            self.id(instant.args);
+            before = instant.at.0.into();
+        }
+        self.number(trace.counters.len() as u128);
+        for counter in &trace.counters {
+            self.id(counter.group);
+            self.id(counter.name);
+            self.number(counter.samples.len() as u128);
+            let mut before = 0;
+            for (at, value) in &counter.samples {
+                self.signed(i128::from(at.0) - before);
+                self.bytes.extend(value.to_le_bytes());
+                before = at.0.into();
+            }
+        }
+    }
+}
+
+/// The trace in columns.
+///
+/// # Errors
+/// What is wrong with them, with the byte.
+///
+/// # Cost
+/// Linear in the bytes; nothing is allocated that they do not pay for.
+pub fn read(bytes: &[u8]) -> Result<Trace, String> {
+    let Some(rest) = bytes.strip_prefix(MAGIC) else { return Err("no columns of this version".to_owned()) };
+    let mut reader = Reader { all: bytes.len(), rest, texts: Vec::new() };
+    let read = reader.trace();
+    read.map_err(|what| format!("byte {}: {what}", reader.all - reader.rest.len()))
+}
+
+struct Reader<'a> {
+    all: usize,
+    rest: &'a [u8],
+    texts: Vec<StrId>,
+}
+
+type Read<T> = Result<T, &'static str>;
+
+impl Reader<'_> {
+    fn number(&mut self) -> Read<u128> {
+        let mut n = 0u128;
+        // Nothing that is written has more than 66 bits.
+        for shift in (0..70).step_by(7) {
+            let (&byte, rest) = self.rest.split_first().ok_or("the columns end here")?;
+            self.rest = rest;
+            n |= u128::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(n);
+            }
+        }
+        Err("a number that is too long")
+    }
+
+    fn small<T: TryFrom<u128>>(&mut self) -> Read<T> {
+        T::try_from(self.number()?).map_err(|_| "a number that is too large")
+    }
+
+    fn signed(&mut self) -> Read<i128> {
+        let n = self.number()?;
+        let half = i128::try_from(n >> 1).map_err(|_| "a number that is too large")?;
+        Ok(if n & 1 == 1 { -1 - half } else { half })
+    }
+
+    /// What is `step` after `before`, both of 64 bits.
+    fn after(&mut self, before: i64) -> Read<i64> {
+        i64::try_from(i128::from(before) + self.signed()?).map_err(|_| "a time outside 64 bits")
+    }
+
+    /// The length of a list whose entries take at least a byte each.
+    fn length(&mut self) -> Read<usize> {
+        let n: usize = self.small()?;
+        if n <= self.rest.len() { Ok(n) } else { Err("a list longer than the columns") }
+    }
+
+    fn text(&mut self) -> Read<String> {
+        let n = self.length()?;
+        let (text, rest) = self.rest.split_at(n);
+        self.rest = rest;
+        String::from_utf8(text.to_vec()).map_err(|_| "no UTF-8 text")
+    }
+
+    fn id(&mut self) -> Read<StrId> {
+        let place: usize = self.small()?;
+        self.texts.get(place).copied().ok_or("a text that is not there")
+    }
+
+    fn one_of<T: Copy>(&mut self, list: &[T]) -> Read<T> {
+        let place: usize = self.small()?;
+        list.get(place).copied().ok_or("a kind that is none")
+    }
+
+    fn column<T>(&mut self, n: usize, mut entry: impl FnMut(&mut Self) -> Read<T>) -> Read<Vec<T>> {
+        if n > self.rest.len() {
+            return Err("the columns end here");
+        }
+        (0..n).map(|_| entry(self)).collect()
+    }
+
+    fn trace(&mut self) -> Read<Trace> {
+        let mut trace = Trace { title: self.text()?, ..Trace::default() };
+        let tag: u8 = self.small()?;
+        let name = self.text()?;
+        trace.source = match tag {
+            0 => Source::Unknown,
+            1 => Source::Simulated { machine: name },
+            2 => Source::Schedule { replay: name },
+            3 => Source::Imported { tool: name },
+            _ => return Err("a source that is none"),
+        };
+        let program = self.text()?;
+        if !program.is_empty() {
+            trace.program =
+                Some(Program::from_json(program.as_bytes()).map_err(|_| "a program that is none")?);
+        }
+        let import = self.text()?;
+        trace.import = serde_json::from_str::<Import>(&import).map_err(|_| "counts that are none")?;
+        for _ in 0..self.length()? {
+            let text = self.text()?;
+            // Arguments are hardly ever the same twice.
+            let is_object = text.starts_with('{');
+            self.texts.push(if is_object { trace.strings.push(&text) } else { trace.strings.intern(&text) });
+        }
+        self.lanes(&mut trace)?;
+        self.slices(&mut trace)?;
+        self.others(&mut trace)?;
+        if self.rest.is_empty() { Ok(trace) } else { Err("bytes behind the last column") }
+    }
+
+    fn lanes(&mut self, trace: &mut Trace) -> Read<()> {
+        for _ in 0..self.length()? {
+            let tag: u8 = self.small()?;
+            let (dev, b) = (self.after(0)?, self.after(0)?);
+            let kind = match tag {
+                0 => LaneKind::Host,
+                1 => LaneKind::Stream { dev, stream: b },
+                2 => {
+                    let engine = usize::try_from(b).ok().and_then(|b| ENGINES.get(b).copied());
+                    LaneKind::Engine { dev, engine: engine.ok_or("an engine that is none")? }
+                }
+                3 => LaneKind::Other,
+                _ => return Err("a lane that is none"),
+            };
+            let (group, name) = (self.id()?, self.id()?);
+            trace.lanes.push(Lane { kind, group, name });
+        }
+        Ok(())
+    }
+
+    fn slices(&mut self, trace: &mut Trace) -> Read<()> {
+        let n = self.length()?;
+        let n_lanes = trace.lanes.len();
+        let slices = &mut trace.slices;
+        let mut before = 0;
+        slices.start = self.column(n, |r| {
+            before = r.after(before)?;
+            Ok(before)
+        })?;
+        let mut k = 0;
+        let starts = &slices.start;
+        slices.end = self.column(n, |r| {
+            let end = r.after(starts[k])?;
+            k += 1;
+            if end < starts[k - 1] { Err("a slice that ends before it begins") } else { Ok(end) }
+        })?;
+        slices.lane = self.column(n, |r| {
+            let lane: u32 = r.small()?;
+            if (lane as usize) < n_lanes { Ok(lane) } else { Err("a lane that is not there") }
+        })?;
+        slices.kind = self.column(n, |r| r.one_of(&KINDS))?;
+        slices.flags = self.column(n, Reader::small)?;
+        slices.bytes = self.column(n, Reader::small)?;
+        slices.command = self.column(n, |r| Ok(r.small::<u32>()?.wrapping_sub(1)))?;
+        let mut before = 0;
+        slices.correlation = self.column(n, |r| {
+            let step = r.signed()?;
+            if step == 0 {
+                return Ok(Slice::NO_CORRELATION);
+            }
+            let next = i128::from(before) + if step > 0 { step - 1 } else { step };
+            before = i64::try_from(next).map_err(|_| "a correlation outside 64 bits")?;
+            Ok(before)
+        })?;
+        slices.name = self.column(n, Reader::id)?;
+        slices.cat = self.column(n, Reader::id)?;
+        slices.args = self.column(n, Reader::id)?;
+        Ok(())
+    }
+
+    fn others(&mut self, trace: &mut Trace) -> Read<()> {
+        let n_slices = trace.slices.len();
+        let slice = |at: i64| match u32::try_from(at) {
+            Ok(at) if (at as usize) < n_slices => Ok(at),
+            _ => Err("a slice that is not there"),
+        };
+        let mut before = 0;
+        for _ in 0..self.length()? {
+            let kind = self.one_of(&FLOWS)?;
+            let from = self.after(before)?;
+            let to = self.after(from)?;
+            trace.flows.push(Flow { kind, from: slice(from)?, to: slice(to)? });
+            before = from;
+        }
+        let mut before = 0;
+        for _ in 0..self.length()? {
+            let lane: u32 = self.small()?;
+            before = self.after(before)?;
+            let name = self.id()?;
+            let command = self.small::<u32>()?.wrapping_sub(1);
+            let args = self.id()?;
+            trace.instants.push(Instant { lane, at: Nanos(before), name, command, args });
+        }
+        for _ in 0..self.length()? {
+            let (group, name) = (self.id()?, self.id()?);
+            let mut samples = Vec::new();
+            let mut before = 0;
+            for _ in 0..self.length()? {
+                before = self.after(before)?;
+                let (value, rest) = self.rest.split_first_chunk::<8>().ok_or("the columns end here")?;
+                self.rest = rest;
+                samples.push((Nanos(before), f64::from_le_bytes(*value)));
+            }
+            trace.counters.push(Counter { group, name, samples });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Random, crowd, race};
+
+    fn traces() -> Vec<Trace> {
+        let mut far = race();
+        far.slices.start[0] = i64::MIN + 1;
+        far.slices.end[0] = i64::MAX;
+        far.slices.correlation[0] = i64::MAX;
+        far.slices.correlation[1] = i64::MIN + 1;
+        far.slices.bytes[1] = u64::MAX;
+        far.source = Source::Imported { tool: "kineto".to_owned() };
+        let (group, name) = (far.strings.intern("g"), far.strings.intern("µ \u{0}"));
+        let samples = vec![(Nanos(5), f64::NAN), (Nanos(-7), -0.5), (Nanos(i64::MAX), f64::INFINITY)];
+        far.counters.push(Counter { group, name, samples });
+        far.import.problems.insert("odd".to_owned(), 3);
+        vec![Trace::default(), race(), far, crowd(1, 300), crowd(2, 40)]
+    }
+
+    #[test]
+    fn what_goes_in_comes_out() {
+        for trace in traces() {
+            let bytes = write(&trace);
+            assert_eq!(read(&bytes), Ok(trace));
+        }
+    }
+
+    #[test]
+    fn cut_and_broken_columns_are_refused_or_a_trace() {
+        for trace in traces() {
+            let bytes = write(&trace);
+            for cut in 0..bytes.len() {
+                assert!(read(&bytes[..cut]).is_err(), "cut at {cut} of {}", bytes.len());
+            }
+            let mut random = Random(9);
+            for _ in 0..3000 {
+                let mut broken = bytes.clone();
+                for _ in 0..=random.below(3) {
+                    let at = usize::try_from(random.below(bytes.len() as u64)).unwrap();
+                    broken[at] = u8::try_from(random.below(256)).unwrap();
+                }
+                if let Ok(trace) = read(&broken) {
+                    // Whatever it is, it can be drawn.
+                    crate::rows::Rows::new(&trace, crate::rows::Shown::default());
+                    assert_eq!(read(&write(&trace)), Ok(trace));
+                }
+            }
+        }
+        assert!(read(b"{}").is_err());
+    }
+
+    #[test]
+    fn real_traces_take_a_dozen_bytes_an_event_at_most() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/traces");
+        let Ok(entries) = std::fs::read_dir(&folder) else {
+            eprintln!("skipped: no folder {}", folder.display());
+            return;
+        };
+        for path in entries.map(|e| e.unwrap().path()) {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            let packed = std::fs::read(&path).unwrap();
+            if !name.contains(".json") || name.contains("reference") {
+                continue;
+            }
+            let mut json = Vec::new();
+            if packed.starts_with(&[0x1f, 0x8b]) {
+                std::io::Read::read_to_end(&mut flate2::read::MultiGzDecoder::new(&packed[..]), &mut json)
+                    .unwrap();
+            } else {
+                json = packed;
+            }
+            let trace = spanlift::trace::read(&json).unwrap();
+            let columns = write(&trace);
+            assert_eq!(read(&columns), Ok(trace.clone()), "{name}");
+            let size = |bytes: &[u8]| {
+                let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+                std::io::Write::write_all(&mut packer, bytes).unwrap();
+                packer.finish().unwrap().len()
+            };
+            let n = trace.import.n_events.max(1) as f64;
+            eprintln!(
+                "{name}: {:.1} bytes an event as columns, {:.1} as JSON",
+                size(&columns) as f64 / n,
+                size(&json) as f64 / n
+            );
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! What the page's own script asks of a viewer: the tools around the canvas are written there, in the language of the page.
+//!
+//! Times are nanoseconds after the zero of the trace, as numbers of the page: exact for traces of up to 104 days.
+
+use serde_json::{Value, json};
+use spanlift::advise::whatif::{WhatIf, compare, what_if};
+use spanlift::hazard::{self, Mode, Terms};
+use spanlift::machine::Machine;
+use spanlift::{Program, sim};
+use wasm_bindgen::JsValue;
+use wasm_bindgen::prelude::wasm_bindgen;
+use web_sys::CanvasRenderingContext2d;
+
+use super::Viewer;
+use crate::app::{App, State, Totals};
+use crate::input::{Shared, schedule};
+use crate::model::machine_of;
+use crate::pack::{Content, PageItem, pack, unpack};
+use crate::paint::Canvas;
+use crate::screen::Screen;
+use crate::text;
+use crate::theme::{Theme, kind_name};
+use crate::timeline::{over, zero};
+
+/// A viewer, for the script of the page.
+#[wasm_bindgen]
+#[derive(Debug)]
+pub struct View(pub(super) Shared);
+
+/// Calls something of the timeline that is shown and draws anew.
+macro_rules! time {
+    ($view:expr, $app:ident => $act:expr) => {{
+        let done = $view.0.borrow_mut().with_time(|$app| $act);
+        schedule(&$view.0);
+        done
+    }};
+}
+
+#[wasm_bindgen]
+impl View {
+    /// Adds a file, unpacked, to what is shown, and shows it.
+    ///
+    /// # Errors
+    /// Why it cannot be shown, in words; then nothing has changed.
+    pub fn add(&self, name: String, bytes: Vec<u8>) -> Result<(), JsValue> {
+        let item = PageItem::file(name, bytes)?;
+        self.0.borrow_mut().add(item)?;
+        schedule(&self.0);
+        Ok(())
+    }
+
+    /// Shows the first item of a block in place of everything, the time on screen as it is.
+    ///
+    /// # Errors
+    /// Why it cannot be shown, in words.
+    pub fn replace(&self, block: &[u8]) -> Result<(), JsValue> {
+        let item = unpack(block)?.into_iter().next().ok_or("nothing to show")?;
+        self.0.borrow_mut().exchange(0, item)?;
+        schedule(&self.0);
+        Ok(())
+    }
+
+    /// An item as a block for [`View::replace`], by its place.
+    pub fn block(&self, item: usize) -> Vec<u8> {
+        self.0.borrow().items.get(item).map_or_else(Vec::new, |item| pack(std::slice::from_ref(item)))
+    }
+
+    /// Names of the items, a line each.
+    pub fn names(&self) -> String {
+        let names = |viewer: &Viewer| {
+            viewer.items.iter().map(|i| text::clean(&i.name)).collect::<Vec<_>>().join("\n")
+        };
+        names(&self.0.borrow())
+    }
+
+    /// Which item is shown.
+    pub fn item(&self) -> usize {
+        self.0.borrow().item
+    }
+
+    /// Shows an item.
+    pub fn open(&self, item: usize) {
+        self.0.borrow_mut().open(item);
+        schedule(&self.0);
+    }
+
+    /// The text of the program that is shown, as it can be edited; nothing for anything else.
+    pub fn source(&self) -> Option<String> {
+        let viewer = self.0.borrow();
+        match &viewer.items.get(viewer.item)?.content {
+            Content::Program { source, .. } if !source.trim_start().starts_with('{') => Some(source.clone()),
+            Content::Program { source, .. } => Program::read(source.as_bytes()).ok().map(|p| p.to_text()),
+            Content::Trace(_) => Some(viewer.time()?.model.trace.program.as_ref()?.to_text()),
+            Content::Layout { .. } | Content::Snapshot(_) => None,
+        }
+    }
+
+    /// Shows this program in place of the one that is shown.
+    ///
+    /// # Errors
+    /// What is wrong with it, a line each with its place; what was shown stays.
+    pub fn edit(&self, source: String) -> Result<(), JsValue> {
+        let edited = {
+            let viewer = self.0.borrow();
+            let old = viewer.items.get(viewer.item).ok_or("nothing is shown")?;
+            let machine = match (&old.content, viewer.time().map(|app| &app.model.trace.source)) {
+                (Content::Program { machine, .. }, _) => machine.clone(),
+                (_, Some(spanlift::trace::Source::Simulated { machine })) => machine.clone(),
+                _ => String::new(),
+            };
+            (viewer.item, PageItem::source(old.name.clone(), source, machine))
+        };
+        self.0.borrow_mut().exchange(edited.0, edited.1)?;
+        schedule(&self.0);
+        Ok(())
+    }
+
+    /// What would come of changes to the program or its machine, a line each: times before and after as JSON. The changed
+    /// program is kept for [`View::changed`].
+    ///
+    /// # Errors
+    /// What is wrong with a change, in words.
+    pub fn what_if(&self, changes: &str) -> Result<String, JsValue> {
+        let mut viewer = self.0.borrow_mut();
+        let (told, item) = changed(&viewer, changes)?;
+        viewer.changed = Some(item);
+        Ok(told.to_string())
+    }
+
+    /// The program that the last changes led to, as a block; empty when there is none.
+    pub fn changed(&self) -> Vec<u8> {
+        let viewer = self.0.borrow();
+        viewer.changed.as_ref().map_or_else(Vec::new, |item| pack(std::slice::from_ref(item)))
+    }
+
+    /// What slices are called, a line each: what a search looks at.
+    pub fn labels(&self) -> String {
+        self.0.borrow().time().map_or_else(String::new, |app| app.labels().join("\n"))
+    }
+
+    /// Shows the slices whose label is wanted, one byte for each label, 0 for no; without a byte the search ends.
+    pub fn find(&self, wanted: &[u8]) {
+        let wanted: Vec<bool> = wanted.iter().map(|&w| w != 0).collect();
+        time!(self, app => app.find(&wanted));
+    }
+
+    /// A key goes down on the picture.
+    pub fn key(&self, key: &str, shift: bool) {
+        self.0.borrow_mut().with(|screen| screen.key(key, shift));
+        schedule(&self.0);
+    }
+
+    /// The time on screen, the ends of the trace, and the start of the selected slice where there is one.
+    pub fn times(&self) -> Vec<f64> {
+        let viewer = self.0.borrow();
+        let Some(app) = viewer.time() else { return Vec::new() };
+        let (first, last) = app.model.extent();
+        let zero = zero(&app.model.trace);
+        let after = |at: i64| (i128::from(at) - i128::from(zero)) as f64;
+        let selected = app.selected().map(|k| after(app.model.trace.slices.start[k as usize]));
+        let mut times =
+            vec![after(app.view().start_ns()), after(app.view().end_ns()), after(first), after(last)];
+        times.extend(selected);
+        times
+    }
+
+    /// Shows this stretch of time.
+    pub fn show(&self, from: f64, to: f64) {
+        time!(self, app => {
+            let (from, to) = (time_of(app, from), time_of(app, to));
+            app.show(from, to);
+        });
+    }
+
+    /// Chooses a range of time; none where the ends are equal.
+    pub fn choose(&self, from: f64, to: f64) {
+        time!(self, app => {
+            let (from, to) = (time_of(app, from), time_of(app, to));
+            app.set_range(Some((from, to)));
+        });
+    }
+
+    /// Chooses a point in time.
+    pub fn go(&self, at: f64) {
+        time!(self, app => {
+            let at = time_of(app, at);
+            app.set_at(Some(at));
+        });
+    }
+
+    /// Selects a slice by its index, or the work of a command.
+    pub fn select(&self, slice: Option<u32>, command: Option<usize>) {
+        time!(self, app => match command {
+            Some(command) => drop(app.select_command(command)),
+            None => app.select(slice),
+        });
+    }
+
+    /// Dark or light from now on; nothing leaves it to the system.
+    pub fn dark(&self, dark: Option<bool>) {
+        self.0.borrow_mut().choose_theme(dark);
+        schedule(&self.0);
+    }
+
+    /// What the tools beside the picture show, as JSON.
+    pub fn told(&self) -> String {
+        let viewer = self.0.borrow();
+        let told = match &viewer.screen {
+            Some(Screen::Time(app)) => json!({
+                "at": app.at().map(|at| app.model.clock(at)), "marks": marks(app), "range": app.totals().map(|t| totals(app, &t)),
+                "hits": app.hits(), "hit": app.hit(), "state": app.state().map(|s| state(&s)),
+                "program": app.model.listing.is_some(), "order": app.shown_order().is_some(),
+                "command": app.selected_command(), "slice": app.selected(),
+            }),
+            _ => json!({}),
+        };
+        told.to_string()
+    }
+
+    /// Paints what is on screen on another context, light or dark whatever the page is; gives its width and height.
+    pub fn paint_on(&self, context: CanvasRenderingContext2d, dark: bool) -> Vec<f64> {
+        let theme = if dark { Theme::DARK } else { Theme::LIGHT };
+        let mut viewer = self.0.borrow_mut();
+        let usual = viewer.theme();
+        let scene = viewer.with(|screen| {
+            screen.pointer_left();
+            screen.set_theme(theme);
+            let scene = screen.scene();
+            screen.set_theme(usual);
+            scene
+        });
+        let Some(scene) = scene else { return Vec::new() };
+        Canvas::paint_with(&context, &scene);
+        let mut legend = 0.0;
+        if let Some(app) = viewer.time() {
+            let entries = crate::legend::entries([&app.model.trace], &theme);
+            let below = crate::legend::scene(&entries, scene.width, &theme);
+            legend = below.height;
+            let mut moved = crate::scene::Scene::new(scene.width, scene.height + legend, theme.ground);
+            moved.place(below, 0.0, scene.height);
+            Canvas::paint_shapes(&context, &moved);
+        }
+        vec![scene.width, scene.height + legend]
+    }
+}
+
+/// Names of the machine profiles that ship, a line each.
+#[wasm_bindgen]
+#[must_use]
+pub fn machines() -> String {
+    Machine::names().collect::<Vec<_>>().join("\n")
+}
+
+fn time_of(app: &App, after: f64) -> i64 {
+    #[expect(clippy::cast_possible_truncation, reason = "float to int casts saturate")]
+    let after = after.round() as i64;
+    zero(&app.model.trace).saturating_add(after)
+}
+
+fn marks(app: &App) -> Vec<Value> {
+    let zero = zero(&app.model.trace);
+    let marks = app.marks().iter().enumerate();
+    marks
+        .map(|(k, &at)| {
+            let before = k.checked_sub(1).map(|b| text::time(at.saturating_sub(app.marks()[b])));
+            json!({"name": over::name(k), "at": app.model.clock(at), "ns": at.saturating_sub(zero), "after": before})
+        })
+        .collect()
+}
+
+fn totals(app: &App, totals: &Totals) -> Value {
+    let (from, to) = totals.range;
+    let length = to.saturating_sub(from);
+    let kinds = totals.kinds.iter().map(|t| {
+        let bytes = if t.bytes > 0 { text::bytes(t.bytes) } else { String::new() };
+        let rate = text::rate(t.bytes, t.ns).unwrap_or_default();
+        json!([kind_name(t.kind), text::thousands(t.n), text::time(t.ns), bytes, rate])
+    });
+    let lanes = totals.lanes.iter().map(|(name, busy)| {
+        json!([name, text::time(*busy), format!("{:.1} %", 100.0 * *busy as f64 / length.max(1) as f64)])
+    });
+    json!({
+        "words": format!("{} to {}: {}", app.model.clock(from), app.model.clock(to), text::time(length)),
+        "kinds": kinds.collect::<Vec<_>>(), "lanes": lanes.collect::<Vec<_>>(),
+    })
+}
+
+fn state(state: &State) -> Value {
+    let queues = state.queues.iter().map(|q| {
+        let rest = q.n_waiting - q.waiting.len();
+        let mut waiting = q.waiting.join(", ");
+        if rest > 0 {
+            waiting.push_str(&format!(" and {rest} more"));
+        }
+        json!({"name": q.name, "running": q.running, "n": q.n_waiting, "waiting": waiting})
+    });
+    let buffers = state.buffers.iter().map(|b| {
+        json!({
+            "name": b.name, "place": b.place, "bytes": text::bytes(b.bytes), "words": b.words,
+            "written": b.written, "command": b.command, "selected": b.selected,
+        })
+    });
+    json!({"calls": [state.calls.0, state.calls.1], "queues": queues.collect::<Vec<_>>(), "buffers": buffers.collect::<Vec<_>>()})
+}
+
+/// The program that is shown, changed: the times as JSON, and an item that shows it.
+fn changed(viewer: &Viewer, changes: &str) -> Result<(Value, PageItem), String> {
+    let words = |e: &dyn std::fmt::Display| e.to_string();
+    let app = viewer.time().ok_or("no program is shown")?;
+    let program = app.model.trace.program.as_ref().ok_or("without a program nothing can be changed")?;
+    let machine = match (&viewer.items[viewer.item].content, &app.model.trace.source) {
+        (Content::Program { machine, .. }, _) => machine.as_str(),
+        (_, spanlift::trace::Source::Simulated { machine }) => machine.as_str(),
+        _ => "",
+    };
+    let machine = machine_of(program, machine)?;
+    let lines = changes.lines().map(str::trim).filter(|line| !line.is_empty());
+    let list = lines.map(str::parse::<WhatIf>).collect::<Result<Vec<_>, _>>().map_err(|e| words(&e))?;
+    let made = what_if(program, &machine, &list).map_err(|e| words(&e))?;
+    let before = sim::run(program, &machine).map_err(|e| words(&e))?;
+    let after = sim::run(&made.program, &made.machine).map_err(|e| words(&e))?;
+    let verdict = |program: &Program, machine: &Machine| {
+        hazard::check(program, Terms::of(Mode::Contract, machine))
+            .map_or("", |report| report.verdict().name())
+    };
+    let compared = compare(&before, &after, &made.from);
+    let saved = compared.saved().0;
+    let told = json!({
+        "before": text::time(before.end.0), "after": text::time(after.end.0),
+        "saved": text::time(saved.saturating_abs()), "sooner": saved >= 0, "same": saved == 0,
+        "factor": if after.end.0 > 0 { before.end.0 as f64 / after.end.0 as f64 } else { 1.0 },
+        "verdicts": [verdict(program, &machine), verdict(&made.program, &made.machine)],
+    });
+    let name = format!("what if {}", changes.lines().collect::<Vec<_>>().join(", "));
+    Ok((told, PageItem::program(name, &made.program, made.machine.to_json())))
+}

@@ -1,0 +1,173 @@
+//! What was read of a trace, what was not, and how exact its times are: a line each.
+
+use spanlift::program::{Op, Space};
+use spanlift::trace::{FlowKind, Source, Trace};
+
+use crate::figure::Note;
+use crate::text;
+
+/// Longest value of a header that is told.
+const SHORT: usize = 40;
+
+/// What was read, and what was wrong with it.
+pub(super) fn notes(trace: &Trace) -> Vec<Note> {
+    let told = |text: String| Note { holds: None, text };
+    let mut notes = vec![told(read(trace))];
+    if let Some(program) = &trace.program {
+        let is_pageable = |op: &Op| matches!(op, Op::Alloc(a) if a.space == Space::Pageable);
+        let n = program.commands().iter().filter(|c| is_pageable(&c.op)).count();
+        if n > 0 {
+            notes.push(told(text::count(n, "pageable buffer")));
+        }
+    }
+    if let Some(clock) = clock(trace) {
+        notes.push(told(clock));
+    }
+    if matches!(trace.source, Source::Imported { .. }) {
+        notes.extend(imported(trace).into_iter().map(told));
+    }
+    let problems = trace.import.problems.iter();
+    notes.extend(problems.map(|(what, n)| Note {
+        holds: Some(false),
+        text: format!("{}: {}", text::clean(what), text::thousands(*n)),
+    }));
+    notes
+}
+
+fn read(trace: &Trace) -> String {
+    let n_slices = text::count(trace.slices.len(), "slice");
+    let import = &trace.import;
+    match &trace.program {
+        Some(program) => format!("{}, {n_slices}", text::count(program.len(), "command")),
+        None if import.n_events > 0 => format!(
+            "{} events, {} not placed, {n_slices}",
+            text::thousands(import.n_events),
+            text::thousands(import.dropped)
+        ),
+        None => n_slices,
+    }
+}
+
+/// How exact the times are: a unit of which every start and end is a multiple, counted from the first.
+fn clock(trace: &Trace) -> Option<String> {
+    if matches!(trace.source, Source::Schedule { .. }) {
+        return None;
+    }
+    let slices = &trace.slices;
+    let first = *slices.start.iter().min()?;
+    let is_whole = |unit: i128| {
+        let is_multiple = |at: &i64| (i128::from(*at) - i128::from(first)) % unit == 0;
+        slices.start.iter().chain(&slices.end).all(is_multiple)
+    };
+    Some(match trace.source {
+        Source::Simulated { .. } => "clock exact to 1 ns".to_owned(),
+        _ if slices.len() > 1 && is_whole(1_000_000) => {
+            "clock in whole milliseconds: lengths are 1 ms off at most".to_owned()
+        }
+        _ if slices.len() > 1 && is_whole(1000) => {
+            "clock in whole microseconds: lengths are 1 µs off at most".to_owned()
+        }
+        _ => "clock exact to 1 ns".to_owned(),
+    })
+}
+
+/// What is missing in a file of another tool, and what it says of itself.
+fn imported(trace: &Trace) -> Vec<String> {
+    let slices = &trace.slices;
+    let mut notes = Vec::new();
+    let mut tell = |n: usize, what: &str| {
+        if n > 0 {
+            notes.push(format!("{}: {}", what, text::thousands(n as u64)));
+        }
+    };
+    let mut has_call = vec![false; slices.len()];
+    for flow in trace.flows.iter().filter(|f| f.kind == FlowKind::Launch) {
+        if let Some(has) = has_call.get_mut(flow.to as usize) {
+            *has = true;
+        }
+    }
+    let work = |k: &usize| slices.kind[*k].is_device_work();
+    tell(
+        (0..slices.len()).filter(work).filter(|&k| !has_call[k]).count(),
+        "work whose call is not in the file",
+    );
+    let n_copies = (0..slices.len()).filter(|&k| slices.kind[k].is_copy() && slices.bytes[k] == 0).count();
+    tell(n_copies, "copies without a number of bytes");
+    tell(
+        (0..slices.len()).filter(|&k| slices.start[k] == slices.end[k]).count(),
+        "slices without length, all kept",
+    );
+    let n_samples: usize = trace.counters.iter().map(|c| c.samples.len()).sum();
+    if n_samples > 0 {
+        let samples = text::count(n_samples, "sample");
+        notes.push(format!("{} with {samples}", text::count(trace.counters.len(), "counter")));
+    }
+    let header = trace.import.header.iter().filter(|(_, value)| {
+        value.len() <= SHORT
+            && !value.starts_with(['[', '{'])
+            && !matches!(value.as_str(), "0" | "null" | "\"\"")
+    });
+    notes.extend(
+        header
+            .map(|(name, value)| format!("{}: {}", text::clean(name), text::clean(value.trim_matches('"')))),
+    );
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(events: &str, expected: &[&str]) {
+        let text = format!("{{\"schemaVersion\": 1, \"traceEvents\": [{events}], \"other\": {{}}}}");
+        let trace = spanlift::trace::read(text.as_bytes()).unwrap();
+        let told: Vec<String> = notes(&trace).into_iter().map(|n| n.text).collect();
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_file_says_what_it_lacks_and_how_exact_it_is() {
+        let copy = |ts: &str, dur: &str, more: &str| {
+            format!(
+                "{{\"ph\": \"X\", \"cat\": \"gpu_memcpy\", \"name\": \"Memcpy HtoD (Pinned -> Device)\", \"pid\": 0, \"tid\": 7, \
+                 \"ts\": {ts}, \"dur\": {dur}, \"args\": {{\"device\": 0, \"stream\": 7{more}}}}}"
+            )
+        };
+        check(
+            &copy("5", "20", ", \"bytes\": 80"),
+            &[
+                "1 events, 0 not placed, 1 slice",
+                "clock exact to 1 ns",
+                "work whose call is not in the file: 1",
+                "schemaVersion: 1",
+            ],
+        );
+        check(
+            &[copy("5", "20", ""), copy("45", "0", ", \"bytes\": 4")].join(","),
+            &[
+                "2 events, 0 not placed, 2 slices",
+                "clock in whole microseconds: lengths are 1 µs off at most",
+                "work whose call is not in the file: 2",
+                "copies without a number of bytes: 1",
+                "slices without length, all kept: 1",
+                "schemaVersion: 1",
+            ],
+        );
+        let told = [
+            copy("5.125", "20", ""),
+            "{\"ph\": \"C\", \"name\": \"c\", \"pid\": 1, \"ts\": 1, \"args\": {\"v\": 1}}".to_owned(),
+        ];
+        check(
+            &[&told[0], &told[1], &copy("25", "1", "")].map(String::as_str).join(","),
+            &[
+                "3 events, 0 not placed, 2 slices",
+                "clock exact to 1 ns",
+                "work whose call is not in the file: 2",
+                "copies without a number of bytes: 2",
+                "1 counter with 1 sample",
+                "schemaVersion: 1",
+            ],
+        );
+    }
+}

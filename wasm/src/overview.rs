@@ -1,0 +1,116 @@
+//! The strip above a timeline: the whole trace at a glance, whatever part of it is on screen.
+
+use spanlift::trace::LaneKind;
+
+use crate::app::App;
+use crate::lod;
+use crate::rows::Row;
+use crate::scene::{Rect, Scene, Stroke};
+use crate::theme::Theme;
+use crate::view::TimeView;
+
+/// Height of the strip.
+pub const HEIGHT: f64 = 30.0;
+/// Bands at most; what lies below is left out.
+const BANDS: usize = 8;
+const PAD: f64 = 3.0;
+
+/// Everything that the strip on `width` pixels depends on, as long as the same item is shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Key(Theme, f64, u64, Vec<i64>, Option<(i64, i64)>, Option<usize>);
+
+impl Key {
+    /// The key of what is shown.
+    pub fn of(app: &App, width: f64) -> Key {
+        Key(app.theme, width, app.searches(), app.marks().to_vec(), app.range(), app.shown_order())
+    }
+}
+
+/// The strip on `width` pixels: one band for each thread and stream, with marks and hits over them.
+///
+/// # Cost
+/// At most two rectangles for each pixel and band, however many slices there are.
+pub fn scene(app: &App, width: f64) -> Scene {
+    let theme = &app.theme;
+    let trace = &app.model.trace;
+    let mut scene = Scene::new(width, HEIGHT, theme.lane);
+    let (first, last) = app.model.extent();
+    let view = TimeView::new(first, last, width);
+    // Engines show the work of streams again.
+    let is_shown =
+        |row: &&Row| !matches!(row.kind, LaneKind::Engine { .. }) && !row.tracks[0].slices.is_empty();
+    let mut rows: Vec<&Row> = app.model.rows.rows.iter().filter(is_shown).collect();
+    // Where there are too many, those with the most to show.
+    rows.sort_by_key(|row| std::cmp::Reverse(row.tracks[0].slices.len().min(1000)));
+    rows.truncate(BANDS);
+    rows.sort_by_key(|row| row.kind);
+    let band = (HEIGHT - 2.0 * PAD) / rows.len().max(1) as f64;
+    for (k, row) in rows.iter().enumerate() {
+        let (y, h) = (PAD + band * k as f64, (band - 1.0).clamp(1.0, 8.0));
+        let mut last: Option<Rect> = None;
+        for piece in lod::pieces(trace, &row.tracks[0], &view) {
+            let at = piece.face as usize;
+            let lit = app.is_lit(piece.face);
+            let fill = theme.look(trace.slices.kind[at], trace.slices.flags[at]).fill;
+            let fill = if lit { fill } else { fill.toward(theme.lane, 78) };
+            match &mut last {
+                // Neighbours of one colour are one rectangle.
+                Some(rect) if rect.fill == Some(fill) && piece.x0 <= rect.x + rect.w + 0.5 => {
+                    rect.w = piece.x1 - rect.x
+                }
+                _ => {
+                    let rect = Rect::filled(piece.x0, y, (piece.x1 - piece.x0).max(0.5), h, fill);
+                    last.replace(rect).into_iter().for_each(|rect| scene.add(rect));
+                }
+            }
+        }
+        last.into_iter().for_each(|rect| scene.add(rect));
+    }
+    let mut free = f64::NEG_INFINITY;
+    for at in app.hit_times() {
+        let x = view.x_from_time(at);
+        if x >= free {
+            free = x + 1.0;
+            scene.add(Rect::filled(x.clamp(0.0, width - 2.0), HEIGHT - 4.0, 2.0, 4.0, theme.ink));
+        }
+    }
+    for &mark in app.marks() {
+        let x = view.x_from_time(mark).clamp(1.0, width - 1.0);
+        scene.line((x, 0.0), (x, HEIGHT), Stroke::solid(theme.accent, 1.5));
+    }
+    if let Some((a, b)) = app.range() {
+        let (a, b) = (view.x_from_time(a).clamp(0.0, width), view.x_from_time(b).clamp(0.0, width));
+        scene.add(Rect::filled(a, 0.0, (b - a).max(1.0), 3.0, theme.accent));
+    }
+    scene
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Model;
+    use crate::testing::crowd;
+
+    #[test]
+    fn the_whole_trace_is_there_and_nothing_leaves_the_strip() {
+        for seed in 0..10 {
+            let mut app = App::new(Model::new("crowd", crowd(seed, 400)), Theme::DARK);
+            app.resize(800.0, 400.0);
+            app.key("b", false);
+            app.key("r", false);
+            app.find(&app.labels().iter().map(|l| l.contains('e')).collect::<Vec<_>>());
+            let scene = scene(&app, 600.0);
+            assert!(scene.rects().count() > 10);
+            for r in scene.rects() {
+                assert!(
+                    0.0 <= r.x && r.x + r.w <= 600.5 && 0.0 <= r.y && r.y + r.h <= HEIGHT,
+                    "seed {seed}: {r:?}"
+                );
+            }
+            for _ in 0..9 {
+                app.key("w", false);
+            }
+            assert_eq!(super::scene(&app, 600.0), scene, "what is on screen changes nothing");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+// Reads files that people open: unpacks them, tells how far that is, and gives their bytes. Nothing leaves the machine.
+
+const MANY = 64 << 20;
+/** A file may unpack to this many times its size, beyond `MANY` bytes. */
+const TIMES = 200;
+
+/** The bytes of a stream; `tell` is called with how many there are so far, and ends it all by throwing. */
+const gathered = async (stream, tell) => {
+  const [parts, reader] = [[], stream.getReader()];
+  let n = 0;
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      parts.push(value);
+      tell((n += value.length));
+    }
+  } catch (error) {
+    reader.cancel().catch(() => {});
+    throw error;
+  }
+  const all = new Uint8Array(n);
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+};
+
+/** One member of a gzip file, or several in a row: the browser unpacks one. */
+const gunzip = async (bytes, tell) => {
+  const limit = Math.max(MANY, TIMES * bytes.length);
+  let before = 0;
+  const member = (part) =>
+    gathered(new Blob([part]).stream().pipeThrough(new DecompressionStream("gzip")), (n) => {
+      if (before + n > limit) throw new RangeError(`unpacks to more than ${TIMES} times its size`);
+      tell(before + n);
+    });
+  const starts = [];
+  for (let at = bytes.indexOf(0x1f, 1); at >= 0; at = bytes.indexOf(0x1f, at + 1)) {
+    if (bytes[at + 1] === 0x8b && bytes[at + 2] === 8 && bytes[at + 3] < 32) starts.push(at);
+  }
+  const found = [];
+  let from = 0;
+  // A member that is cut at the wrong place fails its checksum.
+  for (const to of [...(starts.length ? [bytes.length, ...starts] : []), bytes.length]) {
+    if (to <= from) continue;
+    try {
+      found.push(await member(bytes.subarray(from, to)));
+      before += found.at(-1).length;
+      from = to;
+      if (to === bytes.length) break;
+    } catch (error) {
+      if (error instanceof RangeError || error.name === "AbortError") throw error;
+    }
+  }
+  if (from < bytes.length) throw new Error(`gzip data is broken or cut off in the member at byte ${from}`);
+  return new Uint8Array(await new Blob(found).arrayBuffer());
+};
+
+/** The bytes of a file, unpacked; `tell(words, part)` says how far reading is. */
+const opened = async (file, tell) => {
+  const bytes = await gathered(file.stream(), (n) => tell(`reading ${file.name}`, n / file.size));
+  if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return bytes;
+  // The last four bytes say how long the last member is.
+  const whole = new DataView(bytes.buffer).getUint32(Math.max(0, bytes.length - 4), true);
+  return gunzip(bytes, (n) => tell(`unpacking ${file.name}`, whole > n ? n / whole : null));
+};
+
+/** From this many bytes on a trace is read beside the page. */
+const LARGE = 1 << 20;
+
+/** Whether bytes look like a trace: its list of events stands near the beginning. */
+const isTrace = (bytes) => {
+  const text = new TextDecoder().decode(bytes.subarray(0, 4096)).trimStart();
+  return text.startsWith("[") || /^\{[^]*"(traceEvents|schemaVersion)"/.test(text);
+};
+
+/** A trace as columns, read by a worker; where there can be none, the bytes as they are. */
+const inColumns = async (bytes, module, tell) => {
+  const script = document.getElementById("spanlift-script").textContent;
+  const address = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
+  let [worker, timer] = [null, 0];
+  try {
+    return await new Promise((done, fail) => {
+      worker = new Worker(address, { type: "module" });
+      worker.onerror = (event) => {
+        event.preventDefault();
+        done(bytes);
+      };
+      worker.onmessage = ({ data }) => {
+        if (data === "ready") worker.postMessage({ module, bytes }, [bytes.buffer]);
+        else if (data.made) done(data.made);
+        else fail(new Error(data.error));
+      };
+      timer = setInterval(() => {
+        try {
+          tell("", undefined);
+        } catch (error) {
+          fail(error);
+        }
+      }, 100);
+    });
+  } finally {
+    clearInterval(timer);
+    worker?.terminate();
+    URL.revokeObjectURL(address);
+  }
+};

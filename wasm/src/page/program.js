@@ -1,0 +1,252 @@
+// A program in the page: its text to edit, examples, one call at a time, what if. And a second timeline below the first.
+
+/** A second viewer below the first, at the same time on screen. */
+const beside = (view, place) => {
+  const [room, plot] = [place.querySelector(".sl-room"), place.querySelector(".sl-plot")];
+  const title = make("b");
+  const choice = make("select", { ariaLabel: "what is compared" });
+  const align = make("button", { type: "button", textContent: "align selected", title: "puts the starts of the two selected slices below each other" });
+  const close = make("button", { type: "button", textContent: "close" });
+  const root = make("div", { className: "spanlift" });
+  const pane = make("section", { className: "sl-beside", hidden: true, ariaLabel: "second timeline" }, make("div", { className: "sl-beside-head" }, title, choice, align, close), root);
+  place.append(pane);
+  let [other, shift, from] = [null, 0, null];
+  const fit = () => {
+    const [outer, inner] = [place.getBoundingClientRect(), room.getBoundingClientRect()];
+    pane.style.left = `${inner.left - outer.left}px`;
+    pane.style.top = `${inner.top - outer.top}px`;
+    pane.style.width = `${inner.width}px`;
+    pane.style.height = `${inner.height}px`;
+  };
+  /** The time on screen of `a` is that of `b`, `by` later. */
+  const same = (a, b, by) => {
+    const [now, then] = [a.times(), b.times()];
+    if (now.length < 4 || then.length < 4) return;
+    const near = Math.max(1, (now[1] - now[0]) / 2000);
+    if (Math.abs(now[0] + by - then[0]) > near || Math.abs(now[1] + by - then[1]) > near) b.show(now[0] + by, now[1] + by);
+  };
+  const hide = () => {
+    pane.hidden = room.hidden = true;
+    from = null;
+    plot.focus({ preventScroll: true });
+  };
+  const show = (block, words, source) => {
+    pane.hidden = room.hidden = false;
+    choice.hidden = source !== "item";
+    align.hidden = source !== "item";
+    title.textContent = words;
+    if (from !== source) shift = 0;
+    from = source;
+    fit();
+    if (other) other.replace(block);
+    else {
+      // Names that differ from the first viewer's, for those who go from part to part.
+      const named = () => root.querySelector(".sl-middle")?.setAttribute("aria-label", "timeline below");
+      other = mount(root, block, false);
+      named();
+      root.addEventListener("sl-drawn", () =>
+        queueMicrotask(() => {
+          named();
+          // Who is pointed at leads.
+          if (!pane.hidden && pane.matches(":hover, :focus-within")) same(other, view, -shift);
+        }),
+      );
+    }
+  };
+  for (const kind of ["click", "keydown"]) pane.addEventListener(kind, (event) => event.key !== "Tab" && event.stopPropagation());
+  new ResizeObserver(() => room.hidden || fit()).observe(place);
+  const compare = () => show(view.block(choice.selectedIndex), "below:", "item");
+  choice.addEventListener("change", compare);
+  close.addEventListener("click", hide);
+  align.addEventListener("click", () => {
+    const [a, b] = [view.times()[4], other.times()[4]];
+    if (a === undefined || b === undefined) title.textContent = "select a slice above and one below first";
+    else {
+      shift = b - a;
+      title.textContent = "aligned at the selected slices:";
+      same(view, other, shift);
+    }
+  });
+  return {
+    show,
+    hide,
+    is: (source) => from === source,
+    follow() {
+      if (pane.hidden || !other) return;
+      fit();
+      other.dark(place.dataset.theme === "dark");
+      if (!pane.matches(":hover, :focus-within")) same(view, other, shift);
+    },
+    toggle() {
+      const names = view.names().split("\n");
+      if (from === "item") return hide();
+      if (names.length < 2) return;
+      choice.replaceChildren(...names.map((name) => make("option", { textContent: name })));
+      choice.selectedIndex = (view.item() + 1) % names.length;
+      compare();
+    },
+  };
+};
+
+/** Items of a block of examples: their names and texts. */
+const listed = (block) => {
+  const length = new DataView(block.buffer, block.byteOffset).getUint32(0, true);
+  const text = new TextDecoder();
+  let at = 4 + length;
+  return JSON.parse(text.decode(block.subarray(4, at))).items.map(({ name, bytes }) => ({ name, source: text.decode(block.subarray(at, (at += bytes))) }));
+};
+
+const program = (view, place, second, packed) => {
+  const part = (selector) => place.querySelector(selector);
+  const [area, wrong, examples, steps, ask] = [".sl-source", ".sl-wrong", ".sl-examples", ".sl-steps", ".sl-if"].map(part);
+  const form = ask.querySelector("form");
+  const then = form.querySelector(".sl-then");
+  const shipped = packed ? listed(packed) : [];
+  examples.append(make("option", { textContent: "an example …" }), ...shipped.map(({ name }) => make("option", { textContent: name })));
+  for (const name of machines().split("\n")) form.elements.machine.append(make("option", { textContent: name }));
+  let [now, timer] = [{}, 0];
+  const isEditing = () => !area.hidden;
+
+  /** The line that a message is about, where it names one. */
+  const lineOf = (message) => Number(/line (\d+)/.exec(message)?.[1] ?? 0);
+  const run = () => {
+    let message = "";
+    try {
+      view.edit(area.value);
+    } catch (error) {
+      message = String(error?.message ?? error);
+    }
+    wrong.textContent = message;
+    wrong.hidden = !message;
+    area.setAttribute("aria-invalid", String(message !== ""));
+    const line = lineOf(message);
+    // A band behind the line that is wrong; it scrolls with the text.
+    area.style.background = line ? `linear-gradient(color-mix(in srgb,var(--hazard) 22%,transparent) 0 0) 0 ${(line - 1) * 20}px / 100% 20px no-repeat local var(--panel)` : "";
+    if (!message) guess();
+  };
+  const edit = (on = !isEditing()) => {
+    const source = view.source();
+    if (on && (source === undefined || now.order)) return;
+    if (on) area.value = source;
+    area.hidden = !on;
+    examples.hidden = !on || !shipped.length;
+    wrong.hidden = !on || !wrong.textContent;
+    place.classList.toggle("is-editing", on);
+    part("[data-do=edit]").setAttribute("aria-pressed", String(on));
+    part("[data-do=edit]").textContent = on ? "done" : "edit";
+    if (on) {
+      run();
+      area.focus();
+    } else part(".sl-program").focus();
+  };
+  area.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(run, 120);
+  });
+  area.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") edit(false);
+  });
+  examples.addEventListener("change", () => {
+    const example = shipped[examples.selectedIndex - 1];
+    if (!example) return;
+    area.value = example.source;
+    area.scrollTop = 0;
+    run();
+    view.key("0", false);
+  });
+
+  // One call at a time.
+  steps.addEventListener("click", (event) => {
+    const step = event.target.dataset?.step;
+    if (!step) return;
+    const [, , first, last] = view.times();
+    if (step === "first" || step === "last") {
+      view.go(step === "first" ? first : last);
+      view.select(undefined, undefined);
+    }
+    view.key({ first: "]", last: "[" }[step] ?? step, false);
+  });
+  const state = (card, { queues, buffers }) => {
+    const streams = queues.map(({ name, running, n, waiting }) => [name, running ?? "nothing", n ? `${n}: ${waiting}` : "nothing"]);
+    const memory = rows(["buffer", "size", "its bytes"], buffers.map(({ name, place, bytes, words }) => [`${name}, ${place}`, bytes, words]));
+    for (const [k, line] of [...memory.tBodies[0].rows].entries()) {
+      const { selected, written, command } = buffers[k];
+      line.cells[2].className = "is-words";
+      if (selected) line.className = `is-${selected}`;
+      if (written !== null) line.cells[2].append(make("meter", { value: written / 1000, ariaLabel: "part of the time of the copy or kernel that has passed" }));
+      if (command === null) continue;
+      const button = make("button", { type: "button", className: "sl-small", textContent: "show", ariaLabel: `show who is meant: ${buffers[k].words}` });
+      button.addEventListener("click", () => view.select(undefined, command));
+      line.cells[2].append(" ", button);
+    }
+    const table = rows(["stream", "does", "waits in its queue"], streams);
+    for (const line of table.tBodies[0].rows) line.cells[1].className = line.cells[2].className = "is-words";
+    card.replaceChildren(table, memory);
+  };
+
+  // What if: each control is one line of change.
+  const changes = () => {
+    const { pin, link, streams, engines, machine, other } = form.elements;
+    const factor = 2 ** Number(link.value);
+    const rounded = Number(factor.toPrecision(3));
+    link.previousElementSibling.querySelector("output").textContent = `${rounded} ×`;
+    streams.previousElementSibling.querySelector("output").textContent = streams.value;
+    const lines = machine.value ? [`machine=${machine.value}`] : [];
+    if (pin.checked) lines.push("pin:*");
+    if (Number(link.value)) lines.push(`h2d_bw*${rounded}`, `d2h_bw*${rounded}`);
+    if (Number(streams.value) > 1) lines.push(`streams=${streams.value}`);
+    if (engines.value) lines.push(`copy_engines=${engines.value}`);
+    return [...lines, ...other.value.split(";").map((line) => line.trim()).filter(Boolean)];
+  };
+  const guess = () => {
+    const lines = changes();
+    if (!ask.open || !lines.length) {
+      then.textContent = "";
+      if (second.is("what-if")) second.hide();
+      return;
+    }
+    try {
+      const { before, after, saved, sooner, same, factor, verdicts } = JSON.parse(view.what_if(lines.join("\n")));
+      const words = same ? "the same" : `${saved} ${sooner ? "saved" : "lost"}, ${factor.toFixed(2)} times as fast`;
+      then.replaceChildren(`now ${before}, then `, make("b", { textContent: after }), ": ", make("span", { className: same ? "" : sooner ? "is-good" : "is-bad", textContent: words }));
+      if (verdicts[0] !== verdicts[1]) then.append(make("br"), make("span", { className: verdicts[1] === "safe" ? "is-good" : "is-bad", textContent: `by contract: ${verdicts[0]} now, ${verdicts[1]} then` }));
+      second.show(view.changed(), `what if ${lines.join(", ")}`, "what-if");
+    } catch (error) {
+      then.replaceChildren(make("span", { className: "is-bad", textContent: String(error?.message ?? error) }));
+    }
+  };
+  let isAsked = false;
+  form.addEventListener("input", () => {
+    if (isAsked) return;
+    isAsked = true;
+    requestAnimationFrame(() => {
+      isAsked = false;
+      guess();
+    });
+  });
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("reset", () => setTimeout(guess));
+  ask.addEventListener("toggle", guess);
+
+  return {
+    edit: () => edit(),
+    state,
+    ask() {
+      if (ask.hidden) return;
+      ask.open = !ask.open;
+      (ask.open ? form.elements.pin : ask.firstElementChild).focus();
+    },
+    /** Another item is shown. */
+    opened() {
+      if (isEditing()) edit(false);
+      guess();
+    },
+    told(next) {
+      now = next;
+      const has = Boolean(next.program);
+      ask.hidden = !has || next.order;
+      steps.hidden = part("[data-do=edit]").hidden = !has || Boolean(next.order);
+      steps.lastElementChild.textContent = next.state ? `${next.state.calls[0]} of ${next.state.calls[1]} calls` : "";
+    },
+  };
+};

@@ -1,0 +1,318 @@
+// The tools around the canvas: files, search, ranges, marks, the strip, export. What they show is asked of the viewer.
+
+const make = (tag, props = {}, ...children) => {
+  const made = Object.assign(document.createElement(tag), props);
+  made.append(...children);
+  return made;
+};
+const rows = (head, lines, caption) => {
+  const table = make("table", {}, ...(caption ? [make("caption", { textContent: caption })] : []));
+  const cell = (tag) => (text) => make(tag, { textContent: text, ...(tag === "th" ? { scope: "col" } : {}) });
+  table.append(make("thead", {}, make("tr", {}, ...head.map(cell("th")))), make("tbody", {}, ...lines.map((line) => make("tr", {}, ...line.map(cell("td"))))));
+  return table;
+};
+
+/** Records what is painted as SVG: enough of a canvas' context for the scenes of this page. */
+const recorder = () => {
+  const [out, number] = [[], (x) => Math.round(x * 100) / 100];
+  const quoted = (text) => text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
+  let [path, at] = ["", [0, 0]];
+  const to = (letter, x, y) => {
+    path += `${letter}${number(x)} ${number(y)}`;
+    at = [x, y];
+  };
+  return {
+    out,
+    beginPath: () => (path = ""),
+    moveTo: (x, y) => to("M", x, y),
+    lineTo: (x, y) => to("L", x, y),
+    closePath: () => (path += "Z"),
+    arcTo(x1, y1, x2, y2, r) {
+      const step = (a, b) => (a === b ? 0 : Math.sign(b - a) * Math.min(r, Math.abs(b - a)));
+      to("L", x1 - step(at[0], x1), y1 - step(at[1], y1));
+      to(`Q${number(x1)} ${number(y1)} `, x1 + step(x1, x2), y1 + step(y1, y2));
+    },
+    fillRect(x, y, w, h) {
+      out.push(`<rect x="${number(x)}" y="${number(y)}" width="${number(w)}" height="${number(h)}" fill="${this.fillStyle}"/>`);
+    },
+    fill() {
+      out.push(`<path d="${path}" fill="${this.fillStyle}"/>`);
+    },
+    stroke() {
+      out.push(`<path d="${path}" fill="none" stroke="${this.strokeStyle}" stroke-width="${this.lineWidth}"/>`);
+    },
+    fillText(text, x, y) {
+      const [, bold, size, family] = /^(600 )?([\d.]+)px (.*)$/.exec(this.font);
+      const anchor = { center: "middle", right: "end" }[this.textAlign] ?? "start";
+      out.push(
+        `<text x="${number(x)}" y="${number(y)}" font-family="${quoted(family)}" font-size="${size}"${bold ? ' font-weight="600"' : ""} text-anchor="${anchor}" fill="${this.fillStyle}">${quoted(text)}</text>`,
+      );
+    },
+    text(width, height, title) {
+      return `<svg xmlns="http:${"//"}www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}"><title>${quoted(title)}</title>${out.join("")}</svg>`;
+    },
+  };
+};
+
+const tools = (view, place, alone, { module, examples }) => {
+  const part = (selector) => place.querySelector(selector);
+  const shown = (element, is) => (element.hidden = !is);
+  let told = {};
+
+  // Files: several at once, one after the other, so that what can be shown is shown.
+  const [refused, progress] = [part(".sl-refused"), part(".sl-progress")];
+  let cancelled = false;
+  const refuse = (lines) => {
+    refused.firstElementChild.textContent = lines.join("\n");
+    shown(refused, lines.length);
+  };
+  const open = async (files) => {
+    const wrong = [];
+    cancelled = false;
+    shown(progress, true);
+    const tell = (words, of) => {
+      if (cancelled) throw new DOMException("cancelled", "AbortError");
+      const [line, bar] = progress.children;
+      if (of === undefined) return;
+      line.textContent = words;
+      if (of === null) bar.removeAttribute("value");
+      else bar.value = of;
+    };
+    for (const file of files) {
+      try {
+        let bytes = await opened(file, tell);
+        tell(`reading events of ${file.name}`, null);
+        if (bytes.length > LARGE && isTrace(bytes)) bytes = await inColumns(bytes, module, tell);
+        tell(`showing ${file.name}`, null);
+        await new Promise((next) => setTimeout(next, 20));
+        view.add(file.name, bytes);
+      } catch (error) {
+        if (error.name === "AbortError") break;
+        wrong.push(`${file.name}: ${error?.message ?? error}`);
+      }
+    }
+    shown(progress, false);
+    refuse(wrong);
+  };
+  const chooser = part(".sl-files");
+  chooser.addEventListener("change", () => {
+    open([...chooser.files]);
+    chooser.value = "";
+  });
+  const target = alone ? document : place;
+  const carries = (event) => event.dataTransfer?.types.includes("Files");
+  for (const kind of ["dragenter", "dragover", "dragleave", "drop"]) {
+    target.addEventListener(kind, (event) => {
+      if (!carries(event)) return;
+      event.preventDefault();
+      place.classList.toggle("is-over", kind === "dragenter" || kind === "dragover");
+      if (kind === "drop") open([...event.dataTransfer.files]);
+    });
+  }
+
+  // Search: the browser's own regular expressions, tried on every different label once.
+  const [search, hits] = [part(".sl-search"), part(".sl-hits")];
+  const find = () => {
+    hits.classList.remove("is-bad");
+    hits.textContent = "";
+    search.removeAttribute("aria-invalid");
+    try {
+      const pattern = search.value && new RegExp(search.value, "i");
+      view.find(pattern ? Uint8Array.from(view.labels().split("\n"), (label) => pattern.test(label)) : new Uint8Array());
+    } catch (error) {
+      view.find(new Uint8Array());
+      hits.textContent = String(error.message).replace(/^Invalid regular expression: (\/.*\/\w*: )?/, "");
+      hits.classList.add("is-bad");
+      search.setAttribute("aria-invalid", "true");
+    }
+  };
+  search.addEventListener("input", find);
+  search.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") view.key("n", event.shiftKey);
+    else if (event.key === "Escape") {
+      search.value = "";
+      find();
+      part(".sl-plot").focus();
+    } else return;
+    event.preventDefault();
+  });
+
+  // The strip: a click or a drag inside the window moves it, a drag elsewhere chooses what is shown.
+  const [strip, chosen] = [part(".sl-strip"), part(".sl-chosen")];
+  let drag = null;
+  const timeAt = (event) => {
+    const box = strip.getBoundingClientRect();
+    const [, , first, last] = view.times();
+    return first + (last - first) * Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
+  };
+  const centre = (at, [from, to]) => view.show(at - (to - from) / 2, at + (to - from) / 2);
+  strip.addEventListener("pointerdown", (event) => {
+    strip.setPointerCapture(event.pointerId);
+    const [from, to, first, last] = view.times();
+    const at = timeAt(event);
+    drag = { x: event.clientX, at, moves: from <= at && at <= to && to - from < 0.98 * (last - first), from, to };
+  });
+  strip.addEventListener("pointermove", (event) => {
+    if (!drag || Math.abs(event.clientX - drag.x) < 4) return;
+    const [at, width, box] = [timeAt(event), strip.clientWidth, strip.getBoundingClientRect()];
+    if (drag.moves) view.show(drag.from + at - drag.at, drag.to + at - drag.at);
+    else {
+      drag.until = at;
+      const [a, b] = [drag.x, event.clientX].map((x) => Math.min(width, Math.max(0, x - box.left))).sort((a, b) => a - b);
+      chosen.style.left = `${a}px`;
+      chosen.style.width = `${b - a}px`;
+      shown(chosen, true);
+    }
+  });
+  strip.addEventListener("pointerup", (event) => {
+    if (drag?.until !== undefined) view.show(Math.min(drag.at, drag.until), Math.max(drag.at, drag.until));
+    else if (drag && Math.abs(event.clientX - drag.x) < 4) centre(drag.at, view.times());
+    drag = null;
+    shown(chosen, false);
+  });
+  strip.addEventListener("pointercancel", () => shown(chosen, (drag = null)));
+  strip.addEventListener("keydown", (event) => {
+    const key = { ArrowLeft: "a", ArrowRight: "d", "+": "w", "-": "s", Home: "0" }[event.key];
+    if (!key) return;
+    view.key(key, event.shiftKey);
+    event.preventDefault();
+    event.stopPropagation();
+  });
+
+  // Export: the scene painted once more, on something that writes it down.
+  const picture = (dark) => {
+    const pen = recorder();
+    const [width, height] = view.paint_on(pen, dark);
+    return width ? pen.text(width, Math.ceil(height), `${part(".sl-name").textContent}, ${part(".sl-range").textContent}`) : null;
+  };
+  const save = () => {
+    const svg = picture(place.dataset.theme === "dark");
+    if (!svg) return;
+    const link = make("a", { href: URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" })) });
+    link.download = `${part(".sl-name").textContent.replace(/[^\w.-]+/g, "_") || "spanlift"}.svg`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  };
+  addEventListener("beforeprint", () => {
+    const svg = picture(false);
+    if (!svg) return;
+    const words = [part(".sl-name").textContent, part(".sl-origin").textContent, part(".sl-range").textContent];
+    const paper = make("div", { className: "sl-print" }, make("p", { textContent: words.filter(Boolean).join(" · ") }));
+    paper.append(make("img", { alt: "what was on screen", src: `data:image/svg+xml,${encodeURIComponent(svg)}` }));
+    for (const card of ["[data-totals]", "[data-selection]", "[data-state]"]) {
+      const filled = part(card).cloneNode(true);
+      if (filled.childElementCount > 1) paper.append(filled);
+    }
+    place.prepend(paper);
+  });
+  addEventListener("afterprint", () => part(".sl-print")?.remove());
+
+  const second = beside(view, place);
+  const text = program(view, place, second, examples);
+  const link = alone ? address(view, search, find) : () => {};
+
+  // What the cards say.
+  const cards = () => {
+    const { range, marks = [], at, state } = told;
+    shown(part(".sl-range-part"), range);
+    if (range) {
+      const tables = [rows(["kind", "n", "time", "bytes", "rate"], range.kinds), rows(["lane", "in use", "of the range"], range.lanes)];
+      part("[data-totals]").replaceChildren(make("b", { textContent: range.words }), ...tables);
+    }
+    shown(part(".sl-marks-part"), marks.length);
+    const mark = ({ name, at, ns, after }) => {
+      const button = make("button", { type: "button" }, make("b", { textContent: name }), at, make("span", { textContent: after ? `${after} later` : "" }));
+      button.addEventListener("click", () => centre(ns, view.times()));
+      return make("li", {}, button);
+    };
+    part(".sl-marks").replaceChildren(...marks.map(mark));
+    part(".sl-at").textContent = at ?? "";
+    shown(part(".sl-state-part"), state);
+    if (state) text.state(part("[data-state]"), state);
+    if (told.hits === null || told.hits === undefined) {
+      if (!hits.classList.contains("is-bad")) hits.textContent = "";
+    } else hits.textContent = told.hit === null ? `${told.hits.toLocaleString("en")} found` : `${told.hit + 1} of ${told.hits.toLocaleString("en")}`;
+  };
+  let [before, item] = ["", -1];
+  const canvas = part(".sl-canvas");
+  const update = () => {
+    const { told: other, range, at, slice, order } = canvas.dataset;
+    const now = [other, range, at, slice, order].join("|");
+    if (now !== before) {
+      before = now;
+      if (view.item() !== item) {
+        item = view.item();
+        // The search goes on in what is shown now.
+        if (search.value) find();
+        text.opened();
+      }
+      told = JSON.parse(view.told());
+      shown(part(".sl-find"), "marks" in told);
+      shown(part("[data-do=beside]"), view.names().includes("\n"));
+      cards();
+      text.told(told);
+    }
+    second.follow();
+    link();
+  };
+  place.addEventListener("sl-drawn", () => queueMicrotask(update));
+
+  const acts = {
+    open: () => chooser.click(),
+    dismiss: () => refuse([]),
+    cancel: () => (cancelled = true),
+    svg: save,
+    beside: second.toggle,
+    edit: text.edit,
+  };
+  place.addEventListener("click", (event) => {
+    const what = event.target.closest?.("[data-do]")?.dataset.do;
+    acts[what]?.();
+  });
+  const keys = { l: acts.open, x: save, p: () => print(), c: second.toggle, e: text.edit, i: text.ask, "/": () => search.select() ?? search.focus() };
+  target.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey || event.target.closest?.("input, textarea, select, [contenteditable]")) return;
+    const act = keys[event.key.toLowerCase()];
+    if (!act) return;
+    act();
+    event.preventDefault();
+  });
+  update();
+};
+
+/** Keeps what is on screen in the page's address, and shows what the address says. */
+const address = (view, search, find) => {
+  const wanted = new URLSearchParams(location.hash.slice(1));
+  const number = (name) => (wanted.has(name) ? Number(wanted.get(name)) : NaN);
+  const [item, from, to, slice] = ["item", "from", "to", "slice"].map(number);
+  if (item > 0 && item < view.names().split("\n").length) view.open(item);
+  if (from < to) view.show(from, to);
+  if (slice >= 0) view.select(slice);
+  if (wanted.get("q")) {
+    search.value = wanted.get("q");
+    find();
+  }
+  if (wanted.has("theme")) view.dark(wanted.get("theme") === "dark");
+  let timer = 0;
+  const first = view.times().join();
+  const write = () => {
+    const now = new URLSearchParams();
+    const [start, end] = view.times();
+    const canvas = document.querySelector(".sl-canvas");
+    if (view.item() > 0) now.set("item", view.item());
+    if (start !== undefined && (view.times().join() !== first || location.hash)) {
+      now.set("from", start);
+      now.set("to", end);
+    }
+    if (canvas.dataset.slice) now.set("slice", canvas.dataset.slice);
+    if (search.value) now.set("q", search.value);
+    const { theme } = document.querySelector(".spanlift").dataset;
+    if ((theme === "dark") !== matchMedia("(prefers-color-scheme: dark)").matches) now.set("theme", theme);
+    const hash = `#${now}`;
+    if (hash !== (location.hash || "#")) history.replaceState(null, "", hash);
+  };
+  return () => {
+    clearTimeout(timer);
+    timer = setTimeout(write, 400);
+  };
+};
