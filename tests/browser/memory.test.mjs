@@ -181,7 +181,7 @@ test("a program and a layout live in one page, and a bad layout says why", async
   const block = gunzipSync(Buffer.from(/data-spanlift="([^"]*)"/.exec(html)[1], "base64"));
   const bad = Buffer.from(block.toString("latin1").replace('"f32"', '"f33"'), "latin1");
   const broken = await chromium.open(files.write("bad.html", html.replace(/data-spanlift="[^"]*"/, `data-spanlift="${gzipSync(bad).toString("base64")}"`)));
-  const error = broken.page.locator("[role=alert]");
+  const error = broken.page.locator(".sl-error");
   await harness.eventually(async () => (await error.count()) && (await error.isVisible()), "no word of the error");
   assert.match(await error.innerText(), /unknown dtype "f33"/);
   await broken.close();

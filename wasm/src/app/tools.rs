@@ -325,7 +325,9 @@ mod tests {
                             ns += b - a;
                             let share =
                                 if moment { 1.0 } else { (b - a) as f64 / (s.end.0 - s.start.0) as f64 };
-                            bytes += (s.bytes as f64 * share).round() as u64;
+                            #[expect(clippy::cast_possible_truncation, reason = "a part of a u64")]
+                            let part = (s.bytes as f64 * share).round() as u64;
+                            bytes += part;
                         }
                     }
                     let found = totals.kinds.iter().find(|t| t.kind == kind).map(|t| (t.n, t.ns));
@@ -347,7 +349,8 @@ mod tests {
     #[test]
     fn a_search_finds_by_label_and_steps_in_the_order_of_time() {
         let program = "stream s\npinned x 4MiB\npageable y 4MiB\ndevice d 4MiB\ncopy d <- x on s\ncopy d <- y on s\n\
-                       kernel scale on s writes d for 9us\nsync s\n";
+                       kernel scale on s writes d for 9us\n\
+                       kernel scale on s reads d for 9us\nsync s\n";
         let item = PageItem::source("p", program, "h200-pcie5");
         let mut app = App::new(Model::open(&item).unwrap(), Theme::LIGHT);
         app.resize(900.0, 400.0);
@@ -362,7 +365,7 @@ mod tests {
         assert_eq!(app.selected(), None);
         assert!(find(&mut app, "pageable") >= 1, "{labels:?}");
         let n = find(&mut app, "scale");
-        assert_eq!(n, 2, "the call and its work, not the engine again: {labels:?}");
+        assert_eq!(n, 2, "both, and neither again on its engine: {labels:?}");
         let mut seen = Vec::new();
         for _ in 0..3 {
             app.next_hit(true);

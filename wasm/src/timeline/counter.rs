@@ -108,11 +108,11 @@ mod tests {
         let is_line =
             |stroke: &Stroke| stroke.color == app.theme.accent && stroke.width == 1.0 && !stroke.dashed;
         let scene = app.scene();
-        let paths = scene.shapes.iter().filter_map(|shape| match shape {
+        let mut paths = scene.shapes.iter().filter_map(|shape| match shape {
             Shape::Path { points, stroke } if is_line(stroke) => Some(points.clone()),
             _ => None,
         });
-        paths.last().unwrap_or_default()
+        paths.next_back().unwrap_or_default()
     }
 
     #[test]

@@ -13,9 +13,7 @@ impl Timeline<'_> {
     /// The look of a slice, pale where something else was searched for.
     pub(super) fn dimmed(&self, slice: u32, look: Look) -> Look {
         match self.over.lit.get(slice as usize) {
-            Some(false) => {
-                Look { fill: look.fill.toward(self.theme.lane, 78), pattern: None, outline: None, ..look }
-            }
+            Some(false) => Look { fill: look.fill.toward(self.theme.lane, 78), pattern: None, outline: None },
             _ => look,
         }
     }
