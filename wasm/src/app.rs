@@ -304,6 +304,11 @@ impl App {
         self.view = TimeView::new(from.min(to), to.max(from), self.frame.plot_width).kept_near(first, last);
     }
 
+    /// Shows a stretch of time even where this trace has nothing: for a timeline that follows another one.
+    pub fn show_beyond(&mut self, from: i64, to: i64) {
+        self.view = TimeView::new(from.min(to), to.max(from), self.frame.plot_width);
+    }
+
     /// Shows the selected slice from edge to edge.
     pub fn fit_selected(&mut self) {
         if let (None, Some((from, to))) = (self.selected, self.range()) {

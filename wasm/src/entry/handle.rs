@@ -172,6 +172,14 @@ impl View {
         });
     }
 
+    /// Shows this stretch of time even where the trace has nothing: that of another viewer.
+    pub fn follow(&self, from: f64, to: f64) {
+        time!(self, app => {
+            let (from, to) = (time_of(app, from), time_of(app, to));
+            app.show_beyond(from, to);
+        });
+    }
+
     /// Chooses a range of time; none where the ends are equal.
     pub fn choose(&self, from: f64, to: f64) {
         time!(self, app => {

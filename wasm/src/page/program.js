@@ -23,7 +23,7 @@ const beside = (view, place) => {
     const [now, then] = [a.times(), b.times()];
     if (now.length < 4 || then.length < 4) return;
     const near = Math.max(1, (now[1] - now[0]) / 2000);
-    if (Math.abs(now[0] + by - then[0]) > near || Math.abs(now[1] + by - then[1]) > near) b.show(now[0] + by, now[1] + by);
+    if (Math.abs(now[0] + by - then[0]) > near || Math.abs(now[1] + by - then[1]) > near) b.follow(now[0] + by, now[1] + by);
   };
   const hide = () => {
     pane.hidden = room.hidden = true;
