@@ -1,4 +1,296 @@
 /**
+ * A viewer, for the script of the page.
+ */
+export class View {
+    static __wrap(ptr) {
+        const obj = Object.create(View.prototype);
+        obj.__wbg_ptr = ptr;
+        ViewFinalization.register(obj, obj.__wbg_ptr, obj);
+        return obj;
+    }
+    __destroy_into_raw() {
+        const ptr = this.__wbg_ptr;
+        this.__wbg_ptr = 0;
+        ViewFinalization.unregister(this);
+        return ptr;
+    }
+    free() {
+        const ptr = this.__destroy_into_raw();
+        wasm.__wbg_view_free(ptr, 0);
+    }
+    /**
+     * Adds a file, unpacked, to what is shown, and shows it.
+     *
+     * # Errors
+     * Why it cannot be shown, in words; then nothing has changed.
+     * @param {string} name
+     * @param {Uint8Array | number[]} bytes
+     */
+    add(name, bytes) {
+        let ptr0, len0, ptr1, len1;
+        try {
+            ptr0 = passStringToWasm0(name, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
+            len0 = WASM_VECTOR_LEN;
+            ptr1 = passArray8ToWasm0(bytes, wasm.__wbindgen_malloc);
+            len1 = WASM_VECTOR_LEN;
+        } catch (e) {
+            if (ptr1) { wasm.__wbindgen_free(ptr1, len1 * 1, 1); }
+            if (ptr0) { wasm.__wbindgen_free(ptr0, len0 * 1, 1); }
+            throw e;
+        }
+        const ret = wasm.view_add(this.__wbg_ptr, ptr0, len0, ptr1, len1);
+        if (ret[1]) {
+            throw takeFromExternrefTable0(ret[0]);
+        }
+    }
+    /**
+     * An item as a block for [`View::replace`], by its place.
+     * @param {number} item
+     * @returns {Uint8Array}
+     */
+    block(item) {
+        const ret = wasm.view_block(this.__wbg_ptr, item);
+        var v1 = getArrayU8FromWasm0(ret[0], ret[1]).slice();
+        wasm.__wbindgen_free(ret[0], ret[1] * 1, 1);
+        return v1;
+    }
+    /**
+     * The program that the last changes led to, as a block; empty when there is none.
+     * @returns {Uint8Array}
+     */
+    changed() {
+        const ret = wasm.view_changed(this.__wbg_ptr);
+        var v1 = getArrayU8FromWasm0(ret[0], ret[1]).slice();
+        wasm.__wbindgen_free(ret[0], ret[1] * 1, 1);
+        return v1;
+    }
+    /**
+     * Chooses a range of time; none where the ends are equal.
+     * @param {number} from
+     * @param {number} to
+     */
+    choose(from, to) {
+        wasm.view_choose(this.__wbg_ptr, from, to);
+    }
+    /**
+     * Dark or light from now on; nothing leaves it to the system.
+     * @param {boolean | null} [dark]
+     */
+    dark(dark) {
+        wasm.view_dark(this.__wbg_ptr, isLikeNone(dark) ? 0xFFFFFF : dark ? 1 : 0);
+    }
+    /**
+     * Shows this program in place of the one that is shown.
+     *
+     * # Errors
+     * What is wrong with it, a line each with its place; what was shown stays.
+     * @param {string} source
+     */
+    edit(source) {
+        const ptr0 = passStringToWasm0(source, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
+        const len0 = WASM_VECTOR_LEN;
+        const ret = wasm.view_edit(this.__wbg_ptr, ptr0, len0);
+        if (ret[1]) {
+            throw takeFromExternrefTable0(ret[0]);
+        }
+    }
+    /**
+     * Shows the slices whose label is wanted, one byte for each label, 0 for no; without a byte the search ends.
+     * @param {Uint8Array | number[]} wanted
+     */
+    find(wanted) {
+        const ptr0 = passArray8ToWasm0(wanted, wasm.__wbindgen_malloc);
+        const len0 = WASM_VECTOR_LEN;
+        wasm.view_find(this.__wbg_ptr, ptr0, len0);
+    }
+    /**
+     * Shows this stretch of time even where the trace has nothing: that of another viewer.
+     * @param {number} from
+     * @param {number} to
+     */
+    follow(from, to) {
+        wasm.view_follow(this.__wbg_ptr, from, to);
+    }
+    /**
+     * Chooses a point in time.
+     * @param {number} at
+     */
+    go(at) {
+        wasm.view_go(this.__wbg_ptr, at);
+    }
+    /**
+     * Which item is shown.
+     * @returns {number}
+     */
+    item() {
+        const ret = wasm.view_item(this.__wbg_ptr);
+        return ret >>> 0;
+    }
+    /**
+     * A key goes down on the picture.
+     * @param {string} key
+     * @param {boolean} shift
+     */
+    key(key, shift) {
+        const val2 = +shift;
+        const ptr0 = passStringToWasm0(key, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
+        const len0 = WASM_VECTOR_LEN;
+        wasm.view_key(this.__wbg_ptr, ptr0, len0, val2);
+    }
+    /**
+     * What slices are called, a line each: what a search looks at.
+     * @returns {string}
+     */
+    labels() {
+        let deferred1_0;
+        let deferred1_1;
+        try {
+            const ret = wasm.view_labels(this.__wbg_ptr);
+            deferred1_0 = ret[0];
+            deferred1_1 = ret[1];
+            return getStringFromWasm0(ret[0], ret[1]);
+        } finally {
+            wasm.__wbindgen_free(deferred1_0, deferred1_1, 1);
+        }
+    }
+    /**
+     * Names of the items, a line each.
+     * @returns {string}
+     */
+    names() {
+        let deferred1_0;
+        let deferred1_1;
+        try {
+            const ret = wasm.view_names(this.__wbg_ptr);
+            deferred1_0 = ret[0];
+            deferred1_1 = ret[1];
+            return getStringFromWasm0(ret[0], ret[1]);
+        } finally {
+            wasm.__wbindgen_free(deferred1_0, deferred1_1, 1);
+        }
+    }
+    /**
+     * Shows an item.
+     * @param {number} item
+     */
+    open(item) {
+        wasm.view_open(this.__wbg_ptr, item);
+    }
+    /**
+     * Paints what is on screen on another context, light or dark whatever the page is; gives its width and height.
+     * @param {CanvasRenderingContext2D} context
+     * @param {boolean} dark
+     * @returns {Float64Array}
+     */
+    paint_on(context, dark) {
+        const ret = wasm.view_paint_on(this.__wbg_ptr, context, dark);
+        var v1 = getArrayF64FromWasm0(ret[0], ret[1]).slice();
+        wasm.__wbindgen_free(ret[0], ret[1] * 8, 8);
+        return v1;
+    }
+    /**
+     * Shows the first item of a block in place of everything, the time on screen as it is.
+     *
+     * # Errors
+     * Why it cannot be shown, in words.
+     * @param {Uint8Array | number[]} block
+     */
+    replace(block) {
+        const ptr0 = passArray8ToWasm0(block, wasm.__wbindgen_malloc);
+        const len0 = WASM_VECTOR_LEN;
+        const ret = wasm.view_replace(this.__wbg_ptr, ptr0, len0);
+        if (ret[1]) {
+            throw takeFromExternrefTable0(ret[0]);
+        }
+    }
+    /**
+     * Selects a slice by its index, or the work of a command.
+     * @param {number | null} [slice]
+     * @param {number | null} [command]
+     */
+    select(slice, command) {
+        wasm.view_select(this.__wbg_ptr, isLikeNone(slice) ? Number.MAX_SAFE_INTEGER : (slice) >>> 0, isLikeNone(command) ? Number.MAX_SAFE_INTEGER : (command) >>> 0);
+    }
+    /**
+     * Shows this stretch of time.
+     * @param {number} from
+     * @param {number} to
+     */
+    show(from, to) {
+        wasm.view_show(this.__wbg_ptr, from, to);
+    }
+    /**
+     * The text of the program that is shown, as it can be edited; nothing for anything else.
+     * @returns {string | undefined}
+     */
+    source() {
+        const ret = wasm.view_source(this.__wbg_ptr);
+        let v1;
+        if (ret[0] !== 0) {
+            v1 = getStringFromWasm0(ret[0], ret[1]);
+            wasm.__wbindgen_free(ret[0], ret[1] * 1, 1);
+        }
+        return v1;
+    }
+    /**
+     * The time on screen, the ends of the trace, and the start of the selected slice where there is one.
+     * @returns {Float64Array}
+     */
+    times() {
+        const ret = wasm.view_times(this.__wbg_ptr);
+        var v1 = getArrayF64FromWasm0(ret[0], ret[1]).slice();
+        wasm.__wbindgen_free(ret[0], ret[1] * 8, 8);
+        return v1;
+    }
+    /**
+     * What the tools beside the picture show, as JSON.
+     * @returns {string}
+     */
+    told() {
+        let deferred1_0;
+        let deferred1_1;
+        try {
+            const ret = wasm.view_told(this.__wbg_ptr);
+            deferred1_0 = ret[0];
+            deferred1_1 = ret[1];
+            return getStringFromWasm0(ret[0], ret[1]);
+        } finally {
+            wasm.__wbindgen_free(deferred1_0, deferred1_1, 1);
+        }
+    }
+    /**
+     * What would come of changes to the program or its machine, a line each: times before and after as JSON. The changed
+     * program is kept for [`View::changed`].
+     *
+     * # Errors
+     * What is wrong with a change, in words.
+     * @param {string} changes
+     * @returns {string}
+     */
+    what_if(changes) {
+        let deferred3_0;
+        let deferred3_1;
+        try {
+            const ptr0 = passStringToWasm0(changes, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
+            const len0 = WASM_VECTOR_LEN;
+            const ret = wasm.view_what_if(this.__wbg_ptr, ptr0, len0);
+            var ptr2 = ret[0];
+            var len2 = ret[1];
+            if (ret[3]) {
+                ptr2 = 0; len2 = 0;
+                throw takeFromExternrefTable0(ret[2]);
+            }
+            deferred3_0 = ptr2;
+            deferred3_1 = len2;
+            return getStringFromWasm0(ptr2, len2);
+        } finally {
+            wasm.__wbindgen_free(deferred3_0, deferred3_1, 1);
+        }
+    }
+}
+if (Symbol.dispose) View.prototype[Symbol.dispose] = View.prototype.free;
+
+/**
  * The checker's report on a program (in either form), as JSON; by contract, or with what today's drivers do.
  *
  * # Errors
@@ -30,6 +322,44 @@ export function check(program, typical) {
 }
 
 /**
+ * A trace file as columns, which [`View::add`] takes in a fraction of the time: for a worker, so that the page is never
+ * held up by reading.
+ *
+ * # Errors
+ * What is wrong with the file, with the byte.
+ * @param {Uint8Array | number[]} file
+ * @returns {Uint8Array}
+ */
+export function columns(file) {
+    const ptr0 = passArray8ToWasm0(file, wasm.__wbindgen_malloc);
+    const len0 = WASM_VECTOR_LEN;
+    const ret = wasm.columns(ptr0, len0);
+    if (ret[3]) {
+        throw takeFromExternrefTable0(ret[2]);
+    }
+    var v2 = getArrayU8FromWasm0(ret[0], ret[1]).slice();
+    wasm.__wbindgen_free(ret[0], ret[1] * 1, 1);
+    return v2;
+}
+
+/**
+ * Names of the machine profiles that ship, a line each.
+ * @returns {string}
+ */
+export function machines() {
+    let deferred1_0;
+    let deferred1_1;
+    try {
+        const ret = wasm.machines();
+        deferred1_0 = ret[0];
+        deferred1_1 = ret[1];
+        return getStringFromWasm0(ret[0], ret[1]);
+    } finally {
+        wasm.__wbindgen_free(deferred1_0, deferred1_1, 1);
+    }
+}
+
+/**
  * Shows the items of `block` in `place`; `alone` when the page holds nothing else, so that keys and wheel belong to it.
  *
  * # Errors
@@ -37,15 +367,17 @@ export function check(program, typical) {
  * @param {HTMLElement} place
  * @param {Uint8Array | number[]} block
  * @param {boolean} alone
+ * @returns {View}
  */
 export function mount(place, block, alone) {
     const val2 = +alone;
     const ptr0 = passArray8ToWasm0(block, wasm.__wbindgen_malloc);
     const len0 = WASM_VECTOR_LEN;
     const ret = wasm.mount(place, ptr0, len0, val2);
-    if (ret[1]) {
-        throw takeFromExternrefTable0(ret[0]);
+    if (ret[2]) {
+        throw takeFromExternrefTable0(ret[1]);
     }
+    return View.__wrap(ret[0]);
 }
 
 /**
@@ -204,6 +536,10 @@ function __wbg_get_imports() {
             const ret = arg0.devicePixelRatio;
             return ret;
         },
+        __wbg_dispatchEvent_a2af00ffae37e129: function() { return handleError(function (arg0, arg1) {
+            const ret = arg0.dispatchEvent(arg1);
+            return ret;
+        }, arguments); },
         __wbg_fillRect_e1f0b9915220348b: function(arg0, arg1, arg2, arg3, arg4) {
             arg0.fillRect(arg1, arg2, arg3, arg4);
         },
@@ -315,6 +651,10 @@ function __wbg_get_imports() {
             const ret = new Object();
             return ret;
         },
+        __wbg_new_f6667bebfb038bfc: function() { return handleError(function (arg0, arg1) {
+            const ret = new Event(getStringFromWasm0(arg0, arg1));
+            return ret;
+        }, arguments); },
         __wbg_observe_0bd2cd721b4e32da: function(arg0, arg1) {
             arg0.observe(arg1);
         },
@@ -448,6 +788,13 @@ function __wbg_get_imports() {
             const ret = arg0.target;
             return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
         },
+        __wbg_textContent_240d7f8264a6246e: function(arg0, arg1) {
+            const ret = arg1.textContent;
+            var ptr1 = isLikeNone(ret) ? 0 : passStringToWasm0(ret, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
+            var len1 = WASM_VECTOR_LEN;
+            getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 1, len1, true);
+            getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 0, ptr1, true);
+        },
         __wbg_toggle_4ad9c24ed28f124e: function() { return handleError(function (arg0, arg1, arg2, arg3) {
             const ret = arg0.toggle(getStringFromWasm0(arg1, arg2), arg3 !== 0);
             return ret;
@@ -461,13 +808,13 @@ function __wbg_get_imports() {
             return ret;
         },
         __wbindgen_generic_0000000000000001: function(arg0, arg1) {
-            // Cast intrinsic for `Closure(Closure { owned: true, function: Function { arguments: [NamedExternref("Event")], shim_idx: 7, ret: Unit, inner_ret: Some(Unit) }, mutable: true }) -> Externref`.
-            const ret = makeMutClosure(arg0, arg1, wasm_bindgen_a04cdccb29b284be___convert__closures_____invoke___web_sys_cbf55310e68b6079___features__gen_Event__Event______true_);
+            // Cast intrinsic for `Closure(Closure { owned: true, function: Function { arguments: [NamedExternref("Event")], shim_idx: 11, ret: Unit, inner_ret: Some(Unit) }, mutable: true }) -> Externref`.
+            const ret = makeMutClosure(arg0, arg1, wasm_bindgen_d24ded1ec660022a___convert__closures_____invoke___web_sys_cff0016d4a2ff416___features__gen_Event__Event______true_);
             return ret;
         },
         __wbindgen_generic_0000000000000002: function(arg0, arg1) {
-            // Cast intrinsic for `Closure(Closure { owned: true, function: Function { arguments: [], shim_idx: 6, ret: Unit, inner_ret: Some(Unit) }, mutable: true }) -> Externref`.
-            const ret = makeMutClosure(arg0, arg1, wasm_bindgen_a04cdccb29b284be___convert__closures_____invoke_______true_);
+            // Cast intrinsic for `Closure(Closure { owned: true, function: Function { arguments: [], shim_idx: 10, ret: Unit, inner_ret: Some(Unit) }, mutable: true }) -> Externref`.
+            const ret = makeMutClosure(arg0, arg1, wasm_bindgen_d24ded1ec660022a___convert__closures_____invoke_______true_);
             return ret;
         },
         __wbindgen_generic_0000000000000003: function(arg0, arg1) {
@@ -490,13 +837,17 @@ function __wbg_get_imports() {
     };
 }
 
-function wasm_bindgen_a04cdccb29b284be___convert__closures_____invoke_______true_(arg0, arg1) {
-    wasm.wasm_bindgen_a04cdccb29b284be___convert__closures_____invoke_______true_(arg0, arg1);
+function wasm_bindgen_d24ded1ec660022a___convert__closures_____invoke_______true_(arg0, arg1) {
+    wasm.wasm_bindgen_d24ded1ec660022a___convert__closures_____invoke_______true_(arg0, arg1);
 }
 
-function wasm_bindgen_a04cdccb29b284be___convert__closures_____invoke___web_sys_cbf55310e68b6079___features__gen_Event__Event______true_(arg0, arg1, arg2) {
-    wasm.wasm_bindgen_a04cdccb29b284be___convert__closures_____invoke___web_sys_cbf55310e68b6079___features__gen_Event__Event______true_(arg0, arg1, arg2);
+function wasm_bindgen_d24ded1ec660022a___convert__closures_____invoke___web_sys_cff0016d4a2ff416___features__gen_Event__Event______true_(arg0, arg1, arg2) {
+    wasm.wasm_bindgen_d24ded1ec660022a___convert__closures_____invoke___web_sys_cff0016d4a2ff416___features__gen_Event__Event______true_(arg0, arg1, arg2);
 }
+
+const ViewFinalization = (typeof FinalizationRegistry === 'undefined')
+    ? { register: () => {}, unregister: () => {} }
+    : new FinalizationRegistry(ptr => wasm.__wbg_view_free(ptr, 1));
 
 function addToExternrefTable0(obj) {
     const idx = wasm.__externref_table_alloc();
@@ -508,12 +859,30 @@ const CLOSURE_DTORS = (typeof FinalizationRegistry === 'undefined')
     ? { register: () => {}, unregister: () => {} }
     : new FinalizationRegistry(state => wasm.__wbindgen_destroy_closure(state.a, state.b));
 
+function getArrayF64FromWasm0(ptr, len) {
+    ptr = ptr >>> 0;
+    return getFloat64ArrayMemory0().subarray(ptr / 8, ptr / 8 + len);
+}
+
+function getArrayU8FromWasm0(ptr, len) {
+    ptr = ptr >>> 0;
+    return getUint8ArrayMemory0().subarray(ptr / 1, ptr / 1 + len);
+}
+
 let cachedDataViewMemory0 = null;
 function getDataViewMemory0() {
     if (cachedDataViewMemory0 === null || cachedDataViewMemory0.buffer.detached === true || (cachedDataViewMemory0.buffer.detached === undefined && cachedDataViewMemory0.buffer !== wasm.memory.buffer)) {
         cachedDataViewMemory0 = new DataView(wasm.memory.buffer);
     }
     return cachedDataViewMemory0;
+}
+
+let cachedFloat64ArrayMemory0 = null;
+function getFloat64ArrayMemory0() {
+    if (cachedFloat64ArrayMemory0 === null || cachedFloat64ArrayMemory0.byteLength === 0) {
+        cachedFloat64ArrayMemory0 = new Float64Array(wasm.memory.buffer);
+    }
+    return cachedFloat64ArrayMemory0;
 }
 
 function getStringFromWasm0(ptr, len) {
@@ -655,6 +1024,7 @@ function __wbg_finalize_init(instance, module) {
     wasm = instance.exports;
     wasmModule = module;
     cachedDataViewMemory0 = null;
+    cachedFloat64ArrayMemory0 = null;
     cachedUint8ArrayMemory0 = null;
     wasm.__wbindgen_start();
     return wasm;

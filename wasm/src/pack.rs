@@ -28,7 +28,7 @@ pub struct PageItem {
 /// What an item of a page is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// A trace file: spanlift's own or the PyTorch profiler's, unpacked, or its [columns](crate::columns).
+    /// A trace file: spanlift's own or the PyTorch profiler's, unpacked, or its [columns].
     Trace(Vec<u8>),
     /// A program, which the page simulates.
     Program {

@@ -28,7 +28,6 @@ fn a_wrong_call_is_told_in_one_line_with_a_hint() {
     wrong(&["check", "a", "--format"], "--format", "--help");
     wrong(&["run", "a", "--on", "gpu"], "one of sim, cpu, cuda:0", "try 'spanlift run --help'");
     wrong(&["run", "a", "--on", "cuda:-1"], "'cuda:-1'", "--help");
-    wrong(&["view"], "<FILE>", "try 'spanlift view --help'");
     wrong(&["probe", "--weigh"], "'--weigh'", "usage: spanlift probe");
     wrong(&["tour", "lesson.txt"], "'lesson.txt'", "usage: spanlift tour");
 }
