@@ -8,6 +8,7 @@ mod advise;
 mod analyze;
 mod calls;
 mod check;
+mod damaged;
 mod device;
 mod fit;
 mod hostile;
