@@ -21,6 +21,7 @@ mod run;
 mod sweep;
 mod tables;
 mod tour;
+mod traces;
 mod transfers;
 mod view;
 mod whatif;
