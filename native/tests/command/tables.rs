@@ -203,7 +203,7 @@ CREATE TABLE NVTX_EVENTS (start INT, end INT, eventType INT, globalTid INT, text
 ";
 
 /// An export of one pageable copy, one kernel, one synchronisation and one range for each process.
-fn export(path: &Path, processes: &[i64]) {
+pub(crate) fn export(path: &Path, processes: &[i64]) {
     let db = Connection::open(path).unwrap();
     db.execute_batch(SCHEMA).unwrap();
     for process in processes {
@@ -287,25 +287,5 @@ fn a_database_that_is_no_export_is_one_line() {
             "{}",
             ran.err
         );
-    }
-}
-
-#[test]
-fn every_flipped_byte_of_an_export_is_read_or_refused() {
-    let folder = folder("nsight-flipped");
-    export(&folder.join("run.sqlite"), &[1]);
-    let whole = std::fs::read(folder.join("run.sqlite")).unwrap();
-    let mut state = 1_u64;
-    for _ in 0..40 {
-        let mut bytes = whole.clone();
-        for _ in 0..3 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let at = 16 + (state >> 33) as usize % (bytes.len() - 16);
-            bytes[at] ^= state.to_be_bytes()[5] | 1;
-        }
-        std::fs::write(folder.join("flipped.sqlite"), &bytes).unwrap();
-        let ran = spanlift(&folder, &["analyze", "flipped.sqlite", "--format", "json"]);
-        assert!(matches!(ran.code, 0 | 2), "{}: {}", ran.code, ran.err);
-        assert_eq!(ran.err.lines().count(), usize::from(ran.code == 2), "{}", ran.err);
     }
 }

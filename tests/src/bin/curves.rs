@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Reads `target/criterion`, writes the object `criterion` of `sim.json` and `check.json` and a bar chart beside each; what
-//! else those files hold stays.
+//! else those files hold stays. With the word `trace` it draws `trace.json`, which `trace.py` there measures, instead.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -28,6 +28,9 @@ struct Measured {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    if env::args().nth(1).as_deref() == Some("trace") {
+        return draw_trace(&root.join("tests/measured"));
+    }
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let mut all = Vec::new();
     collect(&target.join("criterion"), &mut all)?;
@@ -42,6 +45,38 @@ fn main() -> Result<(), Box<dyn Error>> {
     let ops = ("check", "cargo bench -p spanlift --bench check", "commands of the checker", "M commands/s");
     put(&folder, events, &of(&["sim"]))?;
     put(&folder, ops, &of(&["length", "streams", "read"]))?;
+    Ok(())
+}
+
+/// Draws the seconds of every reader of traces against the size of the file.
+fn draw_trace(folder: &Path) -> Result<(), Box<dyn Error>> {
+    let data: Value = serde_json::from_slice(&fs::read(folder.join("trace.json"))?)?;
+    let rows = ["files", "beside"].into_iter().filter_map(|key| data[key].as_array()).flatten();
+    let mut clusters: Vec<Cluster> = Vec::new();
+    for row in rows {
+        let (Some(what), Some(bytes), Some(cpu_s)) =
+            (row["what"].as_str(), row["bytes"].as_f64(), row["cpu_s"].as_f64())
+        else {
+            return Err(format!("not a row of trace.json: {row}").into());
+        };
+        let is_ours = data["files"].as_array().is_some_and(|files| files.contains(row));
+        let label = if is_ours { format!("spanlift, {what}") } else { what.to_owned() };
+        let note = format!("{:.0} MB/s", bytes / cpu_s / 1e6);
+        let entry = Entry { label: format!("{:.0} MB", bytes / 1e6), values: vec![cpu_s], note };
+        match clusters.iter_mut().find(|cluster| cluster.label == label) {
+            Some(cluster) => cluster.entries.push(entry),
+            None => clusters.push(Cluster { label, entries: vec![entry] }),
+        }
+    }
+    let chart = BarChart {
+        title: "reading a file, all figures and findings, by its size".to_owned(),
+        unit: "s of one core".to_owned(),
+        series: Vec::new(),
+        clusters,
+        is_log: true,
+    };
+    fs::write(folder.join("trace.svg"), bars_svg(&chart, 720.0, &Theme::LIGHT))?;
+    writeln!(std::io::stdout(), "{}", folder.join("trace.svg").display())?;
     Ok(())
 }
 
