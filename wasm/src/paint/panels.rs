@@ -490,12 +490,20 @@ impl Panels {
         let body = self.part("tbody");
         body.set_text_content(None);
         let pieces = row.tracks.iter().flat_map(|track| lod::pieces(&model.trace, track, &view));
-        for piece in pieces.take(TABLE) {
+        let line = |words: &str, is_selected: bool| {
             let line = self.element("tr", "", "");
-            let is_selected = app.selected() == Some(piece.face);
             set(&line, "aria-selected", if is_selected { "true" } else { "false" });
-            append(&line, &self.element("td", "", &model.sentence(piece.face)));
+            append(&line, &self.element("td", "", words));
             append(&body, &line);
+        };
+        let mut is_empty = true;
+        for piece in pieces.take(TABLE) {
+            line(&model.sentence(piece.face), app.selected() == Some(piece.face));
+            is_empty = false;
+        }
+        // A grid without a row is none to a screen reader, and silence says less.
+        if is_empty {
+            line("nothing here", false);
         }
     }
 
