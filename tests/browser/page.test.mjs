@@ -329,7 +329,7 @@ test("two hundred things done at random leave the page alive", async () => {
 test("many viewers live in one long page, which keeps its wheel until one is clicked", async () => {
   await harness.spanlift("tour", "-o", files.folder);
   const html = harness.withFreshViewer(readFileSync(join(files.folder, "tour.html"), "utf8"));
-  assert.ok(html.length < 1_600_000, `${html.length} bytes`);
+  assert.ok(html.length < 1_500_000, `${html.length} bytes`);
   const visit = await chromium.open(files.write("fresh-tour.html", html), { width: 1280, height: 900 });
   const canvases = visit.page.locator("canvas.sl-canvas");
   const n = await visit.page.locator("[data-spanlift]").count();
