@@ -234,6 +234,33 @@ fn captures_follow_their_rules() {
 }
 
 #[test]
+fn graphs_hold_no_graphs_and_have_bounds() {
+    let child =
+        "stream s; device d 8; capture s; kernel on s writes d; end capture s as g; capture s; launch g on s";
+    check(
+        child,
+        &[
+            r#"launch during capture: stream "s" captures since line 6 (command 5), and graphs within graphs are not modelled"#,
+        ],
+    );
+    check(&child.replace("capture s; launch", "launch"), &[]);
+    // Too much to keep, and too much to look at: told once, at the command that goes beyond.
+    let captured = |n: usize, rest: &str| {
+        format!("device d 8; stream s; capture s; repeat i {n}; memset d on s; end; {rest}")
+    };
+    check(&captured(1 << 20, "end capture s as g; memset d on s"), &[]);
+    check(
+        &captured(1 << 20, "memset d on s"),
+        &["too much is captured: graphs hold at most 1048576 commands in all"],
+    );
+    let launched = "repeat i 256; launch g on s; end; launch g on s";
+    check(
+        &captured(1 << 16, &format!("end capture s as g; {launched}")),
+        &["too much is launched: graphs run at most 16777216 commands in all"],
+    );
+}
+
+#[test]
 fn every_branch_of_a_capture_joins_back() {
     let unjoined = |body: &str, left: &[&str]| {
         let text = format!(

@@ -68,6 +68,8 @@ fn containers_come_in_every_form() {
     counts("[{\"ph\": \"M\"},\n", 1, 0, &[("truncated", 1)]);
     let twice = "{\"traceEvents\": [{\"ph\": \"M\"}], \"traceEvents\": []}";
     counts(twice, 0, 0, &[("duplicate_key", 1)]);
+    let named = r#"{"traceName": "a", "traceN\u0061me": "b", "traceEvents": [], "x": 1, "x": {}, "x": [], "traceEvents": []}"#;
+    assert_eq!(counts(named, 0, 0, &[("duplicate_key", 4)]).title, "b");
     let million = format!("[{}{{}}]", "{},".repeat(999_999));
     counts(&million, 1_000_000, 1_000_000, &[("bad_ts", 1_000_000)]);
 }

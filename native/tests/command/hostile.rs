@@ -226,11 +226,21 @@ fn a_million_blocks_that_nobody_frees() {
 
 #[test]
 fn a_capture_that_never_ends() {
-    large("an_endless_capture", 10_000_000, 0, "safe: ", |out, n| {
+    let captured = |out: &mut dyn std::io::Write, n: usize| {
         writeln!(out, "stream s\ndevice d 8\ncapture s").unwrap();
-        for _ in 0..n {
-            out.write_all(b"kernel on s writes d\n").unwrap();
-        }
+        (0..n).for_each(|_| out.write_all(b"kernel on s writes d\n").unwrap());
+    };
+    large("an_endless_capture", 1_000_000, 0, "safe: ", captured);
+    if !is_long() {
+        return;
+    }
+    // Graphs keep what they hold, and each launch looks at all of it: both have an end.
+    let most = "graphs hold at most 1048576 commands in all";
+    large("a_capture_of_ten_million", 10_000_000, 2, most, captured);
+    let most = "graphs run at most 16777216 commands in all";
+    large("many_launches_of_much", 1_000_000, 2, most, |out, n| {
+        captured(out, n);
+        writeln!(out, "end capture s as g\nrepeat i {n}\nlaunch g on s\nend").unwrap();
     });
 }
 

@@ -238,6 +238,32 @@ fn all_orders_are_explored_and_each_result_can_be_replayed() {
 }
 
 #[test]
+fn a_device_that_orders_no_copies_has_schedules_of_its_own() {
+    let folder = folder("unordered");
+    let safe =
+        "stream s\npinned x 8 = f32 fill 1\ndevice d 8\ncopy d <- x on s\nkernel k on s reads d\nsync s\n";
+    std::fs::write(folder.join("safe.txt"), safe).unwrap();
+    std::fs::write(folder.join("free.json"), r#"{"name": "free", "ordered_copies": false}"#).unwrap();
+    let explained = ["check", "safe.txt", "--machine", "free.json", "--explain"];
+    let ran = spanlift(&folder, &explained);
+    assert!(ran.code == 1 && ran.out.contains("schedule w3:w4 (k, then copy to d)"), "{}", ran.out);
+    for (machine, n_results, found) in [("free.json", 2, 0), ("h200-pcie5", 1, 2)] {
+        let args = ["run", "safe.txt", "--machine", machine, "--schedules", "all", "--format", "json"];
+        let ran = spanlift(&folder, &args);
+        let object: Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!(object["n_results"], n_results, "{}", ran.out);
+        let ran = spanlift(&folder, &["run", "safe.txt", "--machine", machine, "--replay", "w3:w4"]);
+        assert_eq!(ran.code, found, "{}{}", ran.out, ran.err);
+        assert_eq!(
+            ran.out.contains("k on s reads d") && ran.out.contains("unwritten bytes"),
+            found == 0,
+            "{}",
+            ran.out
+        );
+    }
+}
+
+#[test]
 fn a_schedule_that_cannot_be_is_refused() {
     let folder = folder("no_schedule");
     std::fs::write(folder.join("race.txt"), RACE).unwrap();

@@ -7,6 +7,12 @@ use std::collections::BTreeSet;
 
 use crate::program::command::StreamId;
 
+/// Commands that all captures of a program may record: a graph keeps each of them as long as the program goes on.
+pub(super) const MAX_CAPTURED: u64 = 1 << 20;
+
+/// Captured commands that all launches of a program may run: each counts as often as it runs.
+pub(super) const MAX_LAUNCHED: u64 = 1 << 24;
+
 /// Position of a capture in the order in which they began.
 pub(super) type CaptureId = usize;
 
@@ -31,6 +37,8 @@ pub(super) struct Capture {
     open: bool,
     /// Every stream that takes part, with the command that drew it in.
     streams: Vec<(StreamId, usize)>,
+    /// Commands recorded so far.
+    pub(super) n_commands: u64,
 }
 
 /// What an event holds.
@@ -51,6 +59,10 @@ pub(super) struct Captures {
     of_stream: Vec<Option<(CaptureId, NodeId)>>,
     /// Open captures whose origin stands in order with the legacy stream.
     fencing: BTreeSet<CaptureId>,
+    /// Commands recorded by all captures.
+    n_captured: u64,
+    /// Captured commands run by all launches.
+    n_launched: u64,
 }
 
 /// Why a stream cannot wait for an event.
@@ -83,7 +95,13 @@ impl Captures {
 
     pub(super) fn begin(&mut self, origin: StreamId, fences_legacy: bool, index: usize) {
         let capture = self.captures.len();
-        self.captures.push(Capture { origin, begun_at: index, open: true, streams: vec![(origin, index)] });
+        self.captures.push(Capture {
+            origin,
+            begun_at: index,
+            open: true,
+            streams: vec![(origin, index)],
+            n_commands: 0,
+        });
         if fences_legacy {
             self.fencing.insert(capture);
         }
@@ -91,12 +109,25 @@ impl Captures {
         self.of_stream[origin.index()] = Some((capture, first));
     }
 
-    /// Work enqueued on `stream`, which a capture records.
-    pub(super) fn work(&mut self, stream: StreamId) {
-        if let Some((capture, last)) = self.of_stream[stream.index()] {
+    /// Work enqueued on `stream`, which a capture records; says whether it is the first one too many.
+    ///
+    /// What is too many is not kept.
+    pub(super) fn work(&mut self, stream: StreamId) -> bool {
+        let Some((capture, last)) = self.of_stream[stream.index()] else { return false };
+        self.n_captured += 1;
+        self.captures[capture].n_commands += 1;
+        if self.n_captured <= MAX_CAPTURED {
             let node = self.node([Some(last), None], stream, true);
             self.of_stream[stream.index()] = Some((capture, node));
         }
+        self.n_captured == MAX_CAPTURED + 1
+    }
+
+    /// A launch of so many captured commands; says whether it is the first one too many.
+    pub(super) fn launch(&mut self, n_commands: u64) -> bool {
+        let was_room = self.n_launched <= MAX_LAUNCHED;
+        self.n_launched += n_commands;
+        was_room && MAX_LAUNCHED < self.n_launched
     }
 
     /// What an event holds after it is recorded on `stream`.

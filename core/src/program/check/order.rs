@@ -1,6 +1,6 @@
 //! Streams, events and captures: declared, not destroyed, and within the rules of captures.
 
-use super::capture::NotInCapture;
+use super::capture::{MAX_CAPTURED, MAX_LAUNCHED, NotInCapture};
 use super::{Check, GraphFacts, StreamFacts};
 use crate::program::command::*;
 
@@ -80,7 +80,26 @@ impl Check<'_> {
     /// Work that a capture would record.
     pub(super) fn work(&mut self, stream: StreamId) {
         self.legacy_is_free(stream);
-        self.captures.work(stream);
+        if self.captures.work(stream) {
+            self.say(format!("too much is captured: graphs hold at most {MAX_CAPTURED} commands in all"));
+        }
+    }
+
+    pub(super) fn launch(&mut self, graph: GraphId, stream: StreamId) {
+        let n_commands = self.graphs[graph.index()];
+        if n_commands.is_none() {
+            self.say(format!("graph {:?} is not captured", self.names.graph(graph)));
+        }
+        if let Some(capture) = self.captures.of(stream) {
+            let (name, begin) = (self.names.stream(stream), self.at(capture.begun_at));
+            self.say_of_capture(format!(
+                "launch during capture: stream {name:?} captures since {begin}, and graphs within graphs are not modelled"
+            ));
+        }
+        self.work(stream);
+        if self.captures.launch(n_commands.unwrap_or(0)) {
+            self.say(format!("too much is launched: graphs run at most {MAX_LAUNCHED} commands in all"));
+        }
     }
 
     /// Every action on a legacy stream waits for blocking streams, which a capture among them forbids.
@@ -143,8 +162,8 @@ impl Check<'_> {
 
     pub(super) fn capture_end(&mut self, stream: StreamId, graph: GraphId) {
         let name = self.names.stream(stream);
-        let index = self.index;
-        if self.graphs[graph.index()].replace(index).is_some() {
+        let n_commands = self.captures.of(stream).map_or(0, |capture| capture.n_commands);
+        if self.graphs[graph.index()].replace(n_commands).is_some() {
             self.say(format!("graph {:?} is captured twice", self.names.graph(graph)));
         }
         let (origin, begun_at) = match self.captures.of(stream) {

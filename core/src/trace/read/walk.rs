@@ -60,6 +60,31 @@ pub(in crate::trace) struct Walk {
     /// Where the last thing ended that was taken as a whole, and what was let through up to there.
     whole: (usize, Lenient),
     shapes: Shapes,
+    names: Names,
+}
+
+/// The names of the top-level members so far, in order, to see which one comes twice.
+///
+/// It stops taking new ones at [`Names::MOST`]: no trace has so many, and a hostile one costs no more than that.
+#[derive(Debug, Default)]
+struct Names {
+    known: Vec<Box<str>>,
+    /// How many came again and are not told yet.
+    again: u64,
+}
+
+impl Names {
+    const MOST: usize = 4096;
+
+    fn take(&mut self, name: &str) {
+        match self.known.binary_search_by(|known| (**known).cmp(name)) {
+            Ok(_) => self.again += 1,
+            Err(at) if self.known.len() < Names::MOST && name.len() <= Names::MOST => {
+                self.known.insert(at, name.into());
+            }
+            Err(_) => {}
+        }
+    }
 }
 
 impl Walk {
@@ -71,6 +96,7 @@ impl Walk {
             trailing: false,
             whole: (0, Lenient::default()),
             shapes: Shapes::new(),
+            names: Names::default(),
         }
     }
 
@@ -103,6 +129,10 @@ impl Walk {
         }
         if !self.listed {
             return Err(cursor.fault("the object has no list traceEvents"));
+        }
+        // Told last: a second list of events forgets the problems of the first.
+        for _ in 0..std::mem::take(&mut self.names.again) {
+            sink.problem("duplicate_key");
         }
         cursor.peek();
         if !cursor.is_at_end() {
@@ -184,6 +214,7 @@ impl Walk {
         // A number may go on behind the window, so what follows it belongs to the step.
         let due = if cursor.another(b'}')? { Due::Member } else { Due::Nothing };
         sink.member(&key, value, text, cursor.offset(from))?;
+        self.names.take(&key);
         self.due = due;
         Ok(())
     }

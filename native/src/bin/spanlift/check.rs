@@ -9,7 +9,6 @@ use std::path::Path;
 use spanlift::Program;
 use spanlift::explore;
 use spanlift::hazard::{self, Certainty, Mode, Relation, Report, Terms, Verdict};
-use spanlift::machine::Machine;
 use spanlift::program::ReadError;
 use spanlift_viewer::explained_svg;
 
@@ -46,7 +45,10 @@ pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
         }
         Err(NoProgram::Wrong(messages)) => return Err(wrong(args, &messages, out)),
     };
-    let terms = asked.unwrap_or_else(|| of_program(args.mode.into(), &program));
+    let terms = match asked {
+        Some(terms) => terms,
+        None => machine::terms(None, args.mode.into(), &program)?,
+    };
     let report = match hazard::check(&program, terms) {
         Ok(report) => report,
         Err(problems) => return Err(wrong(args, &input::messages(&problems), out)),
@@ -79,13 +81,7 @@ fn is_picture(path: &Path) -> Result<(), Fail> {
 }
 
 /// Bytes from which on a file is checked as it is read.
-const LARGE: u64 = 64 << 20;
-
-/// The terms of the machine that a program names; CUDA's where it names none that is known.
-fn of_program(mode: Mode, program: &Program) -> Terms {
-    let machine = program.machine.as_deref().and_then(Machine::builtin);
-    machine.map_or(mode.into(), |machine| Terms::of(mode, &machine))
-}
+const LARGE: u64 = 16 << 20;
 
 fn is_large(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|file| file.is_file() && LARGE <= file.len())
@@ -112,7 +108,10 @@ fn streamed(args: &CheckArgs, terms: Terms, out: &mut Out) -> Result<End, Fail> 
         }
     };
     // What a large program names is known at its end, and no profile that has a name is without CUDA's rules.
-    debug_assert!(args.machine.is_some() || of_program(terms.mode, &found.program) == terms);
+    debug_assert!(
+        args.machine.is_some()
+            || machine::terms(None, terms.mode, &found.program).is_ok_and(|own| own == terms)
+    );
     match args.report.format {
         Format::Json => out.line(&found.report.to_json(&found.program)),
         Format::Text if found.report.hazards.is_empty() => safe(found.n_commands(), &found.report, out),
@@ -200,8 +199,9 @@ fn text(program: &Program, report: &Report, relation: Option<&Relation<'_>>, out
     summary(report, out);
 }
 
-fn by(report: &Report) -> &'static str {
-    match (report.mode, report.ordered_copies) {
+/// Whose word counts.
+pub(crate) fn by(terms: Terms) -> &'static str {
+    match (terms.mode, terms.ordered_copies) {
         (Mode::Contract, true) => "by CUDA's documentation",
         (Mode::Typical, true) => "on today's drivers",
         (Mode::Contract, false) => "by CUDA's documentation, on a device that orders no copies",
@@ -212,7 +212,10 @@ fn by(report: &Report) -> &'static str {
 fn safe(n_commands: usize, report: &Report, out: &mut Out) {
     let verdict = out.paint(Style::Good, "safe:");
     let n = say::counted(n_commands, "command");
-    out.line(&format!("{verdict} {n}, no hazard {}", by(report)));
+    out.line(&format!(
+        "{verdict} {n}, no hazard {}",
+        by(Terms { mode: report.mode, ordered_copies: report.ordered_copies })
+    ));
 }
 
 fn summary(report: &Report, out: &mut Out) {
@@ -223,7 +226,11 @@ fn summary(report: &Report, out: &mut Out) {
         0 => String::new(),
         n => format!(" ({} not certain)", say::grouped(n as u64)),
     };
-    out.line(&format!("{at_least}{}{unsure} {}", out.paint(Style::Strong, &n), by(report)));
+    out.line(&format!(
+        "{at_least}{}{unsure} {}",
+        out.paint(Style::Strong, &n),
+        by(Terms { mode: report.mode, ordered_copies: report.ordered_copies })
+    ));
 }
 
 /// What follows a hazard that stands for `n`.

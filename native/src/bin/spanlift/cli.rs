@@ -124,11 +124,11 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "M")]
     pub(crate) machine: Option<String>,
     /// Explore the orders in which its steps can run instead, all or this many, and tell their results
-    #[arg(long, value_name = "N|all", conflicts_with_all = ["trace", "machine", "what_if"])]
+    #[arg(long, value_name = "N|all", conflicts_with_all = ["trace", "what_if"])]
     pub(crate) schedules: Option<Schedules>,
     /// Run one order of its steps, by the name that `check --explain` or --schedules gave it, and tell what is
     /// read; --trace writes the order, a microsecond for each step
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["schedules", "machine", "what_if"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["schedules", "what_if"])]
     pub(crate) replay: Option<Holds>,
     /// Which order counts for --schedules and --replay
     #[arg(long, value_enum, value_name = "MODE", default_value_t = ModeArg::Contract)]

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use spanlift::Program;
+use spanlift::hazard::{Mode, Terms};
 use spanlift::machine::{Machine, USUAL};
 
 use crate::input;
@@ -60,6 +61,19 @@ pub(crate) fn of_program(asked: Option<&str>, program: &Program, place: &str) ->
         (None, Some(name)) => Chosen::builtin(name).ok_or_else(|| unknown(place, name)),
         (None, None) => Ok(usual()),
     }
+}
+
+/// By what terms a program is checked: those of the machine asked for, else of the one that it names; CUDA's where it names
+/// none that is known.
+///
+/// # Errors
+/// As [`named`].
+pub(crate) fn terms(asked: Option<&str>, mode: Mode, program: &Program) -> Result<Terms, Fail> {
+    let machine = match asked {
+        Some(name) => Some(named(name)?.machine),
+        None => program.machine.as_deref().and_then(Machine::builtin),
+    };
+    Ok(machine.map_or(mode.into(), |machine| Terms::of(mode, &machine)))
 }
 
 /// The machine for a call that says nothing, or says this.

@@ -10,7 +10,7 @@ use crate::End;
 use crate::cli::{Format, RunArgs, Schedules};
 use crate::explain::short;
 use crate::say::{self, Fail, Out, Style};
-use crate::{input, output};
+use crate::{check, input, machine, output};
 
 /// Results told at most in text; `--format json` lists more.
 const MOST_RESULTS: usize = 12;
@@ -19,7 +19,8 @@ const MOST_STEPS: usize = 200;
 
 fn relation<'p>(args: &RunArgs, program: &'p Program) -> Result<Relation<'p>, Fail> {
     let place = say::place(&args.program);
-    Relation::of(program, Mode::from(args.mode)).map_err(|e| Fail::all(&place, &input::messages(&e)))
+    let terms = machine::terms(args.machine.as_deref(), args.mode.into(), program)?;
+    Relation::of(program, terms).map_err(|e| Fail::all(&place, &input::messages(&e)))
 }
 
 /// Explores all orders, or a number of them.
@@ -108,10 +109,7 @@ fn find_json(program: &Program, find: &Find) -> Value {
 
 fn text(relation: &Relation<'_>, found: &Explored, out: &mut Out) {
     let steps = |n: usize, what: &str| format!("{} {what}", say::counted(n, "step"));
-    let by = match relation.terms.mode {
-        Mode::Contract => "by CUDA's documentation",
-        Mode::Typical => "on today's drivers",
-    };
+    let by = check::by(relation.terms);
     let racing = match found.n_racing {
         0 => "none of them race".to_owned(),
         1 => "1 of them races".to_owned(),
