@@ -42,6 +42,23 @@ pub struct Entry {
     pub note: String,
 }
 
+impl BarChart {
+    /// A line in words for each entry: its heading, its label and its values.
+    pub(crate) fn told(&self) -> impl Iterator<Item = String> {
+        let value = |k: usize, v: f64| match self.series.get(k) {
+            Some(name) => format!("{name} {v} {}", self.unit),
+            None => format!("{v} {}", self.unit),
+        };
+        self.clusters.iter().flat_map(move |cluster| {
+            cluster.entries.iter().map(move |e| {
+                let values: Vec<String> = e.values.iter().enumerate().map(|(k, v)| value(k, *v)).collect();
+                let heading = if cluster.label.is_empty() { "" } else { ", " };
+                format!("{}{heading}{}: {}", cluster.label, e.label, values.join(", "))
+            })
+        })
+    }
+}
+
 const BAR: f64 = 13.0;
 const SIZE: f64 = 11.0;
 
@@ -72,7 +89,8 @@ pub fn scene(chart: &BarChart, width: f64, theme: &Theme) -> Scene {
         x += w + 16.0;
     }
     y += if chart.series.is_empty() { 0.0 } else { 14.0 };
-    let top = y;
+    // From where to where the axes stand: not through headings.
+    let mut stretches = Vec::new();
     let mut rows = Scene::new(width, 0.0, theme.ground);
     for cluster in &chart.clusters {
         if !cluster.label.is_empty() {
@@ -80,6 +98,7 @@ pub fn scene(chart: &BarChart, width: f64, theme: &Theme) -> Scene {
             rows.add(Text::new(12.0, y + 10.0, SIZE, theme.dim, label).bold());
             y += 20.0;
         }
+        let top = y;
         for entry in &cluster.entries {
             y += 5.0;
             let height = BAR * entry.values.len().max(1) as f64;
@@ -96,14 +115,20 @@ pub fn scene(chart: &BarChart, width: f64, theme: &Theme) -> Scene {
             }
             y += height + 5.0;
         }
+        stretches.push((top, y));
         y += 4.0;
     }
+    let axis = |scene: &mut Scene, x: f64, color| {
+        for &(top, bottom) in &stretches {
+            scene.line((x, top), (x, bottom), Stroke::solid(color, 1.0));
+        }
+    };
     for (at, label) in scale.ticks(&chart.unit) {
-        scene.line((left + at, top), (left + at, y), Stroke::solid(theme.line, 1.0));
+        axis(&mut scene, left + at, theme.line);
         scene.add(Text::new(left + at, y + 9.0, 10.0, theme.dim, label).anchored(Anchor::Middle));
     }
     scene.place(rows, 0.0, 0.0);
-    scene.line((left, top), (left, y), Stroke::solid(theme.dim, 1.0));
+    axis(&mut scene, left, theme.dim);
     scene.height = y + 22.0;
     scene
 }

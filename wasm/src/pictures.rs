@@ -64,17 +64,8 @@ pub fn plan_svg(plan: &Plan, width: f64, theme: &Theme) -> String {
 
 /// A bar chart on `width` pixels as SVG.
 pub fn bars_svg(chart: &BarChart, width: f64, theme: &Theme) -> String {
-    let told: Vec<String> = chart
-        .clusters
-        .iter()
-        .flat_map(|c| &c.entries)
-        .map(|e| {
-            let values = chart.series.iter().zip(&e.values);
-            let values: Vec<String> = values.map(|(s, v)| format!("{s} {v} {}", chart.unit)).collect();
-            format!("{}: {}.", e.label, values.join(", "))
-        })
-        .collect();
-    svg(&bars::scene(chart, width, theme), &chart.title, &told.join(" "))
+    let told: Vec<String> = chart.told().collect();
+    svg(&bars::scene(chart, width, theme), &chart.title, &format!("{}.", told.join(". ")))
 }
 
 /// A heat map on `width` pixels as SVG.

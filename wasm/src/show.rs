@@ -389,13 +389,7 @@ impl Show for spanlift::memory::Report {
 
 impl Show for BarChart {
     fn show(&self) -> Figure {
-        let entries = self.clusters.iter().flat_map(|c| &c.entries);
-        let line = |e: &crate::bars::Entry| {
-            let values = self.series.iter().zip(&e.values);
-            let values: Vec<String> = values.map(|(s, v)| format!("{s} {v} {}", self.unit)).collect();
-            format!("\n{}: {}", e.label, values.join(", "))
-        };
-        let plain = format!("{}{}", self.title, entries.map(line).collect::<String>());
+        let plain = self.told().fold(self.title.clone(), |all, line| format!("{all}\n{line}"));
         Figure::still(plain, &self.title, bars_svg(self, 640.0, &Theme::LIGHT))
     }
 }

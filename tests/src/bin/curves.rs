@@ -69,8 +69,8 @@ fn draw_trace(folder: &Path) -> Result<(), Box<dyn Error>> {
         }
     }
     let chart = BarChart {
-        title: "reading a file, all figures and findings, by its size".to_owned(),
-        unit: "s of one core".to_owned(),
+        title: "processor seconds to read a file, all figures and findings, by its size".to_owned(),
+        unit: "s".to_owned(),
         series: Vec::new(),
         clusters,
         is_log: true,
