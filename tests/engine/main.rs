@@ -4,6 +4,7 @@ mod economy;
 mod failures;
 mod faults;
 mod misuse;
+mod moves;
 mod ordering;
 mod pipelines;
 mod safety;

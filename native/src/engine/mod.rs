@@ -7,6 +7,7 @@
 //! | a slice | [`Engine::upload`], [`Engine::upload_into`] | the source was consumed |
 //! | many tensors | [`Engine::upload_all`] | all sources were consumed |
 //! | a file | [`Engine::upload_file`] | it was read |
+//! | a layout's move plan | [`Engine::carry_out`] | the host's side is done |
 //! | back to a slice, to many | [`Engine::download`], [`Engine::download_all`] | everything is there |
 //! | a page-locked buffer | [`Engine::h2d`], [`Engine::d2h`], in a [`Engine::scope`] | at once |
 //! | within the device | [`Engine::copy`], [`Engine::compact`] | at once |
@@ -34,6 +35,7 @@ pub mod copy;
 mod device;
 mod error;
 mod journal;
+mod moves;
 mod open;
 mod peer;
 mod pinned;
@@ -46,6 +48,7 @@ mod transfer;
 
 pub use device::{DevBuf, DeviceSlice, OnDevice};
 pub use error::{EngineError, Lost, Refused};
+pub use moves::{Moved, Store};
 pub use open::{Config, Engine};
 pub use pinned::PinnedBuf;
 pub use pipeline::{Limits, Mode, Pipeline, Ticket};

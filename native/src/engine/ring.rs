@@ -25,6 +25,7 @@ use crate::cuda::{Context, CudaError, DeviceBlock, Event, HostBlock, Stream, Tim
 use super::EngineError;
 use super::copy::{Packing, Part, Queue, Stores, Workers, copy};
 use super::device::Block;
+use super::moves::Strips;
 use super::slot::{Planted, Slot};
 
 /// Slots of each lane.
@@ -62,6 +63,8 @@ impl std::fmt::Debug for Watch<'_> {
 pub(super) enum Source<'a> {
     Bytes(&'a [u8]),
     Packed(&'a [&'a [u8]], &'a Packing),
+    /// Strided bytes, from this byte of their block on.
+    Strips(&'a Strips<'a>, i64),
     /// Read, not mapped: a mapped file that is cut short while it is read ends the process.
     File(&'a File),
 }
@@ -72,6 +75,9 @@ impl Source<'_> {
         match self {
             Source::Bytes(bytes) => copy(slot, &bytes[at..at + slot.len()], Stores::Plain),
             Source::Packed(tensors, packing) => packing.gather(tensors, at, slot, Stores::Plain),
+            Source::Strips(strips, start) => {
+                strips.fill(start + i64::try_from(at).map_err(|_| super::copy::TooLarge)?, slot);
+            }
             Source::File(file) => read_at(file, at as u64, slot)?,
         }
         Ok(())
