@@ -269,8 +269,9 @@ pub(crate) struct BenchCopyArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  spanlift bench transfers --on sim --machine h200-pcie5\n\
     \x20 spanlift bench transfers --on sim --rows 'h2d.1000x4KB.*' --format json\n\n\
-    On the simulator times are the model's and no bytes are verified: every row says so. Without a device the object \
-    has no rows, says why, and the command ends with 0.")]
+    On the simulator times are the model's and no bytes are verified: every row says so. On a device each row's bytes \
+    are verified, and the command ends with 1 where they are wrong. Without a device the object has no rows, says why, and \
+    the command ends with 0.")]
 pub(crate) struct BenchTransfersArgs {
     /// What runs it: sim or cuda:N
     #[arg(long, value_name = "DEVICE", default_value = "cuda:0")]
@@ -290,6 +291,9 @@ pub(crate) struct BenchTransfersArgs {
     /// Fewer samples, on a device
     #[arg(long)]
     pub(crate) quick: bool,
+    /// Only a little of each row, on a device: everything is done and verified, times mean nothing
+    #[arg(long)]
+    pub(crate) dry: bool,
     /// Steps of the pipelines' kernels, on a device
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) compute_steps: u32,
