@@ -88,6 +88,8 @@ impl Idents {
         let names = program.names();
         let mut taken: BTreeMap<String, u64> = reserved.iter().map(|word| ((*word).to_owned(), 1)).collect();
         let mut ident = |name: &str| unique(&mut taken, name);
+        // The streams that nobody declares have numbers for names.
+        let stream = |name| if legacy_device(name).is_some() { "default_stream" } else { name };
         let mut allocs = vec![None; names.n_buffers()];
         let mut devices: Vec<u32> =
             names.streams.names().map(|name| legacy_device(name).unwrap_or(0)).collect();
@@ -101,7 +103,7 @@ impl Idents {
             }
         }
         Idents {
-            streams: names.streams.names().map(&mut ident).collect(),
+            streams: names.streams.names().map(stream).map(&mut ident).collect(),
             buffers: names.buffers.names().map(&mut ident).collect(),
             events: names.events.names().map(&mut ident).collect(),
             threads: names.threads.names().map(&mut ident).collect(),
