@@ -26,6 +26,7 @@ mod probe;
 mod run;
 mod say;
 mod schedules;
+mod serve;
 mod source;
 mod sweep;
 mod tour;
