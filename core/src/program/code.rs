@@ -132,12 +132,14 @@ fn unique(taken: &mut BTreeMap<String, u64>, name: &str) -> String {
     if !base.starts_with(|c: char| c.is_ascii_alphabetic()) {
         base.insert(0, 'n');
     }
+    // Each base counts on from where it was, or names that differ in nothing but signs would take the square of their number.
+    let mut n = taken.get(&base).copied().unwrap_or(0);
     let mut tried = base.clone();
-    let mut n = 1;
     while taken.contains_key(&tried) {
         n += 1;
         tried = format!("{base}_{n}");
     }
+    taken.insert(base, n.max(1));
     taken.insert(tried.clone(), 1);
     tried
 }
