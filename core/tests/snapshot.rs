@@ -335,3 +335,178 @@ fn going_backwards_finds_what_went_forwards() {
         }
     }
 }
+
+/// Bytes of a block of [`Model`].
+const SLOT: i64 = 512;
+/// Where its segment that grows begins.
+const GROWS: i64 = 1 << 40;
+
+/// An allocator of blocks of one size, in segments that come and go and in one that grows and shrinks.
+#[derive(Clone, Default)]
+struct Model {
+    /// Address and slots of each segment, by address.
+    segments: BTreeMap<i64, i64>,
+    /// Addresses of blocks that are taken.
+    taken: std::collections::BTreeSet<i64>,
+}
+
+impl Model {
+    fn slots(&self) -> Vec<i64> {
+        self.segments.iter().flat_map(|(&at, &n)| (0..n).map(move |k| at + k * SLOT)).collect()
+    }
+
+    /// What it does next, as an event.
+    fn step(&mut self, random: &mut Random) -> (&'static str, i64, i64) {
+        let slots = self.slots();
+        let free: Vec<i64> = slots.iter().copied().filter(|at| !self.taken.contains(at)).collect();
+        let is_empty = |model: &Model, at: i64, n: i64| model.taken.range(at..at + n * SLOT).next().is_none();
+        match random.below(9) {
+            0..=3 if !free.is_empty() => {
+                let at = free[random.below(free.len())];
+                self.taken.insert(at);
+                ("alloc", at, SLOT)
+            }
+            4 | 5 if !self.taken.is_empty() => {
+                let nth = random.below(self.taken.len());
+                let at = *self.taken.iter().nth(nth).unwrap();
+                self.taken.remove(&at);
+                ("free_completed", at, SLOT)
+            }
+            6 if self.segments.len() < 9 => {
+                // Addresses come again.
+                let at = (1 << 30) + i64::try_from(random.below(12)).unwrap() * (1 << 20);
+                if self.segments.contains_key(&at) {
+                    return ("free_requested", 1, 1);
+                }
+                self.segments.insert(at, 8);
+                ("segment_alloc", at, 8 * SLOT)
+            }
+            7 => match self.segments.iter().find(|&(&at, &n)| at != GROWS && is_empty(self, at, n)) {
+                Some((&at, _)) => {
+                    let n = self.segments.remove(&at).unwrap();
+                    ("segment_free", at, n * SLOT)
+                }
+                None => ("oom", 5, 5),
+            },
+            8 => {
+                let n = self.segments.get(&GROWS).copied().unwrap_or(0);
+                let (tail, shrinks) = (GROWS + (n - 4) * SLOT, random.below(2) == 0);
+                if 0 < n && shrinks && is_empty(self, tail, 4) {
+                    self.segments.insert(GROWS, n - 4);
+                    self.segments.retain(|_, n| 0 < *n);
+                    return ("segment_unmap", tail, 4 * SLOT);
+                }
+                self.segments.insert(GROWS, n + 4);
+                ("segment_map", GROWS + n * SLOT, 4 * SLOT)
+            }
+            _ => ("free_requested", 1, 1),
+        }
+    }
+
+    /// Reserved, allocated, free and largest free bytes, slot by slot.
+    fn held(&self) -> [i128; 4] {
+        let (mut free, mut largest) = (0, 0);
+        for (&at, &n) in &self.segments {
+            let mut run = 0;
+            for k in 0..n {
+                run = if self.taken.contains(&(at + k * SLOT)) { 0 } else { run + 1 };
+                free += i128::from(run > 0);
+                largest = largest.max(run);
+            }
+        }
+        let slot = i128::from(SLOT);
+        let reserved: i64 = self.segments.values().sum();
+        [
+            i128::from(reserved) * slot,
+            self.taken.len() as i128 * slot,
+            free * slot,
+            i128::from(largest) * slot,
+        ]
+    }
+
+    /// A file with this as its last state.
+    fn snapshot(&self, events: &[(&str, i64, i64)]) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.op(b"\x80\x04}(").text("segments").op(b"](");
+        for (&address, &n) in &self.segments {
+            writer.op(b"}(").text("blocks").op(b"](");
+            for k in 0..n {
+                let at = address + k * SLOT;
+                let state = if self.taken.contains(&at) { "active_allocated" } else { "inactive" };
+                writer.dict(&[("size", SLOT), ("address", at)], &[("state", state)]);
+            }
+            writer.op(b"e");
+            for (key, value) in
+                [("address", address), ("total_size", n * SLOT), ("allocated_size", 0), ("active_size", 0)]
+            {
+                writer.text(key).int(value);
+            }
+            writer.text("segment_type").text("small").op(b"u");
+        }
+        writer.op(b"e").text("device_traces").op(b"](](");
+        for (action, addr, size) in events {
+            writer.dict(&[("addr", *addr), ("size", *size)], &[("action", action)]);
+        }
+        writer.op(b"eeu.");
+        writer.0
+    }
+}
+
+#[test]
+fn any_moment_is_what_was_there_then() {
+    for seed in 0..12 {
+        let mut random = Random(seed);
+        let mut model = Model::default();
+        // More events than lie between two lists of what was there.
+        let n_events = [40, 400, 2500, 5000][random.below(4)];
+        let drop_first = random.below(n_events / 2);
+        let (mut events, mut states) = (Vec::new(), Vec::new());
+        for _ in 0..n_events {
+            states.push(model.clone());
+            events.push(model.step(&mut random));
+        }
+        states.push(model.clone());
+        let snapshot = Snapshot::read(&model.snapshot(&events[drop_first..])).unwrap();
+        let past = snapshot.past(0);
+        assert_eq!(past.n_events(), n_events - drop_first);
+        for (m, expected) in states[drop_first..].iter().enumerate() {
+            let found = past.at(m);
+            let blocks: Vec<i64> = found.blocks.iter().map(|block| block.addr).collect();
+            assert!(
+                blocks.iter().eq(&expected.taken),
+                "seed {seed}, moment {m}: {blocks:?}, {:?}",
+                expected.taken
+            );
+            let segments: Vec<(i64, i64)> = found.segments.iter().map(|s| (s.addr, s.size / SLOT)).collect();
+            let wanted: Vec<(i64, i64)> = expected.segments.iter().map(|(&at, &n)| (at, n)).collect();
+            assert_eq!(segments, wanted, "seed {seed}, moment {m}");
+            let held = found.held();
+            let held = [held.reserved, held.allocated, held.free, held.largest_free];
+            assert_eq!(held, expected.held(), "seed {seed}, moment {m}");
+            // Each says itself when it was there.
+            assert!(found.blocks.iter().all(|b| b.from as usize <= m && m <= b.to as usize));
+        }
+    }
+}
+
+#[test]
+fn moments_of_the_shared_files_sum_up_to_their_history() {
+    let Some(folder) = shared().map(|shared| shared.join("traces")) else { return };
+    for name in ["snapshot_small_p4.pickle", "snapshot_small_p5.pickle"] {
+        let snapshot = Snapshot::read(&std::fs::read(folder.join(name)).unwrap()).unwrap();
+        for device in 0..snapshot.traces.len() {
+            let mut states = Vec::new();
+            let history = snapshot.history(device, |index, alive| states.push((index, alive)));
+            states.push((snapshot.traces[device].len(), history.end));
+            let past = snapshot.past(device);
+            for (m, alive) in states {
+                let held = past.at(m).held();
+                assert_eq!((held.allocated, held.reserved), (alive.allocated, alive.reserved), "{name}: {m}");
+                assert_eq!(held.free, held.reserved - held.allocated, "{name}: {m}");
+            }
+            // What was allocated while it was recorded says who asked for it.
+            let told = past.blocks().iter().filter(|block| 0 < block.from).all(|block| block.stack != 0);
+            assert!(told || history.inconsistencies > 0, "{name}");
+        }
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! Nothing is measured: the operating system is asked. What it does not tell is `None`.
 
-use spanlift::Bytes;
+use spanlift::{Bytes, Nanos};
 
 /// This computer's host, as far as it tells.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,6 +32,18 @@ pub fn read() -> Host {
     }
 }
 
+/// Time of processors that this process has used so far, all threads together, in steps of 10 ms (`/proc/self/stat`).
+pub fn cpu_time() -> Option<Nanos> {
+    cpu_ticks(&std::fs::read_to_string("/proc/self/stat").ok()?).map(|ticks| Nanos(ticks * 10_000_000))
+}
+
+/// User and system time, the 14th and 15th field; the second one is a name in brackets that may hold anything.
+fn cpu_ticks(stat: &str) -> Option<i64> {
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut next = || fields.next()?.parse::<i64>().ok();
+    next()?.checked_add(next()?)
+}
+
 /// The first number of `/proc/loadavg` over the processors.
 fn load(loadavg: &str, cores: u32) -> Option<f64> {
     let minute: f64 = loadavg.split_whitespace().next()?.parse().ok()?;
@@ -55,6 +67,8 @@ mod tests {
         assert_eq!(load("7.00 0.40", 2), Some(1.0));
         assert_eq!(load("", 2), None);
         assert_eq!(load("nan", 2), None);
+        assert_eq!(cpu_ticks("7 (a b) c) R 1 2 3 4 5 6 7 8 9 10 40 2 0"), Some(42));
+        assert_eq!(cpu_ticks("7 (a) R 1"), None);
         let text = "MemTotal:       24000000 kB\nMemFree:         1000 kB\nMemAvailable:   20000000 kB\n";
         assert_eq!(available(text), Some(Bytes(20_000_000 << 10)));
         assert_eq!(available("MemTotal: 1 kB"), None);

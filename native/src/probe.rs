@@ -40,6 +40,15 @@ pub struct Found {
     pub devices: Vec<Device>,
 }
 
+impl Found {
+    /// Which devices reach each other's memory: row by row, whether a device can use another one's directly.
+    pub fn peer_matrix(&self) -> Vec<Vec<bool>> {
+        let reaches =
+            |device: &Device| self.devices.iter().map(|d| device.peers.contains(&d.ordinal)).collect();
+        self.devices.iter().map(reaches).collect()
+    }
+}
+
 /// What the driver says of one device; `None` where it does not say.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Device {

@@ -221,3 +221,101 @@ test("a window that changes its size is filled again, and two hundred things at 
   assert.ok((await harness.painted(canvas)) > 500);
   await visit.close();
 });
+
+/** A pickle of plain values: dictionaries, lists, texts, whole numbers. */
+function pickle(value) {
+  const parts = [Buffer.from([0x80, 2])];
+  const put = (value) => {
+    if (typeof value === "string") {
+      const text = Buffer.from(value);
+      const head = Buffer.alloc(5);
+      head[0] = 0x58; // BINUNICODE
+      head.writeUInt32LE(text.length, 1);
+      parts.push(head, text);
+    } else if (typeof value === "number") {
+      const head = Buffer.alloc(11);
+      head.set([0x8a, 9]); // LONG1 of nine bytes
+      head.writeBigInt64LE(BigInt(value), 2);
+      parts.push(head);
+    } else {
+      const isList = Array.isArray(value);
+      parts.push(Buffer.from(isList ? "](" : "}("));
+      if (isList) value.forEach(put);
+      else for (const [key, item] of Object.entries(value)) [key, item].forEach(put);
+      parts.push(Buffer.from(isList ? "e" : "u"));
+    }
+  };
+  put(value);
+  return Buffer.concat([...parts, Buffer.from(".")]);
+}
+
+/** Two blocks come, the first goes, a third takes part of its place; a microsecond apart. */
+function snapshot(at) {
+  const base = 0x7f0000000000;
+  const frames = (name, line) => [{ filename: "model/train.py", line, name }, { filename: "model/train.py", line: 99, name: "main" }];
+  const event = (action, addr, size, k, stack) => ({ action, addr, size, stream: 0, time_us: at + k, frames: stack });
+  const block = (size, state, stack) => ({ size, requested_size: size, state, frames: stack });
+  return pickle({
+    segments: [{
+      device: 0, address: base, total_size: 4096, allocated_size: 3072, active_size: 3072, requested_size: 3072, stream: 0, segment_type: "small",
+      blocks: [block(1024, "active_allocated", frames("third", 3)), block(1024, "inactive", []), block(2048, "active_allocated", frames("second", 2))],
+    }],
+    device_traces: [[
+      event("segment_alloc", base, 4096, 0, frames("first", 1)),
+      event("alloc", base, 2048, 1, frames("first", 1)),
+      event("alloc", base + 2048, 2048, 2, frames("second", 2)),
+      event("free_requested", base, 2048, 3, []),
+      event("free_completed", base, 2048, 4, []),
+      event("alloc", base, 1024, 5, frames("third", 3)),
+    ]],
+    allocator_settings: {},
+  });
+}
+
+test("a snapshot is seen at every moment, and its cursor is that of the timeline", async () => {
+  const at = 1_790_000_000_000_000;
+  const file = files.write("s.pickle", snapshot(at));
+  // A recording of the same microseconds: a kernel from the second event to the fifth.
+  const kernel = (ts, dur, c) => [
+    { ph: "X", cat: "cuda_runtime", name: "cudaLaunchKernel", pid: 1, tid: 1, ts, dur: 0.5, args: { correlation: c } },
+    { ph: "X", cat: "kernel", name: "scale", pid: 0, tid: 7, ts: ts + 0.5, dur, args: { device: 0, stream: 7, correlation: c } },
+  ];
+  const trace = files.write("t.json", JSON.stringify({ schemaVersion: 1, baseTimeNanoseconds: at * 1000, traceEvents: [...kernel(0, 1, 1), ...kernel(2, 3, 2)] }));
+  const visit = await chromium.open(await harness.viewed(files, "past.html", file, trace));
+  const canvas = await harness.ready(visit.page);
+  const moment = (is) => harness.eventually(async () => is(await canvas.getAttribute("data-moment")), `moment ${is}`);
+  await moment((m) => m === "6");
+  const [card, strip] = [visit.page.locator("[data-state]"), visit.page.locator(".sl-strip")];
+  const says = (pattern) => harness.eventually(async () => pattern.test(await card.innerText()), `the card says no ${pattern}`);
+  await says(/3 KiB allocated of 4 KiB reserved; 1 KiB free within segments, the largest piece 1 KiB: fragmentation 0\.0 %/);
+  assert.ok(await strip.isVisible());
+  await visit.page.locator(".sl-plot").focus();
+  await visit.page.keyboard.press("[");
+  await moment((m) => m === "5");
+  await says(/next: alloc, 1 KiB at 0x7f0000000000, stream 0[^]*third \(model\/train\.py:3\)[^]*main/);
+  await visit.page.keyboard.press("[");
+  // What only asks for a block to be freed moves no memory.
+  await moment((m) => m === "4");
+  await says(/4 KiB allocated of 4 KiB reserved; 0 B free/);
+  await visit.page.keyboard.press("ArrowDown");
+  await says(/2 KiB at 0x7f0000000000: allocated by event 1, freed by event 4[^]*first/);
+  // A click on the strip: the beginning, where nothing is held.
+  const box = await strip.boundingBox();
+  await visit.page.mouse.click(box.x + 1, box.y + 20);
+  await moment((m) => m === "0");
+  await says(/0 B allocated of 0 B reserved/);
+  await visit.page.keyboard.press("]");
+  await moment((m) => m === "1");
+  // The timeline has the same point in time: event 2 is two microseconds in.
+  await visit.page.keyboard.press("]");
+  await moment((m) => m === "2");
+  await visit.page.locator("button[data-item]").nth(1).click();
+  await harness.eventually(async () => (await canvas.getAttribute("data-at")) === "2000", "the timeline has another time");
+  const timeline = await canvas.evaluate(({ dataset: d }) => ({ start: Number(d.startNs), end: Number(d.endNs), x: Number(d.plotX), width: Number(d.plotWidth) }));
+  const plot = await canvas.boundingBox();
+  await visit.page.mouse.click(plot.x + timeline.x + ((4_000 - timeline.start) / (timeline.end - timeline.start)) * timeline.width, plot.y + 8);
+  await visit.page.locator("button[data-item]").nth(0).click();
+  // The last event before the fourth microsecond has happened; a pixel is some nanoseconds.
+  await moment((m) => m === "4" || m === "5");
+  await visit.close();
+});

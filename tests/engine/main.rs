@@ -1,10 +1,17 @@
 //! The transfer engine under the software driver: right bytes, no race, typed errors, on schedules that real drivers may take.
 
+mod checked;
+mod economy;
 mod failures;
+mod faults;
 mod misuse;
+mod moves;
 mod ordering;
 mod pipelines;
 mod safety;
+#[path = "../cuda/soft.rs"]
+#[expect(clippy::unwrap_used, reason = "a helper of tests, where a panic is the report")]
+mod soft;
 mod transfers;
 
 use spanlift::advise::transfer::Calibration;

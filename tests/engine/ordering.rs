@@ -24,14 +24,19 @@ fn late_reads_see_the_right_bytes() {
     kit::alone(&schedules(6), |_| assert_eq!(overwritten(&engine()), 0));
 }
 
+/// Slots that are filled without a wait.
+#[expect(unsafe_code, reason = "plants a bug")]
+pub(crate) fn no_slot_wait() -> Planted {
+    // SAFETY: under this driver a copy runs inside a call that waits, under one lock, so that it races with nothing in the
+    // sense of the language; bytes are merely wrong.
+    unsafe { Planted::no_slot_wait() }
+}
+
 /// Without the wait for a slot its bytes are overwritten before they were read: the test sees it, and so does the driver.
 #[test]
-#[expect(unsafe_code, reason = "plants a bug")]
 fn without_the_wait_for_a_slot_bytes_are_lost() {
     kit::alone_unchecked(&[Config::under(Scheduler::Lazy)], |driver| {
-        // SAFETY: under this driver a copy runs inside a call that waits, under one lock, so that it races with nothing in
-        // the sense of the language; bytes are merely wrong.
-        let planted = unsafe { Planted::no_slot_wait() };
+        let planted = no_slot_wait();
         let engine = Engine::open(0, spanlift_native::engine::Config { planted, ..config() })
             .expect("the software driver is loaded");
         let n_wrong = overwritten(&engine);

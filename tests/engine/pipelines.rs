@@ -1,7 +1,15 @@
 //! Items through a device: A and B, under limits, with errors, and with the edges taken out that hold them together.
 
-use spanlift_native::cuda::Stream;
-use spanlift_native::engine::{Config, DevBuf, Engine, EngineError, Limits, Mode, Pipeline, Planted};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use spanlift::memory::Dtype;
+use spanlift::program::Compute;
+use spanlift_native::cuda::{Kernels, Stream};
+use spanlift_native::engine::{
+    Config, DevBuf, Engine, EngineError, Limits, Mode, Pipeline, Planted, Refused,
+};
 use spanlift_softcuda::{self as softcuda, Scheduler, kit};
 
 use crate::{bytes, config, engine, n_wrong, schedules};
@@ -13,7 +21,7 @@ const MODES: [Mode; 3] = [
     Mode::DedicatedStreams { slots: 1 },
 ];
 
-fn limits(items: u64) -> Limits {
+pub(crate) fn limits(items: u64) -> Limits {
     Limits { device_bytes: 2 * N as u64 * items, pinned_bytes: 2 * N as u64 * items, in_flight: 8 }
 }
 
@@ -26,7 +34,7 @@ fn copying(
 }
 
 /// Twelve items; how many of their bytes came out wrong.
-fn twelve(engine: &Engine, mode: Mode, limits: Limits) -> usize {
+pub(crate) fn twelve(engine: &Engine, mode: Mode, limits: Limits) -> usize {
     let pipeline = Pipeline::new(engine, mode, limits, (N, N), copying(engine)).expect("it fits");
     let mut tickets = Vec::new();
     let mut n = 0;
@@ -72,15 +80,48 @@ fn there_are_as_many_slots_as_fit() {
     });
 }
 
+/// Work that is a kernel: the formula that ships, once into the output and then in place.
+#[test]
+fn items_are_computed_by_the_kernel_that_ships() {
+    kit::alone(&schedules(2), |driver| {
+        driver.kernel("spanlift_formula", crate::soft::FORMULA);
+        let engine = engine();
+        let kernels = Kernels::load(engine.context()).expect("the module loads");
+        for mode in MODES {
+            let (of_compute, kernels) = (engine.clone(), kernels.clone());
+            let compute = move |stream: &Stream, x: &DevBuf<i32>, y: &mut DevBuf<i32>| {
+                of_compute.compute(stream, &kernels, Compute::affine(Dtype::I32, 2.0, 1.0), x, y)?;
+                of_compute.update(stream, &kernels, Compute::affine(Dtype::I32, 1.0, 5.0), y)
+            };
+            let pipeline = Pipeline::new(&engine, mode, limits(4), (1000, 1000), compute).expect("it fits");
+            let submit = |k: i32| {
+                let mut input = engine.pinned::<i32>(1000).expect("pinned");
+                input.iter_mut().zip(0..).for_each(|(x, at)| *x = 1000 * k + at);
+                pipeline.submit(input).expect("submitted")
+            };
+            let tickets: Vec<_> = (0..6).map(submit).collect();
+            for ticket in tickets {
+                let (input, output) = ticket.wait().expect("landed");
+                assert!(input.iter().zip(output.iter()).all(|(x, y)| *y == 2 * x + 6), "{mode:?}");
+            }
+        }
+        let mut x = engine.upload(engine.stream(), &[1i32, 2]).expect("up");
+        let mut wrong =
+            |formula| engine.update(engine.stream(), &kernels, formula, &mut x).expect_err("refused");
+        assert!(matches!(wrong(Compute::affine(Dtype::F64, 1.0, 1.0)), EngineError::Argument(_)));
+        assert!(wrong(Compute::sum(Dtype::I32)).to_string().contains("another number of operands"));
+    });
+}
+
 #[test]
 fn a_failing_item_leaves_the_pipeline_running() {
     kit::alone(&schedules(2), |_| {
         let engine = engine();
         for mode in MODES {
             let inner = copying(&engine);
-            let calls = std::sync::atomic::AtomicUsize::new(0);
+            let calls = AtomicUsize::new(0);
             let compute = move |stream: &Stream, from: &DevBuf<u8>, to: &mut DevBuf<u8>| match calls
-                .fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+                .fetch_add(1, Ordering::Relaxed)
             {
                 1 => Err(EngineError::Argument("planted")),
                 _ => inner(stream, from, to),
@@ -90,7 +131,9 @@ fn a_failing_item_leaves_the_pipeline_running() {
                 let mut input = engine.pinned(N).expect("pinned");
                 input.copy_from_slice(&bytes(N, k));
                 match pipeline.submit(input) {
-                    Err(EngineError::Argument("planted")) => assert_eq!(k, 1),
+                    Err(Refused { error: EngineError::Argument("planted"), buffers: Some(input) }) => {
+                        assert_eq!((k, n_wrong(&input, &bytes(N, 1))), (1, 0));
+                    }
                     Ok(ticket) => assert_eq!(n_wrong(&ticket.wait().expect("landed").1, &bytes(N, k)), 0),
                     Err(error) => panic!("{error}"),
                 }
@@ -99,14 +142,83 @@ fn a_failing_item_leaves_the_pipeline_running() {
     });
 }
 
-/// The other edge, `free`, is not tested by taking it out: the thread that waits for items orders a slot's next use after
-/// its last one whenever it is quick enough, and then nothing is wrong.
+/// The work of an item panics: the panic is the caller's, its room comes back, and what is submitted next is done.
+#[test]
+fn a_panicking_item_leaves_the_pipeline_running() {
+    kit::alone(&schedules(2), |_| {
+        let engine = engine();
+        for mode in MODES {
+            let inner = copying(&engine);
+            let calls = AtomicUsize::new(0);
+            let compute = move |stream: &Stream, from: &DevBuf<u8>, to: &mut DevBuf<u8>| {
+                assert_ne!(calls.fetch_add(1, Ordering::Relaxed), 1, "planted");
+                inner(stream, from, to)
+            };
+            // Room for one item: one that never came back would be waited for for ever.
+            let pipeline = Pipeline::new(&engine, mode, limits(1), (N, N), compute).expect("it fits");
+            for k in 0..4 {
+                let mut input = engine.pinned(N).expect("pinned");
+                input.copy_from_slice(&bytes(N, k));
+                let submitted = catch_unwind(AssertUnwindSafe(|| pipeline.submit(input)));
+                assert_eq!(submitted.is_err(), k == 1);
+                if let Ok(ticket) = submitted {
+                    let (_, output) = ticket.expect("submitted").wait().expect("landed");
+                    assert_eq!(n_wrong(&output, &bytes(N, k)), 0);
+                }
+            }
+            assert_eq!(engine.lost(), None);
+        }
+    });
+}
+
+const EDGES: [Scheduler; 4] = [Scheduler::Lazy, Scheduler::Eager, Scheduler::Seeded(1), Scheduler::Seeded(2)];
+
 #[test]
 fn a_missing_ready_edge_is_reported_as_a_race() {
-    let all = [Scheduler::Lazy, Scheduler::Eager, Scheduler::Seeded(1), Scheduler::Seeded(2)];
-    kit::alone_unchecked(&all.map(softcuda::Config::under), |driver| {
+    kit::alone_unchecked(&EDGES.map(softcuda::Config::under), |driver| {
         let engine = Engine::open(0, Config { planted: Planted::no_ready(), ..config() }).expect("opens");
         twelve(&engine, Mode::DedicatedStreams { slots: 3 }, limits(8));
+        drop(engine);
+        assert!(driver.finish().found > 0);
+    });
+}
+
+/// Six items through two slots, whose first work is held on the device until all six were submitted. The thread that waits
+/// for items cannot have waited for any by then, so that nothing of the host's orders a slot's next use after its last one.
+pub(crate) fn six_held(engine: &Engine) -> usize {
+    let (open, gate) = mpsc::channel::<()>();
+    let gate = std::sync::Mutex::new(Some(gate));
+    let inner = copying(engine);
+    let compute = move |stream: &Stream, from: &DevBuf<u8>, to: &mut DevBuf<u8>| {
+        if let Some(gate) = gate.lock().expect("nobody panics").take() {
+            stream.host_fn(move || _ = gate.recv())?;
+        }
+        inner(stream, from, to)
+    };
+    let mode = Mode::DedicatedStreams { slots: 2 };
+    let pipeline = Pipeline::new(engine, mode, limits(8), (N, N), compute).expect("it fits");
+    let submit = |k| {
+        let mut input = engine.pinned(N).expect("pinned");
+        input.copy_from_slice(&bytes(N, k));
+        pipeline.submit(input).expect("submitted")
+    };
+    let tickets: Vec<_> = (0..6).map(submit).collect();
+    open.send(()).expect("the first item waits for it");
+    let landed =
+        (0..).zip(tickets).map(|(k, ticket)| n_wrong(&ticket.wait().expect("landed").1, &bytes(N, k)));
+    landed.sum()
+}
+
+#[test]
+fn a_slot_is_used_again_only_behind_its_free_edge() {
+    kit::alone(&EDGES.map(softcuda::Config::under), |_| assert_eq!(six_held(&engine()), 0));
+}
+
+#[test]
+fn a_missing_free_edge_is_reported_as_a_race() {
+    kit::alone_unchecked(&EDGES.map(softcuda::Config::under), |driver| {
+        let engine = Engine::open(0, Config { planted: Planted::no_free(), ..config() }).expect("opens");
+        six_held(&engine);
         drop(engine);
         assert!(driver.finish().found > 0);
     });

@@ -15,7 +15,7 @@ use lexer::tokens;
 
 const MAX_LINES: usize = 700;
 /// What calls the driver, what lends memory to it, and two loops for wide registers.
-const MAX_UNSAFE_FILES: usize = 14;
+const MAX_UNSAFE_FILES: usize = 10;
 
 /// Folders of the tree that hold nothing of ours, for trees without git.
 const NOT_OURS: &[&str] = &["target", "node_modules", ".git", "__pycache__", ".ipynb_checkpoints", ".venv"];

@@ -18,6 +18,8 @@
 //! | `B`, `Shift` `B` | a mark; the nearest one taken away |
 //! | `Escape` | from an order back to the times; no range; no point in time; selects nothing |
 
+mod export;
+pub mod filter;
 mod orders;
 mod steps;
 mod tools;

@@ -3,7 +3,11 @@
 //! No solution is stored. An answer is a program: the checker says whether it is safe, the simulator what it reads and how
 //! long it takes, and a list of what an exercise asks for says whether the work is still done.
 
+mod myths;
 mod operators;
+mod pageable;
+mod strategies;
+mod to_device;
 
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::program::{Op, ReadError};
@@ -15,7 +19,14 @@ use crate::model::machine_of;
 use crate::show::{Figure, Show};
 use crate::text;
 
+pub use myths::verdicts;
 pub use operators::{Expression, check_adjoint, check_moves, check_within};
+pub use pageable::{at_moment, check_break_even, check_loader, film, loader, pinning_price, tutorial_chart};
+pub use strategies::{
+    call_stack, check_moved, check_order, check_side_copy, check_strategy, ledgers, one_copy_stream,
+    sent_again, side_by_side, side_copy, timelines, under_caps,
+};
+pub use to_device::{check_overlapped, transfers};
 
 /// What can be handed in as an answer: a program, its text, or what came of reading it.
 pub trait Answer {

@@ -132,6 +132,7 @@ impl Viewer {
             return;
         };
         let mode = self.time().map(|app| app.mode);
+        let wall = self.screen.as_ref().and_then(Screen::wall_ns);
         self.item = item;
         self.n_opened += 1;
         self.picked = None;
@@ -140,6 +141,10 @@ impl Viewer {
             Ok(mut screen) => {
                 if let (Some(app), Some(mode)) = (screen.time_mut(), mode) {
                     app.mode = mode;
+                }
+                // One point in time for all that is shown.
+                if let Some(wall) = wall {
+                    screen.go_to_wall(wall);
                 }
                 self.screen = Some(screen);
                 self.panels.error(None);
@@ -319,7 +324,11 @@ impl Viewer {
         };
         let told = match &self.screen {
             Some(Screen::Time(app)) => format!("{} {} {}", self.n_opened, app.searches(), app.marks().len()),
-            _ => self.n_opened.to_string(),
+            Some(Screen::Memory(app)) => {
+                let moment = app.over_time().map(crate::memory::past::OverTime::moment);
+                format!("{} {moment:?} {:?}", self.n_opened, app.selected())
+            }
+            None => self.n_opened.to_string(),
         };
         state.push(("data-told", told));
         for (name, value) in state {
@@ -358,5 +367,6 @@ fn memory_state(app: &MemoryApp) -> Vec<(&'static str, String)> {
         ("data-tensor", told(app.selected())),
         ("data-storage", told(app.selected_storage())),
         ("data-scroll", app.scroll().to_string()),
+        ("data-moment", app.over_time().map_or(String::new(), |over| over.moment().to_string())),
     ]
 }

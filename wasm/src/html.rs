@@ -3,11 +3,17 @@
 //! | function | gives |
 //! |---|---|
 //! | [`page`], [`page_with`] | a whole page with one viewer |
+//! | [`served_page`] | the same with its data beside it |
 //! | [`figure_html`] | a piece for a notebook's output: a picture first, a sandboxed frame with the viewer over it |
 //! | [`mount_html`] | a place for a viewer in a longer page; as many as it likes |
 //! | [`viewer_assets_html`] | style, module and script of all places of that page, once, at its end |
 //!
-//! Nothing is fetched. Module and data travel packed with gzip in base64 and are unpacked by the browser; what users
+//! To put a viewer into another page: [`mount_html`] where it is to be and [`viewer_assets_html`] once behind the last place
+//! (`wasm/examples/embed.rs` is such a page); or, without Rust, the page that `spanlift view` writes in a frame:
+//! `<iframe src="run.html" width="100%" height="600"></iframe>`. A place with `data-from="ADDRESS"` in place of
+//! `data-spanlift` asks that address for the block of [`pack`], where the page's policy lets it connect.
+//!
+//! Nothing else is fetched. Module and data travel packed with gzip in base64 and are unpacked by the browser; what users
 //! wrote is never part of markup or script.
 
 use std::io::Write as _;
@@ -56,6 +62,15 @@ pub fn page_with(items: &[PageItem], examples: &[PageItem]) -> String {
     document(&title, "spanlift-page", &place, &examples)
 }
 
+/// A page called `title` like [`page_with`] whose items are not in it: it asks for `from`, an address beside its own, and gets the
+/// block that [`pack`] makes. Its policy allows connections to where it came from and nowhere else.
+pub fn served_page(title: &str, from: &str, examples: &[PageItem]) -> String {
+    let place = format!("<main class=\"spanlift\" data-alone data-from=\"{}\"></main>", escaped(from));
+    let examples = format!(" data-examples=\"{}\"", data(examples));
+    let page = document(&format!("{title} · spanlift"), "spanlift-page", &place, &examples);
+    page.replacen("default-src 'none';", "default-src 'none'; connect-src 'self';", 1)
+}
+
 /// A figure for a notebook's output: `picture` (an SVG document), and over it the viewer where scripts may run.
 ///
 /// `title` says what it shows. The frame has an origin of its own: it reaches neither the notebook nor the network.
@@ -96,9 +111,28 @@ pub fn viewer_assets_html(nonce: &str) -> String {
     format!(
         "<style{nonce}>{STYLE}</style>\n\
          <script type=\"application/gzip\" id=\"spanlift-module\">{}</script>\n\
-         <script type=\"module\" id=\"spanlift-script\"{nonce}>\n{GLUE}\n{BOOT}</script>\n",
-        STANDARD.encode(MODULE)
+         <script type=\"module\" id=\"spanlift-script\"{nonce}>\n{GLUE}\n{}</script>\n",
+        STANDARD.encode(MODULE),
+        slim_script(BOOT)
     )
+}
+
+/// A script without what only its readers need: lines that are comments, and what lines are indented by.
+///
+/// For scripts of which no text goes over several lines, which this would change: those of the page, and the glue when it
+/// is built.
+pub fn slim_script(script: &str) -> String {
+    let mut slim = String::with_capacity(script.len());
+    let mut is_comment = false;
+    for line in script.lines().map(str::trim) {
+        let begins = !is_comment && line.starts_with("/*") && (!line.contains("*/") || line.ends_with("*/"));
+        if !is_comment && !begins && !line.is_empty() && !line.starts_with("//") {
+            slim.push_str(line);
+            slim.push('\n');
+        }
+        is_comment = (is_comment || begins) && !line.contains("*/");
+    }
+    slim
 }
 
 /// The policy of a page that holds a viewer: no connection, pictures from the page itself, scripts and styles that carry
@@ -169,6 +203,27 @@ mod tests {
         assert!(html.ends_with("</html>\n"));
         let glue_end = GLUE.contains("</script") || BOOT.contains("</script");
         assert!(!glue_end, "the script would end early");
+    }
+
+    #[test]
+    fn scripts_lose_nothing_but_comments_and_indentation() {
+        let script = "/** told\n * more\n */\nconst a = 1; // kept\n\n  b(`x`);\n  // gone\n    * 2;\n/* a */ c();\n/* b */\n";
+        assert_eq!(slim_script(script), "const a = 1; // kept\nb(`x`);\n* 2;\n/* a */ c();\n");
+        for script in [GLUE, BOOT] {
+            // Of a text over several lines every second line would have an odd number of backticks before it.
+            for line in script.lines().filter(|line| !line.trim_start().starts_with(['/', '*'])) {
+                assert_eq!(line.matches('`').count() % 2, 0, "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn served_pages_carry_no_data_and_connect_to_their_own_place() {
+        let html = served_page(HOSTILE, "data", &[]);
+        assert!(html.contains("data-from=\"data\"") && !html.contains("data-spanlift="));
+        assert_eq!(html.matches("connect-src 'self';").count(), 1);
+        assert!(!html.contains("<script>alert"));
+        assert!(!page(&items()).contains("connect-src"));
     }
 
     #[test]

@@ -75,7 +75,9 @@ fn of_object(bytes: &[u8]) -> Result<Kind, String> {
         }
     }
     let mut kind = None;
-    let read = serde_json::Deserializer::from_slice(bytes).deserialize_map(Keys(&mut kind));
+    // What is no text comes after what is looked at, or its reader is asked.
+    let text = std::str::from_utf8(bytes).or_else(|e| std::str::from_utf8(&bytes[..e.valid_up_to()]));
+    let read = serde_json::Deserializer::from_str(text.unwrap_or_default()).deserialize_map(Keys(&mut kind));
     match (kind, read) {
         (Some(kind), _) => Ok(kind),
         // A broken program says where: its reader is asked.

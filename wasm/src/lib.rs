@@ -73,7 +73,9 @@ mod show;
 #[cfg(not(target_arch = "wasm32"))]
 pub use explained::explained_svg;
 #[cfg(not(target_arch = "wasm32"))]
-pub use html::{content_policy, figure_html, mount_html, page, page_with, viewer_assets_html};
+pub use html::{
+    content_policy, figure_html, mount_html, page, page_with, served_page, slim_script, viewer_assets_html,
+};
 #[cfg(not(target_arch = "wasm32"))]
 pub use image::images;
 #[cfg(not(target_arch = "wasm32"))]

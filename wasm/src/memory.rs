@@ -8,6 +8,7 @@
 //! | `field` | which bytes of a storage no view has, one has, several have |
 //! | `frame` | where the rows stand |
 //! | `draw` | the shapes |
+//! | `past` | a snapshot over time |
 //! | `app` | what the page does with pointer, wheel and keys; its words are in `told` |
 //!
 //! Every question is about bytes, never about sizes in between: gaps of a strided view are seen wherever they are wider
@@ -20,6 +21,7 @@ pub(crate) mod draw;
 pub(crate) mod field;
 pub(crate) mod frame;
 pub(crate) mod map;
+pub mod past;
 pub(crate) mod told;
 
 use spanlift::memory::{Layout, MoveKind, MovePlan, Target, Undecided};

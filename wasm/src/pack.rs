@@ -189,7 +189,8 @@ pub fn unpack(block: &[u8]) -> Result<Vec<PageItem>, String> {
     let (length, rest) = block.split_first_chunk::<4>().ok_or_else(cut)?;
     let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_| cut())?;
     let (head, mut rest) = rest.split_at_checked(length).ok_or_else(cut)?;
-    let head: Head = serde_json::from_slice(head).map_err(|e| format!("the page's list of items: {e}"))?;
+    let head = std::str::from_utf8(head).map_err(|e| format!("the page's list of items: {e}"))?;
+    let head: Head = serde_json::from_str(head).map_err(|e| format!("the page's list of items: {e}"))?;
     let mut items = Vec::new();
     for entry in head.items {
         let (bytes, after) = rest.split_at_checked(entry.bytes).ok_or_else(cut)?;

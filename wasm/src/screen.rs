@@ -1,6 +1,6 @@
 //! What a viewer shows: the timeline of a trace, or a memory map. Input is passed on to whichever it is.
 
-use spanlift::memory::{Layout, MoveKind, Target, UnknownDevice};
+use spanlift::memory::{Layout, Target, UnknownDevice};
 
 use crate::app::App;
 use crate::memory::MemoryApp;
@@ -37,9 +37,7 @@ impl Screen {
         let (json, to, kind) = match &item.content {
             Content::Layout { json, to, kind } => (json, to, kind),
             Content::Snapshot(bytes) => {
-                let (layout, told) = crate::snapshot::map(bytes)?;
-                let mut app = MemoryApp::new(&item.name, layout, None, MoveKind::Aware, theme)?;
-                app.remarks = told;
+                let app = MemoryApp::of_snapshot(&item.name, bytes, theme)?;
                 return Ok(Screen::Memory(Box::new(app)));
             }
             Content::Trace(_) | Content::Program { .. } => {
@@ -69,6 +67,31 @@ impl Screen {
     /// The memory map, if it is one.
     pub fn memory_mut(&mut self) -> Option<&mut MemoryApp> {
         if let Screen::Memory(app) = self { Some(app) } else { None }
+    }
+
+    /// The chosen point in time on the wall clock, in nanoseconds; of a snapshot none at its end.
+    pub fn wall_ns(&self) -> Option<i64> {
+        match self {
+            Screen::Time(app) => {
+                let zero = app.model.trace.import.base_time_ns.unwrap_or(0);
+                app.at()?.checked_add(zero)
+            }
+            Screen::Memory(app) => app.over_time().filter(|over| over.moment() < over.n_events())?.wall_ns(),
+        }
+    }
+
+    /// Chooses a point in time on the wall clock, where that lies within what is shown.
+    pub fn go_to_wall(&mut self, ns: i64) {
+        match self {
+            Screen::Time(app) => {
+                let at = ns.saturating_sub(app.model.trace.import.base_time_ns.unwrap_or(0));
+                let (first, last) = app.model.extent();
+                if first <= at && at <= last {
+                    app.set_at(Some(at));
+                }
+            }
+            Screen::Memory(app) => drop(app.go_to_wall(ns)),
+        }
     }
 
     /// The colours from now on.
@@ -141,6 +164,8 @@ impl Screen {
 
 #[cfg(test)]
 mod tests {
+    use spanlift::memory::MoveKind;
+
     use super::*;
 
     #[test]

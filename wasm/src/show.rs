@@ -116,6 +116,18 @@ impl Figure {
         Figure::still(plain, "words", String::new())
     }
 
+    /// The same picture, told in other words.
+    #[must_use]
+    pub(crate) fn saying(self, plain: String) -> Figure {
+        Figure { plain, ..self }
+    }
+
+    /// The same with more room for the viewer, where there is one.
+    #[must_use]
+    pub(crate) fn taller(self, px: u32) -> Figure {
+        Figure { height_px: self.height_px + px, ..self }
+    }
+
     pub(crate) fn still(plain: String, title: &str, svg: String) -> Figure {
         Figure { plain, title: title.to_owned(), svg, items: Vec::new(), height_px: 0, error: false }
     }

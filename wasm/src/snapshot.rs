@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use spanlift::Bytes;
 use spanlift::memory::{Dtype, Layout, View, cuda};
-use spanlift::trace::snapshot::{Figures, Segment, Snapshot};
+use spanlift::trace::StrId;
+use spanlift::trace::snapshot::{Figures, Life, Segment, Snapshot};
 
+use crate::memory::past::OverTime;
 use crate::text;
 
 /// The map of what the allocator holds at the end, and what there is to tell of it, a line each.
@@ -13,14 +15,70 @@ use crate::text;
 /// # Errors
 /// What is no snapshot, with the byte or the value; a snapshot whose segments have no place.
 pub fn map(bytes: &[u8]) -> Result<(Layout, Vec<String>), String> {
-    let snapshot = Snapshot::read(bytes).map_err(|e| e.to_string())?;
-    Ok((layout(&snapshot)?, told(&snapshot)))
+    open(bytes).map(|(_, layout, told)| (layout, told))
 }
 
-fn layout(snapshot: &Snapshot) -> Result<Layout, String> {
+/// The same with the snapshot itself.
+pub(crate) fn open(bytes: &[u8]) -> Result<(Snapshot, Layout, Vec<String>), String> {
+    let snapshot = Snapshot::read(bytes).map_err(|e| e.to_string())?;
+    let (layout, told) = (layout(&snapshot, |_| true)?, told(&snapshot));
+    Ok((snapshot, layout, told))
+}
+
+/// The map of one moment, and the life and device of each of its views.
+pub(crate) fn layout_at(over: &OverTime) -> Result<(Layout, Vec<(usize, Life)>), String> {
+    let snapshot = over.snapshot();
+    // What was not recorded is as it was at the end.
+    let is_recorded = |device: i64| over.devices().any(|recorded| usize::try_from(device) == Ok(recorded));
+    let mut layout = layout(snapshot, |segment| !is_recorded(segment.device))?;
+    let mut lives = vec![(usize::MAX, Life::default()); layout.tensors().len()];
+    let mut kinds: Vec<(i64, StrId)> =
+        snapshot.segments.iter().map(|segment| (segment.address, segment.segment_type)).collect();
+    kinds.sort_unstable();
+    let mut names = BTreeMap::new();
+    for (device, moment) in over.moments() {
+        let dev = u32::try_from(device).map_err(|_| format!("no device {device}"))?;
+        let mut blocks = moment.blocks.iter().peekable();
+        for segment in &moment.segments {
+            let kind = kinds.binary_search_by_key(&segment.addr, |kind| kind.0);
+            let kind = kind.map_or(String::new(), |k| format!(" {}", snapshot.strings.get(kinds[k].1)));
+            let stream = segment.stream.map_or(String::new(), |stream| format!(", stream {stream}"));
+            let id = unique(&mut names, format!("{:#x}{kind}{stream}", segment.addr));
+            let size = u64::try_from(segment.size).map_err(|_| format!("no size {}", segment.size))?;
+            let storage = layout.storage(&id, cuda(dev), Bytes(size)).map_err(|e| e.to_string())?;
+            let end = segment.addr.saturating_add(segment.size);
+            while blocks.next_if(|block| block.addr < segment.addr).is_some() {}
+            while let Some(block) = blocks.next_if(|block| block.addr < end) {
+                if block.size < 0 || end < block.addr.saturating_add(block.size) {
+                    continue;
+                }
+                let name =
+                    unique(&mut names, format!("{:#x}{}", block.addr, asked_by(snapshot, block.stack)));
+                let offset = block.addr - segment.addr;
+                let view = View { dtype: Dtype::U8, shape: vec![block.size], strides: vec![1], offset };
+                layout.tensor(&name, storage, view).map_err(|e| e.to_string())?;
+                lives.push((device, *block));
+            }
+        }
+    }
+    Ok((layout, lives))
+}
+
+/// Who asked for something, by the innermost line of its stack, with a blank before it.
+fn asked_by(snapshot: &Snapshot, stack: u32) -> String {
+    let place = snapshot.stacks.get(stack).first().map(|&f| snapshot.stacks.frames[f as usize]);
+    place.map_or_else(String::new, |frame| {
+        let file = snapshot.strings.get(frame.filename);
+        let file = file.rsplit('/').next().unwrap_or(file);
+        format!(" {} ({file}:{})", snapshot.strings.get(frame.name), frame.line)
+    })
+}
+
+/// The last state, of the segments that are wanted.
+fn layout(snapshot: &Snapshot, is_wanted: impl Fn(&Segment) -> bool) -> Result<Layout, String> {
     let mut layout = Layout::new();
     let mut names = BTreeMap::new();
-    for segment in &snapshot.segments {
+    for segment in snapshot.segments.iter().filter(|segment| is_wanted(segment)) {
         let device = u32::try_from(segment.device).map_err(|_| format!("no device {}", segment.device))?;
         let size =
             u64::try_from(segment.total_size).map_err(|_| format!("no size {}", segment.total_size))?;
@@ -38,12 +96,7 @@ fn layout(snapshot: &Snapshot) -> Result<Layout, String> {
             if !is_inside {
                 continue;
             }
-            let place = snapshot.stacks.get(block.stack).first().map(|&f| snapshot.stacks.frames[f as usize]);
-            let by = place.map_or_else(String::new, |frame| {
-                let file = snapshot.strings.get(frame.filename);
-                let file = file.rsplit('/').next().unwrap_or(file);
-                format!(" {} ({file}:{})", snapshot.strings.get(frame.name), frame.line)
-            });
+            let by = asked_by(snapshot, block.stack);
             let waits = if state == "active_allocated" {
                 String::new()
             } else {

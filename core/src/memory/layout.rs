@@ -226,7 +226,9 @@ impl Layout {
     /// [`LayoutError::Problems`] with every problem of the storages and tensors otherwise.
     pub fn from_json(bytes: &[u8]) -> Result<Layout, LayoutError> {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-        let file: File = serde_json::from_slice(bytes).map_err(|e| LayoutError::Syntax(e.to_string()))?;
+        let no_text = |e: std::str::Utf8Error| format!("byte {}: no UTF-8 text", e.valid_up_to());
+        let text = std::str::from_utf8(bytes).map_err(|e| LayoutError::Syntax(no_text(e)))?;
+        let file: File = serde_json::from_str(text).map_err(|e| LayoutError::Syntax(e.to_string()))?;
         file.read()
     }
 

@@ -10,6 +10,7 @@
 mod alive;
 mod build;
 mod check;
+pub mod code;
 mod command;
 mod computes;
 mod edit;

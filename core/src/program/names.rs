@@ -43,6 +43,11 @@ impl<T> Table<T> {
         Ok(id)
     }
 
+    /// All names in order.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|name| &**name)
+    }
+
     fn find(&self, name: &str) -> Option<Id<T>> {
         self.by_name.get(name).copied()
     }

@@ -20,6 +20,8 @@ mod tracks;
 use std::collections::BTreeMap;
 
 pub use chrome::write_chrome;
+pub(crate) use read::integer_argument;
+pub(crate) use read::names::is_host_call;
 pub use read::{ReadError, read};
 use serde::{Deserialize, Serialize};
 pub use strings::{StrId, Strings};

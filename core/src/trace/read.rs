@@ -102,6 +102,23 @@ pub(super) fn nanos(value: Option<Value<'_>>) -> Result<i64, Unusable> {
     }
 }
 
+/// The integer under `name` among the arguments of a slice, as their JSON text.
+pub(crate) fn integer_argument(args: &str, name: &str) -> Option<i64> {
+    let mut found = None;
+    if args.starts_with('{') {
+        members(args, |key, value| {
+            if key.raw == name {
+                found = match value {
+                    Value::Number(text) => time::integer(text),
+                    Value::Text(quoted) => quoted.text().trim().parse().ok(),
+                    _ => None,
+                };
+            }
+        });
+    }
+    found
+}
+
 /// Refuses what the first two bytes show to be no UTF-8 text.
 pub(super) fn encoding(bytes: &[u8]) -> Result<(), ReadError> {
     let refuse = |message: &str| Err(ReadError::Syntax { offset: 0, message: message.to_owned() });

@@ -6,14 +6,15 @@ use std::ffi::{OsStr, c_int};
 use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cudarc::driver::sys::{
-    CUcontext, CUmemAccess_flags, CUmemAccessDesc, CUmemLocation, CUmemLocationType, CUmemPool_attribute,
-    CUmemoryPool,
+    CUcontext, CUevent, CUmemAccess_flags, CUmemAccessDesc, CUmemLocation, CUmemLocationType,
+    CUmemPool_attribute, CUmemoryPool,
 };
 
 use super::error::{self, CudaError, Failure};
+use super::record::Recorder;
 use crate::driver::{self, Calls, Code, Handle};
 use crate::probe::{self, OpenError, Opened, Version};
 
@@ -110,6 +111,18 @@ impl Driver {
     /// # Errors
     /// There is no such device, or the driver makes no context.
     pub fn context(&self, ordinal: u32) -> Result<Context, CudaError> {
+        self.retain(ordinal, None)
+    }
+
+    /// The same, with a recorder that notes what is asked for through this context and everything made in it.
+    ///
+    /// # Errors
+    /// As [`Driver::context`].
+    pub fn recorded(&self, ordinal: u32, recorder: &Recorder) -> Result<Context, CudaError> {
+        self.retain(ordinal, Some(recorder.clone()))
+    }
+
+    fn retain(&self, ordinal: u32, recorder: Option<Recorder>) -> Result<Context, CudaError> {
         let device = self.handle(ordinal)?;
         let calls = self.0.calls;
         let mut handle: CUcontext = ptr::null_mut();
@@ -118,8 +131,8 @@ impl Driver {
         let code = unsafe { (calls.retain)(&raw mut handle, device.number()) };
         error::answer("cuDevicePrimaryCtxRetain", code, || calls.name_of(code)).map_err(CudaError::Driver)?;
         let number = N_CONTEXTS.fetch_add(1, Ordering::Relaxed) + 1;
-        let owner =
-            Owner { number, driver: self.clone(), calls, device, ordinal, handle, lost: OnceLock::new() };
+        let (driver, events, lost) = (self.clone(), Mutex::default(), OnceLock::new());
+        let owner = Owner { driver, calls, device, ordinal, handle, number, recorder, events, lost };
         Ok(Context(Arc::new(owner)))
     }
 }
@@ -136,17 +149,30 @@ struct Owner {
     handle: CUcontext,
     /// Unlike the handle, never given twice.
     number: u64,
+    recorder: Option<Recorder>,
+    /// Events that nobody has at the moment, to be recorded again instead of created.
+    events: Mutex<Vec<CUevent>>,
     /// The first sticky error.
     lost: OnceLock<Failure>,
 }
 
 // SAFETY: the handle is an opaque token of the driver, whose calls may be made from any thread at any time.
 unsafe impl Send for Owner {}
-// SAFETY: as above; nothing else in the struct is changed through a shared reference but the `OnceLock`.
+// SAFETY: as above; nothing in the struct is changed through a shared reference but behind the lock and the `OnceLock`.
 unsafe impl Sync for Owner {}
 
 impl Drop for Owner {
     fn drop(&mut self) {
+        let events = std::mem::take(self.events.get_mut().unwrap_or_else(PoisonError::into_inner));
+        if self.lost.get().is_none() && !events.is_empty() {
+            // SAFETY: the handle is live until it is released below.
+            let code = unsafe { (self.calls.set_current)(self.handle) };
+            BOUND.set(if code == 0 { self.number } else { 0 });
+            for event in events {
+                // SAFETY: nobody has the event: it came back when its last owner was dropped, and is destroyed once.
+                let _ = unsafe { (self.calls.event_destroy)(event) };
+            }
+        }
         // SAFETY: retained once when this was made, released once here. Whatever lives in the context holds a clone of
         // its `Arc`, so nothing of it is left, or it was leaked together with that clone and this never runs.
         let _ = unsafe { (self.calls.release)(self.device.number()) };
@@ -199,6 +225,11 @@ impl Context {
         self.0.handle == other.0.handle
     }
 
+    /// Who notes what is asked for, if somebody does.
+    pub(super) fn recorder(&self) -> Option<&Recorder> {
+        self.0.recorder.as_ref()
+    }
+
     pub(super) fn handle(&self) -> CUcontext {
         self.0.handle
     }
@@ -232,6 +263,16 @@ impl Context {
         })
     }
 
+    /// An event that nobody has, if there is one.
+    pub(super) fn spare_event(&self) -> Option<CUevent> {
+        self.0.events.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    /// Takes an event back whose last owner is gone.
+    pub(super) fn keep_event(&self, event: CUevent) {
+        self.0.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+    }
+
     /// Makes the context the current one of the calling thread.
     ///
     /// Every call here does so where it must; a worker thread may do it once, before its first call.
@@ -259,7 +300,11 @@ impl Context {
     pub fn synchronize(&self) -> Result<(), CudaError> {
         self.bind()?;
         // SAFETY: acts on the current context, bound above.
-        self.answer("cuCtxSynchronize", unsafe { (self.0.calls.synchronize)() })
+        self.answer("cuCtxSynchronize", unsafe { (self.0.calls.synchronize)() })?;
+        if let Some(recorder) = self.recorder() {
+            recorder.device_done(self.ordinal());
+        }
+        Ok(())
     }
 
     /// What is free of the device's memory.

@@ -8,9 +8,11 @@ use std::ptr::{self, NonNull};
 use std::sync::{Mutex, PoisonError};
 
 use cudarc::driver::sys::CUdeviceptr;
+use spanlift::program::{FreeVia, Space};
 
 use super::context::Context;
 use super::error::CudaError;
+use super::record::Recorder;
 use super::stream::Stream;
 
 /// The contexts whose streams may still be touching a block.
@@ -87,7 +89,21 @@ impl HostBlock {
         // SAFETY: the call writes one pointer through its first argument, which points at a live one.
         context.answer("cuMemHostAlloc", unsafe { (calls.host_alloc)(&raw mut at, len, Self::PORTABLE) })?;
         let at = NonNull::new(at.cast()).ok_or(CudaError::Argument("page-locked memory of no bytes"))?;
-        Ok(HostBlock { at, len, context: context.clone(), uses: Uses::default(), kind: HostKind::Allocated })
+        Ok(HostBlock::noted(at, len, context, HostKind::Allocated))
+    }
+
+    fn noted(at: NonNull<u8>, len: usize, context: &Context, kind: HostKind) -> HostBlock {
+        if let Some(recorder) = context.recorder() {
+            recorder.alloc(at.addr().get() as u64, len, Space::Pinned, 0, None);
+        }
+        HostBlock { at, len, context: context.clone(), uses: Uses::default(), kind }
+    }
+
+    /// Takes it that the processor reads or writes a part, for the recorder.
+    pub(crate) fn note_access(&self, at: usize, len: usize, is_write: bool) {
+        if let Some(recorder) = self.context.recorder() {
+            recorder.host(self.at.addr().get() as u64 + at as u64, len, is_write);
+        }
     }
 
     /// Page-locks memory in place.
@@ -133,7 +149,7 @@ impl HostBlock {
         let code = unsafe { (calls.host_register)(at.cast(), len, Self::PORTABLE) };
         context.answer("cuMemHostRegister_v2", code)?;
         let at = NonNull::new(at).ok_or(CudaError::Argument("page-locked memory at no address"))?;
-        Ok(HostBlock { at, len, context: context.clone(), uses: Uses::default(), kind })
+        Ok(HostBlock::noted(at, len, context, kind))
     }
 
     /// How many bytes there are.
@@ -216,6 +232,12 @@ impl HostBlock {
         }
         let calls = self.context.calls_to_destroy();
         let at: *mut c_void = self.at.as_ptr().cast();
+        if let Some(recorder) = self.context.recorder() {
+            // Before the call: afterwards the address may be another block's.
+            let is_allocated = matches!(self.kind, HostKind::Allocated);
+            let via = if is_allocated { FreeVia::HostFree } else { FreeVia::Unregister };
+            recorder.free(at.addr() as u64, via, None);
+        }
         match self.kind {
             // SAFETY: allocated by this call's counterpart, given back once, and nothing touches it any more.
             HostKind::Allocated => unsafe { (calls.host_free)(at) == 0 },
@@ -273,6 +295,9 @@ impl DeviceBlock {
         let mut at = 0;
         // SAFETY: the call writes one address through its pointer, which points at a live one.
         context.answer("cuMemAlloc_v2", unsafe { (calls.alloc)(&raw mut at, len) })?;
+        if let Some(recorder) = context.recorder() {
+            recorder.alloc(at, len, Space::Device, context.ordinal(), None);
+        }
         Ok(DeviceBlock { at, len, context: context.clone(), uses: Uses::default(), is_ordered: false })
     }
 
@@ -287,6 +312,7 @@ impl DeviceBlock {
         // SAFETY: the call writes one address through its pointer, which points at a live one; the stream is live.
         let code = unsafe { (calls.alloc_async)(&raw mut at, len, stream.handle()) };
         context.answer("cuMemAllocAsync", code)?;
+        stream.note(|recorder, id| recorder.alloc(at, len, Space::Device, id.0, Some(id)));
         let block =
             DeviceBlock { at, len, context: context.clone(), uses: Uses::default(), is_ordered: true };
         block.uses.by(context);
@@ -304,6 +330,7 @@ impl DeviceBlock {
         }
         let calls = stream.calls()?;
         let block = mem::ManuallyDrop::new(self);
+        stream.note(|recorder, id| recorder.free(block.at, FreeVia::FreeAsync, Some(id)));
         // SAFETY: allocated by this call's counterpart and given back once; the stream is live.
         let code = unsafe { (calls.free_async)(block.at, stream.handle()) };
         let answer = stream.context().answer("cuMemFreeAsync", code);
@@ -358,6 +385,11 @@ impl Drop for DeviceBlock {
             return;
         }
         let calls = self.context.calls_to_destroy();
+        if let Some(recorder) = self.context.recorder() {
+            let legacy = self.is_ordered.then_some((self.context.ordinal(), 0));
+            let via = if self.is_ordered { FreeVia::FreeAsync } else { FreeVia::Free };
+            recorder.free(self.at, via, legacy);
+        }
         if self.is_ordered {
             // SAFETY: allocated by this call's counterpart, given back once; the null handle is the legacy stream of the
             // context bound above.
@@ -384,6 +416,15 @@ pub enum Place<'a> {
 enum Address {
     Device(CUdeviceptr),
     Host(*mut c_void),
+}
+
+impl Address {
+    fn number(&self) -> u64 {
+        match self {
+            Address::Device(at) => *at,
+            Address::Host(at) => at.addr() as u64,
+        }
+    }
 }
 
 impl Place<'_> {
@@ -439,6 +480,7 @@ impl Stream {
         }
         used((dst, src), self.context());
         let stream = self.handle();
+        let (to_number, from_number) = (to.number(), from.number());
         // SAFETY of each call: the stream is live, both places have `len` bytes, and the rest is the caller's promise.
         let (call, code) = match (to, from) {
             (Address::Device(to), Address::Host(from)) => {
@@ -454,7 +496,9 @@ impl Stream {
                 return Err(CudaError::Argument("a copy from the host to the host is not the driver's"));
             }
         };
-        self.context().answer(call, code)
+        self.context().answer(call, code)?;
+        self.note(|recorder, id| recorder.copy(id, to_number, from_number, len, (false, false)));
+        Ok(())
     }
 
     /// Copies `len` bytes between blocks of one device or of two, in the order of the stream; nothing for 0 bytes.
@@ -476,12 +520,16 @@ impl Stream {
         if dst_block.context.is(&src_block.context) {
             // SAFETY: the stream is live and both places have `len` bytes of device memory.
             let code = unsafe { (calls.within_device_async)(to, from, len, self.handle()) };
-            return self.context().answer("cuMemcpyDtoDAsync_v2", code);
+            self.context().answer("cuMemcpyDtoDAsync_v2", code)?;
+            self.note(|recorder, id| recorder.copy(id, to, from, len, (false, false)));
+            return Ok(());
         }
         let (dst_context, src_context) = (dst_block.context.handle(), src_block.context.handle());
         // SAFETY: as above; the contexts are those of the blocks, which hold them.
         let code = unsafe { (calls.peer_async)(to, dst_context, from, src_context, len, self.handle()) };
-        self.context().answer("cuMemcpyPeerAsync", code)
+        self.context().answer("cuMemcpyPeerAsync", code)?;
+        self.note(|recorder, id| recorder.copy(id, to, from, len, (false, true)));
+        Ok(())
     }
 
     /// Sets `len` bytes in the order of the stream; nothing for 0 bytes.
@@ -498,7 +546,9 @@ impl Stream {
         place.used_by(self.context());
         // SAFETY: the stream is live and the place has `len` bytes of device memory.
         let code = unsafe { (calls.set_async)(at, value, len, self.handle()) };
-        self.context().answer("cuMemsetD8Async", code)
+        self.context().answer("cuMemsetD8Async", code)?;
+        self.note(|recorder, id| recorder.fill(id, at, len, value, false));
+        Ok(())
     }
 }
 
@@ -568,6 +618,7 @@ impl Context {
             return Ok(());
         }
         used((dst, src), self);
+        let (to_number, from_number) = (to.number(), from.number());
         // SAFETY of each call: both places have `len` bytes, and the rest is the caller's promise.
         let (call, code) = match (to, from) {
             (Address::Device(to), Address::Host(from)) => {
@@ -586,7 +637,16 @@ impl Context {
                 return Err(CudaError::Argument("a copy from the host to the host is not the driver's"));
             }
         };
-        self.answer(call, code)
+        self.answer(call, code)?;
+        self.note(|recorder, legacy| recorder.copy(legacy, to_number, from_number, len, (true, false)));
+        Ok(())
+    }
+
+    /// Lets the recorder note something of the legacy stream, if there is one.
+    fn note(&self, note: impl FnOnce(&Recorder, (u32, usize))) {
+        if let Some(recorder) = self.recorder() {
+            note(recorder, (self.ordinal(), 0));
+        }
     }
 
     /// Sets `len` bytes as `cudaMemset` does: on the legacy stream.
@@ -603,6 +663,8 @@ impl Context {
         }
         place.used_by(self);
         // SAFETY: the place has `len` bytes of device memory.
-        self.answer("cuMemsetD8_v2", unsafe { (calls.set)(at, value, len) })
+        self.answer("cuMemsetD8_v2", unsafe { (calls.set)(at, value, len) })?;
+        self.note(|recorder, legacy| recorder.fill(legacy, at, len, value, true));
+        Ok(())
     }
 }

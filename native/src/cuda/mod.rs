@@ -24,6 +24,7 @@ mod error;
 mod kernel;
 mod measure;
 mod memory;
+mod record;
 mod run;
 mod stream;
 
@@ -32,5 +33,6 @@ pub use error::{CudaError, Failure};
 pub use kernel::{Arg, Function, Module, Shape};
 pub use measure::{Line, MeasureError, measure};
 pub use memory::{DeviceBlock, HostBlock, Place};
+pub use record::Recorder;
 pub use run::{Kernels, Run, RunError, run};
 pub use stream::{Event, Stream, Timing};

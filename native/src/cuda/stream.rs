@@ -12,6 +12,7 @@ use spanlift::program::StreamKind;
 
 use super::context::Context;
 use super::error::{CudaError, Failure};
+use super::record::Recorder;
 use crate::driver::Calls;
 
 /// `CU_STREAM_NON_BLOCKING`
@@ -91,7 +92,9 @@ impl Stream {
         // SAFETY: the call writes one handle through its pointer, which points at a live one.
         let code = unsafe { (calls.stream_create)(&raw mut handle, flags, priority) };
         context.answer("cuStreamCreateWithPriority", code)?;
-        Ok(Stream(Arc::new(Queue { context: context.clone(), handle, is_own: true })))
+        let stream = Stream(Arc::new(Queue { context: context.clone(), handle, is_own: true }));
+        stream.note(|recorder, id| recorder.stream(id, kind, priority));
+        Ok(stream)
     }
 
     fn of_driver(context: &Context, handle: CUstream) -> Stream {
@@ -105,6 +108,28 @@ impl Stream {
 
     pub(super) fn handle(&self) -> CUstream {
         self.0.handle
+    }
+
+    /// Lets the recorder note something of this stream, if there is one.
+    pub(super) fn note(&self, note: impl FnOnce(&Recorder, (u32, usize))) {
+        if let Some(recorder) = self.context().recorder() {
+            note(recorder, (self.context().ordinal(), self.handle().addr()));
+        }
+    }
+
+    /// Takes it that pageable memory is staged by the driver from here on, for the recorder.
+    pub(crate) fn note_staged(&self, bytes: &[u8]) {
+        self.note(|recorder, _| recorder.pageable(bytes.as_ptr().addr() as u64, bytes.len()));
+    }
+
+    /// Takes it that the processor reads or writes such memory.
+    pub(crate) fn note_staged_access(&self, bytes: &[u8], is_write: bool) {
+        self.note(|recorder, _| recorder.host(bytes.as_ptr().addr() as u64, bytes.len(), is_write));
+    }
+
+    /// Takes it that such memory is dropped.
+    pub(crate) fn note_unstaged(&self, bytes: &[u8]) {
+        self.note(|recorder, _| recorder.forget(bytes.as_ptr().addr() as u64));
     }
 
     /// The table of calls, with the calling thread bound as work on this stream needs it.
@@ -126,7 +151,9 @@ impl Stream {
     pub fn synchronize(&self) -> Result<(), CudaError> {
         let calls = self.calls()?;
         // SAFETY: the handle is live for as long as `self`.
-        self.context().answer("cuStreamSynchronize", unsafe { (calls.stream_synchronize)(self.handle()) })
+        self.context().answer("cuStreamSynchronize", unsafe { (calls.stream_synchronize)(self.handle()) })?;
+        self.note(|recorder, id| recorder.stream_done(id, false));
+        Ok(())
     }
 
     /// Whether all work enqueued so far is done.
@@ -138,7 +165,11 @@ impl Stream {
         // SAFETY: the handle is live for as long as `self`.
         match unsafe { (calls.stream_query)(self.handle()) } {
             Failure::NOT_READY => Ok(false),
-            code => self.context().answer("cuStreamQuery", code).map(|()| true),
+            code => {
+                self.context().answer("cuStreamQuery", code)?;
+                self.note(|recorder, id| recorder.stream_done(id, true));
+                Ok(true)
+            }
         }
     }
 
@@ -149,8 +180,10 @@ impl Stream {
     pub fn wait(&self, event: &Event) -> Result<(), CudaError> {
         let calls = self.calls()?;
         // SAFETY: both handles are live for as long as their owners.
-        self.context()
-            .answer("cuStreamWaitEvent", unsafe { (calls.stream_wait)(self.handle(), event.0.handle, 0) })
+        let code = unsafe { (calls.stream_wait)(self.handle(), event.0.handle, 0) };
+        self.context().answer("cuStreamWaitEvent", code)?;
+        self.note(|recorder, id| recorder.wait(id, event.0.handle.addr()));
+        Ok(())
     }
 
     /// Runs `function` on a thread of the driver's after all work enqueued so far, and later work after it.
@@ -170,6 +203,8 @@ impl Stream {
         if answer.is_err() {
             // SAFETY: refused, so that nobody but us has the pointer, which came from a box.
             drop(unsafe { Box::from_raw(data) });
+        } else {
+            self.note(Recorder::host_function);
         }
         answer
     }
@@ -195,13 +230,16 @@ pub enum Timing {
     Off,
 }
 
-/// A point in a stream that others can wait for. Clones are the same event; the last one destroys it.
+/// A point in a stream that others can wait for. Clones are the same event; the last one destroys it, or gives it back to
+/// its context where it came from there ([`Event::after`]).
 #[derive(Clone)]
 pub struct Event(Arc<Point>);
 
 struct Point {
     context: Context,
     handle: CUevent,
+    /// Goes back to the context, to be recorded again.
+    is_pooled: bool,
 }
 
 // SAFETY: the handle is an opaque token of the driver, whose calls may be made from any thread at any time.
@@ -211,7 +249,10 @@ unsafe impl Sync for Point {}
 
 impl Drop for Point {
     fn drop(&mut self) {
-        if self.context.lost().is_none() && self.context.bind_once().is_ok() {
+        if self.is_pooled {
+            // Waits that were enqueued keep what they wait for, also when the event is recorded anew.
+            self.context.keep_event(self.handle);
+        } else if self.context.lost().is_none() && self.context.bind_once().is_ok() {
             // SAFETY: the handle is live and no clone is left. Waits that were enqueued keep what they wait for.
             let _ = unsafe { (self.context.calls_to_destroy().event_destroy)(self.handle) };
         }
@@ -236,7 +277,33 @@ impl Event {
         let mut handle = ptr::null_mut();
         // SAFETY: the call writes one handle through its pointer, which points at a live one.
         context.answer("cuEventCreate", unsafe { (calls.event_create)(&raw mut handle, flags) })?;
-        Ok(Event(Arc::new(Point { context: context.clone(), handle })))
+        Ok(Event(Arc::new(Point { context: context.clone(), handle, is_pooled: false })))
+    }
+
+    /// An event that holds what `stream` was given so far. It is one that was used before, if there is one: transfer after
+    /// transfer creates none.
+    ///
+    /// # Errors
+    /// As [`Event::new`] and [`Event::record`].
+    pub fn after(stream: &Stream) -> Result<Event, CudaError> {
+        let event = Event::spare(stream.context())?;
+        event.record(stream)?;
+        Ok(event)
+    }
+
+    /// The same before it is recorded: until then it may hold what somebody else recorded.
+    pub(crate) fn spare(context: &Context) -> Result<Event, CudaError> {
+        context.calls()?;
+        match context.spare_event() {
+            Some(handle) => Ok(Event(Arc::new(Point { context: context.clone(), handle, is_pooled: true }))),
+            None => {
+                let mut event = Event::new(context, Timing::Off)?;
+                if let Some(point) = Arc::get_mut(&mut event.0) {
+                    point.is_pooled = true;
+                }
+                Ok(event)
+            }
+        }
     }
 
     /// The context that it belongs to.
@@ -252,7 +319,9 @@ impl Event {
         let calls = stream.calls()?;
         // SAFETY: both handles are live for as long as their owners.
         let code = unsafe { (calls.event_record)(self.0.handle, stream.handle()) };
-        self.context().answer("cuEventRecord", code)
+        self.context().answer("cuEventRecord", code)?;
+        stream.note(|recorder, id| recorder.record(self.0.handle.addr(), id));
+        Ok(())
     }
 
     /// Waits until what was noted is done.
@@ -262,7 +331,15 @@ impl Event {
     pub fn synchronize(&self) -> Result<(), CudaError> {
         let calls = self.calls()?;
         // SAFETY: the handle is live for as long as `self`.
-        self.context().answer("cuEventSynchronize", unsafe { (calls.event_synchronize)(self.0.handle) })
+        self.context().answer("cuEventSynchronize", unsafe { (calls.event_synchronize)(self.0.handle) })?;
+        self.note_done(false);
+        Ok(())
+    }
+
+    fn note_done(&self, is_query: bool) {
+        if let Some(recorder) = self.context().recorder() {
+            recorder.event_done(self.0.handle.addr(), is_query);
+        }
     }
 
     /// Whether what was noted is done.
@@ -274,7 +351,11 @@ impl Event {
         // SAFETY: the handle is live for as long as `self`.
         match unsafe { (calls.event_query)(self.0.handle) } {
             Failure::NOT_READY => Ok(false),
-            code => self.context().answer("cuEventQuery", code).map(|()| true),
+            code => {
+                self.context().answer("cuEventQuery", code)?;
+                self.note_done(true);
+                Ok(true)
+            }
         }
     }
 

@@ -1,4 +1,7 @@
 //! Measures, in a few milliseconds, what choices depend on: the link, a core's copies, a call, waking threads.
+//!
+//! Bounded twice: by a deadline, which no figure's next run begins behind, and by a number of runs, so that a fast machine
+//! does not spend it all. A figure that there was no time for stays assumed.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -8,29 +11,34 @@ use spanlift::advise::transfer::Calibration;
 use spanlift::machine::{Grade, Machine, Source};
 use spanlift::program::StreamKind;
 
-use crate::cuda::{Context, CudaError, DeviceBlock, Stream};
+use crate::cuda::{Context, CudaError, DeviceBlock, HostBlock, Stream};
 
 use super::EngineError;
 use super::copy::{Stores, Workers, copy};
-use super::pinned::{HostPool, Piece};
+use super::pool::is_refused;
 
 /// Bytes of the copies that are timed: long against a call, short against the budget.
 const BYTES: usize = 4 << 20;
+/// Runs of each figure at most: the least of so many is what is kept, the first of them meets page faults.
+const ROUNDS: usize = 16;
+/// How many figures there are.
+const FIGURES: u32 = 6;
 
 /// Measures a machine's figures within `budget`; those that are not measured are assumed, as the profile says.
 ///
 /// # Errors
-/// The device is lost. What it refuses, such as page-locked memory, leaves figures assumed.
+/// The driver refuses a copy or device memory. That it refuses page-locked memory leaves figures assumed.
+///
+/// # Cost
+/// Four figures copy `ROUNDS` times 4 MiB at most, together 256 MiB.
 pub(super) fn calibrate(
     context: &Context,
     workers: &Workers,
-    pool: &HostPool,
     budget: Duration,
 ) -> Result<Calibration, EngineError> {
     let mut machine = Machine { name: format!("cuda:{}", context.ordinal()), ..Machine::default() };
-    // Each figure has a sixth of the time.
-    let share = budget / 6;
-    for (name, value) in host(workers, share).into_iter().chain(link(context, pool, share)?) {
+    let mut clock = Clock { ends: Instant::now() + budget, left: FIGURES };
+    for (name, value) in host(workers, &mut clock).into_iter().chain(link(context, &mut clock)?) {
         let source =
             Source { grade: Grade::Measured, text: Arc::from("measured when the engine was opened") };
         // A figure out of range, as of a clock that stood still, stays assumed.
@@ -40,74 +48,92 @@ pub(super) fn calibrate(
 }
 
 /// Rates and times of the host, in the units of profiles.
-fn host(workers: &Workers, share: Duration) -> Vec<(&'static str, f64)> {
+fn host(workers: &Workers, clock: &mut Clock) -> Vec<(&'static str, f64)> {
     let (from, mut to) = (vec![1u8; BYTES], vec![0u8; BYTES]);
-    let hot = least(share / 2, || copy(&mut to, black_box(&from), Stores::Plain));
-    let all = least(share / 2, || workers.copy(&mut to, black_box(&from), Stores::Plain));
-    let wake = least(share / 2, || workers.run(workers.count(), &|_| {}));
-    let gb_s = |time: Duration| BYTES as f64 / 1e9 / time.as_secs_f64();
-    let mut found = vec![("host_memcpy_hot_bw", gb_s(hot))];
+    let hot = clock.least(|| copy(&mut to, black_box(&from), Stores::Plain)).map(gb_s);
+    let all = clock.least(|| workers.copy(&mut to, black_box(&from), Stores::Plain)).map(gb_s);
+    let wake = clock.least(|| workers.run(workers.count(), &|_| {}));
+    let mut found: Vec<_> = hot.map(|hot| ("host_memcpy_hot_bw", hot)).into_iter().collect();
     if workers.count() > 1 {
-        found.push(("host_memcpy_cap_bw", gb_s(all).max(gb_s(hot))));
-        found.push(("thread_wake", wake.as_secs_f64() * 1e6));
+        found.extend(hot.zip(all).map(|(hot, all)| ("host_memcpy_cap_bw", all.max(hot))));
+        found.extend(wake.map(|wake| ("thread_wake", wake.as_secs_f64() * 1e6)));
     }
     found
 }
 
 /// Rates and times of the link; nothing where no memory is page-locked.
-fn link(
-    context: &Context,
-    pool: &HostPool,
-    share: Duration,
-) -> Result<Vec<(&'static str, f64)>, EngineError> {
-    let Ok(piece) = pool.piece(BYTES) else { return Ok(Vec::new()) };
+fn link(context: &Context, clock: &mut Clock) -> Result<Vec<(&'static str, f64)>, EngineError> {
+    let mut host = match HostBlock::new(context, BYTES) {
+        Ok(host) => host,
+        Err(error) if is_refused(&error) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
     let stream = Stream::new(context, StreamKind::NonBlocking)?;
     let block = DeviceBlock::new(context, BYTES)?;
-    let mut failed = None;
+    let mut failed: Option<CudaError> = None;
     let mut timed = |is_down: bool, n: usize| {
-        least(share, || {
-            let done = once(&stream, &piece, &block, is_down, n);
+        clock.least(|| {
+            // One copy, waited for.
+            let mut work = [(&stream, &block, &mut host, is_down)];
+            let done = Stream::copies_and_wait(&mut work, n, 1);
             failed = failed.take().or(done.err());
         })
     };
-    let [up, down] = [timed(false, BYTES), timed(true, BYTES)];
-    let small = timed(false, 64);
+    let [small, up, down] = [timed(false, 64), timed(false, BYTES), timed(true, BYTES)];
     if let Some(error) = failed {
-        piece.lose(true);
         return Err(error.into());
     }
     // What a small copy takes is in the time of a large one too.
-    let gb_s = |time: Duration| BYTES as f64 / 1e9 / time.saturating_sub(small).as_secs_f64();
-    Ok(vec![("h2d_bw", gb_s(up)), ("d2h_bw", gb_s(down)), ("sync_return", small.as_secs_f64() * 1e6 / 2.0)])
+    let rate = |time: Duration| gb_s(time.saturating_sub(small.unwrap_or_default()));
+    let rates = [("h2d_bw", up), ("d2h_bw", down)].into_iter();
+    let mut found: Vec<_> = rates.filter_map(|(name, time)| Some((name, rate(time?)))).collect();
+    found.extend(small.map(|small| ("sync_return", small.as_secs_f64() * 1e6 / 2.0)));
+    Ok(found)
 }
 
-/// One copy, waited for.
-#[expect(unsafe_code, reason = "copies a piece of the pool that nobody else has")]
-fn once(
-    stream: &Stream,
-    piece: &Piece,
-    block: &DeviceBlock,
-    is_down: bool,
-    n: usize,
-) -> Result<(), CudaError> {
-    let called = match is_down {
-        // SAFETY: the piece is the caller's alone, who touches none of its bytes and gives it up if this fails.
-        true => unsafe { piece.fetch(stream, (block, 0), n) },
-        // SAFETY: as above.
-        false => unsafe { piece.send(stream, (block, 0), 0, n) },
-    };
-    called.and(stream.synchronize())
+fn gb_s(time: Duration) -> f64 {
+    BYTES as f64 / 1e9 / time.as_secs_f64()
 }
 
-/// The least time that `work` takes, at least twice, and again until the share is used up.
-fn least(share: Duration, mut work: impl FnMut()) -> Duration {
-    let began = Instant::now();
-    let (mut least, mut n) = (Duration::MAX, 0);
-    while n < 2 || (n < 1000 && began.elapsed() < share) {
-        let start = Instant::now();
-        work();
-        least = least.min(start.elapsed());
-        n += 1;
+/// What is left of the budget, and of the figures that share it.
+struct Clock {
+    ends: Instant,
+    left: u32,
+}
+
+impl Clock {
+    /// The least time that `work` takes, over `ROUNDS` runs at most and within this figure's share of what is left; none
+    /// where nothing is.
+    fn least(&mut self, mut work: impl FnMut()) -> Option<Duration> {
+        let now = Instant::now();
+        let ends = now + self.ends.saturating_duration_since(now) / self.left.max(1);
+        self.left = self.left.saturating_sub(1);
+        let mut least = None;
+        for _ in 0..ROUNDS {
+            let start = Instant::now();
+            if ends <= start {
+                break;
+            }
+            work();
+            let time = start.elapsed();
+            least = Some(least.map_or(time, |least: Duration| least.min(time)));
+        }
+        least
     }
-    least
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_has_so_many_runs_at_most_and_none_when_the_time_is_over() {
+        let mut n = 0;
+        let mut clock = Clock { ends: Instant::now() + Duration::from_secs(3600), left: FIGURES };
+        assert!(clock.least(|| n += 1).is_some());
+        assert_eq!(n, ROUNDS);
+        let mut clock = Clock { ends: Instant::now(), left: FIGURES };
+        assert_eq!(clock.least(|| n += 1), None);
+        assert_eq!(n, ROUNDS);
+    }
 }

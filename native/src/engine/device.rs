@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytemuck::Pod;
 
-use crate::cuda::{Context, CudaError, DeviceBlock, Event, Stream, Timing};
+use crate::cuda::{Context, CudaError, DeviceBlock, Event, Stream};
 
 /// A block and the streams that use it.
 pub(super) struct Block {
@@ -51,9 +51,7 @@ impl Block {
 fn join(home: &Stream, others: &[Stream]) -> Result<(), CudaError> {
     for other in others {
         // Recorded now, so that it covers everything that used the block.
-        let event = Event::new(other.context(), Timing::Off)?;
-        event.record(other)?;
-        home.wait(&event)?;
+        home.wait(&Event::after(other)?)?;
     }
     Ok(())
 }

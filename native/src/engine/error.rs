@@ -67,6 +67,9 @@ pub enum EngineError {
     /// The caller asked to stop.
     #[error("the transfer was cancelled")]
     Cancelled,
+    /// A call failed, and the wait that should have told what the device still does failed too. The engine is lost.
+    #[error("what the device still does is not known: {0}")]
+    Unsettled(CudaError),
     /// A thread of the transfer panicked: its message was printed then. The engine is lost.
     #[error("a thread of the transfer panicked")]
     Panicked,
@@ -95,6 +98,31 @@ pub enum EngineError {
     /// A tensor's type and its bytes do not go together.
     #[error("{0}")]
     Argument(&'static str),
+}
+
+impl EngineError {
+    /// An error after which nothing told what the device still does; a sticky one says enough by itself.
+    pub(super) fn unsettled(error: CudaError) -> EngineError {
+        if error.is_sticky() { EngineError::Cuda(error) } else { EngineError::Unsettled(error) }
+    }
+}
+
+/// A call that takes buffers failed: why, and the buffers.
+///
+/// Only the error is kept by `?` where an [`EngineError`] is expected.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct Refused<B> {
+    /// Why.
+    pub error: EngineError,
+    /// What was given; `None` where a device that is lost may still be using it.
+    pub buffers: Option<B>,
+}
+
+impl<B> From<Refused<B>> for EngineError {
+    fn from(refused: Refused<B>) -> EngineError {
+        refused.error
+    }
 }
 
 impl From<CudaError> for EngineError {

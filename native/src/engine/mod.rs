@@ -7,9 +7,11 @@
 //! | a slice | [`Engine::upload`], [`Engine::upload_into`] | the source was consumed |
 //! | many tensors | [`Engine::upload_all`] | all sources were consumed |
 //! | a file | [`Engine::upload_file`] | it was read |
+//! | a layout's move plan | [`Engine::carry_out`] | the host's side is done |
 //! | back to a slice, to many | [`Engine::download`], [`Engine::download_all`] | everything is there |
 //! | a page-locked buffer | [`Engine::h2d`], [`Engine::d2h`], in a [`Engine::scope`] | at once |
 //! | within the device | [`Engine::copy`], [`Engine::compact`] | at once |
+//! | nothing: a formula is computed | [`Engine::compute`], [`Engine::update`] | at once |
 //! | to another device | [`Engine::to_device`] | at once |
 //! | item after item, with work between | [`Pipeline`] | there is room for the item |
 //!
@@ -20,27 +22,37 @@
 //! when that is done. Page-locked buffers are taken by transfers, or borrowed exclusively for a scope that waits for all of
 //! them before it ends. No guard has to be dropped for memory to be safe, so forgetting one harms nobody.
 //!
-//! **Failure:** a sticky error, or a panic of a copy thread, ends the engine: each later call answers
-//! [`EngineError::ContextLost`] with the first error, and memory that a copy may still touch is leaked.
+//! **Failure:** every error of the driver comes out as an error of the call that met it, and the engine stays usable, with
+//! these exceptions. Refused memory is made up for: device memory is asked for once more after what is free was given
+//! back, page-locked memory in smaller pieces, and what could not be had stands in [`Engine::notes`]. What a drop is
+//! refused is leaked. A sticky error, a panic of a copy thread, or a failure after which nothing tells what the device still
+//! does ends the engine: each later call answers [`EngineError::ContextLost`] with the first error without asking the driver,
+//! and memory that a copy may still touch is leaked. A lost context gives nothing back, so then all of the engine's is.
 
 mod budget;
 mod calibrate;
 pub mod copy;
 mod device;
 mod error;
+mod journal;
+mod moves;
 mod open;
 mod peer;
 mod pinned;
 mod pipeline;
+mod pool;
 mod ring;
 mod scope;
 mod slot;
 mod transfer;
 
 pub use device::{DevBuf, DeviceSlice, OnDevice};
-pub use error::{EngineError, Lost};
-pub use open::{Config, Engine, Planted};
+pub use error::{EngineError, Lost, Refused};
+pub use moves::{Moved, Store};
+pub use open::{Config, Engine};
 pub use pinned::PinnedBuf;
 pub use pipeline::{Limits, Mode, Pipeline, Ticket};
 pub use ring::Watch;
 pub use scope::{InFlight, Scope};
+#[doc(hidden)]
+pub use slot::Planted;

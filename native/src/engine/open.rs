@@ -1,22 +1,25 @@
 //! The engine: what it owns, how it is opened, and how it ends.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytemuck::Pod;
+use spanlift::Bytes;
 use spanlift::advise::transfer::{Calibration, Caps, Explain, Plan, Request, choose};
 use spanlift::program::StreamKind;
-use spanlift::{Bytes, Nanos};
 
-use crate::cuda::{Context, CudaError, Driver, MemoryInfo, Stream};
+use crate::cuda::{Context, CudaError, Driver, MemoryInfo, Recorder, Stream};
 
 use super::calibrate::calibrate;
 use super::copy::Workers;
 use super::device::{Block, DevBuf, DeviceSlice};
 use super::error::{EngineError, Lost};
-use super::pinned::{HostPool, PinnedBuf};
+use super::journal::Journal;
+use super::pinned::PinnedBuf;
+use super::pool::{HostPool, is_refused};
 use super::ring::{Ring, SLOTS};
+use super::slot::Planted;
 
 /// How an engine is opened.
 #[derive(Debug, Clone)]
@@ -28,46 +31,16 @@ pub struct Config {
     pub slots: usize,
     /// The figures that choices are made with; measured in 150 ms at most when `None`.
     pub calibration: Option<Calibration>,
+    /// Notes what the engine asks of the driver, and what it lends of page-locked memory; nobody when `None`.
+    pub recorder: Option<Recorder>,
     #[doc(hidden)]
     pub planted: Planted,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { workers: None, slots: 64 << 20, calibration: None, planted: Planted::default() }
-    }
-}
-
-/// A bug in the engine, for tests of the tests; none by default.
-#[doc(hidden)]
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Planted {
-    skips_slot_waits: bool,
-    pub(super) skips_ready: bool,
-    pub(super) skips_free: bool,
-}
-
-impl Planted {
-    /// Slots are filled again while a copy may still read them.
-    ///
-    /// # Safety
-    /// The engine then does what it promises never to do; only for tests under a driver in software.
-    #[doc(hidden)]
-    #[expect(unsafe_code, reason = "asks for what is unsound, and says so")]
-    pub unsafe fn no_slot_wait() -> Planted {
-        Planted { skips_slot_waits: true, ..Planted::default() }
-    }
-
-    /// A pipeline's kernels do not wait for their inputs: wrong contents of device memory, nothing worse.
-    #[doc(hidden)]
-    pub fn no_ready() -> Planted {
-        Planted { skips_ready: true, ..Planted::default() }
-    }
-
-    /// A pipeline's inputs do not wait until their slot is free: the same.
-    #[doc(hidden)]
-    pub fn no_free() -> Planted {
-        Planted { skips_free: true, ..Planted::default() }
+        let planted = Planted::default();
+        Config { workers: None, slots: 64 << 20, calibration: None, recorder: None, planted }
     }
 }
 
@@ -114,12 +87,10 @@ pub(super) struct Inner {
     caps: Caps,
     /// What could not be had at open.
     notes: Vec<String>,
-    /// Streams to other devices, by their number.
-    pub(super) pairs: Mutex<Vec<(u32, Stream)>>,
+    /// Streams to other devices; none for those that are out of reach. Their contexts are kept, so that none is another's.
+    pub(super) pairs: Mutex<Vec<(Context, Option<Stream>)>>,
     planted: Planted,
-    last: Mutex<Option<Explain>>,
-    lost: OnceLock<Lost>,
-    process: u32,
+    journal: Arc<Journal>,
 }
 
 impl fmt::Debug for Engine {
@@ -143,7 +114,10 @@ impl Engine {
     /// There is no such device, or the driver refuses streams. That nothing can be page-locked is no error: then the
     /// driver stages by itself, and [`Engine::explain_last`] says so.
     pub fn on(driver: &Driver, ordinal: u32, config: Config) -> Result<Engine, EngineError> {
-        let context = driver.context(ordinal)?;
+        let context = match &config.recorder {
+            Some(recorder) => driver.recorded(ordinal, recorder)?,
+            None => driver.context(ordinal)?,
+        };
         let mut notes = Vec::new();
         // Freed memory is kept: else it goes back to the system at every wait.
         if let Err(error) = context.keep_freed(u64::MAX) {
@@ -151,10 +125,8 @@ impl Engine {
         }
         let workers = config.workers.map_or_else(Workers::usual, Workers::new)?;
         let stream = Stream::new(&context, StreamKind::NonBlocking)?;
-        let rings = rings(&context, workers.count(), config.slots, &mut notes)?;
-        if config.planted.skips_slot_waits {
-            skip_waits(&rings);
-        }
+        let planted = config.planted;
+        let rings = rings(&context, workers.count(), (config.slots, planted), &mut notes)?;
         let slots = rings.as_ref().map_or(0, |[up, _]| up.slot() * SLOTS * up.lanes());
         let caps = Caps {
             workers: u32::try_from(workers.count()).unwrap_or(u32::MAX),
@@ -167,10 +139,9 @@ impl Engine {
         let pinned = HostPool::new(&context);
         let calibration = match config.calibration {
             Some(given) => given,
-            None => calibrate(&context, &workers, &pinned, CALIBRATION)?,
+            None => calibrate(&context, &workers, CALIBRATION)?,
         };
-        let (pairs, last, lost) = (Mutex::default(), Mutex::default(), OnceLock::new());
-        let (planted, process) = (config.planted, std::process::id());
+        let (pairs, journal) = (Mutex::default(), Arc::new(Journal::new()));
         let inner = Inner {
             context,
             stream,
@@ -182,9 +153,7 @@ impl Engine {
             notes,
             pairs,
             planted,
-            last,
-            lost,
-            process,
+            journal,
         };
         Ok(Engine(Arc::new(inner)))
     }
@@ -224,17 +193,21 @@ impl Engine {
 
     /// What the engine would do for a request, and what it would not.
     pub fn explain(&self, request: &Request) -> Explain {
-        self.explained(request, self.plan(request))
+        let explain = Explain::new(request, &self.0.calibration, self.plan(request));
+        Explain { notes: self.0.notes.clone(), ..explain }
     }
 
     /// What it did last, with the time that it took.
+    ///
+    /// The time is the caller's: until the call returned, or until a page-locked buffer was waited for.
     pub fn explain_last(&self) -> Option<Explain> {
-        self.0.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let (request, measured) = self.0.journal.last()?;
+        Some(Explain { measured: Some(measured), ..self.explain(&request) })
     }
 
     /// What ended it, if something did.
     pub fn lost(&self) -> Option<&Lost> {
-        self.0.lost.get()
+        self.0.journal.lost()
     }
 
     /// `len` page-locked elements whose values are unspecified, out of a pool.
@@ -294,46 +267,20 @@ impl Engine {
         }
     }
 
-    /// Every call of the engine goes through here: refused once it is lost, and the first error that ends it is kept.
+    pub(super) fn journal(&self) -> &Arc<Journal> {
+        &self.0.journal
+    }
+
     pub(super) fn during<R>(
         &self,
         what: &'static str,
         call: impl FnOnce() -> Result<R, EngineError>,
     ) -> Result<R, EngineError> {
-        if self.0.process != std::process::id() {
-            return Err(EngineError::Forked);
-        }
-        if let Some(lost) = self.0.lost.get() {
-            return Err(EngineError::ContextLost(lost.clone()));
-        }
-        call().map_err(|error| self.judge(what, error))
-    }
-
-    /// Keeps an error that ends the engine.
-    pub(super) fn judge(&self, what: &'static str, error: EngineError) -> EngineError {
-        let first = match &error {
-            EngineError::Cuda(e) if e.is_sticky() => e.to_string(),
-            EngineError::Panicked => error.to_string(),
-            _ => return error,
-        };
-        EngineError::ContextLost(self.0.lost.get_or_init(|| Lost { during: what, first }).clone())
+        self.0.journal.during(what, call)
     }
 
     pub(super) fn plan(&self, request: &Request) -> Plan {
         choose(request, &self.0.calibration, &self.0.caps)
-    }
-
-    fn explained(&self, request: &Request, plan: Plan) -> Explain {
-        let mut explain = Explain::new(request, &self.0.calibration, plan);
-        explain.notes.clone_from(&self.0.notes);
-        explain
-    }
-
-    /// Keeps what was done and how long it took the caller.
-    pub(super) fn did(&self, request: &Request, plan: Plan, since: Instant) {
-        let mut explain = self.explained(request, plan);
-        explain.measured = Some(Nanos(i64::try_from(since.elapsed().as_nanos()).unwrap_or(i64::MAX)));
-        *self.0.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(explain);
     }
 }
 
@@ -341,7 +288,7 @@ impl Engine {
 fn rings(
     context: &Context,
     lanes: usize,
-    slots: usize,
+    (slots, planted): (usize, Planted),
     notes: &mut Vec<String>,
 ) -> Result<Option<[Ring; 2]>, CudaError> {
     let mut bytes = slots;
@@ -351,26 +298,14 @@ fn rings(
             notes.push("nothing could be page-locked: the driver stages by itself".to_owned());
             return Ok(None);
         }
-        let both = Ring::new(context, lanes, slot).and_then(|up| Ok([up, Ring::new(context, lanes, slot)?]));
-        match both {
+        let ring = || Ring::new(context, lanes, slot, planted);
+        match ring().and_then(|up| Ok([up, ring()?])) {
             Ok(rings) => return Ok(Some(rings)),
-            Err(error) if error.is_sticky() => return Err(error),
+            Err(error) if !is_refused(&error) => return Err(error),
             Err(error) => {
                 notes.push(format!("{} MiB of page-locked slots were refused: {error}", bytes >> 20))
             }
         }
         bytes = if bytes > FEWEST { (bytes / 2).max(FEWEST) } else { 0 };
-    }
-}
-
-#[expect(unsafe_code, reason = "plants the bug that the caller of `Planted::no_slot_wait` asked for")]
-fn skip_waits(rings: &Option<[Ring; 2]>) {
-    for ring in rings.iter().flatten() {
-        for k in 0..ring.lanes() {
-            for slot in ring.lane(k).slots() {
-                // SAFETY: whoever made the `Planted` has promised that it is sound where it runs.
-                unsafe { slot.skip_waits() };
-            }
-        }
     }
 }

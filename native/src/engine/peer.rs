@@ -9,9 +9,9 @@
 //! ```
 //!
 //! Devices that do not reach each other's memory go through page-locked slots, in two hops that overlap; the events are
-//! the same for the caller.
+//! the same for the caller. Without page-locked memory the driver stages.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use bytemuck::Pod;
@@ -19,11 +19,11 @@ use spanlift::Bytes;
 use spanlift::advise::transfer::{HostMemory, Request, Route};
 use spanlift::program::StreamKind;
 
-use crate::cuda::{Event, Place, Stream, Timing};
+use crate::cuda::{Event, Place, Stream};
 
-use super::EngineError;
 use super::device::{Block, DevBuf, DeviceSlice, OnDevice};
 use super::open::Engine;
+use super::{EngineError, slot};
 
 impl Engine {
     /// Copies elements to another engine's device: after what `producer`, a stream of this one, was given, and before what
@@ -45,35 +45,35 @@ impl Engine {
             self.same_device(producer.context())?;
             self.same_device(from.block.context())?;
             let began = Instant::now();
-            let request = Request::one(Route::Peer, HostMemory::Pinned, Bytes(from.bytes() as u64));
-            let plan = self.plan(&request);
             // The block is there for the consumer's stream; the transfer waits for that too.
-            let (ready, there) = (record(producer)?, record(consumer)?);
-            if self.context().enable_peer(other.context())? {
-                let transfer = self.transfer_stream(other)?;
-                transfer.wait(&ready)?;
-                transfer.wait(&there)?;
-                let (dst, src) = (block.memory(), from.block.memory());
-                transfer.copy_device(Place::Device(dst, 0), Place::Device(src, from.at), from.bytes())?;
-                consumer.wait(&record(&transfer)?)?;
-                from.used_on(&transfer);
-            } else {
-                self.hop(other, (&ready, &there), consumer, from, &block)?;
+            let (ready, there) = (Event::after(producer)?, Event::after(consumer)?);
+            match self.transfer_stream(other)? {
+                Some(transfer) => {
+                    let done = direct(&transfer, (&ready, &there), consumer, from, &block);
+                    // The block of a transfer that failed goes once what was begun is done.
+                    done.inspect_err(|_| block.used_on(&transfer))?;
+                }
+                None => self.hop(other, (&ready, &there), (producer, consumer), from, &block)?,
             }
-            self.did(&request, plan, began);
+            let request = Request::one(Route::Peer, HostMemory::Pinned, Bytes(from.bytes() as u64));
+            self.journal().did(request, began);
             Ok(())
         })?;
         Ok(DevBuf(DeviceSlice::new(&block, 0, from.len())))
     }
 
-    /// The stream of the ordered pair from this device to another; made at its first use, kept for the engine's life.
-    fn transfer_stream(&self, other: &Engine) -> Result<Stream, EngineError> {
-        let mut pairs = self.inner().pairs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some((_, stream)) = pairs.iter().find(|(ordinal, _)| *ordinal == other.ordinal()) {
+    /// The stream of the ordered pair from this device to another, if they reach each other; asked for at the first use and
+    /// kept for the engine's life.
+    fn transfer_stream(&self, other: &Engine) -> Result<Option<Stream>, EngineError> {
+        let mut pairs = self.inner().pairs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, stream)) = pairs.iter().find(|(context, _)| context == other.context()) {
             return Ok(stream.clone());
         }
-        let stream = Stream::new(self.context(), StreamKind::NonBlocking)?;
-        pairs.push((other.ordinal(), stream.clone()));
+        let stream = match self.context().enable_peer(other.context())? {
+            true => Some(Stream::new(self.context(), StreamKind::NonBlocking)?),
+            false => None,
+        };
+        pairs.push((other.context().clone(), stream.clone()));
         Ok(stream)
     }
 
@@ -82,38 +82,64 @@ impl Engine {
         &self,
         other: &Engine,
         (ready, there): (&Event, &Event),
-        consumer: &Stream,
+        (producer, consumer): (&Stream, &Stream),
         from: &DeviceSlice<T>,
         to: &Block,
     ) -> Result<(), EngineError> {
         let (Some([_, down]), Some([up, _])) = (&self.inner().rings, &other.inner().rings) else {
-            return Err(EngineError::Argument(
-                "devices that do not reach each other, and no page-locked memory",
-            ));
+            return staged((producer, consumer), from, to);
         };
         // Before the lane is locked, which asking for its size does too.
         let (n, chunk) = (from.bytes(), down.slot());
         let (onward, mut lane) = (up.lane(0).stream.clone(), down.lane(0));
         let stream = lane.stream.clone();
-        stream.wait(ready)?;
-        onward.wait(there)?;
-        for at in (0..n).step_by(chunk) {
-            let len = chunk.min(n - at);
-            // The slot waits on the host for the copy that sent it on: the hop before last has long begun.
-            let slot = lane.slot();
-            slot.fetch(&stream, (from.block.memory(), from.at + at), len)?;
-            slot.pass_on(&onward, (to.memory(), at), len)?;
-        }
-        let done = record(&onward)?;
-        consumer.wait(&done)?;
         from.used_on(&stream);
-        Ok(())
+        let mut hops = || -> Result<(), EngineError> {
+            stream.wait(ready)?;
+            onward.wait(there)?;
+            for at in (0..n).step_by(chunk) {
+                let len = chunk.min(n - at);
+                // The slot waits on the host for the copy that sent it on: the hop before last has long begun.
+                let slot = lane.slot();
+                slot.fetch(&stream, (from.block.memory(), from.at + at), len)?;
+                slot.pass_on(&onward, (to.memory(), at), len)?;
+            }
+            Ok(consumer.wait(&Event::after(&onward)?)?)
+        };
+        hops().inspect_err(|_| to.used_on(&onward))
     }
 }
 
-/// What a stream was given so far.
-fn record(stream: &Stream) -> Result<Event, EngineError> {
-    let event = Event::new(stream.context(), Timing::Off)?;
-    event.record(stream)?;
-    Ok(event)
+/// Where nothing could be page-locked either: the driver stages both hops, and the host waits for each.
+fn staged<T: Pod>(
+    (producer, consumer): (&Stream, &Stream),
+    from: &DeviceSlice<T>,
+    to: &Block,
+) -> Result<(), EngineError> {
+    let n = from.bytes();
+    if n == 0 {
+        return Ok(());
+    }
+    from.used_on(producer);
+    let bytes = slot::fetch_staged(producer, (from.block.memory(), from.at), n)?;
+    slot::send_staged(consumer, (to.memory(), 0), n, |sent| {
+        sent.copy_from_slice(&bytes);
+        Ok(())
+    })
+}
+
+/// One copy on the transfer stream, after `ready` and `there` and before what `consumer` is given next.
+fn direct<T: Pod>(
+    transfer: &Stream,
+    (ready, there): (&Event, &Event),
+    consumer: &Stream,
+    from: &DeviceSlice<T>,
+    to: &Block,
+) -> Result<(), EngineError> {
+    transfer.wait(ready)?;
+    transfer.wait(there)?;
+    from.used_on(transfer);
+    let (dst, src) = (Place::Device(to.memory(), 0), Place::Device(from.block.memory(), from.at));
+    transfer.copy_device(dst, src, from.bytes())?;
+    Ok(consumer.wait(&Event::after(transfer)?)?)
 }

@@ -1,175 +1,56 @@
-//! Page-locked buffers for callers, out of a pool.
+//! Page-locked buffers for callers, and copies of them in flight.
 //!
-//! Page-locking takes about half a second for a GiB and a lock on the whole driver, so memory that was page-locked once
-//! is handed out again: in size classes of quarter powers of two, which waste a quarter at most.
+//! A buffer's elements are lent by this file alone, and only while no copy touches them: a [`Flight`] takes them out of
+//! reach when it starts and gives them back when it was waited for. Whoever holds the buffer meanwhile cannot misuse it.
 #![expect(unsafe_code, reason = "page-locked memory is lent as slices while no copy touches it")]
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use bytemuck::Pod;
+use spanlift::Bytes;
+use spanlift::advise::transfer::{HostMemory, Request, Route};
 
-use crate::cuda::{Context, CudaError, DeviceBlock, HostBlock, Place, Stream};
+use crate::cuda::{CudaError, Event, Place, Stream};
 
 use super::EngineError;
-
-/// Pieces begin at multiples of this: more than any element's alignment, and a page, so that no two share one.
-const PAGE: usize = 4096;
-
-/// The size in which `bytes` are handed out: the next quarter power of two, in whole pages.
-pub(super) fn class(bytes: usize) -> Option<usize> {
-    let pages = bytes.max(1).div_ceil(PAGE);
-    let step = (pages.checked_next_power_of_two()? / 8).max(1);
-    pages.checked_next_multiple_of(step)?.checked_mul(PAGE)
-}
-
-/// Page-locked memory that comes back.
-#[derive(Clone)]
-pub(super) struct HostPool(Arc<Shared>);
-
-struct Shared {
-    context: Context,
-    free: Mutex<Free>,
-}
-
-#[derive(Default)]
-struct Free {
-    /// By class.
-    pieces: BTreeMap<usize, Vec<(Arc<HostBlock>, usize)>>,
-    /// What is left of the newest slab.
-    rest: Option<(Arc<HostBlock>, usize)>,
-}
-
-impl fmt::Debug for HostPool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("HostPool")
-    }
-}
-
-/// Bytes that are page-locked together; larger pieces are page-locked by themselves.
-const SLAB: usize = 16 << 20;
-
-impl HostPool {
-    pub(super) fn new(context: &Context) -> HostPool {
-        HostPool(Arc::new(Shared { context: context.clone(), free: Mutex::default() }))
-    }
-
-    /// A piece of at least this many bytes.
-    pub(super) fn piece(&self, bytes: usize) -> Result<Piece, EngineError> {
-        let class = class(bytes).ok_or(super::copy::TooLarge)?;
-        let mut free = self.0.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let (block, at) = match free.pieces.get_mut(&class).and_then(Vec::pop) {
-            Some(found) => found,
-            None => free.carve(&self.0.context, class)?,
-        };
-        Ok(Piece { block, at, class, pool: self.clone(), state: AtomicU8::new(USABLE) })
-    }
-}
-
-impl Free {
-    fn carve(&mut self, context: &Context, class: usize) -> Result<(Arc<HostBlock>, usize), EngineError> {
-        if let Some((block, at)) = &mut self.rest
-            && block.len() - *at >= class
-        {
-            let found = (Arc::clone(block), *at);
-            *at += class;
-            return Ok(found);
-        }
-        if class <= SLAB / 4
-            && let Ok(slab) = HostBlock::new(context, SLAB)
-        {
-            let slab = Arc::new(slab);
-            self.rest = Some((Arc::clone(&slab), class));
-            return Ok((slab, 0));
-        }
-        // Larger than a slab is for, or a slab was refused.
-        let block = HostBlock::new(context, class);
-        let refused = |reason: CudaError| match reason.is_sticky() {
-            true => EngineError::Cuda(reason),
-            false => EngineError::PinnedRefused { needed: class, reason },
-        };
-        block.map(|block| (Arc::new(block), 0)).map_err(refused)
-    }
-}
+use super::device::Block;
+use super::journal::Journal;
+use super::pool::{HostPool, PAGE, Part};
 
 /// No copy touches the bytes.
-const USABLE: u8 = 0;
-/// A device that is lost may still read them.
+const IDLE: u8 = 0;
+/// One may be reading them; for ever, where it could not be waited for.
 const READ: u8 = 1;
-/// It may still write them.
+/// One may be writing them; likewise.
 const WRITTEN: u8 = 2;
 
-/// A part of page-locked memory that nobody else has; it goes back when it is dropped.
-pub(super) struct Piece {
-    block: Arc<HostBlock>,
-    at: usize,
-    class: usize,
-    pool: HostPool,
+/// A part of page-locked memory and what copies do to it.
+struct Piece {
+    part: Part,
     state: AtomicU8,
+}
+
+impl Piece {
+    fn as_ptr(&self) -> *mut u8 {
+        self.part.block.as_ptr().wrapping_add(self.part.at)
+    }
+
+    fn state(&self) -> u8 {
+        self.state.load(Ordering::Acquire)
+    }
 }
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        // What a device may still touch never comes back.
-        if *self.state.get_mut() == USABLE {
-            let mut free = self.pool.0.free.lock().unwrap_or_else(PoisonError::into_inner);
-            free.pieces.entry(self.class).or_default().push((Arc::clone(&self.block), self.at));
+        // What a device may still touch is never handed out again.
+        if *self.state.get_mut() == IDLE {
+            self.part.give_back();
         }
-    }
-}
-
-impl Piece {
-    /// From here on a device that is lost may still touch the bytes.
-    pub(super) fn lose(&self, writes: bool) {
-        self.state.fetch_max(if writes { WRITTEN } else { READ }, Ordering::AcqRel);
-    }
-
-    fn as_ptr(&self) -> *mut u8 {
-        // SAFETY: pieces are cut inside their block, whose memory lives as long as it.
-        unsafe { self.block.as_ptr().add(self.at) }
-    }
-
-    /// The two slots' worth of arguments that a copy takes.
-    fn place(&self) -> Place<'_> {
-        Place::Host(&self.block, self.at)
-    }
-
-    /// Copies the first `n` bytes to a block, in the order of `stream`.
-    ///
-    /// # Safety
-    /// Until the copy is done, or for ever where that is never known, the piece lives and its bytes are not written.
-    pub(super) unsafe fn send(
-        &self,
-        stream: &Stream,
-        to: (&DeviceBlock, usize),
-        from: usize,
-        n: usize,
-    ) -> Result<(), CudaError> {
-        assert!(
-            from.checked_add(n).is_some_and(|end| end <= self.class),
-            "bug: more bytes than the piece has"
-        );
-        // SAFETY: the bytes lie inside the piece; the rest is the caller's promise.
-        unsafe { stream.copy(Place::Device(to.0, to.1), Place::Host(&self.block, self.at + from), n) }
-    }
-
-    /// Copies `n` bytes of a block to its start, in the order of `stream`.
-    ///
-    /// # Safety
-    /// Until the copy is done, or for ever where that is never known, the piece lives and its bytes are not touched.
-    pub(super) unsafe fn fetch(
-        &self,
-        stream: &Stream,
-        from: (&DeviceBlock, usize),
-        n: usize,
-    ) -> Result<(), CudaError> {
-        assert!(n <= self.class, "bug: more bytes than the piece has");
-        // SAFETY: the bytes lie inside the piece; the rest is the caller's promise.
-        unsafe { stream.copy(self.place(), Place::Device(from.0, from.1), n) }
     }
 }
 
@@ -197,16 +78,26 @@ impl<T: Pod> PinnedBuf<T> {
     pub(super) fn new(pool: &HostPool, len: usize) -> Result<PinnedBuf<T>, EngineError> {
         assert!(align_of::<T>() <= PAGE, "bug: an element that wants more than a page's alignment");
         let bytes = len.checked_mul(size_of::<T>()).ok_or(super::copy::TooLarge)?;
-        let piece = Arc::new(pool.piece(bytes)?);
-        Ok(PinnedBuf { piece, len, of: PhantomData })
-    }
-
-    pub(super) fn piece(&self) -> &Arc<Piece> {
-        &self.piece
+        let piece = Piece { part: pool.part(bytes)?, state: AtomicU8::new(IDLE) };
+        Ok(PinnedBuf { piece: Arc::new(piece), len, of: PhantomData })
     }
 
     pub(super) fn bytes(&self) -> usize {
         self.len * size_of::<T>()
+    }
+
+    /// How many elements there are; also while they are out of reach.
+    pub(super) fn n_elements(&self) -> usize {
+        self.len
+    }
+
+    fn note_access(&self, is_write: bool) {
+        self.piece.part.block.note_access(self.piece.part.at, self.bytes(), is_write);
+    }
+
+    /// Whether no copy has the elements: they can be read and written.
+    pub(super) fn is_idle(&self) -> bool {
+        self.piece.state() == IDLE
     }
 }
 
@@ -214,37 +105,150 @@ impl<T: Pod> Deref for PinnedBuf<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        let state = self.piece.state.load(Ordering::Acquire);
-        assert!(state < WRITTEN, "the device was lost while it may have been writing this buffer");
+        assert!(
+            self.piece.state() < WRITTEN,
+            "the device was lost while it may have been writing this buffer"
+        );
+        self.note_access(false);
         // SAFETY: the piece has at least `len` elements (`new`), at the start of a page, which is aligned for any `T`. Its
-        // bytes came from the driver or from us and are some value each, and every bit pattern is a `T` (`Pod`). No copy
-        // touches them: transfers hold the buffer or an exclusive borrow of it until they have waited for theirs, and what
-        // could not be waited for is refused above. Nobody but this buffer has the piece.
+        // bytes came from the driver or from us and are some value each, and every bit pattern is a `T` (`Pod`). Nobody
+        // but this buffer and its flights has the piece, and no flight writes it (the state, asserted above); one that
+        // does can only be started through an exclusive borrow of the buffer, which ends this one.
         unsafe { std::slice::from_raw_parts(self.piece.as_ptr().cast::<T>(), self.len) }
     }
 }
 
 impl<T: Pod> DerefMut for PinnedBuf<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        let state = self.piece.state.load(Ordering::Acquire);
-        assert!(state == USABLE, "the device was lost while it may have been using this buffer");
-        // SAFETY: as in `deref`; `self` is borrowed exclusively.
+        assert!(self.piece.state() == IDLE, "the device was lost while it may have been using this buffer");
+        self.note_access(true);
+        // SAFETY: as in `deref`; no flight touches the piece at all, and `self` is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.piece.as_ptr().cast::<T>(), self.len) }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// A copy of a page-locked buffer, from its call until it is known to be done.
+///
+/// What the copy needs is let go of as soon as it has landed, so that a flight that is forgotten afterwards keeps nothing.
+pub(super) struct Flight {
+    /// Absent once it has landed.
+    held: Mutex<Option<Held>>,
+    journal: Arc<Journal>,
+    began: Instant,
+}
 
-    #[test]
-    fn classes_waste_a_quarter_at_most_and_are_their_own_class() {
-        for bytes in (1..300_000).step_by(997).chain([1, PAGE, PAGE + 1, 1 << 30, (1 << 30) + 1]) {
-            let class = class(bytes).unwrap();
-            assert!(bytes <= class && class.is_multiple_of(PAGE), "{bytes} {class}");
-            assert!(class - bytes < PAGE.max(bytes / 4 + 1) + PAGE, "{bytes} {class}");
-            assert_eq!(super::class(class), Some(class));
+struct Held {
+    event: Event,
+    stream: Stream,
+    piece: Arc<Piece>,
+    block: Arc<Block>,
+    request: Request,
+}
+
+impl fmt::Debug for Flight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.held() {
+            Some(held) => write!(f, "Flight({:?})", held.stream),
+            None => f.write_str("Flight(landed)"),
         }
-        assert_eq!(class(usize::MAX), None);
+    }
+}
+
+/// Whatever happens to those who hold it: the piece goes back to its pool only when the copy is done.
+impl Drop for Flight {
+    fn drop(&mut self) {
+        // What could not be waited for stays out of reach.
+        let _ = self.land();
+    }
+}
+
+impl Flight {
+    /// Starts a copy between a buffer and as many bytes of a block from `at` on, in the order of `stream`. From here on the
+    /// buffer's elements are out of reach: for reading too, where they are written.
+    pub(super) fn start<T: Pod>(
+        journal: &Arc<Journal>,
+        stream: &Stream,
+        host: &mut PinnedBuf<T>,
+        (block, at): (&Arc<Block>, usize),
+        is_down: bool,
+    ) -> Result<Flight, EngineError> {
+        let n = host.bytes();
+        let (piece, block) = (Arc::clone(&host.piece), Arc::clone(block));
+        assert!(n <= piece.part.len, "bug: more bytes than the piece has");
+        let event = Event::spare(stream.context())?;
+        let state = if is_down { WRITTEN } else { READ };
+        // One flight at a time: what has landed is idle again.
+        if piece.state.compare_exchange(IDLE, state, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            return Err(EngineError::Argument("a buffer that a copy may still be using"));
+        }
+        block.used_on(stream);
+        let route = if is_down { Route::Down } else { Route::Up };
+        let request = Request::one(route, HostMemory::Pinned, Bytes(n as u64));
+        let began = Instant::now();
+        let held = Held { event, stream: stream.clone(), piece, block, request };
+        let called = held.call(at, n, is_down).and_then(|()| held.event.record(stream));
+        if let Err(error) = called {
+            // It may have been started all the same, and no event tells of it.
+            return Err(match stream.synchronize() {
+                Ok(()) => {
+                    held.piece.state.store(IDLE, Ordering::Release);
+                    error.into()
+                }
+                Err(_) => EngineError::unsettled(error),
+            });
+        }
+        Ok(Flight { held: Mutex::new(Some(held)), journal: Arc::clone(journal), began })
+    }
+
+    fn held(&self) -> std::sync::MutexGuard<'_, Option<Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the copy. Where nothing tells that it is done, the buffer stays out of reach and the engine is lost.
+    pub(super) fn land(&self) -> Result<(), EngineError> {
+        let mut held = self.held();
+        let Some(flying) = held.as_ref() else { return Ok(()) };
+        if let Err(error) = flying.event.synchronize().or_else(|_| flying.stream.synchronize()) {
+            return Err(self.journal.judge("a copy of a pinned buffer", EngineError::unsettled(error)));
+        }
+        flying.piece.state.store(IDLE, Ordering::Release);
+        let landed = held.take();
+        drop(held);
+        if let Some(Held { request, .. }) = landed {
+            self.journal.did(request, self.began);
+        }
+        Ok(())
+    }
+
+    /// What `other` is given next comes after the copy.
+    pub(super) fn on(&self, other: &Stream) -> Result<(), EngineError> {
+        self.journal.during("ordering a stream after a copy", || match &*self.held() {
+            Some(held) => {
+                held.block.used_on(other);
+                Ok(other.wait(&held.event)?)
+            }
+            None => Ok(()),
+        })
+    }
+
+    /// Whether the copy is done; the buffer stays out of reach until it has [landed](Flight::land).
+    pub(super) fn is_done(&self) -> Result<bool, EngineError> {
+        self.journal.during("asking for a copy", || match &*self.held() {
+            Some(held) => Ok(held.event.is_done()?),
+            None => Ok(true),
+        })
+    }
+}
+
+impl Held {
+    fn call(&self, at: usize, n: usize, is_down: bool) -> Result<(), CudaError> {
+        let device = Place::Device(self.block.memory(), at);
+        let host = Place::Host(&self.piece.part.block, self.piece.part.at);
+        let (dst, src) = if is_down { (host, device) } else { (device, host) };
+        // SAFETY: the bytes lie inside the piece (`start`), which nobody else has and the flight keeps. Its state was made
+        // `READ` or `WRITTEN` through an exclusive borrow of the buffer, so that no slice of it is out, and none is lent
+        // that the copy's accesses would race with until `land` has waited for it; where that fails the state stays. A
+        // forgotten flight leaves it so too.
+        unsafe { self.stream.copy(dst, src, n) }
     }
 }

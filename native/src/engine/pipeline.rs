@@ -14,6 +14,7 @@
 //! that no more memory is taken than was allowed.
 
 use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -21,14 +22,13 @@ use std::thread::JoinHandle;
 use bytemuck::Pod;
 use spanlift::program::StreamKind;
 
-use crate::cuda::{Event, Stream, Timing};
+use crate::cuda::{Event, Stream};
 
-use super::EngineError;
 use super::budget::Budget;
 use super::device::DevBuf;
 use super::open::Engine;
-use super::pinned::PinnedBuf;
-use super::scope::Flight;
+use super::pinned::{Flight, PinnedBuf};
+use super::{EngineError, Refused};
 
 /// How the stages are put on streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +99,33 @@ struct Slot<T, U> {
 /// Both buffers of an item, or why it was not done.
 type Done<T, U> = Result<(PinnedBuf<T>, PinnedBuf<U>), EngineError>;
 
-/// An item whose work was given to the device.
+/// Room that goes back unless it is kept.
+struct Taken<'p> {
+    room: &'p Room,
+    pinned: u64,
+}
+
+impl Taken<'_> {
+    /// Until the item is done; gives its page-locked bytes.
+    fn keep(self) -> u64 {
+        std::mem::ManuallyDrop::new(self).pinned
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.room.give(self.pinned);
+    }
+}
+
+/// What of an item was given to the device, and what comes out.
+struct Started<U> {
+    copy_in: Flight,
+    copy_out: Flight,
+    output: PinnedBuf<U>,
+}
+
+/// An item on its way.
 struct Item<T, U> {
     copy_in: Flight,
     copy_out: Flight,
@@ -117,7 +143,7 @@ impl<T, U> Ticket<T, U> {
     /// Waits until the item is done; gives its input back, and its output.
     ///
     /// # Errors
-    /// The engine is lost; the buffers are leaked.
+    /// The engine is lost; what a copy may still touch of the buffers is leaked.
     pub fn wait(self) -> Result<(PinnedBuf<T>, PinnedBuf<U>), EngineError> {
         // The thread answers every item before it ends.
         self.0.recv().unwrap_or(Err(EngineError::Panicked))
@@ -195,63 +221,18 @@ impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
     ///
     /// # Errors
     /// The input has not the pipeline's shape; the engine is lost or page-locks no more; `compute` fails. The item is then
-    /// not done, and its input dropped.
-    pub fn submit(&self, input: PinnedBuf<T>) -> Result<Ticket<T, U>, EngineError> {
-        if input.len() != self.shape.0 {
-            return Err(EngineError::Length { from: input.len(), to: self.shape.0 });
-        }
-        let pinned = bytes::<T>(self.shape.0)?.saturating_add(bytes::<U>(self.shape.1)?);
-        if self.room.pinned.limit() < pinned {
-            return Err(EngineError::OverLimit {
-                what: "pinned",
-                needed: pinned,
-                limit: self.room.pinned.limit(),
-            });
-        }
-        // Everything an item needs is taken before anything of it starts.
-        self.room.items.take(1);
-        self.room.pinned.take(pinned);
-        let started = self.engine.pinned(self.shape.1).and_then(|output| self.start(input, output, pinned));
-        started.inspect_err(|_| self.room.give(pinned))
-    }
-
-    fn start(
-        &self,
-        input: PinnedBuf<T>,
-        output: PinnedBuf<U>,
-        pinned: u64,
-    ) -> Result<Ticket<T, U>, EngineError> {
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let k = lanes.next;
-        lanes.next = (k + 1) % lanes.slots.len();
-        let slot = &mut lanes.slots[k];
-        let planted = self.engine.planted();
-        let [copy_in, compute, copy_out] = slot.streams.clone();
-        if let Some(free) = slot.free.take().filter(|_| !planted.skips_free) {
-            self.engine.during("waiting for a slot of a pipeline", || Ok(copy_in.wait(&free)?))?;
-        }
-        let copied = self.engine.flight(&copy_in, &input, &slot.device_in, false)?;
-        let out = (|| {
-            if !planted.skips_ready {
-                self.after(&copy_in, &compute)?;
-            }
-            (self.compute)(&compute, &slot.device_in, &mut slot.device_out)?;
-            self.after(&compute, &copy_out)?;
-            self.engine.flight(&copy_out, &output, &slot.device_out, true)
-        })();
-        // Whatever became of the item: the slot is free once its stages are done.
-        slot.free = Some(self.freed(&slot.streams)?);
-        drop(lanes);
-        let copy_out = match out {
-            Ok(copy_out) => copy_out,
-            Err(error) => {
-                // The input may go only when it was read.
-                copied.land()?;
-                return Err(error);
-            }
+    /// not done, and its input comes back with the error, unless a copy may still be using it.
+    pub fn submit(&self, mut input: PinnedBuf<T>) -> Result<Ticket<T, U>, Refused<PinnedBuf<T>>> {
+        let started = self.room(input.n_elements()).and_then(|taken| {
+            let started = self.start(&mut input)?;
+            Ok((started, taken.keep()))
+        });
+        let (Started { copy_in, copy_out, output }, pinned) = match started {
+            Ok(started) => started,
+            Err(error) => return Err(Refused { buffers: input.is_idle().then_some(input), error }),
         };
         let (done, ticket) = mpsc::channel();
-        let item = Item { copy_in: copied, copy_out, buffers: (input, output), pinned, done };
+        let item = Item { copy_in, copy_out, buffers: (input, output), pinned, done };
         if let Some(items) = &self.items
             && let Err(unsent) = items.send(item)
         {
@@ -261,16 +242,82 @@ impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
         Ok(Ticket(ticket))
     }
 
+    /// Takes everything that an item needs before anything of it starts.
+    fn room(&self, len: usize) -> Result<Taken<'_>, EngineError> {
+        if len != self.shape.0 {
+            return Err(EngineError::Length { from: len, to: self.shape.0 });
+        }
+        let needed = bytes::<T>(self.shape.0)?.saturating_add(bytes::<U>(self.shape.1)?);
+        let limit = self.room.pinned.limit();
+        if limit < needed {
+            return Err(EngineError::OverLimit { what: "pinned", needed, limit });
+        }
+        self.room.items.take(1);
+        self.room.pinned.take(needed);
+        Ok(Taken { room: &self.room, pinned: needed })
+    }
+
+    fn start(&self, input: &mut PinnedBuf<T>) -> Result<Started<U>, EngineError> {
+        let mut output = self.engine.pinned(self.shape.1)?;
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let k = lanes.next;
+        lanes.next = (k + 1) % lanes.slots.len();
+        let slot = &mut lanes.slots[k];
+        let planted = self.engine.planted();
+        let [in_stream, compute, out_stream] = slot.streams.clone();
+        if let Some(free) = slot.free.as_ref().filter(|_| !planted.skips_free) {
+            self.engine.during("waiting for a slot of a pipeline", || Ok(in_stream.wait(free)?))?;
+        }
+        let copy_in = self.engine.flight(&in_stream, input, &slot.device_in, false)?;
+        let mut panicked = None;
+        let out = (|| {
+            if !planted.skips_ready {
+                self.after(&in_stream, &compute)?;
+            }
+            let (x, y) = (&slot.device_in, &mut slot.device_out);
+            let computed = panic::catch_unwind(AssertUnwindSafe(|| (self.compute)(&compute, x, y)));
+            computed.unwrap_or_else(|payload| {
+                panicked = Some(payload);
+                Err(EngineError::Panicked)
+            })?;
+            self.after(&compute, &out_stream)?;
+            self.engine.flight(&out_stream, &mut output, &slot.device_out, true)
+        })();
+        // Whatever became of the item: the slot is free once its stages are done.
+        let freed = self.freed(&slot.streams).or_else(|error| self.settle(&slot.streams, error));
+        let freed = freed.map(|event| slot.free = Some(event)).inspect_err(|_| slot.free = None);
+        let out = out.and_then(|copy_out| freed.map(|()| copy_out));
+        drop(lanes);
+        match out {
+            Ok(copy_out) => Ok(Started { copy_in, copy_out, output }),
+            Err(error) => {
+                // The input may go only when it was read.
+                copy_in.land()?;
+                match panicked {
+                    // The caller's own; the pipeline goes on.
+                    Some(payload) => panic::resume_unwind(payload),
+                    None => Err(error),
+                }
+            }
+        }
+    }
+
+    /// Waits for the stages of a slot that no event tells of.
+    fn settle(&self, stages: &[Stream; 3], error: EngineError) -> Result<Event, EngineError> {
+        self.engine.during("waiting for the stages of a pipeline", || {
+            for stage in stages {
+                stage.synchronize().map_err(EngineError::unsettled)?;
+            }
+            Err(error)
+        })
+    }
+
     /// What comes next on `later` comes after what `earlier` was given; nothing to do on one stream.
     fn after(&self, earlier: &Stream, later: &Stream) -> Result<(), EngineError> {
         if earlier == later {
             return Ok(());
         }
-        self.engine.during("ordering the stages of a pipeline", || {
-            let event = Event::new(earlier.context(), Timing::Off)?;
-            event.record(earlier)?;
-            Ok(later.wait(&event)?)
-        })
+        self.engine.during("ordering the stages of a pipeline", || Ok(later.wait(&Event::after(earlier)?)?))
     }
 
     /// Recorded behind all stages: on the last one's stream, which has waited for the others.
@@ -280,11 +327,7 @@ impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
             self.after(copy_in, copy_out)?;
             self.after(compute, copy_out)?;
         }
-        self.engine.during("freeing a slot of a pipeline", || {
-            let event = Event::new(copy_out.context(), Timing::Off)?;
-            event.record(copy_out)?;
-            Ok(event)
-        })
+        self.engine.during("freeing a slot of a pipeline", || Ok(Event::after(copy_out)?))
     }
 }
 
@@ -315,13 +358,7 @@ fn reap<T, U>(submitted: &Receiver<Item<T, U>>, room: &Room) {
 fn finish<T, U>(item: Item<T, U>, room: &Room) {
     // The output was copied after the input; both are landed, so that neither is lent while a lost device may use it.
     let landed = item.copy_out.land().and(item.copy_in.land());
-    let result = match landed {
-        Ok(()) => Ok(item.buffers),
-        Err(error) => {
-            std::mem::forget(item.buffers);
-            Err(error)
-        }
-    };
+    let result = landed.map(|()| item.buffers);
     room.give(item.pinned);
     // Whoever submitted it may not want to know.
     let _ = item.done.send(result);

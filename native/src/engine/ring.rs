@@ -25,7 +25,8 @@ use crate::cuda::{Context, CudaError, DeviceBlock, Event, HostBlock, Stream, Tim
 use super::EngineError;
 use super::copy::{Packing, Part, Queue, Stores, Workers, copy};
 use super::device::Block;
-use super::slot::Slot;
+use super::moves::Strips;
+use super::slot::{Planted, Slot};
 
 /// Slots of each lane.
 pub(super) const SLOTS: usize = spanlift::advise::transfer::SLOTS as usize;
@@ -62,6 +63,8 @@ impl std::fmt::Debug for Watch<'_> {
 pub(super) enum Source<'a> {
     Bytes(&'a [u8]),
     Packed(&'a [&'a [u8]], &'a Packing),
+    /// Strided bytes, from this byte of their block on.
+    Strips(&'a Strips<'a>, i64),
     /// Read, not mapped: a mapped file that is cut short while it is read ends the process.
     File(&'a File),
 }
@@ -72,6 +75,9 @@ impl Source<'_> {
         match self {
             Source::Bytes(bytes) => copy(slot, &bytes[at..at + slot.len()], Stores::Plain),
             Source::Packed(tensors, packing) => packing.gather(tensors, at, slot, Stores::Plain),
+            Source::Strips(strips, start) => {
+                strips.fill(start + i64::try_from(at).map_err(|_| super::copy::TooLarge)?, slot);
+            }
             Source::File(file) => read_at(file, at as u64, slot)?,
         }
         Ok(())
@@ -138,10 +144,15 @@ impl<'a> Job<'a> {
 
 impl Ring {
     /// Lanes with slots of `slot` bytes out of page-locked memory, and streams of their own.
-    pub(super) fn new(context: &Context, lanes: usize, slot: usize) -> Result<Ring, CudaError> {
+    pub(super) fn new(
+        context: &Context,
+        lanes: usize,
+        slot: usize,
+        planted: Planted,
+    ) -> Result<Ring, CudaError> {
         let make = |_| {
             let stream = Stream::new(context, StreamKind::NonBlocking)?;
-            let slots = Slot::cut(context, HostBlock::new(context, slot * SLOTS)?, SLOTS)?;
+            let slots = Slot::cut(context, HostBlock::new(context, slot * SLOTS)?, SLOTS, planted)?;
             Ok(Mutex::new(Lane { stream, slots, next: 0, end: Event::new(context, Timing::Off)? }))
         };
         Ok(Ring { lanes: (0..lanes).map(make).collect::<Result<_, CudaError>>()? })
@@ -174,7 +185,7 @@ impl Ring {
     ) -> Result<(), EngineError> {
         let n_chunks = n.div_ceil(chunk);
         let next = AtomicUsize::new(0);
-        self.run(workers, n_lanes.min(n_chunks), caller, watch, n, &|lane, job| {
+        self.run(workers, n_lanes.min(n_chunks), (caller, block), watch, n, &|lane, job| {
             while job.goes_on() {
                 let from = next.fetch_add(1, Ordering::Relaxed).saturating_mul(chunk);
                 if n <= from {
@@ -207,7 +218,7 @@ impl Ring {
         let pieces = packing.cut(to, chunk);
         let n_chunks = pieces.len();
         let pieces = Queue::new(pieces.into_iter().enumerate());
-        self.run(workers, n_lanes.min(n_chunks), caller, watch, n, &|lane, job| {
+        self.run(workers, n_lanes.min(n_chunks), (caller, block), watch, n, &|lane, job| {
             let mut ahead = VecDeque::new();
             let drain = |lane: &mut Lane, (slot, from, parts): (usize, usize, Vec<Part<'_>>)| {
                 let len = chunk.min(n - from);
@@ -235,19 +246,18 @@ impl Ring {
         })
     }
 
-    /// Runs `part` on lanes; their streams wait for what `caller` was given, and it waits for them.
+    /// Runs `part` on lanes, which use `block`; their streams wait for what `caller` was given, and it waits for them.
     fn run(
         &self,
         workers: &Workers,
         n_lanes: usize,
-        caller: &Stream,
+        (caller, block): (&Stream, &Block),
         watch: Watch<'_>,
         total: usize,
         part: &(impl Fn(&mut Lane, &Job<'_>) -> Result<(), EngineError> + Sync),
     ) -> Result<(), EngineError> {
         let n_lanes = n_lanes.clamp(1, self.lanes());
-        let start = Event::new(caller.context(), Timing::Off)?;
-        start.record(caller)?;
+        let start = Event::after(caller)?;
         let job = Job::new(&start, watch, total);
         let of_lane = |k: usize| {
             let mut lane = self.lane(k);
@@ -268,12 +278,15 @@ impl Ring {
         if ran.is_err() {
             job.fail(EngineError::Panicked);
         }
-        let result = job.result();
-        if result.is_err() {
-            // Nothing of a transfer that failed is left running, so that its memory can go.
-            let _ = (0..n_lanes).try_for_each(|k| self.lane(k).stream.synchronize());
+        let Err(error) = job.result() else { return Ok(()) };
+        // Nothing of a transfer that failed is left running, so that its memory can go.
+        let mut settled = Ok(());
+        for k in 0..n_lanes {
+            let stream = self.lane(k).stream.clone();
+            block.used_on(&stream);
+            settled = settled.and(stream.synchronize());
         }
-        result
+        Err(settled.map_or_else(EngineError::unsettled, |()| error))
     }
 }
 
@@ -290,10 +303,6 @@ impl Lane {
         &mut self.slots[k]
     }
 
-    pub(super) fn slots(&mut self) -> &mut [Slot] {
-        &mut self.slots
-    }
-
     /// Sends bytes through one slot in the order of the caller's own stream: nobody has to wait for anybody.
     pub(super) fn inline(
         &mut self,
@@ -304,7 +313,7 @@ impl Lane {
     ) -> Result<(), EngineError> {
         let slot = self.slot();
         source.fill(0, slot.fill(n)?)?;
-        Ok(slot.send(caller, to, n)?)
+        slot.send(caller, to, n)
     }
 }
 

@@ -9,104 +9,25 @@
 //! | waiting twice | waiting takes the token |
 //!
 //! Forgetting a token is harmless: what was lent stays locked, and the scope waits for its transfers whatever became of
-//! their tokens. Forgetting an owning one leaks its buffers.
+//! their tokens; nothing is leaked then. Forgetting an owning one leaks its two buffers, since nobody waits for their copy
+//! any more, and nothing of the engine.
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytemuck::Pod;
 
-use crate::cuda::{Event, Stream, Timing};
+use crate::cuda::Stream;
 
-use super::EngineError;
-use super::device::{Block, DevBuf};
+use super::device::DevBuf;
 use super::open::Engine;
-use super::pinned::{Piece, PinnedBuf};
-
-/// A copy of a page-locked buffer, until it is waited for.
-pub(super) struct Flight {
-    engine: Engine,
-    event: Event,
-    stream: Stream,
-    piece: Arc<Piece>,
-    block: Arc<Block>,
-    /// Whether the host's side is written.
-    is_down: bool,
-    /// Whether it is known to be done.
-    has_landed: AtomicBool,
-}
-
-/// Whatever happens to those who hold it: the piece goes back to its pool only when the copy is done.
-impl Drop for Flight {
-    fn drop(&mut self) {
-        // What could not be waited for was given up.
-        let _ = self.land();
-    }
-}
-
-impl Flight {
-    /// Waits for the copy. Where nothing tells that it is done, its memory is given up.
-    pub(super) fn land(&self) -> Result<(), EngineError> {
-        if self.has_landed.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let landed = self.event.synchronize().or_else(|_| self.stream.synchronize());
-        self.has_landed.store(landed.is_ok(), Ordering::Release);
-        landed.map_err(|error| {
-            self.piece.lose(self.is_down);
-            self.engine.judge("a copy of a pinned buffer", error.into())
-        })
-    }
-
-    fn start(
-        engine: &Engine,
-        stream: &Stream,
-        piece: &Arc<Piece>,
-        (block, at): (&Arc<Block>, usize),
-        n: usize,
-        is_down: bool,
-    ) -> Result<Flight, EngineError> {
-        engine.during("starting a copy of a pinned buffer", || {
-            engine.same_device(stream.context())?;
-            engine.same_device(block.context())?;
-            let event = Event::new(stream.context(), Timing::Off)?;
-            block.used_on(stream);
-            let (piece, block) = (Arc::clone(piece), Arc::clone(block));
-            let (engine, stream) = (engine.clone(), stream.clone());
-            let has_landed = AtomicBool::new(false);
-            let flight = Flight { engine, event, stream, piece, block, is_down, has_landed };
-            let called = flight.call(at, n);
-            if let Err(error) = called.and_then(|()| flight.event.record(&flight.stream)) {
-                // It may have been started all the same, and no event tells of it.
-                match flight.stream.synchronize() {
-                    Ok(()) => flight.has_landed.store(true, Ordering::Release),
-                    Err(_) => flight.piece.lose(is_down),
-                }
-                return Err(error.into());
-            }
-            Ok(flight)
-        })
-    }
-
-    #[expect(unsafe_code, reason = "a copy of memory that callers hold")]
-    fn call(&self, at: usize, n: usize) -> Result<(), crate::cuda::CudaError> {
-        let memory = (self.block.memory(), at);
-        match self.is_down {
-            // SAFETY: the piece lives while the flight holds it. `start`'s callers have its buffer, or an exclusive borrow
-            // of it, until `land` has shown that the copy is done; where it cannot, the piece is given up and nobody reads
-            // or writes it again. A forgotten flight leaves the buffer moved or lent: a scope lands what it has lent itself.
-            true => unsafe { self.piece.fetch(&self.stream, memory, n) },
-            // SAFETY: as above.
-            false => unsafe { self.piece.send(&self.stream, memory, 0, n) },
-        }
-    }
-}
+use super::pinned::{Flight, PinnedBuf};
+use super::{EngineError, Refused};
 
 /// A transfer in flight that has its two sides: `S` and `D` come back when it is waited for.
 ///
-/// Dropped, it waits. If it cannot be shown that the copy is done, both sides are leaked.
+/// Dropped, it waits. If it cannot be shown that the copy is done, memory that it may still touch is leaked.
 #[must_use = "the transfer's buffers come back from `wait`"]
 pub struct InFlight<S, D> {
     /// Present until they are given back.
@@ -116,7 +37,7 @@ pub struct InFlight<S, D> {
 
 impl<S, D> fmt::Debug for InFlight<S, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "InFlight({:?})", self.flight.stream)
+        write!(f, "InFlight({:?})", self.flight)
     }
 }
 
@@ -124,17 +45,10 @@ impl<S, D> InFlight<S, D> {
     /// Waits for the copy and gives both sides back.
     ///
     /// # Errors
-    /// The engine is lost; the sides are leaked, since the device may still be using them.
+    /// The engine is lost; memory of the sides that the device may still be using is leaked.
     pub fn wait(mut self) -> Result<(S, D), EngineError> {
-        let sides = self.sides.take();
-        match (self.flight.land(), sides) {
-            (Ok(()), Some(sides)) => Ok(sides),
-            (Ok(()), None) => unreachable!("bug: the sides are there until the token is waited for"),
-            (Err(error), sides) => {
-                std::mem::forget(sides);
-                Err(error)
-            }
-        }
+        self.flight.land()?;
+        Ok(self.sides.take().unwrap_or_else(|| unreachable!("bug: a token is waited for once")))
     }
 
     /// Lets another stream use the device's side: what it is given next comes after the copy. The host waits for nothing.
@@ -142,11 +56,7 @@ impl<S, D> InFlight<S, D> {
     /// # Errors
     /// The engine is lost, or the stream is.
     pub fn on(&self, other: &Stream) -> Result<(), EngineError> {
-        self.flight.engine.during("ordering a stream after a copy", || {
-            other.wait(&self.flight.event)?;
-            self.flight.block.used_on(other);
-            Ok(())
-        })
+        self.flight.on(other)
     }
 
     /// Whether the copy is done.
@@ -154,33 +64,36 @@ impl<S, D> InFlight<S, D> {
     /// # Errors
     /// The engine is lost.
     pub fn is_done(&self) -> Result<bool, EngineError> {
-        self.flight.engine.during("asking for a copy", || Ok(self.flight.event.is_done()?))
+        self.flight.is_done()
     }
 }
 
 impl<S, D> Drop for InFlight<S, D> {
     fn drop(&mut self) {
-        if let Some(sides) = self.sides.take()
-            && self.flight.land().is_err()
-        {
-            std::mem::forget(sides);
-        }
+        // What could not be waited for keeps its memory out of everybody's reach (`Flight`).
+        let _ = self.flight.land();
     }
 }
+
+/// Buffers that were given to a transfer, or are given back with the error.
+type Owned<S, D> = Result<InFlight<S, D>, Refused<(S, D)>>;
 
 impl Engine {
     /// Sends a page-locked buffer; both buffers come back from [`InFlight::wait`].
     ///
     /// # Errors
-    /// The lengths differ, or the engine is lost; the buffers are dropped.
+    /// The lengths differ, or the engine is lost; the buffers come back with the error, unless a copy may still be using
+    /// them.
     pub fn h2d<T: Pod>(
         &self,
         stream: &Stream,
-        from: PinnedBuf<T>,
+        mut from: PinnedBuf<T>,
         to: DevBuf<T>,
-    ) -> Result<InFlight<PinnedBuf<T>, DevBuf<T>>, EngineError> {
-        let flight = self.flight(stream, &from, &to, false)?;
-        Ok(InFlight { sides: Some((from, to)), flight: Arc::new(flight) })
+    ) -> Owned<PinnedBuf<T>, DevBuf<T>> {
+        match self.flight(stream, &mut from, &to, false) {
+            Ok(flight) => Ok(InFlight { sides: Some((from, to)), flight: Arc::new(flight) }),
+            Err(error) => Err(Refused { buffers: from.is_idle().then_some((from, to)), error }),
+        }
     }
 
     /// Brings a buffer into a page-locked one.
@@ -191,28 +104,33 @@ impl Engine {
         &self,
         stream: &Stream,
         from: DevBuf<T>,
-        to: PinnedBuf<T>,
-    ) -> Result<InFlight<DevBuf<T>, PinnedBuf<T>>, EngineError> {
-        let flight = self.flight(stream, &to, &from, true)?;
-        Ok(InFlight { sides: Some((from, to)), flight: Arc::new(flight) })
+        mut to: PinnedBuf<T>,
+    ) -> Owned<DevBuf<T>, PinnedBuf<T>> {
+        match self.flight(stream, &mut to, &from, true) {
+            Ok(flight) => Ok(InFlight { sides: Some((from, to)), flight: Arc::new(flight) }),
+            Err(error) => Err(Refused { buffers: to.is_idle().then_some((from, to)), error }),
+        }
     }
 
-    /// Starts a copy between buffers of equal length.
-    ///
-    /// Whoever calls this keeps the pinned buffer to himself until the flight has landed.
+    /// Starts a copy between buffers of equal length; the pinned one is out of reach until it has landed.
     pub(super) fn flight<T: Pod>(
         &self,
         stream: &Stream,
-        host: &PinnedBuf<T>,
+        host: &mut PinnedBuf<T>,
         device: &DevBuf<T>,
         is_down: bool,
     ) -> Result<Flight, EngineError> {
-        let (from, to) = if is_down { (device.len(), host.len()) } else { (host.len(), device.len()) };
-        if from != to {
+        let (here, there) = (host.n_elements(), device.len());
+        if here != there {
+            let (from, to) = if is_down { (there, here) } else { (here, there) };
             return Err(EngineError::Length { from, to });
         }
-        let memory = (&device.0.block, device.0.at);
-        Flight::start(self, stream, host.piece(), memory, host.bytes(), is_down)
+        let journal = self.journal();
+        journal.during("starting a copy of a pinned buffer", || {
+            self.same_device(stream.context())?;
+            self.same_device(device.0.block.context())?;
+            Flight::start(journal, stream, host, (&device.0.block, device.0.at), is_down)
+        })
     }
 
     /// Runs `f` with a scope to which page-locked buffers can be lent; all of its transfers are done when this returns,
@@ -242,12 +160,6 @@ pub struct Scope<'scope, 'env: 'scope> {
     // Invariant in both, as in `std::thread::scope`: what is lent must outlive the scope's end, not only its tokens.
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
-}
-
-impl fmt::Debug for Flight {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Flight({:?})", self.stream)
-    }
 }
 
 /// Waits for all flights of a scope.

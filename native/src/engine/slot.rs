@@ -1,13 +1,51 @@
-//! Page-locked memory between the host and a device: one owner at a time, the processor or a copy.
+//! Memory between the host and a device that nobody else sees: one owner at a time, the processor or a copy.
 //!
-//! A [`Slot`] is filled by the processor and then read by a copy, or the other way round. It lends its bytes only after it
-//! has waited for the copy that touched them last, so nothing outside this file can touch bytes in flight. That wait is
-//! what the whole engine's correctness rests on.
-#![expect(unsafe_code, reason = "bytes of page-locked memory are lent while no copy touches them")]
+//! A [`Slot`] of page-locked memory is filled by the processor and then read by a copy, or the other way round. It lends its
+//! bytes only after it has waited for the copy that touched them last, so nothing outside this file can touch bytes in
+//! flight. That wait is what the whole engine's correctness rests on. Where nothing could be page-locked, [`send_staged`]
+//! and [`fetch_staged`] let the driver stage bytes of ours.
+#![expect(unsafe_code, reason = "bytes are lent while no copy touches them")]
 
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-use crate::cuda::{Context, CudaError, DeviceBlock, Event, HostBlock, Place, Stream, Timing};
+use crate::cuda::{Context, CudaError, DeviceBlock, Event, HostBlock, Place, Stream};
+
+use super::EngineError;
+
+/// A bug in the engine, for tests of the tests; none by default.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Planted {
+    /// Stands for the promise of whoever made it ([`Planted::no_slot_wait`]).
+    skips_slot_waits: bool,
+    pub(super) skips_ready: bool,
+    pub(super) skips_free: bool,
+}
+
+impl Planted {
+    /// Slots are filled again while a copy may still read them.
+    ///
+    /// # Safety
+    /// The engine then does what it promises never to do. Sound only where the copies' memory accesses are known not to
+    /// race with those of the processor, as under a driver in software that runs copies inside the calls of one thread.
+    #[doc(hidden)]
+    pub unsafe fn no_slot_wait() -> Planted {
+        Planted { skips_slot_waits: true, ..Planted::default() }
+    }
+
+    /// A pipeline's kernels do not wait for their inputs: wrong contents of device memory, nothing worse.
+    #[doc(hidden)]
+    pub fn no_ready() -> Planted {
+        Planted { skips_ready: true, ..Planted::default() }
+    }
+
+    /// A pipeline's inputs do not wait until their slot is free: the same.
+    #[doc(hidden)]
+    pub fn no_free() -> Planted {
+        Planted { skips_free: true, ..Planted::default() }
+    }
+}
 
 /// A part of page-locked memory that nobody else has.
 #[derive(Debug)]
@@ -18,8 +56,7 @@ pub(super) struct Slot {
     /// Recorded after each copy.
     event: Event,
     state: State,
-    /// A bug planted by a test: bytes are lent without waiting.
-    skips_wait: bool,
+    planted: Planted,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,24 +71,20 @@ enum State {
 
 impl Slot {
     /// Cuts a block into `n` slots of equal length.
-    pub(super) fn cut(context: &Context, block: HostBlock, n: usize) -> Result<Vec<Slot>, CudaError> {
+    pub(super) fn cut(
+        context: &Context,
+        block: HostBlock,
+        n: usize,
+        planted: Planted,
+    ) -> Result<Vec<Slot>, CudaError> {
         let len = block.len() / n.max(1);
         // The block was ours alone and its parts do not overlap, so each slot is the only owner of its bytes.
         let block = Arc::new(block);
         let slot = |k| {
-            let (block, event) = (Arc::clone(&block), Event::new(context, Timing::Off)?);
-            Ok(Slot { block, at: k * len, len, event, state: State::Idle, skips_wait: false })
+            let (block, event) = (Arc::clone(&block), Event::spare(context)?);
+            Ok(Slot { block, at: k * len, len, event, state: State::Idle, planted })
         };
         (0..n).map(slot).collect()
-    }
-
-    /// Plants a bug for a test: the slot is lent while a copy may still touch it.
-    ///
-    /// # Safety
-    /// Breaks what the slot promises. Sound only where the copies' memory accesses are known not to race with those of
-    /// the processor, as under a driver in software that runs copies inside the calls of one thread.
-    pub(super) unsafe fn skip_waits(&mut self) {
-        self.skips_wait = true;
     }
 
     pub(super) fn len(&self) -> usize {
@@ -59,39 +92,36 @@ impl Slot {
     }
 
     /// Waits for the copy that touched it last.
-    fn settle(&mut self) -> Result<(), CudaError> {
+    fn settle(&mut self) -> Result<(), EngineError> {
         match self.state {
             State::Idle => return Ok(()),
-            State::Busy if self.skips_wait => {}
+            State::Busy if self.planted.skips_slot_waits => {}
             State::Busy => self.event.synchronize()?,
-            State::Lost => return Err(CudaError::Argument("a slot that a copy may still be using")),
+            State::Lost => return Err(EngineError::Argument("a slot that a copy may still be using")),
         }
         self.state = State::Idle;
         Ok(())
     }
 
     /// The first `n` bytes to write, after the copy that touched them last.
-    pub(super) fn fill(&mut self, n: usize) -> Result<&mut [u8], CudaError> {
-        self.settle()?;
-        // SAFETY: no copy touches the slot, as `settle` has shown, and none can be started while `self` is borrowed; nobody
-        // else has these bytes (`cut`); `n` is within them.
-        Ok(unsafe { self.part(n) })
+    pub(super) fn fill(&mut self, n: usize) -> Result<&mut [u8], EngineError> {
+        self.lend(n, true)
     }
 
     /// The first `n` bytes that a copy has brought.
-    pub(super) fn bytes(&mut self, n: usize) -> Result<&[u8], CudaError> {
-        self.fill(n).map(|bytes| &*bytes)
+    pub(super) fn bytes(&mut self, n: usize) -> Result<&[u8], EngineError> {
+        self.lend(n, false).map(|bytes| &*bytes)
     }
 
-    /// # Safety
-    /// As [`HostBlock::bytes_mut`], for the slot's first `n` bytes.
-    #[expect(clippy::mut_from_ref, reason = "the slot is the only owner of its part of the block")]
-    unsafe fn part(&self, n: usize) -> &mut [u8] {
+    fn lend(&mut self, n: usize, to_write: bool) -> Result<&mut [u8], EngineError> {
+        self.settle()?;
+        self.block.note_access(self.at, n, to_write);
         assert!(n <= self.len, "bug: more bytes than the slot has");
-        // SAFETY: `at + n` lies inside the block (`cut`), whose memory lives as long as it.
-        let at = unsafe { self.block.as_ptr().add(self.at) };
-        // SAFETY: `n` live bytes from there on; the rest is the caller's promise. Whatever they hold is a valid `u8`.
-        unsafe { std::slice::from_raw_parts_mut(at, n) }
+        let at = self.block.as_ptr().wrapping_add(self.at);
+        // SAFETY: `n` live bytes of the block (`cut`), which lives as long as the slot; whatever they hold is a valid `u8`.
+        // No copy touches them, as `settle` has shown, and none can be started while `self` is borrowed; nobody else has
+        // them (`cut`). Where the wait was skipped, whoever made the `Planted` has promised that this is sound.
+        Ok(unsafe { std::slice::from_raw_parts_mut(at, n) })
     }
 
     /// Sends the first `n` bytes to byte `to` of a block in the order of `stream`.
@@ -100,14 +130,9 @@ impl Slot {
         stream: &Stream,
         (block, to): (&DeviceBlock, usize),
         n: usize,
-    ) -> Result<(), CudaError> {
-        assert!(n <= self.len, "bug: more bytes than the slot has");
+    ) -> Result<(), EngineError> {
         self.settle()?;
-        let block_of_slot = Arc::clone(&self.block);
-        // SAFETY: as in `fetch`.
-        self.after(stream, unsafe {
-            stream.copy(Place::Device(block, to), Place::Host(&block_of_slot, self.at), n)
-        })
+        self.copy(stream, (block, to), n, false)
     }
 
     /// Brings `n` bytes from byte `from` of a block in the order of `stream`.
@@ -116,16 +141,9 @@ impl Slot {
         stream: &Stream,
         (block, from): (&DeviceBlock, usize),
         n: usize,
-    ) -> Result<(), CudaError> {
-        assert!(n <= self.len, "bug: more bytes than the slot has");
+    ) -> Result<(), EngineError> {
         self.settle()?;
-        let block_of_slot = Arc::clone(&self.block);
-        // SAFETY: nothing touches the slot now (`settle`). From here on it is busy until its event, and `fill` and `bytes`
-        // lend nothing before; if no event could be recorded it is lost and lends nothing for ever. `n` is within the slot;
-        // the call checks it against the block. The block of page-locked memory waits for its copies before it is freed.
-        self.after(stream, unsafe {
-            stream.copy(Place::Host(&block_of_slot, self.at), Place::Device(block, from), n)
-        })
+        self.copy(stream, (block, from), n, true)
     }
 
     /// Sends on what the copy before it brings, in the order of a stream of another device.
@@ -134,31 +152,97 @@ impl Slot {
         onward: &Stream,
         (block, to): (&DeviceBlock, usize),
         n: usize,
-    ) -> Result<(), CudaError> {
-        assert!(n <= self.len, "bug: more bytes than the slot has");
+    ) -> Result<(), EngineError> {
         onward.wait(&self.event)?;
-        let block_of_slot = Arc::clone(&self.block);
-        // SAFETY: the bytes are written before, in the order of the event that was waited for; the slot is busy until the
-        // event that `after` records, so nobody touches them before.
-        self.after(onward, unsafe {
-            onward.copy(Place::Device(block, to), Place::Host(&block_of_slot, self.at), n)
-        })
+        self.copy(onward, (block, to), n, false)
     }
 
-    /// What follows a copy's call: the event after it, whatever it answered.
-    fn after(&mut self, stream: &Stream, called: Result<(), CudaError>) -> Result<(), CudaError> {
+    /// Between the first `n` bytes and a block: after what touched them before, by the host's wait or the stream's.
+    fn copy(
+        &mut self,
+        stream: &Stream,
+        (block, at): (&DeviceBlock, usize),
+        n: usize,
+        is_down: bool,
+    ) -> Result<(), EngineError> {
+        assert!(n <= self.len, "bug: more bytes than the slot has");
+        let (device, host) = (Place::Device(block, at), Place::Host(&self.block, self.at));
+        let (dst, src) = if is_down { (host, device) } else { (device, host) };
         self.state = State::Lost;
+        // SAFETY: the processor's last access is over, since `lend` lends to nobody while `self` is borrowed, and an earlier
+        // copy's is ordered before (`send`, `fetch`, `pass_on`). From here on the slot is lost, or busy until the event
+        // that `after` records, and `lend` lends nothing before. `n` is within the slot; the call checks it against the
+        // block. The block of page-locked memory waits for its copies before it is freed.
+        let called = unsafe { stream.copy(dst, src, n) };
+        self.after(stream, called)
+    }
+
+    /// What follows a copy's call, whatever it answered: the event after it.
+    fn after(&mut self, stream: &Stream, called: Result<(), CudaError>) -> Result<(), EngineError> {
+        if let Err(error) = self.record(stream) {
+            // No event tells of the copy: the whole stream is waited for, and the error is told all the same.
+            return match stream.synchronize() {
+                Ok(()) => {
+                    self.state = State::Idle;
+                    Ok(called.and(Err(error))?)
+                }
+                Err(_) => Err(EngineError::unsettled(error)),
+            };
+        }
+        self.state = State::Busy;
+        Ok(called?)
+    }
+
+    fn record(&mut self, stream: &Stream) -> Result<(), CudaError> {
         // An event belongs to one device, and a slot may be passed on to another.
         if *self.event.context() != *stream.context() {
-            self.event = Event::new(stream.context(), Timing::Off)?;
+            self.event = Event::spare(stream.context())?;
         }
-        let noted = self.event.record(stream).or_else(|e| {
-            // Without an event the whole stream is waited for.
-            stream.synchronize().map_err(|_| e)
-        });
-        if noted.is_ok() {
-            self.state = State::Busy;
-        }
-        called.and(noted)
+        self.event.record(stream)
     }
+}
+
+/// Lets the driver send bytes that `fill` writes, and waits: from memory of ours, which can be left to a device that is
+/// lost; the caller's cannot.
+pub(super) fn send_staged(
+    stream: &Stream,
+    (block, at): (&DeviceBlock, usize),
+    n: usize,
+    fill: impl FnOnce(&mut [u8]) -> Result<(), EngineError>,
+) -> Result<(), EngineError> {
+    let mut bytes = ManuallyDrop::new(vec![0u8; n]);
+    if let Err(error) = fill(&mut bytes) {
+        drop(ManuallyDrop::into_inner(bytes));
+        return Err(error);
+    }
+    stream.note_staged(&bytes);
+    stream.note_staged_access(&bytes, true);
+    let from = Place::Raw(bytes.as_mut_ptr());
+    // SAFETY: nobody else has the vector. It is dropped below once the stream is idle, and never if that is not known.
+    let called = unsafe { stream.copy(Place::Device(block, at), from, n) };
+    stream.synchronize()?;
+    // Dropping it is a write too: the memory may become somebody else's.
+    stream.note_staged_access(&bytes, true);
+    stream.note_unstaged(&bytes);
+    drop(ManuallyDrop::into_inner(bytes));
+    Ok(called?)
+}
+
+/// The same way back: the bytes that were brought.
+pub(super) fn fetch_staged(
+    stream: &Stream,
+    (block, at): (&DeviceBlock, usize),
+    n: usize,
+) -> Result<Vec<u8>, EngineError> {
+    let mut bytes = ManuallyDrop::new(vec![0u8; n]);
+    stream.note_staged(&bytes);
+    let to = Place::Raw(bytes.as_mut_ptr());
+    // SAFETY: nobody else has the vector. It is read and dropped once the stream is idle, and never if that is not known.
+    let called = unsafe { stream.copy(to, Place::Device(block, at), n) };
+    stream.synchronize()?;
+    let bytes = ManuallyDrop::into_inner(bytes);
+    stream.note_staged_access(&bytes, false);
+    stream.note_unstaged(&bytes);
+    called?;
+    Ok(bytes)
 }

@@ -1,7 +1,6 @@
 //! Transfers that return when the host's side is done.
 
 use std::fs::File;
-use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,14 +8,15 @@ use std::time::Instant;
 use bytemuck::Pod;
 use spanlift::Bytes;
 use spanlift::advise::transfer::{HostMemory, Plan, Request, Route, Way};
+use spanlift::program::Compute;
 
-use crate::cuda::{Place, Stream};
+use crate::cuda::{Kernels, Place, Stream};
 
 use super::copy::Packing;
 use super::device::{Block, DevBuf, DeviceSlice, OnDevice};
 use super::open::{ALIGN, Engine};
 use super::ring::{Ring, Source, Watch};
-use super::{EngineError, copy};
+use super::{EngineError, copy, slot};
 
 impl Engine {
     /// Sends a slice to the device; returns when the slice was consumed. What `stream` is given next finds it there.
@@ -210,14 +210,69 @@ impl Engine {
                 self.same_device(context)?;
             }
             let began = Instant::now();
-            let request = Request::one(Route::Within, HostMemory::Pinned, Bytes(from.bytes() as u64));
-            let plan = self.plan(&request);
             let (dst, src) = (to.0.block.memory(), from.block.memory());
-            stream.copy_device(Place::Device(dst, to.0.at), Place::Device(src, from.at), from.bytes())?;
             from.used_on(stream);
             to.0.used_on(stream);
-            self.did(&request, plan, began);
+            stream.copy_device(Place::Device(dst, to.0.at), Place::Device(src, from.at), from.bytes())?;
+            let request = Request::one(Route::Within, HostMemory::Pinned, Bytes(from.bytes() as u64));
+            self.journal().did(request, began);
             Ok(())
+        })
+    }
+
+    /// Computes a formula of one operand, element by element, in the order of `stream`: `y = f(x)`.
+    ///
+    /// # Errors
+    /// The lengths differ, the formula is not of this type's size or takes no single operand, one is another device's, or the
+    /// engine is lost.
+    pub fn compute<T: Pod>(
+        &self,
+        stream: &Stream,
+        kernels: &Kernels,
+        formula: Compute,
+        x: &impl OnDevice<T>,
+        y: &mut DevBuf<T>,
+    ) -> Result<(), EngineError> {
+        let x = x.view();
+        if x.len() != y.len() {
+            return Err(EngineError::Length { from: x.len(), to: y.len() });
+        }
+        self.launch(stream, kernels, formula, x, &y.0)
+    }
+
+    /// The same in place: `x = f(x)`.
+    ///
+    /// # Errors
+    /// As [`Engine::compute`].
+    pub fn update<T: Pod>(
+        &self,
+        stream: &Stream,
+        kernels: &Kernels,
+        formula: Compute,
+        x: &mut DevBuf<T>,
+    ) -> Result<(), EngineError> {
+        self.launch(stream, kernels, formula, &x.0, &x.0)
+    }
+
+    fn launch<T: Pod>(
+        &self,
+        stream: &Stream,
+        kernels: &Kernels,
+        formula: Compute,
+        x: &DeviceSlice<T>,
+        y: &DeviceSlice<T>,
+    ) -> Result<(), EngineError> {
+        if u64::try_from(size_of::<T>()) != Ok(formula.dtype.bytes().unsigned_abs()) {
+            return Err(EngineError::Argument("a formula of elements of another size"));
+        }
+        self.during("launching a kernel", || {
+            for context in [x.block.context(), y.block.context(), stream.context()] {
+                self.same_device(context)?;
+            }
+            x.used_on(stream);
+            y.used_on(stream);
+            let (of_x, of_y) = ((x.block.memory(), x.at), (y.block.memory(), y.at));
+            Ok(kernels.compute(stream, formula, x.len() as u64, of_y, &[of_x])?)
         })
     }
 
@@ -250,7 +305,7 @@ impl Engine {
             if n > 0 {
                 self.sent(&plan, stream, source, (block, at), n, watch)?;
             }
-            self.did(request, plan, began);
+            self.journal().did(request.clone(), began);
             Ok(())
         })
     }
@@ -277,28 +332,8 @@ impl Engine {
             (Some(ring), way) if way != Way::Driver => {
                 ring.up(&inner.workers, shape(plan, ring), source, to, n, stream, watch)
             }
-            _ => self.driven(source, to, n, stream),
+            _ => slot::send_staged(stream, (to.0.memory(), to.1), n, |bytes| source.fill(0, bytes)),
         }
-    }
-
-    /// Lets the driver stage, where nothing could be page-locked: from memory of ours, which can be left to a device that is
-    /// lost; the caller's cannot.
-    #[expect(unsafe_code, reason = "the driver copies from pageable memory of ours")]
-    fn driven(
-        &self,
-        source: &Source<'_>,
-        (block, at): (&Block, usize),
-        n: usize,
-        stream: &Stream,
-    ) -> Result<(), EngineError> {
-        let mut bytes = ManuallyDrop::new(vec![0u8; n]);
-        source.fill(0, &mut bytes)?;
-        let from = Place::Raw(bytes.as_mut_ptr());
-        // SAFETY: nobody else has the vector. It is dropped below once the stream is idle, and never if that is not known.
-        let called = unsafe { stream.copy(Place::Device(block.memory(), at), from, n) };
-        stream.synchronize()?;
-        drop(ManuallyDrop::into_inner(bytes));
-        Ok(called?)
     }
 
     /// Brings the bytes of a packing from a block into slices.
@@ -324,31 +359,14 @@ impl Engine {
                     let from = (block, at);
                     ring.down(&inner.workers, shape(&plan, ring), from, (to, packing), stream, watch)?;
                 }
-                _ => self.driven_back(stream, (block, at), (to, packing))?,
+                _ => {
+                    let bytes = slot::fetch_staged(stream, (block.memory(), at), n)?;
+                    inner.workers.scatter(&bytes, packing, to, copy::Stores::Plain);
+                }
             }
-            self.did(&request, plan, began);
+            self.journal().did(request, began);
             Ok(())
         })
-    }
-
-    /// The same way back.
-    #[expect(unsafe_code, reason = "the driver copies into pageable memory of ours")]
-    fn driven_back(
-        &self,
-        stream: &Stream,
-        (block, at): (&Block, usize),
-        (to, packing): (&mut [&mut [u8]], &Packing),
-    ) -> Result<(), EngineError> {
-        let mut bytes = ManuallyDrop::new(vec![0u8; packing.bytes()]);
-        let (place, n) = (Place::Raw(bytes.as_mut_ptr()), bytes.len());
-        // SAFETY: nobody else has the vector. It is read and dropped below once the stream is idle, and never if that is
-        // not known.
-        let called = unsafe { stream.copy(place, Place::Device(block.memory(), at), n) };
-        stream.synchronize()?;
-        let bytes = ManuallyDrop::into_inner(bytes);
-        called?;
-        self.inner().workers.scatter(&bytes, packing, to, copy::Stores::Plain);
-        Ok(())
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
+use spanlift_softcuda::kit::object;
 
 use crate::kit::{Ran, binary, folder, ran};
 
@@ -109,6 +110,29 @@ fn devices_are_described() {
     ] {
         assert!(told.contains(fragment), "{told}");
     }
+}
+
+/// Of three devices who reaches whom is a table.
+#[test]
+fn peers_of_several_devices_are_a_table() {
+    let told = |peers: bool| {
+        let mut command = binary(&folder("probe"));
+        let config = json!({"devices": 3, "peers": peers}).to_string();
+        command.arg("probe").env("SPANLIFT_CUDA_LIB", object().unwrap()).env("SPANLIFT_SOFTCUDA", config);
+        let told = ran(command, b"");
+        assert_eq!((told.code, told.err.as_str()), (0, ""), "{}", told.out);
+        let lines: Vec<String> = told.out.lines().map(str::to_owned).collect();
+        let at = lines.iter().position(|line| line.starts_with("peer access")).expect("a table");
+        lines[at..at + 4].to_vec()
+    };
+    let expected = [
+        "peer access   cuda:0  cuda:1  cuda:2",
+        "cuda:0        -       yes     yes",
+        "cuda:1        yes     -       yes",
+        "cuda:2        yes     yes     -",
+    ];
+    assert_eq!(told(true), expected);
+    assert_eq!(told(false)[3], "cuda:2        no      no      -");
 }
 
 #[test]

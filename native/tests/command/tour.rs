@@ -146,7 +146,7 @@ fn every_file_of_the_tour_opens() {
     let page = std::fs::read_to_string(out.join("tour.html")).unwrap();
     assert!(page.len() < 1_500_000, "{} bytes", page.len());
     for address in ["http://", "https://", "src=\"//"] {
-        // The one address in a picture is the name of SVG itself, and pictures are in base64.
+        // The one address in a picture is the name of SVG itself, which is written as part of an address.
         assert!(!page.contains(address), "the page names {address}");
     }
     let programs = out.join("tour-programs");

@@ -1,6 +1,7 @@
 //! `spanlift bench transfers` and `bench copy`: the object that other tools pair with theirs, and what is said without a device.
 
 use serde_json::{Value, json};
+use spanlift_softcuda::kit::object as softcuda;
 
 use crate::kit::{Ran, binary, folder, ran, spanlift};
 
@@ -67,6 +68,62 @@ fn rows_are_chosen_by_pattern_and_ways_by_name() {
         let told = bench(wrong);
         assert_eq!((told.code, told.err.lines().count(), told.out.as_str()), (2, 1, ""), "{}", told.err);
     }
+}
+
+/// Every row through the engine, on the software driver: its bytes are verified, its times mean nothing.
+#[test]
+fn rows_on_a_device_are_verified() {
+    let mut command = binary(&folder("transfers"));
+    command.args(["bench", "transfers", "--dry", "--format", "json"]);
+    command.env("SPANLIFT_CUDA_LIB", softcuda().unwrap());
+    let told = object(&ran(command, b""));
+    assert_eq!(told["machine"]["gpu"], "software device 0");
+    assert!(told["probe"]["first"]["h2d_gb_s"].as_f64().is_some_and(|rate| rate > 0.0), "{}", told["probe"]);
+    let rows = told["rows"].as_array().unwrap();
+    let tutorial = rows.iter().filter(|row| row["tutorial_row"].is_u64()).count();
+    assert_eq!((rows.len() >= 40, tutorial), (true, 16), "{}", rows.len());
+    for row in rows {
+        // The kernels that ship have no definition here, and the rows that need one say so.
+        if row["direction"] == "pipe" && row["status"] == "skipped" {
+            assert!(row["reason"].as_str().is_some_and(|why| why.contains("cuModuleLoadData")), "{row}");
+            continue;
+        }
+        assert_eq!((&row["verified"], &row["status"]), (&json!(true), &json!("ok")), "{row}");
+        assert_eq!(
+            row["bytes"].as_u64().unwrap(),
+            row["count"].as_u64().unwrap() * row["bytes_each"].as_u64().unwrap()
+        );
+        assert!(
+            row["samples"].as_u64() >= Some(3) && row["median_ms"].as_f64() >= row["min_ms"].as_f64(),
+            "{row}"
+        );
+    }
+    let row = |id: &str| rows.iter().find(|row| row["id"] == id).unwrap();
+    let small = row("h2d.1000x4KB.blocking");
+    assert_eq!(
+        (&small["count"], &small["strategy"]),
+        (&json!(20), &small["explain"]["plan"]["chosen"]["way"])
+    );
+    assert!(small["explain"]["measured"].as_i64().is_some_and(|time| time > 0), "{small}");
+    assert_eq!(row("h2d.1x4MB.pinned")["strategy"], "S0");
+    assert_eq!(row("h2d.1000x4MB.staged.t4")["strategy"], "S2");
+    assert_eq!(row("d2d.1GiB")["strategy"], "S8");
+}
+
+/// A driver that brings wrong bytes is told of: here copies end in an error, which is the row's.
+#[test]
+fn a_row_that_fails_says_why_and_the_command_ends_with_1() {
+    let mut command = binary(&folder("transfers"));
+    command.args(["bench", "transfers", "--dry", "--rows", "d2d.*", "--rows", "pin.*"]);
+    let fault = json!({"at": "cuMemcpyDtoDAsync_v2", "after": 3, "code": 1});
+    command.env("SPANLIFT_CUDA_LIB", softcuda().unwrap());
+    command.env("SPANLIFT_SOFTCUDA", json!({"faults": [fault]}).to_string());
+    let told = ran(command, b"");
+    assert_eq!((told.code, told.err.as_str()), (1, ""), "{}", told.out);
+    let lines: Vec<&str> = told.out.lines().collect();
+    assert_eq!(lines.len(), 3, "{}", told.out);
+    assert!(lines[1].starts_with("d2d.1GiB") && lines[1].contains("failed: cuMemcpyDtoDAsync_v2 answered 1"));
+    assert!(lines[0].ends_with("GB/s") && lines[2].ends_with("GB/s"), "{}", told.out);
 }
 
 #[test]

@@ -209,3 +209,74 @@ fn a_memory_snapshot_is_a_memory_map() {
     assert_eq!(ran.code, 2);
     assert!(ran.err.starts_with("error: cut.pickle: byte ") && ran.err.lines().count() == 1, "{}", ran.err);
 }
+
+/// What a server says and answers: started, asked, and ended as ctrl-C ends it.
+#[test]
+fn a_page_is_served_to_this_machine_alone_until_it_is_ended() {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::TcpStream;
+
+    let folder = folder("serve");
+    std::fs::write(folder.join("p.txt"), LESSON).unwrap();
+    let mut command = crate::kit::binary(&folder);
+    command.args(["view", "--serve", "p.txt"]).stdout(std::process::Stdio::piped());
+    /// Ends the server also where the test fails.
+    struct Server(std::process::Child);
+    impl Drop for Server {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+    let mut server = Server(command.spawn().unwrap());
+    let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.next().unwrap().starts_with("p.txt: 5 commands simulated on "));
+    let line = lines.next().unwrap();
+    let address = line.strip_suffix(" (ctrl-C ends it)").and_then(|l| l.strip_prefix("http://")).unwrap();
+    let (host, path) = address.split_once('/').unwrap();
+    assert!(host.starts_with("127.0.0.1:") && path.len() == 33, "{address}");
+    let ask = |request: String| {
+        let mut stream = TcpStream::connect(host).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let end = answer.windows(4).position(|w| w == b"\r\n\r\n").unwrap();
+        (String::from_utf8(answer[..end].to_vec()).unwrap(), answer[end + 4..].to_vec())
+    };
+    let get = |path: &str, host: &str| ask(format!("GET /{path} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+    let (head, page) = get(path, host);
+    let page = String::from_utf8(page).unwrap();
+    assert!(
+        head.starts_with("HTTP/1.1 200 OK\r\n")
+            && head.contains(&format!("Content-Length: {}\r\n", page.len()))
+    );
+    assert!(
+        page.contains("data-from=\"data\"")
+            && page.contains("connect-src 'self'")
+            && page.ends_with("</html>\n")
+    );
+    // The block that pages carry, with the program in it.
+    let (head, block) = get(&format!("{path}data"), host);
+    assert!(head.contains("application/octet-stream") && head.contains("Cache-Control: no-store"));
+    let length = usize::try_from(u32::from_le_bytes(block[..4].try_into().unwrap())).unwrap();
+    let items: Value = serde_json::from_slice(&block[4..4 + length]).unwrap();
+    assert_eq!(items["items"][0]["name"], "p.txt");
+    assert!(block.ends_with(LESSON.as_bytes()));
+    assert!(get("", host).0.starts_with("HTTP/1.1 404 "));
+    assert!(get(path, "evil.example").0.starts_with("HTTP/1.1 403 "));
+    assert!(ask(format!("DELETE /{path} HTTP/1.1\r\nHost: {host}\r\n\r\n")).0.starts_with("HTTP/1.1 405 "));
+    assert!(ask("nonsense\r\n\r\n".to_owned()).0.starts_with("HTTP/1.1 400 "));
+    // Who connects and says nothing keeps nobody from being answered.
+    let silent: Vec<TcpStream> = (0..5).map(|_| TcpStream::connect(host).unwrap()).collect();
+    assert!(get(path, host).0.starts_with("HTTP/1.1 200 "));
+    drop(silent);
+    let port = host.split_once(':').unwrap().1;
+    let taken = spanlift(&folder, &["view", "--serve", "--port", port, "p.txt"]);
+    assert_eq!(taken.code, 2, "{}", taken.out);
+    assert!(taken.err.starts_with(&format!("error: --serve: port {port} cannot be had: ")), "{}", taken.err);
+    assert_eq!(spanlift(&folder, &["view", "--serve", "-o", "x.html", "p.txt"]).code, 2);
+    assert_eq!(spanlift(&folder, &["view", "--port", "8000", "p.txt"]).code, 2);
+    assert_eq!(spanlift(&folder, &["view", "--serve", "missing.txt"]).code, 2);
+    drop(server);
+    assert!(TcpStream::connect(host).is_err(), "it ended");
+}

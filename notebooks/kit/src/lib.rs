@@ -6,7 +6,10 @@ pub use spanlift::machine::Machine;
 pub use spanlift::memory::{
     Block, Dtype, Layout, MemoryMap, Module, Splitting, TensorView, View, Visitor, cpu, cuda,
 };
-pub use spanlift::{Bytes, Nanos, Program, Trace, kib, memory, mib, op, plan, program, sim, trace, us};
+pub use spanlift::program::{Arrangement, IssueOrder, Pipeline, Torch};
+pub use spanlift::{
+    Bytes, Nanos, Program, Trace, advise, kib, memory, mib, op, plan, program, sim, trace, us,
+};
 pub use spanlift_viewer::course::*;
 pub use spanlift_viewer::{Show, explain, images, verdict};
 pub use {spanlift, spanlift_viewer};

@@ -3,6 +3,7 @@
 use spanlift::trace::{Kind, LaneKind, StrId};
 
 use super::App;
+use super::filter::Filter;
 use crate::rows::{Rows, order};
 use crate::text;
 use crate::theme::kind_name;
@@ -163,8 +164,13 @@ impl App {
 
     /// Shows the slices whose label is wanted, by its place in [`App::labels`]; without any label the search ends.
     pub fn find(&mut self, wanted: &[bool]) {
+        self.find_where(wanted, &Filter::default());
+    }
+
+    /// The same, as far as a filter holds; no label then stands for all.
+    pub fn find_where(&mut self, wanted: &[bool], filter: &Filter) {
         self.tools.n += 1;
-        if wanted.is_empty() {
+        if wanted.is_empty() && filter.is_empty() {
             (self.tools.hits, self.tools.lit) = (Vec::new(), Vec::new());
             return;
         }
@@ -172,7 +178,8 @@ impl App {
         let slices = &self.model.trace.slices;
         let is_wanted = |k: usize| {
             let found = called.binary_search(&(slices.name[k], slices.kind[k], slices.flags[k]));
-            found.is_ok_and(|at| wanted.get(at) == Some(&true))
+            (wanted.is_empty() || found.is_ok_and(|at| wanted.get(at) == Some(&true)))
+                && filter.holds(&self.model.trace, k)
         };
         self.tools.lit = (0..slices.len()).map(is_wanted).collect();
         let is_hit = |&k: &u32| {

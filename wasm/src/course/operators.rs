@@ -50,7 +50,7 @@ fn trial(space: &Space) -> Result<Array, String> {
 }
 
 /// Refuses what does not compute what was asked for.
-fn same(answer: &Operator, asked: &Operator) -> Result<(), String> {
+pub(super) fn same(answer: &Operator, asked: &Operator) -> Result<(), String> {
     let spaces = |a: &Operator| format!("reads {} and gives {}", a.domain().sized(), a.codomain().sized());
     if (answer.domain(), answer.codomain()) != (asked.domain(), asked.codomain()) {
         return Err(format!("the answer {}, what is asked for {}", spaces(answer), spaces(asked)));
@@ -69,7 +69,7 @@ fn same(answer: &Operator, asked: &Operator) -> Result<(), String> {
 }
 
 /// Refuses a program that the checker does not call safe.
-fn safe(program: &Program) -> Result<(), String> {
+pub(super) fn safe(program: &Program) -> Result<(), String> {
     let report = hazard::check(program, Mode::Contract).map_err(|e| e.to_string())?;
     match (report.verdict(), report.hazards.first()) {
         (Verdict::Safe, _) => Ok(()),

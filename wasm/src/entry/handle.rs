@@ -3,15 +3,19 @@
 //! Times are nanoseconds after the zero of the trace, as numbers of the page: exact for traces of up to 104 days.
 
 use serde_json::{Value, json};
+use spanlift::advise::trace::{NotAChange, RecordedChange, Recording, skeleton};
 use spanlift::advise::whatif::{WhatIf, compare, what_if};
 use spanlift::hazard::{self, Mode, Terms};
 use spanlift::machine::Machine;
+use spanlift::program::code::Language;
+use spanlift::trace::{FlowKind, Source};
 use spanlift::{Program, sim};
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 use web_sys::CanvasRenderingContext2d;
 
 use super::Viewer;
+use crate::app::filter::Filter;
 use crate::app::{App, State, Totals};
 use crate::input::{Shared, schedule};
 use crate::model::machine_of;
@@ -21,6 +25,9 @@ use crate::screen::Screen;
 use crate::text;
 use crate::theme::{Theme, kind_name};
 use crate::timeline::{over, zero};
+
+/// Longer programs are not written in other languages: nobody reads them, and the page would wait.
+const MOST_CODE: usize = 20_000;
 
 /// A viewer, for the script of the page.
 #[wasm_bindgen]
@@ -105,7 +112,7 @@ impl View {
             let old = viewer.items.get(viewer.item).ok_or("nothing is shown")?;
             let machine = match (&old.content, viewer.time().map(|app| &app.model.trace.source)) {
                 (Content::Program { machine, .. }, _) => machine.clone(),
-                (_, Some(spanlift::trace::Source::Simulated { machine })) => machine.clone(),
+                (_, Some(Source::Simulated { machine })) => machine.clone(),
                 _ => String::new(),
             };
             (viewer.item, PageItem::source(old.name.clone(), source, machine))
@@ -138,10 +145,54 @@ impl View {
         self.0.borrow().time().map_or_else(String::new, |app| app.labels().join("\n"))
     }
 
-    /// Shows the slices whose label is wanted, one byte for each label, 0 for no; without a byte the search ends.
-    pub fn find(&self, wanted: &[u8]) {
+    /// Shows the slices whose label is wanted, one byte for each label, 0 for no, as far as the words of a filter hold; no
+    /// byte stands for all labels. Without byte and word the search ends.
+    ///
+    /// # Errors
+    /// The word that asks for nothing.
+    pub fn find(&self, wanted: &[u8], words: &str) -> Result<(), JsValue> {
+        let filter = Filter::read(words)?;
         let wanted: Vec<bool> = wanted.iter().map(|&w| w != 0).collect();
-        time!(self, app => app.find(&wanted));
+        time!(self, app => app.find_where(&wanted, &filter));
+        Ok(())
+    }
+
+    /// What is chosen as comma-separated values.
+    pub fn csv(&self) -> String {
+        self.0.borrow().time().map_or_else(String::new, App::csv)
+    }
+
+    /// The program that is shown in another language, by its place among them; nothing for anything else.
+    pub fn code(&self, language: usize) -> Option<String> {
+        let viewer = self.0.borrow();
+        let program = viewer.time()?.model.trace.program.as_ref()?;
+        let language = *Language::ALL.get(language)?;
+        Some(if program.len() > MOST_CODE {
+            format!(
+                "{} are more than can be read as {}",
+                text::count(program.len(), "command"),
+                language.name()
+            )
+        } else {
+            program.to_code(language)
+        })
+    }
+
+    /// Makes a program of the chosen range of a recorded trace and shows it as an item of its own.
+    ///
+    /// # Errors
+    /// Why there is none, in words.
+    pub fn skeleton(&self) -> Result<(), JsValue> {
+        let item = {
+            let viewer = self.0.borrow();
+            let app = viewer.time().ok_or("no trace is shown")?;
+            let (from, to) = app.range().ok_or("no range is chosen")?;
+            let made = skeleton(&app.model.trace, from, to).map_err(|e| e.to_string())?;
+            PageItem::source(format!("range of {}", app.model.name), made.to_text(), "")
+        };
+        self.0.borrow_mut().add(item)?;
+        schedule(&self.0);
+        Ok(())
     }
 
     /// A key goes down on the picture.
@@ -196,6 +247,31 @@ impl View {
         });
     }
 
+    /// Finds the past of a snapshot, so that moments can be chosen.
+    pub fn look_back(&self) {
+        self.0.borrow_mut().with_memory(crate::memory::MemoryApp::look_back);
+        schedule(&self.0);
+    }
+
+    /// Shows a snapshot as it was before an event, or at its end.
+    pub fn moment(&self, moment: usize) {
+        self.0.borrow_mut().with_memory(|app| app.go_to_moment(moment));
+        schedule(&self.0);
+    }
+
+    /// The chosen point in time on the wall clock, in nanoseconds; nothing without one.
+    pub fn wall(&self) -> Option<f64> {
+        self.0.borrow().screen.as_ref().and_then(Screen::wall_ns).map(|ns| ns as f64)
+    }
+
+    /// Chooses the point in time that is chosen elsewhere, if it lies within what is shown.
+    pub fn go_wall(&self, ns: f64) {
+        #[expect(clippy::cast_possible_truncation, reason = "float to int casts saturate")]
+        let ns = ns.round() as i64;
+        self.0.borrow_mut().with(|screen| screen.go_to_wall(ns));
+        schedule(&self.0);
+    }
+
     /// Selects a slice by its index, or the work of a command.
     pub fn select(&self, slice: Option<u32>, command: Option<usize>) {
         time!(self, app => match command {
@@ -217,10 +293,19 @@ impl View {
             Some(Screen::Time(app)) => json!({
                 "at": app.at().map(|at| app.model.clock(at)), "marks": marks(app), "range": app.totals().map(|t| totals(app, &t)),
                 "hits": app.hits(), "hit": app.hit(), "state": app.state().map(|s| state(&s)),
-                "program": app.model.listing.is_some(), "order": app.shown_order().is_some(),
+                "program": app.model.listing.is_some(), "order": app.shown_order().is_some(), "recorded": is_recorded(app),
                 "command": app.selected_command(), "slice": app.selected(),
             }),
-            _ => json!({}),
+            Some(Screen::Memory(app)) => match app.over_time() {
+                Some(over) => {
+                    let told = over.told(app.selected());
+                    json!({
+                        "moments": over.n_events(), "at": told.at, "lines": told.lines, "stack": told.stack, "block": told.block,
+                    })
+                }
+                None => json!({"past": app.has_past()}),
+            },
+            None => json!({}),
         };
         told.to_string()
     }
@@ -315,14 +400,17 @@ fn state(state: &State) -> Value {
 fn changed(viewer: &Viewer, changes: &str) -> Result<(Value, PageItem), String> {
     let words = |e: &dyn std::fmt::Display| e.to_string();
     let app = viewer.time().ok_or("no program is shown")?;
+    let lines = changes.lines().map(str::trim).filter(|line| !line.is_empty());
+    if is_recorded(app) {
+        return recorded(app, lines);
+    }
     let program = app.model.trace.program.as_ref().ok_or("without a program nothing can be changed")?;
     let machine = match (&viewer.items[viewer.item].content, &app.model.trace.source) {
         (Content::Program { machine, .. }, _) => machine.as_str(),
-        (_, spanlift::trace::Source::Simulated { machine }) => machine.as_str(),
+        (_, Source::Simulated { machine }) => machine.as_str(),
         _ => "",
     };
     let machine = machine_of(program, machine)?;
-    let lines = changes.lines().map(str::trim).filter(|line| !line.is_empty());
     let list = lines.map(str::parse::<WhatIf>).collect::<Result<Vec<_>, _>>().map_err(|e| words(&e))?;
     let made = what_if(program, &machine, &list).map_err(|e| words(&e))?;
     let before = sim::run(program, &machine).map_err(|e| words(&e))?;
@@ -341,4 +429,35 @@ fn changed(viewer: &Viewer, changes: &str) -> Result<(Value, PageItem), String> 
     });
     let name = format!("what if {}", changes.lines().collect::<Vec<_>>().join(", "));
     Ok((told, PageItem::program(name, &made.program, made.machine.to_json())))
+}
+
+/// Whether what is shown is a recording whose operations have their calls.
+fn is_recorded(app: &App) -> bool {
+    let trace = &app.model.trace;
+    matches!(trace.source, Source::Imported { .. }) && trace.flows.iter().any(|f| f.kind == FlowKind::Launch)
+}
+
+/// A recorded trace run again with changes: the error of the model and the times as JSON, and an item that shows them.
+fn recorded<'l>(app: &App, lines: impl Iterator<Item = &'l str>) -> Result<(Value, PageItem), String> {
+    let recording = Recording::of(&app.model.trace).ok_or("no operation of this trace has its call")?;
+    let list: Vec<RecordedChange> =
+        lines.map(str::parse).collect::<Result<_, NotAChange>>().map_err(|e| e.to_string())?;
+    let error = recording.error();
+    let made = recording.what_if(&list);
+    let told = json!({
+        "recorded": text::time(error.recorded_ns), "error": percent(error.error),
+        "before": text::time(error.replayed_ns), "after": text::time(made.length_ns),
+        "saved": text::time(made.saved_ns.saturating_abs()), "sooner": made.saved_ns >= 0, "same": made.saved_ns == 0,
+        "factor": if made.length_ns > 0 { error.replayed_ns as f64 / made.length_ns as f64 } else { 1.0 },
+    });
+    Ok((told, PageItem::trace("what if", &made.trace)))
+}
+
+/// A part as a percentage with its sign, never a zero that has one.
+fn percent(part: f64) -> String {
+    match part.abs() {
+        0.0 => "0 %".to_owned(),
+        small if small < 0.0005 => "below 0.1 %".to_owned(),
+        _ => format!("{:+.1} %", 100.0 * part),
+    }
 }

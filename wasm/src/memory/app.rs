@@ -12,15 +12,18 @@
 //! | `Enter` | more views of the storage, where not all are drawn |
 //! | `M` | views kept, or one by one |
 //! | `Page Up`, `Page Down` | scroll |
+//! | `]`, `[` | of a snapshot: the next event that hands memory out or takes it back, the one before; with shift a hundred on |
 //! | `Escape` | selects nothing |
 
 use std::collections::BTreeMap;
 
 use spanlift::memory::{Layout, MoveKind, Target};
+use spanlift::trace::snapshot::Snapshot;
 
 use super::draw::{self, Draw, Fields, Focus, Seen, Window};
 use super::frame::{BAR, Frame, Item, Limits, RULER};
 use super::map::{MemoryPicture, end};
+use super::past::OverTime;
 use crate::details::Details;
 use crate::scene::Scene;
 use crate::theme::Theme;
@@ -58,6 +61,9 @@ pub struct MemoryApp {
     pointer: Option<(f64, f64)>,
     drag: Option<Drag>,
     seen: Seen,
+    /// A snapshot whose past nobody has asked for yet.
+    snapshot: Option<Box<Snapshot>>,
+    over_time: Option<Box<OverTime>>,
 }
 
 /// A button that is held down.
@@ -100,7 +106,91 @@ impl MemoryApp {
             pointer: None,
             drag: None,
             seen: Seen::default(),
+            snapshot: None,
+            over_time: None,
         })
+    }
+
+    /// The map of a memory snapshot, unpacked, at its end.
+    ///
+    /// # Errors
+    /// What is no snapshot, in words.
+    pub fn of_snapshot(name: &str, bytes: &[u8], theme: Theme) -> Result<MemoryApp, String> {
+        let (snapshot, layout, told) = crate::snapshot::open(bytes)?;
+        let app = MemoryApp::new(name, layout, None, MoveKind::Aware, theme)?;
+        Ok(MemoryApp { remarks: told, snapshot: Some(Box::new(snapshot)), ..app })
+    }
+
+    /// Whether there is a past that [`MemoryApp::look_back`] can find.
+    pub fn has_past(&self) -> bool {
+        self.snapshot.as_ref().is_some_and(|s| s.traces.iter().any(|events| !events.is_empty()))
+    }
+
+    /// Finds the past of a snapshot, once; says whether there is any.
+    ///
+    /// # Cost
+    /// `n log n` in its events: the first picture does without.
+    pub fn look_back(&mut self) -> bool {
+        if let Some(snapshot) = self.snapshot.take_if(|s| s.traces.iter().any(|events| !events.is_empty())) {
+            self.over_time = OverTime::new(*snapshot).map(Box::new);
+            self.show_moment();
+        }
+        self.over_time.is_some()
+    }
+
+    /// The past, once it was looked for.
+    pub fn over_time(&self) -> Option<&OverTime> {
+        self.over_time.as_deref()
+    }
+
+    /// Shows the state before an event, or the end.
+    pub fn go_to_moment(&mut self, moment: usize) {
+        if let Some(over) = &mut self.over_time {
+            over.go(moment);
+            self.show_moment();
+        }
+    }
+
+    /// Shows the moment at a time of the wall clock; says whether there is one.
+    pub fn go_to_wall(&mut self, ns: i64) -> bool {
+        let found = self.look_back() && self.over_time.as_mut().is_some_and(|over| over.go_to_wall(ns));
+        if found {
+            self.show_moment();
+        }
+        found
+    }
+
+    fn step_moment(&mut self, by: isize) {
+        if !self.look_back() {
+            return;
+        }
+        if let Some(over) = &mut self.over_time {
+            match by {
+                -1 | 1 => over.step(by),
+                far => over.go(over.moment().saturating_add_signed(far)),
+            }
+            self.show_moment();
+        }
+    }
+
+    /// Makes the map of the moment; a block that is still there stays chosen, and parts of storages stay in sight.
+    fn show_moment(&mut self) {
+        let Some(over) = &mut self.over_time else { return };
+        let chosen = self.focus.selected.and_then(|view| over.life(view));
+        // What could not be laid out at a moment of a broken file is not shown; the map stays.
+        let Ok((layout, shown)) = crate::snapshot::layout_at(over) else { return };
+        over.set_shown(shown);
+        let again = chosen.and_then(|life| over.same(life));
+        let ids =
+            |layout: &Layout| layout.storages().iter().map(|s| (s.id.clone(), s.bytes)).collect::<Vec<_>>();
+        if ids(&layout) != ids(&self.map.layout) {
+            self.focus.windows.clear();
+            self.extra.clear();
+        }
+        self.map = MemoryPicture::of(layout);
+        self.fields = Fields::default();
+        self.lay_out();
+        self.select(again);
     }
 
     /// What is shown.
@@ -471,6 +561,10 @@ impl MemoryApp {
                 MoveKind::Naive => MoveKind::Aware,
                 _ => MoveKind::Naive,
             }),
+            ("]", _) => self.step_moment(1),
+            ("[", _) => self.step_moment(-1),
+            ("}", _) => self.step_moment(100),
+            ("{", _) => self.step_moment(-100),
             ("Escape", _) => self.select(None),
             _ => return false,
         }

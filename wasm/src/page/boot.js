@@ -12,8 +12,21 @@ const refuse = (place, error) => {
   line.textContent = `The interactive view cannot start: ${line.dataset.error}`;
   place.append(line);
 };
+/** The block of a page whose data lies beside it. */
+const served = async (place) => {
+  const answer = await fetch(place.dataset.from);
+  if (!answer.ok) throw new Error(`its data is not there: ${answer.status} ${answer.statusText}`);
+  const bar = make("progress", { className: "sl-loading", ariaLabel: "loading" });
+  place.append(bar);
+  try {
+    const all = Number(answer.headers.get("content-length"));
+    return await gathered(answer.body, (n) => (bar.value = n / all));
+  } finally {
+    bar.remove();
+  }
+};
 const start = async () => {
-  const places = [...document.querySelectorAll("[data-spanlift]")];
+  const places = [...document.querySelectorAll("[data-spanlift], [data-from]")];
   try {
     const module = await WebAssembly.compile(await unpack(document.getElementById("spanlift-module").textContent));
     await __wbg_init({ module_or_path: module });
@@ -21,7 +34,8 @@ const start = async () => {
       try {
         if (place.dataset.height) place.style.setProperty("--sl-height", `${place.dataset.height}px`);
         const alone = place.hasAttribute("data-alone");
-        const view = mount(place, await unpack(place.dataset.spanlift), alone);
+        const { from, spanlift } = place.dataset;
+        const view = mount(place, from ? await served(place) : await unpack(spanlift), alone);
         const { examples } = document.body.dataset;
         tools(view, place, alone, { module, examples: examples ? await unpack(examples) : null });
       } catch (error) {

@@ -10,7 +10,7 @@ const beside = (view, place) => {
   const root = make("div", { className: "spanlift" });
   const pane = make("section", { className: "sl-beside", hidden: true, ariaLabel: "second timeline" }, make("div", { className: "sl-beside-head" }, title, choice, align, close), root);
   place.append(pane);
-  let [other, shift, from] = [null, 0, null];
+  let [other, shift, from, walls] = [null, 0, null, []];
   const fit = () => {
     const [outer, inner] = [place.getBoundingClientRect(), room.getBoundingClientRect()];
     pane.style.left = `${inner.left - outer.left}px`;
@@ -24,6 +24,13 @@ const beside = (view, place) => {
     if (now.length < 4 || then.length < 4) return;
     const near = Math.max(1, (now[1] - now[0]) / 2000);
     if (Math.abs(now[0] + by - then[0]) > near || Math.abs(now[1] + by - then[1]) > near) b.follow(now[0] + by, now[1] + by);
+  };
+  /** One point in time for both: who moved it since it was looked at last leads. */
+  const together = (a, b, k) => {
+    const at = a.wall();
+    if (at === undefined || at === walls[k]) return;
+    b.go_wall(at);
+    walls = [view.wall(), other.wall()];
   };
   const hide = () => {
     pane.hidden = room.hidden = true;
@@ -48,7 +55,9 @@ const beside = (view, place) => {
         queueMicrotask(() => {
           named();
           // Who is pointed at leads.
-          if (!pane.hidden && pane.matches(":hover, :focus-within")) same(other, view, -shift);
+          if (pane.hidden || !pane.matches(":hover, :focus-within")) return;
+          same(other, view, -shift);
+          together(other, view, 1);
         }),
       );
     }
@@ -75,7 +84,9 @@ const beside = (view, place) => {
       if (pane.hidden || !other) return;
       fit();
       other.dark(place.dataset.theme === "dark");
-      if (!pane.matches(":hover, :focus-within")) same(view, other, shift);
+      if (pane.matches(":hover, :focus-within")) return;
+      same(view, other, shift);
+      together(view, other, 0);
     },
     toggle() {
       const names = view.names().split("\n");
@@ -98,13 +109,13 @@ const listed = (block) => {
 
 const program = (view, place, second, packed) => {
   const part = (selector) => place.querySelector(selector);
-  const [area, wrong, examples, steps, ask] = [".sl-source", ".sl-wrong", ".sl-examples", ".sl-steps", ".sl-if"].map(part);
+  const [area, wrong, examples, steps, ask, as, coded] = [".sl-source", ".sl-wrong", ".sl-examples", ".sl-steps", ".sl-if", ".sl-as", ".sl-code"].map(part);
   const form = ask.querySelector("form");
   const then = form.querySelector(".sl-then");
   const shipped = packed ? listed(packed) : [];
   examples.append(make("option", { textContent: "an example …" }), ...shipped.map(({ name }) => make("option", { textContent: name })));
   for (const name of machines().split("\n")) form.elements.machine.append(make("option", { textContent: name }));
-  let [now, timer] = [{}, 0];
+  let [now, timer, isNew] = [{}, 0, false];
   const isEditing = () => !area.hidden;
 
   /** The line that a message is about, where it names one. */
@@ -122,8 +133,19 @@ const program = (view, place, second, packed) => {
     const line = lineOf(message);
     // A band behind the line that is wrong; it scrolls with the text.
     area.style.background = line ? `linear-gradient(color-mix(in srgb,var(--hazard) 22%,transparent) 0 0) 0 ${(line - 1) * 20}px / 100% 20px no-repeat local var(--panel)` : "";
-    if (!message) guess();
+    if (!message) {
+      guess();
+      code();
+    }
   };
+  /** The program in another language, below its text where that is edited. */
+  const code = () => {
+    const text = as.selectedIndex ? view.code(as.selectedIndex - 1) : undefined;
+    coded.hidden = text === undefined;
+    coded.textContent = text ?? "";
+    place.classList.toggle("is-coded", !coded.hidden);
+  };
+  as.addEventListener("change", code);
   const edit = (on = !isEditing()) => {
     const source = view.source();
     if (on && (source === undefined || now.order)) return;
@@ -186,29 +208,34 @@ const program = (view, place, second, packed) => {
 
   // What if: each control is one line of change.
   const changes = () => {
-    const { pin, link, streams, engines, machine, other } = form.elements;
+    const { pin, link, streams, engines, machine, other, own, waits } = form.elements;
     const factor = 2 ** Number(link.value);
     const rounded = Number(factor.toPrecision(3));
     link.previousElementSibling.querySelector("output").textContent = `${rounded} ×`;
     streams.previousElementSibling.querySelector("output").textContent = streams.value;
-    const lines = machine.value ? [`machine=${machine.value}`] : [];
+    const lines = machine.value && !now.recorded ? [`machine=${machine.value}`] : [];
     if (pin.checked) lines.push("pin:*");
     if (Number(link.value)) lines.push(`h2d_bw*${rounded}`, `d2h_bw*${rounded}`);
+    if (now.recorded) return [...lines, ...(own.checked ? ["copy_stream"] : []), ...(waits.checked ? ["no_waits"] : [])];
     if (Number(streams.value) > 1) lines.push(`streams=${streams.value}`);
     if (engines.value) lines.push(`copy_engines=${engines.value}`);
     return [...lines, ...other.value.split(";").map((line) => line.trim()).filter(Boolean)];
   };
   const guess = () => {
     const lines = changes();
-    if (!ask.open || !lines.length) {
+    if (!lines.length && second.is("what-if")) second.hide();
+    if (!ask.open || ask.hidden || !(lines.length || now.recorded)) {
       then.textContent = "";
       if (second.is("what-if")) second.hide();
       return;
     }
     try {
-      const { before, after, saved, sooner, same, factor, verdicts } = JSON.parse(view.what_if(lines.join("\n")));
+      const { recorded, error, before, after, saved, sooner, same, factor, verdicts = [] } = JSON.parse(view.what_if(lines.join("\n")));
       const words = same ? "the same" : `${saved} ${sooner ? "saved" : "lost"}, ${factor.toFixed(2)} times as fast`;
-      then.replaceChildren(`now ${before}, then `, make("b", { textContent: after }), ": ", make("span", { className: same ? "" : sooner ? "is-good" : "is-bad", textContent: words }));
+      // How far the model is from the recorded time comes before anything that follows from it.
+      const first = recorded ? [make("i", { textContent: `recorded ${recorded}; run again without a change ${before}: the error of the model is ${error}` })] : [];
+      if (!lines.length) return then.replaceChildren(...first);
+      then.replaceChildren(...first, `now ${before}, then `, make("b", { textContent: after }), ": ", make("span", { className: same ? "" : sooner ? "is-good" : "is-bad", textContent: words }));
       if (verdicts[0] !== verdicts[1]) then.append(make("br"), make("span", { className: verdicts[1] === "safe" ? "is-good" : "is-bad", textContent: `by contract: ${verdicts[0]} now, ${verdicts[1]} then` }));
       second.show(view.changed(), `what if ${lines.join(", ")}`, "what-if");
     } catch (error) {
@@ -219,7 +246,9 @@ const program = (view, place, second, packed) => {
   form.addEventListener("input", () => {
     if (isAsked) return;
     isAsked = true;
-    requestAnimationFrame(() => {
+    // A recording may be large: its run waits until a control has come to rest.
+    const soon = now.recorded ? (act) => setTimeout(act, 120) : requestAnimationFrame;
+    soon(() => {
       isAsked = false;
       guess();
     });
@@ -239,12 +268,20 @@ const program = (view, place, second, packed) => {
     /** Another item is shown. */
     opened() {
       if (isEditing()) edit(false);
-      guess();
+      as.selectedIndex = 0;
+      code();
+      isNew = true;
     },
     told(next) {
       now = next;
       const has = Boolean(next.program);
-      ask.hidden = !has || next.order;
+      ask.hidden = !(has || next.recorded) || Boolean(next.order);
+      ask.classList.toggle("is-recorded", Boolean(next.recorded));
+      as.hidden = !has || Boolean(next.order);
+      if (isNew) {
+        isNew = false;
+        guess();
+      }
       steps.hidden = part("[data-do=edit]").hidden = !has || Boolean(next.order);
       steps.lastElementChild.textContent = next.state ? `${next.state.calls[0]} of ${next.state.calls[1]} calls` : "";
     },

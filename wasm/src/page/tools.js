@@ -12,6 +12,9 @@ const rows = (head, lines, caption) => {
   return table;
 };
 
+/** A word of a search that is no part of its regular expression. */
+const WORD = /(?<=^|\s)(?:(?:cat|kind|pinned|stream):\S*|name~\S*|[<>]\d\S*)(?=\s|$)/gi;
+
 /** Records what is painted as SVG: enough of a canvas' context for the scenes of this page. */
 const recorder = () => {
   const [out, number] = [[], (x) => Math.round(x * 100) / 100];
@@ -117,11 +120,14 @@ const tools = (view, place, alone, { module, examples }) => {
     hits.textContent = "";
     search.removeAttribute("aria-invalid");
     try {
-      const pattern = search.value && new RegExp(search.value, "i");
-      view.find(pattern ? Uint8Array.from(view.labels().split("\n"), (label) => pattern.test(label)) : new Uint8Array());
+      // Words that ask for more than a name; the rest is one expression, its blanks as they are.
+      const words = [];
+      const rest = search.value.replace(WORD, (word) => (words.push(word), "")).trim();
+      const pattern = rest && new RegExp(rest, "i");
+      view.find(pattern ? Uint8Array.from(view.labels().split("\n"), (label) => pattern.test(label)) : new Uint8Array(), words.join(" "));
     } catch (error) {
-      view.find(new Uint8Array());
-      hits.textContent = String(error.message).replace(/^Invalid regular expression: (\/.*\/\w*: )?/, "");
+      view.find(new Uint8Array(), "");
+      hits.textContent = String(error.message ?? error).replace(/^Invalid regular expression: (\/.*\/\w*: )?/, "");
       hits.classList.add("is-bad");
       search.setAttribute("aria-invalid", "true");
     }
@@ -146,13 +152,19 @@ const tools = (view, place, alone, { module, examples }) => {
     return first + (last - first) * Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
   };
   const centre = (at, [from, to]) => view.show(at - (to - from) / 2, at + (to - from) / 2);
+  const moment = (event) => {
+    const box = strip.getBoundingClientRect();
+    view.moment(Math.round(told.moments * Math.min(1, Math.max(0, (event.clientX - box.left) / box.width))));
+  };
   strip.addEventListener("pointerdown", (event) => {
     strip.setPointerCapture(event.pointerId);
+    if (told.moments) return moment(event);
     const [from, to, first, last] = view.times();
     const at = timeAt(event);
     drag = { x: event.clientX, at, moves: from <= at && at <= to && to - from < 0.98 * (last - first), from, to };
   });
   strip.addEventListener("pointermove", (event) => {
+    if (told.moments && event.buttons) return moment(event);
     if (!drag || Math.abs(event.clientX - drag.x) < 4) return;
     const [at, width, box] = [timeAt(event), strip.clientWidth, strip.getBoundingClientRect()];
     if (drag.moves) view.show(drag.from + at - drag.at, drag.to + at - drag.at);
@@ -172,7 +184,8 @@ const tools = (view, place, alone, { module, examples }) => {
   });
   strip.addEventListener("pointercancel", () => shown(chosen, (drag = null)));
   strip.addEventListener("keydown", (event) => {
-    const key = { ArrowLeft: "a", ArrowRight: "d", "+": "w", "-": "s", Home: "0" }[event.key];
+    if (told.moments && event.key in { Home: 0, End: 0 }) view.moment(event.key === "End" ? told.moments : 0);
+    const key = (told.moments ? { ArrowLeft: "[", ArrowRight: "]" } : { ArrowLeft: "a", ArrowRight: "d", "+": "w", "-": "s", Home: "0" })[event.key];
     if (!key) return;
     view.key(key, event.shiftKey);
     event.preventDefault();
@@ -188,11 +201,26 @@ const tools = (view, place, alone, { module, examples }) => {
   const save = () => {
     const svg = picture(place.dataset.theme === "dark");
     if (!svg) return;
-    const link = make("a", { href: URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" })) });
-    link.download = `${part(".sl-name").textContent.replace(/[^\w.-]+/g, "_") || "spanlift"}.svg`;
+    hand(new Blob([svg], { type: "image/svg+xml" }), "svg");
+  };
+  const hand = (blob, ending) => {
+    const link = make("a", { href: URL.createObjectURL(blob) });
+    link.download = `${part(".sl-name").textContent.replace(/[^\w.-]+/g, "_") || "spanlift"}.${ending}`;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   };
+  const png = () => {
+    const dark = place.dataset.theme === "dark";
+    const [width, height] = view.paint_on(recorder(), dark);
+    if (!width) return;
+    const ratio = Math.max(2, devicePixelRatio);
+    const sheet = make("canvas", { width: width * ratio, height: Math.ceil(height) * ratio });
+    const pen = sheet.getContext("2d");
+    pen.scale(ratio, ratio);
+    view.paint_on(pen, dark);
+    sheet.toBlob((blob) => blob && hand(blob, "png"), "image/png");
+  };
+  const csv = () => "marks" in told && hand(new Blob([view.csv()], { type: "text/csv" }), "csv");
   addEventListener("beforeprint", () => {
     const svg = picture(false);
     if (!svg) return;
@@ -207,6 +235,7 @@ const tools = (view, place, alone, { module, examples }) => {
   });
   addEventListener("afterprint", () => part(".sl-print")?.remove());
 
+  const past = steps(view);
   const second = beside(view, place);
   const text = program(view, place, second, examples);
   const link = alone ? address(view, search, find) : () => {};
@@ -216,8 +245,13 @@ const tools = (view, place, alone, { module, examples }) => {
     const { range, marks = [], at, state } = told;
     shown(part(".sl-range-part"), range);
     if (range) {
-      const tables = [rows(["kind", "n", "time", "bytes", "rate"], range.kinds), rows(["lane", "in use", "of the range"], range.lanes)];
-      part("[data-totals]").replaceChildren(make("b", { textContent: range.words }), ...tables);
+      // Time, bytes and rate below each other: a column for each has no room in a narrow card.
+      const kinds = range.kinds.map(([kind, n, ...figures]) => [kind, n, figures.filter(Boolean).join("\n")]);
+      const tables = [rows(["kind", "n", "time, bytes, rate"], kinds), rows(["lane", "in use", "of the range"], range.lanes)];
+      const act = (name, title, words) => make("button", { type: "button", className: "sl-small", textContent: words, title, onclick: acts[name] });
+      const row = make("div", { className: "sl-row" }, act("csv", "save these slices as comma-separated values (V)", "CSV"));
+      if (told.recorded) row.append(act("skeleton", "copies, kernels and waits of this range as a program to edit and simulate", "as a program"));
+      part("[data-totals]").replaceChildren(make("b", { textContent: range.words }), ...tables, row);
     }
     shown(part(".sl-marks-part"), marks.length);
     const mark = ({ name, at, ns, after }) => {
@@ -227,13 +261,20 @@ const tools = (view, place, alone, { module, examples }) => {
     };
     part(".sl-marks").replaceChildren(...marks.map(mark));
     part(".sl-at").textContent = at ?? "";
-    shown(part(".sl-state-part"), state);
+    shown(part(".sl-state-part"), state || told.moments);
     if (state) text.state(part("[data-state]"), state);
+    if (told.moments) {
+      const stack = (lines) => make("ol", { className: "sl-stack" }, ...lines.map((line) => make("li", { textContent: line })));
+      const { lines, block } = told;
+      const card = [...lines.map((line) => make("p", { textContent: line })), stack(told.stack)];
+      if (block) card.push(make("b", { textContent: block[0] }), stack(block[1].length ? block[1] : ["the file does not say who asked for it"]));
+      part("[data-state]").replaceChildren(...card);
+    }
     if (told.hits === null || told.hits === undefined) {
       if (!hits.classList.contains("is-bad")) hits.textContent = "";
     } else hits.textContent = told.hit === null ? `${told.hits.toLocaleString("en")} found` : `${told.hit + 1} of ${told.hits.toLocaleString("en")}`;
   };
-  let [before, item] = ["", -1];
+  let [before, item, isMade] = ["", -1, false];
   const canvas = part(".sl-canvas");
   const update = () => {
     const { told: other, range, at, slice, order } = canvas.dataset;
@@ -250,9 +291,17 @@ const tools = (view, place, alone, { module, examples }) => {
       shown(part(".sl-find"), "marks" in told);
       shown(part("[data-do=beside]"), view.names().includes("\n"));
       cards();
+      // The past of a snapshot is found once its last state is on screen.
+      if (told.past) setTimeout(() => view.look_back(), 50);
       text.told(told);
+      // A program that was just made is there to be edited.
+      if (isMade) {
+        isMade = false;
+        text.edit();
+      }
     }
     second.follow();
+    past.note();
     link();
   };
   place.addEventListener("sl-drawn", () => queueMicrotask(update));
@@ -262,6 +311,16 @@ const tools = (view, place, alone, { module, examples }) => {
     dismiss: () => refuse([]),
     cancel: () => (cancelled = true),
     svg: save,
+    png,
+    csv,
+    skeleton() {
+      try {
+        view.skeleton();
+        isMade = true;
+      } catch (error) {
+        refuse([String(error?.message ?? error)]);
+      }
+    },
     beside: second.toggle,
     edit: text.edit,
   };
@@ -269,15 +328,53 @@ const tools = (view, place, alone, { module, examples }) => {
     const what = event.target.closest?.("[data-do]")?.dataset.do;
     acts[what]?.();
   });
-  const keys = { l: acts.open, x: save, p: () => print(), c: second.toggle, e: text.edit, i: text.ask, "/": () => search.select() ?? search.focus() };
+  const keys = { l: acts.open, x: (event) => (event.shiftKey ? png() : save()), v: csv, p: () => print(), c: second.toggle, e: text.edit, i: text.ask, "/": () => search.select() ?? search.focus() };
   target.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.altKey || event.metaKey || event.target.closest?.("input, textarea, select, [contenteditable]")) return;
-    const act = keys[event.key.toLowerCase()];
-    if (!act) return;
-    act();
+    if (event.ctrlKey || event.metaKey || event.target.closest?.("input, textarea, select, [contenteditable]")) return;
+    const act = event.altKey ? { ArrowLeft: past.back, ArrowRight: past.forth }[event.key] : keys[event.key.toLowerCase()];
+    if (!act || act(event) === false) return;
     event.preventDefault();
   });
   update();
+};
+
+/** What was on screen before, to go back to: a step is noted once the view has come to rest. */
+const steps = (view) => {
+  const [before, after] = [[], []];
+  let [now, timer, moved] = [null, 0, false];
+  const here = () => [view.item(), ...view.times().slice(0, 2)];
+  const same = (a, b) => a && b && a.every((x, k) => x === b[k]);
+  const go = (from, to) => {
+    settle();
+    const step = from.pop();
+    if (!step) return false;
+    to.push(now);
+    now = step;
+    const [item, start, end] = step;
+    if (item !== view.item()) view.open(item);
+    if (start !== undefined) view.show(start, end);
+    moved = true;
+  };
+  const settle = () => {
+    clearTimeout(timer);
+    const at = here();
+    if (moved) now = at;
+    else if (!same(now, at)) {
+      if (now) before.push(now);
+      if (before.length > 200) before.shift();
+      after.length = 0;
+      now = at;
+    }
+    moved = false;
+  };
+  return {
+    note() {
+      clearTimeout(timer);
+      timer = setTimeout(settle, 250);
+    },
+    back: () => go(before, after),
+    forth: () => go(after, before),
+  };
 };
 
 /** Keeps what is on screen in the page's address, and shows what the address says. */

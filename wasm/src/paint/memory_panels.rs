@@ -2,8 +2,12 @@
 
 use spanlift::memory::MoveKind;
 
+use wasm_bindgen::JsCast;
+
+use super::Canvas;
 use super::panels::{Panels, append, set};
 use crate::memory::MemoryApp;
+use crate::memory::past::OverTime;
 use crate::scene::Scene;
 use crate::text;
 use crate::theme::Theme;
@@ -17,6 +21,7 @@ pub(crate) struct Shown {
     item: usize,
     theme: Theme,
     kind: Option<MoveKind>,
+    moment: Option<usize>,
     tensor: Option<usize>,
     storage: Option<usize>,
     in_sight: Vec<usize>,
@@ -31,9 +36,14 @@ impl Panels {
             item,
             theme: app.theme,
             kind: app.kind(),
+            moment: app.over_time().map(OverTime::moment),
             tensor: app.selected(),
             storage: app.selected_storage(),
-            in_sight: before.as_ref().map_or_else(Vec::new, |b| b.in_sight.clone()),
+            // At another moment the same rows are other blocks.
+            in_sight: before
+                .as_ref()
+                .filter(|b| b.moment == app.over_time().map(OverTime::moment))
+                .map_or_else(Vec::new, |b| b.in_sight.clone()),
             legend: before.as_ref().and_then(|b| b.legend.clone()),
         };
         let is_new = before.as_ref().is_none_or(|b| b.item != item);
@@ -47,7 +57,7 @@ impl Panels {
             self.title(&app.name, &origin, item);
             let _ = self.root.class_list().toggle_with_force("has-no-program", true);
         }
-        if is_new || before.as_ref().is_some_and(|b| b.kind != now.kind) {
+        if is_new || before.as_ref().is_some_and(|b| (b.kind, b.moment) != (now.kind, now.moment)) {
             self.part(".sl-kinds").set_hidden(app.kind().is_none());
             for (kind, name) in [(MoveKind::Aware, "aware"), (MoveKind::Naive, "naive")] {
                 let button = self.part(&format!("[data-kind={name}]"));
@@ -59,7 +69,7 @@ impl Panels {
                 append(&notes, &self.element("li", "", line));
             }
         }
-        let choice = |s: &Shown| (s.item, s.kind, s.tensor, s.storage);
+        let choice = |s: &Shown| (s.item, s.kind, s.tensor, s.storage, s.moment);
         if before.as_ref().map(choice) != Some(choice(&now)) {
             let card = self.part("[data-selection]");
             card.set_text_content(None);
@@ -92,6 +102,7 @@ impl Panels {
             }
             _ => self.tip.set_hidden(true),
         }
+        self.past(app, ratio);
         let legend = app.legend(self.legend_width());
         let in_sight = app.in_sight();
         let Some(mut shown) = self.memory.take() else { return };
@@ -110,6 +121,18 @@ impl Panels {
             }
         }
         self.memory = Some(shown);
+    }
+
+    /// The strip of a snapshot's past.
+    fn past(&self, app: &MemoryApp, ratio: f64) {
+        let strip = self.part(".sl-strip");
+        strip.set_hidden(app.over_time().is_none());
+        let Some(over) = app.over_time() else { return };
+        let Ok(canvas) = Canvas::new(self.part(".sl-strip canvas").unchecked_into()) else { return };
+        canvas.paint(&over.strip(f64::from(strip.client_width()).max(40.0), &app.theme), ratio);
+        let part = 100.0 * over.moment() as f64 / over.n_events().max(1) as f64;
+        set(&strip, "aria-valuenow", &format!("{part:.1}"));
+        set(&strip, "aria-valuetext", &format!("moment {} of {}", over.moment(), over.n_events()));
     }
 
     fn memory_table(&self, app: &MemoryApp, in_sight: &[usize]) {

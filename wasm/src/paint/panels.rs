@@ -313,6 +313,7 @@ impl Panels {
         set(&self.part(".sl-middle"), "aria-label", &what.to_lowercase());
         set(&self.plot, "aria-label", label);
         self.part(".sl-strip").set_hidden(memory);
+        let _ = self.root.class_list().toggle_with_force("is-memory", memory);
         self.part(".sl-keys-time").set_hidden(memory);
         self.part(".sl-keys-memory").set_hidden(!memory);
         if memory {

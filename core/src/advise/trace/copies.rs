@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::replay::Change;
-use super::{Case, Rate, Scene, Words, counted, size, time};
+use super::{Case, LARGE_BYTES, Rate, Scene, Words, counted, size, time};
 use crate::trace::StrId;
 use crate::trace::analysis::copies::{host_parts, is_copy_call};
 use crate::trace::analysis::devices::{Group, Groups};
@@ -13,8 +13,6 @@ use crate::trace::table::Work;
 const SMALL_BYTES: u64 = 64 << 10;
 /// Fewer small copies are not worth a buffer.
 const FEW: usize = 8;
-/// Copies from here on say how fast a link is.
-const LARGE_BYTES: u64 = 1 << 20;
 
 /// All copies of one name that have a host call which copies.
 #[derive(Default)]

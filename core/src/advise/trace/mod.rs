@@ -10,7 +10,10 @@ mod ledger;
 mod memory;
 mod missing;
 mod overlap;
+mod recorded;
+mod recording;
 mod replay;
+mod skeleton;
 mod waits;
 
 use std::collections::BTreeMap;
@@ -21,10 +24,13 @@ pub use blame::Maker;
 use blame::{Makers, Told};
 pub use ledger::Moved;
 pub use memory::{MemoryFinding, memory_findings};
+pub use recording::{NotAChange, RecordedChange, RecordedRun, Recording};
+pub use skeleton::{NoSkeleton, Skeleton, skeleton};
 
 use crate::trace::analysis::Order;
 use crate::trace::table::Table;
 use crate::units::Size;
+use recorded::Recorded;
 use replay::{Change, Replay};
 
 /// What is to be said of a trace.
@@ -133,7 +139,7 @@ pub const MOST_EVENTS: usize = 64;
 /// # Ok::<(), spanlift::trace::ReadError>(())
 /// ```
 pub fn findings(table: &Table, order: &Order) -> Findings {
-    let replay = Replay::of(table);
+    let replay = Replay::of(&Recorded::of_table(table));
     let missing = missing::missing(table);
     let Some(replay) = replay else { return Findings { missing, ..Findings::default() } };
     let replayed_ns = replay.run(&Change::default());
@@ -153,11 +159,17 @@ pub fn findings(table: &Table, order: &Order) -> Findings {
     }
     let mut findings: Vec<Finding> = found.into_iter().map(|(finding, _)| finding).collect();
     findings.sort_by_key(|f| std::cmp::Reverse((f.wins_ns.unwrap_or(0), f.cost_ns)));
-    let recorded_ns = replay.recorded_ns;
-    let error = if recorded_ns == 0 { 0.0 } else { replayed_ns as f64 / recorded_ns as f64 - 1.0 };
-    // Six places, as everywhere; and no zero has a sign.
-    let error = (error * 1e6).round() / 1e6 + 0.0;
-    Findings { replay: Some(ReplayError { recorded_ns, replayed_ns, error }), findings, missing }
+    let replay = Some(ReplayError::of(replay.recorded_ns, replayed_ns));
+    Findings { replay, findings, missing }
+}
+
+impl ReplayError {
+    fn of(recorded_ns: i64, replayed_ns: i64) -> ReplayError {
+        let error = if recorded_ns == 0 { 0.0 } else { replayed_ns as f64 / recorded_ns as f64 - 1.0 };
+        // Six places, as everywhere; and no zero has a sign.
+        let error = (error * 1e6).round() / 1e6 + 0.0;
+        ReplayError { recorded_ns, replayed_ns, error }
+    }
 }
 
 /// What the rules look at, and where they put what they find.
@@ -273,6 +285,9 @@ impl Scene<'_> {
         self.found.push((finding, predicted.into()));
     }
 }
+
+/// Copies from here on say how fast a link is.
+const LARGE_BYTES: u64 = 1 << 20;
 
 /// How fast copies are: bytes in so many nanoseconds.
 #[derive(Debug, Clone, Copy, Default)]

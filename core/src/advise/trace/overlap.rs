@@ -3,13 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::replay::Change;
-use super::{Case, Predicted, Rate, Scene, Words, counted, size, time};
+use super::{Case, LARGE_BYTES, Predicted, Rate, Scene, Words, counted, size, time};
 use crate::trace::analysis::Union;
 use crate::trace::analysis::devices::{Group, Groups};
 use crate::trace::table::{Num, Work};
-
-/// Copies from here on say how fast a link is.
-const LARGE_BYTES: u64 = 1 << 20;
 
 pub(super) fn look(scene: &mut Scene<'_>) {
     let table = scene.table;

@@ -13,11 +13,9 @@
 //! How far such a run is from the recorded time is said before anything that follows from it.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
-use crate::trace::analysis::calls::is_sync;
-use crate::trace::analysis::devices::{Group, Groups};
-use crate::trace::table::{Op, Table};
+use super::recorded::{Op, Recorded};
+use crate::trace::StrId;
 
 /// After a longer pause a thread is taken to wait for another one.
 const PAUSE_NS: i64 = 1_000_000;
@@ -31,7 +29,7 @@ pub(super) struct Replay {
     pub ops: Vec<OpCost>,
     /// From the first start to the last end, as recorded.
     pub recorded_ns: i64,
-    /// The operations of each stream in order, and an empty stream for those that a change moves.
+    /// The operations of each stream in order, and an empty stream for those that a change moves, by direction.
     queues: Vec<Vec<u32>>,
     n_engines: usize,
     /// From a call's beginning to that of its operation where nothing stands before it: the median.
@@ -86,7 +84,7 @@ pub(super) struct Change {
     pub dropped_calls: Vec<u32>,
     /// Operations of another length.
     pub lengths: Vec<(u32, i64)>,
-    /// Operations on a stream of their own.
+    /// Operations on a stream of their own: one for copies to the host, and one for the others.
     pub own_stream: Vec<u32>,
     /// Calls that follow the one before them at once.
     pub prompt_calls: Vec<u32>,
@@ -101,74 +99,34 @@ fn sum(a: i64, b: i64) -> i64 {
 
 impl Replay {
     /// `None` without a host call and an operation of it.
-    pub(super) fn of(table: &Table) -> Option<Replay> {
-        if table.calls.is_empty() || table.ops.iter().all(|op| op.call().is_none()) {
+    pub(super) fn of(recorded: &Recorded) -> Option<Replay> {
+        let Recorded { calls, ops, .. } = recorded;
+        if calls.is_empty() || ops.iter().all(|op| op.call.is_none()) {
             return None;
         }
-        let at = |span: u32| table.spans.interval(span);
-        let mut steps: Vec<(i64, u8, u32)> = Vec::with_capacity(table.calls.len() + table.ops.len());
-        steps.extend((0..).zip(&table.calls).map(|(k, call)| (at(call.span).0, 0, k)));
-        steps.extend((0..).zip(&table.ops).map(|(k, op)| (at(op.span).0, 1, k)));
+        let mut steps: Vec<(i64, u8, u32)> = Vec::with_capacity(calls.len() + ops.len());
+        steps.extend((0..).zip(calls).map(|(k, call)| (call.at.0, 0, k)));
+        steps.extend((0..).zip(ops).map(|(k, op)| (op.at.0, 1, k)));
         steps.sort();
         let first = steps.first().map_or(0, |step| step.0);
-        let spans = table.calls.iter().map(|c| c.span).chain(table.ops.iter().map(|o| o.span));
-        let last = spans.map(|span| at(span).1).max().unwrap_or(first);
+        let last = calls.iter().map(|c| c.at.1).chain(ops.iter().map(|o| o.at.1)).max().unwrap_or(first);
         let steps: Vec<Step> = steps
             .into_iter()
             .map(|(_, kind, k)| if kind == 0 { Step::Call(k) } else { Step::Op(k) })
             .collect();
-        let (ops, usual_launch) = op_costs(table, &steps);
-        let mut replay = Replay {
-            calls: call_costs(table, &steps),
-            ops,
+        let (mut op_costs, usual_launch) = op_costs(recorded, &steps);
+        for (waits, on) in recorded.waiting() {
+            op_costs[waits as usize].waits_for = Some(on);
+        }
+        Some(Replay {
+            calls: call_costs(recorded, &steps),
+            ops: op_costs,
             usual_launch,
             recorded_ns: last.saturating_sub(first),
-            queues: queues(&steps, table.streams.len(), |k| table.ops[k as usize].stream),
-            n_engines: table.devices.len() * 3,
+            queues: queues(&steps, recorded.n_streams, |k| ops[k as usize].stream),
+            n_engines: recorded.n_engines,
             steps,
-        };
-        replay.stream_waits(table);
-        Some(replay)
-    }
-
-    /// Joins waits of streams with the operations that they are for.
-    fn stream_waits(&mut self, table: &Table) {
-        if table.syncs.iter().all(|sync| sync.wait_on_stream.is_none()) {
-            return;
-        }
-        // The last operation of each stream that was launched up to some call, and the next one after it.
-        let call_of: BTreeMap<_, u32> =
-            (0..).zip(&table.calls).filter_map(|(k, call)| Some((call.correlation?, k))).collect();
-        let start = |call: u32| table.spans.start[table.calls[call as usize].span as usize];
-        let mut launched: Vec<Vec<(i64, u32)>> = vec![Vec::new(); table.streams.len()];
-        for (index, op) in (0..).zip(&table.ops) {
-            if let Some(call) = self.ops[index as usize].call {
-                launched[op.stream as usize].push((start(call), index));
-            }
-        }
-        launched.iter_mut().for_each(|list| list.sort_unstable());
-        let stream_of: BTreeMap<_, usize> = table
-            .streams
-            .iter()
-            .enumerate()
-            .map(|(k, (device, stream))| ((table.devices[*device as usize], *stream), k))
-            .collect();
-        for sync in &table.syncs {
-            let (Some(on), Some(stream)) = (sync.wait_on_stream, sync.stream) else { continue };
-            let device = sync.device.or(table.devices.first().copied());
-            let find = |wanted| device.and_then(|device| stream_of.get(&(device, wanted)).copied());
-            let (Some(on), Some(stream)) = (find(on), find(stream)) else { continue };
-            let call =
-                |correlation: Option<_>| correlation.and_then(|c| call_of.get(&c)).map(|&call| start(call));
-            let (Some(record), Some(wait)) = (call(sync.wait_on_record), call(sync.correlation)) else {
-                continue;
-            };
-            let before = launched[on].partition_point(|(at, _)| *at < record);
-            let after = launched[stream].partition_point(|(at, _)| *at <= wait);
-            if let (Some(from), Some((_, to))) = (before.checked_sub(1), launched[stream].get(after)) {
-                self.ops[*to as usize].waits_for = Some(launched[on][from].1);
-            }
-        }
+        })
     }
 
     /// How many calls and operations a run goes through.
@@ -181,6 +139,14 @@ impl Replay {
     /// # Cost
     /// Linear in calls and operations.
     pub(super) fn run(&self, change: &Change) -> i64 {
+        self.times(change).length_ns
+    }
+
+    /// Runs it and gives when everything happens.
+    ///
+    /// # Cost
+    /// Linear in calls and operations.
+    pub(super) fn times(&self, change: &Change) -> Times {
         let mut run = Run::new(self, change);
         let (mut first, mut last) = (i64::MAX, i64::MIN);
         for step in &self.steps {
@@ -190,8 +156,19 @@ impl Replay {
             };
             (first, last) = (first.min(at.0), last.max(at.1));
         }
-        last.saturating_sub(first)
+        Times { length_ns: last.saturating_sub(first), calls: run.call_at, ops: run.op_at }
     }
+}
+
+/// When everything of a run happens.
+#[derive(Debug)]
+pub(super) struct Times {
+    /// From the first start to the last end.
+    pub length_ns: i64,
+    /// Of each call.
+    pub calls: Vec<Option<(i64, i64)>>,
+    /// Of each operation.
+    pub ops: Vec<Option<(i64, i64)>>,
 }
 
 /// What a change makes of a call.
@@ -230,10 +207,13 @@ impl<'a> Run<'a> {
         change.lengths.iter().for_each(|&(op, len)| lengths[op as usize] = len);
         let mut streams: Vec<u32> = replay.ops.iter().map(|op| op.stream).collect();
         let own = u32::try_from(replay.queues.len() - 1).unwrap_or(u32::MAX);
-        change.own_stream.iter().for_each(|&op| streams[op as usize] = own);
+        for &op in &change.own_stream {
+            let to_host = replay.ops[op as usize].engine.is_some_and(|engine| engine % 3 == 1);
+            streams[op as usize] = own - u32::from(to_host);
+        }
         let queues = match change.own_stream.as_slice() {
             [] => Cow::Borrowed(replay.queues.as_slice()),
-            _ => Cow::Owned(queues(&replay.steps, replay.queues.len() - 1, |k| streams[k as usize])),
+            _ => Cow::Owned(queues(&replay.steps, replay.queues.len() - 2, |k| streams[k as usize])),
         };
         let marked = |which: &[u32], n: usize| {
             let mut marked = vec![false; n];
@@ -319,9 +299,9 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The operations of each stream, and one empty stream more.
+/// The operations of each stream, and two empty streams more.
 fn queues(steps: &[Step], n_streams: usize, stream: impl Fn(u32) -> u32) -> Vec<Vec<u32>> {
-    let mut queues = vec![Vec::new(); n_streams + 1];
+    let mut queues = vec![Vec::new(); n_streams + 2];
     for step in steps {
         if let Step::Op(k) = *step {
             queues[stream(k) as usize].push(k);
@@ -330,31 +310,31 @@ fn queues(steps: &[Step], n_streams: usize, stream: impl Fn(u32) -> u32) -> Vec<
     queues
 }
 
-fn call_costs(table: &Table, steps: &[Step]) -> Vec<CallCost> {
-    let at = |span: u32| table.spans.interval(span);
-    let mut waits: Vec<Option<(u32, bool)>> = vec![None; table.calls.len()];
-    for (index, op) in (0..).zip(&table.ops) {
-        let Some(call) = op.call() else { continue };
+fn call_costs(recorded: &Recorded, steps: &[Step]) -> Vec<CallCost> {
+    let Recorded { calls, ops, .. } = recorded;
+    let mut waits: Vec<Option<(u32, bool)>> = vec![None; calls.len()];
+    for (index, op) in (0..).zip(ops) {
+        let Some(call) = op.call.map(|call| call as usize) else { continue };
         // It did not return before its operation began.
-        if at(op.span).0 < at(table.calls[call].span).1 && waits[call].is_none() {
+        if op.at.0 < calls[call].at.1 && waits[call].is_none() {
             waits[call] = Some((index, true));
         }
     }
-    synchronising(table, &mut waits);
-    let usual = usual_lengths(table, &waits);
-    let mut last_of_row: BTreeMap<u32, u32> = BTreeMap::new();
+    synchronising(recorded, &mut waits);
+    let usual = usual_lengths(recorded, &waits);
+    let n_rows = calls.iter().map(|call| call.row as usize + 1).max().unwrap_or(0);
+    let mut last_of_row: Vec<Option<u32>> = vec![None; n_rows];
     let mut last_of_all: Option<u32> = None;
     let mut costs = vec![
         CallCost { after: None, gap: 0, own: 0, waits_for: None, for_start: false, tail: 0 };
-        table.calls.len()
+        calls.len()
     ];
     for step in steps {
         let Step::Call(k) = *step else { continue };
-        let span = table.calls[k as usize].span;
-        let (start, end) = at(span);
-        let row = table.spans.row[span as usize];
-        let end_of = |call: u32| at(table.calls[call as usize].span).1;
-        let own = last_of_row.get(&row).copied();
+        let call = calls[k as usize];
+        let (start, end) = call.at;
+        let end_of = |call: u32| calls[call as usize].at.1;
+        let own = last_of_row[call.row as usize];
         let pauses = |call: u32| PAUSE_NS < start.saturating_sub(end_of(call));
         let after = match (own, last_of_all) {
             (Some(own), Some(any)) if pauses(own) && end_of(own) < end_of(any) && end_of(any) <= start => {
@@ -370,15 +350,15 @@ fn call_costs(table: &Table, steps: &[Step]) -> Vec<CallCost> {
         cost.gap = after.map_or(start, |before| start.saturating_sub(end_of(before)));
         cost.own = len;
         if let Some((op, for_start)) = waits[k as usize] {
-            let until =
-                if for_start { at(table.ops[op as usize].span).0 } else { at(table.ops[op as usize].span).1 };
+            let op_at = ops[op as usize].at;
+            let until = if for_start { op_at.0 } else { op_at.1 };
             cost.waits_for = Some(op);
             cost.for_start = for_start;
             cost.tail = end.saturating_sub(until);
-            let usual = usual.get(&table.spans.name[span as usize]).copied().unwrap_or(0);
+            let usual = usual.binary_search_by_key(&call.name, |of| of.0).map_or(0, |at| usual[at].1);
             cost.own = len.min(usual);
         }
-        last_of_row.insert(row, k);
+        last_of_row[call.row as usize] = Some(k);
         if last_of_all.is_none_or(|any| end_of(any) <= end) {
             last_of_all = Some(k);
         }
@@ -387,39 +367,34 @@ fn call_costs(table: &Table, steps: &[Step]) -> Vec<CallCost> {
 }
 
 /// The operation that each synchronising call waits for: the last one to end while it ran that had been launched before.
-fn synchronising(table: &Table, waits: &mut [Option<(u32, bool)>]) {
-    let at = |span: u32| table.spans.interval(span);
-    let mut ends: Vec<(i64, u32)> = (0..)
-        .zip(&table.ops)
-        .filter(|(_, op)| op.call().is_some())
-        .map(|(index, op)| (at(op.span).1, index))
-        .collect();
+fn synchronising(recorded: &Recorded, waits: &mut [Option<(u32, bool)>]) {
+    let Recorded { calls, ops, .. } = recorded;
+    let mut ends: Vec<(i64, u32)> =
+        (0..).zip(ops).filter(|(_, op)| op.call.is_some()).map(|(index, op)| (op.at.1, index)).collect();
     // In order already, more or less, which this sort makes use of.
     ends.sort();
-    for (k, call) in table.calls.iter().enumerate() {
-        if waits[k].is_some() || !is_sync(table.name(call.span)) {
+    for (waits, call) in waits.iter_mut().zip(calls) {
+        if waits.is_some() || !call.syncs {
             continue;
         }
-        let (start, end) = at(call.span);
+        let (start, end) = call.at;
         let below = ends.partition_point(|(at, _)| *at <= end);
         let candidates = ends[..below].iter().rev().take_while(|(at, _)| start < *at);
-        let launched = |op: &Op| op.call().is_some_and(|c| at(table.calls[c].span).0 <= start);
+        let launched = |op: &Op| op.call.is_some_and(|c| calls[c as usize].at.0 <= start);
         // A hostile file could make this the square of its length.
-        let found = candidates.take(100).find(|(_, op)| launched(&table.ops[*op as usize]));
-        waits[k] = found.map(|(_, op)| (*op, false));
+        let found = candidates.take(100).find(|(_, op)| launched(&ops[*op as usize]));
+        *waits = found.map(|(_, op)| (*op, false));
     }
 }
 
-/// What calls of each name take that wait for nothing: their median.
-fn usual_lengths(table: &Table, waits: &[Option<(u32, bool)>]) -> BTreeMap<crate::trace::StrId, i64> {
-    let mut lengths: BTreeMap<_, Vec<i64>> = BTreeMap::new();
-    for (call, waits) in table.calls.iter().zip(waits) {
-        if waits.is_none() {
-            let (start, end) = table.spans.interval(call.span);
-            lengths.entry(table.spans.name[call.span as usize]).or_default().push(end.saturating_sub(start));
-        }
-    }
-    lengths.into_iter().map(|(name, mut list)| (name, median(&mut list))).collect()
+/// What calls of each name take that wait for nothing: their median, by name in order.
+fn usual_lengths(recorded: &Recorded, waits: &[Option<(u32, bool)>]) -> Vec<(StrId, i64)> {
+    let free = recorded.calls.iter().zip(waits).filter(|(_, waits)| waits.is_none());
+    let mut lengths: Vec<(StrId, i64)> =
+        free.map(|(call, _)| (call.name, call.at.1.saturating_sub(call.at.0))).collect();
+    lengths.sort_unstable();
+    // The middle of each name's, as `median` has it.
+    lengths.chunk_by(|a, b| a.0 == b.0).map(|same| same[same.len() / 2]).collect()
 }
 
 fn median(list: &mut [i64]) -> i64 {
@@ -431,22 +406,21 @@ fn median(list: &mut [i64]) -> i64 {
 }
 
 /// The operations' costs, and how long a launch takes.
-fn op_costs(table: &Table, steps: &[Step]) -> (Vec<OpCost>, i64) {
-    let at = |op: &Op| table.spans.interval(op.span);
-    let mut groups = Groups::default();
-    let mut last_of_stream: Vec<Option<(i64, i64)>> = vec![None; table.streams.len()];
+fn op_costs(recorded: &Recorded, steps: &[Step]) -> (Vec<OpCost>, i64) {
+    let Recorded { calls, ops, .. } = recorded;
+    let mut last_of_stream: Vec<Option<(i64, i64)>> = vec![None; recorded.n_streams];
     // Where the operation before had ended when this one was launched, the delay is the launch's own; where it had not,
     // the pause between both is the stream's own.
     let (mut launches, mut pauses) = (Vec::new(), Vec::new());
-    let mut befores: Vec<Option<(i64, i64)>> = vec![None; table.ops.len()];
+    let mut befores: Vec<Option<(i64, i64)>> = vec![None; ops.len()];
     for step in steps {
         let Step::Op(k) = *step else { continue };
-        let op = &table.ops[k as usize];
-        let (start, end) = at(op);
+        let op = &ops[k as usize];
+        let (start, end) = op.at;
         let before = last_of_stream[op.stream as usize];
         befores[k as usize] = before;
-        if let Some(call) = op.call() {
-            let launched = table.spans.start[table.calls[call].span as usize];
+        if let Some(call) = op.call {
+            let launched = calls[call as usize].at.0;
             match before {
                 Some((_, free)) if launched < free && free <= start => pauses.push(start - free),
                 Some((_, free)) if launched < free => {}
@@ -457,24 +431,17 @@ fn op_costs(table: &Table, steps: &[Step]) -> (Vec<OpCost>, i64) {
     }
     let (launch, pause) = (median(&mut launches), median(&mut pauses));
     let cost = |(op, before): (&Op, Option<(i64, i64)>)| {
-        let (start, end) = at(op);
-        let call = op.call().and_then(|call| u32::try_from(call).ok());
-        let launched = call.map(|call| table.spans.start[table.calls[call as usize].span as usize]);
+        let (start, end) = op.at;
+        let launched = op.call.map(|call| calls[call as usize].at.0);
         let delay = launched.map_or(launch, |launched| start.saturating_sub(launched));
         let free = before.map_or(i64::MIN, |before| before.1);
         let idle = launched.is_none_or(|launched| free <= launched);
-        let engine = match groups.of(table, op) {
-            Group::ToDevice => Some(0),
-            Group::ToHost => Some(1),
-            Group::Peer => Some(2),
-            _ => None,
-        };
         OpCost {
-            call,
+            call: op.call,
             // An idle stream shows the launch itself; a busy one hides it.
             launch: if idle { delay } else { launch.min(delay) },
             stream: op.stream,
-            engine: engine.map(|engine| op.device * 3 + engine),
+            engine: op.engine,
             len: end.saturating_sub(start),
             offset: before.map_or(start, |before| start.saturating_sub(before.0)),
             waits_for: None,
@@ -482,5 +449,5 @@ fn op_costs(table: &Table, steps: &[Step]) -> (Vec<OpCost>, i64) {
             pause: if idle { 0 } else { pause.min(start.saturating_sub(free)) },
         }
     };
-    (table.ops.iter().zip(befores).map(cost).collect(), launch)
+    (ops.iter().zip(befores).map(cost).collect(), launch)
 }

@@ -64,7 +64,7 @@ impl Class {
 }
 
 /// Whether a category, in lower case, is of calls that can launch work.
-pub(in crate::trace) fn is_host_call(lower: &str) -> bool {
+pub(crate) fn is_host_call(lower: &str) -> bool {
     matches!(
         lower,
         "cuda_runtime" | "cuda_driver" | "runtime" | "mtia_runtime" | "xpu_runtime" | "xpu_driver"

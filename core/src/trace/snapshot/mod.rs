@@ -9,12 +9,14 @@
 mod build;
 mod figures;
 mod history;
+mod past;
 mod pickle;
 
 use std::ops::Range;
 
 pub use figures::{DeviceFigures, Figures};
 pub use history::{Alive, History};
+pub use past::{Held, Life, Moment, Past};
 
 use super::{StrId, Strings};
 

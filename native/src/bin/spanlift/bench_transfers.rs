@@ -1,41 +1,113 @@
 //! `spanlift bench transfers`: the tutorial's rows and further ones, as one object that other tools pair with theirs.
 //!
 //! On the simulator a row is the program of the way that the engine would choose, simulated. No bytes move, so that no row
-//! is verified, and its status says what it is.
+//! is verified, and its status says what it is. On a device the engine moves them (`bench_device`).
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use spanlift::advise::transfer::{Calibration, Caps, Explain, HostMemory, Request, Route, Way, choose};
 use spanlift::advise::{self, Depth, Origin, Strategy};
 use spanlift::machine::Machine;
 use spanlift::{Bytes, Nanos, Program, sim};
-use spanlift_native::cuda::Driver;
-use spanlift_native::{host, tutorial};
+use spanlift_native::{host, probe, tutorial};
 
-use crate::End;
+use crate::bench_device::{self, Measured};
 use crate::cli::{BenchTransfersArgs, Format, On};
-use crate::machine;
 use crate::say::{self, Fail, Out};
+use crate::{End, machine};
 
 /// What is measured: bytes from one place to another.
-struct Row {
-    id: String,
+pub(crate) struct Row {
+    pub(crate) id: String,
     label: String,
-    kind: Kind,
-    count: u64,
-    each: u64,
+    pub(crate) kind: Kind,
+    pub(crate) count: u64,
+    pub(crate) each: u64,
     tutorial: Option<(usize, f64)>,
 }
 
 /// How bytes move.
 #[derive(Clone, Copy)]
-enum Kind {
+pub(crate) enum Kind {
     Move(Route, HostMemory),
     /// A ring with so many threads.
     Threads(u32),
     /// Into page-locked memory only.
     Pin,
-    /// Both ways with work between, as one strategy.
-    Pipe(Strategy),
+    /// To the host, into page-locked memory that is asked for each time; not simulated.
+    PinnedAlloc,
+    /// Within the device, many small pieces; not simulated.
+    Scatter,
+    /// Both ways with work between, as one strategy, from page-locked or pageable sources; the latter are not simulated.
+    Pipe(Strategy, HostMemory),
+}
+
+impl Kind {
+    fn is_simulated(self) -> bool {
+        !matches!(self, Kind::PinnedAlloc | Kind::Scatter | Kind::Pipe(_, HostMemory::Pageable))
+    }
+}
+
+impl Row {
+    /// Bytes that move; of a pipeline both ways.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.count * self.each * if matches!(self.kind, Kind::Pipe(..)) { 2 } else { 1 }
+    }
+
+    /// What is known of it before it is measured.
+    pub(crate) fn object(&self, by: &str) -> Map<String, Value> {
+        let direction = match self.kind {
+            Kind::Move(Route::Up, _) | Kind::Threads(_) => "h2d",
+            Kind::Move(Route::Down, _) | Kind::PinnedAlloc => "d2h",
+            Kind::Move(..) | Kind::Scatter => "d2d",
+            Kind::Pin => "h2h",
+            Kind::Pipe(..) => "pipe",
+        };
+        let mut object = Map::new();
+        let mut put = |name: &str, value: Value| object.insert(name.to_owned(), value);
+        put("id", json!(self.id));
+        put("label", json!(self.label));
+        put("impl", json!(by));
+        put("direction", json!(direction));
+        put("count", json!(self.count));
+        put("bytes", json!(self.bytes()));
+        put("bytes_each", json!(self.each));
+        if let Some((row, published)) = self.tutorial {
+            put("tutorial_row", json!(row));
+            put("published_ms", json!(published));
+        }
+        object
+    }
+}
+
+/// How many tensors rows have, and how large ones.
+struct Scale {
+    small: u64,
+    big: u64,
+    d2h: u64,
+    d2d: u64,
+    scatter: u64,
+    items: u64,
+    item: u64,
+}
+
+impl Scale {
+    /// What the rows' names say, or a little of each; the same numbers as of the other side of a pair.
+    fn of(args: &BenchTransfersArgs) -> Scale {
+        if args.dry {
+            return Scale {
+                small: 20,
+                big: 4,
+                d2h: 400_000,
+                d2d: 262_144,
+                scatter: 50,
+                items: 7,
+                item: 200_000,
+            };
+        }
+        let items = if args.quick { 16 } else { 32 };
+        let (small, big, scatter) = (1000, args.big_count, 10_000);
+        Scale { small, big, d2h: 799_999_200, d2d: 1 << 30, scatter, items, item: 64 << 20 }
+    }
 }
 
 /// What a row took on the simulator.
@@ -49,33 +121,53 @@ struct Simulated {
 
 pub(crate) fn run(args: &BenchTransfersArgs, out: &mut Out) -> Result<End, Fail> {
     let force = args.strategy.as_deref().map(way).transpose()?;
-    let (rows, machine, unavailable) = match args.on {
+    let asked: Vec<Row> = rows(&Scale::of(args)).into_iter().filter(|row| is_asked(args, &row.id)).collect();
+    let whole = match args.on {
         On::Sim => {
             let chosen = machine::named(args.machine.as_deref().unwrap_or(spanlift::machine::USUAL))?;
-            let rows = rows(args.big_count).into_iter().filter(|row| is_asked(args, &row.id));
-            let simulated = rows.map(|row| object(&row, &chosen.machine, force));
-            (simulated.collect::<Result<Vec<Value>, Fail>>()?, Some(chosen.machine), None)
+            let rows = asked.iter().filter(|row| row.kind.is_simulated());
+            let simulated = rows.map(|row| object(row, &chosen.machine, force));
+            let rows = simulated.collect::<Result<Vec<Value>, Fail>>()?;
+            let profile = json!({
+                "h2d_gb_s": chosen.machine.figure("h2d_bw"), "d2h_gb_s": chosen.machine.figure("d2h_bw"),
+                "source": "the profile, not measured",
+            });
+            Whole { rows, simulated: Some(chosen.machine.name), probe: profile, ..Whole::default() }
         }
-        On::Cuda(ordinal) => (Vec::new(), None, Some(unavailable(ordinal))),
+        On::Cuda(ordinal) => match available(ordinal) {
+            Ok(gpu) => {
+                let Measured { rows, probe, is_wrong } = bench_device::rows(args, ordinal, &asked, force)?;
+                Whole { rows, gpu: Some(gpu), probe, is_wrong, ..Whole::default() }
+            }
+            Err(why) => Whole { unavailable: Some(why), ..Whole::default() },
+        },
         On::Cpu => return Err(Fail::new("transfers are measured on sim or on a cuda device, not on cpu")),
     };
     match args.report.format {
-        Format::Json => out.line(&whole(args, &rows, machine.as_ref(), unavailable.as_deref()).to_string()),
+        Format::Json => out.line(&whole.object(args).to_string()),
         Format::Text => {
-            if let Some(why) = unavailable {
-                out.line(&say::one_line(&why));
+            if let Some(why) = &whole.unavailable {
+                out.line(&say::one_line(why));
                 out.line("the rows on a simulated machine: spanlift bench transfers --on sim");
             }
-            for row in &rows {
-                let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
-                let number = |key: &str| row[key].as_f64().unwrap_or_default();
-                let [id, strategy] = ["id", "strategy"].map(text);
-                let (ms, rate) = (number("median_ms"), number("gb_s"));
-                out.line(&format!("{id:<42} {strategy:<7} {ms:>11.4} ms {rate:>8.2} GB/s"));
-            }
+            whole.rows.iter().for_each(|row| out.line(&line(row)));
         }
     }
-    Ok(End::Done)
+    Ok(if whole.is_wrong { End::Hazard } else { End::Done })
+}
+
+/// A row in words.
+fn line(row: &Value) -> String {
+    let text = |key: &str| row[key].as_str().unwrap_or_default();
+    let [id, strategy, status] = ["id", "strategy", "status"].map(text);
+    match (row["median_ms"].as_f64(), row["gb_s"].as_f64()) {
+        (Some(ms), Some(rate)) => {
+            let status = if matches!(status, "ok" | "simulated") { "" } else { status };
+            let line = format!("{id:<42} {strategy:<7} {ms:>11.4} ms {rate:>8.2} GB/s  {status}");
+            line.trim_end().to_owned()
+        }
+        _ => format!("{id:<42} {status}: {}", say::one_line(text("reason"))),
+    }
 }
 
 fn way(id: &str) -> Result<Way, Fail> {
@@ -83,15 +175,13 @@ fn way(id: &str) -> Result<Way, Fail> {
     found.ok_or_else(|| Fail::new(format!("--strategy: {id:?} is none of S0 to S8 and driver")))
 }
 
-/// Why no row can be measured on a device.
-fn unavailable(ordinal: u32) -> String {
-    match Driver::open() {
-        Err(why) => why.to_string(),
-        Ok(driver) if driver.n_devices() <= ordinal as usize => {
-            format!("there is no cuda:{ordinal}; the driver has {} device(s)", driver.n_devices())
-        }
-        Ok(_) => "rows are simulated only so far: no row was written for a device yet".to_owned(),
-    }
+/// The device's name, or why no row can be measured on it.
+fn available(ordinal: u32) -> Result<String, String> {
+    let found = probe::probe().map_err(|why| why.to_string())?;
+    let n_devices = found.devices.len();
+    let device = found.devices.into_iter().find(|device| device.ordinal == ordinal);
+    let name = device.map(|device| device.name);
+    name.ok_or_else(|| format!("there is no cuda:{ordinal}; the driver has {n_devices} device(s)"))
 }
 
 /// Whether a row's name fits one of the patterns, or there are none.
@@ -115,10 +205,10 @@ fn fits(pattern: &str, id: &str) -> bool {
 }
 
 /// All rows in the order of the contract.
-fn rows(big: u64) -> Vec<Row> {
+fn rows(scale: &Scale) -> Vec<Row> {
     use HostMemory::{Fresh, Pageable, Pinned};
     use Route::{Down, Up, Within};
-    let scaled = |n: u64| if n == 1000 { big } else { n };
+    let (small, big) = (scale.small, scale.big);
     let mut all: Vec<Row> = tutorial::rows()
         .into_iter()
         .map(|row| {
@@ -128,7 +218,11 @@ fn rows(big: u64) -> Vec<Row> {
                 true => Kind::Move(Up, Pinned),
                 false => Kind::Move(Up, Pageable),
             };
-            let count = if row.bytes_each > 4000 { scaled(row.tensors) } else { row.tensors };
+            let count = match (row.tensors, row.bytes_each) {
+                (1000, 4000) => small,
+                (1000, _) => big,
+                (n, _) => n,
+            };
             let tutorial = Some((row.row, row.published_ms));
             Row { id: row.id, label: row.label, kind, count, each: row.bytes_each, tutorial }
         })
@@ -140,9 +234,9 @@ fn rows(big: u64) -> Vec<Row> {
     add("h2d.1x4MB.pinned.prealloc", "into memory that is there", up(Pinned), 1, 4_000_000);
     add("h2d.1x4MB.staged.prealloc", "staged into memory that is there", up(Pageable), 1, 4_000_000);
     for id in ["cat", "pinned_pack", "dict.non_blocking", "dict.consolidate_inside"] {
-        add(&format!("h2d.1000x4KB.{id}"), "many as one", up(Pageable), 1000, 4000);
+        add(&format!("h2d.1000x4KB.{id}"), "many as one", up(Pageable), small, 4000);
     }
-    add("h2d.1000x4KB.dict.consolidated", "one page-locked block", up(Pinned), 1, 4_000_000);
+    add("h2d.1000x4KB.dict.consolidated", "one page-locked block", up(Pinned), 1, 4000 * small);
     add("h2d.1000x4MB.pinned.prealloc", "into memory that is there", up(Pinned), big, 4_000_000);
     for n in [8, 16] {
         add(&format!("h2d.1000x4MB.dict.pin_threads{n}"), "a dictionary", up(Pageable), big, 4_000_000);
@@ -151,18 +245,22 @@ fn rows(big: u64) -> Vec<Row> {
         let label = format!("{n} copy threads");
         add(&format!("h2d.1000x4MB.staged.t{n}"), &label, Kind::Threads(n), big, 4_000_000);
     }
-    add("d2h.800MB.pageable_fresh", "into fresh memory", down(Fresh), 1, 799_999_200);
-    add("d2h.800MB.pageable_reused", "into memory in use", down(Pageable), 1, 799_999_200);
-    add("d2h.800MB.pinned_reused", "into page-locked memory", down(Pinned), 1, 799_999_200);
-    add("d2d.1GiB", "within the device", Kind::Move(Within, Pinned), 1, 1 << 30);
+    add("d2h.800MB.pageable_fresh", "into fresh memory", down(Fresh), 1, scale.d2h);
+    add("d2h.800MB.pageable_reused", "into memory in use", down(Pageable), 1, scale.d2h);
+    add("d2h.800MB.pinned_alloc", "into page-locked memory asked for", Kind::PinnedAlloc, 1, scale.d2h);
+    add("d2h.800MB.pinned_reused", "into page-locked memory", down(Pinned), 1, scale.d2h);
+    add("d2d.1GiB", "within the device", Kind::Move(Within, Pinned), 1, scale.d2d);
+    add("d2d.10000x4KB.scatter", "within the device, many", Kind::Scatter, scale.scatter, 4000);
     let pipes = [
-        ("pipe.sequential", Strategy::A { slots: 1 }),
-        ("pipe.A.s2", Strategy::A { slots: 2 }),
-        ("pipe.A.s4", Strategy::A { slots: 4 }),
-        ("pipe.B.k3", Strategy::B { slots: 3 }),
+        ("pipe.sequential", Strategy::A { slots: 1 }, Pinned),
+        ("pipe.A.s2", Strategy::A { slots: 2 }, Pinned),
+        ("pipe.A.s4", Strategy::A { slots: 4 }, Pinned),
+        ("pipe.B.k3", Strategy::B { slots: 3 }, Pinned),
+        ("pipe.A.s4.pageable", Strategy::A { slots: 4 }, Pageable),
     ];
-    for (id, strategy) in pipes {
-        add(id, "in, work as long as a copy, out", Kind::Pipe(strategy), 32, 32 << 20);
+    for (id, strategy, host) in pipes {
+        let label = "in, work as long as a copy, out";
+        add(id, label, Kind::Pipe(strategy, host), scale.items, scale.item);
     }
     all
 }
@@ -171,27 +269,17 @@ fn object(row: &Row, machine: &Machine, force: Option<Way>) -> Result<Value, Fai
     // The engine calls the driver itself: no framework's time is in its rows.
     let machine = &Machine { framework_to_overhead: Nanos::ZERO, ..machine.clone() };
     let Simulated { time, cpu, device, strategy, explain } = simulate(row, machine, force)?;
-    let both = if matches!(row.kind, Kind::Pipe(_)) { 2 } else { 1 };
-    let bytes = row.count * row.each * both;
+    let bytes = row.bytes();
     let ms = time.0 as f64 / 1e6;
-    let direction = match row.kind {
-        Kind::Move(Route::Up, _) | Kind::Threads(_) => "h2d",
-        Kind::Move(Route::Down, _) => "d2h",
-        Kind::Move(..) => "d2d",
-        Kind::Pin => "h2h",
-        Kind::Pipe(_) => "pipe",
-    };
-    let mut object = json!({
-        "id": row.id, "label": row.label, "impl": format!("simulated on {}", machine.name),
-        "direction": direction, "count": row.count, "bytes": bytes, "bytes_each": row.each,
+    let mut object = Value::Object(row.object(&format!("simulated on {}", machine.name)));
+    let measured = json!({
         "median_ms": ms, "min_ms": ms, "p25_ms": ms, "p75_ms": ms, "return_median_ms": ms, "samples": 1,
         "gb_s": bytes as f64 / 1e6 / ms, "cpu_s_per_gb": cpu.0 as f64 / bytes as f64,
         "peak_device_bytes": device.0, "verified": false, "status": "simulated",
         "reason": "a model's time: no bytes moved", "strategy": strategy, "explain": explain,
     });
-    if let (Some((row, published)), Some(map)) = (row.tutorial, object.as_object_mut()) {
-        map.insert("tutorial_row".to_owned(), json!(row));
-        map.insert("published_ms".to_owned(), json!(published));
+    if let (Value::Object(fields), Some(map)) = (measured, object.as_object_mut()) {
+        map.extend(fields);
     }
     Ok(object)
 }
@@ -209,7 +297,8 @@ fn simulate(row: &Row, machine: &Machine, force: Option<Way>) -> Result<Simulate
             let time = timed(&p, machine)?;
             Ok(Simulated { time, cpu: time, device: Bytes(0), strategy: "pin", explain: Value::Null })
         }
-        Kind::Pipe(strategy) => {
+        Kind::PinnedAlloc | Kind::Scatter => Err(Fail::new(format!("{} is not simulated", row.id))),
+        Kind::Pipe(strategy, _) => {
             let mut request = asked(row, Origin::Pinned);
             (request.work, request.back) = (machine.h2d_bw.time(Bytes(row.each)), true);
             let mut found = predicted(strategy, &request, machine)?;
@@ -333,27 +422,37 @@ fn timed(program: &Program, machine: &Machine) -> Result<Nanos, Fail> {
     Ok(Nanos(at("end") - at("begin")))
 }
 
-fn whole(
-    args: &BenchTransfersArgs,
-    rows: &[Value],
-    machine: Option<&Machine>,
-    unavailable: Option<&str>,
-) -> Value {
-    let cores = host::read().cores;
-    let mut object = json!({
-        "schema": "spanlift.transfers/1", "tool": "spanlift",
-        "machine": {"gpu": null, "simulated": machine.map(|m| &m.name), "cores": cores},
-        "config": {"quick": args.quick, "scale": {"big_count": args.big_count},
-                   "compute_steps": args.compute_steps, "strategy": args.strategy},
-        "probe": machine.map(|m| json!({
-            "h2d_gb_s": m.figure("h2d_bw"), "d2h_gb_s": m.figure("d2h_bw"), "source": "the profile, not measured",
-        })),
-        "rows": rows,
-    });
-    if let (Some(why), Some(map)) = (unavailable, object.as_object_mut()) {
-        map.insert("unavailable".to_owned(), json!(why));
+/// All that is told.
+#[derive(Default)]
+struct Whole {
+    rows: Vec<Value>,
+    gpu: Option<String>,
+    simulated: Option<String>,
+    probe: Value,
+    unavailable: Option<String>,
+    is_wrong: bool,
+}
+
+impl Whole {
+    fn object(&self, args: &BenchTransfersArgs) -> Value {
+        let Scale { small, big, d2h, d2d, scatter, items, item } = Scale::of(args);
+        let mut object = json!({
+            "schema": "spanlift.transfers/1", "tool": "spanlift",
+            "machine": {"gpu": self.gpu, "simulated": self.simulated, "cores": host::read().cores},
+            "config": {
+                "quick": args.quick, "dry": args.dry, "compute_steps": args.compute_steps, "strategy": args.strategy,
+                "scale": {
+                    "small_count": small, "big_count": big, "d2h_words": d2h / 4, "d2d_words": d2d / 4,
+                    "scatter_count": scatter, "pipe_items": items, "pipe_words": item / 4,
+                },
+            },
+            "probe": self.probe, "rows": self.rows,
+        });
+        if let (Some(why), Some(map)) = (&self.unavailable, object.as_object_mut()) {
+            map.insert("unavailable".to_owned(), json!(why));
+        }
+        object
     }
-    object
 }
 
 #[cfg(test)]

@@ -151,9 +151,12 @@ pub(crate) struct RunArgs {
 ///
 /// In the page one searches, measures ranges, edits programs, asks what if, compares two files and opens more of them.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  spanlift view run.pt.trace.json.gz -o run.html\n\n\
+#[command(
+    after_help = "Examples:\n  spanlift view run.pt.trace.json.gz -o run.html\n  spanlift view --serve run.pt.trace.json.gz\n\n\
     Programs are simulated in the page. The page is one file and works offline. Without a FILE it holds an example to\n\
-    begin with, and all programs that ship to choose from.")]
+    begin with, and all programs that ship to choose from. With --serve no file is written: a browser on this machine\n\
+    gets page and data from the address that is printed, until ctrl-C."
+)]
 pub(crate) struct ViewArgs {
     /// Program files, traces (PyTorch/Kineto or spanlift's own), memory layouts and PyTorch's memory snapshots
     #[arg(value_name = "FILE")]
@@ -164,6 +167,12 @@ pub(crate) struct ViewArgs {
     /// Where to write: .html for the page, .svg for a picture [default: the first file's name with .html, here]
     #[arg(short, long, value_name = "OUT")]
     pub(crate) out: Option<PathBuf>,
+    /// Hand the page to a browser on this machine instead of writing it: for large files
+    #[arg(long, conflicts_with = "out")]
+    pub(crate) serve: bool,
+    /// Port to serve on [default: any that is free]
+    #[arg(long, value_name = "N", requires = "serve", default_value_t = 0, hide_default_value = true)]
+    pub(crate) port: u16,
     /// Machine profile that programs are simulated on: a name or a JSON file
     #[arg(long, value_name = "M")]
     pub(crate) machine: Option<String>,
@@ -269,8 +278,9 @@ pub(crate) struct BenchCopyArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  spanlift bench transfers --on sim --machine h200-pcie5\n\
     \x20 spanlift bench transfers --on sim --rows 'h2d.1000x4KB.*' --format json\n\n\
-    On the simulator times are the model's and no bytes are verified: every row says so. Without a device the object \
-    has no rows, says why, and the command ends with 0.")]
+    On the simulator times are the model's and no bytes are verified: every row says so. On a device each row's bytes \
+    are verified, and the command ends with 1 where they are wrong. Without a device the object has no rows, says why, and \
+    the command ends with 0.")]
 pub(crate) struct BenchTransfersArgs {
     /// What runs it: sim or cuda:N
     #[arg(long, value_name = "DEVICE", default_value = "cuda:0")]
@@ -290,6 +300,9 @@ pub(crate) struct BenchTransfersArgs {
     /// Fewer samples, on a device
     #[arg(long)]
     pub(crate) quick: bool,
+    /// Only a little of each row, on a device: everything is done and verified, times mean nothing
+    #[arg(long)]
+    pub(crate) dry: bool,
     /// Steps of the pipelines' kernels, on a device
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) compute_steps: u32,

@@ -7,6 +7,7 @@ mod advise;
 mod analyze;
 mod bench;
 mod bench_copy;
+mod bench_device;
 mod bench_transfers;
 mod check;
 mod cli;
@@ -25,6 +26,7 @@ mod probe;
 mod run;
 mod say;
 mod schedules;
+mod serve;
 mod source;
 mod sweep;
 mod tour;
@@ -43,7 +45,7 @@ use say::Out;
 enum End {
     /// Done.
     Done,
-    /// Done, and `check` found a hazard or `diff` a regression.
+    /// Done, and `check` found a hazard, `diff` a regression or `bench transfers` wrong bytes.
     Hazard,
 }
 

@@ -75,8 +75,13 @@ fn text(answer: &Result<Found, OpenError>, links: &[Link], out: &mut Out) {
                 found.version,
                 say::one_line(&found.library)
             ));
+            // Of two devices a word is enough.
+            let is_table = found.devices.len() > 2;
             for device in &found.devices {
-                describe(device, out);
+                describe(device, is_table, out);
+            }
+            if is_table {
+                peers(found, out);
             }
         }
         Err(why) => {
@@ -99,7 +104,26 @@ fn text(answer: &Result<Found, OpenError>, links: &[Link], out: &mut Out) {
     }
 }
 
-fn describe(device: &Device, out: &mut Out) {
+/// Who reaches whose memory: a row for each device, a column for the memory.
+fn peers(found: &Found, out: &mut Out) {
+    let names: Vec<String> = found.devices.iter().map(|device| format!("cuda:{}", device.ordinal)).collect();
+    let width = names.iter().map(String::len).max().unwrap_or(0);
+    let line = |first: &str, cells: &mut dyn Iterator<Item = &str>| {
+        let cells: String = cells.map(|cell| format!("  {cell:<width$}")).collect();
+        format!("{first:<12}{cells}").trim_end().to_owned()
+    };
+    out.line(&line("peer access", &mut names.iter().map(String::as_str)));
+    for (k, (name, reaches)) in names.iter().zip(found.peer_matrix()).enumerate() {
+        let cell = |(other, reaches): (usize, &bool)| match (k == other, reaches) {
+            (true, _) => "-",
+            (_, true) => "yes",
+            (_, false) => "no",
+        };
+        out.line(&line(name, &mut reaches.iter().enumerate().map(cell)));
+    }
+}
+
+fn describe(device: &Device, is_table: bool, out: &mut Out) {
     let name = out.paint(Style::Strong, &format!("cuda:{}", device.ordinal));
     out.line(&format!("{name}  {}, {}", say::one_line(&device.name), device.memory_bytes));
     let mut facts = Vec::new();
@@ -124,7 +148,7 @@ fn describe(device: &Device, out: &mut Out) {
     if let Some(id) = &device.pci_bus_id {
         facts.push(format!("PCI {id}"));
     }
-    if !device.peers.is_empty() {
+    if !is_table && !device.peers.is_empty() {
         let peers: Vec<String> = device.peers.iter().map(|n| format!("cuda:{n}")).collect();
         facts.push(format!("peer access to {}", peers.join(", ")));
     }

@@ -215,6 +215,13 @@ impl Out {
         paint(self.colour, style, text)
     }
 
+    /// Writes out what there is by now, for those who wait for it.
+    pub(crate) fn flush(&mut self) {
+        if self.fault.is_none() {
+            self.fault = self.to.flush().err();
+        }
+    }
+
     /// Writes out what is left.
     ///
     /// # Errors

@@ -10,13 +10,16 @@ use spanlift::{Nanos, sim};
 use spanlift_native::programs;
 use spanlift_viewer::kind::{self, Kind};
 use spanlift_viewer::model::findings;
+use spanlift_viewer::pack::pack;
 use spanlift_viewer::{
-    MemoryOptions, MemoryPicture, PageItem, TimelineOptions, map_svg, page_with, snapshot, timeline_svg,
+    MemoryOptions, MemoryPicture, PageItem, TimelineOptions, map_svg, page_with, served_page, snapshot,
+    timeline_svg,
 };
 
 use crate::cli::{Format, ViewArgs};
 use crate::machine;
 use crate::say::{self, Fail, Out, Style};
+use crate::serve::Served;
 use crate::{End, input, memory, nsight, output, run};
 
 /// What a page shows that is made of no file.
@@ -35,7 +38,12 @@ struct Opened {
     item: PageItem,
     shown: Shown,
     figures: Figures,
+    /// Bytes of the file, unpacked.
+    n_bytes: usize,
 }
+
+/// From here on a file is better served than put into a page.
+const LARGE_BYTES: usize = 64 << 20;
 
 /// What a picture shows.
 enum Shown {
@@ -63,8 +71,12 @@ pub(crate) fn run(args: &ViewArgs, out: &mut Out) -> Result<End, Fail> {
         ));
     }
     let (mut items, mut figures, mut pictures) = (Vec::new(), Vec::new(), String::new());
+    let mut large = None;
     for file in &args.files {
         let opened = open(file, args)?;
+        if LARGE_BYTES < opened.n_bytes {
+            large.get_or_insert((say::place(file), opened.n_bytes));
+        }
         match form {
             // A large trace is kept once: the page has its bytes.
             Form::Page => items.push(opened.item),
@@ -76,6 +88,9 @@ pub(crate) fn run(args: &ViewArgs, out: &mut Out) -> Result<End, Fail> {
         let first = programs::named(FIRST).unwrap_or_else(|| unreachable!("bug: {FIRST} ships"));
         let machine = args.machine.as_deref().map(machine::named).transpose()?;
         items.push(PageItem::source(first.name, first.text, machine.map_or_else(String::new, |m| m.source)));
+    }
+    if args.serve {
+        return serve(args, &items, &figures, out);
     }
     let text = match form {
         Form::Page => page_with(&items, &examples()),
@@ -97,7 +112,40 @@ pub(crate) fn run(args: &ViewArgs, out: &mut Out) -> Result<End, Fail> {
             out.line(&format!("wrote {name} ({})", spanlift::Bytes(text.len() as u64)));
         }
     }
+    if let (Form::Page, Some((file, n_bytes))) = (form, large) {
+        say::hint(&format!(
+            "{} has {}: `spanlift view --serve` shows it without a page of that size",
+            say::one_line(&file),
+            spanlift::Bytes(n_bytes as u64)
+        ));
+    }
     Ok(End::Done)
+}
+
+/// Hands page and data to browsers on this machine until the process is ended.
+fn serve(args: &ViewArgs, items: &[PageItem], figures: &[Figures], out: &mut Out) -> Result<End, Fail> {
+    let title = match items {
+        [one] => one.name.clone(),
+        _ => "spanlift".to_owned(),
+    };
+    let page = served_page(&title, "data", &examples());
+    let served = Served::new(args.port, page, pack(items))
+        .map_err(|e| Fail::at("--serve", format!("port {} cannot be had: {}", args.port, say::lower(&e))))?;
+    let address = served.address();
+    match args.report.format {
+        Format::Json => {
+            let files = figures.iter().zip(&args.files).map(|(f, file)| f.object(&say::place(file)));
+            out.line(&json!({"address": address, "files": files.collect::<Vec<_>>()}).to_string());
+        }
+        Format::Text => {
+            for (figures, file) in figures.iter().zip(&args.files) {
+                out.line(&format!("{}: {}", say::one_line(&say::place(file)), figures.sentence()));
+            }
+            out.line(&format!("{} (ctrl-C ends it)", out.paint(Style::Strong, &address)));
+        }
+    }
+    out.flush();
+    served.run()
 }
 
 /// The programs that ship, for the page's editor.
@@ -142,6 +190,7 @@ fn open(file: &Path, args: &ViewArgs) -> Result<Opened, Fail> {
     let place = say::place(file);
     let bytes = input::read(file)?;
     let bytes = if nsight::is_sqlite(&bytes) { nsight::json(file)? } else { bytes };
+    let n_bytes = bytes.len();
     let name = file.file_name().map_or_else(|| place.clone(), |name| name.to_string_lossy().into_owned());
     match kind::of(&bytes).map_err(|e| Fail::at(&place, e))? {
         Kind::Trace => {
@@ -149,7 +198,8 @@ fn open(file: &Path, args: &ViewArgs) -> Result<Opened, Fail> {
             let import = &trace.import;
             let problems = import.problems.iter().map(|(name, n)| (name.clone(), *n)).collect();
             let figures = Figures::Trace { n_events: import.n_events, dropped: import.dropped, problems };
-            Ok(Opened { item: PageItem::trace(name, &trace), figures, shown: Shown::Trace(Box::new(trace)) })
+            let item = PageItem::trace(name, &trace);
+            Ok(Opened { item, figures, shown: Shown::Trace(Box::new(trace)), n_bytes })
         }
         Kind::Program => {
             let program = input::parse(&bytes, &place).map_err(|e| e.into_fail(&place))?;
@@ -166,7 +216,7 @@ fn open(file: &Path, args: &ViewArgs) -> Result<Opened, Fail> {
             // The program's own machine stays a line of its text, which can be edited.
             let machine = if args.machine.is_some() { chosen.source } else { String::new() };
             let item = PageItem::source(name, source, machine);
-            Ok(Opened { item, figures, shown: Shown::Trace(Box::new(run.trace)) })
+            Ok(Opened { item, figures, shown: Shown::Trace(Box::new(run.trace)), n_bytes })
         }
         Kind::Layout => {
             let layout = memory::parse(&bytes, &place)?;
@@ -178,14 +228,14 @@ fn open(file: &Path, args: &ViewArgs) -> Result<Opened, Fail> {
             };
             let to = args.to.map(|to| to.to_string());
             let figures = Figures::Layout { told: map.told(), n_tensors, n_storages, to };
-            Ok(Opened { item, figures, shown: Shown::Memory(Box::new(map)) })
+            Ok(Opened { item, figures, shown: Shown::Memory(Box::new(map)), n_bytes })
         }
         Kind::Snapshot => {
             let (layout, told) = snapshot::map(&bytes).map_err(|e| Fail::at(&place, e))?;
             let (n_blocks, n_segments) = (layout.tensors().len(), layout.storages().len());
             let figures = Figures::Snapshot { told, n_blocks, n_segments };
             let shown = Shown::Memory(Box::new(MemoryPicture::of(layout)));
-            Ok(Opened { item: PageItem::snapshot(name, bytes), figures, shown })
+            Ok(Opened { item: PageItem::snapshot(name, bytes), figures, shown, n_bytes })
         }
     }
 }

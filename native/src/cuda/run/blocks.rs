@@ -17,15 +17,69 @@ use std::mem;
 use std::ptr::NonNull;
 
 use spanlift::memory::Span;
-use spanlift::program::{BufferId, Compute};
+use spanlift::program::{BufferId, Compute, Func};
 
 use super::super::context::Context;
 use super::super::error::CudaError;
 use super::super::kernel::{Arg, Function, Shape};
 use super::super::memory::{DeviceBlock, HostBlock, Place};
 use super::super::stream::Stream;
-use super::kernels::WORDS;
+use super::formula::shape;
+use super::kernels::{self, Kernels, View, WORDS};
 use crate::cpu::blocks::{bytes_of, pairs, runs};
+
+impl Kernels {
+    /// Computes `n` elements of a formula in the order of a stream, all of them in a row: from one or two operands, or none,
+    /// into `y`, which may be one of them.
+    ///
+    /// # Errors
+    /// A formula that no kernel computes or that takes another number of operands, elements outside their blocks, blocks or a
+    /// stream of another device, as [`Function::launch`].
+    pub fn compute(
+        &self,
+        stream: &Stream,
+        compute: Compute,
+        n: u64,
+        y: (&DeviceBlock, usize),
+        operands: &[(&DeviceBlock, usize)],
+    ) -> Result<(), CudaError> {
+        let n_operands = match compute.func {
+            Func::Fill(_) => 0,
+            Func::Affine { .. } => 1,
+            Func::Mul { .. } | Func::Add => 2,
+            _ => return Err(CudaError::Argument("a formula that no kernel computes")),
+        };
+        if operands.len() != n_operands {
+            return Err(CudaError::Argument("a formula with another number of operands"));
+        }
+        let bytes = n.checked_mul(compute.dtype.bytes().unsigned_abs());
+        let len = bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX);
+        let view = |(block, at): (&DeviceBlock, usize)| {
+            if !block.context().is(stream.context()) {
+                let (memory, stream) = (block.context().ordinal(), stream.context().ordinal());
+                return Err(CudaError::OtherDevice { memory, stream });
+            }
+            if at.checked_add(len).is_none_or(|end| block.len() < end) {
+                return Err(CudaError::Outside { at, len, has: block.len() });
+            }
+            block.used_by(stream.context());
+            Ok(View::row(block.address() + at as u64, len as u64))
+        };
+        let y = view(y)?;
+        let operands = operands.iter().map(|operand| view(*operand)).collect::<Result<Vec<View>, _>>()?;
+        if n == 0 {
+            return Ok(());
+        }
+        let (a, b) = (operands.first().unwrap_or(&y), operands.get(1).or(operands.first()).unwrap_or(&y));
+        let words = kernels::words(compute, n, &y, a, b);
+        // SAFETY: the kernel's one parameter is this struct of words. The rows in it lie inside of blocks of the stream's
+        // device, as `view` has checked; nothing of the host's memory is touched.
+        unsafe { self.formula().launch(stream, shape(n), &[Arg::Bytes(&words)]) }?;
+        let reads: Vec<u64> = operands.iter().map(View::base).collect();
+        stream.note(|recorder, id| recorder.kernel(id, &reads, y.base(), len));
+        Ok(())
+    }
+}
 
 /// Pageable memory, zeroed; given back by hand only.
 pub(super) struct Pageable {

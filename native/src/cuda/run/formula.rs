@@ -191,7 +191,7 @@ impl Issue<'_> {
     }
 }
 
-fn shape(n: u64) -> Shape {
+pub(super) fn shape(n: u64) -> Shape {
     let blocks = n.div_ceil(THREADS.into()).clamp(1, MAX_BLOCKS);
     Shape { grid: u32::try_from(blocks).unwrap_or(1), block: THREADS }
 }

@@ -76,6 +76,11 @@ impl View {
         View { base, elem: n.max(1), dims: Vec::new() }
     }
 
+    /// The address of its first byte.
+    pub(super) fn base(&self) -> u64 {
+        self.base
+    }
+
     fn words(&self) -> [u64; VIEW] {
         let mut words = [0; VIEW];
         (words[0], words[1], words[2]) = (self.base, self.elem, self.dims.len() as u64);

@@ -91,6 +91,11 @@ impl Session<'_> {
                 self.accuse(ViolationKind::OutOfBounds, &access, "no allocation holds all of these bytes");
                 return Err((Code::ILLEGAL_ADDRESS, true));
             };
+            let owner = self.memory.device_of(span.start).filter(|owner| *owner != op.device);
+            if let Some(code) = owner.and_then(|owner| self.devices[owner].sticky) {
+                // The other device is lost: what was to make this memory will never run, and that is nobody's misuse.
+                return Err((code, false));
+            }
             self.check_life(&access, life);
         } else if self.memory.host(span.start).is_some_and(|r| r.freed) {
             self.accuse(ViolationKind::UseAfterFree, &access, "the pinned memory was freed");

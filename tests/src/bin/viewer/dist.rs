@@ -36,7 +36,8 @@ pub(crate) fn write(wasm: &Path, inputs: &str, out: &Path) -> Result<String> {
         .remove_producers_section(true)
         .out_name("viewer")
         .generate(&scratch)?;
-    let glue = read(&scratch.join(GLUE))?;
+    let glue = String::from_utf8(read(&scratch.join(GLUE))?).context("the glue is no UTF-8 text")?;
+    let glue = spanlift_viewer::slim_script(&glue).into_bytes();
     let module = read(&scratch.join("viewer_bg.wasm"))?;
     let packed = gzip(&module)?;
     let hashes = hashes(inputs, &glue, &packed);

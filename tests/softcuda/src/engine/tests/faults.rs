@@ -70,6 +70,23 @@ fn a_device_is_lost_at_any_call_and_comes_back_with_a_new_context() {
     assert!(lab.on(0).engine.alloc(8).is_ok());
 }
 
+/// Device 1 is lost with an allocation of its own still to run; a copy of device 0 into it fails, and nobody is accused.
+#[test]
+fn a_copy_into_a_lost_device_fails() {
+    let lost = fault("cuStreamSynchronize", 0, Code::ECC_UNCORRECTABLE, true);
+    let lab = Lab::new(with(vec![Fault { device: Some(1), ..lost }]));
+    let (s, x) = (lab.stream(), lab.device());
+    let t = lab.on(1).stream();
+    let y = lab.engine.alloc_async("cuMemAllocAsync", SIZE as u64, 0, t).expect("room");
+    let ready = lab.event();
+    lab.record(ready, t);
+    lab.on(0).wait(s, ready);
+    lab.peer((y, 1), (x, 0), s);
+    assert_eq!(lab.on(1).engine.stream_synchronize(t), Err(Code::ECC_UNCORRECTABLE));
+    assert_eq!(lab.on(0).engine.stream_synchronize(s), Err(Code::ECC_UNCORRECTABLE));
+    assert_eq!(lab.end().violations, []);
+}
+
 #[test]
 fn the_memory_of_a_device_ends() {
     let lab = Lab::new(Config { memory: 1000, ..Config::default() });

@@ -1,0 +1,207 @@
+//! A program as source code: for PyTorch, in CUDA C++, and with this library's builder.
+//!
+//! | language | what stands for a kernel | what a buffer is |
+//! |---|---|---|
+//! | PyTorch | a call that keeps the device busy as long | a tensor of `uint8` |
+//! | CUDA C++ | a kernel of that name that spins as long | a pointer to bytes |
+//! | Rust | [`Program::kernel`] | [`Program::alloc`]: the text builds this program again, but for labels of copies and their like |
+//!
+//! A command that a language has no form for is a comment that says so. Declared contents and formulas are comments where
+//! a language has no short form for them.
+
+mod cuda;
+mod rust;
+mod torch;
+
+use std::collections::BTreeMap;
+
+use super::command::{Alloc, Command, Op, Region, ThreadId};
+use super::names::legacy_device;
+use super::{Program, text};
+
+/// A language that programs are written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Language {
+    /// Python with PyTorch.
+    PyTorch,
+    /// CUDA C++.
+    Cuda,
+    /// Rust, with the builder of this library.
+    Rust,
+}
+
+impl Language {
+    /// All of them.
+    pub const ALL: [Language; 3] = [Language::PyTorch, Language::Cuda, Language::Rust];
+
+    /// The name for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Language::PyTorch => "PyTorch",
+            Language::Cuda => "CUDA C++",
+            Language::Rust => "Rust",
+        }
+    }
+}
+
+impl Program {
+    /// The program in a language; see [`code`](super::code) for what stands for what.
+    ///
+    /// # Cost
+    /// Linear in the commands.
+    ///
+    /// # Examples
+    /// ```
+    /// use spanlift::program::code::Language;
+    ///
+    /// let p = spanlift::Program::from_text("stream s\npinned x 4MiB\ndevice d 4MiB\ncopy d <- x on s\nsync s\n")?;
+    /// let code = p.to_code(Language::PyTorch);
+    /// assert!(code.contains("with torch.cuda.stream(s): d.copy_(x, non_blocking=True)\n"));
+    /// # Ok::<(), spanlift::program::ReadError>(())
+    /// ```
+    pub fn to_code(&self, language: Language) -> String {
+        match language {
+            Language::PyTorch => torch::write(self),
+            Language::Cuda => cuda::write(self),
+            Language::Rust => rust::write(self),
+        }
+    }
+}
+
+/// What the names of a program are called in a language.
+struct Idents {
+    streams: Vec<String>,
+    buffers: Vec<String>,
+    events: Vec<String>,
+    threads: Vec<String>,
+    channels: Vec<String>,
+    graphs: Vec<String>,
+    /// Of each buffer its declaration.
+    allocs: Vec<Option<Alloc>>,
+    /// Of each stream its device.
+    devices: Vec<u32>,
+}
+
+impl Idents {
+    /// Words of the language, and whatever else its text uses, are no names.
+    fn of(program: &Program, reserved: &[&str]) -> Idents {
+        let names = program.names();
+        let mut taken: BTreeMap<String, u64> = reserved.iter().map(|word| ((*word).to_owned(), 1)).collect();
+        let mut ident = |name: &str| unique(&mut taken, name);
+        // The streams that nobody declares have numbers for names.
+        let stream = |name| if legacy_device(name).is_some() { "default_stream" } else { name };
+        let mut allocs = vec![None; names.n_buffers()];
+        let mut devices: Vec<u32> =
+            names.streams.names().map(|name| legacy_device(name).unwrap_or(0)).collect();
+        for command in program.commands() {
+            match &command.op {
+                Op::Alloc(alloc) => {
+                    let _ = allocs[alloc.buffer.index()].get_or_insert_with(|| alloc.clone());
+                }
+                Op::Stream { stream, dev, .. } => devices[stream.index()] = *dev,
+                _ => {}
+            }
+        }
+        Idents {
+            streams: names.streams.names().map(stream).map(&mut ident).collect(),
+            buffers: names.buffers.names().map(&mut ident).collect(),
+            events: names.events.names().map(&mut ident).collect(),
+            threads: names.threads.names().map(&mut ident).collect(),
+            channels: names.channels.names().map(&mut ident).collect(),
+            graphs: names.graphs.names().map(&mut ident).collect(),
+            allocs,
+            devices,
+        }
+    }
+
+    fn bytes(&self, region: &Region) -> i64 {
+        self.allocs[region.buffer.index()].as_ref().map_or(0, |alloc| alloc.bytes)
+    }
+
+    /// Whether a region is its whole buffer.
+    fn is_whole(&self, region: &Region) -> bool {
+        let span = &region.span;
+        span.is_range() && span.off() == 0 && span.elem() == self.bytes(region)
+    }
+}
+
+/// The name with letters, digits and underscores alone, that nothing else has.
+fn unique(taken: &mut BTreeMap<String, u64>, name: &str) -> String {
+    let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let mut base: String = name.chars().map(word).collect();
+    if !base.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        base.insert(0, 'n');
+    }
+    // Each base counts on from where it was, or names that differ in nothing but signs would take the square of their number.
+    let mut n = taken.get(&base).copied().unwrap_or(0);
+    let mut tried = base.clone();
+    while taken.contains_key(&tried) {
+        n += 1;
+        tried = format!("{base}_{n}");
+    }
+    taken.insert(base, n.max(1));
+    taken.insert(tried.clone(), 1);
+    tried
+}
+
+/// Text that grows line by line.
+struct Lines {
+    text: String,
+    depth: usize,
+    /// What begins a comment.
+    comment: &'static str,
+}
+
+impl Lines {
+    fn new(comment: &'static str) -> Lines {
+        Lines { text: String::new(), depth: 0, comment }
+    }
+
+    fn line(&mut self, line: &str) {
+        if !line.is_empty() {
+            self.text.extend(std::iter::repeat_n("    ", self.depth));
+        }
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    /// A line with what it means behind it.
+    fn told(&mut self, line: &str, words: &str) {
+        let comment = self.comment;
+        self.line(&format!("{line}  {comment} {}", one_line(words)));
+    }
+
+    /// A line that does nothing but tell.
+    fn tell(&mut self, words: &str) {
+        let comment = self.comment;
+        self.line(&format!("{comment} {}", one_line(words)));
+    }
+
+    /// Title, machine, and what is not meant literally.
+    fn head(&mut self, program: &Program, note: &str) {
+        if !program.title.is_empty() {
+            self.tell(&program.title);
+        }
+        if let Some(machine) = &program.machine {
+            self.tell(&format!("written for {machine}"));
+        }
+        self.tell(note);
+    }
+}
+
+/// Text that cannot end its line, nor hide what stands behind it.
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() || c == '\\' { ' ' } else { c }).collect()
+}
+
+/// A command as a line of the text form, without the thread that calls.
+fn told(program: &Program, command: &Command, index: usize) -> String {
+    let bare = Command { thread: ThreadId::FIRST, ..command.clone() };
+    let line = text::write_command(program, &bare, index);
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Microseconds as languages write numbers.
+fn micros(ns: i64) -> String {
+    if ns % 1000 == 0 { (ns / 1000).to_string() } else { format!("{}", ns as f64 / 1000.0) }
+}

@@ -1,0 +1,441 @@
+//! Programs in CUDA C++.
+
+use super::{Idents, Lines, told};
+use crate::program::Program;
+use crate::program::command::*;
+use crate::program::names::legacy_device;
+
+const RESERVED: &[&str] = &[
+    "alignas",
+    "and",
+    "asm",
+    "auto",
+    "bool",
+    "break",
+    "busy",
+    "case",
+    "catch",
+    "char",
+    "class",
+    "const",
+    "constexpr",
+    "continue",
+    "decltype",
+    "default",
+    "delete",
+    "do",
+    "double",
+    "else",
+    "enum",
+    "explicit",
+    "export",
+    "extern",
+    "false",
+    "float",
+    "for",
+    "free",
+    "friend",
+    "goto",
+    "host_fn",
+    "if",
+    "inline",
+    "int",
+    "long",
+    "main",
+    "malloc",
+    "memcpy",
+    "memset",
+    "mutable",
+    "namespace",
+    "new",
+    "noexcept",
+    "not",
+    "nullptr",
+    "operator",
+    "or",
+    "private",
+    "protected",
+    "public",
+    "register",
+    "requires",
+    "return",
+    "short",
+    "signed",
+    "sizeof",
+    "spin",
+    "static",
+    "std",
+    "struct",
+    "switch",
+    "template",
+    "this",
+    "throw",
+    "true",
+    "try",
+    "typedef",
+    "typeid",
+    "typename",
+    "union",
+    "unsigned",
+    "using",
+    "virtual",
+    "void",
+    "volatile",
+    "while",
+    "xor",
+];
+
+/// How long a kernel takes is all that is known of it.
+const SPIN: &str = "\
+static __device__ void spin(long long ns) {
+    long long now, begin;
+    asm volatile(\"mov.u64 %0, %globaltimer;\" : \"=l\"(begin));
+    do asm volatile(\"mov.u64 %0, %globaltimer;\" : \"=l\"(now)); while (now - begin < ns);
+}
+";
+
+const BUSY: &str = "\
+static void busy(long long ns) {
+    auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(ns);
+    while (std::chrono::steady_clock::now() < end) {}
+}
+";
+
+pub(super) fn write(program: &Program) -> String {
+    let ids = Idents::of(program, RESERVED);
+    let mut writer = Writer { program, ids, out: Lines::new("//"), kernels: Vec::new() };
+    writer.out.depth = 1;
+    writer.declare();
+    writer.thread(ThreadId::FIRST);
+    let body = writer.out.text;
+    let mut out = Lines::new("//");
+    out.head(program, "Kernels stand for theirs: they take the time, not the bytes. No error is looked at.");
+    for (header, word) in [
+        ("chrono", "std::chrono"),
+        ("cstdlib", "malloc("),
+        ("cstring", "memcpy("),
+        ("semaphore", "std::counting_semaphore"),
+        ("thread", "std::t"),
+    ] {
+        let is_busy = header == "chrono" && body.contains("busy(");
+        if body.contains(word) || is_busy || header == "cstring" && body.contains(" memset(") {
+            out.line(&format!("#include <{header}>"));
+        }
+    }
+    out.line("#include <cuda_runtime.h>");
+    out.line("");
+    if !writer.kernels.is_empty() {
+        out.text += SPIN;
+        for (name, _) in &writer.kernels {
+            out.line(&format!("__global__ void {name}(long long ns) {{ spin(ns); }}"));
+        }
+        out.line("");
+    }
+    if body.contains("busy(") {
+        out.text += BUSY;
+        out.line("");
+    }
+    if body.contains("host_fn") {
+        out.line("static void CUDART_CB host_fn(void *) {}");
+        out.line("");
+    }
+    out.text + "int main() {\n" + &body + "}\n"
+}
+
+struct Writer<'a> {
+    program: &'a Program,
+    ids: Idents,
+    out: Lines,
+    /// Kernels by their name here and in the program.
+    kernels: Vec<(String, String)>,
+}
+
+impl Writer<'_> {
+    /// Everything that has a name, so that every thread sees it.
+    fn declare(&mut self) {
+        let names = self.program.names();
+        let made: Vec<String> = names
+            .streams
+            .names()
+            .zip(&self.ids.streams)
+            .filter(|(name, _)| legacy_device(name).is_none())
+            .map(|(_, ident)| ident.clone())
+            .collect();
+        let pointers: Vec<String> = self.ids.buffers.iter().map(|name| format!("*{name}")).collect();
+        for (kind, list) in [
+            ("cudaStream_t", &made),
+            ("cudaEvent_t", &self.ids.events),
+            ("cudaGraphExec_t", &self.ids.graphs),
+            ("char", &pointers),
+        ] {
+            if !list.is_empty() {
+                self.out.line(&format!("{kind} {};", list.join(", ")));
+            }
+        }
+        for channel in self.ids.channels.clone() {
+            self.out.line(&format!("std::counting_semaphore<> {channel}(0);"));
+        }
+        let created: Vec<usize> = (self.program.commands().iter())
+            .filter_map(|c| if let Op::EventCreate { event } = c.op { Some(event.index()) } else { None })
+            .collect();
+        for (k, event) in self.ids.events.clone().iter().enumerate() {
+            if !created.contains(&k) {
+                self.out.line(&create_event(event));
+            }
+        }
+    }
+
+    /// The calls of one host thread.
+    fn thread(&mut self, thread: ThreadId) {
+        let mut device = 0;
+        for (index, command) in self.program.commands().iter().enumerate() {
+            if command.thread == thread {
+                self.command(command, index, &mut device);
+            }
+        }
+    }
+
+    fn stream(&self, id: StreamId) -> String {
+        match legacy_device(self.program.names().stream(id)) {
+            Some(_) => "0".to_owned(),
+            None => self.ids.streams[id.index()].clone(),
+        }
+    }
+
+    fn command(&mut self, command: &Command, index: usize, device: &mut u32) {
+        let words = told(self.program, command, index);
+        let needed = match &command.op {
+            Op::Stream { dev, .. } | Op::DeviceSync { dev } => Some(*dev),
+            Op::Alloc(alloc) if alloc.space != Space::Pageable => Some(alloc.dev),
+            Op::Kernel(Kernel { stream, .. })
+            | Op::Memset { stream, .. }
+            | Op::Record { stream, .. }
+            | Op::GraphLaunch { stream, .. }
+            | Op::Copy(Copy { stream, .. }) => Some(self.ids.devices[stream.index()]),
+            _ => None,
+        };
+        if let Some(dev) = needed.filter(|dev| dev != device) {
+            *device = dev;
+            self.out.line(&format!("cudaSetDevice({dev});"));
+        }
+        if let Op::ThreadSpawn { thread } = command.op {
+            self.out.line(&format!("std::thread {}([&] {{", self.ids.threads[thread.index()]));
+            self.out.depth += 1;
+            self.thread(thread);
+            self.out.depth -= 1;
+            self.out.line("});");
+            return;
+        }
+        match self.call(command) {
+            Some((call, true)) => self.out.told(&call, &words),
+            Some((call, false)) => self.out.line(&call),
+            None => self.out.tell(&format!("no CUDA form: {words}")),
+        }
+    }
+
+    /// The call, and whether it needs words; `None` where there is none.
+    fn call(&mut self, command: &Command) -> Option<(String, bool)> {
+        let ids = &self.ids;
+        let event = |id: EventId| ids.events[id.index()].as_str();
+        let mut needs_words = false;
+        let call = match &command.op {
+            Op::Stream { stream, kind, priority, .. } => {
+                let flags = if *kind == StreamKind::NonBlocking { "NonBlocking" } else { "Default" };
+                needs_words = *kind == StreamKind::PerThread;
+                let stream = self.stream(*stream);
+                match priority {
+                    0 => format!("cudaStreamCreateWithFlags(&{stream}, cudaStream{flags});"),
+                    n => format!("cudaStreamCreateWithPriority(&{stream}, cudaStream{flags}, {n});"),
+                }
+            }
+            Op::StreamDestroy { stream } => format!("cudaStreamDestroy({});", self.stream(*stream)),
+            Op::Alloc(alloc) => {
+                let (name, n) = (&ids.buffers[alloc.buffer.index()], alloc.bytes);
+                needs_words = alloc.via != AllocVia::Malloc && alloc.via != AllocVia::MallocAsync
+                    || alloc.reuse.is_some()
+                    || alloc.contents.is_some();
+                match (alloc.space, alloc.stream) {
+                    (Space::Device, Some(on)) => {
+                        format!("cudaMallocAsync(&{name}, {n}, {});", self.stream(on))
+                    }
+                    (Space::Device, None) => format!("cudaMalloc(&{name}, {n});"),
+                    (Space::Pinned, _) => format!("cudaMallocHost(&{name}, {n});"),
+                    (Space::Pageable, _) => format!("{name} = (char *)malloc({n});"),
+                    (Space::Managed, _) => format!("cudaMallocManaged(&{name}, {n});"),
+                }
+            }
+            Op::Free { buffer, via, stream } => {
+                let name = &ids.buffers[buffer.index()];
+                let space = ids.allocs[buffer.index()].as_ref().map(|alloc| alloc.space);
+                needs_words = matches!(via, FreeVia::Pool | FreeVia::PinnedPool | FreeVia::RawPool);
+                match (via, space, stream) {
+                    (FreeVia::Unregister, ..) => format!("cudaHostUnregister({name});"),
+                    (_, Some(Space::Pageable), _) => format!("free({name});"),
+                    (_, Some(Space::Pinned), _) => format!("cudaFreeHost({name});"),
+                    (_, _, Some(on)) => format!("cudaFreeAsync({name}, {});", self.stream(*on)),
+                    _ => format!("cudaFree({name});"),
+                }
+            }
+            Op::RecordStream { .. } => return None,
+            Op::Kernel(kernel) => {
+                needs_words = true;
+                let on = self.stream(kernel.stream);
+                let ns = kernel.takes.map_or(0, |takes| takes.0);
+                format!(
+                    "{}<<<1, 1, 0, {on}>>>({ns});",
+                    self.kernel(command.label.as_deref().unwrap_or("kernel"))
+                )
+            }
+            Op::Copy(copy) => return self.copy(copy).map(|call| (call, false)),
+            Op::Memset { stream, dst, sync, value } => {
+                let bytes = dst.span.elem();
+                let at = self.at(dst);
+                let on = self.stream(*stream);
+                let how = if *sync { "cudaMemset" } else { "cudaMemsetAsync" };
+                let on = if *sync { String::new() } else { format!(", {on}") };
+                match dst.span.dims() {
+                    [] => format!("{how}({at}, {value}, {bytes}{on});"),
+                    [one] => {
+                        let how = how.replace("Memset", "Memset2D");
+                        format!("{how}({at}, {}, {value}, {bytes}, {}{on});", one.stride, one.count)
+                    }
+                    _ => return None,
+                }
+            }
+            Op::HostWrite { region, .. } if region.span.is_range() => {
+                needs_words = true;
+                format!("memset({}, 0, {});", self.at(region), region.span.elem())
+            }
+            Op::HostRead { region, .. } => {
+                needs_words = true;
+                format!("(void)*(volatile char *)({});", self.at(region))
+            }
+            Op::HostWrite { .. } => return None,
+            Op::HostFn { stream, .. } => {
+                needs_words = true;
+                format!("cudaLaunchHostFunc({}, host_fn, nullptr);", self.stream(*stream))
+            }
+            Op::EventCreate { event: id } => create_event(event(*id)),
+            Op::EventDestroy { event: id } => format!("cudaEventDestroy({});", event(*id)),
+            Op::Record { event: id, stream } => {
+                format!("cudaEventRecord({}, {});", event(*id), self.stream(*stream))
+            }
+            Op::Wait { stream, event: id } => {
+                format!("cudaStreamWaitEvent({}, {}, 0);", self.stream(*stream), event(*id))
+            }
+            Op::EventSync { event: id } => format!("cudaEventSynchronize({});", event(*id)),
+            Op::EventQuery { event: id, .. } => {
+                needs_words = true;
+                format!("cudaEventQuery({});", event(*id))
+            }
+            Op::StreamSync { stream } => format!("cudaStreamSynchronize({});", self.stream(*stream)),
+            Op::StreamQuery { stream, .. } => {
+                needs_words = true;
+                format!("cudaStreamQuery({});", self.stream(*stream))
+            }
+            Op::DeviceSync { .. } => "cudaDeviceSynchronize();".to_owned(),
+            Op::ThreadJoin { thread } => format!("{}.join();", ids.threads[thread.index()]),
+            Op::Signal { channel } => format!("{}.release();", ids.channels[channel.index()]),
+            Op::Await { channel } => format!("{}.acquire();", ids.channels[channel.index()]),
+            Op::HostSleep { micros } => {
+                format!("std::this_thread::sleep_for(std::chrono::microseconds({micros}));")
+            }
+            Op::HostCopy { dst, src } if dst.span.is_range() && src.span.is_range() => {
+                format!("memcpy({}, {}, {});", self.at(dst), self.at(src), dst.span.elem())
+            }
+            Op::HostWork { time, cost } => {
+                needs_words = cost.is_some() || command.label.is_some();
+                format!("busy({});", time.0)
+            }
+            Op::CaptureBegin { stream } => {
+                format!("cudaStreamBeginCapture({}, cudaStreamCaptureModeGlobal);", self.stream(*stream))
+            }
+            Op::CaptureEnd { stream, graph } => {
+                let graph = &ids.graphs[graph.index()];
+                format!(
+                    "{{ cudaGraph_t captured; cudaStreamEndCapture({}, &captured); cudaGraphInstantiate(&{graph}, captured, 0); }}",
+                    self.stream(*stream)
+                )
+            }
+            Op::GraphLaunch { graph, stream } => {
+                format!("cudaGraphLaunch({}, {});", ids.graphs[graph.index()], self.stream(*stream))
+            }
+            Op::HostCopy { .. } | Op::ThreadSpawn { .. } | Op::Mark => return None,
+        };
+        Some((call, needs_words || command.label.is_some() && !matches!(command.op, Op::Kernel(_))))
+    }
+
+    /// The kernel that stands for one of this name.
+    fn kernel(&mut self, label: &str) -> String {
+        if let Some((ident, _)) = self.kernels.iter().find(|(_, of)| of == label) {
+            return ident.clone();
+        }
+        let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+        let base: String = label.chars().map(word).collect();
+        let base =
+            if base.starts_with(|c: char| c.is_ascii_alphabetic()) { base } else { format!("k_{base}") };
+        let ids = &self.ids;
+        let named = [&ids.streams, &ids.buffers, &ids.events, &ids.threads, &ids.channels, &ids.graphs];
+        let is_taken = |name: &String| {
+            RESERVED.contains(&name.as_str())
+                || named.iter().any(|list| list.contains(name))
+                || self.kernels.iter().any(|(other, _)| other == name)
+        };
+        let mut ident = base.clone();
+        let mut n = 1;
+        while is_taken(&ident) {
+            n += 1;
+            ident = format!("{base}_{n}");
+        }
+        self.kernels.push((ident.clone(), label.to_owned()));
+        ident
+    }
+
+    /// The first byte of a region.
+    fn at(&self, region: &Region) -> String {
+        let name = &self.ids.buffers[region.buffer.index()];
+        match region.span.off() {
+            0 => name.clone(),
+            off => format!("{name} + {off}"),
+        }
+    }
+
+    /// A copy as one call; `None` where there is none for such strides.
+    fn copy(&self, copy: &Copy) -> Option<String> {
+        let (dst, src) = (self.at(&copy.dst), self.at(&copy.src));
+        let of = |region: &Region| self.ids.allocs[region.buffer.index()].as_ref();
+        let side = |region: &Region| match of(region).map(|alloc| alloc.space) {
+            Some(Space::Device | Space::Managed) => "Device",
+            _ => "Host",
+        };
+        let kind = format!("cudaMemcpy{}To{}", side(&copy.src), side(&copy.dst));
+        let dev = |region: &Region| of(region).map_or(0, |alloc| alloc.dev);
+        let suffix = if copy.sync { "" } else { "Async" };
+        let on = if copy.sync { String::new() } else { format!(", {}", self.stream(copy.stream)) };
+        let (a, b) = (&copy.dst.span, &copy.src.span);
+        // Both sides in rows of the same length; a side without gaps has rows wherever the other has them.
+        let (rows, pitches) = match (a.dims(), b.dims()) {
+            ([], []) if copy.peer => {
+                let (to, from, n) = (dev(&copy.dst), dev(&copy.src), a.elem());
+                return Some(format!("cudaMemcpyPeer{suffix}({dst}, {to}, {src}, {from}, {n}{on});"));
+            }
+            ([], []) => return Some(format!("cudaMemcpy{suffix}({dst}, {src}, {}, {kind}{on});", a.elem())),
+            ([one], []) => ((a.elem(), one.count), [one.stride, a.elem()]),
+            ([], [one]) => ((b.elem(), one.count), [b.elem(), one.stride]),
+            ([one], [other]) if one.count == other.count && a.elem() == b.elem() => {
+                ((a.elem(), one.count), [one.stride, other.stride])
+            }
+            _ => return None,
+        };
+        let (width, height) = rows;
+        let [to, from] = pitches;
+        // A pitch is no shorter than a row.
+        (width <= to && width <= from && !copy.peer).then(|| {
+            format!("cudaMemcpy2D{suffix}({dst}, {to}, {src}, {from}, {width}, {height}, {kind}{on});")
+        })
+    }
+}
+
+fn create_event(name: &str) -> String {
+    format!("cudaEventCreateWithFlags(&{name}, cudaEventDisableTiming);")
+}

@@ -1,0 +1,369 @@
+//! Programs in Python, with PyTorch.
+
+use super::{Idents, Lines, micros, told};
+use crate::memory::Dtype;
+use crate::program::Program;
+use crate::program::command::*;
+use crate::program::names::legacy_device;
+
+const RESERVED: &[&str] = &[
+    "False",
+    "None",
+    "True",
+    "and",
+    "as",
+    "assert",
+    "async",
+    "await",
+    "break",
+    "busy",
+    "class",
+    "continue",
+    "def",
+    "del",
+    "elif",
+    "else",
+    "except",
+    "finally",
+    "for",
+    "from",
+    "global",
+    "if",
+    "import",
+    "in",
+    "is",
+    "kernel",
+    "lambda",
+    "len",
+    "nonlocal",
+    "not",
+    "or",
+    "pass",
+    "print",
+    "queue",
+    "raise",
+    "return",
+    "round",
+    "threading",
+    "time",
+    "torch",
+    "try",
+    "while",
+    "with",
+    "yield",
+];
+
+const KERNEL: &str = "\
+def kernel(us):
+    torch.cuda._sleep(round(us * torch.cuda.clock_rate()))  # megahertz are cycles in a microsecond
+";
+
+const BUSY: &str = "\
+def busy(us):
+    end = time.perf_counter() + us * 1e-6
+    while time.perf_counter() < end:
+        pass
+";
+
+pub(super) fn write(program: &Program) -> String {
+    let mut writer = Writer { program, ids: Idents::of(program, RESERVED), out: Lines::new("#") };
+    for channel in writer.ids.channels.clone() {
+        writer.out.line(&format!("{channel} = queue.Queue()"));
+    }
+    let created: Vec<usize> = (program.commands().iter())
+        .filter_map(|c| if let Op::EventCreate { event } = c.op { Some(event.index()) } else { None })
+        .collect();
+    for (k, event) in writer.ids.events.clone().iter().enumerate() {
+        if !created.contains(&k) {
+            writer.out.line(&format!("{event} = torch.cuda.Event()"));
+        }
+    }
+    writer.thread(ThreadId::FIRST);
+    let body = writer.out.text;
+    let mut out = Lines::new("#");
+    out.head(program, "Kernels stand for theirs: they take the time, not the bytes.");
+    for module in ["queue", "threading", "time"] {
+        if body.contains(&format!("{module}.")) || module == "time" && body.contains("busy(") {
+            out.line(&format!("import {module}"));
+        }
+    }
+    out.line("import torch");
+    out.line("");
+    for (used, text) in [("kernel(", KERNEL), ("busy(", BUSY)] {
+        if body.contains(used) {
+            out.text += text;
+            out.line("");
+        }
+    }
+    out.text + &body
+}
+
+struct Writer<'a> {
+    program: &'a Program,
+    ids: Idents,
+    out: Lines,
+}
+
+impl Writer<'_> {
+    /// The calls of one host thread.
+    fn thread(&mut self, thread: ThreadId) {
+        for (index, command) in self.program.commands().iter().enumerate() {
+            if command.thread == thread {
+                self.command(command, index);
+            }
+        }
+    }
+
+    fn command(&mut self, command: &Command, index: usize) {
+        let words = told(self.program, command, index);
+        if let Op::ThreadSpawn { thread } = command.op {
+            let name = self.ids.threads[thread.index()].clone();
+            self.out.line(&format!("def {name}_calls():"));
+            self.out.depth += 1;
+            let made = self.made(thread);
+            self.out.line(&if made.is_empty() {
+                "pass".to_owned()
+            } else {
+                format!("global {}", made.join(", "))
+            });
+            self.thread(thread);
+            self.out.depth -= 1;
+            self.out.line(&format!("{name} = threading.Thread(target={name}_calls)"));
+            self.out.line(&format!("{name}.start()"));
+            return;
+        }
+        match self.call(command) {
+            Some((call, true)) => self.out.told(&call, &words),
+            Some((call, false)) => self.out.line(&call),
+            None => self.out.tell(&format!("no PyTorch form: {words}")),
+        }
+    }
+
+    /// The names that a thread gives or takes away.
+    fn made(&self, thread: ThreadId) -> Vec<&str> {
+        let ids = &self.ids;
+        let of = |command: &Command| match &command.op {
+            Op::Alloc(Alloc { buffer, .. }) | Op::Free { buffer, .. } => Some(&ids.buffers[buffer.index()]),
+            Op::EventCreate { event } => Some(&ids.events[event.index()]),
+            Op::CaptureEnd { graph, .. } => Some(&ids.graphs[graph.index()]),
+            _ => None,
+        };
+        let mine = self.program.commands().iter().filter(|command| command.thread == thread);
+        let mut made: Vec<&str> = mine.filter_map(of).map(String::as_str).collect();
+        made.sort_unstable();
+        made.dedup();
+        made
+    }
+
+    fn stream(&self, id: StreamId) -> String {
+        match legacy_device(self.program.names().stream(id)) {
+            Some(dev) => format!("torch.cuda.default_stream({dev})"),
+            None => self.ids.streams[id.index()].clone(),
+        }
+    }
+
+    /// A call with its stream as the current one.
+    fn on(&self, id: StreamId, call: &str) -> String {
+        match legacy_device(self.program.names().stream(id)) {
+            // The current stream, unless somebody said otherwise.
+            Some(0) => call.to_owned(),
+            _ => format!("with torch.cuda.stream({}): {call}", self.stream(id)),
+        }
+    }
+
+    /// The call, and whether it needs words; `None` where there is none.
+    fn call(&self, command: &Command) -> Option<(String, bool)> {
+        let ids = &self.ids;
+        let event = |id: EventId| ids.events[id.index()].as_str();
+        let mut needs_words = false;
+        let call = match &command.op {
+            Op::Stream { stream, dev, kind, priority, .. } => {
+                // Streams of PyTorch are non-blocking.
+                needs_words = *kind != StreamKind::NonBlocking;
+                let priority = if *priority == 0 { String::new() } else { format!(", priority={priority}") };
+                format!("{} = torch.cuda.Stream(device={dev}{priority})", self.stream(*stream))
+            }
+            Op::Alloc(alloc) => {
+                needs_words = alloc.space == Space::Managed
+                    || alloc.via == AllocVia::RawPool
+                    || alloc.via == AllocVia::MallocAsync
+                    || alloc.reuse.is_some();
+                self.alloc(alloc, &mut needs_words)
+            }
+            Op::Free { buffer, via, .. } => {
+                needs_words = matches!(via, FreeVia::FreeAsync | FreeVia::RawPool | FreeVia::Unregister);
+                format!("del {}", ids.buffers[buffer.index()])
+            }
+            Op::RecordStream { buffer, stream } => {
+                format!("{}.record_stream({})", ids.buffers[buffer.index()], self.stream(*stream))
+            }
+            Op::Kernel(kernel) => {
+                needs_words = true;
+                let us = micros(kernel.takes.map_or(0, |takes| takes.0));
+                self.on(kernel.stream, &format!("kernel({us})"))
+            }
+            Op::Copy(copy) => {
+                let call =
+                    self.copy_into(&copy.dst, &copy.src, if copy.sync { "" } else { ", non_blocking=True" });
+                needs_words = copy.peer || copy.untracked;
+                self.on(copy.stream, &call)
+            }
+            Op::Memset { stream, dst, value, .. } => {
+                self.on(*stream, &format!("{}.fill_({value})", self.part(dst)))
+            }
+            Op::HostRead { region, expect: Some(Contents::Fill { dtype, value }) } => {
+                let typed = self.typed(region, *dtype)?;
+                format!("assert ({typed} == {value:?}).all()")
+            }
+            Op::HostRead { region, .. } => {
+                needs_words = true;
+                format!("{}.sum()", self.part(region))
+            }
+            Op::HostWrite { region, contents: Some(Contents::Fill { dtype, value }) } => {
+                format!("{}.fill_({value:?})", self.typed(region, *dtype)?)
+            }
+            Op::HostWrite { region, contents } => {
+                needs_words = contents.is_some();
+                format!("{}.fill_(1)", self.part(region))
+            }
+            Op::EventCreate { event: id } => format!("{} = torch.cuda.Event()", event(*id)),
+            Op::EventDestroy { event: id } => format!("del {}", event(*id)),
+            Op::Record { event: id, stream } => format!("{}.record({})", event(*id), self.stream(*stream)),
+            Op::Wait { stream, event: id } => format!("{}.wait_event({})", self.stream(*stream), event(*id)),
+            Op::EventSync { event: id } => format!("{}.synchronize()", event(*id)),
+            Op::EventQuery { event: id, .. } => {
+                needs_words = true;
+                format!("{}.query()", event(*id))
+            }
+            Op::StreamSync { stream } => format!("{}.synchronize()", self.stream(*stream)),
+            Op::StreamQuery { stream, .. } => {
+                needs_words = true;
+                format!("{}.query()", self.stream(*stream))
+            }
+            Op::DeviceSync { dev } => format!("torch.cuda.synchronize({dev})"),
+            Op::ThreadJoin { thread } => format!("{}.join()", ids.threads[thread.index()]),
+            Op::Signal { channel } => format!("{}.put(None)", ids.channels[channel.index()]),
+            Op::Await { channel } => format!("{}.get()", ids.channels[channel.index()]),
+            Op::HostSleep { micros } => format!("time.sleep({micros}e-6)"),
+            Op::HostCopy { dst, src } => self.copy_into(dst, src, ""),
+            Op::HostWork { time, cost } => {
+                needs_words = cost.is_some() || command.label.is_some();
+                format!("busy({})", micros(time.0))
+            }
+            Op::CaptureBegin { stream } => {
+                let graph = self.captured(command)?;
+                let call = format!("{graph}.capture_begin()");
+                self.out_graph(graph, &self.on(*stream, &call))
+            }
+            Op::CaptureEnd { stream, graph } => {
+                self.on(*stream, &format!("{}.capture_end()", ids.graphs[graph.index()]))
+            }
+            Op::GraphLaunch { graph, stream } => {
+                self.on(*stream, &format!("{}.replay()", ids.graphs[graph.index()]))
+            }
+            Op::StreamDestroy { .. } | Op::HostFn { .. } | Op::ThreadSpawn { .. } | Op::Mark => return None,
+        };
+        Some((call, needs_words || command.label.is_some() && !matches!(command.op, Op::Kernel(_))))
+    }
+
+    /// The graph that the capture which begins here becomes.
+    fn captured(&self, begin: &Command) -> Option<&str> {
+        let commands = self.program.commands();
+        let from = commands.iter().position(|command| std::ptr::eq(command, begin))?;
+        let graph = commands[from..].iter().find_map(|command| match command.op {
+            Op::CaptureEnd { stream, graph } if begin.op.stream() == Some(stream) => Some(graph),
+            _ => None,
+        });
+        graph.map(|graph| self.ids.graphs[graph.index()].as_str())
+    }
+
+    fn out_graph(&self, graph: &str, begin: &str) -> String {
+        let indent = "    ".repeat(self.out.depth);
+        format!("{graph} = torch.cuda.CUDAGraph()\n{indent}{begin}")
+    }
+
+    fn alloc(&self, alloc: &Alloc, needs_words: &mut bool) -> String {
+        let name = &self.ids.buffers[alloc.buffer.index()];
+        let place = match alloc.space {
+            Space::Device | Space::Managed => format!(", device=\"cuda:{}\"", alloc.dev),
+            Space::Pinned => ", pin_memory=True".to_owned(),
+            Space::Pageable => String::new(),
+        };
+        let whole = |dtype: Dtype| alloc.bytes % dtype.bytes() == 0;
+        let plain = format!("torch.empty({}, dtype=torch.uint8{place})", alloc.bytes);
+        let made = match &alloc.contents {
+            Some(Contents::Fill { dtype, value }) if whole(*dtype) => {
+                format!(
+                    "torch.full(({},), {value:?}, dtype={}{place}).view(torch.uint8)",
+                    alloc.bytes / dtype.bytes(),
+                    torch_dtype(*dtype)
+                )
+            }
+            Some(_) => {
+                *needs_words = true;
+                plain
+            }
+            None => plain,
+        };
+        // Memory of a pool belongs to the stream that is current.
+        match alloc.stream.filter(|_| alloc.space == Space::Device) {
+            Some(home) => self.on(home, &format!("{name} = {made}")),
+            None => format!("{name} = {made}"),
+        }
+    }
+
+    /// `dst.copy_(src)`, in rows where one side has gaps.
+    fn copy_into(&self, dst: &Region, src: &Region, how: &str) -> String {
+        let shape = |region: &Region| {
+            let dims = region.span.dims().iter().map(|d| d.count);
+            dims.chain([region.span.elem()]).map(|n| n.to_string()).collect::<Vec<_>>().join(", ")
+        };
+        let (to, from) = (self.part(dst), self.part(src));
+        if shape(dst) == shape(src) {
+            format!("{to}.copy_({from}{how})")
+        } else {
+            format!("{to}.copy_({from}.reshape({}){how})", shape(dst))
+        }
+    }
+
+    fn part(&self, region: &Region) -> String {
+        let name = &self.ids.buffers[region.buffer.index()];
+        let span = &region.span;
+        let (off, elem) = (span.off(), span.elem());
+        if self.ids.is_whole(region) {
+            return name.clone();
+        }
+        if span.is_range() {
+            return format!("{name}[{off}:{}]", off.saturating_add(elem));
+        }
+        let list = |of: &dyn Fn(&crate::memory::Dim) -> i64, last: i64| {
+            let dims = span.dims().iter().map(of).chain([last]);
+            dims.map(|n| n.to_string()).collect::<Vec<_>>().join(", ")
+        };
+        format!("{name}.as_strided(({}), ({}), {off})", list(&|d| d.count, elem), list(&|d| d.stride, 1))
+    }
+
+    /// A region as elements of a type; `None` where it has none of them.
+    fn typed(&self, region: &Region, dtype: Dtype) -> Option<String> {
+        let span = &region.span;
+        let size = dtype.bytes();
+        let fits = span.is_range() && span.elem() % size == 0 && span.off() % size == 0;
+        fits.then(|| format!("{}.view({})", self.part(region), torch_dtype(dtype)))
+    }
+}
+
+fn torch_dtype(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::U8 => "torch.uint8",
+        Dtype::I8 => "torch.int8",
+        Dtype::I16 => "torch.int16",
+        Dtype::F16 => "torch.float16",
+        Dtype::Bf16 => "torch.bfloat16",
+        Dtype::I32 => "torch.int32",
+        Dtype::F32 => "torch.float32",
+        Dtype::I64 => "torch.int64",
+        Dtype::F64 => "torch.float64",
+        Dtype::C32 => "torch.complex64",
+        Dtype::C64 => "torch.complex128",
+    }
+}

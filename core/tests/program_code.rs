@@ -1,0 +1,278 @@
+//! Programs in other languages: the Rust text builds the program again, the others are what their compilers take.
+//!
+//! `UPDATE=1 cargo test --test program_code` writes the kept texts anew.
+#![expect(clippy::unwrap_used, reason = "a test ends where something is missing")]
+
+mod random;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use spanlift::Program;
+use spanlift::program::code::Language;
+
+/// The kept Rust texts, compiled.
+#[expect(
+    unused_variables,
+    non_snake_case,
+    reason = "generated: not every name of a program is used, nor a word"
+)]
+mod built {
+    macro_rules! built {
+        ($($name:ident $file:literal;)*) => {
+            $(pub(super) mod $name {
+                include!(concat!("data/code/", $file, ".rs.txt"));
+                pub(in super::super) fn built() -> Program {
+                    program()
+                }
+            })*
+        };
+    }
+    built! {
+        demo "demo-h2d-pinned-overwritten";
+        loader "loader-pin-thread";
+        all0 "random-0";
+        all1 "random-1";
+        all2 "random-2";
+        all3 "random-3";
+    }
+}
+
+/// Programs that ship.
+fn shipped(name: &str) -> Program {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../native/programs").join(format!("{name}.txt"));
+    Program::from_text(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn all_shipped() -> Vec<(String, Program)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../native/programs");
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names.into_iter().map(|name| (name.clone(), shipped(&name))).collect()
+}
+
+/// What a program says, without the labels that have no place in the builder's calls and are comments there.
+fn without_those_labels(program: &Program) -> serde_json::Value {
+    let mut json: serde_json::Value = serde_json::from_str(&program.to_json()).unwrap();
+    for op in json["ops"].as_array_mut().unwrap() {
+        if !["kernel", "host_fn", "mark", "host_work"].contains(&op["op"].as_str().unwrap()) {
+            op.as_object_mut().unwrap().remove("label");
+        }
+    }
+    json
+}
+
+fn kept(name: &str, ending: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/code").join(format!("{name}.{ending}"))
+}
+
+/// The text is the kept one.
+fn check_kept(name: &str, program: &Program, languages: &[Language]) {
+    for &language in languages {
+        let ending = match language {
+            Language::PyTorch => "py",
+            Language::Cuda => "cu",
+            Language::Rust => "rs.txt",
+        };
+        let (path, text) = (kept(name, ending), program.to_code(language));
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(&path, &text).unwrap();
+        }
+        let before = std::fs::read_to_string(&path).unwrap_or_default();
+        assert_eq!(text, before, "{}: UPDATE=1 writes it anew", path.display());
+    }
+}
+
+#[test]
+fn texts_are_the_kept_ones() {
+    for name in ["demo-h2d-pinned-overwritten", "loader-pin-thread"] {
+        check_kept(name, &shipped(name), &Language::ALL);
+    }
+    for seed in 0..4 {
+        check_kept(&format!("random-{seed}"), &random::program(seed, 60), &[Language::Rust]);
+    }
+}
+
+#[test]
+fn rust_builds_the_same_program() {
+    assert_eq!(built::demo::built(), shipped("demo-h2d-pinned-overwritten"));
+    assert_eq!(built::loader::built(), shipped("loader-pin-thread"));
+    let random = [built::all0::built(), built::all1::built(), built::all2::built(), built::all3::built()];
+    for (seed, built) in (0..).zip(random) {
+        assert_eq!(
+            without_those_labels(&built),
+            without_those_labels(&random::program(seed, 60)),
+            "seed {seed}"
+        );
+    }
+}
+
+#[test]
+fn nothing_is_left_out_silently() {
+    let known = Program::from_text(
+        "stream s\nstream old blocking\ndevice d 4KiB\npinned x 4KiB\nhost fn f on s reads x\nrecord_stream d on s\nmark here\n\
+         copy d[4 at 0, 8 every 64, 2 every 1024] <- x[4 at 0, 8 every 32, 2 every 1024] on s\n",
+    )
+    .unwrap();
+    let python = known.to_code(Language::PyTorch);
+    for words in ["# no PyTorch form: host fn f on s reads x", "# no PyTorch form: mark here", "blocking"] {
+        assert!(python.contains(words), "{words}\n{python}");
+    }
+    let cuda = known.to_code(Language::Cuda);
+    for words in [
+        "// no CUDA form: record_stream d on s",
+        "// no CUDA form: mark here",
+        "// no CUDA form: copy d[4 at 0",
+    ] {
+        assert!(cuda.contains(words), "{words}\n{cuda}");
+    }
+}
+
+#[test]
+fn names_and_labels_cannot_become_code() {
+    let program = Program::from_text(
+        "stream \"s\\n*/ import os #\"\ndevice \"class\" 16\ndevice \"class_2\" 16\ndevice \"cla ss\" 16\n\
+         kernel \"k\\n#include <x> \\\\ \" on \"s\\n*/ import os #\" writes \"class\" for 1us\nmemset \"class\" 0 on \"s\\n*/ import os #\" \"a\\nb\"\n",
+    )
+    .unwrap();
+    for language in Language::ALL {
+        let code = program.to_code(language);
+        for line in code.lines() {
+            let told = line.trim_start();
+            assert!(
+                !told.starts_with("*/")
+                    && !told.starts_with("#include <x>")
+                    && !told.starts_with("import os"),
+                "{code}"
+            );
+            assert!(!line.ends_with('\\'), "{code}");
+        }
+    }
+}
+
+/// Gives a text to a command that judges it; `None`, said aloud, where there is none.
+fn judged(mut command: Command, text: &str) -> Option<String> {
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let Ok(mut child) = command.spawn() else {
+        eprintln!("skipped: {command:?} is not here");
+        return None;
+    };
+    let _ = child.stdin.take().unwrap().write_all(text.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    Some(if output.status.success() {
+        String::new()
+    } else {
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    })
+}
+
+/// Every program that ships, and random ones with every command.
+fn programs() -> Vec<(String, Program)> {
+    let random = (0..40).map(|seed| (format!("seed {seed}"), random::program(seed, 60)));
+    all_shipped().into_iter().filter(|(_, p)| p.len() < 2000).chain(random).collect()
+}
+
+#[test]
+fn python_takes_the_text() {
+    // All texts at once, apart by a line that none has.
+    let all: Vec<String> = programs().iter().map(|(_, p)| p.to_code(Language::PyTorch)).collect();
+    let judge = "import sys\nfor k, text in enumerate(sys.stdin.read().split('\\f')):\n    compile(text, f'text {k}', 'exec')\n";
+    let mut python = Command::new("python3");
+    python.args(["-c", judge]);
+    let Some(why) = judged(python, &all.join("\u{c}")) else { return };
+    assert_eq!(why, "");
+}
+
+/// What of CUDA's header the texts use, as it is declared there.
+const HEADER: &str = "
+#include <cstddef>
+#define __global__
+#define __device__
+#define CUDART_CB
+typedef int cudaError_t; typedef struct S *cudaStream_t; typedef struct E *cudaEvent_t;
+typedef struct G *cudaGraph_t; typedef struct X *cudaGraphExec_t;
+enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
+enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal };
+enum { cudaStreamDefault, cudaStreamNonBlocking, cudaEventDisableTiming };
+cudaError_t cudaSetDevice(int);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *, unsigned); cudaError_t cudaStreamDestroy(cudaStream_t);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *, unsigned, int);
+template <class T> cudaError_t cudaMalloc(T **, size_t); template <class T> cudaError_t cudaMallocHost(T **, size_t, unsigned = 0);
+template <class T> cudaError_t cudaMallocManaged(T **, size_t, unsigned = 1);
+template <class T> cudaError_t cudaMallocAsync(T **, size_t, cudaStream_t);
+cudaError_t cudaFree(void *); cudaError_t cudaFreeHost(void *); cudaError_t cudaFreeAsync(void *, cudaStream_t);
+cudaError_t cudaHostUnregister(void *);
+cudaError_t cudaMemcpy(void *, const void *, size_t, cudaMemcpyKind);
+cudaError_t cudaMemcpyAsync(void *, const void *, size_t, cudaMemcpyKind, cudaStream_t);
+cudaError_t cudaMemcpy2D(void *, size_t, const void *, size_t, size_t, size_t, cudaMemcpyKind);
+cudaError_t cudaMemcpy2DAsync(void *, size_t, const void *, size_t, size_t, size_t, cudaMemcpyKind, cudaStream_t);
+cudaError_t cudaMemcpyPeer(void *, int, const void *, int, size_t);
+cudaError_t cudaMemcpyPeerAsync(void *, int, const void *, int, size_t, cudaStream_t);
+cudaError_t cudaMemset(void *, int, size_t); cudaError_t cudaMemsetAsync(void *, int, size_t, cudaStream_t);
+cudaError_t cudaMemset2D(void *, size_t, int, size_t, size_t);
+cudaError_t cudaMemset2DAsync(void *, size_t, int, size_t, size_t, cudaStream_t);
+cudaError_t cudaLaunchHostFunc(cudaStream_t, void (*)(void *), void *);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *, unsigned); cudaError_t cudaEventDestroy(cudaEvent_t);
+cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t); cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned);
+cudaError_t cudaEventSynchronize(cudaEvent_t); cudaError_t cudaEventQuery(cudaEvent_t);
+cudaError_t cudaStreamSynchronize(cudaStream_t); cudaError_t cudaStreamQuery(cudaStream_t); cudaError_t cudaDeviceSynchronize();
+cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode);
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *, cudaGraph_t, unsigned long long = 0);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t);
+void launched(void (*)(long long), cudaStream_t, long long);
+static void spin(long long);
+";
+
+/// The text with what only CUDA's compiler knows written as C++: launches, and the assembler in `spin`.
+fn as_cpp(code: &str) -> String {
+    let mut text = String::new();
+    let mut in_spin = false;
+    for line in code.lines() {
+        in_spin |= line.starts_with("static __device__ void spin");
+        if let Some((kernel, rest)) = line.split_once("<<<1, 1, 0, ")
+            && let Some((stream, rest)) = rest.split_once(">>>(")
+        {
+            text += &format!("launched({}, {stream}, {rest}\n", kernel.trim());
+        } else if !in_spin && !line.contains("cuda_runtime.h") {
+            text += &format!("{line}\n");
+        }
+        in_spin &= line != "}";
+    }
+    text
+}
+
+#[test]
+fn a_compiler_takes_the_cuda_text() {
+    // One name space each, so that one run of the compiler sees all.
+    let mut all = String::from(
+        "#include <chrono>\n#include <cstdlib>\n#include <cstring>\n#include <semaphore>\n#include <thread>\n",
+    );
+    all += HEADER;
+    for (k, (_, program)) in programs().iter().enumerate() {
+        let code = as_cpp(&program.to_code(Language::Cuda)).replace("int main()", "int main_()");
+        let code: String =
+            code.lines().filter(|l| !l.starts_with("#include")).map(|l| format!("{l}\n")).collect();
+        all += &format!("namespace n{k} {{\n{code}}}\n");
+    }
+    let mut compiler = Command::new("g++");
+    compiler.args(["-std=c++20", "-fsyntax-only", "-x", "c++", "-"]);
+    let Some(why) = judged(compiler, &all) else { return };
+    assert!(why.is_empty(), "{}", why.chars().take(2000).collect::<String>());
+    // The headers that a text names are the ones it needs.
+    for (name, program) in programs() {
+        let code = program.to_code(Language::Cuda);
+        for (word, header) in [
+            ("std::this_thread", "thread"),
+            ("std::counting_semaphore", "semaphore"),
+            (" memset(", "cstring"),
+        ] {
+            let has = code.contains(&format!("#include <{header}>"));
+            assert!(has || !code.contains(word), "{name}: {header}");
+        }
+    }
+}

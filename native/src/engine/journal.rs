@@ -1,0 +1,64 @@
+//! What became of an engine's work: the error that ended it, and what it did last. Shared with transfers in flight, which
+//! learn of errors and may outlive the engine.
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Instant;
+
+use spanlift::Nanos;
+use spanlift::advise::transfer::Request;
+
+use super::error::{EngineError, Lost};
+
+#[derive(Debug)]
+pub(super) struct Journal {
+    lost: OnceLock<Lost>,
+    last: Mutex<Option<(Request, Nanos)>>,
+    /// The process that opened the engine.
+    process: u32,
+}
+
+impl Journal {
+    pub(super) fn new() -> Journal {
+        Journal { lost: OnceLock::new(), last: Mutex::default(), process: std::process::id() }
+    }
+
+    pub(super) fn lost(&self) -> Option<&Lost> {
+        self.lost.get()
+    }
+
+    /// Every call goes through here: refused once the engine is lost, and the first error that ends it is kept.
+    pub(super) fn during<R>(
+        &self,
+        what: &'static str,
+        call: impl FnOnce() -> Result<R, EngineError>,
+    ) -> Result<R, EngineError> {
+        if self.process != std::process::id() {
+            return Err(EngineError::Forked);
+        }
+        if let Some(lost) = self.lost.get() {
+            return Err(EngineError::ContextLost(lost.clone()));
+        }
+        call().map_err(|error| self.judge(what, error))
+    }
+
+    /// Keeps an error that ends the engine.
+    pub(super) fn judge(&self, what: &'static str, error: EngineError) -> EngineError {
+        let first = match &error {
+            EngineError::Cuda(e) if e.is_sticky() => e.to_string(),
+            EngineError::Panicked | EngineError::Unsettled(_) => error.to_string(),
+            _ => return error,
+        };
+        EngineError::ContextLost(self.lost.get_or_init(|| Lost { during: what, first }).clone())
+    }
+
+    /// Notes what was done, and how long it took the caller since `began`.
+    pub(super) fn did(&self, request: Request, began: Instant) {
+        let measured = Nanos(i64::try_from(began.elapsed().as_nanos()).unwrap_or(i64::MAX));
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((request, measured));
+    }
+
+    /// What was done last, and how long it took.
+    pub(super) fn last(&self) -> Option<(Request, Nanos)> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

@@ -1,0 +1,585 @@
+//! A layout's move plan carried out: strided bytes are gathered into slots or scattered from them by the processor.
+//!
+//! | from | to | how |
+//! |---|---|---|
+//! | host | device | new allocations are one block; threads gather the strided bytes straight into slots |
+//! | device | host | what lies between the bytes that are wanted comes along where it is little; threads scatter |
+//! | device | device | one copy for each stretch |
+//! | host | host | threads gather |
+//!
+//! What no tensor views of a new allocation is zero where it crossed the link, and unspecified where it did not.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use spanlift::Bytes;
+use spanlift::advise::transfer::{HostMemory, Request, Route};
+use spanlift::memory::{Allocation, Device, Dim, MoveCopy, MovePlan, Span};
+
+use crate::cuda::Stream;
+
+use super::EngineError;
+use super::copy::{Packing, Queue, Workers};
+use super::device::{Block, DevBuf, DeviceSlice};
+use super::open::{ALIGN, Engine};
+use super::ring::{Source, Watch};
+
+/// Where the bytes of a storage lie.
+#[derive(Debug)]
+pub enum Store<'a> {
+    /// In the host's memory.
+    Host(&'a mut [u8]),
+    /// On the engine's device. What else uses it is ordered by the stream that the plan is carried out on.
+    Device(DeviceSlice<u8>),
+}
+
+/// Where storages lie, by their names.
+type Stores<'a> = BTreeMap<String, Store<'a>>;
+
+/// An allocation of a plan that was carried out.
+#[derive(Debug)]
+pub enum Moved {
+    /// New, in the host's memory.
+    Host(Vec<u8>),
+    /// New, on the engine's device; all of a plan's are views of one block, each at a multiple of 512 bytes.
+    Device(DeviceSlice<u8>),
+    /// It was there, and has got what it lacked.
+    There,
+}
+
+/// Bytes between those that are wanted which are sent along rather than starting another copy: as long as they take on a
+/// link of 25 GB/s as a call does.
+const GAP: i64 = 64 << 10;
+/// Bytes of a device that are brought at a time to be scattered.
+const WINDOW: i64 = 16 << 20;
+/// Bytes that one thread gathers at a time.
+const PIECE: usize = 1 << 20;
+
+impl Engine {
+    /// Carries out a move plan between the host and this device: `stores` has, by name, the storages that it takes bytes from
+    /// and the blocks that are there already. The allocations come back in the order of the plan, and [`MovePlan::after`]
+    /// says how tensors view them.
+    ///
+    /// Sources in the host's memory were consumed when this returns, destinations there are complete; the device's side is
+    /// ordered by `stream`. Storages that the plan takes bytes from are as they were.
+    ///
+    /// # Errors
+    /// A storage is missing, lies elsewhere than the plan says or has another size; the plan names another device; as
+    /// [`Engine::upload`].
+    ///
+    /// # Examples
+    /// ```
+    /// use std::collections::BTreeMap;
+    ///
+    /// use spanlift::Bytes;
+    /// use spanlift::memory::{Dtype, Layout, View, cpu, cuda};
+    /// use spanlift_native::engine::{Config, Engine, Moved, Store};
+    ///
+    /// let mut layout = Layout::new();
+    /// let w = layout.storage("w", cpu(), Bytes(400))?;
+    /// // The fourth column of a matrix of 10 x 10.
+    /// layout.tensor("column", w, View { dtype: Dtype::F32, shape: vec![10], strides: vec![10], offset: 3 })?;
+    /// let plan = layout.move_to(cuda(0))?;
+    /// let mut bytes = [7u8; 400];
+    /// if let Ok(engine) = Engine::open(0, Config::default()) {
+    ///     let mut stores = BTreeMap::from([("w".to_owned(), Store::Host(&mut bytes))]);
+    ///     let moved = engine.carry_out(engine.stream(), &plan, &mut stores)?;
+    ///     assert!(matches!(&moved[..], [Moved::Device(column)] if column.len() == 364));
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn carry_out(
+        &self,
+        stream: &Stream,
+        plan: &MovePlan,
+        stores: &mut Stores<'_>,
+    ) -> Result<Vec<Moved>, EngineError> {
+        let began = Instant::now();
+        self.during("checking a move plan", || self.fits(plan, stores))?;
+        let mut moved = self.allocate(stream, plan)?;
+        let copies = |from_host: bool, to_host: bool| {
+            let place = |device: Device| device.is_host();
+            let is_asked = move |copy: &&MoveCopy| {
+                place(plan.before.storage_of(copy.from).device) == from_host
+                    && place(plan.allocations[copy.allocation].device) == to_host
+            };
+            plan.copies.iter().filter(is_asked).collect::<Vec<_>>()
+        };
+        // Gaps that are sent along come before what other devices' bytes fill them with.
+        self.gather_up(stream, plan, &copies(true, false), stores, &moved)?;
+        self.copy_within(stream, plan, &copies(false, false), stores, &moved)?;
+        self.scatter_down(stream, plan, &copies(false, true), stores, &mut moved)?;
+        let workers = &self.inner().workers;
+        for copy in copies(true, true) {
+            // Taken out for the time: the other side is another one.
+            let Some((name, store)) = stores.remove_entry(name_of(plan, copy)) else { continue };
+            if let (Store::Host(src), Some(dst)) =
+                (&store, host_of(plan, copy.allocation, stores, &mut moved))
+            {
+                fill_all(workers, &[Strip::new(copy, src, 0, 0)], dst);
+            }
+            stores.insert(name, store);
+        }
+        let (count, bytes) = (plan.tensors.len() as u64, plan.bytes_copied());
+        let route = match plan.to.device() {
+            Some(device) if device.is_host() => Route::Down,
+            Some(_) => Route::Up,
+            None => Route::Within,
+        };
+        let bytes = Bytes(u64::try_from(bytes).unwrap_or(u64::MAX));
+        self.journal().did(Request::many(route, HostMemory::Pageable, count, bytes), began);
+        Ok(moved)
+    }
+
+    /// Whether all that the plan names is there and inside of its block.
+    fn fits(&self, plan: &MovePlan, stores: &Stores<'_>) -> Result<(), EngineError> {
+        let here = |device: Device| match device {
+            Device::Cpu => Ok(()),
+            Device::Cuda(found) if found == self.ordinal() => Ok(()),
+            Device::Cuda(found) => Err(EngineError::OtherDevice { expected: self.ordinal(), found }),
+            Device::Mock(_) => Err(EngineError::Argument("a plan that names a pretended device")),
+        };
+        let inside = |span: &Span, shift: i64, bytes: Bytes| {
+            let Some((lo, hi)) = span.bounds() else { return Ok(()) };
+            match (lo.checked_add(shift), hi.checked_add(shift)) {
+                (Some(0..), Some(hi)) if hi.unsigned_abs() <= bytes.0 => Ok(()),
+                _ => Err(EngineError::Argument("a plan whose copy leaves its block")),
+            }
+        };
+        let there = |name: &str, device: Device, bytes: Bytes| {
+            let found = match stores.get(name) {
+                Some(Store::Host(bytes)) if device.is_host() => bytes.len(),
+                Some(Store::Device(slice)) if !device.is_host() => {
+                    self.same_device(slice.block.context())?;
+                    slice.len()
+                }
+                _ => return Err(EngineError::Argument("a storage that is not where the plan has it")),
+            };
+            match u64::try_from(found) == Ok(bytes.0) {
+                true => Ok(()),
+                false => {
+                    let to = usize::try_from(bytes.0).unwrap_or(usize::MAX);
+                    Err(EngineError::Length { from: found, to })
+                }
+            }
+        };
+        for allocation in &plan.allocations {
+            here(allocation.device)?;
+        }
+        for copy in &plan.copies {
+            let (storage, allocation) =
+                (plan.before.storage_of(copy.from), &plan.allocations[copy.allocation]);
+            here(storage.device)?;
+            there(&storage.id, storage.device, storage.bytes)?;
+            inside(&copy.span, 0, storage.bytes)?;
+            inside(&copy.span, copy.shift, allocation.bytes)?;
+            if allocation.is_there {
+                there(&allocation.name, allocation.device, allocation.bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The plan's new allocations: the device's in one block.
+    fn allocate(&self, stream: &Stream, plan: &MovePlan) -> Result<Vec<Moved>, EngineError> {
+        let size = |bytes: Bytes| usize::try_from(bytes.0).map_err(|_| super::copy::TooLarge);
+        let is_new = |k: &usize| !plan.allocations[*k].is_there && !plan.allocations[*k].device.is_host();
+        let on_device: Vec<usize> = (0..plan.allocations.len()).filter(is_new).collect();
+        let sizes = on_device.iter().map(|&k| size(plan.allocations[k].bytes));
+        let packing = Packing::new(sizes.collect::<Result<Vec<_>, _>>()?, ALIGN)?;
+        let mut places = packing.places();
+        let block = match on_device.is_empty() {
+            true => None,
+            false => Some(self.alloc::<u8>(stream, packing.bytes())?.share()),
+        };
+        let new = |(k, allocation): (usize, &Allocation)| -> Result<Moved, EngineError> {
+            if allocation.is_there {
+                return Ok(Moved::There);
+            }
+            match (&block, on_device.binary_search(&k).ok().and_then(|_| places.next())) {
+                (Some(block), Some((at, len))) => Ok(Moved::Device(DeviceSlice::new(&block.block, at, len))),
+                _ => Ok(Moved::Host(vec![0; size(allocation.bytes)?])),
+            }
+        };
+        plan.allocations.iter().enumerate().map(new).collect()
+    }
+
+    fn gather_up(
+        &self,
+        stream: &Stream,
+        plan: &MovePlan,
+        copies: &[&MoveCopy],
+        stores: &Stores<'_>,
+        moved: &[Moved],
+    ) -> Result<(), EngineError> {
+        // New allocations are parts of one block and gathered as one; those that are there, each by itself.
+        let mut of_block: Vec<Strip<'_>> = Vec::new();
+        let mut block = None;
+        let mut of_there: Vec<(usize, Vec<Strip<'_>>)> = Vec::new();
+        for copy in copies {
+            let Some(Store::Host(src)) = stores.get(name_of(plan, copy)) else { continue };
+            match &moved[copy.allocation] {
+                Moved::Device(slice) => {
+                    block = Some(&slice.block);
+                    of_block.push(Strip::new(copy, src, 0, signed(slice.at)));
+                }
+                _ => {
+                    let strip = Strip::new(copy, src, 0, 0);
+                    match of_there.last_mut().filter(|(k, _)| *k == copy.allocation) {
+                        Some((_, strips)) => strips.push(strip),
+                        None => of_there.push((copy.allocation, vec![strip])),
+                    }
+                }
+            }
+        }
+        if let Some(block) = block {
+            self.gather(stream, of_block, GAP, (block, 0))?;
+        }
+        for (k, strips) in of_there {
+            if let Some(slice) = device_of(plan, k, stores, moved) {
+                self.gather(stream, strips, 1, (&slice.block, slice.at))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the strips to a block whose byte `at` is their byte 0; gaps shorter than `gap` with them.
+    fn gather(
+        &self,
+        stream: &Stream,
+        strips: Vec<Strip<'_>>,
+        gap: i64,
+        (block, at): (&Arc<Block>, usize),
+    ) -> Result<(), EngineError> {
+        let strips = Strips::new(strips);
+        for stretch in stretches(strips.all.iter().map(|strip| &strip.span), gap) {
+            let (from, n) = (unsigned(stretch.start), unsigned(stretch.end - stretch.start));
+            let request = Request::one(Route::Up, HostMemory::Pageable, Bytes(n as u64));
+            let source = Source::Strips(&strips, stretch.start);
+            self.send(&request, stream, &source, (block, at + from), n, Watch::default())?;
+        }
+        Ok(())
+    }
+
+    fn copy_within(
+        &self,
+        stream: &Stream,
+        plan: &MovePlan,
+        copies: &[&MoveCopy],
+        stores: &Stores<'_>,
+        moved: &[Moved],
+    ) -> Result<(), EngineError> {
+        for copy in copies {
+            let to = device_of(plan, copy.allocation, stores, moved);
+            let (Some(Store::Device(from)), Some(to)) = (stores.get(name_of(plan, copy)), to) else {
+                continue;
+            };
+            // Between the bytes of a copy others of the same allocation may lie.
+            for stretch in stretches([&copy.target()], 1) {
+                let source = stretch.start - copy.shift..stretch.end - copy.shift;
+                let part = |slice: &DeviceSlice<u8>, range: Range<i64>| {
+                    let range = unsigned(range.start)..unsigned(range.end);
+                    slice.part(range).ok_or(EngineError::Argument("a plan whose copy leaves its block"))
+                };
+                self.copy(stream, &part(from, source)?, &mut DevBuf(part(to, stretch)?))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn scatter_down(
+        &self,
+        stream: &Stream,
+        plan: &MovePlan,
+        copies: &[&MoveCopy],
+        stores: &mut Stores<'_>,
+        moved: &mut [Moved],
+    ) -> Result<(), EngineError> {
+        // By the storage that they come from.
+        let mut of_storages: BTreeMap<&str, Vec<&MoveCopy>> = BTreeMap::new();
+        copies.iter().for_each(|copy| of_storages.entry(name_of(plan, copy)).or_default().push(copy));
+        for (name, of_storage) in of_storages {
+            let Some(Store::Device(from)) = stores.get(name) else { continue };
+            let from = from.clone();
+            let mut window = Vec::new();
+            for stretch in stretches(of_storage.iter().map(|copy| &copy.span), GAP) {
+                let mut start = stretch.start;
+                while start < stretch.end {
+                    let end = stretch.end.min(start.saturating_add(WINDOW));
+                    let part = from.part(unsigned(start)..unsigned(end));
+                    let part = part.ok_or(EngineError::Argument("a plan whose copy leaves its block"))?;
+                    window.resize(part.len(), 0);
+                    self.download(stream, &part, &mut window)?;
+                    for copy in &of_storage {
+                        if let Some(dst) = host_of(plan, copy.allocation, stores, moved) {
+                            fill_all(&self.inner().workers, &[Strip::new(copy, &window, start, 0)], dst);
+                        }
+                    }
+                    start = end;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The storage that a copy comes from.
+fn name_of<'p>(plan: &'p MovePlan, copy: &MoveCopy) -> &'p str {
+    &plan.before.storage_of(copy.from).id
+}
+
+/// The device's memory of an allocation.
+fn device_of<'m>(
+    plan: &MovePlan,
+    allocation: usize,
+    stores: &'m Stores<'_>,
+    moved: &'m [Moved],
+) -> Option<&'m DeviceSlice<u8>> {
+    match &moved[allocation] {
+        Moved::Device(slice) => Some(slice),
+        Moved::Host(_) => None,
+        Moved::There => match stores.get(&plan.allocations[allocation].name)? {
+            Store::Device(slice) => Some(slice),
+            Store::Host(_) => None,
+        },
+    }
+}
+
+/// The host's memory of an allocation.
+fn host_of<'m>(
+    plan: &MovePlan,
+    allocation: usize,
+    stores: &'m mut Stores<'_>,
+    moved: &'m mut [Moved],
+) -> Option<&'m mut [u8]> {
+    match &mut moved[allocation] {
+        Moved::Host(bytes) => Some(bytes),
+        Moved::Device(_) => None,
+        Moved::There => match stores.get_mut(&plan.allocations[allocation].name)? {
+            Store::Host(bytes) => Some(bytes),
+            Store::Device(_) => None,
+        },
+    }
+}
+
+/// Strided bytes of a block and where they come from.
+struct Strip<'s> {
+    /// Of the block.
+    span: Span,
+    /// How much further they lie in the block than in their storage.
+    shift: i64,
+    /// Bytes of the storage from `from` on.
+    src: &'s [u8],
+    from: i64,
+}
+
+impl<'s> Strip<'s> {
+    /// A copy into an allocation that begins at byte `at` of the block.
+    fn new(copy: &MoveCopy, src: &'s [u8], from: i64, at: i64) -> Strip<'s> {
+        let target = copy.target();
+        let span = Span::strided(target.off() + at, target.elem(), target.dims().to_vec())
+            .unwrap_or_else(|e| unreachable!("bug: an allocation outside its block: {e}"));
+        Strip { span, shift: copy.shift + at, src, from }
+    }
+
+    /// Copies what of the strip lies in `dst`, which is the part of the block from byte `at` on, and in `src`.
+    fn fill(&self, at: i64, dst: &mut [u8]) {
+        let first = self.from + self.shift;
+        let (lo, hi) = (at.max(first), (at + signed(dst.len())).min(first + signed(self.src.len())));
+        if lo < hi {
+            runs_within(self.span.off(), self.span.elem(), self.span.dims(), lo..hi, &mut |run| {
+                let (to, from) = (unsigned(run.start - at), unsigned(run.start - first));
+                let len = unsigned(run.end - run.start);
+                dst[to..to + len].copy_from_slice(&self.src[from..from + len]);
+            });
+        }
+    }
+}
+
+/// Strips in the order of their first bytes.
+pub(super) struct Strips<'s> {
+    all: Vec<Strip<'s>>,
+    /// The last byte of each strip and those before it.
+    ends: Vec<i64>,
+    /// Whether gaps are left between them.
+    has_gaps: bool,
+}
+
+impl<'s> Strips<'s> {
+    fn new(mut all: Vec<Strip<'s>>) -> Strips<'s> {
+        all.retain(|strip| !strip.span.is_empty());
+        all.sort_by_key(|strip| strip.span.bounds());
+        let mut end = i64::MIN;
+        let mut has_gaps = false;
+        let ends = all.iter().map(|strip| {
+            let (lo, hi) = strip.span.bounds().unwrap_or_default();
+            has_gaps |= !strip.span.is_range() || (end != i64::MIN && end < lo);
+            end = end.max(hi);
+            end
+        });
+        let ends = ends.collect();
+        Strips { all, ends, has_gaps }
+    }
+
+    /// Fills `slot`, which is the part of the block from byte `at` on; with zeros what nobody sends.
+    pub(super) fn fill(&self, at: i64, slot: &mut [u8]) {
+        if self.has_gaps {
+            slot.fill(0);
+        }
+        let end = at + signed(slot.len());
+        let first = self.ends.partition_point(|&reached| reached <= at);
+        for strip in &self.all[first..] {
+            match strip.span.bounds() {
+                Some((lo, hi)) if lo < end => {
+                    if at < hi {
+                        strip.fill(at, slot);
+                    }
+                }
+                _ => break,
+            }
+        }
+    }
+}
+
+/// Fills a whole block from strips, on all threads; what no strip has stays as it is.
+fn fill_all(workers: &Workers, strips: &[Strip<'_>], dst: &mut [u8]) {
+    let pieces = dst.len().div_ceil(PIECE);
+    let queue = Queue::new(dst.chunks_mut(PIECE).enumerate());
+    workers.run(pieces, &|_| {
+        while let Some((k, piece)) = queue.next() {
+            strips.iter().for_each(|strip| strip.fill(signed(k * PIECE), piece));
+        }
+    });
+}
+
+/// Calls `f` with every run of a strided set that meets `window`, cut to it. Steps that lie outside are passed over at once.
+fn runs_within(off: i64, elem: i64, dims: &[Dim], window: Range<i64>, f: &mut impl FnMut(Range<i64>)) {
+    let Some((dim, inner)) = dims.split_first() else {
+        let run = off.max(window.start)..(off + elem).min(window.end);
+        if run.start < run.end {
+            f(run);
+        }
+        return;
+    };
+    let (lo, hi) = reach(elem, inner);
+    let steps = match dim.stride {
+        // Every step is the same bytes.
+        0 => 0..dim.count.min(1),
+        stride if stride > 0 => {
+            // Step i holds bytes from off + i stride + lo to off + i stride + hi.
+            let first = (window.start - hi - off).div_euclid(stride) + 1;
+            let last = (window.end - lo - off - 1).div_euclid(stride);
+            first.max(0)..(last + 1).min(dim.count)
+        }
+        _ => 0..dim.count,
+    };
+    for i in steps {
+        runs_within(off + i * dim.stride, elem, inner, window.clone(), f);
+    }
+}
+
+/// The lowest byte of a strided set at 0, and one past the highest.
+fn reach(elem: i64, dims: &[Dim]) -> (i64, i64) {
+    dims.iter().fold((0, elem), |(lo, hi), dim| {
+        let far = (dim.count - 1).max(0) * dim.stride;
+        (lo + far.min(0), hi + far.max(0))
+    })
+}
+
+/// The stretches of bytes that strided sets touch, in order, those apart by less than `gap` as one. For a gap of 1 they hold
+/// nothing else.
+fn stretches<'s>(spans: impl IntoIterator<Item = &'s Span>, gap: i64) -> Vec<Range<i64>> {
+    let mut found = Vec::new();
+    for span in spans.into_iter().filter(|span| !span.is_empty()) {
+        split(span.off(), span.elem(), span.dims(), gap, &mut found);
+    }
+    found.sort_unstable_by_key(|range| range.start);
+    let mut joined: Vec<Range<i64>> = Vec::with_capacity(found.len());
+    for range in found {
+        match joined.last_mut() {
+            Some(last) if range.start - last.end < gap => last.end = last.end.max(range.end),
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+/// Splits a strided set where the gap between two steps is wide enough.
+fn split(off: i64, elem: i64, dims: &[Dim], gap: i64, found: &mut Vec<Range<i64>>) {
+    let (lo, hi) = reach(elem, dims);
+    match dims.split_first() {
+        Some((dim, inner)) => {
+            let (inner_lo, inner_hi) = reach(elem, inner);
+            if gap <= 1 || gap <= dim.stride.abs() - (inner_hi - inner_lo) {
+                for i in 0..dim.count {
+                    split(off + i * dim.stride, elem, inner, gap, found);
+                }
+            } else {
+                found.push(off + lo..off + hi);
+            }
+        }
+        None => found.push(off + lo..off + hi),
+    }
+}
+
+/// Positions lie inside of blocks, whose sizes fit both types (`Engine::fits`).
+fn signed(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+fn unsigned(n: i64) -> usize {
+    usize::try_from(n).unwrap_or_else(|_| unreachable!("bug: a position before its block"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers without pattern, the same in every run.
+    fn random(state: &mut u64, below: i64) -> i64 {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        i64::try_from(*state >> 33).unwrap() % below
+    }
+
+    /// Every byte of a strided set, one by one.
+    fn bytes(span: &Span) -> std::collections::BTreeSet<i64> {
+        let mut starts = vec![span.off()];
+        for dim in span.dims() {
+            starts = starts.iter().flat_map(|at| (0..dim.count).map(move |i| at + i * dim.stride)).collect();
+        }
+        starts.iter().flat_map(|at| (0..span.elem()).map(move |j| at + j)).collect()
+    }
+
+    #[test]
+    fn runs_and_stretches_are_the_bytes_of_the_set() {
+        let mut state = 1;
+        for _ in 0..2000 {
+            let dims = (0..random(&mut state, 4))
+                .map(|_| Dim { count: random(&mut state, 5), stride: random(&mut state, 40) - 12 })
+                .collect();
+            let span = Span::strided(random(&mut state, 50), random(&mut state, 6), dims).unwrap();
+            let all = bytes(&span);
+            let lo = random(&mut state, 120) - 40;
+            let window = lo..lo + random(&mut state, 100);
+            let mut found = std::collections::BTreeSet::new();
+            let mut none = |run: Range<i64>| {
+                assert!(window.start <= run.start && run.start < run.end && run.end <= window.end);
+                found.extend(run);
+            };
+            if !span.is_empty() {
+                runs_within(span.off(), span.elem(), span.dims(), window.clone(), &mut none);
+            }
+            let expected: Vec<i64> = all.iter().copied().filter(|at| window.contains(at)).collect();
+            assert_eq!(found.into_iter().collect::<Vec<_>>(), expected, "{span:?} {window:?}");
+            for gap in [1, 7, 1000] {
+                let stretches = stretches([&span], gap);
+                assert!(stretches.windows(2).all(|two| two[0].end + gap <= two[1].start), "{span:?}");
+                assert!(stretches.iter().all(|s| all.contains(&s.start) && all.contains(&(s.end - 1))));
+                let held: std::collections::BTreeSet<i64> = stretches.into_iter().flatten().collect();
+                assert!(all.is_subset(&held) && (gap > 1 || all == held), "{span:?} {gap}");
+            }
+        }
+    }
+}

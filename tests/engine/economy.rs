@@ -1,0 +1,155 @@
+//! What the engine spends: nothing new for the transfer after the first ones, and a bounded effort at open.
+
+use std::collections::BTreeMap;
+
+use spanlift::advise::transfer::{HostMemory, Request, Route, Way};
+use spanlift::machine::Grade;
+use spanlift_native::cuda::Stream;
+use spanlift_native::engine::{Config as EngineConfig, DevBuf, Engine, Limits, Mode, Pipeline, Watch};
+use spanlift_softcuda::kit::{self, Driver};
+use spanlift_softcuda::{Code, Config, Fault, Scheduler};
+
+use crate::{bytes, config, engine, n_wrong, schedules};
+
+const N: usize = 1_000_000;
+
+/// Every way of moving bytes, once each, one after the other.
+fn everything(here: &Engine, there: &Engine, pipelines: &[Pipeline<u8, u8>]) {
+    let stream = here.stream();
+    let source = bytes(N, 1);
+    let mut to = here.upload(stream, &source).expect("up");
+    for way in [Way::Inline, Way::Ring] {
+        let n = if way == Way::Inline { 100_000 } else { N };
+        let one = Request::one(Route::Up, HostMemory::Pageable, spanlift::Bytes(n as u64));
+        let request = Request { force: Some(way), ..one };
+        let mut part = here.alloc(stream, n).expect("room");
+        here.upload_with(&request, stream, &source[..n], &mut part, Watch::default()).expect("up");
+    }
+    let tensors: Vec<&[u8]> = source.chunks(5000).collect();
+    let views = here.upload_all(stream, &tensors).expect("up");
+    let mut back: Vec<Vec<u8>> = tensors.iter().map(|t| vec![0; t.len()]).collect();
+    here.download_all(stream, &views, &mut back).expect("down");
+    assert!(back.concat() == source);
+    let mut host = here.pinned(N).expect("pinned");
+    host.copy_from_slice(&source);
+    let (host, device) = here.h2d(stream, host, to).expect("up").wait().expect("landed");
+    (to, _) = here.d2h(stream, device, host).expect("down").wait().expect("landed");
+    let across = here.to_device(there, stream, there.stream(), &to).expect("across");
+    let mut back = vec![0; N];
+    there.download(there.stream(), &across, &mut back).expect("down");
+    assert_eq!(n_wrong(&back, &source), 0);
+    for pipeline in pipelines {
+        let mut input = here.pinned(N / 10).expect("pinned");
+        input.copy_from_slice(&source[..N / 10]);
+        let (_, output) = pipeline.submit(input).expect("submitted").wait().expect("landed");
+        assert_eq!(n_wrong(&output, &source[..N / 10]), 0);
+    }
+}
+
+/// Calls that make something, by name.
+fn made(driver: &Driver) -> BTreeMap<String, u64> {
+    let makes = [
+        "cuEventCreate",
+        "cuEventDestroy_v2",
+        "cuStreamCreateWithPriority",
+        "cuMemHostAlloc",
+        "cuMemAlloc_v2",
+    ];
+    let asks = ["cuDeviceCanAccessPeer", "cuCtxEnablePeerAccess", "cuMemPoolSetAccess"];
+    let calls = driver.report().calls;
+    calls.into_iter().filter(|(call, _)| makes.iter().chain(&asks).any(|made| made == call)).collect()
+}
+
+#[test]
+fn transfers_after_the_first_ones_create_no_event_stream_or_pinned_memory() {
+    let through_the_host = Config { peers: false, ..Config::default() };
+    kit::alone(&[schedules(2), vec![through_the_host]].concat(), |driver| {
+        let (here, there) = (engine(), Engine::open(1, config()).expect("two devices"));
+        let n = N as u64;
+        let limits = Limits { device_bytes: n, pinned_bytes: n, in_flight: 3 };
+        let modes = [Mode::StreamPerItem { streams: 2 }, Mode::DedicatedStreams { slots: 2 }];
+        let pipelines: Vec<_> = modes
+            .into_iter()
+            .map(|mode| {
+                let of_compute = here.clone();
+                let copy = move |stream: &Stream, from: &DevBuf<u8>, to: &mut DevBuf<u8>| {
+                    of_compute.copy(stream, from, to)
+                };
+                Pipeline::new(&here, mode, limits, (N / 10, N / 10), copy).expect("it fits")
+            })
+            .collect();
+        (0..3).for_each(|_| everything(&here, &there, &pipelines));
+        let before = made(driver);
+        assert!(before["cuEventCreate"] > 0);
+        (0..5).for_each(|_| everything(&here, &there, &pipelines));
+        assert_eq!(made(driver), before);
+    });
+}
+
+/// Copies that opening makes: how many, and their bytes.
+fn copies(driver: &Driver) -> (usize, u64) {
+    let trace = driver.report().trace;
+    let copies: Vec<_> = trace.iter().filter(|command| command["op"] == "copy").collect();
+    (copies.len(), copies.iter().map(|copy| copy["dst"]["len"].as_u64().expect("a length")).sum())
+}
+
+#[test]
+fn calibration_makes_few_copies_and_says_what_it_measured() {
+    kit::alone(&[Config { trace: true, ..Config::default() }], |driver| {
+        let engine = Engine::open(0, EngineConfig { workers: Some(2), calibration: None, ..config() });
+        let engine = engine.expect("opens");
+        // Sixteen runs of each of three figures, two of 4 MiB and one of 64 bytes.
+        let (n, n_bytes) = copies(driver);
+        assert!(0 < n && n <= 48, "{n} copies");
+        assert!(n_bytes <= 16 * (2 * (4 << 20) + 64), "{n_bytes} bytes");
+        let machine = engine.calibration().machine();
+        let measured = machine.figures().filter(|figure| figure.source.grade == Grade::Measured);
+        let measured: Vec<_> = measured.map(|figure| figure.name).collect();
+        assert!(measured.contains(&"host_memcpy_hot_bw"), "{measured:?}");
+        assert_eq!(machine.name, "cuda:0");
+        // With figures given nothing is measured.
+        let before = copies(driver);
+        drop(Engine::open(0, config()).expect("opens"));
+        assert_eq!(copies(driver), before);
+    });
+}
+
+/// Where nothing can be page-locked the link's figures stay what they are assumed to be.
+#[test]
+fn calibration_without_page_locked_memory_leaves_the_link_assumed() {
+    let faults = vec![Fault {
+        at: "cuMemHostAlloc".to_owned(),
+        device: None,
+        after: 0,
+        code: Code(2),
+        times: 1000,
+        sticky: false,
+    }];
+    kit::alone(&[Config { faults, trace: true, ..Config::under(Scheduler::Lazy) }], |driver| {
+        let engine = Engine::open(0, EngineConfig { workers: Some(2), calibration: None, ..config() });
+        let engine = engine.expect("opens");
+        assert_eq!(copies(driver), (0, 0));
+        let figures = engine.calibration().machine().figures();
+        let link = figures.filter(|figure| ["h2d_bw", "d2h_bw"].contains(&figure.name));
+        assert!(link.map(|figure| figure.source.grade).all(|grade| grade != Grade::Measured));
+    });
+}
+
+/// Also of buffers that return at once: the time until they were waited for.
+#[test]
+fn copies_of_page_locked_buffers_are_explained() {
+    kit::alone(&[Config::default()], |_| {
+        let engine = engine();
+        let stream = engine.stream();
+        let there = engine.alloc::<u8>(stream, N).expect("room");
+        let host = engine.pinned(N).expect("pinned");
+        let flight = engine.h2d(stream, host, there).expect("up");
+        assert!(engine.explain_last().is_none(), "nothing is done yet");
+        drop(flight.wait().expect("landed"));
+        let explain = engine.explain_last().expect("done");
+        assert_eq!(explain.plan.chosen.way, Way::Direct);
+        assert_eq!((explain.request.route, explain.request.bytes.0), (Route::Up, N as u64));
+        assert!(explain.measured.is_some_and(|time| time.0 > 0));
+        assert!(explain.to_string().contains("\nmeasured "), "{explain}");
+    });
+}

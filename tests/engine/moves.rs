@@ -1,0 +1,282 @@
+//! Move plans of random layouts, carried out on the software driver: every tensor's elements are where the layout after the
+//! move has them, one by one.
+
+use std::collections::BTreeMap;
+
+use spanlift::memory::{
+    Device, Dtype, Layout, MemoryMap, MoveKind, MovePlan, Splitting, View, cpu, cuda, mock,
+};
+use spanlift::{Bytes, memory};
+use spanlift_native::engine::{DeviceSlice, Engine, EngineError, Moved, Store};
+use spanlift_softcuda::{Config, Scheduler, kit};
+
+use crate::{bytes, engine, schedules};
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: i64) -> i64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        i64::try_from(self.0 >> 33).expect("31 bits") % n
+    }
+}
+
+/// A few storages on the host and the device, with views that overlap, interleave, repeat elements and are empty.
+fn layout(random: &mut Random) -> Layout {
+    let mut layout = Layout::new();
+    for s in 0..1 + random.below(4) {
+        let device = if random.below(2) == 0 { cpu() } else { cuda(0) };
+        // Now and then larger than a slot.
+        let size =
+            if random.below(8) == 0 { 300_000 + random.below(300_000) } else { 16 + random.below(4000) };
+        let storage =
+            layout.storage(&format!("s{s}"), device, Bytes(size.unsigned_abs())).expect("a new name");
+        for t in 0..random.below(5) {
+            let dtype = [Dtype::U8, Dtype::I16, Dtype::F32, Dtype::C64]
+                [usize::try_from(random.below(4)).expect("small")];
+            let n = size / dtype.bytes();
+            let shape: Vec<i64> = (0..random.below(4)).map(|_| random.below(7)).collect();
+            let strides = shape.iter().map(|_| random.below(1 + n / 7)).collect();
+            let offset = random.below(n.max(1));
+            // Views that leave their storage are refused, and left out.
+            _ = layout.tensor(&format!("s{s}.t{t}"), storage, View { dtype, shape, strides, offset });
+        }
+    }
+    layout
+}
+
+/// The bytes of a tensor's elements in order, from the storages' bytes.
+fn elements(layout: &Layout, tensor: usize, storages: &BTreeMap<String, Vec<u8>>) -> Vec<u8> {
+    let tensor = &layout.tensors()[tensor];
+    let view = tensor.view();
+    let mut at = vec![view.offset];
+    for (n, stride) in view.shape.iter().zip(&view.strides) {
+        at = at.iter().flat_map(|at| (0..*n).map(move |i| at + i * stride)).collect();
+    }
+    let storage = &layout.storage_of(tensor.storage()).id;
+    if at.is_empty() {
+        return Vec::new();
+    }
+    let item = usize::try_from(view.dtype.bytes()).expect("small");
+    let starts = at.iter().map(|at| usize::try_from(*at).expect("inside") * item);
+    starts.flat_map(|start| storages[storage][start..start + item].to_vec()).collect()
+}
+
+fn download(engine: &Engine, slice: &DeviceSlice<u8>) -> Vec<u8> {
+    let mut bytes = vec![0x55; slice.len()];
+    engine.download(engine.stream(), slice, &mut bytes).expect("down");
+    bytes
+}
+
+/// The bytes of every storage of a layout, without pattern.
+fn contents(layout: &Layout, seed: u64) -> BTreeMap<String, Vec<u8>> {
+    let storages = layout.storages().iter().zip(seed..);
+    let bytes =
+        storages.map(|(s, seed)| (s.id.clone(), bytes(usize::try_from(s.bytes.0).expect("small"), seed)));
+    bytes.collect()
+}
+
+/// Carries out a plan; gives the bytes of all storages afterwards by name, of those that were there and of those that are new.
+fn carried_out(
+    engine: &Engine,
+    plan: &MovePlan,
+    before: &BTreeMap<String, Vec<u8>>,
+) -> BTreeMap<String, Vec<u8>> {
+    // Blocks that are there may be viewed by nothing at the moment, and are no storages of the layout then.
+    let storages = plan.before.storages().iter().map(|s| (&s.id, s.device, s.bytes));
+    let there = plan.allocations.iter().filter(|a| a.is_there).map(|a| (&a.name, a.device, a.bytes));
+    let mut after = before.clone();
+    let mut host: BTreeMap<String, (Device, Vec<u8>)> = storages
+        .chain(there)
+        // Blocks of no bytes, for empty tensors, are nowhere.
+        .filter(|(_, _, bytes)| bytes.0 > 0)
+        .map(|(name, device, _)| (name.clone(), (device, before[name].clone())))
+        .collect();
+    let mut stores: BTreeMap<String, Store<'_>> = host
+        .iter_mut()
+        .map(|(name, (device, bytes))| {
+            let store = match device {
+                Device::Cpu => Store::Host(bytes),
+                _ => Store::Device(engine.upload(engine.stream(), bytes).expect("up").share()),
+            };
+            (name.clone(), store)
+        })
+        .collect();
+    let moved = engine.carry_out(engine.stream(), plan, &mut stores).expect("carried out");
+    assert_eq!(moved.len(), plan.allocations.len());
+    for (name, store) in stores {
+        let bytes = match store {
+            Store::Host(bytes) => bytes.to_vec(),
+            Store::Device(slice) => download(engine, &slice),
+        };
+        after.insert(name, bytes);
+    }
+    for (allocation, moved) in plan.allocations.iter().zip(moved) {
+        let bytes = match moved {
+            Moved::Host(bytes) => bytes,
+            Moved::Device(slice) => download(engine, &slice),
+            Moved::There => continue,
+        };
+        assert_eq!(bytes.len() as u64, allocation.bytes.0);
+        after.insert(allocation.name.clone(), bytes);
+    }
+    after
+}
+
+/// Every tensor has its elements afterwards, and what the plan did not write is as it was.
+#[track_caller]
+fn is_right(
+    engine: &Engine,
+    plan: &MovePlan,
+    before: &BTreeMap<String, Vec<u8>>,
+    what: &str,
+) -> BTreeMap<String, Vec<u8>> {
+    let found = carried_out(engine, plan, before);
+    let after = plan.after();
+    for (k, tensor) in plan.before.tensors().iter().enumerate() {
+        let expected = elements(&plan.before, k, before);
+        assert!(elements(&after, k, &found) == expected, "{what}: {}", tensor.name());
+    }
+    let is_new = |name: &String| plan.allocations.iter().any(|a| !a.is_there && a.name == *name);
+    for (name, bytes) in before.iter().filter(|(name, _)| !is_new(name)) {
+        let written = plan.allocations.iter().enumerate().filter(|(_, a)| a.is_there && a.name == *name);
+        let written: Vec<usize> = written.map(|(k, _)| k).collect();
+        let mut expected = bytes.clone();
+        for copy in plan.copies.iter().filter(|copy| written.contains(&copy.allocation)) {
+            let from = &before[&plan.before.storage_of(copy.from).id];
+            for at in byte_positions(&copy.span) {
+                let to = usize::try_from(at + copy.shift).expect("inside");
+                expected[to] = from[usize::try_from(at).expect("inside")];
+            }
+        }
+        assert!(found[name] == expected, "{what}: storage {name}");
+    }
+    found
+}
+
+fn byte_positions(span: &memory::Span) -> Vec<i64> {
+    let mut starts = vec![span.off()];
+    for dim in span.dims() {
+        starts = starts.iter().flat_map(|at| (0..dim.count).map(move |i| at + i * dim.stride)).collect();
+    }
+    starts.iter().flat_map(|at| (0..span.elem()).map(move |j| at + j)).collect()
+}
+
+#[test]
+fn random_layouts_move_there_and_back_and_are_copied() {
+    kit::alone(&schedules(1), |_| {
+        let engine = engine();
+        let (mut n_copies, mut n_strided) = (0, 0);
+        for seed in 0..60 {
+            let mut random = Random(seed);
+            let layout = layout(&mut random);
+            let before = contents(&layout, seed);
+            let splitting = match random.below(3) {
+                0 => Splitting::NEVER,
+                1 => Splitting::at_gaps_of(Bytes(512)),
+                _ => Splitting::ALWAYS,
+            };
+            let there = layout.move_with(cuda(0), splitting).expect("few runs");
+            let found = is_right(&engine, &there, &before, &format!("seed {seed}, there"));
+            let back = there.after().move_with(cpu(), splitting).expect("few runs");
+            is_right(&engine, &back, &found, &format!("seed {seed}, back"));
+            is_right(&engine, &layout.move_naively(cuda(0)), &before, &format!("seed {seed}, naively"));
+            let copy = layout.deepcopy().expect("few runs");
+            assert_eq!(copy.kind, MoveKind::DeepCopy);
+            is_right(&engine, &copy, &before, &format!("seed {seed}, copied"));
+            n_copies += there.copies.len() + back.copies.len();
+            n_strided += there.copies.iter().filter(|copy| !copy.span.is_range()).count();
+        }
+        assert!(n_copies > 100 && n_strided > 20, "{n_copies} copies, {n_strided} strided");
+    });
+}
+
+/// Tensors that follow one after the other into a block that is there already.
+#[test]
+fn what_is_there_gets_what_it_lacks_and_nothing_else() {
+    kit::alone(&schedules(1), |_| {
+        let engine = engine();
+        let mut n_there = 0;
+        for seed in 100..140 {
+            let mut random = Random(seed);
+            let mut map = MemoryMap::from(layout(&mut random));
+            let mut now = contents(&map.layout(), seed);
+            for step in 0..4 {
+                let names: Vec<String> = map.layout().tensors().iter().map(|t| t.name().to_owned()).collect();
+                let some: Vec<&String> = names.iter().filter(|_| random.below(2) == 0).collect();
+                let to = if random.below(3) == 0 { cpu() } else { cuda(0) };
+                let plan = map.move_only(some, to).expect("names that are there");
+                n_there += plan.allocations.iter().filter(|a| a.is_there).count();
+                now = is_right(&engine, &plan, &now, &format!("seed {seed}, step {step}"));
+                map.apply(&plan).expect("made from this map");
+            }
+        }
+        assert!(n_there > 10, "{n_there}");
+    });
+}
+
+/// A thousand small storages are one block and a few calls.
+#[test]
+fn many_storages_go_as_one() {
+    kit::alone(&[Config::under(Scheduler::Lazy)], |driver| {
+        let engine = engine();
+        let mut layout = Layout::new();
+        for k in 0..1000 {
+            let storage = layout.storage(&format!("w{k}"), cpu(), Bytes(400)).expect("a new name");
+            let view = View { dtype: Dtype::F32, shape: vec![10], strides: vec![10], offset: 3 };
+            layout.tensor(&format!("column{k}"), storage, view).expect("inside");
+        }
+        let plan = layout.move_to(cuda(0)).expect("few runs");
+        let before = contents(&layout, 1);
+        let mut host = before.clone();
+        let stores = host.iter_mut().map(|(name, bytes)| (name.clone(), Store::Host(bytes)));
+        let mut stores: BTreeMap<String, Store<'_>> = stores.collect();
+        let n_calls = || driver.report().calls.values().sum::<u64>();
+        let start = n_calls();
+        let moved = engine.carry_out(engine.stream(), &plan, &mut stores).expect("carried out");
+        let n_calls = n_calls() - start;
+        assert!(n_calls < 60, "{n_calls} calls");
+        assert_eq!(engine.explain_last().expect("done").request.tensors, 1000);
+        let Moved::Device(last) = &moved[999] else { panic!("{:?}", moved[999]) };
+        assert_eq!(last.address() % 512, 0);
+        let found = download(&engine, last);
+        assert!((0..10).all(|i| found[40 * i..40 * i + 4] == before["w999"][12 + 40 * i..16 + 40 * i]));
+    });
+}
+
+#[test]
+fn what_does_not_fit_the_layout_is_refused_by_its_name() {
+    kit::alone(&[Config::default()], |driver| {
+        let engine = engine();
+        let plan_to = |device, to| {
+            let mut layout = Layout::new();
+            let storage = layout.storage("w", device, Bytes(8)).expect("a new name");
+            layout.tensor("w", storage, View::contiguous(Dtype::U8, &[8]).expect("small")).expect("inside");
+            layout.move_to(to).expect("few runs")
+        };
+        let refused = |plan: &MovePlan, store: Option<Store<'_>>| {
+            let mut stores: BTreeMap<String, Store<'_>> =
+                store.into_iter().map(|store| ("w".to_owned(), store)).collect();
+            engine.carry_out(engine.stream(), plan, &mut stores).expect_err("refused")
+        };
+        let up = plan_to(cpu(), cuda(0));
+        let (mut right, mut short) = ([1u8; 8], [1u8; 7]);
+        let there = engine.upload(engine.stream(), &right).expect("up").share();
+        let before = driver.report().ops;
+        for elsewhere in [None, Some(Store::Device(there))] {
+            let told = refused(&up, elsewhere).to_string();
+            assert_eq!(told, "a storage that is not where the plan has it");
+        }
+        let told = refused(&up, Some(Store::Host(&mut short)));
+        assert!(matches!(told, EngineError::Length { from: 7, to: 8 }), "{told:?}");
+        let other = refused(&plan_to(cpu(), cuda(1)), Some(Store::Host(&mut right)));
+        assert!(matches!(other, EngineError::OtherDevice { expected: 0, found: 1 }), "{other:?}");
+        let mock = refused(&plan_to(cpu(), mock(0)), Some(Store::Host(&mut right)));
+        assert_eq!(mock.to_string(), "a plan that names a pretended device");
+        let mut outside = up.clone();
+        outside.copies[0].shift = 1;
+        let outside = refused(&outside, Some(Store::Host(&mut right)));
+        assert_eq!(outside.to_string(), "a plan whose copy leaves its block");
+        assert_eq!(driver.report().ops, before, "something was done before it was refused");
+    });
+}
