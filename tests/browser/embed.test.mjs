@@ -31,7 +31,7 @@ test("the documentation's example has two viewers in a page of its own", async (
     assert.equal(await places.nth(k).locator(".spanlift-still").isVisible(), false);
   }
   // The page around keeps its own looks, and its wheel until a viewer was clicked.
-  assert.match(await visit.page.locator("h1").evaluate((h) => getComputedStyle(h).fontFamily), /Georgia/);
+  assert.match(await visit.page.locator("body > h1").evaluate((h) => getComputedStyle(h).fontFamily), /Georgia/);
   await visit.page.evaluate(() => scrollTo(0, 0));
   await visit.page.mouse.move(400, 300);
   await visit.page.mouse.wheel(0, 200);
