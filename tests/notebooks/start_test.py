@@ -1,0 +1,77 @@
+"""Tries `notebooks/start` as somebody would on a machine that lacks things, and on this one: twice, since it must be idempotent.
+
+Asked for by `tests/run`, which has installed what it can install already; JupyterLab comes with the first call here.
+"""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MINUTES = 30
+
+
+def start(*args, path=None, cache=None):
+    environment = os.environ | {"SPANLIFT_CACHE": str(cache)} if cache else dict(os.environ)
+    if path is not None:
+        environment["PATH"] = path
+    done = subprocess.run(
+        ["/bin/bash", str(ROOT / "notebooks/start"), *args],
+        env=environment, capture_output=True, text=True, timeout=60 * MINUTES, cwd="/", stdin=subprocess.DEVNULL,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def rustc(folder, version, libraries):
+    """A compiler that only says who it is."""
+    for name in ["rustc", "cargo"]:
+        program = pathlib.Path(folder) / name
+        program.write_text(
+            f'#!/bin/bash\ncase $1 in\n--version) echo "{name} {version} (0 2025-01-01)" ;;\n--print) echo "{libraries}" ;;\nesac\n'
+        )
+        program.chmod(0o755)
+
+
+class Start(unittest.TestCase):
+    def test_each_thing_that_is_missing_has_a_line(self):
+        status, out, err = start("--check", path="/nonexistent")
+        self.assertEqual((status, out), (2, ""))
+        lines = err.splitlines()
+        self.assertTrue(all(line.startswith("notebooks/start: missing: ") for line in lines), err)
+        for what in ["Rust ", "a C compiler", "flock", "sha256sum"]:
+            self.assertEqual(sum(line.startswith(f"notebooks/start: missing: {what}") for line in lines), 1, err)
+
+    def test_an_old_compiler_is_refused_and_a_newer_one_is_not(self):
+        for version, libraries, refused in [
+            ("1.9.0", ROOT, ["Rust 1.", "Rust's standard library"]),
+            ("1.94.9-nightly", ROOT, ["Rust 1.", "Rust's standard library"]),
+            ("2.0.0", ROOT, ["Rust's standard library"]),
+        ]:
+            with self.subTest(version), tempfile.TemporaryDirectory() as folder:
+                rustc(folder, version, libraries)
+                status, _, err = start("--check", path=f"{folder}:/usr/bin:/bin", cache=folder)
+                self.assertEqual(status, 2)
+                told = [line.removeprefix("notebooks/start: missing: ") for line in err.splitlines()]
+                self.assertEqual(len(told), len(refused), err)
+                self.assertTrue(all(line.startswith(what) for line, what in zip(told, refused)), err)
+
+    def test_wrong_calls_are_refused(self):
+        self.assertEqual(start("--nope")[0], 2)
+        status, _, err = start("--check", "99_none.ipynb")
+        self.assertEqual((status, err), (2, "notebooks/start: no notebook notebooks/99_none.ipynb\n"))
+
+    def test_the_course_opens_here_and_the_second_time_installs_nothing(self):
+        for time in ["first", "second"]:
+            status, out, err = start("--check")
+            self.assertEqual((status, err), (0, ""), out)
+            lines = out.splitlines()
+            self.assertEqual(lines[-1], "-- ready: notebooks/start opens the course")
+            self.assertRegex(lines[-2], r"^-- the first cell answers in \d+\.\d s$")
+            if time == "second":
+                self.assertNotIn("installing", out)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
