@@ -6,6 +6,7 @@ Exit status: 0 with the seconds that the cell took, 1 with what went wrong.
 import json
 import pathlib
 import queue
+import signal
 import subprocess
 import sys
 import tempfile
@@ -49,6 +50,7 @@ def run(client, source):
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an ended run leaves no kernel behind
     print("-- the first cell of the course: some minutes the first time, seconds later", flush=True)
     with tempfile.TemporaryFile("w+") as words:
         try:
