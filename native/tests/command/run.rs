@@ -243,7 +243,8 @@ fn a_device_that_orders_no_copies_has_schedules_of_its_own() {
     let safe =
         "stream s\npinned x 8 = f32 fill 1\ndevice d 8\ncopy d <- x on s\nkernel k on s reads d\nsync s\n";
     std::fs::write(folder.join("safe.txt"), safe).unwrap();
-    std::fs::write(folder.join("free.json"), r#"{"name": "free", "ordered_copies": false}"#).unwrap();
+    std::fs::write(folder.join("free.json"), r#"{"name": "free", "ordered_copies": false, "h2d_bw": 50}"#)
+        .unwrap();
     let explained = ["check", "safe.txt", "--machine", "free.json", "--explain"];
     let ran = spanlift(&folder, &explained);
     assert!(ran.code == 1 && ran.out.contains("schedule w3:w4 (k, then copy to d)"), "{}", ran.out);
