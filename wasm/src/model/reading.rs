@@ -109,7 +109,10 @@ fn imported(trace: &Trace) -> Vec<String> {
     });
     notes.extend(
         header
-            .map(|(name, value)| format!("{}: {}", text::clean(name), text::clean(value.trim_matches('"')))),
+            // Blanks of the file may follow a value.
+            .map(|(name, value)| {
+                format!("{}: {}", text::clean(name), text::clean(value.trim().trim_matches('"')))
+            }),
     );
     notes
 }
@@ -120,7 +123,9 @@ mod tests {
 
     #[track_caller]
     fn check(events: &str, expected: &[&str]) {
-        let text = format!("{{\"schemaVersion\": 1, \"traceEvents\": [{events}], \"other\": {{}}}}");
+        let text = format!(
+            "{{\"schemaVersion\": 1, \"traceEvents\": [{events}], \"other\": {{}}, \"traceName\": \"a\"\n}}"
+        );
         let trace = spanlift::trace::read(text.as_bytes()).unwrap();
         let told: Vec<String> = notes(&trace).into_iter().map(|n| n.text).collect();
         assert_eq!(told, expected);
@@ -141,6 +146,7 @@ mod tests {
                 "clock exact to 1 ns",
                 "work whose call is not in the file: 1",
                 "schemaVersion: 1",
+                "traceName: a",
             ],
         );
         check(
@@ -152,6 +158,7 @@ mod tests {
                 "copies without a number of bytes: 1",
                 "slices without length, all kept: 1",
                 "schemaVersion: 1",
+                "traceName: a",
             ],
         );
         let told = [
@@ -167,6 +174,7 @@ mod tests {
                 "copies without a number of bytes: 2",
                 "1 counter with 1 sample",
                 "schemaVersion: 1",
+                "traceName: a",
             ],
         );
     }
