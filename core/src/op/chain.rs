@@ -125,7 +125,10 @@ fn assembled(
     }
     if flat.is_empty() && !operators.is_empty() {
         if operators.windows(2).all(|w| w[0].codomain() == w[1].domain()) {
-            one_size_each(&operators)?;
+            // Where nothing changes the space, no name can have two sizes.
+            if !operators.iter().all(|a| a.domain() == a.codomain()) {
+                one_size_each(&operators)?;
+            }
             return Ok((Operator::join(operators), Vec::new()));
         }
         flat = std::mem::take(&mut operators).into_iter().map(Part::Operator).collect();
@@ -163,6 +166,23 @@ fn assembled(
     }
     one_size_each(&operators)?;
     Ok((Operator::join(operators), inserted))
+}
+
+/// The product of two, which most products are, without a list of parts in between.
+fn product(second: Part, first: Part) -> Result<Operator, OpError> {
+    // Neither vanishes or comes apart in a chain, and no name has two sizes.
+    let plain = |a: &Operator| {
+        !matches!(a, Operator::Chain(_) | Operator::Identity(_) | Operator::ToDevice(_))
+            && a.domain() == a.codomain()
+    };
+    match (first, second) {
+        (Part::Operator(first), Part::Operator(second))
+            if plain(&first) && plain(&second) && first.codomain() == second.domain() =>
+        {
+            Ok(Operator::pair(first, second))
+        }
+        (first, second) => chain([first, second]),
+    }
 }
 
 /// What a chain reads: the space of the first part that knows one, where the data is.
@@ -386,7 +406,7 @@ macro_rules! product {
             type Output = Result<Operator, OpError>;
 
             fn mul(self, first: R) -> Result<Operator, OpError> {
-                chain([first.into(), self.into()])
+                product(self.into(), first.into())
             }
         }
     )*};
@@ -399,7 +419,7 @@ macro_rules! product_goes_on {
             type Output = Result<Operator, OpError>;
 
             fn mul(self, first: $right) -> Result<Operator, OpError> {
-                chain([first.into(), self.into()])
+                product(self.into(), first.into())
             }
         }
     )*};

@@ -164,7 +164,7 @@ impl Ink {
     }
 
     fn number(self, z: Complex64) -> String {
-        let number = super::operator::number(z);
+        let number = super::Number(z).to_string();
         self.numeral(&number)
     }
 

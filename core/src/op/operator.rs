@@ -335,8 +335,22 @@ impl Operator {
         }
     }
 
+    /// Two operators that fit, one after the other; neither is a chain, an identity or a transfer.
+    pub(super) fn pair(first: Operator, second: Operator) -> Operator {
+        Operator::Chain(Chain(Arc::new([first, second])))
+    }
+
     /// Operators that fit, one after the other; the trivial ones vanish.
     pub(super) fn join(operators: Vec<Operator>) -> Operator {
+        let stays =
+            |a: &Operator| !matches!(a, Operator::Chain(_) | Operator::Identity(_) | Operator::ToDevice(_));
+        if operators.len() > 1 && operators.iter().all(stays) {
+            debug_assert!(
+                operators.windows(2).all(|w| w[0].codomain() == w[1].domain()),
+                "bug: parts of a chain do not fit"
+            );
+            return Operator::Chain(Chain(operators.into()));
+        }
         let Some(domain) = operators.first().map(|a| a.domain().clone()) else {
             unreachable!("bug: nothing to join");
         };
@@ -372,47 +386,65 @@ impl Operator {
 
     /// The formula without the spaces; what is applied first stands last.
     pub fn formula(&self) -> String {
-        match self {
-            Operator::Leaf(leaf) => leaf.to_string(),
-            Operator::Identity(_) => "I".to_owned(),
-            Operator::Zero(_) => "0".to_owned(),
-            Operator::Scale(scale) => number(scale.factor),
-            Operator::ToDevice(t) => t.to_string(),
+        Formula(self).to_string()
+    }
+}
+
+/// An operator without its spaces.
+struct Formula<'a>(&'a Operator);
+
+impl fmt::Display for Formula<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Operator::Leaf(leaf) => leaf.fmt(f),
+            Operator::Identity(_) => f.write_str("I"),
+            Operator::Zero(_) => f.write_str("0"),
+            Operator::Scale(scale) => Number(scale.factor).fmt(f),
+            Operator::ToDevice(t) => t.fmt(f),
             Operator::Chain(chain) => {
-                let parts: Vec<String> = chain.0.iter().rev().map(Operator::factor).collect();
-                parts.join(" · ")
+                let mut parts = chain.0.iter().rev();
+                parts.next().map_or(Ok(()), |last| factor(last, f))?;
+                parts.try_for_each(|part| f.write_str(" · ").and_then(|()| factor(part, f)))
             }
             Operator::Sum(sum) => {
-                let parts: Vec<String> = sum.parts().iter().map(Operator::formula).collect();
-                parts.join(" + ")
+                let mut terms = sum.parts().iter();
+                terms.next().map_or(Ok(()), |first| Formula(first).fmt(f))?;
+                terms.try_for_each(|term| write!(f, " + {}", Formula(term)))
             }
-            Operator::Concat(concat) => concat.formula(),
-            Operator::Stack(stack) => stack.formula(),
-            Operator::BlockDiag(blocks) => blocks.formula(),
-            Operator::Power(power) => match power.base() {
-                base @ Operator::Chain(_) => format!("({})^{}", base.formula(), power.exponent()),
-                base => format!("{}^{}", base.factor(), power.exponent()),
-            },
-        }
-    }
-
-    /// The formula as it stands in a product.
-    fn factor(&self) -> String {
-        match self {
-            Operator::Sum(_) => format!("({})", self.formula()),
-            _ => self.formula(),
+            Operator::Concat(concat) => f.write_str(&concat.formula()),
+            Operator::Stack(stack) => f.write_str(&stack.formula()),
+            Operator::BlockDiag(blocks) => f.write_str(&blocks.formula()),
+            Operator::Power(power) => {
+                match power.base() {
+                    base @ Operator::Chain(_) => write!(f, "({})", Formula(base))?,
+                    base => factor(base, f)?,
+                }
+                write!(f, "^{}", power.exponent())
+            }
         }
     }
 }
 
+/// Writes an operator as it stands in a product.
+fn factor(a: &Operator, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match a {
+        Operator::Sum(_) => write!(f, "({})", Formula(a)),
+        _ => write!(f, "{}", Formula(a)),
+    }
+}
+
 /// A factor as it is written in a formula.
-pub(super) fn number(z: Complex64) -> String {
-    if z.im == 0.0 { z.re.to_string() } else { format!("({z})") }
+pub(crate) struct Number(pub(crate) Complex64);
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.im == 0.0 { write!(f, "{}", self.0.re) } else { write!(f, "({})", self.0) }
+    }
 }
 
 /// The formula with both spaces: `D · T(cpu->cuda:0) : c32[y,x]@cpu -> c32[y,x]@cuda:0`.
 impl fmt::Display for Operator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} : {} -> {}", self.formula(), self.domain(), self.codomain())
+        write!(f, "{} : {} -> {}", Formula(self), self.domain(), self.codomain())
     }
 }

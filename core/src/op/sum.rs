@@ -144,6 +144,21 @@ pub(super) fn closed<P: Into<Part>>(
     found.into_iter().map(|part| part.over(&space)).collect()
 }
 
+/// The sum of two, which most sums are, without a list of terms in between.
+fn added(left: Part, right: Part) -> Result<Operator, OpError> {
+    match (left, right) {
+        (Part::Operator(left), Part::Operator(right))
+            if !matches!(left, Operator::Sum(_))
+                && !matches!(right, Operator::Sum(_))
+                && left.domain() == right.domain()
+                && left.codomain() == right.codomain() =>
+        {
+            Ok(Operator::Sum(Sum { parts: Arc::new([left, right]), tree: false }))
+        }
+        (left, right) => sum([left, right]),
+    }
+}
+
 fn check_sum(parts: &[Operator]) -> Result<(), OpError> {
     let first = &parts[0];
     for (k, part) in parts.iter().enumerate() {
@@ -257,7 +272,7 @@ macro_rules! sums {
             type Output = Result<Operator, OpError>;
 
             fn add(self, right: R) -> Result<Operator, OpError> {
-                sum([Part::from(self), right.into()])
+                added(Part::from(self), right.into())
             }
         }
 
@@ -266,7 +281,7 @@ macro_rules! sums {
             type Output = Result<Operator, OpError>;
 
             fn sub(self, right: R) -> Result<Operator, OpError> {
-                sum([Part::from(self), minus(right.into())])
+                added(Part::from(self), minus(right.into()))
             }
         }
     )*};
@@ -279,7 +294,7 @@ macro_rules! sums_go_on {
             type Output = Result<Operator, OpError>;
 
             fn add(self, right: $right) -> Result<Operator, OpError> {
-                sum([Part::from(self), right.into()])
+                added(Part::from(self), right.into())
             }
         }
 
@@ -287,7 +302,7 @@ macro_rules! sums_go_on {
             type Output = Result<Operator, OpError>;
 
             fn sub(self, right: $right) -> Result<Operator, OpError> {
-                sum([Part::from(self), minus(right.into())])
+                added(Part::from(self), minus(right.into()))
             }
         }
     )*};

@@ -46,8 +46,8 @@ pub struct Plan {
     pub(super) notes: Vec<Note>,
     pub(super) input: BufferId,
     pub(super) output: BufferId,
-    /// What each command of a step does.
-    pub(super) jobs: BTreeMap<usize, Job>,
+    /// What each command of a step does, by rising index.
+    pub(super) jobs: Vec<(usize, Job)>,
 }
 
 /// The memory that a plan holds on one device; all of it from beginning to end, so that the sum is the peak.
@@ -135,6 +135,11 @@ impl Plan {
         self.jobs.iter().map(|(command, job)| (*command, job.space.device()))
     }
 
+    fn job(&self, command: usize) -> Option<&Job> {
+        let at = self.jobs.binary_search_by_key(&command, |(command, _)| *command).ok()?;
+        Some(&self.jobs[at].1)
+    }
+
     /// The memory that it holds on each device.
     ///
     /// ```
@@ -172,11 +177,11 @@ impl Plan {
 /// What the kernels and host functions of a plan compute, also where no formula says it.
 impl Computes for Plan {
     fn computes(&self, command: usize) -> bool {
-        self.jobs.contains_key(&command)
+        self.job(command).is_some()
     }
 
     fn compute(&self, command: usize, operands: &[Vec<u8>]) -> Option<Vec<u8>> {
-        self.jobs.get(&command)?.bytes(operands)
+        self.job(command)?.bytes(operands)
     }
 }
 

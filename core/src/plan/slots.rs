@@ -5,9 +5,10 @@
 //! with a wait for them when [`Ahead`] says that memory matters more.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::order::{Done, Order};
-use super::steps::{Does, Root, Step, Steps, multiplies};
+use super::steps::{Does, Step, Steps, multiplies};
 use super::view::View;
 use crate::memory::{DEFAULT_LIMIT, Device, Overlap, Span};
 
@@ -30,8 +31,8 @@ pub(super) struct Schedule {
     /// For each transfer with a named event, the step that records it.
     pub(super) listens: BTreeMap<usize, usize>,
     pub(super) slots: Vec<Slot>,
-    /// The slot of each value that is neither input nor result.
-    pub(super) slot_of: BTreeMap<usize, usize>,
+    /// The slot of each value; none for input and result.
+    pub(super) slot_of: Vec<Option<usize>>,
     /// The steps whose streams the host waits for at the end.
     pub(super) syncs: Vec<usize>,
 }
@@ -40,18 +41,19 @@ pub(super) fn schedule(lowered: &Steps, ahead: Ahead) -> Schedule {
     let mut planner = Planner {
         lowered,
         order: Order::default(),
-        streams: BTreeMap::new(),
-        after: BTreeMap::new(),
+        streams: Vec::new(),
+        after: vec![Vec::new(); lowered.roots.len()],
+        then: Done::default(),
         done: Schedule {
-            waits: Vec::new(),
+            waits: Vec::with_capacity(lowered.steps.len()),
             listens: BTreeMap::new(),
             slots: Vec::new(),
-            slot_of: BTreeMap::new(),
+            slot_of: vec![None; lowered.roots.len()],
             syncs: Vec::new(),
         },
     };
     (0..lowered.steps.len()).for_each(|k| planner.step(k, ahead));
-    let last = lowered.roots[lowered.result].writers.iter().copied();
+    let last = lowered.writers(lowered.result).iter().copied();
     let last = last.filter(|&k| lowered.steps[k].does != Does::Given);
     planner.done.syncs = planner.order.waits(&mut Done::default(), last.collect());
     planner.done
@@ -60,18 +62,20 @@ pub(super) fn schedule(lowered: &Steps, ahead: Ahead) -> Schedule {
 struct Planner<'a> {
     lowered: &'a Steps,
     order: Order,
-    streams: BTreeMap<&'a str, usize>,
+    /// The streams by name, in the order in which they come up: few, mostly the one of the step before.
+    streams: Vec<&'a Arc<str>>,
     /// For each value that took over a slot, the steps that had to do with the one before, and with which of its bytes.
-    after: BTreeMap<usize, Vec<(usize, Span)>>,
+    after: Vec<Vec<(usize, Span)>>,
+    /// What was known when a value got its slot; kept for its memory.
+    then: Done,
     done: Schedule,
 }
 
-impl Planner<'_> {
+impl<'a> Planner<'a> {
     fn step(&mut self, k: usize, ahead: Ahead) {
         let lowered = self.lowered;
         let step = &lowered.steps[k];
-        let n = self.streams.len();
-        let stream = *self.streams.entry(&*step.stream.0).or_insert(n);
+        let stream = self.stream(&step.stream.0);
         let mut known = self.order.begin(stream);
         let mut needs = Vec::new();
         step.reads.iter().for_each(|read| self.writers(read, k, &mut needs));
@@ -86,30 +90,45 @@ impl Planner<'_> {
         }
         let root = step.writes.root;
         if root != lowered.result && root != 0 {
-            if lowered.roots[root].writers[0] == k {
-                let mut then = known.clone();
-                self.order.waits(&mut then, needs.clone());
+            if lowered.writers(root)[0] == k {
+                let mut then = std::mem::take(&mut self.then);
+                then.clone_from(&known);
+                needs.iter().for_each(|&step| self.order.learn(&mut then, step));
                 self.place(k, &then, ahead);
+                self.then = then;
             }
             let writes = step.writes.span(step.space.dtype().bytes());
             let meets = |span: &Span| span.overlaps(&writes, DEFAULT_LIMIT) != Overlap::No;
-            // A step that works in place is not after itself.
-            let before = self.after.get(&root).into_iter().flatten();
-            needs.extend(before.filter(|(other, span)| *other != k && meets(span)).map(|(other, _)| *other));
+            // A step that works in place is not after itself, and what is done by then needs no look.
+            let before = self.after[root].iter();
+            needs.extend(
+                before
+                    .filter(|(other, span)| *other != k && !self.order.covers(&known, *other) && meets(span))
+                    .map(|(other, _)| *other),
+            );
         }
         waits.extend(self.order.waits(&mut known, needs));
         self.done.waits.push(waits);
         self.order.push(stream, known);
     }
 
+    /// The number of a stream, a new one where it is new.
+    fn stream(&mut self, name: &'a Arc<str>) -> usize {
+        let known = self.streams.iter().position(|other| Arc::ptr_eq(other, name) || *other == name);
+        known.unwrap_or_else(|| {
+            self.streams.push(name);
+            self.streams.len() - 1
+        })
+    }
+
     /// Adds the steps before `k` that write what a view reads.
     fn writers(&self, read: &View, k: usize, found: &mut Vec<usize>) {
-        let root = &self.lowered.roots[read.root];
-        let before = root.writers.iter().copied().filter(|&w| w < k);
-        if root.writers.len() == 1 {
+        let writers = self.lowered.writers(read.root);
+        let before = writers.iter().copied().filter(|&w| w < k);
+        if writers.len() == 1 {
             return found.extend(before);
         }
-        let item = root.space.dtype().bytes();
+        let item = self.lowered.roots[read.root].space.dtype().bytes();
         let span = read.span(item);
         let meets = |&w: &usize| {
             let writes = self.lowered.steps[w].writes.span(item);
@@ -120,13 +139,13 @@ impl Planner<'_> {
 
     /// The steps that write or read a value, and the bytes of it that they touch.
     fn touched(&self, root: usize) -> Vec<(usize, Span)> {
-        let value = &self.lowered.roots[root];
-        let item = value.space.dtype().bytes();
-        let mut touched = Vec::new();
-        for &k in &value.writers {
+        let (writers, readers) = (self.lowered.writers(root), self.lowered.readers(root));
+        let item = self.lowered.roots[root].space.dtype().bytes();
+        let mut touched = Vec::with_capacity(writers.len() + readers.len());
+        for &k in writers {
             touched.push((k, self.lowered.steps[k].writes.span(item)));
         }
-        for &k in &value.readers {
+        for &k in readers {
             let reads = self.lowered.steps[k].reads.iter().filter(|read| read.root == root);
             touched.extend(reads.map(|read| (k, read.span(item))));
         }
@@ -141,33 +160,30 @@ impl Planner<'_> {
         let value = &lowered.roots[root];
         let (device, bytes) = (value.space.device(), value.space.bytes());
         // Parts that are written later may be written before what was known here is known there.
-        let one = value.writers.len() == 1;
-        let is_free = |holder: &Root| accesses(holder).all(|step| step < k && self.order.covers(known, step));
+        let one = lowered.writers(root).len() == 1;
+        let is_free =
+            |holder: usize| lowered.accesses(holder).all(|step| step < k && self.order.covers(known, step));
         let in_place = |holder: usize| {
-            let old = &lowered.roots[holder];
-            let whole = |read: &View| read.root == holder && read.is_whole(&old.space);
+            let whole = |read: &View| read.root == holder && read.is_whole(&lowered.roots[holder].space);
             let reads = works_in_place(step) && step.reads.iter().any(whole);
-            let others = || accesses(old).filter(|&step| step != k);
+            let others = || lowered.accesses(holder).filter(|&step| step != k);
             one && reads && others().all(|step| step < k && self.order.covers(known, step))
         };
-        let may_wait = |holder: &Root| {
-            let last = accesses(holder).max().unwrap_or(0);
+        let may_wait = |holder: usize| {
+            let last = lowered.accesses(holder).max().unwrap_or(0);
             ahead.is_some_and(|n| last < k && step.tile - lowered.steps[last].tile > n)
         };
-        let class = |slot: &Slot| {
-            let holder = &lowered.roots[slot.holder];
-            match () {
-                () if in_place(slot.holder) && slot.bytes == bytes => Some(0),
-                () if one && is_free(holder) => Some(1),
-                () if may_wait(holder) => Some(2),
-                () => None,
-            }
+        let class = |slot: &Slot| match slot.holder {
+            holder if slot.bytes == bytes && in_place(holder) => Some(0),
+            holder if one && is_free(holder) => Some(1),
+            holder if may_wait(holder) => Some(2),
+            _ => None,
         };
         let here = self.done.slots.iter().enumerate().filter(|(_, slot)| slot.device == device);
         // In place, then without a wait, then what was done with first; the tightest fit, else the least growth.
         let ranked = here.filter_map(|(at, slot)| {
             let class = class(slot)?;
-            let last = if class == 2 { accesses(&lowered.roots[slot.holder]).max() } else { None };
+            let last = if class == 2 { lowered.accesses(slot.holder).max() } else { None };
             Some(((class, (slot.bytes - bytes).max(0), (bytes - slot.bytes).max(0), last), at))
         });
         let at = match ranked.min() {
@@ -175,12 +191,14 @@ impl Planner<'_> {
                 let holder = std::mem::replace(&mut self.done.slots[at].holder, root);
                 let mut before = self.touched(holder);
                 // Bytes that the holder did not write may still be those of a holder before it.
-                let older = self.after.get(&holder).into_iter().flatten();
-                let writers = lowered.roots[holder].writers.iter().map(|&w| &lowered.steps[w]);
-                let writes: Vec<Span> = writers.map(|w| w.writes.span(w.space.dtype().bytes())).collect();
-                let covers = |span: &Span| writes.iter().any(|w| w.is_range() && within(span, w));
-                before.extend(older.filter(|(_, span)| !covers(span)).cloned());
-                self.after.insert(root, before);
+                let writes = lowered.writers(holder).len();
+                let older = self.after[holder].iter();
+                let left = |(_, span): &&(usize, Span)| {
+                    !before[..writes].iter().any(|(_, w)| w.is_range() && within(span, w))
+                };
+                let older: Vec<(usize, Span)> = older.filter(left).cloned().collect();
+                before.extend(older);
+                self.after[root] = before;
                 at
             }
             None => {
@@ -190,12 +208,8 @@ impl Planner<'_> {
         };
         let slot = &mut self.done.slots[at];
         slot.bytes = slot.bytes.max(bytes);
-        self.done.slot_of.insert(root, at);
+        self.done.slot_of[root] = Some(at);
     }
-}
-
-fn accesses(root: &Root) -> impl Iterator<Item = usize> {
-    root.writers.iter().chain(&root.readers).copied()
 }
 
 /// Whether all bytes of `span` lie between the first and the last byte of `of`.
@@ -211,6 +225,6 @@ fn works_in_place(step: &Step) -> bool {
     match &step.does {
         Does::Leaf(leaf) => multiplies(leaf),
         Does::Scale(_) | Does::Add => true,
-        Does::Given | Does::Copy(_) | Does::Fill | Does::Move => false,
+        Does::Given | Does::Copy(_) | Does::Fill | Does::Move(_) => false,
     }
 }

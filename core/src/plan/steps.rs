@@ -5,16 +5,17 @@
 //! is, who makes a part writes it where it belongs. What a backend computes for a step is in [`Does`].
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use num_complex::Complex64;
 
 use super::PlanError;
-use super::view::View;
+use super::view::{Reads, View};
 use crate::memory::Device;
 use crate::op::{
-    Concat, DeviceSpec, Diagonal, Leaf, Operator, Scale, Space, Stack, ToDevice, Work, compute_stream,
-    first_branch, transfer_stream,
+    Concat, DeviceSpec, Diagonal, Leaf, Number, Operator, Scale, Space, Stack, ToDevice, Work,
+    compute_stream, first_branch, transfer_stream,
 };
 
 /// The most steps that an expression may have to be planned.
@@ -35,20 +36,19 @@ pub(super) enum Does {
     Fill,
     /// The sum of the two values that are read.
     Add,
-    /// The value that is read, elsewhere on its device.
-    Move,
+    /// The value that is read, elsewhere on its device; with the word for it.
+    Move(&'static str),
 }
 
 /// The name of a stream and the device that has it.
-type Stream = (Arc<str>, Device);
+pub(super) type Stream = (Arc<str>, Device);
 
 /// One step with everything that its command names.
 #[derive(Debug, Clone)]
 pub(super) struct Step {
     pub(super) does: Does,
-    pub(super) label: String,
     /// What is read.
-    pub(super) reads: Vec<View>,
+    pub(super) reads: Reads,
     /// What is written.
     pub(super) writes: View,
     /// The space of what is written.
@@ -61,16 +61,55 @@ pub(super) struct Step {
     pub(super) tile: usize,
 }
 
+/// What its command is called.
+impl fmt::Display for Does {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Does::Given => f.write_str("input"),
+            Does::Copy(t) => t.fmt(f),
+            Does::Leaf(leaf) => leaf.fmt(f),
+            Does::Scale(factor) => Number(*factor).fmt(f),
+            Does::Fill => f.write_str("0"),
+            Does::Add => f.write_str("+"),
+            Does::Move(word) => f.write_str(word),
+        }
+    }
+}
+
 /// A value: the input, or what steps write.
 #[derive(Debug)]
 pub(super) struct Root {
     pub(super) space: Space,
-    /// The steps that write it; several write parts of a join.
-    pub(super) writers: Vec<usize>,
-    /// The steps that read it.
-    pub(super) readers: Vec<usize>,
     /// The end of the transfer that brought it where it is.
     arrived: Option<DeviceSpec>,
+}
+
+/// Some steps for each value, in their order.
+#[derive(Debug, Default)]
+struct Lists {
+    ends: Vec<usize>,
+    steps: Vec<usize>,
+}
+
+impl Lists {
+    /// The lists of `n` values from pairs of a value and a step.
+    fn new(n: usize, pairs: impl Iterator<Item = (usize, usize)> + Clone) -> Lists {
+        let mut ends = vec![0; n + 1];
+        pairs.clone().for_each(|(value, _)| ends[value + 1] += 1);
+        (0..n).for_each(|value| ends[value + 1] += ends[value]);
+        let mut steps = vec![0; ends[n]];
+        // While a list is filled, its beginning stands for its end.
+        for (value, step) in pairs {
+            steps[ends[value]] = step;
+            ends[value] += 1;
+        }
+        Lists { ends, steps }
+    }
+
+    fn of(&self, value: usize) -> &[usize] {
+        let first = value.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.steps[first..self.ends[value]]
+    }
 }
 
 /// The steps of an expression, the values between them, and the value that is the result.
@@ -84,6 +123,10 @@ pub(super) struct Steps {
     tile: usize,
     /// The compute streams that steps use and nobody named.
     streams: BTreeMap<Device, Arc<str>>,
+    /// All of a value of the space that came up last: mostly the next one is of the same.
+    whole: (Space, View),
+    writers: Lists,
+    readers: Lists,
 }
 
 impl Steps {
@@ -97,41 +140,57 @@ impl Steps {
         collect(operator, &mut transfers);
         // A transfer names the compute stream at its end, and at its beginning if nothing came before.
         let first = transfers.first().map(|t| t.ispec().clone());
-        let mut devices = Vec::new();
-        places(operator, &mut devices);
-        let any = devices.into_iter().find(|d| !d.is_host()).unwrap_or(Device::Cuda(0));
+        let any = a_device(operator, true).or_else(|| a_device(operator, false)).unwrap_or(Device::Cuda(0));
         let domain = operator.domain();
-        let root = |arrived| Root { space: domain.clone(), writers: vec![], readers: vec![], arrived };
         let room = usize::try_from(steps).unwrap_or(0) + 2;
         let mut roots = Vec::with_capacity(room);
-        roots.push(root(first));
-        let (steps, streams) = (Vec::with_capacity(room), BTreeMap::new());
-        let mut steps = Steps { steps, roots, result: 0, any, tile: 0, streams };
+        roots.push(Root { space: domain.clone(), arrived: first });
         let x = View::whole(0, domain);
+        let mut steps = Steps {
+            steps: Vec::with_capacity(room),
+            roots,
+            result: 0,
+            any,
+            tile: 0,
+            streams: BTreeMap::new(),
+            whole: (domain.clone(), x.clone()),
+            writers: Lists::default(),
+            readers: Lists::default(),
+        };
         if !domain.device().is_host() {
             let stream = steps.computes(domain.device(), Some(&x));
-            steps.push(Does::Given, "input".to_owned(), vec![], x.clone(), domain, stream);
+            steps.push(Does::Given, Reads::default(), x.clone(), domain, stream);
         }
         let mut result = steps.lower(operator, &x, None);
         if !result.is_whole(operator.codomain()) {
-            let (space, read) = (operator.codomain(), vec![result]);
-            result = steps.add(Does::Move, "gather".to_owned(), read, space, None, None);
+            let space = operator.codomain();
+            result = steps.add(Does::Move("gather"), Reads::one(result), space, None, None);
         }
         steps.result = result.root;
         steps.keep_what_matters();
         if prefetch {
             steps.send_ahead();
         }
-        for (k, step) in steps.steps.iter().enumerate() {
-            steps.roots[step.writes.root].writers.push(k);
-            for read in &step.reads {
-                let readers = &mut steps.roots[read.root].readers;
-                if readers.last() != Some(&k) {
-                    readers.push(k);
-                }
-            }
-        }
+        let (n, each) = (steps.roots.len(), steps.steps.iter().enumerate());
+        steps.writers = Lists::new(n, each.clone().map(|(k, step)| (step.writes.root, k)));
+        steps.readers =
+            Lists::new(n, each.flat_map(|(k, step)| step.reads.roots().map(move |root| (root, k))));
         Ok(steps)
+    }
+
+    /// The steps that write a value; several write parts of a join.
+    pub(super) fn writers(&self, root: usize) -> &[usize] {
+        self.writers.of(root)
+    }
+
+    /// The steps that read a value.
+    pub(super) fn readers(&self, root: usize) -> &[usize] {
+        self.readers.of(root)
+    }
+
+    /// The steps that have to do with a value.
+    pub(super) fn accesses(&self, root: usize) -> impl Iterator<Item = usize> {
+        self.writers(root).iter().chain(self.readers(root)).copied()
     }
 
     /// Sends what tiles need of the input one tile ahead: the host is not at work on one tile while the next could be sent.
@@ -171,18 +230,16 @@ impl Steps {
                 let (name, device) = transfer_stream(t.ispec().device, t.ospec().device);
                 let stream = (t.ispec().transfer_stream.clone().unwrap_or(name).into(), device);
                 let does = Does::Copy(t.clone());
-                let view = self.add(does, a.formula(), vec![x.clone()], y, into, Some(stream));
+                let view = self.add(does, Reads::one(x.clone()), y, into, Some(stream));
                 self.roots[view.root].arrived = Some(t.ospec().clone());
                 view
             }
-            Operator::Leaf(leaf) => {
-                self.add(Does::Leaf(leaf.clone()), a.formula(), vec![x.clone()], y, into, None)
-            }
+            Operator::Leaf(leaf) => self.add(Does::Leaf(leaf.clone()), Reads::one(x.clone()), y, into, None),
             Operator::Scale(scale @ Scale { .. }) => {
-                self.add(Does::Scale(scale.factor()), a.formula(), vec![x.clone()], y, into, None)
+                self.add(Does::Scale(scale.factor()), Reads::one(x.clone()), y, into, None)
             }
             Operator::Zero(_) => {
-                let view = self.add(Does::Fill, a.formula(), Vec::new(), y, into, None);
+                let view = self.add(Does::Fill, Reads::default(), y, into, None);
                 let arrived = self.roots[x.root].arrived.clone();
                 self.roots[view.root].arrived = arrived;
                 view
@@ -235,7 +292,7 @@ impl Steps {
     fn moved(&mut self, x: &View, space: &Space, into: Option<View>) -> View {
         match into {
             None => x.clone(),
-            into => self.add(Does::Move, "move".to_owned(), vec![x.clone()], space, into, None),
+            into => self.add(Does::Move("move"), Reads::one(x.clone()), space, into, None),
         }
     }
 
@@ -254,7 +311,7 @@ impl Steps {
         let at = if tree { first + first_branch(end - first) } else { end - 1 };
         let left = self.total((first, at), tree, space, None, term);
         let right = self.total((at, end), tree, space, None, term);
-        self.add(Does::Add, "+".to_owned(), vec![left, right], space, into, None)
+        self.add(Does::Add, Reads::two(left, right), space, into, None)
     }
 
     fn concat(&mut self, concat: &Concat, x: &View, into: Option<View>) -> View {
@@ -304,43 +361,39 @@ impl Steps {
     /// A new value that steps will write in parts.
     fn value(&mut self, space: &Space, x: &View) -> View {
         let arrived = self.roots[x.root].arrived.clone();
-        self.roots.push(Root { space: space.clone(), writers: vec![], readers: vec![], arrived });
-        View::whole(self.roots.len() - 1, space)
+        self.roots.push(Root { space: space.clone(), arrived });
+        if self.whole.0 != *space {
+            self.whole = (space.clone(), View::whole(0, space));
+        }
+        self.whole.1.of_root(self.roots.len() - 1)
     }
 
     /// Adds one step; work that names no stream runs on the compute stream of its device.
     fn add(
         &mut self,
         does: Does,
-        label: String,
-        reads: Vec<View>,
+        reads: Reads,
         space: &Space,
         into: Option<View>,
         stream: Option<Stream>,
     ) -> View {
         let stream = stream.unwrap_or_else(|| self.computes(space.device(), reads.first()));
-        let into = into.unwrap_or_else(|| {
-            let arrived = reads.first().and_then(|x| self.roots[x.root].arrived.clone());
-            self.roots.push(Root { space: space.clone(), writers: vec![], readers: vec![], arrived });
-            View::whole(self.roots.len() - 1, space)
+        let into = into.unwrap_or_else(|| match reads.first() {
+            Some(x) => self.value(space, x),
+            None => {
+                self.roots.push(Root { space: space.clone(), arrived: None });
+                View::whole(self.roots.len() - 1, space)
+            }
         });
-        self.push(does, label, reads, into.clone(), space, stream);
+        self.push(does, reads, into.clone(), space, stream);
         into
     }
 
-    fn push(
-        &mut self,
-        does: Does,
-        label: String,
-        reads: Vec<View>,
-        writes: View,
-        space: &Space,
-        stream: Stream,
-    ) {
+    fn push(&mut self, does: Does, reads: Reads, writes: View, space: &Space, stream: Stream) {
         let given = self.steps.first().is_some_and(|step| step.does == Does::Given);
         let edge = self.steps.len() - usize::from(given);
         let space = space.clone();
-        self.steps.push(Step { does, label, reads, writes, space, stream, edge, tile: self.tile });
+        self.steps.push(Step { does, reads, writes, space, stream, edge, tile: self.tile });
     }
 
     /// The stream of work on a device: the one that the transfer named that brought what is read, else the device's.
@@ -389,14 +442,13 @@ fn collect<'a>(a: &'a Operator, found: &mut Vec<&'a ToDevice>) {
     }
 }
 
-/// Every device of the expression, in the order of the steps: where results lie, then where inputs lie.
-fn places(a: &Operator, found: &mut Vec<Device>) {
-    fn ends(a: &Operator, codomain: bool, found: &mut Vec<Device>) {
-        match a.children() {
-            [] => found.push(if codomain { a.codomain().device() } else { a.domain().device() }),
-            parts => parts.iter().for_each(|part| ends(part, codomain, found)),
+/// The first device that is not the host, in the order of the steps: where results lie, or where inputs lie.
+fn a_device(a: &Operator, codomain: bool) -> Option<Device> {
+    match a.children() {
+        [] => {
+            let space = if codomain { a.codomain() } else { a.domain() };
+            Some(space.device()).filter(|device| !device.is_host())
         }
+        parts => parts.iter().find_map(|part| a_device(part, codomain)),
     }
-    ends(a, true, found);
-    ends(a, false, found);
 }

@@ -31,7 +31,7 @@ impl Job {
                 let (a, b) = (values(&self.space, 0)?, values(&self.space, 1)?);
                 a.iter().zip(b).map(|(a, b)| self.space.round(a + b)).collect()
             }
-            Does::Given | Does::Copy(_) | Does::Move => return None,
+            Does::Given | Does::Copy(_) | Does::Move(_) => return None,
         };
         Some(encoded(&self.space, &y))
     }

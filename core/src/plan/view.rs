@@ -16,10 +16,43 @@ pub(super) struct View {
     dims: Arc<[(i64, i64)]>,
 }
 
+/// What one step reads: at most two parts of values.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Reads([Option<View>; 2]);
+
+impl Reads {
+    pub(super) fn one(view: View) -> Reads {
+        Reads([Some(view), None])
+    }
+
+    pub(super) fn two(first: View, second: View) -> Reads {
+        Reads([Some(first), Some(second)])
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &View> {
+        self.0.iter().flatten()
+    }
+
+    pub(super) fn first(&self) -> Option<&View> {
+        self.0[0].as_ref()
+    }
+
+    /// The values that are read, each once.
+    pub(super) fn roots(&self) -> impl Iterator<Item = usize> + Clone + use<> {
+        let [first, second] = self.0.each_ref().map(|view| view.as_ref().map(|view| view.root));
+        first.into_iter().chain(second.filter(|root| Some(*root) != first))
+    }
+}
+
 impl View {
     /// All of a value.
     pub(super) fn whole(root: usize, space: &Space) -> View {
         View { root, offset: 0, dims: row_major(space) }
+    }
+
+    /// All of another value of the same dimensions as the one that this is all of.
+    pub(super) fn of_root(&self, root: usize) -> View {
+        View { root, ..self.clone() }
     }
 
     /// Whether it is all of a value of this space, in its order.

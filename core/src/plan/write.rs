@@ -1,6 +1,7 @@
 //! Steps as the commands of a program.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 use std::sync::Arc;
 
 use num_complex::Complex64;
@@ -11,12 +12,14 @@ use super::expression::{Peak, Plan, Transfer};
 use super::notes::notes;
 use super::planning::Planning;
 use super::slots::{Schedule, schedule};
-use super::steps::{Does, Step, Steps, multiplies};
+use super::steps::{Does, Step, Steps, Stream, multiplies};
 use super::values::{Job, contents};
 use super::view::View;
 use crate::memory::{Device, Dtype};
 use crate::op::{self, Array, Diagonal, Leaf, Operator, Side, Tensor, Work};
-use crate::program::{BufferId, Compute, Contents, EventId, Func, Op, Program, Region, Space, StreamId};
+use crate::program::{
+    BufferId, Compute, Contents, EventId, Func, Kernel, Op, Program, Region, Space, StreamId,
+};
 use crate::units::Bytes;
 
 /// What is known while the program is written.
@@ -31,6 +34,8 @@ struct Writer<'a> {
     /// Weights that already have a buffer, with the device where they lie.
     weights: Vec<(Weights, Device, BufferId)>,
     peaks: BTreeMap<Device, Peak>,
+    /// The label of the command that is being written; kept for its memory.
+    label: String,
 }
 
 /// Weights as they are stored: the same storage seen the same way is one buffer.
@@ -82,8 +87,10 @@ pub(super) fn plan(operator: &Operator, planning: &Planning, x: Option<&Array>) 
         values: x.is_some(),
         weights: Vec::new(),
         peaks: BTreeMap::new(),
+        label: String::new(),
     };
     // Declarations stand first: a program's clock starts with the first thing that is done.
+    writer.program.reserve(2 * lowered.steps.len() + 8);
     let streams = writer.declare_streams()?;
     let buffers = writer.declare_buffers(x);
     let mut plan = Plan {
@@ -95,7 +102,7 @@ pub(super) fn plan(operator: &Operator, planning: &Planning, x: Option<&Array>) 
         notes: Vec::new(),
         input: buffers.input,
         output: buffers.output,
-        jobs: BTreeMap::new(),
+        jobs: Vec::with_capacity(lowered.steps.len()),
     };
     let asked = writer.commands(&streams, &buffers, &mut plan)?;
     for &last in &schedule.syncs {
@@ -117,7 +124,7 @@ fn expected(operator: &Operator, steps: &[Step], x: &Array) -> Option<Contents> 
     let known = |step: &Step| match &step.does {
         Does::Leaf(leaf) => multiplies(leaf),
         Does::Scale(factor) => factor.im == 0.0,
-        Does::Given | Does::Copy(_) | Does::Add | Does::Fill | Does::Move => true,
+        Does::Given | Does::Copy(_) | Does::Add | Does::Fill | Does::Move(_) => true,
     };
     if !steps.iter().all(known) {
         return None;
@@ -132,12 +139,11 @@ fn expected(operator: &Operator, steps: &[Step], x: &Array) -> Option<Contents> 
 fn why(lowered: &Steps, transfer: usize) -> String {
     let step = &lowered.steps[transfer];
     let here = step.space.device();
-    let readers = &lowered.roots[step.writes.root].readers;
-    let reader = readers.first().map(|&reader| &lowered.steps[reader]);
+    let reader = lowered.readers(step.writes.root).first().map(|&reader| &lowered.steps[reader]);
     match reader {
         None => format!("the result belongs on {here}"),
         Some(Step { does: Does::Copy(on), .. }) => format!("on its way to {}", on.ospec().device),
-        Some(step) => format!("`{}` works on {here}", step.label),
+        Some(step) => format!("`{}` works on {here}", step.does),
     }
 }
 
@@ -151,13 +157,22 @@ impl Writer<'_> {
     /// The stream of every step; that of the input is declared only where its event is recorded.
     fn declare_streams(&mut self) -> Result<Vec<StreamId>, PlanError> {
         let waited: BTreeSet<usize> = self.schedule.waits.iter().flatten().copied().collect();
-        let mut streams = Vec::new();
-        for (k, Step { stream: (name, device), does, .. }) in self.lowered.steps.iter().enumerate() {
+        let mut streams: Vec<StreamId> = Vec::with_capacity(self.lowered.steps.len());
+        // Most steps are on the stream of the step before.
+        let mut before: Option<(&Stream, StreamId)> = None;
+        for (k, Step { stream, does, .. }) in self.lowered.steps.iter().enumerate() {
             if *does == Does::Given && !waited.contains(&k) {
                 // Nobody asks for it.
                 streams.push(StreamId::FIRST);
             } else {
-                streams.push(self.streams.get(&mut self.program, self.numbers, name, *device)?);
+                let same =
+                    before.filter(|(known, _)| known.1 == stream.1 && Arc::ptr_eq(&known.0, &stream.0));
+                let id = match same {
+                    Some((_, id)) => id,
+                    None => self.streams.get(&mut self.program, self.numbers, &stream.0, stream.1)?,
+                };
+                before = Some((stream, id));
+                streams.push(id);
             }
         }
         Ok(streams)
@@ -271,11 +286,11 @@ impl Writer<'_> {
                         why: why(lowered, k),
                         command,
                     }),
-                    Does::Move => {}
+                    Does::Move(_) => {}
                     does => {
                         let weights = buffers.weights[k].is_some();
                         let job = Job { does: does.clone(), space: step.space.clone(), weights };
-                        plan.jobs.insert(command, job);
+                        plan.jobs.push((command, job));
                     }
                 }
             }
@@ -293,7 +308,10 @@ impl Writer<'_> {
         let buffer = match view.root {
             0 => buffers.input,
             root if root == self.lowered.result => buffers.output,
-            root => buffers.slots[self.schedule.slot_of[&root]],
+            root => {
+                let slot = self.schedule.slot_of[root];
+                buffers.slots[slot.unwrap_or_else(|| unreachable!("bug: value {root} has no buffer"))]
+            }
         };
         buffer.spanned(view.span(self.lowered.roots[view.root].space.dtype().bytes()))
     }
@@ -306,39 +324,41 @@ impl Writer<'_> {
         buffers: &Buffers,
         weights: Option<BufferId>,
     ) -> usize {
-        let reads: Vec<Region> = step.reads.iter().map(|view| self.region(view, buffers)).collect();
         let writes = self.region(&step.writes, buffers);
-        let program = &mut self.program;
-        if let (Does::Copy(_) | Does::Move, Some(read)) = (&step.does, reads.first()) {
-            return program.copy(writes, read.clone()).on(stream);
+        if let (Does::Copy(_) | Does::Move(_), Some(read)) = (&step.does, step.reads.first()) {
+            let read = self.region(read, buffers);
+            return self.program.copy(writes, read).on(stream);
         }
         // Zeros are values too: without any they stay unsaid.
         let compute = formula(step).filter(|c| self.values || !matches!(c.func, Func::Fill(_)));
-        let weights = weights.map(|buffer| match &step.does {
-            Does::Leaf(leaf) => weights_of(leaf, buffer).unwrap_or_else(|| program.region(buffer.into())),
-            _ => program.region(buffer.into()),
-        });
-        let reads: Vec<Region> = weights.into_iter().chain(reads).collect();
-        if step.space.device().is_host() {
-            let op = Op::HostFn { stream, reads, writes: vec![writes], takes: None, compute };
-            program.push_labelled(op, Some(&step.label))
+        let mut reads: Vec<Region> = Vec::with_capacity(3);
+        reads.extend(weights.map(|buffer| {
+            match &step.does {
+                Does::Leaf(leaf) => weights_of(leaf, buffer),
+                _ => None,
+            }
+            .unwrap_or_else(|| self.program.region(buffer.into()))
+        }));
+        reads.extend(step.reads.iter().map(|view| self.region(view, buffers)));
+        let (writes, takes) = (vec![writes], None);
+        let op = if step.space.device().is_host() {
+            Op::HostFn { stream, reads, writes, takes, compute }
         } else {
-            let mut kernel = program.kernel(&step.label);
-            for region in reads {
-                kernel = kernel.reads(region);
-            }
-            kernel = kernel.writes(writes);
-            if let Some(compute) = compute {
-                kernel = kernel.computes(compute);
-            }
-            kernel.on(stream)
-        }
+            Op::Kernel(Kernel { stream, reads, writes, full_grid: false, takes, compute })
+        };
+        self.label.clear();
+        // A string takes everything.
+        let _ = write!(self.label, "{}", step.does);
+        self.program.push_labelled(op, Some(&self.label))
     }
 }
 
-/// The weights of a diagonal, one for each element of its space.
+/// The weights of a diagonal, one for each element of its space, where that is not simply all of them.
 fn weights_of(leaf: &Leaf, buffer: BufferId) -> Option<Region> {
     let diagonal = leaf.downcast::<Diagonal>()?;
+    if diagonal.weights().dims() == leaf.domain().dims() {
+        return None;
+    }
     let view = View::repeated(diagonal.weights().dims(), leaf.domain());
     Some(buffer.spanned(view.span(leaf.domain().dtype().bytes())))
 }

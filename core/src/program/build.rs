@@ -59,6 +59,11 @@ impl Program {
         index
     }
 
+    /// Makes room for so many more commands.
+    pub(crate) fn reserve(&mut self, commands: usize) {
+        Arc::make_mut(&mut self.commands).reserve(commands);
+    }
+
     /// The tables of names, to add to.
     ///
     /// A program has at most `u32::MAX` names of a kind; the readers of files enforce it long before.

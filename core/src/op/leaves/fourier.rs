@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use num_complex::Complex64;
-use rustfft::{Fft as Plan, FftPlanner};
+use rustfft::{Fft as Plan, FftPlannerScalar};
 
 use crate::memory::Dtype;
 use crate::op::chain::builder;
@@ -158,7 +158,8 @@ impl fmt::Debug for Fourier {
 
 impl Fourier {
     fn new(name: String, domain: Space, codomain: Space, axes: Vec<usize>, centered: bool) -> Fourier {
-        let mut planner = FftPlanner::new();
+        // The same bits on every processor, and in WebAssembly.
+        let mut planner = FftPlannerScalar::new();
         let plans = axes.iter().map(|&axis| {
             let n = place(domain.dims()[axis].1);
             [planner.plan_fft_forward(n), planner.plan_fft_inverse(n)]

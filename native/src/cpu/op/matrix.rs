@@ -158,14 +158,40 @@ impl<R: Real, E: Element<Real = R>> Kernel<R> for Small<E> {
     }
 }
 
+/// A matrix of so few columns that a row fits into registers: what is left of a step is the way to it.
+struct Narrow<E, const N: usize>(Box<[[E; N]]>);
+
+impl<R: Real, E: Element<Real = R>, const N: usize> Kernel<R> for Narrow<E, N> {
+    fn apply(&self, x: &[R], y: &mut [R], _: &mut Scratch<R>) {
+        let Some(x) = elements::<E>(x).first_chunk::<N>() else { return };
+        for (y, row) in elements_mut::<E>(y).iter_mut().zip(&self.0) {
+            let mut sum = row[0] * x[0];
+            for k in 1..N {
+                sum += row[k] * x[k];
+            }
+            *y = sum;
+        }
+    }
+}
+
+fn narrow<E: Element, const N: usize>(weights: &[E]) -> Box<dyn Kernel<E::Real>> {
+    Box::new(Narrow(weights.as_chunks::<N>().0.into()))
+}
+
 /// The kernel of a matrix.
 pub(super) fn matrix<E: Element>(leaf: &Leaf, dense: &Dense) -> Box<dyn Kernel<E::Real>> {
     let all = Matrix::<E>::new(leaf, dense);
     let plain = all.rows.iter().enumerate().all(|(k, row)| k == *row);
-    if plain && all.is_contiguous && all.others == [(0, 0, 0)] && all.columns.len() < LANES {
-        Box::new(Small(all.weights))
-    } else {
-        Box::new(all)
+    if !plain || !all.is_contiguous || all.others != [(0, 0, 0)] {
+        return Box::new(all);
+    }
+    match all.columns.len() {
+        1 => narrow::<E, 1>(&all.weights),
+        2 => narrow::<E, 2>(&all.weights),
+        3 => narrow::<E, 3>(&all.weights),
+        4 => narrow::<E, 4>(&all.weights),
+        n if n < LANES => Box::new(Small(all.weights)),
+        _ => Box::new(all),
     }
 }
 

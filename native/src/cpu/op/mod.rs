@@ -325,7 +325,8 @@ impl<R: Real> Placed<R> {
 }
 
 /// Runs a kernel inside one buffer: in place, or from one part to another.
-#[inline]
+// Steps of a few elements are over before a call with so many arguments is.
+#[inline(always)]
 fn within<R: Real>(
     kernel: &dyn Kernel<R>,
     buffer: &mut [R],
@@ -334,11 +335,14 @@ fn within<R: Real>(
     scratch: &mut Scratch<R>,
 ) {
     if reads == writes {
-        return kernel.in_place(&mut buffer[writes], scratch);
+        kernel.in_place(&mut buffer[writes], scratch);
+    } else if reads.end <= writes.start {
+        let (before, after) = buffer.split_at_mut(writes.start);
+        kernel.apply(&before[reads], &mut after[..writes.end - writes.start], scratch);
+    } else {
+        let (before, after) = buffer.split_at_mut(reads.start);
+        kernel.apply(&after[..reads.end - reads.start], &mut before[writes], scratch);
     }
-    let both = buffer.get_disjoint_mut([reads, writes]);
-    let [x, y] = both.unwrap_or_else(|e| unreachable!("bug: parts of a buffer: {e}"));
-    kernel.apply(x, y, scratch);
 }
 
 /// `A x` on this machine for values of any type: [`Operator::apply`](spanlift::op::Operator::apply) by the kernels of a
