@@ -42,6 +42,10 @@ pub(super) fn schedule(lowered: &Steps, ahead: Ahead) -> Schedule {
         lowered,
         order: Order::default(),
         streams: Vec::new(),
+        one_stream: lowered
+            .steps
+            .iter()
+            .all(|step| !matches!(step.does, Does::Copy(_)) && step.stream == lowered.steps[0].stream),
         after: vec![Vec::new(); lowered.roots.len()],
         then: Done::default(),
         done: Schedule {
@@ -64,6 +68,8 @@ struct Planner<'a> {
     order: Order,
     /// The streams by name, in the order in which they come up: few, mostly the one of the step before.
     streams: Vec<&'a Arc<str>>,
+    /// Whether all steps compute on one stream, whose order is all that is needed.
+    one_stream: bool,
     /// For each value that took over a slot, the steps that had to do with the one before, and with which of its bytes.
     after: Vec<Vec<(usize, Span)>>,
     /// What was known when a value got its slot; kept for its memory.
@@ -78,7 +84,9 @@ impl<'a> Planner<'a> {
         let stream = self.stream(&step.stream.0);
         let mut known = self.order.begin(stream);
         let mut needs = Vec::new();
-        step.reads.iter().for_each(|read| self.writers(read, k, &mut needs));
+        if !self.one_stream {
+            step.reads.iter().for_each(|read| self.writers(read, k, &mut needs));
+        }
         let mut waits = Vec::new();
         if let Does::Copy(t) = &step.does
             && let (Some(_), Some(&last)) = (t.listener(), needs.iter().max())
@@ -97,15 +105,14 @@ impl<'a> Planner<'a> {
                 self.place(k, &then, ahead);
                 self.then = then;
             }
-            let writes = step.writes.span(step.space.dtype().bytes());
-            let meets = |span: &Span| span.overlaps(&writes, DEFAULT_LIMIT) != Overlap::No;
-            // A step that works in place is not after itself, and what is done by then needs no look.
-            let before = self.after[root].iter();
-            needs.extend(
-                before
-                    .filter(|(other, span)| *other != k && !self.order.covers(&known, *other) && meets(span))
-                    .map(|(other, _)| *other),
-            );
+            if !self.after[root].is_empty() {
+                let writes = step.writes.span(step.space.dtype().bytes());
+                let meets = |span: &Span| span.overlaps(&writes, DEFAULT_LIMIT) != Overlap::No;
+                // A step that works in place is not after itself, and what is done by then needs no look.
+                let open = |other: usize| other != k && !self.order.covers(&known, other);
+                let before = self.after[root].iter().filter(|(other, span)| open(*other) && meets(span));
+                needs.extend(before.map(|(other, _)| *other));
+            }
         }
         waits.extend(self.order.waits(&mut known, needs));
         self.done.waits.push(waits);
@@ -152,6 +159,19 @@ impl<'a> Planner<'a> {
         touched
     }
 
+    /// What who takes over the slot of `holder` has to be after: the steps that had to do with it, and the bytes of the holder
+    /// before it that it did not write.
+    fn before(&self, holder: usize) -> Vec<(usize, Span)> {
+        let mut before = self.touched(holder);
+        let writes = self.lowered.writers(holder).len();
+        let left = |(_, span): &&(usize, Span)| {
+            !before[..writes].iter().any(|(_, w)| w.is_range() && within(span, w))
+        };
+        let older: Vec<(usize, Span)> = self.after[holder].iter().filter(left).cloned().collect();
+        before.extend(older);
+        before
+    }
+
     /// Gives the value that step `k` is the first to write a slot.
     fn place(&mut self, k: usize, known: &Done, ahead: Ahead) {
         let lowered = self.lowered;
@@ -189,16 +209,9 @@ impl<'a> Planner<'a> {
         let at = match ranked.min() {
             Some((_, at)) => {
                 let holder = std::mem::replace(&mut self.done.slots[at].holder, root);
-                let mut before = self.touched(holder);
-                // Bytes that the holder did not write may still be those of a holder before it.
-                let writes = lowered.writers(holder).len();
-                let older = self.after[holder].iter();
-                let left = |(_, span): &&(usize, Span)| {
-                    !before[..writes].iter().any(|(_, w)| w.is_range() && within(span, w))
-                };
-                let older: Vec<(usize, Span)> = older.filter(left).cloned().collect();
-                before.extend(older);
-                self.after[root] = before;
+                if !self.one_stream {
+                    self.after[root] = self.before(holder);
+                }
                 at
             }
             None => {
