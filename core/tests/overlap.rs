@@ -21,9 +21,9 @@ impl Random {
     }
 }
 
-/// `n`, times the number that the variable `SPANLIFT_SOAK` holds: a soak of 100 looks at two and a half million pairs.
+/// `n`, times the number that the variable `SPANLIFT_OVERLAP_TIMES` holds: with 100 two and a half million pairs are looked at.
 fn cases(n: u64) -> u64 {
-    let times = std::env::var("SPANLIFT_SOAK").ok().and_then(|times| times.parse().ok());
+    let times = std::env::var("SPANLIFT_OVERLAP_TIMES").ok().and_then(|times| times.parse().ok());
     n * times.unwrap_or(1)
 }
 

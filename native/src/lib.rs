@@ -8,6 +8,7 @@ pub mod cpu;
 pub mod cuda;
 mod driver;
 pub mod engine;
+pub mod guide;
 pub mod host;
 pub mod link;
 pub mod probe;

@@ -4,6 +4,7 @@
 
 mod imports;
 mod lexer;
+mod packages;
 
 use std::{
     fs,
@@ -12,6 +13,7 @@ use std::{
 };
 
 use lexer::tokens;
+use spanlift_tests::figures;
 
 const MAX_LINES: usize = 700;
 /// What calls the driver, what lends memory to it, and two loops for wide registers.
@@ -24,8 +26,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Every text file of the project with its path from the root: what git tracks or would, else all that is there.
-fn project() -> Vec<(String, String)> {
+/// Every file of the project by its path from the root: what git tracks or would, else all that is there.
+fn paths() -> Vec<String> {
     let listed = Command::new("git")
         .current_dir(root())
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"])
@@ -41,8 +43,13 @@ fn project() -> Vec<(String, String)> {
         }
     };
     paths.sort();
+    paths
+}
+
+/// Every text file of the project with its path from the root.
+fn project() -> Vec<(String, String)> {
     // a file that is no text, or was just deleted, has no words to look at
-    let files: Vec<(String, String)> = paths
+    let files: Vec<(String, String)> = paths()
         .into_iter()
         .filter_map(|path| Some((path.clone(), fs::read_to_string(root().join(path)).ok()?)))
         .collect();
@@ -229,6 +236,70 @@ fn the_project_speaks_of_itself_alone() {
 #[test]
 fn lock_files_name_no_server() {
     assert_none(&each(&project(), false, servers));
+}
+
+#[test]
+fn packages_hold_what_they_are_built_from_and_nothing_else() {
+    let (paths, sources) = (paths(), project());
+    let mut found = Vec::new();
+    for (package, folder) in packages::PUBLISHED {
+        let prefix = format!("{folder}/");
+        let size = |path: &String| fs::metadata(root().join(path)).ok().map(|about| about.len());
+        let files =
+            paths.iter().filter_map(|path| Some((path.strip_prefix(&prefix)?.to_owned(), size(path)?)));
+        found.extend(packages::contents(
+            package,
+            &packages::listed(&root(), package),
+            &files.collect::<Vec<_>>(),
+        ));
+        let compiled = below(&sources, &prefix).into_iter().filter(|(path, _)| path.starts_with("src/"));
+        found.extend(compiled.flat_map(|(path, source)| packages::reaches_out(&path, &source)));
+    }
+    assert_none(&found);
+}
+
+#[test]
+fn manifests_say_what_a_registry_asks() {
+    let about = packages::metadata(&root());
+    let all = about["packages"].as_array().cloned().unwrap_or_default();
+    let published = all.iter().filter(|p| packages::PUBLISHED.iter().any(|(name, _)| p["name"] == *name));
+    assert_eq!(published.clone().count(), packages::PUBLISHED.len());
+    assert_none(&published.flat_map(packages::manifest).collect::<Vec<_>>());
+    let others = all.iter().filter(|p| !packages::PUBLISHED.iter().any(|(name, _)| p["name"] == *name));
+    let public =
+        others.filter(|p| p["publish"].is_null()).map(|p| format!("{} could be published", p["name"]));
+    assert_none(&public.collect::<Vec<_>>());
+}
+
+#[test]
+fn the_figures_of_the_readme_are_those_that_were_measured() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let parsed = |name: &String| serde_json::from_str(&read(&format!("tests/measured/{name}")));
+    let files = figures::files().into_iter().map(|name| (name.clone(), parsed(&name).unwrap_or_default()));
+    let table = figures::table(&files.collect()).unwrap_or_else(|e| panic!("{e}"));
+    let readme = read("README.md");
+    assert!(
+        figures::put(&readme, &table).as_deref() == Some(&readme),
+        "the README has other figures than tests/measured: cargo run -p spanlift-tests --bin curves -- readme"
+    );
+}
+
+/// Packages of which two versions are compiled, each with who wants the other one.
+const TWICE: &[(&str, &str)] = &[("syn", "serde_derive is ahead of the other derive macros")];
+
+#[test]
+fn what_is_brought_along_may_be_and_comes_once() {
+    let deny = fs::read_to_string(root().join("deny.toml")).unwrap_or_default();
+    let (allowed, all) = (packages::allowed(&deny), packages::dependencies(&root()));
+    assert!(allowed.len() > 3 && all.len() > 50, "{allowed:?}, {} packages", all.len());
+    let refused = all.iter().filter(|(_, licence)| !packages::is_allowed(licence, &allowed));
+    let mut found: Vec<String> = refused.map(|(name, licence)| format!("{name}: {licence}")).collect();
+    let name = |package: &str| package.split(' ').next().unwrap_or_default().to_owned();
+    let names: Vec<String> = all.iter().map(|(package, _)| name(package)).collect();
+    let twice =
+        names.windows(2).filter(|two| two[0] == two[1] && !TWICE.iter().any(|(known, _)| *known == two[0]));
+    found.extend(twice.map(|two| format!("{}: two versions of it", two[0])));
+    assert_none(&found);
 }
 
 #[test]

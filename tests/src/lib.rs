@@ -1,5 +1,7 @@
 //! Tests of spanlift that cross crates; what several of them share stands here.
 
+pub mod figures;
+
 use serde_json::{Value, json};
 use spanlift::memory::View;
 
@@ -10,7 +12,9 @@ pub fn numpys_view(view: &View) -> Value {
     json!([item, view.offset * item, view.shape, strides])
 }
 
-/// The examples of the README, compiled and run.
+/// The examples of the read-me files, compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
+#[doc = include_str!("../../core/README.md")]
+#[doc = include_str!("../../wasm/README.md")]
 pub struct Readme;

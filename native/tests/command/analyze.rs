@@ -12,7 +12,7 @@ const TRACE: &str = r#"{"traceEvents": [
   "args": {"device": 0, "stream": 7, "correlation": 5, "bytes": 64}}
 ]}"#;
 
-fn gz(plain: &[u8]) -> Vec<u8> {
+pub(crate) fn gz(plain: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(plain).unwrap();
     encoder.finish().unwrap()

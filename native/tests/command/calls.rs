@@ -33,18 +33,12 @@ fn a_wrong_call_is_told_in_one_line_with_a_hint() {
 }
 
 #[test]
-fn help_has_an_example_for_every_command() {
+fn help_and_version_are_results() {
     let folder = folder("help");
-    let all = spanlift(&folder, &["--help"]);
-    assert_eq!((all.code, all.err.as_str()), (0, ""));
-    for command in
-        ["tour", "check", "run", "view", "analyze", "memory", "advise", "machines", "fit", "bench", "probe"]
-    {
-        assert!(all.out.contains(&format!("\n  {command} ")), "{}", all.out);
-        let one = spanlift(&folder, &[command, "--help"]);
-        assert_eq!((one.code, one.err.as_str()), (0, ""), "{command}");
-        assert!(one.out.contains(&format!(":\n  spanlift {command}")), "{}", one.out);
-        assert!(one.out.contains("--format"), "{}", one.out);
+    for args in [&["--help"][..], &["help"], &["check", "--help"], &["help", "bench", "sim"]] {
+        let ran = spanlift(&folder, args);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{args:?}");
+        assert!(ran.out.contains("Usage: spanlift"), "{args:?}: {}", ran.out);
     }
     let version = spanlift(&folder, &["--version"]);
     assert_eq!((version.code, version.out), (0, format!("spanlift {}\n", env!("CARGO_PKG_VERSION"))));

@@ -5,7 +5,13 @@
 //! ```
 //!
 //! Reads `target/criterion`, writes the object `criterion` of `sim.json` and `check.json` and a bar chart beside each; what
-//! else those files hold stays. With the word `trace` it draws `trace.json`, which `trace.py` there measures, instead.
+//! else those files hold stays. With a word it does one other thing instead:
+//!
+//! | word | what |
+//! |---|---|
+//! | `trace` | draws `trace.json`, which `trace.py` there measures |
+//! | `memory` | draws `memory.json`, which `tests/memory/measure.py` measures: overlap and move plans |
+//! | `readme` | writes the table of figures into the README |
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -15,6 +21,7 @@ use std::process::Command;
 use std::{env, fs};
 
 use serde_json::{Map, Value, json};
+use spanlift_tests::figures;
 use spanlift_viewer::bars::{BarChart, Cluster, Entry};
 use spanlift_viewer::{Theme, bars_svg};
 
@@ -28,9 +35,17 @@ struct Measured {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    if env::args().nth(1).as_deref() == Some("trace") {
-        return draw_trace(&root.join("tests/measured"));
+    let measured = root.join("tests/measured");
+    match env::args().nth(1).as_deref() {
+        None => put_criterion(&root),
+        Some("trace") => draw_trace(&measured),
+        Some("memory") => draw_memory(&measured),
+        Some("readme") => put_readme(&root),
+        Some(word) => Err(format!("no word of this command: {word:?}; trace, memory or readme").into()),
     }
+}
+
+fn put_criterion(root: &Path) -> Result<(), Box<dyn Error>> {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let mut all = Vec::new();
     collect(&target.join("criterion"), &mut all)?;
@@ -45,6 +60,63 @@ fn main() -> Result<(), Box<dyn Error>> {
     let ops = ("check", "cargo bench -p spanlift --bench check", "commands of the checker", "M commands/s");
     put(&folder, events, &of(&["sim"]))?;
     put(&folder, ops, &of(&["length", "streams", "read"]))?;
+    Ok(())
+}
+
+/// Writes the table of figures into the README.
+fn put_readme(root: &Path) -> Result<(), Box<dyn Error>> {
+    let mut files = BTreeMap::new();
+    for name in figures::files() {
+        let bytes = fs::read(root.join("tests/measured").join(&name))?;
+        files.insert(name, serde_json::from_slice(&bytes)?);
+    }
+    let readme = fs::read_to_string(root.join("README.md"))?;
+    let readme =
+        figures::put(&readme, &figures::table(&files)?).ok_or("the README has no place for figures")?;
+    Ok(fs::write(root.join("README.md"), readme)?)
+}
+
+/// Draws how long an overlap test takes beside NumPy's, and what a report and a move plan take by the number of tensors.
+fn draw_memory(folder: &Path) -> Result<(), Box<dyn Error>> {
+    let data: Map<String, Value> = serde_json::from_slice(&fs::read(folder.join("memory.json"))?)?;
+    let rows = |pointer: &str| -> Result<Map<String, Value>, Box<dyn Error>> {
+        let object = Value::Object(data.clone()).pointer(pointer).and_then(Value::as_object).cloned();
+        object.ok_or_else(|| format!("memory.json has no {pointer}").into())
+    };
+    let values = |row: &Value, keys: [&str; 2], factor: f64| -> Result<Vec<f64>, Box<dyn Error>> {
+        let value =
+            |key| row[key].as_f64().map(|v| v * factor).ok_or_else(|| format!("no {key} in {row}").into());
+        keys.into_iter().map(value).collect()
+    };
+    let mut overlap = Vec::new();
+    for (kind, row) in rows("/overlap/kinds")? {
+        let values = values(&row, ["ours_ns_per_pair", "numpy_ns_per_pair"], 1e-3)?;
+        let note = format!("{:.1} x", values[1] / values[0]);
+        overlap.push(Entry { label: kind, values, note });
+    }
+    overlap.sort_by(|a, b| a.values[0].total_cmp(&b.values[0]));
+    let mut layouts: Vec<(u64, Entry)> = Vec::new();
+    for (tensors, row) in rows("/layouts/tensors")? {
+        let n: u64 = tensors.parse()?;
+        let values = values(&row, ["report_s", "plan_s"], 1e3)?;
+        layouts.push((n, Entry { label: format!("{n} tensors"), values, note: String::new() }));
+    }
+    layouts.sort_by_key(|(n, _)| *n);
+    let chart = |title: &str, unit: &str, series: [&str; 2], entries: Vec<Entry>| BarChart {
+        title: title.to_owned(),
+        unit: unit.to_owned(),
+        series: series.map(str::to_owned).into(),
+        clusters: vec![Cluster { label: String::new(), entries }],
+        is_log: true,
+    };
+    let series = ["spanlift", "NumPy's shares_memory, with Python's call"];
+    let overlap = chart("whether two views share a byte, a pair, by kind of views", "µs", series, overlap);
+    let layouts = layouts.into_iter().map(|(_, entry)| entry).collect();
+    let moves = chart("layouts of ten views for each storage", "ms", ["report", "move plan"], layouts);
+    for (name, chart) in [("overlap.svg", overlap), ("moves.svg", moves)] {
+        fs::write(folder.join(name), bars_svg(&chart, 720.0, &Theme::LIGHT))?;
+        writeln!(std::io::stdout(), "{}", folder.join(name).display())?;
+    }
     Ok(())
 }
 

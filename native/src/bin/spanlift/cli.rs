@@ -15,6 +15,7 @@ use crate::advise::AdviseArgs;
 use crate::diff::Limit;
 use crate::fit::FitArgs;
 use crate::machines::MachinesArgs;
+use crate::manual::{CompletionsArgs, ManArgs};
 use crate::say;
 use crate::sweep::SweepArgs;
 
@@ -47,6 +48,8 @@ pub(crate) enum Command {
     Memory(MemoryArgs),
     Bench(BenchArgs),
     Probe(ProbeArgs),
+    Man(ManArgs),
+    Completions(CompletionsArgs),
 }
 
 /// Tell the whole story: transfers measured and simulated, races shown and mended
@@ -103,7 +106,7 @@ pub(crate) struct CheckArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  spanlift run lesson1.txt --machine tutorial-ci --trace lesson1.trace.json\n\
-    \x20 spanlift run lesson1.txt --what-if 'pin:x' --what-if copy_engines=2\n\
+    \x20 spanlift run lesson1.txt --what-if unpin:x --what-if copy_engines=2\n\
     \x20 spanlift run lesson1.txt --schedules all\n\
     \x20 spanlift run lesson1.txt --replay w4:w5\n\n\
     A CHANGE is pin:BUFFERS, unpin:BUFFERS (* stands for any letters), split:STREAM=N, streams=N, link=MACHINE, \

@@ -118,6 +118,7 @@ fn text(args: &DiffArgs, found: &Comparison, regressions: &[&Change], out: &mut 
         for change in changed.into_iter().take(MOST_ROWS) {
             let share = match change.share {
                 Some(share) => format!("{:+.1} %", share * 100.0),
+                None if change.more == 0 => format!("{:+.1} %", 0.0),
                 None => "new".to_owned(),
             };
             let name: String = say::one_line(&change.name).chars().take(60).collect();

@@ -19,7 +19,7 @@ use crate::{input, machine, output};
 /// the figures move until the relative residuals are smallest. A figure that no row depends on keeps its value and is named,
 /// and so are figures of which the rows see only a combination.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  spanlift fit rows.json --machine h100-pcie5 -o my-box.json\n  \
+#[command(after_help = "Examples:\n  spanlift fit rows.json --machine h100-pcie5 -o my-box.json\n  \
     spanlift advise --tensors 1000x4KB --machine my-box.json")]
 pub(crate) struct FitArgs {
     /// Measured rows, as JSON

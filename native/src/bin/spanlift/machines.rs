@@ -18,7 +18,7 @@ use crate::{input, machine};
 /// {"name": "my-box", "h2d_bw": 26.0}. What a file leaves out is assumed, and marked so here.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  spanlift machines h200-pcie5\n  spanlift machines my-box.json --format json"
+    after_help = "Examples:\n  spanlift machines h200-pcie5\n  spanlift machines my-box.json --format json"
 )]
 pub(crate) struct MachinesArgs {
     /// A profile by name, or a JSON file of profiles [default: all that come with spanlift]

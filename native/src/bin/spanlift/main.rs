@@ -18,6 +18,7 @@ mod input;
 mod ledger;
 mod machine;
 mod machines;
+mod manual;
 mod memory;
 mod nsight;
 mod on;
@@ -69,6 +70,8 @@ fn main() -> ExitCode {
         Command::Memory(args) => memory::run(args, &mut out),
         Command::Bench(args) => bench::run(args, &mut out),
         Command::Probe(args) => probe::run(args, &mut out),
+        Command::Man(args) => manual::man(args, &mut out),
+        Command::Completions(args) => manual::completions(args, &mut out),
     };
     // What was printed goes out first, also when the command failed after it.
     let printed = out.finish();

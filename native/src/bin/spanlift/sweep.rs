@@ -20,7 +20,7 @@ use crate::{End, input, ledger, machine, output, whatif};
 /// Run a program over many values of a machine's figures, of machines, or of changes to the program
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  spanlift sweep lesson1.txt --over h2d_bw=6,12,24,48\n\
-    \x20 spanlift sweep lesson1.txt --over as-is,pin:x --over h2d_bw=5..50/10 -o map.svg\n\n\
+    \x20 spanlift sweep lesson1.txt --over as-is,unpin:x --over h2d_bw=5..50/10 -o map.svg\n\n\
     AXIS is changes between commas, as `run --what-if` takes them; what stands before the first value holds for those \
     after it. Numbers have ranges: 1..4 in steps of 1, 5..50/10 ten values evenly apart, 1..64*2 each twice the one \
     before; as-is changes nothing. `spanlift machines NAME` lists the figures.\n\n\

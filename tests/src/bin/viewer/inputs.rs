@@ -10,7 +10,8 @@ use anyhow::{Context, Result, ensure};
 use sha2::{Digest, Sha256};
 
 /// Folders and files of a package that never reach the compiled viewer.
-const NOT_COMPILED: &[&str] = &["dist", "tests", "examples", "benches", "target", "README.md"];
+const NOT_COMPILED: &[&str] =
+    &["dist", "tests", "examples", "benches", "target", "README.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
 /// The hash of everything that the viewer is built from, in hexadecimal.
 pub(crate) fn hash(root: &Path) -> Result<String> {

@@ -29,7 +29,7 @@ use crate::{machine, output};
 /// the memory that each takes, the tutorial's seven factors with their values here, and what would change the answer.
 /// Cores, load and free memory are this computer's where they are not given.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  spanlift advise --tensors 1000x4KB --machine h200-pcie5\n  \
+#[command(after_help = "Examples:\n  spanlift advise --tensors 1000x4KB --machine h200-pcie5\n  \
     spanlift advise --tensors 12x32MiB --from pinned --work 600us --back --in-flight 2 --machine h100-pcie5\n  \
     spanlift advise --tensors 100x4MB --cores 16 --load 0.5 --free-ram 64GiB --link pcie4x16 -o map.svg\n\n\
     Not predicted: waking threads, page faults of memory never touched, reading a file from its disk,\n\

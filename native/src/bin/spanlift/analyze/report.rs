@@ -95,10 +95,10 @@ impl Table {
 /// The report of a trace.
 pub(super) fn trace(place: &str, figures: &Figures, findings: &Findings, moved: &Moved, out: &mut Out) {
     let n_ops: u64 = figures.gpu_ops.values().sum();
-    let span = figures.ts_ns.span.map(time).unwrap_or_default();
+    let span = figures.ts_ns.span.map(|span| format!(" over {}", time(span))).unwrap_or_default();
     let devices = say::counted(figures.devices.len(), "device");
     out.line(&say::one_line(&format!(
-        "{place}: {} events over {span}, {} operations on {devices}",
+        "{place}: {} events{span}, {} operations on {devices}",
         say::grouped(figures.n_events),
         say::grouped(n_ops)
     )));

@@ -1,0 +1,97 @@
+//! The table of figures in the README: every number is read from a file of `tests/measured/`, none is written by hand.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// Where the README has the table.
+const BEGIN: &str = "<!-- figures: cargo run -p spanlift-tests --bin curves -- readme -->\n";
+const END: &str = "<!-- end of the figures -->\n";
+
+/// The table; `{file;pointer;factor;decimals}` is the number of that file at that JSON pointer, times the factor.
+const TABLE: &str = "\
+| what | measured | files in [`tests/measured/`](tests/measured/README.md) |
+|---|---|---|
+| finds the races that CUDA's documentation allows, no more and no fewer | the same list as the transitive closure on {closure.json;/programs;1;0} random programs ({closure.json;/differences;1;0} differences); {mutants.json;/n_killed;1;0} of {mutants.json;/n_mutants;1;0} faults planted in the checker noticed | `closure.json`, `mutants.json` |
+| checks | {bench.json;/commands/spanlift bench check --format json/0/value;1e-6;1} million commands/s with exact bytes; a file of {check.json;/file_10_million/commands;1e-6;0} million commands in {check.json;/file_10_million/max_rss_kib;0.0009765625;0} MiB of memory | `bench.json`, `check.json` |
+| simulates | {bench.json;/commands/spanlift bench sim --format json/0/value;1e-6;1} million events/s natively, {sim.json;/wasm/rows/2/events_per_s;1e-6;1} million in WebAssembly | `bench.json`, `sim.json` |
+| decides whether strided views share a byte, exactly | {memory.json;/overlap/kinds/any/numpy_without_call_over_ours;1;1} (any views) to {memory.json;/overlap/kinds/hard/numpy_without_call_over_ours;1;1} (hard ones) times as fast as NumPy's `shares_memory`, less the time of Python's call | `memory.json` |
+| describes and moves layouts, keeping aliasing | {memory.json;/whole_command/tensors;1;0} tensors over {memory.json;/whole_command/storages;1;0} storages from file to plan in {memory.json;/whole_command/processor_seconds;1;2} s of processor time | `memory.json` |
+| reads traces, with every figure and finding | {trace.json;/files/0/bytes;1e-6;0} MB in {trace.json;/files/0/cpu_s;1;3} s of processor time; HolisticTraceAnalysis takes {trace.json;/beside/2/cpu_s;1;1} s for one of its figures, Python's `json.load` alone {trace.json;/beside/0/cpu_s;1;2} s | `trace.json` |
+| applies operators | a chain of ten on 16 elements in {operators.json;/goals/P1 chain of ten, n = 16: at most 80 ns and 0.7 x faer/ns;1;0} ns: {operators.json;/goals/P1 chain of ten, n = 16: at most 80 ns and 0.7 x faer/over_faer;1;2} of faer's time, {operators.json;/goals/over 100 x faster per apply than SciPy, PyLops, SigPy, n = 16/times_faster/scipy;1;0} times as fast as SciPy, {operators.json;/goals/over 100 x faster per apply than SciPy, PyLops, SigPy, n = 16/times_faster/pylops;1;0} as PyLops, {operators.json;/goals/over 100 x faster per apply than SciPy, PyLops, SigPy, n = 16/times_faster/sigpy;1;0} as SigPy | `operators.json` |
+| solves | a step of conjugate gradients on 1,024 unknowns in {operators.json;/rows/cg n=1024 k=20/ns/spanlift;1e-3;2} µs: {operators.json;/rows/cg n=1024 k=20/spanlift_over_faer;1;2} of faer's time, {operators.json;/rows/cg n=1024 k=20/spanlift_over_scipy;1;2} of SciPy's | `operators.json` |
+| transfers to a GPU | not yet measured | - |
+";
+
+/// The files that the table names.
+pub fn files() -> Vec<String> {
+    let mut names: Vec<String> =
+        cells().map(|cell| cell.split(';').next().unwrap_or_default().to_owned()).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn cells() -> impl Iterator<Item = &'static str> {
+    TABLE.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0))
+}
+
+/// The table with its numbers from `files`, by name.
+///
+/// # Errors
+/// The number that is not where the table says.
+pub fn table(files: &BTreeMap<String, Value>) -> Result<String, String> {
+    let mut text = TABLE.to_owned();
+    for cell in cells() {
+        let number = cell_value(cell, files).ok_or_else(|| format!("there is no number at {cell:?}"))?;
+        text = text.replacen(&format!("{{{cell}}}"), &number, 1);
+    }
+    Ok(text)
+}
+
+fn cell_value(cell: &str, files: &BTreeMap<String, Value>) -> Option<String> {
+    let mut parts = cell.split(';');
+    let (file, pointer) = (parts.next()?, parts.next()?);
+    let (factor, decimals): (f64, usize) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    let value = files.get(file)?.pointer(pointer)?.as_f64()?;
+    let text = format!("{:.decimals$}", value * factor);
+    let (whole, part) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let mut grouped = String::new();
+    for (k, digit) in whole.chars().enumerate() {
+        if k > 0 && (whole.len() - k).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    Some(grouped + part)
+}
+
+/// The README with this table in the place of the one it has; `None` where it has no place for it.
+pub fn put(readme: &str, table: &str) -> Option<String> {
+    let (before, rest) = readme.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!("{before}{BEGIN}{table}{END}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_scaled_and_grouped() {
+        let files = BTreeMap::from([("a.json".to_owned(), serde_json::json!({"x": [1_234_567.0, 0.25]}))]);
+        let of = |cell: &str| cell_value(cell, &files);
+        assert_eq!(of("a.json;/x/0;1;0").as_deref(), Some("1,234,567"));
+        assert_eq!(of("a.json;/x/0;1e-6;1").as_deref(), Some("1.2"));
+        assert_eq!(of("a.json;/x/1;1;2").as_deref(), Some("0.25"));
+        assert_eq!((of("a.json;/y;1;0"), of("b.json;/x;1;0"), of("a.json;/x/0;1")), (None, None, None));
+        assert!(table(&files).is_err());
+    }
+
+    #[test]
+    fn the_table_has_its_place() {
+        let readme = format!("a\n{BEGIN}old\n{END}b\n");
+        assert_eq!(put(&readme, "new\n"), Some(format!("a\n{BEGIN}new\n{END}b\n")));
+        assert_eq!(put("a\n", "new\n"), None);
+    }
+}
