@@ -12,6 +12,7 @@ pub mod id;
 pub mod machine;
 pub mod memory;
 pub mod op;
+pub mod ordered;
 pub mod plan;
 pub mod program;
 pub mod sim;

@@ -13,8 +13,7 @@
 //! Numbers are of variable length, seven bits a byte, the lowest first; numbers with a sign are folded (0, -1, 1, -2, …), and
 //! times are written as differences, so that gzip finds what repeats. A list or text begins with its length.
 
-use std::collections::BTreeMap;
-
+use spanlift::ordered::BTreeMap;
 use spanlift::trace::{
     Counter, Engine, Flow, FlowKind, Import, Instant, Kind, Lane, LaneKind, Slice, Source, StrId, Trace,
 };

@@ -4,11 +4,10 @@
 //! sum of squared relative residuals is smallest. The derivatives at the end say how far each figure is determined: a
 //! direction in which figures can move together without moving a row is named with them.
 
-use std::collections::BTreeMap;
-
 use super::least_squares::{self, Minimum, Stop, Svd, svd};
 use super::row::{Row, timed};
 use crate::machine::{Grade, Machine, MachineError, Source};
+use crate::ordered::BTreeMap;
 use crate::program::Program;
 use crate::sim::SimError;
 

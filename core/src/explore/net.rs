@@ -2,11 +2,10 @@
 //!
 //! Bytes that the same accesses touch behave alike, so that one value stands for a whole class of them.
 
-use std::collections::BTreeMap;
-
 use super::results::ExploreError;
 use crate::hazard::{Life, Relation};
 use crate::memory::Span;
+use crate::ordered::BTreeMap;
 use crate::program::BufferId;
 
 /// A set of small numbers.

@@ -1,10 +1,9 @@
 //! A schedule as a trace, so that whatever draws traces draws it: every step takes one unit, whatever it would take.
 
-use std::collections::BTreeMap;
-
 use super::explain::step_name;
 use super::schedule::Schedule;
 use crate::hazard::{Part, Relation};
+use crate::ordered::BTreeMap;
 use crate::program::{Copy, Op, Space, StreamId, ThreadId};
 use crate::trace::{Kind, Lane, LaneKind, Slice, Source, StrId, Trace};
 use crate::units::Nanos;

@@ -8,14 +8,12 @@
 //! how many ways there were is counted, and the one with the fewest late steps is kept. A step is *late* when one that the
 //! list has behind it ran before it.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-
 use super::net::{Bits, Net};
 use super::policy::{Policy, Random};
 use super::schedule::Schedule;
 use super::witness::Stamp;
 use crate::hazard::{Life, Relation, StepId};
+use crate::ordered::{BTreeMap, Entry};
 use crate::program::{BufferId, FreeVia, Op};
 
 /// Why the orders of a program are not explored.

@@ -1,11 +1,11 @@
 //! Orders of execution as data: named by the steps they hold back, replayed from that name.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
 use super::policy::Policy;
 use crate::hazard::{Relation, StepId};
+use crate::ordered::{BTreeMap, BTreeSet};
 
 /// One step held back until another has run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

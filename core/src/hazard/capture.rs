@@ -3,13 +3,12 @@
 //! All accesses of a launch carry the launch's index. Seen from outside, a launch is one node: whatever is unordered with
 //! one of its commands is unordered with all. Among themselves its commands are compared once, when they are captured.
 
-use std::collections::BTreeMap;
-
 use super::access::Access;
 use super::clock::{Chains, Clock};
 use super::found::Found;
 use super::history::History;
 use super::rules::{Rule, Rules};
+use crate::ordered::BTreeMap;
 use crate::program::{BufferId, StreamId};
 
 /// A capture that is under way, or over.

@@ -1,10 +1,9 @@
 //! The hazards found so far: one entry for each pair of commands, kind and buffer, the surest evidence kept.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use super::access::{Access, Certainty};
+use crate::ordered::{BTreeMap, Entry};
 use crate::program::BufferId;
 
 /// What is wrong between two commands.

@@ -1,8 +1,7 @@
 //! Which of many spans may meet a given one: a plain list for a few, sorted by where they begin for many.
 
-use std::collections::BTreeMap;
-
 use crate::memory::Span;
+use crate::ordered::BTreeMap;
 
 /// Where the runs of a span lie modulo a number that divides all its strides: most neighbours in a matrix are told apart
 /// by it in a few instructions.

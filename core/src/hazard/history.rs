@@ -13,7 +13,6 @@
 //! much looks at the rest only. So a thousand streams that read what a thousand others wrote do not ask about a million
 //! pairs.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::access::Access;
@@ -21,6 +20,7 @@ use super::clock::{Clock, Epoch, Past};
 use super::found::Found;
 use super::front::{Front, Place};
 use super::rules::{Mutation, Rules};
+use crate::ordered::BTreeMap;
 use crate::program::{BufferId, Region};
 
 #[derive(Debug, Clone)]

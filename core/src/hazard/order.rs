@@ -2,10 +2,9 @@
 //!
 //! Knows nothing of memory. Each method is one effect of the contract; where a rule of the table decides, it is named.
 
-use std::collections::BTreeMap;
-
 use super::clock::{Chains, Clock, Epoch};
 use super::rules::{Mutation, Rule, Rules};
+use crate::ordered::BTreeMap;
 use crate::program::{ChannelId, Names, StreamId, StreamKind, ThreadId};
 
 /// A stream's frontier and what it is a part of.

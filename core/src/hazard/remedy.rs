@@ -2,7 +2,7 @@
 
 use super::found::HazardKind;
 use super::report::Hazard;
-use std::collections::BTreeSet;
+use crate::ordered::BTreeSet;
 
 use crate::program::{
     Alloc, AllocVia, BufferId, Copy, EventId, FreeVia, Op, Program, Space, StreamId, ThreadId,

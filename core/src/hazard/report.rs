@@ -1,13 +1,12 @@
 //! What was found, as data and in the form of the file contract.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
 use super::access::{Access, Certainty};
 use super::found::{Evidence, Found, HazardKind, Key};
 use super::{Mode, Terms};
 use crate::memory::DEFAULT_LIMIT;
+use crate::ordered::BTreeMap;
 use crate::program::{BufferId, Names, Program};
 
 /// The answer to "is it safe?".

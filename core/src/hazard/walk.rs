@@ -1,6 +1,5 @@
 //! What each command does to order and to memory: the contract's table of effects, one method or line for each.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::access::Access;
@@ -11,6 +10,7 @@ use super::history::History;
 use super::order::Order;
 use super::relation::{Life as LifeStep, Part, Step, StepId};
 use super::rules::{Mutation, Rule, Rules};
+use crate::ordered::{BTreeMap, BTreeSet};
 use crate::program::{
     Alloc, AllocVia, BufferId, Command, Copy, EventId, FreeVia, GraphId, Kernel, Names, Op, Program, Region,
     Space, StreamId, ThreadId,

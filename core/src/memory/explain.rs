@@ -1,7 +1,6 @@
 //! A layout module by module: every tensor with what it is, where it lies, with whom it shares bytes, and what a move
 //! does with it. As data, as JSON and as text.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
@@ -10,6 +9,7 @@ use super::budget::{Budget, Undecided};
 use super::layout::Layout;
 use super::plan::{MoveKind, MovePlan};
 use super::report::{DeviceReport, count, size};
+use crate::ordered::BTreeMap;
 
 /// Others that are named in text; data and JSON have all of them.
 const MOST_OTHERS: usize = 3;

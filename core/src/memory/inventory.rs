@@ -1,7 +1,7 @@
 //! What is held where: per device the tensors that own bytes, and per block what is used and what is not.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 use std::fmt;
 
 use serde::Serialize;
@@ -11,6 +11,7 @@ use super::grid::Grid;
 use super::layout::Layout;
 use super::report::{count, size};
 use super::table::{MOST_ROWS, grouped, more, shown, width};
+use crate::ordered::BTreeMap;
 
 /// What is held where; a pure function of the layout, so that asking twice gives the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

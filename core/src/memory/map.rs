@@ -13,8 +13,6 @@
 //! | home | the registered block itself: coming home allocates nothing |
 //! | some, not all | a tensor that moves alone no longer shares bytes with those that stay; the plan names each such pair |
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::budget::Undecided;
 use super::handle::{AsTensor, Block, Source, TensorView};
 use super::layout::{
@@ -25,6 +23,7 @@ use super::module::{Found, Identity, Module, Place, Visitor, places};
 use super::plan::{MoveKind, MovePlan, Splitting};
 use super::relative;
 use super::{Device, Span, View};
+use crate::ordered::{BTreeMap, BTreeSet};
 use crate::units::Bytes;
 
 /// Which blocks there are, which tensors view them, and where each lies now.

@@ -2,13 +2,13 @@
 //!
 //! A module tells a [`Visitor`] its fields; [`module!`](crate::module) writes that down.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::handle::{AsTensor, Block, Source, TensorRef};
 use super::layout::{Layout, LayoutProblem, LayoutProblems, Reason, StorageId};
 use super::marks::{Marks, ModuleEntry, TensorKind};
 use super::{Device, View};
+use crate::ordered::BTreeMap;
 use crate::units::Bytes;
 
 /// Something with tensors and other modules in it.

@@ -2,12 +2,12 @@
 //!
 //! Nothing is moved here: a [`MovePlan`] is data, which `plan` lowers to a program.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use super::budget::{Budget, Undecided};
 use super::layout::{Layout, StorageId};
 use super::{Device, Span, View};
+use crate::ordered::BTreeMap;
 use crate::units::Bytes;
 
 /// How tensors are moved.

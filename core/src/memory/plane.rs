@@ -3,7 +3,7 @@
 //! A line sweeps over the rows. A tree over the columns knows which of them are covered; only where rectangles begin or
 //! end is anything looked at.
 
-use std::collections::BTreeMap;
+use crate::ordered::BTreeMap;
 
 /// Rows `[top, bottom)` and columns `[left, right)`, none of them empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,14 +4,13 @@
 //! into a block on the target that holds its range; where it shares bytes with tensors of blocks that do not, those
 //! tensors and the group go into a larger block. Then each byte that is not there is copied from where it is.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::budget::{Budget, MAX_RUNS, TooMuch, Undecided};
 use super::difference::difference;
 use super::layout::{StorageId, Tensor};
 use super::map::{MapError, MemoryMap, Owner, Region};
 use super::plan::{Allocation, MoveCopy, MoveKind, MovePlan, Names, Placed, Target};
 use super::{Device, Span, View};
+use crate::ordered::{BTreeMap, BTreeSet};
 use crate::units::Bytes;
 
 /// Plans a move of those tensors to one device.

@@ -1,6 +1,5 @@
 //! What a layout holds: spans, overlaps and bytes per device, as data, as JSON and as a table.
 
-use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
@@ -11,6 +10,7 @@ use super::budget::{Budget, TooMuch, Undecided};
 use super::layout::{Layout, Tensor};
 use super::plan::{MoveKind, MovePlan};
 use super::table::{MOST_ROWS, grouped, more, shown, width};
+use crate::ordered::BTreeMap;
 use crate::units::Size;
 
 /// Tensors of one block that are named in text.

@@ -3,7 +3,6 @@
 //! One walk over the declarations and frees in the order of the list; everybody who asks for held or peak memory of a
 //! program asks here.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Serialize;
@@ -13,6 +12,7 @@ use super::words::{SPACES, word};
 use super::{Problems, Program};
 use crate::memory::table::{MOST_ROWS, grouped, more, shown, width};
 use crate::memory::{Device, Dtype, Layout, StorageId, View, cpu, cuda};
+use crate::ordered::{BTreeMap, BTreeSet};
 use crate::units::{Bytes, Size};
 
 const BY_CALLS: &str = "by the order of the host calls: a buffer is held from its allocating call to its freeing call, \

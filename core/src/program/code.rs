@@ -13,11 +13,10 @@ mod cuda;
 mod rust;
 mod torch;
 
-use std::collections::BTreeMap;
-
 use super::command::{Alloc, Command, Op, Region, ThreadId};
 use super::names::legacy_device;
 use super::{Program, text};
+use crate::ordered::BTreeMap;
 
 /// A language that programs are written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

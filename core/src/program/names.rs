@@ -1,11 +1,11 @@
 //! The tables of names of one program.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::command::{BufferId, ChannelId, EventId, GraphId, StreamId, ThreadId};
 use super::words::MAX_DEVICES;
 use crate::id::{Id, TooMany};
+use crate::ordered::BTreeMap;
 
 /// The names of one kind of thing, in order of first mention.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 //! A copy's source is *hot* when all of it lies there. The same 4 MB tensor again and again is hot; a thousand different
 //! ones, written one after the other, are cold when their turn comes, since the later ones pushed them out.
 
-use std::collections::BTreeMap;
+use crate::ordered::BTreeMap;
 
 /// A block by its position; ranges of different blocks never meet.
 pub(super) type Block = u32;

@@ -3,12 +3,11 @@
 //! A direction carries at most one copy of an engine and any number of kernels' accesses to host memory. They share it
 //! evenly; while the other direction carries anything, this one has its factor of the rate.
 
-use std::collections::BTreeMap;
-
 use super::device::Job;
 use super::lowered::{EngineId, NodeId, Work};
 use super::schedule::{Event, Sim};
 use crate::machine::{Machine, Rate, Ratio};
+use crate::ordered::BTreeMap;
 use crate::trace::{Engine as Which, Kind};
 
 /// A direction of the link.

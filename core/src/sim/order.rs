@@ -4,10 +4,11 @@
 //! Devices keep a log of what became a frontier, and whoever joins a whole device remembers how far it has read: joining
 //! costs what is new, however many streams there are.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::lowered::{NONE, NodeId, Work};
+use crate::ordered::{BTreeMap, BTreeSet};
 use crate::program::{
     BufferId, ChannelId, Facts, FreeVia, GraphId, Program, StreamFacts, StreamId, StreamKind, ThreadId,
 };

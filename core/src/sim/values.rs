@@ -14,13 +14,12 @@
 //! A kernel without a formula leaves bytes as they are. Two engines that move the same bytes at the same time are
 //! settled in the order of devices and engines, whenever anything else looks at bytes.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::element::{self, Element};
 use super::lowered::{NodeId, bytes_of};
 use super::{Final, Reading, SimError, Wrong};
 use crate::id::Id;
 use crate::memory::{Dtype, Span};
+use crate::ordered::{BTreeMap, BTreeSet};
 use crate::program::{BufferId, Compute, Computes, Contents, Copy, Facts, Func, Op, Program, Region};
 
 /// What all carried bytes may come to.

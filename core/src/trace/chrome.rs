@@ -6,7 +6,6 @@
 //! The same trace gives the same bytes.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde::Serialize;
@@ -17,6 +16,7 @@ use super::own::{Arrow, CounterForm, Header, LaneForm, Mark, SCHEMA_VERSION};
 use super::read::scan::{Cursor, Value};
 use super::time::write_micros;
 use super::{FlowKind, Import, Instant, Kind, LaneKind, Slice, Trace, tracks};
+use crate::ordered::BTreeMap;
 
 /// The trace as Chrome Trace Event JSON, one event a line.
 ///

@@ -1,9 +1,9 @@
 //! A trace's first figures: how much of what, for captions and tables.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use super::{Kind, LaneKind, Slice, StrId, Trace};
+use crate::ordered::BTreeMap;
 use crate::units::{Bytes, Nanos};
 
 /// How often, how much and how long.

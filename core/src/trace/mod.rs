@@ -17,8 +17,6 @@ mod tally;
 mod time;
 mod tracks;
 
-use std::collections::BTreeMap;
-
 pub use chrome::write_chrome;
 pub(crate) use read::integer_argument;
 pub(crate) use read::names::is_host_call;
@@ -26,6 +24,7 @@ pub use read::{ReadError, read};
 use serde::{Deserialize, Serialize};
 pub use strings::{StrId, Strings};
 
+use crate::ordered::BTreeMap;
 use crate::program::Program;
 use crate::units::Nanos;
 

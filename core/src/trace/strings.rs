@@ -1,6 +1,6 @@
 //! Text that many slices share, kept once.
 
-use std::collections::BTreeMap;
+use crate::ordered::BTreeMap;
 
 /// A text's position in [`Strings`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

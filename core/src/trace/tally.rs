@@ -1,6 +1,6 @@
 //! Counts by key, cheap where the same key comes many times in a row.
 
-use std::collections::BTreeMap;
+use crate::ordered::BTreeMap;
 
 /// How often each key came.
 #[derive(Debug)]

@@ -1,7 +1,6 @@
 //! From a host call to who made it: the operator, the part of the program that a person marked, and the line of Python.
 
-use std::collections::BTreeMap;
-
+use crate::ordered::BTreeMap;
 use crate::trace::StrId;
 use crate::trace::analysis::Order;
 use crate::trace::table::{CatRole, Table};

@@ -1,9 +1,8 @@
 //! Copies that hold the host, copies of pageable memory, and many small copies in place of one.
 
-use std::collections::BTreeMap;
-
 use super::replay::Change;
 use super::{Case, LARGE_BYTES, Rate, Scene, Words, counted, size, time};
+use crate::ordered::BTreeMap;
 use crate::trace::StrId;
 use crate::trace::analysis::copies::{host_parts, is_copy_call};
 use crate::trace::analysis::devices::{Group, Groups};

@@ -1,9 +1,8 @@
 //! Pauses of a device, and what the host did instead of launching work.
 
-use std::collections::BTreeMap;
-
 use super::replay::Change;
 use super::{Case, Predicted, Scene, Words, counted, time};
+use crate::ordered::BTreeMap;
 use crate::trace::StrId;
 use crate::trace::analysis::Union;
 

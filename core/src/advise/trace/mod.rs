@@ -16,8 +16,6 @@ mod replay;
 mod skeleton;
 mod waits;
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
 pub use blame::Maker;
@@ -27,6 +25,7 @@ pub use memory::{MemoryFinding, memory_findings};
 pub use recording::{NotAChange, RecordedChange, RecordedRun, Recording};
 pub use skeleton::{NoSkeleton, Skeleton, skeleton};
 
+use crate::ordered::BTreeMap;
 use crate::trace::analysis::Order;
 use crate::trace::table::Table;
 use crate::units::Size;

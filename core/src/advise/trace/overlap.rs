@@ -1,9 +1,8 @@
 //! Copies that run beside no kernel although there are kernels: which condition fails, and how links are used.
 
-use std::collections::BTreeMap;
-
 use super::replay::Change;
 use super::{Case, LARGE_BYTES, Predicted, Rate, Scene, Words, counted, size, time};
+use crate::ordered::BTreeMap;
 use crate::trace::analysis::Union;
 use crate::trace::analysis::devices::{Group, Groups};
 use crate::trace::table::{Num, Work};

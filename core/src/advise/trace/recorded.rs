@@ -1,7 +1,6 @@
 //! What a run needs of a trace: host calls, operations, and which waits for which, taken from either model of a trace.
 
-use std::collections::BTreeMap;
-
+use crate::ordered::BTreeMap;
 use crate::trace::analysis::calls::is_sync;
 use crate::trace::analysis::devices::{Group, Groups};
 use crate::trace::table::Table;

@@ -1,8 +1,7 @@
 //! A range of a recorded trace as a small program: its copies, kernels and waits, to be edited and simulated.
 
-use std::collections::BTreeMap;
-
 use super::recorded::{Joined, StreamWait};
+use crate::ordered::BTreeMap;
 use crate::program::{
     BufferId, Command, Copy, EventId, Kernel, Op, Program, Region, Space, StreamId, ThreadId,
 };

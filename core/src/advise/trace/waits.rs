@@ -1,9 +1,8 @@
 //! Calls that synchronise: what they wait for, and those that wait for nothing.
 
-use std::collections::BTreeMap;
-
 use super::replay::Change;
 use super::{Case, Scene, Words, counted, time};
+use crate::ordered::BTreeMap;
 use crate::trace::StrId;
 use crate::trace::analysis::calls::is_sync;
 use crate::trace::analysis::copies::is_copy_call;

@@ -1,7 +1,6 @@
 //! Two results side by side: in all, per lane and per command.
 
-use std::collections::BTreeMap;
-
+use crate::ordered::BTreeMap;
 use crate::sim::{Ledger, Run};
 use crate::trace::{Kind, Slice, Trace};
 use crate::units::Nanos;

@@ -4,8 +4,7 @@
 //! the stream against the rest of the program orders all its parts: a wait is said to each, a record holds what each has
 //! done, a sync waits for each. So whatever was ordered by the stream and mattered to memory is ordered still.
 
-use std::collections::BTreeMap;
-
+use crate::ordered::BTreeMap;
 use crate::program::{
     AllocVia, Command, EventId, Facts, FreeVia, Op, Program, StreamId, StreamKind, ThreadId,
 };

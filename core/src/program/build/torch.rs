@@ -22,9 +22,8 @@
 //! PyTorch `aten/src/ATen/native/cuda/Copy.cu`, `TensorConversions.cpp`, `c10/cuda/CUDAStream.cpp`,
 //! `c10/cuda/CUDACachingAllocator.cpp`, `aten/src/ATen/core/CachingHostAllocator.h`; torchlinops `linops/device.py`.
 
-use std::collections::BTreeMap;
-
 use crate::memory::Device;
+use crate::ordered::BTreeMap;
 use crate::program::command::*;
 use crate::program::{Declared, Program};
 use crate::units::Bytes;

@@ -3,8 +3,7 @@
 //! What a capture records is kept as nodes that know what they come directly after. At its end, everything recorded must
 //! lie before the origin stream's last node; walking back from there meets every node once.
 
-use std::collections::BTreeSet;
-
+use crate::ordered::BTreeSet;
 use crate::program::command::StreamId;
 
 /// Commands that all captures of a program may record: a graph keeps each of them as long as the program goes on.

@@ -1,11 +1,10 @@
 //! Host calls and operators by name, and the time that threads wait in calls that synchronise.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
 use super::order::Order;
 use super::{Union, rounded};
+use crate::ordered::BTreeMap;
 use crate::trace::StrId;
 use crate::trace::table::{CatRole, Table};
 

@@ -1,10 +1,9 @@
 //! Copies and memsets by name: how often, how much, how long, and how long they held the host.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
 use super::rate;
+use crate::ordered::BTreeMap;
 use crate::trace::StrId;
 use crate::trace::table::{Table, Work};
 

@@ -1,10 +1,9 @@
 //! What each device did: busy and idle, by what, and how copies and kernels overlap.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
 use super::{Union, overlap};
+use crate::ordered::BTreeMap;
 use crate::trace::StrId;
 use crate::trace::read::names::communicates;
 use crate::trace::table::{Op, Table, Work};

@@ -1,9 +1,8 @@
 //! What a file's arrows and memory instants add up to, and what was wrong with it.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
+use crate::ordered::BTreeMap;
 use crate::trace::StrId;
 use crate::trace::table::{Num, Table};
 

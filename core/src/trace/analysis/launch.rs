@@ -1,9 +1,8 @@
 //! From host call to operation: how long work waited after it was enqueued.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
+use crate::ordered::BTreeMap;
 use crate::trace::table::Table;
 
 /// Launches of a file.

@@ -16,8 +16,6 @@ mod ranks;
 mod steps;
 mod streams;
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
 pub use calls::{Calls, HostSync};
@@ -33,6 +31,7 @@ pub use steps::{Change, Comparison, Steps, compare};
 pub use streams::Stream;
 
 use super::table::Table;
+use crate::ordered::BTreeMap;
 
 /// The figures of one file.
 ///

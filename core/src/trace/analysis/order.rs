@@ -1,10 +1,10 @@
 //! Slices by row and time, and what of them nests in nothing that is open: sorted once for all who need it.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::ordered::BTreeMap;
 use crate::trace::table::Table;
 
 /// All slices, row by row; on a row by start, the longer one first, then as in the file.

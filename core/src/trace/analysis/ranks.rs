@@ -4,12 +4,11 @@
 //! rank that has as many of that name; the offset of a rank's clock is the median over these of the difference between
 //! the ends. Who begins a collective last, in aligned time, is the one the others waited for.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
 use super::devices::{Group, Groups};
 use super::{Figures, Union};
+use crate::ordered::BTreeMap;
 use crate::trace::table::Table;
 use crate::trace::time;
 

@@ -1,13 +1,12 @@
 //! Traces folded by training step, and two of them compared by the medians of their steps.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
 use super::calls::is_sync;
 use super::copies::is_copy_call;
 use super::devices::{Group, Groups};
 use super::{Union, rounded};
+use crate::ordered::BTreeMap;
 use crate::trace::table::{CatRole, Table, Work};
 
 /// Figures of each step of a trace: of every figure one value a step, in nanoseconds.

@@ -1,10 +1,9 @@
 //! What each stream did: operations, busy time, and how much was enqueued ahead.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
 use super::Union;
+use crate::ordered::BTreeMap;
 use crate::trace::table::Table;
 
 /// One stream.

@@ -1,9 +1,8 @@
 //! Takes over what our own files say of themselves.
 
-use std::collections::BTreeMap;
-
 use super::ReadError;
 use crate::Program;
+use crate::ordered::BTreeMap;
 use crate::trace::Trace;
 use crate::trace::own::{Header, SCHEMA_VERSION};
 

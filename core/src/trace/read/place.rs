@@ -1,7 +1,6 @@
 //! Puts events on lanes, into columns, while the text is walked; names and order of the lanes come at the end.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use super::event::{Args, Fields, members};
 use super::join::{self, Point, Role};
@@ -9,6 +8,7 @@ use super::names::{self, Class};
 use super::nanos;
 use super::own::Own;
 use super::scan::Value;
+use crate::ordered::BTreeMap;
 use crate::trace::own::{Arrow, Mark};
 use crate::trace::tally::Tally;
 use crate::trace::time::{self, Unusable};

@@ -1,10 +1,10 @@
 //! From the values of a pickle to a snapshot: every field is looked at, and what is wrong is told with its place.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 
 use super::pickle::{self, Kind, Node, Pickle, Value};
 use super::{Annotation, Block, Event, Frame, ReadError, Segment, Snapshot};
+use crate::ordered::BTreeMap;
 use crate::trace::StrId;
 
 pub(super) fn snapshot(bytes: &[u8]) -> Result<Snapshot, ReadError> {

@@ -1,10 +1,9 @@
 //! The figures of a memory snapshot.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
 use super::Snapshot;
+use crate::ordered::BTreeMap;
 use crate::trace::StrId;
 use crate::trace::analysis::rounded;
 

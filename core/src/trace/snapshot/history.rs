@@ -1,8 +1,7 @@
 //! The states that a device's memory went through, found by going backwards from the last one.
 
-use std::collections::BTreeMap;
-
 use super::{Event, Snapshot};
+use crate::ordered::BTreeMap;
 use crate::trace::Strings;
 
 /// What an event does to memory, as far as undoing it goes.

@@ -66,7 +66,7 @@ pub struct Snapshot {
     /// What a person marked.
     pub annotations: Vec<Annotation>,
     /// Events that are no allocation but end in an error or a mark, and other oddities, by name.
-    pub problems: std::collections::BTreeMap<&'static str, u64>,
+    pub problems: crate::ordered::BTreeMap<&'static str, u64>,
 }
 
 /// Memory that the allocator got from the driver in one piece.

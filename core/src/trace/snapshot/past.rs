@@ -4,10 +4,9 @@
 //! there. At every so many events a list says which lives run; a moment is the list before it, without what has ended,
 //! and with what has begun since.
 
-use std::collections::BTreeMap;
-
 use super::Snapshot;
 use super::history::{Step, Steps};
+use crate::ordered::BTreeMap;
 
 /// Places in the lists of all moments together: some 16 MB.
 const LISTED: usize = 4 << 20;

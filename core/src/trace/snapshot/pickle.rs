@@ -10,9 +10,9 @@
 //! | any other | refused: no snapshot has it |
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 
 use super::ReadError;
+use crate::ordered::BTreeMap;
 use crate::trace::{StrId, Strings};
 
 /// Memory that the values of one file may take, as they are counted here.

@@ -1,10 +1,10 @@
 //! Puts events into the columns of a [`Table`], one after the other, and joins operations with their host calls.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use super::num::{integer, text_of};
 use super::{Call, Cat, CatRole, Num, Op, Row, Sync, Table, Work};
+use crate::ordered::BTreeMap;
 use crate::trace::read::event::{Args, Fields};
 use crate::trace::read::scan::{Lenient, Value};
 use crate::trace::read::walk::Sink;

@@ -8,12 +8,11 @@ mod fill;
 mod num;
 mod scan;
 
-use std::collections::BTreeMap;
-
 pub use num::Num;
 pub use scan::Scan;
 
 use super::{StrId, Strings};
+use crate::ordered::BTreeMap;
 
 /// A trace file in columns.
 #[derive(Debug, Clone, Default)]

@@ -9,10 +9,9 @@
 //! Import names in glue and module carry hashes of one build, so a merge that takes one of each is as wrong as old
 //! sources: `check` reports both.
 
-use std::{fs, io::Write, path::Path};
+use std::{fs, path::Path};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use flate2::{Compression, GzBuilder};
 use wasm_bindgen_cli_support::Bindgen;
 
 use crate::inputs::{self, sha256};
@@ -77,11 +76,11 @@ fn hashes(inputs: &str, glue: &[u8], packed: &[u8]) -> String {
     format!("{inputs}  inputs\n{}  {GLUE}\n{}  {MODULE}\n", sha256(glue), sha256(packed))
 }
 
-/// Packs without a time stamp and with a fixed level, so that one module gives one file.
+/// Packs as tightly as the format allows, without a time stamp, so that one module gives one file.
 fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
-    let mut packer = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
-    packer.write_all(bytes)?;
-    Ok(packer.finish()?)
+    let mut packed = Vec::new();
+    zopfli::compress(zopfli::Options::default(), zopfli::Format::Gzip, bytes, &mut packed)?;
+    Ok(packed)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {

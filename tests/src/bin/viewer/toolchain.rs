@@ -127,7 +127,12 @@ impl Toolchain {
         };
         command.current_dir(root).args(["rustc", "--locked", "-p", PACKAGE, "--lib", "--profile", "wasm"]);
         command.args(["--target", TARGET, "--target-dir"]).arg(&folder);
-        command.arg("--config").arg(format!("target.{TARGET}.rustflags={:?}", remaps(root)?));
+        let mut flags = remaps(root)?;
+        if matches!(self, Self::Debian { .. }) {
+            // the page shows no message of a panic: a trap without one leaves out what formats them
+            flags.extend(["-Zunstable-options".to_owned(), "-Cpanic=immediate-abort".to_owned()]);
+        }
+        command.arg("--config").arg(format!("target.{TARGET}.rustflags={flags:?}"));
         if matches!(self, Self::Debian { .. }) {
             command.args(["-Z", "build-std=std,panic_abort"]);
             // small sorts instead of fast ones: each of the many instances is a tenth as long, 220 kB in all

@@ -1,9 +1,9 @@
 //! The lanes of a foreign file: found by place while reading, named and ordered at the end.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Key, Own};
+use crate::ordered::{BTreeMap, BTreeSet};
 use crate::trace::{LaneKind, Strings};
 
 /// What makes two events lie on the same lane.
