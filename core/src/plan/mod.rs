@@ -27,6 +27,7 @@ mod planning;
 mod slots;
 mod solve;
 mod steps;
+mod tasks;
 mod values;
 mod view;
 mod write;
@@ -38,6 +39,7 @@ pub use solve::{
     Act, Breakdown, Engine, Issued, Outcome, Phase, Recipe, ScalarId, Simulated, Singular, SolveError,
     SolvePlan, Solved, Solver, Stop, VectorId, cg, fista, lsqr, pcg, power, scalar_formula,
 };
+pub use tasks::{HostWork, Task, Tasks};
 
 use crate::memory::Device;
 use crate::op::Operator;

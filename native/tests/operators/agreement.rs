@@ -46,7 +46,7 @@ fn largest(a: &Operator, x: &Array) -> f64 {
     most
 }
 
-fn sides(a: &Operator) -> [(&'static str, Operator); 7] {
+pub(crate) fn sides(a: &Operator) -> [(&'static str, Operator); 7] {
     [
         ("A", a.clone()),
         ("A^H", a.h()),

@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 
 mod agreement;
+#[cfg(unix)]
+mod device;
 mod into;
 #[path = "../../../core/tests/operators/oracle.rs"]
 #[expect(dead_code, reason = "matrices are what the tests of the reference need")]

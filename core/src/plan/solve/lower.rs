@@ -14,7 +14,7 @@ use crate::memory::{Device, Dtype};
 use crate::op::{Array, Operator, Space as Vectors, compute_stream, transfer_stream};
 use crate::plan::devices::Numbers;
 use crate::plan::values::contents;
-use crate::plan::{Plan, PlanError, Transfer};
+use crate::plan::{HostWork, Plan, PlanError, Task, Tasks, Transfer};
 use crate::program::{
     Alloc, BufferId, Compute, Computes, Contents, Copy, EventId, Func, Kernel, Op, Program, Region, Space,
     StreamId,
@@ -78,6 +78,18 @@ impl Computes for Issued<'_> {
     fn compute(&self, command: usize, operands: &[Vec<u8>]) -> Option<Vec<u8>> {
         let (operator, command) = self.jobs.get(&command)?;
         self.plan.applied[*operator].compute(*command, operands)
+    }
+}
+
+impl Tasks for Issued<'_> {
+    fn task(&self, command: usize) -> Option<Task<'_>> {
+        let (operator, command) = self.jobs.get(&command)?;
+        self.plan.applied[*operator].task(*command)
+    }
+
+    fn host_work(&self, command: usize) -> Option<HostWork> {
+        let (operator, command) = self.jobs.get(&command)?;
+        self.plan.applied[*operator].host_work(*command)
     }
 }
 

@@ -17,6 +17,7 @@ use std::mem;
 use std::ptr::NonNull;
 
 use spanlift::memory::Span;
+use spanlift::plan::HostWork;
 use spanlift::program::{BufferId, Compute, Func};
 
 use super::super::context::Context;
@@ -25,7 +26,7 @@ use super::super::kernel::{Arg, Function, Shape};
 use super::super::memory::{DeviceBlock, HostBlock, Place};
 use super::super::stream::Stream;
 use super::formula::shape;
-use super::kernels::{self, Kernels, View, WORDS};
+use super::kernels::{self, Kernels, View};
 use crate::cpu::blocks::{bytes_of, pairs, runs};
 
 impl Kernels {
@@ -309,14 +310,14 @@ impl Blocks {
         Ok(())
     }
 
-    /// What a host function does when its turn comes: a formula of regions of the host.
-    pub(super) fn formula(
+    /// What a host function does when its turn comes: work on regions of the host.
+    pub(super) fn host_work(
         &self,
-        compute: Compute,
+        work: HostWork,
         reads: &[Part<'_>],
         write: Part<'_>,
     ) -> Result<impl FnOnce() + Send + 'static, CudaError> {
-        let n = bytes_of(write.1);
+        let n = usize::try_from(bytes_of(write.1)).unwrap_or(usize::MAX);
         let at = |part: &Part<'_>| Ok::<_, CudaError>((Address(self.host(part.0)?), part.1.clone()));
         let reads = reads.iter().map(at).collect::<Result<Vec<_>, _>>()?;
         let (to, to_span) = at(&write)?;
@@ -324,11 +325,13 @@ impl Blocks {
             let (reads, to) = (reads, to);
             // SAFETY: the stream's order is the program's: nothing writes these bytes meanwhile (2), and their block
             // lives, since `Drop` waits for the stream (3).
-            let read =
-                |(from, span): &(Address, Span)| unsafe { gather(from.0, span, bytes_of(span).min(n)) };
+            let read = |(from, span): &(Address, Span)| unsafe { gather(from.0, span, bytes_of(span)) };
             let operands: Vec<Vec<u8>> = reads.iter().map(read).collect();
-            // SAFETY: as above, and nothing reads them either.
-            unsafe { scatter(to.get(), &to_span, &compute.apply(&operands, n)) };
+            if let Some(mut result) = work(&operands) {
+                result.truncate(n);
+                // SAFETY: as above, and nothing reads them either.
+                unsafe { scatter(to.get(), &to_span, &result) };
+            }
         })
     }
 
@@ -346,17 +349,18 @@ impl Blocks {
         })
     }
 
-    /// Launches the formula kernel with addresses of blocks.
+    /// Launches one of the kernels that ship with addresses of blocks.
     pub(super) fn launch(
         &self,
-        formula: &Function,
+        function: &Function,
         stream: &Stream,
         shape: Shape,
-        words: &[u64; WORDS],
+        words: &[u64],
     ) -> Result<(), CudaError> {
-        // SAFETY: the kernel's one parameter is this struct of words. The views in it lie inside their blocks (1), which
-        // live (3); of the host's memory they touch page-locked bytes only, which nothing else touches meanwhile (2).
-        unsafe { formula.launch(stream, shape, &[Arg::Bytes(words)]) }
+        // SAFETY: the kernel's one parameter is a struct of words, as `kernels` makes them. The views in it lie inside
+        // their blocks (1), which live (3), and so do tables of what moves where, whose places lie inside of the views; of
+        // the host's memory they touch page-locked bytes only, which nothing else touches meanwhile (2).
+        unsafe { function.launch(stream, shape, &[Arg::Bytes(words)]) }
     }
 
     /// Sets a block of a device that nothing touches to zeros, and waits until it is so.

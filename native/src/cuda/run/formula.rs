@@ -2,18 +2,21 @@
 
 use spanlift::memory::Span;
 use spanlift::program::{
-    Alloc, AllocVia, BufferId, Command, Copy, FreeVia, Func, Kernel, Op, Region, Space, StreamId,
+    Alloc, AllocVia, BufferId, Command, Compute, Copy, FreeVia, Func, Kernel, Op, Region, Space, StreamId,
 };
 
-use super::super::error::CudaError;
 use super::super::kernel::Shape;
 use super::super::stream::Stream;
 use super::blocks::{Home, Queue};
 use super::issue::{Issue, Refusal, piece};
-use super::kernels::{self, View};
+use super::kernels::{self, Elementwise, Type, View};
 use crate::cpu::blocks::{bytes_of, runs};
 
-/// Threads of a block, and blocks at most: each thread takes as many elements as are left.
+/// Bytes of a number that stands beside vectors.
+const NUMBER: u64 = 8;
+
+/// Threads of a block, as `THREADS` of the kernels' source says, and blocks at most: each thread takes as many elements as
+/// are left.
 const THREADS: u32 = 256;
 const MAX_BLOCKS: u64 = 4096;
 
@@ -26,30 +29,54 @@ struct Scratch {
     region: Region,
 }
 
+/// What a formula reads: so many bytes of each operand, for `n` elements.
+struct Operands<'k> {
+    regions: Vec<(&'k Region, u64)>,
+    n: u64,
+}
+
+impl<'k> Operands<'k> {
+    /// No element where an operand is missing or nothing is left to write.
+    fn of(kernel: &'k Kernel, Compute { dtype, func }: Compute, out: &Region) -> Operands<'k> {
+        let given = |k: usize| kernel.reads.get(k);
+        // Where the second operand is not given it is the first.
+        let pair = [given(0), given(1).or(given(0))];
+        let (number, vectors): (Option<&Region>, Vec<&Region>) = match func {
+            Func::Fill(_) => (None, Vec::new()),
+            Func::Affine { .. } | Func::Sqrt | Func::Shrink { .. } => (None, given(0).into_iter().collect()),
+            Func::Multiple { .. } => (given(0), kernel.reads.iter().skip(1).take(2).collect()),
+            _ => (None, pair.into_iter().flatten().collect()),
+        };
+        let size = dtype.bytes().unsigned_abs();
+        let n_out = bytes_of(&out.span);
+        let is_complete = match func {
+            Func::Fill(_) => true,
+            Func::Multiple { .. } => {
+                number.is_some_and(|a| NUMBER <= bytes_of(&a.span)) && !vectors.is_empty()
+            }
+            Func::Dot => !vectors.is_empty() && NUMBER <= n_out,
+            _ => !vectors.is_empty(),
+        };
+        let most = if func == Func::Dot { u64::MAX } else { n_out };
+        let n = vectors.iter().fold(most, |n, x| n.min(bytes_of(&x.span))) / size;
+        let n = if is_complete { n } else { 0 };
+        let vectors = vectors.into_iter().map(|x| (x, n * size));
+        Operands { regions: number.map(|a| (a, NUMBER)).into_iter().chain(vectors).collect(), n }
+    }
+}
+
 impl Issue<'_> {
     pub(super) fn kernel(&mut self, command: &Command, kernel: &Kernel) -> Result<(), Refusal> {
         let out = kernel.writes.first().filter(|region| !region.span.is_empty());
-        let (Some(compute), Some(out)) = (kernel.compute, out) else {
+        let operands = kernel.compute.zip(out).map(|(compute, out)| Operands::of(kernel, compute, out));
+        let (Some(compute), Some(out), Some(Operands { regions, n })) = (kernel.compute, out, operands)
+        else {
             self.tick(kernel.stream, false)?;
             self.note(command, Op::Kernel(kernel.clone()));
             return Ok(());
         };
-        let n_operands = match compute.func {
-            Func::Fill(_) => 0,
-            Func::Affine { .. } => 1,
-            Func::Mul { .. } | Func::Add => 2,
-            _ => return Err(Refusal::Unsupported("has a formula that no kernel computes".to_owned())),
-        };
-        // Where the second operand is not given it is the first.
-        let (first, second) = (kernel.reads.first(), kernel.reads.get(1).or(kernel.reads.first()));
-        let operands: Vec<&Region> = [first, second].into_iter().flatten().take(n_operands).collect();
-        let size = compute.dtype.bytes().unsigned_abs();
-        let n_out = bytes_of(&out.span);
-        let n = match operands.len() == n_operands {
-            true => operands.iter().fold(n_out, |n, r| n.min(bytes_of(&r.span))) / size,
-            false => 0,
-        };
-        if n == 0 {
+        // A sum of no elements is a number all the same.
+        if n == 0 && !(compute.func == Func::Dot && !regions.is_empty()) {
             self.tick(kernel.stream, false)?;
             self.note(command, Op::Kernel(kernel.clone()));
             return Ok(());
@@ -59,13 +86,13 @@ impl Issue<'_> {
         let mut scratches = Vec::new();
         let mut issued = kernel.clone();
         let mut views = Vec::new();
-        for (k, operand) in operands.iter().enumerate() {
+        for (k, (operand, bytes)) in regions.iter().enumerate() {
             // All is read before anything is written.
             let is_same = operand.span == out.span && !is_twice;
             if self.meets(operand, out) && !is_same {
-                let scratch = self.scratch(command, kernel.stream, operand, n * size)?;
+                let scratch = self.scratch(command, kernel.stream, operand, *bytes)?;
                 let address = self.blocks.address(scratch.buffer, &stream)?.unwrap_or_default();
-                views.push(View::row(address, n * size));
+                views.push(View::row(address, *bytes));
                 match issued.reads.get_mut(k) {
                     Some(read) => *read = scratch.region.clone(),
                     None => issued.reads.push(scratch.region.clone()),
@@ -76,11 +103,48 @@ impl Issue<'_> {
             }
         }
         let y = self.view(&stream, out)?;
-        let (a, b) = (views.first().unwrap_or(&y), views.get(1).or(views.first()).unwrap_or(&y));
-        let shape = if is_twice { Shape { grid: 1, block: 1 } } else { shape(n) };
-        self.launch(&stream, shape, &kernels::words(compute, n, &y, a, b))?;
+        self.compute(&stream, compute, n, (&y, is_twice), &views)?;
         self.note(command, Op::Kernel(issued));
         scratches.into_iter().try_for_each(|scratch| self.end_scratch(command, kernel.stream, &scratch))
+    }
+
+    /// Launches the kernel that computes a formula: that for whole elements of floating-point types, else that for every
+    /// type and region, which knows fewer formulas.
+    fn compute(
+        &self,
+        stream: &Stream,
+        compute: Compute,
+        n: u64,
+        (y, is_twice): (&View, bool),
+        views: &[View],
+    ) -> Result<(), Refusal> {
+        let device = self.device(stream)?;
+        let is_number = |k: usize| matches!(compute.func, Func::Multiple { .. }) && k == 0;
+        let whole = |ty: Type| {
+            let out = if compute.func == Func::Dot { Type::F64 } else { ty };
+            let reads = views.iter().enumerate();
+            y.is_whole(out)
+                && reads.into_iter().all(|(k, x)| x.is_whole(if is_number(k) { Type::F64 } else { ty }))
+        };
+        let with_sum = views.len() == 3;
+        if let Some(ty) = Type::of(compute.dtype).filter(|ty| !is_twice && whole(*ty))
+            && let Some(formula) = Elementwise::of(compute.func, with_sum)
+        {
+            let functions = device.operators()?;
+            let (functions, shape) = match compute.func {
+                Func::Dot => (&functions.dot, Shape { grid: 1, block: THREADS }),
+                _ => (&functions.elementwise, shape(n)),
+            };
+            let words = formula.words(n, y, views);
+            return Ok(self.blocks.launch(&functions[ty as usize], stream, shape, &words)?);
+        }
+        if !matches!(compute.func, Func::Fill(_) | Func::Affine { .. } | Func::Mul { .. } | Func::Add) {
+            let why = format!("has a formula that no kernel computes for such elements of {}", compute.dtype);
+            return Err(Refusal::Unsupported(why));
+        }
+        let shape = if is_twice { Shape { grid: 1, block: 1 } } else { shape(n) };
+        let (a, b) = (views.first().unwrap_or(y), views.get(1).or(views.first()).unwrap_or(y));
+        Ok(self.blocks.launch(device.formula()?, stream, shape, &kernels::words(compute, n, y, a, b))?)
     }
 
     /// A copy within one block whose sides overlap: as if all were read before any is written.
@@ -114,7 +178,7 @@ impl Issue<'_> {
     }
 
     /// A region as a kernel on this stream takes it.
-    fn view(&self, stream: &Stream, region: &Region) -> Result<View, Refusal> {
+    pub(super) fn view(&self, stream: &Stream, region: &Region) -> Result<View, Refusal> {
         let facts = self.facts.buffer(region.buffer);
         let dev = self.devices.iter().find(|device| &device.context == stream.context());
         if facts.space == Space::Device && dev.is_some_and(|device| !device.reaches.contains(&facts.dev)) {
@@ -133,13 +197,6 @@ impl Issue<'_> {
         })
     }
 
-    fn launch(&self, stream: &Stream, shape: Shape, words: &[u64; kernels::WORDS]) -> Result<(), CudaError> {
-        let device = self.devices.iter().find(|device| &device.context == stream.context());
-        let device =
-            device.ok_or(CudaError::Argument("a stream of a device that the program does not use"))?;
-        self.blocks.launch(device.formula()?, stream, shape, words)
-    }
-
     /// Takes `n` bytes of a region aside.
     fn scratch(
         &mut self,
@@ -148,14 +205,7 @@ impl Issue<'_> {
         from: &Region,
         n: u64,
     ) -> Result<Scratch, Refusal> {
-        let name = loop {
-            self.n_scratch += 1;
-            let name = format!("scratch {}", self.n_scratch);
-            if self.issued.names().find_buffer(&name).is_none() {
-                break name;
-            }
-        };
-        let buffer = self.issued.buffer_id(&name);
+        let buffer = self.fresh("scratch");
         let bytes = i64::try_from(n).unwrap_or(i64::MAX);
         let alloc = Alloc {
             buffer,

@@ -1,9 +1,11 @@
 //! Commands of a program as calls of the driver, one after the other.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Instant;
 
 use spanlift::memory::Span;
+use spanlift::plan::{HostWork, Tasks};
 use spanlift::program::{
     Alloc, AllocVia, BufferId, ChannelId, Command, Contents, Copy, EventId, Facts, FreeVia, Op, Program,
     Region, Space, StreamId, StreamKind, ThreadId,
@@ -14,6 +16,7 @@ use super::super::context::Context;
 use super::super::error::CudaError;
 use super::super::stream::{Event, Stream, Timing};
 use super::blocks::{Blocks, Home, Part, Queue};
+use super::steps::Step;
 use super::{Device, Run, RunError, block_len};
 use crate::cpu::blocks::{bytes_of, pairs};
 use crate::cpu::record::Recorder;
@@ -71,6 +74,10 @@ pub(super) struct Issue<'p> {
     reads: Vec<Reading>,
     pub(super) issued: Program,
     pub(super) n_scratch: usize,
+    /// What commands compute besides their formulas.
+    pub(super) tasks: &'p dyn Tasks,
+    /// The commands that are steps of a plan and not formulas.
+    pub(super) steps: BTreeMap<usize, Rc<Step>>,
 }
 
 /// A program without commands that knows the names of `program`, each under the same id.
@@ -98,7 +105,7 @@ impl<'p> Issue<'p> {
     pub(super) fn new(
         program: &'p Program,
         facts: &'p Facts,
-        carried: &'p [bool],
+        (carried, tasks): (&'p [bool], &'p dyn Tasks),
         devices: Vec<Device>,
         begun: Instant,
     ) -> Issue<'p> {
@@ -132,13 +139,19 @@ impl<'p> Issue<'p> {
             reads: Vec::new(),
             issued: named_as(program),
             n_scratch: 0,
+            tasks,
+            steps: BTreeMap::new(),
         }
     }
 
     pub(super) fn command(&mut self, index: usize, command: &Command) -> Result<(), Refusal> {
         let begun = self.recorder.now();
         match &command.op {
-            Op::Kernel(kernel) => self.kernel(command, kernel)?,
+            // Steps stay: work that is enqueued may still read what they hold.
+            Op::Kernel(kernel) => match self.steps.get(&index).cloned() {
+                Some(step) => self.step(&step, command, kernel)?,
+                None => self.kernel(command, kernel)?,
+            },
             Op::Copy(copy) => self.copy(command, copy)?,
             Op::Memset { stream, dst, sync, value } => self.memset(command, *stream, dst, *sync, *value)?,
             op => {
@@ -183,13 +196,22 @@ impl<'p> Issue<'p> {
             &Op::RecordStream { buffer, stream } => self.note_stream(buffer, stream),
             Op::HostFn { stream, reads, writes, compute, .. } => {
                 let stream = self.stream(*stream)?;
-                match (compute, writes.first().filter(|region| !region.span.is_empty())) {
-                    (Some(compute), Some(write)) => {
-                        let reads: Vec<Part<'_>> = reads.iter().take(2).map(|r| self.part(r)).collect();
-                        stream.host_fn(self.blocks.formula(*compute, &reads, self.part(write))?)?;
+                let Some(write) = writes.first().filter(|region| !region.span.is_empty()) else {
+                    return Ok(stream.host_fn(|| {})?);
+                };
+                let n = bytes_of(&write.span);
+                let work: HostWork = match (compute, self.tasks.host_work(index)) {
+                    (Some(compute), _) => {
+                        let compute = *compute;
+                        Box::new(move |operands| Some(compute.apply(operands, n)))
                     }
-                    _ => stream.host_fn(|| {})?,
-                }
+                    (None, Some(work)) => work,
+                    (None, None) => return Ok(stream.host_fn(|| {})?),
+                };
+                // A formula has three operands at most.
+                let n_reads = if compute.is_some() { 3 } else { reads.len() };
+                let reads: Vec<Part<'_>> = reads.iter().take(n_reads).map(|r| self.part(r)).collect();
+                stream.host_fn(self.blocks.host_work(work, &reads, self.part(write))?)?;
             }
             Op::HostRead { region, expect } => self.look(index, region, expect.as_ref())?,
             Op::HostWrite { region, contents: Some(contents) } => self.put(region, contents)?,
@@ -237,8 +259,25 @@ impl<'p> Issue<'p> {
         self.streams[stream.index()].clone().ok_or(CudaError::Argument("a destroyed stream is used"))
     }
 
+    /// The device that a stream belongs to.
+    pub(super) fn device(&self, stream: &Stream) -> Result<&Device, CudaError> {
+        let device = self.devices.iter().find(|device| &device.context == stream.context());
+        device.ok_or(CudaError::Argument("a stream of a device that the program does not use"))
+    }
+
+    /// A buffer of a name that nothing has.
+    pub(super) fn fresh(&mut self, prefix: &str) -> BufferId {
+        loop {
+            self.n_scratch += 1;
+            let name = format!("{prefix} {}", self.n_scratch);
+            if self.issued.names().find_buffer(&name).is_none() {
+                return self.issued.buffer_id(&name);
+            }
+        }
+    }
+
     /// A stream of a device that the program does not know.
-    fn aside(&mut self, dev: u32) -> Result<Stream, CudaError> {
+    pub(super) fn aside(&mut self, dev: u32) -> Result<Stream, CudaError> {
         if self.aside.is_empty() {
             let new = |device: &Device| Stream::new(&device.context, StreamKind::NonBlocking);
             self.aside = self.devices.iter().map(new).collect::<Result<_, _>>()?;

@@ -9,8 +9,8 @@
 //! | stream | one of its kind; a per-thread stream is a blocking one of its own |
 //! | buffer | device, page-locked or pageable memory; one that takes over a freed one keeps its memory |
 //! | copy, memset | one call for each piece that both sides have in a row; of the host's memory a host function |
-//! | kernel | [its formula](Kernels); without one it is refused |
-//! | host function, host read, write and copy | on host memory, as they say |
+//! | kernel | [its formula](Kernels), or the [step of a plan](run_knowing) that it is; without either it is refused |
+//! | host function, host read, write and copy | on host memory, as they say; steps of plans by the reference |
 //! | record, wait, sync, query | the call; a query that found work done waits for it |
 //! | sleep, host work | no time is spent |
 //! | graph, capture, managed memory | refused |
@@ -22,17 +22,23 @@ mod blocks;
 mod formula;
 mod issue;
 mod kernels;
+mod steps;
+mod tables;
 
 use std::cell::OnceCell;
 use std::time::Instant;
 
 use spanlift::hazard::{self, Mode, Verdict};
+use spanlift::memory::Dtype;
+use spanlift::plan::Tasks;
 use spanlift::program::{BufferId, Op, Problems, Program, Space};
 use spanlift::sim::{self, Final, Mark, Reading};
 use spanlift::{Nanos, Trace};
 
 use self::issue::Issue;
 pub use self::kernels::Kernels;
+use self::kernels::{Operators, Type};
+pub use self::steps::{By, Placed, placed};
 use super::context::{Context, Driver};
 use super::error::CudaError;
 use super::kernel::Function;
@@ -136,18 +142,53 @@ pub enum RunError {
 /// # Ok::<(), cuda::RunError>(())
 /// ```
 pub fn run(program: &Program, driver: &Driver, first: u32) -> Result<Run, RunError> {
+    run_knowing(program, driver, first, &())
+}
+
+/// The same where `tasks` says which operators the commands without a formula are, as a plan does for its leaves: movements,
+/// rows of few entries and convolutions have kernels, on the host a stream calls the reference.
+///
+/// # Errors
+/// As [`run`]; [`RunError::Unsupported`] for a leaf on a device that no kernel computes ([`placed`] says which).
+///
+/// # Cost
+/// As [`run`]; before anything runs, a table for each leaf goes to its device: of a movement its ranges, of rows 4 to 12
+/// bytes for each entry.
+///
+/// # Examples
+/// ```
+/// use spanlift::chain;
+/// use spanlift::memory::{Dtype, cpu, cuda as device};
+/// use spanlift::op::{Array, Space, roll, to};
+/// use spanlift_native::cuda::{self, Driver};
+/// let line = Space::new([("x", 4)], Dtype::F32)?;
+/// let a = chain![to(device(0)), roll("x", 1).over(line.on(device(0)))?, to(cpu())]?;
+/// let plan = a.plan_for(&Array::new(line, [1.0, 2.0, 3.0, 4.0])?)?;
+/// if let Ok(driver) = Driver::open() {
+///     let run = cuda::run_knowing(plan.program(), &driver, 0, &plan)?;
+///     assert_eq!(plan.result(&run.finals).unwrap().reals(), [4.0, 1.0, 2.0, 3.0]);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn run_knowing(
+    program: &Program,
+    driver: &Driver,
+    first: u32,
+    tasks: &dyn Tasks,
+) -> Result<Run, RunError> {
     let facts = program.check()?;
-    supported(program)?;
+    supported(program, tasks)?;
     let report = hazard::check(program, Mode::Contract)?;
     let verdict = report.verdict();
     if verdict != Verdict::Safe {
         let first = report.hazards.first().map(|found| hazard::sentence(program, found));
         return Err(RunError::NotSafe { verdict, first });
     }
-    let carried = sim::carried(program, &facts, &[]);
+    let carried = sim::carried_knowing(program, &facts, &[], tasks);
     cpu::within(program, &facts, &carried, cpu::DEFAULT_LIMIT)?;
     let devices = devices(program, driver, first, facts.n_devices)?;
-    let mut issue = Issue::new(program, &facts, &carried, devices, Instant::now());
+    let mut issue = Issue::new(program, &facts, (&carried, tasks), devices, Instant::now());
+    issue.prepare().map_err(|(index, error)| error.at(program, index))?;
     for (index, command) in program.commands().iter().enumerate() {
         issue.command(index, command).map_err(|error| error.at(program, index))?;
     }
@@ -158,8 +199,10 @@ pub fn run(program: &Program, driver: &Driver, first: u32) -> Result<Run, RunErr
 /// A device that a program uses.
 struct Device {
     context: Context,
-    /// The kernel for formulas, once one is needed.
+    /// The kernel for formulas of every type, once one is needed.
     formula: OnceCell<Function>,
+    /// The kernels for operators.
+    operators: OnceCell<Operators>,
     /// Devices of the program whose memory its kernels reach.
     reaches: Vec<u32>,
 }
@@ -172,10 +215,26 @@ impl Device {
         }
         self.formula.get().ok_or(CudaError::Argument("a device without kernels"))
     }
+
+    fn operators(&self) -> Result<&Operators, CudaError> {
+        if self.operators.get().is_none() {
+            _ = self.operators.set(Operators::load(&self.context)?);
+        }
+        self.operators.get().ok_or(CudaError::Argument("a device without kernels"))
+    }
 }
 
 fn devices(program: &Program, driver: &Driver, first: u32, n: u32) -> Result<Vec<Device>, RunError> {
-    let has_kernels = program.commands().iter().any(|command| matches!(command.op, Op::Kernel(_)));
+    // What a kernel computes in one of the types that operators have; others are left to the kernel for every type.
+    let is_of_operators = |dtype: Dtype| Type::of(dtype).is_some();
+    let kernels = || {
+        program.commands().iter().filter_map(|command| match &command.op {
+            Op::Kernel(kernel) => Some(kernel.compute.map(|compute| compute.dtype)),
+            _ => None,
+        })
+    };
+    let needs_operators = kernels().any(|dtype| dtype.is_none_or(is_of_operators));
+    let needs_formula = kernels().any(|dtype| dtype.is_some_and(|dtype| !is_of_operators(dtype)));
     let contexts = (0..n).map(|k| driver.context(first.saturating_add(k))).collect::<Result<Vec<_>, _>>();
     let contexts = contexts.map_err(RunError::Device)?;
     let mut devices = Vec::new();
@@ -186,9 +245,13 @@ fn devices(program: &Program, driver: &Driver, first: u32, n: u32) -> Result<Vec
                 reaches.push(other);
             }
         }
-        let device = Device { context: context.clone(), formula: OnceCell::new(), reaches };
-        if has_kernels {
-            // Before anything runs: loading takes its time.
+        let (formula, operators) = (OnceCell::new(), OnceCell::new());
+        let device = Device { context: context.clone(), formula, operators, reaches };
+        // Before anything runs: loading takes its time.
+        if needs_operators {
+            device.operators().map_err(RunError::Device)?;
+        }
+        if needs_formula {
             device.formula().map_err(RunError::Device)?;
         }
         devices.push(device);
@@ -197,7 +260,8 @@ fn devices(program: &Program, driver: &Driver, first: u32, n: u32) -> Result<Vec
 }
 
 /// Refuses what no driver is asked to do, before anything is.
-fn supported(program: &Program) -> Result<(), RunError> {
+fn supported(program: &Program, tasks: &dyn Tasks) -> Result<(), RunError> {
+    steps::supported(program, tasks)?;
     for (index, command) in program.commands().iter().enumerate() {
         let why = match &command.op {
             Op::CaptureBegin { .. } | Op::CaptureEnd { .. } | Op::GraphLaunch { .. } => {
@@ -206,10 +270,10 @@ fn supported(program: &Program) -> Result<(), RunError> {
             Op::Alloc(alloc) if alloc.space == Space::Managed => {
                 "takes managed memory, which only --on sim and --on cpu run"
             }
-            Op::Kernel(kernel) if kernel.compute.is_none() => {
+            Op::Kernel(kernel) if kernel.compute.is_none() && tasks.task(index).is_none() => {
                 "has no formula, and what it does on a device is not known; --on sim runs it"
             }
-            Op::HostFn { compute: None, writes, .. } if !writes.is_empty() => {
+            Op::HostFn { compute: None, writes, .. } if !writes.is_empty() && !tasks.computes(index) => {
                 "has no formula, and what it writes is not known; --on sim runs it"
             }
             _ => continue,

@@ -155,7 +155,7 @@ impl Session<'_> {
         let mut seen = Seen { session: self, op, reads: Ranges::default(), writes: Ranges::default() };
         let ran = match &kernel.body {
             Body::Rust(rust) => rust.run(shape, args, &kernel.params, &mut seen),
-            Body::Ptx(program) => kernel::exec::run(program, shape, args, &mut seen, steps),
+            Body::Ptx(program) => kernel::exec::run(program.as_ref(), shape, args, &mut seen, steps),
         };
         seen.settle();
         ran.map_err(|Stop(code)| (code, true))
@@ -171,7 +171,9 @@ impl Session<'_> {
                 range.is_some_and(|(s, e)| s < end && start < e)
             });
         }
-        op.work.spans().iter().any(|s| s.start < end && start < s.end)
+        // What a host function touches nobody knows but that it is the host's.
+        let is_host = matches!(op.work, Work::Host { .. }) && self.memory.device_of(start).is_none();
+        is_host || op.work.spans().iter().any(|s| s.start < end && start < s.end)
     }
 
     fn module(&self, handle: u64) -> Result<usize, Code> {

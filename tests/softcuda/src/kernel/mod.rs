@@ -5,12 +5,12 @@ pub(crate) mod inst;
 pub(crate) mod parse;
 pub(crate) mod rust;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::code::Code;
 
 /// One entry of a module.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Kernel {
     pub(crate) name: String,
     /// Offset and size of each parameter in the bytes of the arguments.
@@ -26,10 +26,10 @@ impl Kernel {
 }
 
 /// What runs.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Body {
     Rust(rust::RustKernel),
-    Ptx(parse::Program),
+    Ptx(Arc<parse::Program>),
 }
 
 /// The shape of a launch.
@@ -53,6 +53,21 @@ pub(crate) trait Global {
 pub struct Stop(pub(crate) Code);
 
 /// The kernels of a module: PTX text that this driver version and these devices take.
+///
+/// What was loaded last is kept, as drivers keep what they compiled: a second module of the same text costs nothing.
 pub(crate) fn load(text: &str, version: i32, capability: (i32, i32)) -> Result<Vec<Arc<Kernel>>, Code> {
-    parse::module(text, version, capability).map(|kernels| kernels.into_iter().map(Arc::new).collect())
+    static LAST: Mutex<Option<(Key, Vec<Arc<Kernel>>)>> = Mutex::new(None);
+    let key: Key = (text.to_owned(), version, capability, rust::generation());
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, kernels)) = last.as_ref().filter(|(known, _)| *known == key) {
+        // Each module has kernels of its own, by which its launches are told from those of others.
+        return Ok(kernels.iter().map(|kernel| Arc::new(Kernel::clone(kernel))).collect());
+    }
+    let kernels = parse::module(text, version, capability)?;
+    let kernels: Vec<Arc<Kernel>> = kernels.into_iter().map(Arc::new).collect();
+    *last = Some((key, kernels.clone()));
+    Ok(kernels)
 }
+
+/// Text, driver version, capability, and which kernels stand in.
+type Key = (String, i32, (i32, i32), u64);

@@ -2,6 +2,7 @@
 //! is not known is an error here, never ignored later.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::inst::{Address, Compare, Inst, One, Operand, Space, Two, Type, What};
 use super::{Body, Kernel, rust};
@@ -257,7 +258,7 @@ fn entry(tokens: &mut Tokens<'_>, outer: &Symbols) -> Parsed<Kernel> {
     }
     let body = match rust::find(&name) {
         Some(kernel) => Body::Rust(kernel),
-        None => Body::Ptx(program(&body, symbols)?),
+        None => Body::Ptx(Arc::new(program(&body, symbols)?)),
     };
     Ok(Kernel { name, params, body })
 }
@@ -354,7 +355,8 @@ impl Symbols {
         if let Some(at) = self.registers.get(word) {
             return Ok(Operand::Register(*at));
         }
-        if let Some(at) = self.shared.get(word) {
+        // Addresses of parameters and of shared memory are offsets, for loads from these spaces alone.
+        if let Some(at) = self.shared.get(word).or_else(|| self.params.get(word)) {
             return Ok(Operand::Constant(*at as u64));
         }
         if let Some((name, axis)) = word.split_once('.').filter(|(name, _)| name.starts_with('%')) {
@@ -374,7 +376,10 @@ impl Symbols {
             _ => return bad(),
         };
         let base = match space {
-            Space::Param => Operand::Constant(*self.params.get(first).ok_or(Code::INVALID_PTX)? as u64),
+            Space::Param => match self.params.get(first) {
+                Some(at) => Operand::Constant(*at as u64),
+                None => Operand::Register(self.register(first)?),
+            },
             Space::Shared => self.operand(first, Type::U(32))?,
             Space::Global => Operand::Register(self.register(first)?),
         };
@@ -465,15 +470,17 @@ fn what(words: &[&str], args: &[Arg<'_>], symbols: &Symbols) -> Parsed<What> {
             let small = |t: &str| Type::of(t).filter(|t| t.is_int()).ok_or(Code::INVALID_PTX);
             a.convert(small(to)?, small(from)?)
         }
-        // One address space for everything: generic addresses are the global ones.
+        // One address space for everything but shared memory, whose addresses none turns into generic ones: those are global.
         ["cvta", "to", "global", "u64"] | ["cvta", "global", "u64"] => a.one(One::Mov, Type::U(64)),
         ["ld", "param", t] => a.load(Space::Param, t, 1),
-        ["ld", "global", t] | ["ld", "global", "nc", t] => a.load(Space::Global, t, 1),
-        ["ld", "global", "v2", t] | ["ld", "global", "nc", "v2", t] => a.load(Space::Global, t, 2),
+        ["ld", t] | ["ld", "global", t] | ["ld", "global", "nc", t] => a.load(Space::Global, t, 1),
+        ["ld", "v2", t] | ["ld", "global", "v2", t] | ["ld", "global", "nc", "v2", t] => {
+            a.load(Space::Global, t, 2)
+        }
         ["ld", "global", "v4", t] | ["ld", "global", "nc", "v4", t] => a.load(Space::Global, t, 4),
         ["ld", "shared", t] => a.load(Space::Shared, t, 1),
-        ["st", "global", t] => a.store(Space::Global, t, 1),
-        ["st", "global", "v2", t] => a.store(Space::Global, t, 2),
+        ["st", t] | ["st", "global", t] => a.store(Space::Global, t, 1),
+        ["st", "v2", t] | ["st", "global", "v2", t] => a.store(Space::Global, t, 2),
         ["st", "global", "v4", t] => a.store(Space::Global, t, 4),
         ["st", "shared", t] => a.store(Space::Shared, t, 1),
         ["bra"] | ["bra", "uni"] => a.branch(),

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::{Global, Shape, Stop};
@@ -37,9 +38,18 @@ pub(crate) struct Raw {
 
 static KERNELS: Mutex<BTreeMap<String, RustKernel>> = Mutex::new(BTreeMap::new());
 
+/// How often a kernel was registered.
+static ADDED: AtomicU64 = AtomicU64::new(0);
+
 /// Registers a kernel under the name of an entry; modules loaded from now on use it.
 pub(crate) fn add(name: &str, kernel: RustKernel) {
+    ADDED.fetch_add(1, Ordering::Relaxed);
     KERNELS.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), kernel);
+}
+
+/// A number that changes whenever another kernel may stand in.
+pub(crate) fn generation() -> u64 {
+    ADDED.load(Ordering::Relaxed)
 }
 
 pub(crate) fn find(name: &str) -> Option<RustKernel> {

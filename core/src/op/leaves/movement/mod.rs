@@ -209,6 +209,31 @@ impl Gather {
         }
     }
 
+    /// For each dimension of the output, in order, the ranges of its indices that see something of the input: `[at, len, from,
+    /// step]` says that index `at + k` sees place `from + k step`, for `k < len`; rising in `at` and apart. An element sees the
+    /// sum of its indices' places, and nothing where one of them sees nothing. `None` for a dimension along which all indices
+    /// see the same.
+    ///
+    /// ```
+    /// use spanlift::memory::Dtype;
+    /// use spanlift::op::{Gather, Operator, Space, pad};
+    /// let space = Space::new([("y", 3), ("x", 2)], Dtype::F64)?;
+    /// let Operator::Leaf(leaf) = pad("x", 4).over(space)? else { unreachable!() };
+    /// let ranges = leaf.downcast::<Gather>().unwrap().ranges();
+    /// assert_eq!(ranges, [Some(vec![[0, 3, 0, 2]]), Some(vec![[1, 2, 0, 1]])]);
+    /// # Ok::<(), spanlift::op::OpError>(())
+    /// ```
+    pub fn ranges(&self) -> Vec<Option<Vec<[i64; 4]>>> {
+        let strides = self.facts.domain.strides();
+        let ranges = self.axes.iter().map(|axis| {
+            let unit = axis.from.map_or(0, |d| strides[d]);
+            let is_repeated = axis.from.is_none() && axis.is_whole(axis.size);
+            let pieces = axis.pieces.iter().map(|p| [p.at, p.len, p.from * unit, p.step * unit]);
+            (!is_repeated).then(|| pieces.collect())
+        });
+        ranges.collect()
+    }
+
     /// Whether all of these promises hold, element by element; else the name of one that does not.
     pub(in crate::op) fn keeps_promises(&self, said: Tags) -> Result<(), &'static str> {
         let mut taken = vec![0u32; self.facts.domain.len()];

@@ -1,0 +1,308 @@
+//! Steps of plans: what leaves need beside their values goes to its device before anything runs, then each is a launch.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use spanlift::memory::{Device, Dtype};
+use spanlift::op::{Complex64, Leaf, Space, Work};
+use spanlift::plan::{Plan, Task, Tasks};
+use spanlift::program::{
+    Alloc, AllocVia, BufferId, Command, Kernel, Op, Program, Region, Space as Place, StreamId,
+};
+
+use super::super::stream::Stream;
+use super::RunError;
+use super::blocks::Home;
+use super::formula::shape;
+use super::issue::{Issue, Refusal};
+use super::kernels::{Elementwise, Type, View, rows_words};
+use super::tables::{NoTable, Table, Weights};
+use crate::cpu::blocks::bytes_of;
+
+/// What a command of a plan is on a device.
+pub(super) enum Step {
+    /// Every element times a factor.
+    Scale(Complex64, Dtype),
+    /// Zeros.
+    Zeros,
+    /// A table of the leaf, in a block of the device with its sections at these bytes.
+    Table { leaf: Leaf, table: Table, block: Region, sections: Vec<usize> },
+}
+
+/// What carries out one command of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum By {
+    /// A kernel that ships.
+    Kernel(&'static str),
+    /// A function that a stream calls on the host.
+    Host,
+    /// Nothing here: the operator has no kernel, and a run on devices is refused.
+    Nothing,
+}
+
+/// Which device a command of a plan runs on, and what carries it out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed {
+    /// Index of the command.
+    pub command: usize,
+    /// Its operator.
+    pub label: String,
+    /// Where it runs.
+    pub device: Device,
+    /// What carries it out.
+    pub by: By,
+}
+
+/// Says for each command of a plan that computes which device it runs on and what carries it out there.
+///
+/// # Examples
+/// ```
+/// use spanlift::chain;
+/// use spanlift::memory::{Dtype, cpu, cuda};
+/// use spanlift::op::{Operator, Space, roll, to};
+/// use spanlift_native::cuda::{By, placed};
+///
+/// let line = Space::new([("x", 4)], Dtype::F32)?;
+/// let on_host = Operator::scale(2.0, line.clone())?;
+/// let a = chain![on_host, to(cuda(0)), roll("x", 1).over(line.on(cuda(0)))?, to(cpu())]?;
+/// let places: Vec<(String, By)> = placed(&a.plan()?).into_iter().map(|p| (p.device.to_string(), p.by)).collect();
+/// assert_eq!(places, [("cpu".to_owned(), By::Host), ("cuda:0".to_owned(), By::Kernel("spanlift_move"))]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn placed(plan: &Plan) -> Vec<Placed> {
+    let of = |(command, device): (usize, Device)| {
+        let label = plan.program().commands()[command].label.as_deref().unwrap_or_default().to_owned();
+        let by = match plan.task(command) {
+            _ if device.is_host() => By::Host,
+            Some(Task::Leaf(leaf)) => by(leaf),
+            _ => By::Kernel("spanlift_elementwise"),
+        };
+        Placed { command, label, device, by }
+    };
+    plan.work().map(of).collect()
+}
+
+fn multiplies(leaf: &Leaf) -> bool {
+    let is_diagonal = leaf.downcast::<spanlift::op::Diagonal>().is_some();
+    is_diagonal || matches!(leaf.op.facts().work, Work::Multiply(_))
+}
+
+fn by(leaf: &Leaf) -> By {
+    if multiplies(leaf) {
+        return By::Kernel("spanlift_elementwise");
+    }
+    match Table::kernel_of(leaf) {
+        Some(kernel) => By::Kernel(kernel),
+        None => By::Nothing,
+    }
+}
+
+/// Refuses steps that no kernel carries out, before anything is asked of a driver.
+pub(super) fn supported(program: &Program, tasks: &dyn Tasks) -> Result<(), RunError> {
+    for (index, command) in program.commands().iter().enumerate() {
+        if !matches!(command.op, Op::Kernel(_)) {
+            continue;
+        }
+        if let Some(Task::Leaf(leaf)) = tasks.task(index)
+            && by(leaf) == By::Nothing
+        {
+            let why = format!(
+                "is `{leaf}`, which no kernel computes on a device; put it on the host, between `to(cpu())` and `to({})`",
+                leaf.domain().device()
+            );
+            return Err(Refusal::Unsupported(why).at(program, index));
+        }
+    }
+    Ok(())
+}
+
+impl Issue<'_> {
+    /// Makes everything ready that the steps of a plan need, on the device of each.
+    pub(super) fn prepare(&mut self) -> Result<(), (usize, Refusal)> {
+        let mut known: Vec<(Leaf, u32, Region)> = Vec::new();
+        let mut steps = BTreeMap::new();
+        for (index, command) in self.program.commands().iter().enumerate() {
+            let Op::Kernel(kernel) = &command.op else { continue };
+            let tasks = self.tasks;
+            let step = match tasks.task(index) {
+                Some(Task::Leaf(leaf)) if !multiplies(leaf) => {
+                    Some(self.table(leaf, kernel, &mut known).map_err(|e| (index, e))?)
+                }
+                Some(Task::Scale(factor, space)) => Some(Step::Scale(factor, space.dtype())),
+                Some(Task::Fill) if kernel.compute.is_none() => Some(Step::Zeros),
+                _ => None,
+            };
+            steps.extend(step.map(|step| (index, Rc::new(step))));
+        }
+        self.steps = steps;
+        Ok(())
+    }
+
+    /// A leaf's table on the device of its kernel; leaves that are the same share theirs.
+    fn table(
+        &mut self,
+        leaf: &Leaf,
+        kernel: &Kernel,
+        known: &mut Vec<(Leaf, u32, Region)>,
+    ) -> Result<Step, Refusal> {
+        let dev = self.facts.stream(kernel.stream).dev;
+        let table = Table::of(leaf).map_err(|why| {
+            Refusal::Unsupported(match why {
+                NoTable::TooLarge => format!("is `{leaf}`, which has more elements than tables count"),
+                NoTable::Unknown => format!("is `{leaf}`, which no kernel computes on a device"),
+            })
+        })?;
+        let (bytes, sections) = table.bytes();
+        if let Some((.., block)) = known.iter().find(|(other, on, _)| other == leaf && *on == dev) {
+            return Ok(Step::Table { leaf: leaf.clone(), table, block: block.clone(), sections });
+        }
+        let buffer = self.fresh("table");
+        let (context, stream) = (self.context(dev).clone(), self.aside(dev)?);
+        self.blocks.make(buffer, Home::Device(&context), bytes.len())?;
+        let n = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
+        let alloc = Alloc {
+            buffer,
+            bytes: n,
+            space: Place::Device,
+            dev,
+            via: AllocVia::Malloc,
+            stream: None,
+            reuse: None,
+            contents: None,
+        };
+        self.issued.push(Op::Alloc(alloc));
+        self.blocks.put(&stream, (buffer, 0), bytes)?;
+        let block = buffer.range(0, n);
+        known.push((leaf.clone(), dev, block.clone()));
+        Ok(Step::Table { leaf: leaf.clone(), table, block, sections })
+    }
+
+    /// One step of a plan, in the order of its stream.
+    pub(super) fn step(&mut self, step: &Step, command: &Command, kernel: &Kernel) -> Result<(), Refusal> {
+        let mut issued = kernel.clone();
+        match step {
+            Step::Scale(factor, dtype) => {
+                let ty = type_of(*dtype)?;
+                let [x] = self.operands(kernel)?;
+                let (n, y) = (bytes_of(&x.span) / ty.bytes(), self.written(kernel, bytes_of(&x.span))?);
+                self.elementwise(kernel.stream, Elementwise::scale(*factor), ty, n, y, &[x])?;
+            }
+            Step::Zeros => {
+                let y = kernel.writes.first().ok_or_else(other_bytes)?;
+                let zeros = Elementwise::zeros();
+                // Zeros of every type are zeros of bytes.
+                self.elementwise(kernel.stream, zeros, Type::F32, bytes_of(&y.span) / 4, y, &[])?;
+            }
+            Step::Table { leaf, table, block, sections } => {
+                self.launch_table(kernel, leaf, table, (block.buffer, sections))?;
+                issued.reads.push(block.clone());
+            }
+        }
+        self.note(command, Op::Kernel(issued));
+        Ok(())
+    }
+
+    fn launch_table(
+        &mut self,
+        kernel: &Kernel,
+        leaf: &Leaf,
+        table: &Table,
+        (block, sections): (BufferId, &[usize]),
+    ) -> Result<(), Refusal> {
+        let ty = type_of(leaf.codomain().dtype())?;
+        let (n_in, n_out) = (bytes(leaf.domain()), bytes(leaf.codomain()));
+        let has_weights = matches!(table, Table::Rows(rows) if matches!(rows.weights, Weights::Listed(_)));
+        let (w, x) = match &kernel.reads[..] {
+            [w, x] if has_weights => (Some(w), x),
+            [x] if !has_weights => (None, x),
+            _ => return Err(other_bytes()),
+        };
+        let n_weights = match &leaf.op.facts().work {
+            Work::Weights(weights) => weights.elements().unsigned_abs() * ty.bytes(),
+            _ => 0,
+        };
+        let y = self.written(kernel, n_out)?;
+        let fits = bytes_of(&x.span) == n_in && w.is_none_or(|w| bytes_of(&w.span) == n_weights);
+        if !fits || self.meets(x, y) || leaf.domain().dtype() != leaf.codomain().dtype() {
+            return Err(other_bytes());
+        }
+        let stream = self.stream(kernel.stream)?;
+        let (from, to) = (self.whole(&stream, x, ty)?, self.whole(&stream, y, ty)?);
+        let weights = w.map(|w| self.whole(&stream, w, ty)).transpose()?;
+        let base = self.blocks.address(block, &stream)?.unwrap_or_default();
+        let at = |k: usize| base + sections.get(k).map_or(0, |at| *at as u64);
+        let device = self.device(&stream)?;
+        let functions = device.operators()?;
+        match table {
+            Table::Move(moved) => {
+                if moved.has_gaps {
+                    let zeros = Elementwise::zeros();
+                    let n = n_out / ty.bytes();
+                    let words = zeros.words(n, &to, &[]);
+                    self.blocks.launch(&functions.elementwise[ty as usize], &stream, shape(n), &words)?;
+                }
+                let words = moved.words([at(0), at(1)], &to, &from);
+                self.blocks.launch(&functions.moves[ty as usize], &stream, shape(moved.n()), &words)?;
+            }
+            Table::Rows(rows) => {
+                let n = rows.ends.len() as u64;
+                let views = [&to, &from, weights.as_ref().unwrap_or(&from)];
+                let words = rows_words(rows, [at(0), at(1), at(2)], views);
+                self.blocks.launch(&functions.rows[ty as usize], &stream, shape(n), &words)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `n` elements of a formula, all of which lie whole in their regions.
+    fn elementwise(
+        &mut self,
+        stream: StreamId,
+        formula: Elementwise,
+        ty: Type,
+        n: u64,
+        y: &Region,
+        operands: &[&Region],
+    ) -> Result<(), Refusal> {
+        let stream = self.stream(stream)?;
+        let to = self.whole(&stream, y, ty)?;
+        let views = operands.iter().map(|x| self.whole(&stream, x, ty)).collect::<Result<Vec<View>, _>>()?;
+        let words = formula.words(n, &to, &views);
+        let function = &self.device(&stream)?.operators()?.elementwise[ty as usize];
+        Ok(self.blocks.launch(function, &stream, shape(n), &words)?)
+    }
+
+    /// A region whose elements lie whole in its runs.
+    fn whole(&self, stream: &Stream, region: &Region, ty: Type) -> Result<View, Refusal> {
+        let view = self.view(stream, region)?;
+        if view.is_whole(ty) {
+            return Ok(view);
+        }
+        let why = "has a region of more dimensions than the kernels for operators take, or of torn elements";
+        Err(Refusal::Unsupported(why.to_owned()))
+    }
+
+    /// The regions that a kernel reads, as many as are asked for.
+    fn operands<'k, const N: usize>(&self, kernel: &'k Kernel) -> Result<[&'k Region; N], Refusal> {
+        let regions: Vec<&Region> = kernel.reads.iter().collect();
+        <[&Region; N]>::try_from(regions).map_err(|_| other_bytes())
+    }
+
+    /// What a kernel writes, if that is so many bytes.
+    fn written<'k>(&self, kernel: &'k Kernel, n: u64) -> Result<&'k Region, Refusal> {
+        kernel.writes.first().filter(|y| bytes_of(&y.span) == n).ok_or_else(other_bytes)
+    }
+}
+
+fn bytes(space: &Space) -> u64 {
+    space.bytes().unsigned_abs()
+}
+
+fn type_of(dtype: Dtype) -> Result<Type, Refusal> {
+    Type::of(dtype).ok_or_else(|| Refusal::Unsupported(format!("computes in {dtype}, which no kernel does")))
+}
+
+fn other_bytes() -> Refusal {
+    Refusal::Unsupported("reads or writes other bytes than its operator".to_owned())
+}

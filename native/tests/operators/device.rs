@@ -1,0 +1,263 @@
+//! Expressions on devices: plans run by the kernels that ship, which the software driver interprets instruction by
+//! instruction, with every access held against every other. The reference's bits, since the kernels add in its order and
+//! round as often.
+
+use spanlift::chain;
+use spanlift::hazard::{self, Mode, Relation, Verdict};
+use spanlift::memory::{Dtype, cpu, cuda};
+use spanlift::op::{
+    Array, Complex64, Dense, Diagonal, Fourier, FromFn, Operator, Space, convolution, finite_difference,
+    permute, roll, sum, to,
+};
+use spanlift::plan::{Plan, Planning};
+use spanlift::program::{Edit, Op, Program, Space as Place};
+use spanlift_native::cuda::{self, By, Driver, RunError, placed};
+use spanlift_softcuda::kit::{self, Driver as Soft};
+use spanlift_softcuda::{Config, Launch, Pageable, Scheduler, ViolationKind};
+
+use crate::agreement::sides;
+use crate::oracle::Random;
+use crate::random;
+use crate::table::{Entry, FIELDS, table};
+
+/// As late as can be, as early as can be, `n` orders between; and as strict with pageable memory as the documentation is.
+fn everywhere(n: u64) -> Vec<Config> {
+    let mut all = vec![Scheduler::Lazy, Scheduler::Eager];
+    all.extend((1..=n).map(Scheduler::Seeded));
+    let strict = |scheduler| Config { pageable: Pageable::Strict, ..Config::under(scheduler) };
+    all.iter()
+        .copied()
+        .map(Config::under)
+        .chain([strict(Scheduler::Lazy), strict(Scheduler::Eager)])
+        .collect()
+}
+
+/// Whether a leaf of the expression needs a library of NVIDIA's.
+fn needs_library(a: &Operator) -> bool {
+    match a {
+        Operator::Leaf(leaf) => leaf.downcast::<Dense>().is_some() || leaf.downcast::<Fourier>().is_some(),
+        a => a.children().iter().any(needs_library),
+    }
+}
+
+fn there(a: &Operator) -> Operator {
+    chain![to(cuda(0)), a.on(cuda(0)), to(cpu())].unwrap()
+}
+
+/// Runs a plan on the software driver's devices; its result has the reference's bits.
+#[track_caller]
+fn check(what: &str, plan: &Plan, x: &Array, driver: &Driver) {
+    let run = cuda::run_knowing(plan.program(), driver, 0, plan);
+    let run = run.unwrap_or_else(|e| panic!("{what}: {e}\n{}", plan.program().to_text()));
+    let (found, expected) = (plan.result(&run.finals).unwrap(), plan.operator().apply(x).unwrap());
+    let bits = |a: &Array| -> Vec<(u64, u64)> {
+        a.values().iter().map(|v| (v.re.to_bits(), v.im.to_bits())).collect()
+    };
+    assert_eq!(bits(&found), bits(&expected), "{what}: {}\n{found:?}\n{expected:?}", plan.operator());
+    assert_eq!(hazard::check(&run.issued, Mode::Contract).unwrap().verdict(), Verdict::Safe, "{what}");
+}
+
+#[track_caller]
+fn broke_no_rule(soft: &Soft, what: &str) {
+    let violations = soft.report().violations;
+    assert!(violations.is_empty(), "{what}: {violations:?}");
+}
+
+#[test]
+fn every_operator_has_the_references_bits_on_a_device() {
+    let configs = [Scheduler::Lazy, Scheduler::Eager, Scheduler::Threads(0)].map(Config::under);
+    kit::alone(&configs, |soft| {
+        let driver = Driver::open().unwrap();
+        let mut n_runs = 0;
+        for dtype in FIELDS {
+            for Entry { name, op, .. } in table(dtype) {
+                for (side, a) in sides(&op).into_iter().filter(|(side, _)| ["A", "A^T", "A.N"].contains(side))
+                {
+                    let what = format!("{name}, {dtype}, {side}");
+                    let is_empty = a.domain().elements() == 0 || a.codomain().elements() == 0;
+                    let x = Random(7).array(a.domain());
+                    let Ok(plan) = there(&a).plan_for(&x) else {
+                        assert!(is_empty, "{what}");
+                        continue;
+                    };
+                    if needs_library(&a) || placed(&plan).iter().any(|p| p.by == By::Nothing) {
+                        continue;
+                    }
+                    check(&what, &plan, &x, &driver);
+                    n_runs += 1;
+                }
+            }
+        }
+        assert!(n_runs > 400, "{n_runs}");
+        broke_no_rule(soft, "operators");
+    });
+}
+
+#[test]
+fn random_expressions_have_the_references_bits_on_devices() {
+    kit::alone(&everywhere(3), |soft| {
+        let driver = Driver::open().unwrap();
+        let mut n_runs = 0;
+        for seed in 1..=40 {
+            for dtype in [Dtype::F32, Dtype::C64] {
+                let a = random::expression(&mut Random(seed), dtype);
+                if needs_library(&a) {
+                    continue;
+                }
+                let x = Random(seed).array(a.domain());
+                let ahead = Planning::new().ahead(usize::from(seed % 2 == 0));
+                for planning in [Planning::new(), ahead] {
+                    let Ok(plan) = planning.plan_for(&there(&a), &x) else { continue };
+                    let what = format!("seed {seed}, {dtype}");
+                    check(&what, &plan, &x, &driver);
+                    n_runs += 1;
+                }
+            }
+        }
+        assert!(n_runs > 30, "{n_runs}");
+        broke_no_rule(soft, "random expressions");
+    });
+}
+
+/// A sum of rows over a stencil, cut into tiles that go to two devices in turn.
+fn tiled(dtype: Dtype) -> Operator {
+    let space = Space::new([("c", 6), ("y", 5), ("x", 8)], dtype).unwrap();
+    let kernel = spanlift::op::Tensor::new([("x", 3)], [0.5, -1.0, 0.25]).unwrap();
+    let smooth = convolution(["x"], &kernel).over(&space).unwrap();
+    let steps = finite_difference("y", spanlift::op::Boundary::Periodic).over(&space).unwrap();
+    let turned = permute(["c", "x", "y"]).over(&space).unwrap();
+    chain![sum([smooth, steps]).unwrap(), turned].unwrap()
+}
+
+/// Pairs of a copy to a device and a kernel of that device that nothing orders, in the program that the driver was asked for.
+fn n_at_the_same_time(soft: &Soft) -> usize {
+    let log = Program::read(soft.report().program().to_string().as_bytes()).unwrap();
+    let facts = log.check().unwrap();
+    let relation = Relation::of(&log, Mode::Contract).unwrap();
+    let on_host = |buffer| facts.buffer(buffer).space != Place::Device;
+    let (mut copies, mut kernels) = (Vec::new(), Vec::new());
+    for (k, command) in log.commands().iter().enumerate() {
+        match &command.op {
+            Op::Copy(c) if on_host(c.src.buffer) && !on_host(c.dst.buffer) => copies.push((k, c.stream)),
+            Op::Kernel(kernel) => kernels.push((k, kernel.stream)),
+            _ => {}
+        }
+    }
+    let dev = |stream| facts.stream(stream).dev;
+    let unordered = |a: usize, b: usize| {
+        // The work itself is the last step of its command.
+        let (a, b) = (relation.of_command(a).end - 1, relation.of_command(b).end - 1);
+        !relation.before(a, b) && !relation.before(b, a)
+    };
+    let pairs = copies.iter().flat_map(|a| kernels.iter().map(move |b| (a, b)));
+    pairs.filter(|(a, b)| dev(a.1) == dev(b.1) && unordered(a.0, b.0)).count()
+}
+
+#[test]
+fn tiles_of_two_devices_are_sent_while_others_are_worked_on() {
+    let logged: Vec<Config> =
+        everywhere(4).into_iter().map(|config| Config { trace: true, ..config }).collect();
+    kit::alone(&logged, |soft| {
+        let driver = Driver::open().unwrap();
+        let turns = [0, 1, 0, 1, 0, 1].map(cuda);
+        let a = tiled(Dtype::F32).tiles([("c", 1)]).unwrap().on(&turns).unwrap();
+        let x = Random(3).array(a.domain());
+        // One tile at a time first: what is logged stays.
+        let plan = Planning::new().ahead(0).plan_for(&a, &x).unwrap();
+        check("one set of buffers", &plan, &x, &driver);
+        assert_eq!(n_at_the_same_time(soft), 0, "{plan}");
+        let plan = Planning::new().plan_for(&a, &x).unwrap();
+        assert!(plan.work().any(|(_, on)| on == cuda(1)), "{plan}");
+        check("as much as possible", &plan, &x, &driver);
+        assert!(n_at_the_same_time(soft) > 0, "{plan}");
+        broke_no_rule(soft, "tiles");
+    });
+}
+
+#[test]
+fn what_no_kernel_computes_is_refused_by_name() {
+    kit::alone(&everywhere(0), |soft| {
+        let driver = Driver::open().unwrap();
+        let line = Space::new([("x", 4)], Dtype::F32).unwrap();
+
+        let same = |x: &[Complex64], y: &mut [Complex64]| y.copy_from_slice(x);
+        let own = Operator::from(FromFn::new("Mine", line.clone(), line.clone(), same, same));
+        let plan = there(&own).plan_for(&Random(1).array(&line)).unwrap();
+        let told = cuda::run_knowing(plan.program(), &driver, 0, &plan).unwrap_err();
+        assert!(matches!(told, RunError::Unsupported { .. }), "{told:?}");
+        let expected = "kernel is `Mine`, which no kernel computes on a device; put it on the host";
+        assert!(told.to_string().contains(expected), "{told}");
+        assert_eq!(placed(&plan)[0].by, By::Nothing);
+        // On the host, between two transfers, it runs there.
+        let twice = Operator::scale(2.0, line.on(cuda(0))).unwrap();
+        let a = chain![own, to(cuda(0)), twice, to(cpu())].unwrap();
+        let x = Random(2).array(&line);
+        let plan = a.plan_for(&x).unwrap();
+        check("on the host", &plan, &x, &driver);
+        assert_eq!(placed(&plan).into_iter().map(|p| p.device).collect::<Vec<_>>(), [cpu(), cuda(0)]);
+        broke_no_rule(soft, "refusals");
+    });
+}
+
+/// The first words of a launch of `spanlift_move`, and where they say that `y` and `x` begin.
+fn ends(launch: &Launch<'_>) -> (u64, u64) {
+    let word = |k: usize| u64::from_le_bytes(launch.arg_bytes(0)[8 * k..8 * k + 8].try_into().unwrap());
+    (word(7), word(7 + 15))
+}
+
+/// A movement of four elements by a kernel that stands in for the one that ships.
+fn moved_by(soft: &Soft, function: spanlift_softcuda::Function) -> (Result<bool, RunError>, usize) {
+    soft.kernel("spanlift_move_f32", function);
+    let driver = Driver::open().unwrap();
+    let line = Space::new([("x", 4)], Dtype::F32).unwrap();
+    let a = there(&roll("x", 1).over(&line).unwrap());
+    let x = Random(5).array(&line);
+    let plan = a.plan_for(&x).unwrap();
+    let run = cuda::run_knowing(plan.program(), &driver, 0, &plan);
+    let is_right = run.map(|run| plan.result(&run.finals) == Some(a.apply(&x).unwrap()));
+    (is_right, soft.report().count(ViolationKind::OutOfBounds))
+}
+
+#[test]
+fn a_planted_kernel_that_only_copies_is_found() {
+    kit::alone_unchecked(&[Config::under(Scheduler::Lazy)], |soft| {
+        let told = moved_by(soft, |launch| {
+            let (y, x) = ends(launch);
+            let values = launch.read::<f32>(x, 4)?;
+            launch.write(y, &values)
+        });
+        assert_eq!(told, (Ok(false), 0));
+    });
+}
+
+#[test]
+fn a_planted_kernel_that_leaves_its_block_is_found() {
+    kit::alone_unchecked(&[Config::under(Scheduler::Lazy)], |soft| {
+        let (run, n_outside) = moved_by(soft, |launch| launch.write(ends(launch).0 + 16, &[0u8; 4]));
+        assert!(matches!(run, Err(RunError::Cuda { .. })) && n_outside == 1, "{run:?}, {n_outside}");
+    });
+}
+
+/// Without a wait that orders it the program is not run any more.
+#[test]
+fn a_plan_without_one_of_its_waits_is_not_run() {
+    kit::alone(&everywhere(0), |_| {
+        let driver = Driver::open().unwrap();
+        let space = Space::new([("x", 6)], Dtype::C32).unwrap();
+        let weights =
+            |k: u32| Operator::from(Diagonal::new(space.on(cuda(k)), (1..7).map(f64::from)).unwrap());
+        let a = chain![to(cuda(0)), weights(0), to(cuda(1)), weights(1), to(cpu())].unwrap();
+        let x = Random(9).array(&space);
+        let plan = a.plan_for(&x).unwrap();
+        check("whole", &plan, &x, &driver);
+        let commands = plan.program().commands().iter().enumerate();
+        let waits: Vec<usize> =
+            commands.filter(|(_, c)| matches!(c.op, Op::Wait { .. })).map(|(k, _)| k).collect();
+        assert_eq!(waits.len(), 4, "{}", plan.program().to_text());
+        for wait in waits {
+            let program = plan.program().edited(&[Edit::Remove(wait)]);
+            let told = cuda::run(&program, &driver, 0).unwrap_err();
+            assert!(matches!(told, RunError::NotSafe { .. }), "{told}");
+        }
+    });
+}
