@@ -135,7 +135,7 @@ impl Plan {
         self.jobs.iter().map(|(command, job)| (*command, job.space.device()))
     }
 
-    fn job(&self, command: usize) -> Option<&Job> {
+    pub(super) fn job(&self, command: usize) -> Option<&Job> {
         let at = self.jobs.binary_search_by_key(&command, |(command, _)| *command).ok()?;
         Some(&self.jobs[at].1)
     }

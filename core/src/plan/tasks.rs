@@ -45,18 +45,18 @@ impl Tasks for () {
 
 impl Tasks for Plan {
     fn task(&self, command: usize) -> Option<Task<'_>> {
-        let job = self.jobs.get(&command)?;
+        let job = self.job(command)?;
         match &job.does {
             Does::Leaf(leaf) => Some(Task::Leaf(leaf)),
             Does::Scale(factor) => Some(Task::Scale(*factor, &job.space)),
             Does::Fill => Some(Task::Fill),
             Does::Add => Some(Task::Add),
-            Does::Given | Does::Copy(_) | Does::Move => None,
+            Does::Given | Does::Copy(_) | Does::Move(_) => None,
         }
     }
 
     fn host_work(&self, command: usize) -> Option<HostWork> {
-        let job = self.jobs.get(&command)?.clone();
+        let job = self.job(command)?.clone();
         Some(Box::new(move |operands| job.bytes(operands)))
     }
 }
