@@ -4,12 +4,14 @@
 //! [`cuda`] works with the one that was found.
 
 pub mod claims;
+pub mod course;
 pub mod cpu;
 pub mod cuda;
 mod driver;
 pub mod engine;
 pub mod guide;
 pub mod host;
+pub mod lessons;
 pub mod link;
 pub mod probe;
 pub mod programs;

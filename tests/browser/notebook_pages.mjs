@@ -26,6 +26,31 @@ function countFrames(name) {
   return html.reduce((sum, text) => sum + (text.match(/<iframe\b/g)?.length ?? 0), 0);
 }
 
+/** A slider inside an output changes the machine, and the page simulates the program again: there is no kernel here. */
+async function resimulated(frames) {
+  const frame = await harness.frameIn(frames.first());
+  await harness.ready(frame);
+  const ask = frame.locator(".sl-if");
+  await ask.locator("summary").click();
+  const then = ask.locator(".sl-then");
+  const moved = async (name, value) => {
+    const words = await then.innerText();
+    await ask.locator(`[name=${name}]`).evaluate((slider, to) => {
+      slider.value = to;
+      slider.dispatchEvent(new Event("input", { bubbles: true }));
+    }, value);
+    return harness.eventually(async () => {
+      const now = await then.innerText();
+      return now !== words && now;
+    }, `${name} simulated again`);
+  };
+  // Half the rate of the link: slower; eight times: faster.
+  assert.match(await moved("link", "-1"), /^now 147\.8 µs, then .* lost/);
+  assert.match(await moved("link", "3"), /^now 147\.8 µs, then .* saved/);
+  // A parameter of the program: its copy in parts on streams of its own.
+  assert.match(await moved("streams", "4"), /^now 147\.8 µs, then /);
+}
+
 for (const name of notebooks) {
   test(`the figures of ${name} are alive`, async () => {
     const path = join(PAGES, name.replace(/ipynb$/, "html"));
@@ -38,6 +63,7 @@ for (const name of notebooks) {
       const canvas = await harness.ready(await harness.frameIn(frames.nth(i)));
       assert.ok((await harness.painted(canvas)) > 500, `figure ${i} shows nothing`);
     }
+    if (name.startsWith("01_")) await resimulated(frames);
     const pictures = visit.page.locator(".jp-OutputArea-output img");
     for (let i = 0; i < (await pictures.count()); i += 1) {
       assert.ok(await pictures.nth(i).evaluate((img) => img.naturalWidth > 0), `picture ${i} is broken`);

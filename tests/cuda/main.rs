@@ -3,6 +3,7 @@
 
 mod kernel;
 mod layer;
+mod lesson;
 mod programs;
 mod run;
 mod soft;

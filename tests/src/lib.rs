@@ -1,6 +1,7 @@
 //! Tests of spanlift that cross crates; what several of them share stands here.
 
 pub mod figures;
+pub mod training;
 
 use serde_json::{Value, json};
 use spanlift::memory::View;

@@ -42,7 +42,6 @@ pub struct Entry {
     pub note: String,
 }
 
-#[cfg(not(target_arch = "wasm32"))]
 impl BarChart {
     /// A line in words for each entry: its heading, its label and its values.
     pub(crate) fn told(&self) -> impl Iterator<Item = String> {

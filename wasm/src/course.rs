@@ -4,10 +4,16 @@
 //! long it takes, and a list of what an exercise asks for says whether the work is still done.
 
 mod myths;
+#[cfg(not(target_arch = "wasm32"))]
 mod operators;
+mod page;
 mod pageable;
 mod strategies;
+#[cfg(not(target_arch = "wasm32"))]
 mod to_device;
+#[cfg(not(target_arch = "wasm32"))]
+mod traces;
+mod views;
 
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::program::{Op, ReadError};
@@ -20,13 +26,20 @@ use crate::show::{Figure, Show};
 use crate::text;
 
 pub use myths::verdicts;
+#[cfg(not(target_arch = "wasm32"))]
 pub use operators::{Expression, check_adjoint, check_moves, check_within};
+pub use page::act;
 pub use pageable::{at_moment, check_break_even, check_loader, film, loader, pinning_price, tutorial_chart};
 pub use strategies::{
     call_stack, check_moved, check_order, check_side_copy, check_strategy, ledgers, one_copy_stream,
     sent_again, side_by_side, side_copy, timelines, under_caps,
 };
+#[cfg(not(target_arch = "wasm32"))]
 pub use to_device::{check_overlapped, transfers};
+#[cfg(not(target_arch = "wasm32"))]
+pub use traces::{
+    Recorded, check_change, check_holder, check_memory, check_steps, snapshot_at_end, snapshot_findings,
+};
 
 /// What can be handed in as an answer: a program, its text, or what came of reading it.
 pub trait Answer {
@@ -140,8 +153,8 @@ fn judged(answer: &dyn Answer, work: Work) -> Result<Passed, String> {
     Ok(Passed { program, run })
 }
 
-/// The answer to an answer.
-fn told(found: Result<String, String>) -> Figure {
+/// The answer to an answer: `right: ` and what was found, or `not yet: ` and why.
+pub fn told(found: Result<String, String>) -> Figure {
     match found {
         Ok(right) => Figure::words(format!("right: {right}")),
         Err(why) => Figure::words(format!("not yet: {}", why.trim_end())),

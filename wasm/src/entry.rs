@@ -1,6 +1,7 @@
 //! What the page calls: [`mount`] puts a viewer into an element of the page and gives its script a [`View`] of it.
 
 mod handle;
+mod lesson;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,6 +13,7 @@ use wasm_bindgen::{JsCast, JsValue};
 use web_sys::HtmlElement;
 
 pub use handle::{View, machines};
+pub use lesson::{Told, lesson};
 
 use crate::app::App;
 use crate::input;

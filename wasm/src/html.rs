@@ -7,6 +7,7 @@
 //! | [`figure_html`] | a piece for a notebook's output: a picture first, a sandboxed frame with the viewer over it |
 //! | [`mount_html`] | a place for a viewer in a longer page; as many as it likes |
 //! | [`viewer_assets_html`] | style, module and script of all places of that page, once, at its end |
+//! | [`lesson_assets_html`] | the same for a page with cells of the course |
 //!
 //! To put a viewer into another page: [`mount_html`] where it is to be and [`viewer_assets_html`] once behind the last place
 //! (`wasm/examples/embed.rs` is such a page); or, without Rust, the page that `spanlift view` writes in a frame:
@@ -34,6 +35,9 @@ const BOOT: &str = concat!(
     include_str!("page/program.js"),
     include_str!("page/boot.js"),
 );
+
+/// The script of the course's cells, in the same module as the viewer's.
+const LESSON: &str = include_str!("page/lesson.js");
 
 /// A page that shows `items`, as one file that works offline.
 ///
@@ -107,12 +111,23 @@ pub fn mount_html(items: &[PageItem], picture: &str, title: &str, height_px: u32
 ///
 /// `nonce` is that of the page's policy ([`content_policy`]), or empty where the page has none.
 pub fn viewer_assets_html(nonce: &str) -> String {
+    assets(nonce, "")
+}
+
+/// The same for a page of lessons: elements with `data-verb` are cells that do what [`crate::course::act`] says, with the text
+/// of the `textarea` in them; the element `course-rows` holds the file of published rows.
+pub fn lesson_assets_html(nonce: &str) -> String {
+    assets(nonce, LESSON)
+}
+
+fn assets(nonce: &str, more: &str) -> String {
     let nonce = if nonce.is_empty() { String::new() } else { format!(" nonce=\"{}\"", escaped(nonce)) };
     format!(
         "<style{nonce}>{STYLE}</style>\n\
          <script type=\"application/gzip\" id=\"spanlift-module\">{}</script>\n\
-         <script type=\"module\" id=\"spanlift-script\"{nonce}>\n{GLUE}\n{}</script>\n",
+         <script type=\"module\" id=\"spanlift-script\"{nonce}>\n{GLUE}\n{}{}</script>\n",
         STANDARD.encode(MODULE),
+        slim_script(more),
         slim_script(BOOT)
     )
 }
@@ -201,7 +216,7 @@ mod tests {
         assert_eq!(html, page(&items()));
         assert!(html.len() < 1_500_000, "{} bytes", html.len());
         assert!(html.ends_with("</html>\n"));
-        let glue_end = GLUE.contains("</script") || BOOT.contains("</script");
+        let glue_end = [GLUE, BOOT, LESSON].iter().any(|script| script.contains("</script"));
         assert!(!glue_end, "the script would end early");
     }
 
@@ -209,7 +224,7 @@ mod tests {
     fn scripts_lose_nothing_but_comments_and_indentation() {
         let script = "/** told\n * more\n */\nconst a = 1; // kept\n\n  b(`x`);\n  // gone\n    * 2;\n/* a */ c();\n/* b */\n";
         assert_eq!(slim_script(script), "const a = 1; // kept\nb(`x`);\n* 2;\n/* a */ c();\n");
-        for script in [GLUE, BOOT] {
+        for script in [GLUE, BOOT, LESSON] {
             // Of a text over several lines every second line would have an odd number of backticks before it.
             for line in script.lines().filter(|line| !line.trim_start().starts_with(['/', '*'])) {
                 assert_eq!(line.matches('`').count() % 2, 0, "{line}");

@@ -16,7 +16,6 @@ pub mod details;
 pub mod entry;
 pub mod figure;
 pub mod finding;
-#[cfg(not(target_arch = "wasm32"))]
 pub mod graph;
 pub mod heat;
 #[cfg(target_arch = "wasm32")]
@@ -39,7 +38,6 @@ pub mod scene;
 pub mod screen;
 pub mod snapshot;
 pub mod stroke;
-#[cfg(not(target_arch = "wasm32"))]
 pub mod svg;
 #[cfg(test)]
 mod testing;
@@ -58,27 +56,21 @@ pub use scene::Scene;
 pub use theme::Theme;
 pub use timeline::TimelineOptions;
 
-#[cfg(not(target_arch = "wasm32"))]
 pub mod course;
-#[cfg(not(target_arch = "wasm32"))]
 mod explained;
 #[cfg(not(target_arch = "wasm32"))]
 mod html;
 #[cfg(not(target_arch = "wasm32"))]
 mod image;
-#[cfg(not(target_arch = "wasm32"))]
 mod pictures;
-#[cfg(not(target_arch = "wasm32"))]
 mod show;
-#[cfg(not(target_arch = "wasm32"))]
 pub use explained::explained_svg;
 #[cfg(not(target_arch = "wasm32"))]
 pub use html::{
-    content_policy, figure_html, mount_html, page, page_with, served_page, slim_script, viewer_assets_html,
+    content_policy, figure_html, lesson_assets_html, mount_html, page, page_with, served_page, slim_script,
+    viewer_assets_html,
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use image::images;
-#[cfg(not(target_arch = "wasm32"))]
 pub use pictures::{bars_svg, heat_svg, map_svg, memory_svg, move_svg, panels_svg, plan_svg, timeline_svg};
-#[cfg(not(target_arch = "wasm32"))]
 pub use show::{Figure, Show, explain, verdict};

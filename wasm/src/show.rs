@@ -3,7 +3,8 @@
 //! A notebook's kernel calls `evcxr_display` of a cell's last value and reads blocks from standard output. All blocks of
 //! a value are written at once, under one lock; a body cannot hold the line that ends it.
 
-use std::io::Write as _;
+#[cfg(not(target_arch = "wasm32"))]
+mod display;
 
 use spanlift::hazard::{self, Mode, Relation, Report};
 use spanlift::memory::{Layout, MoveKind, MovePlan, Target};
@@ -14,12 +15,10 @@ use spanlift::{Program, Trace};
 
 use crate::bars::{BarChart, Cluster, Entry};
 use crate::explained;
-use crate::html::{figure_html, img};
 use crate::memory::{self, MemoryOptions, MemoryPicture};
 use crate::model::{self, Model};
 use crate::pack::PageItem;
 use crate::pictures::{bars_svg, map_svg, plan_svg, timeline_svg, told};
-use crate::svg::escaped;
 use crate::text;
 use crate::theme::Theme;
 use crate::timeline::{self, TimelineOptions};
@@ -39,6 +38,7 @@ pub trait Show {
     fn show(&self) -> Figure;
 
     /// Shows it as the output of a notebook's cell.
+    #[cfg(not(target_arch = "wasm32"))]
     fn evcxr_display(&self) {
         self.show().evcxr_display();
     }
@@ -68,34 +68,14 @@ impl Figure {
         &self.svg
     }
 
-    /// The picture for a page or a cell's output; needs no other file.
-    pub fn html(&self) -> String {
-        if self.error {
-            return format!(
-                "<pre role=\"alert\" style=\"border-left:4px solid #c8102e;padding:8px 12px;white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere\">{}</pre>",
-                escaped_lines(&self.plain)
-            );
-        }
-        if self.items.is_empty() {
-            return match self.svg.is_empty() {
-                true => format!(
-                    "<pre style=\"white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere\">{}</pre>",
-                    escaped_lines(&self.plain)
-                ),
-                false => img(&self.svg, &self.title, "style=\"display:block;max-width:100%;height:auto\""),
-            };
-        }
-        figure_html(&self.items, &self.svg, &self.title, self.height_px)
+    /// What a viewer over the picture shows, and how high it is; nothing where the picture is all there is.
+    pub fn items(&self) -> (&[PageItem], u32) {
+        (&self.items, self.height_px)
     }
 
-    /// The blocks that a notebook's kernel reads.
-    pub fn blocks(&self) -> String {
-        blocks(&[("text/plain", self.plain.clone()), ("text/html", self.html())])
-    }
-
-    /// Shows it as the output of a notebook's cell.
-    pub fn evcxr_display(&self) {
-        write(&self.blocks());
+    /// Whether it says why there is nothing to show.
+    pub fn is_error(&self) -> bool {
+        self.error
     }
 
     /// Why something cannot be shown, as a figure.
@@ -128,33 +108,15 @@ impl Figure {
         Figure { height_px: self.height_px + px, ..self }
     }
 
+    /// A picture with a viewer of `item` over it.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn over(plain: String, title: &str, svg: String, item: PageItem, height_px: u32) -> Figure {
+        Figure { items: vec![item], height_px, ..Figure::still(plain, title, svg) }
+    }
+
     pub(crate) fn still(plain: String, title: &str, svg: String) -> Figure {
         Figure { plain, title: title.to_owned(), svg, items: Vec::new(), height_px: 0, error: false }
     }
-}
-
-fn blocks(bodies: &[(&str, String)]) -> String {
-    let mut out = String::new();
-    for (mime, body) in bodies {
-        // The kernel takes any line that begins so for one of its own.
-        let body = body.replace("EVCXR_", "EVCXR ").replace('\r', "");
-        out.push_str(&format!(
-            "EVCXR_BEGIN_CONTENT {mime}\n{}\nEVCXR_END_CONTENT\n",
-            body.trim_matches('\n')
-        ));
-    }
-    out
-}
-
-/// Writes what a notebook's kernel reads, all at once.
-fn write(blocks: &str) {
-    let mut out = std::io::stdout().lock();
-    // A closed output has nobody to tell.
-    let _ = out.write_all(blocks.as_bytes()).and_then(|()| out.flush());
-}
-
-fn escaped_lines(text: &str) -> String {
-    text.lines().map(escaped).collect::<Vec<_>>().join("\n")
 }
 
 /// A timeline and the viewer over it.
@@ -249,8 +211,9 @@ impl Show for Operator {
         Figure::still(self.to_string(), "operator", String::new())
     }
 
+    #[cfg(not(target_arch = "wasm32"))]
     fn evcxr_display(&self) {
-        write(&formula_blocks(self));
+        display::formula(self);
     }
 }
 
@@ -265,14 +228,6 @@ impl Show for DotReport {
     fn show(&self) -> Figure {
         Figure::words(self.to_string())
     }
-}
-
-fn formula_blocks(a: &Operator) -> String {
-    blocks(&[
-        ("text/plain", a.to_string()),
-        ("text/html", a.to_mathml()),
-        ("text/latex", format!("${}$", a.to_latex())),
-    ])
 }
 
 /// The hazards by the positions of their commands; `Program::show` has them in words.
@@ -429,6 +384,7 @@ impl<T: Show, E: std::fmt::Display> Show for Result<T, E> {
 
 #[cfg(test)]
 mod tests {
+    use super::display::formula_blocks;
     use super::*;
     use spanlift::Bytes;
     use spanlift::chain;

@@ -8,6 +8,7 @@ mod advise;
 mod analyze;
 mod calls;
 mod check;
+mod course;
 mod damaged;
 mod device;
 mod examples;

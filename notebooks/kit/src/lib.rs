@@ -10,6 +10,9 @@ pub use spanlift::program::{Arrangement, IssueOrder, Pipeline, Torch};
 pub use spanlift::{
     Bytes, Nanos, Program, Trace, advise, kib, memory, mib, op, plan, program, sim, trace, us,
 };
+pub use spanlift::advise::transfer::{HostMemory, Request, Route};
+pub use spanlift_native::course::{Here, check_line, check_run, check_way};
+pub use spanlift_native::engine::{DevBuf, Engine, EngineError, PinnedBuf};
 pub use spanlift_viewer::course::*;
 pub use spanlift_viewer::{Show, explain, images, verdict};
-pub use {spanlift, spanlift_viewer};
+pub use {spanlift, spanlift_native, spanlift_viewer};

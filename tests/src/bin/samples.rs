@@ -1,12 +1,13 @@
 //! Writes the samples of `spanlift::memory::sample` as JSON, for what is not Rust to be measured beside.
 //!
-//! `samples pairs N` prints the first `N` pairs of each kind, a line each; `samples layout N` a layout of `N` storages.
+//! `samples pairs N` prints the first `N` pairs of each kind, a line each; `samples layout N` a layout of `N` storages; `samples
+//! trace` and `samples snapshot` are the recordings of the course.
 
 use std::io::{self, BufWriter, Write};
 
 use serde_json::json;
 use spanlift::memory::sample::{Pair, matrices};
-use spanlift_tests::numpys_view;
+use spanlift_tests::{numpys_view, training};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -34,7 +35,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let tensors: Vec<_> = tensors.collect();
             writeln!(out, "{}", json!({"storages": storages, "tensors": tensors}))?;
         }
-        _ => return Err("samples pairs N, or samples layout N".into()),
+        (Some("trace"), None) => out.write_all(training::trace()?.as_bytes())?,
+        (Some("snapshot"), None) => out.write_all(&training::snapshot())?,
+        _ => return Err("samples pairs N, samples layout N, samples trace, or samples snapshot".into()),
     }
     Ok(out.flush()?)
 }

@@ -30,6 +30,7 @@ const start = async () => {
   try {
     const module = await WebAssembly.compile(await unpack(document.getElementById("spanlift-module").textContent));
     await __wbg_init({ module_or_path: module });
+    globalThis.startLessons?.(module);
     for (const place of places) {
       try {
         if (place.dataset.height) place.style.setProperty("--sl-height", `${place.dataset.height}px`);

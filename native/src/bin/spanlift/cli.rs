@@ -36,6 +36,7 @@ New here? spanlift tour";
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Tour(TourArgs),
+    Course(CourseArgs),
     Check(CheckArgs),
     Run(RunArgs),
     Sweep(SweepArgs),
@@ -71,6 +72,21 @@ pub(crate) struct TourArgs {
     pub(crate) out: PathBuf,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
+}
+
+/// Write lessons 1 to 5 of the course with their exercises as one page that works offline
+///
+/// Texts are those of the notebooks; what their cells do runs in the page, which needs no kernel, no network and nothing
+/// installed but a browser.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  spanlift course -o course.html")]
+pub(crate) struct CourseArgs {
+    /// Folder of the notebooks
+    #[arg(long, value_name = "DIR", default_value = "notebooks")]
+    pub(crate) notebooks: PathBuf,
+    /// Page to write
+    #[arg(short, long, value_name = "FILE", default_value = "course.html")]
+    pub(crate) out: PathBuf,
 }
 
 /// Look for hazards in a program: accesses that nothing orders, memory used too early or too late

@@ -11,6 +11,7 @@ mod bench_device;
 mod bench_transfers;
 mod check;
 mod cli;
+mod course;
 mod diff;
 mod explain;
 mod fit;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
     let mut out = Out::stdout();
     let ended = match &cli.command {
         Command::Tour(args) => tour::run(args, &mut out),
+        Command::Course(args) => course::run(args, &mut out),
         Command::Check(args) => check::run(args, &mut out),
         Command::Run(args) => run::run(args, &mut out),
         Command::Sweep(args) => sweep::run(args, &mut out),

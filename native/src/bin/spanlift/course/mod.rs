@@ -1,0 +1,27 @@
+//! `spanlift course`: lessons 1 to 5 with their exercises as one page that works offline.
+
+mod markdown;
+mod page;
+mod tex;
+
+use crate::End;
+use crate::cli::CourseArgs;
+use crate::output;
+use crate::say::{Fail, Out};
+use spanlift_native::lessons;
+
+pub(crate) fn run(args: &CourseArgs, out: &mut Out) -> Result<End, Fail> {
+    let lessons = lessons::read(&args.notebooks).map_err(|why| {
+        Fail::new(format!("{why}; the lessons are read from a checkout of spanlift: name its folder notebooks with --notebooks"))
+    })?;
+    let html = page::html(&lessons);
+    output::write(&args.out, html.as_bytes())?;
+    let cells = lessons.iter().flat_map(|lesson| &lesson.cells);
+    let exercises = cells.filter(|cell| matches!(cell, lessons::Cell::Act(act) if act.is_exercise())).count();
+    out.line(&format!(
+        "{}: {} lessons, {exercises} exercises; open it in a browser, no network is needed",
+        args.out.display(),
+        lessons.len()
+    ));
+    Ok(End::Done)
+}

@@ -1,0 +1,53 @@
+//! `spanlift course`: one whole page from the notebooks, or one line that says what is missing.
+
+use crate::kit::{folder, names, spanlift};
+
+const NOTEBOOKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../notebooks");
+
+#[test]
+fn the_page_holds_every_lesson_and_asks_nobody() {
+    let folder = folder("course");
+    let ran = spanlift(&folder, &["course", "--notebooks", NOTEBOOKS, "-o", "course.html"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert!(ran.out.starts_with("course.html: 5 lessons, 17 exercises; "), "{}", ran.out);
+    assert_eq!(names(&folder), ["course.html"]);
+    let page = std::fs::read_to_string(folder.join("course.html")).unwrap();
+    assert_eq!(page.matches("Content-Security-Policy").count(), 1);
+    assert!(page.contains("default-src 'none'") && !page.contains("connect-src"));
+    // Words are those of the notebooks; what only their kernel needs is left out.
+    for words in ["Asking is not doing.", "<h1>3. Races: broken, found, explained, mended</h1>", "<math"] {
+        assert!(page.contains(words), "{words}");
+    }
+    assert!(!page.contains(":dep kit") && !page.contains("The first cell builds spanlift"));
+    // One module, and what the lessons add is less than a quarter of a page that holds a viewer alone.
+    assert_eq!(page.matches("id=\"spanlift-module\"").count(), 1);
+    let viewer = spanlift_viewer::page(&[]).len();
+    assert!(page.len() < viewer + viewer / 4, "{} bytes, a viewer alone {viewer}", page.len());
+    for script in ["src=\"http", "href=\"http", "url(", "@import", " style=\"", "onclick="] {
+        assert!(!page.contains(script), "{script}");
+    }
+    // The same page each time.
+    let again = spanlift(&folder, &["course", "--notebooks", NOTEBOOKS, "-o", "again.html"]);
+    assert_eq!(again.code, 0);
+    assert_eq!(std::fs::read_to_string(folder.join("again.html")).unwrap(), page);
+}
+
+#[test]
+fn without_the_notebooks_it_says_which_file_it_looked_for() {
+    let folder = folder("no-course");
+    let ran = spanlift(&folder, &["course"]);
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.lines().count()), (2, "", 1), "{}", ran.err);
+    assert!(ran.err.contains("notebooks/01_streams_and_events.ipynb: no such file"), "{}", ran.err);
+    std::fs::create_dir(folder.join("notebooks")).unwrap();
+    for (text, words) in [("[]", "it has no cells"), ("{", "EOF"), ("{\"cells\": 5}", "it has no cells")] {
+        std::fs::create_dir_all(folder.join("notebooks/page")).unwrap();
+        std::fs::create_dir_all(folder.join("notebooks/solutions")).unwrap();
+        std::fs::write(folder.join("notebooks/01_streams_and_events.ipynb"), text).unwrap();
+        std::fs::write(folder.join("notebooks/page/01_streams_and_events.txt"), "").unwrap();
+        std::fs::write(folder.join("notebooks/solutions/01_streams_and_events.rs"), "").unwrap();
+        let ran = spanlift(&folder, &["course"]);
+        assert_eq!((ran.code, ran.err.lines().count()), (2, 1), "{}", ran.err);
+        assert!(ran.err.contains(words), "{words}: {}", ran.err);
+    }
+    assert_eq!(names(&folder), ["notebooks"]);
+}

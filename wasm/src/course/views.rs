@@ -1,0 +1,390 @@
+//! Views of blocks in a text, for the page's lesson on memory: what the notebook's cells say, a line each.
+//!
+//! ```text
+//! block  = block 1KiB                        # bytes of memory on the host
+//! matrix = block.tensor(f32, [16, 16])
+//! column = matrix.select(1, 3)
+//! odd    = matrix.narrow(1, 1, 15).step(1, 2)
+//! map matrix, column                         # those that are in the picture; without it all
+//! ```
+//!
+//! Also `flip(DIM)`, `transpose(A, B)`, `expand(N)`, `at(OFFSET)` and, of a block, `scalar(TYPE)`.
+
+use std::fmt;
+
+use spanlift::memory::{Block, Dtype, Layout, MemoryMap, Overlap, TensorView, View, cpu, cuda};
+use spanlift::program::text as quantity;
+
+use super::told;
+use crate::show::{Figure, Show};
+
+/// Names with what they stand for, and those that are shown.
+#[derive(Debug, Default)]
+struct Views {
+    named: Vec<(String, Named)>,
+    shown: Vec<String>,
+    /// Lines that begin with another word: `guess 0 255`.
+    asked: Vec<(String, Vec<String>)>,
+}
+
+#[derive(Debug, Clone)]
+enum Named {
+    Block(Block),
+    View(TensorView),
+}
+
+/// What the page does with views.
+pub(super) fn act(what: &str, source: &str) -> Result<Figure, String> {
+    let views = Views::read(source)?;
+    match what {
+        "show" => Ok(views.layout()?.show()),
+        "report" => views.layout()?.report().map(|r| r.show()).map_err(words),
+        "spans" => views.each("spans", |name, view| {
+            let View { strides, offset, shape, .. } = view.view();
+            let span = told_span(view.memory_span().map_err(words)?);
+            Ok(format!("{name:<12} shape {shape:?}, strides {strides:?}, offset {offset}: elements {span}"))
+        }),
+        "overlaps" => views.overlaps(),
+        "move one by one" => Ok(views.layout()?.move_naively(cuda(0)).show()),
+        "move" => views.layout()?.move_to(cuda(0)).map(|plan| plan.show()).map_err(words),
+        "moves" => views.moves(),
+        "late" => views.late(),
+        "deep copy" => views.layout()?.deepcopy().map(|plan| plan.show()).map_err(words),
+        "blocks" => views.blocks(),
+        "check span" => Ok(told(views.span_guessed())),
+        "check move" => Ok(told(views.move_guessed())),
+        "check tiles" => views.tiles(),
+        _ => Err(format!("views cannot {what:?}")),
+    }
+}
+
+fn words(why: impl fmt::Display) -> String {
+    why.to_string()
+}
+
+fn told_span(span: Option<(i64, i64)>) -> String {
+    span.map_or_else(|| "none".to_owned(), |(lo, hi)| format!("{lo} to {hi}"))
+}
+
+impl Views {
+    fn read(source: &str) -> Result<Views, String> {
+        let mut views = Views::default();
+        for (n, line) in (1..).zip(source.lines()) {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if !line.is_empty() {
+                views.line(line).map_err(|why| format!("line {n}: {why}"))?;
+            }
+        }
+        Ok(views)
+    }
+
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        if let Some((name, made)) = line.split_once('=') {
+            let name = name.trim().to_owned();
+            if name.is_empty() || name.contains(char::is_whitespace) {
+                return Err(format!("{name:?} is no name"));
+            }
+            if self.find(&name).is_some() {
+                return Err(format!("{name} stands there twice"));
+            }
+            let made = self.made(&name, made.trim())?;
+            self.named.push((name, made));
+            return Ok(());
+        }
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let list: Vec<String> =
+            rest.split([',', ' ']).map(str::trim).filter(|w| !w.is_empty()).map(str::to_owned).collect();
+        match word {
+            "map" => {
+                if let Some(unknown) = list.iter().find(|name| self.find(name).is_none()) {
+                    return Err(format!("no view {unknown:?}"));
+                }
+                self.shown = list;
+            }
+            _ => self.asked.push((word.to_owned(), list)),
+        }
+        Ok(())
+    }
+
+    fn find(&self, name: &str) -> Option<&Named> {
+        self.named.iter().find(|(n, _)| n == name).map(|(_, named)| named)
+    }
+
+    /// `block SIZE`, or a name and calls behind it.
+    fn made(&self, name: &str, made: &str) -> Result<Named, String> {
+        if let Some(size) = made.strip_prefix("block ") {
+            let bytes =
+                quantity::size(size.trim()).ok_or_else(|| format!("{size:?} is no size such as 1KiB"))?;
+            return Ok(Named::Block(Block::new(name, cpu(), bytes)));
+        }
+        // Names may have dots in them: the longest that fits.
+        let heads = self.named.iter().filter(|(head, _)| {
+            made.strip_prefix(head.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        });
+        let (head, named) = heads
+            .max_by_key(|(head, _)| head.len())
+            .ok_or_else(|| format!("{made:?} begins with no name"))?;
+        let mut made_of = named.clone();
+        let mut rest = &made[head.len()..];
+        while let Some(call) = rest.strip_prefix('.') {
+            let end = call.find(')').ok_or_else(|| format!("{call:?} has no )"))?;
+            let (method, args) = call[..end].split_once('(').ok_or_else(|| format!("{call:?} is no call"))?;
+            made_of = Named::View(called(&made_of, method.trim(), args)?);
+            rest = call[end + 1..].trim_start();
+        }
+        if rest.is_empty() { Ok(made_of) } else { Err(format!("{rest:?} is not understood")) }
+    }
+
+    fn shown(&self) -> impl Iterator<Item = (&str, &TensorView)> {
+        let is_shown = |name: &String| self.shown.is_empty() || self.shown.contains(name);
+        self.named.iter().filter(move |(name, _)| is_shown(name)).filter_map(|(name, named)| match named {
+            Named::View(view) => Some((name.as_str(), view)),
+            Named::Block(_) => None,
+        })
+    }
+
+    fn view(&self, name: &str) -> Result<&TensorView, String> {
+        match self.find(name) {
+            Some(Named::View(view)) => Ok(view),
+            _ => Err(format!("no view {name:?}")),
+        }
+    }
+
+    fn asked(&self, word: &str) -> impl Iterator<Item = &[String]> {
+        self.asked.iter().filter(move |(w, _)| w == word).map(|(_, list)| list.as_slice())
+    }
+
+    fn map(&self) -> Result<MemoryMap, String> {
+        let mut map = MemoryMap::new();
+        for (name, view) in self.shown() {
+            map.register(name, view).map_err(words)?;
+        }
+        Ok(map)
+    }
+
+    fn layout(&self) -> Result<Layout, String> {
+        let map = self.map()?;
+        let layout = map.layout();
+        if layout.tensors().is_empty() { Err("there is no view".to_owned()) } else { Ok(layout.clone()) }
+    }
+
+    fn each(
+        &self,
+        word: &str,
+        line: impl Fn(&str, &TensorView) -> Result<String, String>,
+    ) -> Result<Figure, String> {
+        let lists = self.asked(word).flatten();
+        let lines = lists.map(|name| line(name, self.view(name)?)).collect::<Result<Vec<_>, String>>()?;
+        if lines.is_empty() {
+            return Err(format!("a line is missing: {word} NAME, NAME"));
+        }
+        Ok(Figure::words(lines.join("\n")))
+    }
+
+    fn overlaps(&self) -> Result<Figure, String> {
+        let lines = self.asked("overlap").map(|pair| {
+            let [a, b] = pair else { return Err("overlap takes two names".to_owned()) };
+            let found = self.view(a)?.overlaps(self.view(b)?).map_err(words)?;
+            let found = match found {
+                Overlap::Yes => "share bytes",
+                Overlap::No => "share no byte",
+                Overlap::May => "may share bytes",
+            };
+            Ok(format!("{a} and {b} {found}"))
+        });
+        let lines = lines.collect::<Result<Vec<_>, String>>()?;
+        let spans = self.shown().map(|(name, view)| {
+            Ok(format!("{name}: elements {}", told_span(view.memory_span().map_err(words)?)))
+        });
+        let spans = spans.collect::<Result<Vec<_>, String>>()?;
+        Ok(Figure::words([spans, lines].concat().join("\n")))
+    }
+
+    fn moves(&self) -> Result<Figure, String> {
+        let layout = self.layout()?;
+        let (naive, aware) = (layout.move_naively(cuda(0)), layout.move_to(cuda(0)).map_err(words)?);
+        let pairs = |layout: &Layout| layout.report().map(|r| r.overlaps.len()).map_err(words);
+        let mut lines = Vec::new();
+        for (name, plan) in [("one by one", &naive), ("views kept", &aware)] {
+            lines.push(format!(
+                "{name}: {:>6} bytes copied into {} allocations, {} pairs share bytes",
+                plan.bytes_copied(),
+                plan.allocations.len(),
+                pairs(&plan.after())?
+            ));
+        }
+        lines.push(format!("before: {} pairs share bytes", pairs(&layout)?));
+        Ok(Figure::words(lines.join("\n")))
+    }
+
+    /// Views that are registered one after the other, `late NAME` each: what every move copies.
+    fn late(&self) -> Result<Figure, String> {
+        let mut map = MemoryMap::new();
+        let mut lines = Vec::new();
+        for name in self.asked("late").flatten() {
+            map.register(name, self.view(name)?).map_err(words)?;
+            for what in [name.as_str(), "the same again"] {
+                let plan = map.move_to(cuda(0)).map_err(words)?;
+                lines.push(format!("{what:<16} {:>5} bytes", plan.bytes_copied()));
+                map.apply(&plan).map_err(words)?;
+            }
+        }
+        Ok(Figure::words(lines.join("\n")))
+    }
+
+    fn blocks(&self) -> Result<Figure, String> {
+        let layout = self.layout()?;
+        let copy = layout.deepcopy().map_err(words)?;
+        let ids = |layout: &Layout| layout.storages().iter().map(|s| s.id.clone()).collect::<Vec<_>>();
+        let pairs = |layout: &Layout| layout.report().map(|r| r.overlaps.len()).map_err(words);
+        Ok(Figure::words(format!(
+            "the original is in {:?}, the copy in {:?}\npairs that share bytes: {} and {}",
+            ids(&layout),
+            ids(&copy.after()),
+            pairs(&layout)?,
+            pairs(&copy.after())?
+        )))
+    }
+
+    /// `guess A B`.
+    fn guess(&self) -> Result<(i64, i64), String> {
+        let list = self.asked("guess").next().ok_or("a line is missing: guess A, B")?;
+        match list {
+            [a, b] => a.parse().ok().zip(b.parse().ok()).ok_or_else(|| format!("{a}, {b} are no numbers")),
+            _ => Err("guess takes two numbers: guess A, B".to_owned()),
+        }
+    }
+
+    fn span_guessed(&self) -> Result<String, String> {
+        let (name, view) = self.shown().last().ok_or("there is no view")?;
+        let guess = self.guess()?;
+        let View { shape, strides, .. } = view.view();
+        let told = format!("{name} has shape {shape:?} and strides {strides:?}");
+        match view.memory_span().map_err(words)? == Some(guess) {
+            true => Ok(format!("{told}: elements {} to {}", guess.0, guess.1)),
+            false => Err(told),
+        }
+    }
+
+    fn move_guessed(&self) -> Result<String, String> {
+        let guess = self.guess()?;
+        let names: Vec<&str> = self.asked("only").flatten().map(String::as_str).collect();
+        let plan = self.map()?.move_only(names, cuda(0)).map_err(words)?;
+        let found = (plan.allocations.len(), plan.bytes_copied());
+        let is_right = (i64::try_from(found.0), i64::try_from(found.1)) == (Ok(guess.0), Ok(guess.1));
+        match is_right {
+            true => Ok(format!("{} allocations, {} bytes copied", found.0, found.1)),
+            false => Err(format!("{} allocations of {} bytes are not what this takes", guess.0, guess.1)),
+        }
+    }
+
+    /// Lesson 2, exercise 3: the tiles `a` and `b` have every byte of `weight`, and none twice.
+    fn tiles(&self) -> Result<Figure, String> {
+        let layout = self.layout()?;
+        let report = layout.report().map_err(words)?;
+        let devices = report.devices.values();
+        let (listed, unique) = devices.fold((0, 0), |n, d| (n.0 + d.listed_bytes, n.1 + d.unique_bytes));
+        let whole: u128 = layout.storages().iter().map(|s| u128::from(s.bytes.0)).sum();
+        let figure = layout.show();
+        let names = self.shown().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
+        let answer = match (unique == whole, listed == unique) {
+            (true, true) => format!("right: {names} have every byte once"),
+            (false, _) => format!("not yet: {} bytes of the weight belong to no tile", whole - unique),
+            (true, false) => format!("not yet: {} bytes would be copied twice", listed - unique),
+        };
+        let plain = format!("{answer}\n{}", figure.plain());
+        Ok(figure.saying(plain))
+    }
+}
+
+/// One call on a block or a view.
+fn called(on: &Named, method: &str, args: &str) -> Result<TensorView, String> {
+    let number = |k: usize| -> Result<i64, String> {
+        let word = args.split(',').nth(k).map(str::trim).unwrap_or_default();
+        word.parse().map_err(|_| format!("{method}: {word:?} is no number"))
+    };
+    let dim = |k: usize| usize::try_from(number(k)?).map_err(|_| format!("{method}: no dimension {}", args));
+    let dtype = |word: &str| {
+        word.trim().parse::<Dtype>().map_err(|_| format!("{:?} is no type such as f32", word.trim()))
+    };
+    let found = match (on, method) {
+        (Named::Block(block), "tensor") => {
+            let (kind, shape) =
+                args.split_once(',').ok_or("tensor takes a type and a shape: tensor(f32, [16, 16])")?;
+            let shape = shape.trim().trim_start_matches('[').trim_end_matches(']').split(',').map(str::trim);
+            let shape: Result<Vec<i64>, _> = shape.filter(|w| !w.is_empty()).map(str::parse).collect();
+            block.tensor(dtype(kind)?, &shape.map_err(|_| format!("{args:?} has no shape such as [16, 16]"))?)
+        }
+        (Named::Block(block), "scalar") => {
+            return Ok(block.view(View { dtype: dtype(args)?, shape: vec![], strides: vec![], offset: 0 }));
+        }
+        (Named::View(view), "narrow") => view.narrow(dim(0)?, number(1)?, number(2)?),
+        (Named::View(view), "select") => view.select(dim(0)?, number(1)?),
+        (Named::View(view), "step") => view.step(dim(0)?, number(1)?),
+        (Named::View(view), "flip") => view.flip(dim(0)?),
+        (Named::View(view), "transpose") => view.transpose(dim(0)?, dim(1)?),
+        (Named::View(view), "expand") => view.expand(number(0)?),
+        (Named::View(view), "at") => return Ok(view.at(number(0)?)),
+        (Named::Block(_), _) => return Err(format!("a block has no {method:?}; it has tensor and scalar")),
+        (Named::View(_), _) => {
+            return Err(format!(
+                "a view has no {method:?}; it has narrow, select, step, flip, transpose, expand, at"
+            ));
+        }
+    };
+    found.map_err(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MATRIX: &str = "block = block 1KiB\nmatrix = block.tensor(f32, [16, 16])\n";
+
+    #[track_caller]
+    fn check(what: &str, lines: &str, expected: &str) {
+        let told = act(what, &format!("{MATRIX}{lines}")).unwrap_or_else(|why| Figure::error(&why));
+        assert!(told.plain().contains(expected), "{expected:?} is not in {}", told.plain());
+    }
+
+    #[test]
+    fn lines_are_what_the_cells_say() {
+        check("spans", "up = matrix.flip(0)\nspans up", "strides [-16, 1], offset 240: elements 0 to 255");
+        check("spans", "no = matrix.narrow(0, 5, 0)\nspans no", "elements none");
+        check("spans", "odd = matrix.narrow(1, 1, 15).step(1, 2)\nspans odd", "elements 1 to 255");
+        let pair = "even = matrix.step(1, 2)\nodd = matrix.narrow(1, 1, 15).step(1, 2)\noverlap even, odd";
+        check("overlaps", pair, "even and odd share no byte");
+        check("check span", "fifth = matrix.step(1, 5)\nguess 0, 255", "right: fifth has shape [16, 4]");
+        check("check span", "fifth = matrix.step(1, 5)\nguess 0, 0", "not yet: fifth");
+        check("check tiles", "map a\n", "no view \"a\"");
+        check(
+            "check tiles",
+            "a = matrix.narrow(0, 0, 9)\nb = matrix.narrow(0, 8, 8)\nmap a, b",
+            "not yet: 64 bytes would",
+        );
+        check(
+            "check tiles",
+            "a = matrix.narrow(0, 0, 8)\nb = matrix.narrow(0, 9, 7)\nmap a, b",
+            "64 bytes of the weight",
+        );
+        check(
+            "check tiles",
+            "a = matrix.narrow(0, 0, 8)\nb = matrix.narrow(0, 8, 8)\nmap a, b",
+            "right: a, b have every",
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        check("show", "x = nothing.step(1, 5)", "line 3: \"nothing.step(1, 5)\" begins with no name");
+        check("show", "x = matrix.step(1", "line 3: ");
+        check("show", "x = matrix.turn(1)", "line 3: a view has no \"turn\"");
+        check("show", "x = block.step(1)", "line 3: a block has no \"step\"");
+        check("show", "x = matrix.step(7, 2)", "line 3: ");
+        check("show", "x = matrix.step(one, 2)", "line 3: step: \"one\" is no number");
+        check("show", "matrix = matrix", "line 3: matrix stands there twice");
+        check("show", "x = matrix.flip(0) and more", "line 3: \"and more\" is not understood");
+        check("check span", "guess 1", "guess takes two numbers");
+        check("sing", "", "views cannot \"sing\"");
+    }
+}
