@@ -4,25 +4,16 @@ import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { promisify } from "node:util";
 import * as harness from "./harness.mjs";
 
-let files, chromium;
-
-before(async () => {
-  files = harness.scratch();
-  chromium = await harness.browser();
-});
-after(async () => {
-  await chromium?.close();
-  files?.remove();
-});
+const room = harness.room();
 
 test("the documentation's example has two viewers in a page of its own", async () => {
-  const made = join(files.folder, "made.html");
+  const made = join(room.files.folder, "made.html");
   await promisify(execFile)("cargo", ["run", "-q", "-p", "spanlift-viewer", "--example", "embed", "--", made], { cwd: harness.ROOT });
-  const visit = await chromium.open(files.write("embed.html", harness.withFreshViewer(readFileSync(made, "utf8"))));
+  const visit = await room.chromium.open(room.files.write("embed.html", harness.withFreshViewer(readFileSync(made, "utf8"))));
   const places = visit.page.locator("[data-spanlift]");
   assert.equal(await places.count(), 2);
   for (let k = 0; k < 2; k += 1) {
@@ -40,9 +31,9 @@ test("the documentation's example has two viewers in a page of its own", async (
 });
 
 test("a page of spanlift view lives in a frame of another page", async () => {
-  const inner = await harness.viewed(files, "inner.html", join(harness.ROOT, "native/programs/strategy-b.txt"));
-  const outer = files.write("outer.html", `<!doctype html><title>outer</title><iframe src="${inner.split("/").at(-1)}" width="1000" height="600"></iframe>`);
-  const visit = await chromium.open(outer);
+  const inner = await harness.viewed(room.files, "inner.html", join(harness.ROOT, "native/programs/strategy-b.txt"));
+  const outer = room.files.write("outer.html", `<!doctype html><title>outer</title><iframe src="${inner.split("/").at(-1)}" width="1000" height="600"></iframe>`);
+  const visit = await room.chromium.open(outer);
   const canvas = await harness.ready(await harness.frameIn(visit.page.locator("iframe")));
   assert.ok((await harness.painted(canvas)) > 2000);
   await visit.close();
@@ -50,7 +41,7 @@ test("a page of spanlift view lives in a frame of another page", async () => {
 
 /** Serves a file until `end` is called; gives the address. */
 async function served(file) {
-  const child = spawn(join(harness.ROOT, "target/debug/spanlift"), ["view", "--serve", file], { cwd: files.folder });
+  const child = spawn(join(harness.ROOT, "target/debug/spanlift"), ["view", "--serve", file], { cwd: room.files.folder });
   let said = "";
   child.stdout.on("data", (text) => (said += text));
   const address = await harness.eventually(() => /^(http:\/\/127\.0\.0\.1:\d+\/[0-9a-f]{32}\/) /m.exec(said)?.[1], "no address was said");
@@ -58,10 +49,10 @@ async function served(file) {
 }
 
 test("a served page gets its data from beside it, and nothing else answers", async () => {
-  const file = files.write("p.txt", "machine h200-pcie5\nstream s\npinned x 4MiB\ndevice d 4MiB\ncopy d <- x on s\nsync s\n");
+  const file = room.files.write("p.txt", "machine h200-pcie5\nstream s\npinned x 4MiB\ndevice d 4MiB\ncopy d <- x on s\nsync s\n");
   const { address, end, ended } = await served(file);
   try {
-    const visit = await chromium.open(address);
+    const visit = await room.chromium.open(address);
     const canvas = await harness.ready(visit.page);
     assert.ok((await harness.painted(canvas)) > 1000);
     assert.match(await visit.page.locator(".sl-lines").innerText(), /copy d <- x on s/);

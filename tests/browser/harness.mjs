@@ -9,6 +9,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
+import { after, before } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 
@@ -66,6 +67,20 @@ export async function browser() {
       home.remove();
     },
   };
+}
+
+/** A folder and a browser for the tests of one file, from before its first one until after its last. */
+export function room() {
+  const room = {};
+  before(async () => {
+    room.files = scratch();
+    room.chromium = await browser();
+  });
+  after(async () => {
+    await room.chromium?.close();
+    room.files?.remove();
+  });
+  return room;
 }
 
 async function open(driven, path, { width = 1200, height = 800, colorScheme = "light" } = {}) {

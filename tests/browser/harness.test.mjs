@@ -1,20 +1,11 @@
 // The harness proves on pages of its own that it sees what it is for, and that each planted fault fails.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import * as harness from "./harness.mjs";
 
 const RED = "#d02030";
-let files, chromium;
-
-before(async () => {
-  files = harness.scratch();
-  chromium = await harness.browser();
-});
-after(async () => {
-  await chromium?.close();
-  files?.remove();
-});
+const room = harness.room();
 
 // A canvas with a red square at its scale; a click reports its place, the wheel doubles the square.
 const canvasPage = (extra = "") => `<!doctype html><meta charset="utf-8"><canvas width="200" height="100"></canvas>
@@ -46,13 +37,13 @@ async function looksAtTheCanvas(page, frame) {
 }
 
 test("a page is waited for, clicked, wheeled and read", async () => {
-  const visit = await chromium.open(files.write("plain.html", canvasPage()));
+  const visit = await room.chromium.open(room.files.write("plain.html", canvasPage()));
   await looksAtTheCanvas(visit.page, visit.page.mainFrame());
   await visit.close();
 });
 
 test("so is a sandboxed frame far down a page", async () => {
-  const visit = await chromium.open(files.write("framed.html", framed(canvasPage())));
+  const visit = await room.chromium.open(room.files.write("framed.html", framed(canvasPage())));
   await looksAtTheCanvas(visit.page, await harness.frameIn(visit.page.locator("iframe")));
   await visit.close();
 });
@@ -66,7 +57,7 @@ for (const [name, fault, message] of [
   ["silence", "0", /became data-ready/],
 ]) {
   test(`planted ${name} fails`, async () => {
-    const visit = await chromium.open(files.write("fault.html", canvasPage(fault)));
+    const visit = await room.chromium.open(room.files.write("fault.html", canvasPage(fault)));
     await assert.rejects(async () => {
       await harness.ready(visit.page.mainFrame(), 1000);
       await visit.page.evaluate(() => new Promise((wake) => setTimeout(wake))); // let a throw be reported
@@ -78,7 +69,7 @@ for (const [name, fault, message] of [
 
 test("a request that the test names is fine, and never leaves", async () => {
   const html = canvasPage('fetch("https://example.invalid/known").catch(() => canvas.dataset.ready = "")');
-  const visit = await chromium.open(files.write("known.html", html));
+  const visit = await room.chromium.open(room.files.write("known.html", html));
   await harness.ready(visit.page.mainFrame());
   assert.deepEqual(visit.requests, ["https://example.invalid/known"]);
   await visit.close({ knownRequests: [/\/known$/] });
@@ -92,7 +83,7 @@ const bytes = await new Response(new Blob([packed]).stream().pipeThrough(new Dec
 await __wbg_init({ module_or_path: bytes });
 document.querySelector("canvas").dataset.ready = version();
 </script>`;
-  const visit = await chromium.open(files.write("viewer.html", framed(html)));
+  const visit = await room.chromium.open(room.files.write("viewer.html", framed(html)));
   const canvas = await harness.ready(await harness.frameIn(visit.page.locator("iframe")));
   assert.match(await canvas.getAttribute("data-ready"), /^\d+\.\d+\.\d+$/);
   await visit.close();

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
+import { before, test } from "node:test";
 import { gunzipSync, gzipSync } from "node:zlib";
 import * as harness from "./harness.mjs";
 
@@ -27,18 +27,13 @@ const LAYOUT = {
   ],
 };
 
-let files, chromium, page, mixed;
+const room = harness.room();
+let page, mixed;
 
 before(async () => {
-  files = harness.scratch();
-  chromium = await harness.browser();
-  const layout = files.write("layout.json", JSON.stringify(LAYOUT));
-  page = await harness.viewed(files, "layout.html", layout, "--to", "cuda:0");
-  mixed = await harness.viewed(files, "mixed.html", join(harness.ROOT, "native/programs/strategy-b.txt"), layout);
-});
-after(async () => {
-  await chromium?.close();
-  files?.remove();
+  const layout = room.files.write("layout.json", JSON.stringify(LAYOUT));
+  page = await harness.viewed(room.files, "layout.html", layout, "--to", "cuda:0");
+  mixed = await harness.viewed(room.files, "mixed.html", join(harness.ROOT, "native/programs/strategy-b.txt"), layout);
 });
 
 const state = (canvas) =>
@@ -78,7 +73,7 @@ const stretch = (canvas, colour, n) =>
 
 test("the map shows bytes of one view and of several, in a page that is small enough to send", async () => {
   assert.ok(readFileSync(page).length < 1_500_000);
-  const visit = await chromium.open(page);
+  const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   assert.ok((await harness.pixels(canvas, OWN)) > 2000);
   assert.ok((await harness.pixels(canvas, SHARED)) > 300);
@@ -92,7 +87,7 @@ test("the map shows bytes of one view and of several, in a page that is small en
 });
 
 test("the wheel zooms at the pointer, a drag pans along the bytes", async () => {
-  const visit = await chromium.open(page);
+  const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   const first = await state(canvas);
   assert.deepEqual([first.lo, first.hi], [0, 2400]);
@@ -113,7 +108,7 @@ test("the wheel zooms at the pointer, a drag pans along the bytes", async () => 
 });
 
 test("a click says what a view is and with whom it shares bytes", async () => {
-  const visit = await chromium.open(page);
+  const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   const x = (await state(canvas)).x - 30;
   await harness.click(canvas, x, await stretch(canvas, OWN, 1));
@@ -133,7 +128,7 @@ test("a click says what a view is and with whom it shares bytes", async () => {
 });
 
 test("everything can be done by keys", async () => {
-  const visit = await chromium.open(page);
+  const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   const press = async (key, is) => {
     await visit.page.keyboard.press(key);
@@ -165,7 +160,7 @@ test("everything can be done by keys", async () => {
 });
 
 test("a program and a layout live in one page, and a bad layout says why", async () => {
-  const visit = await chromium.open(mixed, { width: 1280, height: 800, colorScheme: "dark" });
+  const visit = await room.chromium.open(mixed, { width: 1280, height: 800, colorScheme: "dark" });
   const canvas = await harness.ready(visit.page);
   const what = visit.page.locator(".sl-what");
   for (const [item, word, program] of [[1, "MEMORY", false], [0, "TIMELINE", true], [1, "MEMORY", false]]) {
@@ -180,7 +175,7 @@ test("a program and a layout live in one page, and a bad layout says why", async
   const html = readFileSync(page, "utf8");
   const block = gunzipSync(Buffer.from(/data-spanlift="([^"]*)"/.exec(html)[1], "base64"));
   const bad = Buffer.from(block.toString("latin1").replace('"f32"', '"f33"'), "latin1");
-  const broken = await chromium.open(files.write("bad.html", html.replace(/data-spanlift="[^"]*"/, `data-spanlift="${gzipSync(bad).toString("base64")}"`)));
+  const broken = await room.chromium.open(room.files.write("bad.html", html.replace(/data-spanlift="[^"]*"/, `data-spanlift="${gzipSync(bad).toString("base64")}"`)));
   const error = broken.page.locator(".sl-error");
   await harness.eventually(async () => (await error.count()) && (await error.isVisible()), "no word of the error");
   assert.match(await error.innerText(), /unknown dtype "f33"/);
@@ -188,7 +183,7 @@ test("a program and a layout live in one page, and a bad layout says why", async
 });
 
 test("a window that changes its size is filled again, and two hundred things at random do no harm", async () => {
-  const visit = await chromium.open(page, { width: 1280, height: 800 });
+  const visit = await room.chromium.open(page, { width: 1280, height: 800 });
   const canvas = await harness.ready(visit.page);
   for (const [width, height] of [[1024, 700], [1600, 1000], [800, 700], [420, 800], [1280, 800]]) {
     await visit.page.setViewportSize({ width, height });
@@ -274,14 +269,14 @@ function snapshot(at) {
 
 test("a snapshot is seen at every moment, and its cursor is that of the timeline", async () => {
   const at = 1_790_000_000_000_000;
-  const file = files.write("s.pickle", snapshot(at));
+  const file = room.files.write("s.pickle", snapshot(at));
   // A recording of the same microseconds: a kernel from the second event to the fifth.
   const kernel = (ts, dur, c) => [
     { ph: "X", cat: "cuda_runtime", name: "cudaLaunchKernel", pid: 1, tid: 1, ts, dur: 0.5, args: { correlation: c } },
     { ph: "X", cat: "kernel", name: "scale", pid: 0, tid: 7, ts: ts + 0.5, dur, args: { device: 0, stream: 7, correlation: c } },
   ];
-  const trace = files.write("t.json", JSON.stringify({ schemaVersion: 1, baseTimeNanoseconds: at * 1000, traceEvents: [...kernel(0, 1, 1), ...kernel(2, 3, 2)] }));
-  const visit = await chromium.open(await harness.viewed(files, "past.html", file, trace));
+  const trace = room.files.write("t.json", JSON.stringify({ schemaVersion: 1, baseTimeNanoseconds: at * 1000, traceEvents: [...kernel(0, 1, 1), ...kernel(2, 3, 2)] }));
+  const visit = await room.chromium.open(await harness.viewed(room.files, "past.html", file, trace));
   const canvas = await harness.ready(visit.page);
   const moment = (is) => harness.eventually(async () => is(await canvas.getAttribute("data-moment")), `moment ${is}`);
   await moment((m) => m === "6");

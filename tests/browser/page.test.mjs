@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
+import { before, test } from "node:test";
 import { gzipSync } from "node:zlib";
 import * as harness from "./harness.mjs";
 
@@ -21,19 +21,14 @@ sync compute
 sync copy
 `;
 
-let files, chromium, page, several;
+const room = harness.room();
+let page, several;
 
 before(async () => {
-  files = harness.scratch();
-  chromium = await harness.browser();
-  const race = files.write("race.txt", RACE);
-  page = await harness.viewed(files, "race.html", race);
+  const race = room.files.write("race.txt", RACE);
+  page = await harness.viewed(room.files, "race.html", race);
   const programs = ["strategy-b", "demo-h2d-pinned-overwritten"].map((name) => join(harness.ROOT, `native/programs/${name}.txt`));
-  several = await harness.viewed(files, "several.html", ...programs, race);
-});
-after(async () => {
-  await chromium?.close();
-  files?.remove();
+  several = await harness.viewed(room.files, "several.html", ...programs, race);
 });
 
 /** The numbers that the canvas carries: the time on screen, where the plot is, which slice is selected. */
@@ -80,7 +75,7 @@ function pageOf(items) {
 
 test("the page shows the lanes in their colours and is small enough to send", async () => {
   assert.ok(readFileSync(page).length < 1_500_000);
-  const visit = await chromium.open(page);
+  const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   assert.ok((await harness.pixels(canvas, KERNEL)) > 2000);
   assert.ok((await harness.pixels(canvas, TO_DEVICE)) > 2000);
@@ -91,7 +86,7 @@ test("the page shows the lanes in their colours and is small enough to send", as
 });
 
 test("the wheel zooms at the pointer, a drag pans", async () => {
-  const visit = await chromium.open(page);
+  const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   const first = await state(canvas);
   const x = Math.round(first.x + first.width * 0.3);
@@ -111,7 +106,7 @@ test("the wheel zooms at the pointer, a drag pans", async () => {
 });
 
 test("a click selects, and everything that belongs to it is marked", async () => {
-  const visit = await chromium.open(page);
+  const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   const kernel = await middleOf(canvas, KERNEL);
   await harness.click(canvas, kernel.x, kernel.y);
@@ -129,7 +124,7 @@ test("a click selects, and everything that belongs to it is marked", async () =>
 });
 
 test("a finding jumps to its place in timeline and program", async () => {
-  const visit = await chromium.open(page);
+  const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   const box = await canvas.boundingBox();
   await visit.page.mouse.move(box.x + box.width - 40, box.y + 100);
@@ -146,7 +141,7 @@ test("a finding jumps to its place in timeline and program", async () => {
 });
 
 test("a finding is shown in both orders, and in times again", async () => {
-  const visit = await chromium.open(page);
+  const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   const times = await state(canvas);
   const order = () => canvas.evaluate(({ dataset }) => dataset.order);
@@ -189,7 +184,7 @@ test("a finding is shown in both orders, and in times again", async () => {
 });
 
 test("everything can be done by keys", async () => {
-  const visit = await chromium.open(page);
+  const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   const whole = await state(canvas);
   const keys = visit.page.keyboard;
@@ -239,7 +234,7 @@ test("everything can be done by keys", async () => {
 });
 
 test("several items are chosen in the page, and one that cannot be shown says why", async () => {
-  const visit = await chromium.open(several, { width: 1024, height: 768 });
+  const visit = await room.chromium.open(several, { width: 1024, height: 768 });
   const canvas = await harness.ready(visit.page);
   const name = visit.page.locator(".sl-name");
   assert.match(await name.innerText(), /strategy B/);
@@ -249,7 +244,7 @@ test("several items are chosen in the page, and one that cannot be shown says wh
   assert.ok((await harness.painted(canvas)) > 2000);
   await visit.close();
 
-  const broken = await chromium.open(files.write("broken.html", pageOf([["good", RACE], ["bad", "copy x <- y on s"]])));
+  const broken = await room.chromium.open(room.files.write("broken.html", pageOf([["good", RACE], ["bad", "copy x <- y on s"]])));
   await harness.ready(broken.page);
   await broken.page.locator("[data-item='1']").click();
   const error = broken.page.locator(".sl-error");
@@ -263,7 +258,7 @@ test("several items are chosen in the page, and one that cannot be shown says wh
 
 test("data that is no data is refused in words", async () => {
   const html = readFileSync(page, "utf8").replace(/data-spanlift="[^"]*"/, 'data-spanlift="AAAA"');
-  const visit = await chromium.open(files.write("cut.html", html));
+  const visit = await room.chromium.open(room.files.write("cut.html", html));
   const said = visit.page.locator("[data-error]");
   await harness.eventually(() => said.count(), "no word of the error");
   assert.match(await said.innerText(), /cannot start/);
@@ -273,7 +268,7 @@ test("data that is no data is refused in words", async () => {
 test("light, dark, and the other one at a key", async () => {
   const ground = { light: "#fbfbf9", dark: "#14171a" };
   for (const [colorScheme, other] of [["light", "dark"], ["dark", "light"]]) {
-    const visit = await chromium.open(page, { colorScheme });
+    const visit = await room.chromium.open(page, { colorScheme });
     const canvas = await harness.ready(visit.page);
     assert.ok((await harness.pixels(canvas, ground[colorScheme], 1)) > 10_000, colorScheme);
     await visit.page.keyboard.press("t");
@@ -285,7 +280,7 @@ test("light, dark, and the other one at a key", async () => {
 });
 
 test("a window that changes its size is filled again, and nothing is cut off", async () => {
-  const visit = await chromium.open(page, { width: 1280, height: 800 });
+  const visit = await room.chromium.open(page, { width: 1280, height: 800 });
   const canvas = await harness.ready(visit.page);
   for (const [width, height] of [[1024, 700], [1600, 1000], [800, 700], [420, 800], [1280, 800]]) {
     await visit.page.setViewportSize({ width, height });
@@ -301,7 +296,7 @@ test("a window that changes its size is filled again, and nothing is cut off", a
 });
 
 test("two hundred things done at random leave the page alive", async () => {
-  const visit = await chromium.open(several);
+  const visit = await room.chromium.open(several);
   const canvas = await harness.ready(visit.page);
   const box = await canvas.boundingBox();
   let seed = 20;
@@ -327,10 +322,10 @@ test("two hundred things done at random leave the page alive", async () => {
 });
 
 test("many viewers live in one long page, which keeps its wheel until one is clicked", async () => {
-  await harness.spanlift("tour", "-o", files.folder);
-  const html = harness.withFreshViewer(readFileSync(join(files.folder, "tour.html"), "utf8"));
+  await harness.spanlift("tour", "-o", room.files.folder);
+  const html = harness.withFreshViewer(readFileSync(join(room.files.folder, "tour.html"), "utf8"));
   assert.ok(html.length < 1_500_000, `${html.length} bytes`);
-  const visit = await chromium.open(files.write("fresh-tour.html", html), { width: 1280, height: 900 });
+  const visit = await room.chromium.open(room.files.write("fresh-tour.html", html), { width: 1280, height: 900 });
   const canvases = visit.page.locator("canvas.sl-canvas");
   const n = await visit.page.locator("[data-spanlift]").count();
   assert.ok(n > 1);

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
+import { before, test } from "node:test";
 import { gzipSync } from "node:zlib";
 import * as harness from "./harness.mjs";
 
@@ -32,17 +32,12 @@ const event = (name, ts, dur, bytes) => ({
 // three copies of 1000 bytes: 10 us each, at 0, 20 and 40 us
 const COPIES = JSON.stringify({ traceEvents: [0, 20, 40].map((ts) => event("Memcpy HtoD (Pinned -> Device)", ts, 10, 1000)) });
 
-let files, chromium, page, slow;
+const room = harness.room();
+let page, slow;
 
 before(async () => {
-  files = harness.scratch();
-  chromium = await harness.browser();
-  page = await harness.viewed(files, "race.html", files.write("race.txt", RACE));
-  slow = await harness.viewed(files, "slow.html", files.write("slow.txt", SLOW));
-});
-after(async () => {
-  await chromium?.close();
-  files?.remove();
+  page = await harness.viewed(room.files, "race.html", room.files.write("race.txt", RACE));
+  slow = await harness.viewed(room.files, "slow.html", room.files.write("slow.txt", SLOW));
 });
 
 const state = (canvas) =>
@@ -64,7 +59,7 @@ async function drop(page, dropped) {
 }
 
 test("files that are dropped are shown, several at once, and a bad one says why while the page lives", async () => {
-  const visit = await chromium.open(page);
+  const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   const two = Buffer.concat([gzipSync(COPIES.slice(0, 60)), gzipSync(COPIES.slice(60))]);
   const layout = `{"storages": [{"id": "w", "device": "cpu", "bytes": 8}],
@@ -100,7 +95,7 @@ test("files that are dropped are shown, several at once, and a bad one says why 
 });
 
 test("a large trace is read by a worker, and a broken one is refused from there", async () => {
-  const visit = await chromium.open(page);
+  const visit = await room.chromium.open(page);
   await harness.ready(visit.page);
   const n = 12_000;
   const large = JSON.stringify({ traceEvents: Array.from({ length: n }, (_, k) => event(`Memcpy HtoD ${k % 50}`, 20 * k, 10, 1000)) });
@@ -118,7 +113,7 @@ test("a large trace is read by a worker, and a broken one is refused from there"
 });
 
 test("a search takes regular expressions and goes from hit to hit", async () => {
-  const visit = await chromium.open(page);
+  const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   const blue = await harness.pixels(canvas, KERNEL);
   await visit.page.keyboard.press("/");
@@ -147,7 +142,7 @@ test("a search takes regular expressions and goes from hit to hit", async () => 
 });
 
 test("a range has totals, by drag and by key; marks and the strip show the way", async () => {
-  const visit = await chromium.open(page);
+  const visit = await room.chromium.open(page);
   await harness.ready(visit.page);
   await visit.page.locator(".sl-files").setInputFiles([file("copies.json", COPIES)]);
   const canvas = await harness.ready(visit.page);
@@ -202,7 +197,7 @@ test("a range has totals, by drag and by key; marks and the strip show the way",
 });
 
 test("a program is edited in the page, with its errors in place and examples to begin with", async () => {
-  const visit = await chromium.open(page);
+  const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   const whole = await state(canvas);
   await visit.page.keyboard.press("e");
@@ -227,7 +222,7 @@ test("a program is edited in the page, with its errors in place and examples to 
 });
 
 test("one call at a time the host runs ahead, and buffers say who writes them", async () => {
-  const visit = await chromium.open(page);
+  const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   const card = visit.page.locator("[data-state]");
   assert.equal(await card.isVisible(), false);
@@ -247,13 +242,24 @@ test("one call at a time the host runs ahead, and buffers say who writes them", 
   await until(canvas, (s) => s.at === late.at, "[ did not go back");
   await visit.page.locator("[data-step=last]").click();
   await says(visit.page.locator(".sl-steps"), /(\d+) of \1 calls/);
+  // Without a point in time a selected copy still shows its bytes, in the host's memory and in the device's.
+  await visit.page.keyboard.press("Escape");
+  await visit.page.locator(".sl-line", { hasText: /copy / }).first().click();
+  await harness.eventually(async () => (await card.locator(".sl-bytes").count()) === 2, "no bytes are lit");
+  assert.match(await card.locator("tr", { has: visit.page.locator(".sl-bytes .is-read") }).innerText(), /pinned|pageable/);
+  assert.match(await card.locator("tr", { has: visit.page.locator(".sl-bytes .is-write") }).innerText(), /cuda:\d/);
+  const copied = await visit.page.locator(".sl-line.is-selected").innerText();
+  // And from there to who wrote them.
+  await visit.page.locator(".sl-plot").focus();
+  await visit.page.keyboard.press("g");
+  await harness.eventually(async () => (await visit.page.locator(".sl-line.is-selected").innerText()) !== copied, "G leads nowhere");
   await card.locator("button").first().click();
   await until(canvas, (s) => s.slice !== "", "the writer was not selected");
   await visit.close();
 });
 
 test("what if: the changed program lies below, with what it would save", async () => {
-  const visit = await chromium.open(slow);
+  const visit = await room.chromium.open(slow);
   const canvas = await harness.ready(visit.page);
   await visit.page.keyboard.press("i");
   const [then, pane] = [visit.page.locator(".sl-then").first(), visit.page.locator(".sl-beside")];
@@ -283,7 +289,7 @@ test("what if: the changed program lies below, with what it would save", async (
 });
 
 test("two items are compared at the same time, aligned where one likes", async () => {
-  const visit = await chromium.open(page);
+  const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   assert.equal(await visit.page.locator("[data-do=beside]").isVisible(), false, "there is nothing to compare with");
   await visit.page.locator(".sl-files").setInputFiles([file("slow.txt", SLOW)]);
@@ -309,7 +315,7 @@ test("two items are compared at the same time, aligned where one likes", async (
 });
 
 test("what is on screen is saved as SVG and printed", async () => {
-  const visit = await chromium.open(page);
+  const visit = await room.chromium.open(page);
   await harness.ready(visit.page);
   const [download] = await Promise.all([visit.page.waitForEvent("download"), visit.page.keyboard.press("x")]);
   assert.equal(download.suggestedFilename(), "race.txt.svg");
@@ -330,7 +336,7 @@ test("what is on screen is saved as SVG and printed", async () => {
 });
 
 test("the address brings the same view again", async () => {
-  const visit = await chromium.open(page);
+  const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   for (const key of ["ArrowRight", "w", "w", "d", "t"]) await visit.page.keyboard.press(key);
   await harness.eventually(() => visit.page.evaluate(() => /slice=/.test(location.hash)), "the address does not change");
@@ -347,7 +353,7 @@ test("the address brings the same view again", async () => {
 test("axe finds nothing in light and dark, whatever is open", async () => {
   const axe = readFileSync(join(process.env.SPANLIFT_NODE_MODULES, "axe-core/axe.min.js"), "utf8");
   for (const colorScheme of ["light", "dark"]) {
-    const visit = await chromium.open(slow, { colorScheme, width: 1024, height: 768 });
+    const visit = await room.chromium.open(slow, { colorScheme, width: 1024, height: 768 });
     await harness.ready(visit.page);
     await visit.page.evaluate(axe);
     const look = async (what) => {
@@ -393,7 +399,7 @@ const RECORDED = JSON.stringify({
 });
 
 test("a recorded trace is run again with changes, the error of the model said first", async () => {
-  const visit = await chromium.open(page);
+  const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   await visit.page.locator(".sl-files").setInputFiles([file("run.json", RECORDED)]);
   await says(visit.page.locator(".sl-notes"), /8 events, 0 not placed/);
@@ -418,7 +424,7 @@ test("a recorded trace is run again with changes, the error of the model said fi
 });
 
 test("a range of a recorded trace becomes a program to edit, a table, and a search has words", async () => {
-  const visit = await chromium.open(page);
+  const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   await visit.page.locator(".sl-files").setInputFiles([file("run.json", RECORDED)]);
   await says(visit.page.locator(".sl-notes"), /8 events, 0 not placed/);
@@ -463,7 +469,7 @@ test("a range of a recorded trace becomes a program to edit, a table, and a sear
 });
 
 test("a program is shown as PyTorch, CUDA and Rust, also while it is edited", async () => {
-  const visit = await chromium.open(page);
+  const visit = await room.chromium.open(page);
   await harness.ready(visit.page);
   const code = visit.page.locator(".sl-code");
   assert.equal(await code.isVisible(), false);
@@ -485,7 +491,7 @@ test("a program is shown as PyTorch, CUDA and Rust, also while it is edited", as
 });
 
 test("what was on screen comes back, and a picture is saved as PNG", async () => {
-  const visit = await chromium.open(page);
+  const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   const whole = await state(canvas);
   const rest = () => new Promise((wake) => setTimeout(wake, 400));

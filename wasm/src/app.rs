@@ -14,6 +14,7 @@
 //! | `O` | the orders that show the finding, one after the other, then the times again |
 //! | `M` | contract or typical order |
 //! | drag with shift, `R` | a range of time; of the selected slice, or of what is on screen |
+//! | `G` | from a command to the one that wrote what it reads |
 //! | click on the ruler, `]`, `[` | a point in time; the end of the next call, of the one before |
 //! | `B`, `Shift` `B` | a mark; the nearest one taken away |
 //! | `Escape` | from an order back to the times; no range; no point in time; selects nothing |
@@ -350,6 +351,7 @@ impl App {
             "r" | "R" => self.range_of_selected(),
             "b" => self.mark(),
             "B" => self.unmark(),
+            "g" | "G" => self.select_writer(),
             "]" => self.step_call(1),
             "[" => self.step_call(-1),
             "m" | "M" => {

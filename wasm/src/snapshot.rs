@@ -1,9 +1,10 @@
 //! A memory snapshot of PyTorch as a memory map: segments are storages, the blocks in use are views of their bytes.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use spanlift::Bytes;
-use spanlift::memory::{Dtype, Layout, View, cuda};
+use spanlift::memory::{Dtype, Layout, Span, StorageId, Tensor, View, cuda};
+use spanlift::ordered::BTreeMap;
 use spanlift::trace::StrId;
 use spanlift::trace::snapshot::{Figures, Life, Segment, Snapshot};
 
@@ -25,13 +26,66 @@ pub(crate) fn open(bytes: &[u8]) -> Result<(Snapshot, Layout, Vec<String>), Stri
     Ok((snapshot, layout, told))
 }
 
-/// The map of one moment, and the life and device of each of its views.
-pub(crate) fn layout_at(over: &OverTime) -> Result<(Layout, Vec<(usize, Life)>), String> {
+/// The blocks of one moment as views of a map, each made only when somebody looks at it.
+#[derive(Debug, Clone)]
+pub(crate) struct Blocks {
+    snapshot: Arc<Snapshot>,
+    /// The device of each block, its life, its storage and where it lies in it.
+    blocks: Vec<(usize, Life, StorageId, i64)>,
+}
+
+impl Blocks {
+    pub(crate) fn len(&self) -> usize {
+        self.blocks.len()
+    }
+
+    pub(crate) fn storage(&self, k: usize) -> StorageId {
+        self.blocks[k].2
+    }
+
+    /// The bytes of its storage that a block has.
+    pub(crate) fn bytes(&self, k: usize) -> (i64, i64) {
+        let (_, life, _, offset) = self.blocks[k];
+        (offset, offset + life.size)
+    }
+
+    pub(crate) fn span(&self, k: usize) -> Span {
+        let (lo, hi) = self.bytes(k);
+        Span::range(lo, hi - lo).unwrap_or_else(|e| unreachable!("bug: a block within its segment: {e}"))
+    }
+
+    pub(crate) fn name(&self, k: usize) -> String {
+        let life = self.blocks[k].1;
+        format!("{:#x}{}", life.addr, asked_by(&self.snapshot, life.stack))
+    }
+
+    pub(crate) fn tensor(&self, k: usize) -> Tensor {
+        let (_, life, storage, offset) = self.blocks[k];
+        Tensor::of_bytes(self.name(k), storage, offset, life.size)
+            .unwrap_or_else(|e| unreachable!("bug: a block within its segment: {e}"))
+    }
+
+    /// The device of a block and its life.
+    pub(crate) fn life(&self, k: usize) -> Option<(usize, Life)> {
+        self.blocks.get(k).map(|&(device, life, ..)| (device, life))
+    }
+
+    /// The place of the block that is the same one as a block of another moment.
+    pub(crate) fn find(&self, (device, life): (usize, Life)) -> Option<usize> {
+        let key = |d: usize, life: &Life| (d, life.addr, life.from, life.to);
+        self.blocks.iter().position(|(d, other, ..)| key(*d, other) == key(device, &life))
+    }
+}
+
+/// The segments of one moment as storages, and the blocks in them; of devices that were not recorded the end.
+///
+/// # Cost
+/// Linear in what is there then and in some thousand events: nothing is named before it is drawn, but segments.
+pub(crate) fn layout_at(over: &OverTime) -> Result<(Layout, Blocks), String> {
     let snapshot = over.snapshot();
-    // What was not recorded is as it was at the end.
     let is_recorded = |device: i64| over.devices().any(|recorded| usize::try_from(device) == Ok(recorded));
     let mut layout = layout(snapshot, |segment| !is_recorded(segment.device))?;
-    let mut lives = vec![(usize::MAX, Life::default()); layout.tensors().len()];
+    let mut found = Blocks { snapshot: Arc::clone(snapshot), blocks: Vec::new() };
     let mut kinds: Vec<(i64, StrId)> =
         snapshot.segments.iter().map(|segment| (segment.address, segment.segment_type)).collect();
     kinds.sort_unstable();
@@ -49,19 +103,14 @@ pub(crate) fn layout_at(over: &OverTime) -> Result<(Layout, Vec<(usize, Life)>),
             let end = segment.addr.saturating_add(segment.size);
             while blocks.next_if(|block| block.addr < segment.addr).is_some() {}
             while let Some(block) = blocks.next_if(|block| block.addr < end) {
-                if block.size < 0 || end < block.addr.saturating_add(block.size) {
-                    continue;
+                // A block that its segment does not hold is counted among the layout's inconsistencies.
+                if 0 <= block.size && block.addr.saturating_add(block.size) <= end {
+                    found.blocks.push((device, *block, storage, block.addr - segment.addr));
                 }
-                let name =
-                    unique(&mut names, format!("{:#x}{}", block.addr, asked_by(snapshot, block.stack)));
-                let offset = block.addr - segment.addr;
-                let view = View { dtype: Dtype::U8, shape: vec![block.size], strides: vec![1], offset };
-                layout.tensor(&name, storage, view).map_err(|e| e.to_string())?;
-                lives.push((device, *block));
             }
         }
     }
-    Ok((layout, lives))
+    Ok((layout, found))
 }
 
 /// Who asked for something, by the innermost line of its stack, with a blank before it.

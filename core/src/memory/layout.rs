@@ -24,7 +24,6 @@
 //!
 //! Unknown fields are ignored. A tensor with a size of 0 is *empty*: it touches no byte.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Deserialize;
@@ -33,8 +32,9 @@ use serde_json::value::RawValue;
 use super::grid::Grid;
 use super::marks::{Marks, ModuleEntry, TensorKind};
 use super::write::FileModule;
-use super::{Device, Dtype, Span, UnknownDevice, UnknownDtype, View, ViewError};
+use super::{Device, Dtype, Span, SpanError, UnknownDevice, UnknownDtype, View, ViewError};
 use crate::id::Id;
+use crate::ordered::{BTreeMap, BTreeSet};
 use crate::units::Bytes;
 
 /// A storage by its position in its layout.
@@ -62,6 +62,25 @@ pub struct Tensor {
 }
 
 impl Tensor {
+    /// A view of `bytes` plain bytes from `offset` on, outside of any layout: that the block holds them is the caller's
+    /// to know.
+    ///
+    /// # Errors
+    /// A negative number of bytes, or an end outside `i64`.
+    ///
+    /// # Examples
+    /// ```
+    /// use spanlift::memory::{StorageId, Tensor};
+    /// let block = Tensor::of_bytes("block".to_owned(), StorageId::FIRST, 512, 64)?;
+    /// assert_eq!(block.span().bounds(), Some((512, 576)));
+    /// # Ok::<(), spanlift::memory::SpanError>(())
+    /// ```
+    pub fn of_bytes(name: String, storage: StorageId, offset: i64, bytes: i64) -> Result<Tensor, SpanError> {
+        let span = Span::range(offset, bytes)?;
+        let view = View { dtype: Dtype::U8, shape: vec![bytes], strides: vec![1], offset };
+        Ok(Tensor { name, storage, view, span, marks: Marks::default() })
+    }
+
     /// Its unique name.
     pub fn name(&self) -> &str {
         &self.name

@@ -3,6 +3,7 @@
 //! All of it is read from the trace and its program: a call is on host lanes, its work on streams, and both carry the
 //! command. So one step of a host thread shows how far ahead of the device it is.
 
+use spanlift::memory::Overlap;
 use spanlift::program::{Op, Space};
 use spanlift::trace::{LaneKind, Slice};
 
@@ -11,6 +12,8 @@ use crate::text;
 
 /// Names that are told of what waits in a queue.
 const NAMED: usize = 3;
+/// Work of asking whether two accesses share a byte; where it is not enough they may.
+const OVERLAP: u64 = 1 << 16;
 
 /// A program at a point in time.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -53,6 +56,19 @@ pub struct BufferState {
     pub command: Option<usize>,
     /// Whether the selected command reads it, or writes it.
     pub selected: Option<&'static str>,
+    /// The bytes that the selected command touches, from the first to the last of each access.
+    pub lit: Vec<Lit>,
+}
+
+/// Bytes of a buffer that are pointed out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lit {
+    /// The first byte.
+    pub lo: i64,
+    /// One past the last byte.
+    pub hi: i64,
+    /// They are written, not read.
+    pub is_write: bool,
 }
 
 /// A command in time: its call, and its work where that is not the call itself.
@@ -117,10 +133,39 @@ impl App {
         }
     }
 
-    /// The program at the chosen point in time; nothing without either.
+    /// Selects the command that wrote last what the selected one reads, or what it writes over where it reads nothing.
+    pub(super) fn select_writer(&mut self) {
+        let found = self.selected_command().and_then(|reader| {
+            let program = self.model.trace.program.as_ref()?;
+            let times = self.times();
+            let span = |c: usize| times.get(c).and_then(|t| t.work.or(t.call));
+            let (reads, writes) = program.commands().get(reader)?.op.regions();
+            let wanted = if reads.is_empty() { writes } else { reads };
+            let begins = span(reader)?.0;
+            let is_before = |c: usize| span(c).filter(|&(_, end)| c != reader && end <= begins);
+            let writes_it = |c: usize| {
+                let (_, written) = program.commands()[c].op.regions();
+                written.iter().any(|w| {
+                    let mut same = wanted.iter().filter(|r| r.buffer == w.buffer);
+                    same.any(|r| r.span.overlaps(&w.span, OVERLAP) != Overlap::No)
+                })
+            };
+            let mut writers: Vec<(i64, usize)> =
+                (0..program.len()).filter_map(|c| is_before(c).map(|(_, end)| (end, c))).collect();
+            writers.sort_unstable();
+            writers.into_iter().rev().map(|(_, c)| c).find(|&c| writes_it(c))
+        });
+        if let Some(command) = found {
+            self.select_command(command);
+        }
+    }
+
+    /// The program at the chosen point in time, else when the selected command is done; nothing without a program.
     pub fn state(&self) -> Option<State> {
-        let (at, program) = (self.at()?, self.model.trace.program.as_ref()?);
+        let program = self.model.trace.program.as_ref()?;
         let times = self.times();
+        let done = || self.selected_command().and_then(|c| times.get(c)?.work.or(times[c].call));
+        let at = self.at().or_else(|| done().map(|(_, end)| end))?;
         let ends: Vec<i64> = times.iter().filter_map(|t| t.call.map(|(_, end)| end)).collect();
         let calls = (ends.iter().filter(|&&end| end <= at).count(), ends.len());
         Some(State { calls, queues: self.queues(at, &times), buffers: self.buffers(at, program, &times) })
@@ -191,6 +236,7 @@ impl App {
                 let Some(Some(state)) = states.get_mut(region.buffer.index()) else { continue };
                 if selected == Some(c) {
                     state.selected = Some(if is_write { "written" } else { "read" });
+                    state.lit.extend(region.span.bounds().map(|(lo, hi)| Lit { lo, hi, is_write }));
                 }
                 let is_running = start <= at && at < end;
                 let words = match (is_write, is_running) {
@@ -247,6 +293,34 @@ mod tests {
             app.key("[", false);
             assert_eq!((app.at().unwrap(), app.selected_command().unwrap()), *wanted);
         }
+    }
+
+    #[test]
+    fn a_selected_copy_lights_its_bytes_in_both_memories_and_leads_to_who_wrote_them() {
+        let text = "stream s\npinned x 4MiB\ndevice d 8MiB\nwrite x[0..4096]\nwrite x[4096..8192]\n\
+                    copy d[1024..3072] <- x[2048..4096] on s\nkernel k on s reads d[0..2048] for 10us\nsync s\n";
+        let mut app =
+            App::new(Model::open(&PageItem::source("p", text, "h200-pcie5")).unwrap(), Theme::LIGHT);
+        app.resize(900.0, 320.0);
+        assert_eq!(app.state(), None, "nothing is chosen");
+        let names: Vec<_> = app.model.trace.program.as_ref().unwrap().commands().to_vec();
+        let of = |name: &str, nth: usize| {
+            (0..names.len()).filter(|&c| names[c].op.name() == name).nth(nth).unwrap()
+        };
+        let (copy, kernel, first_write) = (of("copy", 0), of("kernel", 0), of("host_write", 0));
+        assert!(app.select_command(copy));
+        let [x, d] = &app.state().unwrap().buffers[..] else { panic!() };
+        assert_eq!(x.lit, [super::Lit { lo: 2048, hi: 4096, is_write: false }]);
+        assert_eq!(d.lit, [super::Lit { lo: 1024, hi: 3072, is_write: true }]);
+        assert_eq!(d.command, Some(copy), "after it the block says who wrote it");
+        // From the kernel to the copy, and on to the one write that wrote these bytes.
+        assert!(app.select_command(kernel));
+        assert!(app.key("g", false));
+        assert_eq!(app.selected_command(), Some(copy));
+        app.key("g", false);
+        assert_eq!(app.selected_command(), Some(first_write), "the later write is of other bytes");
+        app.key("g", false);
+        assert_eq!(app.selected_command(), Some(first_write), "nobody wrote before");
     }
 
     #[test]

@@ -298,7 +298,8 @@ impl View {
             }),
             Some(Screen::Memory(app)) => match app.over_time() {
                 Some(over) => {
-                    let told = over.told(app.selected());
+                    let told =
+                        over.told(app.selected().and_then(|k| app.map().life(k)).map(|(_, life)| life));
                     json!({
                         "moments": over.n_events(), "at": told.at, "lines": told.lines, "stack": told.stack, "block": told.block,
                     })
@@ -388,7 +389,15 @@ fn state(state: &State) -> Value {
         json!({"name": q.name, "running": q.running, "n": q.n_waiting, "waiting": waiting})
     });
     let buffers = state.buffers.iter().map(|b| {
+        // Thousandths of a percent of the buffer, and the bytes in words.
+        let part = |byte: i64| i128::from(byte) * 100_000 / i128::from(b.bytes.max(1));
+        let lit = b.lit.iter().map(|lit| {
+            let does = if lit.is_write { "writes" } else { "reads" };
+            let words = format!("{does} [{}, {})", lit.lo, lit.hi);
+            json!([part(lit.lo).to_string(), part(lit.hi - lit.lo).to_string(), lit.is_write, words])
+        });
         json!({
+            "lit": lit.collect::<Vec<_>>(),
             "name": b.name, "place": b.place, "bytes": text::bytes(b.bytes), "words": b.words,
             "written": b.written, "command": b.command, "selected": b.selected,
         })

@@ -15,9 +15,8 @@
 //! | `]`, `[` | of a snapshot: the next event that hands memory out or takes it back, the one before; with shift a hundred on |
 //! | `Escape` | selects nothing |
 
-use std::collections::BTreeMap;
-
 use spanlift::memory::{Layout, MoveKind, Target};
+use spanlift::ordered::BTreeMap;
 use spanlift::trace::snapshot::Snapshot;
 
 use super::draw::{self, Draw, Fields, Focus, Seen, Window};
@@ -175,19 +174,18 @@ impl MemoryApp {
 
     /// Makes the map of the moment; a block that is still there stays chosen, and parts of storages stay in sight.
     fn show_moment(&mut self) {
-        let Some(over) = &mut self.over_time else { return };
-        let chosen = self.focus.selected.and_then(|view| over.life(view));
+        let Some(over) = &self.over_time else { return };
+        let chosen = self.focus.selected.and_then(|view| self.map.life(view));
         // What could not be laid out at a moment of a broken file is not shown; the map stays.
-        let Ok((layout, shown)) = crate::snapshot::layout_at(over) else { return };
-        over.set_shown(shown);
-        let again = chosen.and_then(|life| over.same(life));
+        let Ok((layout, blocks)) = crate::snapshot::layout_at(over) else { return };
         let ids =
             |layout: &Layout| layout.storages().iter().map(|s| (s.id.clone(), s.bytes)).collect::<Vec<_>>();
         if ids(&layout) != ids(&self.map.layout) {
             self.focus.windows.clear();
             self.extra.clear();
         }
-        self.map = MemoryPicture::of(layout);
+        self.map = MemoryPicture::of_blocks(layout, blocks);
+        let again = chosen.and_then(|life| self.map.same(life));
         self.fields = Fields::default();
         self.lay_out();
         self.select(again);
@@ -483,11 +481,11 @@ impl MemoryApp {
     /// Selects a tensor, or nothing.
     pub fn select(&mut self, tensor: Option<usize>) {
         self.storage = None;
-        self.focus.selected = tensor.filter(|&k| k < self.map.layout.tensors().len());
+        self.focus.selected = tensor.filter(|&k| k < self.map.n_views());
         self.focus.partners.clear();
         self.has_all_partners = true;
         let Some(k) = self.focus.selected else { return };
-        let storage = self.map.tensor(k).storage().index();
+        let storage = self.map.storage_of(k);
         let tensors = &self.map.held[storage].tensors;
         if let Ok(nth) = tensors.binary_search(&k) {
             let whole = (0, end(self.map.storage(storage)));
@@ -505,9 +503,9 @@ impl MemoryApp {
             }
             return;
         };
-        if let Some((lo, hi)) = self.map.tensor(k).span().bounds() {
+        if let Some((lo, hi)) = self.map.span(k).bounds() {
             let room = ((hi - lo) / 20).max(4);
-            let storage = self.map.tensor(k).storage().index();
+            let storage = self.map.storage_of(k);
             self.show(storage, lo.saturating_sub(room), (hi - lo).saturating_add(2 * room));
         }
     }
@@ -530,7 +528,7 @@ impl MemoryApp {
 
     /// The storage that keys are about.
     fn current(&self) -> Option<usize> {
-        let of_tensor = self.focus.selected.map(|k| self.map.tensor(k).storage().index());
+        let of_tensor = self.focus.selected.map(|k| self.map.storage_of(k));
         let at_pointer = || self.pointer.and_then(|(_, y)| self.storage_at(y));
         let first = || {
             self.frame.rows.iter().find_map(|r| if let Item::Storage(k) = r.item { Some(k) } else { None })

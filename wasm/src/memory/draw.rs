@@ -1,8 +1,7 @@
 //! Draws the rows of a memory map: the same shapes for a picture and for the page.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use spanlift::memory::Target;
+use spanlift::ordered::{BTreeMap, BTreeSet};
 
 use super::field::{Axis, Field, Segment, Shared};
 use super::frame::{BAR, Frame, Item, NAME, RULER, Row, SMALL, TEETH};
@@ -245,7 +244,7 @@ impl<'d> Draw<'d> {
         let segments = field.view(nth, &axis, self.most);
         let bounds = field.comb(nth).map(super::comb::Comb::bounds);
         let is_gappy = field.comb(nth).is_some_and(|c| !c.is_solid());
-        self.name(map.tensor(tensor).name(), y + TEETH / 2.0, theme.ink, is(self.focus.selected));
+        self.name(&map.name(tensor), y + TEETH / 2.0, theme.ink, is(self.focus.selected));
         let extent = bounds.and_then(|(lo, hi)| shown(&axis, lo, hi));
         if let Some((x0, x1)) = extent {
             self.scene.line((x0, y + TEETH / 2.0), (x1, y + TEETH / 2.0), Stroke::solid(theme.dim, 1.0));
@@ -346,10 +345,11 @@ impl<'d> Draw<'d> {
 
     /// Where element zero of a view lies that runs backwards, and which way it runs.
     fn direction(&mut self, axis: &Axis, tensor: usize, y: f64) {
-        let view = self.map.tensor(tensor).view();
+        let tensor = self.map.tensor(tensor);
+        let view = tensor.view();
         let moving = view.shape.iter().zip(&view.strides).filter(|(n, _)| **n > 1);
         let fastest = moving.clone().map(|(_, s)| *s).filter(|s| *s != 0).min_by_key(|s| s.unsigned_abs());
-        if self.map.tensor(tensor).span().is_empty() || moving.clone().all(|(_, s)| *s >= 0) {
+        if tensor.span().is_empty() || moving.clone().all(|(_, s)| *s >= 0) {
             return;
         }
         let item = view.dtype.bytes();

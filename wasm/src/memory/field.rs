@@ -96,8 +96,8 @@ pub(crate) struct Field {
 
 impl Field {
     /// The views `spans` of a storage, between bytes `lo` and `hi`.
-    pub(crate) fn new<'s>(spans: impl IntoIterator<Item = &'s Span>, lo: i64, hi: i64) -> Field {
-        let spans: Vec<Span> = spans.into_iter().cloned().collect();
+    pub(crate) fn new(spans: impl IntoIterator<Item = Span>, lo: i64, hi: i64) -> Field {
+        let spans: Vec<Span> = spans.into_iter().collect();
         let combs: Vec<Option<Comb>> = spans.iter().map(Comb::of).collect();
         let (mut left, mut coarse, mut is_rough) = (RUNS_OF_ALL, Vec::new(), false);
         let mut list = |k: usize, comb: &Comb| {
@@ -357,7 +357,7 @@ mod tests {
             let mut source = Random(seed);
             let spans: Vec<Span> = (0..1 + source.below(4)).map(|_| random(&mut source)).collect();
             let depth = depth(&spans);
-            let field = Field::new(&spans, 0, SIZE);
+            let field = Field::new(spans.clone(), 0, SIZE);
             let axis = Axis { lo: 0, hi: SIZE, x: 10.0, w: 10.0 * 240.0 };
             let shown = |segments: Vec<Segment>, b: i64| {
                 let x = axis.at(b) + 5.0;
@@ -397,7 +397,7 @@ mod tests {
         let every = |off| Span::strided(off, 4, vec![Dim { count: 1 << 20, stride: 8 }]).unwrap();
         let axis = Axis { lo: 0, hi: 8 << 20, x: 0.0, w: 500.0 };
         for (spans, expected) in [([every(0), every(4)], Shared::No), ([every(0), every(0)], Shared::Some)] {
-            let field = Field::new(&spans, axis.lo, axis.hi);
+            let field = Field::new(spans.clone(), axis.lo, axis.hi);
             let bar = field.view(0, &axis, 100);
             assert_eq!(bar.len(), 1, "{bar:?}");
             assert_eq!((bar[0].quarters, bar[0].shared), (2, expected));
@@ -406,7 +406,7 @@ mod tests {
         // In a window where they are wide enough the same two are told apart byte by byte.
         let near = Axis { lo: 4000, hi: 4080, ..axis };
         let spans = [every(0), every(4)];
-        let field = Field::new(&spans, near.lo, near.hi);
+        let field = Field::new(spans.clone(), near.lo, near.hi);
         assert_eq!(field.view(0, &near, 100).len(), 10);
         assert_eq!(field.bytes(), Some((80, 0)));
     }
@@ -419,7 +419,7 @@ mod tests {
         };
         let axis = Axis { lo: 0, hi: 64 * 300, x: 0.0, w: 900.0 };
         for spans in [vec![columns(300)], vec![columns(300), columns(150)]] {
-            let field = Field::new(&spans, axis.lo, axis.hi);
+            let field = Field::new(spans.clone(), axis.lo, axis.hi);
             for most in [8, 40, 300] {
                 assert!(field.view(0, &axis, most).len() <= most);
                 assert!(field.storage(&axis, most).len() <= most);

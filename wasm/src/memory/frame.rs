@@ -103,10 +103,10 @@ impl Frame {
         };
         let n_views: usize = chosen.iter().flatten().map(|&k| shown(k)).sum();
         let names = chosen.iter().flatten().flat_map(|&k| {
-            let tensors = map.held[k].tensors[..shown(k)].iter().map(|&t| map.tensor(t).name());
-            tensors.chain([map.storage(k).id.as_str()])
+            let tensors = map.held[k].tensors[..shown(k)].iter().map(|&t| map.name(t));
+            tensors.chain([map.storage(k).id.as_str().into()])
         });
-        let widest = names.map(|n| text::width(&text::clean(n), NAME, true)).fold(0.0, f64::max);
+        let widest = names.map(|n| text::width(&text::clean(&n), NAME, true)).fold(0.0, f64::max);
         let gutter = (widest + 26.0).clamp(84.0, (width * 0.25).max(84.0));
         let room = width - gutter - 16.0;
         let has_after = map.plan.is_some();
@@ -178,7 +178,8 @@ impl Frame {
                 continue;
             };
             let touched = field.comb(nth).map_or(Some(0), super::comb::Comb::bytes);
-            let mut words = format!("{} · {}", form(map.tensor(tensor)), place(map.tensor(tensor), touched));
+            let mut words =
+                format!("{} · {}", form(&map.tensor(tensor)), place(&map.tensor(tensor), touched));
             words.push_str(&shares(map, field, storage, nth));
             let before = cut(text::wrap(&words, SMALL, room), 3);
             let mut after = Vec::new();
@@ -190,8 +191,7 @@ impl Frame {
         }
         if shown < held.tensors.len() {
             let n = held.tensors.len() - shown;
-            let listed =
-                held.tensors[shown..].iter().map(|&k| u128::from(map.tensor(k).listed_bytes().0)).sum();
+            let listed = held.tensors[shown..].iter().map(|&k| map.listed(k)).sum();
             let told =
                 format!("and {} more that list {}", text::thousands(n as u64), super::map::bytes(listed));
             self.push(Item::MoreViews { storage, from: shown }, TEETH + 8.0 + LINE, vec![told], Vec::new());
@@ -214,7 +214,7 @@ fn shares(map: &MemoryPicture, field: &super::field::Field, storage: usize, nth:
     if partners.is_empty() {
         return String::new();
     }
-    let name = |&k: &usize| text::short(map.tensor(map.held[storage].tensors[k]).name());
+    let name = |&k: &usize| text::short(&map.name(map.held[storage].tensors[k]));
     let named: Vec<String> = partners.iter().take(3).map(name).collect();
     let rest = partners.len() - named.len();
     let more = match (rest, is_all) {

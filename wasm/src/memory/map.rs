@@ -1,8 +1,12 @@
 //! What a memory map shows: a layout, and a move of it where there is one.
 
-use spanlift::memory::{Allocation, Layout, MoveKind, MovePlan, Storage, Target, Tensor};
+use std::borrow::Cow;
+
+use spanlift::memory::{Allocation, Layout, MoveKind, MovePlan, Span, Storage, Target, Tensor};
+use spanlift::trace::snapshot::Life;
 
 use super::field::Field;
+use crate::snapshot::Blocks;
 use crate::text;
 
 /// Runs of bytes that are listed to sum up a whole layout; storages beyond that are drawn, but not summed up.
@@ -13,6 +17,8 @@ const RUNS: usize = 1 << 21;
 pub struct MemoryPicture {
     /// What is there.
     pub layout: Layout,
+    /// More views, behind those of the layout.
+    blocks: Option<Blocks>,
     /// How it moves.
     pub plan: Option<MovePlan>,
     /// The devices in the order in which storages name them, with the positions of their storages.
@@ -42,15 +48,20 @@ pub(crate) struct Held {
 impl MemoryPicture {
     /// The map of one layout.
     pub fn of(layout: Layout) -> MemoryPicture {
-        MemoryPicture::new(layout, None)
+        MemoryPicture::new(layout, None, None)
+    }
+
+    /// The map of one moment of a snapshot.
+    pub(crate) fn of_blocks(layout: Layout, blocks: Blocks) -> MemoryPicture {
+        MemoryPicture::new(layout, None, Some(blocks))
     }
 
     /// The map before and after a move.
     pub fn moved(plan: MovePlan) -> MemoryPicture {
-        MemoryPicture::new(plan.before.clone(), Some(plan))
+        MemoryPicture::new(plan.before.clone(), Some(plan), None)
     }
 
-    fn new(layout: Layout, plan: Option<MovePlan>) -> MemoryPicture {
+    fn new(layout: Layout, plan: Option<MovePlan>, blocks: Option<Blocks>) -> MemoryPicture {
         let mut held = vec![Held::default(); layout.storages().len()];
         for (k, tensor) in layout.tensors().iter().enumerate() {
             let held = &mut held[tensor.storage().index()];
@@ -62,10 +73,13 @@ impl MemoryPicture {
             if left == 0 {
                 break;
             }
-            let spans = held.tensors.iter().map(|&k| layout.tensors()[k].span());
+            let spans = held.tensors.iter().map(|&k| layout.tensors()[k].span().clone());
             let field = Field::new(spans, 0, end(storage));
             left = left.saturating_sub(field.n_runs());
             held.bytes = field.bytes();
+        }
+        if let Some(blocks) = &blocks {
+            hold(&mut held, blocks, layout.tensors().len());
         }
         let mut devices: Vec<(String, Vec<usize>)> = Vec::new();
         for (k, storage) in layout.storages().iter().enumerate() {
@@ -93,20 +107,72 @@ impl MemoryPicture {
                     || ranges.windows(2).any(|r| r[1].0 < r[0].1);
             }
         }
-        MemoryPicture { layout, plan, devices, held, placed, names, copied }
+        MemoryPicture { layout, blocks, plan, devices, held, placed, names, copied }
     }
 
     pub(crate) fn storage(&self, k: usize) -> &Storage {
         &self.layout.storages()[k]
     }
 
-    pub(crate) fn tensor(&self, k: usize) -> &Tensor {
-        &self.layout.tensors()[k]
+    /// How many views there are.
+    pub fn n_views(&self) -> usize {
+        self.layout.tensors().len() + self.blocks.as_ref().map_or(0, Blocks::len)
+    }
+
+    /// A view by its position: one of the layout, or the block of a snapshot and its place among them.
+    fn view(&self, k: usize) -> Result<&Tensor, (&Blocks, usize)> {
+        match (self.layout.tensors().get(k), &self.blocks) {
+            (None, Some(blocks)) => Err((blocks, k - self.layout.tensors().len())),
+            _ => Ok(&self.layout.tensors()[k]),
+        }
+    }
+
+    pub(crate) fn tensor(&self, k: usize) -> Cow<'_, Tensor> {
+        self.view(k).map_or_else(|(blocks, k)| Cow::Owned(blocks.tensor(k)), Cow::Borrowed)
+    }
+
+    /// The name of a view.
+    pub fn name(&self, k: usize) -> Cow<'_, str> {
+        self.view(k).map_or_else(|(blocks, k)| blocks.name(k).into(), |tensor| tensor.name().into())
+    }
+
+    /// The storage of a view.
+    pub(crate) fn storage_of(&self, k: usize) -> usize {
+        self.view(k).map_or_else(|(blocks, k)| blocks.storage(k), Tensor::storage).index()
+    }
+
+    /// The bytes that a view touches.
+    pub(crate) fn span(&self, k: usize) -> Span {
+        match self.view(k) {
+            Ok(tensor) => tensor.span().clone(),
+            Err((blocks, k)) => blocks.span(k),
+        }
+    }
+
+    /// The bytes that a view lists.
+    pub(crate) fn listed(&self, k: usize) -> u128 {
+        match self.view(k) {
+            Ok(tensor) => tensor.listed_bytes().0.into(),
+            Err((blocks, k)) => {
+                let (lo, hi) = blocks.bytes(k);
+                (hi - lo).unsigned_abs().into()
+            }
+        }
+    }
+
+    /// The block of a snapshot that a view is: its device and its life.
+    pub fn life(&self, k: usize) -> Option<(usize, Life)> {
+        self.blocks.as_ref()?.life(k.checked_sub(self.layout.tensors().len())?)
+    }
+
+    /// The view that is the same block as one of another moment.
+    pub(crate) fn same(&self, life: (usize, Life)) -> Option<usize> {
+        self.blocks.as_ref()?.find(life).map(|k| k + self.layout.tensors().len())
     }
 
     /// The bytes of the views of a storage in a window.
     pub(crate) fn field(&self, storage: usize, from: usize, (lo, hi): (i64, i64)) -> Field {
-        Field::new(self.held[storage].tensors[from..].iter().map(|&k| self.tensor(k).span()), lo, hi)
+        Field::new(self.held[storage].tensors[from..].iter().map(|&k| self.span(k)), lo, hi)
     }
 
     /// The allocation of a tensor that moves, as its name and the bytes of the storage that it stands for.
@@ -123,7 +189,7 @@ impl MemoryPicture {
 
     /// Whether any tensor of a storage moves.
     pub(crate) fn moves(&self, storage: usize) -> bool {
-        self.held[storage].tensors.iter().any(|&k| self.placed[k].is_some())
+        self.plan.is_some() && self.held[storage].tensors.iter().any(|&k| self.placed[k].is_some())
     }
 
     /// Whether the allocations of a storage are drawn as parts of it.
@@ -184,7 +250,7 @@ impl MemoryPicture {
 
     /// The whole picture in words: how much there is, and what moving it takes.
     pub fn told(&self) -> Vec<String> {
-        let (n, m) = (self.layout.tensors().len(), self.layout.storages().len());
+        let (n, m) = (self.n_views(), self.layout.storages().len());
         let mut lines = vec![format!("{} of {}", text::count(n, "view"), text::count(m, "storage"))];
         let Some(plan) = &self.plan else {
             for (device, storages) in &self.devices {
@@ -259,6 +325,26 @@ impl MemoryPicture {
             }
         }
         told
+    }
+}
+
+/// Gives storages the blocks of a snapshot as their views, from position `first` on.
+fn hold(held: &mut [Held], blocks: &Blocks, first: usize) {
+    // How far any block reaches, and two do.
+    let mut reach = vec![(0, 0); held.len()];
+    for k in 0..blocks.len() {
+        let (lo, hi) = blocks.bytes(k);
+        let storage = blocks.storage(k).index();
+        let (held, (one, two)) = (&mut held[storage], &mut reach[storage]);
+        held.tensors.push(first + k);
+        held.listed += u128::from((hi - lo).unsigned_abs());
+        // Blocks come by address; in a broken file they may overlap.
+        if let Some((any, twice)) = &mut held.bytes {
+            let both = hi.min(*one);
+            *twice += (both - lo.max(*two)).max(0);
+            *any += (hi - lo.max(*one)).max(0);
+            (*one, *two) = (hi.max(*one), both.max(*two));
+        }
     }
 }
 

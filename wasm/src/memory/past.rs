@@ -1,5 +1,7 @@
 //! A memory snapshot over time: which moment the map shows, what happened there, and how much was held at every other one.
 
+use std::sync::Arc;
+
 use spanlift::trace::snapshot::{Event, Held, Life, Moment, Past, Snapshot};
 
 use crate::scene::{Rect, Scene, Shape, Stroke, Text};
@@ -19,14 +21,12 @@ const FRAMES: usize = 24;
 /// A snapshot and the moment that is shown.
 #[derive(Debug, Clone)]
 pub struct OverTime {
-    snapshot: Snapshot,
+    snapshot: Arc<Snapshot>,
     /// The devices that were recorded, with their lives.
     pasts: Vec<(usize, Past)>,
     /// Which of them the moments count: the one with the most events.
     main: usize,
     moment: usize,
-    /// The lives of the map's views, in their order, with their device.
-    shown: Vec<(usize, Life)>,
     /// Moments and what was held at them.
     samples: Vec<(usize, Held)>,
 }
@@ -57,7 +57,7 @@ impl OverTime {
         let count = SAMPLES.min(n);
         let at = |k: usize| (k * n).checked_div(count).unwrap_or(0);
         let samples = (0..=count).map(|k| (at(k), pasts[main].1.at(at(k)).held())).collect();
-        Some(OverTime { snapshot, pasts, main, moment: n, shown: Vec::new(), samples })
+        Some(OverTime { snapshot: Arc::new(snapshot), pasts, main, moment: n, samples })
     }
 
     /// How many events the cursor goes through.
@@ -135,25 +135,8 @@ impl OverTime {
     }
 
     /// The snapshot.
-    pub fn snapshot(&self) -> &Snapshot {
+    pub fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
-    }
-
-    /// The lives of the views of the map that was made of [`OverTime::moments`].
-    pub fn set_shown(&mut self, shown: Vec<(usize, Life)>) {
-        self.shown = shown;
-    }
-
-    /// The place of the view that is the same block as a view of an earlier map.
-    pub fn same(&self, before: (usize, Life)) -> Option<usize> {
-        self.shown.iter().position(|(device, life)| {
-            (*device, life.addr, life.from, life.to) == (before.0, before.1.addr, before.1.from, before.1.to)
-        })
-    }
-
-    /// The life of a view.
-    pub fn life(&self, view: usize) -> Option<(usize, Life)> {
-        self.shown.get(view).copied()
     }
 
     fn stack(&self, stack: u32) -> Vec<String> {
@@ -170,8 +153,8 @@ impl OverTime {
         told
     }
 
-    /// What there is to tell, with a view selected.
-    pub fn told(&self, selected: Option<usize>) -> Told {
+    /// What there is to tell, with a block selected.
+    pub fn told(&self, selected: Option<Life>) -> Told {
         let (device, past) = &self.pasts[self.main];
         let events = &self.snapshot.traces[*device];
         let held = past.at(self.moment).held();
@@ -208,7 +191,7 @@ impl OverTime {
             size(held.largest_free),
             100.0 * held.fragmentation()
         ));
-        told.block = selected.and_then(|view| self.life(view)).map(|(_, life)| {
+        told.block = selected.map(|life| {
             let came = match life.from {
                 0 => "before the first event".to_owned(),
                 from => format!("by event {}", text::thousands(u64::from(from) - 1)),
@@ -260,7 +243,7 @@ impl OverTime {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::MemoryApp;
+    use crate::memory::{MemoryApp, MemoryPicture};
     use crate::theme::Theme;
 
     /// The shared snapshot, where it is.
@@ -277,20 +260,82 @@ mod tests {
     fn the_map_shows_what_was_there_at_each_moment() {
         let Some(mut app) = app() else { return };
         let n = app.over_time().unwrap().n_events();
-        let end = app.map().layout.clone();
+        let end = app.map().clone();
         for moment in [0, 1, n / 3, n / 2, n - 1, n] {
             app.go_to_moment(moment);
             let over = app.over_time().unwrap();
             let blocks: usize = over.moments().iter().map(|(_, m)| m.blocks.len()).sum();
-            assert_eq!(app.map().layout.tensors().len(), blocks, "moment {moment}");
+            assert_eq!(app.map().n_views(), blocks, "moment {moment}");
             assert_eq!(over.moment(), moment);
             let strip = over.strip(600.0, &Theme::LIGHT);
             assert!(strip.rects().all(|r| 0.0 <= r.x && r.x + r.w <= 600.0 && r.y + r.h <= HEIGHT));
         }
-        let name = |layout: &spanlift::memory::Layout| {
-            layout.tensors().iter().map(|t| t.name().to_owned()).collect::<Vec<_>>()
+        let names =
+            |map: &MemoryPicture| (0..map.n_views()).map(|k| map.name(k).into_owned()).collect::<Vec<_>>();
+        assert_eq!(names(app.map()), names(&end), "the last moment is the end");
+    }
+
+    /// All that a map shows, in words.
+    fn shown(map: &MemoryPicture) -> Vec<String> {
+        let storages = map.layout.storages().iter().enumerate().map(|(k, s)| {
+            let held = &map.held[k];
+            format!("{} {} {:?} {} {:?}", s.id, s.device, s.bytes, held.listed, held.bytes)
+        });
+        let views = (0..map.n_views()).map(|k| format!("{k} {} {:?}", map.sentence(k), map.span(k).bounds()));
+        storages.chain(views).chain(map.told()).collect()
+    }
+
+    /// A map of the moment made of a layout, each block a named tensor of it: nothing is made later or kept.
+    fn from_nothing(bytes: &[u8], moment: usize) -> MemoryPicture {
+        let snapshot = Snapshot::read(bytes).unwrap();
+        let mut over = OverTime::new(snapshot).unwrap();
+        over.go(moment);
+        let (mut layout, blocks) = crate::snapshot::layout_at(&over).unwrap();
+        for k in 0..blocks.len() {
+            let tensor = blocks.tensor(k);
+            layout.tensor(tensor.name(), tensor.storage(), tensor.view().clone()).unwrap();
+        }
+        MemoryPicture::of(layout)
+    }
+
+    #[test]
+    fn any_way_to_a_moment_leads_to_the_same_map() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/traces");
+        let Ok(bytes) = std::fs::read(folder.join("snapshot_small_p4.pickle")) else { return };
+        let mut app = app().unwrap();
+        let n = app.over_time().unwrap().n_events();
+        let mut seed = 11u64;
+        let mut below = |n: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from(seed >> 33).unwrap() % n
         };
-        assert_eq!(name(&app.map().layout), name(&end), "the last moment is the end");
+        for step in 0..120 {
+            match below(6) {
+                0 => app.go_to_moment(below(n + 1)),
+                1 => assert!(app.key("}", false)),
+                2 => assert!(app.key("{", false)),
+                3 => assert!(app.key("[", false)),
+                _ => assert!(app.key("]", false)),
+            }
+            if step % 5 == 0 {
+                app.select(Some(below(app.map().n_views().max(1))));
+            }
+            let moment = app.over_time().unwrap().moment();
+            assert_eq!(
+                shown(app.map()),
+                shown(&from_nothing(&bytes, moment)),
+                "step {step}: moment {moment}"
+            );
+            // The picture too, with nothing chosen and everything in sight.
+            if step % 10 == 0 {
+                app.select(None);
+                let mut fresh = super::super::MemoryApp::of_snapshot("s", &bytes, Theme::LIGHT).unwrap();
+                fresh.resize(900.0, 500.0);
+                assert!(fresh.look_back());
+                fresh.go_to_moment(moment);
+                assert_eq!(app.scene().shapes, fresh.scene().shapes, "step {step}: moment {moment}");
+            }
+        }
     }
 
     #[test]
@@ -308,11 +353,11 @@ mod tests {
         assert!(app.key("[", false) && app.over_time().unwrap().moment() < before);
         app.go_to_moment(n);
         app.select(Some(0));
-        let life = app.over_time().unwrap().life(0).unwrap();
-        let told = app.over_time().unwrap().told(Some(0));
+        let life = app.map().life(0).unwrap();
+        let told = app.over_time().unwrap().told(Some(life.1));
         assert!(told.block.unwrap().0.contains(&format!("{:#x}", life.1.addr)));
         app.go_to_moment(life.1.from as usize);
-        let chosen = app.selected().and_then(|k| app.over_time().unwrap().life(k));
+        let chosen = app.selected().and_then(|k| app.map().life(k));
         assert_eq!(chosen, Some(life));
         if 0 < life.1.from {
             app.go_to_moment(life.1.from as usize - 1);

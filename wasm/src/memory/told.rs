@@ -47,7 +47,7 @@ impl MemoryPicture {
         }
         row("lists", text::bytes(tensor.listed_bytes().0));
         if !partners.is_empty() {
-            let names = partners.iter().take(NAMED).map(|&p| text::short(self.tensor(p).name()));
+            let names = partners.iter().take(NAMED).map(|&p| text::short(&self.name(p)));
             let mut names = names.collect::<Vec<_>>().join(", ");
             match (partners.len().saturating_sub(NAMED), is_all) {
                 (_, false) => names.push_str(" and others"),
@@ -130,8 +130,8 @@ impl MemoryPicture {
         let name = text::clean(tensor.name());
         format!(
             "{name}, {}, {}, in {} on {}",
-            form(tensor),
-            place(tensor, touched),
+            form(&tensor),
+            place(&tensor, touched),
             text::clean(&home.id),
             home.device
         )

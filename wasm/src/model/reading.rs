@@ -109,10 +109,7 @@ fn imported(trace: &Trace) -> Vec<String> {
     });
     notes.extend(
         header
-            // Blanks of the file may follow a value.
-            .map(|(name, value)| {
-                format!("{}: {}", text::clean(name), text::clean(value.trim().trim_matches('"')))
-            }),
+            .map(|(name, value)| format!("{}: {}", text::clean(name), text::clean(value.trim_matches('"')))),
     );
     notes
 }

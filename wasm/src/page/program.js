@@ -188,12 +188,24 @@ const program = (view, place, second, packed) => {
     }
     view.key({ first: "]", last: "[" }[step] ?? step, false);
   });
+  // The bytes of a buffer that the selected command touches, as parts of a bar and in words.
+  const bytes = (lit) => {
+    const bar = make("div", { className: "sl-bytes" });
+    for (const [from, length, isWrite] of lit) {
+      const part = make("i", { className: isWrite ? "is-write" : "is-read" });
+      part.style.left = `min(${from / 1000}%, 100% - 3px)`;
+      part.style.width = `max(3px, ${length / 1000}%)`;
+      bar.append(part);
+    }
+    return make("div", {}, bar, make("small", { textContent: lit.map((access) => access[3]).join(", ") }));
+  };
   const state = (card, { queues, buffers }) => {
     const streams = queues.map(({ name, running, n, waiting }) => [name, running ?? "nothing", n ? `${n}: ${waiting}` : "nothing"]);
     const memory = rows(["buffer", "size", "its bytes"], buffers.map(({ name, place, bytes, words }) => [`${name}, ${place}`, bytes, words]));
     for (const [k, line] of [...memory.tBodies[0].rows].entries()) {
-      const { selected, written, command } = buffers[k];
+      const { selected, written, command, lit } = buffers[k];
       line.cells[2].className = "is-words";
+      if (lit.length) line.cells[0].append(bytes(lit));
       if (selected) line.className = `is-${selected}`;
       if (written !== null) line.cells[2].append(make("meter", { value: written / 1000, ariaLabel: "part of the time of the copy or kernel that has passed" }));
       if (command === null) continue;
@@ -233,9 +245,11 @@ const program = (view, place, second, packed) => {
       const { recorded, error, before, after, saved, sooner, same, factor, verdicts = [] } = JSON.parse(view.what_if(lines.join("\n")));
       const words = same ? "the same" : `${saved} ${sooner ? "saved" : "lost"}, ${factor.toFixed(2)} times as fast`;
       // How far the model is from the recorded time comes before anything that follows from it.
-      const first = recorded ? [make("i", { textContent: `recorded ${recorded}; run again without a change ${before}: the error of the model is ${error}` })] : [];
+      const first = recorded ? [make("i", { textContent: `recorded ${recorded}; run again without a change ${before}: the error of the model is ${error.replace(" ", "\u00a0")}` })] : [];
       if (!lines.length) return then.replaceChildren(...first);
       then.replaceChildren(...first, `now ${before}, then `, make("b", { textContent: after }), ": ", make("span", { className: same ? "" : sooner ? "is-good" : "is-bad", textContent: words }));
+      // What the copies read and write is not in a recording, so nothing holds them back.
+      if (recorded && form.elements.own.checked) then.append(make("i", { textContent: "at most: copies that leave their stream no longer wait for its kernels, even where they have to" }));
       if (verdicts[0] !== verdicts[1]) then.append(make("br"), make("span", { className: verdicts[1] === "safe" ? "is-good" : "is-bad", textContent: `by contract: ${verdicts[0]} now, ${verdicts[1]} then` }));
       second.show(view.changed(), `what if ${lines.join(", ")}`, "what-if");
     } catch (error) {

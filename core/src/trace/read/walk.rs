@@ -210,7 +210,8 @@ impl Walk {
             return Ok(());
         }
         let value = cursor.value()?;
-        let text = cursor.since(from);
+        // What follows a value up to the comma is not of it.
+        let text = cursor.since(from).trim_end_matches([' ', '\t', '\n', '\r']);
         // A number may go on behind the window, so what follows it belongs to the step.
         let due = if cursor.another(b'}')? { Due::Member } else { Due::Nothing };
         sink.member(&key, value, text, cursor.offset(from))?;
