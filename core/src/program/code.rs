@@ -21,6 +21,7 @@ use super::{Program, text};
 
 /// A language that programs are written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Language {
     /// Python with PyTorch.
     PyTorch,
