@@ -11,7 +11,6 @@ use crate::program::BufferId;
 ///
 /// In the order of the names in files, which is the order in reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
 pub enum HazardKind {
     /// The first writes what the second reads, unordered.
     Raw,
