@@ -77,6 +77,7 @@ fn check_kept(name: &str, program: &Program, languages: &[Language]) {
             Language::PyTorch => "py",
             Language::Cuda => "cu",
             Language::Rust => "rs.txt",
+            other => panic!("{other:?} has no kept texts"),
         };
         let (path, text) = (kept(name, ending), program.to_code(language));
         if std::env::var_os("UPDATE").is_some() {

@@ -5,8 +5,10 @@
 mod imports;
 mod lexer;
 mod packages;
+mod surface;
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -256,6 +258,29 @@ fn packages_hold_what_they_are_built_from_and_nothing_else() {
         found.extend(compiled.flat_map(|(path, source)| packages::reaches_out(&path, &source)));
     }
     assert_none(&found);
+}
+
+/// Names that were public once; new ones are added with `SPANLIFT_BLESS` set, which a release does.
+const SURFACE: &str = "tests/house/surface.txt";
+
+#[test]
+fn public_names_stay() {
+    let mut found = BTreeSet::new();
+    for (package, folder) in packages::PUBLISHED {
+        let sources = below(&project(), &format!("{folder}/src/"));
+        for (_, source) in sources.iter().filter(|(path, _)| !path.starts_with("bin/")) {
+            found.extend(surface::names(source).into_iter().map(|name| format!("{package} {name}")));
+        }
+    }
+    assert!(found.len() > 1000, "{} names", found.len());
+    if std::env::var_os("SPANLIFT_BLESS").is_some() {
+        let text: String = found.iter().map(|name| format!("{name}\n")).collect();
+        fs::write(root().join(SURFACE), text).unwrap_or_else(|e| panic!("{SURFACE}: {e}"));
+    }
+    let known = fs::read_to_string(root().join(SURFACE)).unwrap_or_else(|e| panic!("{SURFACE}: {e}"));
+    let gone = known.lines().filter(|name| !found.contains(*name));
+    // Before a first version nobody has them: take them off the list. Later it is a breaking change.
+    assert_none(&gone.map(|name| format!("{name} was public and is gone")).collect::<Vec<_>>());
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Tests of spanlift that cross crates; what several of them share stands here.
 
 pub mod figures;
+#[cfg(test)]
+mod threads;
 pub mod training;
 
 use serde_json::{Value, json};

@@ -24,6 +24,7 @@ pub struct Cell {
 
 /// What the tutorial warns of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Warning {
     /// Too few tensors for several threads that pin to be worth it.
     FewTensors,

@@ -4,6 +4,7 @@ use std::fmt;
 
 /// What a tensor is to its module.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum TensorKind {
     /// Something that is learned.
     Parameter,

@@ -45,6 +45,7 @@ pub fn matrices(n_storages: usize) -> Result<Layout, LayoutProblems> {
 
 /// What two views of one block are like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Pair {
     /// Contiguous, and their ranges do not cross.
     Apart,

@@ -173,6 +173,7 @@ impl Tags {
 
 /// Over which numbers an operator is linear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Linearity {
     /// `A (c x) = c A x` for every number of the field.
     Complex,

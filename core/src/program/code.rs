@@ -20,6 +20,7 @@ use crate::ordered::BTreeMap;
 
 /// A language that programs are written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Language {
     /// Python with PyTorch.
     PyTorch,

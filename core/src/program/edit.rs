@@ -7,6 +7,7 @@ use super::{Program, json, text};
 
 /// A change to a program; positions are those before any change.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Edit {
     /// A command in front of the one at `before`, or at the end; several at one place stay in their order.
     Insert {

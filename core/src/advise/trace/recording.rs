@@ -17,6 +17,7 @@ use crate::units::Nanos;
 /// | `copy_stream` | copies between host and device are on streams of their own, one for each direction; no kernel waits for a copy that moved, so that this is the most that could be won |
 /// | `no_waits` | calls that synchronise wait for nothing |
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub enum RecordedChange {
     /// `pin:*`
     Pin,

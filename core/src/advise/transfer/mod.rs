@@ -257,6 +257,7 @@ pub struct Candidate {
 /// A way that was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Rejected {
     /// It would take longer, or as long with more work for the processors.
     Slower(Candidate),

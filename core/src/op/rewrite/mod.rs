@@ -70,6 +70,7 @@ impl fmt::Display for Rewrite {
 
 /// Why rewriting ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Stop {
     /// No rule applies any more.
     Done,

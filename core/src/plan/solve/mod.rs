@@ -64,6 +64,7 @@ pub struct Solved {
 
 /// Why a solver ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub enum Stop {
     /// The residual is as small as was asked for.
     Converged,

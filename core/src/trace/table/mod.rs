@@ -79,6 +79,7 @@ pub struct Cat {
 
 /// What a category means for figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum CatRole {
     /// Work of a device.
     Op(Work),
@@ -98,6 +99,7 @@ pub enum CatRole {
 
 /// What a device does, as the figures tell it apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Work {
     /// A kernel, or whatever else an accelerator runs.
     Kernel,
