@@ -5,7 +5,7 @@
 //! comparison. Tests hold the two to the same results.
 
 #[cfg(any(test, target_arch = "wasm32"))]
-mod compact;
+pub mod compact;
 #[cfg(test)]
 mod tests;
 

@@ -248,13 +248,18 @@ test("one call at a time the host runs ahead, and buffers say who writes them", 
   await harness.eventually(async () => (await card.locator(".sl-bytes").count()) === 2, "no bytes are lit");
   assert.match(await card.locator("tr", { has: visit.page.locator(".sl-bytes .is-read") }).innerText(), /pinned|pageable/);
   assert.match(await card.locator("tr", { has: visit.page.locator(".sl-bytes .is-write") }).innerText(), /cuda:\d/);
-  const copied = await visit.page.locator(".sl-line.is-selected").innerText();
-  // And from there to who wrote them.
+  await visit.close();
+});
+
+test("from a command to the one that wrote what it reads", async () => {
+  const visit = await room.chromium.open(slow);
+  await harness.ready(visit.page);
+  const chosen = visit.page.locator(".sl-line.is-selected");
+  await visit.page.locator(".sl-line", { hasText: "kernel scale" }).click();
+  await says(chosen, /kernel scale/);
   await visit.page.locator(".sl-plot").focus();
   await visit.page.keyboard.press("g");
-  await harness.eventually(async () => (await visit.page.locator(".sl-line.is-selected").innerText()) !== copied, "G leads nowhere");
-  await card.locator("button").first().click();
-  await until(canvas, (s) => s.slice !== "", "the writer was not selected");
+  await says(chosen, /copy d <- x/);
   await visit.close();
 });
 
