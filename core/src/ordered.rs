@@ -5,8 +5,7 @@
 //! comparison. Tests hold the two to the same results.
 
 #[cfg(any(test, target_arch = "wasm32"))]
-#[cfg_attr(not(target_arch = "wasm32"), expect(unreachable_pub, reason = "reached where it is the map"))]
-mod compact;
+pub mod compact;
 #[cfg(test)]
 mod tests;
 

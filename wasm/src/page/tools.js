@@ -260,7 +260,7 @@ const tools = (view, place, alone, { module, examples }) => {
       return make("li", {}, button);
     };
     part(".sl-marks").replaceChildren(...marks.map(mark));
-    part(".sl-at").textContent = at ?? "";
+    part(".sl-at").textContent = at ?? (state ? "the end of what is selected" : "");
     shown(part(".sl-state-part"), state || told.moments);
     if (state) text.state(part("[data-state]"), state);
     if (told.moments) {
