@@ -3,6 +3,7 @@
 use num_complex::Complex64;
 
 use super::expression::Plan;
+use super::solve::Issued;
 use super::steps::Does;
 use crate::op::{Leaf, Space};
 use crate::program::Computes;
@@ -40,6 +41,18 @@ impl Tasks for () {
 
     fn host_work(&self, _: usize) -> Option<HostWork> {
         None
+    }
+}
+
+impl Tasks for Issued<'_> {
+    fn task(&self, command: usize) -> Option<Task<'_>> {
+        let (plan, command) = self.of_plan(command)?;
+        plan.task(command)
+    }
+
+    fn host_work(&self, command: usize) -> Option<HostWork> {
+        let (plan, command) = self.of_plan(command)?;
+        plan.host_work(command)
     }
 }
 

@@ -68,6 +68,22 @@ pub enum CudaError {
         /// The call.
         call: &'static str,
     },
+    /// A library that some work needs cannot be used.
+    #[error("{library} cannot be used: {why}")]
+    NoLibrary {
+        /// Its name.
+        library: &'static str,
+        /// Why not, in words.
+        why: String,
+    },
+    /// A library refused a call.
+    #[error("{call} answered {status}")]
+    Library {
+        /// The call.
+        call: &'static str,
+        /// The library's own status.
+        status: i32,
+    },
     /// There is no such device.
     #[error("there is no cuda:{ordinal}; the driver has {n_devices} device(s)")]
     NoSuchDevice {

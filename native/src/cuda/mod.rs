@@ -34,5 +34,5 @@ pub use kernel::{Arg, Function, Module, Shape};
 pub use measure::{Line, MeasureError, measure};
 pub use memory::{DeviceBlock, HostBlock, Place};
 pub use record::Recorder;
-pub use run::{By, Kernels, Placed, Run, RunError, placed, run, run_knowing};
+pub use run::{By, Kernels, LIBRARIES_VARIABLE, Placed, Run, RunError, placed, run, run_knowing};
 pub use stream::{Event, Stream, Timing};

@@ -80,7 +80,7 @@ fn what_a_device_does_not_do_is_said_in_one_line() {
         (&["run", "p.json", "--record", "r.txt"], "error: --record: only a run on a device"),
         (&["run", "p.json", "--on", "cpu", "--record", "r.txt"], "error: --record: only a run on a device"),
         (&["run", "p.json", "--on", "cuda:0", "--record", "p.json"], "error: p.json: "),
-        (&["tour", "--on", "cuda:0"], "error: --on cuda:0: the tour's experiments run on sim"),
+        (&["tour", "--on", "cuda:5"], "error: --on cuda:5: there is no such device"),
     ];
     for (args, expected) in cases {
         let told = on_software(&folder, args);
@@ -101,4 +101,46 @@ fn the_software_drivers_devices_are_found() {
     let object: Value = serde_json::from_str(&told.out).unwrap();
     assert_eq!((&object["state"], object["devices"].as_array().map(Vec::len)), (&"devices".into(), Some(2)));
     assert_eq!(object["devices"][0]["peers"], serde_json::json!([1]));
+}
+
+#[test]
+fn the_tour_runs_on_a_device_and_says_so() {
+    let folder = folder("tour-device");
+    let told = on_software(&folder, &["tour", "--on", "cuda:0", "--format", "json", "-o", "out"]);
+    assert_eq!((told.code, told.err.as_str()), (0, ""));
+    let object: Value = serde_json::from_str(&told.out).unwrap();
+    let device = &object["device"];
+    assert_eq!((&device["name"], &device["is_right"]), (&"cuda:0".into(), &true.into()));
+    let ran = device["ran"].as_array().unwrap();
+    let of = |name: &str| ran.iter().find(|ran| ran["name"] == name).unwrap_or_else(|| panic!("{name}"));
+    for way in ["the chain, forward", "the chain, adjoint", "the chain, normal"] {
+        let places = of(way)["places"].to_string();
+        assert!(places.contains("on cuda:1 by spanlift_move"), "{places}");
+        assert_eq!(of(way)["is_right"], true);
+    }
+    // And programs that ship.
+    assert!(ran.len() > 3 && ran.iter().all(|ran| ran["is_right"] == true), "{device}");
+    // The demonstrations race on purpose.
+    let left_out = device["left_out"].as_array().unwrap();
+    let racy = left_out.iter().find(|p| p["name"] == "demo-d2h-read-before-sync").unwrap();
+    assert_eq!(racy["why"], "is not safe");
+    assert!(names(&folder.join("out")).contains(&"tour-device.trace.json".to_owned()));
+    // The second device alone: the chain is on one.
+    let told = on_software(&folder, &["tour", "--on", "cuda:1", "-o", "out"]);
+    assert_eq!((told.code, told.err.as_str()), (0, ""));
+    assert!(told.out.contains("6  The same on cuda:1, for real"), "{}", told.out);
+    assert!(told.out.contains("W1 on cuda:1 by spanlift_elementwise"), "{}", told.out);
+}
+
+#[test]
+fn without_a_device_the_tour_says_why() {
+    let folder = folder("tour-nowhere");
+    let mut command = binary(&folder);
+    command
+        .args(["tour", "--on", "cuda:0", "-o", "out"])
+        .env("SPANLIFT_CUDA_LIB", folder.join("libnothing.so"));
+    let told = ran(command, b"");
+    assert_eq!((told.code, told.out.as_str(), told.err.lines().count()), (2, "", 1), "{told:?}");
+    assert!(told.err.starts_with("error: --on cuda:0: "), "{}", told.err);
+    assert!(names(&folder).is_empty(), "nothing is written before");
 }

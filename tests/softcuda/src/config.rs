@@ -131,6 +131,8 @@ pub struct Config {
     pub steps: u64,
     /// Whether calls are noted as commands of a program.
     pub trace: bool,
+    /// Whether a process of [`kit::alone`](crate::kit::alone) finds the stand-ins for NVIDIA's libraries.
+    pub libraries: bool,
     /// Errors to come.
     pub faults: Vec<Fault>,
 }
@@ -150,6 +152,7 @@ impl Default for Config {
             latency_us: 0,
             steps: 200_000_000,
             trace: false,
+            libraries: false,
             faults: Vec::new(),
         }
     }

@@ -34,6 +34,8 @@ const OBJECT: &str = "libspanlift_softcuda.so";
 const OBJECT_VARIABLE: &str = "SPANLIFT_SOFTCUDA_OBJECT";
 /// Set in a process that runs one test alone.
 const CHILD: &str = "SPANLIFT_SOFTCUDA_ALONE";
+/// Where the package under test looks for NVIDIA's libraries.
+const LIBRARIES: &str = "SPANLIFT_CUDA_LIBRARIES";
 /// How long a test may take in its own process.
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -65,6 +67,23 @@ pub fn object() -> Result<PathBuf, String> {
         }
     }
     Err(format!("no {OBJECT} (build the package spanlift-softcuda): looked for {}", seen.join(", ")))
+}
+
+/// A folder in which NVIDIA's libraries seem to lie: links to the object, which has stand-ins for some of their calls.
+///
+/// # Errors
+/// As [`object`], and where no folder or link can be made.
+pub fn libraries() -> Result<PathBuf, String> {
+    let object = object()?;
+    let folder = object.parent().ok_or("an object without a folder")?.join("softcuda-libraries");
+    std::fs::create_dir_all(&folder).map_err(|e| e.to_string())?;
+    for name in ["libcublas.so.12", "libcufft.so.11"] {
+        match std::os::unix::fs::symlink(&object, folder.join(name)) {
+            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(e.to_string()),
+            _ => {}
+        }
+    }
+    Ok(folder)
 }
 
 /// Loads the software driver, so that whoever asks for `libcuda.so` from now on gets it, and starts it as `config` says.
@@ -220,6 +239,11 @@ fn run_child(test: &str, config: &Config) {
         .args(["--exact", test, "--nocapture", "--test-threads=1"])
         .env(CHILD, "1")
         .env(VARIABLE, &config_text);
+    if config.libraries {
+        command.env(LIBRARIES, libraries().unwrap_or_else(|e| panic!("{e}")));
+    } else {
+        command.env_remove(LIBRARIES);
+    }
     let mut child =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a test can start itself");
     let (mut out, mut err) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));

@@ -14,7 +14,7 @@ use crate::memory::{Device, Dtype};
 use crate::op::{Array, Operator, Space as Vectors, compute_stream, transfer_stream};
 use crate::plan::devices::Numbers;
 use crate::plan::values::contents;
-use crate::plan::{HostWork, Plan, PlanError, Task, Tasks, Transfer};
+use crate::plan::{Plan, PlanError, Transfer};
 use crate::program::{
     Alloc, BufferId, Compute, Computes, Contents, Copy, EventId, Func, Kernel, Op, Program, Region, Space,
     StreamId,
@@ -68,6 +68,12 @@ impl Issued<'_> {
     pub fn program(&self) -> &Program {
         &self.program
     }
+
+    /// The plan that a command is of, and the command there.
+    pub(in crate::plan) fn of_plan(&self, command: usize) -> Option<(&Plan, usize)> {
+        let (operator, command) = self.jobs.get(&command)?;
+        Some((&self.plan.applied[*operator], *command))
+    }
 }
 
 impl Computes for Issued<'_> {
@@ -76,20 +82,8 @@ impl Computes for Issued<'_> {
     }
 
     fn compute(&self, command: usize, operands: &[Vec<u8>]) -> Option<Vec<u8>> {
-        let (operator, command) = self.jobs.get(&command)?;
-        self.plan.applied[*operator].compute(*command, operands)
-    }
-}
-
-impl Tasks for Issued<'_> {
-    fn task(&self, command: usize) -> Option<Task<'_>> {
-        let (operator, command) = self.jobs.get(&command)?;
-        self.plan.applied[*operator].task(*command)
-    }
-
-    fn host_work(&self, command: usize) -> Option<HostWork> {
-        let (operator, command) = self.jobs.get(&command)?;
-        self.plan.applied[*operator].host_work(*command)
+        let (plan, command) = self.of_plan(command)?;
+        plan.compute(command, operands)
     }
 }
 
@@ -164,6 +158,14 @@ impl SolvePlan {
     /// # Errors
     /// As [`SolvePlan::program_with`].
     pub fn unrolled(&self, iterations: usize) -> Result<Program, SolveError> {
+        Ok(self.issued(iterations)?.program)
+    }
+
+    /// The same with what its kernels compute where no formula says it.
+    ///
+    /// # Errors
+    /// As [`SolvePlan::program_with`].
+    pub fn issued(&self, iterations: usize) -> Result<Issued<'_>, SolveError> {
         let expect = self.formulas().is_ok().then(|| self.after(iterations)).flatten();
         let held = |name: &str| self.initial(name);
         let mut writer = Writer::new(self, &PHASES, &held)?;
@@ -179,7 +181,8 @@ impl SolvePlan {
             }
         }
         writer.phase(Phase::Finish);
-        writer.finished(Phase::Finish)
+        let program = writer.finished(Phase::Finish)?;
+        Ok(Issued { program, plan: self, jobs: writer.jobs })
     }
 
     /// The solution that the reference evaluator has after so many steps, as contents of its buffer.

@@ -57,7 +57,8 @@ pub(crate) enum Command {
 ///
 /// Simulates the experiments of PyTorch's tutorial on pinned memory and non_blocking copies beside their published
 /// figures, shows both of its corruption demonstrations with the wrong values that were really read, and writes
-/// `tour.html` and `tour.trace.json`.
+/// `tour.html` and `tour.trace.json`. With `--on cuda:0` a chain of operators and the small safe programs run on that
+/// device too, held against the reference.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  spanlift tour -o out\n  # then open out/tour.html")]
 pub(crate) struct TourArgs {

@@ -47,7 +47,7 @@ use say::Out;
 enum End {
     /// Done.
     Done,
-    /// Done, and `check` found a hazard, `diff` a regression or `bench transfers` wrong bytes.
+    /// Done, and `check` found a hazard, `diff` a regression, `bench transfers` or `tour` on a device wrong bytes.
     Hazard,
 }
 

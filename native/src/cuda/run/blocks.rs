@@ -27,7 +27,9 @@ use super::super::memory::{DeviceBlock, HostBlock, Place};
 use super::super::stream::Stream;
 use super::formula::shape;
 use super::kernels::{self, Kernels, View};
+use super::libraries::{Blas, Transforms, refused};
 use crate::cpu::blocks::{bytes_of, pairs, runs};
+use crate::driver::{Gemm, Precision};
 
 impl Kernels {
     /// Computes `n` elements of a formula in the order of a stream, all of them in a row: from one or two operands, or none,
@@ -361,6 +363,34 @@ impl Blocks {
         // their blocks (1), which live (3), and so do tables of what moves where, whose places lie inside of the views; of
         // the host's memory they touch page-locked bytes only, which nothing else touches meanwhile (2).
         unsafe { function.launch(stream, shape, &[Arg::Bytes(words)]) }
+    }
+
+    /// Enqueues a product of cuBLAS on addresses in blocks.
+    pub(super) fn product(
+        &self,
+        blas: &Blas,
+        stream: &Stream,
+        precision: Precision,
+        gemm: &Gemm,
+        matrices: [u64; 3],
+    ) -> Result<(), CudaError> {
+        let handle = blas.handle()?;
+        // SAFETY: as for `launch`: the matrices fill regions of the command or memory that it has taken for itself, in
+        // sizes that `product` has made of theirs. The stream is live and of the device that the handle is for.
+        unsafe { handle.product(stream.handle(), precision, gemm, matrices) }.map_err(refused)
+    }
+
+    /// Enqueues transforms of cuFFT from one address in a block to another, or in place.
+    pub(super) fn transform(
+        &self,
+        plan: &Transforms,
+        stream: &Stream,
+        inverse: bool,
+        places: [u64; 2],
+    ) -> Result<(), CudaError> {
+        let plan = plan.plan()?;
+        // SAFETY: as for `product`; plans live as long as the program's steps, which outlive the blocks.
+        unsafe { plan.enqueue(stream.handle(), inverse, places) }.map_err(refused)
     }
 
     /// Sets a block of a device that nothing touches to zeros, and waits until it is so.

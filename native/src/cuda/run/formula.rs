@@ -24,9 +24,9 @@ const MAX_BLOCKS: u64 = 4096;
 const MAX_RUNS: u64 = 1 << 20;
 
 /// Memory of one command only, in the order of its stream.
-struct Scratch {
-    buffer: BufferId,
-    region: Region,
+pub(super) struct Scratch {
+    pub(super) buffer: BufferId,
+    pub(super) region: Region,
 }
 
 /// What a formula reads: so many bytes of each operand, for `n` elements.
@@ -205,6 +205,20 @@ impl Issue<'_> {
         from: &Region,
         n: u64,
     ) -> Result<Scratch, Refusal> {
+        let scratch = self.room(command, stream_id, n)?;
+        let block = self.block(from.buffer);
+        let sides = ((scratch.buffer, &scratch.region), (block, from));
+        self.copy_pieces(command, stream_id, sides, n)?;
+        Ok(scratch)
+    }
+
+    /// Memory of one command, of `n` bytes.
+    pub(super) fn room(
+        &mut self,
+        command: &Command,
+        stream_id: StreamId,
+        n: u64,
+    ) -> Result<Scratch, Refusal> {
         let buffer = self.fresh("scratch");
         let bytes = i64::try_from(n).unwrap_or(i64::MAX);
         let alloc = Alloc {
@@ -221,13 +235,10 @@ impl Issue<'_> {
         let len = usize::try_from(n).unwrap_or(usize::MAX);
         self.blocks.make(buffer, Home::Ordered(&stream), len)?;
         self.note(command, Op::Alloc(alloc));
-        let region = buffer.range(0, bytes);
-        let block = self.block(from.buffer);
-        self.copy_pieces(command, stream_id, ((buffer, &region), (block, from)), n)?;
-        Ok(Scratch { buffer, region })
+        Ok(Scratch { buffer, region: buffer.range(0, bytes) })
     }
 
-    fn end_scratch(
+    pub(super) fn end_scratch(
         &mut self,
         command: &Command,
         stream_id: StreamId,

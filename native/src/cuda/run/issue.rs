@@ -21,6 +21,7 @@ use super::{Device, Run, RunError, block_len};
 use crate::cpu::blocks::{bytes_of, pairs};
 use crate::cpu::record::Recorder;
 use crate::cpu::{begin, reading};
+use crate::driver::Fourier;
 
 /// Calls that one strided command may come to.
 const MAX_PIECES: usize = 1 << 20;
@@ -78,6 +79,8 @@ pub(super) struct Issue<'p> {
     pub(super) tasks: &'p dyn Tasks,
     /// The commands that are steps of a plan and not formulas.
     pub(super) steps: BTreeMap<usize, Rc<Step>>,
+    /// cuFFT, once a step needs it.
+    pub(super) fourier: Option<Rc<Fourier>>,
 }
 
 /// A program without commands that knows the names of `program`, each under the same id.
@@ -141,6 +144,7 @@ impl<'p> Issue<'p> {
             n_scratch: 0,
             tasks,
             steps: BTreeMap::new(),
+            fourier: None,
         }
     }
 
@@ -246,8 +250,13 @@ impl<'p> Issue<'p> {
     }
 
     pub(super) fn context(&self, dev: u32) -> &Context {
+        &self.devices[self.number(dev)].context
+    }
+
+    /// A device's place among those of the program.
+    pub(super) fn number(&self, dev: u32) -> usize {
         let last = self.devices.len() - 1;
-        &self.devices[usize::try_from(dev).unwrap_or(last).min(last)].context
+        usize::try_from(dev).unwrap_or(last).min(last)
     }
 
     pub(super) fn stream(&mut self, stream: StreamId) -> Result<Stream, CudaError> {

@@ -221,6 +221,16 @@ impl View {
             && (self.dims.is_empty() || is_few && fits(self.elem) && self.dims.iter().all(|dim| fits(dim.1)))
     }
 
+    /// `n` elements of so many bytes, each so many bytes behind the one before.
+    pub(super) fn every(base: u64, n: u64, (elem, stride): (u64, u64)) -> View {
+        View { base, elem, dims: vec![(n, stride)] }
+    }
+
+    /// Whether its bytes lie in a row.
+    pub(super) fn is_row(&self) -> bool {
+        self.dims.is_empty()
+    }
+
     /// The address of its first byte.
     pub(super) fn base(&self) -> u64 {
         self.base

@@ -19,11 +19,15 @@
 //! issued comes out as a program, [`Run::issued`], in which a copy of several pieces stands as several copies.
 
 mod blocks;
+mod foreign;
 mod formula;
 mod issue;
 mod kernels;
+mod libraries;
+mod product;
 mod steps;
 mod tables;
+mod transform;
 
 use std::cell::OnceCell;
 use std::time::Instant;
@@ -38,6 +42,8 @@ use spanlift::{Nanos, Trace};
 use self::issue::Issue;
 pub use self::kernels::Kernels;
 use self::kernels::{Operators, Type};
+use self::libraries::Blas;
+pub use self::libraries::LIBRARIES_VARIABLE;
 pub use self::steps::{By, Placed, placed};
 use super::context::{Context, Driver};
 use super::error::CudaError;
@@ -146,10 +152,12 @@ pub fn run(program: &Program, driver: &Driver, first: u32) -> Result<Run, RunErr
 }
 
 /// The same where `tasks` says which operators the commands without a formula are, as a plan does for its leaves: movements,
-/// rows of few entries and convolutions have kernels, on the host a stream calls the reference.
+/// rows of few entries and convolutions have kernels, dense operators are products of cuBLAS and Fourier transforms those of
+/// cuFFT, both looked for when they are needed ([`LIBRARIES_VARIABLE`]); on the host a stream calls the reference.
 ///
 /// # Errors
-/// As [`run`]; [`RunError::Unsupported`] for a leaf on a device that no kernel computes ([`placed`] says which).
+/// As [`run`]; [`RunError::Unsupported`] for a leaf on a device that no kernel computes ([`placed`] says which), and
+/// [`CudaError::NoLibrary`] where a library that a leaf needs is not there.
 ///
 /// # Cost
 /// As [`run`]; before anything runs, a table for each leaf goes to its device: of a movement its ranges, of rows 4 to 12
@@ -203,6 +211,8 @@ struct Device {
     formula: OnceCell<Function>,
     /// The kernels for operators.
     operators: OnceCell<Operators>,
+    /// cuBLAS, once a step needs it.
+    blas: OnceCell<Blas>,
     /// Devices of the program whose memory its kernels reach.
     reaches: Vec<u32>,
 }
@@ -245,8 +255,8 @@ fn devices(program: &Program, driver: &Driver, first: u32, n: u32) -> Result<Vec
                 reaches.push(other);
             }
         }
-        let (formula, operators) = (OnceCell::new(), OnceCell::new());
-        let device = Device { context: context.clone(), formula, operators, reaches };
+        let (formula, operators, blas) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        let device = Device { context: context.clone(), formula, operators, blas, reaches };
         // Before anything runs: loading takes its time.
         if needs_operators {
             device.operators().map_err(RunError::Device)?;

@@ -1,14 +1,13 @@
 //! Steps of plans: what leaves need beside their values goes to its device before anything runs, then each is a launch.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::rc::Rc;
 
 use spanlift::memory::{Device, Dtype};
-use spanlift::op::{Complex64, Leaf, Space, Work};
+use spanlift::op::{Complex64, Dense, Fourier, Leaf, Space, Work};
 use spanlift::plan::{Plan, Task, Tasks};
-use spanlift::program::{
-    Alloc, AllocVia, BufferId, Command, Kernel, Op, Program, Region, Space as Place, StreamId,
-};
+use spanlift::program::{Alloc, AllocVia, Command, Kernel, Op, Program, Region, Space as Place, StreamId};
 
 use super::super::stream::Stream;
 use super::RunError;
@@ -16,7 +15,10 @@ use super::blocks::Home;
 use super::formula::shape;
 use super::issue::{Issue, Refusal};
 use super::kernels::{Elementwise, Type, View, rows_words};
-use super::tables::{NoTable, Table, Weights};
+use super::libraries::Transforms;
+use super::product::Product;
+use super::tables::{NoTable, Sections, Table, Weights};
+use super::transform::Transform;
 use crate::cpu::blocks::bytes_of;
 
 /// What a command of a plan is on a device.
@@ -25,8 +27,20 @@ pub(super) enum Step {
     Scale(Complex64, Dtype),
     /// Zeros.
     Zeros,
-    /// A table of the leaf, in a block of the device with its sections at these bytes.
-    Table { leaf: Leaf, table: Table, block: Region, sections: Vec<usize> },
+    /// A movement, or rows of few entries.
+    Table { leaf: Leaf, table: Table, held: Held },
+    /// A dense operator by cuBLAS.
+    Product { leaf: Leaf, product: Product, held: Held },
+    /// A Fourier transform by cuFFT, with a plan for each pass.
+    Transform { leaf: Leaf, transform: Transform, plans: Vec<Transforms>, held: Held },
+}
+
+/// Lists that lie on a device beside the data.
+#[derive(Debug, Clone)]
+pub(super) struct Held {
+    pub(super) region: Region,
+    /// Where each list begins.
+    pub(super) sections: Vec<usize>,
 }
 
 /// What carries out one command of a plan.
@@ -35,10 +49,22 @@ pub(super) enum Step {
 pub enum By {
     /// A kernel that ships.
     Kernel(&'static str),
+    /// A library of NVIDIA's, which must be there.
+    Library(&'static str),
     /// A function that a stream calls on the host.
     Host,
     /// Nothing here: the operator has no kernel, and a run on devices is refused.
     Nothing,
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            By::Kernel(name) | By::Library(name) => f.write_str(name),
+            By::Host => f.write_str("the reference"),
+            By::Nothing => f.write_str("nothing"),
+        }
+    }
 }
 
 /// Which device a command of a plan runs on, and what carries it out.
@@ -94,6 +120,8 @@ fn by(leaf: &Leaf) -> By {
     }
     match Table::kernel_of(leaf) {
         Some(kernel) => By::Kernel(kernel),
+        None if leaf.downcast::<Dense>().is_some() => By::Library("cuBLAS"),
+        None if leaf.downcast::<Fourier>().is_some() => By::Library("cuFFT"),
         None => By::Nothing,
     }
 }
@@ -120,43 +148,55 @@ pub(super) fn supported(program: &Program, tasks: &dyn Tasks) -> Result<(), RunE
 impl Issue<'_> {
     /// Makes everything ready that the steps of a plan need, on the device of each.
     pub(super) fn prepare(&mut self) -> Result<(), (usize, Refusal)> {
-        let mut known: Vec<(Leaf, u32, Region)> = Vec::new();
+        let mut known: Vec<(Leaf, u32, Rc<Step>)> = Vec::new();
         let mut steps = BTreeMap::new();
-        for (index, command) in self.program.commands().iter().enumerate() {
+        let (program, tasks) = (self.program, self.tasks);
+        for (index, command) in program.commands().iter().enumerate() {
             let Op::Kernel(kernel) = &command.op else { continue };
-            let tasks = self.tasks;
+            let dev = self.facts.stream(kernel.stream).dev;
             let step = match tasks.task(index) {
                 Some(Task::Leaf(leaf)) if !multiplies(leaf) => {
-                    Some(self.table(leaf, kernel, &mut known).map_err(|e| (index, e))?)
+                    // Leaves that are the same share what they need.
+                    let shared = known.iter().find(|(other, on, _)| other == leaf && *on == dev);
+                    let step = match shared {
+                        Some((.., step)) => Rc::clone(step),
+                        None => Rc::new(self.prepared(leaf, dev).map_err(|e| (index, e))?),
+                    };
+                    known.push((leaf.clone(), dev, Rc::clone(&step)));
+                    step
                 }
-                Some(Task::Scale(factor, space)) => Some(Step::Scale(factor, space.dtype())),
-                Some(Task::Fill) if kernel.compute.is_none() => Some(Step::Zeros),
-                _ => None,
+                Some(Task::Scale(factor, space)) => Rc::new(Step::Scale(factor, space.dtype())),
+                Some(Task::Fill) if kernel.compute.is_none() => Rc::new(Step::Zeros),
+                _ => continue,
             };
-            steps.extend(step.map(|step| (index, Rc::new(step))));
+            steps.insert(index, step);
         }
         self.steps = steps;
         Ok(())
     }
 
-    /// A leaf's table on the device of its kernel; leaves that are the same share theirs.
-    fn table(
-        &mut self,
-        leaf: &Leaf,
-        kernel: &Kernel,
-        known: &mut Vec<(Leaf, u32, Region)>,
-    ) -> Result<Step, Refusal> {
-        let dev = self.facts.stream(kernel.stream).dev;
+    fn prepared(&mut self, leaf: &Leaf, dev: u32) -> Result<Step, Refusal> {
+        if let Some(step) = self.prepare_product(leaf, dev)? {
+            return Ok(step);
+        }
+        if let Some(step) = self.prepare_transform(leaf, dev)? {
+            return Ok(step);
+        }
         let table = Table::of(leaf).map_err(|why| {
             Refusal::Unsupported(match why {
                 NoTable::TooLarge => format!("is `{leaf}`, which has more elements than tables count"),
                 NoTable::Unknown => format!("is `{leaf}`, which no kernel computes on a device"),
             })
         })?;
-        let (bytes, sections) = table.bytes();
-        if let Some((.., block)) = known.iter().find(|(other, on, _)| other == leaf && *on == dev) {
-            return Ok(Step::Table { leaf: leaf.clone(), table, block: block.clone(), sections });
-        }
+        let held = self.hold(dev, table.sections())?;
+        Ok(Step::Table { leaf: leaf.clone(), table, held })
+    }
+
+    /// Takes memory of a device for lists and puts them there.
+    pub(super) fn hold(&mut self, dev: u32, sections: Sections) -> Result<Held, Refusal> {
+        let Sections { mut bytes, at } = sections;
+        // A block has at least one byte.
+        bytes.resize(bytes.len().max(8), 0);
         let buffer = self.fresh("table");
         let (context, stream) = (self.context(dev).clone(), self.aside(dev)?);
         self.blocks.make(buffer, Home::Device(&context), bytes.len())?;
@@ -173,19 +213,20 @@ impl Issue<'_> {
         };
         self.issued.push(Op::Alloc(alloc));
         self.blocks.put(&stream, (buffer, 0), bytes)?;
-        let block = buffer.range(0, n);
-        known.push((leaf.clone(), dev, block.clone()));
-        Ok(Step::Table { leaf: leaf.clone(), table, block, sections })
+        Ok(Held { region: buffer.range(0, n), sections: at })
     }
 
     /// One step of a plan, in the order of its stream.
     pub(super) fn step(&mut self, step: &Step, command: &Command, kernel: &Kernel) -> Result<(), Refusal> {
-        let mut issued = kernel.clone();
+        let (mut issued, mut scratches) = (kernel.clone(), Vec::new());
         match step {
             Step::Scale(factor, dtype) => {
                 let ty = type_of(*dtype)?;
                 let [x] = self.operands(kernel)?;
                 let (n, y) = (bytes_of(&x.span) / ty.bytes(), self.written(kernel, bytes_of(&x.span))?);
+                if self.meets(x, y) && x.span != y.span {
+                    return Err(other_bytes());
+                }
                 self.elementwise(kernel.stream, Elementwise::scale(*factor), ty, n, y, &[x])?;
             }
             Step::Zeros => {
@@ -194,13 +235,22 @@ impl Issue<'_> {
                 // Zeros of every type are zeros of bytes.
                 self.elementwise(kernel.stream, zeros, Type::F32, bytes_of(&y.span) / 4, y, &[])?;
             }
-            Step::Table { leaf, table, block, sections } => {
-                self.launch_table(kernel, leaf, table, (block.buffer, sections))?;
-                issued.reads.push(block.clone());
+            Step::Table { leaf, table, held } => {
+                self.launch_table(kernel, leaf, table, held)?;
+                issued.reads.push(held.region.clone());
+            }
+            Step::Product { leaf, product, held } => {
+                scratches = self.product(command, kernel, (leaf, product), held)?;
+                issued.reads.push(held.region.clone());
+            }
+            Step::Transform { leaf, transform, plans, held } => {
+                scratches = self.transform(command, kernel, (leaf, transform, plans), held)?;
+                issued.reads.push(held.region.clone());
             }
         }
+        issued.writes.extend(scratches.iter().map(|scratch| scratch.region.clone()));
         self.note(command, Op::Kernel(issued));
-        Ok(())
+        scratches.into_iter().try_for_each(|scratch| self.end_scratch(command, kernel.stream, &scratch))
     }
 
     fn launch_table(
@@ -208,7 +258,7 @@ impl Issue<'_> {
         kernel: &Kernel,
         leaf: &Leaf,
         table: &Table,
-        (block, sections): (BufferId, &[usize]),
+        held: &Held,
     ) -> Result<(), Refusal> {
         let ty = type_of(leaf.codomain().dtype())?;
         let (n_in, n_out) = (bytes(leaf.domain()), bytes(leaf.codomain()));
@@ -230,8 +280,8 @@ impl Issue<'_> {
         let stream = self.stream(kernel.stream)?;
         let (from, to) = (self.whole(&stream, x, ty)?, self.whole(&stream, y, ty)?);
         let weights = w.map(|w| self.whole(&stream, w, ty)).transpose()?;
-        let base = self.blocks.address(block, &stream)?.unwrap_or_default();
-        let at = |k: usize| base + sections.get(k).map_or(0, |at| *at as u64);
+        let base = self.blocks.address(held.region.buffer, &stream)?.unwrap_or_default();
+        let at = |k: usize| base + held.sections.get(k).map_or(0, |at| *at as u64);
         let device = self.device(&stream)?;
         let functions = device.operators()?;
         match table {
@@ -246,7 +296,7 @@ impl Issue<'_> {
                 self.blocks.launch(&functions.moves[ty as usize], &stream, shape(moved.n()), &words)?;
             }
             Table::Rows(rows) => {
-                let n = rows.ends.len() as u64;
+                let n = n_out / ty.bytes();
                 let views = [&to, &from, weights.as_ref().unwrap_or(&from)];
                 let words = rows_words(rows, [at(0), at(1), at(2)], views);
                 self.blocks.launch(&functions.rows[ty as usize], &stream, shape(n), &words)?;
@@ -274,7 +324,7 @@ impl Issue<'_> {
     }
 
     /// A region whose elements lie whole in its runs.
-    fn whole(&self, stream: &Stream, region: &Region, ty: Type) -> Result<View, Refusal> {
+    pub(super) fn whole(&self, stream: &Stream, region: &Region, ty: Type) -> Result<View, Refusal> {
         let view = self.view(stream, region)?;
         if view.is_whole(ty) {
             return Ok(view);
@@ -284,13 +334,16 @@ impl Issue<'_> {
     }
 
     /// The regions that a kernel reads, as many as are asked for.
-    fn operands<'k, const N: usize>(&self, kernel: &'k Kernel) -> Result<[&'k Region; N], Refusal> {
+    pub(super) fn operands<'k, const N: usize>(
+        &self,
+        kernel: &'k Kernel,
+    ) -> Result<[&'k Region; N], Refusal> {
         let regions: Vec<&Region> = kernel.reads.iter().collect();
         <[&Region; N]>::try_from(regions).map_err(|_| other_bytes())
     }
 
     /// What a kernel writes, if that is so many bytes.
-    fn written<'k>(&self, kernel: &'k Kernel, n: u64) -> Result<&'k Region, Refusal> {
+    pub(super) fn written<'k>(&self, kernel: &'k Kernel, n: u64) -> Result<&'k Region, Refusal> {
         kernel.writes.first().filter(|y| bytes_of(&y.span) == n).ok_or_else(other_bytes)
     }
 }
@@ -299,10 +352,10 @@ fn bytes(space: &Space) -> u64 {
     space.bytes().unsigned_abs()
 }
 
-fn type_of(dtype: Dtype) -> Result<Type, Refusal> {
+pub(super) fn type_of(dtype: Dtype) -> Result<Type, Refusal> {
     Type::of(dtype).ok_or_else(|| Refusal::Unsupported(format!("computes in {dtype}, which no kernel does")))
 }
 
-fn other_bytes() -> Refusal {
+pub(super) fn other_bytes() -> Refusal {
     Refusal::Unsupported("reads or writes other bytes than its operator".to_owned())
 }

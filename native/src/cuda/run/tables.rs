@@ -59,6 +59,31 @@ pub(super) enum NoTable {
     TooLarge,
 }
 
+/// Lists on their way to a device, one behind the other in one block.
+#[derive(Debug, Default)]
+pub(super) struct Sections {
+    pub(super) bytes: Vec<u8>,
+    /// Where each begins.
+    pub(super) at: Vec<usize>,
+}
+
+impl Sections {
+    pub(super) fn add(&mut self, bytes: Vec<u8>) {
+        // Where an element of any type may begin.
+        self.bytes.resize(self.bytes.len().next_multiple_of(16), 0);
+        self.at.push(self.bytes.len());
+        self.bytes.extend(bytes);
+    }
+
+    /// Axes and pieces, the two lists of a move.
+    pub(super) fn moved(&mut self, moved: &Move) {
+        let of = |axis: &Axis| [axis.size, axis.unit, axis.pieces.start as u64, axis.pieces.len() as u64];
+        let repeats = moved.repeats.iter().map(|&(size, unit)| [size, unit, 0, 0]);
+        self.add(moved.axes.iter().map(of).chain(repeats).flatten().flat_map(u64::to_le_bytes).collect());
+        self.add(moved.pieces.iter().flatten().flat_map(|n| n.to_le_bytes()).collect());
+    }
+}
+
 impl Move {
     /// `y_i = x[f(i)]` by the sizes of the dimensions of `y`, each with its pieces.
     pub(super) fn forward(dims: Vec<(i64, Vec<[i64; 4]>)>) -> Move {
@@ -98,38 +123,22 @@ impl Table {
         has_rows.then_some("spanlift_rows")
     }
 
-    /// The table as bytes, and where its sections begin: axes and pieces, or ends, columns and weights.
-    pub(super) fn bytes(&self) -> (Vec<u8>, Vec<usize>) {
-        let mut all = Vec::new();
-        let mut sections = Vec::new();
-        let mut section = |bytes: Vec<u8>| {
-            sections.push(all.len());
-            all.extend(bytes);
-            all.resize(all.len().next_multiple_of(8), 0);
-        };
+    /// The table as bytes: axes and pieces, or ends, columns and weights.
+    pub(super) fn sections(&self) -> Sections {
+        let mut sections = Sections::default();
         match self {
-            Table::Move(moved) => {
-                let axes = moved
-                    .axes
-                    .iter()
-                    .map(|axis| [axis.size, axis.unit, axis.pieces.start as u64, axis.pieces.len() as u64]);
-                let repeats = moved.repeats.iter().map(|&(size, unit)| [size, unit, 0, 0]);
-                section(axes.chain(repeats).flatten().flat_map(u64::to_le_bytes).collect());
-                section(moved.pieces.iter().flatten().flat_map(|n| n.to_le_bytes()).collect());
-            }
+            Table::Move(moved) => sections.moved(moved),
             Table::Rows(rows) => {
-                section(rows.ends.iter().flat_map(|n| n.to_le_bytes()).collect());
-                section(rows.columns.iter().flat_map(|n| n.to_le_bytes()).collect());
-                section(match &rows.weights {
+                sections.add(rows.ends.iter().flat_map(|n| n.to_le_bytes()).collect());
+                sections.add(rows.columns.iter().flat_map(|n| n.to_le_bytes()).collect());
+                sections.add(match &rows.weights {
                     Weights::Ones => Vec::new(),
                     Weights::Real(weights) => weights.iter().flat_map(|w| w.to_le_bytes()).collect(),
                     Weights::Listed(places) => places.iter().flat_map(|n| n.to_le_bytes()).collect(),
                 });
             }
         }
-        // A block has at least one byte.
-        all.resize(all.len().max(8), 0);
-        (all, sections)
+        sections
     }
 
     pub(super) fn of(leaf: &Leaf) -> Result<Table, NoTable> {

@@ -8,6 +8,7 @@
 
 mod copies;
 mod kernels;
+mod libraries;
 mod memory;
 mod open;
 mod streams;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::code::Code;
 use crate::host;
-use crate::kernel::{self, Body, Global, Kernel, Shape, Stop};
+use crate::kernel::{self, Body, Global, Kernel, Shape, Stop, rust};
 use crate::report::ViolationKind;
 
 use super::device::{handle_id, handle_of};
@@ -239,6 +239,25 @@ impl Engine {
     pub(crate) fn function_params(&self, function: u64) -> Result<Vec<(usize, usize)>, Code> {
         let session = self.session("cuLaunchKernel");
         session.function(function).map(|f| f.kernel.params.clone())
+    }
+
+    /// Work of a library on a stream: a function in the place of its kernels, with its arguments as one struct.
+    pub(crate) fn library(
+        &self,
+        call: &'static str,
+        function: rust::Function,
+        args: Vec<u8>,
+        stream: u64,
+    ) -> Result<(), Code> {
+        self.call(call, Needs::Context, |s| {
+            let stream = s.stream(stream)?;
+            let (params, body) = (vec![(0, args.len())], Body::Rust(rust::registered(function)));
+            let kernel = Arc::new(Kernel { name: call.to_owned(), params, body });
+            let shape = Shape { grid: [1; 3], block: [1; 3], shared: 0 };
+            let op = s.enqueue(stream, Work::Launch { kernel, shape, args }, None);
+            s.trace_launch(stream, op);
+            Ok(())
+        })
     }
 
     pub(crate) fn launch(&self, function: u64, shape: Shape, args: Vec<u8>, stream: u64) -> Result<(), Code> {

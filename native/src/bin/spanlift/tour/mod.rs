@@ -1,7 +1,8 @@
 //! `spanlift tour`: the published experiments, simulated and explained, at the terminal and as a page.
 //!
-//! [`story`] computes everything once; [`words`], [`json`] and [`page`] write it down.
+//! [`story`] computes everything once; [`words`], [`json`] and [`page`] write it down. [`device`] runs what a device can.
 
+mod device;
 mod json;
 mod operators;
 mod page;
@@ -17,33 +18,51 @@ use crate::End;
 use crate::cli::{Format, On, TourArgs};
 use crate::output;
 use crate::say::{Fail, Out};
+use device::OnDevice;
 use story::Story;
 
 pub(crate) fn run(args: &TourArgs, out: &mut Out) -> Result<End, Fail> {
-    match args.on {
-        On::Sim => {}
-        On::Cpu => return Err(Fail::new("the tour runs on sim; --on cpu is not part of this version")),
-        On::Cuda(first) => {
-            // Why there is no device is the first thing to know.
-            let on = format!("--on cuda:{first}");
-            crate::on::driver(first, &on)?;
-            let why = "the tour's experiments run on sim; on a device, `spanlift run PROGRAM --on cuda:0` runs programs";
-            return Err(Fail::at(&on, why));
+    // Why there is no device is the first thing to know.
+    let device = match args.on {
+        On::Sim => None,
+        On::Cpu => {
+            return Err(Fail::new(
+                "the tour runs on sim or on a device; --on cpu is not part of this version",
+            ));
         }
-    }
+        On::Cuda(first) => {
+            let driver = crate::on::driver(first, &format!("--on cuda:{first}"))?;
+            Some(OnDevice::new(&driver, first)?)
+        }
+    };
     let story = Story::new(crate::machine::asked(args.machine.as_deref())?)?;
-    let written = write_files(&story, &args.out)?;
+    let mut written = write_files(&story, &args.out)?;
+    if let Some(device) = &device {
+        let path = args.out.join("tour-device.trace.json");
+        output::write(&path, write_chrome(&device.trace).as_bytes())?;
+        written.push((path, "the chain's calls on the device, by the host's clock"));
+    }
     match args.report.format {
-        Format::Json => out.line(&json::object(&story).to_string()),
+        Format::Json => {
+            let mut object = json::object(&story);
+            if let Some(device) = &device {
+                object["device"] = device.object();
+            }
+            out.line(&object.to_string());
+        }
         Format::Text => {
-            words::tell(&story, out);
+            words::tell(&story, device.is_none(), out);
+            if let Some(device) = &device {
+                device.tell(out);
+            }
             out.line("\nWritten:\n");
             for (path, what) in written {
                 out.line(&format!("  {:<40} {what}", path.display()));
             }
         }
     }
-    Ok(End::Done)
+    let is_right = device.is_none_or(|device| device.is_right());
+    Ok(if is_right { End::Done } else { End::Hazard })
 }
 
 /// Writes the page, the traces and the programs; gives each with what it is.

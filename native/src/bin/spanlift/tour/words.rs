@@ -13,10 +13,11 @@ use crate::say::{Out, Style, counted, grouped};
 /// Columns of a bar.
 const BAR: i64 = 56;
 
-/// Tells the whole story.
-pub(super) fn tell(story: &Story, out: &mut Out) {
+/// Tells the whole story; `is_all` where nothing follows that ran on a device.
+pub(super) fn tell(story: &Story, is_all: bool, out: &mut Out) {
     let machine = &story.machine.name;
-    out.line(&format!("Everything below is simulated on the machine profile {machine}; no GPU is used."));
+    let what = if is_all { "Everything below is" } else { "Parts 1 to 5 are" };
+    out.line(&format!("{what} simulated on the machine profile {machine}; no GPU is used."));
     heading(out, "1  When does a copy run beside a kernel?");
     out.line("A copy of 20 MiB and two multiplications, four times: from pageable or pinned memory, on the main stream");
     out.line("or on one of its own. They overlap when three things hold together, and only then.\n");
