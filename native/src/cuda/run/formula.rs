@@ -76,7 +76,7 @@ impl Issue<'_> {
             return Ok(());
         };
         // A sum of no elements is a number all the same.
-        if n == 0 && !(compute.func == Func::Dot && !regions.is_empty()) {
+        if n == 0 && (compute.func != Func::Dot || regions.is_empty()) {
             self.tick(kernel.stream, false)?;
             self.note(command, Op::Kernel(kernel.clone()));
             return Ok(());

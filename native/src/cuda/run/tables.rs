@@ -244,6 +244,9 @@ fn places(tensor: &Tensor) -> Vec<u32> {
     places
 }
 
+/// Where each row ends, and the column and the weight of each entry.
+type ByRow<W> = (Vec<u64>, Vec<u32>, Vec<W>);
+
 /// Entries in the order in which they are added up, not yet by row.
 struct Entries<W> {
     entries: Vec<(usize, usize, W)>,
@@ -262,7 +265,7 @@ impl<W: Copy + Default> Entries<W> {
     }
 
     /// Ends, columns and weights of rows; entries of a row keep their order.
-    fn rows(self, n_rows: usize) -> Result<(Vec<u64>, Vec<u32>, Vec<W>), NoTable> {
+    fn rows(self, n_rows: usize) -> Result<ByRow<W>, NoTable> {
         let mut next = vec![0usize; n_rows + 1];
         for (row, ..) in &self.entries {
             next[row + 1] += 1;

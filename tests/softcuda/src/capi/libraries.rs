@@ -38,7 +38,7 @@ struct Type {
 impl Type {
     /// From its number: 0 to 3 for f32, f64, c32, c64.
     fn of(number: u64) -> Type {
-        Type { component: if number % 2 == 0 { 4 } else { 8 }, parts: 1 + number / 2 }
+        Type { component: if number.is_multiple_of(2) { 4 } else { 8 }, parts: 1 + number / 2 }
     }
 
     fn bytes(self) -> u64 {
@@ -154,15 +154,21 @@ fn multiply(launch: &Launch<'_>) -> Result<(), Stop> {
 /// # Safety
 /// `at` points to a number of the type.
 unsafe fn factor(at: *const c_void, number: u64) -> Z {
-    // SAFETY: the caller's promise.
-    let single = |k: usize| f64::from(unsafe { at.cast::<f32>().add(k).read_unaligned() });
-    // SAFETY: the caller's promise.
-    let double = |k: usize| unsafe { at.cast::<f64>().add(k).read_unaligned() };
     match number {
-        0 => (single(0), 0.0),
-        1 => (double(0), 0.0),
-        2 => (single(0), single(1)),
-        _ => (double(0), double(1)),
+        // SAFETY: the caller's promise, for a number of four bytes.
+        0 => (f64::from(unsafe { at.cast::<f32>().read_unaligned() }), 0.0),
+        // SAFETY: the caller's promise, for a number of eight bytes.
+        1 => (unsafe { at.cast::<f64>().read_unaligned() }, 0.0),
+        2 => {
+            // SAFETY: the caller's promise, for a pair of numbers of four bytes.
+            let [re, im] = unsafe { at.cast::<[f32; 2]>().read_unaligned() };
+            (f64::from(re), f64::from(im))
+        }
+        _ => {
+            // SAFETY: the caller's promise, for a pair of numbers of eight bytes.
+            let [re, im] = unsafe { at.cast::<[f64; 2]>().read_unaligned() };
+            (re, im)
+        }
     }
 }
 
