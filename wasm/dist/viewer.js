@@ -1,3 +1,60 @@
+export class Told {
+static __wrap(ptr) {
+const obj = Object.create(Told.prototype);
+obj.__wbg_ptr = ptr;
+ToldFinalization.register(obj, obj.__wbg_ptr, obj);
+return obj;
+}
+__destroy_into_raw() {
+const ptr = this.__wbg_ptr;
+this.__wbg_ptr = 0;
+ToldFinalization.unregister(this);
+return ptr;
+}
+free() {
+const ptr = this.__destroy_into_raw();
+wasm.__wbg_told_free(ptr, 0);
+}
+block() {
+const ret = wasm.told_block(this.__wbg_ptr);
+var v1 = getArrayU8FromWasm0(ret[0], ret[1]).slice();
+wasm.__wbindgen_free(ret[0], ret[1] * 1, 1);
+return v1;
+}
+height() {
+const ret = wasm.told_height(this.__wbg_ptr);
+return ret >>> 0;
+}
+is_error() {
+const ret = wasm.told_is_error(this.__wbg_ptr);
+return ret !== 0;
+}
+plain() {
+let deferred1_0;
+let deferred1_1;
+try {
+const ret = wasm.told_plain(this.__wbg_ptr);
+deferred1_0 = ret[0];
+deferred1_1 = ret[1];
+return getStringFromWasm0(ret[0], ret[1]);
+} finally {
+wasm.__wbindgen_free(deferred1_0, deferred1_1, 1);
+}
+}
+svg() {
+let deferred1_0;
+let deferred1_1;
+try {
+const ret = wasm.told_svg(this.__wbg_ptr);
+deferred1_0 = ret[0];
+deferred1_1 = ret[1];
+return getStringFromWasm0(ret[0], ret[1]);
+} finally {
+wasm.__wbindgen_free(deferred1_0, deferred1_1, 1);
+}
+}
+}
+if (Symbol.dispose) Told.prototype[Symbol.dispose] = Told.prototype.free;
 export class View {
 static __wrap(ptr) {
 const obj = Object.create(View.prototype);
@@ -258,6 +315,24 @@ throw takeFromExternrefTable0(ret[2]);
 var v2 = getArrayU8FromWasm0(ret[0], ret[1]).slice();
 wasm.__wbindgen_free(ret[0], ret[1] * 1, 1);
 return v2;
+}
+export function lesson(verb, source, data) {
+let ptr0, len0, ptr1, len1, ptr2, len2;
+try {
+ptr0 = passStringToWasm0(verb, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
+len0 = WASM_VECTOR_LEN;
+ptr1 = passStringToWasm0(source, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
+len1 = WASM_VECTOR_LEN;
+ptr2 = passStringToWasm0(data, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
+len2 = WASM_VECTOR_LEN;
+} catch (e) {
+if (ptr2) { wasm.__wbindgen_free(ptr2, len2 * 1, 1); }
+if (ptr1) { wasm.__wbindgen_free(ptr1, len1 * 1, 1); }
+if (ptr0) { wasm.__wbindgen_free(ptr0, len0 * 1, 1); }
+throw e;
+}
+const ret = wasm.lesson(ptr0, len0, ptr1, len1, ptr2, len2);
+return Told.__wrap(ret);
 }
 export function machines() {
 let deferred1_0;
@@ -694,11 +769,11 @@ const ret = arg0.width;
 return ret;
 },
 __wbindgen_generic_0000000000000001: function(arg0, arg1) {
-const ret = makeMutClosure(arg0, arg1, wasm_bindgen_d24ded1ec660022a___convert__closures_____invoke___web_sys_cff0016d4a2ff416___features__gen_Event__Event______true_);
+const ret = makeMutClosure(arg0, arg1, wasm_bindgen_e339f1fdbde1a20e___convert__closures_____invoke___web_sys_16fb8b7dc141141a___features__gen_Event__Event______true_);
 return ret;
 },
 __wbindgen_generic_0000000000000002: function(arg0, arg1) {
-const ret = makeMutClosure(arg0, arg1, wasm_bindgen_d24ded1ec660022a___convert__closures_____invoke_______true_);
+const ret = makeMutClosure(arg0, arg1, wasm_bindgen_e339f1fdbde1a20e___convert__closures_____invoke_______true_);
 return ret;
 },
 __wbindgen_generic_0000000000000003: function(arg0, arg1) {
@@ -719,12 +794,15 @@ __proto__: null,
 "./viewer_bg.js": import0,
 };
 }
-function wasm_bindgen_d24ded1ec660022a___convert__closures_____invoke_______true_(arg0, arg1) {
-wasm.wasm_bindgen_d24ded1ec660022a___convert__closures_____invoke_______true_(arg0, arg1);
+function wasm_bindgen_e339f1fdbde1a20e___convert__closures_____invoke_______true_(arg0, arg1) {
+wasm.wasm_bindgen_e339f1fdbde1a20e___convert__closures_____invoke_______true_(arg0, arg1);
 }
-function wasm_bindgen_d24ded1ec660022a___convert__closures_____invoke___web_sys_cff0016d4a2ff416___features__gen_Event__Event______true_(arg0, arg1, arg2) {
-wasm.wasm_bindgen_d24ded1ec660022a___convert__closures_____invoke___web_sys_cff0016d4a2ff416___features__gen_Event__Event______true_(arg0, arg1, arg2);
+function wasm_bindgen_e339f1fdbde1a20e___convert__closures_____invoke___web_sys_16fb8b7dc141141a___features__gen_Event__Event______true_(arg0, arg1, arg2) {
+wasm.wasm_bindgen_e339f1fdbde1a20e___convert__closures_____invoke___web_sys_16fb8b7dc141141a___features__gen_Event__Event______true_(arg0, arg1, arg2);
 }
+const ToldFinalization = (typeof FinalizationRegistry === 'undefined')
+? { register: () => {}, unregister: () => {} }
+: new FinalizationRegistry(ptr => wasm.__wbg_told_free(ptr, 1));
 const ViewFinalization = (typeof FinalizationRegistry === 'undefined')
 ? { register: () => {}, unregister: () => {} }
 : new FinalizationRegistry(ptr => wasm.__wbg_view_free(ptr, 1));

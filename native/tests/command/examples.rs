@@ -90,6 +90,8 @@ pub(crate) fn stage(name: &str) -> PathBuf {
     let tensor = |name: &str, offset: u64| json!({"name": name, "storage": "s", "dtype": "f32", "shape": [4, 4], "strides": [8, 1], "offset": offset});
     let layout = json!({"storages": [{"id": "s", "device": "cpu", "bytes": 128}], "tensors": [tensor("a", 0), tensor("b", 4)]});
     put("layout.json", layout.to_string().as_bytes());
+    let notebooks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../notebooks");
+    std::os::unix::fs::symlink(notebooks, folder.join("notebooks")).unwrap();
     folder
 }
 
