@@ -1,140 +1,41 @@
-//! Markdown as the notebooks write it, as HTML: headings, paragraphs, lists, tables, emphasis, code and formulas.
-//!
-//! Everything else is a paragraph; no markup of the source's own is passed on.
+//! Markdown as HTML: formulas as MathML, links where the page has something to lead to; markup of the source's own is shown
+//! as text.
 
-use std::fmt::Write as _;
+use pulldown_cmark::{BrokenLink, CowStr, Event, Options, Parser, Tag, TagEnd, html::push_html};
 
 use super::tex;
 
 /// A text as HTML; `link` gives the address for one that stands in the text, or nothing where it leads nowhere.
 pub(super) fn html(source: &str, link: &dyn Fn(&str) -> Option<String>) -> String {
-    let mut out = String::new();
-    for block in blocks(source) {
-        let first = block[0];
-        if let Some((level, text)) = heading(first) {
-            let _ = writeln!(out, "<h{level}>{}</h{level}>", inline(text, link));
-        } else if first.starts_with("$$") {
-            let tex = block.join(" ");
-            let _ = writeln!(out, "{}", tex::math(tex.trim_matches('$'), true));
-        } else if first.starts_with("- ") {
-            list(&block, link, &mut out);
-        } else if first.starts_with('|') && block.len() > 1 {
-            table(&block, link, &mut out);
-        } else {
-            let _ = writeln!(out, "<p>{}</p>", inline(&block.join(" "), link));
-        }
-    }
-    out
-}
-
-/// Runs of lines without an empty one between them; a heading is a block of its own.
-fn blocks(source: &str) -> Vec<Vec<&str>> {
-    let mut blocks: Vec<Vec<&str>> = vec![Vec::new()];
-    for line in source.lines().map(str::trim_end) {
-        let is_alone = heading(line).is_some();
-        if line.is_empty() || is_alone {
-            blocks.push(Vec::new());
-        }
-        if let (false, Some(last)) = (line.is_empty(), blocks.last_mut()) {
-            last.push(line);
-        }
-        if is_alone {
-            blocks.push(Vec::new());
-        }
-    }
-    blocks.retain(|block| !block.is_empty());
-    blocks
-}
-
-fn heading(line: &str) -> Option<(usize, &str)> {
-    let level = line.bytes().take_while(|b| *b == b'#').count();
-    let text = line[level..].strip_prefix(' ')?;
-    (1..=4).contains(&level).then_some((level, text))
-}
-
-fn list(block: &[&str], link: &dyn Fn(&str) -> Option<String>, out: &mut String) {
-    let mut items: Vec<String> = Vec::new();
-    for line in block {
-        match (line.strip_prefix("- "), items.last_mut()) {
-            (Some(item), _) => items.push(item.to_owned()),
-            (None, Some(last)) => *last = format!("{last} {}", line.trim()),
-            (None, None) => {}
-        }
-    }
-    let items: String = items.iter().map(|item| format!("<li>{}</li>", inline(item, link))).collect();
-    let _ = writeln!(out, "<ul>{items}</ul>");
-}
-
-fn table(block: &[&str], link: &dyn Fn(&str) -> Option<String>, out: &mut String) {
-    let row = |line: &str, tag: &str| -> String {
-        let cells = line.trim_matches('|').split('|');
-        let cells: String =
-            cells.map(|cell| format!("<{tag}>{}</{tag}>", inline(cell.trim(), link))).collect();
-        format!("<tr>{cells}</tr>")
+    // Names of Rust stand in brackets, as in its documentation, and lead nowhere here.
+    let named = |broken: BrokenLink<'_>| {
+        broken.reference.starts_with('`').then_some((CowStr::Borrowed(""), CowStr::Borrowed("")))
     };
-    let body: String = block.iter().skip(2).map(|line| row(line, "td")).collect();
-    let _ = writeln!(
-        out,
-        "<div class=\"wide\"><table><thead>{}</thead><tbody>{body}</tbody></table></div>",
-        row(block[0], "th")
-    );
-}
-
-/// Emphasis, code, formulas and links within a line.
-fn inline(text: &str, link: &dyn Fn(&str) -> Option<String>) -> String {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find(['`', '*', '$', '[']) {
-        out.push_str(&escaped(&rest[..at]));
-        let here = &rest[at..];
-        let spans: [(&str, &str); 4] = [("`", "`"), ("**", "**"), ("*", "*"), ("$", "$")];
-        let found = spans.iter().find_map(|(open, close)| {
-            let behind = here.strip_prefix(open)?;
-            let end = behind.find(close).filter(|end| *end > 0)?;
-            Some((*open, &behind[..end], &behind[end + close.len()..]))
-        });
-        rest = match found {
-            Some(("`", code, behind)) => {
-                let _ = write!(out, "<code>{}</code>", escaped(code));
-                behind
+    let options = Options::ENABLE_TABLES | Options::ENABLE_MATH;
+    let parser = Parser::new_with_broken_link_callback(source, options, Some(named));
+    // Whether each link that is open leads somewhere.
+    let mut leads: Vec<bool> = Vec::new();
+    let events = parser.flat_map(|event| {
+        let (first, second) = match event {
+            Event::InlineMath(formula) => (Some(Event::InlineHtml(tex::math(&formula, false).into())), None),
+            Event::DisplayMath(formula) => (Some(Event::Html(tex::math(&formula, true).into())), None),
+            Event::Html(text) | Event::InlineHtml(text) => (Some(Event::Text(text)), None),
+            Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
+                let to = link(&dest_url);
+                leads.push(to.is_some());
+                let tag = |to: String| Tag::Link { link_type, dest_url: to.into(), title, id };
+                (to.map(|to| Event::Start(tag(to))), None)
             }
-            Some(("$", formula, behind)) => {
-                out.push_str(&tex::math(formula, false));
-                behind
-            }
-            Some((mark, inside, behind)) => {
-                let tag = if mark == "**" { "strong" } else { "em" };
-                let _ = write!(out, "<{tag}>{}</{tag}>", inline(inside, link));
-                behind
-            }
-            None => linked(here, link, &mut out),
+            Event::End(TagEnd::Link) => (leads.pop().unwrap_or(false).then_some(event), None),
+            Event::Start(Tag::Table(_)) => (Some(Event::Html("<div class=\"wide\">".into())), Some(event)),
+            Event::End(TagEnd::Table) => (Some(event), Some(Event::Html("</div>".into()))),
+            event => (Some(event), None),
         };
-    }
-    out.push_str(&escaped(rest));
+        first.into_iter().chain(second)
+    });
+    let mut out = String::new();
+    push_html(&mut out, events);
     out
-}
-
-/// `[words](address)`, `[words]` without an address, or just the character; gives what stands behind.
-fn linked<'t>(here: &'t str, link: &dyn Fn(&str) -> Option<String>, out: &mut String) -> &'t str {
-    let words = here.strip_prefix('[').and_then(|behind| behind.split_once(']'));
-    match words {
-        Some((words, behind)) if !words.is_empty() => {
-            let address = behind.strip_prefix('(').and_then(|b| b.split_once(')'));
-            let target = address.and_then(|(address, _)| link(address));
-            let inside = inline(words, link);
-            match target {
-                Some(to) => drop(write!(out, "<a href=\"{}\">{inside}</a>", escaped(&to))),
-                None if words.starts_with('`') || address.is_some() => out.push_str(&inside),
-                None => drop(write!(out, "[{inside}]")),
-            }
-            address.map_or(behind, |(_, behind)| behind)
-        }
-        _ => {
-            let n = here.chars().next().map_or(0, char::len_utf8);
-            out.push_str(&escaped(&here[..n]));
-            &here[n..]
-        }
-    }
 }
 
 pub(super) fn escaped(text: &str) -> String {
@@ -154,18 +55,22 @@ mod tests {
     #[test]
     fn what_notebooks_write_becomes_html() {
         check("## Head `x`\ntext", "<h2>Head <code>x</code></h2>\n<p>text</p>");
-        check("a **b *c* d**\ne", "<p>a <strong>b <em>c</em> d</strong> e</p>");
-        check("- one\n  more\n- two", "<ul><li>one more</li><li>two</li></ul>");
+        check("a **b *c* d**\ne", "<p>a <strong>b <em>c</em> d</strong>\ne</p>");
+        check("- one\n  more\n- two", "<ul>\n<li>one\nmore</li>\n<li>two</li>\n</ul>");
         check(
             "| a | b |\n|---|---|\n| `x` | 2 |",
-            "<div class=\"wide\"><table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td><code>x</code></td><td>2</td></tr></tbody></table></div>",
+            "<div class=\"wide\"><table><thead><tr><th>a</th><th>b</th></tr></thead><tbody>\n<tr><td><code>x</code></td><td>2</td></tr>\n</tbody></table>\n</div>",
         );
         check(
             "[here](#there) and [away](x.ipynb), [`T`], [3]",
             "<p><a href=\"#there\">here</a> and away, <code>T</code>, [3]</p>",
         );
         check("d <- x & 2 * 3 `<b>`", "<p>d &lt;- x &amp; 2 * 3 <code>&lt;b&gt;</code></p>");
-        check("<script>x</script>", "<p>&lt;script&gt;x&lt;/script&gt;</p>");
+        check("<script>x</script>", "&lt;script&gt;x&lt;/script&gt;");
+        check(
+            "a <b>c</b> $n_k$",
+            "<p>a &lt;b&gt;c&lt;/b&gt; <math><mrow><msub><mi>n</mi><mi>k</mi></msub></mrow></math></p>",
+        );
         check("cost $5 and *", "<p>cost $5 and *</p>");
         check("", "");
     }
