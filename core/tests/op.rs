@@ -188,6 +188,15 @@ fn spaces_and_weights_are_checked() {
         "value 1 of `D` has an imaginary part but f32[x]@cpu is real; build both in c32"
     );
     assert_eq!(weights(Dtype::C32, &[one * f64::NAN, i]), "value 0 of `D` is not finite");
+    // What a type cannot hold is as little a weight or a factor, and would come back from a file as none.
+    assert_eq!(weights(Dtype::C32, &[one, i * 1e300]), "value 1 of `D` is not finite");
+    let line = Space::new([("x", 2)], Dtype::F32).unwrap();
+    let refused = Operator::scale(-1e39, line.clone()).unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "factor -1000000000000000000000000000000000000000+0i on f32[x]@cpu is not finite; no operator is left of it"
+    );
+    assert!(Operator::scale(3.4e38, line).is_ok());
 }
 
 #[test]

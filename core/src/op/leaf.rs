@@ -348,7 +348,9 @@ impl fmt::Display for Leaf {
 /// Refuses values that `space` cannot hold.
 pub(super) fn check_values(of: &str, values: &[Complex64], space: &Space) -> Result<(), OpError> {
     for (index, v) in values.iter().enumerate() {
-        if !v.re.is_finite() || !v.im.is_finite() {
+        // A number may be finite and still leave the range of the type.
+        let held = space.round(*v);
+        if ![v.re, v.im, held.re, held.im].iter().all(|part| part.is_finite()) {
             return Err(OpError::NotFinite { of: of.to_owned(), index });
         }
         if v.im != 0.0 && !space.is_complex() {

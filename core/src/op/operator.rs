@@ -110,13 +110,14 @@ impl Operator {
     /// A factor that is not finite, or a complex one on a real space.
     pub fn scale(factor: impl Into<Complex64>, space: Space) -> Result<Operator, OpError> {
         let factor: Complex64 = factor.into();
-        if !factor.re.is_finite() || !factor.im.is_finite() {
+        let held = space.round(factor);
+        if ![factor.re, factor.im, held.re, held.im].iter().all(|part| part.is_finite()) {
             return Err(OpError::Factor { factor: factor.to_string(), space: Box::new(space) });
         }
         if factor.im != 0.0 && !space.is_complex() {
             return Err(OpError::MixedFields { of: factor.to_string(), index: 0, space: Box::new(space) });
         }
-        Ok(Operator::Scale(Scale { factor: space.round(factor), space }))
+        Ok(Operator::Scale(Scale { factor: held, space }))
     }
 
     /// A transfer, or the identity when it goes where the data is.
