@@ -5,7 +5,7 @@
 //! cuBLAS counts columns first, so that what lies as `[k, r]` here is a matrix of `r` rows there. A side that lies in
 //! neither order of its two groups is moved to a place of its own first, weights when the operator is made ready.
 
-use spanlift::op::{Complex64, Dense, Leaf, Name, Side, Space, Tensor};
+use spanlift::op::{Complex64, Dense, Leaf, Name, Side, Tensor};
 
 use super::tables::Move;
 use crate::driver::Gemm;
@@ -43,22 +43,11 @@ enum Order {
     Swapped,
 }
 
-fn dims_of(space: &Space) -> Dims {
+/// Each dimension with its distance in elements, row-major.
+fn row_major(named: &[(Name, i64)]) -> Dims {
     let mut unit = 1;
     let mut dims = Dims::new();
-    for (name, size) in space.dims().iter().rev() {
-        dims.push((name.clone(), *size, unit));
-        unit *= size;
-    }
-    dims.reverse();
-    dims
-}
-
-/// Dims of weights as they lie in their buffer: row-major in the order of the tensor's names.
-fn dims_of_weights(weights: &Tensor) -> Dims {
-    let mut unit = 1;
-    let mut dims = Dims::new();
-    for (name, size) in weights.dims().iter().rev() {
+    for (name, size) in named.iter().rev() {
         dims.push((name.clone(), *size, unit));
         unit *= size;
     }
@@ -91,8 +80,8 @@ impl Product {
     pub(super) fn of(leaf: &Leaf) -> Option<Product> {
         let dense = leaf.downcast::<Dense>()?;
         let is_adjoint = leaf.side == Side::Adjoint;
-        let (reads, writes) = (dims_of(leaf.domain()), dims_of(leaf.codomain()));
-        let weights = dims_of_weights(dense.weights());
+        let (reads, writes) = (row_major(leaf.domain().dims()), row_major(leaf.codomain().dims()));
+        let weights = row_major(dense.weights().dims());
         let has = |dims: &Dims, name: &Name| dims.iter().any(|dim| dim.0 == *name);
         let group = |of: &Dims, f: &dyn Fn(&Name) -> bool| -> Dims {
             of.iter().filter(|dim| f(&dim.0)).cloned().collect()
