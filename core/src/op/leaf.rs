@@ -159,16 +159,19 @@ pub struct Tags {
 }
 
 impl Tags {
-    /// A reordering of elements: real and unitary.
-    pub(super) const REORDERING: Tags = Tags {
+    /// Nothing is known.
+    pub(super) const NONE: Tags = Tags {
         hermitian: false,
-        real: true,
-        isometry: true,
-        coisometry: true,
+        real: false,
+        isometry: false,
+        coisometry: false,
         idempotent: false,
         involution: false,
         psd: false,
     };
+
+    /// A reordering of elements: real and unitary.
+    pub(super) const REORDERING: Tags = Tags { real: true, isometry: true, coisometry: true, ..Tags::NONE };
 }
 
 /// Over which numbers an operator is linear.

@@ -4,7 +4,7 @@
 //! needs any more: at once when its steps are known to be done by then, in place where a step works element by element, and
 //! with a wait for them when [`Ahead`] says that memory matters more.
 
-use std::collections::BTreeMap;
+use crate::ordered::BTreeMap;
 use std::sync::Arc;
 
 use super::order::{Done, Order};
@@ -47,6 +47,7 @@ pub(super) fn schedule(lowered: &Steps, ahead: Ahead) -> Schedule {
             .iter()
             .all(|step| !matches!(step.does, Does::Copy(_)) && step.stream == lowered.steps[0].stream),
         after: vec![Vec::new(); lowered.roots.len()],
+        known: Done::default(),
         then: Done::default(),
         done: Schedule {
             waits: Vec::with_capacity(lowered.steps.len()),
@@ -72,7 +73,8 @@ struct Planner<'a> {
     one_stream: bool,
     /// For each value that took over a slot, the steps that had to do with the one before, and with which of its bytes.
     after: Vec<Vec<(usize, Span)>>,
-    /// What was known when a value got its slot; kept for its memory.
+    /// What is done when a step begins, and when it gets its slot; kept for their memory.
+    known: Done,
     then: Done,
     done: Schedule,
 }
@@ -82,7 +84,8 @@ impl<'a> Planner<'a> {
         let lowered = self.lowered;
         let step = &lowered.steps[k];
         let stream = self.stream(&step.stream.0);
-        let mut known = self.order.begin(stream);
+        let mut known = std::mem::take(&mut self.known);
+        self.order.begin(stream, &mut known);
         let mut needs = Vec::new();
         if !self.one_stream {
             step.reads.iter().for_each(|read| self.writers(read, k, &mut needs));
@@ -100,7 +103,7 @@ impl<'a> Planner<'a> {
         if root != lowered.result && root != 0 {
             if lowered.writers(root)[0] == k {
                 let mut then = std::mem::take(&mut self.then);
-                then.clone_from(&known);
+                then.copy_from(&known);
                 needs.iter().for_each(|&step| self.order.learn(&mut then, step));
                 self.place(k, &then, ahead);
                 self.then = then;
@@ -116,7 +119,8 @@ impl<'a> Planner<'a> {
         }
         waits.extend(self.order.waits(&mut known, needs));
         self.done.waits.push(waits);
-        self.order.push(stream, known);
+        self.order.push(stream, &mut known);
+        self.known = known;
     }
 
     /// The number of a stream, a new one where it is new.

@@ -6,6 +6,11 @@ use super::{Axis, Cuts, Gather, Piece};
 use crate::op::chain::builder;
 use crate::op::{Name, OpError, Operator, Space, SpaceError, Tags};
 
+/// Some of the rows of an identity, each once.
+const ROWS: Tags = Tags { coisometry: true, ..Tags::NONE };
+/// Some of its columns.
+const COLUMNS: Tags = Tags { isometry: true, ..Tags::NONE };
+
 /// A movement that takes its space from what is before it, or from [`Movement::over`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Movement {
@@ -143,176 +148,150 @@ impl Movement {
         if space.members().is_some() {
             return Err(self.wrong("a tuple of spaces has no dimensions of its own"));
         }
-        let reordering = Tags::REORDERING;
-        let (rows, columns) =
-            (Tags { coisometry: true, ..Tags::default() }, Tags { isometry: true, ..Tags::default() });
         match &self.kind {
             Kind::Rename(pairs) => self.rename(space, pairs),
-            Kind::Permute(order) => {
-                let from = order.iter().map(|n| self.axis(space, n)).collect::<Result<Vec<_>, _>>()?;
-                let (dims, axes): (Vec<_>, Vec<_>) = from
-                    .iter()
-                    .map(|&k| (space.dims()[k].clone(), Axis::whole(space.dims()[k].1, k)))
-                    .unzip();
-                if from.len() != space.dims().len() {
-                    return Err(self.wrong(format!("{space} has other dimensions too; list all of them")));
-                }
-                let spaces = (space.clone(), space.with_dims(dims)?);
-                Ok(self.leaf(None, spaces, axes, reordering, Cuts::Refused))
-            }
+            Kind::Permute(order) => self.permute(space, order),
             Kind::Merge(dims, into) => self.merge(space, dims, into),
             Kind::Split(dim, into) => self.split(space, dim, into),
-            Kind::Slice { dim, range, step } => {
-                let axis = self.axis(space, dim)?;
-                let n = space.dims()[axis].1;
-                if *step == 0 {
-                    return Err(self.wrong("a step of 0 goes nowhere"));
-                }
-                if !(0 <= range.start && range.start <= range.end && range.end <= n) {
-                    return Err(self.wrong(format!("`{dim}` is {n} long")));
-                }
-                let stride = step.checked_abs().unwrap_or(i64::MAX);
-                let size = (range.end - range.start).div_euclid(stride)
-                    + i64::from((range.end - range.start).rem_euclid(stride) != 0);
-                let start = if *step > 0 { range.start } else { range.end - 1 };
-                // A step that goes beyond the range after one element may be any number.
-                let step = if size <= 1 { 1 } else { *step };
-                let (to, axes) =
-                    self.along(space, axis, size, |k, n| Axis::affine(size, k, n, start, step))?;
-                let adjoint = format!("Embed({dim},{}..{})", range.start, range.end);
-                Ok(self.leaf(Some(adjoint), (space.clone(), to), axes, rows, Cuts::Refused))
-            }
-            Kind::Pad { dim, to } => {
-                let axis = self.axis(space, dim)?;
-                let n = space.dims()[axis].1;
-                if *to < n {
-                    return Err(self.wrong(format!("`{dim}` is {n} long already; `crop` makes it shorter")));
-                }
-                let left = to / 2 - n / 2;
-                self.padded(space, axis, left, *to, columns, None)
-            }
-            Kind::EndPad { dim, before, after } => {
-                let axis = self.axis(space, dim)?;
-                let n = space.dims()[axis].1;
-                let to = n.checked_add(*before).and_then(|n| n.checked_add(*after));
-                match to {
-                    Some(to) if *before >= 0 && *after >= 0 => {
-                        self.padded(space, axis, *before, to, columns, None)
-                    }
-                    _ => Err(self.wrong(format!("{before} zeros before and {after} after cannot be added"))),
-                }
-            }
-            Kind::Crop { dim, to } => {
-                let axis = self.axis(space, dim)?;
-                let n = space.dims()[axis].1;
-                if !(0 <= *to && *to <= n) {
-                    return Err(self.wrong(format!("`{dim}` is {n} long; `pad` makes it longer")));
-                }
-                let left = n / 2 - to / 2;
-                self.padded(space, axis, left, *to, columns, Some(n))
-            }
-            Kind::Roll { dim, by } => {
-                let axis = self.axis(space, dim)?;
-                let n = space.dims()[axis].1;
-                let by = if n == 0 { 0 } else { by.rem_euclid(n) };
-                let mut axes = whole(space);
-                let pieces = [
-                    Piece { at: 0, len: by, from: n - by, step: 1 },
-                    Piece { at: by, len: n - by, from: 0, step: 1 },
-                ];
-                axes[axis].pieces = pieces.into_iter().filter(|p| p.len > 0).collect();
-                let adjoint = format!("Roll({dim},{})", -by);
-                Ok(self.leaf(Some(adjoint), same(space), axes, reordering, Cuts::Refused))
-            }
-            Kind::Flip(dims) => {
-                let mut axes = whole(space);
-                for dim in dims {
-                    let axis = self.axis(space, dim)?;
-                    let n = space.dims()[axis].1;
-                    axes[axis] = Axis::affine(n, axis, n, n - 1, -1);
-                }
-                let tags = Tags { hermitian: true, involution: true, ..reordering };
-                Ok(self.leaf(None, same(space), axes, tags, Cuts::Refused))
-            }
-            Kind::Repeat { dim, n, at } => {
-                let place = at.unwrap_or(space.dims().len());
-                if place > space.dims().len() {
-                    return Err(self.wrong(format!("{space} has no place {place}")));
-                }
-                let name = dim.parse()?;
-                let mut dims = space.dims().to_vec();
-                dims.insert(place, (name, *n));
-                let to = space.with_dims(dims)?;
-                Ok(repeated(space.clone(), to, (self.title(), format!("Sum({dim})"))))
-            }
-            Kind::SumReduce(reduced) => {
-                let axes = reduced.iter().map(|d| self.axis(space, d)).collect::<Result<Vec<_>, _>>()?;
-                let kept = space.dims().iter().enumerate().filter(|(k, _)| !axes.contains(k));
-                let to = space.with_dims(kept.map(|(_, d)| d.clone()).collect())?;
-                let names = (format!("Repeat({})", reduced.join(",")), self.title());
-                Ok(repeated(to, space.clone(), names).adjoint())
-            }
-            Kind::Select { dim, keep } => {
-                let axis = self.axis(space, dim)?;
-                self.check_kept(dim, keep, space.dims()[axis].1)?;
-                let size = i64::try_from(keep.len()).unwrap_or(i64::MAX);
-                let (to, axes) = self.along(space, axis, size, |k, _| Axis::listed(keep, k))?;
-                let adjoint = format!("Embed({dim})");
-                Ok(self.leaf(Some(adjoint), (space.clone(), to), axes, rows, Cuts::Refused))
-            }
-            Kind::Embed { dim, keep, n } => {
-                let axis = self.axis(space, dim)?;
-                let size = space.dims()[axis].1;
-                self.check_kept(dim, keep, *n)?;
-                if i64::try_from(keep.len()) != Ok(size) {
-                    let kept = keep.len();
-                    return Err(self.wrong(format!("`{dim}` is {size} long but {kept} indices are given")));
-                }
-                let (to, _) = self.along(space, axis, *n, |k, n| Axis::whole(n, k))?;
-                let mut axes = whole(&to);
-                axes[axis] = Axis::listed(keep, axis);
-                let leaf = Gather::new(
-                    format!("Select({dim})"),
-                    Some(self.title()),
-                    (to, space.clone()),
-                    axes,
-                    rows,
-                    Cuts::Refused,
-                );
-                Ok(Operator::leaf(leaf).adjoint())
-            }
+            Kind::Slice { dim, range, step } => self.slice(space, dim, range, *step),
+            Kind::Pad { dim, to } => self.pad(space, dim, *to),
+            Kind::EndPad { dim, before, after } => self.end_pad(space, dim, *before, *after),
+            Kind::Crop { dim, to } => self.crop(space, dim, *to),
+            Kind::Roll { dim, by } => self.roll(space, dim, *by),
+            Kind::Flip(dims) => self.flip(space, dims),
+            Kind::Repeat { dim, n, at } => self.repeat(space, dim, *n, *at),
+            Kind::SumReduce(dims) => self.sum_reduce(space, dims),
+            Kind::Select { dim, keep } => self.select(space, dim, keep),
+            Kind::Embed { dim, keep, n } => self.embed(space, dim, keep, *n),
             Kind::Blocks(windows) => self.blocks(space, windows, &self.title(), Some("Unblocks")),
-            Kind::Unblocks(windows, sizes) => {
-                // The input of `blocks`: each count takes its dimension's place, the insides are gone.
-                let mut dims = space.dims().to_vec();
-                let kept = dims.len().saturating_sub(windows.len());
-                dims.truncate(kept);
-                let counts = if self.named.is_empty() {
-                    let names = windows
-                        .iter()
-                        .map(|w| w.dim.parse().map(|n: Name| n.next_unused(std::slice::from_ref(&n))));
-                    names.collect::<Result<Vec<Name>, _>>()?
-                } else {
-                    self.named.iter().take(windows.len()).map(|n| n.parse()).collect::<Result<_, _>>()?
-                };
-                for ((window, size), count) in windows.iter().zip(sizes).zip(&counts) {
-                    let axis = dims.iter().position(|(n, _)| n == count);
-                    let axis = axis.ok_or_else(|| {
-                        self.wrong(format!("{space} has no `{count}` for `{}`", window.dim))
-                    })?;
-                    dims[axis] = (window.dim.parse()?, *size);
-                }
-                let whole = space.with_dims(dims)?;
-                let forward = self.blocks(&whole, windows, "Blocks", None)?;
-                if forward.codomain() != space {
-                    let given = space.sized();
-                    return Err(
-                        self.wrong(format!("its input is {} and not {given}", forward.codomain().sized()))
-                    );
-                }
-                Ok(forward.adjoint())
-            }
+            Kind::Unblocks(windows, sizes) => self.unblocks(space, windows, sizes),
         }
+    }
+
+    fn permute(&self, space: &Space, order: &[String]) -> Result<Operator, OpError> {
+        let from = order.iter().map(|n| self.axis(space, n)).collect::<Result<Vec<_>, _>>()?;
+        if from.len() != space.dims().len() {
+            return Err(self.wrong(format!("{space} has other dimensions too; list all of them")));
+        }
+        let moved = from.iter().map(|&k| (space.dims()[k].clone(), Axis::whole(space.dims()[k].1, k)));
+        let (dims, axes): (Vec<_>, Vec<_>) = moved.unzip();
+        let spaces = (space.clone(), space.with_dims(dims)?);
+        Ok(self.leaf(None, spaces, axes, Tags::REORDERING, Cuts::Refused))
+    }
+
+    fn slice(&self, space: &Space, dim: &str, range: &Range<i64>, step: i64) -> Result<Operator, OpError> {
+        let axis = self.axis(space, dim)?;
+        let n = space.dims()[axis].1;
+        if step == 0 {
+            return Err(self.wrong("a step of 0 goes nowhere"));
+        }
+        if !(0 <= range.start && range.start <= range.end && range.end <= n) {
+            return Err(self.wrong(format!("`{dim}` is {n} long")));
+        }
+        let (len, stride) = (range.end - range.start, step.checked_abs().unwrap_or(i64::MAX));
+        let size = len.div_euclid(stride) + i64::from(len.rem_euclid(stride) != 0);
+        let start = if step > 0 { range.start } else { range.end - 1 };
+        // A step that goes beyond the range after one element may be any number.
+        let step = if size <= 1 { 1 } else { step };
+        let (to, axes) = self.along(space, axis, size, |k, n| Axis::affine(size, k, n, start, step))?;
+        let adjoint = format!("Embed({dim},{}..{})", range.start, range.end);
+        Ok(self.leaf(Some(adjoint), (space.clone(), to), axes, ROWS, Cuts::Refused))
+    }
+
+    fn pad(&self, space: &Space, dim: &str, to: i64) -> Result<Operator, OpError> {
+        let axis = self.axis(space, dim)?;
+        let n = space.dims()[axis].1;
+        if to < n {
+            return Err(self.wrong(format!("`{dim}` is {n} long already; `crop` makes it shorter")));
+        }
+        self.padded(space, axis, to / 2 - n / 2, to, None)
+    }
+
+    fn end_pad(&self, space: &Space, dim: &str, before: i64, after: i64) -> Result<Operator, OpError> {
+        let axis = self.axis(space, dim)?;
+        let to = space.dims()[axis].1.checked_add(before).and_then(|n| n.checked_add(after));
+        match to {
+            Some(to) if before >= 0 && after >= 0 => self.padded(space, axis, before, to, None),
+            _ => Err(self.wrong(format!("{before} zeros before and {after} after cannot be added"))),
+        }
+    }
+
+    fn crop(&self, space: &Space, dim: &str, to: i64) -> Result<Operator, OpError> {
+        let axis = self.axis(space, dim)?;
+        let n = space.dims()[axis].1;
+        if !(0 <= to && to <= n) {
+            return Err(self.wrong(format!("`{dim}` is {n} long; `pad` makes it longer")));
+        }
+        self.padded(space, axis, n / 2 - to / 2, to, Some(n))
+    }
+
+    fn roll(&self, space: &Space, dim: &str, by: i64) -> Result<Operator, OpError> {
+        let axis = self.axis(space, dim)?;
+        let n = space.dims()[axis].1;
+        let by = if n == 0 { 0 } else { by.rem_euclid(n) };
+        let mut axes = whole(space);
+        let pieces = [
+            Piece { at: 0, len: by, from: n - by, step: 1 },
+            Piece { at: by, len: n - by, from: 0, step: 1 },
+        ];
+        axes[axis].pieces = pieces.into_iter().filter(|p| p.len > 0).collect();
+        let adjoint = format!("Roll({dim},{})", -by);
+        Ok(self.leaf(Some(adjoint), same(space), axes, Tags::REORDERING, Cuts::Refused))
+    }
+
+    fn flip(&self, space: &Space, dims: &[String]) -> Result<Operator, OpError> {
+        let mut axes = whole(space);
+        for dim in dims {
+            let axis = self.axis(space, dim)?;
+            let n = space.dims()[axis].1;
+            axes[axis] = Axis::affine(n, axis, n, n - 1, -1);
+        }
+        let tags = Tags { hermitian: true, involution: true, ..Tags::REORDERING };
+        Ok(self.leaf(None, same(space), axes, tags, Cuts::Refused))
+    }
+
+    fn repeat(&self, space: &Space, dim: &str, n: i64, at: Option<usize>) -> Result<Operator, OpError> {
+        let place = at.unwrap_or(space.dims().len());
+        if place > space.dims().len() {
+            return Err(self.wrong(format!("{space} has no place {place}")));
+        }
+        let mut dims = space.dims().to_vec();
+        dims.insert(place, (dim.parse()?, n));
+        let to = space.with_dims(dims)?;
+        Ok(repeated(space.clone(), to, (self.title(), format!("Sum({dim})"))))
+    }
+
+    fn sum_reduce(&self, space: &Space, reduced: &[String]) -> Result<Operator, OpError> {
+        let axes = reduced.iter().map(|d| self.axis(space, d)).collect::<Result<Vec<_>, _>>()?;
+        let kept = space.dims().iter().enumerate().filter(|(k, _)| !axes.contains(k));
+        let to = space.with_dims(kept.map(|(_, d)| d.clone()).collect())?;
+        let names = (format!("Repeat({})", reduced.join(",")), self.title());
+        Ok(repeated(to, space.clone(), names).adjoint())
+    }
+
+    fn select(&self, space: &Space, dim: &str, keep: &[i64]) -> Result<Operator, OpError> {
+        let axis = self.axis(space, dim)?;
+        self.check_kept(dim, keep, space.dims()[axis].1)?;
+        let size = i64::try_from(keep.len()).unwrap_or(i64::MAX);
+        let (to, axes) = self.along(space, axis, size, |k, _| Axis::listed(keep, k))?;
+        let adjoint = format!("Embed({dim})");
+        Ok(self.leaf(Some(adjoint), (space.clone(), to), axes, ROWS, Cuts::Refused))
+    }
+
+    fn embed(&self, space: &Space, dim: &str, keep: &[i64], n: i64) -> Result<Operator, OpError> {
+        let axis = self.axis(space, dim)?;
+        let size = space.dims()[axis].1;
+        self.check_kept(dim, keep, n)?;
+        if i64::try_from(keep.len()) != Ok(size) {
+            let kept = keep.len();
+            return Err(self.wrong(format!("`{dim}` is {size} long but {kept} indices are given")));
+        }
+        let (to, _) = self.along(space, axis, n, |k, n| Axis::whole(n, k))?;
+        let mut axes = whole(&to);
+        axes[axis] = Axis::listed(keep, axis);
+        let (name, adjoint) = (format!("Select({dim})"), Some(self.title()));
+        let leaf = Gather::new(name, adjoint, (to, space.clone()), axes, ROWS, Cuts::Refused);
+        Ok(Operator::leaf(leaf).adjoint())
     }
 
     /// Indices that are inside `0..n` and apart.
@@ -336,7 +315,6 @@ impl Movement {
         axis: usize,
         left: i64,
         to: i64,
-        tags: Tags,
         cropped: Option<i64>,
     ) -> Result<Operator, OpError> {
         let (other, _) = self.along(space, axis, to, |k, n| Axis::whole(n, k))?;
@@ -352,7 +330,7 @@ impl Movement {
         };
         let mut axes = whole(&spaces.0);
         axes[axis] = Axis::affine(to, axis, n, -left, 1);
-        let tags = if n == to { Tags::REORDERING } else { tags };
+        let tags = if n == to { Tags::REORDERING } else { COLUMNS };
         let leaf = Operator::leaf(Gather::new(names.0, Some(names.1), spaces, axes, tags, Cuts::Refused));
         Ok(if cropped.is_some() { leaf.adjoint() } else { leaf })
     }
@@ -475,6 +453,31 @@ impl Movement {
             if adjoint.is_some() { title.to_owned() } else { format!("{title}({})", listed(windows)) };
         let leaf = Gather::new(title, Some(back), (space.clone(), to), axes, Tags::default(), Cuts::Out);
         Ok(Operator::leaf(leaf))
+    }
+    /// The way back of [`Movement::blocks`] from its output: each count takes its dimension's place, the insides are gone.
+    fn unblocks(&self, space: &Space, windows: &[Window], sizes: &[i64]) -> Result<Operator, OpError> {
+        let mut dims = space.dims().to_vec();
+        dims.truncate(dims.len().saturating_sub(windows.len()));
+        let counts: Vec<Name> = if self.named.is_empty() {
+            let names =
+                windows.iter().map(|w| w.dim.parse().map(|n: Name| n.next_unused(std::slice::from_ref(&n))));
+            names.collect::<Result<_, _>>()?
+        } else {
+            self.named.iter().take(windows.len()).map(|n| n.parse()).collect::<Result<_, _>>()?
+        };
+        for ((window, size), count) in windows.iter().zip(sizes).zip(&counts) {
+            let axis = dims.iter().position(|(n, _)| n == count);
+            let axis =
+                axis.ok_or_else(|| self.wrong(format!("{space} has no `{count}` for `{}`", window.dim)))?;
+            dims[axis] = (window.dim.parse()?, *size);
+        }
+        let whole = space.with_dims(dims)?;
+        let forward = self.blocks(&whole, windows, "Blocks", None)?;
+        if forward.codomain() != space {
+            let (reads, given) = (forward.codomain().sized(), space.sized());
+            return Err(self.wrong(format!("its input is {reads} and not {given}")));
+        }
+        Ok(forward.adjoint())
     }
 }
 
