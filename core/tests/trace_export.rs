@@ -3,7 +3,7 @@
 
 mod random;
 
-use std::collections::BTreeMap;
+use spanlift::ordered::BTreeMap;
 
 use random::Random;
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! Traces as they come: odd, broken, cut off. Each gives a trace with its problems counted, or an error with its place.
 #![expect(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
-use std::collections::BTreeMap;
+use spanlift::ordered::BTreeMap;
 
 use spanlift::trace::{FlowKind, Kind, LaneKind, ReadError, Slice, Trace, read, write_chrome};
 

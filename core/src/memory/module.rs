@@ -195,7 +195,7 @@ impl<M: Module, const N: usize> Module for [M; N] {
     }
 }
 
-impl<M: Module> Module for BTreeMap<String, M> {
+impl<M: Module> Module for std::collections::BTreeMap<String, M> {
     fn module_type(&self) -> &str {
         "ModuleDict"
     }

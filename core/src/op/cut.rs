@@ -3,7 +3,7 @@
 //! `cut(A, tile) = R_out A R_in^H` with restrictions `R`: exact, or refused with the reason. How the tiles of a dimension
 //! make the whole again follows from where the dimension is ([`Along`]).
 
-use std::collections::BTreeMap;
+use crate::ordered::BTreeMap;
 use std::ops::Range;
 
 use super::join::{Concat, Stack};

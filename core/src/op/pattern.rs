@@ -3,7 +3,7 @@
 //! Whether two patterns match is a question about languages: they do when some list of dimensions belongs to both. `...`
 //! may stand for nothing wherever it is. Matching does not depend on the order of the two.
 
-use std::collections::BTreeMap;
+use crate::ordered::BTreeMap;
 
 use super::name::{Dim, Name, collapsed};
 use super::space::SpaceError;

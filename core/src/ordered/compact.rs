@@ -20,6 +20,14 @@ pub use set::BTreeSet;
 ///
 /// # Cost
 /// `log n` comparisons to find a key; inserting and removing move at most a chunk of numbers besides.
+///
+/// ```
+/// use spanlift::ordered::BTreeMap;
+/// let mut sizes = BTreeMap::from([("y", 256), ("x", 320)]);
+/// *sizes.entry("coil").or_insert(0) += 8;
+/// assert_eq!(sizes["x"], 320);
+/// assert_eq!(sizes.keys().copied().collect::<Vec<_>>(), ["coil", "x", "y"]);
+/// ```
 #[derive(Clone)]
 pub struct BTreeMap<K, V> {
     slots: Vec<Option<(K, V)>>,

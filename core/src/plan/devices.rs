@@ -1,6 +1,6 @@
 //! Devices and streams of a program: numbers and names.
 
-use std::collections::BTreeMap;
+use crate::ordered::BTreeMap;
 
 use super::PlanError;
 use crate::memory::Device;

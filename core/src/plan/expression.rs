@@ -1,6 +1,6 @@
 //! An expression as a program.
 
-use std::collections::BTreeMap;
+use crate::ordered::BTreeMap;
 use std::fmt;
 
 use super::PlanError;

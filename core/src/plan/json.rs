@@ -15,7 +15,7 @@
 //! expression again and compares: a file in which the two sides disagree is refused with the place, so that a plan that was
 //! read is as good as one that was made.
 
-use std::collections::BTreeSet;
+use crate::ordered::BTreeSet;
 
 use num_complex::Complex64;
 use serde_json::{Map, Value, json};

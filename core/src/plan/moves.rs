@@ -1,6 +1,6 @@
 //! A move of tensors as a program.
 
-use std::collections::{BTreeMap, BTreeSet};
+use crate::ordered::{BTreeMap, BTreeSet};
 
 use super::PlanError;
 use super::devices::{Numbers, Streams};

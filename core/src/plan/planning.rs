@@ -1,6 +1,6 @@
 //! How a program is made of an expression.
 
-use std::collections::BTreeMap;
+use crate::ordered::BTreeMap;
 
 use super::expression::Plan;
 use super::{PlanError, caps, write};

@@ -4,7 +4,7 @@
 //! bytes are written before they are read. Taking a part and joining parts are no steps: who reads a part reads it where it
 //! is, who makes a part writes it where it belongs. What a backend computes for a step is in [`Does`].
 
-use std::collections::BTreeMap;
+use crate::ordered::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Steps as the commands of a program.
 
-use std::collections::{BTreeMap, BTreeSet};
+use crate::ordered::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
 

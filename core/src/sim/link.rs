@@ -133,19 +133,17 @@ impl Sim<'_> {
             self.rerate(dev * EngineId::PER_DEVICE + engine);
         }
         let now = self.now;
-        let mut ends = Vec::new();
-        for (&number, reach) in self.links.reaches.iter_mut().filter(|(_, r)| r.dev == dev) {
-            reach.epoch = reach.epoch.wrapping_add(1);
-            ends.push((number, reach.epoch));
-        }
-        for (number, epoch) in ends {
+        let here = self.links.reaches.iter().filter(|(_, r)| r.dev == dev);
+        let numbers: Vec<u32> = here.map(|(&number, _)| number).collect();
+        for number in numbers {
             let Some((way, alone)) = self.links.reaches.get(&number).map(|r| (r.way, r.job.alone)) else {
                 continue;
             };
             let rate = self.links.share(self.machine, dev, way, alone);
             let Some(reach) = self.links.reaches.get_mut(&number) else { continue };
+            reach.epoch = reach.epoch.wrapping_add(1);
             reach.job.go_on_at(rate, now);
-            let (end, node) = (reach.job.end(), reach.job.node);
+            let (end, node, epoch) = (reach.job.end(), reach.job.node, reach.epoch);
             let command = self.nodes[node as usize].command;
             self.plan_at(end, Event::Reach { reach: number, epoch }, command);
         }

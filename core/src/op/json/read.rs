@@ -1,7 +1,7 @@
 //! Expressions read from JSON, from hands that are not trusted: every mistake is named with its place.
 
+use crate::ordered::BTreeMap;
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -32,7 +32,8 @@ pub struct Reader {
 
 impl fmt::Debug for Reader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (weights, kinds) = (self.weights.keys(), self.kinds.keys());
+        let weights: Vec<&String> = self.weights.keys().collect();
+        let kinds: Vec<&String> = self.kinds.keys().collect();
         write!(f, "Reader {{ weights: {weights:?}, kinds: {kinds:?} }}")
     }
 }

@@ -129,7 +129,7 @@ impl Sparse {
     fn squared(&self) -> Option<Operator> {
         let [dim] = &self.grid[..] else { return None };
         let n = place(self.facts.domain.size(dim)?);
-        let mut sums: Vec<std::collections::BTreeMap<i64, f64>> = vec![Default::default(); n];
+        let mut sums: Vec<crate::ordered::BTreeMap<i64, f64>> = vec![Default::default(); n];
         for row in 0..self.entries.ends.len() {
             for e in self.entries.range(row) {
                 for g in self.entries.range(row) {

@@ -9,6 +9,13 @@ use serde::ser::{Serialize, Serializer};
 use super::BTreeMap;
 
 /// An ordered set with the part of the standard library's interface that spanlift uses.
+///
+/// ```
+/// use spanlift::ordered::BTreeSet;
+/// let devices: BTreeSet<u32> = [1, 0, 1].into_iter().collect();
+/// assert!(devices.contains(&0));
+/// assert_eq!(devices.into_iter().collect::<Vec<_>>(), [0, 1]);
+/// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BTreeSet<T>(BTreeMap<T, ()>);
 

@@ -1,6 +1,6 @@
 //! Where the program of an operator begins and ends, seen from the stream that a solver's own work is on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use crate::ordered::{BTreeMap, BTreeSet};
 
 use crate::plan::Plan;
 use crate::program::{EventId, Op, StreamId};

@@ -3,7 +3,7 @@
 //! Each program is one piece of work of the home's compute stream: other streams begin after what that stream has done, and
 //! it waits for them at the end. So programs follow each other without the host, and steps can be captured as graphs.
 
-use std::collections::BTreeMap;
+use crate::ordered::BTreeMap;
 
 use super::drive::{Engine, drive};
 use super::ends::Ends;

@@ -1,6 +1,6 @@
 //! A solver on the simulator: real bytes at simulated times.
 
-use std::collections::BTreeMap;
+use crate::ordered::BTreeMap;
 
 use num_complex::Complex64;
 
