@@ -12,10 +12,13 @@ pub mod id;
 pub mod machine;
 pub mod memory;
 pub mod op;
+// Public for the viewer alone, which is another package.
+#[doc(hidden)]
 pub mod ordered;
 pub mod plan;
 pub mod program;
 pub mod sim;
+mod splitmix;
 pub mod trace;
 mod units;
 
