@@ -16,6 +16,7 @@ pub mod ordered;
 pub mod plan;
 pub mod program;
 pub mod sim;
+mod splitmix;
 pub mod trace;
 mod units;
 

@@ -4,19 +4,25 @@
 //! `%% CELL VERB`, what [`act`](spanlift_viewer::course::act) is to do and the text that the reader edits; without a text
 //! that is the program in the notebook's cell. `%% CELL solved` holds an answer for the tests, `@NAME` in place of a text
 //! stands for the one behind `%% @NAME`. The verbs `code` and `skip` show a cell as it is, or not at all.
+//!
+//! `native/data/lessons.json` holds what is made of the notebooks, so that an installed command has the course too.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+/// What [`builtin`] gives; a test holds it to the notebooks.
+const SHIPPED: &str = include_str!("../data/lessons.json");
 
 /// The notebooks that become a page.
 pub const NAMES: [&str; 5] =
     ["01_streams_and_events", "02_memory_maps", "03_races", "04_pageable_and_pinned", "05_strategies"];
 
 /// One lesson.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lesson {
     /// Its file without the ending.
     pub name: String,
@@ -25,7 +31,8 @@ pub struct Lesson {
 }
 
 /// A part of a lesson.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Cell {
     /// Words, in Markdown.
     Words(String),
@@ -39,7 +46,7 @@ pub enum Cell {
 }
 
 /// What a cell does.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Act {
     /// The cell's name in its notebook: `c07`.
     pub id: String,
@@ -48,8 +55,10 @@ pub struct Act {
     /// The text that the reader edits.
     pub text: String,
     /// An answer that is right, where the cell is an exercise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub solved: Option<String>,
-    /// What the notebook's published copy says.
+    /// What the notebook's published copy says; nothing in the lessons that ship.
+    #[serde(skip)]
     pub published: Vec<String>,
 }
 
@@ -58,6 +67,16 @@ impl Act {
     pub fn is_exercise(&self) -> bool {
         self.verb.split(' ').any(|word| word == "check") || self.verb == "break-even"
     }
+}
+
+/// The lessons that ship with the package: those of the notebooks, less what their published copies say.
+///
+/// ```
+/// let lessons = spanlift_native::lessons::builtin();
+/// assert_eq!(lessons[2].name, "03_races");
+/// ```
+pub fn builtin() -> Vec<Lesson> {
+    serde_json::from_str(SHIPPED).expect("bug: the project's own lessons are read by a test")
 }
 
 /// Reads the lessons from the folder of the notebooks.
@@ -237,6 +256,27 @@ mod tests {
             }
         }
         assert!(differ.is_empty(), "{n} agree\n{}", differ.join("\n"));
+    }
+
+    #[test]
+    fn the_lessons_that_ship_are_those_of_the_notebooks() {
+        let mut read = lessons();
+        for cell in read.iter_mut().flat_map(|lesson| &mut lesson.cells) {
+            if let Cell::Act(act) = cell {
+                act.published.clear();
+            }
+        }
+        let written = serde_json::to_string_pretty(&read).unwrap() + "\n";
+        if std::env::var_os("SPANLIFT_BLESS").is_some() {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/lessons.json");
+            return std::fs::write(path, written).unwrap();
+        }
+        assert!(
+            written == SHIPPED,
+            "native/data/lessons.json is older than the notebooks: \
+             SPANLIFT_BLESS=1 cargo test -p spanlift-native --lib lessons"
+        );
+        assert_eq!(builtin(), read);
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! Memory layouts and machine files.
+//! Memory layouts, machine files and rows of measurements.
 
+use spanlift::advise;
 use spanlift::machine::Machine;
 use spanlift::memory::{DEFAULT_LIMIT, Layout, LayoutError, cuda, sample};
 
@@ -79,6 +80,10 @@ fn judge_machine(bytes: &[u8]) -> Result<bool, String> {
         Err(_) => return Ok(false),
         Ok(machine) => machine,
     };
+    match Machine::all_from_json(bytes) {
+        Ok(all) if all.iter().any(|other| other.to_json() == machine.to_json()) => {}
+        other => return Err(format!("one machine, but among all {other:?}")),
+    }
     let written = machine.to_json();
     let again =
         Machine::from_json(written.as_bytes()).map_err(|e| format!("written, it cannot be read: {e}"))?;
@@ -96,4 +101,45 @@ fn damaged_machines_get_an_answer() {
     assert_eq!(corpus.len(), named.len());
     assert!(corpus.iter().all(|file| judge_machine(file) == Ok(true)), "good machines");
     fuzz("machines", 3000, |r| mutated(r, &corpus, WORDS, 1 << 16), |bytes, _| judge_machine(bytes));
+}
+
+fn judge_rows(bytes: &[u8]) -> Result<bool, String> {
+    let rows = match advise::rows(bytes) {
+        Err(e) if e.to_string().is_empty() => return Err("no words".to_owned()),
+        Err(_) => return Ok(false),
+        Ok(rows) => rows,
+    };
+    // Whatever is read is the program of somebody's measurement.
+    for row in rows.iter().take(20).filter(|row| row.tensors <= 1000) {
+        row.program().check().map_err(|e| format!("{}: {e}", row.id))?;
+    }
+    Ok(true)
+}
+
+#[test]
+fn damaged_rows_get_an_answer() {
+    let words = [
+        WORDS,
+        &[
+            b"\"pinned\": true,",
+            b"\"pin_call\": true,",
+            b"\"copy\": false,",
+            b"\"tensordict\": true,",
+            b"\"pin_threads\": 4,",
+            b"\"tensors\": 0,",
+            b"\"bytes_each\": 1099511627776,",
+            b"\"schema_version\": 2,",
+        ],
+    ]
+    .concat();
+    let corpus = [
+        spanlift_native::tutorial::TABLE.as_bytes().to_vec(),
+        br#"{"rows": [{"id": "one", "tensors": 10, "bytes_each": 4000, "measured_ms": 0.46, "pin_call": true, "tensordict": true, "pin_threads": 2},
+ {"tensors": 1, "bytes_each": 4000000, "published_ms": 1, "pin_call": true, "non_blocking": true}]}"#
+            .to_vec(),
+    ];
+    for file in &corpus {
+        assert_eq!(judge_rows(file), Ok(true), "{}", file.escape_ascii());
+    }
+    fuzz("rows", 2000, |r| mutated(r, &corpus, &words, 1 << 14), |bytes, _| judge_rows(bytes));
 }

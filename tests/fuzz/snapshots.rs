@@ -64,7 +64,7 @@ impl Writer {
 }
 
 /// Two segments and a history that ends with what is in them.
-fn snapshot() -> Vec<u8> {
+pub(crate) fn snapshot() -> Vec<u8> {
     let mut writer = Writer(b"\x80\x04}(".to_vec());
     writer.text("segments").op(b"](");
     for (at, kind) in [(4096, "small"), (65536, "large")] {

@@ -4,7 +4,9 @@
 
 mod imports;
 mod lexer;
+mod miri;
 mod packages;
+mod readers;
 mod surface;
 
 use std::{
@@ -218,6 +220,24 @@ fn nothing_is_put_off() {
 #[test]
 fn unsafe_code_stays_in_its_few_places() {
     assert_none(&unsafe_places(&project()));
+}
+
+#[test]
+fn miri_looks_at_all_unsafe_code_that_calls_no_driver() {
+    assert_none(&miri::violations(&project(), &miri::listed(&root())));
+}
+
+#[test]
+fn every_reader_is_tried_with_damaged_input() {
+    let all = project();
+    let of = |folder: &'static str| all.iter().filter(move |(path, _)| path.starts_with(folder));
+    let trials: String = of("tests/fuzz/").map(|(_, source)| source.as_str()).collect();
+    let found = packages::PUBLISHED.iter().flat_map(|(_, folder)| {
+        all.iter().filter(move |(path, _)| path.starts_with(&format!("{folder}/src/")))
+    });
+    let readers: Vec<_> = found.flat_map(|(path, source)| readers::readers(path, source)).collect();
+    assert!(readers.len() > 20, "{readers:?}");
+    assert_none(&readers::left_out(&readers, &trials));
 }
 
 #[test]

@@ -34,9 +34,9 @@ def least_ns(benchmark):
     return min(t / n for t, n in zip(sample["times"], sample["iters"]))
 
 
-def numpy_ns(pairs):
+def numpy_ns(pairs, seconds):
     """The least time of one call of shares_memory, over passes through all pairs."""
-    least, until = float("inf"), time.perf_counter() + SECONDS
+    least, until = float("inf"), time.perf_counter() + seconds
     shares = np.shares_memory
     while time.perf_counter() < until:
         start = time.perf_counter_ns()
@@ -46,16 +46,16 @@ def numpy_ns(pairs):
     return least / len(pairs)
 
 
-def overlaps():
+def overlaps(seconds):
     kinds = {}
     for line in run("cargo", "run", "--release", "-qp", "spanlift-tests", "--bin", "samples", "--", "pairs", str(PAIRS)).splitlines():
         kind, a, b = json.loads(line)
         kinds.setdefault(kind, []).append((view(a), view(b)))
     far = [(view([1, 0, [1], [1]]), view([1, 1000 * k, [1], [1]])) for k in range(1, PAIRS + 1)]
-    call = numpy_ns(far)
+    call = numpy_ns(far, seconds)
     rows = {}
     for kind, pairs in kinds.items():
-        ours, numpys = least_ns(f"overlap/{kind}") / PAIRS, numpy_ns(pairs)
+        ours, numpys = least_ns(f"overlap/{kind}") / PAIRS, numpy_ns(pairs, seconds)
         rows[kind] = {
             "numpy_over_ours": round(numpys / ours, 2),
             "numpy_without_call_over_ours": round(max(numpys - call, 0.0) / ours, 2),
@@ -110,11 +110,12 @@ def processor():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "tests/measured/memory.json")
+    parser.add_argument("--short", action="store_true", help="as quick as can be: to see that all of it runs")
     args = parser.parse_args()
     run("cargo", "build", "--release", "-q")
-    run("cargo", "bench", "-qp", "spanlift", "--bench", "memory")
+    run("cargo", "bench", "-qp", "spanlift", "--bench", "memory", "--", *(["--quick"] if args.short else []))
     measured = {
-        "overlap": overlaps(),
+        "overlap": overlaps(0.05 if args.short else SECONDS),
         "layouts": layouts(),
         "whole_command": command(),
         "machine": f"{processor()}; {platform.system()} {platform.release()}",

@@ -254,6 +254,7 @@ def main():
     parser.add_argument("--only", default="", help="benches, separated by commas")
     parser.add_argument("--cpu", type=int, default=max(os.sched_getaffinity(0)), help="the core that is used")
     parser.add_argument("--note", default="", help="goes to the file beside the load")
+    parser.add_argument("--short", action="store_true", help="the first row of each bench, briefly: to see that all of it runs")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "tests/measured/operators.json")
     args = parser.parse_args()
     environment()
@@ -265,7 +266,12 @@ def main():
     os.sched_setaffinity(ours.process.pid, {args.cpu})
     chosen = [b for b in args.only.split(",") if b]
     rows = json.loads(args.out.read_text())["rows"] if chosen and args.out.exists() else {}
-    for bench, keys in plan_of_rows():
+    planned = plan_of_rows()
+    if args.short:
+        firsts = {bench: keys for bench, keys in reversed(planned) if bench != "clean"}
+        planned, args.budget = list(firsts.items()), 0.0
+        rows = json.loads(args.out.read_text())["rows"]
+    for bench, keys in planned:
         if not chosen or bench in chosen:
             before = os.getloadavg()[0]
             measured = {"clean": clean_build, "threads": threaded}.get(bench, row)

@@ -17,8 +17,8 @@ use std::fmt;
 use super::request::{Origin, Request};
 use crate::machine::Machine;
 use crate::program::{
-    Arrangement, BufferId, EventId, HostCost, IssueOrder, Pipeline, PipelineError, Program, Source, Space,
-    StreamId, ThreadId,
+    Arrangement, BufferId, ChannelId, EventId, HostCost, IssueOrder, Pipeline, PipelineError, Program,
+    Source, Space, StreamId, ThreadId,
 };
 use crate::units::{Bytes, Nanos};
 
@@ -162,6 +162,25 @@ struct Draft<'r> {
     elsewhere: Option<BufferId>,
     devices: Vec<BufferId>,
     results: Vec<BufferId>,
+}
+
+/// What a ring of page-locked slots consists of.
+struct Ring {
+    /// A stream for each thread.
+    workers: Vec<StreamId>,
+    threads: Vec<ThreadId>,
+    /// By worker.
+    slots: Vec<Vec<BufferId>>,
+    n_slots: usize,
+    compute: StreamId,
+    down: StreamId,
+    /// All tensors end to end, and where each begins.
+    block: Option<BufferId>,
+    starts: Vec<i64>,
+    /// Something follows on the device.
+    goes_on: bool,
+    /// Events of the chunks that the tensor at hand is part of, by worker.
+    arrived: Vec<Option<EventId>>,
 }
 
 /// Part of a tensor.
@@ -327,19 +346,44 @@ impl<'r> Draft<'r> {
         let size = chunk(self.request.total().0, n_threads);
         let size = i64::try_from(size).unwrap_or(4096);
         let chunks = self.chunks(size, end_to_end);
+        let mut ring = self.ring_of(n_threads, &chunks, end_to_end);
+        for (j, pieces) in chunks.iter().enumerate() {
+            let (event, channel) = self.send_chunk(&ring, j, pieces);
+            if !ring.goes_on {
+                continue;
+            }
+            if let Some(channel) = channel {
+                self.p.await_signal(channel);
+            }
+            ring.arrived[j % ring.workers.len()] = Some(event);
+            for piece in pieces {
+                self.take_over(&mut ring, piece);
+            }
+        }
+        if n_threads > 1 {
+            for (&thread, &up) in ring.threads.iter().zip(&ring.workers) {
+                self.p.by(thread, |p| p.sync(up));
+            }
+            for &thread in &ring.threads {
+                self.p.join(thread);
+            }
+        } else {
+            self.p.sync(ring.workers[0]);
+        }
+        if ring.goes_on {
+            self.p.sync(ring.compute);
+            self.p.sync(ring.down);
+        }
+        self.p.mark("end");
+    }
+
+    /// Declares what a ring consists of, and begins.
+    fn ring_of(&mut self, n_threads: u32, chunks: &[Vec<Piece>], end_to_end: bool) -> Ring {
         let largest = chunks.iter().map(|c| c.iter().map(|p| p.len).sum::<i64>()).max().unwrap_or(0);
-        let starts: Vec<i64> = self
-            .sizes
-            .iter()
-            .scan(0, |at, n| {
-                let start = *at;
-                *at += n;
-                Some(start)
-            })
-            .collect();
-        let block = end_to_end
-            .then(|| self.p.device(0, "block", Bytes(self.sizes.iter().sum::<i64>().unsigned_abs())));
-        let beside = n_threads > 1;
+        let place = |at: &mut i64, n: &i64| Some(std::mem::replace(at, *at + n));
+        let starts: Vec<i64> = self.sizes.iter().scan(0, place).collect();
+        let total = Bytes(self.sizes.iter().sum::<i64>().unsigned_abs());
+        let block = end_to_end.then(|| self.p.device(0, "block", total));
         let goes_on = self.request.work > Nanos::ZERO || self.request.back;
         let workers: Vec<StreamId> = (0..n_threads).map(|w| self.p.stream(&format!("up{w}"))).collect();
         let [compute, down] = match goes_on {
@@ -349,7 +393,7 @@ impl<'r> Draft<'r> {
         self.p.mark("setup");
         // No more slots than chunks.
         let n_slots = RING_SLOTS.min(chunks.len().div_ceil(workers.len()));
-        let slots: Vec<Vec<BufferId>> = (0..workers.len())
+        let slots = (0..workers.len())
             .map(|w| {
                 let slot = |k| format!("slot{w}.{k}");
                 (0..n_slots).map(|k| self.p.pinned(&slot(k), Bytes(largest.unsigned_abs()))).collect()
@@ -358,77 +402,64 @@ impl<'r> Draft<'r> {
         self.begin();
         // One call of the framework stands for all tensors.
         self.p.host_cost(HostCost::FrameworkTo);
-        let threads: Vec<ThreadId> = match beside {
+        let threads = match n_threads > 1 {
             true => (0..n_threads).map(|w| self.p.spawn(&format!("worker{w}"))).collect(),
             false => vec![ThreadId::FIRST],
         };
-        // Events of the chunks that the tensor at hand is part of, by worker.
-        let mut arrived: Vec<Option<EventId>> = vec![None; workers.len()];
-        for (j, pieces) in chunks.iter().enumerate() {
-            let w = j % workers.len();
-            let (slot, up) = (slots[w][j / workers.len() % n_slots], workers[w]);
-            let event = self.p.event(&format!("sent{w}.{}", j / workers.len() % n_slots));
-            let is_used = j / workers.len() >= n_slots;
-            let channel = (beside && goes_on).then(|| self.p.channel(&format!("chunk{j}")));
-            let (sources, devices) = (&self.sources, &self.devices);
-            self.p.by(threads[w], |p| {
-                if is_used {
-                    // The copy of the chunk before still reads the slot.
-                    p.event_sync(event);
-                }
-                let mut fill = 0;
-                for piece in pieces {
-                    let from = sources[piece.tensor].range(piece.at, piece.len);
-                    p.host_copy(slot.range(fill, piece.len), from);
-                    fill += piece.len;
-                }
-                if let Some(first) = pieces.first() {
-                    let to = match block {
-                        Some(block) => block.range(starts[first.tensor] + first.at, fill),
-                        None => devices[first.tensor].range(first.at, fill),
-                    };
-                    p.copy(to, slot.range(0, fill)).on(up);
-                }
-                p.record(event, up);
-                if let Some(channel) = channel {
-                    p.signal(channel);
-                }
-            });
-            if goes_on {
-                if let Some(channel) = channel {
-                    self.p.await_signal(channel);
-                }
-                arrived[w] = Some(event);
-                for piece in pieces {
-                    let n = self.sizes[piece.tensor];
-                    if piece.at + piece.len == n {
-                        for event in arrived.iter_mut().filter_map(Option::take) {
-                            self.p.wait(compute, event);
-                        }
-                        let here = match block {
-                            Some(block) => block.range(starts[piece.tensor], n),
-                            None => self.devices[piece.tensor].range(0, n),
-                        };
-                        self.go_on(piece.tensor, here, compute, down);
-                    }
-                }
+        let arrived = vec![None; workers.len()];
+        Ring { workers, threads, slots, n_slots, compute, down, block, starts, goes_on, arrived }
+    }
+
+    /// Fills a slot with chunk `j` and sends it: the event after its copy, and what tells the calling thread of it where
+    /// another thread sends.
+    fn send_chunk(&mut self, ring: &Ring, j: usize, pieces: &[Piece]) -> (EventId, Option<ChannelId>) {
+        let (w, round) = (j % ring.workers.len(), j / ring.workers.len());
+        let (slot, up) = (ring.slots[w][round % ring.n_slots], ring.workers[w]);
+        let event = self.p.event(&format!("sent{w}.{}", round % ring.n_slots));
+        let is_used = round >= ring.n_slots;
+        let tells = ring.threads.len() > 1 && ring.goes_on;
+        let channel = tells.then(|| self.p.channel(&format!("chunk{j}")));
+        let (sources, devices) = (&self.sources, &self.devices);
+        self.p.by(ring.threads[w], |p| {
+            if is_used {
+                // The copy of the chunk before still reads the slot.
+                p.event_sync(event);
             }
+            let mut fill = 0;
+            for piece in pieces {
+                let from = sources[piece.tensor].range(piece.at, piece.len);
+                p.host_copy(slot.range(fill, piece.len), from);
+                fill += piece.len;
+            }
+            if let Some(first) = pieces.first() {
+                let to = match ring.block {
+                    Some(block) => block.range(ring.starts[first.tensor] + first.at, fill),
+                    None => devices[first.tensor].range(first.at, fill),
+                };
+                p.copy(to, slot.range(0, fill)).on(up);
+            }
+            p.record(event, up);
+            if let Some(channel) = channel {
+                p.signal(channel);
+            }
+        });
+        (event, channel)
+    }
+
+    /// What goes on with a tensor, if this is its last piece: after all of its chunks.
+    fn take_over(&mut self, ring: &mut Ring, piece: &Piece) {
+        let n = self.sizes[piece.tensor];
+        if piece.at + piece.len < n {
+            return;
         }
-        if beside {
-            threads.iter().zip(&workers).for_each(|(&thread, &up)| {
-                self.p.by(thread, |p| p.sync(up));
-            });
-            threads.iter().for_each(|&thread| {
-                self.p.join(thread);
-            });
-        } else {
-            self.p.sync(workers[0]);
+        for event in ring.arrived.iter_mut().filter_map(Option::take) {
+            self.p.wait(ring.compute, event);
         }
-        if goes_on {
-            self.p.sync(compute);
-            self.p.sync(down);
-        }
-        self.p.mark("end");
+        let here = match ring.block {
+            Some(block) => block.range(ring.starts[piece.tensor], n),
+            None => self.devices[piece.tensor].range(0, n),
+        };
+        self.go_on(piece.tensor, here, ring.compute, ring.down);
     }
 
     /// Work on a tensor that has arrived, and its result on a stream of its own.

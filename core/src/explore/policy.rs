@@ -1,5 +1,7 @@
 //! The one door for everything that a relation leaves open.
 
+use crate::splitmix;
+
 /// Decides what happens next, and gives every random number.
 pub trait Policy {
     /// The place in `ready` of the step that runs next; `ready` is never empty and in the order of the list.
@@ -42,12 +44,7 @@ impl Policy for Random {
         usize::try_from(self.next_u64() % n).unwrap_or_default()
     }
 
-    // SplitMix64: every state is another number, and any seed is a good one.
     fn next_u64(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        splitmix::next(&mut self.state)
     }
 }

@@ -1,7 +1,7 @@
 //! Layouts and pairs of views to test and to measure with: as many as asked for, the same every time.
 
 use super::{Dtype, Layout, LayoutProblems, View, cpu};
-use crate::Bytes;
+use crate::{Bytes, splitmix};
 
 /// Rows and columns of each matrix.
 const SIDE: i64 = 64;
@@ -168,12 +168,8 @@ impl Random {
         random
     }
 
-    /// SplitMix64.
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
+        splitmix::next(&mut self.0)
     }
 
     /// A number in `lo..=hi`.

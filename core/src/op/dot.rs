@@ -5,6 +5,7 @@ use num_complex::Complex64;
 use super::eval::Array;
 use super::operator::Operator;
 use super::{Linearity, Space};
+use crate::splitmix;
 
 /// What the dot test found.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -194,18 +195,14 @@ fn norm(x: &Array) -> f64 {
     x.values().iter().map(Complex64::norm_sqr).sum::<f64>().sqrt()
 }
 
-/// Numbers that depend on the seed alone (splitmix64).
+/// Numbers that depend on the seed alone.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     /// A number in `[-1, 1)`.
     fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
-        let unit = ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64;
+        let unit = (splitmix::next(&mut self.0) >> 11) as f64 / (1u64 << 53) as f64;
         2.0 * unit - 1.0
     }
 

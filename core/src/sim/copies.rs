@@ -3,7 +3,7 @@
 use super::lower::Lowering;
 use super::lowered::{Act, Alone, EngineId, MAX_CHUNKS, NONE, Staging, Why, Work, copied, position};
 use crate::machine::Rate;
-use crate::program::{AllocVia, BufferFacts, Copy, Space};
+use crate::program::{AllocVia, BufferFacts, Copy, Space, StreamId};
 use crate::trace::Engine;
 use crate::units::{Bytes, Nanos};
 
@@ -49,7 +49,6 @@ impl Lowering<'_> {
             self.loose(copy.stream, ns, work);
             return;
         }
-        let engine = |dev, engine| EngineId::new(m, dev, engine);
         use Space::{Pageable, Pinned};
         let host = |space| matches!(space, Pinned | Pageable);
         if copy.sync && src.space == Pageable && !host(dst.space) {
@@ -64,40 +63,9 @@ impl Lowering<'_> {
                 self.step(Act::HostCopy { node });
                 self.join([node], ret, Why::Call);
             }
-            (Pageable, _) if bytes > 0 => {
-                let engine = engine(dst.dev, Engine::ToDevice);
-                if m.pageable_direct {
-                    let node = self.enqueue(
-                        copy.stream,
-                        ns,
-                        Work::Dma { engine, bytes, rate: Alone::PageableToDevice },
-                        &[],
-                    );
-                    self.join([node], ret, Why::Call);
-                } else {
-                    let staging = self.staging(bytes, bytes <= m.inline_h2d_bytes.0);
-                    let node = self.enqueue(copy.stream, ns, Work::StageIn { engine, staging }, &[]);
-                    self.out.stagings[staging as usize].node = node;
-                    self.step(Act::StageIn { staging });
-                }
-            }
+            (Pageable, _) if bytes > 0 => self.send_pageable(copy.stream, dst.dev, bytes),
             (Space::Device | Space::Managed, Pageable) if bytes > 0 => {
-                let engine = engine(src.dev, Engine::ToHost);
-                let node = if m.pageable_direct {
-                    self.enqueue(
-                        copy.stream,
-                        ns,
-                        Work::Dma { engine, bytes, rate: Alone::PageableToHost },
-                        &[],
-                    )
-                } else {
-                    let staging = self.staging(bytes, false);
-                    let node = self.enqueue(copy.stream, ns, Work::StageOut { engine, staging }, &[]);
-                    self.out.stagings[staging as usize].node = node;
-                    self.step(Act::StageOut { staging });
-                    node
-                };
-                self.join([node], ret, Why::Call);
+                self.fetch_pageable(copy.stream, src.dev, bytes);
             }
             (from, to) => {
                 let work = self.copy_by_engines(&src, &dst, bytes);
@@ -107,6 +75,39 @@ impl Lowering<'_> {
                 }
             }
         }
+    }
+
+    /// From pageable memory to a device: the call returns when the bytes are staged, or arrived where nobody stages them.
+    fn send_pageable(&mut self, stream: StreamId, dev: u32, bytes: u64) {
+        let m = self.machine;
+        let (engine, ns) = (EngineId::new(m, dev, Engine::ToDevice), m.call_memcpy_async.0);
+        if m.pageable_direct {
+            let work = Work::Dma { engine, bytes, rate: Alone::PageableToDevice };
+            let node = self.enqueue(stream, ns, work, &[]);
+            self.join([node], m.sync_return.0, Why::Call);
+        } else {
+            let staging = self.staging(bytes, bytes <= m.inline_h2d_bytes.0);
+            let node = self.enqueue(stream, ns, Work::StageIn { engine, staging }, &[]);
+            self.out.stagings[staging as usize].node = node;
+            self.step(Act::StageIn { staging });
+        }
+    }
+
+    /// From a device to pageable memory: the call returns when the bytes are there.
+    fn fetch_pageable(&mut self, stream: StreamId, dev: u32, bytes: u64) {
+        let m = self.machine;
+        let (engine, ns) = (EngineId::new(m, dev, Engine::ToHost), m.call_memcpy_async.0);
+        let node = if m.pageable_direct {
+            let work = Work::Dma { engine, bytes, rate: Alone::PageableToHost };
+            self.enqueue(stream, ns, work, &[])
+        } else {
+            let staging = self.staging(bytes, false);
+            let node = self.enqueue(stream, ns, Work::StageOut { engine, staging }, &[]);
+            self.out.stagings[staging as usize].node = node;
+            self.step(Act::StageOut { staging });
+            node
+        };
+        self.join([node], m.sync_return.0, Why::Call);
     }
 
     fn staging(&mut self, bytes: u64, inline: bool) -> u32 {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::memory::Dtype;
 use crate::program::{Contents, Func};
+use crate::splitmix;
 
 /// One element's value.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -168,12 +169,9 @@ pub(super) fn bytes_of(contents: &Contents, at: u64, n: usize) -> Vec<u8> {
     out
 }
 
-/// One byte that depends on the seed and the position only (the finaliser of SplitMix64 over words of eight bytes).
+/// One byte that depends on the seed and the position only (SplitMix64, eight bytes of each number).
 fn random_byte(seed: u64, position: u64) -> u8 {
-    let mut z = seed.wrapping_add((position / 8 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    let word = (z ^ (z >> 31)).to_le_bytes();
+    let word = splitmix::nth(seed, position / 8 + 1).to_le_bytes();
     word[(position % 8) as usize]
 }
 

@@ -1,4 +1,4 @@
-//! `spanlift course`: one whole page from the notebooks, or one line that says what is missing.
+//! `spanlift course`: one whole page from the lessons that ship or from notebooks, or one line that says what is missing.
 
 use crate::kit::{folder, names, spanlift};
 
@@ -7,7 +7,7 @@ const NOTEBOOKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../notebooks");
 #[test]
 fn the_page_holds_every_lesson_and_asks_nobody() {
     let folder = folder("course");
-    let ran = spanlift(&folder, &["course", "--notebooks", NOTEBOOKS, "-o", "course.html"]);
+    let ran = spanlift(&folder, &["course"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
     assert!(ran.out.starts_with("course.html: 5 lessons, 17 exercises; "), "{}", ran.out);
     assert_eq!(names(&folder), ["course.html"]);
@@ -26,16 +26,16 @@ fn the_page_holds_every_lesson_and_asks_nobody() {
     for script in ["src=\"http", "href=\"http", "url(", "@import", " style=\"", "onclick="] {
         assert!(!page.contains(script), "{script}");
     }
-    // The same page each time.
+    // The same page from the notebooks themselves.
     let again = spanlift(&folder, &["course", "--notebooks", NOTEBOOKS, "-o", "again.html"]);
     assert_eq!(again.code, 0);
     assert_eq!(std::fs::read_to_string(folder.join("again.html")).unwrap(), page);
 }
 
 #[test]
-fn without_the_notebooks_it_says_which_file_it_looked_for() {
+fn a_folder_without_notebooks_is_told_with_the_file_that_was_looked_for() {
     let folder = folder("no-course");
-    let ran = spanlift(&folder, &["course"]);
+    let ran = spanlift(&folder, &["course", "--notebooks", "notebooks"]);
     assert_eq!((ran.code, ran.out.as_str(), ran.err.lines().count()), (2, "", 1), "{}", ran.err);
     assert!(ran.err.contains("notebooks/01_streams_and_events.ipynb: no such file"), "{}", ran.err);
     std::fs::create_dir(folder.join("notebooks")).unwrap();
@@ -45,7 +45,7 @@ fn without_the_notebooks_it_says_which_file_it_looked_for() {
         std::fs::write(folder.join("notebooks/01_streams_and_events.ipynb"), text).unwrap();
         std::fs::write(folder.join("notebooks/page/01_streams_and_events.txt"), "").unwrap();
         std::fs::write(folder.join("notebooks/solutions/01_streams_and_events.rs"), "").unwrap();
-        let ran = spanlift(&folder, &["course"]);
+        let ran = spanlift(&folder, &["course", "--notebooks", "notebooks"]);
         assert_eq!((ran.code, ran.err.lines().count()), (2, 1), "{}", ran.err);
         assert!(ran.err.contains(words), "{words}: {}", ran.err);
     }

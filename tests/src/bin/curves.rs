@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Reads `target/criterion`, writes the object `criterion` of `sim.json` and `check.json` and a bar chart beside each; what
-//! else those files hold stays. With a word it does one other thing instead:
+//! else those files hold stays. `SPANLIFT_MEASURED` names another folder of such files; the README then stays as it is, and its
+//! table is printed. With a word it does one other thing instead:
 //!
 //! | word | what |
 //! |---|---|
@@ -35,22 +36,25 @@ struct Measured {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let measured = root.join("tests/measured");
+    let usual = root.join("tests/measured");
+    let measured = env::var_os("SPANLIFT_MEASURED").map_or_else(|| usual.clone(), PathBuf::from);
     match env::args().nth(1).as_deref() {
-        None => put_criterion(&root),
+        None => put_criterion(&root, &measured),
         Some("trace") => draw_trace(&measured),
         Some("memory") => draw_memory(&measured),
-        Some("readme") => put_readme(&root),
+        Some("readme") if measured.canonicalize()? != usual.canonicalize()? => {
+            Ok(std::io::stdout().write_all(table(&measured)?.as_bytes())?)
+        }
+        Some("readme") => put_readme(&root, &measured),
         Some(word) => Err(format!("no word of this command: {word:?}; trace, memory or readme").into()),
     }
 }
 
-fn put_criterion(root: &Path) -> Result<(), Box<dyn Error>> {
+fn put_criterion(root: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let mut all = Vec::new();
     collect(&target.join("criterion"), &mut all)?;
     let of = |groups: &[&str]| all.iter().filter(|m| groups.contains(&m.group.as_str())).collect::<Vec<_>>();
-    let folder = root.join("tests/measured");
     let events = (
         "sim",
         "cargo bench -p spanlift --bench sim",
@@ -58,21 +62,25 @@ fn put_criterion(root: &Path) -> Result<(), Box<dyn Error>> {
         "M events/s",
     );
     let ops = ("check", "cargo bench -p spanlift --bench check", "commands of the checker", "M commands/s");
-    put(&folder, events, &of(&["sim"]))?;
-    put(&folder, ops, &of(&["length", "streams", "read"]))?;
+    put(folder, events, &of(&["sim"]))?;
+    put(folder, ops, &of(&["length", "streams", "read"]))?;
     Ok(())
 }
 
-/// Writes the table of figures into the README.
-fn put_readme(root: &Path) -> Result<(), Box<dyn Error>> {
+/// The table of figures.
+fn table(folder: &Path) -> Result<String, Box<dyn Error>> {
     let mut files = BTreeMap::new();
     for name in figures::files() {
-        let bytes = fs::read(root.join("tests/measured").join(&name))?;
+        let bytes = fs::read(folder.join(&name))?;
         files.insert(name, serde_json::from_slice(&bytes)?);
     }
+    Ok(figures::table(&files)?)
+}
+
+/// Writes the table of figures into the README.
+fn put_readme(root: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
     let readme = fs::read_to_string(root.join("README.md"))?;
-    let readme =
-        figures::put(&readme, &figures::table(&files)?).ok_or("the README has no place for figures")?;
+    let readme = figures::put(&readme, &table(folder)?).ok_or("the README has no place for figures")?;
     Ok(fs::write(root.join("README.md"), readme)?)
 }
 

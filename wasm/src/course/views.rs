@@ -197,7 +197,8 @@ impl Views {
             Ok(format!("{name}: elements {}", told_span(view.memory_span().map_err(words)?)))
         });
         let spans = spans.collect::<Result<Vec<_>, String>>()?;
-        Ok(Figure::words([spans, lines].concat().join("\n")))
+        let all = [spans, lines].concat();
+        if all.is_empty() { Err("there is no view".to_owned()) } else { Ok(Figure::words(all.join("\n"))) }
     }
 
     fn moves(&self) -> Result<Figure, String> {

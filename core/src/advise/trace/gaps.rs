@@ -22,7 +22,37 @@ enum Cause {
     Launched,
 }
 
+/// Pauses by device and cause: each with its cost, and the calls or operations that are to blame for all of them.
+type Pauses = BTreeMap<(u32, Cause), (Vec<Case>, Vec<u32>)>;
+
 pub(super) fn look(scene: &mut Scene<'_>) {
+    let table = scene.table;
+    for ((device, cause), (cases, culprits)) in pauses(scene) {
+        let call = if let Cause::Call(name) = cause { Some(table.strings.get(name)) } else { None };
+        let n = counted(cases.len(), "pause", "pauses");
+        let total = cases.iter().map(|case| case.cost_ns).sum::<i128>();
+        let (device, total_time) = (table.device_name(device), time(total));
+        let (what, why, change) = told(cause, call);
+        let words = Words {
+            rule: "device-gap",
+            title: format!("{device} idles {total_time} in {n} {what}"),
+            why,
+            change: change.to_owned(),
+        };
+        let what = match cause {
+            Cause::Call(_) if call.is_some_and(is_set_up) => {
+                Change { dropped_calls: culprits, ..Change::default() }
+            }
+            Cause::Call(_) => Change { free_calls: culprits, ..Change::default() },
+            Cause::Between => Change { prompt_calls: culprits, ..Change::default() },
+            Cause::Launched => Change { prompt_ops: culprits, ..Change::default() },
+        };
+        let most_ns = if call.is_some() { None } else { i64::try_from(total).ok() };
+        scene.note(cases, words, Predicted { what, most_ns });
+    }
+}
+
+fn pauses(scene: &Scene<'_>) -> Pauses {
     let table = scene.table;
     // The calls of each row by their start.
     let mut calls: BTreeMap<u32, Vec<(i64, u32)>> = BTreeMap::new();
@@ -35,7 +65,7 @@ pub(super) fn look(scene: &mut Scene<'_>) {
         (0..).zip(&table.ops).map(|(k, op)| (op.device, table.spans.start[op.span as usize], k)).collect();
     // In order already, more or less, which this sort makes use of.
     starts.sort();
-    let mut found: BTreeMap<(u32, Cause), (Vec<Case>, Vec<u32>)> = BTreeMap::new();
+    let mut found = Pauses::new();
     for device in scene.devices() {
         let of_device = scene.ops_of[device as usize].iter().map(|k| &table.ops[*k as usize]);
         let busy = Union::of(of_device.map(|op| table.spans.interval(op.span)));
@@ -56,71 +86,49 @@ pub(super) fn look(scene: &mut Scene<'_>) {
             } else {
                 cause(scene, &calls[&table.spans.row[span as usize]], begin, launched)
             };
-            let cost_ns = i128::from(end) - i128::from(begin);
-            let (cases, culprits) = found.entry((device, cause)).or_default();
             let shown = match (cause, blamed.as_slice()) {
                 (Cause::Call(_), &[call]) => table.calls[call as usize].span,
                 _ => span,
             };
+            let cost_ns = i128::from(end) - i128::from(begin);
+            let (cases, culprits) = found.entry((device, cause)).or_default();
             cases.push(Case { call: Some(shown), shows: op.span, cost_ns });
             culprits.extend(blamed);
         }
     }
-    for ((device, cause), (cases, culprits)) in found {
-        let n = counted(cases.len(), "pause", "pauses");
-        let all = time(cases.iter().map(|case| case.cost_ns).sum());
-        let device = table.device_name(device);
-        let allocates = match cause {
-            Cause::Call(name) => is_set_up(table.strings.get(name)),
-            _ => false,
-        };
-        let (why, change) = match cause {
-            Cause::Call(name) if allocates => (
-                format!("the host was in `{}` for most of each", table.strings.get(name)),
+    found
+}
+
+/// When the device idled, why, and what to change.
+fn told(cause: Cause, call: Option<&str>) -> (&'static str, String, &'static str) {
+    match cause {
+        Cause::Call(_) => {
+            let call = call.unwrap_or_default();
+            let change = if is_set_up(call) {
                 "the driver is asked for memory or a stream while the device has nothing to do: warm up before measuring, keep \
                  `torch.cuda.empty_cache()` out of loops, and see the memory snapshot for thrash. The prediction \
-                 is for none of these calls",
-            ),
-            Cause::Call(name) => (
-                format!("the host was in `{}` for most of each", table.strings.get(name)),
+                 is for none of these calls"
+            } else {
                 "what the call waits for has ended by then, or nearly: launch the next work before waiting, so that the \
-                 device has some in its queue. The prediction is for calls that wait for nothing",
-            ),
-            Cause::Between => (
-                "the host was between calls of the library, in Python or an operator".to_owned(),
-                "launch more work ahead: fewer and larger operators, `torch.compile`, CUDA graphs for repeated steps, \
-                 and `DataLoader(num_workers=…)` where the host prepares data. The prediction is for calls that \
-                 follow each other at once, and is at most the pauses",
-            ),
-            Cause::Launched => (
-                "the next operation had been launched before the pause began: an event, another stream or the \
-                 launch itself kept it"
-                    .to_owned(),
-                "look at what the stream waits for (`wait_event`, `wait_stream`); with synchronisation events recorded, \
-                 the trace names it. The prediction is for operations that wait for nothing but their launch",
-            ),
-        };
-        let what = match cause {
-            Cause::Call(_) => "while the host is in a call",
-            Cause::Between => "while the host prepares the next launch",
-            Cause::Launched => "although work is launched",
-        };
-        let words = Words {
-            rule: "device-gap",
-            title: format!("{device} idles {all} in {n} {what}"),
-            why,
-            change: change.to_owned(),
-        };
-        let most_ns = cases.iter().map(|case| case.cost_ns).sum::<i128>();
-        let what = match cause {
-            Cause::Call(_) if allocates => Change { dropped_calls: culprits, ..Change::default() },
-            Cause::Call(_) => Change { free_calls: culprits, ..Change::default() },
-            Cause::Between => Change { prompt_calls: culprits, ..Change::default() },
-            Cause::Launched => Change { prompt_ops: culprits, ..Change::default() },
-        };
-        let is_call = matches!(cause, Cause::Call(_));
-        let most_ns = if is_call { None } else { i64::try_from(most_ns).ok() };
-        scene.note(cases, words, Predicted { what, most_ns });
+                 device has some in its queue. The prediction is for calls that wait for nothing"
+            };
+            ("while the host is in a call", format!("the host was in `{call}` for most of each"), change)
+        }
+        Cause::Between => (
+            "while the host prepares the next launch",
+            "the host was between calls of the library, in Python or an operator".to_owned(),
+            "launch more work ahead: fewer and larger operators, `torch.compile`, CUDA graphs for repeated steps, \
+             and `DataLoader(num_workers=…)` where the host prepares data. The prediction is for calls that \
+             follow each other at once, and is at most the pauses",
+        ),
+        Cause::Launched => (
+            "although work is launched",
+            "the next operation had been launched before the pause began: an event, another stream or the \
+             launch itself kept it"
+                .to_owned(),
+            "look at what the stream waits for (`wait_event`, `wait_stream`); with synchronisation events recorded, \
+             the trace names it. The prediction is for operations that wait for nothing but their launch",
+        ),
     }
 }
 

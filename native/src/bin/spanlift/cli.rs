@@ -82,9 +82,9 @@ pub(crate) struct TourArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  spanlift course -o course.html")]
 pub(crate) struct CourseArgs {
-    /// Folder of the notebooks
-    #[arg(long, value_name = "DIR", default_value = "notebooks")]
-    pub(crate) notebooks: PathBuf,
+    /// Folder of notebooks to read in place of the lessons that ship
+    #[arg(long, value_name = "DIR")]
+    pub(crate) notebooks: Option<PathBuf>,
     /// Page to write
     #[arg(short, long, value_name = "FILE", default_value = "course.html")]
     pub(crate) out: PathBuf,

@@ -11,9 +11,10 @@ use crate::say::{Fail, Out};
 use spanlift_native::lessons;
 
 pub(crate) fn run(args: &CourseArgs, out: &mut Out) -> Result<End, Fail> {
-    let lessons = lessons::read(&args.notebooks).map_err(|why| {
-        Fail::new(format!("{why}; the lessons are read from a checkout of spanlift: name its folder notebooks with --notebooks"))
-    })?;
+    let lessons = match &args.notebooks {
+        Some(folder) => lessons::read(folder).map_err(Fail::new)?,
+        None => lessons::builtin(),
+    };
     let html = page::html(&lessons);
     output::write(&args.out, html.as_bytes())?;
     let cells = lessons.iter().flat_map(|lesson| &lesson.cells);
