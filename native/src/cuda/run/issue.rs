@@ -84,7 +84,7 @@ pub(super) struct Issue<'p> {
 }
 
 /// A program without commands that knows the names of `program`, each under the same id.
-fn named_as(program: &Program) -> Program {
+pub(in super::super) fn named_as(program: &Program) -> Program {
     let (names, mut copy) = (program.names(), Program::new());
     copy.title.clone_from(&program.title);
     macro_rules! each {

@@ -40,6 +40,7 @@ use spanlift::sim::{self, Final, Mark, Reading};
 use spanlift::{Nanos, Trace};
 
 use self::issue::Issue;
+pub(super) use self::issue::named_as;
 pub use self::kernels::Kernels;
 use self::kernels::{Operators, Type};
 use self::libraries::Blas;
