@@ -7,6 +7,7 @@ mod lesson;
 mod programs;
 mod run;
 mod soft;
+mod timed;
 
 use spanlift_softcuda::{Config, Pageable, Scheduler};
 

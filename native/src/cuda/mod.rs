@@ -35,5 +35,7 @@ pub use measure::{Line, MeasureError, measure};
 pub use memory::{DeviceBlock, HostBlock, Place};
 pub(crate) use record::Custody;
 pub use record::{Recorder, Released};
-pub use run::{By, Kernels, LIBRARIES_VARIABLE, Placed, Run, RunError, placed, run, run_knowing};
+pub use run::{
+    By, Clock, Kernels, LIBRARIES_VARIABLE, Placed, Run, RunError, placed, run, run_knowing, run_timed,
+};
 pub use stream::{Event, Stream, Timing};

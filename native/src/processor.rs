@@ -1,12 +1,43 @@
-//! A copy whose stores pass the cache by.
+//! What the processor has and the language does not: wide vectors of newer ones, stores that pass the cache by.
+//!
+//! Loops are compiled twice, for every processor of the architecture and for wide vectors. Wider vectors change no result:
+//! each element goes through the same operations, and none is joined with another.
 #![cfg_attr(
     target_arch = "x86_64",
-    expect(unsafe_code, reason = "streaming stores are intrinsics on pointers")
+    expect(unsafe_code, reason = "functions for newer processors, and intrinsics on pointers")
 )]
 
-/// Copies all of `from`; the two are of one length.
+/// A loop. Its `run`, and what it calls, are `#[inline(always)]`, so that they are compiled where they are called from.
+pub(crate) trait Loop {
+    /// What comes out.
+    type Out;
+
+    /// Runs it.
+    fn run(self) -> Self::Out;
+}
+
+/// Runs a loop with the widest vectors that this processor has.
+///
+/// Always inline: a loop that is handed on by another call is copied between its parts being written and read, and waits.
+#[inline(always)]
+pub(crate) fn widest<L: Loop>(it: L) -> L::Out {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2, as it was just asked.
+        return unsafe { with_avx2(it) };
+    }
+    it.run()
+}
+
 #[cfg(target_arch = "x86_64")]
-pub(super) fn copy(to: &mut [u8], from: &[u8]) {
+#[target_feature(enable = "avx2")]
+fn with_avx2<L: Loop>(it: L) -> L::Out {
+    it.run()
+}
+
+/// Copies all of `from` with stores that pass the cache by; the two are of one length.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn copy_streaming(to: &mut [u8], from: &[u8]) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
 
     /// Bytes of a cache line: stores that fill one go to memory as one.
@@ -43,6 +74,6 @@ pub(super) fn copy(to: &mut [u8], from: &[u8]) {
 
 /// Where there are no such stores: the usual copy.
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) fn copy(to: &mut [u8], from: &[u8]) {
+pub(crate) fn copy_streaming(to: &mut [u8], from: &[u8]) {
     to.copy_from_slice(from);
 }
