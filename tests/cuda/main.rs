@@ -1,6 +1,7 @@
 //! The CUDA backend through the software driver: no violation, nothing left over, and the reference's bytes.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 
+mod check;
 mod kernel;
 mod layer;
 mod lesson;
