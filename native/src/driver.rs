@@ -1,4 +1,5 @@
-//! The driver's library: opened, its calls found, and those of the probe made, in this one file.
+//! The driver's library: opened, its calls found, and those of the probe made, in this one file; `foreign` has NVIDIA's other
+//! libraries.
 //!
 //! Codes stay plain integers, since a newer driver may answer with one that no list knows. Nothing here judges them.
 //! Two tables: what the probe needs, and what work on a device needs besides. The types and the declarations against
@@ -6,12 +7,17 @@
 //! library or a symbol is absent, and takes codes as an enum.
 #![expect(unsafe_code, reason = "a foreign library is opened and called")]
 
+mod foreign;
+
 use std::error::Error;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uchar, c_uint, c_void};
 
 use cudarc::driver::sys::{
     self, CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUhostFn, CUmemoryPool, CUmodule, CUstream,
     CUuuid,
+};
+pub(crate) use foreign::{
+    Activities, Blas, BlasLibrary, Fourier, FourierPlan, Gemm, Precision, RawRecord, Refused,
 };
 use libloading::Library;
 
@@ -172,260 +178,6 @@ table! {
         pool_set = cuMemPoolSetAttribute(CUmemoryPool, c_uint as sys::CUmemPool_attribute, *mut c_void);
         pool_trim = cuMemPoolTrimTo(CUmemoryPool, usize);
         pool_access = cuMemPoolSetAccess(CUmemoryPool, *const sys::CUmemAccessDesc, usize);
-    }
-}
-
-/// A table of calls of a library whose declarations are its documentation's alone. Each answers a status; 0 is success.
-macro_rules! foreign {
-    ($(#[$doc:meta])* $table:ident { $($field:ident = $symbol:ident($($arg:ty),*);)* }) => {
-        $(#[$doc])*
-        struct $table {
-            $($field: unsafe extern "C" fn($($arg),*) -> c_int,)*
-        }
-
-        impl $table {
-            /// Every entry, or the name of one that is absent.
-            fn find(library: &'static Library) -> Result<$table, &'static str> {
-                $(
-                    // SAFETY: the type is the one that the library's documentation gives for this symbol, with enums and
-                    // device pointers as integers of the same size. The symbol is only read here; the library stays
-                    // loaded for as long as the process lives.
-                    let $field = unsafe {
-                        library.get::<unsafe extern "C" fn($($arg),*) -> c_int>(stringify!($symbol).as_bytes())
-                    };
-                    let $field = *$field.map_err(|_| stringify!($symbol))?;
-                )*
-                Ok($table { $($field,)* })
-            }
-        }
-    };
-}
-
-foreign! {
-    /// What matrix products need of cuBLAS.
-    BlasCalls {
-        create = cublasCreate_v2(*mut *mut c_void);
-        destroy = cublasDestroy_v2(*mut c_void);
-        set_stream = cublasSetStream_v2(*mut c_void, CUstream);
-        f32 = cublasSgemmStridedBatched(
-            *mut c_void, c_int, c_int, c_int, c_int, c_int, *const c_void, CUdeviceptr, c_int, i64, CUdeviceptr, c_int,
-            i64, *const c_void, CUdeviceptr, c_int, i64, c_int
-        );
-        f64 = cublasDgemmStridedBatched(
-            *mut c_void, c_int, c_int, c_int, c_int, c_int, *const c_void, CUdeviceptr, c_int, i64, CUdeviceptr, c_int,
-            i64, *const c_void, CUdeviceptr, c_int, i64, c_int
-        );
-        c32 = cublasCgemmStridedBatched(
-            *mut c_void, c_int, c_int, c_int, c_int, c_int, *const c_void, CUdeviceptr, c_int, i64, CUdeviceptr, c_int,
-            i64, *const c_void, CUdeviceptr, c_int, i64, c_int
-        );
-        c64 = cublasZgemmStridedBatched(
-            *mut c_void, c_int, c_int, c_int, c_int, c_int, *const c_void, CUdeviceptr, c_int, i64, CUdeviceptr, c_int,
-            i64, *const c_void, CUdeviceptr, c_int, i64, c_int
-        );
-    }
-}
-
-foreign! {
-    /// What Fourier transforms need of cuFFT.
-    FourierCalls {
-        plan = cufftPlanMany(
-            *mut c_int, c_int, *mut c_int, *mut c_int, c_int, c_int, *mut c_int, c_int, c_int, c_int, c_int
-        );
-        set_stream = cufftSetStream(c_int, CUstream);
-        c32 = cufftExecC2C(c_int, CUdeviceptr, CUdeviceptr, c_int);
-        c64 = cufftExecZ2Z(c_int, CUdeviceptr, CUdeviceptr, c_int);
-        destroy = cufftDestroy(c_int);
-    }
-}
-
-/// A call of such a library that did not succeed, and its status.
-pub(crate) type Refused = (&'static str, c_int);
-
-fn success(call: &'static str, status: c_int) -> Result<(), Refused> {
-    if status == 0 { Ok(()) } else { Err((call, status)) }
-}
-
-/// A type that both libraries compute in: `single` or double, `complex` or real.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Precision {
-    pub(crate) single: bool,
-    pub(crate) complex: bool,
-}
-
-/// What cuBLAS keeps for one context.
-pub(crate) struct Blas {
-    calls: BlasCalls,
-    handle: *mut c_void,
-}
-
-/// One `gemmStridedBatched` with `alpha = 1` and `beta = 0`: `C = op(A) op(B)`, columns first, `batch` times.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Gemm {
-    /// `cublasOperation_t` of `A` and `B`: 0 as it is, 1 transposed, 2 adjoint.
-    pub(crate) turns: [c_int; 2],
-    /// Rows of `C`, its columns, and what is summed over.
-    pub(crate) sizes: [c_int; 3],
-    /// From one column to the next of `A`, `B` and `C`.
-    pub(crate) leading: [c_int; 3],
-    /// From one matrix of the batch to the next.
-    pub(crate) apart: [i64; 3],
-    pub(crate) batch: c_int,
-}
-
-impl Blas {
-    /// cuBLAS for the current context, from a library.
-    ///
-    /// # Errors
-    /// In words: an absent call, or a status.
-    pub(crate) fn new(library: Library) -> Result<Blas, String> {
-        let library: &'static Library = Box::leak(Box::new(library));
-        let calls = BlasCalls::find(library).map_err(|name| format!("it lacks {name}"))?;
-        let mut handle = std::ptr::null_mut();
-        // SAFETY: the call writes one handle through its pointer, which points at a live one.
-        let status = unsafe { (calls.create)(&raw mut handle) };
-        success("cublasCreate_v2", status).map_err(|(call, status)| format!("{call} answered {status}"))?;
-        Ok(Blas { calls, handle })
-    }
-
-    /// Enqueues a product in the order of a stream.
-    ///
-    /// # Errors
-    /// The status.
-    ///
-    /// # Safety
-    /// The stream is live and of the handle's context; the matrices lie at the addresses, in memory that its device reaches,
-    /// and nothing else touches them until the product is done.
-    pub(crate) unsafe fn product(
-        &self,
-        stream: CUstream,
-        precision: Precision,
-        gemm: &Gemm,
-        [a, b, c]: [CUdeviceptr; 3],
-    ) -> Result<(), Refused> {
-        // SAFETY: the handle is live for as long as `self`; the stream is, by the caller's promise.
-        success("cublasSetStream_v2", unsafe { (self.calls.set_stream)(self.handle, stream) })?;
-        let (call, function) = match (precision.single, precision.complex) {
-            (true, false) => ("cublasSgemmStridedBatched", self.calls.f32),
-            (false, false) => ("cublasDgemmStridedBatched", self.calls.f64),
-            (true, true) => ("cublasCgemmStridedBatched", self.calls.c32),
-            (false, true) => ("cublasZgemmStridedBatched", self.calls.c64),
-        };
-        // Room for a number of any of the types, real part first.
-        let (single, double) = ([[1.0f32, 0.0], [0.0, 0.0]], [[1.0f64, 0.0], [0.0, 0.0]]);
-        let factor = |k: usize| -> *const c_void {
-            if precision.single { single[k].as_ptr().cast() } else { double[k].as_ptr().cast() }
-        };
-        let Gemm { turns, sizes, leading, apart, batch } = *gemm;
-        // SAFETY: handle and factors are live during the call, which copies the factors (host pointer mode, the default);
-        // the matrices are the caller's promise.
-        let status = unsafe {
-            function(
-                self.handle,
-                turns[0],
-                turns[1],
-                sizes[0],
-                sizes[1],
-                sizes[2],
-                factor(0),
-                a,
-                leading[0],
-                apart[0],
-                b,
-                leading[1],
-                apart[1],
-                factor(1),
-                c,
-                leading[2],
-                apart[2],
-                batch,
-            )
-        };
-        success(call, status)
-    }
-}
-
-impl Drop for Blas {
-    fn drop(&mut self) {
-        // SAFETY: made once in `new` and destroyed once here; the owner sees to it that the context is current.
-        let _ = unsafe { (self.calls.destroy)(self.handle) };
-    }
-}
-
-/// cuFFT, opened.
-pub(crate) struct Fourier(FourierCalls);
-
-/// A plan of cuFFT in the current context: transforms one behind the other.
-pub(crate) struct FourierPlan {
-    calls: std::rc::Rc<Fourier>,
-    handle: c_int,
-    single: bool,
-}
-
-impl Fourier {
-    /// cuFFT from a library.
-    ///
-    /// # Errors
-    /// In words: an absent call.
-    pub(crate) fn new(library: Library) -> Result<Fourier, String> {
-        let library: &'static Library = Box::leak(Box::new(library));
-        FourierCalls::find(library).map(Fourier).map_err(|name| format!("it lacks {name}"))
-    }
-}
-
-impl FourierPlan {
-    /// `batch` complex transforms of these lengths, at most three, the last one innermost.
-    ///
-    /// # Errors
-    /// The status.
-    pub(crate) fn new(
-        calls: &std::rc::Rc<Fourier>,
-        lens: &[c_int],
-        batch: c_int,
-        single: bool,
-    ) -> Result<FourierPlan, Refused> {
-        /// `CUFFT_C2C` and `CUFFT_Z2Z`
-        const KINDS: [c_int; 2] = [0x29, 0x69];
-        let mut lens = lens.to_vec();
-        let rank = c_int::try_from(lens.len()).unwrap_or(c_int::MAX);
-        let (kind, none, mut handle) = (KINDS[usize::from(!single)], std::ptr::null_mut(), 0);
-        // SAFETY: the call writes one int through its first pointer and reads `rank` ints through the third; where the
-        // layouts are null the strides are not read and everything lies one behind the other.
-        let status = unsafe {
-            (calls.0.plan)(&raw mut handle, rank, lens.as_mut_ptr(), none, 1, 0, none, 1, 0, kind, batch)
-        };
-        success("cufftPlanMany", status)?;
-        Ok(FourierPlan { calls: std::rc::Rc::clone(calls), handle, single })
-    }
-
-    /// Enqueues the transforms, from one place to another or in place.
-    ///
-    /// # Errors
-    /// The status.
-    ///
-    /// # Safety
-    /// As [`Blas::product`]; the plan outlives the work.
-    pub(crate) unsafe fn enqueue(
-        &self,
-        stream: CUstream,
-        inverse: bool,
-        [from, to]: [CUdeviceptr; 2],
-    ) -> Result<(), Refused> {
-        let calls = &self.calls.0;
-        // SAFETY: the plan is live for as long as `self`; the stream is, by the caller's promise.
-        success("cufftSetStream", unsafe { (calls.set_stream)(self.handle, stream) })?;
-        let (call, function) =
-            if self.single { ("cufftExecC2C", calls.c32) } else { ("cufftExecZ2Z", calls.c64) };
-        let direction = if inverse { 1 } else { -1 };
-        // SAFETY: as above; the memory is the caller's promise.
-        success(call, unsafe { function(self.handle, from, to, direction) })
-    }
-}
-
-impl Drop for FourierPlan {
-    fn drop(&mut self) {
-        // SAFETY: made once in `new` and destroyed once here; the owner sees to it that the context is current.
-        let _ = unsafe { (self.calls.0.destroy)(self.handle) };
     }
 }
 

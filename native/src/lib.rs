@@ -14,6 +14,7 @@ pub mod host;
 pub mod lessons;
 pub mod link;
 pub mod probe;
+mod processor;
 pub mod programs;
 pub mod sweep;
 pub mod tutorial;

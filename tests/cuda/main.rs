@@ -1,12 +1,14 @@
 //! The CUDA backend through the software driver: no violation, nothing left over, and the reference's bytes.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 
+mod check;
 mod kernel;
 mod layer;
 mod lesson;
 mod programs;
 mod run;
 mod soft;
+mod timed;
 
 use spanlift_softcuda::{Config, Pageable, Scheduler};
 

@@ -12,6 +12,7 @@ mod safety;
 #[path = "../cuda/soft.rs"]
 #[expect(clippy::unwrap_used, reason = "a helper of tests, where a panic is the report")]
 mod soft;
+mod threads;
 mod transfers;
 
 use spanlift::advise::transfer::Calibration;

@@ -7,6 +7,7 @@ use spanlift::memory::{
     Device, Dtype, Layout, MemoryMap, MoveKind, MovePlan, Splitting, View, cpu, cuda, mock,
 };
 use spanlift::{Bytes, memory};
+use spanlift_native::cpu::Memory;
 use spanlift_native::engine::{DeviceSlice, Engine, EngineError, Moved, Store};
 use spanlift_softcuda::{Config, Scheduler, kit};
 
@@ -151,7 +152,30 @@ fn is_right(
         }
         assert!(found[name] == expected, "{what}: storage {name}");
     }
+    is_what_it_is_lowered_to(plan, before, &found, what);
     found
+}
+
+/// The same plan as a program, one strided copy for each of its copies: every byte that a copy writes is the same.
+#[track_caller]
+fn is_what_it_is_lowered_to(
+    plan: &MovePlan,
+    before: &BTreeMap<String, Vec<u8>>,
+    found: &BTreeMap<String, Vec<u8>>,
+    what: &str,
+) {
+    let mut lowered = Memory::of(&plan.before).expect("small");
+    let there = plan.allocations.iter().filter(|a| a.is_there).map(|a| &a.name);
+    for name in plan.before.storages().iter().map(|s| &s.id).chain(there) {
+        lowered.put(name, before.get(name).cloned().unwrap_or_default());
+    }
+    lowered.carry_out(plan).expect("a program that runs");
+    for copy in &plan.copies {
+        let name = &plan.allocations[copy.allocation].name;
+        let (ours, theirs) = (&found[name], lowered.block(name).expect("it was written"));
+        let at = byte_positions(&copy.target()).into_iter().map(|at| usize::try_from(at).expect("inside"));
+        assert!(at.into_iter().all(|at| ours[at] == theirs[at]), "{what}: {name}");
+    }
 }
 
 fn byte_positions(span: &memory::Span) -> Vec<i64> {

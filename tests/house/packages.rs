@@ -18,7 +18,7 @@ const CARGOS: &[&str] = &[".cargo_vcs_info.json", "Cargo.lock", "Cargo.toml.orig
 /// Files that no package may lack.
 const NEEDED: &[&str] = &["Cargo.toml", "README.md", "LICENSE-MIT", "LICENSE-APACHE", "src/lib.rs"];
 /// Folders whose files read what lies beside the package, or are its tests' answers.
-const NOT_PUBLISHED: &[&str] = &["tests/", "target/"];
+const NOT_PUBLISHED: &[&str] = &["tests/", "target/", "gpu-check", "measured/"];
 
 /// Cargo's answer, without the network.
 fn cargo(root: &Path, args: &[&str]) -> String {

@@ -1,9 +1,10 @@
 //! What ran when, as a trace: host threads and streams, by this machine's clock.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
-use spanlift::program::{Copy, Facts, Op, Program, Space};
-use spanlift::trace::{Kind, Lane, LaneKind, Slice, StrId, Trace};
+use spanlift::program::{Copy, Facts, Op, Program, Space, StreamId};
+use spanlift::trace::{Engine, Flow, FlowKind, Kind, Lane, LaneKind, Slice, StrId, Trace};
 use spanlift::{Nanos, trace};
 
 /// The trace so far.
@@ -14,6 +15,47 @@ pub(crate) struct Recorder {
     /// The lane of each thread and of each stream, once it has one.
     threads: Vec<Option<u32>>,
     streams: Vec<Option<u32>>,
+    /// The slices of calls, by command.
+    calls: BTreeMap<usize, u32>,
+}
+
+/// Work as a device tells of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) kind: Kind,
+    pub(crate) bytes: u64,
+    pub(crate) flags: u8,
+    pub(crate) start: Nanos,
+    pub(crate) end: Nanos,
+    /// The machine's number of the device, and the tool's of the stream.
+    pub(crate) device: u32,
+    pub(crate) stream: u32,
+    /// A kernel's.
+    pub(crate) name: Option<String>,
+}
+
+/// What differs between slices.
+struct Entry {
+    lane: u32,
+    start: Nanos,
+    end: Nanos,
+    kind: Kind,
+    bytes: u64,
+    correlation: i64,
+    flags: u8,
+    /// The command that is told, where it is another one.
+    by: Option<usize>,
+}
+
+impl Default for Entry {
+    fn default() -> Entry {
+        let (start, end, correlation) = (Nanos::ZERO, Nanos::ZERO, Slice::NO_CORRELATION);
+        Entry { lane: 0, start, end, kind: Kind::Call, bytes: 0, correlation, flags: 0, by: None }
+    }
+}
+
+fn correlation(command: usize) -> i64 {
+    i64::try_from(command).unwrap_or(Slice::NO_CORRELATION)
 }
 
 impl Recorder {
@@ -26,6 +68,7 @@ impl Recorder {
             trace,
             threads: vec![None; names.n_threads()],
             streams: vec![None; names.n_streams()],
+            calls: BTreeMap::new(),
         }
     }
 
@@ -56,7 +99,8 @@ impl Recorder {
     /// A thread's own access to memory that began then and ends now.
     pub(crate) fn host(&mut self, command: usize, begun: Nanos) {
         let lane = self.thread(command);
-        self.slice(command, command, lane, begun, Kind::HostCopy, 0);
+        let end = self.now();
+        self.slice(command, Entry { lane, start: begun, end, kind: Kind::HostCopy, ..Entry::default() });
     }
 
     pub(crate) fn instant(&mut self, command: usize, at: Nanos, text: &str) {
@@ -66,26 +110,109 @@ impl Recorder {
         self.trace.instants.push(trace::Instant { lane, at, name, command, args: StrId::EMPTY });
     }
 
+    /// A call of a thread's that began then and ends now; what it enqueues refers to it.
+    pub(crate) fn call(&mut self, command: usize, begun: Nanos, is_wait: bool) {
+        let lane = self.thread(command);
+        let (kind, correlation) = (if is_wait { Kind::Wait } else { Kind::Call }, correlation(command));
+        let end = self.now();
+        let at =
+            self.slice(command, Entry { lane, start: begun, end, kind, correlation, ..Entry::default() });
+        self.calls.insert(command, at);
+    }
+
     /// Work of a stream that began then and ends now.
     pub(crate) fn work(&mut self, program: &Program, facts: &Facts, index: usize, by: usize, begun: Nanos) {
-        let op = &program.commands()[index].op;
-        let Some(stream) = op.stream() else { return };
-        let dev = facts.stream(stream).dev;
-        let lane = match self.streams[stream.index()] {
-            Some(lane) => lane,
+        let end = self.now();
+        self.work_of(program, facts, (index, by), (begun, end), Slice::NO_CORRELATION);
+    }
+
+    /// Work of a stream at times that its device knows.
+    pub(crate) fn measured(&mut self, program: &Program, facts: &Facts, index: usize, time: (Nanos, Nanos)) {
+        let at = self.work_of(program, facts, (index, index), time, correlation(index));
+        if let (Some(to), Some(from)) = (at, self.calls.get(&index)) {
+            self.trace.flows.push(Flow { kind: FlowKind::Launch, from: *from, to });
+        }
+    }
+
+    /// Work that a device tells of, of a command or of nothing that the program knows: on its stream's lane and on its
+    /// engine's. `first` is the number of the program's first device.
+    pub(crate) fn seen(
+        &mut self,
+        program: &Program,
+        facts: &Facts,
+        (index, first): (Option<usize>, u32),
+        seen: &Seen,
+    ) {
+        let index = index.filter(|index| *index < program.len());
+        let stream = index.and_then(|index| program.commands()[index].op.stream());
+        let (lane, dev) = match stream {
+            Some(stream) => (self.stream(program, facts, stream), facts.stream(stream).dev),
             None => {
-                let kind = LaneKind::Stream {
-                    dev: dev.into(),
-                    stream: i64::try_from(stream.index()).unwrap_or(i64::MAX),
-                };
-                let lane = self.lane(kind, &format!("cuda:{dev}"), program.names().stream(stream));
-                self.streams[stream.index()] = Some(lane);
-                lane
+                let dev = seen.device.saturating_sub(first);
+                // Behind the streams of the program.
+                let number = self.streams.len() as u64 + u64::from(seen.stream);
+                let kind =
+                    LaneKind::Stream { dev: dev.into(), stream: i64::try_from(number).unwrap_or(i64::MAX) };
+                (self.trace.lane(kind, &format!("cuda:{dev}"), &format!("other stream {}", seen.stream)), dev)
             }
         };
+        let engine = match seen.kind {
+            Kind::ToDevice => Engine::ToDevice,
+            Kind::ToHost => Engine::ToHost,
+            Kind::Peer => Engine::Peer,
+            _ => Engine::Compute,
+        };
+        let kind = LaneKind::Engine { dev: dev.into(), engine };
+        let of_engine = self.trace.lane(kind, &format!("cuda:{dev}"), engine.name());
+        let &Seen { kind, bytes, flags, start, end, .. } = seen;
+        let correlation = index.map_or(Slice::NO_CORRELATION, correlation);
+        for lane in [lane, of_engine] {
+            let entry = Entry { lane, start, end, kind, bytes, correlation, flags, by: None };
+            let at = match index {
+                Some(index) => self.slice(index, entry),
+                None => self.named(seen.name.as_deref().unwrap_or("not the program's"), Slice::NONE, entry),
+            };
+            let call = index.and_then(|index| self.calls.get(&index)).filter(|_| lane != of_engine);
+            if let Some(from) = call {
+                self.trace.flows.push(Flow { kind: FlowKind::Launch, from: *from, to: at });
+            }
+        }
+    }
+
+    /// The lane of a stream of the program.
+    fn stream(&mut self, program: &Program, facts: &Facts, stream: StreamId) -> u32 {
+        if let Some(lane) = self.streams[stream.index()] {
+            return lane;
+        }
+        let dev = facts.stream(stream).dev;
+        let number = i64::try_from(stream.index()).unwrap_or(i64::MAX);
+        let kind = LaneKind::Stream { dev: dev.into(), stream: number };
+        let lane = self.lane(kind, &format!("cuda:{dev}"), program.names().stream(stream));
+        self.streams[stream.index()] = Some(lane);
+        lane
+    }
+
+    fn work_of(
+        &mut self,
+        program: &Program,
+        facts: &Facts,
+        (index, by): (usize, usize),
+        (start, end): (Nanos, Nanos),
+        correlation: i64,
+    ) -> Option<u32> {
+        let op = &program.commands()[index].op;
+        let lane = self.stream(program, facts, op.stream()?);
+        let mut flags = 0;
         let (kind, bytes) = match op {
             Op::Copy(Copy { dst, src, .. }) => {
                 let (from, to) = (facts.buffer(src.buffer), facts.buffer(dst.buffer));
+                for side in [from, to] {
+                    flags |= match side.space {
+                        Space::Pageable => Slice::PAGEABLE,
+                        Space::Pinned => Slice::PINNED,
+                        _ => 0,
+                    };
+                }
                 let host = |space| matches!(space, Space::Pinned | Space::Pageable);
                 let kind = match (host(from.space), host(to.space)) {
                     (true, false) => Kind::ToDevice,
@@ -100,28 +227,25 @@ impl Recorder {
             Op::HostFn { .. } => (Kind::HostFn, 0),
             _ => (Kind::Kernel, 0),
         };
-        self.slice(index, by, lane, begun, kind, bytes);
+        let entry = Entry { lane, start, end, kind, bytes, correlation, flags, by: Some(by) };
+        Some(self.slice(index, entry))
     }
 
-    fn slice(&mut self, index: usize, by: usize, lane: u32, begun: Nanos, kind: Kind, bytes: u64) {
-        let end = self.now();
+    fn slice(&mut self, index: usize, entry: Entry) -> u32 {
         let label = self.trace.program.as_ref().map(|p| {
             let command = &p.commands()[index];
             command.label.as_deref().unwrap_or(command.op.name()).to_owned()
         });
-        let name = self.trace.strings.intern(label.as_deref().unwrap_or(""));
-        let slice = Slice {
-            lane,
-            start: begun,
-            end,
-            name,
-            kind,
-            bytes,
-            command: u32::try_from(by).unwrap_or(Slice::NONE),
-            correlation: Slice::NO_CORRELATION,
-            args: StrId::EMPTY,
-        };
-        self.trace.slices.push(slice, 0);
+        let command = u32::try_from(entry.by.unwrap_or(index)).unwrap_or(Slice::NONE);
+        self.named(label.as_deref().unwrap_or(""), command, entry)
+    }
+
+    fn named(&mut self, name: &str, command: u32, entry: Entry) -> u32 {
+        let name = self.trace.strings.intern(name);
+        let Entry { lane, start, end, kind, bytes, correlation, flags, .. } = entry;
+        let args = StrId::EMPTY;
+        let slice = Slice { lane, start, end, name, kind, bytes, command, correlation, args };
+        u32::try_from(self.trace.slices.push(slice, flags)).unwrap_or(u32::MAX)
     }
 
     pub(crate) fn finish(self) -> Trace {

@@ -226,7 +226,7 @@ impl Context {
     }
 
     /// Who notes what is asked for, if somebody does.
-    pub(super) fn recorder(&self) -> Option<&Recorder> {
+    pub(crate) fn recorder(&self) -> Option<&Recorder> {
         self.0.recorder.as_ref()
     }
 

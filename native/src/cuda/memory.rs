@@ -12,7 +12,7 @@ use spanlift::program::{FreeVia, Space};
 
 use super::context::Context;
 use super::error::CudaError;
-use super::record::Recorder;
+use super::record::{Custody, Recorder};
 use super::stream::Stream;
 
 /// The contexts whose streams may still be touching a block.
@@ -99,10 +99,24 @@ impl HostBlock {
         HostBlock { at, len, context: context.clone(), uses: Uses::default(), kind }
     }
 
-    /// Takes it that the processor reads or writes a part, for the recorder.
-    pub(crate) fn note_access(&self, at: usize, len: usize, is_write: bool) {
+    /// Takes it that the processor reads or writes a part that it has by itself or, only to read, shares; for the recorder.
+    pub(crate) fn note_access(
+        &self,
+        at: usize,
+        len: usize,
+        is_write: bool,
+        (custody, is_shared): (&Custody, bool),
+    ) {
         if let Some(recorder) = self.context.recorder() {
-            recorder.host(self.at.addr().get() as u64 + at as u64, len, is_write);
+            let start = self.at.addr().get() as u64 + at as u64;
+            custody.taken(recorder, is_shared, || recorder.host(start, len, is_write));
+        }
+    }
+
+    /// Takes it that the calling thread has a part by itself, to give it to a copy or to have it back.
+    pub(crate) fn note_taken(&self, custody: &Custody) {
+        if let Some(recorder) = self.context.recorder() {
+            custody.taken(recorder, false, || {});
         }
     }
 

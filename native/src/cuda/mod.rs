@@ -33,6 +33,9 @@ pub use error::{CudaError, Failure};
 pub use kernel::{Arg, Function, Module, Shape};
 pub use measure::{Line, MeasureError, measure};
 pub use memory::{DeviceBlock, HostBlock, Place};
-pub use record::Recorder;
-pub use run::{By, Kernels, LIBRARIES_VARIABLE, Placed, Run, RunError, placed, run, run_knowing};
+pub(crate) use record::Custody;
+pub use record::{Recorder, Released};
+pub use run::{
+    By, Clock, Kernels, LIBRARIES_VARIABLE, Placed, Run, RunError, placed, run, run_knowing, run_timed,
+};
 pub use stream::{Event, Stream, Timing};

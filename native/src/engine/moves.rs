@@ -98,7 +98,8 @@ impl Engine {
     ) -> Result<Vec<Moved>, EngineError> {
         let began = Instant::now();
         self.during("checking a move plan", || self.fits(plan, stores))?;
-        let mut moved = self.allocate(stream, plan)?;
+        let moved = self.allocate(stream, plan)?;
+        let mut moving = Moving { stream, plan, stores, moved };
         let copies = |from_host: bool, to_host: bool| {
             let place = |device: Device| device.is_host();
             let is_asked = move |copy: &&MoveCopy| {
@@ -108,19 +109,17 @@ impl Engine {
             plan.copies.iter().filter(is_asked).collect::<Vec<_>>()
         };
         // Gaps that are sent along come before what other devices' bytes fill them with.
-        self.gather_up(stream, plan, &copies(true, false), stores, &moved)?;
-        self.copy_within(stream, plan, &copies(false, false), stores, &moved)?;
-        self.scatter_down(stream, plan, &copies(false, true), stores, &mut moved)?;
+        self.gather_up(&moving, &copies(true, false))?;
+        self.copy_within(&moving, &copies(false, false))?;
+        self.scatter_down(&mut moving, &copies(false, true))?;
         let workers = &self.inner().workers;
         for copy in copies(true, true) {
             // Taken out for the time: the other side is another one.
-            let Some((name, store)) = stores.remove_entry(name_of(plan, copy)) else { continue };
-            if let (Store::Host(src), Some(dst)) =
-                (&store, host_of(plan, copy.allocation, stores, &mut moved))
-            {
+            let Some((name, store)) = moving.stores.remove_entry(name_of(plan, copy)) else { continue };
+            if let (Store::Host(src), Some(dst)) = (&store, moving.host_of(copy.allocation)) {
                 fill_all(workers, &[Strip::new(copy, src, 0, 0)], dst);
             }
-            stores.insert(name, store);
+            moving.stores.insert(name, store);
         }
         let (count, bytes) = (plan.tensors.len() as u64, plan.bytes_copied());
         let route = match plan.to.device() {
@@ -130,7 +129,7 @@ impl Engine {
         };
         let bytes = Bytes(u64::try_from(bytes).unwrap_or(u64::MAX));
         self.journal().did(Request::many(route, HostMemory::Pageable, count, bytes), began);
-        Ok(moved)
+        Ok(moving.moved)
     }
 
     /// Whether all that the plan names is there and inside of its block.
@@ -206,14 +205,8 @@ impl Engine {
         plan.allocations.iter().enumerate().map(new).collect()
     }
 
-    fn gather_up(
-        &self,
-        stream: &Stream,
-        plan: &MovePlan,
-        copies: &[&MoveCopy],
-        stores: &Stores<'_>,
-        moved: &[Moved],
-    ) -> Result<(), EngineError> {
+    fn gather_up(&self, moving: &Moving<'_, '_>, copies: &[&MoveCopy]) -> Result<(), EngineError> {
+        let Moving { stream, plan, stores, moved } = moving;
         // New allocations are parts of one block and gathered as one; those that are there, each by itself.
         let mut of_block: Vec<Strip<'_>> = Vec::new();
         let mut block = None;
@@ -238,7 +231,7 @@ impl Engine {
             self.gather(stream, of_block, GAP, (block, 0))?;
         }
         for (k, strips) in of_there {
-            if let Some(slice) = device_of(plan, k, stores, moved) {
+            if let Some(slice) = moving.device_of(k) {
                 self.gather(stream, strips, 1, (&slice.block, slice.at))?;
             }
         }
@@ -263,16 +256,10 @@ impl Engine {
         Ok(())
     }
 
-    fn copy_within(
-        &self,
-        stream: &Stream,
-        plan: &MovePlan,
-        copies: &[&MoveCopy],
-        stores: &Stores<'_>,
-        moved: &[Moved],
-    ) -> Result<(), EngineError> {
+    fn copy_within(&self, moving: &Moving<'_, '_>, copies: &[&MoveCopy]) -> Result<(), EngineError> {
+        let Moving { stream, plan, stores, .. } = moving;
         for copy in copies {
-            let to = device_of(plan, copy.allocation, stores, moved);
+            let to = moving.device_of(copy.allocation);
             let (Some(Store::Device(from)), Some(to)) = (stores.get(name_of(plan, copy)), to) else {
                 continue;
             };
@@ -289,19 +276,13 @@ impl Engine {
         Ok(())
     }
 
-    fn scatter_down(
-        &self,
-        stream: &Stream,
-        plan: &MovePlan,
-        copies: &[&MoveCopy],
-        stores: &mut Stores<'_>,
-        moved: &mut [Moved],
-    ) -> Result<(), EngineError> {
+    fn scatter_down(&self, moving: &mut Moving<'_, '_>, copies: &[&MoveCopy]) -> Result<(), EngineError> {
+        let (stream, plan) = (moving.stream, moving.plan);
         // By the storage that they come from.
         let mut of_storages: BTreeMap<&str, Vec<&MoveCopy>> = BTreeMap::new();
         copies.iter().for_each(|copy| of_storages.entry(name_of(plan, copy)).or_default().push(copy));
         for (name, of_storage) in of_storages {
-            let Some(Store::Device(from)) = stores.get(name) else { continue };
+            let Some(Store::Device(from)) = moving.stores.get(name) else { continue };
             let from = from.clone();
             let mut window = Vec::new();
             for stretch in stretches(of_storage.iter().map(|copy| &copy.span), GAP) {
@@ -313,7 +294,7 @@ impl Engine {
                     window.resize(part.len(), 0);
                     self.download(stream, &part, &mut window)?;
                     for copy in &of_storage {
-                        if let Some(dst) = host_of(plan, copy.allocation, stores, moved) {
+                        if let Some(dst) = moving.host_of(copy.allocation) {
                             fill_all(&self.inner().workers, &[Strip::new(copy, &window, start, 0)], dst);
                         }
                     }
@@ -330,37 +311,38 @@ fn name_of<'p>(plan: &'p MovePlan, copy: &MoveCopy) -> &'p str {
     &plan.before.storage_of(copy.from).id
 }
 
-/// The device's memory of an allocation.
-fn device_of<'m>(
-    plan: &MovePlan,
-    allocation: usize,
-    stores: &'m Stores<'_>,
-    moved: &'m [Moved],
-) -> Option<&'m DeviceSlice<u8>> {
-    match &moved[allocation] {
-        Moved::Device(slice) => Some(slice),
-        Moved::Host(_) => None,
-        Moved::There => match stores.get(&plan.allocations[allocation].name)? {
-            Store::Device(slice) => Some(slice),
-            Store::Host(_) => None,
-        },
-    }
+/// A move plan while it is carried out.
+struct Moving<'m, 's> {
+    stream: &'m Stream,
+    plan: &'m MovePlan,
+    stores: &'m mut Stores<'s>,
+    /// The allocations of the plan.
+    moved: Vec<Moved>,
 }
 
-/// The host's memory of an allocation.
-fn host_of<'m>(
-    plan: &MovePlan,
-    allocation: usize,
-    stores: &'m mut Stores<'_>,
-    moved: &'m mut [Moved],
-) -> Option<&'m mut [u8]> {
-    match &mut moved[allocation] {
-        Moved::Host(bytes) => Some(bytes),
-        Moved::Device(_) => None,
-        Moved::There => match stores.get_mut(&plan.allocations[allocation].name)? {
-            Store::Host(bytes) => Some(bytes),
-            Store::Device(_) => None,
-        },
+impl Moving<'_, '_> {
+    /// The device's memory of an allocation.
+    fn device_of(&self, allocation: usize) -> Option<&DeviceSlice<u8>> {
+        match &self.moved[allocation] {
+            Moved::Device(slice) => Some(slice),
+            Moved::Host(_) => None,
+            Moved::There => match self.stores.get(&self.plan.allocations[allocation].name)? {
+                Store::Device(slice) => Some(slice),
+                Store::Host(_) => None,
+            },
+        }
+    }
+
+    /// The host's memory of an allocation.
+    fn host_of(&mut self, allocation: usize) -> Option<&mut [u8]> {
+        match &mut self.moved[allocation] {
+            Moved::Host(bytes) => Some(bytes),
+            Moved::Device(_) => None,
+            Moved::There => match self.stores.get_mut(&self.plan.allocations[allocation].name)? {
+                Store::Host(bytes) => Some(bytes),
+                Store::Device(_) => None,
+            },
+        }
     }
 }
 

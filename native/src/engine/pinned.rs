@@ -91,8 +91,10 @@ impl<T: Pod> PinnedBuf<T> {
         self.len
     }
 
+    /// Who reads shares the elements with others that read, who writes has them by itself.
     fn note_access(&self, is_write: bool) {
-        self.piece.part.block.note_access(self.piece.part.at, self.bytes(), is_write);
+        let part = &self.piece.part;
+        part.block.note_access(part.at, self.bytes(), is_write, (&part.custody, !is_write));
     }
 
     /// Whether no copy has the elements: they can be read and written.
@@ -185,6 +187,7 @@ impl Flight {
         let route = if is_down { Route::Down } else { Route::Up };
         let request = Request::one(route, HostMemory::Pinned, Bytes(n as u64));
         let began = Instant::now();
+        piece.part.block.note_taken(&piece.part.custody);
         let held = Held { event, stream: stream.clone(), piece, block, request };
         let called = held.call(at, n, is_down).and_then(|()| held.event.record(stream));
         if let Err(error) = called {
@@ -211,6 +214,7 @@ impl Flight {
         if let Err(error) = flying.event.synchronize().or_else(|_| flying.stream.synchronize()) {
             return Err(self.journal.judge("a copy of a pinned buffer", EngineError::unsettled(error)));
         }
+        flying.piece.part.block.note_taken(&flying.piece.part.custody);
         flying.piece.state.store(IDLE, Ordering::Release);
         let landed = held.take();
         drop(held);

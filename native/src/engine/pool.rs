@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::cuda::{Context, CudaError, HostBlock};
+use crate::cuda::{Context, CudaError, Custody, HostBlock};
 
 use super::EngineError;
 
@@ -30,7 +30,7 @@ pub(super) struct HostPool {
 #[derive(Debug, Default)]
 struct Free {
     /// By class.
-    parts: BTreeMap<usize, Vec<(Arc<HostBlock>, usize)>>,
+    parts: BTreeMap<usize, Vec<(Arc<HostBlock>, usize, Custody)>>,
     /// What is left of the newest slab.
     rest: Option<(Arc<HostBlock>, usize)>,
 }
@@ -42,6 +42,8 @@ pub(super) struct Part {
     /// The first byte of the block that is part of it.
     pub(super) at: usize,
     pub(super) len: usize,
+    /// For the recorder: who had it last.
+    pub(super) custody: Custody,
     /// Does not keep the pool: a part that is never given back costs no more than its own block.
     home: Weak<Mutex<Free>>,
 }
@@ -51,7 +53,8 @@ impl Part {
     pub(super) fn give_back(&self) {
         if let Some(home) = self.home.upgrade() {
             let mut free = home.lock().unwrap_or_else(PoisonError::into_inner);
-            free.parts.entry(self.len).or_default().push((Arc::clone(&self.block), self.at));
+            let part = (Arc::clone(&self.block), self.at, self.custody.take());
+            free.parts.entry(self.len).or_default().push(part);
         }
     }
 }
@@ -68,11 +71,14 @@ impl HostPool {
     pub(super) fn part(&self, bytes: usize) -> Result<Part, EngineError> {
         let class = class(bytes).ok_or(super::copy::TooLarge)?;
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let (block, at) = match free.parts.get_mut(&class).and_then(Vec::pop) {
+        let (block, at, custody) = match free.parts.get_mut(&class).and_then(Vec::pop) {
             Some(found) => found,
-            None => free.carve(&self.context, class)?,
+            None => {
+                let (block, at) = free.carve(&self.context, class)?;
+                (block, at, Custody::default())
+            }
         };
-        Ok(Part { block, at, len: class, home: Arc::downgrade(&self.free) })
+        Ok(Part { block, at, len: class, custody, home: Arc::downgrade(&self.free) })
     }
 }
 

@@ -20,7 +20,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use spanlift::program::StreamKind;
 
-use crate::cuda::{Context, CudaError, DeviceBlock, Event, HostBlock, Stream, Timing};
+use crate::cuda::{Context, CudaError, DeviceBlock, Event, HostBlock, Recorder, Stream, Timing};
 
 use super::EngineError;
 use super::copy::{Packing, Part, Queue, Stores, Workers, copy};
@@ -259,7 +259,11 @@ impl Ring {
         let n_lanes = n_lanes.clamp(1, self.lanes());
         let start = Event::after(caller)?;
         let job = Job::new(&start, watch, total);
+        // Told to the recorder: threads begin after the caller's calls, and it goes on after theirs.
+        let recorder = caller.context().recorder();
+        let (before, after) = (recorder.map(Recorder::release), Mutex::new(Vec::new()));
         let of_lane = |k: usize| {
+            recorder.zip(before.as_ref()).iter().for_each(|(recorder, before)| recorder.acquire(before));
             let mut lane = self.lane(k);
             let ran =
                 lane.stream.wait(job.start).map_err(EngineError::from).and_then(|()| part(&mut lane, &job));
@@ -268,8 +272,12 @@ impl Ring {
             if let Err(error) = ran.and(ended.map_err(EngineError::from)) {
                 job.fail(error);
             }
+            after.lock().unwrap_or_else(PoisonError::into_inner).extend(recorder.map(Recorder::release));
         };
         let ran = panic::catch_unwind(AssertUnwindSafe(|| workers.run(n_lanes, &of_lane)));
+        for released in after.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            recorder.iter().for_each(|recorder| recorder.acquire(&released));
+        }
         for k in 0..n_lanes {
             if let Err(error) = caller.wait(&self.lane(k).end) {
                 job.fail(error.into());

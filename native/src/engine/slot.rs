@@ -9,7 +9,7 @@
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-use crate::cuda::{Context, CudaError, DeviceBlock, Event, HostBlock, Place, Stream};
+use crate::cuda::{Context, CudaError, Custody, DeviceBlock, Event, HostBlock, Place, Stream};
 
 use super::EngineError;
 
@@ -56,6 +56,8 @@ pub(super) struct Slot {
     /// Recorded after each copy.
     event: Event,
     state: State,
+    /// For the recorder: threads have slots in turn.
+    custody: Custody,
     planted: Planted,
 }
 
@@ -81,8 +83,8 @@ impl Slot {
         // The block was ours alone and its parts do not overlap, so each slot is the only owner of its bytes.
         let block = Arc::new(block);
         let slot = |k| {
-            let (block, event) = (Arc::clone(&block), Event::spare(context)?);
-            Ok(Slot { block, at: k * len, len, event, state: State::Idle, planted })
+            let (block, event, custody) = (Arc::clone(&block), Event::spare(context)?, Custody::default());
+            Ok(Slot { block, at: k * len, len, event, state: State::Idle, custody, planted })
         };
         (0..n).map(slot).collect()
     }
@@ -115,7 +117,7 @@ impl Slot {
 
     fn lend(&mut self, n: usize, to_write: bool) -> Result<&mut [u8], EngineError> {
         self.settle()?;
-        self.block.note_access(self.at, n, to_write);
+        self.block.note_access(self.at, n, to_write, (&self.custody, false));
         assert!(n <= self.len, "bug: more bytes than the slot has");
         let at = self.block.as_ptr().wrapping_add(self.at);
         // SAFETY: `n` live bytes of the block (`cut`), which lives as long as the slot; whatever they hold is a valid `u8`.
@@ -166,6 +168,7 @@ impl Slot {
         is_down: bool,
     ) -> Result<(), EngineError> {
         assert!(n <= self.len, "bug: more bytes than the slot has");
+        self.block.note_taken(&self.custody);
         let (device, host) = (Place::Device(block, at), Place::Host(&self.block, self.at));
         let (dst, src) = if is_down { (host, device) } else { (device, host) };
         self.state = State::Lost;

@@ -46,6 +46,17 @@ fn a_safe_program_runs_and_what_was_issued_replays() {
     assert_eq!((&object["on"], &object["verdict"]), (&"cuda:1".into(), &"safe".into()));
     assert_eq!(object["reads"][0]["n_wrong"], 0);
     assert_eq!(names(&folder), ["p.json", "r.txt", "t.json"]);
+    // The trace has the device's own times: of each piece of work one, of the stream that it ran on.
+    assert!(
+        object["clock"].as_str().is_some_and(|clock| clock.starts_with("CUDA events, ")),
+        "{}",
+        object["clock"]
+    );
+    let trace = std::fs::read(folder.join("t.json")).unwrap();
+    let trace = spanlift::trace::read(&trace[..]).unwrap();
+    let copies: Vec<_> = trace.slices.iter().filter(|slice| slice.kind.is_copy()).collect();
+    assert_eq!(copies.iter().map(|copy| (copy.command, copy.bytes)).collect::<Vec<_>>(), [(5, 16), (8, 16)]);
+    assert!(copies.iter().all(|copy| copy.correlation == i64::from(copy.command)));
     let simulated = spanlift(&folder, &["run", "p.json", "--format", "json"]);
     assert_eq!(finals(&device.out), finals(&simulated.out));
     // Four pieces are four copies.
@@ -57,6 +68,7 @@ fn a_safe_program_runs_and_what_was_issued_replays() {
     let text = on_software(&folder, &["run", "p.json", "--on", "cuda:0"]);
     assert!(text.out.starts_with("11 commands run on cuda:0, in the order of the list: "), "{}", text.out);
     assert!(text.out.contains("1 read: all right"), "{}", text.out);
+    assert!(text.out.contains("times of streams: the host's clock, at the calls"), "{}", text.out);
 }
 
 #[test]

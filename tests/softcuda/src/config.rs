@@ -75,6 +75,31 @@ pub enum Pageable {
     Strict,
 }
 
+/// How the stand-in for CUPTI gives its records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cupti {
+    /// As documented.
+    #[default]
+    Honest,
+    /// With records of unknown kinds between them.
+    Unknown,
+    /// With buffers that end inside of a record.
+    Short,
+    /// Saying that more of a buffer is valid than there is.
+    Beyond,
+    /// The same record again and again.
+    Backwards,
+    /// Records outside of their buffer.
+    Outside,
+    /// Also a buffer that nobody gave.
+    Foreign,
+    /// With three records that there was no room for.
+    Lost,
+    /// Not at all.
+    Refused,
+}
+
 /// An error that comes when a test asks for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -133,6 +158,8 @@ pub struct Config {
     pub trace: bool,
     /// Whether a process of [`kit::alone`](crate::kit::alone) finds the stand-ins for NVIDIA's libraries.
     pub libraries: bool,
+    /// How the stand-in for CUPTI gives its records.
+    pub cupti: Cupti,
     /// Errors to come.
     pub faults: Vec<Fault>,
 }
@@ -153,6 +180,7 @@ impl Default for Config {
             steps: 200_000_000,
             trace: false,
             libraries: false,
+            cupti: Cupti::Honest,
             faults: Vec::new(),
         }
     }

@@ -77,11 +77,15 @@ pub fn libraries() -> Result<PathBuf, String> {
     let object = object()?;
     let folder = object.parent().ok_or("an object without a folder")?.join("softcuda-libraries");
     std::fs::create_dir_all(&folder).map_err(|e| e.to_string())?;
-    for name in ["libcublas.so.12", "libcufft.so.11"] {
-        match std::os::unix::fs::symlink(&object, folder.join(name)) {
-            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(e.to_string()),
-            _ => {}
+    for name in ["libcublas.so.12", "libcufft.so.11", "libcupti.so.12"] {
+        let link = folder.join(name);
+        // One that leads elsewhere is of another tree, from which this one was copied.
+        if std::fs::read_link(&link).is_ok_and(|to| to == object) {
+            continue;
         }
+        let fresh = folder.join(format!("{name}.{}-{:?}", std::process::id(), std::thread::current().id()));
+        let made = std::os::unix::fs::symlink(&object, &fresh).and_then(|()| std::fs::rename(&fresh, &link));
+        made.map_err(|e| e.to_string())?;
     }
     Ok(folder)
 }

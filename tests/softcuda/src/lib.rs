@@ -25,7 +25,7 @@ pub mod kit;
 mod report;
 
 pub use code::Code;
-pub use config::{Config, Fault, Pageable, Scheduler};
+pub use config::{Config, Cupti, Fault, Pageable, Scheduler};
 pub use engine::Engine;
 pub use kernel::Stop;
 pub use kernel::rust::{Function, Launch, Plain};

@@ -5,7 +5,7 @@ use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::sim::{Ledger, Run};
 use spanlift::{Program, trace};
 use spanlift_native::cpu::CpuError;
-use spanlift_native::cuda::{self, CudaError, Driver, RunError};
+use spanlift_native::cuda::{self, Clock, CudaError, Driver, RunError};
 
 use crate::cli::{Format, RunArgs};
 use crate::run::{lanes, object, text, warn};
@@ -24,7 +24,7 @@ pub(crate) fn cpu(args: &RunArgs, program: &Program, place: &str, out: &mut Out)
     let spanlift_native::cpu::Run { trace, end, marks, reads, finals, n_unknown } = ran;
     let run = Run { trace, end, marks, reads, finals, ledger: Ledger::default() };
     warn(place, program, &report);
-    tell(args, program, &run, (report.verdict(), "cpu", n_unknown), out)
+    tell(args, program, &run, (report.verdict(), "cpu", n_unknown), None, out)
 }
 
 /// Runs a program on devices of this machine, its device 0 on `cuda:first`.
@@ -41,7 +41,12 @@ pub(crate) fn cuda(
         output::differs_from(path, &args.program)?;
     }
     let driver = driver(first, &on)?;
-    let ran = cuda::run(program, &driver, first).map_err(|e| match &e {
+    // Times cost events: only where somebody wants them.
+    let ran = match args.trace {
+        Some(_) => cuda::run_timed(program, &driver, first, &()),
+        None => cuda::run(program, &driver, first),
+    };
+    let ran = ran.map_err(|e| match &e {
         RunError::Problems(problems) => Fail::all(place, &input::messages(problems)),
         RunError::Limit(e) => failed(place, e),
         RunError::Device(CudaError::NoSuchDevice { .. }) => {
@@ -51,7 +56,7 @@ pub(crate) fn cuda(
         RunError::Device(e) => Fail::at(&on, e),
         e => Fail::at(place, e),
     })?;
-    let cuda::Run { trace, end, marks, reads, finals, issued } = ran;
+    let cuda::Run { trace, clock, end, marks, reads, finals, issued } = ran;
     let run = Run { trace, end, marks, reads, finals, ledger: Ledger::default() };
     if let Some(path) = &args.record {
         let is_text = path.extension().is_some_and(|kind| kind != "json");
@@ -59,7 +64,7 @@ pub(crate) fn cuda(
         output::write(path, recorded.as_bytes())?;
     }
     let name = format!("cuda:{first}");
-    tell(args, program, &run, (Verdict::Safe, &name, 0), out)
+    tell(args, program, &run, (Verdict::Safe, &name, 0), Some(clock), out)
 }
 
 /// The driver, if it has this device.
@@ -100,6 +105,7 @@ fn tell(
     program: &Program,
     run: &Run,
     (verdict, on, n_unknown): (Verdict, &str, usize),
+    clock: Option<Clock>,
     out: &mut Out,
 ) -> Result<End, Fail> {
     if let Some(path) = &args.trace {
@@ -115,6 +121,9 @@ fn tell(
             object.as_object_mut().map(|fields| fields.remove("ledger"));
             object["verdict"] = json!(verdict.name());
             object["n_unknown"] = json!(n_unknown);
+            if let Some(clock) = clock {
+                object["clock"] = json!(clock.to_string());
+            }
             for (name, path) in written {
                 object[name] = json!(path.as_ref().map(|path| path.display().to_string()));
             }
@@ -131,6 +140,9 @@ fn tell(
                 out.line(&format!(
                     "\na kernel without a formula ran {times}: what it writes stays as it was"
                 ));
+            }
+            if let Some(clock) = clock {
+                out.line(&format!("\ntimes of streams: {clock}"));
             }
             for (name, path) in written {
                 if let Some(path) = path {

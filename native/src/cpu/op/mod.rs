@@ -32,8 +32,6 @@ mod product;
 mod real;
 mod solving;
 mod table;
-#[expect(unsafe_code, reason = "a function for newer processors is called after asking for them")]
-mod wide;
 
 use std::fmt;
 use std::ops::Range;
@@ -44,6 +42,7 @@ use spanlift::Bytes;
 use spanlift::memory::Dtype;
 use spanlift::op::{Array, OpError, Operator, Space};
 
+use crate::processor as wide;
 use kernel::{Kernel, Scratch};
 use lower::Steps;
 use place::{Home, Places};

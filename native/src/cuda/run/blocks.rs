@@ -346,7 +346,7 @@ impl Blocks {
         let (to, span) = (Address(self.host(block)?), span.clone());
         Ok(move || {
             let to = to.get();
-            // SAFETY: as in `formula`.
+            // SAFETY: as in `host_work`: nothing else touches these bytes when the stream comes here, and the block lives.
             runs(&span, |at, len| unsafe { to.wrapping_add(at).write_bytes(value, len) });
         })
     }
@@ -374,7 +374,7 @@ impl Blocks {
         gemm: &Gemm,
         matrices: [u64; 3],
     ) -> Result<(), CudaError> {
-        let handle = blas.handle()?;
+        let handle = blas.get()?;
         // SAFETY: as for `launch`: the matrices fill regions of the command or memory that it has taken for itself, in
         // sizes that `product` has made of theirs. The stream is live and of the device that the handle is for.
         unsafe { handle.product(stream.handle(), precision, gemm, matrices) }.map_err(refused)
@@ -388,8 +388,9 @@ impl Blocks {
         inverse: bool,
         places: [u64; 2],
     ) -> Result<(), CudaError> {
-        let plan = plan.plan()?;
-        // SAFETY: as for `product`; plans live as long as the program's steps, which outlive the blocks.
+        let plan = plan.get()?;
+        // SAFETY: as for `product`. A plan waits for its context before it ends (`Kept`), and only commands of one stream
+        // share a plan (`Issue::prepare`).
         unsafe { plan.enqueue(stream.handle(), inverse, places) }.map_err(refused)
     }
 
@@ -461,7 +462,7 @@ impl Drop for Blocks {
 #[derive(Clone, Copy)]
 struct Address(*mut u8);
 
-// SAFETY: it is used there as `Blocks::formula` argues.
+// SAFETY: it is used there as `Blocks::host_work` argues.
 unsafe impl Send for Address {}
 
 impl Address {

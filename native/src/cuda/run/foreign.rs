@@ -8,7 +8,7 @@ use super::super::stream::Stream;
 use super::formula::{Scratch, shape};
 use super::issue::{Issue, Refusal};
 use super::kernels::{Elementwise, Type, View};
-use super::libraries::{Blas, Transforms, fourier};
+use super::libraries::{Blas, Transforms, blas, transforms};
 use super::product::Product;
 use super::steps::{Held, Step, other_bytes, type_of};
 use super::tables::{Move, Sections};
@@ -42,14 +42,9 @@ impl Issue<'_> {
     pub(super) fn prepare_transform(&mut self, leaf: &Leaf, dev: u32) -> Result<Option<Step>, Refusal> {
         let Some(transform) = Transform::of(leaf) else { return Ok(None) };
         let single = is_single(type_of(leaf.domain().dtype())?);
-        let library = match &self.fourier {
-            Some(library) => library.clone(),
-            None => fourier()?,
-        };
-        self.fourier = Some(library.clone());
         let context = self.context(dev).clone();
         let plans = transform.passes.iter();
-        let plans = plans.map(|pass| Transforms::new(&context, &library, &pass.lens, pass.batch, single));
+        let plans = plans.map(|pass| transforms(&context, &pass.lens, pass.batch, single));
         let plans = plans.collect::<Result<Vec<Transforms>, CudaError>>()?;
         let mut sections = Sections::default();
         transform.moves.iter().for_each(|moved| sections.moved(moved));
@@ -62,7 +57,7 @@ impl Issue<'_> {
         let device = &self.devices[self.number(dev)];
         if device.blas.get().is_none() {
             // Nobody else sets it: the runner has one thread.
-            _ = device.blas.set(Blas::open(&device.context)?);
+            _ = device.blas.set(blas(&device.context)?);
         }
         device.blas.get().ok_or(CudaError::Argument("a device without cuBLAS"))
     }

@@ -17,11 +17,11 @@ use super::super::error::CudaError;
 use super::super::stream::{Event, Stream, Timing};
 use super::blocks::{Blocks, Home, Part, Queue};
 use super::steps::Step;
+use super::times::{Timed, calls, is_work};
 use super::{Device, Run, RunError, block_len};
 use crate::cpu::blocks::{bytes_of, pairs};
 use crate::cpu::record::Recorder;
 use crate::cpu::{begin, reading};
-use crate::driver::Fourier;
 
 /// Calls that one strided command may come to.
 const MAX_PIECES: usize = 1 << 20;
@@ -70,21 +70,21 @@ pub(super) struct Issue<'p> {
     parked: BTreeMap<BufferId, Vec<Event>>,
     /// The last bytes of blocks that are gone.
     last: BTreeMap<BufferId, Vec<u8>>,
-    recorder: Recorder,
+    pub(super) recorder: Recorder,
     marks: Vec<Mark>,
     reads: Vec<Reading>,
     pub(super) issued: Program,
     pub(super) n_scratch: usize,
     /// What commands compute besides their formulas.
     pub(super) tasks: &'p dyn Tasks,
+    /// Who knows the devices' own times, where they are asked for.
+    pub(super) times: Option<Timed>,
     /// The commands that are steps of a plan and not formulas.
     pub(super) steps: BTreeMap<usize, Rc<Step>>,
-    /// cuFFT, once a step needs it.
-    pub(super) fourier: Option<Rc<Fourier>>,
 }
 
 /// A program without commands that knows the names of `program`, each under the same id.
-fn named_as(program: &Program) -> Program {
+pub(in super::super) fn named_as(program: &Program) -> Program {
     let (names, mut copy) = (program.names(), Program::new());
     copy.title.clone_from(&program.title);
     macro_rules! each {
@@ -143,13 +143,31 @@ impl<'p> Issue<'p> {
             issued: named_as(program),
             n_scratch: 0,
             tasks,
+            times: None,
             steps: BTreeMap::new(),
-            fourier: None,
         }
     }
 
     pub(super) fn command(&mut self, index: usize, command: &Command) -> Result<(), Refusal> {
         let begun = self.recorder.now();
+        self.timed(index, command)?;
+        match &command.op {
+            // Where devices know their own times, calls are calls.
+            op if self.times.is_some() => match calls(op) {
+                Some(is_wait) => self.recorder.call(index, begun, is_wait),
+                None if matches!(op, Op::HostWrite { .. } | Op::HostCopy { .. }) => {
+                    self.recorder.host(index, begun);
+                }
+                None => {}
+            },
+            op if is_work(op) => self.recorder.work(self.program, self.facts, index, index, begun),
+            Op::HostWrite { .. } | Op::HostCopy { .. } => self.recorder.host(index, begun),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn call(&mut self, index: usize, command: &Command) -> Result<(), Refusal> {
         match &command.op {
             // Steps stay: work that is enqueued may still read what they hold.
             Op::Kernel(kernel) => match self.steps.get(&index).cloned() {
@@ -162,13 +180,6 @@ impl<'p> Issue<'p> {
                 self.other(index, command, op)?;
                 self.note(command, op.clone());
             }
-        }
-        match &command.op {
-            Op::Kernel(_) | Op::Copy(_) | Op::Memset { .. } | Op::HostFn { .. } => {
-                self.recorder.work(self.program, self.facts, index, index, begun);
-            }
-            Op::HostWrite { .. } | Op::HostCopy { .. } => self.recorder.host(index, begun),
-            _ => {}
         }
         Ok(())
     }
@@ -611,6 +622,7 @@ impl<'p> Issue<'p> {
     pub(super) fn finish(mut self) -> Result<Run, CudaError> {
         self.synchronize_all()?;
         let end = self.recorder.now();
+        let clock = self.tell_times()?;
         let mut owners: BTreeMap<BufferId, (BufferId, u32)> = BTreeMap::new();
         for command in self.program.commands() {
             if let Op::Alloc(alloc) = &command.op {
@@ -633,7 +645,7 @@ impl<'p> Issue<'p> {
         }
         finals.sort_by_key(|last| last.buffer);
         let Issue { recorder, marks, reads, issued, .. } = self;
-        Ok(Run { trace: recorder.finish(), end, marks, reads, finals, issued })
+        Ok(Run { trace: recorder.finish(), clock, end, marks, reads, finals, issued })
     }
 }
 

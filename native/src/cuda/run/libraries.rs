@@ -1,17 +1,17 @@
-//! cuBLAS and cuFFT, found at run time by whoever needs them first.
+//! cuBLAS, cuFFT and CUPTI, found at run time by whoever needs them first.
 //!
 //! Nothing of them is needed to build. They are looked for in the folders that [`LIBRARIES_VARIABLE`] lists, then under
 //! their names wherever the loader looks; wheels such as `nvidia-cublas-cu12` put them into folders of their own.
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::OnceLock;
 
 use super::super::context::Context;
 use super::super::error::CudaError;
-use crate::driver::{self, Fourier, FourierPlan, Refused};
+use crate::driver::{self, Activities, BlasLibrary, Fourier, FourierPlan, Refused};
 
-/// Folders with NVIDIA's libraries, listed as in `PATH`.
+/// Folders with NVIDIA's libraries, listed as in `PATH`; read when a library is first needed.
 pub const LIBRARIES_VARIABLE: &str = "SPANLIFT_CUDA_LIBRARIES";
 
 /// One of the libraries, by the names under which it installs itself, of the newest supported version first.
@@ -29,6 +29,9 @@ const CUFFT: Wanted = Wanted {
     library: "cuFFT",
     names: &["libcufft.so.12", "libcufft.so.11", "libcufft.so.10", "libcufft.so"],
 };
+
+const CUPTI: Wanted =
+    Wanted { library: "CUPTI", names: &["libcupti.so.13", "libcupti.so.12", "libcupti.so"] };
 
 impl Wanted {
     fn absent(self, why: String) -> CudaError {
@@ -57,78 +60,78 @@ impl Wanted {
     }
 }
 
-/// cuBLAS in one context.
-pub(super) struct Blas {
+/// A library that is opened once, by whoever needs it first; one that could not be is looked for again.
+fn opened<L: Send + Sync + 'static>(
+    found: &'static OnceLock<L>,
+    wanted: Wanted,
+    new: impl FnOnce(libloading::Library) -> Result<L, String>,
+) -> Result<&'static L, CudaError> {
+    if let Some(library) = found.get() {
+        return Ok(library);
+    }
+    let library = new(wanted.open()?).map_err(|why| wanted.absent(why))?;
+    Ok(found.get_or_init(|| library))
+}
+
+/// What a library keeps for one context. It ends when the work that may use it is done; where that is not known, as in a
+/// context that is lost, it stays.
+pub(super) struct Kept<H> {
     context: Context,
-    handle: Option<driver::Blas>,
+    /// Present until it is dropped.
+    held: Option<H>,
 }
 
-impl Blas {
-    pub(super) fn open(context: &Context) -> Result<Blas, CudaError> {
-        let library = CUBLAS.open()?;
-        context.calls()?;
+impl<H> Kept<H> {
+    fn new(context: &Context, new: impl FnOnce() -> Result<H, Refused>) -> Result<Kept<H>, CudaError> {
         context.bind()?;
-        let handle = driver::Blas::new(library).map_err(|why| CUBLAS.absent(why))?;
-        Ok(Blas { context: context.clone(), handle: Some(handle) })
+        Ok(Kept { held: Some(new().map_err(refused)?), context: context.clone() })
     }
 
-    pub(super) fn handle(&self) -> Result<&driver::Blas, CudaError> {
-        self.context.calls()?;
+    /// For calls on it: its context is current.
+    pub(super) fn get(&self) -> Result<&H, CudaError> {
         self.context.bind()?;
-        self.handle.as_ref().ok_or(CudaError::Argument("cuBLAS without a handle"))
+        self.held.as_ref().ok_or(CudaError::Argument("a library's handle that is gone"))
     }
 }
 
-impl Drop for Blas {
+impl<H> Drop for Kept<H> {
     fn drop(&mut self) {
-        let is_current = self.context.lost().is_none() && self.context.bind().is_ok();
-        match self.handle.take() {
-            Some(handle) if !is_current => std::mem::forget(handle),
-            _ => {}
+        // Ends here, while the context is held.
+        let held = self.held.take();
+        if self.context.synchronize().is_err() {
+            std::mem::forget(held);
         }
     }
 }
+
+/// cuBLAS in one context.
+pub(super) type Blas = Kept<driver::Blas>;
 
 /// A plan of cuFFT in one context.
-pub(super) struct Transforms {
-    context: Context,
-    plan: Option<FourierPlan>,
+pub(super) type Transforms = Kept<FourierPlan>;
+
+pub(super) fn blas(context: &Context) -> Result<Blas, CudaError> {
+    static FOUND: OnceLock<BlasLibrary> = OnceLock::new();
+    let library = opened(&FOUND, CUBLAS, BlasLibrary::new)?;
+    Kept::new(context, || driver::Blas::new(library))
 }
 
-/// cuFFT, opened.
-pub(super) fn fourier() -> Result<Rc<Fourier>, CudaError> {
-    Fourier::new(CUFFT.open()?).map(Rc::new).map_err(|why| CUFFT.absent(why))
+/// `batch` transforms of these lengths, one behind the other.
+pub(super) fn transforms(
+    context: &Context,
+    lens: &[i32],
+    batch: i32,
+    single: bool,
+) -> Result<Transforms, CudaError> {
+    static FOUND: OnceLock<Fourier> = OnceLock::new();
+    let library = opened(&FOUND, CUFFT, Fourier::new)?;
+    Kept::new(context, || FourierPlan::new(library, lens, batch, single))
 }
 
-impl Transforms {
-    pub(super) fn new(
-        context: &Context,
-        fourier: &Rc<Fourier>,
-        lens: &[i32],
-        batch: i32,
-        single: bool,
-    ) -> Result<Transforms, CudaError> {
-        context.calls()?;
-        context.bind()?;
-        let plan = FourierPlan::new(fourier, lens, batch, single).map_err(refused)?;
-        Ok(Transforms { context: context.clone(), plan: Some(plan) })
-    }
-
-    pub(super) fn plan(&self) -> Result<&FourierPlan, CudaError> {
-        self.context.calls()?;
-        self.context.bind()?;
-        self.plan.as_ref().ok_or(CudaError::Argument("cuFFT without a plan"))
-    }
-}
-
-impl Drop for Transforms {
-    fn drop(&mut self) {
-        let is_current = self.context.lost().is_none() && self.context.bind().is_ok();
-        match self.plan.take() {
-            Some(plan) if !is_current => std::mem::forget(plan),
-            _ => {}
-        }
-    }
+/// CUPTI, which records what devices do.
+pub(super) fn activities() -> Result<&'static Activities, CudaError> {
+    static FOUND: OnceLock<&'static Activities> = OnceLock::new();
+    opened(&FOUND, CUPTI, Activities::new).copied()
 }
 
 /// A library's status as an error.

@@ -18,6 +18,7 @@
 //! What is added: buffers that carry bytes are born with them (or zeros), and their last bytes are fetched. What was
 //! issued comes out as a program, [`Run::issued`], in which a copy of several pieces stands as several copies.
 
+mod activity;
 mod blocks;
 mod foreign;
 mod formula;
@@ -27,9 +28,11 @@ mod libraries;
 mod product;
 mod steps;
 mod tables;
+mod times;
 mod transform;
 
 use std::cell::OnceCell;
+use std::fmt;
 use std::time::Instant;
 
 use spanlift::hazard::{self, Mode, Verdict};
@@ -40,6 +43,7 @@ use spanlift::sim::{self, Final, Mark, Reading};
 use spanlift::{Nanos, Trace};
 
 use self::issue::Issue;
+pub(super) use self::issue::named_as;
 pub use self::kernels::Kernels;
 use self::kernels::{Operators, Type};
 use self::libraries::Blas;
@@ -53,8 +57,10 @@ use crate::cpu::{self, CpuError};
 /// What a program did on devices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// What was called when, by the host's clock; the slices of streams are the calls that enqueued their work.
+    /// What happened when: where the clock is the host's, the slices of streams are the calls that enqueued their work.
     pub trace: Trace,
+    /// Which clock the times of streams are of.
+    pub clock: Clock,
     /// How long it took.
     pub end: Nanos,
     /// The times that the program noted, in order.
@@ -65,6 +71,41 @@ pub struct Run {
     pub finals: Vec<Final>,
     /// What was issued, as a program: it checks safe and has the same values.
     pub issued: Program,
+}
+
+/// Which clock the times of streams are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Clock {
+    /// The host's, when it called.
+    Host,
+    /// The devices', by events on both sides of each piece of work.
+    Events {
+        /// How far a device's clock and the host's may be apart; lengths do not depend on it.
+        within: Nanos,
+    },
+    /// The devices', as CUPTI records it.
+    Cupti {
+        /// How far CUPTI's clock and the host's may be apart; lengths do not depend on it.
+        within: Nanos,
+        /// Records that were lost, or that could not be read.
+        n_lost: usize,
+    },
+}
+
+impl fmt::Display for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Clock::Host => f.write_str("the host's clock, at the calls"),
+            Clock::Events { within } => {
+                write!(f, "CUDA events, on the host's clock to {within}")
+            }
+            Clock::Cupti { within, n_lost } => {
+                write!(f, "CUPTI, on the host's clock to {within}")?;
+                if *n_lost > 0 { write!(f, "; {n_lost} records lost") } else { Ok(()) }
+            }
+        }
+    }
 }
 
 /// Why a program cannot be run on devices.
@@ -184,6 +225,50 @@ pub fn run_knowing(
     first: u32,
     tasks: &dyn Tasks,
 ) -> Result<Run, RunError> {
+    issue(program, driver, first, tasks, false)
+}
+
+/// The same with the devices' own times: calls are slices of their threads, and the work that they enqueued refers to them.
+/// [`Run::clock`] and the trace say whose times they are.
+///
+/// Where CUPTI can be used ([`LIBRARIES_VARIABLE`]) its records are what is told: each copy, memset and kernel on the lane of
+/// its stream and on that of its engine, also work that is not the program's, such as bytes that a buffer is born with.
+/// Functions of the host have no records. Elsewhere an event stands before and one behind each piece of work: a length is
+/// the time between them, with what the stream waited for in between, such as an engine that was busy. Both cost calls, so
+/// that a run with times is not one to measure.
+///
+/// # Errors
+/// As [`run_knowing`].
+///
+/// # Cost
+/// As [`run_knowing`]; a record, or two events for each piece of work, at most 8192 of them at a time.
+///
+/// # Examples
+/// ```
+/// use spanlift::{Bytes, Program};
+/// use spanlift_native::cuda::{self, Driver};
+///
+/// let mut p = Program::new();
+/// let (s, d) = (p.stream("s"), p.device(0, "d", Bytes(1 << 20)));
+/// p.memset(d, 7).on(s);
+/// p.sync(s);
+/// if let Ok(driver) = Driver::open() {
+///     let run = cuda::run_timed(&p, &driver, 0, &())?;
+///     println!("{}", run.clock);
+/// }
+/// # Ok::<(), cuda::RunError>(())
+/// ```
+pub fn run_timed(program: &Program, driver: &Driver, first: u32, tasks: &dyn Tasks) -> Result<Run, RunError> {
+    issue(program, driver, first, tasks, true)
+}
+
+fn issue(
+    program: &Program,
+    driver: &Driver,
+    first: u32,
+    tasks: &dyn Tasks,
+    is_timed: bool,
+) -> Result<Run, RunError> {
     let facts = program.check()?;
     supported(program, tasks)?;
     let report = hazard::check(program, Mode::Contract)?;
@@ -197,6 +282,9 @@ pub fn run_knowing(
     let devices = devices(program, driver, first, facts.n_devices)?;
     let mut issue = Issue::new(program, &facts, (&carried, tasks), devices, Instant::now());
     issue.prepare().map_err(|(index, error)| error.at(program, index))?;
+    if is_timed {
+        issue.measure().map_err(RunError::Device)?;
+    }
     for (index, command) in program.commands().iter().enumerate() {
         issue.command(index, command).map_err(|error| error.at(program, index))?;
     }

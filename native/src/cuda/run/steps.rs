@@ -148,7 +148,7 @@ pub(super) fn supported(program: &Program, tasks: &dyn Tasks) -> Result<(), RunE
 impl Issue<'_> {
     /// Makes everything ready that the steps of a plan need, on the device of each.
     pub(super) fn prepare(&mut self) -> Result<(), (usize, Refusal)> {
-        let mut known: Vec<(Leaf, u32, Rc<Step>)> = Vec::new();
+        let mut known: Vec<(Leaf, (u32, StreamId), Rc<Step>)> = Vec::new();
         let mut steps = BTreeMap::new();
         let (program, tasks) = (self.program, self.tasks);
         for (index, command) in program.commands().iter().enumerate() {
@@ -156,14 +156,19 @@ impl Issue<'_> {
             let dev = self.facts.stream(kernel.stream).dev;
             let step = match tasks.task(index) {
                 Some(Task::Leaf(leaf)) if !multiplies(leaf) => {
-                    // Leaves that are the same share what they need.
-                    let shared = known.iter().find(|(other, on, _)| other == leaf && *on == dev);
-                    let step = match shared {
-                        Some((.., step)) => Rc::clone(step),
-                        None => Rc::new(self.prepared(leaf, dev).map_err(|e| (index, e))?),
-                    };
-                    known.push((leaf.clone(), dev, Rc::clone(&step)));
-                    step
+                    // Leaves that are the same share what they need; a plan of cuFFT those of one stream alone, since
+                    // it has one work area.
+                    let shared = known.iter().find(|(other, (on, stream), step)| {
+                        let is_apart = matches!(**step, Step::Transform { .. }) && *stream != kernel.stream;
+                        other == leaf && *on == dev && !is_apart
+                    });
+                    if let Some((.., step)) = shared {
+                        Rc::clone(step)
+                    } else {
+                        let step = Rc::new(self.prepared(leaf, dev).map_err(|e| (index, e))?);
+                        known.push((leaf.clone(), (dev, kernel.stream), Rc::clone(&step)));
+                        step
+                    }
                 }
                 Some(Task::Scale(factor, space)) => Rc::new(Step::Scale(factor, space.dtype())),
                 Some(Task::Fill) if kernel.compute.is_none() => Rc::new(Step::Zeros),

@@ -17,7 +17,6 @@
 //! ```
 
 mod packing;
-mod streaming;
 #[cfg(test)]
 mod tests;
 
@@ -43,7 +42,7 @@ pub fn copy(to: &mut [u8], from: &[u8], stores: Stores) {
     assert_eq!(to.len(), from.len(), "bug: a copy between different lengths");
     match stores {
         Stores::Plain => to.copy_from_slice(from),
-        Stores::Streaming => streaming::copy(to, from),
+        Stores::Streaming => crate::processor::copy_streaming(to, from),
     }
 }
 

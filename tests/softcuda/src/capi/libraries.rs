@@ -20,6 +20,8 @@ const INVALID_VALUE: c_int = 7;
 const FAILED: c_int = 13;
 /// `CUFFT_INVALID_PLAN`
 const NO_PLAN: c_int = 1;
+/// `CUFFT_ALLOC_FAILED`
+const NO_ROOM: c_int = 2;
 /// `CUFFT_INVALID_VALUE`
 const INVALID_TRANSFORM: c_int = 4;
 /// `CUFFT_EXEC_FAILED`
@@ -237,6 +239,8 @@ struct Plan {
     batch: u64,
     single: bool,
     stream: u64,
+    /// Memory of the device that every transform writes: two at a time of one plan are a race, as they would be of a real one.
+    work: u64,
 }
 
 static PLANS: Mutex<BTreeMap<c_int, Plan>> = Mutex::new(BTreeMap::new());
@@ -272,10 +276,11 @@ unsafe extern "C" fn cufftPlanMany(
         return INVALID_TRANSFORM;
     }
     let lens = lens.iter().map(|n| u64::from(n.unsigned_abs())).collect();
+    let Ok(work) = engine().alloc(8) else { return NO_ROOM };
     let mut plans = plans();
     let number = plans.keys().next_back().map_or(1, |last| last + 1);
     let batch = u64::from(batch.unsigned_abs());
-    plans.insert(number, Plan { lens, batch, single: kind == 0x29, stream: 0 });
+    plans.insert(number, Plan { lens, batch, single: kind == 0x29, stream: 0, work });
     // SAFETY: not null, and then it points to room for a plan.
     unsafe { plan.write(number) };
     0
@@ -296,7 +301,10 @@ extern "C" fn cufftSetStream(plan: c_int, stream: *mut c_void) -> c_int {
 // SAFETY: as above.
 #[unsafe(no_mangle)]
 extern "C" fn cufftDestroy(plan: c_int) -> c_int {
-    if plans().remove(&plan).is_some() { 0 } else { NO_PLAN }
+    match plans().remove(&plan) {
+        Some(plan) => engine().free(plan.work).map_or(TRANSFORM_FAILED, |()| 0),
+        None => NO_PLAN,
+    }
 }
 
 // SAFETY: as above.
@@ -316,7 +324,7 @@ fn transform(call: &'static str, single: bool, plan: c_int, [from, to]: [u64; 2]
     if ![-1, 1].contains(&direction) {
         return INVALID_TRANSFORM;
     }
-    let mut words = vec![from, to, u64::from(single), u64::from(direction == 1), plan.batch];
+    let mut words = vec![from, to, u64::from(single), u64::from(direction == 1), plan.batch, plan.work];
     words.extend(&plan.lens);
     let args = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     engine().library(call, spectrum, args, plan.stream).map_or(TRANSFORM_FAILED, |()| 0)
@@ -326,7 +334,8 @@ fn transform(call: &'static str, single: bool, plan: c_int, [from, to]: [u64; 2]
 fn spectrum(launch: &Launch<'_>) -> Result<(), Stop> {
     let w = words(launch);
     let (ty, sign) = (Type::of(if w[2] == 1 { 2 } else { 3 }), if w[3] == 1 { 1.0 } else { -1.0 });
-    let lens: Vec<usize> = w[5..].iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
+    launch.write(w[5], &[w[4]])?;
+    let lens: Vec<usize> = w[6..].iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
     let n: usize = lens.iter().product();
     for which in 0..w[4] {
         let place = |base: u64, k: usize| base + (which * n as u64 + k as u64) * ty.bytes();

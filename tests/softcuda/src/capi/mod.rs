@@ -6,6 +6,7 @@
 //! said in one place.
 #![expect(unsafe_code, reason = "C functions with pointers of their callers")]
 
+mod activity;
 mod copies;
 mod kernels;
 mod libraries;

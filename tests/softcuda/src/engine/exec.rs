@@ -30,6 +30,7 @@ impl Session<'_> {
         self.order.push(id);
         let kind = op.work.kind();
         *self.kinds.entry(kind).or_insert(0) += 1;
+        self.activity_work(&op);
         let device = op.device;
         let hit = |at: &str| at.strip_prefix("exec:").is_some_and(|k| k == kind || k == "any");
         let outcome = match self.due(hit, device) {

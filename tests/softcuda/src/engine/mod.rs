@@ -1,5 +1,6 @@
 //! The engine: devices, streams, events, memory, and the order in which operations run.
 
+mod activity;
 mod alloc;
 mod callback;
 mod copy;
@@ -20,6 +21,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
+pub(crate) use activity::record_bytes;
 pub(crate) use alloc::PointerFacts;
 pub(crate) use callback::Callback;
 pub(crate) use copy::Way;

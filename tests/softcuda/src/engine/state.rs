@@ -9,6 +9,7 @@ use crate::config::{Config, Fault};
 use crate::report::{Report, Site, Violation, ViolationKind};
 
 use super::Session;
+use super::activity::Activities;
 use super::device::Device;
 use super::event::Event;
 use super::launch::{Function, Module};
@@ -58,6 +59,7 @@ pub(crate) struct State {
     pub(crate) faults: Vec<Armed>,
     pub(crate) rng: Rng,
     pub(crate) trace: Trace,
+    pub(crate) activities: Activities,
     /// What went with its context, in words.
     pub(crate) left_behind: Vec<String>,
     violations: Vec<Violation>,
@@ -87,6 +89,7 @@ impl State {
             faults: config.faults.iter().map(|f| Armed { fault: f.clone(), passed: 0, fired: 0 }).collect(),
             rng: Rng::new(config.scheduler),
             trace: Trace::new(config.trace),
+            activities: Activities::default(),
             left_behind: Vec::new(),
             violations: Vec::new(),
             found: 0,

@@ -125,6 +125,7 @@ impl Session<'_> {
         target.frontier = clock.clone();
         target.queue.push_back(id);
         self.ops.insert(id, Op { id, stream, device, call, lane, seq, clock, after, work, started: false });
+        self.activity_call(id);
         id
     }
 

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &TourArgs, out: &mut Out) -> Result<End, Fail> {
     if let Some(device) = &device {
         let path = args.out.join("tour-device.trace.json");
         output::write(&path, write_chrome(&device.trace).as_bytes())?;
-        written.push((path, "the chain's calls on the device, by the host's clock"));
+        written.push((path, "the chain on the device, which says by which clock"));
     }
     match args.report.format {
         Format::Json => {

@@ -1,0 +1,145 @@
+//! What has to be seen on a device, for `native/gpu-check`: each part prints one JSON object.
+//!
+//! ```text
+//! device operators [--little]   every operator on cuda:0 against the reference evaluator; with --little on one side each
+//! device lesson                 what lesson 9 does where there is a device
+//! ```
+//!
+//! The driver is the machine's, or the one that SPANLIFT_CUDA_LIB names. Exit status: 0 all is right, 1 something is wrong,
+//! 2 cannot start.
+#![expect(clippy::print_stdout, reason = "its object is what it is for")]
+#![expect(clippy::unwrap_used, reason = "the tables are those of tests, where a panic is the report")]
+
+#[path = "../../../core/tests/operators/oracle.rs"]
+#[expect(dead_code, reason = "matrices are what the tests of the reference need")]
+mod oracle;
+#[path = "../../../core/tests/operators/table.rs"]
+#[expect(dead_code, reason = "matrices are what the tests of the reference need")]
+mod table;
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+use spanlift::memory::{cpu, cuda as device};
+use spanlift::op::{Array, Operator, to};
+use spanlift::{chain, kib, mib};
+use spanlift_native::course::{Here, check_run};
+use spanlift_native::cuda::{self, CudaError, Driver, RunError};
+
+use oracle::{Random, eps};
+use table::{Entry, FIELDS, table};
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let part: fn(Driver) -> (Value, bool) = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["operators"] => |driver| operators(&driver, false),
+        ["operators", "--little"] => |driver| operators(&driver, true),
+        ["lesson"] => lesson,
+        _ => return fail("usage: device operators [--little] | lesson"),
+    };
+    match Driver::open() {
+        Ok(driver) => {
+            let (object, is_right) = part(driver);
+            println!("{object}");
+            ExitCode::from(u8::from(!is_right))
+        }
+        Err(why) => fail(&why.to_string()),
+    }
+}
+
+fn fail(why: &str) -> ExitCode {
+    eprintln!("device: {why}");
+    ExitCode::from(2)
+}
+
+/// What came of everything that was run.
+#[derive(Default)]
+struct Found {
+    n_runs: usize,
+    n_equal: usize,
+    /// The largest difference of the others, in units of the last place of the largest value.
+    worst: f64,
+    wrong: Vec<String>,
+    /// What is not run here, and why.
+    left_out: Vec<String>,
+}
+
+fn operators(driver: &Driver, is_little: bool) -> (Value, bool) {
+    let mut found = Found::default();
+    for (k, dtype) in FIELDS.into_iter().enumerate() {
+        for (n, Entry { name, op, .. }) in table(dtype).into_iter().enumerate() {
+            let sides = [("A", op.clone()), ("A^H", op.h()), ("A^T", op.t()), ("A.N", op.n())];
+            for (at, (side, a)) in sides.into_iter().enumerate() {
+                // A little: of each operator one type and one side, in turn.
+                if !is_little || (n % FIELDS.len() == k && n / FIELDS.len() % 4 == at) {
+                    found.run(&format!("{name}, {dtype}, {side}"), &a, driver);
+                }
+            }
+        }
+    }
+    let Found { n_runs, n_equal, worst, wrong, left_out } = found;
+    let is_right = wrong.is_empty() && n_runs > 0;
+    let object = json!({
+        "n_runs": n_runs, "n_equal": n_equal, "worst_in_eps": worst, "n_wrong": wrong.len(), "wrong": wrong,
+        "left_out": left_out,
+    });
+    (object, is_right)
+}
+
+impl Found {
+    fn run(&mut self, what: &str, a: &Operator, driver: &Driver) {
+        let x = Random(7).array(a.domain());
+        let there = chain![to(device(0)), a.on(device(0)), to(cpu())].unwrap();
+        // Spaces without elements have no plan.
+        let Ok(plan) = there.plan_for(&x) else { return };
+        match cuda::run_knowing(plan.program(), driver, 0, &plan) {
+            Ok(run) => {
+                self.n_runs += 1;
+                self.compare(what, &there, &x, plan.result(&run.finals));
+            }
+            Err(
+                e
+                @ (RunError::Unsupported { .. } | RunError::Cuda { error: CudaError::NoLibrary { .. }, .. }),
+            ) => {
+                self.left_out.push(format!("{what}: {e}"));
+            }
+            Err(e) => self.wrong.push(format!("{what}: {e}")),
+        }
+    }
+
+    fn compare(&mut self, what: &str, a: &Operator, x: &Array, y: Option<Array>) {
+        let (Some(y), expected) = (y, a.apply(x).unwrap()) else {
+            return self.wrong.push(format!("{what}: no result"));
+        };
+        if y == expected {
+            self.n_equal += 1;
+            return;
+        }
+        let scale = [x, &expected].iter().flat_map(|a| a.values()).map(|v| v.norm()).fold(0.0, f64::max);
+        let errors = y.values().iter().zip(expected.values()).map(|(y, e)| (y - e).norm());
+        let error = errors.fold(0.0, f64::max) / (eps(a.domain().dtype()) * scale);
+        self.worst = self.worst.max(error);
+        // As the kernels of the processor are held to.
+        if error.is_nan() || error > 64.0 {
+            self.wrong.push(format!("{what}: {error} units of the last place"));
+        }
+    }
+}
+
+const DOWN_AND_UP: &str = "stream s\npinned x 64KiB = f32 fill 2\npinned y 64KiB = f32 fill 0\ndevice d 64KiB\n\
+                           copy d <- x on s\ncopy y <- d on s\nsync s\nread y expect f32 fill 2";
+
+fn lesson(driver: Driver) -> (Value, bool) {
+    let here = Here::on(Ok(driver));
+    let sizes = [kib(64), mib(1), mib(16)];
+    let run = here.run(DOWN_AND_UP).plain().to_owned();
+    // The lesson's own judge: what races is not run, whatever the machine.
+    let racy = check_run(&here, &DOWN_AND_UP.replace("sync s\n", "")).plain().to_owned();
+    let is_right =
+        here.is_device() && run.contains("run on cuda:0") && racy.starts_with("not yet: not run: race");
+    let object = json!({
+        "place": here.place(), "is_device": here.is_device(), "profile": here.profile().plain(),
+        "copies": here.copies(&sizes).plain(), "engine": here.engine(&sizes).plain(), "run": run, "racy": racy,
+    });
+    (object, is_right)
+}
