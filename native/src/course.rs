@@ -26,8 +26,8 @@ use crate::{cpu, probe};
 
 /// The profile in the place of a device.
 const STAND_IN: &str = "h200-pcie5";
-/// Bytes of the largest copies that a profile is measured with.
-const LARGEST: usize = 64 << 20;
+/// The largest copies that a profile is measured with.
+const LARGEST: Bytes = Bytes(64 << 20);
 /// Rounds of which the least counts.
 const ROUNDS: usize = 7;
 /// How far a line may lie off a copy's time.
@@ -65,7 +65,12 @@ impl Here {
 
     /// The same with a driver that was opened, or the reason why there is none.
     pub fn on(driver: Result<Driver, String>) -> Here {
-        match driver.and_then(|driver| Here::measured(driver).map_err(|e| e.to_string())) {
+        Here::with_copies_of(driver, LARGEST)
+    }
+
+    /// The same, measured with copies of at most this many bytes: quicker, and less exact.
+    pub fn with_copies_of(driver: Result<Driver, String>, largest: Bytes) -> Here {
+        match driver.and_then(|driver| Here::measured(driver, largest).map_err(|e| e.to_string())) {
             Ok((device, machine)) => Here { device: Ok(device), machine },
             Err(why) => {
                 let machine = Machine::builtin(STAND_IN).unwrap_or_default();
@@ -74,9 +79,9 @@ impl Here {
         }
     }
 
-    fn measured(driver: Driver) -> Result<(Device, Machine), Box<dyn std::error::Error>> {
+    fn measured(driver: Driver, largest: Bytes) -> Result<(Device, Machine), Box<dyn std::error::Error>> {
         let context = driver.context(0)?;
-        let profile = cuda::measure(&context, "here", LARGEST)?;
+        let profile = cuda::measure(&context, "here", usize::try_from(largest.0)?)?;
         let machine = Machine::from_json(profile.to_string().as_bytes())?;
         let engine = Engine::on(&driver, 0, Config::default())?;
         let found = probe::probe().ok();

@@ -62,6 +62,7 @@ export async function browser() {
   const driven = await playwright().chromium.launch({ executablePath: CHROMIUM, args: FLAGS, env });
   return {
     open: (path, options) => open(driven, path, options),
+    context: (options) => driven.newContext(options),
     async close() {
       await driven.close();
       home.remove();

@@ -14,7 +14,7 @@ const DOWN_AND_UP: &str = "stream s\npinned x 64KiB = f32 fill 2\npinned y 64KiB
 #[test]
 fn with_a_device_the_lesson_measures_it() {
     kit::alone(&[Config::under(Scheduler::Eager)], |soft| {
-        let here = Here::on(Driver::open().map_err(|e| e.to_string()));
+        let here = Here::with_copies_of(Driver::open().map_err(|e| e.to_string()), mib(4));
         if !here.is_device() {
             // Copies took no time that grows with their size: said, not guessed.
             assert!(here.place().contains("no device here: "), "{}", here.place());

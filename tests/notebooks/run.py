@@ -54,7 +54,7 @@ KEPT_BUILDS = 1  # build folders of other compilers or lock files that are kept
 # What notebooks are built from and read, beside themselves.
 SOURCES = [
     "Cargo.toml", "Cargo.lock", "core/Cargo.toml", "core/src", "core/data", "wasm/Cargo.toml", "wasm/src", "wasm/dist",
-    "native/Cargo.toml", "native/src", "native/data", "native/kernels", "native/programs", "notebooks/kit", "notebooks/data",
+    "native/Cargo.toml", "native/src", "native/data", "native/kernels", "native/programs", "notebooks/kit", "notebooks/cells.toml", "notebooks/data",
     "tests/notebooks/run.py", "tests/requirements.txt",
 ]
 
@@ -120,11 +120,12 @@ def rustc(*args):
 
 def build_folders(cache, kernel):
     """The folder of the kernels' build folders: one per compiler, kernel and lock file; the oldest others are removed."""
-    lock = (ROOT / "Cargo.lock").read_text()
-    key = hashlib.sha256("\n".join([rustc("-vV"), str(kernel), lock]).encode()).hexdigest()[:12]
+    lock, cells = (ROOT / "Cargo.lock").read_text(), (ROOT / "notebooks/cells.toml").read_text()
+    key = hashlib.sha256("\n".join([rustc("-vV"), str(kernel), lock, cells]).encode()).hexdigest()[:12]
     parent = cache / "notebook-builds"
     mine = parent / key
-    mine.mkdir(parents=True, exist_ok=True)
+    (mine / ".cargo").mkdir(parents=True, exist_ok=True)
+    (mine / ".cargo/config.toml").write_text(cells)  # cargo looks for it above a kernel's folder
     os.utime(mine)
     others = sorted(parent.iterdir(), key=lambda folder: folder.stat().st_mtime, reverse=True)
     for folder in others[1 + KEPT_BUILDS :]:
@@ -140,7 +141,7 @@ async def run_all(paths, builds, publish):
     """
     turns = [builds / str(n) for n in range(1, AT_A_TIME + 1)]
     for other in builds.iterdir():
-        if other.is_dir() and other not in turns and other.name != SELF_TEST:
+        if other.is_dir() and other not in turns and other.name not in [SELF_TEST, ".cargo"]:
             shutil.rmtree(other, ignore_errors=True)
     built, sources, passed = builds / "built", sources_hash(), []
     if paths and not (has_library(turns[0]) and built.is_file() and built.read_text() == sources):

@@ -46,8 +46,8 @@ impl BarChart {
     /// A line in words for each entry: its heading, its label and its values.
     pub(crate) fn told(&self) -> impl Iterator<Item = String> {
         let value = |k: usize, v: f64| match self.series.get(k) {
-            Some(name) => format!("{name} {v} {}", self.unit),
-            None => format!("{v} {}", self.unit),
+            Some(name) => format!("{name} {v} {}", self.unit).trim_end().to_owned(),
+            None => format!("{v} {}", self.unit).trim_end().to_owned(),
         };
         self.clusters.iter().flat_map(move |cluster| {
             cluster.entries.iter().map(move |e| {
@@ -150,6 +150,8 @@ fn color(series: usize, theme: &Theme) -> Color {
 fn written(entry: &Entry, k: usize, unit: &str) -> String {
     let value = entry.values[k];
     let digits = match value.abs() {
+        // What is counted has no fractions.
+        _ if matches!(unit, "" | "B") => 0,
         v if v >= 100.0 => 1,
         v if v >= 10.0 => 2,
         _ => 3,
@@ -159,7 +161,7 @@ fn written(entry: &Entry, k: usize, unit: &str) -> String {
     } else {
         String::new()
     };
-    format!("{value:.digits$} {unit}{note}")
+    format!("{value:.digits$} {unit}{note}").trim_end().to_owned()
 }
 
 /// From values to lengths.
@@ -221,7 +223,7 @@ impl Scale {
             let n = (self.high / step).floor();
             let digits = if step >= 1.0 { 0.0 } else { (-step.log10()).ceil().max(0.0) };
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few digits")]
-            let label = |v: f64| format!("{v:.0$} {unit}", digits as usize);
+            let label = |v: f64| format!("{v:.0$} {unit}", digits as usize).trim_end().to_owned();
             let widest = text::width(&label(n * step), 10.0, false);
             if self.room * step / self.high >= widest + 14.0 || k > 30 {
                 let mut ticks = Vec::new();

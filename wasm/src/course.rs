@@ -3,6 +3,7 @@
 //! No solution is stored. An answer is a program: the checker says whether it is safe, the simulator what it reads and how
 //! long it takes, and a list of what an exercise asks for says whether the work is still done.
 
+mod guess;
 mod myths;
 #[cfg(not(target_arch = "wasm32"))]
 mod operators;
@@ -15,16 +16,16 @@ mod to_device;
 mod traces;
 mod views;
 
+use spanlift::Program;
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::program::{Op, ReadError};
 use spanlift::sim::{self, Run};
-use spanlift::{Nanos, Program};
 
-use crate::bars::{BarChart, Cluster, Entry};
 use crate::model::machine_of;
-use crate::show::{Figure, Show};
+use crate::show::Figure;
 use crate::text;
 
+pub use guess::{Quantity, guessed, guessed_order};
 pub use myths::verdicts;
 #[cfg(not(target_arch = "wasm32"))]
 pub use operators::{Expression, check_adjoint, check_moves, check_within};
@@ -40,6 +41,7 @@ pub use to_device::{check_overlapped, transfers};
 pub use traces::{
     Recorded, check_change, check_holder, check_memory, check_steps, snapshot_at_end, snapshot_findings,
 };
+pub use views::{check_allocations, check_span, check_tiles};
 
 /// What can be handed in as an answer: a program, its text, or what came of reading it.
 pub trait Answer {
@@ -188,25 +190,6 @@ pub fn readings(answer: &(impl Answer + ?Sized)) -> Figure {
         Ok(lines) => Figure::words(lines),
         Err(why) => Figure::error(&why),
     }
-}
-
-/// A guess beside what was simulated.
-pub fn guessed(what: &str, guess: Nanos, found: Nanos) -> Figure {
-    // To a hundredth: a figure that people compare with their guess.
-    let us = |time: Nanos| (time.0 / 10) as f64 / 100.0;
-    let entry =
-        |label: &str, time| Entry { label: label.to_owned(), values: vec![us(time)], note: String::new() };
-    let chart = BarChart {
-        title: what.to_owned(),
-        unit: "us".to_owned(),
-        series: vec!["time".to_owned()],
-        clusters: vec![Cluster {
-            label: String::new(),
-            entries: vec![entry("guessed", guess), entry("simulated", found)],
-        }],
-        is_log: false,
-    };
-    chart.show()
 }
 
 /// Lesson 1: the result is copied back and read by the host.
@@ -360,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn guesses_and_readings_are_shown() {
+    fn readings_are_shown() {
         let early = "stream s\ndevice d 64 = f64 ramp 1 1\npinned y 64 = f64 fill 0\ncopy y <- d on s\nread y expect f64 ramp 1 1";
         assert_eq!(
             readings(early).plain(),
@@ -368,9 +351,6 @@ mod tests {
         );
         assert_eq!(readings("stream s").plain(), "no read says what it expects");
         assert!(readings("strem s").plain().contains("line 1"));
-        let chart = guessed("the host waits", Nanos(10_000), Nanos(12_500));
-        assert_eq!(chart.plain(), "the host waits\nguessed: time 10 us\nsimulated: time 12.5 us");
-        assert!(chart.svg().starts_with("<svg "));
         check(&check_read_back(early), "race: the host");
         check(&check_read_back(&early.replace("read", "sync s\nread")), "right: ");
         check(&check_read_back(&early.replace("read", "sleep 1ms\nread")), "race: the host");

@@ -8,6 +8,7 @@
 //! | `show`, `verdict`, `explain`, `readings`, `modes`, `mended`, `stack`, `film` | a program |
 //! | `at` | `at TIME`, and a program |
 //! | `wait WORDS` | `guess TIME`, and a program that marks `begin` and `end` |
+//! | `order WORDS` | `guess NAME, NAME`, and a program |
 //! | `timelines WORDS`, `ledgers` | programs |
 //! | `pinning`, `break-even`, `rows WORDS`, `chart`, `machines` | settings |
 //! | `pipeline ACT` | the settings of a pipeline |
@@ -51,6 +52,7 @@ fn found(verb: &str, source: &str, data: &str) -> Result<Figure, String> {
         "film" => film(source),
         "at" => at(source)?,
         "wait" => waited(rest, source)?,
+        "order" => order(rest, source)?,
         "timelines" => side_by_side_runs(rest, source)?,
         "ledgers" => {
             let runs = runs(source)?;
@@ -114,6 +116,12 @@ fn waited(what: &str, source: &str) -> Result<Figure, String> {
     let (settings, program) = Settings::before(source, &["guess"])?;
     let between = run(program)?.between("begin", "end").ok_or("the program marks no begin and end")?;
     Ok(guessed(what, settings.time("guess")?, between))
+}
+
+/// The order in which things are thought to end.
+fn order(what: &str, source: &str) -> Result<Figure, String> {
+    let (settings, program) = Settings::before(source, &["guess"])?;
+    Ok(guessed_order(what, settings.get("guess")?.split(',').map(str::trim), program))
 }
 
 /// Texts under lines `== NAME`.
@@ -384,6 +392,8 @@ mod tests {
         check("at", "stream s", "a line is missing: at ...");
         check("wait w", "guess 20\nstream s", "marks no begin");
         check("wait w", "guess 20\nmark begin\nmark end", "guess 20: no time such as 20us");
+        check("order o", "stream s", "a line is missing: guess ...");
+        check("order o", "guess a, b\nstream s\nsync s", "nothing here is called \"a\"");
         check("pinning", "free 8GiB\nsizes 1 MiB", "no size such as 4MiB");
         check("pinning", "machine mine\nfree 8GiB\nsizes 1MiB", "no machine \"mine\"");
         check("pipeline show", "items 0\nbytes 1MiB\nwork 1us\nstrategy A", "");

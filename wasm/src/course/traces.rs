@@ -14,6 +14,7 @@ use spanlift::trace::table::Scan;
 use spanlift::trace::{Kind, LaneKind, read};
 use spanlift::{Nanos, Program, Size, Trace};
 
+use super::guess::beside;
 use super::strategies::with_notes;
 use super::{Answer, told};
 use crate::app::App;
@@ -179,6 +180,11 @@ impl Recorded {
         let first = self.trace.extent()?.0;
         let step = self.trace.slices.iter().find(|s| self.trace.strings.get(s.name) == name)?;
         Some((Nanos(step.start.0 - first.0), Nanos(step.end.0 - first.0)))
+    }
+
+    /// A guess beside a time of the recording.
+    pub fn guessed(&self, what: &str, guess: Nanos, found: Nanos) -> Figure {
+        beside(what, guess, "recorded", found)
     }
 
     /// The recording run again with changes, as written for `spanlift whatif`: what it takes then, and both timelines.

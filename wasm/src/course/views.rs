@@ -12,11 +12,13 @@
 
 use std::fmt;
 
-use spanlift::memory::{Block, Dtype, Layout, MemoryMap, Overlap, TensorView, View, cpu, cuda};
+use spanlift::Bytes;
+use spanlift::memory::{Block, Dtype, Layout, MemoryMap, MovePlan, Overlap, TensorView, View, cpu, cuda};
 use spanlift::program::text as quantity;
 
-use super::told;
+use super::{guessed, told};
 use crate::show::{Figure, Show};
+use crate::text;
 
 /// Names with what they stand for, and those that are shown.
 #[derive(Debug, Default)]
@@ -45,14 +47,15 @@ pub(super) fn act(what: &str, source: &str) -> Result<Figure, String> {
             Ok(format!("{name:<12} shape {shape:?}, strides {strides:?}, offset {offset}: elements {span}"))
         }),
         "overlaps" => views.overlaps(),
+        "guess one by one" => views.copied_guessed(),
         "move one by one" => Ok(views.layout()?.move_naively(cuda(0)).show()),
         "move" => views.layout()?.move_to(cuda(0)).map(|plan| plan.show()).map_err(words),
         "moves" => views.moves(),
         "late" => views.late(),
         "deep copy" => views.layout()?.deepcopy().map(|plan| plan.show()).map_err(words),
         "blocks" => views.blocks(),
-        "check span" => Ok(told(views.span_guessed())),
-        "check move" => Ok(told(views.move_guessed())),
+        "check span" => views.span_guessed(),
+        "check move" => views.move_guessed(),
         "check tiles" => views.tiles(),
         _ => Err(format!("views cannot {what:?}")),
     }
@@ -256,46 +259,74 @@ impl Views {
         }
     }
 
-    fn span_guessed(&self) -> Result<String, String> {
-        let (name, view) = self.shown().last().ok_or("there is no view")?;
-        let guess = self.guess()?;
-        let View { shape, strides, .. } = view.view();
-        let told = format!("{name} has shape {shape:?} and strides {strides:?}");
-        match view.memory_span().map_err(words)? == Some(guess) {
-            true => Ok(format!("{told}: elements {} to {}", guess.0, guess.1)),
-            false => Err(told),
-        }
+    /// `guess SIZE`: what is copied when each view is moved by itself.
+    fn copied_guessed(&self) -> Result<Figure, String> {
+        let list = self.asked("guess").next().ok_or("a line is missing: guess SIZE")?;
+        let word = list.join(" ");
+        let guess = quantity::size(&word).ok_or_else(|| format!("{word:?} is no size such as 1KiB"))?;
+        let copied = self.layout()?.move_naively(cuda(0)).bytes_copied();
+        let copied = Bytes(u64::try_from(copied).map_err(words)?);
+        Ok(guessed("bytes copied, one by one", guess, copied))
     }
 
-    fn move_guessed(&self) -> Result<String, String> {
-        let guess = self.guess()?;
+    fn span_guessed(&self) -> Result<Figure, String> {
+        let (_, view) = self.shown().last().ok_or("there is no view")?;
+        Ok(check_span(view, self.guess()?))
+    }
+
+    fn move_guessed(&self) -> Result<Figure, String> {
         let names: Vec<&str> = self.asked("only").flatten().map(String::as_str).collect();
         let plan = self.map()?.move_only(names, cuda(0)).map_err(words)?;
-        let found = (plan.allocations.len(), plan.bytes_copied());
-        let is_right = (i64::try_from(found.0), i64::try_from(found.1)) == (Ok(guess.0), Ok(guess.1));
-        match is_right {
-            true => Ok(format!("{} allocations, {} bytes copied", found.0, found.1)),
-            false => Err(format!("{} allocations of {} bytes are not what this takes", guess.0, guess.1)),
-        }
+        let (allocations, bytes) = self.guess()?;
+        let counts = usize::try_from(allocations).ok().zip(u128::try_from(bytes).ok());
+        Ok(check_allocations(&plan, counts.ok_or("neither is below zero")?))
     }
 
-    /// Lesson 2, exercise 3: the tiles `a` and `b` have every byte of `weight`, and none twice.
     fn tiles(&self) -> Result<Figure, String> {
         let layout = self.layout()?;
-        let report = layout.report().map_err(words)?;
-        let devices = report.devices.values();
-        let (listed, unique) = devices.fold((0, 0), |n, d| (n.0 + d.listed_bytes, n.1 + d.unique_bytes));
-        let whole: u128 = layout.storages().iter().map(|s| u128::from(s.bytes.0)).sum();
-        let figure = layout.show();
-        let names = self.shown().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
-        let answer = match (unique == whole, listed == unique) {
-            (true, true) => format!("right: {names} have every byte once"),
-            (false, _) => format!("not yet: {} bytes of the weight belong to no tile", whole - unique),
-            (true, false) => format!("not yet: {} bytes would be copied twice", listed - unique),
-        };
-        let plain = format!("{answer}\n{}", figure.plain());
+        let (answer, figure) = (check_tiles(&layout), layout.show());
+        let plain = format!("{}\n{}", answer.plain(), figure.plain());
         Ok(figure.saying(plain))
     }
+}
+
+/// Lesson 2, exercise 1: the lowest and the highest element of a view.
+pub fn check_span(view: &TensorView, guess: (i64, i64)) -> Figure {
+    let View { shape, strides, offset, .. } = view.view();
+    let facts = format!("shape {shape:?}, strides {strides:?}, offset {offset}");
+    told(view.memory_span().map_err(words).and_then(|found| match found == Some(guess) {
+        true => Ok(format!("elements {} to {}, from {facts}", guess.0, guess.1)),
+        false => Err(format!("elements {} to {} are not those of {facts}", guess.0, guess.1)),
+    }))
+}
+
+/// Lesson 2, exercise 2: how many allocations a move takes, and how many bytes it copies.
+pub fn check_allocations(plan: &MovePlan, guess: (usize, u128)) -> Figure {
+    let (allocations, bytes) = (plan.allocations.len(), plan.bytes_copied());
+    told(match (guess.0 == allocations, guess.1 == bytes) {
+        (true, true) => Ok(format!("{}, {bytes} bytes copied", text::count(allocations, "allocation"))),
+        (true, false) => Err(format!("as many allocations; the bytes copied are not {}", guess.1)),
+        (false, true) => Err(format!("as many bytes; the allocations are not {}", guess.0)),
+        (false, false) => Err(format!("neither {} allocations nor {} bytes", guess.0, guess.1)),
+    })
+}
+
+/// Lesson 2, exercise 3: tiles have every byte of their storages, and none twice.
+pub fn check_tiles(tiles: &Layout) -> Figure {
+    let found = || -> Result<String, String> {
+        let report = tiles.report().map_err(words)?;
+        let devices = report.devices.values();
+        let (listed, unique) = devices.fold((0, 0), |n, d| (n.0 + d.listed_bytes, n.1 + d.unique_bytes));
+        let whole: u128 = tiles.storages().iter().map(|s| u128::from(s.bytes.0)).sum();
+        match (unique == whole, listed == unique) {
+            (true, true) => {
+                Ok(format!("{} have every byte once", text::count(tiles.tensors().len(), "tile")))
+            }
+            (false, _) => Err(format!("{} bytes belong to no tile", whole - unique)),
+            (true, false) => Err(format!("{} bytes would be copied twice", listed - unique)),
+        }
+    };
+    told(found())
 }
 
 /// One call on a block or a view.
@@ -355,8 +386,16 @@ mod tests {
         check("spans", "odd = matrix.narrow(1, 1, 15).step(1, 2)\nspans odd", "elements 1 to 255");
         let pair = "even = matrix.step(1, 2)\nodd = matrix.narrow(1, 1, 15).step(1, 2)\noverlap even, odd";
         check("overlaps", pair, "even and odd share no byte");
-        check("check span", "fifth = matrix.step(1, 5)\nguess 0, 255", "right: fifth has shape [16, 4]");
-        check("check span", "fifth = matrix.step(1, 5)\nguess 0, 0", "not yet: fifth");
+        check(
+            "check span",
+            "fifth = matrix.step(1, 5)\nguess 0, 255",
+            "right: elements 0 to 255, from shape [16, 4], strides [16, 5]",
+        );
+        check(
+            "check span",
+            "fifth = matrix.step(1, 5)\nguess 0, 0",
+            "not yet: elements 0 to 0 are not those of shape",
+        );
         check("check tiles", "map a\n", "no view \"a\"");
         check(
             "check tiles",
@@ -366,13 +405,35 @@ mod tests {
         check(
             "check tiles",
             "a = matrix.narrow(0, 0, 8)\nb = matrix.narrow(0, 9, 7)\nmap a, b",
-            "64 bytes of the weight",
+            "64 bytes belong to no tile",
         );
         check(
             "check tiles",
             "a = matrix.narrow(0, 0, 8)\nb = matrix.narrow(0, 8, 8)\nmap a, b",
-            "right: a, b have every",
+            "right: 2 tiles have every",
         );
+    }
+
+    #[test]
+    fn guesses_about_moves_are_judged_part_by_part() {
+        let two = "a = matrix.narrow(0, 0, 2)\nb = matrix.narrow(0, 2, 2)\nonly a, b\n";
+        for (guess, expected) in [
+            ("1, 256", "right: 1 allocation, 256 bytes copied"),
+            ("2, 256", "not yet: as many bytes; the allocations are not 2"),
+            ("1, 128", "not yet: as many allocations; the bytes copied are not 128"),
+            ("0, 0", "not yet: neither 0 allocations nor 0 bytes"),
+            ("-1, 0", "neither is below zero"),
+        ] {
+            check("check move", &format!("{two}guess {guess}"), expected);
+        }
+        // The whole block, once for each of two views of 1 KiB.
+        check(
+            "guess one by one",
+            "again = matrix.flip(0)\nguess 1KiB",
+            "guessed: bytes 1024 B\ncounted: bytes 2048 B",
+        );
+        check("guess one by one", "guess many", "\"many\" is no size such as 1KiB");
+        check("guess one by one", "", "a line is missing: guess SIZE");
     }
 
     #[test]

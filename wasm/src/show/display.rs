@@ -8,6 +8,9 @@ use super::Figure;
 use crate::html::{figure_html, img};
 use crate::svg::escaped;
 
+/// Room for what is selected: a cell's output is too narrow for it to stand beside the picture, so it stands below.
+const BELOW_PX: u32 = 260;
+
 impl Figure {
     /// The picture for a page or a cell's output; needs no other file.
     pub fn html(&self) -> String {
@@ -26,7 +29,7 @@ impl Figure {
                 false => img(&self.svg, &self.title, "style=\"display:block;max-width:100%;height:auto\""),
             };
         }
-        figure_html(&self.items, &self.svg, &self.title, self.height_px)
+        figure_html(&self.items, &self.svg, &self.title, self.height_px + BELOW_PX)
     }
 
     /// The blocks that a notebook's kernel reads.
