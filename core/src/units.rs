@@ -2,9 +2,13 @@
 //!
 //! Knows nothing of programs or machines. Arithmetic that can leave the range is checked.
 
+mod float;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+pub(crate) use float::float;
 
 /// A number of bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -34,7 +34,7 @@ before(async () => {
   files = harness.scratch();
   path = join(files.folder, "course.html");
   await harness.spanlift("course", "-o", path);
-  writeFileSync(path, harness.withFreshViewer(readFileSync(path, "utf8")));
+  writeFileSync(path, harness.withFreshViewer(readFileSync(path, "utf8"), harness.viewer("course")));
 });
 after(async () => {
   await chromium?.close();

@@ -205,19 +205,21 @@ export async function wheel(page, element, x, y, dy, keys = []) {
 /** The text of the element that shows the selection. */
 export const selection = (frame, selector = "[data-selection]") => frame.locator(selector).first().innerText();
 
-const dist = (folder) => ({
-  glue: readFileSync(join(folder, "viewer.js"), "utf8"),
-  module: readFileSync(join(folder, "viewer.wasm.gz")).toString("base64"),
+const COMMITTED = join(ROOT, "wasm/dist");
+const dist = (folder, pair) => ({
+  name: pair,
+  glue: readFileSync(join(folder, `${pair}.js`), "utf8"),
+  module: readFileSync(join(folder, `${pair}.wasm.gz`)).toString("base64"),
 });
 
-/** The viewer that the tests are about: the one just built, or the committed one where none was. */
-export function viewer() {
+/** The pair that the tests are about, `viewer` or `course`: the one just built, or the committed one where none was. */
+export function viewer(pair = "viewer") {
   const fresh = process.env.SPANLIFT_VIEWER_DIST;
-  return dist(fresh && existsSync(join(fresh, "viewer.wasm.gz")) ? fresh : join(ROOT, "wasm/dist"));
+  return dist(fresh && existsSync(join(fresh, `${pair}.wasm.gz`)) ? fresh : COMMITTED, pair);
 }
 
 /** Whether `html` carries the viewer of `wasm/dist`. */
-export const holdsCommittedViewer = (html) => html.includes(dist(join(ROOT, "wasm/dist")).module);
+export const holdsCommittedViewer = (html) => html.includes(dist(COMMITTED, "viewer").module);
 
 /** The page of `spanlift view` over these arguments, with the viewer as built now; gives its path. */
 export async function viewed(files, name, ...args) {
@@ -233,8 +235,8 @@ export const until = (state, canvas, is, what) =>
     return is(now) && now;
   }, what);
 
-/** `html` with the committed viewer in it replaced by the one just built, in whatever form the page holds it. */
-export function withFreshViewer(html, fresh = viewer(), committed = dist(join(ROOT, "wasm/dist"))) {
+/** `html` with the committed pair in it replaced by the one just built, in whatever form the page holds it. */
+export function withFreshViewer(html, fresh = viewer(), committed = dist(COMMITTED, fresh.name ?? "viewer")) {
   const forms = [
     (text) => text,
     (text) => text.replaceAll("&", "&amp;").replaceAll('"', "&quot;"),

@@ -1,60 +1,42 @@
-export class Told {
-static __wrap(ptr) {
-const obj = Object.create(Told.prototype);
-obj.__wbg_ptr = ptr;
-ToldFinalization.register(obj, obj.__wbg_ptr, obj);
-return obj;
-}
+export class Columns {
 __destroy_into_raw() {
 const ptr = this.__wbg_ptr;
 this.__wbg_ptr = 0;
-ToldFinalization.unregister(this);
+ColumnsFinalization.unregister(this);
 return ptr;
 }
 free() {
 const ptr = this.__destroy_into_raw();
-wasm.__wbg_told_free(ptr, 0);
+wasm.__wbg_columns_free(ptr, 0);
 }
-block() {
-const ret = wasm.told_block(this.__wbg_ptr);
-var v1 = getArrayU8FromWasm0(ret[0], ret[1]).slice();
+feed(piece) {
+const ptr0 = passArray8ToWasm0(piece, wasm.__wbindgen_malloc);
+const len0 = WASM_VECTOR_LEN;
+const ret = wasm.columns_feed(this.__wbg_ptr, ptr0, len0);
+if (ret[1]) {
+throw takeFromExternrefTable0(ret[0]);
+}
+}
+finish() {
+const ret = wasm.columns_finish(this.__wbg_ptr);
+if (ret[3]) {
+throw takeFromExternrefTable0(ret[2]);
+}
+let v1;
+if (ret[0] !== 0) {
+v1 = getArrayU8FromWasm0(ret[0], ret[1]).slice();
 wasm.__wbindgen_free(ret[0], ret[1] * 1, 1);
+}
 return v1;
 }
-height() {
-const ret = wasm.told_height(this.__wbg_ptr);
-return ret >>> 0;
-}
-is_error() {
-const ret = wasm.told_is_error(this.__wbg_ptr);
-return ret !== 0;
-}
-plain() {
-let deferred1_0;
-let deferred1_1;
-try {
-const ret = wasm.told_plain(this.__wbg_ptr);
-deferred1_0 = ret[0];
-deferred1_1 = ret[1];
-return getStringFromWasm0(ret[0], ret[1]);
-} finally {
-wasm.__wbindgen_free(deferred1_0, deferred1_1, 1);
+constructor() {
+const ret = wasm.columns_new();
+this.__wbg_ptr = ret;
+ColumnsFinalization.register(this, this.__wbg_ptr, this);
+return this;
 }
 }
-svg() {
-let deferred1_0;
-let deferred1_1;
-try {
-const ret = wasm.told_svg(this.__wbg_ptr);
-deferred1_0 = ret[0];
-deferred1_1 = ret[1];
-return getStringFromWasm0(ret[0], ret[1]);
-} finally {
-wasm.__wbindgen_free(deferred1_0, deferred1_1, 1);
-}
-}
-}
-if (Symbol.dispose) Told.prototype[Symbol.dispose] = Told.prototype.free;
+if (Symbol.dispose) Columns.prototype[Symbol.dispose] = Columns.prototype.free;
 export class View {
 static __wrap(ptr) {
 const obj = Object.create(View.prototype);
@@ -190,6 +172,10 @@ wasm.view_look_back(this.__wbg_ptr);
 moment(moment) {
 wasm.view_moment(this.__wbg_ptr, moment);
 }
+most_streams() {
+const ret = wasm.view_most_streams(this.__wbg_ptr);
+return ret >>> 0;
+}
 names() {
 let deferred1_0;
 let deferred1_1;
@@ -284,56 +270,6 @@ wasm.__wbindgen_free(deferred3_0, deferred3_1, 1);
 }
 }
 if (Symbol.dispose) View.prototype[Symbol.dispose] = View.prototype.free;
-export function check(program, typical) {
-let deferred4_0;
-let deferred4_1;
-try {
-const val2 = +typical;
-const ptr0 = passStringToWasm0(program, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
-const len0 = WASM_VECTOR_LEN;
-const ret = wasm.check(ptr0, len0, val2);
-var ptr3 = ret[0];
-var len3 = ret[1];
-if (ret[3]) {
-ptr3 = 0; len3 = 0;
-throw takeFromExternrefTable0(ret[2]);
-}
-deferred4_0 = ptr3;
-deferred4_1 = len3;
-return getStringFromWasm0(ptr3, len3);
-} finally {
-wasm.__wbindgen_free(deferred4_0, deferred4_1, 1);
-}
-}
-export function columns(file) {
-const ptr0 = passArray8ToWasm0(file, wasm.__wbindgen_malloc);
-const len0 = WASM_VECTOR_LEN;
-const ret = wasm.columns(ptr0, len0);
-if (ret[3]) {
-throw takeFromExternrefTable0(ret[2]);
-}
-var v2 = getArrayU8FromWasm0(ret[0], ret[1]).slice();
-wasm.__wbindgen_free(ret[0], ret[1] * 1, 1);
-return v2;
-}
-export function lesson(verb, source, data) {
-let ptr0, len0, ptr1, len1, ptr2, len2;
-try {
-ptr0 = passStringToWasm0(verb, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
-len0 = WASM_VECTOR_LEN;
-ptr1 = passStringToWasm0(source, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
-len1 = WASM_VECTOR_LEN;
-ptr2 = passStringToWasm0(data, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
-len2 = WASM_VECTOR_LEN;
-} catch (e) {
-if (ptr2) { wasm.__wbindgen_free(ptr2, len2 * 1, 1); }
-if (ptr1) { wasm.__wbindgen_free(ptr1, len1 * 1, 1); }
-if (ptr0) { wasm.__wbindgen_free(ptr0, len0 * 1, 1); }
-throw e;
-}
-const ret = wasm.lesson(ptr0, len0, ptr1, len1, ptr2, len2);
-return Told.__wrap(ret);
-}
 export function machines() {
 let deferred1_0;
 let deferred1_1;
@@ -355,35 +291,6 @@ if (ret[2]) {
 throw takeFromExternrefTable0(ret[1]);
 }
 return View.__wrap(ret[0]);
-}
-export function simulate(program, machine) {
-let deferred4_0;
-let deferred4_1;
-try {
-let ptr0, len0, ptr1, len1;
-try {
-ptr0 = passStringToWasm0(program, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
-len0 = WASM_VECTOR_LEN;
-ptr1 = passStringToWasm0(machine, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
-len1 = WASM_VECTOR_LEN;
-} catch (e) {
-if (ptr1) { wasm.__wbindgen_free(ptr1, len1 * 1, 1); }
-if (ptr0) { wasm.__wbindgen_free(ptr0, len0 * 1, 1); }
-throw e;
-}
-const ret = wasm.simulate(ptr0, len0, ptr1, len1);
-var ptr3 = ret[0];
-var len3 = ret[1];
-if (ret[3]) {
-ptr3 = 0; len3 = 0;
-throw takeFromExternrefTable0(ret[2]);
-}
-deferred4_0 = ptr3;
-deferred4_1 = len3;
-return getStringFromWasm0(ptr3, len3);
-} finally {
-wasm.__wbindgen_free(deferred4_0, deferred4_1, 1);
-}
 }
 export function version() {
 let deferred1_0;
@@ -800,9 +707,9 @@ wasm.wasm_bindgen_e339f1fdbde1a20e___convert__closures_____invoke_______true_(ar
 function wasm_bindgen_e339f1fdbde1a20e___convert__closures_____invoke___web_sys_16fb8b7dc141141a___features__gen_Event__Event______true_(arg0, arg1, arg2) {
 wasm.wasm_bindgen_e339f1fdbde1a20e___convert__closures_____invoke___web_sys_16fb8b7dc141141a___features__gen_Event__Event______true_(arg0, arg1, arg2);
 }
-const ToldFinalization = (typeof FinalizationRegistry === 'undefined')
+const ColumnsFinalization = (typeof FinalizationRegistry === 'undefined')
 ? { register: () => {}, unregister: () => {} }
-: new FinalizationRegistry(ptr => wasm.__wbg_told_free(ptr, 1));
+: new FinalizationRegistry(ptr => wasm.__wbg_columns_free(ptr, 1));
 const ViewFinalization = (typeof FinalizationRegistry === 'undefined')
 ? { register: () => {}, unregister: () => {} }
 : new FinalizationRegistry(ptr => wasm.__wbg_view_free(ptr, 1));

@@ -1,24 +1,28 @@
 //! What the page calls: [`mount`] puts a viewer into an element of the page and gives its script a [`View`] of it.
 
+#[cfg(feature = "course")]
+mod answers;
 mod handle;
+#[cfg(feature = "course")]
 mod lesson;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use spanlift::Program;
-use spanlift::hazard::{self, Mode};
+use spanlift::trace::{Finished, Reading};
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::HtmlElement;
 
+#[cfg(feature = "course")]
+pub use answers::{check, simulate};
 pub use handle::{View, machines};
+#[cfg(feature = "course")]
 pub use lesson::{Told, lesson};
 
 use crate::app::App;
 use crate::input;
 use crate::memory::MemoryApp;
-use crate::model::Model;
 use crate::pack::{PageItem, unpack};
 use crate::paint::Canvas;
 use crate::paint::panels::Panels;
@@ -66,38 +70,42 @@ pub fn mount(place: HtmlElement, block: &[u8], alone: bool) -> Result<View, JsVa
     Ok(View(shared))
 }
 
-/// A trace file as columns, which [`View::add`] takes in a fraction of the time: for a worker, so that the page is never
-/// held up by reading.
-///
-/// # Errors
-/// What is wrong with the file, with the byte.
+/// A trace file that becomes columns, which [`View::add`] takes in a fraction of the time: for a worker, so that the page
+/// is never held up by reading, and in pieces, so that nobody holds the file.
 #[wasm_bindgen]
-pub fn columns(file: &[u8]) -> Result<Vec<u8>, JsValue> {
-    let trace = spanlift::trace::read(file).map_err(|e| e.to_string())?;
-    Ok(crate::columns::write(&trace))
-}
+#[derive(Debug, Default)]
+pub struct Columns(Reading);
 
-/// What happens when a program (in either form) runs on a machine (a profile's name, or a profile as JSON), as the text of
-/// a trace file: byte for byte the one that every other build of this version gives.
-///
-/// # Errors
-/// Why it cannot be simulated, in words.
 #[wasm_bindgen]
-pub fn simulate(program: &str, machine: &str) -> Result<String, JsValue> {
-    let item = PageItem::source("program", program, machine);
-    Ok(spanlift::trace::write_chrome(&Model::open(&item)?.trace))
-}
+impl Columns {
+    /// Ready for the first piece.
+    #[wasm_bindgen(constructor)]
+    #[must_use]
+    pub fn new() -> Columns {
+        Columns::default()
+    }
 
-/// The checker's report on a program (in either form), as JSON; by contract, or with what today's drivers do.
-///
-/// # Errors
-/// What is wrong with the program, in words.
-#[wasm_bindgen]
-pub fn check(program: &str, typical: bool) -> Result<String, JsValue> {
-    let program = Program::read(program.as_bytes()).map_err(|e| e.to_string())?;
-    let mode = if typical { Mode::Typical } else { Mode::Contract };
-    let report = hazard::check(&program, mode).map_err(|e| e.to_string())?;
-    Ok(report.to_json(&program))
+    /// Takes the next piece.
+    ///
+    /// # Errors
+    /// What is wrong with the file, with the byte.
+    pub fn feed(&mut self, piece: &[u8]) -> Result<(), JsValue> {
+        self.0.feed(piece).map_err(|e| e.to_string().into())
+    }
+
+    /// The columns, once there are no more pieces; nothing where the file is to be fed once more, from its beginning.
+    ///
+    /// # Errors
+    /// What is wrong with the file, with the byte.
+    pub fn finish(&mut self) -> Result<Option<Vec<u8>>, JsValue> {
+        match std::mem::take(&mut self.0).finish().map_err(|e| e.to_string())? {
+            Finished::Trace(trace) => Ok(Some(crate::columns::write(&trace))),
+            Finished::Again(again) => {
+                self.0 = *again;
+                Ok(None)
+            }
+        }
+    }
 }
 
 /// One viewer: its items, the state of the one that is shown, and its elements.

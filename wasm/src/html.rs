@@ -26,8 +26,17 @@ use flate2::{Compression, GzBuilder};
 use crate::pack::{PageItem, pack};
 use crate::svg::escaped;
 
-const GLUE: &str = include_str!("../dist/viewer.js");
-const MODULE: &[u8] = include_bytes!("../dist/viewer.wasm.gz");
+/// A module, packed, and the script that calls it.
+struct Pair {
+    glue: &'static str,
+    module: &'static [u8],
+}
+
+const VIEWER: Pair =
+    Pair { glue: include_str!("../dist/viewer.js"), module: include_bytes!("../dist/viewer.wasm.gz") };
+/// The viewer with the cells of the course's page: no other page carries them.
+const COURSE: Pair =
+    Pair { glue: include_str!("../dist/course.js"), module: include_bytes!("../dist/course.wasm.gz") };
 const STYLE: &str = include_str!("page/viewer.css");
 const BOOT: &str = concat!(
     include_str!("page/files.js"),
@@ -36,7 +45,7 @@ const BOOT: &str = concat!(
     include_str!("page/boot.js"),
 );
 
-/// The script of the course's cells, in the same module as the viewer's.
+/// The script of the course's cells, in front of the viewer's, which starts it.
 const LESSON: &str = include_str!("page/lesson.js");
 
 /// A page that shows `items`, as one file that works offline.
@@ -111,22 +120,23 @@ pub fn mount_html(items: &[PageItem], picture: &str, title: &str, height_px: u32
 ///
 /// `nonce` is that of the page's policy ([`content_policy`]), or empty where the page has none.
 pub fn viewer_assets_html(nonce: &str) -> String {
-    assets(nonce, "")
+    assets(nonce, &VIEWER, "")
 }
 
 /// The same for a page of lessons: elements with `data-verb` are cells that do what [`crate::course::act`] says, with the text
 /// of the `textarea` in them; the element `course-rows` holds the file of published rows.
 pub fn lesson_assets_html(nonce: &str) -> String {
-    assets(nonce, LESSON)
+    assets(nonce, &COURSE, LESSON)
 }
 
-fn assets(nonce: &str, more: &str) -> String {
+fn assets(nonce: &str, pair: &Pair, more: &str) -> String {
     let nonce = if nonce.is_empty() { String::new() } else { format!(" nonce=\"{}\"", escaped(nonce)) };
     format!(
         "<style{nonce}>{STYLE}</style>\n\
          <script type=\"application/gzip\" id=\"spanlift-module\">{}</script>\n\
-         <script type=\"module\" id=\"spanlift-script\"{nonce}>\n{GLUE}\n{}{}</script>\n",
-        STANDARD.encode(MODULE),
+         <script type=\"module\" id=\"spanlift-script\"{nonce}>\n{}\n{}{}</script>\n",
+        STANDARD.encode(pair.module),
+        pair.glue,
         slim_script(more),
         slim_script(BOOT)
     )
@@ -216,7 +226,8 @@ mod tests {
         assert_eq!(html, page(&items()));
         assert!(html.len() < 1_500_000, "{} bytes", html.len());
         assert!(html.ends_with("</html>\n"));
-        let glue_end = [GLUE, BOOT, LESSON].iter().any(|script| script.contains("</script"));
+        let glue_end =
+            [VIEWER.glue, COURSE.glue, BOOT, LESSON].iter().any(|script| script.contains("</script"));
         assert!(!glue_end, "the script would end early");
     }
 
@@ -224,7 +235,7 @@ mod tests {
     fn scripts_lose_nothing_but_comments_and_indentation() {
         let script = "/** told\n * more\n */\nconst a = 1; // kept\n\n  b(`x`);\n  // gone\n    * 2;\n/* a */ c();\n/* b */\n";
         assert_eq!(slim_script(script), "const a = 1; // kept\nb(`x`);\n* 2;\n/* a */ c();\n");
-        for script in [GLUE, BOOT, LESSON] {
+        for script in [VIEWER.glue, COURSE.glue, BOOT, LESSON] {
             // Of a text over several lines every second line would have an odd number of backticks before it.
             for line in script.lines().filter(|line| !line.trim_start().starts_with(['/', '*'])) {
                 assert_eq!(line.matches('`').count() % 2, 0, "{line}");

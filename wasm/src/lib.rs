@@ -56,6 +56,7 @@ pub use scene::Scene;
 pub use theme::Theme;
 pub use timeline::TimelineOptions;
 
+#[cfg(any(not(target_arch = "wasm32"), feature = "course"))]
 pub mod course;
 mod explained;
 #[cfg(not(target_arch = "wasm32"))]

@@ -8,7 +8,7 @@
 //!
 //! The page gets the block packed with gzip and written in base64; the browser undoes both.
 
-use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use spanlift::memory::{Layout, MoveKind, Target};
 
 use crate::{columns, kind};
@@ -119,65 +119,31 @@ impl PageItem {
     }
 }
 
-#[derive(Serialize, Deserialize)]
-struct Head {
-    items: Vec<Entry>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Entry {
-    name: String,
-    kind: Kind,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    machine: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    to: String,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    one_by_one: bool,
-    bytes: usize,
-}
-
-#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-enum Kind {
-    Trace,
-    Program,
-    Layout,
-    Snapshot,
-}
-
 /// The block that holds `items`.
 pub fn pack(items: &[PageItem]) -> Vec<u8> {
-    let entries = items.iter().map(|item| {
-        let name = item.name.clone();
-        let entry = |kind, machine: &str, to: &str, bytes| {
-            let (machine, to) = (machine.to_owned(), to.to_owned());
-            Entry { name, kind, machine, to, one_by_one: false, bytes }
-        };
-        match &item.content {
-            Content::Trace(bytes) => entry(Kind::Trace, "", "", bytes.len()),
-            Content::Snapshot(bytes) => entry(Kind::Snapshot, "", "", bytes.len()),
-            Content::Program { source, machine } => entry(Kind::Program, machine, "", source.len()),
-            Content::Layout { json, to, kind } => {
-                let one_by_one = *kind == MoveKind::Naive;
-                Entry { one_by_one, ..entry(Kind::Layout, "", to, json.len()) }
-            }
-        }
-    });
-    let head = serde_json::to_vec(&Head { items: entries.collect() })
-        .unwrap_or_else(|e| unreachable!("bug: plain data is always JSON: {e}"));
-    let length = u32::try_from(head.len()).unwrap_or_else(|_| unreachable!("bug: a head of four gigabytes"));
-    let mut block = length.to_le_bytes().to_vec();
-    block.extend(head);
+    let (mut entries, mut rest) = (Vec::new(), Vec::new());
     for item in items {
+        let (kind, bytes): (&str, &[u8]) = match &item.content {
+            Content::Trace(bytes) => ("trace", bytes),
+            Content::Program { source, .. } => ("program", source.as_bytes()),
+            Content::Layout { json, .. } => ("layout", json.as_bytes()),
+            Content::Snapshot(bytes) => ("snapshot", bytes),
+        };
+        let mut entry = json!({"name": item.name, "kind": kind, "bytes": bytes.len()});
         match &item.content {
-            Content::Trace(bytes) | Content::Snapshot(bytes) => block.extend(bytes),
-            Content::Program { source: text, .. } | Content::Layout { json: text, .. } => {
-                block.extend(text.as_bytes());
+            Content::Program { machine, .. } if !machine.is_empty() => entry["machine"] = json!(machine),
+            Content::Layout { to, kind, .. } => {
+                entry["to"] = json!(to);
+                entry["one_by_one"] = json!(*kind == MoveKind::Naive);
             }
+            _ => {}
         }
+        entries.push(entry);
+        rest.extend(bytes);
     }
-    block
+    let head = json!({"items": entries}).to_string();
+    let length = u32::try_from(head.len()).unwrap_or_else(|_| unreachable!("bug: a head of four gigabytes"));
+    [&length.to_le_bytes(), head.as_bytes(), &rest].concat()
 }
 
 /// The items in a block.
@@ -189,22 +155,28 @@ pub fn unpack(block: &[u8]) -> Result<Vec<PageItem>, String> {
     let (length, rest) = block.split_first_chunk::<4>().ok_or_else(cut)?;
     let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_| cut())?;
     let (head, mut rest) = rest.split_at_checked(length).ok_or_else(cut)?;
-    let head = std::str::from_utf8(head).map_err(|e| format!("the page's list of items: {e}"))?;
-    let head: Head = serde_json::from_str(head).map_err(|e| format!("the page's list of items: {e}"))?;
+    let wrong = |what: &str| format!("the page's list of items: {what}");
+    let head = std::str::from_utf8(head).map_err(|e| wrong(&e.to_string()))?;
+    let head: Value = serde_json::from_str(head).map_err(|e| wrong(&e.to_string()))?;
     let mut items = Vec::new();
-    for entry in head.items {
-        let (bytes, after) = rest.split_at_checked(entry.bytes).ok_or_else(cut)?;
+    for entry in head["items"].as_array().ok_or_else(|| wrong("it has none"))? {
+        let word = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
+        let n = entry["bytes"].as_u64().and_then(|n| usize::try_from(n).ok());
+        let (bytes, after) = rest.split_at_checked(n.ok_or_else(|| wrong("no bytes"))?).ok_or_else(cut)?;
         rest = after;
-        let content = match entry.kind {
-            Kind::Trace => Content::Trace(bytes.to_vec()),
-            Kind::Snapshot => Content::Snapshot(bytes.to_vec()),
-            Kind::Program => Content::Program { source: text(bytes, &entry.name)?, machine: entry.machine },
-            Kind::Layout => {
-                let kind = if entry.one_by_one { MoveKind::Naive } else { MoveKind::Aware };
-                Content::Layout { json: text(bytes, &entry.name)?, to: entry.to, kind }
+        let name = word("name");
+        let content = match entry["kind"].as_str() {
+            Some("trace") => Content::Trace(bytes.to_vec()),
+            Some("snapshot") => Content::Snapshot(bytes.to_vec()),
+            Some("program") => Content::Program { source: text(bytes, &name)?, machine: word("machine") },
+            Some("layout") => {
+                let is_naive = entry["one_by_one"] == true;
+                let kind = if is_naive { MoveKind::Naive } else { MoveKind::Aware };
+                Content::Layout { json: text(bytes, &name)?, to: word("to"), kind }
             }
+            _ => return Err(wrong("a kind that is not known")),
         };
-        items.push(PageItem { name: entry.name, content });
+        items.push(PageItem { name, content });
     }
     if rest.is_empty() { Ok(items) } else { Err("bytes behind the page's last item".to_owned()) }
 }

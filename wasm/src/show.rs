@@ -97,12 +97,14 @@ impl Figure {
     }
 
     /// The same picture, told in other words.
+    #[cfg(any(not(target_arch = "wasm32"), feature = "course"))]
     #[must_use]
     pub(crate) fn saying(self, plain: String) -> Figure {
         Figure { plain, ..self }
     }
 
     /// The same with more room for the viewer, where there is one.
+    #[cfg(any(not(target_arch = "wasm32"), feature = "course"))]
     #[must_use]
     pub(crate) fn taller(self, px: u32) -> Figure {
         Figure { height_px: self.height_px + px, ..self }

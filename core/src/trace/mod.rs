@@ -20,7 +20,7 @@ mod tracks;
 pub use chrome::write_chrome;
 pub(crate) use read::integer_argument;
 pub(crate) use read::names::is_host_call;
-pub use read::{ReadError, read};
+pub use read::{Finished, ReadError, Reading, read};
 use serde::{Deserialize, Serialize};
 pub use strings::{StrId, Strings};
 

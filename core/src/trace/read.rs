@@ -22,7 +22,9 @@ pub(super) mod event;
 mod join;
 pub(super) mod names;
 mod own;
+pub(super) mod pieces;
 mod place;
+mod reading;
 pub(super) mod scan;
 mod shapes;
 pub(super) mod walk;
@@ -33,6 +35,7 @@ use event::Fields;
 pub(super) use event::members;
 use own::Own;
 use place::State;
+pub use reading::{Finished, Reading};
 use scan::{Cursor, Lenient, Value};
 use walk::{Sink, Walk};
 

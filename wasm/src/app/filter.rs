@@ -66,7 +66,7 @@ impl Filter {
         self.0.iter().all(|word| match word {
             Word::Cat(wanted) => match trace.strings.get(slices.cat[k]) {
                 "" => kind_word(slices.kind[k]).contains(wanted.as_str()),
-                cat => cat.to_lowercase().contains(wanted.as_str()),
+                cat => cat.to_ascii_lowercase().contains(wanted.as_str()),
             },
             Word::Kind(kinds) => kinds.contains(&slices.kind[k]),
             Word::Flag(flag) => slices.flags[k] & flag != 0,
@@ -74,7 +74,9 @@ impl Filter {
                 LaneKind::Stream { stream, .. } => stream == *wanted,
                 _ => false,
             },
-            Word::Name(wanted) => trace.strings.get(slices.name[k]).to_lowercase().contains(wanted.as_str()),
+            Word::Name(wanted) => {
+                trace.strings.get(slices.name[k]).to_ascii_lowercase().contains(wanted.as_str())
+            }
             // What moves no bytes is not small.
             Word::Bytes(more, n) => {
                 let bytes = slices.bytes[k];
@@ -100,7 +102,7 @@ fn kind_word(kind: Kind) -> &'static str {
 }
 
 fn word(text: &str) -> Result<Word, String> {
-    let lower = text.to_lowercase();
+    let lower = text.to_ascii_lowercase();
     let more = text.starts_with('>');
     let found = match lower.split_once([':', '~']) {
         _ if text.starts_with(['<', '>']) => {
@@ -165,7 +167,7 @@ mod tests {
             });
             check(">4KiB", &|s, _| s.bytes > 4096);
             check("<1MB", &|s, _| 0 < s.bytes && s.bytes < 1_000_000);
-            check("name~A", &|s, _| trace.strings.get(s.name).to_lowercase().contains('a'));
+            check("name~A", &|s, _| trace.strings.get(s.name).to_ascii_lowercase().contains('a'));
             check("cat:memcpy", &|s, _| s.kind.is_copy());
         }
     }

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 use spanlift::advise::trace::{NotAChange, RecordedChange, Recording, skeleton};
-use spanlift::advise::whatif::{WhatIf, compare, what_if};
+use spanlift::advise::whatif::{WhatIf, compare, most_parts, what_if};
 use spanlift::hazard::{self, Mode, Terms};
 use spanlift::machine::Machine;
 use spanlift::program::code::Language;
@@ -132,6 +132,13 @@ impl View {
         let (told, item) = changed(&viewer, changes)?;
         viewer.changed = Some(item);
         Ok(told.to_string())
+    }
+
+    /// Over how many streams the work of one can be spread in the program that is shown; 1 where there is none.
+    pub fn most_streams(&self) -> u32 {
+        let viewer = self.0.borrow();
+        let program = viewer.time().and_then(|app| app.model.trace.program.as_ref());
+        program.map_or(1, most_parts)
     }
 
     /// The program that the last changes led to, as a block; empty when there is none.

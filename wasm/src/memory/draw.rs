@@ -151,7 +151,7 @@ impl<'d> Draw<'d> {
         let text = Text::new(panels.gutter, y + 10.0, NAME, self.theme.dim, "BEFORE").bold();
         self.scene.add(text);
         let words = match plan.to {
-            Target::Device(to) => format!("AFTER, ON {}", to.to_string().to_uppercase()),
+            Target::Device(to) => format!("AFTER, ON {}", to.to_string().to_ascii_uppercase()),
             Target::InPlace => "THE COPY".to_owned(),
         };
         self.scene.add(Text::new(after, y + 10.0, NAME, self.theme.dim, words).bold());

@@ -51,10 +51,11 @@ const start = async () => {
 // This script is the worker's too: there it reads one file.
 if (globalThis.document) start();
 else {
-  onmessage = async ({ data: { module, bytes } }) => {
+  onmessage = async ({ data: { module, file } }) => {
     try {
       await __wbg_init({ module_or_path: module });
-      const made = columns(bytes);
+      const reading = new Columns();
+      const made = await fed(reading, file) ?? await fed(reading, file);
       postMessage({ made }, [made.buffer]);
     } catch (error) {
       postMessage({ error: String(error?.message ?? error) });

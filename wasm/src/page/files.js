@@ -77,26 +77,40 @@ const isTrace = (bytes) => {
   return text.startsWith("[") || /^\{[^]*"(traceEvents|schemaVersion)"/.test(text);
 };
 
-/** A trace as columns, read by a worker; where there can be none, the bytes as they are. */
-const inColumns = async (bytes, module, tell) => {
+/** Bytes that the worker reads at once. */
+const PIECE = 4 << 20;
+
+/** All of a file or of its bytes, piece by piece; what comes of it. For the worker, which says how far it is. */
+const fed = async (reading, file) => {
+  const size = file.size ?? file.length;
+  for (let at = 0; at < size; at += PIECE) {
+    reading.feed(file.size === undefined ? file.subarray(at, at + PIECE) : new Uint8Array(await file.slice(at, at + PIECE).arrayBuffer()));
+    postMessage({ part: Math.min(1, (at + PIECE) / size) });
+  }
+  return reading.finish();
+};
+
+/** A trace, a file or its bytes, as columns, read by a worker; nothing where there can be none. */
+const inColumns = async (file, module, tell) => {
   const script = document.getElementById("spanlift-script").textContent;
   const address = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
-  let [worker, timer] = [null, 0];
+  let [worker, timer, part] = [null, 0, null];
   try {
     return await new Promise((done, fail) => {
       worker = new Worker(address, { type: "module" });
       worker.onerror = (event) => {
         event.preventDefault();
-        done(bytes);
+        done(null);
       };
       worker.onmessage = ({ data }) => {
-        if (data === "ready") worker.postMessage({ module, bytes }, [bytes.buffer]);
+        if (data === "ready") worker.postMessage({ module, file });
         else if (data.made) done(data.made);
+        else if (data.part) part = data.part;
         else fail(new Error(data.error));
       };
       timer = setInterval(() => {
         try {
-          tell("", undefined);
+          tell("reading events", part);
         } catch (error) {
           fail(error);
         }

@@ -294,6 +294,10 @@ const program = (view, place, second, packed) => {
       as.hidden = !has || Boolean(next.order);
       if (isNew) {
         isNew = false;
+        // As many streams as the program has something for; a slider that would change nothing is not there.
+        const { streams } = form.elements;
+        streams.max = String(Math.min(8, has && !next.recorded ? view.most_streams() : 1));
+        streams.closest("label").hidden = Number(streams.max) < 2;
         guess();
       }
       steps.hidden = part("[data-do=edit]").hidden = !has || Boolean(next.order);

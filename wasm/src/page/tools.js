@@ -83,9 +83,14 @@ const tools = (view, place, alone, { module, examples }) => {
     };
     for (const file of files) {
       try {
-        let bytes = await opened(file, tell);
-        tell(`reading events of ${file.name}`, null);
-        if (bytes.length > LARGE && isTrace(bytes)) bytes = await inColumns(bytes, module, tell);
+        const events = (words, part) => tell(`${words} of ${file.name}`, part);
+        // A large trace that is not packed is never held as a whole.
+        const head = new Uint8Array(await file.slice(0, LARGE + 1).arrayBuffer());
+        let bytes = head.length > LARGE && isTrace(head) ? await inColumns(file, module, events) : null;
+        if (!bytes) {
+          bytes = await opened(file, tell);
+          if (bytes.length > LARGE && isTrace(bytes)) bytes = (await inColumns(bytes, module, events)) ?? bytes;
+        }
         tell(`showing ${file.name}`, null);
         await new Promise((next) => setTimeout(next, 20));
         view.add(file.name, bytes);

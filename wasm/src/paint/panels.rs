@@ -310,7 +310,7 @@ impl Panels {
             false => ("Timeline", "timeline: W S zoom, A D pan, arrows choose a slice, ? lists all keys"),
         };
         self.part(".sl-what").set_text_content(Some(what));
-        set(&self.part(".sl-middle"), "aria-label", &what.to_lowercase());
+        set(&self.part(".sl-middle"), "aria-label", &what.to_ascii_lowercase());
         set(&self.plot, "aria-label", label);
         self.part(".sl-strip").set_hidden(memory);
         let _ = self.root.class_list().toggle_with_force("is-memory", memory);

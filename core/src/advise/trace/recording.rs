@@ -6,7 +6,7 @@ use super::recorded::Joined;
 use super::replay::{Change, Replay, Times};
 use super::{LARGE_BYTES, Rate, ReplayError};
 use crate::trace::{Flow, FlowKind, Kind, Lane, Slice, Source, StrId, Trace};
-use crate::units::Nanos;
+use crate::units::{Nanos, float};
 
 /// A change to a recorded trace.
 ///
@@ -42,7 +42,7 @@ impl FromStr for RecordedChange {
     type Err = NotAChange;
 
     fn from_str(text: &str) -> Result<RecordedChange, NotAChange> {
-        let factor = |text: &str| text.parse().ok().filter(|f: &f64| f.is_finite() && *f > 0.0);
+        let factor = |text: &str| float(text).filter(|f| f.is_finite() && *f > 0.0);
         let found = match text.trim() {
             "pin:*" => Some(RecordedChange::Pin),
             "copy_stream" => Some(RecordedChange::CopyStream),

@@ -28,6 +28,7 @@ pub use compare::{CommandChange, Comparison, LaneChange, MarkChange, compare};
 
 use crate::machine::{Grade, Machine, Source};
 use crate::program::{Alloc, Op, Program, Space};
+use crate::units::float;
 
 /// One change; see the [module](self) for how it is written.
 #[derive(Debug, Clone, PartialEq)]
@@ -135,6 +136,23 @@ pub fn what_if(program: &Program, machine: &Machine, changes: &[WhatIf]) -> Resu
     Ok(changed)
 }
 
+/// Over how many streams the work of one stream can be spread so that each has some: the most of all streams of the program.
+///
+/// With 1, `streams=N` changes nothing; beyond it, `N` changes nothing more. At most 256. Linear in the program for each
+/// stream.
+///
+/// ```
+/// use spanlift::{Program, advise::whatif::most_parts};
+/// let two = "stream s\npinned x 4\npinned y 4\ndevice d 4\ndevice e 4\ncopy d <- x on s\ncopy e <- y on s\nsync s";
+/// assert_eq!(most_parts(&Program::from_text(two)?), 2);
+/// let chain = "stream s\npinned x 4\ndevice d 4\ncopy d <- x on s\ncopy x <- d on s\nsync s";
+/// assert_eq!(most_parts(&Program::from_text(chain)?), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn most_parts(program: &Program) -> u32 {
+    split::most_parts(program)
+}
+
 impl WhatIf {
     /// Whether the program stays as it is, so that only the machine differs.
     pub fn is_of_machine(&self) -> bool {
@@ -182,7 +200,7 @@ impl WhatIf {
                 let Some((_, text)) = figures.iter().find(|(known, _)| known == name) else {
                     return Err(format!("no figure is called {name:?}"));
                 };
-                let Ok(value) = text.parse::<f64>() else {
+                let Some(value) = float(text) else {
                     return Err(format!("{name} is {text}, which has no multiple"));
                 };
                 let scaled = value * factor;

@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use super::{MAX_STREAMS, WhatIf, WhatIfError};
 use crate::machine::Machine;
+use crate::units::float;
 
 impl FromStr for WhatIf {
     type Err = WhatIfError;
@@ -44,8 +45,8 @@ fn read(text: &str) -> Result<WhatIf, String> {
     }
     if let Some((name, factor)) = text.split_once('*') {
         let name = figure(name)?;
-        return match factor.parse() {
-            Ok(factor) if f64::is_finite(factor) && 0.0 < factor => Ok(WhatIf::Scale { name, factor }),
+        return match float(factor) {
+            Some(factor) if factor.is_finite() && 0.0 < factor => Ok(WhatIf::Scale { name, factor }),
             _ => Err(format!("{factor:?} is no factor above 0")),
         };
     }

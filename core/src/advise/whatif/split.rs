@@ -4,6 +4,7 @@
 //! the stream against the rest of the program orders all its parts: a wait is said to each, a record holds what each has
 //! done, a sync waits for each. So whatever was ordered by the stream and mattered to memory is ordered still.
 
+use super::MAX_STREAMS;
 use crate::ordered::BTreeMap;
 use crate::program::{
     AllocVia, Command, EventId, Facts, FreeVia, Op, Program, StreamId, StreamKind, ThreadId,
@@ -54,6 +55,16 @@ pub(super) fn worth(program: &Program) -> Result<Vec<String>, String> {
         refusal(program, s).is_ok() && parts(program, &facts, s, 2).values().any(|&part| part == 1)
     });
     Ok(worth.map(|s| names.stream(s).to_owned()).collect())
+}
+
+/// Over how many streams the work of one can be spread so that each has some: the most of all streams.
+pub(super) fn most_parts(program: &Program) -> u32 {
+    let Ok(facts) = program.check() else { return 1 };
+    let ids = (0..program.names().n_streams()).filter_map(|k| StreamId::try_from(k).ok());
+    let last = ids
+        .filter(|&s| refusal(program, s).is_ok())
+        .filter_map(|s| parts(program, &facts, s, MAX_STREAMS).into_values().max());
+    last.max().map_or(1, |last| u32::try_from(last + 1).unwrap_or(MAX_STREAMS))
 }
 
 /// Why a stream cannot be split.

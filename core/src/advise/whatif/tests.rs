@@ -222,3 +222,17 @@ fn rounding(before: &sim::Run, after: &sim::Run) -> i64 {
     assert!(difference.abs() <= 2, "{difference} ns");
     difference
 }
+
+#[test]
+fn splitting_into_more_than_the_most_parts_changes_nothing_more() {
+    let busy = |text: &str, n: u32| {
+        let changed = what_if(&program(text), &Machine::default(), &[WhatIf::Streams(n)]).unwrap().program;
+        let work = changed.commands().iter().filter(|c| matches!(c.op, Op::Copy(_) | Op::Kernel(_)));
+        work.filter_map(|c| c.op.stream()).collect::<std::collections::BTreeSet<_>>().len()
+    };
+    let chain = "stream s\npinned x 8\ndevice d 8\ncopy d <- x on s\nkernel k on s reads d for 1us\nsync s";
+    for (text, most, n) in [(ITEMS, 3, 3), ("stream s\nsync s", 1, 0), (chain, 1, 1)] {
+        assert_eq!(most_parts(&program(text)), most);
+        assert_eq!([busy(text, most.max(2)), busy(text, most + 4)], [n, n]);
+    }
+}

@@ -4,7 +4,7 @@ use crate::memory::Dtype;
 use crate::program::command::{Compute, Contents, Func};
 use crate::program::text::quantity::{SIZES, SLEEPS, TIMES, number};
 use crate::program::words::MAX_DEVICES;
-use crate::units::Nanos;
+use crate::units::{Nanos, float};
 
 /// What is wrong with a line, in words.
 pub(super) type Fault = String;
@@ -232,7 +232,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn float(&mut self, what: &str) -> Result<f64, Fault> {
-        match self.peek_word().and_then(|word| word.parse::<f64>().ok()).filter(|v| v.is_finite()) {
+        match self.peek_word().and_then(float).filter(|v| v.is_finite()) {
             Some(value) => {
                 self.at += 1;
                 Ok(value)
@@ -294,7 +294,7 @@ impl<'a> Cursor<'a> {
             })
         } else if self.eat("values") {
             let mut values = vec![self.float("a number")?];
-            while self.eat_mark(",") || self.peek_word().is_some_and(|word| word.parse::<f64>().is_ok()) {
+            while self.eat_mark(",") || self.peek_word().is_some_and(|word| float(word).is_some()) {
                 values.push(self.float("a number")?);
             }
             Ok(Contents::Values { dtype, values })

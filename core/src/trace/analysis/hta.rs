@@ -10,6 +10,7 @@ use super::Union;
 use super::devices::{Group, Groups};
 use crate::trace::table::{Num, Table};
 use crate::trace::time;
+use crate::units::float;
 
 /// The temporal breakdown of one file, in whole microseconds times a thousand.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -69,7 +70,7 @@ pub fn hta(table: &Table) -> Option<Hta> {
 fn micros(ns: i128) -> f64 {
     let mut text = String::new();
     time::write_micros(&mut text, ns);
-    text.parse().unwrap_or(0.0)
+    float(&text).unwrap_or(0.0)
 }
 
 /// The next whole microsecond, in nanoseconds.

@@ -32,6 +32,7 @@ pub use streams::Stream;
 
 use super::table::Table;
 use crate::ordered::BTreeMap;
+use crate::units::float;
 
 /// The figures of one file.
 ///
@@ -147,5 +148,5 @@ fn rate(bytes: i128, time_ns: i128) -> Option<f64> {
 
 /// A number with six places after the point.
 pub(in crate::trace) fn rounded(x: f64) -> f64 {
-    format!("{x:.6}").parse().unwrap_or(x)
+    float(&format!("{x:.6}")).unwrap_or(x)
 }

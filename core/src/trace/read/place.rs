@@ -13,7 +13,7 @@ use crate::trace::own::{Arrow, Mark};
 use crate::trace::tally::Tally;
 use crate::trace::time::{self, Unusable};
 use crate::trace::{Counter, Flow, Instant, Kind, Lane, Slice, StrId, Strings, Trace};
-use crate::units::Nanos;
+use crate::units::{Nanos, float};
 
 mod lanes;
 
@@ -381,8 +381,8 @@ impl State {
         let (mut wrong, mut any) = (0, false);
         members(fields.args.text.unwrap_or("{}"), |series, value| {
             let number = match value {
-                Value::Number(text) => text.parse().ok().filter(|x: &f64| x.is_finite()),
-                Value::Text(quoted) => quoted.text().trim().parse().ok(),
+                Value::Number(text) => float(text).filter(|x| x.is_finite()),
+                Value::Text(quoted) => float(quoted.text().trim()),
                 _ => None,
             };
             any = true;

@@ -6,6 +6,7 @@ use std::fmt;
 use super::super::read::scan::Value;
 use super::super::time;
 use super::super::{StrId, Strings};
+use crate::units;
 
 /// A number, or a text that is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,7 +87,7 @@ fn float(text: &str) -> String {
     if text.bytes().skip(1).all(|b| b.is_ascii_digit()) {
         return text.to_owned();
     }
-    text.parse::<f64>().map_or_else(|_| text.to_owned(), |number| format!("{number:?}"))
+    units::float(text).map_or_else(|| text.to_owned(), |number| format!("{number:?}"))
 }
 
 /// The whole number that a value is.

@@ -1,10 +1,10 @@
-//! The built pair: glue (`viewer.js`) and packed module (`viewer.wasm.gz`), with the hashes that tie them together.
+//! The built pairs: glue and packed module of each, with the hashes that tie them together.
 //!
 //! | line of `inputs.sha256` | hash of |
 //! |---|---|
-//! | `… inputs` | everything that the pair is built from (`inputs.rs`) |
-//! | `… viewer.js` | the glue |
-//! | `… viewer.wasm.gz` | the module |
+//! | `… inputs` | everything that the pairs are built from (`inputs.rs`) |
+//! | `… viewer.js`, `… course.js` | the glue |
+//! | `… viewer.wasm.gz`, `… course.wasm.gz` | the module |
 //!
 //! Import names in glue and module carry hashes of one build, so a merge that takes one of each is as wrong as old
 //! sources: `check` reports both.
@@ -14,18 +14,35 @@ use std::{fs, path::Path};
 use anyhow::{Context, Result, anyhow, ensure};
 use wasm_bindgen_cli_support::Bindgen;
 
+use crate::alike;
 use crate::inputs::{self, sha256};
 
-/// Where the committed pair lies.
+/// Where the committed pairs lie.
 pub(crate) const FOLDER: &str = "wasm/dist";
 
-const GLUE: &str = "viewer.js";
-const MODULE: &str = "viewer.wasm.gz";
+/// A module and its glue.
+pub(crate) struct Pair {
+    /// What both files are called.
+    name: &'static str,
+    /// The feature of the viewer's package that it has; none for the viewer itself.
+    pub(crate) feature: &'static str,
+}
+
+/// The viewer, which every page carries, and the viewer with what the course's page needs.
+pub(crate) const PAIRS: [Pair; 2] =
+    [Pair { name: "viewer", feature: "" }, Pair { name: "course", feature: "course" }];
+
 const HASHES: &str = "inputs.sha256";
 const REBUILD: &str = "rebuild it: cargo run -p spanlift-tests --features viewer-build --bin viewer -- build";
 
+impl Pair {
+    fn files(&self) -> [String; 2] {
+        [format!("{}.js", self.name), format!("{}.wasm.gz", self.name)]
+    }
+}
+
 /// Runs wasm-bindgen on `wasm` and writes the pair into `out`; gives its sizes in words.
-pub(crate) fn write(wasm: &Path, inputs: &str, out: &Path) -> Result<String> {
+pub(crate) fn write(wasm: &Path, pair: &Pair, out: &Path) -> Result<String> {
     let scratch = wasm.with_extension("bindgen");
     Bindgen::new()
         .input_path(wasm)
@@ -33,47 +50,62 @@ pub(crate) fn write(wasm: &Path, inputs: &str, out: &Path) -> Result<String> {
         .typescript(false)
         .remove_name_section(true)
         .remove_producers_section(true)
-        .out_name("viewer")
+        .out_name(pair.name)
         .generate(&scratch)?;
-    let glue = String::from_utf8(read(&scratch.join(GLUE))?).context("the glue is no UTF-8 text")?;
+    let [glue_name, packed_name] = pair.files();
+    let glue = String::from_utf8(read(&scratch.join(&glue_name))?).context("the glue is no UTF-8 text")?;
     let glue = spanlift_viewer::slim_script(&glue).into_bytes();
-    let module = read(&scratch.join("viewer_bg.wasm"))?;
+    let module = alike::beside(&read(&scratch.join(format!("{}_bg.wasm", pair.name)))?)?;
     let packed = gzip(&module)?;
-    let hashes = hashes(inputs, &glue, &packed);
     fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
-    for (name, bytes) in [(GLUE, &glue), (MODULE, &packed), (HASHES, &hashes.into_bytes())] {
-        let path = out.join(name);
-        fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(format!("{GLUE} {} B, {MODULE} {} B ({} B unpacked)", glue.len(), packed.len(), module.len()))
+    save(&out.join(&glue_name), &glue)?;
+    save(&out.join(&packed_name), &packed)?;
+    Ok(format!(
+        "{glue_name} {} B, {packed_name} {} B ({} B unpacked)",
+        glue.len(),
+        packed.len(),
+        module.len()
+    ))
 }
 
-/// Says that the committed pair is up to date, or why not.
+/// Says in `out` what its pairs were built from.
+pub(crate) fn seal(inputs: &str, out: &Path) -> Result<()> {
+    save(&out.join(HASHES), hashes(inputs, &contents(out)?).as_bytes())
+}
+
+/// Says that the committed pairs are up to date, or why not.
 pub(crate) fn check(root: &Path) -> Result<String> {
     let dist = root.join(FOLDER);
     let recorded = read(&dist.join(HASHES)).and_then(|bytes| Ok(String::from_utf8(bytes)?));
-    let recorded = recorded.map_err(|error| anyhow!("{FOLDER} is not built ({error:#}); {REBUILD}"))?;
-    let pair = (read(&dist.join(GLUE))?, read(&dist.join(MODULE))?);
-    verdict(&recorded, &hashes(&inputs::hash(root)?, &pair.0, &pair.1))?;
+    let found = contents(&dist).and_then(|files| Ok((recorded?, files)));
+    let (recorded, files) = found.map_err(|error| anyhow!("{FOLDER} is not built ({error:#}); {REBUILD}"))?;
+    verdict(&recorded, &hashes(&inputs::hash(root)?, &files))?;
     Ok(format!("{FOLDER} is up to date"))
 }
 
 fn verdict(recorded: &str, found: &str) -> Result<()> {
-    for (line, name) in found.lines().zip(["inputs", GLUE, MODULE]) {
+    for line in found.lines() {
         ensure!(
             recorded.lines().any(|other| other == line),
             "{FOLDER} is stale: {}; {REBUILD}",
-            match name {
-                "inputs" => "its sources or dependencies changed since it was built".to_owned(),
-                file => format!("{file} is not of the same build as {HASHES}"),
+            match line.split_whitespace().last() {
+                Some("inputs") | None => "its sources or dependencies changed since it was built".to_owned(),
+                Some(file) => format!("{file} is not of the same build as {HASHES}"),
             }
         );
     }
     Ok(())
 }
 
-fn hashes(inputs: &str, glue: &[u8], packed: &[u8]) -> String {
-    format!("{inputs}  inputs\n{}  {GLUE}\n{}  {MODULE}\n", sha256(glue), sha256(packed))
+/// Names and bytes of the files of all pairs.
+fn contents(dist: &Path) -> Result<Vec<(String, Vec<u8>)>> {
+    let names = PAIRS.iter().flat_map(Pair::files);
+    names.map(|name| Ok((name.clone(), read(&dist.join(name))?))).collect()
+}
+
+fn hashes(inputs: &str, files: &[(String, Vec<u8>)]) -> String {
+    let lines = files.iter().map(|(name, bytes)| format!("{}  {name}\n", sha256(bytes)));
+    format!("{inputs}  inputs\n{}", lines.collect::<String>())
 }
 
 /// Packs as tightly as the format allows, without a time stamp, so that one module gives one file.
@@ -87,26 +119,40 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
+fn save(path: &Path, bytes: &[u8]) -> Result<()> {
+    fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Hashes of inputs and of the four files, a letter each.
+    fn of(letters: &str) -> String {
+        let (inputs, files) = letters.split_at(1);
+        let names = PAIRS.iter().flat_map(Pair::files);
+        let files: Vec<_> = names.zip(files.bytes()).map(|(name, letter)| (name, vec![letter])).collect();
+        assert_eq!(files.len(), 4);
+        hashes(inputs, &files)
+    }
+
     #[track_caller]
-    fn check(recorded: (&str, &str, &str), found: (&str, &str, &str), expected: &str) {
-        let of =
-            |(inputs, glue, module): (&str, &str, &str)| hashes(inputs, glue.as_bytes(), module.as_bytes());
-        let verdict =
-            verdict(&of(recorded), &of(found)).map_or_else(|error| error.to_string(), |()| "ok".to_owned());
+    fn check(recorded: &str, found: &str, expected: &str) {
+        let verdict = verdict(&of(recorded), &of(found));
+        let verdict = verdict.map_or_else(|error| error.to_string(), |()| "ok".to_owned());
         assert!(verdict.contains(expected), "{verdict}");
     }
 
     #[test]
     fn a_changed_source_or_half_a_pair_is_stale() {
-        check(("i", "g", "m"), ("i", "g", "m"), "ok");
-        check(("i", "g", "m"), ("j", "g", "m"), "sources or dependencies changed");
-        check(("i", "g", "m"), ("i", "h", "m"), "viewer.js is not of the same build");
-        check(("i", "g", "m"), ("i", "g", "n"), "viewer.wasm.gz is not of the same build");
-        check(("i", "g", "m"), ("i", "m", "g"), "viewer.js is not of the same build");
+        check("ivwcx", "ivwcx", "ok");
+        check("ivwcx", "jvwcx", "sources or dependencies changed");
+        check("ivwcx", "ihwcx", "viewer.js is not of the same build");
+        check("ivwcx", "ivncx", "viewer.wasm.gz is not of the same build");
+        check("ivwcx", "iwvcx", "viewer.js is not of the same build");
+        check("ivwcx", "ivwxx", "course.js is not of the same build");
+        check("ivwcx", "icxcx", "viewer.js is not of the same build");
+        check("ivwcx", "ivwcw", "course.wasm.gz is not of the same build");
     }
 
     #[test]

@@ -5,10 +5,11 @@
 //! cargo run -p spanlift-tests --features viewer-build --bin viewer -- check
 //! ```
 //!
-//! `build` writes glue and module into `wasm/dist` (or `DIR`); `--strict` makes warnings of the viewer errors. `check`
+//! `build` writes the pairs of glue and module into `wasm/dist` (or `DIR`); `--strict` makes warnings of the viewer errors. `check`
 //! needs no wasm toolchain: it compares hashes. Exit status: 0 done or up to date, 1 stale or not built, 2 wrong call.
 #![expect(clippy::print_stdout, reason = "a command reports on standard output")]
 
+mod alike;
 mod dist;
 mod inputs;
 mod toolchain;
@@ -78,14 +79,18 @@ fn build(root: &Path, out: Option<PathBuf>, strict: bool) -> Result<String> {
     let inputs = inputs::hash(root)?;
     let toolchain = toolchain::find(root)?;
     println!("building the viewer with {toolchain}");
-    let wasm = toolchain.build(root, strict)?;
-    let sizes = dist::write(&wasm, &inputs, &out)?;
+    let mut sizes = Vec::new();
+    for pair in &dist::PAIRS {
+        let wasm = toolchain.build(root, pair.feature, strict)?;
+        sizes.push(dist::write(&wasm, pair, &out)?);
+    }
     anyhow::ensure!(
         inputs == inputs::hash(root)?,
         "the sources changed while they were compiled: build again"
     );
+    dist::seal(&inputs, &out)?;
     let shown = out.canonicalize().with_context(|| format!("no folder {}", out.display()))?;
-    Ok(format!("{}: {sizes}", shown.display()))
+    Ok(format!("{}: {}", shown.display(), sizes.join("; ")))
 }
 
 #[cfg(test)]

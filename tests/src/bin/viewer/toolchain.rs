@@ -102,8 +102,8 @@ fn debian() -> Result<Toolchain> {
 }
 
 impl Toolchain {
-    /// Compiles the viewer and gives the path of its module, before wasm-bindgen.
-    pub(crate) fn build(&self, root: &Path, strict: bool) -> Result<PathBuf> {
+    /// Compiles a module with a feature of the viewer's package, or none, and gives its path, before wasm-bindgen.
+    pub(crate) fn build(&self, root: &Path, feature: &str, strict: bool) -> Result<PathBuf> {
         let (mut command, folder) = match self {
             Self::Active { .. } => {
                 let command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -126,7 +126,7 @@ impl Toolchain {
             }
         };
         command.current_dir(root).args(["rustc", "--locked", "-p", PACKAGE, "--lib", "--profile", "wasm"]);
-        command.args(["--target", TARGET, "--target-dir"]).arg(&folder);
+        command.args(["--target", TARGET, "--features", feature, "--target-dir"]).arg(&folder);
         let mut flags = remaps(root)?;
         if matches!(self, Self::Debian { .. }) {
             // the page shows no message of a panic: a trap without one leaves out what formats them
@@ -141,9 +141,16 @@ impl Toolchain {
         if strict {
             command.args(["--", "-D", "warnings"]);
         }
+        // Modules of all features have one name: cargo must not take what lies there for the one that is wanted.
+        let made = folder.join(TARGET).join("wasm");
+        let module = made.join(MODULE);
+        for old in [&module, &made.join("deps").join(MODULE)] {
+            if old.exists() {
+                fs::remove_file(old).with_context(|| format!("cannot remove {}", old.display()))?;
+            }
+        }
         let status = command.status().with_context(|| format!("cannot run {:?}", command.get_program()))?;
         ensure!(status.success(), "the viewer does not compile for {TARGET} ({status})");
-        let module = folder.join(TARGET).join("wasm").join(MODULE);
         let bytes = fs::read(&module).with_context(|| format!("no module {}", module.display()))?;
         for private in [root.to_path_buf(), cargo_home()?] {
             let private = private.to_string_lossy();

@@ -1,4 +1,4 @@
-//! The page of the course: words from the notebooks, cells that the viewer's module runs.
+//! The page of the course: words from the notebooks, cells that the course's module runs.
 
 use std::fmt::Write as _;
 
