@@ -15,6 +15,7 @@
 //! | `]`, `[` | of a snapshot: the next event that hands memory out or takes it back, the one before; with shift a hundred on |
 //! | `Escape` | selects nothing |
 
+use spanlift::Bytes;
 use spanlift::memory::{Layout, MoveKind, Target};
 use spanlift::ordered::BTreeMap;
 use spanlift::trace::snapshot::Snapshot;
@@ -178,9 +179,7 @@ impl MemoryApp {
         let chosen = self.focus.selected.and_then(|view| self.map.life(view));
         // What could not be laid out at a moment of a broken file is not shown; the map stays.
         let Ok((layout, blocks)) = crate::snapshot::layout_at(over) else { return };
-        let ids =
-            |layout: &Layout| layout.storages().iter().map(|s| (s.id.clone(), s.bytes)).collect::<Vec<_>>();
-        if ids(&layout) != ids(&self.map.layout) {
+        if !storages(&layout).eq(storages(&self.map.layout)) {
             self.focus.windows.clear();
             self.extra.clear();
         }
@@ -645,6 +644,11 @@ fn byte_at(axis: &super::field::Axis, x: f64) -> i64 {
     )]
     let after = ((x - axis.x) / axis.w.max(1.0) * axis.bytes() as f64).floor() as i64;
     axis.lo.saturating_add(after.clamp(0, axis.bytes() - 1))
+}
+
+/// Names and sizes of the storages.
+fn storages(layout: &Layout) -> impl Iterator<Item = (&str, Bytes)> {
+    layout.storages().iter().map(|storage| (storage.id.as_str(), storage.bytes))
 }
 
 #[cfg(test)]

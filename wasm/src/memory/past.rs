@@ -1,5 +1,6 @@
 //! A memory snapshot over time: which moment the map shows, what happened there, and how much was held at every other one.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use spanlift::trace::snapshot::{Event, Held, Life, Moment, Past, Snapshot};
@@ -27,6 +28,8 @@ pub struct OverTime {
     /// Which of them the moments count: the one with the most events.
     main: usize,
     moment: usize,
+    /// What was held at the moment whose memory was asked for last.
+    held: Cell<Option<(usize, Held)>>,
     /// Moments and what was held at them.
     samples: Vec<(usize, Held)>,
 }
@@ -57,7 +60,14 @@ impl OverTime {
         let count = SAMPLES.min(n);
         let at = |k: usize| (k * n).checked_div(count).unwrap_or(0);
         let samples = (0..=count).map(|k| (at(k), pasts[main].1.at(at(k)).held())).collect();
-        Some(OverTime { snapshot: Arc::new(snapshot), pasts, main, moment: n, samples })
+        Some(OverTime {
+            snapshot: Arc::new(snapshot),
+            pasts,
+            main,
+            moment: n,
+            held: Cell::default(),
+            samples,
+        })
     }
 
     /// How many events the cursor goes through.
@@ -126,7 +136,14 @@ impl OverTime {
             Some(ns) => self.before(k, ns),
             None => self.pasts[k].1.n_events(),
         };
-        (0..self.pasts.len()).map(|k| (self.pasts[k].0, self.pasts[k].1.at(of(k)))).collect()
+        let at = |k: usize| {
+            let moment = self.pasts[k].1.at(of(k));
+            if k == self.main {
+                self.held.set(Some((self.moment, moment.held())));
+            }
+            (self.pasts[k].0, moment)
+        };
+        (0..self.pasts.len()).map(at).collect()
     }
 
     /// Which devices the moments are about.
@@ -157,7 +174,8 @@ impl OverTime {
     pub fn told(&self, selected: Option<Life>) -> Told {
         let (device, past) = &self.pasts[self.main];
         let events = &self.snapshot.traces[*device];
-        let held = past.at(self.moment).held();
+        let known = self.held.get().filter(|(moment, _)| *moment == self.moment);
+        let held = known.map_or_else(|| past.at(self.moment).held(), |(_, held)| held);
         let size = |n: i128| text::bytes(u64::try_from(n).unwrap_or(0));
         let clock = |event: usize| {
             let time = |k: usize| events.get(k).or(events.last()).and_then(|event| event.time_us);
