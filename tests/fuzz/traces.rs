@@ -4,7 +4,7 @@ use spanlift::advise::trace::findings;
 use spanlift::machine::Machine;
 use spanlift::trace::analysis::{Figures, Order, Steps, compare, hta};
 use spanlift::trace::table::{Scan, Table};
-use spanlift::trace::{self, ReadError, write_chrome};
+use spanlift::trace::{self, Finished, ReadError, Reading, Trace, write_chrome};
 use spanlift::{Program, sim};
 
 use crate::kit::{Random, fuzz, mutated};
@@ -69,6 +69,20 @@ fn scan(bytes: &[u8], piece: usize) -> Result<Table, ReadError> {
     scan.finish()
 }
 
+/// The trace of a file that comes in pieces.
+fn read_in_pieces(bytes: &[u8], piece: usize) -> Result<Trace, ReadError> {
+    let mut reading = Reading::new();
+    loop {
+        for piece in bytes.chunks(piece.max(1)) {
+            reading.feed(piece)?;
+        }
+        match reading.finish()? {
+            Finished::Trace(trace) => return Ok(*trace),
+            Finished::Again(again) => reading = *again,
+        }
+    }
+}
+
 fn words() -> Vec<&'static [u8]> {
     WORDS.iter().map(|word| word.as_bytes()).collect()
 }
@@ -84,6 +98,11 @@ fn judge(bytes: &[u8], random: &mut Random) -> Result<bool, String> {
     let (one, several) = (said(&whole), said(&pieces));
     if one != several {
         return Err(format!("in one piece {one}, in several {several}"));
+    }
+    let written =
+        |trace: Result<Trace, ReadError>| trace.map_or_else(|e| e.to_string(), |t| write_chrome(&t));
+    if written(trace::read(bytes)) != written(read_in_pieces(bytes, 1 + random.below(200))) {
+        return Err("the trace in one piece is not that in several".to_owned());
     }
     // The reader for pictures knows the same files and counts the same events.
     match (trace::read(bytes), &whole) {
