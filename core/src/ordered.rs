@@ -9,4 +9,12 @@ mod compact;
 #[cfg(test)]
 mod tests;
 
+/// For tables that are asked at every line of a file: the standard library's map, where its size does not matter.
+pub(crate) mod hot {
+    #[cfg(target_arch = "wasm32")]
+    pub(crate) use super::BTreeMap;
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) use std::collections::BTreeMap;
+}
+
 pub use compact::{BTreeMap, BTreeSet, Entry, Iter, Range};

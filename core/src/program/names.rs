@@ -1,23 +1,26 @@
 //! The tables of names of one program.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::command::{BufferId, ChannelId, EventId, GraphId, StreamId, ThreadId};
 use super::words::MAX_DEVICES;
 use crate::id::{Id, TooMany};
-use crate::ordered::BTreeMap;
+use crate::ordered::hot::BTreeMap;
 
 /// The names of one kind of thing, in order of first mention.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     names: Vec<Arc<str>>,
-    by_name: BTreeMap<Arc<str>, Id<T>>,
+    /// Places in `names`: without the mark, so that all tables have one kind of map.
+    by_name: BTreeMap<Arc<str>, usize>,
+    mark: PhantomData<fn() -> T>,
 }
 
 // Written by hand: derives would ask the same of `T`, which is only a mark.
 impl<T> Clone for Table<T> {
     fn clone(&self) -> Self {
-        Table { names: self.names.clone(), by_name: self.by_name.clone() }
+        Table { names: self.names.clone(), by_name: self.by_name.clone(), mark: PhantomData }
     }
 }
 impl<T> PartialEq for Table<T> {
@@ -27,19 +30,20 @@ impl<T> PartialEq for Table<T> {
 }
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Table { names: Vec::new(), by_name: BTreeMap::new() }
+        Table { names: Vec::new(), by_name: BTreeMap::new(), mark: PhantomData }
     }
 }
 
 impl<T> Table<T> {
     pub(crate) fn intern(&mut self, name: &str) -> Result<Id<T>, TooMany> {
-        if let Some(&id) = self.by_name.get(name) {
-            return Ok(id);
+        if let Some(&place) = self.by_name.get(name) {
+            return Id::try_from(place);
         }
-        let id = Id::try_from(self.names.len())?;
+        let place = self.names.len();
+        let id = Id::try_from(place)?;
         let name: Arc<str> = name.into();
         self.names.push(Arc::clone(&name));
-        self.by_name.insert(name, id);
+        self.by_name.insert(name, place);
         Ok(id)
     }
 
@@ -49,7 +53,7 @@ impl<T> Table<T> {
     }
 
     fn find(&self, name: &str) -> Option<Id<T>> {
-        self.by_name.get(name).copied()
+        self.by_name.get(name).and_then(|&place| Id::try_from(place).ok())
     }
 
     fn name(&self, id: Id<T>) -> &str {
