@@ -35,7 +35,11 @@ use crate::show::{Figure, Show, explain, verdict};
 /// assert_eq!(told.plain(), "by contract order, safe");
 /// ```
 pub fn act(verb: &str, source: &str, data: &str) -> Figure {
-    found(verb, source, data).unwrap_or_else(|why| Figure::error(&why))
+    match found(verb, source, data) {
+        Ok(figure) if figure.plain().trim().is_empty() => Figure::error("nothing is asked for"),
+        Ok(figure) => figure,
+        Err(why) => Figure::error(&why),
+    }
 }
 
 fn found(verb: &str, source: &str, data: &str) -> Result<Figure, String> {
