@@ -403,6 +403,25 @@ const RECORDED = JSON.stringify({
   ],
 });
 
+test("what would change nothing in a program is not offered", async () => {
+  const control = (visit, name) => visit.page.locator(`.sl-if [name=${name}]`).first();
+  const offered = async (path) => {
+    const visit = await room.chromium.open(path);
+    await harness.ready(visit.page);
+    await visit.page.locator(".sl-plot").focus();
+    await visit.page.keyboard.press("i");
+    await harness.eventually(() => control(visit, "link").isVisible(), "the panel is closed");
+    const found = [await control(visit, "pin").isVisible(), await control(visit, "streams").isVisible(), await control(visit, "streams").getAttribute("max")];
+    await visit.close();
+    return found;
+  };
+  assert.deepEqual(await offered(slow), [true, false, "1"], "one chain from pageable memory");
+  assert.deepEqual(await offered(page), [false, false, "1"], "pinned memory, streams with one chain each");
+  const three = ["x", "y", "z"].map((name) => `pinned ${name} 4MiB\ndevice d${name} 4MiB\ncopy d${name} <- ${name} on s\n`).join("");
+  const apart = await harness.viewed(room.files, "apart.html", room.files.write("apart.txt", `machine h200-pcie5\nstream s\n${three}sync s\n`));
+  assert.deepEqual(await offered(apart), [false, true, "3"], "three copies that nothing joins");
+});
+
 test("a recorded trace is run again with changes, the error of the model said first", async () => {
   const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);

@@ -8,6 +8,7 @@ use spanlift::advise::whatif::{WhatIf, compare, most_parts, what_if};
 use spanlift::hazard::{self, Mode, Terms};
 use spanlift::machine::Machine;
 use spanlift::program::code::Language;
+use spanlift::program::{Op, Space};
 use spanlift::trace::{FlowKind, Source};
 use spanlift::{Program, sim};
 use wasm_bindgen::JsValue;
@@ -139,6 +140,14 @@ impl View {
         let viewer = self.0.borrow();
         let program = viewer.time().and_then(|app| app.model.trace.program.as_ref());
         program.map_or(1, most_parts)
+    }
+
+    /// Whether anything in the program that is shown could be pinned.
+    pub fn has_pageable(&self) -> bool {
+        let viewer = self.0.borrow();
+        let program = viewer.time().and_then(|app| app.model.trace.program.as_ref());
+        let is_pageable = |op: &Op| matches!(op, Op::Alloc(alloc) if alloc.space == Space::Pageable);
+        program.is_some_and(|program| program.commands().iter().any(|command| is_pageable(&command.op)))
     }
 
     /// The program that the last changes led to, as a block; empty when there is none.

@@ -277,7 +277,7 @@ const program = (view, place, second, packed) => {
     ask() {
       if (ask.hidden) return;
       ask.open = !ask.open;
-      (ask.open ? form.elements.pin : ask.firstElementChild).focus();
+      (ask.open ? [...form.elements].find((control) => control.offsetWidth) : ask.firstElementChild).focus();
     },
     /** Another item is shown. */
     opened() {
@@ -294,10 +294,13 @@ const program = (view, place, second, packed) => {
       as.hidden = !has || Boolean(next.order);
       if (isNew) {
         isNew = false;
-        // As many streams as the program has something for; a slider that would change nothing is not there.
-        const { streams } = form.elements;
+        // As many streams as the program has something for; a control that would change nothing is not there.
+        const { streams, pin } = form.elements;
         streams.max = String(Math.min(8, has && !next.recorded ? view.most_streams() : 1));
         streams.closest("label").hidden = Number(streams.max) < 2;
+        const cannotPin = has && !next.recorded && !view.has_pageable();
+        pin.closest("label").hidden = cannotPin;
+        if (cannotPin) pin.checked = false;
         guess();
       }
       steps.hidden = part("[data-do=edit]").hidden = !has || Boolean(next.order);
