@@ -36,7 +36,7 @@ use crate::show::{Figure, Show, explain, verdict};
 /// ```
 pub fn act(verb: &str, source: &str, data: &str) -> Figure {
     match found(verb, source, data) {
-        Ok(figure) if figure.plain().trim().is_empty() => Figure::error("nothing is asked for"),
+        Ok(figure) if figure.plain().trim().is_empty() => Figure::error(&"nothing is asked for"),
         Ok(figure) => figure,
         Err(why) => Figure::error(&why),
     }
