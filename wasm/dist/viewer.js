@@ -144,6 +144,10 @@ wasm.view_go(this.__wbg_ptr, at);
 go_wall(ns) {
 wasm.view_go_wall(this.__wbg_ptr, ns);
 }
+has_pageable() {
+const ret = wasm.view_has_pageable(this.__wbg_ptr);
+return ret !== 0;
+}
 item() {
 const ret = wasm.view_item(this.__wbg_ptr);
 return ret >>> 0;
