@@ -7,6 +7,7 @@ mod lexer;
 mod miri;
 mod packages;
 mod readers;
+mod slow;
 mod surface;
 
 use std::{

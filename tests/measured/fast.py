@@ -4,8 +4,8 @@
     python3 tests/measured/fast.py [--touch FILE]
 
 Everything is built first, which is not counted. Then twice on the clock of the wall: after FILE got a new time of change, which is
-all that cargo looks at, and with nothing changed. At last each test program runs by itself and says how long each of its tests
-takes; those of a second or more are listed. Nothing else should run beside it.
+all that cargo looks at, and with nothing changed. At last each test program runs by itself, all of it, and says how long each of its tests
+takes; those of a second or more are listed (`tests/slow` is made of them). Nothing else should run beside it.
 """
 import argparse, collections, datetime, json, os, pathlib, re, subprocess, sys, time
 
