@@ -109,6 +109,13 @@ const notebook = () => page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-N
 const cellWith = (words) => notebook().locator(".jp-CodeCell", { hasText: words }).first();
 const number = async (cell) => Number((await cell.locator(".jp-InputPrompt").innerText()).match(/\[(\d+)\]/)?.[1] ?? 0);
 
+/** Selects the first cell once the kernel has started: JupyterLab drops what it is asked to run while one connects. */
+async function begin() {
+  const bar = page.locator("#jp-main-statusbar");
+  await harness.eventually(async () => (await bar.innerText()).includes("Rust | Idle"), "the kernel starts", CELL_MS);
+  await notebook().locator(".jp-Cell").first().click();
+}
+
 /** Runs the selected cell with the keyboard, waits for its answer and goes on to the next one. */
 async function step() {
   const active = notebook().locator(".jp-Cell.jp-mod-active");
@@ -155,7 +162,7 @@ test("the first lesson opens and its published pictures are there before anythin
 });
 
 test("a figure is alive, follows keys and mouse, and its slider simulates again without the kernel", async () => {
-  await notebook().locator(".jp-Cell").first().click();
+  await begin();
   const cell = await stepTo("p.show()");
   const [figure] = await (await figuresAlive(cell, 1)).all();
   const frame = await harness.frameIn(figure.locator("iframe[srcdoc]"));
@@ -179,7 +186,7 @@ test("a figure is alive, follows keys and mouse, and its slider simulates again 
 test("lesson 3: from the file list to the mended race", async () => {
   await page.locator(".jp-DirListing-item", { hasText: RACES }).dblclick();
   await harness.eventually(async () => (await page.title()).startsWith("03_races"), "lesson 3 opens");
-  await notebook().locator(".jp-Cell").first().click();
+  await begin();
   const explained = await stepTo("explain(&early");
   await figuresAlive(explained, 1);
   await shot("4-explained");
