@@ -10,7 +10,7 @@ for as long as that fits. Ends with 1 at the first failure, which names its seed
 import argparse, datetime, json, os, pathlib, re, subprocess, sys, time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FUZZED = re.compile(r"^(.+): (\d+) files from seed \d+, (\d+) of them usable$", re.M)
+FUZZED = re.compile(r"^\.*([^.].*): (\d+) files from seed \d+, (\d+) of them usable$", re.M)
 
 # What is drawn, its share of the time, where the number of draws is said, with how many it begins, and the tests.
 DRAWN = [
