@@ -206,16 +206,41 @@ export async function wheel(page, element, x, y, dy, keys = []) {
 export const selection = (frame, selector = "[data-selection]") => frame.locator(selector).first().innerText();
 
 const COMMITTED = join(ROOT, "wasm/dist");
+/** What the page's script unpacks its module with. */
+export const UNPACKING = readFileSync(join(ROOT, "wasm/src/page/lzma.js"), "utf8");
+const { digits, unlzma } = new Function(`${UNPACKING}; return { digits, unlzma };`)();
+
+/** Bytes as a page holds a module, by a way of their own: the digits are those whose worth the page finds. */
+export const written = (bytes) => {
+  const worth = new Map();
+  for (let code = 33; code < 127; code += 1) {
+    const digit = String.fromCharCode(code);
+    const value = digits(`0000${digit}`)[3];
+    if (value || digit === "0") worth.set(BigInt(value), digit);
+  }
+  const padded = Buffer.concat([bytes, Buffer.alloc((4 - (bytes.length % 4)) % 4)]);
+  let text = "";
+  for (let k = 0; k < padded.length; k += 4) {
+    let number = BigInt(padded.readUInt32BE(k));
+    let five = "";
+    for (let i = 0; i < 5; i += 1, number /= 85n) five = worth.get(number % 85n) + five;
+    text += five;
+  }
+  return text;
+};
 const dist = (folder, pair) => ({
   name: pair,
   glue: readFileSync(join(folder, `${pair}.js`), "utf8"),
-  module: readFileSync(join(folder, `${pair}.wasm.gz`)).toString("base64"),
+  module: written(readFileSync(join(folder, `${pair}.wasm.lzma`))),
 });
+
+/** The module of a pair, unpacked by the page's own script. */
+export const unpacked = ({ module }) => unlzma(digits(module));
 
 /** The pair that the tests are about, `viewer` or `course`: the one just built, or the committed one where none was. */
 export function viewer(pair = "viewer") {
   const fresh = process.env.SPANLIFT_VIEWER_DIST;
-  return dist(fresh && existsSync(join(fresh, `${pair}.wasm.gz`)) ? fresh : COMMITTED, pair);
+  return dist(fresh && existsSync(join(fresh, `${pair}.wasm.lzma`)) ? fresh : COMMITTED, pair);
 }
 
 /** Whether `html` carries the viewer of `wasm/dist`. */
@@ -249,5 +274,5 @@ export function withFreshViewer(html, fresh = viewer(), committed = dist(COMMITT
     assert.ok(form, `the page does not hold the committed ${what}`);
     return page.replaceAll(form(old), () => form(now));
   };
-  return swap(swap(html, committed.glue, fresh.glue, "viewer.js"), committed.module, fresh.module, "viewer.wasm.gz");
+  return swap(swap(html, committed.glue, fresh.glue, "viewer.js"), committed.module, fresh.module, "viewer.wasm.lzma");
 }

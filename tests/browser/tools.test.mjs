@@ -100,15 +100,47 @@ test("a large trace is read by a worker, and a broken one is refused from there"
   const n = 12_000;
   const large = JSON.stringify({ traceEvents: Array.from({ length: n }, (_, k) => event(`Memcpy HtoD ${k % 50}`, 20 * k, 10, 1000)) });
   assert.ok(large.length > 1 << 20);
+  // What the worker sends back is what is shown: a page that reads the file itself stands still meanwhile.
+  await visit.page.evaluate(() => {
+    const { postMessage } = Worker.prototype;
+    Worker.prototype.postMessage = function (...sent) {
+      this.addEventListener("message", ({ data }) => (globalThis.made ??= data.made?.length));
+      return postMessage.apply(this, sent);
+    };
+  });
   const files = visit.page.locator(".sl-files");
   const [worker] = await Promise.all([visit.page.waitForEvent("worker"), files.setInputFiles([file("large.json", large)])]);
   await says(visit.page.locator(".sl-notes"), /12,000 events, 0 not placed, 12,000 slices/);
   assert.match(worker.url(), /^blob:/);
+  assert.ok((await visit.page.evaluate(() => globalThis.made)) > 10_000, "the page read the file itself");
   assert.equal(visit.page.workers().length, 0, "the worker went on");
   const refused = visit.page.locator(".sl-refused");
   await files.setInputFiles([file("cut.json", large.slice(0, -50))]);
   await says(refused, /^cut\.json: byte \d+: the text ends here, after 11,?999 whole events/);
   assert.equal(await visit.page.locator("button[data-item]").count(), 2);
+  await visit.close();
+});
+
+test("arguments that were left in a large file are read from it when they are asked for", async () => {
+  const visit = await room.chromium.open(page);
+  await harness.ready(visit.page);
+  const sizes = `[[${"64, ".repeat(60)}1]]`;
+  const operator = (k) => `{"ph":"X","cat":"cpu_op","name":"aten::o${k % 9}","pid":1,"tid":1,"ts":${20 * k},"dur":15,"args":{"Input Dims": ${sizes}, "which": "é ${k}"}}`;
+  const n = 50_000;
+  const large = `{"traceEvents": [${Array.from({ length: n }, (_, k) => operator(k)).join(",\n")}]}`;
+  assert.ok(Buffer.byteLength(large) > 16 << 20);
+  for (const [name, bytes] of [["large.json", Buffer.from(large)], ["large.json.gz", gzipSync(large, { level: 1 })]]) {
+    const canvas = visit.page.locator(".sl-canvas");
+    const before = await canvas.getAttribute("data-told");
+    await visit.page.locator(".sl-files").setInputFiles([file(name, bytes)]);
+    await harness.eventually(async () => (await canvas.getAttribute("data-told")) !== before, "the file is not shown");
+    await says(visit.page.locator(".sl-notes"), /50,000 events, 0 not placed/);
+    await visit.page.locator(".sl-plot").focus();
+    await visit.page.keyboard.press("ArrowRight");
+    await says(visit.page.locator("[data-selection]").first(), /which\s+é 0/);
+    await visit.page.keyboard.press("ArrowRight");
+    await says(visit.page.locator("[data-selection]").first(), /which\s+é 1/);
+  }
   await visit.close();
 });
 

@@ -1,4 +1,4 @@
-export class Columns {
+class Columns {
 __destroy_into_raw() {
 const ptr = this.__wbg_ptr;
 this.__wbg_ptr = 0;
@@ -29,15 +29,15 @@ wasm.__wbindgen_free(ret[0], ret[1] * 1, 1);
 }
 return v1;
 }
-constructor() {
-const ret = wasm.columns_new();
+constructor(leaves) {
+const ret = wasm.columns_new(leaves);
 this.__wbg_ptr = ret;
 ColumnsFinalization.register(this, this.__wbg_ptr, this);
 return this;
 }
 }
 if (Symbol.dispose) Columns.prototype[Symbol.dispose] = Columns.prototype.free;
-export class Told {
+class Told {
 static __wrap(ptr) {
 const obj = Object.create(Told.prototype);
 obj.__wbg_ptr = ptr;
@@ -94,7 +94,7 @@ wasm.__wbindgen_free(deferred1_0, deferred1_1, 1);
 }
 }
 if (Symbol.dispose) Told.prototype[Symbol.dispose] = Told.prototype.free;
-export class View {
+class View {
 static __wrap(ptr) {
 const obj = Object.create(View.prototype);
 obj.__wbg_ptr = ptr;
@@ -194,6 +194,12 @@ throw takeFromExternrefTable0(ret[0]);
 }
 follow(from, to) {
 wasm.view_follow(this.__wbg_ptr, from, to);
+}
+give(slice, bytes) {
+const val2 = +slice;
+const ptr0 = passArray8ToWasm0(bytes, wasm.__wbindgen_malloc);
+const len0 = WASM_VECTOR_LEN;
+wasm.view_give(this.__wbg_ptr, val2, ptr0, len0);
 }
 go(at) {
 wasm.view_go(this.__wbg_ptr, at);
@@ -331,7 +337,7 @@ wasm.__wbindgen_free(deferred3_0, deferred3_1, 1);
 }
 }
 if (Symbol.dispose) View.prototype[Symbol.dispose] = View.prototype.free;
-export function check(program, typical) {
+function check(program, typical) {
 let deferred4_0;
 let deferred4_1;
 try {
@@ -352,7 +358,7 @@ return getStringFromWasm0(ptr3, len3);
 wasm.__wbindgen_free(deferred4_0, deferred4_1, 1);
 }
 }
-export function lesson(verb, source, data) {
+function lesson(verb, source, data) {
 let ptr0, len0, ptr1, len1, ptr2, len2;
 try {
 ptr0 = passStringToWasm0(verb, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
@@ -370,7 +376,7 @@ throw e;
 const ret = wasm.lesson(ptr0, len0, ptr1, len1, ptr2, len2);
 return Told.__wrap(ret);
 }
-export function machines() {
+function machines() {
 let deferred1_0;
 let deferred1_1;
 try {
@@ -382,7 +388,7 @@ return getStringFromWasm0(ret[0], ret[1]);
 wasm.__wbindgen_free(deferred1_0, deferred1_1, 1);
 }
 }
-export function mount(place, block, alone) {
+function mount(place, block, alone) {
 const val2 = +alone;
 const ptr0 = passArray8ToWasm0(block, wasm.__wbindgen_malloc);
 const len0 = WASM_VECTOR_LEN;
@@ -392,7 +398,7 @@ throw takeFromExternrefTable0(ret[1]);
 }
 return View.__wrap(ret[0]);
 }
-export function simulate(program, machine) {
+function simulate(program, machine) {
 let deferred4_0;
 let deferred4_1;
 try {
@@ -421,7 +427,7 @@ return getStringFromWasm0(ptr3, len3);
 wasm.__wbindgen_free(deferred4_0, deferred4_1, 1);
 }
 }
-export function version() {
+function version() {
 let deferred1_0;
 let deferred1_1;
 try {
@@ -1069,4 +1075,3 @@ module_or_path = fetch(module_or_path);
 const { instance, module } = await __wbg_load(await module_or_path, imports);
 return __wbg_finalize_init(instance, module);
 }
-export { initSync, __wbg_init as default };

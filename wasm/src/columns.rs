@@ -11,16 +11,15 @@
 //! | lists | lanes, slices column by column, arrows, instants, counters |
 //!
 //! Numbers are of variable length, seven bits a byte, the lowest first; numbers with a sign are folded (0, -1, 1, -2, …), and
-//! times are written as differences, so that gzip finds what repeats. A list or text begins with its length.
+//! times are written as differences in 64 bits, so that gzip finds what repeats. A list or text begins with its length.
 
-use spanlift::ordered::BTreeMap;
 use spanlift::trace::{
     Counter, Engine, Flow, FlowKind, Import, Instant, Kind, Lane, LaneKind, Slice, Source, StrId, Trace,
 };
 use spanlift::{Nanos, Program};
 
 /// What columns begin with.
-pub const MAGIC: &[u8] = b"spanlift columns 1\n";
+pub const MAGIC: &[u8] = b"spanlift columns 2\n";
 
 #[rustfmt::skip]
 const KINDS: [Kind; 17] = [
@@ -36,7 +35,7 @@ const ENGINES: [Engine; 4] = [Engine::ToDevice, Engine::ToHost, Engine::Peer, En
 /// # Cost
 /// Linear in the trace.
 pub fn write(trace: &Trace) -> Vec<u8> {
-    let mut out = Writer { bytes: MAGIC.to_vec(), places: BTreeMap::new(), texts: Vec::new() };
+    let mut out = Writer { bytes: MAGIC.to_vec(), places: Vec::new(), texts: Vec::new() };
     out.text(&trace.title);
     let (tag, name) = match &trace.source {
         Source::Unknown => (0, ""),
@@ -50,11 +49,11 @@ pub fn write(trace: &Trace) -> Vec<u8> {
     out.text(
         &serde_json::to_string(&trace.import).unwrap_or_else(|e| unreachable!("bug: counts are JSON: {e}")),
     );
-    let mut rest = Writer { bytes: Vec::new(), places: BTreeMap::new(), texts: Vec::new() };
+    let mut rest = Writer { bytes: Vec::new(), places: vec![0; trace.strings.len()], texts: Vec::new() };
     rest.lanes(trace);
     rest.slices(trace);
     rest.others(trace);
-    out.number(rest.texts.len() as u128);
+    out.number(rest.texts.len() as u64);
     for &id in &rest.texts {
         out.text(trace.strings.get(id));
     }
@@ -62,48 +61,55 @@ pub fn write(trace: &Trace) -> Vec<u8> {
     out.bytes
 }
 
+/// The seven lowest bits.
+fn low(n: u64) -> u8 {
+    u8::try_from(n & 0x7f).unwrap_or(0)
+}
+
 struct Writer {
     bytes: Vec<u8>,
-    /// The place of each text among those that are written.
-    places: BTreeMap<StrId, usize>,
+    /// The place of each text among those that are written, from 1; 0 for those that are not.
+    places: Vec<u32>,
     texts: Vec<StrId>,
 }
 
 impl Writer {
-    fn number(&mut self, mut n: u128) {
-        loop {
-            let low = u8::try_from(n & 0x7f).unwrap_or(0);
+    fn number(&mut self, mut n: u64) {
+        while n > 0x7f {
+            self.bytes.push(low(n) | 0x80);
             n >>= 7;
-            if n == 0 {
-                self.bytes.push(low);
-                return;
-            }
-            self.bytes.push(low | 0x80);
         }
+        self.bytes.push(low(n));
     }
 
-    fn signed(&mut self, n: i128) {
-        // Folded: differences of two i64 have 65 bits.
-        self.number(if n < 0 { (-1 - n).unsigned_abs() * 2 + 1 } else { n.unsigned_abs() * 2 });
+    /// A number with a sign, folded.
+    fn signed(&mut self, n: i64) {
+        self.number((n << 1 ^ n >> 63) as u64);
+    }
+
+    /// What is from `before` to `n`; where that takes more than 64 bits it comes round from the other side, here and in reading.
+    fn step(&mut self, before: i64, n: i64) {
+        self.signed(n.wrapping_sub(before));
     }
 
     fn text(&mut self, text: &str) {
-        self.number(text.len() as u128);
+        self.number(text.len() as u64);
         self.bytes.extend(text.as_bytes());
     }
 
     /// A text by its place.
     fn id(&mut self, id: StrId) {
-        let next = self.texts.len();
-        let place = *self.places.entry(id).or_insert(next);
-        if place == next {
+        let place = &mut self.places[id.index()];
+        if *place == 0 {
             self.texts.push(id);
+            *place = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
         }
-        self.number(place as u128);
+        let place = *place;
+        self.number(u64::from(place) - 1);
     }
 
     fn lanes(&mut self, trace: &Trace) {
-        self.number(trace.lanes.len() as u128);
+        self.number(trace.lanes.len() as u64);
         for lane in &trace.lanes {
             let place =
                 |list: &[Engine; 4], engine| list.iter().position(|e| *e == engine).unwrap_or(0) as i64;
@@ -114,8 +120,8 @@ impl Writer {
                 LaneKind::Other => (3, 0, 0),
             };
             self.number(tag);
-            self.signed(a.into());
-            self.signed(b.into());
+            self.signed(a);
+            self.signed(b);
             self.id(lane.group);
             self.id(lane.name);
         }
@@ -123,33 +129,33 @@ impl Writer {
 
     fn slices(&mut self, trace: &Trace) {
         let slices = &trace.slices;
-        self.number(slices.len() as u128);
+        self.number(slices.len() as u64);
         let mut before = 0;
         for &start in &slices.start {
-            self.signed(i128::from(start) - before);
-            before = start.into();
+            self.step(before, start);
+            before = start;
         }
         for (&start, &end) in slices.start.iter().zip(&slices.end) {
-            self.signed(i128::from(end) - i128::from(start));
+            self.step(start, end);
         }
         slices.lane.iter().for_each(|&lane| self.number(lane.into()));
         for kind in &slices.kind {
-            self.number(KINDS.iter().position(|k| k == kind).unwrap_or(0) as u128);
+            self.number(KINDS.iter().position(|k| k == kind).unwrap_or(0) as u64);
         }
         slices.flags.iter().for_each(|&flags| self.number(flags.into()));
-        slices.bytes.iter().for_each(|&bytes| self.number(bytes.into()));
+        slices.bytes.iter().for_each(|&bytes| self.number(bytes));
         // No command is 0, which all of an imported trace are.
         slices.command.iter().for_each(|&command| self.number(command.wrapping_add(1).into()));
+        // None is a step of its own: the least number, which no correlation is.
         let mut before = 0;
         for &correlation in &slices.correlation {
             if correlation == Slice::NO_CORRELATION {
-                self.signed(0);
+                self.number(0);
                 continue;
             }
-            let step = i128::from(correlation) - before;
-            // 0 says that there is none.
-            self.signed(if step >= 0 { step + 1 } else { step });
-            before = correlation.into();
+            self.number(1);
+            self.step(before, correlation);
+            before = correlation;
         }
         for ids in [&slices.name, &slices.cat, &slices.args] {
             ids.iter().for_each(|&id| self.id(id));
@@ -157,34 +163,34 @@ impl Writer {
     }
 
     fn others(&mut self, trace: &Trace) {
-        self.number(trace.flows.len() as u128);
+        self.number(trace.flows.len() as u64);
         let mut before = 0;
         for flow in &trace.flows {
-            self.number(FLOWS.iter().position(|k| *k == flow.kind).unwrap_or(0) as u128);
-            self.signed(i128::from(flow.from) - before);
-            self.signed(i128::from(flow.to) - i128::from(flow.from));
+            self.number(FLOWS.iter().position(|k| *k == flow.kind).unwrap_or(0) as u64);
+            self.step(before, flow.from.into());
+            self.step(flow.from.into(), flow.to.into());
             before = flow.from.into();
         }
-        self.number(trace.instants.len() as u128);
+        self.number(trace.instants.len() as u64);
         let mut before = 0;
         for instant in &trace.instants {
             self.number(instant.lane.into());
-            self.signed(i128::from(instant.at.0) - before);
+            self.step(before, instant.at.0);
             self.id(instant.name);
             self.number(instant.command.wrapping_add(1).into());
             self.id(instant.args);
-            before = instant.at.0.into();
+            before = instant.at.0;
         }
-        self.number(trace.counters.len() as u128);
+        self.number(trace.counters.len() as u64);
         for counter in &trace.counters {
             self.id(counter.group);
             self.id(counter.name);
-            self.number(counter.samples.len() as u128);
+            self.number(counter.samples.len() as u64);
             let mut before = 0;
             for (at, value) in &counter.samples {
-                self.signed(i128::from(at.0) - before);
+                self.step(before, at.0);
                 self.bytes.extend(value.to_le_bytes());
-                before = at.0.into();
+                before = at.0;
             }
         }
     }
@@ -212,34 +218,32 @@ struct Reader<'a> {
 
 type Read<T> = Result<T, &'static str>;
 
-impl Reader<'_> {
-    fn number(&mut self) -> Read<u128> {
-        let mut n = 0u128;
-        // Nothing that is written has more than 66 bits.
-        for shift in (0..70).step_by(7) {
-            let (&byte, rest) = self.rest.split_first().ok_or("the columns end here")?;
-            self.rest = rest;
-            n |= u128::from(byte & 0x7f) << shift;
+impl<'a> Reader<'a> {
+    fn number(&mut self) -> Read<u64> {
+        let mut n = 0u64;
+        for (k, &byte) in self.rest.iter().enumerate().take(10) {
+            // The tenth byte has the last bit alone.
+            if k == 9 && byte > 1 {
+                break;
+            }
+            n |= u64::from(byte & 0x7f) << (7 * k);
             if byte < 0x80 {
+                self.rest = &self.rest[k + 1..];
                 return Ok(n);
             }
         }
-        Err("a number that is too long")
+        Err(if self.rest.len() < 10 { "the columns end here" } else { "a number that is too long" })
     }
 
-    fn small<T: TryFrom<u128>>(&mut self) -> Read<T> {
+    fn small<T: TryFrom<u64>>(&mut self) -> Read<T> {
         T::try_from(self.number()?).map_err(|_| "a number that is too large")
     }
 
-    fn signed(&mut self) -> Read<i128> {
-        let n = self.number()?;
-        let half = i128::try_from(n >> 1).map_err(|_| "a number that is too large")?;
-        Ok(if n & 1 == 1 { -1 - half } else { half })
-    }
-
-    /// What is `step` after `before`, both of 64 bits.
+    /// What is a step after `before`.
     fn after(&mut self, before: i64) -> Read<i64> {
-        i64::try_from(i128::from(before) + self.signed()?).map_err(|_| "a time outside 64 bits")
+        let folded = self.number()?;
+        let step = (folded >> 1) as i64 ^ -((folded & 1) as i64);
+        Ok(before.wrapping_add(step))
     }
 
     /// The length of a list whose entries take at least a byte each.
@@ -248,11 +252,11 @@ impl Reader<'_> {
         if n <= self.rest.len() { Ok(n) } else { Err("a list longer than the columns") }
     }
 
-    fn text(&mut self) -> Read<String> {
+    fn text(&mut self) -> Read<&'a str> {
         let n = self.length()?;
         let (text, rest) = self.rest.split_at(n);
         self.rest = rest;
-        String::from_utf8(text.to_vec()).map_err(|_| "no UTF-8 text")
+        str::from_utf8(text).map_err(|_| "no UTF-8 text")
     }
 
     fn id(&mut self) -> Read<StrId> {
@@ -269,13 +273,17 @@ impl Reader<'_> {
         if n > self.rest.len() {
             return Err("the columns end here");
         }
-        (0..n).map(|_| entry(self)).collect()
+        let mut column = Vec::with_capacity(n);
+        for _ in 0..n {
+            column.push(entry(self)?);
+        }
+        Ok(column)
     }
 
     fn trace(&mut self) -> Read<Trace> {
-        let mut trace = Trace { title: self.text()?, ..Trace::default() };
+        let mut trace = Trace { title: self.text()?.to_owned(), ..Trace::default() };
         let tag: u8 = self.small()?;
-        let name = self.text()?;
+        let name = self.text()?.to_owned();
         trace.source = match tag {
             0 => Source::Unknown,
             1 => Source::Simulated { machine: name },
@@ -289,12 +297,12 @@ impl Reader<'_> {
                 Some(Program::from_json(program.as_bytes()).map_err(|_| "a program that is none")?);
         }
         let import = self.text()?;
-        trace.import = serde_json::from_str::<Import>(&import).map_err(|_| "counts that are none")?;
+        trace.import = serde_json::from_str::<Import>(import).map_err(|_| "counts that are none")?;
         for _ in 0..self.length()? {
             let text = self.text()?;
             // Arguments are hardly ever the same twice.
-            let is_object = text.starts_with('{');
-            self.texts.push(if is_object { trace.strings.push(&text) } else { trace.strings.intern(&text) });
+            let is_object = text.starts_with(['{', '@']);
+            self.texts.push(if is_object { trace.strings.push(text) } else { trace.strings.intern(text) });
         }
         self.lanes(&mut trace)?;
         self.slices(&mut trace)?;
@@ -348,12 +356,10 @@ impl Reader<'_> {
         slices.command = self.column(n, |r| Ok(r.small::<u32>()?.wrapping_sub(1)))?;
         let mut before = 0;
         slices.correlation = self.column(n, |r| {
-            let step = r.signed()?;
-            if step == 0 {
+            if r.number()? == 0 {
                 return Ok(Slice::NO_CORRELATION);
             }
-            let next = i128::from(before) + if step > 0 { step - 1 } else { step };
-            before = i64::try_from(next).map_err(|_| "a correlation outside 64 bits")?;
+            before = r.after(before)?;
             Ok(before)
         })?;
         slices.name = self.column(n, Reader::id)?;

@@ -66,11 +66,21 @@ impl Model {
             row("command", format!("{command}, line {}", line + 1));
             row("text", listing.lines[line].trim().to_owned());
         }
-        for (name, value) in arguments(self.trace.strings.get(slice.args)) {
-            row(&name, value);
+        let given = self.given.as_ref().filter(|given| given.0 == k);
+        let args = given.map_or_else(|| self.trace.strings.get(slice.args), |given| &given.1);
+        match spanlift::trace::left_in_file(args) {
+            Some(at) => row("arguments", format!("in the file, from byte {} on", text::thousands(at))),
+            None => arguments(args).into_iter().for_each(|(name, value)| row(&name, value)),
         }
         out.why = self.why(work, &slice);
         out
+    }
+
+    /// Where in the file the arguments of a slice are that the page does not hold.
+    pub fn left(&self, k: u32) -> Option<u64> {
+        let is_given = self.given.as_ref().is_some_and(|given| given.0 == k);
+        let args = self.trace.strings.get(self.trace.slices.get(k as usize).args);
+        spanlift::trace::left_in_file(args).filter(|_| !is_given)
     }
 
     /// The slice on a stream that an engine's slice shows again; any other slice itself.

@@ -73,16 +73,16 @@ pub fn mount(place: HtmlElement, block: &[u8], alone: bool) -> Result<View, JsVa
 /// A trace file that becomes columns, which [`View::add`] takes in a fraction of the time: for a worker, so that the page
 /// is never held up by reading, and in pieces, so that nobody holds the file.
 #[wasm_bindgen]
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Columns(Reading);
 
 #[wasm_bindgen]
 impl Columns {
-    /// Ready for the first piece.
+    /// Ready for the first piece; arguments that only people read stay in the file where `leaves` says so.
     #[wasm_bindgen(constructor)]
     #[must_use]
-    pub fn new() -> Columns {
-        Columns::default()
+    pub fn new(leaves: bool) -> Columns {
+        Columns(if leaves { Reading::leaving_arguments() } else { Reading::new() })
     }
 
     /// Takes the next piece.
@@ -202,6 +202,12 @@ impl Viewer {
         self.screen = Some(screen);
         self.panels.forget();
         self.panels.error(None);
+    }
+
+    /// Takes arguments of a slice that were left in the file, and tells them where it is selected.
+    fn give(&mut self, slice: u32, args: String) {
+        self.with_time(|app| app.model.given = Some((slice, args)));
+        self.panels.forget();
     }
 
     /// Does something with what is shown, if anything is.

@@ -14,8 +14,8 @@
 //! `<iframe src="run.html" width="100%" height="600"></iframe>`. A place with `data-from="ADDRESS"` in place of
 //! `data-spanlift` asks that address for the block of [`pack`], where the page's policy lets it connect.
 //!
-//! Nothing else is fetched. Module and data travel packed with gzip in base64 and are unpacked by the browser; what users
-//! wrote is never part of markup or script.
+//! Nothing else is fetched. Data travels packed with gzip and is unpacked by the browser, the module with LZMA, which the page's
+//! script unpacks, and written with 85 digits; the data is written in base64. What users wrote is never part of markup or script.
 
 use std::io::Write as _;
 
@@ -33,12 +33,13 @@ struct Pair {
 }
 
 const VIEWER: Pair =
-    Pair { glue: include_str!("../dist/viewer.js"), module: include_bytes!("../dist/viewer.wasm.gz") };
+    Pair { glue: include_str!("../dist/viewer.js"), module: include_bytes!("../dist/viewer.wasm.lzma") };
 /// The viewer with the cells of the course's page: no other page carries them.
 const COURSE: Pair =
-    Pair { glue: include_str!("../dist/course.js"), module: include_bytes!("../dist/course.wasm.gz") };
+    Pair { glue: include_str!("../dist/course.js"), module: include_bytes!("../dist/course.wasm.lzma") };
 const STYLE: &str = include_str!("page/viewer.css");
 const BOOT: &str = concat!(
+    include_str!("page/lzma.js"),
     include_str!("page/files.js"),
     include_str!("page/tools.js"),
     include_str!("page/program.js"),
@@ -133,13 +134,30 @@ fn assets(nonce: &str, pair: &Pair, more: &str) -> String {
     let nonce = if nonce.is_empty() { String::new() } else { format!(" nonce=\"{}\"", escaped(nonce)) };
     format!(
         "<style{nonce}>{STYLE}</style>\n\
-         <script type=\"application/gzip\" id=\"spanlift-module\">{}</script>\n\
+         <script type=\"application/x-lzma\" id=\"spanlift-module\">{}</script>\n\
          <script type=\"module\" id=\"spanlift-script\"{nonce}>\n{}\n{}{}</script>\n",
-        STANDARD.encode(pair.module),
+        base85(pair.module),
         pair.glue,
         slim_script(more),
         slim_script(BOOT)
     )
+}
+
+/// The digits of [`base85`]: none of them means anything in markup, in quotes or not, or calls or assigns in script.
+const DIGITS: &[u8; 85] =
+    b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%)*+,-./:;?@[]^_{|}~";
+
+/// Bytes as text, five digits for four bytes (the highest first), a fifteenth shorter than base64; zeros fill the last four.
+fn base85(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len().div_ceil(4) * 5);
+    for chunk in bytes.chunks(4) {
+        let mut four = [0; 4];
+        four[..chunk.len()].copy_from_slice(chunk);
+        let number = u32::from_be_bytes(four) as usize;
+        let digit = |place: u32| char::from(DIGITS[number / 85usize.pow(place) % 85]);
+        text.extend((0..5).rev().map(digit));
+    }
+    text
 }
 
 /// A script without what only its readers need: lines that are comments, and what lines are indented by.
@@ -229,6 +247,18 @@ mod tests {
         let glue_end =
             [VIEWER.glue, COURSE.glue, BOOT, LESSON].iter().any(|script| script.contains("</script"));
         assert!(!glue_end, "the script would end early");
+    }
+
+    #[test]
+    fn four_bytes_are_five_digits_that_mean_nothing_in_markup() {
+        assert_eq!(base85(&[0, 0, 0, 0, 0, 0, 0, 84, 0xff, 0xff, 0xff, 0xff]), "000000000~|NsC0");
+        assert_eq!(base85(&[1]), base85(&[1, 0, 0, 0]));
+        assert_eq!(base85(&[]), "");
+        for (k, digit) in DIGITS.iter().enumerate() {
+            assert!(
+                digit.is_ascii_graphic() && !b"<>&\"'`\\".contains(digit) && !DIGITS[..k].contains(digit)
+            );
+        }
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub struct Model {
     pub findings: [Vec<Finding>; 2],
     /// What was read and what was not, and the values that threads read, a line each.
     pub notes: Vec<Remark>,
+    /// Arguments that were left in the file, of the slice for which they were last read from there.
+    pub given: Option<(u32, String)>,
 }
 
 impl Model {
@@ -84,7 +86,8 @@ impl Model {
         let findings = [found(Mode::Contract), found(Mode::Typical)];
         let listing = listed.map(|(listing, _)| listing);
         let notes = reading::notes(&trace);
-        Model { name: text::clean(name), origin: text::clean(&origin), rows, listing, findings, notes, trace }
+        let (name, origin) = (text::clean(name), text::clean(&origin));
+        Model { name, origin, rows, listing, findings, notes, trace, given: None }
     }
 
     /// What the checker finds in a mode.

@@ -286,21 +286,67 @@ pub(crate) fn order(trace: &Trace, k: u32) -> (i64, bool, std::cmp::Reverse<i64>
 fn tracks(trace: &Trace, mut slices: Vec<u32>) -> Vec<Track> {
     let (start, end) = (&trace.slices.start, &trace.slices.end);
     slices.sort_by_key(|&k| order(trace, k));
-    let mut tracks: Vec<(i64, Track)> = Vec::new();
+    let mut tracks: Vec<Track> = Vec::new();
+    let mut free = Free::default();
     for k in slices {
         let (from, to) = (start[k as usize], end[k as usize].max(start[k as usize]));
-        match tracks.iter_mut().find(|(free, _)| *free <= from) {
-            Some((free, track)) => {
-                *free = to;
-                track.slices.push(k);
-            }
-            None => tracks.push((to, Track { slices: vec![k] })),
+        let place = free.take(from, to);
+        match tracks.get_mut(place) {
+            Some(track) => track.slices.push(k),
+            None => tracks.push(Track { slices: vec![k] }),
         }
     }
     if tracks.is_empty() {
-        tracks.push((i64::MIN, Track::default()));
+        tracks.push(Track::default());
     }
-    tracks.into_iter().map(|(_, track)| track).collect()
+    tracks
+}
+
+/// From when on each track is free: a tree of minima, so that a hundred thousand slices at once do not take their square.
+#[derive(Debug, Default)]
+struct Free {
+    /// How many tracks are in use.
+    n: usize,
+    /// Node `k` holds the least of its children `2 k` and `2 k + 1`; the tracks are the second half.
+    least: Vec<i64>,
+}
+
+impl Free {
+    /// The first track that is free at `from`, one more where none is, which is taken until `to`.
+    fn take(&mut self, from: i64, to: i64) -> usize {
+        let mut at = 1;
+        if self.least.get(at).is_some_and(|&least| least <= from) {
+            while at < self.least.len() / 2 {
+                at *= 2;
+                at += usize::from(self.least[at] > from);
+            }
+        } else {
+            if self.n == self.least.len() / 2 {
+                self.grow();
+            }
+            at = self.least.len() / 2 + self.n;
+        }
+        let place = at - self.least.len() / 2;
+        self.n = self.n.max(place + 1);
+        self.least[at] = to;
+        while at > 1 {
+            at /= 2;
+            self.least[at] = self.least[2 * at].min(self.least[2 * at + 1]);
+        }
+        place
+    }
+
+    /// Twice the room.
+    fn grow(&mut self) {
+        let room = (2 * self.n).max(1);
+        // A track that is not in use is never free.
+        let mut least = vec![i64::MAX; 2 * room];
+        least[room..room + self.n].copy_from_slice(&self.least[self.n..]);
+        for at in (1..room).rev() {
+            least[at] = least[2 * at].min(least[2 * at + 1]);
+        }
+        self.least = least;
+    }
 }
 
 #[cfg(test)]
@@ -352,6 +398,24 @@ mod tests {
                 }
             }
             assert_eq!(n, trace.slices.len());
+        }
+    }
+
+    #[test]
+    fn a_slice_lies_on_the_first_track_that_is_free() {
+        let mut random = crate::testing::Random(3);
+        for n in 0..200 {
+            let mut free = Free::default();
+            let mut expected: Vec<i64> = Vec::new();
+            for k in 0..n {
+                // Nothing may be said of the end of time.
+                let from = if k % 50 == 49 { i64::MAX } else { i64::try_from(random.below(60)).unwrap() + k };
+                let to = from.saturating_add(i64::try_from(random.below(40)).unwrap());
+                let place = expected.iter().position(|&free| free <= from).unwrap_or(expected.len());
+                expected.resize(expected.len().max(place + 1), 0);
+                expected[place] = to;
+                assert_eq!(free.take(from, to), place, "{n} {k}");
+            }
         }
     }
 

@@ -20,7 +20,7 @@ mod tracks;
 pub use chrome::write_chrome;
 pub(crate) use read::integer_argument;
 pub(crate) use read::names::is_host_call;
-pub use read::{Finished, ReadError, Reading, read};
+pub use read::{Finished, ReadError, Reading, arguments_at, left_in_file, read};
 use serde::{Deserialize, Serialize};
 pub use strings::{StrId, Strings};
 

@@ -35,7 +35,7 @@ use event::Fields;
 pub(super) use event::members;
 use own::Own;
 use place::State;
-pub use reading::{Finished, Reading};
+pub use reading::{Finished, Reading, arguments_at, left_in_file};
 use scan::{Cursor, Lenient, Value};
 use walk::{Sink, Walk};
 
@@ -84,12 +84,12 @@ pub enum ReadError {
 /// ```
 pub fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
     let (text, invalid) = utf8(bytes)?;
-    let mut reader = Reader::new(None);
+    let mut reader = Reader::new(None, false);
     let mut cursor = Cursor::new(&text);
     Walk::new().walk(&mut cursor, true, &mut reader)?;
     if let Some((own, true)) = reader.found.own.take() {
         // Ours came after the events, where another tool put it: once more, knowing it.
-        reader = Reader::new(Some(own));
+        reader = Reader::new(Some(own), false);
         cursor = Cursor::new(&text);
         Walk::new().walk(&mut cursor, true, &mut reader)?;
     }
@@ -169,8 +169,8 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(own: Option<Own>) -> Reader {
-        Reader { state: State::new(own), found: Found::default() }
+    fn new(own: Option<Own>, leaves: bool) -> Reader {
+        Reader { state: State::new(own, leaves), found: Found::default() }
     }
 
     fn finish(self, lenient: Lenient, invalid_utf8: u64) -> Trace {
@@ -208,7 +208,7 @@ impl Sink for Reader {
         self.found.events = true;
         if again {
             // As with any name that comes twice, the last one counts.
-            self.state = State::new(self.state.own.take());
+            self.state = State::new(self.state.own.take(), self.state.leaves);
             self.state.problem("duplicate_key");
         }
     }

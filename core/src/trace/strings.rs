@@ -18,8 +18,8 @@ impl StrId {
         StrId(index)
     }
 
-    /// The position as a number, for tables beside [`Strings`].
-    pub(crate) fn index(self) -> usize {
+    /// The position as a number below [`Strings::len`], for tables beside them.
+    pub fn index(self) -> usize {
         self.0 as usize
     }
 }
@@ -97,6 +97,23 @@ impl Strings {
         self.text.push_str(text);
         self.ends.push(self.text.len());
         id
+    }
+
+    /// Adds `sign` and the digits of `number` after it, as [`Strings::push`] does.
+    pub(crate) fn push_digits(&mut self, sign: char, number: u64) -> StrId {
+        let mut digits = [0; 20];
+        let mut at = digits.len();
+        let mut rest = number;
+        loop {
+            at -= 1;
+            digits[at] = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        self.text.push(sign);
+        self.push(str::from_utf8(&digits[at..]).unwrap_or_default())
     }
 
     /// The text at a position.

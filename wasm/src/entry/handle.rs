@@ -57,6 +57,14 @@ impl View {
         Ok(())
     }
 
+    /// Takes the bytes of the file from where `told` says that the arguments of a slice are.
+    pub fn give(&self, slice: u32, bytes: &[u8]) {
+        let args =
+            spanlift::trace::arguments_at(bytes).unwrap_or_else(|| "more than is shown here".to_owned());
+        self.0.borrow_mut().give(slice, args);
+        schedule(&self.0);
+    }
+
     /// Shows the first item of a block in place of everything, the time on screen as it is.
     ///
     /// # Errors
@@ -311,6 +319,7 @@ impl View {
                 "hits": app.hits(), "hit": app.hit(), "state": app.state().map(|s| state(&s)),
                 "program": app.model.listing.is_some(), "order": app.shown_order().is_some(), "recorded": is_recorded(app),
                 "command": app.selected_command(), "slice": app.selected(),
+                "left": app.selected().and_then(|k| app.model.left(k)),
             }),
             Some(Screen::Memory(app)) => match app.over_time() {
                 Some(over) => {

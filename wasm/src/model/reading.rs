@@ -55,8 +55,8 @@ fn clock(trace: &Trace) -> Option<String> {
     }
     let slices = &trace.slices;
     let first = *slices.start.iter().min()?;
-    let is_whole = |unit: i128| {
-        let is_multiple = |at: &i64| (i128::from(*at) - i128::from(first)) % unit == 0;
+    let is_whole = |unit: u64| {
+        let is_multiple = |at: &i64| at.abs_diff(first) % unit == 0;
         slices.start.iter().chain(&slices.end).all(is_multiple)
     };
     Some(match trace.source {

@@ -28,7 +28,7 @@ const served = async (place) => {
 const start = async () => {
   const places = [...document.querySelectorAll("[data-spanlift], [data-from]")];
   try {
-    const module = await WebAssembly.compile(await unpack(document.getElementById("spanlift-module").textContent));
+    const module = await WebAssembly.compile(unlzma(digits(document.getElementById("spanlift-module").textContent)));
     await __wbg_init({ module_or_path: module });
     globalThis.startLessons?.(module);
     for (const place of places) {
@@ -51,10 +51,10 @@ const start = async () => {
 // This script is the worker's too: there it reads one file.
 if (globalThis.document) start();
 else {
-  onmessage = async ({ data: { module, file } }) => {
+  onmessage = async ({ data: { module, file, leaves } }) => {
     try {
       await __wbg_init({ module_or_path: module });
-      const reading = new Columns();
+      const reading = new Columns(leaves);
       const made = await fed(reading, file) ?? await fed(reading, file);
       postMessage({ made }, [made.buffer]);
     } catch (error) {

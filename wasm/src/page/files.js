@@ -80,30 +80,38 @@ const isTrace = (bytes) => {
 /** Bytes that the worker reads at once. */
 const PIECE = 4 << 20;
 
-/** All of a file or of its bytes, piece by piece; what comes of it. For the worker, which says how far it is. */
+/** All of a file, piece by piece; what comes of it. For the worker, which says how far it is. */
 const fed = async (reading, file) => {
-  const size = file.size ?? file.length;
-  for (let at = 0; at < size; at += PIECE) {
-    reading.feed(file.size === undefined ? file.subarray(at, at + PIECE) : new Uint8Array(await file.slice(at, at + PIECE).arrayBuffer()));
-    postMessage({ part: Math.min(1, (at + PIECE) / size) });
+  const piece = (at) => file.slice(at, at + PIECE).arrayBuffer();
+  let next = piece(0);
+  for (let at = 0; at < file.size; at += PIECE) {
+    const bytes = new Uint8Array(await next);
+    // The browser fetches one piece while another is read.
+    next = piece(at + PIECE);
+    reading.feed(bytes);
+    postMessage({ part: Math.min(1, (at + PIECE) / file.size) });
   }
   return reading.finish();
 };
 
-/** A trace, a file or its bytes, as columns, read by a worker; nothing where there can be none. */
+/** From this many bytes on, arguments that only people read stay in the file until somebody asks for them. */
+const LEAVES = 16 << 20;
+
+/** A trace as columns, read by a worker; nothing where there can be none. */
 const inColumns = async (file, module, tell) => {
   const script = document.getElementById("spanlift-script").textContent;
   const address = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
   let [worker, timer, part] = [null, 0, null];
   try {
     return await new Promise((done, fail) => {
-      worker = new Worker(address, { type: "module" });
+      // No module: of a page that is a file, browsers refuse those.
+      worker = new Worker(address);
       worker.onerror = (event) => {
         event.preventDefault();
         done(null);
       };
       worker.onmessage = ({ data }) => {
-        if (data === "ready") worker.postMessage({ module, file });
+        if (data === "ready") worker.postMessage({ module, file, leaves: file.size > LEAVES });
         else if (data.made) done(data.made);
         else if (data.part) part = data.part;
         else fail(new Error(data.error));

@@ -65,6 +65,8 @@ const tools = (view, place, alone, { module, examples }) => {
   // Files: several at once, one after the other, so that what can be shown is shown.
   const [refused, progress] = [part(".sl-refused"), part(".sl-progress")];
   let cancelled = false;
+  /** The files that items were read from, unpacked. */
+  const wholes = new Map();
   const refuse = (lines) => {
     refused.firstElementChild.textContent = lines.join("\n");
     shown(refused, lines.length);
@@ -86,14 +88,18 @@ const tools = (view, place, alone, { module, examples }) => {
         const events = (words, part) => tell(`${words} of ${file.name}`, part);
         // A large trace that is not packed is never held as a whole.
         const head = new Uint8Array(await file.slice(0, LARGE + 1).arrayBuffer());
-        let bytes = head.length > LARGE && isTrace(head) ? await inColumns(file, module, events) : null;
+        let [bytes, whole] = [head.length > LARGE && isTrace(head) ? await inColumns(file, module, events) : null, file];
         if (!bytes) {
           bytes = await opened(file, tell);
-          if (bytes.length > LARGE && isTrace(bytes)) bytes = (await inColumns(bytes, module, events)) ?? bytes;
+          if (bytes.length > LARGE && isTrace(bytes)) {
+            whole = new Blob([bytes]);
+            bytes = (await inColumns(whole, module, events)) ?? bytes;
+          }
         }
         tell(`showing ${file.name}`, null);
         await new Promise((next) => setTimeout(next, 20));
         view.add(file.name, bytes);
+        wholes.set(view.item(), whole);
       } catch (error) {
         if (error.name === "AbortError") break;
         wrong.push(`${file.name}: ${error?.message ?? error}`);
@@ -101,6 +107,12 @@ const tools = (view, place, alone, { module, examples }) => {
     }
     shown(progress, false);
     refuse(wrong);
+  };
+  /** Reads arguments that were left in the file. */
+  const read = async ({ slice, left }) => {
+    const shows = view.item();
+    const bytes = new Uint8Array(await wholes.get(shows).slice(left, left + LARGE).arrayBuffer());
+    if (view.item() === shows) view.give(slice, bytes);
   };
   const chooser = part(".sl-files");
   chooser.addEventListener("change", () => {
@@ -298,6 +310,7 @@ const tools = (view, place, alone, { module, examples }) => {
       cards();
       // The past of a snapshot is found once its last state is on screen.
       if (told.past) setTimeout(() => view.look_back(), 50);
+      if (typeof told.left === "number" && wholes.has(item)) read(told).catch((error) => refuse([`${error?.message ?? error}`]));
       text.told(told);
       // A program that was just made is there to be edited.
       if (isMade) {

@@ -27,6 +27,8 @@ pub(in crate::trace) struct Fields<'a> {
 pub(in crate::trace) struct Args<'a> {
     /// The object's text; `None` when it is absent or null.
     pub text: Option<&'a str>,
+    /// The byte of the whole file at which `text` begins.
+    pub at: usize,
     /// It is something else than an object.
     pub wrong: bool,
     pub device: Option<Value<'a>>,
@@ -255,6 +257,7 @@ fn args<'a>(
         first = false;
     }
     args.text = Some(cursor.since(from));
+    args.at = cursor.offset(from);
     Ok(())
 }
 

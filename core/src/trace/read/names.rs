@@ -43,6 +43,11 @@ impl Class {
         }
     }
 
+    /// Whether arguments of its events say what belongs to what: work, calls that launch it, and waits.
+    pub(super) fn is_joined(self) -> bool {
+        self.is_stream_work() || matches!(self, Class::Launch | Class::Sync | Class::Record)
+    }
+
     pub(super) fn is_stream_work(self) -> bool {
         matches!(self, Class::Kernel | Class::Memcpy | Class::Memset | Class::Accelerator)
     }

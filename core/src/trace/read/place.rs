@@ -15,6 +15,11 @@ use crate::trace::time::{self, Unusable};
 use crate::trace::{Counter, Flow, Instant, Kind, Lane, Slice, StrId, Strings, Trace};
 use crate::units::{Nanos, float};
 
+/// What stands for arguments that were left in the file, in front of the byte at which they begin there.
+pub(super) const LEFT: char = '@';
+/// Arguments as short as what stands for them are kept.
+const LEFT_BYTES: usize = 16;
+
 mod lanes;
 
 use lanes::{Lanes, Place};
@@ -34,6 +39,8 @@ pub(super) enum Key {
 pub(super) struct State {
     /// The file's own account of itself.
     pub own: Option<Own>,
+    /// Arguments that only people read stay in the file.
+    pub leaves: bool,
     trace: Trace,
     /// Text that is looked at while reading and is no part of the trace.
     keys: Strings,
@@ -68,8 +75,8 @@ struct Head {
 
 impl State {
     /// Ready for the events of a file that gives this account of itself.
-    pub(super) fn new(own: Option<Own>) -> State {
-        State { own, ..State::default() }
+    pub(super) fn new(own: Option<Own>, leaves: bool) -> State {
+        State { own, leaves, ..State::default() }
     }
 
     pub(super) fn n_events(&self) -> u64 {
@@ -239,7 +246,7 @@ impl State {
             _ => correlation,
         }
         .unwrap_or(Slice::NO_CORRELATION);
-        let args = self.args(args, own_args);
+        let args = self.args(args, own_args, head.class);
         let (start, end) = (Nanos(head.at), Nanos(end));
         let slice = Slice { lane, start, end, name, kind, bytes, command, correlation, args };
         self.trace.slices.push(slice, flags);
@@ -265,9 +272,13 @@ impl State {
         (Some(mark), Some(own_args))
     }
 
-    fn args(&mut self, args: &Args<'_>, own: Option<Cow<'_, str>>) -> StrId {
+    fn args(&mut self, args: &Args<'_>, own: Option<Cow<'_, str>>, class: Class) -> StrId {
         match (own, args.text) {
             (Some(text), _) => self.trace.strings.push(&text),
+            (None, Some(text)) if self.leaves && !class.is_joined() && LEFT_BYTES < text.len() => {
+                let strings = &mut self.trace.strings;
+                strings.push_digits(LEFT, args.at as u64)
+            }
             (None, Some(text)) => self.trace.strings.push(text),
             (None, None) => StrId::EMPTY,
         }
@@ -419,7 +430,7 @@ impl State {
         };
         let name = self.trace.strings.intern(&name);
         let command = mark.and_then(|mark| mark.command).unwrap_or(Slice::NONE);
-        let args = self.args(&fields.args, own_args);
+        let args = self.args(&fields.args, own_args, head.class);
         self.trace.instants.push(Instant { lane, at: Nanos(head.at), name, command, args });
     }
 

@@ -1,6 +1,8 @@
 //! A trace of a file that comes in pieces.
 
 use super::pieces::Pieces;
+use super::place::LEFT;
+use super::scan::Cursor;
 use super::{ReadError, Reader};
 use crate::trace::Trace;
 
@@ -52,7 +54,17 @@ impl std::fmt::Debug for Reading {
 impl Reading {
     /// Ready for the first piece.
     pub fn new() -> Reading {
-        Reading { pieces: Pieces::new(), reader: Reader::new(None) }
+        Reading { pieces: Pieces::new(), reader: Reader::new(None, false) }
+    }
+
+    /// As [`Reading::new`], of a file that stays at hand: arguments that only people read are left in it.
+    ///
+    /// These are the arguments of operators, functions and annotations, most of the text of a profile. The trace holds the
+    /// byte at which they begin ([`left_in_file`]), so that those which are asked for can be read from the file
+    /// ([`arguments_at`]). Arguments of work on devices, of the calls that launch it and of waits are kept: they say what
+    /// belongs to what. Of a file of our own everything is.
+    pub fn leaving_arguments() -> Reading {
+        Reading { pieces: Pieces::new(), reader: Reader::new(None, true) }
     }
 
     /// Takes the next piece of the file, of any length.
@@ -70,12 +82,29 @@ impl Reading {
     pub fn finish(mut self) -> Result<Finished, ReadError> {
         self.pieces.end(&mut self.reader)?;
         if let Some((own, true)) = self.reader.found.own.take() {
-            let reader = Reader::new(Some(own));
+            let reader = Reader::new(Some(own), false);
             return Ok(Finished::Again(Box::new(Reading { pieces: Pieces::new(), reader })));
         }
         let trace = self.reader.finish(self.pieces.lenient, self.pieces.invalid_utf8);
         Ok(Finished::Trace(Box::new(trace)))
     }
+}
+
+/// The byte of the file at which arguments begin that [`Reading::leaving_arguments`] left there; `None` for others.
+pub fn left_in_file(args: &str) -> Option<u64> {
+    args.strip_prefix(LEFT)?.parse().ok()
+}
+
+/// The object that `bytes`, a part of a file, begin with, as text; `None` where they begin with none or end within it.
+pub fn arguments_at(bytes: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut cursor = Cursor::new(&text);
+    if cursor.peek() != b'{' {
+        return None;
+    }
+    let from = cursor.at;
+    cursor.skip().ok()?;
+    Some(cursor.since(from).to_owned())
 }
 
 #[cfg(test)]
@@ -130,6 +159,44 @@ mod tests {
         check(b"[{\"ph\":\"i\",\"name\":\"\xff\xc3\",\"ts\":1}]");
         check(b"[\xc3");
         check(b"\x1f\x8b");
+    }
+
+    #[test]
+    fn arguments_that_were_left_are_where_it_says() {
+        let operator = r#"{"ph":"X","cat":"cpu_op","name":"é","pid":1,"tid":1,"ts":1,"dur":2,"args": {"sizes é": [[1, 2], {"a": "}"}], "n": 1e5}}"#;
+        let short = r#"{"ph":"X","cat":"cpu_op","name":"o","pid":1,"tid":1,"ts":1,"dur":2,"args":{"n": 1}}"#;
+        let kernel = r#"{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":2,"args":{"device":0,"stream":7,"grid":[1,1,1]}}"#;
+        let instant =
+            r#"{"ph":"i","cat":"x","name":"i","pid":1,"tid":1,"ts":1,"args":{"long enough": 1234567}}"#;
+        let file = format!("\u{feff}[{operator}, {short},\n{kernel}, {instant}, {operator}]");
+        let whole = read(file.as_bytes()).unwrap();
+        for n in [1, 7, 64, file.len()] {
+            let mut reading = Reading::leaving_arguments();
+            file.as_bytes().chunks(n).for_each(|piece| reading.feed(piece).unwrap());
+            let Ok(Finished::Trace(mut trace)) = reading.finish() else { panic!("not of ours") };
+            let given = |trace: &Trace| -> Vec<String> {
+                let ids = trace.slices.args.iter().copied().chain(trace.instants.iter().map(|i| i.args));
+                ids.map(|id| trace.strings.get(id).to_owned()).collect()
+            };
+            let left: Vec<Option<u64>> = given(&trace).iter().map(|args| left_in_file(args)).collect();
+            assert_eq!(
+                left.iter().map(Option::is_some).collect::<Vec<_>>(),
+                [true, false, false, true, true]
+            );
+            for ((left, now), before) in left.iter().zip(given(&trace)).zip(given(&whole)) {
+                let there =
+                    left.map(|at| arguments_at(&file.as_bytes()[usize::try_from(at).unwrap()..]).unwrap());
+                assert_eq!(there.unwrap_or(now), before);
+            }
+            // Nothing else differs.
+            trace.slices.args.clone_from(&whole.slices.args);
+            trace.strings.clone_from(&whole.strings);
+            trace.instants.clone_from(&whole.instants);
+            assert_eq!(write_chrome(&trace), write_chrome(&whole));
+        }
+        for bytes in [&b""[..], b"[1]", b"{\"a\": 1", b"1"] {
+            assert_eq!(arguments_at(bytes), None);
+        }
     }
 
     #[test]

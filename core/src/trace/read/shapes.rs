@@ -6,8 +6,11 @@
 
 use super::event::Part;
 
+/// Texts are compared a word at a time, which every target does in a register.
+const WORD: usize = 8;
+const WORDS: usize = 6;
 /// Longer texts are walked over each time.
-const MOST_BYTES: usize = 48;
+const MOST_BYTES: usize = WORD * WORDS;
 /// Texts that are remembered; real files have some hundred.
 const MOST_NODES: usize = 4096;
 /// Different texts that are tried at one place.
@@ -27,9 +30,9 @@ pub(super) struct Shapes {
 
 #[derive(Debug)]
 struct Node {
-    text: [u8; MOST_BYTES],
+    text: [u64; WORDS],
     /// All ones where `text` counts.
-    mask: [u8; MOST_BYTES],
+    mask: [u64; WORDS],
     len: u8,
     part: Part,
     next: [u16; MOST_NEXT],
@@ -37,27 +40,36 @@ struct Node {
 
 impl Node {
     fn new(text: &[u8], part: Part) -> Node {
-        let mut node = Node {
-            text: [0; MOST_BYTES],
-            mask: [0; MOST_BYTES],
+        let (mut bytes, mut mask) = ([0; MOST_BYTES], [0; MOST_BYTES]);
+        bytes[..text.len()].copy_from_slice(text);
+        mask[..text.len()].fill(0xff);
+        Node {
+            text: words(&bytes),
+            mask: words(&mask),
             len: u8::try_from(text.len()).unwrap_or(0),
             part,
             next: [NOWHERE; MOST_NEXT],
-        };
-        node.text[..text.len()].copy_from_slice(text);
-        node.mask[..text.len()].fill(0xff);
-        node
+        }
     }
 
-    /// Whether the text stands at the beginning of `bytes`: all bytes at once, without a branch.
+    /// Whether the text is what `words` begin with: all of them at once, without a branch.
     #[inline(always)]
-    fn begins(&self, bytes: &[u8; MOST_BYTES]) -> bool {
+    fn begins(&self, words: &[u64; WORDS]) -> bool {
         let mut differs = 0;
-        for ((byte, own), mask) in bytes.iter().zip(&self.text).zip(&self.mask) {
-            differs |= (byte ^ own) & mask;
+        for ((word, own), mask) in words.iter().zip(&self.text).zip(&self.mask) {
+            differs |= (word ^ own) & mask;
         }
         differs == 0
     }
+}
+
+#[inline(always)]
+fn words(bytes: &[u8; MOST_BYTES]) -> [u64; WORDS] {
+    let mut words = [0; WORDS];
+    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<WORD>().0) {
+        *word = u64::from_le_bytes(*bytes);
+    }
+    words
 }
 
 impl Shapes {
@@ -73,10 +85,10 @@ impl Shapes {
     /// What comes next, and how many bytes of `rest` stand before its value.
     #[inline(always)]
     pub(super) fn guess(&mut self, rest: &[u8]) -> Option<(Part, usize)> {
-        let rest = rest.first_chunk()?;
+        let rest = words(rest.first_chunk()?);
         for &next in &self.nodes.get(usize::from(self.at))?.next {
             let node = self.nodes.get(usize::from(next))?;
-            if node.begins(rest) {
+            if node.begins(&rest) {
                 self.at = next;
                 return Some((node.part, usize::from(node.len)));
             }
