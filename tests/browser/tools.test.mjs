@@ -283,6 +283,44 @@ test("one call at a time the host runs ahead, and buffers say who writes them", 
   await visit.close();
 });
 
+test("memory over time stands below the lanes, and its point in time is that of the timeline", async () => {
+  const visit = await room.chromium.open(slow, { height: 900 });
+  const canvas = await harness.ready(visit.page);
+  // The lowest run of the copy's colour: the bytes of the device's buffer that it writes.
+  const lowest = (colour) =>
+    canvas.evaluate((element, colour) => {
+      const wanted = [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16));
+      const { data, width, height } = element.getContext("2d").getImageData(0, 0, element.width, element.height);
+      const scale = element.clientWidth / width;
+      for (let y = height - 1; y >= 0; y -= 1) {
+        for (let x = 0, n = 0; x < width; x += 1) {
+          n = wanted.every((v, c) => Math.abs(data[4 * (y * width + x) + c] - v) < 4) ? n + 1 : 0;
+          if (n >= 24) return { x: (x - 12) * scale, y: (y - 4) * scale };
+        }
+      }
+      return null;
+    }, colour);
+  const { x, y } = await lowest("#0072b2");
+  await harness.click(canvas, x, y);
+  const there = await until(canvas, (s) => s.at !== "", "the press chose no moment");
+  const time = there.start + ((x - there.x) / there.width) * (there.end - there.start);
+  assert.ok(Math.abs(Number(there.at) - time) <= 2 * ((there.end - there.start) / there.width) + 1, "another moment than the one pressed");
+  await says(visit.page.locator(".sl-line.is-selected"), /copy d <- x/);
+  await says(visit.page.locator("[data-state]"), /d, cuda:0\s.*being written by copy/s);
+  // The other way: a step of the host moves the line in the memory, so the picture is another one.
+  const before = await harness.look(canvas);
+  await visit.page.locator(".sl-plot").focus();
+  await visit.page.keyboard.press("]");
+  await until(canvas, (s) => s.at !== there.at, "] did not go on");
+  assert.notEqual(await harness.look(canvas), before);
+  // Those who cannot see it hear of the buffers, and which of them the selected command touches.
+  const rows = visit.page.locator(".sl-hidden tbody tr");
+  const heard = (await rows.allInnerTexts()).filter((words) => / on (host|cuda:0), /.test(words));
+  assert.equal(heard.length, 2, heard.join("; "));
+  assert.match(heard.join("\n"), /d on cuda:0, device memory, \d+ MiB, from .* to .*, read \d+ times?, written \d+ times?/);
+  await visit.close();
+});
+
 test("from a command to the one that wrote what it reads", async () => {
   const visit = await room.chromium.open(slow);
   await harness.ready(visit.page);

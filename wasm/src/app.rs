@@ -15,6 +15,7 @@
 //! | `M` | contract or typical order |
 //! | drag with shift, `R` | a range of time; of the selected slice, or of what is on screen |
 //! | `G` | from a command to the one that wrote what it reads |
+//! | click in a buffer over time | that moment, and who touches it then, or wrote it last |
 //! | click on the ruler, `]`, `[` | a point in time; the end of the next call, of the one before |
 //! | `B`, `Shift` `B` | a mark; the nearest one taken away |
 //! | `Escape` | from an order back to the times; no range; no point in time; selects nothing |
@@ -29,6 +30,7 @@ use spanlift::hazard::Mode;
 use spanlift::trace::{FlowKind, Slice};
 
 use crate::finding::Finding;
+use crate::legend;
 use crate::model::Model;
 use crate::rows::{Rows, order};
 use crate::scene::Scene;
@@ -128,6 +130,13 @@ impl App {
     /// The finding that was jumped to last.
     pub fn finding(&self) -> Option<usize> {
         self.finding
+    }
+
+    /// What the colours of the picture mean.
+    pub fn legend(&self, theme: &Theme) -> Vec<legend::Entry> {
+        let mut entries = legend::entries([&self.model.trace], theme);
+        entries.extend(legend::of_memory(&self.model.rows, theme));
+        entries
     }
 
     /// What the checker finds in the chosen mode.
@@ -241,6 +250,8 @@ impl App {
         }
         if y < RULER && x >= self.frame.gutter {
             self.set_at(Some(self.view.time_from_x(x - self.frame.gutter)));
+        } else if self.timeline().is_memory(x, y) {
+            self.press_memory(x, y);
         } else {
             self.select(self.timeline().slice_at(x, y));
         }
@@ -520,5 +531,7 @@ impl App {
     }
 }
 
+#[cfg(test)]
+mod memory_tests;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,8 @@
 
 use spanlift::trace::{Kind, Slice, Trace};
 
+use crate::color::Color;
+use crate::rows::Rows;
 use crate::scene::{Rect, Scene, Text};
 use crate::text;
 use crate::theme::{Look, Theme, kind_name};
@@ -55,6 +57,20 @@ pub fn entries<'t>(traces: impl IntoIterator<Item = &'t Trace>, theme: &Theme) -
         list.push(Entry { look: theme.look(Kind::OtherCopy, Slice::PAGEABLE), name: "pageable memory" });
     }
     list
+}
+
+/// Swatches for the memory of a program, where it is shown.
+pub fn of_memory(rows: &Rows, theme: &Theme) -> Vec<Entry> {
+    if rows.rows.iter().all(|row| row.memory.is_none()) {
+        return Vec::new();
+    }
+    let around = theme.dim.toward(theme.lane, 35);
+    let look = |fill: Color, outline| Look { fill, pattern: None, outline };
+    vec![
+        Entry { look: look(theme.panel, Some(around)), name: "buffer" },
+        Entry { look: look(theme.dim, None), name: "bytes written" },
+        Entry { look: look(theme.dim.toward(theme.panel, 65), Some(theme.dim)), name: "bytes read" },
+    ]
 }
 
 const SIZE: f64 = 11.0;

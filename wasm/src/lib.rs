@@ -22,6 +22,7 @@ pub mod heat;
 mod input;
 pub mod kind;
 pub mod legend;
+pub mod lifetimes;
 pub mod listing;
 pub mod lod;
 #[cfg(all(target_arch = "wasm32", feature = "measure"))]

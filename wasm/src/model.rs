@@ -81,11 +81,18 @@ impl Model {
     /// The model of a trace whose program, knowing its lines, is listed.
     fn with(name: &str, trace: Trace, listed: Option<(Listing, Program)>) -> Model {
         let origin = timeline::origin(&trace);
-        let rows = Rows::new(&trace, Shown::default());
+        let rows = Rows::new(&trace, Shown { memory: true, ..Shown::default() });
         let found = |mode| listed.as_ref().map_or_else(Vec::new, |(_, program)| findings(program, mode));
         let findings = [found(Mode::Contract), found(Mode::Typical)];
         let listing = listed.map(|(listing, _)| listing);
-        let notes = reading::notes(&trace);
+        let mut notes = reading::notes(&trace);
+        let left_out: usize =
+            rows.rows.iter().filter_map(|row| row.memory.as_ref()).map(|place| place.left_out).sum();
+        if left_out > 0 {
+            let text =
+                format!("{}, the smallest, not drawn in memory over time", text::count(left_out, "buffer"));
+            notes.push(Remark { holds: None, text });
+        }
         let (name, origin) = (text::clean(name), text::clean(&origin));
         Model { name, origin, rows, listing, findings, notes, trace, given: None }
     }

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use spanlift::trace::{Engine, Kind, LaneKind, Trace};
 
+use crate::lifetimes::{Place, copies, places};
 use crate::text::clean;
 
 /// All rows of one trace, in the order in which they are drawn.
@@ -22,6 +23,8 @@ pub struct Rows {
     places: Vec<(u32, u32)>,
     /// Pairs of a command and one of its slices, ordered.
     by_command: Vec<(u32, u32)>,
+    /// Where memory is shown, the copies by their beginning.
+    copies: Vec<u32>,
 }
 
 /// A heading and its rows.
@@ -44,6 +47,20 @@ pub struct Row {
     pub tracks: Vec<Track>,
     /// The values of a counter in the order of time; empty for a row of slices.
     pub samples: Vec<(i64, f64)>,
+    /// What a place holds over time; nothing for a row of slices or samples.
+    pub memory: Option<Box<Place>>,
+}
+
+impl Row {
+    fn empty() -> Row {
+        Row {
+            name: String::new(),
+            kind: LaneKind::Other,
+            tracks: vec![Track::default()],
+            samples: Vec::new(),
+            memory: None,
+        }
+    }
 }
 
 /// Slices that do not overlap, in the order of time.
@@ -66,6 +83,8 @@ pub struct Shown {
     pub other: bool,
     /// Counters.
     pub counters: bool,
+    /// The memory of a program: its buffers over time, a row for each place that holds any.
+    pub memory: bool,
     /// Also streams and engines on which nothing happens.
     pub empty: bool,
     /// How many tracks a lane has at most; what would lie below is counted, not drawn.
@@ -80,6 +99,7 @@ impl Default for Shown {
             engines: true,
             other: true,
             counters: true,
+            memory: false,
             empty: true,
             tracks: usize::MAX,
         }
@@ -172,6 +192,9 @@ impl Rows {
             (0u32..).zip(&trace.slices.command).filter(|(_, c)| **c != spanlift::trace::Slice::NONE);
         rows.by_command = commands.map(|(k, &c)| (c, k)).collect();
         rows.by_command.sort_unstable();
+        if shown.memory {
+            rows.memory(trace);
+        }
         rows
     }
 
@@ -184,6 +207,11 @@ impl Rows {
     pub fn of_command(&self, command: u32) -> impl Iterator<Item = u32> + '_ {
         let from = self.by_command.partition_point(|&(c, _)| c < command);
         self.by_command[from..].iter().take_while(move |&&(c, _)| c == command).map(|&(_, k)| k)
+    }
+
+    /// The copies by their beginning, where memory is shown.
+    pub(crate) fn copies(&self) -> &[u32] {
+        &self.copies
     }
 
     /// A row for each counter, below the lanes; a counter without a number that is finite has none.
@@ -201,11 +229,24 @@ impl Rows {
             let title = if group.is_empty() { "COUNTERS".to_owned() } else { format!("COUNTERS · {group}") };
             let at = self.rows.len();
             let name = clean(trace.strings.get(counter.name));
-            self.rows.push(Row { name, kind: LaneKind::Other, tracks: vec![Track::default()], samples });
+            self.rows.push(Row { name, samples, ..Row::empty() });
             match self.sections.last_mut().filter(|section| section.title == title) {
                 Some(section) => section.rows.end = at + 1,
                 None => self.sections.push(Section { title, rows: at..at + 1 }),
             }
+        }
+    }
+
+    /// A row for each place that holds buffers, below everything else.
+    fn memory(&mut self, trace: &Trace) {
+        let places = places(trace, self);
+        let from = self.rows.len();
+        for place in places {
+            self.rows.push(Row { name: place.name.clone(), memory: Some(Box::new(place)), ..Row::empty() });
+        }
+        if from < self.rows.len() {
+            self.sections.push(Section { title: "MEMORY".to_owned(), rows: from..self.rows.len() });
+            self.copies = copies(trace, self);
         }
     }
 
@@ -231,7 +272,7 @@ impl Rows {
                     }
                 }
             }
-            self.rows.push(Row { name, kind, tracks, samples: Vec::new() });
+            self.rows.push(Row { name, kind, tracks, ..Row::empty() });
         }
         if from < self.rows.len() {
             self.sections.push(Section { title, rows: from..self.rows.len() });
@@ -283,7 +324,7 @@ pub(crate) fn order(trace: &Trace, k: u32) -> (i64, bool, std::cmp::Reverse<i64>
 }
 
 /// Puts each slice on the first track that is free when it begins.
-fn tracks(trace: &Trace, mut slices: Vec<u32>) -> Vec<Track> {
+pub(crate) fn tracks(trace: &Trace, mut slices: Vec<u32>) -> Vec<Track> {
     let (start, end) = (&trace.slices.start, &trace.slices.end);
     slices.sort_by_key(|&k| order(trace, k));
     let mut tracks: Vec<Track> = Vec::new();

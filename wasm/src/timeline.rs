@@ -2,6 +2,7 @@
 
 mod counter;
 pub(crate) mod links;
+mod memory;
 pub(crate) mod over;
 mod still;
 
@@ -13,7 +14,7 @@ pub use still::{TimelineOptions, scene};
 use crate::axis;
 use crate::finding::Finding;
 use crate::lod::{self, Piece};
-use crate::rows::Rows;
+use crate::rows::{Row, Rows};
 use crate::scene::{Anchor, Of, Rect, Scene, Shape, Stroke, Text};
 use crate::text;
 use crate::theme::Theme;
@@ -66,7 +67,12 @@ impl Frame {
     }
 
     fn scaled(trace: &Trace, rows: &Rows, width: f64, scale: f64) -> Frame {
-        let widest = rows.rows.iter().map(|r| text::width(&r.name, NAME, false)).fold(0.0, f64::max);
+        let wide = |row: &Row| {
+            let peak =
+                row.memory.as_deref().map_or(0.0, |place| text::width(&memory::peak(place), LABEL, false));
+            text::width(&row.name, NAME, false).max(peak)
+        };
+        let widest = rows.rows.iter().map(wide).fold(0.0, f64::max);
         let gutter = (widest + 22.0).clamp(72.0, (width * 0.33).clamp(72.0, 190.0));
         let has_marks = !trace.instants.is_empty();
         let mut y = RULER + if has_marks { MARKS } else { 0.0 };
@@ -85,9 +91,13 @@ impl Frame {
             frame.headings.push(y + HEADING / 2.0 + 1.0);
             y += HEADING;
             for row in &rows.rows[section.rows.clone()] {
-                let h = match row.tracks.len() {
-                    1 => frame.row_height,
-                    n => 2.0 * PAD + frame.track_height * n as f64,
+                let h = match (&row.memory, row.tracks.len()) {
+                    (Some(place), _) => {
+                        let (stack, lines) = place.heights();
+                        ((stack + lines) * scale).floor() + 2.0 * PAD
+                    }
+                    (None, 1) => frame.row_height,
+                    (None, n) => 2.0 * PAD + frame.track_height * n as f64,
                 };
                 frame.tops.push(y);
                 frame.heights.push(h);
@@ -183,7 +193,8 @@ impl Timeline<'_> {
         for &r in &visible {
             let (top, height) = self.frame.row(r);
             let (x, w) = (self.frame.gutter, self.frame.plot_width);
-            scene.add(Rect::filled(x, top - self.scroll, w, height, self.theme.lane));
+            let top = top - self.scroll;
+            scene.add(Rect::filled(x, top, w, height.min(self.height - top), self.theme.lane));
         }
         for tick in &axis.ticks {
             let x = self.frame.gutter + tick.x;
@@ -193,6 +204,7 @@ impl Timeline<'_> {
             self.row(&mut scene, r, &mut drawn);
         }
         links::flows(self, &mut scene);
+        self.copies(&mut scene);
         links::findings(self, &mut scene);
         self.outlines(&mut scene);
         self.headings(&mut scene);
@@ -208,6 +220,9 @@ impl Timeline<'_> {
         }
         let y = y + self.scroll;
         let row = self.frame.row_at(y)?;
+        if self.rows.rows[row].memory.is_some() {
+            return self.touch_at(x, y - self.scroll);
+        }
         (0..self.rows.rows[row].tracks.len()).find_map(|t| {
             let (top, height) = self.frame.track(row, t);
             let is_on = top <= y && y < top + height;
@@ -219,9 +234,11 @@ impl Timeline<'_> {
 
     fn row(&self, scene: &mut Scene, r: usize, drawn: &mut Drawn) {
         let row = &self.rows.rows[r];
+        if let Some(place) = &row.memory {
+            return self.memory(scene, r, place);
+        }
         if !row.samples.is_empty() {
-            self.counter(scene, r);
-            return;
+            return self.counter(scene, r);
         }
         for (t, track) in row.tracks.iter().enumerate() {
             let (top, height) = self.frame.track(r, t);
@@ -319,6 +336,12 @@ impl Timeline<'_> {
                 }
             }
             outline(k, Stroke::solid(self.theme.ink, 2.0));
+        }
+        for (k, width) in [(self.hovered, 1.0), (self.selected, 2.0)] {
+            let command = k.map_or(Slice::NONE, |k| self.trace.slices.command[k as usize]);
+            if command != Slice::NONE {
+                self.light(scene, command, Stroke::solid(self.theme.ink, width));
+            }
         }
     }
 

@@ -133,6 +133,26 @@ impl App {
         }
     }
 
+    /// Chooses the moment that is pressed in the memory of a place, and there who touches the buffer, else who wrote it
+    /// last.
+    pub(super) fn press_memory(&mut self, x: f64, y: f64) {
+        let at = self.view.time_from_x(x - self.frame.gutter);
+        let (timeline, trace) = (self.timeline(), &self.model.trace);
+        let found = timeline
+            .block_at(x, y)
+            .and_then(|block| timeline.slice_at(x, y).or_else(|| block.writer(trace, at)));
+        self.select(found);
+        self.set_at(Some(at));
+    }
+
+    /// The buffer under the pointer: its name, and what is known of it.
+    pub fn hovered_buffer(&self) -> Option<(String, String)> {
+        let (x, y) = self.pointer().filter(|_| !self.is_dragging())?;
+        let timeline = self.timeline();
+        let block = timeline.block_at(x, y)?;
+        Some((block.name.clone(), block.told(&self.model.trace)))
+    }
+
     /// Selects the command that wrote last what the selected one reads, or what it writes over where it reads nothing.
     pub(super) fn select_writer(&mut self) {
         let found = self.selected_command().and_then(|reader| {

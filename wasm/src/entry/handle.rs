@@ -352,8 +352,7 @@ impl View {
         Canvas::paint_with(&context, &scene);
         let mut legend = 0.0;
         if let Some(app) = viewer.time() {
-            let entries = crate::legend::entries([&app.model.trace], &theme);
-            let below = crate::legend::scene(&entries, scene.width, &theme);
+            let below = crate::legend::scene(&app.legend(&theme), scene.width, &theme);
             legend = below.height;
             let mut moved = crate::scene::Scene::new(scene.width, scene.height + legend, theme.ground);
             moved.place(below, 0.0, scene.height);

@@ -28,7 +28,6 @@ globalThis.startLessons = (module) => {
     out.append(place);
     try {
       const view = mount(place, block, false);
-      view.dark(false);
       tools(view, place, false, { module, examples: null });
     } catch {
       place.remove();

@@ -3,12 +3,14 @@
 //! Everything that a file says is set as text, never as markup.
 
 use spanlift::hazard::Mode;
+use spanlift::program::Region;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{Document, Element, Event, HtmlElement};
 
 use crate::app::App;
 use crate::details::Details;
 use crate::legend;
+use crate::lifetimes;
 use crate::listing::Listing;
 use crate::lod;
 use crate::overview;
@@ -213,8 +215,7 @@ impl Panels {
 
     /// The meaning of the colours, below the timeline.
     pub(crate) fn legend(&self, app: &App, ratio: f64) {
-        let entries = legend::entries([&app.model.trace], &app.theme);
-        self.paint_legend(&legend::scene(&entries, self.legend_width(), &app.theme), ratio);
+        self.paint_legend(&legend::scene(&app.legend(&app.theme), self.legend_width(), &app.theme), ratio);
     }
 
     pub(super) fn legend_width(&self) -> f64 {
@@ -506,13 +507,23 @@ impl Panels {
         if is_empty {
             line("nothing here", false);
         }
+        let touched = app.selected_command().and_then(|c| model.trace.program.as_ref()?.commands().get(c));
+        for row in &model.rows.rows {
+            for block in row.memory.iter().flat_map(|place| &place.blocks).take(TABLE) {
+                let here = |(region, _): &(&Region, bool)| region.buffer == block.buffer;
+                let is_touched =
+                    touched.is_some_and(|command| lifetimes::touched(&command.op).iter().any(here));
+                line(&format!("{} on {}, {}", block.name, row.name, block.told(&model.trace)), is_touched);
+            }
+        }
     }
 
     /// A few words beside the pointer.
     pub(crate) fn tip(&self, app: &App) {
-        let (Some(k), Some((x, y))) = (app.hovered(), app.pointer()) else {
-            self.tip.set_hidden(true);
-            return;
+        let (k, (x, y)) = match (app.hovered(), app.hovered_buffer(), app.pointer()) {
+            (Some(k), _, Some(at)) => (k, at),
+            (None, Some((name, told)), Some((x, y))) => return self.say_tip(&name, &told, x, y),
+            _ => return self.tip.set_hidden(true),
         };
         let Details { title, place, rows, .. } = app.model.details(k);
         self.tip.set_text_content(None);
@@ -525,6 +536,14 @@ impl Panels {
             .map(|(name, value)| if name == "bytes" { format!("{value} B") } else { value })
             .collect();
         append(&self.tip, &self.element("span", "", &told.join(" · ")));
+        self.place_tip(x, y);
+    }
+
+    /// A name and a line beside the pointer.
+    pub(super) fn say_tip(&self, name: &str, told: &str, x: f64, y: f64) {
+        self.tip.set_text_content(None);
+        append(&self.tip, &self.element("b", "", name));
+        append(&self.tip, &self.element("span", "", told));
         self.place_tip(x, y);
     }
 

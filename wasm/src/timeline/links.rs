@@ -174,6 +174,7 @@ pub(super) fn findings(timeline: &Timeline<'_>, scene: &mut Scene) {
                 scene.add(Rect::framed(x0, y, (x1 - x0).max(3.0), h, Stroke::solid(red, 2.0)).rounded(2.0));
             }
         }
+        timeline.contested(scene, first, second);
         let (Some(a), Some(b)) = (track(timeline, first), track(timeline, second)) else { continue };
         let slices = &timeline.trace.slices;
         // Where both are under way, if they ever are; else from the end of one to the beginning of the other.

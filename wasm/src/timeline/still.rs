@@ -112,7 +112,9 @@ pub fn scene(trace: &Trace, options: &TimelineOptions) -> Scene {
     out.place(plot, 8.0, y);
     y += frame.height + 6.0;
     if options.legend {
-        let legend = legend::scene(&legend::entries([trace], theme), width - 24.0 - frame.gutter, theme);
+        let mut entries = legend::entries([trace], theme);
+        entries.extend(legend::of_memory(&rows, theme));
+        let legend = legend::scene(&entries, width - 24.0 - frame.gutter, theme);
         let height = legend.height;
         out.place(legend, 8.0 + frame.gutter, y);
         y += height + 6.0;

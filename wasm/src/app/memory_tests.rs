@@ -1,0 +1,222 @@
+//! Memory over time against what a walk through the trace says, and as golden text.
+
+use spanlift::program::Op;
+
+use crate::app::App;
+use crate::lifetimes::{Place, touched};
+use crate::model::Model;
+use crate::pack::PageItem;
+use crate::rows::Shown;
+use crate::scene::{Rect, Scene, Shape};
+use crate::testing::{Random, golden, hang, texts_keep_apart};
+use crate::theme::{KERNEL, TO_DEVICE, Theme};
+use crate::timeline::{TimelineOptions, scene};
+
+/// A copy of a part, a kernel that works in place, a buffer that takes over the bytes of another, and a small one.
+const PROGRAM: &str = "stream s\npinned x 8MiB\ndevice d 8MiB\npageable small 64\nwrite x\n\
+                       copy d[0..4194304] <- x[4194304..8388608] on s\nkernel k on s reads d writes d for 300us\nsync s\n\
+                       free d\ndevice e 4MiB reuse d\ncopy e <- x[0..4194304] on s\nwrite small\nsync s\nfree e\n";
+
+fn app(text: &str) -> App {
+    let model = Model::open(&PageItem::source("p", text, "h200-pcie5")).unwrap();
+    let mut app = App::new(model, Theme::LIGHT);
+    app.resize(900.0, 800.0);
+    app
+}
+
+fn places(app: &App) -> Vec<&Place> {
+    app.model.rows.rows.iter().filter_map(|row| row.memory.as_deref()).collect()
+}
+
+/// The filled rectangles of a colour below the headings of lanes, where the memory is.
+fn filled(app: &App, scene: &Scene, fill: crate::color::Color) -> Vec<Rect> {
+    let first = app.model.rows.rows.iter().position(|row| row.memory.is_some()).unwrap();
+    let top = app.frame.row(first).0 - app.scroll;
+    scene.rects().filter(|r| r.fill == Some(fill) && r.y >= top).cloned().collect()
+}
+
+/// A program of random buffers that come and go, some of them copied.
+fn random(seed: u64) -> String {
+    let mut random = Random(seed);
+    let mut text = "stream s\n".to_owned();
+    let mut there: Vec<(String, bool, u64)> = Vec::new();
+    for k in 0..40 {
+        if random.below(3) > 0 || there.is_empty() {
+            let (is_device, bits) = (random.below(2) == 0, random.below(24));
+            let (kind, bytes) = (if is_device { "device" } else { "pinned" }, 1 + random.below(1 << bits));
+            text += &format!("{kind} b{k} {bytes}\n");
+            there.push((format!("b{k}"), is_device, bytes));
+        } else {
+            let at = usize::try_from(random.below(there.len() as u64)).unwrap();
+            text += &format!("free {}\n", there.swap_remove(at).0);
+        }
+        let host = there.iter().find(|b| !b.1);
+        if let (Some(d), Some(h)) = (there.iter().rev().find(|b| b.1), host) {
+            let n = d.2.min(h.2);
+            text += &format!("copy {}[0..{n}] <- {}[0..{n}] on s\nsync s\n", d.0, h.0);
+        }
+    }
+    text
+}
+
+#[test]
+fn a_program_over_time_looks_as_agreed() {
+    let app = app(PROGRAM);
+    let shown = Shown { memory: true, engines: false, ..Shown::default() };
+    let options = TimelineOptions { shown, width: 800.0, ..TimelineOptions::default() };
+    let picture = scene(&app.model.trace, &options);
+    texts_keep_apart(&picture);
+    hang("memory-over-time", &picture);
+    golden("memory_over_time.scene.txt", &picture.to_text());
+    let without = Shown { memory: false, ..shown };
+    let plain = scene(&app.model.trace, &TimelineOptions { shown: without, ..options });
+    assert!(plain.height < picture.height, "a still picture has it where it is asked for");
+}
+
+#[test]
+fn buffers_that_are_there_together_lie_apart_and_the_peak_is_that_of_every_moment() {
+    for seed in 0..30 {
+        let app = app(&random(seed));
+        let program = app.model.trace.program.as_ref().unwrap();
+        let allocated = program.commands().iter().filter(|c| matches!(c.op, Op::Alloc(_))).count();
+        assert_eq!(
+            places(&app).iter().map(|place| place.blocks.len()).sum::<usize>(),
+            allocated,
+            "seed {seed}"
+        );
+        for place in places(&app) {
+            let alive = |at: i64| place.blocks.iter().filter(move |b| b.life.0 <= at && at < b.life.1);
+            let held = place.blocks.iter().map(|b| alive(b.life.0).map(|b| b.bytes).sum::<u64>());
+            assert_eq!(place.peak, held.max().unwrap(), "seed {seed}");
+            for (i, a) in place.blocks.iter().enumerate() {
+                let size = |b: &crate::lifetimes::Block| if b.is_line { 1.0 } else { b.bytes as f64 };
+                assert!(a.at + size(a) <= if a.is_line { place.lines } else { place.top }, "seed {seed}");
+                for b in &place.blocks[..i] {
+                    let together = a.life.0 < b.life.1 && b.life.0 < a.life.1 && a.is_line == b.is_line;
+                    let apart = a.at + size(a) <= b.at || b.at + size(b) <= a.at;
+                    assert!(!together || apart, "seed {seed}: {} on {}", a.name, b.name);
+                }
+            }
+            // Each access of the program is one of its buffer's.
+            for block in &place.blocks {
+                for (tracks, wanted) in [(&block.reads, false), (&block.writes, true)] {
+                    let found: usize = tracks.iter().map(|track| track.slices.len()).sum();
+                    let told = program.commands().iter().filter(|command| {
+                        touched(&command.op)
+                            .iter()
+                            .any(|(r, is_write)| r.buffer == block.buffer && *is_write == wanted)
+                    });
+                    assert_eq!(found, told.count(), "seed {seed}: {}", block.name);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn texts_keep_apart_and_nothing_leaves_whatever_is_on_screen() {
+    for seed in 0..12 {
+        let mut random = Random(seed);
+        let mut app = app(&self::random(seed));
+        for _ in 0..25 {
+            app.resize(320.0 + random.below(1300) as f64, 120.0 + random.below(800) as f64);
+            app.wheel(
+                (random.below(900) as f64, 40.0 + random.below(300) as f64),
+                (0.0, random.below(700) as f64 - 350.0),
+                random.below(4) == 0,
+            );
+            app.wheel((5.0, 100.0), (0.0, random.below(500) as f64), false);
+            app.pointer_moved(random.below(900) as f64, random.below(700) as f64);
+            let scene = app.scene();
+            let (left, width) = app.plot();
+            let top = app.model.rows.rows.iter().position(|row| row.memory.is_some()).unwrap();
+            let top = app.frame.row(top).0 - app.scroll;
+            for r in scene.rects().filter(|r| r.y > top && r.x >= left) {
+                assert!(
+                    r.x + r.w <= left + width + 12.5 && r.y + r.h <= scene.height + 0.01,
+                    "seed {seed}: {r:?}"
+                );
+            }
+            app.hovered_buffer();
+        }
+    }
+}
+
+#[test]
+fn what_is_touched_is_drawn_at_its_bytes_and_time() {
+    let app = app(PROGRAM);
+    let scene = app.scene();
+    let (slices, program) = (&app.model.trace.slices, app.model.trace.program.as_ref().unwrap());
+    let [host, device] = places(&app)[..] else { panic!() };
+    assert_eq!(
+        (&*host.name, host.peak, &*device.name, device.peak),
+        ("host", (8 << 20) + 64, "cuda:0", 8 << 20)
+    );
+    let (d, e) = (&device.blocks[0], &device.blocks[1]);
+    assert_eq!((d.at, e.at, d.name.as_str(), e.name.as_str()), (0.0, 0.0, "d", "e"), "e has the bytes of d");
+    assert!(host.blocks.iter().any(|b| b.is_line && b.name == "small"));
+    // The first copy writes the lower half of d: a rectangle of half its height, at its foot.
+    let kernel = &filled(&app, &scene, KERNEL)[0];
+    let copies = filled(&app, &scene, TO_DEVICE);
+    assert_eq!(copies.len(), 2, "d and e: {copies:?}");
+    assert!(
+        (copies[0].h - kernel.h / 2.0).abs() < 1e-9
+            && (copies[0].y + copies[0].h - kernel.y - kernel.h).abs() < 1e-9
+    );
+    let at = |name: &str| {
+        let c = (0..program.len()).find(|&c| program.commands()[c].op.name() == name).unwrap();
+        let k = crate::lifetimes::work(&app.model.trace, &app.model.rows, u32::try_from(c).unwrap())[0];
+        app.plot().0 + app.view().x_from_time(slices.start[k as usize])
+    };
+    assert!((copies[0].x - at("copy")).abs() <= 1.0 && (kernel.x - at("kernel")).abs() <= 1.0);
+    // Both copies have an arrow from the host down to the device.
+    let upright = |s: &&Shape| matches!(s, Shape::Path { points, .. } if points[0].0 == points[1].0 && points.len() == 2);
+    let of_copy = |s: &Shape| match s {
+        Shape::Path { points, .. } => {
+            (points[1].1 - copies[0].y).abs() < 1e-9 || (points[1].1 - copies[1].y).abs() < 1e-9
+        }
+        _ => false,
+    };
+    assert_eq!(scene.shapes.iter().filter(upright).filter(|s| of_copy(s)).count(), 2);
+}
+
+#[test]
+fn a_press_chooses_the_moment_and_who_wrote_and_the_cursor_is_one() {
+    let mut app = app(PROGRAM);
+    let scene = app.scene();
+    let kernel = filled(&app, &scene, KERNEL)[0].clone();
+    let (x, y) = (kernel.x + kernel.w / 2.0, kernel.y + kernel.h / 2.0);
+    let name = |app: &App| {
+        app.selected_command().map(|c| app.model.trace.program.as_ref().unwrap().commands()[c].op.name())
+    };
+    let press = |app: &mut App, x: f64, y: f64| {
+        app.pointer_moved(x, y);
+        app.pressed(x, y);
+        app.released(x, y);
+    };
+    press(&mut app, x, y);
+    assert_eq!(name(&app), Some("kernel"));
+    let at = app.at().unwrap();
+    assert!((app.plot().0 + app.view().x_from_time(at) - x).abs() < 1.0);
+    let state = app.state().unwrap();
+    assert!(state.buffers.iter().any(|b| b.words == "being written by kernel, line 7"), "{state:?}");
+    // Between kernel and free nobody touches d: the kernel wrote it last. Before the copy nobody has.
+    let x1 = kernel.x + kernel.w;
+    press(&mut app, x1 + 2.0, y);
+    assert!(app.at().unwrap() > at && name(&app) == Some("kernel") && app.hovered().is_none());
+    assert!(app.hovered_buffer().is_some_and(|(name, told)| name == "d" && told.contains("8 MiB")));
+    let copy = filled(&app, &app.scene(), TO_DEVICE)[0].clone();
+    press(&mut app, copy.x - 2.0, y);
+    assert!(app.at().unwrap() < at && app.selected().is_none());
+    // The other way: a step of the host moves the line in the memory too.
+    app.key("]", false);
+    let at = app.plot().0 + app.view().x_from_time(app.at().unwrap());
+    let is_cursor =
+        |s: &&Shape| matches!(s, Shape::Path { points, .. } if points[0].0 == at && points[1] == (at, 800.0));
+    assert_eq!(app.scene().shapes.iter().filter(is_cursor).count(), 1);
+    // The row without a buffer: the moment alone.
+    let bottom = app.frame.row(app.model.rows.rows.len() - 1);
+    let right = app.plot().0 + app.plot().1 - 1.0;
+    press(&mut app, right, bottom.0 + 5.0);
+    assert!(app.at().is_some() && app.selected().is_none());
+}
