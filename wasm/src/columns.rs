@@ -298,7 +298,15 @@ impl<'a> Reader<'a> {
         }
         let import = self.text()?;
         trace.import = serde_json::from_str::<Import>(import).map_err(|_| "counts that are none")?;
-        for _ in 0..self.length()? {
+        let n = self.length()?;
+        let mut ahead = Reader { all: self.all, rest: self.rest, texts: Vec::new() };
+        let mut n_bytes = 0;
+        for _ in 0..n {
+            let n = ahead.length()?;
+            (n_bytes, ahead.rest) = (n_bytes + n, &ahead.rest[n..]);
+        }
+        trace.strings.reserve(n, n_bytes);
+        for _ in 0..n {
             let text = self.text()?;
             // Arguments are hardly ever the same twice.
             let is_object = text.starts_with(['{', '@']);
@@ -482,6 +490,18 @@ mod tests {
             let trace = spanlift::trace::read(&json).unwrap();
             let columns = write(&trace);
             assert_eq!(read(&columns), Ok(trace.clone()), "{name}");
+            let mut reading = spanlift::trace::Reading::leaving_arguments();
+            reading.feed(&json).unwrap();
+            if let Ok(spanlift::trace::Finished::Trace(leaving)) = reading.finish() {
+                // What stays in the file is nothing that a program made of it needs.
+                let range = trace.extent().map_or((0, 1), |(a, b)| (a.0, b.0.min(a.0 + 40_000_000)));
+                let program = |trace: &Trace| {
+                    let made = spanlift::advise::trace::skeleton(trace, range.0, range.1);
+                    made.map(|made| made.program.to_text()).map_err(|why| why.to_string())
+                };
+                assert_eq!(program(&leaving), program(&trace), "{name}");
+                eprintln!("{name}: {} of {} bytes of columns", write(&leaving).len(), columns.len());
+            }
             let size = |bytes: &[u8]| {
                 let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
                 std::io::Write::write_all(&mut packer, bytes).unwrap();

@@ -122,7 +122,7 @@ impl Model {
 
     /// A point in time, counted from the trace's zero.
     pub fn clock(&self, at: i64) -> String {
-        timeline::clock(&self.trace, at)
+        timeline::clock(&self.trace, &self.rows, at)
     }
 
     fn name_of(&self, id: StrId) -> String {

@@ -43,7 +43,12 @@ pub fn entries<'t>(traces: impl IntoIterator<Item = &'t Trace>, theme: &Theme) -
     let mut seen = [false; KINDS.len()];
     let mut pageable = false;
     for trace in traces {
+        let mut before = None;
         for (kind, flags) in trace.slices.kind.iter().zip(&trace.slices.flags) {
+            // Like stands beside like; of a million slices few are looked up.
+            if before.replace((kind, flags)) == Some((kind, flags)) {
+                continue;
+            }
             if let Some(at) = KINDS.iter().position(|k| k == kind) {
                 seen[at] = true;
             }

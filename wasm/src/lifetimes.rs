@@ -283,7 +283,7 @@ fn whole(bytes: f64) -> u64 {
 
 impl Block {
     /// What is known of it in a line without its name, for those who point at it and those who hear it.
-    pub fn told(&self, trace: &Trace) -> String {
+    pub fn told(&self, trace: &Trace, rows: &Rows) -> String {
         let times = |tracks: &[Track]| {
             let mut n = 0;
             for track in tracks {
@@ -293,9 +293,9 @@ impl Block {
         };
         let mut told = format!("{}, {}, from ", self.kind(), text::bytes(self.bytes));
         for words in [
-            &*clock(trace, self.life.0),
+            &*clock(trace, rows, self.life.0),
             " to ",
-            &clock(trace, self.life.1),
+            &clock(trace, rows, self.life.1),
             ", read ",
             &times(&self.reads),
             ", written ",

@@ -5,7 +5,7 @@ mod reading;
 use spanlift::hazard::{self, Certainty, Mode};
 use spanlift::machine::{Machine, USUAL};
 use spanlift::trace::Trace;
-use spanlift::{Nanos, Program, sim};
+use spanlift::{Program, sim};
 
 use crate::columns;
 use crate::figure::Note as Remark;
@@ -107,9 +107,9 @@ impl Model {
 
     /// First and last nanosecond; `(0, 1)` when nothing happens.
     pub fn extent(&self) -> (i64, i64) {
-        match self.trace.extent() {
-            Some((Nanos(a), Nanos(b))) if a < b => (a, b),
-            Some((Nanos(a), _)) => (a, a.saturating_add(1)),
+        match self.rows.extent() {
+            Some((a, b)) if a < b => (a, b),
+            Some((a, _)) => (a, a.saturating_add(1)),
             None => (0, 1),
         }
     }

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use spanlift::trace::{Engine, Kind, LaneKind, Trace};
+use spanlift::trace::{Engine, FlowKind, Kind, LaneKind, Source, Trace};
 
 use crate::lifetimes::{Place, copies, places};
 use crate::text::clean;
@@ -25,7 +25,16 @@ pub struct Rows {
     by_command: Vec<(u32, u32)>,
     /// Where memory is shown, the copies by their beginning.
     copies: Vec<u32>,
+    /// First and last moment, looked for once: of a million slices that is no work for every picture.
+    extent: Option<(i64, i64)>,
+    /// Times are counted from 0, not from the first.
+    has_own_zero: bool,
+    /// The trace's arrows of each kind, in the order of [`ARROWS`].
+    arrows: [Vec<u32>; ARROWS.len()],
 }
+
+/// The kinds of arrows.
+const ARROWS: [FlowKind; 4] = [FlowKind::Launch, FlowKind::Event, FlowKind::Sync, FlowKind::Other];
 
 /// A heading and its rows.
 #[derive(Debug, Clone, PartialEq)]
@@ -188,6 +197,13 @@ impl Rows {
         if shown.counters {
             rows.counters(trace);
         }
+        rows.has_own_zero = matches!(trace.source, Source::Simulated { .. } | Source::Schedule { .. });
+        rows.extent = trace.extent().map(|(first, last)| (first.0, last.0));
+        for (k, flow) in (0u32..).zip(&trace.flows) {
+            if let Some(kind) = ARROWS.iter().position(|kind| *kind == flow.kind) {
+                rows.arrows[kind].push(k);
+            }
+        }
         let commands =
             (0u32..).zip(&trace.slices.command).filter(|(_, c)| **c != spanlift::trace::Slice::NONE);
         rows.by_command = commands.map(|(k, &c)| (c, k)).collect();
@@ -201,6 +217,21 @@ impl Rows {
     /// Row and track of a slice, or [`Rows::NOWHERE`].
     pub fn place(&self, slice: u32) -> (u32, u32) {
         self.places.get(slice as usize).copied().unwrap_or(Rows::NOWHERE)
+    }
+
+    /// The time that is written as 0: a simulation's own zero, or where a recording begins.
+    pub fn zero(&self) -> i64 {
+        if self.has_own_zero { 0 } else { self.extent.map_or(0, |(first, _)| first) }
+    }
+
+    /// First and last moment of the trace.
+    pub fn extent(&self) -> Option<(i64, i64)> {
+        self.extent
+    }
+
+    /// The arrows of the trace by kind.
+    pub fn arrows(&self) -> impl Iterator<Item = (FlowKind, &[u32])> {
+        ARROWS.into_iter().zip(self.arrows.iter().map(Vec::as_slice))
     }
 
     /// The slices that belong to a command, by index.

@@ -181,7 +181,7 @@ impl Timeline<'_> {
         let mut drawn = Drawn::default();
         let axis = match is_schedule(self.trace) {
             true => axis::steps(&self.view, STEP.0, TICK),
-            false => axis::axis(&self.view, zero(self.trace), TICK),
+            false => axis::axis(&self.view, self.rows.zero(), TICK),
         };
         let visible: Vec<usize> = (0..self.rows.rows.len())
             .filter(|&r| {
@@ -437,7 +437,7 @@ impl Timeline<'_> {
 
     /// A point in time as people read it, counted from the trace's zero.
     fn clock(&self, at: i64) -> String {
-        clock(self.trace, at)
+        clock(self.trace, self.rows, at)
     }
 
     /// Marks: a diamond each below the ruler, with its name where there is room.
@@ -517,10 +517,10 @@ pub fn is_schedule(trace: &Trace) -> bool {
 }
 
 /// A point in time as people read it, counted from the trace's zero; in an order of steps, the step that is under way.
-pub fn clock(trace: &Trace, at: i64) -> String {
+pub fn clock(trace: &Trace, rows: &Rows, at: i64) -> String {
     match is_schedule(trace) {
         true => format!("step {}", text::thousands(at.max(0).unsigned_abs() / STEP.0.unsigned_abs() + 1)),
-        false => text::time(at.saturating_sub(zero(trace))),
+        false => text::time(at.saturating_sub(rows.zero())),
     }
 }
 
@@ -534,14 +534,6 @@ pub(crate) fn origin(trace: &Trace) -> String {
         Source::Schedule { replay } => format!("an order of steps, {replay}; no times"),
         Source::Imported { tool } => format!("recorded, read from {tool}"),
         Source::Unknown => String::new(),
-    }
-}
-
-/// The time that is written as 0: a simulation's own zero, or where a recording begins.
-pub fn zero(trace: &Trace) -> i64 {
-    match trace.source {
-        Source::Simulated { .. } | Source::Schedule { .. } => 0,
-        _ => trace.extent().map_or(0, |(start, _)| start.0),
     }
 }
 

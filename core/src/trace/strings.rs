@@ -85,6 +85,12 @@ impl Strings {
         if text.is_empty() { Some(StrId::EMPTY) } else { self.ids.get(text).copied() }
     }
 
+    /// Makes room for `n` texts of `bytes` bytes in all.
+    pub fn reserve(&mut self, n: usize, bytes: usize) {
+        self.ends.reserve_exact(n);
+        self.text.reserve_exact(bytes);
+    }
+
     /// Adds `text` without looking for it: for text that is hardly ever the same twice, such as arguments.
     ///
     /// # Panics

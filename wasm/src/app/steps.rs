@@ -150,7 +150,7 @@ impl App {
         let (x, y) = self.pointer().filter(|_| !self.is_dragging())?;
         let timeline = self.timeline();
         let block = timeline.block_at(x, y)?;
-        Some((block.name.clone(), block.told(&self.model.trace)))
+        Some((block.name.clone(), block.told(&self.model.trace, &self.model.rows)))
     }
 
     /// Selects the command that wrote last what the selected one reads, or what it writes over where it reads nothing.
@@ -196,15 +196,18 @@ impl App {
         let mut queues = Vec::new();
         for row in self.model.rows.rows.iter().filter(|r| matches!(r.kind, LaneKind::Stream { .. })) {
             let mut queue = Queue { name: row.name.clone(), ..Queue::default() };
-            let mut list: Vec<u32> = row.tracks.iter().flat_map(|t| t.slices.iter().copied()).collect();
+            // On a track starts and ends ascend: what has ended are its first.
+            let left = row.tracks.iter().flat_map(|track| {
+                &track.slices[track.slices.partition_point(|&k| slices.end[k as usize] <= at)..]
+            });
+            let is_called = |&&k: &&u32| {
+                let of = usize::try_from(slices.command[k as usize]).ok().and_then(|c| times.get(c));
+                of.and_then(|t| t.call).map_or(slices.start[k as usize], |(from, _)| from) <= at
+            };
+            let mut list: Vec<u32> = left.filter(is_called).copied().collect();
             list.sort_by_key(|&k| crate::rows::order(&self.model.trace, k));
             for k in list {
-                let (start, end) = (slices.start[k as usize], slices.end[k as usize]);
-                let of = usize::try_from(slices.command[k as usize]).ok().and_then(|c| times.get(c));
-                let called = of.and_then(|t| t.call).map_or(start, |(from, _)| from);
-                if at < called || end <= at {
-                    continue;
-                }
+                let start = slices.start[k as usize];
                 let name = text::clean(self.model.trace.strings.get(slices.name[k as usize]));
                 if start <= at {
                     queue.running = Some(name);

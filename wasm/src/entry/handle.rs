@@ -230,7 +230,7 @@ impl View {
         let viewer = self.0.borrow();
         let Some(app) = viewer.time() else { return Vec::new() };
         let (first, last) = app.model.extent();
-        let zero = zero(&app.model.trace);
+        let zero = app.model.rows.zero();
         let after = |at: i64| (i128::from(at) - i128::from(zero)) as f64;
         let selected = app.selected().map(|k| after(app.model.trace.slices.start[k as usize]));
         let mut times =
@@ -372,11 +372,11 @@ pub fn machines() -> String {
 fn time_of(app: &App, after: f64) -> i64 {
     #[expect(clippy::cast_possible_truncation, reason = "float to int casts saturate")]
     let after = after.round() as i64;
-    zero(&app.model.trace).saturating_add(after)
+    app.model.rows.zero().saturating_add(after)
 }
 
 fn marks(app: &App) -> Vec<Value> {
-    let zero = zero(&app.model.trace);
+    let zero = app.model.rows.zero();
     let marks = app.marks().iter().enumerate();
     marks
         .map(|(k, &at)| {

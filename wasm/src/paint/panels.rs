@@ -513,7 +513,10 @@ impl Panels {
                 let here = |(region, _): &(&Region, bool)| region.buffer == block.buffer;
                 let is_touched =
                     touched.is_some_and(|command| lifetimes::touched(&command.op).iter().any(here));
-                line(&format!("{} on {}, {}", block.name, row.name, block.told(&model.trace)), is_touched);
+                line(
+                    &format!("{} on {}, {}", block.name, row.name, block.told(&model.trace, &model.rows)),
+                    is_touched,
+                );
             }
         }
     }

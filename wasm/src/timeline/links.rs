@@ -2,7 +2,7 @@
 
 use std::f64::consts::FRAC_1_SQRT_2;
 
-use spanlift::trace::{FlowKind, Kind, LaneKind};
+use spanlift::trace::{Flow, FlowKind, Kind, LaneKind};
 
 use super::{RULER, Timeline};
 use crate::finding::Finding;
@@ -31,26 +31,31 @@ pub(super) fn flows(timeline: &Timeline<'_>, scene: &mut Scene) {
         let k = k as usize;
         k < slices.len() && slices.start[k] <= last && first <= slices.end[k]
     };
-    let on_screen = timeline.trace.flows.iter().filter(|f| is_near(f.from) && is_near(f.to));
-    let is_few = |kind: FlowKind| {
-        let is_work = |k: u32| !matches!(slices.kind[k as usize], Kind::Record | Kind::Sync);
-        let same =
-            on_screen.clone().filter(|f| f.kind == kind && (kind != FlowKind::Launch || is_work(f.to)));
-        same.take(many(kind) + 1).count() <= many(kind)
+    let flows = &timeline.trace.flows;
+    let chosen = [timeline.selected, timeline.hovered];
+    let is_chosen = |f: &Flow| chosen.contains(&Some(f.from)) || chosen.contains(&Some(f.to));
+    // That a record or a wait was enqueued by a call goes without saying.
+    let is_told = |f: &Flow| {
+        f.kind != FlowKind::Launch || !matches!(slices.kind[f.to as usize], Kind::Record | Kind::Sync)
     };
-    let kinds = [FlowKind::Launch, FlowKind::Event, FlowKind::Sync, FlowKind::Other];
-    let few: Vec<FlowKind> = kinds.into_iter().filter(|&kind| is_few(kind)).collect();
-    for flow in on_screen {
-        let touches = [timeline.selected, timeline.hovered]
-            .into_iter()
-            .flatten()
-            .any(|k| k == flow.from || k == flow.to);
-        // That a record or a wait was enqueued by a call goes without saying.
-        let is_work = !matches!(slices.kind[flow.to as usize], Kind::Record | Kind::Sync);
-        let is_told = few.contains(&flow.kind) && (is_work || flow.kind != FlowKind::Launch);
-        if !is_told && !touches {
-            continue;
+    let mut drawn: Vec<u32> = Vec::new();
+    for (kind, list) in timeline.rows.arrows() {
+        let near = list
+            .iter()
+            .copied()
+            .filter(|&k| is_near(flows[k as usize].from) && is_near(flows[k as usize].to));
+        let told = near.clone().filter(|&k| is_told(&flows[k as usize]));
+        let is_few = told.take(many(kind) + 1).count() <= many(kind);
+        if is_few || chosen != [None, None] {
+            drawn.extend(near.filter(|&k| {
+                let flow = &flows[k as usize];
+                is_chosen(flow) || is_few && is_told(flow)
+            }));
         }
+    }
+    drawn.sort_unstable();
+    for flow in drawn.into_iter().map(|k| flows[k as usize]) {
+        let touches = is_chosen(&flow);
         let (Some((a, above)), Some((b, below))) =
             (end_of(timeline, flow.from), start_of(timeline, flow.to, flow.kind))
         else {

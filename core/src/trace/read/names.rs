@@ -43,9 +43,9 @@ impl Class {
         }
     }
 
-    /// Whether arguments of its events say what belongs to what: work, calls that launch it, and waits.
-    pub(super) fn is_joined(self) -> bool {
-        self.is_stream_work() || matches!(self, Class::Launch | Class::Sync | Class::Record)
+    /// Whether arguments of its events are asked for when a recording is run again: of which devices and which records.
+    pub(super) fn is_asked(self) -> bool {
+        matches!(self, Class::Memcpy | Class::Memset | Class::Accelerator | Class::Sync | Class::Record)
     }
 
     pub(super) fn is_stream_work(self) -> bool {

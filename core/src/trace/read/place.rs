@@ -275,7 +275,10 @@ impl State {
     fn args(&mut self, args: &Args<'_>, own: Option<Cow<'_, str>>, class: Class) -> StrId {
         match (own, args.text) {
             (Some(text), _) => self.trace.strings.push(&text),
-            (None, Some(text)) if self.leaves && !class.is_joined() && LEFT_BYTES < text.len() => {
+            // Calls are asked for the size of a copy where its own row has none.
+            (None, Some(text))
+                if self.leaves && !class.is_asked() && args.size.is_none() && LEFT_BYTES < text.len() =>
+            {
                 let strings = &mut self.trace.strings;
                 strings.push_digits(LEFT, args.at as u64)
             }

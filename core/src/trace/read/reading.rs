@@ -59,10 +59,10 @@ impl Reading {
 
     /// As [`Reading::new`], of a file that stays at hand: arguments that only people read are left in it.
     ///
-    /// These are the arguments of operators, functions and annotations, most of the text of a profile. The trace holds the
-    /// byte at which they begin ([`left_in_file`]), so that those which are asked for can be read from the file
-    /// ([`arguments_at`]). Arguments of work on devices, of the calls that launch it and of waits are kept: they say what
-    /// belongs to what. Of a file of our own everything is.
+    /// These are the arguments of operators, functions, kernels and annotations, most of the text of a profile. The trace
+    /// holds the byte at which they begin ([`left_in_file`]), so that those which are asked for can be read from the file
+    /// ([`arguments_at`]). Arguments of copies and waits are kept: a recording that is run again needs them. Of a file of our
+    /// own all are.
     pub fn leaving_arguments() -> Reading {
         Reading { pieces: Pieces::new(), reader: Reader::new(None, true) }
     }
@@ -165,7 +165,7 @@ mod tests {
     fn arguments_that_were_left_are_where_it_says() {
         let operator = r#"{"ph":"X","cat":"cpu_op","name":"é","pid":1,"tid":1,"ts":1,"dur":2,"args": {"sizes é": [[1, 2], {"a": "}"}], "n": 1e5}}"#;
         let short = r#"{"ph":"X","cat":"cpu_op","name":"o","pid":1,"tid":1,"ts":1,"dur":2,"args":{"n": 1}}"#;
-        let kernel = r#"{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":2,"args":{"device":0,"stream":7,"grid":[1,1,1]}}"#;
+        let kernel = r#"{"ph":"X","cat":"gpu_memset","name":"k","pid":0,"tid":7,"ts":1,"dur":2,"args":{"device":0,"stream":7,"grid":[1,1,1]}}"#;
         let instant =
             r#"{"ph":"i","cat":"x","name":"i","pid":1,"tid":1,"ts":1,"args":{"long enough": 1234567}}"#;
         let file = format!("\u{feff}[{operator}, {short},\n{kernel}, {instant}, {operator}]");
