@@ -141,7 +141,8 @@ impl Blas {
     ///
     /// # Safety
     /// The stream is live and of the handle's context; the matrices lie at the addresses, in memory that its device reaches,
-    /// and nothing else touches them until the product is done.
+    /// and nothing else touches them until the product is done. No work of another stream that the handle was given still
+    /// runs: a handle has one work area.
     pub(crate) unsafe fn product(
         &self,
         stream: CUstream,

@@ -376,7 +376,8 @@ impl Blocks {
     ) -> Result<(), CudaError> {
         let handle = blas.get()?;
         // SAFETY: as for `launch`: the matrices fill regions of the command or memory that it has taken for itself, in
-        // sizes that `product` has made of theirs. The stream is live and of the device that the handle is for.
+        // sizes that `product` has made of theirs. The stream is live and of the device that the handle is for, and no other
+        // stream has the handle (`Issue::prepare`), so that its work area is used in one stream's order.
         unsafe { handle.product(stream.handle(), precision, gemm, matrices) }.map_err(refused)
     }
 

@@ -46,7 +46,6 @@ use self::issue::Issue;
 pub(super) use self::issue::named_as;
 pub use self::kernels::Kernels;
 use self::kernels::{Operators, Type};
-use self::libraries::Blas;
 pub use self::libraries::LIBRARIES_VARIABLE;
 pub use self::steps::{By, Placed, placed};
 use super::context::{Context, Driver};
@@ -299,8 +298,6 @@ struct Device {
     formula: OnceCell<Function>,
     /// The kernels for operators.
     operators: OnceCell<Operators>,
-    /// cuBLAS, once a step needs it.
-    blas: OnceCell<Blas>,
     /// Devices of the program whose memory its kernels reach.
     reaches: Vec<u32>,
 }
@@ -343,8 +340,8 @@ fn devices(program: &Program, driver: &Driver, first: u32, n: u32) -> Result<Vec
                 reaches.push(other);
             }
         }
-        let (formula, operators, blas) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
-        let device = Device { context: context.clone(), formula, operators, blas, reaches };
+        let (formula, operators) = (OnceCell::new(), OnceCell::new());
+        let device = Device { context: context.clone(), formula, operators, reaches };
         // Before anything runs: loading takes its time.
         if needs_operators {
             device.operators().map_err(RunError::Device)?;
