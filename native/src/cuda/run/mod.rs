@@ -20,12 +20,14 @@
 
 mod activity;
 mod blocks;
+mod copies;
 mod foreign;
 mod formula;
 mod issue;
 mod kernels;
 mod libraries;
 mod product;
+mod solve;
 mod steps;
 mod tables;
 mod times;
@@ -42,11 +44,12 @@ use spanlift::program::{BufferId, Op, Problems, Program, Space};
 use spanlift::sim::{self, Final, Mark, Reading};
 use spanlift::{Nanos, Trace};
 
-use self::issue::Issue;
 pub(super) use self::issue::named_as;
+use self::issue::{Issue, Kept};
 pub use self::kernels::Kernels;
 use self::kernels::{Operators, Type};
 pub use self::libraries::LIBRARIES_VARIABLE;
+pub use self::solve::{Solving, solve};
 pub use self::steps::{By, Placed, placed};
 use super::context::{Context, Driver};
 use super::error::CudaError;
@@ -155,6 +158,9 @@ pub enum RunError {
         /// What happened.
         error: CudaError,
     },
+    /// A solver was asked for what it does not have.
+    #[error("the solver has no scalar and no vector called {0:?}")]
+    Unknown(String),
 }
 
 /// Runs a program with the contents that it declares; its device 0 is `cuda:first`.
@@ -270,16 +276,11 @@ fn issue(
 ) -> Result<Run, RunError> {
     let facts = program.check()?;
     supported(program, tasks)?;
-    let report = hazard::check(program, Mode::Contract)?;
-    let verdict = report.verdict();
-    if verdict != Verdict::Safe {
-        let first = report.hazards.first().map(|found| hazard::sentence(program, found));
-        return Err(RunError::NotSafe { verdict, first });
-    }
+    safe(program)?;
     let carried = sim::carried_knowing(program, &facts, &[], tasks);
     cpu::within(program, &facts, &carried, cpu::DEFAULT_LIMIT)?;
-    let devices = devices(program, driver, first, facts.n_devices)?;
-    let mut issue = Issue::new(program, &facts, (&carried, tasks), devices, Instant::now());
+    let kept = Kept::new(program, devices(program, driver, first, facts.n_devices)?);
+    let mut issue = Issue::new(program, &facts, (&carried, tasks), kept, Instant::now());
     issue.prepare().map_err(|(index, error)| error.at(program, index))?;
     if is_timed {
         issue.measure().map_err(RunError::Device)?;
@@ -289,6 +290,17 @@ fn issue(
     }
     let last = program.len().saturating_sub(1);
     issue.finish().map_err(|error| issue::Refusal::Cuda(error).at(program, last))
+}
+
+/// That nothing of a program races, by the contract alone.
+fn safe(program: &Program) -> Result<(), RunError> {
+    let report = hazard::check(program, Mode::Contract)?;
+    let verdict = report.verdict();
+    if verdict == Verdict::Safe {
+        return Ok(());
+    }
+    let first = report.hazards.first().map(|found| hazard::sentence(program, found));
+    Err(RunError::NotSafe { verdict, first })
 }
 
 /// A device that a program uses.
