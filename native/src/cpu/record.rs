@@ -74,8 +74,16 @@ impl Recorder {
 
     /// The time since the start.
     pub(crate) fn now(&self) -> Nanos {
-        let ns = self.begun.map_or(0, |begun| begun.elapsed().as_nanos());
-        Nanos(i64::try_from(ns).unwrap_or(i64::MAX))
+        self.watch()()
+    }
+
+    /// What [`Recorder::now`] tells, for another thread.
+    pub(crate) fn watch(&self) -> impl Fn() -> Nanos + Send + 'static + use<> {
+        let begun = self.begun;
+        move || {
+            let ns = begun.map_or(0, |begun| begun.elapsed().as_nanos());
+            Nanos(i64::try_from(ns).unwrap_or(i64::MAX))
+        }
     }
 
     fn lane(&mut self, kind: LaneKind, group: &str, name: &str) -> u32 {
@@ -131,6 +139,24 @@ impl Recorder {
         let at = self.work_of(program, facts, (index, index), time, correlation(index));
         if let (Some(to), Some(from)) = (at, self.calls.get(&index)) {
             self.trace.flows.push(Flow { kind: FlowKind::Launch, from: *from, to });
+        }
+    }
+
+    /// Work that a stream let the host do, by the host's clock: on a lane beside its stream's, since no record orders the two.
+    pub(crate) fn host_function(
+        &mut self,
+        program: &Program,
+        facts: &Facts,
+        index: usize,
+        time: (Nanos, Nanos),
+    ) {
+        let Some(stream) = program.commands()[index].op.stream() else { return };
+        let (dev, name) = (facts.stream(stream).dev, program.names().stream(stream));
+        let lane =
+            self.trace.lane(LaneKind::Other, &format!("cuda:{dev}"), &format!("host functions of {name}"));
+        let at = self.work_on(program, facts, (index, index), lane, time, correlation(index));
+        if let Some(from) = self.calls.get(&index) {
+            self.trace.flows.push(Flow { kind: FlowKind::Launch, from: *from, to: at });
         }
     }
 
@@ -196,12 +222,24 @@ impl Recorder {
         &mut self,
         program: &Program,
         facts: &Facts,
-        (index, by): (usize, usize),
-        (start, end): (Nanos, Nanos),
+        command: (usize, usize),
+        time: (Nanos, Nanos),
         correlation: i64,
     ) -> Option<u32> {
+        let lane = self.stream(program, facts, program.commands()[command.0].op.stream()?);
+        Some(self.work_on(program, facts, command, lane, time, correlation))
+    }
+
+    fn work_on(
+        &mut self,
+        program: &Program,
+        facts: &Facts,
+        (index, by): (usize, usize),
+        lane: u32,
+        (start, end): (Nanos, Nanos),
+        correlation: i64,
+    ) -> u32 {
         let op = &program.commands()[index].op;
-        let lane = self.stream(program, facts, op.stream()?);
         let mut flags = 0;
         let (kind, bytes) = match op {
             Op::Copy(Copy { dst, src, .. }) => {
@@ -228,7 +266,7 @@ impl Recorder {
             _ => (Kind::Kernel, 0),
         };
         let entry = Entry { lane, start, end, kind, bytes, correlation, flags, by: Some(by) };
-        Some(self.slice(index, entry))
+        self.slice(index, entry)
     }
 
     fn slice(&mut self, index: usize, entry: Entry) -> u32 {

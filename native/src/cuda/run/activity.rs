@@ -10,9 +10,12 @@
 //! | external correlation | external kind 4, external id 8, correlation 16 |
 //!
 //! What refers to a command of the program is told by external ids: each command's calls carry its index.
+//!
+//! Functions that a stream calls on the host have no records. Each is [wrapped](Capture::witnessed) in two looks at the host's
+//! clock, which is the one that the records are brought to.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use spanlift::Nanos;
 use spanlift::trace::{Kind, Slice};
@@ -125,14 +128,25 @@ pub(super) struct Capture {
     activities: &'static Activities,
     first: Moment,
     is_over: bool,
+    /// When functions ran on the host.
+    on_host: Arc<Mutex<Vec<OnHost>>>,
     /// There is one capture at a time, as CUPTI has one subscriber.
     _alone: MutexGuard<'static, ()>,
+}
+
+/// When a command's function ran, by the host's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct OnHost {
+    pub(super) start: Nanos,
+    pub(super) end: Nanos,
+    pub(super) index: usize,
 }
 
 /// What was captured: work with the command that it belongs to, if one is known.
 #[derive(Debug)]
 pub(super) struct Captured {
     pub(super) work: Vec<(Option<usize>, Seen)>,
+    pub(super) on_host: Vec<OnHost>,
     pub(super) within: Nanos,
     /// Records that were lost or that are none.
     pub(super) n_lost: usize,
@@ -147,8 +161,27 @@ impl Capture {
         activities.begin(&KINDS).ok()?;
         let first = moment(activities, now);
         let at = first.unwrap_or(Moment { host: 0, cupti: 0, within: 0 });
-        let capture = Capture { activities, first: at, is_over: false, _alone: alone };
+        let capture =
+            Capture { activities, first: at, is_over: false, on_host: Arc::default(), _alone: alone };
         first.map(|_| capture)
+    }
+
+    /// A command's function with looks at the host's clock before and behind it, also where it panics.
+    pub(super) fn witnessed<N, F>(
+        &self,
+        index: usize,
+        now: N,
+        function: F,
+    ) -> impl FnOnce() + Send + 'static + use<N, F>
+    where
+        N: Fn() -> Nanos + Send + 'static,
+        F: FnOnce() + Send + 'static,
+    {
+        let on_host = Arc::clone(&self.on_host);
+        move || {
+            let _witness = Witness { index, start: now(), now, on_host };
+            function();
+        }
     }
 
     /// Calls from here on belong to a command.
@@ -192,7 +225,25 @@ impl Capture {
             (commands.get(&work.correlation).copied(), seen)
         };
         let within = Nanos(clock.first.within.max(clock.last.within));
-        Ok(Captured { work: found.into_iter().map(seen).collect(), within, n_lost })
+        let mut on_host = std::mem::take(&mut *self.on_host.lock().unwrap_or_else(PoisonError::into_inner));
+        on_host.sort_unstable();
+        Ok(Captured { work: found.into_iter().map(seen).collect(), on_host, within, n_lost })
+    }
+}
+
+/// Notes when a function ended.
+struct Witness<N: Fn() -> Nanos> {
+    index: usize,
+    start: Nanos,
+    now: N,
+    on_host: Arc<Mutex<Vec<OnHost>>>,
+}
+
+impl<N: Fn() -> Nanos> Drop for Witness<N> {
+    fn drop(&mut self) {
+        let Witness { index, start, .. } = *self;
+        let seen = OnHost { start, end: (self.now)(), index };
+        self.on_host.lock().unwrap_or_else(PoisonError::into_inner).push(seen);
     }
 }
 

@@ -90,7 +90,7 @@ impl Issue<'_> {
 
     pub(super) fn memset(
         &mut self,
-        command: &Command,
+        (index, command): (usize, &Command),
         stream_id: StreamId,
         dst: &Region,
         sync: bool,
@@ -104,7 +104,7 @@ impl Issue<'_> {
             return Ok(());
         }
         if self.is_host(dst) {
-            stream.host_fn(self.blocks.filler(self.part(dst), value)?)?;
+            self.host_fn(index, &stream, self.blocks.filler(self.part(dst), value)?)?;
             if sync {
                 stream.synchronize()?;
             }

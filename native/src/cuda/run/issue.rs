@@ -220,7 +220,9 @@ impl<'p> Issue<'p> {
                 None => self.kernel(command, kernel)?,
             },
             Op::Copy(copy) => self.copy(command, copy)?,
-            Op::Memset { stream, dst, sync, value } => self.memset(command, *stream, dst, *sync, *value)?,
+            Op::Memset { stream, dst, sync, value } => {
+                self.memset((index, command), *stream, dst, *sync, *value)?;
+            }
             op => {
                 self.other(index, command, op)?;
                 self.note(command, op.clone());
@@ -259,7 +261,7 @@ impl<'p> Issue<'p> {
             Op::HostFn { stream, reads, writes, compute, .. } => {
                 let stream = self.stream(*stream)?;
                 let Some(write) = writes.first().filter(|region| !region.span.is_empty()) else {
-                    return Ok(stream.host_fn(|| {})?);
+                    return Ok(self.host_fn(index, &stream, || {})?);
                 };
                 let n = bytes_of(&write.span);
                 let work: HostWork = match (compute, self.tasks.host_work(index)) {
@@ -268,12 +270,12 @@ impl<'p> Issue<'p> {
                         Box::new(move |operands| Some(compute.apply(operands, n)))
                     }
                     (None, Some(work)) => work,
-                    (None, None) => return Ok(stream.host_fn(|| {})?),
+                    (None, None) => return Ok(self.host_fn(index, &stream, || {})?),
                 };
                 // A formula has three operands at most.
                 let n_reads = if compute.is_some() { 3 } else { reads.len() };
                 let reads: Vec<Part<'_>> = reads.iter().take(n_reads).map(|r| self.part(r)).collect();
-                stream.host_fn(self.blocks.host_work(work, &reads, self.part(write))?)?;
+                self.host_fn(index, &stream, self.blocks.host_work(work, &reads, self.part(write))?)?;
             }
             Op::HostRead { region, expect } => self.look(index, region, expect.as_ref())?,
             Op::HostWrite { region, contents: Some(contents) } => self.put(region, contents)?,

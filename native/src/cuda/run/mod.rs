@@ -238,9 +238,10 @@ pub fn run_knowing(
 ///
 /// Where CUPTI can be used ([`LIBRARIES_VARIABLE`]) its records are what is told: each copy, memset and kernel on the lane of
 /// its stream and on that of its engine, also work that is not the program's, such as bytes that a buffer is born with.
-/// Functions of the host have no records. Elsewhere an event stands before and one behind each piece of work: a length is
-/// the time between them, with what the stream waited for in between, such as an engine that was busy. Both cost calls, so
-/// that a run with times is not one to measure.
+/// Functions that a stream calls on the host have no records: each stands on a lane of its own beside the stream, with the
+/// host's clock from when it began to when it ended, and the trace says so. Elsewhere an event stands before and one behind
+/// each piece of work: a length is the time between them, with what the stream waited for in between, such as an engine that
+/// was busy. Both cost calls, so that a run with times is not one to measure.
 ///
 /// # Errors
 /// As [`run_knowing`].
