@@ -301,7 +301,15 @@ fn host_functions_stand_beside_cuptis_records() {
 /// What CUPTI should never do ends in a count or in events, and never in a hang or in times that are none.
 #[test]
 fn a_cupti_that_breaks_its_word_is_told() {
-    let manners = [Cupti::Short, Cupti::Backwards, Cupti::Outside, Cupti::Lost, Cupti::Refused];
+    let manners = [
+        Cupti::Short,
+        Cupti::Backwards,
+        Cupti::Outside,
+        Cupti::Lost,
+        Cupti::Deaf,
+        Cupti::Timeless,
+        Cupti::Refused,
+    ];
     kit::alone(&manners.map(|cupti| with_cupti(Scheduler::Lazy, cupti)), |_| {
         let cupti = Config::from_environment().unwrap().cupti;
         let driver = Driver::open().unwrap();
@@ -313,6 +321,11 @@ fn a_cupti_that_breaks_its_word_is_told() {
             match (cupti, run.clock) {
                 (Cupti::Refused, Clock::Events { .. }) => assert_eq!(n, 100),
                 (Cupti::Lost, Clock::Cupti { n_lost: 3, .. }) => assert_eq!(n, 100),
+                // Each command that it took no id of, and one for all records.
+                (Cupti::Deaf, Clock::Cupti { n_lost: 101, .. }) => assert_eq!(n, 0),
+                (Cupti::Timeless, Clock::Cupti { n_lost, .. }) => {
+                    assert!(n == 0 && n_lost >= 100, "{n_lost}")
+                }
                 (Cupti::Short, Clock::Cupti { n_lost, .. }) => {
                     assert!(0 < n_lost && n + n_lost >= 100 && n < 100, "{n}, {n_lost}");
                 }
@@ -324,6 +337,21 @@ fn a_cupti_that_breaks_its_word_is_told() {
             let says = run.clock.to_string();
             assert_eq!(says.contains("records lost"), cupti != Cupti::Refused, "{says}");
         }
+    });
+}
+
+/// A kernel's record that ends before its name has none: what lies behind it is another record, and no address.
+#[test]
+fn a_record_that_is_cut_short_names_nothing() {
+    kit::alone(&[with_cupti(Scheduler::Lazy, Cupti::Stubby)], |soft| {
+        soft.kernel("spanlift_formula", crate::soft::FORMULA);
+        let driver = Driver::open().unwrap();
+        let text = "stream s\ndevice d 64 = u8 fill 3\nrepeat k 9\n kernel k on s reads d writes d computes u8 affine 1 1\nend\nsync s";
+        let program = Program::read(text.as_bytes()).unwrap();
+        let run = cuda::run_timed(&program, &driver, 0, &()).unwrap();
+        let kernels = on_streams(&run.trace).into_values().flatten().filter(|(s, _)| s.kind == Kind::Kernel);
+        assert_eq!(kernels.count(), 9, "{}", run.clock);
+        assert!(run.finals.iter().all(|last| last.bytes == [12; 64]));
     });
 }
 

@@ -174,7 +174,9 @@ impl Recorder {
         let (lane, dev) = match stream {
             Some(stream) => (self.stream(program, facts, stream), facts.stream(stream).dev),
             None => {
-                let dev = seen.device.saturating_sub(first);
+                // Of a device that the program does not use: of somebody else's in this process.
+                let known = seen.device.checked_sub(first).filter(|dev| *dev < facts.n_devices);
+                let Some(dev) = known else { return };
                 // Behind the streams of the program.
                 let number = self.streams.len() as u64 + u64::from(seen.stream);
                 let kind =
@@ -288,5 +290,31 @@ impl Recorder {
 
     pub(crate) fn finish(self) -> Trace {
         self.trace
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What others do on other devices is not told as work of the program's.
+    #[test]
+    fn work_of_other_devices_is_not_the_programs() {
+        let program = Program::read(b"stream s\ndevice d 64\nmemset d 3 on s\nsync s").unwrap();
+        let facts = program.check().unwrap();
+        let n_slices = |device, index| {
+            let mut recorder = Recorder::new(&program, Instant::now());
+            let (start, end) = (Nanos(5), Nanos(7));
+            let seen =
+                Seen { kind: Kind::Kernel, bytes: 0, flags: 0, start, end, device, stream: 3, name: None };
+            // The program's device 0 is the machine's device 1.
+            recorder.seen(&program, &facts, (index, 1), &seen);
+            recorder.finish().slices.len()
+        };
+        // On a stream and on an engine.
+        assert_eq!(n_slices(1, None), 2);
+        assert_eq!([0, 2, u32::MAX].map(|device| n_slices(device, None)), [0, 0, 0]);
+        // What a command did is its own, whatever the record says.
+        assert_eq!(n_slices(0, Some(2)), 2);
     }
 }

@@ -90,7 +90,7 @@ pub enum Clock {
     Cupti {
         /// How far CUPTI's clock and the host's may be apart; lengths do not depend on it.
         within: Nanos,
-        /// Records that were lost, or that could not be read.
+        /// Records that were lost, that could not be read, or whose times are none of this run.
         n_lost: usize,
     },
 }

@@ -163,12 +163,12 @@ impl Issue<'_> {
         let of = command.op.stream().filter(|_| is_work(&command.op));
         let (Some(times), Some(stream)) = (&self.times, of) else { return self.call(index, command) };
         if let Timed::Capture(capture) = times {
-            capture.push(index)?;
+            capture.push(index);
             self.call(index, command)?;
-            return match &self.times {
-                Some(Timed::Capture(capture)) => Ok(capture.pop()?),
-                _ => Ok(()),
-            };
+            if let Some(Timed::Capture(capture)) = &self.times {
+                capture.pop();
+            }
+            return Ok(());
         }
         let (dev, stream) = (self.number(self.facts.stream(stream).dev), self.stream(stream)?);
         let begun = match &mut self.times {
@@ -211,7 +211,7 @@ impl Issue<'_> {
                 Clock::Events { within }
             }
             Some(Timed::Capture(capture)) => {
-                let Captured { work, on_host, within, n_lost } = capture.end(|| self.recorder.now())?;
+                let Captured { work, on_host, within, n_lost } = capture.end(|| self.recorder.now());
                 let first = self.devices.first().map_or(0, |device| device.context.ordinal());
                 for (index, seen) in work {
                     self.recorder.seen(self.program, self.facts, (index, first), &seen);
