@@ -2,7 +2,7 @@
 //! machine with a device is not what it is tried on.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 use spanlift_softcuda::kit::{libraries, object};
@@ -116,13 +116,16 @@ struct Stage {
 
 /// A side's report, once for each of its turns.
 const TURN: &str = r#"
-import json, os, pathlib, sys
+import json, os, pathlib, sys, time
 def turn(side):
     here = pathlib.Path(os.environ["STAGE"])
     log = here / "log"
     before = log.read_text().split() if log.exists() else []
     log.write_text(" ".join([*before, side]))
     told = json.loads((here / "turns.json").read_text())[side][before.count(side)]
+    if told == "WAIT":
+        (here / "waits").touch()
+        time.sleep(60)
     sys.stdout.buffer.write(told.encode() if isinstance(told, str) else json.dumps(told).encode())
     sys.exit(0)
 "#;
@@ -168,18 +171,22 @@ impl Stage {
         std::fs::write(self.folder.join("packages/torch.py"), source).unwrap();
     }
 
-    fn check(&self, args: &[&str]) -> (Output, Value) {
+    fn command(&self, args: &[&str]) -> Command {
         let out = self.folder.join("found.json");
         let mut command = Command::new("python3");
         command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../native/gpu-check"));
         command.arg("--bin").arg(&self.folder).arg("--out").arg(&out).args(args);
         command.arg("--torch").arg(self.folder.join("torch_side.py"));
         command.env("STAGE", &self.folder).env("PYTHONPATH", self.folder.join("packages"));
-        let ran = command.output().unwrap();
+        command
+    }
+
+    fn check(&self, args: &[&str]) -> (Output, Value) {
+        let ran = self.command(args).output().unwrap();
         let told =
             format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-        let text = std::fs::read_to_string(&out).unwrap_or_else(|e| panic!("{e}: {told}"));
-        (ran, serde_json::from_str(&text).unwrap())
+        let text = std::fs::read_to_string(self.folder.join("found.json"));
+        (ran, serde_json::from_str(&text.unwrap_or_else(|e| panic!("{e}: {told}"))).unwrap())
     }
 }
 
@@ -284,6 +291,55 @@ fn a_wrong_side_is_told_and_has_no_ratio() {
         );
         assert!(String::from_utf8_lossy(&ran.stderr).is_empty(), "{ran:?}");
     }
+}
+
+/// Where the file cannot be written the findings go beside, and the script says where.
+#[test]
+fn what_cannot_be_written_there_is_written_elsewhere() {
+    let turns = json!({"torch": [], "spanlift": []});
+    let Some(stage) = Stage::new("gpu-check-elsewhere", &turns) else { return };
+    // A folder has the file's name.
+    std::fs::create_dir(stage.folder.join("found.json")).unwrap();
+    let ran = stage.command(&["--only", "torch"]).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+    let there =
+        said.lines().find_map(|line| line.strip_prefix("written to ")).expect("where it is").to_owned();
+    let found: Value = serde_json::from_slice(&std::fs::read(&there).unwrap()).unwrap();
+    std::fs::remove_file(&there).unwrap();
+    assert_eq!(
+        (ran.status.code(), &found["parts"]["torch"]["state"]),
+        (Some(1), &"left out".into()),
+        "{said}"
+    );
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert!(told.lines().count() == 1 && told.contains("found.json"), "{told}");
+}
+
+/// Somebody who stops it, or a limit of somebody's, keeps what was found until then.
+#[test]
+fn an_interrupt_keeps_what_was_found() {
+    let good = turn(&[row("a", 1.0)]);
+    let turns = json!({"torch": [good, "WAIT"], "spanlift": [good, good]});
+    let Some(stage) = Stage::new("gpu-check-interrupt", &turns) else { return };
+    stage.torch(FINDS_ONE);
+    let mut command = stage.command(&["--only", "conformance,torch"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    // Its last turn waits for us.
+    while !stage.folder.join("waits").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before its last turn");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let found: Value =
+        serde_json::from_slice(&std::fs::read(stage.folder.join("found.json")).unwrap()).unwrap();
+    assert_eq!(
+        (&found["is_right"], &found["parts"]["torch"]["why"]),
+        (&false.into(), &json!(["interrupted"])),
+        "{found}"
+    );
+    assert_eq!(found["parts"]["conformance"]["state"], "wrong", "{found}");
 }
 
 /// PyTorch without a device, a broken one, and none: the file says which, and nothing is wrong.

@@ -367,8 +367,8 @@ fn declared(
             program.commands().iter().find_map(|command| match &command.op {
                 Op::Alloc(known) => {
                     let other = program.names().buffer(known.buffer);
-                    let is_alike = (&known.contents, known.bytes, known.space, known.dev)
-                        == (&alloc.contents, alloc.bytes, alloc.space, alloc.dev);
+                    let place = |a: &Alloc| (a.bytes, a.space, a.dev);
+                    let is_alike = place(known) == place(alloc) && known.contents == alloc.contents;
                     let is_free = names.find_buffer(other).is_none() && is_constant(other);
                     (known.contents.is_some() && is_alike && is_free).then_some(known.buffer)
                 }
