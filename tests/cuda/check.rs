@@ -2,9 +2,9 @@
 //! machine with a device is not what it is tried on.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use spanlift_softcuda::kit::{libraries, object};
 
 /// The programs that were built with this test, unless one of them was not.
@@ -108,6 +108,288 @@ fn what_is_wrong_is_told_and_written() {
     assert!(told.contains("transfers    wrong: "), "{told}");
 }
 
+/// Programs that stand in for those that are built, so that what the script itself does is seen: `spanlift` names a device, and each
+/// turn of a side prints the report that `turns` has for it and notes whose turn it was.
+struct Stage {
+    folder: PathBuf,
+}
+
+/// A side's report, once for each of its turns.
+const TURN: &str = r#"
+import json, os, pathlib, sys, time
+def turn(side):
+    here = pathlib.Path(os.environ["STAGE"])
+    log = here / "log"
+    before = log.read_text().split() if log.exists() else []
+    log.write_text(" ".join([*before, side]))
+    told = json.loads((here / "turns.json").read_text())[side][before.count(side)]
+    if told == "WAIT":
+        (here / "waits").touch()
+        time.sleep(60)
+    sys.stdout.buffer.write(told.encode() if isinstance(told, str) else json.dumps(told).encode())
+    sys.exit(0)
+"#;
+
+const FAKE: &str = r#"#!/usr/bin/env python3
+import json, os, sys
+sys.path.insert(0, os.environ["STAGE"])
+from turn import turn
+if sys.argv[1] == "probe" and "--measure" not in sys.argv:
+    print(json.dumps({"state": "devices", "devices": [{"name": "Stand-in 9000"}], "cuda_version": "12.2", "library": "none"}))
+elif sys.argv[1] == "probe":
+    sys.stdout.buffer.write(b'{"is": "measured"} \xff\xfe')
+else:
+    turn("spanlift")
+"#;
+
+impl Stage {
+    /// `None` where there is no Python.
+    fn new(name: &str, turns: &Value) -> Option<Stage> {
+        if Command::new("python3").arg("--version").output().is_ok_and(|o| o.status.success()) {
+            let folder = folder(name);
+            let put = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+            put("turn.py", TURN);
+            put(
+                "torch_side.py",
+                "import os, sys\nsys.path.insert(0, os.environ['STAGE'])\nfrom turn import turn\nturn('torch')\n",
+            );
+            put("turns.json", &turns.to_string());
+            for program in ["spanlift", "conformance", "device"] {
+                put(program, FAKE);
+                let path = folder.join(program);
+                std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+            }
+            return Some(Stage { folder });
+        }
+        eprintln!("skipped: native/gpu-check needs Python 3");
+        None
+    }
+
+    /// Puts a package named torch where Python finds it.
+    fn torch(&self, source: &str) {
+        std::fs::create_dir_all(self.folder.join("packages")).unwrap();
+        std::fs::write(self.folder.join("packages/torch.py"), source).unwrap();
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let out = self.folder.join("found.json");
+        let mut command = Command::new("python3");
+        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../native/gpu-check"));
+        command.arg("--bin").arg(&self.folder).arg("--out").arg(&out).args(args);
+        command.arg("--torch").arg(self.folder.join("torch_side.py"));
+        command.env("STAGE", &self.folder).env("PYTHONPATH", self.folder.join("packages"));
+        command
+    }
+
+    fn check(&self, args: &[&str]) -> (Output, Value) {
+        let ran = self.command(args).output().unwrap();
+        let told =
+            format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+        let text = std::fs::read_to_string(self.folder.join("found.json"));
+        (ran, serde_json::from_str(&text.unwrap_or_else(|e| panic!("{e}: {told}"))).unwrap())
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+const FINDS_ONE: &str = "__version__ = '9.9.0'\nclass cuda:\n    is_available = staticmethod(lambda: True)\n";
+
+fn row(id: &str, ms: f64) -> Value {
+    json!({"id": id, "median_ms": ms, "bytes": 4096, "count": 1, "status": "ok", "verified": true})
+}
+
+fn turn(rows: &[Value]) -> Value {
+    json!({ "rows": rows })
+}
+
+/// Both sides by turns, A B B A, and of each row the ratio that their known times have.
+#[test]
+fn the_sides_take_turns_and_their_ratios_are_those_of_their_times() {
+    let skipped =
+        json!({"id": "no package", "status": "skipped", "verified": false, "reason": "not installed"});
+    let larger = |ms| json!({"id": "size", "median_ms": ms, "bytes": 8192, "count": 1, "status": "ok", "verified": true});
+    let turns = json!({
+        "torch": [
+            turn(&[row("a", 10.0), row("b", 1.0), row("size", 1.0), skipped.clone()]),
+            turn(&[row("a", 20.0), row("b", 3.0), row("size", 1.0), skipped]),
+        ],
+        "spanlift": [
+            turn(&[row("b", 4.0), row("a", 4.0), larger(1.0), row("no package", 1.0), row("ours", 1.0)]),
+            turn(&[row("b", 2.0), row("a", 6.0), larger(1.0), row("no package", 1.0), row("ours", 1.0)]),
+        ],
+    });
+    let Some(stage) = Stage::new("gpu-check-turns", &turns) else { return };
+    stage.torch(FINDS_ONE);
+    let (ran, found) = stage.check(&["--only", "torch"]);
+    assert_eq!((ran.status.code(), &found["is_right"]), (Some(0), &true.into()), "{found}");
+    let log = std::fs::read_to_string(stage.folder.join("log")).unwrap();
+    assert_eq!(log, "torch spanlift spanlift torch");
+    let torch = &found["parts"]["torch"];
+    assert_eq!((&torch["state"], &torch["found"]["version"]), (&"right".into(), &"9.9.0".into()), "{torch}");
+    assert_eq!(torch["order"], json!(["torch", "spanlift", "spanlift", "torch"]));
+    let sides: Vec<&Value> = torch["rounds"].as_array().unwrap().iter().map(|turn| &turn["side"]).collect();
+    assert_eq!(json!(sides), torch["order"]);
+    let ratio = |id: &str| torch["ratios"].as_array().unwrap().iter().find(|row| row["id"] == id).unwrap();
+    // Medians of 10 and 20, of 4 and 6: 5/15; any two processes lie between 4/20 and 6/10.
+    let figures = |id: &str| {
+        ["torch_ms", "spanlift_ms", "ratio", "low", "high"].map(|name| ratio(id)[name].as_f64().unwrap())
+    };
+    assert_eq!(figures("a"), [15.0, 5.0, 5.0 / 15.0, 4.0 / 20.0, 6.0 / 10.0]);
+    assert_eq!(figures("b"), [2.0, 3.0, 1.5, 2.0 / 3.0, 4.0]);
+    for (id, status) in [
+        ("size", "the sides moved other sizes"),
+        ("no package", "not measured by torch"),
+        ("ours", "not measured by torch"),
+    ] {
+        assert_eq!(ratio(id)["status"], status, "{torch}");
+        assert!(ratio(id)["ratio"].is_null(), "{torch}");
+    }
+}
+
+/// A row that is wrong on one side has no ratio, and a side that says nothing ends nothing but itself.
+#[test]
+fn a_wrong_side_is_told_and_has_no_ratio() {
+    let wrong =
+        json!({"id": "a", "median_ms": 1.0, "bytes": 4096, "count": 1, "status": "wrong", "verified": false});
+    for (second, status) in [
+        (turn(&[wrong, row("b", 2.0)]), "wrong or failed in spanlift"),
+        // Once there and once not.
+        (turn(&[row("b", 2.0)]), "wrong or failed in spanlift"),
+        (turn(&[row("a", 0.0), row("b", 2.0)]), "a time is none"),
+    ] {
+        let good = turn(&[row("a", 1.0), row("b", 2.0)]);
+        let turns = json!({"torch": [good, good], "spanlift": [good, second]});
+        let Some(stage) = Stage::new("gpu-check-wrong-row", &turns) else { return };
+        stage.torch(FINDS_ONE);
+        let (_, found) = stage.check(&["--only", "torch"]);
+        let rows = found["parts"]["torch"]["ratios"].as_array().unwrap();
+        assert_eq!((&rows[0]["status"], &rows[0]["ratio"]), (&status.into(), &Value::Null), "{found}");
+        assert_eq!((&rows[1]["status"], &rows[1]["ratio"]), (&"ok".into(), &json!(1.0)), "{found}");
+        assert_eq!(found["is_right"], !status.starts_with("wrong"), "{found}");
+    }
+    let good = turn(&[row("a", 1.0)]);
+    for silent in [
+        json!(""),
+        json!("not JSON"),
+        json!("[1]"),
+        json!({"rows": 3}),
+        json!({"rows": [{"name": 1}]}),
+        json!("\u{ff}"),
+    ] {
+        let turns = json!({"torch": [good, silent], "spanlift": [good, good]});
+        let Some(stage) = Stage::new("gpu-check-silent", &turns) else { return };
+        stage.torch(FINDS_ONE);
+        let (ran, found) = stage.check(&["--only", "conformance,torch"]);
+        assert_eq!(
+            (ran.status.code(), &found["parts"]["torch"]["state"]),
+            (Some(1), &"wrong".into()),
+            "{found}"
+        );
+        assert!(String::from_utf8_lossy(&ran.stderr).is_empty(), "{ran:?}");
+    }
+}
+
+/// Where the file cannot be written the findings go beside, and the script says where.
+#[test]
+fn what_cannot_be_written_there_is_written_elsewhere() {
+    let turns = json!({"torch": [], "spanlift": []});
+    let Some(stage) = Stage::new("gpu-check-elsewhere", &turns) else { return };
+    // A folder has the file's name.
+    std::fs::create_dir(stage.folder.join("found.json")).unwrap();
+    let ran = stage.command(&["--only", "torch"]).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+    let there =
+        said.lines().find_map(|line| line.strip_prefix("written to ")).expect("where it is").to_owned();
+    let found: Value = serde_json::from_slice(&std::fs::read(&there).unwrap()).unwrap();
+    std::fs::remove_file(&there).unwrap();
+    assert_eq!(
+        (ran.status.code(), &found["parts"]["torch"]["state"]),
+        (Some(1), &"left out".into()),
+        "{said}"
+    );
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert!(told.lines().count() == 1 && told.contains("found.json"), "{told}");
+}
+
+/// Somebody who stops it, or a limit of somebody's, keeps what was found until then.
+#[test]
+fn an_interrupt_keeps_what_was_found() {
+    let good = turn(&[row("a", 1.0)]);
+    let turns = json!({"torch": [good, "WAIT"], "spanlift": [good, good]});
+    let Some(stage) = Stage::new("gpu-check-interrupt", &turns) else { return };
+    stage.torch(FINDS_ONE);
+    let mut command = stage.command(&["--only", "conformance,torch"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    // Its last turn waits for us.
+    while !stage.folder.join("waits").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before its last turn");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let found: Value =
+        serde_json::from_slice(&std::fs::read(stage.folder.join("found.json")).unwrap()).unwrap();
+    assert_eq!(
+        (&found["is_right"], &found["parts"]["torch"]["why"]),
+        (&false.into(), &json!(["interrupted"])),
+        "{found}"
+    );
+    assert_eq!(found["parts"]["conformance"]["state"], "wrong", "{found}");
+}
+
+/// PyTorch without a device, a broken one, and none: the file says which, and nothing is wrong.
+#[test]
+fn pytorch_without_a_device_is_left_out_by_name() {
+    let turns = json!({"torch": [], "spanlift": []});
+    for (source, why, version) in [
+        (
+            "__version__ = '9.9.0+cpu'\nclass cuda:\n    is_available = staticmethod(lambda: False)\n",
+            "PyTorch 9.9.0+cpu is there and finds no device",
+            json!("9.9.0+cpu"),
+        ),
+        // Words on standard output before the answer, as some packages print on import.
+        (
+            "print('hello')\n__version__ = '1'\nclass cuda:\n    is_available = staticmethod(lambda: False)\n",
+            "PyTorch 1 is there and finds no device",
+            json!("1"),
+        ),
+        ("raise OSError('libcudart.so.12: cannot open shared object file')", "libcudart.so.12", Value::Null),
+        ("__version__ = '3'", "no PyTorch that works: AttributeError", Value::Null),
+        ("raise ImportError('no module')", "no PyTorch that works: ImportError: no module", Value::Null),
+        ("import sys\nsys.exit(3)", "no PyTorch that works: ended with 3", Value::Null),
+    ] {
+        let Some(stage) = Stage::new("gpu-check-no-torch", &turns) else { return };
+        stage.torch(source);
+        let (ran, found) = stage.check(&["--only", "torch"]);
+        let torch = &found["parts"]["torch"];
+        assert_eq!((ran.status.code(), &torch["state"]), (Some(0), &"left out".into()), "{found}");
+        assert!(torch["why"][0].as_str().is_some_and(|told| told.contains(why)), "{why}: {torch}");
+        assert_eq!(torch["found"]["version"], version, "{torch}");
+        assert!(!stage.folder.join("log").exists(), "neither side has run");
+    }
+}
+
+/// Programs that print what is no text, no JSON or nothing, and a profile that was never written: each part says so, and the
+/// file is written.
+#[test]
+fn whatever_programs_print_is_told_in_their_part() {
+    let turns = json!({"torch": [], "spanlift": ["\u{fe}", "[]", "3", "{\"device\": null}", "{}"]});
+    let Some(stage) = Stage::new("gpu-check-hostile", &turns) else { return };
+    let (ran, found) = stage.check(&["--only", "tour,times,profile,transfers,operators"]);
+    assert_eq!((ran.status.code(), &found["is_right"]), (Some(1), &false.into()), "{found}");
+    assert!(String::from_utf8_lossy(&ran.stderr).is_empty(), "{ran:?}");
+    for part in ["tour", "times", "profile", "transfers"] {
+        let part = &found["parts"][part];
+        assert_eq!(part["state"], "wrong", "{part}");
+        assert!(part["why"].as_array().is_some_and(|why| why.len() > 1), "{part}");
+    }
+}
+
 #[test]
 fn without_a_device_the_check_says_why_and_writes_nothing() {
     if programs().is_none() {
@@ -121,4 +403,14 @@ fn without_a_device_the_check_says_why_and_writes_nothing() {
     let told = String::from_utf8_lossy(&ran.stderr);
     assert_eq!((ran.status.code(), told.lines().count(), found), (Some(2), 1, None), "{told}");
     assert!(told.contains("no part named 'tours'"), "{told}");
+    for (args, says) in [
+        (&["--torch", "/nowhere/torch.py"][..], "--torch: /nowhere/torch.py is not there"),
+        (&["--bin", "/nowhere"], "/nowhere/spanlift is not there"),
+        (&["--out", "/nowhere/found.json"], "there is no folder /nowhere"),
+    ] {
+        let (ran, _) = check(true, &folder("gpu-check-start"), args);
+        let told = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!((ran.status.code(), told.lines().count()), (Some(2), 1), "{told}");
+        assert!(told.contains(says), "{told}");
+    }
 }

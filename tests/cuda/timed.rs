@@ -168,7 +168,7 @@ fn records_of_cupti_are_the_programs_work() {
     kit::alone(&configs, |soft| {
         soft.kernel("spanlift_formula", crate::soft::FORMULA);
         let driver = Driver::open().unwrap();
-        let (mut n_work, mut n_other) = (0, 0);
+        let (mut n_work, mut n_other, mut n_on_host) = (0, 0, 0);
         for seed in 0..40 {
             let program = random(seed, Kinds { kernels: seed % 2 == 1 });
             if !is_safe(&program) {
@@ -181,12 +181,19 @@ fn records_of_cupti_are_the_programs_work() {
             let found = on_streams(&run.trace);
             for (command, expected) in on_streams(&simulated.trace) {
                 let (expected, _) = expected[0];
-                // Host functions have no records, and copies within the host are none of a device's.
                 let pieces = found.get(&command).map_or(&[][..], Vec::as_slice);
+                // What the host does for a stream has no record but our own; copies within the host are its calls.
+                let by_host = on_host(&run.trace).remove(&command).unwrap_or_default();
+                if expected.kind == Kind::HostFn {
+                    assert_eq!((pieces.len(), by_host.len()), (0, 1), "{what}: {command}");
+                    n_on_host += 1;
+                }
+                assert!(by_host.iter().all(|slice| slice.kind == expected.kind), "{what}: {by_host:?}");
+                assert!(by_host.iter().all(|slice| slice.bytes == expected.bytes), "{what}: {by_host:?}");
                 if [Kind::HostFn, Kind::OtherCopy].contains(&expected.kind) {
                     continue;
                 }
-                let is_host_memset = expected.kind == Kind::Memset && pieces.is_empty();
+                let is_host_memset = expected.kind == Kind::Memset && by_host.len() == 1;
                 let bytes: u64 = pieces.iter().map(|(slice, _)| slice.bytes).sum();
                 n_work += pieces.len();
                 // A kernel or a copy onto itself may go by memory of its own, with copies there and back.
@@ -199,8 +206,12 @@ fn records_of_cupti_are_the_programs_work() {
             // The same work lies on engines.
             let of = |is_engine: bool| {
                 let is_of = |slice: &Slice| {
-                    let kind = run.trace.lanes[usize::try_from(slice.lane).unwrap()].kind;
-                    matches!(kind, LaneKind::Engine { .. }) == is_engine && slice.kind.is_device_work()
+                    let is_lane = match run.trace.lanes[usize::try_from(slice.lane).unwrap()].kind {
+                        LaneKind::Engine { .. } => is_engine,
+                        LaneKind::Stream { .. } => !is_engine,
+                        _ => false,
+                    };
+                    is_lane && slice.kind.is_device_work()
                 };
                 let mut all: Vec<_> = run
                     .trace
@@ -218,14 +229,87 @@ fn records_of_cupti_are_the_programs_work() {
             assert_eq!((plain.finals, plain.issued), (run.finals, run.issued), "{what}");
         }
         // Bytes that buffers are born with and last ones that are fetched are seen too, and are nobody's.
-        assert!(n_work > 60 && n_other > 10, "{n_work}, {n_other}");
+        assert!(n_work > 60 && n_other > 10 && n_on_host > 4, "{n_work}, {n_other}, {n_on_host}");
+    });
+}
+
+/// What the host did for streams, by command.
+fn on_host(trace: &Trace) -> BTreeMap<u32, Vec<Slice>> {
+    let mut of: BTreeMap<u32, Vec<Slice>> = BTreeMap::new();
+    for slice in trace.slices.iter() {
+        let lane = trace.lanes[usize::try_from(slice.lane).unwrap()];
+        if trace.strings.get(lane.name).starts_with("host functions of ") {
+            of.entry(slice.command).or_default().push(slice);
+        }
+    }
+    of
+}
+
+/// Host functions, which CUPTI has no records of, stand beside their stream with the host's own times, and the trace says whose
+/// these are.
+#[test]
+fn host_functions_stand_beside_cuptis_records() {
+    let orders = [Scheduler::Lazy, Scheduler::Eager, Scheduler::Seeded(4), Scheduler::Threads(0)];
+    kit::alone(&orders.map(|scheduler| with_cupti(scheduler, Cupti::Honest)), |_| {
+        let driver = Driver::open().unwrap();
+        let text = "stream s\nstream t\npinned x 64KiB = u8 fill 1\npinned y 64KiB = u8 fill 0\ndevice d 64KiB\n\
+                    copy d <- x on s\nhost fn h on s reads x writes y computes u8 affine 3 1\nrecord e on s\nwait e on t\n\
+                    host fn i on t reads y writes y computes u8 affine 2 0\nmemset x 9 on t\nsync t\nread y expect u8 fill 8\n\
+                    read x expect u8 fill 9";
+        let program = Program::read(text.as_bytes()).unwrap();
+        let run = cuda::run_timed(&program, &driver, 1, &()).unwrap();
+        assert!(matches!(run.clock, Clock::Cupti { n_lost: 0, .. }), "{}", run.clock);
+        assert!(run.reads.iter().all(sim::Reading::is_right));
+        let trace = &run.trace;
+        let lanes: Vec<(&str, &str)> = trace
+            .lanes
+            .iter()
+            .map(|lane| (trace.strings.get(lane.group), trace.strings.get(lane.name)))
+            .filter(|(_, name)| name.starts_with("host functions"))
+            .collect();
+        assert_eq!(lanes, [("cuda:0", "host functions of s"), ("cuda:0", "host functions of t")]);
+        let slices: Vec<Slice> = on_host(trace).into_values().flatten().collect();
+        let kinds: Vec<Kind> = slices.iter().map(|slice| slice.kind).collect();
+        assert_eq!(kinds, [Kind::HostFn, Kind::HostFn, Kind::Memset]);
+        // In the order of the streams, within the run, behind the calls that asked for them.
+        let times: Vec<_> = slices.iter().flat_map(|slice| [slice.start, slice.end]).collect();
+        assert!(times.is_sorted() && times[0].0 >= 0 && times[5] <= run.end, "{times:?} of {}", run.end);
+        for slice in &slices {
+            let calls =
+                trace.slices.iter().filter(|call| call.kind == Kind::Call && call.command == slice.command);
+            let begun: Vec<_> = calls.map(|call| call.start).collect();
+            assert!(begun.len() == 1 && begun[0] <= slice.start, "{begun:?}, {slice:?}");
+        }
+        let arrows = trace.flows.iter().filter(|flow| {
+            let to = trace.slices.get(usize::try_from(flow.to).unwrap());
+            slices.iter().any(|slice| slice == &to)
+        });
+        assert_eq!(arrows.count(), 3);
+        let said: Vec<&str> = trace.instants.iter().map(|at| trace.strings.get(at.name)).collect();
+        let is_said =
+            |text: &&str| text.contains("CUPTI") && text.contains("host functions: the host's clock");
+        assert!(said.iter().any(is_said), "{said:?}");
+        // The file says all of it again.
+        let again = spanlift::trace::read(spanlift::trace::write_chrome(trace).as_bytes()).unwrap();
+        assert_eq!(
+            on_host(&again).into_values().flatten().map(|s| (s.start, s.end, s.kind)).collect::<Vec<_>>(),
+            slices.iter().map(|s| (s.start, s.end, s.kind)).collect::<Vec<_>>()
+        );
     });
 }
 
 /// What CUPTI should never do ends in a count or in events, and never in a hang or in times that are none.
 #[test]
 fn a_cupti_that_breaks_its_word_is_told() {
-    let manners = [Cupti::Short, Cupti::Backwards, Cupti::Outside, Cupti::Lost, Cupti::Refused];
+    let manners = [
+        Cupti::Short,
+        Cupti::Backwards,
+        Cupti::Outside,
+        Cupti::Lost,
+        Cupti::Deaf,
+        Cupti::Timeless,
+        Cupti::Refused,
+    ];
     kit::alone(&manners.map(|cupti| with_cupti(Scheduler::Lazy, cupti)), |_| {
         let cupti = Config::from_environment().unwrap().cupti;
         let driver = Driver::open().unwrap();
@@ -237,6 +321,11 @@ fn a_cupti_that_breaks_its_word_is_told() {
             match (cupti, run.clock) {
                 (Cupti::Refused, Clock::Events { .. }) => assert_eq!(n, 100),
                 (Cupti::Lost, Clock::Cupti { n_lost: 3, .. }) => assert_eq!(n, 100),
+                // Each command that it took no id of, and one for all records.
+                (Cupti::Deaf, Clock::Cupti { n_lost: 101, .. }) => assert_eq!(n, 0),
+                (Cupti::Timeless, Clock::Cupti { n_lost, .. }) => {
+                    assert!(n == 0 && n_lost >= 100, "{n_lost}")
+                }
                 (Cupti::Short, Clock::Cupti { n_lost, .. }) => {
                     assert!(0 < n_lost && n + n_lost >= 100 && n < 100, "{n}, {n_lost}");
                 }
@@ -248,6 +337,21 @@ fn a_cupti_that_breaks_its_word_is_told() {
             let says = run.clock.to_string();
             assert_eq!(says.contains("records lost"), cupti != Cupti::Refused, "{says}");
         }
+    });
+}
+
+/// A kernel's record that ends before its name has none: what lies behind it is another record, and no address.
+#[test]
+fn a_record_that_is_cut_short_names_nothing() {
+    kit::alone(&[with_cupti(Scheduler::Lazy, Cupti::Stubby)], |soft| {
+        soft.kernel("spanlift_formula", crate::soft::FORMULA);
+        let driver = Driver::open().unwrap();
+        let text = "stream s\ndevice d 64 = u8 fill 3\nrepeat k 9\n kernel k on s reads d writes d computes u8 affine 1 1\nend\nsync s";
+        let program = Program::read(text.as_bytes()).unwrap();
+        let run = cuda::run_timed(&program, &driver, 0, &()).unwrap();
+        let kernels = on_streams(&run.trace).into_values().flatten().filter(|(s, _)| s.kind == Kind::Kernel);
+        assert_eq!(kernels.count(), 9, "{}", run.clock);
+        assert!(run.finals.iter().all(|last| last.bytes == [12; 64]));
     });
 }
 

@@ -37,6 +37,7 @@ pub use memory::{Memory, MemoryError};
 pub use op::{Element, Real, Runner, RunnerError, Solving, Workspace};
 use record::Recorder;
 pub use solve::solve;
+pub(crate) use solve::values;
 
 /// What all carried bytes may come to unless another limit is asked for.
 pub const DEFAULT_LIMIT: Bytes = Bytes(1 << 30);

@@ -74,8 +74,16 @@ impl Recorder {
 
     /// The time since the start.
     pub(crate) fn now(&self) -> Nanos {
-        let ns = self.begun.map_or(0, |begun| begun.elapsed().as_nanos());
-        Nanos(i64::try_from(ns).unwrap_or(i64::MAX))
+        self.watch()()
+    }
+
+    /// What [`Recorder::now`] tells, for another thread.
+    pub(crate) fn watch(&self) -> impl Fn() -> Nanos + Send + 'static + use<> {
+        let begun = self.begun;
+        move || {
+            let ns = begun.map_or(0, |begun| begun.elapsed().as_nanos());
+            Nanos(i64::try_from(ns).unwrap_or(i64::MAX))
+        }
     }
 
     fn lane(&mut self, kind: LaneKind, group: &str, name: &str) -> u32 {
@@ -134,6 +142,24 @@ impl Recorder {
         }
     }
 
+    /// Work that a stream let the host do, by the host's clock: on a lane beside its stream's, since no record orders the two.
+    pub(crate) fn host_function(
+        &mut self,
+        program: &Program,
+        facts: &Facts,
+        index: usize,
+        time: (Nanos, Nanos),
+    ) {
+        let Some(stream) = program.commands()[index].op.stream() else { return };
+        let (dev, name) = (facts.stream(stream).dev, program.names().stream(stream));
+        let lane =
+            self.trace.lane(LaneKind::Other, &format!("cuda:{dev}"), &format!("host functions of {name}"));
+        let at = self.work_on(program, facts, (index, index), lane, time, correlation(index));
+        if let Some(from) = self.calls.get(&index) {
+            self.trace.flows.push(Flow { kind: FlowKind::Launch, from: *from, to: at });
+        }
+    }
+
     /// Work that a device tells of, of a command or of nothing that the program knows: on its stream's lane and on its
     /// engine's. `first` is the number of the program's first device.
     pub(crate) fn seen(
@@ -148,7 +174,9 @@ impl Recorder {
         let (lane, dev) = match stream {
             Some(stream) => (self.stream(program, facts, stream), facts.stream(stream).dev),
             None => {
-                let dev = seen.device.saturating_sub(first);
+                // Of a device that the program does not use: of somebody else's in this process.
+                let known = seen.device.checked_sub(first).filter(|dev| *dev < facts.n_devices);
+                let Some(dev) = known else { return };
                 // Behind the streams of the program.
                 let number = self.streams.len() as u64 + u64::from(seen.stream);
                 let kind =
@@ -196,12 +224,24 @@ impl Recorder {
         &mut self,
         program: &Program,
         facts: &Facts,
-        (index, by): (usize, usize),
-        (start, end): (Nanos, Nanos),
+        command: (usize, usize),
+        time: (Nanos, Nanos),
         correlation: i64,
     ) -> Option<u32> {
+        let lane = self.stream(program, facts, program.commands()[command.0].op.stream()?);
+        Some(self.work_on(program, facts, command, lane, time, correlation))
+    }
+
+    fn work_on(
+        &mut self,
+        program: &Program,
+        facts: &Facts,
+        (index, by): (usize, usize),
+        lane: u32,
+        (start, end): (Nanos, Nanos),
+        correlation: i64,
+    ) -> u32 {
         let op = &program.commands()[index].op;
-        let lane = self.stream(program, facts, op.stream()?);
         let mut flags = 0;
         let (kind, bytes) = match op {
             Op::Copy(Copy { dst, src, .. }) => {
@@ -228,7 +268,7 @@ impl Recorder {
             _ => (Kind::Kernel, 0),
         };
         let entry = Entry { lane, start, end, kind, bytes, correlation, flags, by: Some(by) };
-        Some(self.slice(index, entry))
+        self.slice(index, entry)
     }
 
     fn slice(&mut self, index: usize, entry: Entry) -> u32 {
@@ -250,5 +290,31 @@ impl Recorder {
 
     pub(crate) fn finish(self) -> Trace {
         self.trace
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What others do on other devices is not told as work of the program's.
+    #[test]
+    fn work_of_other_devices_is_not_the_programs() {
+        let program = Program::read(b"stream s\ndevice d 64\nmemset d 3 on s\nsync s").unwrap();
+        let facts = program.check().unwrap();
+        let n_slices = |device, index| {
+            let mut recorder = Recorder::new(&program, Instant::now());
+            let (start, end) = (Nanos(5), Nanos(7));
+            let seen =
+                Seen { kind: Kind::Kernel, bytes: 0, flags: 0, start, end, device, stream: 3, name: None };
+            // The program's device 0 is the machine's device 1.
+            recorder.seen(&program, &facts, (index, 1), &seen);
+            recorder.finish().slices.len()
+        };
+        // On a stream and on an engine.
+        assert_eq!(n_slices(1, None), 2);
+        assert_eq!([0, 2, u32::MAX].map(|device| n_slices(device, None)), [0, 0, 0]);
+        // What a command did is its own, whatever the record says.
+        assert_eq!(n_slices(0, Some(2)), 2);
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use num_complex::Complex64;
 use spanlift::memory::Dtype;
+use spanlift::op::Space;
 use spanlift::plan::{Engine, Phase, SolveError, SolvePlan, Solved};
 
 use super::{DEFAULT_LIMIT, run_all};
@@ -64,16 +65,21 @@ impl Engine for Host<'_> {
         let (Some(space), Some(bytes)) = (self.plan.space(name), self.held.get(name)) else {
             return Err(SolveError::Runner(format!("nothing is known of {name:?}")));
         };
-        let single = matches!(space.dtype(), Dtype::F32 | Dtype::C32);
-        let parts: Vec<f64> = if single {
-            bytes.as_chunks().0.iter().map(|b| f64::from(f32::from_le_bytes(*b))).collect()
-        } else {
-            bytes.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect()
-        };
-        Ok(if space.is_complex() {
-            parts.as_chunks().0.iter().map(|[re, im]| Complex64::new(*re, *im)).collect()
-        } else {
-            parts.into_iter().map(Complex64::from).collect()
-        })
+        Ok(values(space, bytes))
+    }
+}
+
+/// The values in the bytes of a vector.
+pub(crate) fn values(space: &Space, bytes: &[u8]) -> Vec<Complex64> {
+    let single = matches!(space.dtype(), Dtype::F32 | Dtype::C32);
+    let parts: Vec<f64> = if single {
+        bytes.as_chunks().0.iter().map(|b| f64::from(f32::from_le_bytes(*b))).collect()
+    } else {
+        bytes.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect()
+    };
+    if space.is_complex() {
+        parts.as_chunks().0.iter().map(|[re, im]| Complex64::new(*re, *im)).collect()
+    } else {
+        parts.into_iter().map(Complex64::from).collect()
     }
 }

@@ -36,6 +36,7 @@ pub use memory::{DeviceBlock, HostBlock, Place};
 pub(crate) use record::Custody;
 pub use record::{Recorder, Released};
 pub use run::{
-    By, Clock, Kernels, LIBRARIES_VARIABLE, Placed, Run, RunError, placed, run, run_knowing, run_timed,
+    By, Clock, Kernels, LIBRARIES_VARIABLE, Placed, Run, RunError, Solving, placed, run, run_knowing,
+    run_timed, solve,
 };
 pub use stream::{Event, Stream, Timing};

@@ -141,7 +141,8 @@ impl Blas {
     ///
     /// # Safety
     /// The stream is live and of the handle's context; the matrices lie at the addresses, in memory that its device reaches,
-    /// and nothing else touches them until the product is done.
+    /// and nothing else touches them until the product is done. No work of another stream that the handle was given still
+    /// runs: a handle has one work area.
     pub(crate) unsafe fn product(
         &self,
         stream: CUstream,
@@ -314,7 +315,7 @@ pub(crate) struct Records {
     pub(crate) n_lost: usize,
 }
 
-/// The first bytes of a record, all that lies behind its beginning up to [`RawRecord::LEN`].
+/// The first bytes of a record, up to [`RawRecord::LEN`] and to where the next one begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RawRecord {
     pub(crate) bytes: Vec<u8>,
@@ -379,9 +380,11 @@ unsafe extern "C" fn buffer_completed(_: CUcontext, _: u32, buffer: *mut u8, _: 
     let room = unsafe { Box::from_raw(room) };
     let bytes: Vec<u8> = room.iter().flat_map(|word| word.to_le_bytes()).take(valid).collect();
     let mut records = locked(&activities.records);
-    records.n_lost += n_lost;
-    for start in starts {
-        let end = valid.min(start + RawRecord::LEN);
+    records.n_lost = records.n_lost.saturating_add(n_lost);
+    let ends = starts.iter().skip(1).copied().chain([valid]);
+    for (start, end) in starts.iter().copied().zip(ends) {
+        // A record ends where the next one begins: what lies behind is another one's, and an address there no name of this one.
+        let end = end.min(start + RawRecord::LEN);
         let mut record = RawRecord { bytes: bytes[start..end].to_vec(), name: None };
         if record.u32(0).is_some_and(|kind| RawRecord::KERNELS.contains(&kind)) {
             let name = record.u64(RawRecord::NAME).and_then(|name| usize::try_from(name).ok());
@@ -483,11 +486,9 @@ impl Activities {
         success("cuptiGetTimestamp", unsafe { (self.calls.now)(&raw mut now) }).map(|()| now)
     }
 
-    /// Ends what was begun and gives the records, once the work is done.
-    ///
-    /// # Errors
-    /// The status; nothing is recorded any more.
-    pub(crate) fn end(&self, kinds: &[u32]) -> Result<Records, Refused> {
+    /// Ends what was begun and gives the records, once the work is done; nothing is recorded any more. Where CUPTI does not hand
+    /// them over, those that it has are lost, and count as one.
+    pub(crate) fn end(&self, kinds: &[u32]) -> Records {
         /// `CUPTI_ACTIVITY_FLAG_FLUSH_FORCED`: buffers that are not full too.
         const FORCED: u32 = 1;
         // SAFETY: takes a flag. Buffers come back through `buffer_completed` before it returns.
@@ -497,7 +498,7 @@ impl Activities {
         // SAFETY: null and 0 are the global queue; the call writes one number through its pointer.
         let _ = unsafe { (self.calls.dropped)(std::ptr::null_mut(), 0, &raw mut dropped) };
         let mut records = std::mem::take(&mut *locked(&self.records));
-        records.n_lost += dropped;
-        flushed.map(|()| records)
+        records.n_lost = records.n_lost.saturating_add(dropped).saturating_add(usize::from(flushed.is_err()));
+        records
     }
 }

@@ -123,6 +123,17 @@ fn text_tells_the_same_and_the_map_is_a_picture() {
     assert!(ran.out.lines().all(|l| l.chars().count() <= 150), "{}", ran.out);
 }
 
+/// Draws the map of a request for these numbers of idle cores.
+fn map(name: &str, idle: &[&str]) -> String {
+    let folder = folder(name);
+    let mut args = vec!["advise", "--tensors", "1000x4KB", "-o", "map.svg"];
+    args.extend(HERE);
+    args.extend(idle);
+    let ran = spanlift(&folder, &args);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    std::fs::read_to_string(folder.join("map.svg")).unwrap()
+}
+
 /// Long in a debug build: some 500 rankings.
 #[test]
 fn the_map_is_drawn_with_its_warnings() {
@@ -130,15 +141,21 @@ fn the_map_is_drawn_with_its_warnings() {
         eprintln!("skipped: set SPANLIFT_LONG to draw the whole map");
         return;
     }
-    let folder = folder("advise-map");
-    let mut args = vec!["advise", "--tensors", "1000x4KB", "-o", "map.svg"];
-    args.extend(HERE);
-    let ran = spanlift(&folder, &args);
-    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
-    let svg = std::fs::read_to_string(folder.join("map.svg")).unwrap();
+    let svg = map("advise-map", &[]);
     for part in ["few tensors", "small tensors", "one thread shuttles", "8 idle cores", "staged ring"] {
         assert!(svg.contains(part), "{part}");
     }
+}
+
+/// A panel for each number of idle cores that is asked for, and no other.
+#[test]
+fn the_map_has_the_panels_that_are_asked_for() {
+    let svg = map("advise-panels", &["--idle", "3"]);
+    for part in ["few tensors", "small tensors", "3 idle cores", "staged ring"] {
+        assert!(svg.contains(part), "{part}");
+    }
+    // Of one thread alone is said whether its shuttle is faster.
+    assert!(svg.matches("idle core").count() == 1 && !svg.contains("one thread shuttles"));
 }
 
 /// What is too large to be written down is carried on, and ends.
@@ -164,6 +181,10 @@ fn a_bad_call_of_advise_is_told_in_one_line() {
         (&["--machine", "nowhere"][..], "no machine is called \"nowhere\""),
         (&["-o", "map.png"], "the map's name ends in .svg"),
         (&["-o", "absent/map.svg"], "absent/map.svg"),
+        (&["-o", "map.svg", "--idle", "0"], "--idle"),
+        (&["-o", "map.svg", "--idle", "1,,2"], "--idle"),
+        (&["-o", "map.svg", "--idle", "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17"], "at most 16 panels"),
+        (&["--idle", "4"], "--out"),
         (&["--load", "1.5"], "from 0 (idle) to 1"),
         (&["--load", "nan"], "from 0 (idle) to 1"),
         (&["--cores", "0"], "--cores"),
@@ -178,9 +199,6 @@ fn a_bad_call_of_advise_is_told_in_one_line() {
     ] {
         // Drawing is long: it is not begun when its place is wrong.
         let args: Vec<&str> = good.iter().chain(more).copied().collect();
-        if more == ["-o", "absent/map.svg"] && std::env::var_os("SPANLIFT_LONG").is_none() {
-            continue;
-        }
         let ran = spanlift(&folder, &args);
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}: {}", ran.err);
         assert!(ran.err.lines().next().unwrap_or_default().contains(fragment), "{args:?}: {}", ran.err);

@@ -156,3 +156,36 @@ fn without_a_device_the_tour_says_why() {
     assert!(told.err.starts_with("error: --on cuda:0: "), "{}", told.err);
     assert!(names(&folder).is_empty(), "nothing is written before");
 }
+
+/// A profile from copies of at most the size that is asked for; sizes that no line can be drawn through are refused.
+#[test]
+fn a_device_is_measured_with_copies_as_large_as_asked_for() {
+    let folder = folder("largest");
+    let told =
+        on_software(&folder, &["probe", "--measure", "m.json", "--largest", "2MiB", "--format", "json"]);
+    assert_eq!((told.code, told.err.as_str()), (0, ""));
+    let profile: Value = serde_json::from_str(&told.out).unwrap();
+    let points = profile["fit"]["h2d_bw"]["points"].as_array().unwrap();
+    let bytes: Vec<u64> = points.iter().map(|point| point["bytes"].as_u64().unwrap()).collect();
+    assert_eq!(bytes, [2 << 14, 2 << 16, 2 << 18, 2 << 20]);
+    assert_eq!(names(&folder), ["m.json"]);
+    for more in [
+        &["--measure", "n.json", "--largest", "8KiB"][..],
+        &["--measure", "n.json", "--largest", "5GiB"],
+        &["--measure", "n.json", "--largest", "much"],
+        &["--measure", "n.json", "--largest=-1"],
+        &["--largest", "1MiB"],
+    ] {
+        let told = on_software(&folder, &[&["probe"], more].concat());
+        assert_eq!((told.code, told.out.as_str()), (2, ""), "{more:?}: {}", told.err);
+        assert!(
+            told.err
+                .lines()
+                .next()
+                .is_some_and(|line| line.contains("--largest") || line.contains("--measure")),
+            "{}",
+            told.err
+        );
+    }
+    assert_eq!(names(&folder), ["m.json"]);
+}

@@ -10,6 +10,8 @@ mod into;
 mod oracle;
 mod random;
 mod refusals;
+#[cfg(unix)]
+mod solving;
 #[path = "../../../core/tests/operators/table.rs"]
 #[expect(dead_code, reason = "matrices are what the tests of the reference need")]
 mod table;

@@ -96,6 +96,12 @@ pub enum Cupti {
     Foreign,
     /// With three records that there was no room for.
     Lost,
+    /// Without any: it says that it cannot hand them over, and takes no ids.
+    Deaf,
+    /// Kernels of which less is told than there should be, with other records right behind.
+    Stubby,
+    /// Without times, as where none could be had.
+    Timeless,
     /// Not at all.
     Refused,
 }

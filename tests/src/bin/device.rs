@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! device operators [--little]   every operator on cuda:0 against the reference evaluator; with --little on one side each
-//! device lesson                 what lesson 9 does where there is a device
+//! device lesson [--little]      what lesson 9 does where there is a device; with --little measured with small copies
 //! ```
 //!
 //! The driver is the machine's, or the one that SPANLIFT_CUDA_LIB names. Exit status: 0 all is right, 1 something is wrong,
@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use spanlift::memory::{cpu, cuda as device};
 use spanlift::op::{Array, Operator, to};
-use spanlift::{chain, kib, mib};
+use spanlift::{Bytes, chain, kib, mib};
 use spanlift_native::course::{Here, check_run};
 use spanlift_native::cuda::{self, CudaError, Driver, RunError};
 
@@ -34,8 +34,11 @@ fn main() -> ExitCode {
     let part: fn(Driver) -> (Value, bool) = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["operators"] => |driver| operators(&driver, false),
         ["operators", "--little"] => |driver| operators(&driver, true),
-        ["lesson"] => lesson,
-        _ => return fail("usage: device operators [--little] | lesson"),
+        ["lesson"] => |driver| lesson(Here::on(Ok(driver)), &[kib(64), mib(1), mib(16)]),
+        ["lesson", "--little"] => {
+            |driver| lesson(Here::with_copies_of(Ok(driver), mib(4)), &[kib(64), mib(1)])
+        }
+        _ => return fail("usage: device operators [--little] | lesson [--little]"),
     };
     match Driver::open() {
         Ok(driver) => {
@@ -129,9 +132,7 @@ impl Found {
 const DOWN_AND_UP: &str = "stream s\npinned x 64KiB = f32 fill 2\npinned y 64KiB = f32 fill 0\ndevice d 64KiB\n\
                            copy d <- x on s\ncopy y <- d on s\nsync s\nread y expect f32 fill 2";
 
-fn lesson(driver: Driver) -> (Value, bool) {
-    let here = Here::on(Ok(driver));
-    let sizes = [kib(64), mib(1), mib(16)];
+fn lesson(here: Here, sizes: &[Bytes]) -> (Value, bool) {
     let run = here.run(DOWN_AND_UP).plain().to_owned();
     // The lesson's own judge: what races is not run, whatever the machine.
     let racy = check_run(&here, &DOWN_AND_UP.replace("sync s\n", "")).plain().to_owned();
@@ -139,7 +140,7 @@ fn lesson(driver: Driver) -> (Value, bool) {
         here.is_device() && run.contains("run on cuda:0") && racy.starts_with("not yet: not run: race");
     let object = json!({
         "place": here.place(), "is_device": here.is_device(), "profile": here.profile().plain(),
-        "copies": here.copies(&sizes).plain(), "engine": here.engine(&sizes).plain(), "run": run, "racy": racy,
+        "copies": here.copies(sizes).plain(), "engine": here.engine(sizes).plain(), "run": run, "racy": racy,
     });
     (object, is_right)
 }

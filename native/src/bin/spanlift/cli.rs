@@ -390,6 +390,9 @@ pub(crate) struct ProbeArgs {
     /// Measure device 0 and write a machine profile here, for `--machine`: takes about a second
     #[arg(long, value_name = "OUT.json")]
     pub(crate) measure: Option<PathBuf>,
+    /// Measure with copies of at most this size: smaller ones are quicker, take less memory and are less exact
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = crate::probe::largest, requires = "measure")]
+    pub(crate) largest: usize,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
 }

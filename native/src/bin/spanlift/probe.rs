@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use spanlift::machine::{Grade, Machine};
+use spanlift::program::text;
 use spanlift_native::cuda;
 use spanlift_native::link::{self, Link};
 use spanlift_native::probe::{self, Device, Found, OpenError};
@@ -36,8 +37,12 @@ pub(crate) fn run(args: &ProbeArgs, out: &mut Out) -> Result<End, Fail> {
     Ok(End::Done)
 }
 
-/// Bytes of the largest copies that are measured.
-const LARGEST: usize = 64 << 20;
+/// Bytes of the largest copies that are measured, from which each smaller one is a quarter: 16 KiB to 4 GiB.
+pub(crate) fn largest(word: &str) -> Result<usize, String> {
+    let bytes = text::size(word).filter(|bytes| (1 << 14..=1 << 32).contains(&bytes.0));
+    let bytes = bytes.and_then(|bytes| usize::try_from(bytes.0).ok());
+    bytes.ok_or_else(|| "a size from 16KiB to 4GiB such as 64MiB is needed".to_owned())
+}
 
 /// Measures device 0 and writes its profile.
 fn measured(args: &ProbeArgs, path: &Path, out: &mut Out) -> Result<End, Fail> {
@@ -46,7 +51,7 @@ fn measured(args: &ProbeArgs, path: &Path, out: &mut Out) -> Result<End, Fail> {
     let context = driver.context(0).map_err(|e| failed(&e))?;
     let name =
         path.file_stem().map_or_else(|| "measured".to_owned(), |stem| stem.to_string_lossy().into_owned());
-    let profile = cuda::measure(&context, &name, LARGEST).map_err(|e| failed(&e))?;
+    let profile = cuda::measure(&context, &name, args.largest).map_err(|e| failed(&e))?;
     let text = serde_json::to_string_pretty(&profile).map_err(|e| failed(&e))?;
     let machine = Machine::from_json(text.as_bytes()).map_err(|e| failed(&e))?;
     output::write(path, text.as_bytes())?;

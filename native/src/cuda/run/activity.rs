@@ -10,15 +10,18 @@
 //! | external correlation | external kind 4, external id 8, correlation 16 |
 //!
 //! What refers to a command of the program is told by external ids: each command's calls carry its index.
+//!
+//! Functions that a stream calls on the host have no records. Each is [wrapped](Capture::witnessed) in two looks at the host's
+//! clock, which is the one that the records are brought to.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use spanlift::Nanos;
 use spanlift::trace::{Kind, Slice};
 
-use super::super::error::CudaError;
-use super::libraries::{activities, refused};
+use super::libraries::activities;
 use crate::cpu::record::Seen;
 use crate::driver::{Activities, RawRecord};
 
@@ -125,14 +128,27 @@ pub(super) struct Capture {
     activities: &'static Activities,
     first: Moment,
     is_over: bool,
+    /// Commands whose index CUPTI did not take.
+    n_unnamed: Cell<usize>,
+    /// When functions ran on the host.
+    on_host: Arc<Mutex<Vec<OnHost>>>,
     /// There is one capture at a time, as CUPTI has one subscriber.
     _alone: MutexGuard<'static, ()>,
+}
+
+/// When a command's function ran, by the host's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct OnHost {
+    pub(super) start: Nanos,
+    pub(super) end: Nanos,
+    pub(super) index: usize,
 }
 
 /// What was captured: work with the command that it belongs to, if one is known.
 #[derive(Debug)]
 pub(super) struct Captured {
     pub(super) work: Vec<(Option<usize>, Seen)>,
+    pub(super) on_host: Vec<OnHost>,
     pub(super) within: Nanos,
     /// Records that were lost or that are none.
     pub(super) n_lost: usize,
@@ -142,42 +158,64 @@ impl Capture {
     /// `None` where CUPTI is not there, refuses or is used by somebody else.
     pub(super) fn begin(now: impl Fn() -> Nanos) -> Option<Capture> {
         static ALONE: Mutex<()> = Mutex::new(());
-        let alone = ALONE.try_lock().ok()?;
+        let alone = taken(&ALONE)?;
         let activities = activities().ok()?;
         activities.begin(&KINDS).ok()?;
         let first = moment(activities, now);
         let at = first.unwrap_or(Moment { host: 0, cupti: 0, within: 0 });
-        let capture = Capture { activities, first: at, is_over: false, _alone: alone };
+        let (n_unnamed, on_host) = (Cell::new(0), Arc::default());
+        let capture = Capture { activities, first: at, is_over: false, n_unnamed, on_host, _alone: alone };
         first.map(|_| capture)
     }
 
-    /// Calls from here on belong to a command.
-    pub(super) fn push(&self, index: usize) -> Result<(), CudaError> {
-        self.activities.push(index as u64).map_err(refused)
+    /// A command's function with looks at the host's clock before and behind it, also where it panics.
+    pub(super) fn witnessed<N, F>(
+        &self,
+        index: usize,
+        now: N,
+        function: F,
+    ) -> impl FnOnce() + Send + 'static + use<N, F>
+    where
+        N: Fn() -> Nanos + Send + 'static,
+        F: FnOnce() + Send + 'static,
+    {
+        let on_host = Arc::clone(&self.on_host);
+        move || {
+            let _witness = Witness { index, start: now(), now, on_host };
+            function();
+        }
+    }
+
+    /// Calls from here on belong to a command. Where CUPTI refuses, its work is not known as a command's; the run goes on.
+    pub(super) fn push(&self, index: usize) {
+        if self.activities.push(index as u64).is_err() {
+            self.n_unnamed.set(self.n_unnamed.get().saturating_add(1));
+        }
     }
 
     /// They do not any more.
-    pub(super) fn pop(&self) -> Result<(), CudaError> {
-        self.activities.pop().map_err(refused)
+    pub(super) fn pop(&self) {
+        let _ = self.activities.pop();
     }
 
     /// What was recorded, once all work is done.
-    pub(super) fn end(mut self, now: impl Fn() -> Nanos) -> Result<Captured, CudaError> {
+    pub(super) fn end(mut self, now: impl Fn() -> Nanos) -> Captured {
         let last = moment(self.activities, now);
         self.is_over = true;
-        let records = self.activities.end(&KINDS).map_err(refused)?;
-        let (mut n_lost, mut commands, mut found) = (records.n_lost, BTreeMap::new(), Vec::new());
+        let records = self.activities.end(&KINDS);
+        let clock = Clocks { first: self.first, last: last.unwrap_or(self.first) };
+        let mut n_lost = records.n_lost.saturating_add(self.n_unnamed.get());
+        let (mut commands, mut found) = (BTreeMap::new(), Vec::new());
         for record in &records.found {
             match read(record) {
-                Some(Activity::Work(work)) => found.push(work),
+                Some(Activity::Work(work)) if clock.holds(&work, last.is_some()) => found.push(work),
                 Some(Activity::Command { index, correlation }) => _ = commands.insert(correlation, index),
                 Some(Activity::Other) => {}
-                None => n_lost += 1,
+                Some(Activity::Work(_)) | None => n_lost = n_lost.saturating_add(1),
             }
         }
         // Records come back buffer by buffer, not in the order of time.
         found.sort_by_key(|work| (work.start, work.end));
-        let clock = Clocks { first: self.first, last: last.unwrap_or(self.first) };
         let seen = |work: Work| {
             let seen = Seen {
                 kind: work.kind,
@@ -192,7 +230,34 @@ impl Capture {
             (commands.get(&work.correlation).copied(), seen)
         };
         let within = Nanos(clock.first.within.max(clock.last.within));
-        Ok(Captured { work: found.into_iter().map(seen).collect(), within, n_lost })
+        let mut on_host = std::mem::take(&mut *self.on_host.lock().unwrap_or_else(PoisonError::into_inner));
+        on_host.sort_unstable();
+        Captured { work: found.into_iter().map(seen).collect(), on_host, within, n_lost }
+    }
+}
+
+/// Notes when a function ended.
+struct Witness<N: Fn() -> Nanos> {
+    index: usize,
+    start: Nanos,
+    now: N,
+    on_host: Arc<Mutex<Vec<OnHost>>>,
+}
+
+impl<N: Fn() -> Nanos> Drop for Witness<N> {
+    fn drop(&mut self) {
+        let Witness { index, start, .. } = *self;
+        let seen = OnHost { start, end: (self.now)(), index };
+        self.on_host.lock().unwrap_or_else(PoisonError::into_inner).push(seen);
+    }
+}
+
+/// A lock that nobody has; somebody who panicked has it no more.
+fn taken(alone: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
+    match alone.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(left)) => Some(left.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
     }
 }
 
@@ -222,15 +287,27 @@ struct Clocks {
     last: Moment,
 }
 
+/// How far a record may lie outside of the capture that it is of, in nanoseconds: clocks of devices are brought to the
+/// processor's now and then only.
+const SLACK: u64 = 1_000_000_000;
+
 impl Clocks {
+    /// Whether work lies where the capture does. Zeros mean that there is no time, as CUPTI documents, and others may be left of
+    /// a capture before.
+    fn holds(&self, work: &Work, is_ended: bool) -> bool {
+        let end = if is_ended { self.last.cupti.saturating_add(SLACK) } else { u64::MAX };
+        work.end != 0 && self.first.cupti.saturating_sub(SLACK) <= work.start && work.end <= end
+    }
+
     fn host(&self, cupti: u64) -> Nanos {
         let (a, b) = (self.first, self.last);
         let since = i128::from(cupti) - i128::from(a.cupti);
         let (ran, told) =
             (i128::from(b.cupti) - i128::from(a.cupti), i128::from(b.host) - i128::from(a.host));
         // Both count nanoseconds; what they drift apart by is spread over the run.
-        let drift = if ran > 0 { since * (told - ran) / ran } else { 0 };
-        let host = (i128::from(a.host) + since + drift).clamp(i64::MIN.into(), i64::MAX.into());
+        let drift = if ran > 0 { since.saturating_mul(told - ran) / ran } else { 0 };
+        let host = i128::from(a.host).saturating_add(since).saturating_add(drift);
+        let host = host.clamp(i64::MIN.into(), i64::MAX.into());
         Nanos(i64::try_from(host).unwrap_or(i64::MAX))
     }
 }
@@ -309,6 +386,62 @@ mod tests {
         }
         let backwards = record(&[(0, &word(MEMSET)), (16, &long(9)), (24, &long(8))], 56);
         assert_eq!(read(&backwards), None);
+    }
+
+    /// No times, times of another capture, and times that no clock shows: none of them becomes a time of the trace.
+    #[test]
+    fn work_without_a_time_is_none_of_the_captures() {
+        let at = |host, cupti| Moment { host, cupti, within: 1 };
+        let clock = Clocks { first: at(0, 5 * SLACK), last: at(1, 6 * SLACK) };
+        let is_held = |start, end, is_ended| {
+            let fields: [(usize, &[u8]); 3] = [(0, &word(MEMSET)), (16, &long(start)), (24, &long(end))];
+            let Some(Activity::Work(work)) = read(&record(&fields, 56)) else { panic!("{start}, {end}") };
+            clock.holds(&work, is_ended)
+        };
+        assert!(is_held(5 * SLACK, 6 * SLACK, true) && is_held(4 * SLACK, 7 * SLACK, true));
+        assert!(!is_held(0, 0, true) && !is_held(4 * SLACK - 1, 6 * SLACK, true));
+        assert!(!is_held(5 * SLACK, 7 * SLACK + 1, true) && !is_held(5 * SLACK, u64::MAX, true));
+        // Without a look at the end nobody knows when that was.
+        assert!(is_held(5 * SLACK, 70 * SLACK, false) && !is_held(0, 0, false));
+        // Also where a clock begins with 0.
+        let young = Clocks { first: at(0, 0), last: at(1, SLACK) };
+        let zero = record(&[(0, &word(MEMSET))], 56);
+        let Some(Activity::Work(zero)) = read(&zero) else { panic!("a record of zeros is one") };
+        assert!(!young.holds(&zero, true));
+    }
+
+    #[test]
+    fn clocks_that_jump_are_numbers_all_the_same() {
+        let at = |host, cupti| Moment { host, cupti, within: 1 };
+        for (first, last) in [
+            (at(0, 0), at(1, 1)),
+            (at(i64::MIN, 0), at(i64::MAX, 1)),
+            (at(i64::MAX, u64::MAX - 1), at(i64::MIN, u64::MAX)),
+            (at(0, u64::MAX), at(i64::MAX, 0)),
+        ] {
+            let clock = Clocks { first, last };
+            for cupti in [0, 1, u64::MAX / 2, u64::MAX - 1, u64::MAX] {
+                let told = clock.host(cupti);
+                assert!(cupti != first.cupti || told.0 == first.host, "{first:?}, {last:?}: {told}");
+            }
+        }
+    }
+
+    /// A run that panicked leaves the next one its capture.
+    #[test]
+    fn a_panic_does_not_keep_the_capture_for_ever() {
+        let alone = Mutex::new(());
+        let guard = taken(&alone);
+        assert!(guard.is_some() && taken(&alone).is_none());
+        drop(guard);
+        let panicked = std::thread::scope(|scope| {
+            let holds = || {
+                let _guard = taken(&alone);
+                panic!("in the middle of a run");
+            };
+            scope.spawn(holds).join().is_err()
+        });
+        assert!(panicked && alone.is_poisoned() && taken(&alone).is_some());
     }
 
     #[test]

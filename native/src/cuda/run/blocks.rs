@@ -7,8 +7,9 @@
 //!    stream or engine makes them (the verdict: no hazard of any kind, with exact spans);
 //! 3. no access touches a block before its birth or after its death (the verdict: no lifetime hazard).
 //!
-//! So no access of the host in this file meets one of a device or of a host function. Accesses that are not the program's
-//! own (birth, scratch, the bytes at the end) are made behind a synchronisation, or in stream order on blocks that nobody
+//! So no access of the host in this file meets one of a device or of a host function. Where parts of a program are issued
+//! again and again, `solve` says why the same holds of any list of them. Accesses that are not the program's own (birth,
+//! scratch, the bytes at the end) are made behind a synchronisation, or in stream order on blocks that nobody
 //! else knows. Memory leaves only through `Drop`, which waits for all contexts and leaks what it cannot show to be idle.
 #![expect(unsafe_code, reason = "host memory that devices reach; the argument stands above")]
 
@@ -376,7 +377,8 @@ impl Blocks {
     ) -> Result<(), CudaError> {
         let handle = blas.get()?;
         // SAFETY: as for `launch`: the matrices fill regions of the command or memory that it has taken for itself, in
-        // sizes that `product` has made of theirs. The stream is live and of the device that the handle is for.
+        // sizes that `product` has made of theirs. The stream is live and of the device that the handle is for, and no other
+        // stream has the handle (`Issue::prepare`), so that its work area is used in one stream's order.
         unsafe { handle.product(stream.handle(), precision, gemm, matrices) }.map_err(refused)
     }
 

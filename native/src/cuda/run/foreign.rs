@@ -1,5 +1,7 @@
 //! Steps that NVIDIA's libraries carry out: products of cuBLAS and transforms of cuFFT, between moves of our own.
 
+use std::rc::Rc;
+
 use spanlift::op::{Complex64, Leaf};
 use spanlift::program::{Command, Kernel, StreamId};
 
@@ -10,7 +12,7 @@ use super::issue::{Issue, Refusal};
 use super::kernels::{Elementwise, Type, View};
 use super::libraries::{Blas, Transforms, blas, transforms};
 use super::product::Product;
-use super::steps::{Held, Step, other_bytes, type_of};
+use super::steps::{Handles, Held, Step, other_bytes, type_of};
 use super::tables::{Move, Sections};
 use super::transform::Transform;
 use crate::cpu::blocks::bytes_of;
@@ -27,39 +29,54 @@ struct At<'c> {
 
 impl Issue<'_> {
     /// A dense operator made ready; `None` for another leaf.
-    pub(super) fn prepare_product(&mut self, leaf: &Leaf, dev: u32) -> Result<Option<Step>, Refusal> {
+    pub(super) fn prepare_product(
+        &mut self,
+        leaf: &Leaf,
+        at: (u32, StreamId),
+        handles: &mut Handles,
+    ) -> Result<Option<Step>, Refusal> {
         let Some(product) = Product::of(leaf) else { return Ok(None) };
         let ty = type_of(leaf.domain().dtype())?;
-        self.blas(dev)?;
+        let handle = self.blas(at, handles)?;
         let mut sections = Sections::default();
         product.pack.iter().chain(&product.unpack).for_each(|moved| sections.moved(moved));
         product.weights.iter().for_each(|weights| sections.add(encoded(weights, ty)));
-        let held = self.hold(dev, sections)?;
-        Ok(Some(Step::Product { leaf: leaf.clone(), product, held }))
+        let held = self.hold(at.0, sections)?;
+        Ok(Some(Step::Product { leaf: leaf.clone(), product: Rc::new(product), handle, held }))
     }
 
     /// A Fourier transform made ready; `None` for another leaf.
     pub(super) fn prepare_transform(&mut self, leaf: &Leaf, dev: u32) -> Result<Option<Step>, Refusal> {
         let Some(transform) = Transform::of(leaf) else { return Ok(None) };
-        let single = is_single(type_of(leaf.domain().dtype())?);
-        let context = self.context(dev).clone();
-        let plans = transform.passes.iter();
-        let plans = plans.map(|pass| transforms(&context, &pass.lens, pass.batch, single));
-        let plans = plans.collect::<Result<Vec<Transforms>, CudaError>>()?;
+        let plans = self.plans(leaf, &transform, dev)?;
         let mut sections = Sections::default();
         transform.moves.iter().for_each(|moved| sections.moved(moved));
         let held = self.hold(dev, sections)?;
-        Ok(Some(Step::Transform { leaf: leaf.clone(), transform, plans, held }))
+        Ok(Some(Step::Transform { leaf: leaf.clone(), transform: Rc::new(transform), plans, held }))
     }
 
-    /// cuBLAS on a device, opened when it is first needed.
-    fn blas(&self, dev: u32) -> Result<&Blas, CudaError> {
-        let device = &self.devices[self.number(dev)];
-        if device.blas.get().is_none() {
-            // Nobody else sets it: the runner has one thread.
-            _ = device.blas.set(blas(&device.context)?);
+    /// A plan of cuFFT for each pass of a transform.
+    pub(super) fn plans(
+        &self,
+        leaf: &Leaf,
+        transform: &Transform,
+        dev: u32,
+    ) -> Result<Vec<Transforms>, Refusal> {
+        let single = is_single(type_of(leaf.domain().dtype())?);
+        let context = self.context(dev);
+        let plans = transform.passes.iter();
+        let plans = plans.map(|pass| transforms(context, &pass.lens, pass.batch, single));
+        Ok(plans.collect::<Result<Vec<Transforms>, CudaError>>()?)
+    }
+
+    /// cuBLAS for a stream, opened when it is first needed.
+    pub(super) fn blas(&self, at: (u32, StreamId), handles: &mut Handles) -> Result<Rc<Blas>, CudaError> {
+        if let Some(handle) = handles.get(&at) {
+            return Ok(Rc::clone(handle));
         }
-        device.blas.get().ok_or(CudaError::Argument("a device without cuBLAS"))
+        let handle = Rc::new(blas(self.context(at.0))?);
+        handles.insert(at, Rc::clone(&handle));
+        Ok(handle)
     }
 
     /// Carries out a product; gives the memory that it takes besides.
@@ -67,7 +84,7 @@ impl Issue<'_> {
         &mut self,
         command: &Command,
         kernel: &Kernel,
-        (leaf, product): (&Leaf, &Product),
+        (leaf, product, handle): (&Leaf, &Product, &Blas),
         held: &Held,
     ) -> Result<Vec<Scratch>, Refusal> {
         let ty = type_of(leaf.domain().dtype())?;
@@ -106,8 +123,7 @@ impl Issue<'_> {
         let gemm = &product.gemm;
         let (a, b) = if product.weights_first { (weights, read) } else { (read, weights) };
         let precision = Precision { single: is_single(ty), complex: matches!(ty, Type::C32 | Type::C64) };
-        let dev = self.facts.stream(kernel.stream).dev;
-        self.blocks.product(self.blas(dev)?, &at.stream, precision, gemm, [a, b, written])?;
+        self.blocks.product(handle, &at.stream, precision, gemm, [a, b, written])?;
         let result = View::row(written, n_out * ty.bytes());
         if let Some(unpack) = &product.unpack {
             let first = if product.pack.is_some() { 2 } else { 0 };

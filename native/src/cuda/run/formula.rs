@@ -8,7 +8,8 @@ use spanlift::program::{
 use super::super::kernel::Shape;
 use super::super::stream::Stream;
 use super::blocks::{Home, Queue};
-use super::issue::{Issue, Refusal, piece};
+use super::copies::piece;
+use super::issue::{Issue, Refusal};
 use super::kernels::{self, Elementwise, Type, View};
 use crate::cpu::blocks::{bytes_of, runs};
 

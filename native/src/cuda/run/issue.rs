@@ -4,27 +4,23 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Instant;
 
-use spanlift::memory::Span;
 use spanlift::plan::{HostWork, Tasks};
 use spanlift::program::{
-    Alloc, AllocVia, BufferId, ChannelId, Command, Contents, Copy, EventId, Facts, FreeVia, Op, Program,
-    Region, Space, StreamId, StreamKind, ThreadId,
+    Alloc, AllocVia, BufferId, ChannelId, Command, Contents, EventId, Facts, FreeVia, Op, Program, Region,
+    Space, StreamId, StreamKind, ThreadId,
 };
 use spanlift::sim::{Final, Mark, Reading};
 
 use super::super::context::Context;
 use super::super::error::CudaError;
 use super::super::stream::{Event, Stream, Timing};
-use super::blocks::{Blocks, Home, Part, Queue};
+use super::blocks::{Blocks, Home, Part};
 use super::steps::Step;
 use super::times::{Timed, calls, is_work};
 use super::{Device, Run, RunError, block_len};
-use crate::cpu::blocks::{bytes_of, pairs};
+use crate::cpu::blocks::bytes_of;
 use crate::cpu::record::Recorder;
 use crate::cpu::{begin, reading};
-
-/// Calls that one strided command may come to.
-const MAX_PIECES: usize = 1 << 20;
 
 /// Why a command cannot be issued.
 pub(super) enum Refusal {
@@ -74,6 +70,8 @@ pub(super) struct Issue<'p> {
     marks: Vec<Mark>,
     reads: Vec<Reading>,
     pub(super) issued: Program,
+    /// Whether what is issued is noted there.
+    is_noted: bool,
     pub(super) n_scratch: usize,
     /// What commands compute besides their formulas.
     pub(super) tasks: &'p dyn Tasks,
@@ -104,17 +102,47 @@ pub(in super::super) fn named_as(program: &Program) -> Program {
     copy
 }
 
+/// What of an issue stays for another one of the same program.
+pub(super) struct Kept {
+    pub(super) devices: Vec<Device>,
+    streams: Vec<Option<Stream>>,
+    aside: Vec<Stream>,
+    events: Vec<Option<Event>>,
+    pub(super) blocks: Blocks,
+    /// A program with the names of all buffers, so that new ones get others.
+    pub(super) issued: Program,
+    pub(super) n_scratch: usize,
+    steps: BTreeMap<usize, Rc<Step>>,
+}
+
+impl Kept {
+    /// Nothing but devices.
+    pub(super) fn new(program: &Program, devices: Vec<Device>) -> Kept {
+        let names = program.names();
+        let contexts = devices.iter().map(|device| device.context.clone()).collect();
+        Kept {
+            devices,
+            streams: vec![None; names.n_streams()],
+            aside: Vec::new(),
+            events: vec![None; names.n_events()],
+            blocks: Blocks::new(names.n_buffers(), contexts),
+            issued: named_as(program),
+            n_scratch: 0,
+            steps: BTreeMap::new(),
+        }
+    }
+}
+
 impl<'p> Issue<'p> {
     pub(super) fn new(
         program: &'p Program,
         facts: &'p Facts,
         (carried, tasks): (&'p [bool], &'p dyn Tasks),
-        devices: Vec<Device>,
+        kept: Kept,
         begun: Instant,
     ) -> Issue<'p> {
-        let names = program.names();
-        let (mut is_reused, mut is_registered) =
-            (vec![false; names.n_buffers()], vec![false; names.n_buffers()]);
+        let n_buffers = program.names().n_buffers();
+        let (mut is_reused, mut is_registered) = (vec![false; n_buffers], vec![false; n_buffers]);
         for command in program.commands() {
             match command.op {
                 Op::Alloc(Alloc { reuse: Some(old), .. }) => is_reused[old.index()] = true,
@@ -122,17 +150,17 @@ impl<'p> Issue<'p> {
                 _ => {}
             }
         }
-        let contexts = devices.iter().map(|device| device.context.clone()).collect();
+        let Kept { devices, streams, aside, events, blocks, issued, n_scratch, steps } = kept;
         Issue {
             program,
             facts,
             carried,
             devices,
-            streams: vec![None; names.n_streams()],
-            aside: Vec::new(),
-            events: vec![None; names.n_events()],
-            blocks: Blocks::new(names.n_buffers(), contexts),
-            noted: vec![Vec::new(); names.n_buffers()],
+            streams,
+            aside,
+            events,
+            blocks,
+            noted: vec![Vec::new(); n_buffers],
             is_reused,
             is_registered,
             parked: BTreeMap::new(),
@@ -140,12 +168,29 @@ impl<'p> Issue<'p> {
             recorder: Recorder::new(program, begun),
             marks: Vec::new(),
             reads: Vec::new(),
-            issued: named_as(program),
-            n_scratch: 0,
+            issued,
+            is_noted: true,
+            n_scratch,
             tasks,
             times: None,
-            steps: BTreeMap::new(),
+            steps,
         }
+    }
+
+    /// For commands that are issued again and again: nothing is noted of them, and their buffers carry no contents of their
+    /// own.
+    pub(super) fn quiet(
+        program: &'p Program,
+        facts: &'p Facts,
+        tasks: &'p dyn Tasks,
+        kept: Kept,
+    ) -> Issue<'p> {
+        Issue { is_noted: false, ..Issue::new(program, facts, (&[], tasks), kept, Instant::now()) }
+    }
+
+    pub(super) fn kept(self) -> Kept {
+        let Issue { devices, streams, aside, events, blocks, issued, n_scratch, steps, .. } = self;
+        Kept { devices, streams, aside, events, blocks, issued, n_scratch, steps }
     }
 
     pub(super) fn command(&mut self, index: usize, command: &Command) -> Result<(), Refusal> {
@@ -175,7 +220,9 @@ impl<'p> Issue<'p> {
                 None => self.kernel(command, kernel)?,
             },
             Op::Copy(copy) => self.copy(command, copy)?,
-            Op::Memset { stream, dst, sync, value } => self.memset(command, *stream, dst, *sync, *value)?,
+            Op::Memset { stream, dst, sync, value } => {
+                self.memset((index, command), *stream, dst, *sync, *value)?;
+            }
             op => {
                 self.other(index, command, op)?;
                 self.note(command, op.clone());
@@ -186,7 +233,9 @@ impl<'p> Issue<'p> {
 
     /// Adds a command to what was issued.
     pub(super) fn note(&mut self, command: &Command, op: Op) {
-        self.issued.by(command.thread, |p| p.push_labelled(op, command.label.as_deref()));
+        if self.is_noted {
+            self.issued.by(command.thread, |p| p.push_labelled(op, command.label.as_deref()));
+        }
     }
 
     fn other(&mut self, index: usize, command: &Command, op: &Op) -> Result<(), Refusal> {
@@ -212,7 +261,7 @@ impl<'p> Issue<'p> {
             Op::HostFn { stream, reads, writes, compute, .. } => {
                 let stream = self.stream(*stream)?;
                 let Some(write) = writes.first().filter(|region| !region.span.is_empty()) else {
-                    return Ok(stream.host_fn(|| {})?);
+                    return Ok(self.host_fn(index, &stream, || {})?);
                 };
                 let n = bytes_of(&write.span);
                 let work: HostWork = match (compute, self.tasks.host_work(index)) {
@@ -221,12 +270,12 @@ impl<'p> Issue<'p> {
                         Box::new(move |operands| Some(compute.apply(operands, n)))
                     }
                     (None, Some(work)) => work,
-                    (None, None) => return Ok(stream.host_fn(|| {})?),
+                    (None, None) => return Ok(self.host_fn(index, &stream, || {})?),
                 };
                 // A formula has three operands at most.
                 let n_reads = if compute.is_some() { 3 } else { reads.len() };
                 let reads: Vec<Part<'_>> = reads.iter().take(n_reads).map(|r| self.part(r)).collect();
-                stream.host_fn(self.blocks.host_work(work, &reads, self.part(write))?)?;
+                self.host_fn(index, &stream, self.blocks.host_work(work, &reads, self.part(write))?)?;
             }
             Op::HostRead { region, expect } => self.look(index, region, expect.as_ref())?,
             Op::HostWrite { region, contents: Some(contents) } => self.put(region, contents)?,
@@ -371,6 +420,29 @@ impl<'p> Issue<'p> {
         Ok(())
     }
 
+    /// Gives a block the contents that it is declared with, zeros where it has none. Nothing touches it meanwhile.
+    pub(super) fn fill(&mut self, alloc: &Alloc) -> Result<(), CudaError> {
+        let (block, len) = (self.block(alloc.buffer), block_len(self.facts, self.block(alloc.buffer)));
+        let bytes = alloc.contents.as_ref().map(|contents| contents.bytes(0, len));
+        if alloc.space != Space::Device {
+            let whole = alloc.buffer.range(0, alloc.bytes);
+            return self.blocks.write((block, &whole.span), &bytes.unwrap_or_else(|| vec![0; len]));
+        }
+        let stream = self.aside(alloc.dev)?;
+        match bytes {
+            Some(bytes) => self.blocks.put(&stream, (block, 0), bytes),
+            None => self.blocks.clear(&stream, block),
+        }
+    }
+
+    /// All bytes of a buffer after what has been enqueued on a stream.
+    pub(super) fn bytes(&mut self, buffer: BufferId, after: StreamId) -> Result<Vec<u8>, CudaError> {
+        self.stream(after)?.synchronize()?;
+        let block = self.block(buffer);
+        let stream = self.aside(self.facts.buffer(buffer).dev)?;
+        self.blocks.bytes(&stream, block, block_len(self.facts, block))
+    }
+
     fn free(&mut self, buffer: BufferId, via: FreeVia, stream: Option<StreamId>) -> Result<(), Refusal> {
         let block = self.block(buffer);
         let is_reused = self.is_reused[buffer.index()];
@@ -418,7 +490,7 @@ impl<'p> Issue<'p> {
         Ok(())
     }
 
-    fn note_stream(&mut self, buffer: BufferId, stream: StreamId) {
+    pub(super) fn note_stream(&mut self, buffer: BufferId, stream: StreamId) {
         let noted = &mut self.noted[buffer.index()];
         if !noted.contains(&stream) {
             noted.push(stream);
@@ -441,7 +513,7 @@ impl<'p> Issue<'p> {
         Ok(self.blocks.put(&stream, (block, at), bytes)?)
     }
 
-    fn host_copy(&mut self, dst: &Region, src: &Region) -> Result<(), Refusal> {
+    pub(super) fn host_copy(&mut self, dst: &Region, src: &Region) -> Result<(), Refusal> {
         let n = bytes_of(&dst.span).min(bytes_of(&src.span));
         let bytes = self.blocks.read(self.part(src), n)?;
         Ok(self.blocks.write(self.part(dst), &bytes)?)
@@ -503,122 +575,6 @@ impl<'p> Issue<'p> {
         if sync { self.stream(stream)?.synchronize() } else { Ok(()) }
     }
 
-    // -- copies -----------------------------------------------------------------------------------------------------
-
-    fn copy(&mut self, command: &Command, copy: &Copy) -> Result<(), Refusal> {
-        let n = bytes_of(&copy.dst.span).min(bytes_of(&copy.src.span));
-        for region in [&copy.dst, &copy.src] {
-            if self.facts.buffer(region.buffer).via == AllocVia::PinnedPool && !copy.untracked {
-                self.note_stream(region.buffer, copy.stream);
-            }
-        }
-        let stream = self.stream(copy.stream)?;
-        let (to_host, from_host) = (self.is_host(&copy.dst), self.is_host(&copy.src));
-        if n == 0 {
-            self.tick(copy.stream, copy.sync)?;
-            self.note(command, Op::Copy(copy.clone()));
-            return Ok(());
-        }
-        if to_host && from_host {
-            // Wholly synchronous, in the stream's order.
-            stream.synchronize()?;
-            self.host_copy(&copy.dst, &copy.src)?;
-            self.note(command, Op::Copy(copy.clone()));
-            return Ok(());
-        }
-        self.is_few(&copy.dst.span, &copy.src.span, n)?;
-        if !to_host && !from_host && self.meets(&copy.dst, &copy.src) {
-            return self.copy_within(command, copy, n);
-        }
-        let everybody = copy.peer && copy.sync;
-        if everybody {
-            self.synchronize_all()?;
-        }
-        // Between devices the synchronous form waits for nothing; it is the asynchronous one on the legacy stream.
-        let context = stream.context().clone();
-        let queue = match copy.sync && (to_host || from_host) {
-            true => Queue::Now(&context),
-            false => Queue::On(&stream),
-        };
-        let mut pieces = Vec::new();
-        let (dst, src) = (self.part(&copy.dst), self.part(&copy.src));
-        self.blocks.copy(queue, (dst, src), n, |to, from, len| pieces.push((to, from, len)))?;
-        if everybody {
-            self.synchronize_all()?;
-        }
-        if let [_] = pieces[..] {
-            self.note(command, Op::Copy(copy.clone()));
-            return Ok(());
-        }
-        for (to, from, len) in pieces {
-            let (dst, src) = (piece(&copy.dst, to, len), piece(&copy.src, from, len));
-            self.note(command, Op::Copy(Copy { dst, src, ..copy.clone() }));
-        }
-        Ok(())
-    }
-
-    fn synchronize_all(&self) -> Result<(), CudaError> {
-        self.devices.iter().try_for_each(|device| device.context.synchronize())
-    }
-
-    /// Whether both regions are of one block and may have bytes in common.
-    pub(super) fn meets(&self, a: &Region, b: &Region) -> bool {
-        let bounds = a.span.bounds().zip(b.span.bounds());
-        self.block(a.buffer) == self.block(b.buffer)
-            && bounds.is_some_and(|((a_lo, a_hi), (b_lo, b_hi))| a_lo < b_hi && b_lo < a_hi)
-    }
-
-    /// Refuses what would come to too many calls.
-    fn is_few(&self, dst: &Span, src: &Span, n: u64) -> Result<(), Refusal> {
-        let mut n_pieces = 0usize;
-        let smallest = dst.elem().min(src.elem()).max(1).unsigned_abs();
-        if n / smallest > MAX_PIECES as u64 {
-            pairs(dst, src, n, |_, _, _| n_pieces += 1);
-        }
-        if n_pieces > MAX_PIECES {
-            return Err(Refusal::Unsupported(format!("comes to more than {MAX_PIECES} pieces")));
-        }
-        Ok(())
-    }
-
-    fn memset(
-        &mut self,
-        command: &Command,
-        stream_id: StreamId,
-        dst: &Region,
-        sync: bool,
-        value: u8,
-    ) -> Result<(), Refusal> {
-        let stream = self.stream(stream_id)?;
-        let op = |dst: Region| Op::Memset { stream: stream_id, dst, sync, value };
-        if dst.span.is_empty() {
-            self.tick(stream_id, sync && self.is_host(dst))?;
-            self.note(command, op(dst.clone()));
-            return Ok(());
-        }
-        if self.is_host(dst) {
-            stream.host_fn(self.blocks.filler(self.part(dst), value)?)?;
-            if sync {
-                stream.synchronize()?;
-            }
-            self.note(command, op(dst.clone()));
-            return Ok(());
-        }
-        self.is_few(&dst.span, &dst.span, bytes_of(&dst.span))?;
-        let context = stream.context().clone();
-        let queue = if sync { Queue::Now(&context) } else { Queue::On(&stream) };
-        let mut pieces = Vec::new();
-        self.blocks.fill(queue, self.part(dst), value, |at, len| pieces.push((at, len)))?;
-        if let [_] = pieces[..] {
-            self.note(command, op(dst.clone()));
-            return Ok(());
-        }
-        for (at, len) in pieces {
-            self.note(command, op(piece(dst, at, len)));
-        }
-        Ok(())
-    }
-
     pub(super) fn finish(mut self) -> Result<Run, CudaError> {
         self.synchronize_all()?;
         let end = self.recorder.now();
@@ -647,10 +603,4 @@ impl<'p> Issue<'p> {
         let Issue { recorder, marks, reads, issued, .. } = self;
         Ok(Run { trace: recorder.finish(), clock, end, marks, reads, finals, issued })
     }
-}
-
-/// A piece of a region, by its place in the block.
-pub(super) fn piece(region: &Region, at: usize, len: usize) -> Region {
-    let (at, len) = (i64::try_from(at).unwrap_or(i64::MAX), i64::try_from(len).unwrap_or(i64::MAX));
-    Region { opaque: region.opaque, ..region.buffer.range(at, len) }
 }

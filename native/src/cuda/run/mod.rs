@@ -20,12 +20,14 @@
 
 mod activity;
 mod blocks;
+mod copies;
 mod foreign;
 mod formula;
 mod issue;
 mod kernels;
 mod libraries;
 mod product;
+mod solve;
 mod steps;
 mod tables;
 mod times;
@@ -42,12 +44,12 @@ use spanlift::program::{BufferId, Op, Problems, Program, Space};
 use spanlift::sim::{self, Final, Mark, Reading};
 use spanlift::{Nanos, Trace};
 
-use self::issue::Issue;
 pub(super) use self::issue::named_as;
+use self::issue::{Issue, Kept};
 pub use self::kernels::Kernels;
 use self::kernels::{Operators, Type};
-use self::libraries::Blas;
 pub use self::libraries::LIBRARIES_VARIABLE;
+pub use self::solve::{Solving, solve};
 pub use self::steps::{By, Placed, placed};
 use super::context::{Context, Driver};
 use super::error::CudaError;
@@ -88,7 +90,7 @@ pub enum Clock {
     Cupti {
         /// How far CUPTI's clock and the host's may be apart; lengths do not depend on it.
         within: Nanos,
-        /// Records that were lost, or that could not be read.
+        /// Records that were lost, that could not be read, or whose times are none of this run.
         n_lost: usize,
     },
 }
@@ -156,6 +158,9 @@ pub enum RunError {
         /// What happened.
         error: CudaError,
     },
+    /// A solver was asked for what it does not have.
+    #[error("the solver has no scalar and no vector called {0:?}")]
+    Unknown(String),
 }
 
 /// Runs a program with the contents that it declares; its device 0 is `cuda:first`.
@@ -233,9 +238,10 @@ pub fn run_knowing(
 ///
 /// Where CUPTI can be used ([`LIBRARIES_VARIABLE`]) its records are what is told: each copy, memset and kernel on the lane of
 /// its stream and on that of its engine, also work that is not the program's, such as bytes that a buffer is born with.
-/// Functions of the host have no records. Elsewhere an event stands before and one behind each piece of work: a length is
-/// the time between them, with what the stream waited for in between, such as an engine that was busy. Both cost calls, so
-/// that a run with times is not one to measure.
+/// Functions that a stream calls on the host have no records: each stands on a lane of its own beside the stream, with the
+/// host's clock from when it began to when it ended, and the trace says so. Elsewhere an event stands before and one behind
+/// each piece of work: a length is the time between them, with what the stream waited for in between, such as an engine that
+/// was busy. Both cost calls, so that a run with times is not one to measure.
 ///
 /// # Errors
 /// As [`run_knowing`].
@@ -271,16 +277,11 @@ fn issue(
 ) -> Result<Run, RunError> {
     let facts = program.check()?;
     supported(program, tasks)?;
-    let report = hazard::check(program, Mode::Contract)?;
-    let verdict = report.verdict();
-    if verdict != Verdict::Safe {
-        let first = report.hazards.first().map(|found| hazard::sentence(program, found));
-        return Err(RunError::NotSafe { verdict, first });
-    }
+    safe(program)?;
     let carried = sim::carried_knowing(program, &facts, &[], tasks);
     cpu::within(program, &facts, &carried, cpu::DEFAULT_LIMIT)?;
-    let devices = devices(program, driver, first, facts.n_devices)?;
-    let mut issue = Issue::new(program, &facts, (&carried, tasks), devices, Instant::now());
+    let kept = Kept::new(program, devices(program, driver, first, facts.n_devices)?);
+    let mut issue = Issue::new(program, &facts, (&carried, tasks), kept, Instant::now());
     issue.prepare().map_err(|(index, error)| error.at(program, index))?;
     if is_timed {
         issue.measure().map_err(RunError::Device)?;
@@ -292,6 +293,17 @@ fn issue(
     issue.finish().map_err(|error| issue::Refusal::Cuda(error).at(program, last))
 }
 
+/// That nothing of a program races, by the contract alone.
+fn safe(program: &Program) -> Result<(), RunError> {
+    let report = hazard::check(program, Mode::Contract)?;
+    let verdict = report.verdict();
+    if verdict == Verdict::Safe {
+        return Ok(());
+    }
+    let first = report.hazards.first().map(|found| hazard::sentence(program, found));
+    Err(RunError::NotSafe { verdict, first })
+}
+
 /// A device that a program uses.
 struct Device {
     context: Context,
@@ -299,8 +311,6 @@ struct Device {
     formula: OnceCell<Function>,
     /// The kernels for operators.
     operators: OnceCell<Operators>,
-    /// cuBLAS, once a step needs it.
-    blas: OnceCell<Blas>,
     /// Devices of the program whose memory its kernels reach.
     reaches: Vec<u32>,
 }
@@ -343,8 +353,8 @@ fn devices(program: &Program, driver: &Driver, first: u32, n: u32) -> Result<Vec
                 reaches.push(other);
             }
         }
-        let (formula, operators, blas) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
-        let device = Device { context: context.clone(), formula, operators, blas, reaches };
+        let (formula, operators) = (OnceCell::new(), OnceCell::new());
+        let device = Device { context: context.clone(), formula, operators, reaches };
         // Before anything runs: loading takes its time.
         if needs_operators {
             device.operators().map_err(RunError::Device)?;

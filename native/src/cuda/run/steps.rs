@@ -15,7 +15,7 @@ use super::blocks::Home;
 use super::formula::shape;
 use super::issue::{Issue, Refusal};
 use super::kernels::{Elementwise, Type, View, rows_words};
-use super::libraries::Transforms;
+use super::libraries::{Blas, Transforms};
 use super::product::Product;
 use super::tables::{NoTable, Sections, Table, Weights};
 use super::transform::Transform;
@@ -29,11 +29,16 @@ pub(super) enum Step {
     Zeros,
     /// A movement, or rows of few entries.
     Table { leaf: Leaf, table: Table, held: Held },
-    /// A dense operator by cuBLAS.
-    Product { leaf: Leaf, product: Product, held: Held },
+    /// A dense operator by cuBLAS, with the handle of its stream.
+    Product { leaf: Leaf, product: Rc<Product>, handle: Rc<Blas>, held: Held },
     /// A Fourier transform by cuFFT, with a plan for each pass.
-    Transform { leaf: Leaf, transform: Transform, plans: Vec<Transforms>, held: Held },
+    Transform { leaf: Leaf, transform: Rc<Transform>, plans: Vec<Transforms>, held: Held },
 }
+
+/// cuBLAS for each stream of each device that asked for it. A handle has one work area, as a plan of cuFFT has: on two streams
+/// at a time cuBLAS takes another one, and with it another way to add up. One handle for each stream is what it documents for
+/// the same bits in every run.
+pub(super) type Handles = BTreeMap<(u32, StreamId), Rc<Blas>>;
 
 /// Lists that lie on a device beside the data.
 #[derive(Debug, Clone)]
@@ -149,24 +154,27 @@ impl Issue<'_> {
     /// Makes everything ready that the steps of a plan need, on the device of each.
     pub(super) fn prepare(&mut self) -> Result<(), (usize, Refusal)> {
         let mut known: Vec<(Leaf, (u32, StreamId), Rc<Step>)> = Vec::new();
-        let mut steps = BTreeMap::new();
+        let (mut handles, mut steps) = (Handles::new(), BTreeMap::new());
         let (program, tasks) = (self.program, self.tasks);
         for (index, command) in program.commands().iter().enumerate() {
             let Op::Kernel(kernel) = &command.op else { continue };
-            let dev = self.facts.stream(kernel.stream).dev;
+            let at = (self.facts.stream(kernel.stream).dev, kernel.stream);
             let step = match tasks.task(index) {
                 Some(Task::Leaf(leaf)) if !multiplies(leaf) => {
-                    // Leaves that are the same share what they need; a plan of cuFFT those of one stream alone, since
-                    // it has one work area.
-                    let shared = known.iter().find(|(other, (on, stream), step)| {
-                        let is_apart = matches!(**step, Step::Transform { .. }) && *stream != kernel.stream;
-                        other == leaf && *on == dev && !is_apart
-                    });
-                    if let Some((.., step)) = shared {
-                        Rc::clone(step)
+                    // Leaves that are the same share what they only read; what has a work area is one stream's alone.
+                    let mut alike = known.iter().filter(|(other, (dev, _), _)| other == leaf && *dev == at.0);
+                    let first = alike.clone().next().map(|(.., step)| Rc::clone(step));
+                    let here = alike.find(|(_, (_, stream), _)| !is_apart(*stream, kernel.stream));
+                    let here = here.map(|(.., step)| Rc::clone(step));
+                    if let Some(step) = here {
+                        step
                     } else {
-                        let step = Rc::new(self.prepared(leaf, dev).map_err(|e| (index, e))?);
-                        known.push((leaf.clone(), (dev, kernel.stream), Rc::clone(&step)));
+                        let new = match first {
+                            Some(step) => self.elsewhere(&step, at, &mut handles),
+                            None => self.prepared(leaf, at, &mut handles).map(Rc::new),
+                        };
+                        let step = new.map_err(|e| (index, e))?;
+                        known.push((leaf.clone(), at, Rc::clone(&step)));
                         step
                     }
                 }
@@ -180,11 +188,11 @@ impl Issue<'_> {
         Ok(())
     }
 
-    fn prepared(&mut self, leaf: &Leaf, dev: u32) -> Result<Step, Refusal> {
-        if let Some(step) = self.prepare_product(leaf, dev)? {
+    fn prepared(&mut self, leaf: &Leaf, at: (u32, StreamId), handles: &mut Handles) -> Result<Step, Refusal> {
+        if let Some(step) = self.prepare_product(leaf, at, handles)? {
             return Ok(step);
         }
-        if let Some(step) = self.prepare_transform(leaf, dev)? {
+        if let Some(step) = self.prepare_transform(leaf, at.0)? {
             return Ok(step);
         }
         let table = Table::of(leaf).map_err(|why| {
@@ -193,8 +201,30 @@ impl Issue<'_> {
                 NoTable::Unknown => format!("is `{leaf}`, which no kernel computes on a device"),
             })
         })?;
-        let held = self.hold(dev, table.sections())?;
+        let held = self.hold(at.0, table.sections())?;
         Ok(Step::Table { leaf: leaf.clone(), table, held })
+    }
+
+    /// A step of another stream of the same device on this one: lists are shared, work areas are not.
+    fn elsewhere(
+        &self,
+        step: &Rc<Step>,
+        at: (u32, StreamId),
+        handles: &mut Handles,
+    ) -> Result<Rc<Step>, Refusal> {
+        Ok(match &**step {
+            Step::Product { leaf, product, held, .. } => {
+                let handle = self.blas(at, handles)?;
+                let (leaf, product, held) = (leaf.clone(), Rc::clone(product), held.clone());
+                Rc::new(Step::Product { leaf, product, handle, held })
+            }
+            Step::Transform { leaf, transform, held, .. } => {
+                let plans = self.plans(leaf, transform, at.0)?;
+                let (leaf, transform, held) = (leaf.clone(), Rc::clone(transform), held.clone());
+                Rc::new(Step::Transform { leaf, transform, plans, held })
+            }
+            _ => Rc::clone(step),
+        })
     }
 
     /// Takes memory of a device for lists and puts them there.
@@ -244,8 +274,8 @@ impl Issue<'_> {
                 self.launch_table(kernel, leaf, table, held)?;
                 issued.reads.push(held.region.clone());
             }
-            Step::Product { leaf, product, held } => {
-                scratches = self.product(command, kernel, (leaf, product), held)?;
+            Step::Product { leaf, product, handle, held } => {
+                scratches = self.product(command, kernel, (leaf, product, handle), held)?;
                 issued.reads.push(held.region.clone());
             }
             Step::Transform { leaf, transform, plans, held } => {
@@ -353,6 +383,15 @@ impl Issue<'_> {
     }
 }
 
+/// Whether two streams must not share a work area.
+fn is_apart(a: StreamId, b: StreamId) -> bool {
+    #[cfg(test)]
+    if tests::SHARES.get() {
+        return false;
+    }
+    a != b
+}
+
 fn bytes(space: &Space) -> u64 {
     space.bytes().unsigned_abs()
 }
@@ -363,4 +402,57 @@ pub(super) fn type_of(dtype: Dtype) -> Result<Type, Refusal> {
 
 pub(super) fn other_bytes() -> Refusal {
     Refusal::Unsupported("reads or writes other bytes than its operator".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use spanlift::chain;
+    use spanlift::memory::{cpu, cuda};
+    use spanlift::op::{Array, DeviceSpec, Operator, dense, fft, sum, to};
+    use spanlift_softcuda::{Config, Scheduler, ViolationKind, kit};
+
+    use super::*;
+    use crate::cuda::{Driver, run_knowing};
+
+    thread_local! {
+        /// The planted fault: one work area for all streams.
+        pub(super) static SHARES: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// The same leaf in two branches, each on a compute stream of its own, without an order between them.
+    fn two_branches(leaf: &Operator) -> Operator {
+        let there = |stream: &str| to(DeviceSpec::new(cuda(0)).compute_on(stream));
+        let branch = |stream| chain![there(stream), leaf.on(cuda(0)), to(cpu())].unwrap();
+        sum([branch("left"), branch("right")]).unwrap()
+    }
+
+    #[test]
+    fn a_work_area_that_two_streams_share_is_a_race() {
+        let config = |scheduler| Config { libraries: true, ..Config::under(scheduler) };
+        let configs = [Scheduler::Lazy, Scheduler::Eager, Scheduler::Seeded(5)].map(config);
+        kit::alone_unchecked(&configs, |soft| {
+            let driver = Driver::open().unwrap();
+            let line = Space::new([("n", 4)], Dtype::C64).unwrap();
+            let weights = (0..8).map(f64::from).collect::<Vec<_>>();
+            let product = dense(["m"], ["n"], [("m", 2), ("n", 4)], weights, Dtype::C64).unwrap();
+            let transform = fft(["n"]).over(&line).unwrap();
+            let x = Array::new(line, [1.0, 2.0, 3.0, 4.0]).unwrap();
+            for leaf in [product, transform] {
+                let plan = two_branches(&leaf).plan_for(&x).unwrap();
+                for (shares, is_race) in [(false, false), (true, true)] {
+                    SHARES.set(shares);
+                    let before = soft.report().count(ViolationKind::Waw);
+                    let run = run_knowing(plan.program(), &driver, 0, &plan).unwrap();
+                    let (y, expected) =
+                        (plan.result(&run.finals).unwrap(), plan.operator().apply(&x).unwrap());
+                    let off = y.values().iter().zip(expected.values()).map(|(y, e)| (y - e).norm());
+                    assert!(off.fold(0.0, f64::max) < 1e-12, "{leaf}: {y:?}, {expected:?}");
+                    let n_races = soft.report().count(ViolationKind::Waw) - before;
+                    assert_eq!(n_races > 0, is_race, "{leaf}: {:?}", soft.report().violations);
+                }
+            }
+        });
+    }
 }

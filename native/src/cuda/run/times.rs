@@ -12,7 +12,7 @@ use spanlift::program::{Command, Op};
 use super::super::error::CudaError;
 use super::super::stream::{Event, Stream, Timing};
 use super::Clock;
-use super::activity::{Capture, Captured};
+use super::activity::{Capture, Captured, OnHost};
 use super::issue::{Issue, Refusal};
 
 /// Looks at the clocks of which the closest is kept.
@@ -163,12 +163,12 @@ impl Issue<'_> {
         let of = command.op.stream().filter(|_| is_work(&command.op));
         let (Some(times), Some(stream)) = (&self.times, of) else { return self.call(index, command) };
         if let Timed::Capture(capture) = times {
-            capture.push(index)?;
+            capture.push(index);
             self.call(index, command)?;
-            return match &self.times {
-                Some(Timed::Capture(capture)) => Ok(capture.pop()?),
-                _ => Ok(()),
-            };
+            if let Some(Timed::Capture(capture)) = &self.times {
+                capture.pop();
+            }
+            return Ok(());
         }
         let (dev, stream) = (self.number(self.facts.stream(stream).dev), self.stream(stream)?);
         let begun = match &mut self.times {
@@ -183,8 +183,24 @@ impl Issue<'_> {
         Ok(())
     }
 
+    /// Lets a stream call a function of a command on the host, and has it told when that ran where no record tells it.
+    pub(super) fn host_fn(
+        &self,
+        index: usize,
+        stream: &Stream,
+        function: impl FnOnce() + Send + 'static,
+    ) -> Result<(), CudaError> {
+        match &self.times {
+            Some(Timed::Capture(capture)) => {
+                stream.host_fn(capture.witnessed(index, self.recorder.watch(), function))
+            }
+            _ => stream.host_fn(function),
+        }
+    }
+
     /// Puts the devices' own times into the trace.
     pub(super) fn tell_times(&mut self) -> Result<Clock, CudaError> {
+        let mut apart = "";
         let clock = match self.times.take() {
             None => return Ok(Clock::Host),
             Some(Timed::Events(times)) => {
@@ -195,16 +211,22 @@ impl Issue<'_> {
                 Clock::Events { within }
             }
             Some(Timed::Capture(capture)) => {
-                let Captured { work, within, n_lost } = capture.end(|| self.recorder.now())?;
+                let Captured { work, on_host, within, n_lost } = capture.end(|| self.recorder.now());
                 let first = self.devices.first().map_or(0, |device| device.context.ordinal());
                 for (index, seen) in work {
                     self.recorder.seen(self.program, self.facts, (index, first), &seen);
+                }
+                if !on_host.is_empty() {
+                    apart = "; of host functions: the host's clock, noted as they ran";
+                }
+                for OnHost { start, end, index } in on_host {
+                    self.recorder.host_function(self.program, self.facts, index, (start, end));
                 }
                 Clock::Cupti { within, n_lost }
             }
         };
         if !self.program.is_empty() {
-            self.recorder.instant(0, Nanos::ZERO, &format!("times of streams: {clock}"));
+            self.recorder.instant(0, Nanos::ZERO, &format!("times of streams: {clock}{apart}"));
         }
         Ok(clock)
     }

@@ -78,10 +78,22 @@ fn words(launch: &Launch<'_>) -> Vec<u64> {
 
 // -- cuBLAS -----------------------------------------------------------------------------------------------------------
 
-/// The stream of each handle.
-static HANDLES: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
+/// `CUBLAS_STATUS_ALLOC_FAILED`
+const NO_MEMORY: c_int = 3;
 
-fn handles() -> std::sync::MutexGuard<'static, BTreeMap<u64, u64>> {
+/// What cuBLAS keeps for a context.
+#[derive(Debug, Clone, Copy)]
+struct Handle {
+    stream: u64,
+    /// Memory of the device that every product writes. Real handles have areas for several streams, and add up in another order
+    /// where these are used at a time: "one handle per stream" is what their documentation asks for the same bits every time.
+    /// Here, where that is not so, two products at a time are a race.
+    work: u64,
+}
+
+static HANDLES: Mutex<BTreeMap<u64, Handle>> = Mutex::new(BTreeMap::new());
+
+fn handles() -> std::sync::MutexGuard<'static, BTreeMap<u64, Handle>> {
     HANDLES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -91,9 +103,10 @@ unsafe extern "C" fn cublasCreate_v2(handle: *mut *mut c_void) -> c_int {
     if handle.is_null() {
         return INVALID_VALUE;
     }
+    let Ok(work) = engine().alloc(8) else { return NO_MEMORY };
     let mut handles = handles();
     let number = handles.keys().next_back().map_or(0x1000, |last| last + 16);
-    handles.insert(number, 0);
+    handles.insert(number, Handle { stream: 0, work });
     // SAFETY: not null, and then it points to room for a handle.
     unsafe { handle.write(std::ptr::without_provenance_mut(usize::try_from(number).unwrap_or(0))) };
     0
@@ -102,7 +115,10 @@ unsafe extern "C" fn cublasCreate_v2(handle: *mut *mut c_void) -> c_int {
 // SAFETY: as above.
 #[unsafe(no_mangle)]
 extern "C" fn cublasDestroy_v2(handle: *mut c_void) -> c_int {
-    if handles().remove(&(handle.addr() as u64)).is_some() { 0 } else { NO_HANDLE }
+    match handles().remove(&(handle.addr() as u64)) {
+        Some(handle) => engine().free(handle.work).map_or(FAILED, |()| 0),
+        None => NO_HANDLE,
+    }
 }
 
 // SAFETY: as above.
@@ -110,7 +126,7 @@ extern "C" fn cublasDestroy_v2(handle: *mut c_void) -> c_int {
 extern "C" fn cublasSetStream_v2(handle: *mut c_void, stream: *mut c_void) -> c_int {
     match handles().get_mut(&(handle.addr() as u64)) {
         Some(of) => {
-            *of = stream.addr() as u64;
+            of.stream = stream.addr() as u64;
             0
         }
         None => NO_HANDLE,
@@ -125,6 +141,7 @@ fn multiply(launch: &Launch<'_>) -> Result<(), Stop> {
     let factor = |at: usize| (f64::from_bits(w[at]), f64::from_bits(w[at + 1]));
     let (alpha, beta) = (factor(7), factor(9));
     let [a, b, c] = [11, 14, 17].map(|at| (w[at], w[at + 1], w[at + 2]));
+    launch.write(w[20], &[batch])?;
     // Row and column of what is stored, in the matrix of a batch.
     let at = |(base, ld, apart): (u64, u64, u64), row: u64, column: u64, which: u64| {
         base.wrapping_add(which.wrapping_mul(apart).wrapping_add(row + column * ld).wrapping_mul(ty.bytes()))
@@ -183,7 +200,7 @@ macro_rules! products {
             a: u64, lda: c_int, apart_a: i64, b: u64, ldb: c_int, apart_b: i64, beta: *const c_void, c: u64, ldc: c_int,
             apart_c: i64, batch: c_int,
         ) -> c_int {
-            let Some(stream) = handles().get(&(handle.addr() as u64)).copied() else { return NO_HANDLE };
+            let Some(of) = handles().get(&(handle.addr() as u64)).copied() else { return NO_HANDLE };
             if alpha.is_null() || beta.is_null() {
                 return INVALID_VALUE;
             }
@@ -191,7 +208,7 @@ macro_rules! products {
             let factors = unsafe { [factor(alpha, $number), factor(beta, $number)] };
             let turns = [turn_a, turn_b];
             let matrices = [(a, lda, apart_a), (b, ldb, apart_b), (c, ldc, apart_c)];
-            product(stringify!($name), ($number, stream), turns, [m, n, k, batch], factors, matrices)
+            product(stringify!($name), ($number, of), turns, [m, n, k, batch], factors, matrices)
         }
     )*};
 }
@@ -205,7 +222,7 @@ products! {
 
 fn product(
     call: &'static str,
-    (number, stream): (u64, u64),
+    (number, of): (u64, Handle),
     turns: [c_int; 2],
     sizes: [c_int; 4],
     factors: [Z; 2],
@@ -226,8 +243,9 @@ fn product(
             .iter()
             .flat_map(|(at, ld, apart)| [*at, u64::from(ld.unsigned_abs()), apart.cast_unsigned()]),
     );
+    words.push(of.work);
     let args = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    engine().library(call, multiply, args, stream).map_or(FAILED, |()| 0)
+    engine().library(call, multiply, args, of.stream).map_or(FAILED, |()| 0)
 }
 
 // -- cuFFT ------------------------------------------------------------------------------------------------------------

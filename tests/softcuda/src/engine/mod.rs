@@ -21,7 +21,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
-pub(crate) use activity::record_bytes;
+pub(crate) use activity::{KERNEL, MEMCPY, MEMCPY_BETWEEN, MEMSET, record_bytes};
 pub(crate) use alloc::PointerFacts;
 pub(crate) use callback::Callback;
 pub(crate) use copy::Way;

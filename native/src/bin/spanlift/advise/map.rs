@@ -1,5 +1,6 @@
 //! The map: the best strategy over number and size of tensors, one panel for each number of threads.
 
+use rayon::prelude::*;
 use spanlift::advise::map::{self, Cell, MOST_BYTES, Warning};
 use spanlift::advise::{AdviseError, Origin, Strategy, Tensors};
 use spanlift::{Bytes, Nanos};
@@ -10,8 +11,10 @@ use spanlift_viewer::theme::{self, Theme};
 
 use super::Advice;
 
-/// Idle cores of the panels.
-const THREADS: [u32; 4] = [1, 2, 4, 8];
+/// Panels of a map at most.
+pub(super) const MOST_PANELS: usize = 16;
+/// A map is at least as wide as its words.
+const LEAST_WIDTH: f64 = 700.0;
 const CELL_W: f64 = 30.0;
 const CELL_H: f64 = 22.0;
 const SIZE: f64 = 11.0;
@@ -28,38 +31,40 @@ const LEGEND: [(&str, &str, Color); 7] = [
     ("B", "B: stream per stage", theme::COMMUNICATION),
 ];
 
-/// All points of all panels; those with more than a tebibyte are left out.
-pub(super) fn cells(advice: &Advice) -> Result<Vec<Cell>, AdviseError> {
-    let mut cells = Vec::new();
-    for threads in THREADS {
+/// All points of a panel for each number of idle cores, by all cores here; those with more than a tebibyte are left out.
+pub(super) fn cells(advice: &Advice, idle: &[u32]) -> Result<Vec<Cell>, AdviseError> {
+    let mut points = Vec::new();
+    for &threads in idle {
         for count in map::counts() {
             for bytes in map::sizes() {
                 let tensors = Tensors { count, bytes };
                 if tensors.total().0 <= MOST_BYTES {
-                    cells.push(map::cell(&advice.request, &advice.machine, tensors, threads)?);
+                    points.push((tensors, threads));
                 }
             }
         }
     }
-    Ok(cells)
+    let cell = |(tensors, threads)| map::cell(&advice.request, &advice.machine, tensors, threads);
+    points.into_par_iter().map(cell).collect()
 }
 
 /// The picture.
-pub(super) fn svg(advice: &Advice, cells: &[Cell]) -> String {
+pub(super) fn svg(advice: &Advice, idle: &[u32], cells: &[Cell]) -> String {
     let theme = Theme::LIGHT;
     let (counts, sizes) = (map::counts(), map::sizes());
     let (w, h) = (CELL_W * counts.len() as f64, CELL_H * sizes.len() as f64);
     let (left, top) = (GAP, 74.0);
-    let width = 2.0 * (w + GAP) + 28.0;
+    let columns = idle.len().clamp(1, 2);
+    let width = (columns as f64 * (w + GAP) + 28.0).max(LEAST_WIDTH);
     let mut scene = Scene::new(width, 0.0, theme.ground);
     let title = title(advice);
     scene.add(Text::new(18.0, 22.0, 15.0, theme.ink, &*title).bold());
     scene.add(Text::new(18.0, 44.0, SIZE, theme.dim, subtitle(advice)));
-    for (k, threads) in THREADS.into_iter().enumerate() {
-        let (x, y) = (left + (w + GAP) * (k % 2) as f64, top + (h + 84.0) * (k / 2) as f64);
+    for (k, &threads) in idle.iter().enumerate() {
+        let (x, y) = (left + (w + GAP) * (k % columns) as f64, top + (h + 84.0) * (k / columns) as f64);
         panel(&mut scene, &theme, (x, y), threads, cells);
     }
-    let y = top + 2.0 * (h + 84.0) - 34.0;
+    let y = top + idle.len().div_ceil(columns) as f64 * (h + 84.0) - 34.0;
     scene.height = legend(&mut scene, &theme, cells, y, advice.request.from == Origin::Pinned) + 18.0;
     svg::svg(&scene, &title, &told(cells))
 }
@@ -139,14 +144,17 @@ fn color(strategy: Strategy) -> Color {
 }
 
 /// What occurs, and the warnings; gives where it ends.
-fn legend(scene: &mut Scene, theme: &Theme, cells: &[Cell], y: f64, is_pinned: bool) -> f64 {
+fn legend(scene: &mut Scene, theme: &Theme, cells: &[Cell], mut y: f64, is_pinned: bool) -> f64 {
     let mut x = 18.0;
     for (name, words, color) in LEGEND {
         if cells.iter().any(|c| c.best.is_some_and(|b| b.name() == name)) {
+            let wide = 20.0 + Text::new(0.0, y, SIZE, theme.ink, words).width();
+            if x > 18.0 && scene.width - 18.0 < x + wide {
+                (x, y) = (18.0, y + 18.0);
+            }
             scene.add(Rect::filled(x, y - 6.0, 14.0, 12.0, color));
-            let text = Text::new(x + 20.0, y, SIZE, theme.ink, words);
-            x += 20.0 + text.width() + 22.0;
-            scene.add(text);
+            scene.add(Text::new(x + 20.0, y, SIZE, theme.ink, words));
+            x += wide + 22.0;
         }
     }
     if is_pinned {
@@ -163,10 +171,14 @@ fn legend(scene: &mut Scene, theme: &Theme, cells: &[Cell], y: f64, is_pinned: b
         "Warnings of the PyTorch tutorial, where they hold on this machine:",
     ));
     for warning in [Warning::FewTensors, Warning::SmallTensors, Warning::Shuttle] {
+        let of = cells.iter().filter(|c| warning != Warning::Shuttle || c.threads == 1).count();
+        if of == 0 {
+            // Nothing of the map says whether it holds.
+            continue;
+        }
         y += 18.0;
         let n = cells.iter().filter(|c| c.warnings.contains(&warning)).count();
         scene.add(Text::new(22.0, y, SIZE, theme.ink, warning.letter().to_string()).bold());
-        let of = cells.iter().filter(|c| warning != Warning::Shuttle || c.threads == 1).count();
         scene.add(Text::new(38.0, y, SIZE, theme.ink, format!("{} ({n} of {of} points)", warning.words())));
     }
     y + 8.0

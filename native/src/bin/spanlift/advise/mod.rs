@@ -5,7 +5,7 @@
 mod map;
 mod words;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ use crate::{machine, output};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  spanlift advise --tensors 1000x4KB --machine h200-pcie5\n  \
     spanlift advise --tensors 12x32MiB --from pinned --work 600us --back --in-flight 2 --machine h100-pcie5\n  \
-    spanlift advise --tensors 100x4MB --cores 16 --load 0.5 --free-ram 64GiB --link pcie4x16 -o map.svg\n\n\
+    spanlift advise --tensors 100x4MB --cores 16 --load 0.5 --free-ram 64GiB --link pcie4x16 -o map.svg --idle 8\n\n\
     Not predicted: waking threads, page faults of memory never touched, reading a file from its disk,\n\
     bookkeeping for each tensor that is gathered or viewed.\n\
     Figures of a machine that are estimates say so: see `spanlift machines NAME`.")]
@@ -75,6 +75,10 @@ pub(crate) struct AdviseArgs {
     /// Draw which strategy wins over count, size and threads
     #[arg(short, long, value_name = "MAP.svg")]
     out: Option<PathBuf>,
+    /// Idle cores that the map is drawn for, a panel for each
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,4,8", requires = "out",
+        value_parser = clap::value_parser!(u32).range(1..=65536))]
+    idle: Vec<u32>,
     #[command(flatten)]
     report: ReportArgs,
 }
@@ -149,6 +153,16 @@ pub(crate) fn run(args: &AdviseArgs, out: &mut Out) -> Result<End, Fail> {
     {
         return Err(Fail::at(&path.display().to_string(), "the map's name ends in .svg"));
     }
+    // Drawing is long: it is not begun where it has no place.
+    if let Some(folder) = args.out.as_deref().and_then(Path::parent).filter(|folder| *folder != Path::new(""))
+        && !folder.is_dir()
+    {
+        let path = args.out.as_deref().unwrap_or(folder).display().to_string();
+        return Err(Fail::at(&path, format!("there is no folder {}", folder.display())));
+    }
+    if args.idle.len() > map::MOST_PANELS {
+        return Err(Fail::at("--idle", format!("a map has at most {} panels", map::MOST_PANELS)));
+    }
     let (request, read_here) = request(args);
     if request.total().0 > 1 << 50 {
         return Err(Fail::new("more than 1024TiB are to be sent in all"));
@@ -175,8 +189,8 @@ pub(crate) fn run(args: &AdviseArgs, out: &mut Out) -> Result<End, Fail> {
     let advice = Advice { machine, request, read_here, ranking, factors, compared, crossings };
     let drawn = match &args.out {
         Some(path) => {
-            let cells = map::cells(&advice).map_err(failed)?;
-            output::write(path, map::svg(&advice, &cells).as_bytes())?;
+            let cells = map::cells(&advice, &args.idle).map_err(failed)?;
+            output::write(path, map::svg(&advice, &args.idle, &cells).as_bytes())?;
             Some(path.display().to_string())
         }
         None => None,
