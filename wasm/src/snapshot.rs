@@ -16,10 +16,12 @@ use crate::text;
 /// # Errors
 /// What is no snapshot, with the byte or the value; a snapshot whose segments have no place.
 pub fn map(bytes: &[u8]) -> Result<(Layout, Vec<String>), String> {
-    open(bytes).map(|(_, layout, told)| (layout, told))
+    let (snapshot, layout, mut told) = open(bytes)?;
+    told.extend(told_before(&snapshot));
+    Ok((layout, told))
 }
 
-/// The same with the snapshot itself.
+/// The same with the snapshot itself, and without what there is to tell of the time before the end.
 pub(crate) fn open(bytes: &[u8]) -> Result<(Snapshot, Layout, Vec<String>), String> {
     let snapshot = Snapshot::read(bytes).map_err(|e| e.to_string())?;
     let (layout, told) = (layout(&snapshot, |_| true)?, told(&snapshot));
@@ -56,7 +58,7 @@ impl Blocks {
 
     pub(crate) fn name(&self, k: usize) -> String {
         let life = self.blocks[k].1;
-        format!("{:#x}{}", life.addr, asked_by(&self.snapshot, life.stack))
+        address(life.addr) + &asked_by(&self.snapshot, life.stack)
     }
 
     pub(crate) fn tensor(&self, k: usize) -> Tensor {
@@ -85,24 +87,35 @@ pub(crate) fn layout_at(over: &OverTime) -> Result<(Layout, Blocks), String> {
     let snapshot = over.snapshot();
     let is_recorded = |device: i64| over.devices().any(|recorded| usize::try_from(device) == Ok(recorded));
     let mut layout = layout(snapshot, |segment| !is_recorded(segment.device))?;
-    let mut found = Blocks { snapshot: Arc::clone(snapshot), blocks: Vec::new() };
+    let moments = over.moments();
+    let n_blocks = moments.iter().map(|(_, moment)| moment.blocks.len()).sum();
+    let mut found = Blocks { snapshot: Arc::clone(snapshot), blocks: Vec::with_capacity(n_blocks) };
     let mut kinds: Vec<(i64, StrId)> =
         snapshot.segments.iter().map(|segment| (segment.address, segment.segment_type)).collect();
     kinds.sort_unstable();
-    let mut names = BTreeMap::new();
-    for (device, moment) in over.moments() {
+    let mut again = BTreeMap::new();
+    for (device, moment) in moments {
         let dev = u32::try_from(device).map_err(|_| format!("no device {device}"))?;
-        let mut blocks = moment.blocks.iter().peekable();
+        let mut next = 0;
         for segment in &moment.segments {
             let kind = kinds.binary_search_by_key(&segment.addr, |kind| kind.0);
-            let kind = kind.map_or(String::new(), |k| format!(" {}", snapshot.strings.get(kinds[k].1)));
-            let stream = segment.stream.map_or(String::new(), |stream| format!(", stream {stream}"));
-            let id = unique(&mut names, format!("{:#x}{kind}{stream}", segment.addr));
+            let mut id = address(segment.addr);
+            if let Ok(k) = kind {
+                id.push(' ');
+                id.push_str(snapshot.strings.get(kinds[k].1));
+            }
+            if let Some(stream) = segment.stream {
+                id.push_str(", stream ");
+                id.push_str(&stream.to_string());
+            }
             let size = u64::try_from(segment.size).map_err(|_| format!("no size {}", segment.size))?;
-            let storage = layout.storage(&id, cuda(dev), Bytes(size)).map_err(|e| e.to_string())?;
+            let storage = stored(&mut layout, &mut again, id, (dev, size))?;
             let end = segment.addr.saturating_add(segment.size);
-            while blocks.next_if(|block| block.addr < segment.addr).is_some() {}
-            while let Some(block) = blocks.next_if(|block| block.addr < end) {
+            while moment.blocks.get(next).is_some_and(|block| block.addr < segment.addr) {
+                next += 1;
+            }
+            while let Some(block) = moment.blocks.get(next).filter(|block| block.addr < end) {
+                next += 1;
                 // A block that its segment does not hold is counted among the layout's inconsistencies.
                 if 0 <= block.size && block.addr.saturating_add(block.size) <= end {
                     found.blocks.push((device, *block, storage, block.addr - segment.addr));
@@ -126,13 +139,12 @@ fn asked_by(snapshot: &Snapshot, stack: u32) -> String {
 /// The last state, of the segments that are wanted.
 fn layout(snapshot: &Snapshot, is_wanted: impl Fn(&Segment) -> bool) -> Result<Layout, String> {
     let mut layout = Layout::new();
-    let mut names = BTreeMap::new();
+    let mut again = BTreeMap::new();
     for segment in snapshot.segments.iter().filter(|segment| is_wanted(segment)) {
         let device = u32::try_from(segment.device).map_err(|_| format!("no device {}", segment.device))?;
         let size =
             u64::try_from(segment.total_size).map_err(|_| format!("no size {}", segment.total_size))?;
-        let id = unique(&mut names, segment_name(snapshot, segment));
-        let storage = layout.storage(&id, cuda(device), Bytes(size)).map_err(|e| e.to_string())?;
+        let storage = stored(&mut layout, &mut again, segment_name(snapshot, segment), (device, size))?;
         for (at, block) in snapshot.placed(segment) {
             let state = snapshot.strings.get(block.state);
             if state == "inactive" {
@@ -145,15 +157,16 @@ fn layout(snapshot: &Snapshot, is_wanted: impl Fn(&Segment) -> bool) -> Result<L
             if !is_inside {
                 continue;
             }
-            let by = asked_by(snapshot, block.stack);
-            let waits = if state == "active_allocated" {
-                String::new()
-            } else {
-                format!(", {}", state.replace('_', " "))
-            };
-            let name = unique(&mut names, format!("{at:#x}{by}{waits}"));
-            let view = View { dtype: Dtype::U8, shape: vec![block.size], strides: vec![1], offset };
-            layout.tensor(&name, storage, view).map_err(|e| e.to_string())?;
+            let mut name = address(at) + &asked_by(snapshot, block.stack);
+            if state != "active_allocated" {
+                name.push_str(", ");
+                name.push_str(&state.replace('_', " "));
+            }
+            let view = || View { dtype: Dtype::U8, shape: vec![block.size], strides: vec![1], offset };
+            if layout.tensor(&name, storage, view()).is_err() {
+                let name = numbered(&mut again, name);
+                layout.tensor(&name, storage, view()).map_err(|e| e.to_string())?;
+            }
         }
     }
     Ok(layout)
@@ -161,19 +174,65 @@ fn layout(snapshot: &Snapshot, is_wanted: impl Fn(&Segment) -> bool) -> Result<L
 
 fn segment_name(snapshot: &Snapshot, segment: &Segment) -> String {
     let kind = snapshot.strings.get(segment.segment_type);
-    format!("{:#x} {kind}, stream {}", segment.address, segment.stream)
+    address(segment.address) + " " + kind + ", stream " + &segment.stream.to_string()
 }
 
-/// The name, with a number behind it where it has come before.
-fn unique(names: &mut BTreeMap<String, u64>, name: String) -> String {
-    let n = names.entry(name.clone()).or_default();
+/// A storage of so many bytes on a device.
+fn stored(
+    layout: &mut Layout,
+    again: &mut BTreeMap<String, u64>,
+    id: String,
+    (device, size): (u32, u64),
+) -> Result<StorageId, String> {
+    layout.storage(&id, cuda(device), Bytes(size)).or_else(|_| {
+        let id = numbered(again, id);
+        layout.storage(&id, cuda(device), Bytes(size)).map_err(|e| e.to_string())
+    })
+}
+
+/// A name that was there before, with a number behind it: broken files have an address twice.
+fn numbered(again: &mut BTreeMap<String, u64>, name: String) -> String {
+    let n = again.entry(name.clone()).or_insert(1);
     *n += 1;
-    if *n == 1 { name } else { format!("{name} #{n}") }
+    format!("{name} #{n}")
+}
+
+/// An address as `0x7f00`; thousands of them are written for one picture.
+fn address(at: i64) -> String {
+    let at = at.cast_unsigned();
+    let digits = (67 - at.leading_zeros().min(63)) / 4;
+    let mut written = String::with_capacity(48);
+    written.push_str("0x");
+    for k in (0..digits).rev() {
+        written.extend(char::from_digit(u32::try_from(at >> (4 * k) & 15).unwrap_or(0), 16));
+    }
+    written
+}
+
+fn bytes(n: i128) -> String {
+    text::bytes(u64::try_from(n).unwrap_or(0))
+}
+
+/// What there is to tell of the time before the end, a line for each device that was recorded.
+///
+/// # Cost
+/// `n log n` in the events.
+pub(crate) fn told_before(snapshot: &Snapshot) -> Vec<String> {
+    let recorded = (0..snapshot.traces.len()).filter(|&device| !snapshot.traces[device].is_empty());
+    let line = |device: usize| {
+        let peak = snapshot.history(device, |_, _| ()).peak;
+        format!(
+            "cuda:{device}: {} recorded, at the peak {} allocated, {} reserved",
+            text::count(snapshot.traces[device].len(), "event"),
+            bytes(peak.allocated),
+            bytes(peak.reserved)
+        )
+    };
+    recorded.map(line).collect()
 }
 
 fn told(snapshot: &Snapshot) -> Vec<String> {
-    let figures = Figures::of(snapshot);
-    let bytes = |n: i128| text::bytes(u64::try_from(n).unwrap_or(0));
+    let figures = Figures::at_end(snapshot);
     let mut told = vec![
         format!(
             "{} of {}: {} reserved, {} allocated, {} asked for",
@@ -193,18 +252,20 @@ fn told(snapshot: &Snapshot) -> Vec<String> {
             100.0 * ratio
         ));
     }
-    for (device, trace) in &figures.traces {
-        told.push(format!(
-            "cuda:{device}: {} recorded, at the peak {} allocated, {} reserved",
-            text::count(usize::try_from(trace.events).unwrap_or(usize::MAX), "event"),
-            bytes(trace.peak_allocated),
-            bytes(trace.peak_reserved)
-        ));
-    }
     if figures.segment_block_layout_inconsistencies > 0 {
         let n = text::thousands(figures.segment_block_layout_inconsistencies);
         told.push(format!("segments that their blocks do not fill, or blocks out of place: {n}"));
     }
     told.extend(snapshot.problems.iter().map(|(what, n)| format!("{what}: {}", text::thousands(*n))));
     told
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn addresses_are_written_as_everywhere() {
+        for at in [0, 1, 15, 16, 255, 256, 0x7f00_0000_0000, i64::MAX, -1, i64::MIN] {
+            assert_eq!(super::address(at), format!("{at:#x}"));
+        }
+    }
 }

@@ -132,6 +132,7 @@ impl MemoryApp {
     /// `n log n` in its events: the first picture does without.
     pub fn look_back(&mut self) -> bool {
         if let Some(snapshot) = self.snapshot.take_if(|s| s.traces.iter().any(|events| !events.is_empty())) {
+            self.remarks.extend(crate::snapshot::told_before(&snapshot));
             self.over_time = OverTime::new(*snapshot).map(Box::new);
             self.show_moment();
         }

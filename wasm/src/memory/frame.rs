@@ -106,8 +106,15 @@ impl Frame {
             let tensors = map.held[k].tensors[..shown(k)].iter().map(|&t| map.name(t));
             tensors.chain([map.storage(k).id.as_str().into()])
         });
-        let widest = names.map(|n| text::width(&text::clean(&n), NAME, true)).fold(0.0, f64::max);
-        let gutter = (widest + 26.0).clamp(84.0, (width * 0.25).max(84.0));
+        let (mut gutter, most) = (84.0f64, (width * 0.25).max(84.0));
+        for name in names {
+            gutter = gutter.max(text::width(&text::clean(&name), NAME, true) + 26.0);
+            // Names that are wider are cut, so the others need not be made.
+            if most <= gutter {
+                gutter = most;
+                break;
+            }
+        }
         let room = width - gutter - 16.0;
         let has_after = map.plan.is_some();
         let stacked = width < SIDE_BY_SIDE;
@@ -142,7 +149,8 @@ impl Frame {
                 frame.storage(map, storage, shown(storage), stacked);
             }
             if chosen.len() < all.len() {
-                let rest: Vec<usize> = all.iter().copied().filter(|k| !chosen.contains(k)).collect();
+                let rest: Vec<usize> =
+                    all.iter().copied().filter(|k| chosen.binary_search(k).is_err()).collect();
                 let told = format!("and {} more: {}", text::thousands(rest.len() as u64), map.told_of(&rest));
                 let lines = text::wrap(&told, NAME, panels.width);
                 frame.push(Item::MoreStorages, 8.0 + 16.0 * lines.len() as f64, lines, Vec::new());
@@ -243,9 +251,13 @@ fn largest(map: &MemoryPicture, all: &[usize], most: usize) -> Vec<usize> {
     if all.len() <= most.saturating_add(1) {
         return all.to_vec();
     }
-    let mut by_size = all.to_vec();
-    by_size.sort_by_key(|&k| (std::cmp::Reverse(map.storage(k).bytes), k));
-    by_size.truncate(most);
+    let mut by_size: Vec<(i64, usize)> = Vec::with_capacity(all.len());
+    for &k in all {
+        by_size.push((i64::try_from(map.storage(k).bytes.0).unwrap_or(i64::MAX).saturating_neg(), k));
+    }
     by_size.sort_unstable();
-    by_size
+    by_size.truncate(most);
+    let mut chosen: Vec<usize> = by_size.into_iter().map(|(_, k)| k).collect();
+    chosen.sort_unstable();
+    chosen
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use spanlift::memory::{Allocation, Layout, MoveKind, MovePlan, Span, Storage, Target, Tensor};
+use spanlift::memory::{Allocation, Device, Layout, MoveKind, MovePlan, Span, Storage, Target, Tensor};
 use spanlift::trace::snapshot::Life;
 
 use super::field::Field;
@@ -73,6 +73,10 @@ impl MemoryPicture {
             if left == 0 {
                 break;
             }
+            if held.tensors.is_empty() {
+                held.bytes = Some((0, 0));
+                continue;
+            }
             let spans = held.tensors.iter().map(|&k| layout.tensors()[k].span().clone());
             let field = Field::new(spans, 0, end(storage));
             left = left.saturating_sub(field.n_runs());
@@ -81,12 +85,14 @@ impl MemoryPicture {
         if let Some(blocks) = &blocks {
             hold(&mut held, blocks, layout.tensors().len());
         }
-        let mut devices: Vec<(String, Vec<usize>)> = Vec::new();
+        let (mut known, mut devices): (Vec<Device>, Vec<(String, Vec<usize>)>) = (Vec::new(), Vec::new());
         for (k, storage) in layout.storages().iter().enumerate() {
-            let name = storage.device.to_string();
-            match devices.iter_mut().find(|(device, _)| *device == name) {
-                Some((_, storages)) => storages.push(k),
-                None => devices.push((name, vec![k])),
+            match known.iter().position(|device| *device == storage.device) {
+                Some(at) => devices[at].1.push(k),
+                None => {
+                    known.push(storage.device);
+                    devices.push((storage.device.to_string(), vec![k]));
+                }
             }
         }
         let mut placed = vec![None; layout.tensors().len()];
@@ -330,6 +336,9 @@ impl MemoryPicture {
 
 /// Gives storages the blocks of a snapshot as their views, from position `first` on.
 fn hold(held: &mut [Held], blocks: &Blocks, first: usize) {
+    let mut n = vec![0; held.len()];
+    (0..blocks.len()).for_each(|k| n[blocks.storage(k).index()] += 1);
+    held.iter_mut().zip(n).for_each(|(held, n)| held.tensors.reserve_exact(n));
     // How far any block reaches, and two do.
     let mut reach = vec![(0, 0); held.len()];
     for k in 0..blocks.len() {

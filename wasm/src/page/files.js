@@ -4,21 +4,28 @@ const MANY = 64 << 20;
 /** A file may unpack to this many times its size, beyond `MANY` bytes. */
 const TIMES = 200;
 
-/** The bytes of a stream; `tell` is called with how many there are so far, and ends it all by throwing. */
-const gathered = async (stream, tell) => {
+/** The bytes of a stream, `size` of them where that is known; `tell` is called with how many there are so far, and ends it all by throwing. */
+const gathered = async (stream, tell, size) => {
   const [parts, reader] = [[], stream.getReader()];
+  let whole = size && new Uint8Array(size);
   let n = 0;
   try {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) break;
-      parts.push(value);
+      if (n + value.length > whole?.length) {
+        parts.push(whole.subarray(0, n));
+        whole = null;
+      }
+      if (whole) whole.set(value, n);
+      else parts.push(value);
       tell((n += value.length));
     }
   } catch (error) {
     reader.cancel().catch(() => {});
     throw error;
   }
+  if (whole) return whole.subarray(0, n);
   const all = new Uint8Array(n);
   let at = 0;
   for (const part of parts) {
@@ -61,7 +68,7 @@ const gunzip = async (bytes, tell) => {
 
 /** The bytes of a file, unpacked; `tell(words, part)` says how far reading is. */
 const opened = async (file, tell) => {
-  const bytes = await gathered(file.stream(), (n) => tell(`reading ${file.name}`, n / file.size));
+  const bytes = await gathered(file.stream(), (n) => tell(`reading ${file.name}`, n / file.size), file.size);
   if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return bytes;
   // The last four bytes say how long the last member is.
   const whole = new DataView(bytes.buffer).getUint32(Math.max(0, bytes.length - 4), true);

@@ -92,18 +92,15 @@ impl Panels {
     /// What can only be told when the picture is drawn: legend, range, tip and table.
     pub(crate) fn memory_drawn(&mut self, app: &MemoryApp, ratio: f64) {
         let (lo, hi) = app.current_window();
+        // Asked for before anything changes: afterwards the page would be laid out once more to tell.
+        let (width, legend_width) = (f64::from(self.plot.client_width()).max(40.0), self.legend_width());
         self.part(".sl-range").set_text_content(Some(&format!("{}: bytes [{lo}, {hi})", app.current_name())));
         match (app.tip(), app.pointer()) {
-            (Some((title, words)), Some((x, y))) => {
-                self.tip.set_text_content(None);
-                append(&self.tip, &self.element("b", "", &title));
-                append(&self.tip, &self.element("span", "", &words));
-                self.place_tip(x, y);
-            }
+            (Some((title, words)), Some((x, y))) => self.say_tip(&title, &words, x, y),
             _ => self.tip.set_hidden(true),
         }
-        self.past(app, ratio);
-        let legend = app.legend(self.legend_width());
+        self.past(app, width, ratio);
+        let legend = app.legend(legend_width);
         let in_sight = app.in_sight();
         let Some(mut shown) = self.memory.take() else { return };
         if shown.legend.as_ref() != Some(&legend) {
@@ -124,12 +121,12 @@ impl Panels {
     }
 
     /// The strip of a snapshot's past.
-    fn past(&self, app: &MemoryApp, ratio: f64) {
+    fn past(&self, app: &MemoryApp, width: f64, ratio: f64) {
         let strip = self.part(".sl-strip");
         strip.set_hidden(app.over_time().is_none());
         let Some(over) = app.over_time() else { return };
         let Ok(canvas) = Canvas::new(self.part(".sl-strip canvas").unchecked_into()) else { return };
-        canvas.paint(&over.strip(f64::from(strip.client_width()).max(40.0), &app.theme), ratio);
+        canvas.paint(&over.strip(width, &app.theme), ratio);
         let part = 100.0 * over.moment() as f64 / over.n_events().max(1) as f64;
         set(&strip, "aria-valuenow", &format!("{part:.1}"));
         set(&strip, "aria-valuetext", &format!("moment {} of {}", over.moment(), over.n_events()));

@@ -47,6 +47,10 @@ impl Index {
     #[inline(never)]
     pub(super) fn lower(&self, of: &dyn Fn(u32) -> Ordering) -> (At, Option<u32>) {
         let lies_before = |slot: Option<&u32>| slot.is_some_and(|&slot| of(slot).is_lt());
+        // Keys that come in their order are looked for once.
+        if lies_before(self.chunks.last().and_then(|chunk| chunk.last())) {
+            return (self.end(), None);
+        }
         let chunk = self.chunks.partition_point(|chunk| lies_before(chunk.last()));
         let Some(slots) = self.chunks.get(chunk) else { return (self.end(), None) };
         let place = slots.partition_point(|slot| lies_before(Some(slot)));

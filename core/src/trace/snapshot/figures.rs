@@ -83,6 +83,20 @@ impl Figures {
     /// # Cost
     /// `n log n` for `n` events.
     pub fn of(snapshot: &Snapshot) -> Figures {
+        let mut figures = Figures::at_end(snapshot);
+        for device in 0..snapshot.traces.len() {
+            if !snapshot.traces[device].is_empty() {
+                figures.traces.insert(device.to_string(), trace(snapshot, device));
+            }
+        }
+        figures
+    }
+
+    /// The figures of the last state alone: no device has any in `traces`.
+    ///
+    /// # Cost
+    /// Linear in segments and blocks, whatever happened before.
+    pub fn at_end(snapshot: &Snapshot) -> Figures {
         let text = |id: StrId| snapshot.strings.get(id).to_owned();
         let sum = |of: fn(&super::Segment) -> i64| snapshot.segments.iter().map(|s| i128::from(of(s))).sum();
         let mut figures = Figures {
@@ -108,13 +122,15 @@ impl Figures {
             traces: BTreeMap::new(),
             import: ImportFigures { dropped_events: 0, problems: snapshot.problems.clone() },
         };
+        let mut states: BTreeMap<StrId, (u64, i128)> = BTreeMap::new();
         let inactive = snapshot.strings.find("inactive");
         let in_use = snapshot.strings.find("active_allocated");
         for segment in &snapshot.segments {
             let mut end = i128::from(segment.address);
             for block in &snapshot.blocks[segment.blocks.clone()] {
-                *figures.blocks_by_state.entry(text(block.state)).or_default() += 1;
-                *figures.bytes_by_state.entry(text(block.state)).or_default() += i128::from(block.size);
+                let (n, bytes) = states.entry(block.state).or_default();
+                *n += 1;
+                *bytes += i128::from(block.size);
                 let misplaced = block.address.is_some_and(|address| i128::from(address) != end);
                 figures.segment_block_layout_inconsistencies += u64::from(misplaced);
                 end += i128::from(block.size);
@@ -131,6 +147,10 @@ impl Figures {
             *figures.segments_by_stream.entry(segment.stream.to_string()).or_default() += 1;
             *figures.segments_by_type.entry(text(segment.segment_type)).or_default() += 1;
         }
+        for (state, (n, bytes)) in states {
+            figures.blocks_by_state.insert(text(state), n);
+            figures.bytes_by_state.insert(text(state), bytes);
+        }
         if inactive.is_some_and(|state| snapshot.blocks.iter().any(|block| block.state == state)) {
             // Nothing but empty blocks: all of nothing is in one piece.
             let ratio = match figures.external_free {
@@ -138,11 +158,6 @@ impl Figures {
                 free => 1.0 - figures.largest_free as f64 / free as f64,
             };
             figures.frag_ratio = Some(rounded(ratio));
-        }
-        for device in 0..snapshot.traces.len() {
-            if !snapshot.traces[device].is_empty() {
-                figures.traces.insert(device.to_string(), trace(snapshot, device));
-            }
         }
         figures
     }

@@ -91,21 +91,25 @@ impl Moment {
         let sum = |lives: &[Life]| lives.iter().map(|life| i128::from(life.size)).sum();
         let mut held =
             Held { reserved: sum(&self.segments), allocated: sum(&self.blocks), ..Held::default() };
-        let mut blocks = self.blocks.iter().peekable();
+        let mut next = 0;
         for segment in &self.segments {
-            let (mut at, end) =
-                (i128::from(segment.addr), i128::from(segment.addr) + i128::from(segment.size));
-            let mut gap = |from: i128, to: i128| {
+            // Sizes are below 2^60, so that only a broken file's ends are cut.
+            let (mut at, end) = (segment.addr, segment.addr.saturating_add(segment.size));
+            let mut gap = |from: i64, to: i64| {
                 if from < to {
-                    held.free += to - from;
-                    held.largest_free = held.largest_free.max(to - from);
+                    let gap = i128::from(to) - i128::from(from);
+                    held.free += gap;
+                    held.largest_free = held.largest_free.max(gap);
                 }
             };
             // Blocks outside of segments are the file's mistake, and free nothing.
-            while blocks.next_if(|block| i128::from(block.addr) < at).is_some() {}
-            while let Some(block) = blocks.next_if(|block| i128::from(block.addr) < end) {
-                gap(at, i128::from(block.addr));
-                at = at.max(i128::from(block.addr) + i128::from(block.size));
+            while self.blocks.get(next).is_some_and(|block| block.addr < at) {
+                next += 1;
+            }
+            while let Some(block) = self.blocks.get(next).filter(|block| block.addr < end) {
+                gap(at, block.addr);
+                at = at.max(block.addr.saturating_add(block.size));
+                next += 1;
             }
             gap(at, end);
         }
@@ -264,24 +268,27 @@ impl Lives {
         let list = (m / self.every).min(self.ends.len() - 1);
         let begin = list.checked_sub(1).map_or(0, |before| self.ends[before]);
         let (listed_at, m) = (moment(list * self.every), moment(m));
-        let old = self.listed[begin..self.ends[list]].iter().map(|&k| &self.lives[k as usize]);
-        let runs = |life: &&Life| m <= life.to;
         let first = self.lives.partition_point(|life| life.from <= listed_at);
         let last = self.lives.partition_point(|life| life.from <= m);
-        let mut new: Vec<&Life> = self.lives[first..last].iter().filter(runs).collect();
+        let mut new: Vec<&Life> = self.lives[first..last].iter().filter(|life| m <= life.to).collect();
         new.sort_unstable_by_key(|life| life.addr);
-        let (mut old, mut new) = (old.filter(runs).peekable(), new.into_iter().peekable());
-        let mut all = Vec::new();
-        loop {
-            let is_old = match (old.peek(), new.peek()) {
-                (Some(a), Some(b)) => a.addr <= b.addr,
-                (a, _) => a.is_some(),
-            };
-            match if is_old { old.next() } else { new.next() } {
-                Some(life) => all.push(*life),
-                None => return all,
+        let old = &self.listed[begin..self.ends[list]];
+        let mut all = Vec::with_capacity(old.len() + new.len());
+        // Plain loops: a hand that moves through a snapshot waits for them.
+        let mut next = 0;
+        for &k in old {
+            let life = &self.lives[k as usize];
+            if life.to < m {
+                continue;
             }
+            while next < new.len() && new[next].addr < life.addr {
+                all.push(*new[next]);
+                next += 1;
+            }
+            all.push(*life);
         }
+        all.extend(new[next..].iter().map(|life| **life));
+        all
     }
 }
 
