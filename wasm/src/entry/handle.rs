@@ -25,7 +25,7 @@ use crate::paint::Canvas;
 use crate::screen::Screen;
 use crate::text;
 use crate::theme::{Theme, kind_name};
-use crate::timeline::{over, zero};
+use crate::timeline::over;
 
 /// Longer programs are not written in other languages: nobody reads them, and the page would wait.
 const MOST_CODE: usize = 20_000;
