@@ -442,385 +442,337 @@ wasm.__wbindgen_free(deferred1_0, deferred1_1, 1);
 function __wbg_get_imports() {
 const import0 = {
 __proto__: null,
-__wbg___wbindgen_is_undefined_be5b34249ff1fc15: function(arg0) {
-const ret = arg0 === undefined;
-return ret;
+_0: function(arg0) {
+return arg0 === undefined;
 },
-__wbg___wbindgen_throw_4c88d8bf264fd984: function(arg0, arg1) {
+_1: function(arg0, arg1) {
 throw new Error(getStringFromWasm0(arg0, arg1));
 },
-__wbg__wbg_cb_unref_09736879a3f67559: function(arg0) {
+_2: function(arg0) {
 arg0._wbg_cb_unref();
 },
-__wbg_addEventListener_f2d27251d333a631: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
+_3: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
 arg0.addEventListener(getStringFromWasm0(arg1, arg2), arg3, arg4);
 }, arguments); },
-__wbg_add_cf82c8d153d93ae1: function() { return handleError(function (arg0, arg1, arg2) {
+_4: function() { return handleError(function (arg0, arg1, arg2) {
 arg0.add(getStringFromWasm0(arg1, arg2));
 }, arguments); },
-__wbg_altKey_423da1d67b588078: function(arg0) {
-const ret = arg0.altKey;
-return ret;
+_5: function(arg0) {
+return arg0.altKey;
 },
-__wbg_appendChild_dbf7ad2f48413560: function() { return handleError(function (arg0, arg1) {
-const ret = arg0.appendChild(arg1);
-return ret;
+_6: function() { return handleError(function (arg0, arg1) {
+return arg0.appendChild(arg1);
 }, arguments); },
-__wbg_arcTo_a347b807c468785d: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4, arg5) {
+_7: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4, arg5) {
 arg0.arcTo(arg1, arg2, arg3, arg4, arg5);
 }, arguments); },
-__wbg_beginPath_ab690dc0c7efe6dc: function(arg0) {
+_8: function(arg0) {
 arg0.beginPath();
 },
-__wbg_button_653210370515dd71: function(arg0) {
-const ret = arg0.button;
-return ret;
+_9: function(arg0) {
+return arg0.button;
 },
-__wbg_children_5767547ca7e1c276: function(arg0) {
-const ret = arg0.children;
-return ret;
+_10: function(arg0) {
+return arg0.children;
 },
-__wbg_classList_97e966c261669b85: function(arg0) {
-const ret = arg0.classList;
-return ret;
+_11: function(arg0) {
+return arg0.classList;
 },
-__wbg_clientHeight_b40e8971aed9fa2b: function(arg0) {
-const ret = arg0.clientHeight;
-return ret;
+_12: function(arg0) {
+return arg0.clientHeight;
 },
-__wbg_clientWidth_269ea87f17b863bf: function(arg0) {
-const ret = arg0.clientWidth;
-return ret;
+_13: function(arg0) {
+return arg0.clientWidth;
 },
-__wbg_clientX_7207eed549b03753: function(arg0) {
-const ret = arg0.clientX;
-return ret;
+_14: function(arg0) {
+return arg0.clientX;
 },
-__wbg_clientY_3371139730cd6f74: function(arg0) {
-const ret = arg0.clientY;
-return ret;
+_15: function(arg0) {
+return arg0.clientY;
 },
-__wbg_closePath_e9e11e034c5d75a3: function(arg0) {
+_16: function(arg0) {
 arg0.closePath();
 },
-__wbg_closest_39824b16065066bc: function() { return handleError(function (arg0, arg1, arg2) {
+_17: function() { return handleError(function (arg0, arg1, arg2) {
 const ret = arg0.closest(getStringFromWasm0(arg1, arg2));
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 }, arguments); },
-__wbg_createElement_de4a31ed2fb252be: function() { return handleError(function (arg0, arg1, arg2) {
-const ret = arg0.createElement(getStringFromWasm0(arg1, arg2));
-return ret;
+_18: function() { return handleError(function (arg0, arg1, arg2) {
+return arg0.createElement(getStringFromWasm0(arg1, arg2));
 }, arguments); },
-__wbg_createTextNode_2b48c3fc75dfcc67: function(arg0, arg1, arg2) {
-const ret = arg0.createTextNode(getStringFromWasm0(arg1, arg2));
-return ret;
+_19: function(arg0, arg1, arg2) {
+return arg0.createTextNode(getStringFromWasm0(arg1, arg2));
 },
-__wbg_ctrlKey_97b77227d0599549: function(arg0) {
-const ret = arg0.ctrlKey;
-return ret;
+_20: function(arg0) {
+return arg0.ctrlKey;
 },
-__wbg_ctrlKey_b7978e4cf78dc62b: function(arg0) {
-const ret = arg0.ctrlKey;
-return ret;
+_21: function(arg0) {
+return arg0.ctrlKey;
 },
-__wbg_deltaMode_d2ba7673c0228446: function(arg0) {
-const ret = arg0.deltaMode;
-return ret;
+_22: function(arg0) {
+return arg0.deltaMode;
 },
-__wbg_deltaX_6ad2483f3f4c0349: function(arg0) {
-const ret = arg0.deltaX;
-return ret;
+_23: function(arg0) {
+return arg0.deltaX;
 },
-__wbg_deltaY_37dc0a54748a91f4: function(arg0) {
-const ret = arg0.deltaY;
-return ret;
+_24: function(arg0) {
+return arg0.deltaY;
 },
-__wbg_devicePixelRatio_90ee4024cee5d5f4: function(arg0) {
-const ret = arg0.devicePixelRatio;
-return ret;
+_25: function(arg0) {
+return arg0.devicePixelRatio;
 },
-__wbg_dispatchEvent_a2af00ffae37e129: function() { return handleError(function (arg0, arg1) {
-const ret = arg0.dispatchEvent(arg1);
-return ret;
+_26: function() { return handleError(function (arg0, arg1) {
+return arg0.dispatchEvent(arg1);
 }, arguments); },
-__wbg_fillRect_e1f0b9915220348b: function(arg0, arg1, arg2, arg3, arg4) {
+_27: function(arg0, arg1, arg2, arg3, arg4) {
 arg0.fillRect(arg1, arg2, arg3, arg4);
 },
-__wbg_fillText_89d353a9ad9f4a1a: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
+_28: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
 arg0.fillText(getStringFromWasm0(arg1, arg2), arg3, arg4);
 }, arguments); },
-__wbg_fill_cb36fe21a8d46cd7: function(arg0) {
+_29: function(arg0) {
 arg0.fill();
 },
-__wbg_getAttribute_c7b80d4010284561: function(arg0, arg1, arg2, arg3) {
+_30: function(arg0, arg1, arg2, arg3) {
 const ret = arg1.getAttribute(getStringFromWasm0(arg2, arg3));
 var ptr1 = isLikeNone(ret) ? 0 : passStringToWasm0(ret, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
 var len1 = WASM_VECTOR_LEN;
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 1, len1, true);
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 0, ptr1, true);
 },
-__wbg_getBoundingClientRect_329ca748ec918b0c: function(arg0) {
-const ret = arg0.getBoundingClientRect();
-return ret;
+_31: function(arg0) {
+return arg0.getBoundingClientRect();
 },
-__wbg_getContext_d93f904b714852ae: function() { return handleError(function (arg0, arg1, arg2) {
+_32: function() { return handleError(function (arg0, arg1, arg2) {
 const ret = arg0.getContext(getStringFromWasm0(arg1, arg2));
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 }, arguments); },
-__wbg_height_ac6f1c3f49c13fe2: function(arg0) {
-const ret = arg0.height;
-return ret;
+_33: function(arg0) {
+return arg0.height;
 },
-__wbg_hidden_a24b2caa480655e6: function(arg0) {
-const ret = arg0.hidden;
-return ret;
+_34: function(arg0) {
+return arg0.hidden;
 },
-__wbg_instanceof_Element_05dbb22ded594343: function(arg0) {
+_35: function(arg0) {
 let result;
 try {
 result = arg0 instanceof Element;
 } catch (_) {
 result = false;
 }
-const ret = result;
-return ret;
+return result;
 },
-__wbg_instanceof_HtmlSelectElement_e8e746c4e56224c9: function(arg0) {
+_36: function(arg0) {
 let result;
 try {
 result = arg0 instanceof HTMLSelectElement;
 } catch (_) {
 result = false;
 }
-const ret = result;
-return ret;
+return result;
 },
-__wbg_instanceof_Window_5cf453f5639aa1a2: function(arg0) {
+_37: function(arg0) {
 let result;
 try {
 result = arg0 instanceof Window;
 } catch (_) {
 result = false;
 }
-const ret = result;
-return ret;
+return result;
 },
-__wbg_item_66d2ef77cbc53343: function(arg0, arg1) {
+_38: function(arg0, arg1) {
 const ret = arg0.item(arg1 >>> 0);
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-__wbg_key_76125a528069feff: function(arg0, arg1) {
+_39: function(arg0, arg1) {
 const ret = arg1.key;
 const ptr1 = passStringToWasm0(ret, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
 const len1 = WASM_VECTOR_LEN;
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 1, len1, true);
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 0, ptr1, true);
 },
-__wbg_left_9df47701ff317a35: function(arg0) {
-const ret = arg0.left;
-return ret;
+_40: function(arg0) {
+return arg0.left;
 },
-__wbg_length_9f82f041dce0ac51: function(arg0) {
-const ret = arg0.length;
-return ret;
+_41: function(arg0) {
+return arg0.length;
 },
-__wbg_lineTo_91262b25fb37c461: function(arg0, arg1, arg2) {
+_42: function(arg0, arg1, arg2) {
 arg0.lineTo(arg1, arg2);
 },
-__wbg_matchMedia_b53687d22ec43649: function() { return handleError(function (arg0, arg1, arg2) {
+_43: function() { return handleError(function (arg0, arg1, arg2) {
 const ret = arg0.matchMedia(getStringFromWasm0(arg1, arg2));
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 }, arguments); },
-__wbg_matches_a47c420646498c64: function(arg0) {
-const ret = arg0.matches;
-return ret;
+_44: function(arg0) {
+return arg0.matches;
 },
-__wbg_matches_f3a9298a593d4ea9: function() { return handleError(function (arg0, arg1, arg2) {
-const ret = arg0.matches(getStringFromWasm0(arg1, arg2));
-return ret;
+_45: function() { return handleError(function (arg0, arg1, arg2) {
+return arg0.matches(getStringFromWasm0(arg1, arg2));
 }, arguments); },
-__wbg_metaKey_33c588e07fd74724: function(arg0) {
-const ret = arg0.metaKey;
-return ret;
+_46: function(arg0) {
+return arg0.metaKey;
 },
-__wbg_moveTo_b4cd3b0b7e1585a5: function(arg0, arg1, arg2) {
+_47: function(arg0, arg1, arg2) {
 arg0.moveTo(arg1, arg2);
 },
-__wbg_new_bdf613c6b0b3d702: function() { return handleError(function (arg0) {
-const ret = new ResizeObserver(arg0);
-return ret;
+_48: function() { return handleError(function (arg0) {
+return new ResizeObserver(arg0);
 }, arguments); },
-__wbg_new_cd4348290afae586: function() {
-const ret = new Object();
-return ret;
+_49: function() {
+return new Object();
 },
-__wbg_new_f6667bebfb038bfc: function() { return handleError(function (arg0, arg1) {
-const ret = new Event(getStringFromWasm0(arg0, arg1));
-return ret;
+_50: function() { return handleError(function (arg0, arg1) {
+return new Event(getStringFromWasm0(arg0, arg1));
 }, arguments); },
-__wbg_observe_0bd2cd721b4e32da: function(arg0, arg1) {
+_51: function(arg0, arg1) {
 arg0.observe(arg1);
 },
-__wbg_offsetHeight_91ca9e2be23502e5: function(arg0) {
-const ret = arg0.offsetHeight;
-return ret;
+_52: function(arg0) {
+return arg0.offsetHeight;
 },
-__wbg_offsetWidth_ec7d4ad6adc7e29d: function(arg0) {
-const ret = arg0.offsetWidth;
-return ret;
+_53: function(arg0) {
+return arg0.offsetWidth;
 },
-__wbg_ownerDocument_adefd47fd596fe80: function(arg0) {
+_54: function(arg0) {
 const ret = arg0.ownerDocument;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-__wbg_pointerId_79742963a7afa662: function(arg0) {
-const ret = arg0.pointerId;
-return ret;
+_55: function(arg0) {
+return arg0.pointerId;
 },
-__wbg_preventDefault_cfb06b02e7406899: function(arg0) {
+_56: function(arg0) {
 arg0.preventDefault();
 },
-__wbg_querySelector_1555c239948f2bf0: function() { return handleError(function (arg0, arg1, arg2) {
+_57: function() { return handleError(function (arg0, arg1, arg2) {
 const ret = arg0.querySelector(getStringFromWasm0(arg1, arg2));
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 }, arguments); },
-__wbg_removeAttribute_735f25a801a701e1: function() { return handleError(function (arg0, arg1, arg2) {
+_58: function() { return handleError(function (arg0, arg1, arg2) {
 arg0.removeAttribute(getStringFromWasm0(arg1, arg2));
 }, arguments); },
-__wbg_remove_12e9b1deffec7d2f: function() { return handleError(function (arg0, arg1, arg2) {
+_59: function() { return handleError(function (arg0, arg1, arg2) {
 arg0.remove(getStringFromWasm0(arg1, arg2));
 }, arguments); },
-__wbg_requestAnimationFrame_9ba49d36a19ca83c: function() { return handleError(function (arg0, arg1) {
-const ret = arg0.requestAnimationFrame(arg1);
-return ret;
+_60: function() { return handleError(function (arg0, arg1) {
+return arg0.requestAnimationFrame(arg1);
 }, arguments); },
-__wbg_scrollTop_960220fc942d86fa: function(arg0) {
-const ret = arg0.scrollTop;
-return ret;
+_61: function(arg0) {
+return arg0.scrollTop;
 },
-__wbg_selectedIndex_ab2519f4f8a79f18: function(arg0) {
-const ret = arg0.selectedIndex;
-return ret;
+_62: function(arg0) {
+return arg0.selectedIndex;
 },
-__wbg_setAttribute_f75317b2b5cabfb4: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
+_63: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
 arg0.setAttribute(getStringFromWasm0(arg1, arg2), getStringFromWasm0(arg3, arg4));
 }, arguments); },
-__wbg_setPointerCapture_49f83ce093912db8: function() { return handleError(function (arg0, arg1) {
+_64: function() { return handleError(function (arg0, arg1) {
 arg0.setPointerCapture(arg1);
 }, arguments); },
-__wbg_setProperty_3fe74e09d53acb0b: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
+_65: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
 arg0.setProperty(getStringFromWasm0(arg1, arg2), getStringFromWasm0(arg3, arg4));
 }, arguments); },
-__wbg_setTransform_ee8f5d076fcdec0f: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4, arg5, arg6) {
+_66: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4, arg5, arg6) {
 arg0.setTransform(arg1, arg2, arg3, arg4, arg5, arg6);
 }, arguments); },
-__wbg_set_className_fcd90345b3a090af: function(arg0, arg1, arg2) {
+_67: function(arg0, arg1, arg2) {
 arg0.className = getStringFromWasm0(arg1, arg2);
 },
-__wbg_set_fillStyle_95fde67582a9c695: function(arg0, arg1, arg2) {
+_68: function(arg0, arg1, arg2) {
 arg0.fillStyle = getStringFromWasm0(arg1, arg2);
 },
-__wbg_set_font_aa0c0c514c73a5fa: function(arg0, arg1, arg2) {
+_69: function(arg0, arg1, arg2) {
 arg0.font = getStringFromWasm0(arg1, arg2);
 },
-__wbg_set_height_ae0610d318c3428c: function(arg0, arg1) {
+_70: function(arg0, arg1) {
 arg0.height = arg1 >>> 0;
 },
-__wbg_set_hidden_7efdf3958dc524e5: function(arg0, arg1) {
+_71: function(arg0, arg1) {
 arg0.hidden = arg1 !== 0;
 },
-__wbg_set_innerHTML_a9d3a267967b5117: function(arg0, arg1, arg2) {
+_72: function(arg0, arg1, arg2) {
 arg0.innerHTML = getStringFromWasm0(arg1, arg2);
 },
-__wbg_set_lineWidth_12f039d09cd36dad: function(arg0, arg1) {
+_73: function(arg0, arg1) {
 arg0.lineWidth = arg1;
 },
-__wbg_set_passive_ac655beafedbb0a5: function(arg0, arg1) {
+_74: function(arg0, arg1) {
 arg0.passive = arg1 !== 0;
 },
-__wbg_set_scrollTop_9abe010024623249: function(arg0, arg1) {
+_75: function(arg0, arg1) {
 arg0.scrollTop = arg1;
 },
-__wbg_set_strokeStyle_b90c8a6e0d37c80d: function(arg0, arg1, arg2) {
+_76: function(arg0, arg1, arg2) {
 arg0.strokeStyle = getStringFromWasm0(arg1, arg2);
 },
-__wbg_set_textAlign_0a32c51401892c11: function(arg0, arg1, arg2) {
+_77: function(arg0, arg1, arg2) {
 arg0.textAlign = getStringFromWasm0(arg1, arg2);
 },
-__wbg_set_textBaseline_ff2e3c5c84684b23: function(arg0, arg1, arg2) {
+_78: function(arg0, arg1, arg2) {
 arg0.textBaseline = getStringFromWasm0(arg1, arg2);
 },
-__wbg_set_textContent_0177b2a6d9293c2c: function(arg0, arg1, arg2) {
+_79: function(arg0, arg1, arg2) {
 arg0.textContent = arg1 === 0 ? undefined : getStringFromWasm0(arg1, arg2);
 },
-__wbg_set_width_5f89a551b5472887: function(arg0, arg1) {
+_80: function(arg0, arg1) {
 arg0.width = arg1 >>> 0;
 },
-__wbg_shiftKey_6a84be2563ae8a55: function(arg0) {
-const ret = arg0.shiftKey;
-return ret;
+_81: function(arg0) {
+return arg0.shiftKey;
 },
-__wbg_shiftKey_a6ce93ef743d5834: function(arg0) {
-const ret = arg0.shiftKey;
-return ret;
+_82: function(arg0) {
+return arg0.shiftKey;
 },
-__wbg_static_accessor_GLOBAL_THIS_003ee833af9699fc: function() {
+_83: function() {
 const ret = typeof globalThis === 'undefined' ? undefined : globalThis;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-__wbg_static_accessor_GLOBAL_e4293fb22cbe77da: function() {
+_84: function() {
 const ret = typeof global === 'undefined' ? undefined : global;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-__wbg_static_accessor_SELF_53bb20457401453d: function() {
+_85: function() {
 const ret = typeof self === 'undefined' ? undefined : self;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-__wbg_static_accessor_WINDOW_b5e0810bfecb7feb: function() {
+_86: function() {
 const ret = typeof window === 'undefined' ? undefined : window;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-__wbg_stroke_19fa3f3ec093bc25: function(arg0) {
+_87: function(arg0) {
 arg0.stroke();
 },
-__wbg_style_f499e599ac70277f: function(arg0) {
-const ret = arg0.style;
-return ret;
+_88: function(arg0) {
+return arg0.style;
 },
-__wbg_target_e5cd9c7aa87dd8df: function(arg0) {
+_89: function(arg0) {
 const ret = arg0.target;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-__wbg_textContent_240d7f8264a6246e: function(arg0, arg1) {
+_90: function(arg0, arg1) {
 const ret = arg1.textContent;
 var ptr1 = isLikeNone(ret) ? 0 : passStringToWasm0(ret, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
 var len1 = WASM_VECTOR_LEN;
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 1, len1, true);
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 0, ptr1, true);
 },
-__wbg_toggle_4ad9c24ed28f124e: function() { return handleError(function (arg0, arg1, arg2, arg3) {
-const ret = arg0.toggle(getStringFromWasm0(arg1, arg2), arg3 !== 0);
-return ret;
+_91: function() { return handleError(function (arg0, arg1, arg2, arg3) {
+return arg0.toggle(getStringFromWasm0(arg1, arg2), arg3 !== 0);
 }, arguments); },
-__wbg_top_2d45cda4e060d8bf: function(arg0) {
-const ret = arg0.top;
-return ret;
+_92: function(arg0) {
+return arg0.top;
 },
-__wbg_width_babc5dc7654771b1: function(arg0) {
-const ret = arg0.width;
-return ret;
+_93: function(arg0) {
+return arg0.width;
 },
-__wbindgen_generic_0000000000000001: function(arg0, arg1) {
-const ret = makeMutClosure(arg0, arg1, wasm_bindgen_e339f1fdbde1a20e___convert__closures_____invoke___web_sys_16fb8b7dc141141a___features__gen_Event__Event______true_);
-return ret;
+_94: function(arg0, arg1) {
+return makeMutClosure(arg0, arg1, _95);
 },
-__wbindgen_generic_0000000000000002: function(arg0, arg1) {
-const ret = makeMutClosure(arg0, arg1, wasm_bindgen_e339f1fdbde1a20e___convert__closures_____invoke_______true_);
-return ret;
+_96: function(arg0, arg1) {
+return makeMutClosure(arg0, arg1, _97);
 },
-__wbindgen_generic_0000000000000003: function(arg0, arg1) {
-const ret = getStringFromWasm0(arg0, arg1);
-return ret;
+_98: function(arg0, arg1) {
+return getStringFromWasm0(arg0, arg1);
 },
 __wbindgen_init_externref_table: function() {
 const table = wasm.__wbindgen_externrefs;
@@ -836,11 +788,11 @@ __proto__: null,
 "./course_bg.js": import0,
 };
 }
-function wasm_bindgen_e339f1fdbde1a20e___convert__closures_____invoke_______true_(arg0, arg1) {
-wasm.wasm_bindgen_e339f1fdbde1a20e___convert__closures_____invoke_______true_(arg0, arg1);
+function _97(arg0, arg1) {
+wasm._97(arg0, arg1);
 }
-function wasm_bindgen_e339f1fdbde1a20e___convert__closures_____invoke___web_sys_16fb8b7dc141141a___features__gen_Event__Event______true_(arg0, arg1, arg2) {
-wasm.wasm_bindgen_e339f1fdbde1a20e___convert__closures_____invoke___web_sys_16fb8b7dc141141a___features__gen_Event__Event______true_(arg0, arg1, arg2);
+function _95(arg0, arg1, arg2) {
+wasm._95(arg0, arg1, arg2);
 }
 const ColumnsFinalization = (typeof FinalizationRegistry === 'undefined')
 ? { register: () => {}, unregister: () => {} }

@@ -1,22 +1,24 @@
 //! Puts functions that are alike behind each other.
 //!
-//! What packs a module finds repetitions within 32 KiB, and instances of one generic function lie anywhere in two
-//! megabytes. An order in which each function follows the one that it shares most with packs 5 % smaller.
+//! What packs a module says in fewer bits what stood a short way before, and instances of one generic function lie anywhere in
+//! two megabytes. An order in which each function follows the one that it shares most with packs 2.6 % smaller.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, anyhow};
 use wasm_encoder::reencode::{Error, Reencode};
-use wasm_encoder::{CodeSection, FunctionSection, Module};
-use wasmparser::{CodeSectionReader, FunctionBody, FunctionSectionReader, Imports, Parser, Payload, TypeRef};
+use wasm_encoder::{CodeSection, ExportSection, FunctionSection, ImportSection, Module};
+use wasmparser::{
+    CodeSectionReader, Export, FunctionBody, FunctionSectionReader, Imports, Parser, Payload, TypeRef,
+};
 
 /// So many bytes in a row are one thing that two functions may share.
 const GRAM: usize = 6;
 /// What more functions share says nothing of any two.
 const MOST_COMMON: usize = 40;
 
-/// The module with its functions in another order, and nothing else changed.
-pub(crate) fn beside(module: &[u8]) -> Result<Vec<u8>> {
+/// The module with its functions in another order and other names for what it imports and exports, and nothing else changed.
+pub(crate) fn beside(module: &[u8], names: &BTreeMap<String, String>) -> Result<Vec<u8>> {
     let (n_imported, bodies) = functions(module)?;
     let order = order(&bodies);
     let mut place = vec![0; order.len()];
@@ -24,7 +26,7 @@ pub(crate) fn beside(module: &[u8]) -> Result<Vec<u8>> {
         place[function] = at;
     }
     let mut moved = Module::new();
-    let mut moves = Moves { n_imported, order, place };
+    let mut moves = Moves { n_imported, order, place, names };
     moves
         .parse_core_module(&mut moved, Parser::new(0), module)
         .map_err(|error| anyhow!("the module cannot be written anew: {error}"))?;
@@ -112,19 +114,50 @@ fn shared(bodies: &[&[u8]]) -> (Vec<Vec<usize>>, Vec<Vec<usize>>) {
 }
 
 /// Writes a module anew with its functions in another order.
-struct Moves {
+struct Moves<'n> {
     n_imported: u32,
     /// Which function comes at each place.
     order: Vec<usize>,
     /// The index that each function has afterwards.
     place: Vec<u32>,
+    /// New names for old ones.
+    names: &'n BTreeMap<String, String>,
 }
 
-impl Reencode for Moves {
+impl Moves<'_> {
+    fn name<'a>(&'a self, old: &'a str) -> &'a str {
+        self.names.get(old).map_or(old, String::as_str)
+    }
+}
+
+impl Reencode for Moves<'_> {
     type Error = std::convert::Infallible;
 
     fn function_index(&mut self, function: u32) -> Result<u32, Error<Self::Error>> {
         Ok(function.checked_sub(self.n_imported).map_or(function, |own| self.place[own as usize]))
+    }
+
+    fn parse_imports(
+        &mut self,
+        section: &mut ImportSection,
+        imports: Imports<'_>,
+    ) -> Result<(), Error<Self::Error>> {
+        // `functions` has refused the other forms.
+        if let Imports::Single(_, import) = imports {
+            let ty = self.entity_type(import.ty)?;
+            section.import(import.module, self.name(import.name), ty);
+        }
+        Ok(())
+    }
+
+    fn parse_export(
+        &mut self,
+        exports: &mut ExportSection,
+        export: Export<'_>,
+    ) -> Result<(), Error<Self::Error>> {
+        let (kind, index) = (self.export_kind(export.kind)?, self.external_index(export.kind, export.index)?);
+        exports.export(self.name(export.name), kind, index);
+        Ok(())
     }
 
     fn parse_function_section(
@@ -156,9 +189,12 @@ impl Reencode for Moves {
 mod tests {
     use super::*;
     use wasm_encoder::{
-        ConstExpr, ElementSection, Elements, EntityType, ExportKind, ExportSection, Function, ImportSection,
-        RefType, TableSection, TableType, TypeSection, ValType,
+        ConstExpr, ElementSection, Elements, EntityType, ExportKind, Function, RefType, TableSection,
+        TableType, TypeSection, ValType,
     };
+
+    const IMPORTED: &str = "imported";
+    const EXPORTED: &str = "exported";
 
     /// Two imported functions; seven of two kinds, each of which names itself by a number and calls the next one; a table
     /// and exports that name functions.
@@ -167,7 +203,7 @@ mod tests {
         types.ty().function([], []);
         types.ty().function([], [ValType::I64]);
         let mut imports = ImportSection::new();
-        imports.import("m", "a", EntityType::Function(0)).import("m", "b", EntityType::Function(1));
+        imports.import("m", IMPORTED, EntityType::Function(0)).import("m", "b", EntityType::Function(1));
         let (mut functions, mut code, mut exports) =
             (FunctionSection::new(), CodeSection::new(), ExportSection::new());
         for k in 0..7_u32 {
@@ -179,7 +215,7 @@ mod tests {
             }
             calls.i64_const(i64::from(k)).drop().call(2 + (k + 1) % 7).end();
             code.function(&body);
-            exports.export(&format!("f{k}"), ExportKind::Func, 2 + k);
+            exports.export(&format!("{EXPORTED}{k}"), ExportKind::Func, 2 + k);
         }
         let mut tables = TableSection::new();
         tables.table(TableType {
@@ -238,22 +274,29 @@ mod tests {
 
     #[test]
     fn like_comes_beside_like_and_every_name_means_what_it_meant() {
-        let (before, after) = (module(), beside(&module()).unwrap());
+        let (before, after) = (module(), beside(&module(), &BTreeMap::new()).unwrap());
         assert_eq!(told(&before), told(&after));
-        assert_eq!(told(&before)[..2], [("f0".to_owned(), 1), ("f1".to_owned(), 12)]);
+        assert_eq!(told(&before)[..2], [("exported0".to_owned(), 1), ("exported1".to_owned(), 12)]);
         let kinds = |module: &[u8]| -> Vec<u8> {
             functions(module).unwrap().1.iter().map(|b| b[b.len() - 5] % 2).collect()
         };
         assert_eq!(kinds(&before), [0, 1, 0, 1, 0, 1, 0]);
         assert_eq!(kinds(&after), [0, 0, 0, 0, 1, 1, 1]);
-        assert_eq!(after, beside(&module()).unwrap());
+        assert_eq!(after, beside(&module(), &BTreeMap::new()).unwrap());
+        let name_of = |module: &[u8]| String::from_utf8_lossy(module).into_owned();
+        assert!(name_of(&after).contains(IMPORTED) && name_of(&after).contains(EXPORTED));
+        let short = BTreeMap::from([(IMPORTED, "_0"), ("exported3", "_1")]);
+        let short = short.into_iter().map(|(old, new)| (old.to_owned(), new.to_owned())).collect();
+        let renamed = name_of(&beside(&module(), &short).unwrap());
+        assert!(renamed.contains("_0") && renamed.contains("_1"));
+        assert!(!renamed.contains(IMPORTED) && !renamed.contains("exported3"));
     }
 
     #[test]
     fn what_is_no_module_is_told() {
-        assert!(beside(b"no module").is_err());
+        assert!(beside(b"no module", &BTreeMap::new()).is_err());
         let mut cut = module();
         cut.truncate(cut.len() - 3);
-        assert!(beside(&cut).is_err());
+        assert!(beside(&cut, &BTreeMap::new()).is_err());
     }
 }

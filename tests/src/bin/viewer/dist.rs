@@ -9,6 +9,7 @@
 //! Import names in glue and module carry hashes of one build, so a merge that takes one of each is as wrong as old
 //! sources: `check` reports both.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::{fs, path::Path};
 
@@ -56,8 +57,9 @@ pub(crate) fn write(wasm: &Path, pair: &Pair, out: &Path) -> Result<String> {
         .generate(&scratch)?;
     let [glue_name, packed_name] = pair.files();
     let glue = String::from_utf8(read(&scratch.join(&glue_name))?).context("the glue is no UTF-8 text")?;
-    let glue = plain(&spanlift_viewer::slim_script(&glue)).into_bytes();
-    let module = alike::beside(&read(&scratch.join(format!("{}_bg.wasm", pair.name)))?)?;
+    let (glue, names) = terse(&plain(&spanlift_viewer::slim_script(&glue)));
+    let glue = glue.into_bytes();
+    let module = alike::beside(&read(&scratch.join(format!("{}_bg.wasm", pair.name)))?, &names)?;
     let packed = lzma(&module)?;
     fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
     save(&out.join(&glue_name), &glue)?;
@@ -70,10 +72,44 @@ pub(crate) fn write(wasm: &Path, pair: &Pair, out: &Path) -> Result<String> {
     ))
 }
 
-/// A script that exports nothing: it is the worker's too, and of a page that is a file no worker may be a module.
+/// A script that exports nothing: it is the worker's too, and of a page that is a file no worker may be a module. What is returned
+/// as soon as it is known needs no name.
 fn plain(glue: &str) -> String {
     let lines = glue.lines().filter(|line| !line.starts_with("export {"));
-    lines.map(|line| format!("{}\n", line.strip_prefix("export ").unwrap_or(line))).collect()
+    let mut plain = String::with_capacity(glue.len());
+    let mut lines = lines.map(|line| line.strip_prefix("export ").unwrap_or(line)).peekable();
+    while let Some(line) = lines.next() {
+        let value = line.strip_prefix("const ret = ").filter(|value| value.ends_with(';'));
+        if let Some(value) = value.filter(|_| lines.peek() == Some(&"return ret;")) {
+            lines.next();
+            plain += "return ";
+            plain += value;
+        } else {
+            plain += line;
+        }
+        plain.push('\n');
+    }
+    plain
+}
+
+/// A script with numbers for names that nobody writes, those with a hash of 16 digits in them, and the numbers by name. Every page
+/// carries these names twice, and hashes do not pack.
+fn terse(glue: &str) -> (String, BTreeMap<String, String>) {
+    let is_hash = |part: &str| {
+        part.len() == 16 && part.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    };
+    let (mut names, mut out) = (BTreeMap::new(), String::with_capacity(glue.len()));
+    for word in glue.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
+        let name = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        if name.split('_').any(is_hash) {
+            let next = names.len();
+            out += names.entry(name.to_owned()).or_insert_with(|| format!("_{next}"));
+            out += &word[name.len()..];
+        } else {
+            out += word;
+        }
+    }
+    (out, names)
 }
 
 /// Says in `out` what its pairs were built from.
@@ -166,6 +202,21 @@ mod tests {
         check("ivwcx", "ivwxx", "course.js is not of the same build");
         check("ivwcx", "icxcx", "viewer.js is not of the same build");
         check("ivwcx", "ivwcw", "course.wasm.lzma is not of the same build");
+    }
+
+    #[test]
+    fn a_script_exports_nothing_and_returns_at_once() {
+        let glue = "export class A {\n}\nconst ret = f(\n1);\nreturn ret;\nconst ret = g();\nreturn ret;\nexport { A as default };\n";
+        assert_eq!(plain(glue), "class A {\n}\nconst ret = f(\n1);\nreturn ret;\nreturn g();\n");
+    }
+
+    #[test]
+    fn names_with_a_hash_become_numbers() {
+        let glue = "x: { __wbg_a_0123456789abcdef: f(a_b), __wbg_load, _c_0123456789abcdeg },\nwasm.b_fedcba9876543210__c(__wbg_a_0123456789abcdef)";
+        let (short, names) = terse(glue);
+        assert_eq!(short, "x: { _0: f(a_b), __wbg_load, _c_0123456789abcdeg },\nwasm._1(_0)");
+        assert_eq!(names.len(), 2);
+        assert_eq!(names["b_fedcba9876543210__c"], "_1");
     }
 
     #[test]
