@@ -1,7 +1,7 @@
 //! Puts functions that are alike behind each other.
 //!
 //! What packs a module says in fewer bits what stood a short way before, and instances of one generic function lie anywhere in
-//! two megabytes. An order in which each function follows the one that it shares most with packs 2.6 % smaller.
+//! two megabytes. An order in which each function follows the one that it shares most with packs smaller.
 
 use std::collections::BTreeMap;
 
