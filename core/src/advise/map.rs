@@ -1,11 +1,11 @@
 //! The best strategy over number and size of tensors and over threads, with the tutorial's warnings where they hold.
 
-use super::predict::{AdviseError, Depth, predict};
-use super::rank::rank;
+use super::predict::{AdviseError, Depth};
+use super::rank::{Predictions, ranked};
 use super::request::{Origin, Request, Tensors};
 use super::strategy::Strategy;
 use crate::machine::Machine;
-use crate::units::{Bytes, Nanos};
+use crate::units::Bytes;
 
 /// One point of the map.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,7 +69,7 @@ const NO_GAIN: f64 = 0.97;
 /// * *shuttle*: one thread with its own page-locked slots does not beat direct copies by 3 %.
 ///
 /// # Errors
-/// As [`rank`].
+/// As [`rank`](super::rank).
 pub fn cell(
     request: &Request,
     machine: &Machine,
@@ -83,31 +83,28 @@ pub fn cell(
         ..request.clone()
     };
     let here = at(tensors.count);
-    let depth = Depth::QUICK;
-    let ranking = rank(&here, machine, depth)?;
-    let cost = |request: &Request, strategy| -> Result<Nanos, AdviseError> {
-        Ok(predict(strategy, request, machine, depth)?.cost(request.repeat))
-    };
-    let direct = predict(Strategy::Direct, &here, machine, depth)?;
+    let mut predictions = Predictions::new(&here, machine, Depth::QUICK);
+    let ranking = ranked(&mut predictions)?;
+    let direct = predictions.of(Strategy::Direct)?;
     let direct_cost = direct.cost(here.repeat).0 as f64;
     let best = ranking.best();
     let gain = best.map_or(1.0, |b| direct_cost / b.cost(here.repeat).0.max(1) as f64);
     let mut warnings = Vec::new();
     if here.from != Origin::Pinned {
-        let helps = |request: &Request| -> Result<bool, AdviseError> {
-            let direct = cost(request, Strategy::Direct)?.0 as f64;
-            let pinned = cost(request, Strategy::Pinned { threads: threads.max(1) })?.0 as f64;
-            Ok(pinned < NO_GAIN * direct)
+        let helps = |predictions: &mut Predictions<'_>| -> Result<bool, AdviseError> {
+            let direct = predictions.cost(Strategy::Direct)?;
+            Ok(predictions.cost(Strategy::Pinned { threads: threads.max(1) })? < NO_GAIN * direct)
         };
-        if !helps(&here)? {
+        if !helps(&mut predictions)? {
             let link = machine.h2d_bw.time(tensors.total());
+            let many = at(tensors.count.saturating_mul(100));
             if link < direct.spent.calls {
                 warnings.push(Warning::SmallTensors);
-            } else if helps(&at(tensors.count.saturating_mul(100)))? {
+            } else if helps(&mut Predictions::new(&many, machine, Depth::QUICK))? {
                 warnings.push(Warning::FewTensors);
             }
         }
-        if threads == 1 && NO_GAIN * direct_cost <= cost(&here, Strategy::Ring { threads: 1 })?.0 as f64 {
+        if threads == 1 && NO_GAIN * direct_cost <= predictions.cost(Strategy::Ring { threads: 1 })? {
             warnings.push(Warning::Shuttle);
         }
     }

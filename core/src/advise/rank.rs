@@ -134,12 +134,46 @@ fn is_better(a: &Prediction, b: &Prediction, repeat: u32) -> bool {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn rank(request: &Request, machine: &Machine, depth: Depth) -> Result<Ranking, AdviseError> {
+    ranked(&mut Predictions::new(request, machine, depth))
+}
+
+/// What strategies would take for one request, each simulated once.
+pub(super) struct Predictions<'a> {
+    request: &'a Request,
+    machine: &'a Machine,
+    depth: Depth,
+    known: Vec<Prediction>,
+}
+
+impl<'a> Predictions<'a> {
+    pub(super) fn new(request: &'a Request, machine: &'a Machine, depth: Depth) -> Predictions<'a> {
+        Predictions { request, machine, depth, known: Vec::new() }
+    }
+
+    pub(super) fn of(&mut self, strategy: Strategy) -> Result<Prediction, AdviseError> {
+        if let Some(known) = self.known.iter().find(|p| p.strategy == strategy) {
+            return Ok(known.clone());
+        }
+        let found = predict(strategy, self.request, self.machine, self.depth)?;
+        self.known.push(found.clone());
+        Ok(found)
+    }
+
+    /// As a number, for comparisons by part.
+    pub(super) fn cost(&mut self, strategy: Strategy) -> Result<f64, AdviseError> {
+        Ok(self.of(strategy)?.cost(self.request.repeat).0 as f64)
+    }
+}
+
+/// [`rank`] with what is predicted already.
+pub(super) fn ranked(predictions: &mut Predictions<'_>) -> Result<Ranking, AdviseError> {
+    let request = predictions.request;
     let (families, mut excluded) = candidates(request);
     let mut strategies: Vec<Prediction> = Vec::new();
     for family in families {
         let mut best: Option<Prediction> = None;
         for strategy in family {
-            let found = predict(strategy, request, machine, depth)?;
+            let found = predictions.of(strategy)?;
             if let Some(reason) = too_much(&found.memory, request) {
                 excluded.push(Excluded { strategy, reason });
                 continue;
