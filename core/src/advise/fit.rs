@@ -7,7 +7,7 @@
 use super::least_squares::{self, Minimum, Stop, Svd, svd};
 use super::row::{Row, timed};
 use crate::machine::{Grade, Machine, MachineError, Source};
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, sort_by};
 use crate::program::Program;
 use crate::sim::SimError;
 
@@ -313,7 +313,7 @@ impl<'a> Problem<'a> {
                 .filter(|(f, v)| f.standing != Standing::NoInfluence && SHARE < *v * *v)
                 .map(|(f, v)| (f.name.clone(), *v))
                 .collect();
-            parts.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+            sort_by(&mut parts, |a, b| b.1.abs().total_cmp(&a.1.abs()));
             if !parts.is_empty() {
                 found.push(Direction { parts, moves: *sigma });
             }

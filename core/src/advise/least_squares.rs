@@ -3,6 +3,7 @@
 //! Problems here have a dozen parameters and some tens of rows, so a one-sided Jacobi iteration is fast enough and gives
 //! what a fit must tell: which directions of the parameters the rows see, and how well.
 
+use crate::ordered::sort_by;
 /// `A = U diag(sigma) V^T`, by columns; `sigma` falls. Columns of `u` for a `sigma` of 0 are zero.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Svd {
@@ -50,7 +51,7 @@ pub(super) fn svd(columns: &[Vec<f64>]) -> Svd {
         }
     }
     let mut order: Vec<(f64, usize)> = u.iter().map(|c| dot(c, c).sqrt()).zip(0..).collect();
-    order.sort_by(|a, b| b.0.total_cmp(&a.0));
+    sort_by(&mut order, |a, b| b.0.total_cmp(&a.0));
     for (sigma, k) in &order {
         if *sigma > 0.0 {
             u[*k].iter_mut().for_each(|x| *x /= sigma);

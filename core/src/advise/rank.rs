@@ -4,6 +4,7 @@ use super::predict::{AdviseError, Depth, Memory, Prediction, Spent, predict};
 use super::request::{Origin, Request};
 use super::strategy::Strategy;
 use crate::machine::Machine;
+use crate::ordered::sort_by_key;
 use crate::units::{Bytes, Nanos};
 
 /// All strategies for a request, the best first.
@@ -184,7 +185,7 @@ pub(super) fn ranked(predictions: &mut Predictions<'_>) -> Result<Ranking, Advis
         }
         strategies.extend(best);
     }
-    strategies.sort_by_key(|p| p.cost(request.repeat));
+    sort_by_key(&mut strategies, |p| p.cost(request.repeat));
     // About as fast and less busy goes first.
     let first = (1..strategies.len()).fold(0, |first, k| {
         if is_better(&strategies[k], &strategies[first], request.repeat) { k } else { first }

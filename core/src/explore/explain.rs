@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::schedule::{ReplayError, Schedule};
 use super::witness::{Seen, Shown, Stamp, Witness, witness};
 use crate::hazard::{self, Fix, Hazard, HazardKind, Part, Relation, Report, StepId};
+use crate::ordered::sort_by_key;
 use crate::program::{BufferId, Command, Edit, Op, Program, ThreadId};
 
 /// One of the two places of a hazard.
@@ -254,7 +255,7 @@ pub fn order_in_words(relation: &Relation<'_>, witness: &Witness, shown: &Shown)
     let program = relation.program;
     let place = |id: StepId| shown.schedule.ids(relation).position(|other| other == id);
     let mut sites = witness.sites;
-    sites.sort_by_key(|&id| place(id));
+    sort_by_key(&mut sites, |&id| place(id));
     match sites.map(|id| step_name(program, id)) {
         [first, second] if first == second => {
             format!("{first} {}, then {second} {}", sites[0], sites[1])

@@ -13,7 +13,7 @@ use super::policy::{Policy, Random};
 use super::schedule::Schedule;
 use super::witness::Stamp;
 use crate::hazard::{Life, Relation, StepId};
-use crate::ordered::{BTreeMap, Entry};
+use crate::ordered::{BTreeMap, Entry, sort_by, sort_by_key};
 use crate::program::{BufferId, FreeVia, Op};
 
 /// Why the orders of a program are not explored.
@@ -253,7 +253,7 @@ fn told(
 ) -> Explored {
     let n_results = results.len();
     let mut ends: Vec<End> = results.into_values().collect();
-    ends.sort_by(|a, b| (a.n_late, &a.order).cmp(&(b.n_late, &b.order)));
+    sort_by(&mut ends, |a, b| (a.n_late, &a.order).cmp(&(b.n_late, &b.order)));
     ends.truncate(MOST_OUTCOMES);
     let outcome = |end: End| {
         let steps: Vec<usize> = end.order.iter().map(|&k| net.nodes[k].step).collect();
@@ -327,7 +327,7 @@ fn finds(relation: &Relation<'_>, net: &Net, schedule: &Schedule) -> Vec<Find> {
         node.writes.iter().flat_map(|(_, classes)| classes).for_each(|&c| stamps[c as usize] = Stamp::By(id));
         done.add(k);
     }
-    found.sort_by_key(|(k, _)| *k);
+    sort_by_key(&mut found, |(k, _)| *k);
     let mut finds: Vec<Find> = found.into_iter().map(|(_, find)| find).collect();
     for (block, owner) in owners(relation) {
         let classes = (0..stamps.len()).filter(|&c| net.block_of[c] == block);

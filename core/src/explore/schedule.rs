@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::policy::Policy;
 use crate::hazard::{Relation, StepId};
-use crate::ordered::{BTreeMap, BTreeSet};
+use crate::ordered::{BTreeMap, BTreeSet, sort_by_key};
 
 /// One step held back until another has run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -219,7 +219,7 @@ impl Schedule {
                 holds.push(Hold { step: id(step), until: id(self.order[place - 1]) });
             }
         }
-        holds.sort_by_key(|hold| hold.step);
+        sort_by_key(&mut holds, |hold| hold.step);
         Holds(holds)
     }
 }

@@ -6,6 +6,7 @@ use super::report::Report;
 use super::rules::Rules;
 use super::walk::Walk;
 use super::{Terms, Verdict};
+use crate::ordered::sort_by_key;
 use crate::program::{Command, Known, Names, Problems, Program, ReadError, read_each};
 
 /// What [`check_read`] says of a file.
@@ -66,7 +67,7 @@ pub fn check_read(input: impl BufRead, terms: impl Into<Terms>) -> Result<Stream
         }
         Ok(_) => {}
     }
-    problems.sort_by_key(|p| p.index);
+    sort_by_key(&mut problems, |p| p.index);
     Err(Problems(problems).into())
 }
 

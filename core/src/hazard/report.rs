@@ -6,7 +6,7 @@ use super::access::{Access, Certainty};
 use super::found::{Evidence, Found, HazardKind, Key};
 use super::{Mode, Terms};
 use crate::memory::DEFAULT_LIMIT;
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, sort_by_key};
 use crate::program::{BufferId, Names, Program};
 
 /// The answer to "is it safe?".
@@ -75,7 +75,7 @@ impl Report {
         let Terms { mode, ordered_copies } = terms;
         let mut hazards: Vec<Hazard> =
             found.pairs.iter().map(|(key, evidence)| hazard(key, evidence, ordered_copies)).collect();
-        hazards.sort_by_key(|h| (h.first, h.second, h.kind, names.buffer(h.buffer)));
+        sort_by_key(&mut hazards, |h| (h.first, h.second, h.kind, names.buffer(h.buffer)));
         Report { mode, ordered_copies, hazards, complete: found.complete }
     }
 

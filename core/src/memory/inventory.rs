@@ -11,7 +11,7 @@ use super::grid::Grid;
 use super::layout::Layout;
 use super::report::{count, size};
 use super::table::{MOST_ROWS, grouped, more, shown, width};
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, sort_by, sort_by_key};
 
 /// What is held where; a pure function of the layout, so that asking twice gives the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -125,7 +125,7 @@ impl Layout {
             });
         }
         for device in devices.values_mut() {
-            device.roots.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
+            sort_by(&mut device.roots, |a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
         }
         Ok(Inventory { devices })
     }
@@ -139,7 +139,7 @@ impl Layout {
                 items.push(Item { tensor: k, grid, bytes });
             }
         }
-        items.sort_unstable_by_key(|item| (item.grid.off, item.tensor));
+        sort_by_key(&mut items, |item| (item.grid.off, item.tensor));
         let mut roots = Vec::new();
         let mut from = 0;
         while from < items.len() {
@@ -211,7 +211,7 @@ impl Layout {
 /// What each tensor of a group owns, by one sweep over all their runs: each byte is the first one's that has it.
 fn swept(group: &[Item]) -> Vec<(usize, u64)> {
     let mut order: Vec<&Item> = group.iter().collect();
-    order.sort_unstable_by_key(|item| (Reverse(item.bytes), item.tensor));
+    sort_by_key(&mut order, |item| (Reverse(item.bytes), item.tensor));
     let mut starts: Vec<(i64, i64, usize)> = Vec::new();
     let mut runs = Vec::new();
     for (rank, item) in order.iter().enumerate() {
@@ -322,7 +322,7 @@ impl fmt::Display for Inventory {
             }
             if !d.segments.is_empty() {
                 let mut segments: Vec<&Segment> = d.segments.iter().collect();
-                segments.sort_by_key(|s| Reverse(s.unused));
+                sort_by_key(&mut segments, |s| Reverse(s.unused));
                 segments.truncate(MOST_ROWS);
                 let names: Vec<String> = segments.iter().map(|s| shown(&s.storage)).collect();
                 let w = width("block", &names);

@@ -87,9 +87,11 @@ impl Digits {
                 _ => counted.push((1, stride)),
             }
         }
-        counted.sort_unstable_by_key(|&counted| std::cmp::Reverse(counted));
+        counted.sort_unstable();
+        counted.reverse();
         let mut periods: Vec<i64> = counted.iter().take(MOST_DIGITS - 1).map(|&(_, stride)| stride).collect();
-        periods.sort_unstable_by_key(|&p| std::cmp::Reverse(p));
+        periods.sort_unstable();
+        periods.reverse();
         let mut digits = Digits { lo: 0, periods };
         digits.lo = digits.quiet_place(grids);
         digits

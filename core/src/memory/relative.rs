@@ -10,7 +10,7 @@ use super::layout::{StorageId, Tensor};
 use super::map::{MapError, MemoryMap, Owner, Region};
 use super::plan::{Allocation, MoveCopy, MoveKind, MovePlan, Names, Placed, Target};
 use super::{Device, Span, View};
-use crate::ordered::{BTreeMap, BTreeSet};
+use crate::ordered::{BTreeMap, BTreeSet, sort_by_key};
 use crate::units::Bytes;
 
 /// Plans a move of those tensors to one device.
@@ -165,7 +165,7 @@ impl<'m> Planner<'m> {
             joined.push(group);
         }
         joined.extend(alone);
-        joined.sort_by_key(|g| self.extent(&g.moving).0);
+        sort_by_key(&mut joined, |g| self.extent(&g.moving).0);
         joined
     }
 

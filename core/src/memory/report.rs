@@ -10,7 +10,7 @@ use super::budget::{Budget, TooMuch, Undecided};
 use super::layout::{Layout, Tensor};
 use super::plan::{MoveKind, MovePlan};
 use super::table::{MOST_ROWS, grouped, more, shown, width};
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, sort_by_key};
 use crate::units::Size;
 
 /// Tensors of one block that are named in text.
@@ -64,7 +64,7 @@ impl Layout {
         let mut pairs = Vec::new();
         let mut budget = Budget::of(self.tensors().len());
         let mut by_name: Vec<usize> = (0..self.tensors().len()).collect();
-        by_name.sort_unstable_by_key(|&k| self.tensors()[k].name());
+        sort_by_key(&mut by_name, |&k| self.tensors()[k].name());
         let mut ranks = vec![0; by_name.len()];
         for (rank, &k) in (0..).zip(&by_name) {
             ranks[k] = rank;

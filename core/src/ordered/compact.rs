@@ -31,8 +31,6 @@ pub use set::BTreeSet;
 #[derive(Clone)]
 pub struct BTreeMap<K, V> {
     slots: Vec<Option<(K, V)>>,
-    /// Slots without an entry.
-    free: Vec<u32>,
     index: Index,
 }
 
@@ -40,13 +38,13 @@ impl<K, V> BTreeMap<K, V> {
     /// An empty map.
     #[must_use]
     pub const fn new() -> Self {
-        BTreeMap { slots: Vec::new(), free: Vec::new(), index: Index::new() }
+        BTreeMap { slots: Vec::new(), index: Index::new() }
     }
 
     /// How many entries there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.index.len()
     }
 
     /// Whether there is none.
@@ -75,24 +73,16 @@ impl<K, V> BTreeMap<K, V> {
     }
 
     fn put(&mut self, at: At, key: K, value: V) -> u32 {
-        let entry = Some((key, value));
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.slots[slot as usize] = entry;
-                slot
-            }
-            None => {
-                self.slots.push(entry);
-                u32::try_from(self.slots.len() - 1).expect("bug: more entries than memory holds")
-            }
-        };
-        self.index.insert(at, slot);
+        let slot = self.index.insert(at);
+        match self.slots.get_mut(slot as usize) {
+            Some(free) => *free = Some((key, value)),
+            None => self.slots.push(Some((key, value))),
+        }
         slot
     }
 
     fn take(&mut self, at: At) -> Option<(K, V)> {
         let slot = self.index.remove(at)?;
-        self.free.push(slot);
         self.slots[slot as usize].take()
     }
 

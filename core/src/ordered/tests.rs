@@ -139,3 +139,18 @@ fn what_is_left_of_a_map_that_is_dropped_half_way_is_freed_once() {
     drop(entries);
     assert_eq!(std::rc::Rc::strong_count(&counted), 1);
 }
+
+#[test]
+fn lists_are_sorted_as_by_the_standard_library_equal_ones_in_their_order() {
+    let mut random = Random(7);
+    for n in (0..40).chain([1000]) {
+        let list: Vec<(u64, String)> = (0..n).map(|k| (random.below(12), k.to_string())).collect();
+        let (mut ours, mut theirs) = (list.clone(), list);
+        super::sort_by_key(&mut ours, |(key, _)| *key);
+        theirs.sort_by_key(|(key, _)| *key);
+        assert_eq!(ours, theirs);
+        super::sort_by(&mut ours, |a, b| b.1.cmp(&a.1));
+        theirs.sort_by(|a, b| b.1.cmp(&a.1));
+        assert_eq!(ours, theirs);
+    }
+}

@@ -59,7 +59,8 @@ impl Order {
 
     /// The waits that make all of `steps` done, as few as can be, the latest step first; `known` learns what they bring.
     pub(super) fn waits(&self, known: &mut Done, mut steps: Vec<usize>) -> Vec<usize> {
-        steps.sort_unstable_by(|a, b| b.cmp(a));
+        steps.sort_unstable();
+        steps.reverse();
         steps.retain(|&step| {
             let waits = !self.covers(known, step);
             if waits {

@@ -4,7 +4,7 @@
 //! bytes are written before they are read. Taking a part and joining parts are no steps: who reads a part reads it where it
 //! is, who makes a part writes it where it belongs. What a backend computes for a step is in [`Does`].
 
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, sort_by_key};
 use std::fmt;
 use std::sync::Arc;
 
@@ -202,7 +202,7 @@ impl Steps {
         };
         // A stable order: tile by tile, each behind the copies of the next.
         let mut steps = std::mem::take(&mut self.steps);
-        steps.sort_by_key(|step| if sends(step) { (step.tile - 1, 0) } else { (step.tile, 1) });
+        sort_by_key(&mut steps, |step| if sends(step) { (step.tile - 1, 0) } else { (step.tile, 1) });
         self.steps = steps;
     }
 

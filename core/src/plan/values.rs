@@ -39,23 +39,31 @@ impl Job {
 
 /// Values as declared contents: complex ones are pairs of the real type.
 pub(super) fn contents(space: &Space, values: &[Complex64]) -> Contents {
-    let (dtype, values) = match space.dtype() {
-        Dtype::C32 => (Dtype::F32, values.iter().flat_map(|z| [z.re, z.im]).collect()),
-        Dtype::C64 => (Dtype::F64, values.iter().flat_map(|z| [z.re, z.im]).collect()),
-        real => (real, values.iter().map(|z| z.re).collect()),
+    let dtype = match space.dtype() {
+        Dtype::C32 => Dtype::F32,
+        Dtype::C64 => Dtype::F64,
+        real => real,
     };
-    Contents::Values { dtype, values }
+    Contents::Values { dtype, values: reals(space, values) }
+}
+
+/// The real numbers of values, in pairs where a space is complex.
+fn reals(space: &Space, values: &[Complex64]) -> Vec<f64> {
+    if space.is_complex() {
+        values.iter().flat_map(|z| [z.re, z.im]).collect()
+    } else {
+        values.iter().map(|z| z.re).collect()
+    }
 }
 
 /// Values as the bytes of a buffer, row-major and little-endian.
 pub(super) fn encoded(space: &Space, values: &[Complex64]) -> Vec<u8> {
     #[expect(clippy::cast_possible_truncation, reason = "rounding to the type of the space")]
     let single = |v: f64| (v as f32).to_le_bytes();
+    let reals = reals(space, values).into_iter();
     match space.dtype() {
-        Dtype::F32 => values.iter().flat_map(|z| single(z.re)).collect(),
-        Dtype::C32 => values.iter().flat_map(|z| [z.re, z.im]).flat_map(single).collect(),
-        Dtype::C64 => values.iter().flat_map(|z| [z.re, z.im]).flat_map(f64::to_le_bytes).collect(),
-        _ => values.iter().flat_map(|z| z.re.to_le_bytes()).collect(),
+        Dtype::F32 | Dtype::C32 => reals.flat_map(single).collect(),
+        _ => reals.flat_map(f64::to_le_bytes).collect(),
     }
 }
 

@@ -12,7 +12,7 @@ use super::words::{SPACES, word};
 use super::{Problems, Program};
 use crate::memory::table::{MOST_ROWS, grouped, more, shown, width};
 use crate::memory::{Device, Dtype, Layout, StorageId, View, cpu, cuda};
-use crate::ordered::{BTreeMap, BTreeSet};
+use crate::ordered::{BTreeMap, BTreeSet, sort_by_key};
 use crate::units::{Bytes, Size};
 
 const BY_CALLS: &str = "by the order of the host calls: a buffer is held from its allocating call to its freeing call, \
@@ -202,7 +202,7 @@ impl Walk {
                 held.push((index, buffer));
             }
         }
-        held.sort_by_key(|&(index, _)| index);
+        sort_by_key(&mut held, |&(index, _)| index);
         held.into_iter().map(|(_, buffer)| buffer).collect()
     }
 }
@@ -361,7 +361,7 @@ impl fmt::Display for Alive {
         }
         if !self.buffers.is_empty() {
             let mut order: Vec<&AliveBuffer> = self.buffers.iter().collect();
-            order.sort_by_key(|b| std::cmp::Reverse(b.bytes));
+            sort_by_key(&mut order, |b| std::cmp::Reverse(b.bytes));
             let mut rows = vec![["buffer", "device", "space", "block of", "size"].map(str::to_owned)];
             rows.extend(order.iter().take(MOST_ROWS).map(|b| {
                 let block = if b.block == b.name { String::new() } else { shown(&b.block) };

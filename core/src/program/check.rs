@@ -39,6 +39,7 @@ use super::names::Names;
 use super::words::MAX_DEVICES;
 use super::{Problem, Problems, Program};
 use crate::id::Id;
+use crate::ordered::sort_by_key;
 use crate::units::Nanos;
 
 /// A command of a file that could not be read and was told of; what it declares counts as declared.
@@ -171,7 +172,7 @@ impl Known {
                 self.problems.push(Problem { index, line: program.line(index), message });
             }
         }
-        self.problems.sort_by_key(|problem| problem.index);
+        sort_by_key(&mut self.problems, |problem| problem.index);
         if self.problems.is_empty() { Ok(self.facts) } else { Err(Problems(self.problems)) }
     }
 

@@ -19,7 +19,7 @@ use super::lowered::{NodeId, bytes_of};
 use super::{Final, Reading, SimError, Wrong};
 use crate::id::Id;
 use crate::memory::{Dtype, Span};
-use crate::ordered::{BTreeMap, BTreeSet};
+use crate::ordered::{BTreeMap, BTreeSet, sort_by_key};
 use crate::program::{BufferId, Compute, Computes, Contents, Copy, Facts, Func, Op, Program, Region};
 
 /// What all carried bytes may come to.
@@ -134,7 +134,7 @@ impl Values {
                 finals.push(Final { buffer, bytes });
             }
         }
-        finals.sort_by_key(|f| f.buffer);
+        sort_by_key(&mut finals, |f| f.buffer);
         (self.reads, finals)
     }
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{counted, size};
+use crate::ordered::sort_by_key;
 use crate::trace::snapshot::{Figures, Segment, Snapshot};
 
 /// Something about memory that could be better.
@@ -60,7 +61,7 @@ pub fn memory_findings(snapshot: &Snapshot, figures: &Figures) -> Vec<MemoryFind
             events: rounded_up(snapshot),
         });
     }
-    found.sort_by_key(|finding| std::cmp::Reverse(finding.bytes));
+    sort_by_key(&mut found, |finding| std::cmp::Reverse(finding.bytes));
     found
 }
 
@@ -76,7 +77,7 @@ fn beside_free(snapshot: &Snapshot) -> Vec<(usize, usize)> {
     };
     let mut segments: Vec<(i64, &Segment)> = snapshot.segments.iter().map(|s| (free(s), s)).collect();
     segments.retain(|(free, segment)| 0 < *free && *free < segment.total_size);
-    segments.sort_by_key(|(free, _)| std::cmp::Reverse(*free));
+    sort_by_key(&mut segments, |(free, _)| std::cmp::Reverse(*free));
     let blocks = segments.iter().flat_map(|(_, segment)| {
         let kept = snapshot.placed(segment).filter(|(_, block)| Some(block.state) != inactive);
         kept.map(|(at, _)| (segment.device, at))
@@ -92,7 +93,7 @@ fn rounded_up(snapshot: &Snapshot) -> Vec<(usize, usize)> {
         let used = snapshot.placed(segment).filter(|(_, block)| Some(block.state) == in_use);
         blocks.extend(used.map(|(at, b)| (b.size.saturating_sub(b.requested_size), (segment.device, at))));
     }
-    blocks.sort_by_key(|(waste, _)| std::cmp::Reverse(*waste));
+    sort_by_key(&mut blocks, |(waste, _)| std::cmp::Reverse(*waste));
     allocations(snapshot, blocks.into_iter().take(MOST_EVENTS).map(|(_, at)| at).collect())
 }
 

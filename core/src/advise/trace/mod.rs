@@ -25,7 +25,7 @@ pub use memory::{MemoryFinding, memory_findings};
 pub use recording::{NotAChange, RecordedChange, RecordedRun, Recording};
 pub use skeleton::{NoSkeleton, Skeleton, skeleton};
 
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, sort_by_key};
 use crate::trace::analysis::Order;
 use crate::trace::table::Table;
 use crate::units::Size;
@@ -149,7 +149,7 @@ pub fn findings(table: &Table, order: &Order) -> Findings {
     overlap::look(&mut scene);
     gaps::look(&mut scene);
     let mut found = scene.found;
-    found.sort_by_key(|(finding, _)| std::cmp::Reverse(finding.cost_ns));
+    sort_by_key(&mut found, |(finding, _)| std::cmp::Reverse(finding.cost_ns));
     found.truncate(MOST_FINDINGS);
     let n_runs = (MOST_STEPS / replay.n_steps().max(1)).max(LEAST_RUNS);
     for (finding, change) in found.iter_mut().take(n_runs) {
@@ -157,7 +157,7 @@ pub fn findings(table: &Table, order: &Order) -> Findings {
         finding.wins_ns = Some(wins.min(change.most_ns.unwrap_or(i64::MAX)));
     }
     let mut findings: Vec<Finding> = found.into_iter().map(|(finding, _)| finding).collect();
-    findings.sort_by_key(|f| std::cmp::Reverse((f.wins_ns.unwrap_or(0), f.cost_ns)));
+    sort_by_key(&mut findings, |f| std::cmp::Reverse((f.wins_ns.unwrap_or(0), f.cost_ns)));
     let replay = Some(ReplayError::of(replay.recorded_ns, replayed_ns));
     Findings { replay, findings, missing }
 }
@@ -242,7 +242,7 @@ impl Scene<'_> {
         if cases.is_empty() || cost_ns < self.least_cost() {
             return;
         }
-        cases.sort_by_key(|case| (std::cmp::Reverse(case.cost_ns), case.shows));
+        sort_by_key(&mut cases, |case| (std::cmp::Reverse(case.cost_ns), case.shows));
         let mut by_maker: BTreeMap<_, (u64, i128, Told)> = BTreeMap::new();
         for case in &cases {
             let Some(call) = case.call else { continue };
@@ -259,7 +259,7 @@ impl Scene<'_> {
         }
         let mut places: Vec<Place> =
             places.into_iter().map(|(maker, (count, cost_ns))| Place { maker, count, cost_ns }).collect();
-        places.sort_by_key(|place| std::cmp::Reverse(place.cost_ns));
+        sort_by_key(&mut places, |place| std::cmp::Reverse(place.cost_ns));
         let head = match places.as_slice() {
             [] => String::new(),
             [one] => format!("{}: ", one.maker),

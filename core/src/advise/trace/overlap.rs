@@ -2,7 +2,7 @@
 
 use super::replay::Change;
 use super::{Case, LARGE_BYTES, Predicted, Rate, Scene, Words, counted, size, time};
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, sort_by_key};
 use crate::trace::analysis::Union;
 use crate::trace::analysis::devices::{Group, Groups};
 use crate::trace::table::{Num, Work};
@@ -87,7 +87,7 @@ fn missed(scene: &mut Scene<'_>, kernels: &Kernels, device: u32, direction: Grou
     }
     let all: i128 = cases.iter().map(|case| case.cost_ns).sum();
     let mut told: Vec<(&str, i128)> = conditions.into_iter().collect();
-    told.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    sort_by_key(&mut told, |(_, ns)| std::cmp::Reverse(*ns));
     let told: Vec<String> =
         told.into_iter().map(|(condition, ns)| format!("{}: {condition}", time(ns))).collect();
     // However early such a copy could begin, it hides no more than it took.

@@ -33,6 +33,7 @@
 //!
 //! The least time wins; within 3 % the least time of processors.
 
+use crate::ordered::sort_by_key;
 mod calibration;
 mod explain;
 mod formula;
@@ -325,7 +326,7 @@ pub fn choose(request: &Request, calibration: &Calibration, caps: &Caps) -> Plan
     let chosen = found.remove(at);
     let mut rejected: Vec<Rejected> = found.into_iter().map(Rejected::Slower).collect();
     rejected.extend(excluded.into_iter().map(|(way, rule)| Rejected::Excluded { way, rule }));
-    rejected.sort_by_key(Rejected::way);
+    sort_by_key(&mut rejected, Rejected::way);
     Plan { chosen, rejected, forced: forced.is_some() }
 }
 

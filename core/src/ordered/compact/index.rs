@@ -6,9 +6,13 @@ use std::cmp::Ordering;
 pub(super) const CHUNK: usize = 256;
 
 /// Slots in the order of their keys. No chunk is empty.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Index {
     chunks: Vec<Vec<u32>>,
+    /// Slots that had an entry.
+    free: Vec<u32>,
+    /// How many slots there are, the free ones too.
+    n_slots: usize,
 }
 
 /// A place in the order: one that has a slot, or the end.
@@ -25,7 +29,11 @@ impl At {
 
 impl Index {
     pub(super) const fn new() -> Index {
-        Index { chunks: Vec::new() }
+        Index { chunks: Vec::new(), free: Vec::new(), n_slots: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.n_slots - self.free.len()
     }
 
     /// Behind the last slot.
@@ -57,9 +65,18 @@ impl Index {
         (At { chunk, place }, slots.get(place).copied().filter(|&slot| of(slot).is_eq()))
     }
 
-    /// Puts a slot before the one at `at`.
+    /// Finds a slot for an entry before the one at `at`: a free one, or one behind all others.
     #[inline(never)]
-    pub(super) fn insert(&mut self, at: At, slot: u32) {
+    pub(super) fn insert(&mut self, at: At) -> u32 {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.n_slots += 1;
+            u32::try_from(self.n_slots - 1).expect("bug: more entries than memory holds")
+        });
+        self.put(at, slot);
+        slot
+    }
+
+    fn put(&mut self, at: At, slot: u32) {
         let n = self.chunks.len();
         let Some(slots) = self.chunks.get_mut(at.chunk) else {
             // Behind the last: keys that come in their order fill every chunk.
@@ -77,10 +94,11 @@ impl Index {
         }
     }
 
-    /// Takes the slot at `at` out of the order.
+    /// Takes the slot at `at` out of the order, and frees it.
     #[inline(never)]
     pub(super) fn remove(&mut self, at: At) -> Option<u32> {
         let slot = self.get(at)?;
+        self.free.push(slot);
         self.chunks[at.chunk].remove(at.place);
         let len = self.chunks[at.chunk].len();
         if len == 0 {

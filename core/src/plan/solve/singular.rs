@@ -4,6 +4,7 @@ use num_complex::Complex64;
 
 use super::SolveError;
 use crate::op::{Array, Operator, Random};
+use crate::ordered::sort_by;
 
 /// A singular value and the vectors that belong to it: `A right = value left`.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,7 +79,7 @@ impl Operator {
                 (Array::new(self.codomain().clone(), left)?, Array::new(self.domain().clone(), right)?);
             found.push(Singular { value, left, right });
         }
-        found.sort_by(|a, b| b.value.total_cmp(&a.value));
+        sort_by(&mut found, |a, b| b.value.total_cmp(&a.value));
         Ok(found)
     }
 }

@@ -9,6 +9,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use serde_json::Value;
 
 use super::fields::Fields;
+use crate::ordered::sort_by_key;
 use crate::program::check::{Broken, check_beside};
 use crate::program::command::*;
 use crate::program::stream::{Counted, Rest, Taker};
@@ -28,7 +29,7 @@ pub(in crate::program) fn read(file: FileText<'_>) -> Result<Program, ReadError>
     // bad command is not told again.
     if let Err(Problems(more)) = check_beside(&program, &broken) {
         problems.extend(more);
-        problems.sort_by_key(|p| p.index);
+        sort_by_key(&mut problems, |p| p.index);
     }
     if problems.is_empty() { Ok(program) } else { Err(Problems(problems).into()) }
 }

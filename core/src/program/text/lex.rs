@@ -119,13 +119,17 @@ impl<'a> Cursor<'a> {
 
     /// The fault that something else was expected.
     pub(super) fn expected<T>(&self, what: &str) -> Result<T, Fault> {
+        Err(self.unexpected(what))
+    }
+
+    fn unexpected(&self, what: &str) -> Fault {
         let found = match self.peek() {
             None => "the end of the line".to_owned(),
             Some(Token::Word(word)) => format!("`{word}`"),
             Some(Token::Quoted(name)) => format!("{name:?}"),
             Some(Token::Mark(mark)) => format!("`{mark}`"),
         };
-        Err(format!("expected {what}, found {found}"))
+        format!("expected {what}, found {found}")
     }
 
     pub(super) fn keyword(&mut self, word: &str) -> Result<(), Fault> {

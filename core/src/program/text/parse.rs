@@ -5,6 +5,7 @@ use std::io::{BufRead, Read};
 use super::lex::{Cursor, Fault, is_word_char};
 use super::repeat::{MAX_UNROLLED, Node, Variable, closes, first_word, substitute, tree, without_comment};
 use super::statement::{Statement, fits};
+use crate::ordered::sort_by_key;
 use crate::program::command::ThreadId;
 use crate::program::stream::{Rest, Taker};
 use crate::program::{LineProblem, LineProblems, Program, ReadError};
@@ -24,7 +25,7 @@ pub(in crate::program) fn read(text: &str) -> Result<Program, ReadError> {
 }
 
 fn told(mut faults: Vec<LineProblem>) -> Result<(), LineProblems> {
-    faults.sort_by_key(|fault| fault.line);
+    sort_by_key(&mut faults, |fault| fault.line);
     faults.truncate(MAX_FAULTS);
     if faults.is_empty() { Ok(()) } else { Err(LineProblems(faults)) }
 }

@@ -3,6 +3,7 @@
 use super::{Axis, Cuts, Gather, Piece};
 use crate::op::leaf::{Leaf, LeafOp};
 use crate::op::{Operator, Side, Space, Tags};
+use crate::ordered::sort_by_key;
 
 /// Ranges along one dimension beyond which two movements stay two: a table of indices is no longer a movement of ranges.
 const MOST_PIECES: usize = 4096;
@@ -110,7 +111,7 @@ fn inverted(gather: &Gather) -> Option<Gather> {
                 return None;
             }
         }
-        pieces.sort_by_key(|p| p.at);
+        sort_by_key(&mut pieces, |p| p.at);
         let apart = pieces.windows(2).all(|w| w[0].at + w[0].len <= w[1].at);
         // An index beyond its dimension counts on into the next one: a merge, which is no movement of one dimension.
         let inside = pieces.iter().all(|p| p.at >= 0 && p.at + p.len <= size);
@@ -182,7 +183,7 @@ fn composed(before: &Gather, axis: &Axis) -> Option<Axis> {
             return None;
         }
     }
-    pieces.sort_by_key(|p| p.at);
+    sort_by_key(&mut pieces, |p| p.at);
     Some(Axis { size: axis.size, from: inner.from, pieces: joined(pieces) })
 }
 
