@@ -43,6 +43,7 @@ pub use computes::Computes;
 pub use edit::Edit;
 pub use names::Names;
 pub use problem::{LineProblem, LineProblems, Problem, Problems, ReadError};
+pub use rewrite::Renaming;
 pub(crate) use stream::read_each;
 
 /// What host threads ask of devices, in order.

@@ -16,8 +16,8 @@ use crate::plan::devices::Numbers;
 use crate::plan::values::contents;
 use crate::plan::{Plan, PlanError, Transfer};
 use crate::program::{
-    Alloc, BufferId, Compute, Computes, Contents, Copy, EventId, Func, Kernel, Op, Program, Region, Space,
-    StreamId,
+    Alloc, BufferId, Compute, Computes, Contents, EventId, Func, Kernel, Op, Program, Region, Renaming,
+    Space, StreamId,
 };
 use crate::units::Bytes;
 
@@ -500,11 +500,15 @@ impl<'p> Writer<'p> {
         self.begun = true;
     }
 
+    fn event(&mut self) -> EventId {
+        self.n_events += 1;
+        self.program.event(&format!("e{}", self.n_events))
+    }
+
     /// `stream` begins after what `after` has done so far.
     fn order(&mut self, stream: StreamId, after: StreamId) {
         if stream != after {
-            self.n_events += 1;
-            let event = self.program.event(&format!("e{}", self.n_events));
+            let event = self.event();
             self.program.record(event, after);
             self.program.wait(stream, event);
         }
@@ -576,63 +580,16 @@ impl<'p> Writer<'p> {
             let stream = self.streams[names.stream(*stream)];
             self.order(stream, self.home_stream);
         }
-        let mut streams: BTreeMap<StreamId, StreamId> = BTreeMap::new();
-        let mut buffers = BTreeMap::from([(plan.input(), self.vector(x)), (plan.output(), self.vector(y))]);
-        for command in plan.program().commands() {
-            match &command.op {
-                Op::Stream { stream, .. } => {
-                    streams.insert(*stream, self.streams[names.stream(*stream)]);
-                }
-                Op::Alloc(a) => {
-                    let known = || self.buffers[&inner(operator, names.buffer(a.buffer))];
-                    buffers.entry(a.buffer).or_insert_with(known);
-                }
-                _ => {}
-            }
-        }
-        let region = |r: &Region| Region { buffer: buffers[&r.buffer], ..r.clone() };
-        let regions = |list: &[Region]| list.iter().map(region).collect::<Vec<_>>();
-        let on = |stream: StreamId| streams[&stream];
-        let mut events: BTreeMap<EventId, EventId> = BTreeMap::new();
+        let names = self.renaming(plan, operator, y, x);
         for (index, command) in plan.program().commands().iter().enumerate() {
-            let op = match &command.op {
-                Op::Kernel(kernel) => Op::Kernel(Kernel {
-                    stream: on(kernel.stream),
-                    reads: regions(&kernel.reads),
-                    writes: regions(&kernel.writes),
-                    ..kernel.clone()
-                }),
-                Op::HostFn { stream, reads, writes, takes, compute } => Op::HostFn {
-                    stream: on(*stream),
-                    reads: regions(reads),
-                    writes: regions(writes),
-                    takes: *takes,
-                    compute: *compute,
-                },
-                Op::Copy(copy) => Op::Copy(Copy {
-                    stream: on(copy.stream),
-                    dst: region(&copy.dst),
-                    src: region(&copy.src),
-                    ..copy.clone()
-                }),
-                Op::Memset { stream, dst, sync, value } => {
-                    Op::Memset { stream: on(*stream), dst: region(dst), sync: *sync, value: *value }
-                }
-                Op::Record { event, stream } => {
-                    let stream = on(*stream);
-                    self.n_events += 1;
-                    let new = self.program.event(&format!("e{}", self.n_events));
-                    events.insert(*event, new);
-                    Op::Record { event: new, stream }
-                }
-                Op::Wait { stream, event } => match events.get(event) {
-                    Some(event) => Op::Wait { stream: on(*stream), event: *event },
-                    None => continue,
-                },
-                // Declared already, or for a host that waits for this operator alone.
-                _ => continue,
-            };
-            let new = self.program.push_labelled(op, command.label.as_deref());
+            // What is declared already, and what a host does that waits for this operator alone.
+            if matches!(
+                command.op,
+                Op::Stream { .. } | Op::Alloc(_) | Op::StreamSync { .. } | Op::HostRead { .. }
+            ) {
+                continue;
+            }
+            let new = self.program.push_labelled(names.op(&command.op), command.label.as_deref());
             if plan.computes(index) {
                 self.jobs.insert(new, (operator, index));
             }
@@ -641,10 +598,25 @@ impl<'p> Writer<'p> {
             }
         }
         for stream in &ends.end {
-            let stream = self.streams[names.stream(*stream)];
+            let stream = self.streams[plan.program().names().stream(*stream)];
             self.order(self.home_stream, stream);
         }
         self.begun = true;
+    }
+
+    /// What the names of an operator's program are in this one, where it reads `x` and writes `y`; its events are new.
+    fn renaming(&mut self, plan: &Plan, operator: usize, y: V, x: V) -> Renaming {
+        let names = plan.program().names();
+        let ends = [(plan.input(), x), (plan.output(), y)].map(|(b, v)| (names.buffer(b), self.vector(v)));
+        let buffer = |name: &str| match ends.iter().find(|(end, _)| *end == name) {
+            Some((_, vector)) => *vector,
+            None => self.buffers[&inner(operator, name)],
+        };
+        Renaming {
+            streams: names.streams.names().map(|name| self.streams[name]).collect(),
+            buffers: names.buffers.names().map(buffer).collect(),
+            events: (0..names.n_events()).map(|_| self.event()).collect(),
+        }
     }
 }
 

@@ -19,9 +19,7 @@ use std::ops::Range;
 
 use spanlift::op::Complex64;
 use spanlift::plan::{Engine, HostWork, Issued, Phase, SolveError, SolvePlan, Solved, Task, Tasks};
-use spanlift::program::{
-    Alloc, BufferId, Computes, Copy, EventId, Facts, Kernel, Op, Program, Region, StreamId,
-};
+use spanlift::program::{Alloc, BufferId, Computes, EventId, Facts, Kernel, Op, Program, Renaming, StreamId};
 
 use super::super::context::Driver;
 use super::super::error::CudaError;
@@ -236,13 +234,6 @@ struct Parts<'p> {
     home: StreamId,
 }
 
-/// What the names of a program are in the joined one.
-struct Renamed {
-    streams: Vec<StreamId>,
-    buffers: Vec<BufferId>,
-    events: Vec<EventId>,
-}
-
 impl<'p> Parts<'p> {
     fn new(plan: &'p SolvePlan) -> Result<Parts<'p>, RunError> {
         let initial = |name: &str| plan.initial(name);
@@ -269,7 +260,7 @@ impl<'p> Parts<'p> {
             let begin = program.len();
             let mut commands: Vec<(usize, Op)> = Vec::new();
             for (index, command) in from.program().commands().iter().enumerate() {
-                commands.extend(names.op(&command.op).map(|op| (index, op)));
+                commands.extend(joined(names, &command.op).map(|op| (index, op)));
             }
             // Who waits for a step is whoever looks.
             if let Some((_, Op::StreamSync { stream })) = commands.last() {
@@ -345,7 +336,7 @@ fn declared(
     part: usize,
     from: &Program,
     is_constant: &dyn Fn(&str) -> bool,
-) -> Renamed {
+) -> Renaming {
     let names = from.names();
     let is_there = |program: &Program, wanted: &dyn Fn(&Op) -> bool| {
         program.commands().iter().position(|command| wanted(&command.op))
@@ -355,7 +346,7 @@ fn declared(
     let streams = streams.map(|id| program.stream_id(names.stream(id))).collect();
     let events = ids(names.n_events()).filter_map(|k| EventId::try_from(k).ok());
     let events = events.map(|id| program.event(&format!("{part}.{}", names.event(id)))).collect();
-    let mut renamed = Renamed { streams, buffers: Vec::new(), events };
+    let mut renamed = Renaming { streams, buffers: Vec::new(), events };
     for k in ids(names.n_buffers()) {
         let Ok(id) = BufferId::try_from(k) else { continue };
         let name = names.buffer(id);
@@ -394,46 +385,12 @@ fn declared(
     renamed
 }
 
-impl Renamed {
-    fn region(&self, region: &Region) -> Region {
-        Region { buffer: self.buffers[region.buffer.index()], ..region.clone() }
-    }
-
-    /// A command under its new names; `None` for declarations.
-    fn op(&self, op: &Op) -> Option<Op> {
-        let regions = |list: &[Region]| list.iter().map(|region| self.region(region)).collect::<Vec<_>>();
-        let on = |stream: StreamId| self.streams[stream.index()];
-        Some(match op {
-            Op::Kernel(kernel) => Op::Kernel(Kernel {
-                stream: on(kernel.stream),
-                reads: regions(&kernel.reads),
-                writes: regions(&kernel.writes),
-                ..kernel.clone()
-            }),
-            Op::HostFn { stream, reads, writes, takes, compute } => Op::HostFn {
-                stream: on(*stream),
-                reads: regions(reads),
-                writes: regions(writes),
-                takes: *takes,
-                compute: *compute,
-            },
-            Op::Copy(copy) => Op::Copy(Copy {
-                stream: on(copy.stream),
-                dst: self.region(&copy.dst),
-                src: self.region(&copy.src),
-                ..copy.clone()
-            }),
-            Op::Memset { stream, dst, sync, value } => {
-                Op::Memset { stream: on(*stream), dst: self.region(dst), sync: *sync, value: *value }
-            }
-            Op::Record { event, stream } => {
-                Op::Record { event: self.events[event.index()], stream: on(*stream) }
-            }
-            Op::Wait { stream, event } => Op::Wait { stream: on(*stream), event: self.events[event.index()] },
-            Op::StreamSync { stream } => Op::StreamSync { stream: on(*stream) },
-            Op::HostRead { region, .. } => Op::HostRead { region: self.region(region), expect: None },
-            _ => return None,
-        })
+/// A command of a part under its names in the joined program; `None` for declarations.
+fn joined(names: &Renaming, op: &Op) -> Option<Op> {
+    match names.op(op) {
+        Op::HostRead { region, .. } => Some(Op::HostRead { region, expect: None }),
+        Op::Stream { .. } | Op::Alloc(_) => None,
+        op => Some(op),
     }
 }
 
