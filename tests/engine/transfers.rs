@@ -182,6 +182,26 @@ fn what_was_done_is_explained() {
 }
 
 #[test]
+fn a_list_goes_the_way_that_is_asked_for() {
+    kit::alone(&[spanlift_softcuda::Config::default()], |_| {
+        let engine = engine();
+        let tensors: Vec<Vec<u8>> = (0..5).map(|k| bytes(100_000 + k, 1 + k as u64)).collect();
+        for way in [Way::Ring, Way::Coalesce, Way::Driver] {
+            let one = Request::one(Route::Up, HostMemory::Pageable, Bytes(0));
+            let request = Request { force: Some(way), ..one };
+            let there =
+                engine.upload_all_with(&request, engine.stream(), &tensors, Watch::default()).expect("up");
+            let explain = engine.explain_last().expect("something was done");
+            assert_eq!((explain.plan.chosen.way, explain.plan.forced), (way, true));
+            assert_eq!((explain.request.tensors, explain.request.bytes >= Bytes(500_010)), (5, true));
+            let mut back: Vec<Vec<u8>> = tensors.iter().map(|t| vec![0x55; t.len()]).collect();
+            engine.download_all(engine.stream(), &there, &mut back).expect("down");
+            assert!(back == tensors);
+        }
+    });
+}
+
+#[test]
 fn lengths_and_devices_must_fit() {
     kit::alone(&[spanlift_softcuda::Config::default()], |_| {
         let engine = engine();

@@ -74,15 +74,18 @@ impl Engine {
         stream: &Stream,
         tensors: &[impl AsRef<[T]>],
     ) -> Result<Vec<DeviceSlice<T>>, EngineError> {
-        self.upload_all_watched(stream, tensors, Watch::default())
+        let request = Request::one(Route::Up, HostMemory::Pageable, Bytes(0));
+        self.upload_all_with(&request, stream, tensors, Watch::default())
     }
 
-    /// The same, watched.
+    /// The same as `request` says, with a way that it forces; and watched. How many tensors there are, and their bytes, is told by the
+    /// tensors alone.
     ///
     /// # Errors
     /// As [`Engine::upload`]; also cancelled.
-    pub fn upload_all_watched<T: Pod>(
+    pub fn upload_all_with<T: Pod>(
         &self,
+        request: &Request,
         stream: &Stream,
         tensors: &[impl AsRef<[T]>],
         watch: Watch<'_>,
@@ -92,9 +95,10 @@ impl Engine {
         let packing = Packing::new(bytes.iter().map(|t| t.len()), ALIGN)?;
         let block =
             self.during("allocating device memory", || Ok(Arc::new(self.block(stream, packing.bytes())?)))?;
-        let count = tensors.len() as u64;
         let total = Bytes(packing.bytes() as u64);
-        let request = Request::many(Route::Up, HostMemory::Pageable, count, total);
+        let many = Request::many(request.route, request.host, tensors.len() as u64, total);
+        let request =
+            Request { tensors: many.tensors, bytes: many.bytes, views: many.views, ..request.clone() };
         let source = Source::Packed(&bytes, &packing);
         self.send(&request, stream, &source, (&block, 0), packing.bytes(), watch)?;
         let places = packing.places();

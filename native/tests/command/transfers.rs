@@ -106,7 +106,9 @@ fn rows_on_a_device_are_verified() {
     );
     assert!(small["explain"]["measured"].as_i64().is_some_and(|time| time > 0), "{small}");
     assert_eq!(row("h2d.1x4MB.pinned")["strategy"], "S0");
-    assert_eq!(row("h2d.1000x4MB.staged.t4")["strategy"], "S2");
+    // Asked for by the row, whatever this machine's memory makes of it.
+    let staged = row("h2d.1000x4MB.staged.t4");
+    assert_eq!((&staged["strategy"], &staged["explain"]["plan"]["forced"]), (&json!("S2"), &json!(true)));
     assert_eq!(row("d2d.1GiB")["strategy"], "S8");
 }
 

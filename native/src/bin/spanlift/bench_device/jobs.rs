@@ -217,9 +217,13 @@ struct Up {
 }
 
 impl Up {
-    fn one(&self, source: &[u8], to: &mut DevBuf<u8>) -> Result<(), EngineError> {
+    fn request(&self, source: &[u8]) -> Request {
         let one = Request::one(Route::Up, HostMemory::Pageable, Bytes(source.len() as u64));
-        let request = Request { force: self.force, ..one };
+        Request { force: self.force, ..one }
+    }
+
+    fn one(&self, source: &[u8], to: &mut DevBuf<u8>) -> Result<(), EngineError> {
+        let request = self.request(source);
         self.engine.upload_with(&request, self.engine.stream(), source, to, Watch::default())
     }
 }
@@ -238,7 +242,15 @@ impl Job for Up {
                 self.one(source, &mut to)?;
                 Results::Device(vec![to.share()])
             }
-            sources => Results::Device(self.engine.upload_all(self.engine.stream(), sources)?),
+            sources => {
+                let request = self.request(&[]);
+                Results::Device(self.engine.upload_all_with(
+                    &request,
+                    self.engine.stream(),
+                    sources,
+                    Watch::default(),
+                )?)
+            }
         })
     }
 
