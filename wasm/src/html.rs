@@ -24,6 +24,7 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::{Compression, GzBuilder};
 
 use crate::pack::{PageItem, pack};
+use crate::slim::slim_script;
 use crate::svg::escaped;
 
 /// A module, packed, and the script that calls it.
@@ -158,24 +159,6 @@ fn base85(bytes: &[u8]) -> String {
         text.extend((0..5).rev().map(digit));
     }
     text
-}
-
-/// A script without what only its readers need: lines that are comments, and what lines are indented by.
-///
-/// For scripts of which no text goes over several lines, which this would change: those of the page, and the glue when it
-/// is built.
-pub fn slim_script(script: &str) -> String {
-    let mut slim = String::with_capacity(script.len());
-    let mut is_comment = false;
-    for line in script.lines().map(str::trim) {
-        let begins = !is_comment && line.starts_with("/*") && (!line.contains("*/") || line.ends_with("*/"));
-        if !is_comment && !begins && !line.is_empty() && !line.starts_with("//") {
-            slim.push_str(line);
-            slim.push('\n');
-        }
-        is_comment = (is_comment || begins) && !line.contains("*/");
-    }
-    slim
 }
 
 /// The policy of a page that holds a viewer: no connection, pictures from the page itself, scripts and styles that carry

@@ -66,10 +66,12 @@ mod html;
 mod image;
 mod pictures;
 mod show;
+#[cfg(not(target_arch = "wasm32"))]
+mod slim;
 pub use explained::explained_svg;
 #[cfg(not(target_arch = "wasm32"))]
 pub use html::{
-    content_policy, figure_html, lesson_assets_html, mount_html, page, page_with, served_page, slim_script,
+    content_policy, figure_html, lesson_assets_html, mount_html, page, page_with, served_page,
     viewer_assets_html,
 };
 #[cfg(not(target_arch = "wasm32"))]

@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn inputs_hold_sources_and_manifests_and_never_the_result() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let found = files(&root).unwrap();
         for path in
             ["Cargo.toml", "core/Cargo.toml", "core/src/lib.rs", "wasm/Cargo.toml", "wasm/src/entry.rs"]

@@ -19,6 +19,7 @@ use wasm_bindgen_cli_support::Bindgen;
 
 use crate::alike;
 use crate::inputs::{self, sha256};
+use crate::slim::slim_script;
 
 /// Where the committed pairs lie.
 pub(crate) const FOLDER: &str = "wasm/dist";
@@ -36,7 +37,7 @@ pub(crate) const PAIRS: [Pair; 2] =
     [Pair { name: "viewer", feature: "" }, Pair { name: "course", feature: "course" }];
 
 const HASHES: &str = "inputs.sha256";
-const REBUILD: &str = "rebuild it: cargo run -p spanlift-tests --features viewer-build --bin viewer -- build";
+const REBUILD: &str = "rebuild it: cargo run -p spanlift-viewer-build -- build";
 
 impl Pair {
     fn files(&self) -> [String; 2] {
@@ -57,7 +58,7 @@ pub(crate) fn write(wasm: &Path, pair: &Pair, out: &Path) -> Result<String> {
         .generate(&scratch)?;
     let [glue_name, packed_name] = pair.files();
     let glue = String::from_utf8(read(&scratch.join(&glue_name))?).context("the glue is no UTF-8 text")?;
-    let (glue, names) = terse(&plain(&spanlift_viewer::slim_script(&glue)));
+    let (glue, names) = terse(&plain(&slim_script(&glue)));
     let glue = glue.into_bytes();
     let module = alike::beside(&read(&scratch.join(format!("{}_bg.wasm", pair.name)))?, &names)?;
     let packed = lzma(&module)?;

@@ -1,8 +1,8 @@
 //! Rebuilds the viewer that spanlift carries (`wasm/dist`), or says whether it is stale.
 //!
 //! ```text
-//! cargo run -p spanlift-tests --features viewer-build --bin viewer -- build [--out DIR] [--strict]
-//! cargo run -p spanlift-tests --features viewer-build --bin viewer -- check
+//! cargo run -p spanlift-viewer-build -- build [--out DIR] [--strict]
+//! cargo run -p spanlift-viewer-build -- check
 //! ```
 //!
 //! `build` writes the pairs of glue and module into `wasm/dist` (or `DIR`); `--strict` makes warnings of the viewer errors. `check`
@@ -12,6 +12,8 @@
 mod alike;
 mod dist;
 mod inputs;
+#[path = "../../../wasm/src/slim.rs"]
+mod slim;
 mod toolchain;
 
 use std::{
@@ -37,8 +39,10 @@ fn main() -> ExitCode {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
-    let root =
-        Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("bug: the package lies in the workspace");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("bug: the package lies in the workspace");
     let done = match call {
         Call::Build { out, strict } => build(root, out, strict),
         Call::Check => dist::check(root),
