@@ -203,6 +203,24 @@ fn servers(path: &str, text: &str) -> Vec<String> {
     found
 }
 
+/// What makes a change wait longer than it must: test programs of one file, each linked by itself, and a gate that builds a package
+/// for itself, with other features than all of them together have.
+fn detours(path: &str, text: &str) -> Vec<String> {
+    let is_loose = ["core/tests/", "native/tests/"].iter().any(|folder| {
+        path.strip_prefix(folder).is_some_and(|rest| rest.ends_with(".rs") && !rest.contains('/'))
+    });
+    let mut found = Vec::new();
+    if is_loose {
+        found.push(format!("{path}: a test program of one file; a folder beside it takes it in"));
+    }
+    for (number, line) in text.lines().enumerate().filter(|_| path == "tests/run") {
+        if line.contains("cargo test") && line.contains(" -p ") {
+            found.push(format!("{path}:{}: builds a package anew: --workspace does not", number + 1));
+        }
+    }
+    found
+}
+
 fn each(files: &[(String, String)], rust_only: bool, rule: fn(&str, &str) -> Vec<String>) -> Vec<String> {
     let chosen = files.iter().filter(|(path, _)| !rust_only || path.ends_with(".rs"));
     chosen.flat_map(|(path, text)| rule(path, text)).collect()
@@ -239,6 +257,11 @@ fn every_reader_is_tried_with_damaged_input() {
     let readers: Vec<_> = found.flat_map(|(path, source)| readers::readers(path, source)).collect();
     assert!(readers.len() > 20, "{readers:?}");
     assert_none(&readers::left_out(&readers, &trials));
+}
+
+#[test]
+fn nothing_is_built_or_linked_twice() {
+    assert_none(&each(&project(), false, detours));
 }
 
 #[test]
@@ -331,7 +354,10 @@ fn the_figures_of_the_readme_are_those_that_were_measured() {
 }
 
 /// Packages of which two versions are compiled, each with who wants the other one.
-const TWICE: &[(&str, &str)] = &[("syn", "serde_derive is ahead of the other derive macros")];
+const TWICE: &[(&str, &str)] = &[
+    ("hashbrown", "wasm-bindgen's parser is behind; only the viewer's builder has it"),
+    ("syn", "serde_derive is ahead of the other derive macros"),
+];
 
 #[test]
 fn what_is_brought_along_may_be_and_comes_once() {
@@ -413,6 +439,20 @@ fn planted_words_are_found() {
     check(&format!("at{place}x and ${{DIR}}{place}x and ../..{place}x"), 0);
     check(&format!("({place}x)\nfine\n\"{place}y\""), 2);
     check("a session of the profiler, the user's home, your work/folder", 0);
+}
+
+#[test]
+fn planted_detours_are_found() {
+    #[track_caller]
+    fn check(path: &str, line: &str, n_found: usize) {
+        let found = detours(path, line);
+        assert_eq!(found.len(), n_found, "{path}: {found:?}");
+    }
+    check("core/tests/one.rs", "#[test] fn f() {}", 1);
+    check("core/tests/program/one.rs", "#[test] fn f() {}", 0);
+    check("tests/run", "cargo test -p spanlift --test program", 1);
+    check("tests/run", "cargo test --workspace --test program\ncargo run -p spanlift", 0);
+    check("README.md", "cargo test -p spanlift", 0);
 }
 
 #[test]

@@ -4,6 +4,8 @@
 mod built;
 mod caps;
 mod cases;
+mod definitions;
+mod edges;
 mod errors;
 mod into;
 mod json;
@@ -19,6 +21,7 @@ mod rules;
 #[path = "../shared/mod.rs"]
 mod shared;
 mod soak;
+mod solvers;
 mod split;
 mod table;
 mod transfers;

@@ -2,14 +2,17 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 
 mod agreement;
+mod allocations;
 #[cfg(unix)]
 mod device;
 mod into;
 #[path = "../../../core/tests/operators/oracle.rs"]
 #[expect(dead_code, reason = "matrices are what the tests of the reference need")]
 mod oracle;
+mod plans;
 mod random;
 mod refusals;
+mod solvers;
 #[cfg(unix)]
 mod solving;
 #[path = "../../../core/tests/operators/table.rs"]

@@ -1,11 +1,9 @@
 //! The programs of the shared case table: read, written, read again.
 
-mod shared;
-
 use spanlift::Program;
 use spanlift::program::ReadError;
 
-use shared::shared;
+use crate::shared::shared;
 
 #[test]
 fn every_case_is_an_error_or_well_formed_as_labelled() {

@@ -1,9 +1,7 @@
 //! Programs in other languages: the Rust text builds the program again, the others are what their compilers take.
 //!
-//! `UPDATE=1 cargo test --test program_code` writes the kept texts anew.
+//! `UPDATE=1 cargo test -p spanlift --test program` writes the kept texts anew.
 #![expect(clippy::unwrap_used, reason = "a test ends where something is missing")]
-
-mod random;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -22,7 +20,7 @@ mod built {
     macro_rules! built {
         ($($name:ident $file:literal;)*) => {
             $(pub(super) mod $name {
-                include!(concat!("data/code/", $file, ".rs.txt"));
+                include!(concat!("../data/code/", $file, ".rs.txt"));
                 pub(in super::super) fn built() -> Program {
                     program()
                 }
@@ -94,7 +92,7 @@ fn texts_are_the_kept_ones() {
         check_kept(name, &shipped(name), &Language::ALL);
     }
     for seed in 0..4 {
-        check_kept(&format!("random-{seed}"), &random::program(seed, 60), &[Language::Rust]);
+        check_kept(&format!("random-{seed}"), &crate::random::program(seed, 60), &[Language::Rust]);
     }
 }
 
@@ -106,7 +104,7 @@ fn rust_builds_the_same_program() {
     for (seed, built) in (0..).zip(random) {
         assert_eq!(
             without_those_labels(&built),
-            without_those_labels(&random::program(seed, 60)),
+            without_those_labels(&crate::random::program(seed, 60)),
             "seed {seed}"
         );
     }
@@ -173,7 +171,7 @@ fn judged(mut command: Command, text: &str) -> Option<String> {
 
 /// Every program that ships, and random ones with every command.
 fn programs() -> Vec<(String, Program)> {
-    let random = (0..40).map(|seed| (format!("seed {seed}"), random::program(seed, 60)));
+    let random = (0..40).map(|seed| (format!("seed {seed}"), crate::random::program(seed, 60)));
     all_shipped().into_iter().filter(|(_, p)| p.len() < 2000).chain(random).collect()
 }
 

@@ -9,7 +9,7 @@ use spanlift::plan::{Breakdown, Phase, Simulated, SolveError, SolvePlan, Solver,
 use spanlift::program::Op;
 use spanlift::{Program, chain, sim};
 
-use crate::dense::{C, Random, line};
+use super::dense::{C, Random, line};
 
 fn machine() -> Machine {
     Machine::builtin("h200-pcie5").unwrap()

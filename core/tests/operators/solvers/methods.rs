@@ -4,7 +4,7 @@ use spanlift::memory::{Dtype, cuda};
 use spanlift::op::{Array, Diagonal, Operator, dot_test, identity, sum};
 use spanlift::plan::{Breakdown, SolveError, Solver, Stop, cg, fista, lsqr, pcg, power};
 
-use crate::dense::{C, Random, Rows, distance, eps, line, normal_equations, rows, solve};
+use super::dense::{C, Random, Rows, distance, eps, line, normal_equations, rows, solve};
 
 const FIELDS: [Dtype; 4] = [Dtype::F32, Dtype::F64, Dtype::C32, Dtype::C64];
 

@@ -1,15 +1,13 @@
 //! The trace files of the shared folder: every event is kept, and counts and times are those of the reference.
 #![expect(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
-mod shared;
-
 use std::collections::BTreeMap;
 use std::io::Read;
 
 use serde_json::Value;
 use spanlift::trace::{FlowKind, Kind, LaneKind, Slice, Trace, figures, read, write_chrome};
 
-use shared::shared;
+use crate::shared::shared;
 
 /// A file's bytes, unpacked.
 fn load(name: &str) -> Option<Vec<u8>> {

@@ -1,8 +1,6 @@
 //! Layouts, reports and moves against a reference that lists every byte.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 
-mod shared;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -12,7 +10,7 @@ use spanlift::memory::{
     Device, Dim, Dtype, Layout, LayoutError, MovePlan, Report, Span, Tensor, View, cpu, cuda, mock,
 };
 
-use shared::shared;
+use crate::shared::shared;
 
 /// Every byte of a span, found by walking all index tuples.
 fn bytes_of(span: &Span) -> BTreeSet<i64> {

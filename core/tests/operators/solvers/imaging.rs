@@ -10,7 +10,7 @@ use spanlift::op::{
 use spanlift::plan::{Phase, Solver, Stop};
 use spanlift::sim;
 
-use crate::dense::{C, distance};
+use super::dense::{C, distance};
 
 const SIZE: i64 = 16;
 const COILS: i64 = 4;

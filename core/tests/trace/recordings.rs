@@ -1,8 +1,6 @@
 //! Recorded traces run again, and ranges of them as programs: against the findings' own model, a pencil, and the file.
 #![expect(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
-mod shared;
-
 use std::collections::BTreeMap;
 use std::io::Read;
 
@@ -14,7 +12,7 @@ use spanlift::trace::table::Scan;
 use spanlift::trace::{FlowKind, Kind, LaneKind, Slice, Trace};
 use spanlift::{Program, sim, trace};
 
-use shared::shared;
+use crate::shared::shared;
 
 /// The traces of the shared folder, unpacked.
 fn traces() -> Vec<(String, Vec<u8>)> {

@@ -1,7 +1,5 @@
 //! What makes a program ill formed, with the exact words, and that hostile files are answered with typed errors.
 
-mod random;
-
 use spanlift::program::{Problem, ReadError};
 use spanlift::{Bytes, Program};
 
@@ -472,7 +470,7 @@ fn survives(bytes: &[u8]) {
 
 #[test]
 fn every_cut_and_every_changed_byte_is_answered() {
-    let program = random::program(7, 25);
+    let program = crate::random::program(7, 25);
     for file in [program.to_text(), program.to_json()] {
         for end in 0..file.len() {
             survives(&file.as_bytes()[..end]);
@@ -533,7 +531,7 @@ fn a_million_streams_take_no_more_than_linear_time() {
 fn every_well_formed_program_has_a_verdict() {
     use spanlift::hazard::{Mode, check};
     for seed in 1000..1300 {
-        let p = random::program(seed, 60);
+        let p = crate::random::program(seed, 60);
         assert!(check(&p, Mode::Contract).is_ok(), "seed {seed}");
         assert!(check(&p, Mode::Typical).is_ok(), "seed {seed}");
     }

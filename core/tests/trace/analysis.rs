@@ -2,8 +2,6 @@
 //! in, and every cut and every changed byte gives figures or an error with its place.
 #![expect(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
-mod shared;
-
 use std::collections::BTreeMap;
 use std::io::Read;
 
@@ -12,7 +10,7 @@ use spanlift::trace::ReadError;
 use spanlift::trace::analysis::{Figures, hta};
 use spanlift::trace::table::{Scan, Table};
 
-use shared::shared;
+use crate::shared::shared;
 
 /// Figures of the reference that are no part of the contract.
 const NOT_OURS: &[&str] = &[

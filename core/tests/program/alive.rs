@@ -1,10 +1,8 @@
 //! What is alive at a command, against a replay that keeps nothing but the list of held names.
 
-mod random;
-
 use std::collections::BTreeMap;
 
-use random::{Random, program};
+use crate::random::{Random, program};
 use spanlift::memory::Layout;
 use spanlift::program::{Alloc, Op, Program, Space};
 use spanlift::{Bytes, mib};

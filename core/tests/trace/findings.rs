@@ -2,8 +2,6 @@
 //! that a pencil gives.
 #![expect(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
-mod shared;
-
 use std::io::Read;
 
 use spanlift::advise::trace::{Finding, Findings, findings, memory_findings};
@@ -11,7 +9,7 @@ use spanlift::trace::analysis::Order;
 use spanlift::trace::snapshot::{Figures, Snapshot};
 use spanlift::trace::table::{Scan, Table};
 
-use shared::shared;
+use crate::shared::shared;
 
 /// Writes traces, in microseconds.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use spanlift::memory::Dtype;
 use spanlift::op::{Array, Diagonal, OpError, Operator, Space, dense, dot_test, fft};
 use spanlift::plan::{Solver, Stop};
 
-use crate::dense::C;
+use super::dense::C;
 
 fn line(n: i64, dtype: Dtype) -> Space {
     Space::new([("x", n)], dtype).unwrap()

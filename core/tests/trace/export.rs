@@ -1,11 +1,9 @@
 //! What we write is read back equal, and is what strict readers of the format want.
 #![expect(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
-mod random;
-
 use spanlift::ordered::BTreeMap;
 
-use random::Random;
+use crate::random::Random;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use spanlift::machine::Machine;
@@ -87,7 +85,7 @@ fn random_trace(seed: u64) -> Trace {
         _ => Source::Unknown,
     };
     if r.below(3) == 0 {
-        trace.program = Some(random::program(seed, 20));
+        trace.program = Some(crate::random::program(seed, 20));
     }
     for _ in 0..r.below(6) {
         let dev = number(r);

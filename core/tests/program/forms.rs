@@ -1,7 +1,5 @@
 //! Programs survive their two file forms, and the text form says what it should.
 
-mod random;
-
 use std::collections::BTreeSet;
 
 use spanlift::program::{Op, ReadError};
@@ -11,7 +9,7 @@ use spanlift::{Program, mib, us};
 fn random_programs_survive_both_forms() {
     let mut ops = BTreeSet::new();
     for seed in 0..200 {
-        let p = random::program(seed, 60);
+        let p = crate::random::program(seed, 60);
         let (text, json) = (p.to_text(), p.to_json());
         let from_text = Program::from_text(&text).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{text}"));
         let from_json =

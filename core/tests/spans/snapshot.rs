@@ -2,14 +2,12 @@
 //! are refused with their place.
 #![expect(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
-mod shared;
-
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use spanlift::trace::snapshot::{Figures, Snapshot};
 
-use shared::shared;
+use crate::shared::shared;
 
 /// SplitMix64: small, seeded, the same everywhere.
 struct Random(u64);

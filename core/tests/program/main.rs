@@ -1,0 +1,11 @@
+//! Programs: their forms, what makes one ill formed, other languages, and what is alive when.
+
+mod alive;
+mod cases;
+mod check;
+mod code;
+mod forms;
+#[path = "../random/mod.rs"]
+mod random;
+#[path = "../shared/mod.rs"]
+mod shared;

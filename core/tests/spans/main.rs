@@ -1,0 +1,10 @@
+//! Layouts, spans, maps and snapshots against sets of bytes written out one by one.
+
+mod cases;
+mod inventory;
+mod maps;
+mod modules;
+mod overlap;
+#[path = "../shared/mod.rs"]
+mod shared;
+mod snapshot;

@@ -1,0 +1,12 @@
+//! Traces: read, written, analysed, explained and run again.
+
+mod analysis;
+mod export;
+mod files;
+mod findings;
+mod input;
+#[path = "../random/mod.rs"]
+mod random;
+mod recordings;
+#[path = "../shared/mod.rs"]
+mod shared;
