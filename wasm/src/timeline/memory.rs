@@ -121,7 +121,8 @@ impl Timeline<'_> {
         let Some((x, y, w, h)) = self.on_screen((x0, x1.max(x0 + 1.0)), (y0, y1)) else { return };
         let theme = &self.theme;
         let mut rect = Rect::filled(x, y, w, h, theme.panel);
-        let around = theme.dim.toward(theme.lane, 35);
+        // Frames of many low ones would be all that one sees.
+        let around = theme.dim.toward(theme.lane, if h < 8.0 { 75 } else { 35 });
         if w < 3.0 || h < 3.0 {
             rect.fill = Some(theme.dim.toward(theme.lane, 70));
         } else {
