@@ -4,6 +4,7 @@
 //! what a fit must tell: which directions of the parameters the rows see, and how well.
 
 use crate::ordered::sort_by;
+
 /// `A = U diag(sigma) V^T`, by columns; `sigma` falls. Columns of `u` for a `sigma` of 0 are zero.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Svd {

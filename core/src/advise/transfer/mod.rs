@@ -33,7 +33,6 @@
 //!
 //! The least time wins; within 3 % the least time of processors.
 
-use crate::ordered::sort_by_key;
 mod calibration;
 mod explain;
 mod formula;
@@ -45,6 +44,7 @@ use serde::Serialize;
 pub use calibration::Calibration;
 pub use explain::Explain;
 
+use crate::ordered::sort_by_key;
 use crate::units::{Bytes, Nanos};
 
 /// A way of moving bytes, by the name that benchmarks print.
