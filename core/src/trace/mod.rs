@@ -13,7 +13,6 @@ mod read;
 pub mod snapshot;
 mod strings;
 pub mod table;
-mod tally;
 mod time;
 mod tracks;
 

@@ -229,7 +229,8 @@ impl Sink for Reader {
                 {
                     match self.found.events {
                         true => self.found.own = Some((own, true)),
-                        false => self.state.own = Some(own),
+                        // Of a file of our own nothing is left in it.
+                        false => (self.state.own, self.state.leaves) = (Some(own), false),
                     }
                 }
                 return Ok(());

@@ -10,7 +10,6 @@ use super::own::Own;
 use super::scan::Value;
 use crate::ordered::BTreeMap;
 use crate::trace::own::{Arrow, Mark};
-use crate::trace::tally::Tally;
 use crate::trace::time::{self, Unusable};
 use crate::trace::{Counter, Flow, Instant, Kind, Lane, Slice, StrId, Strings, Trace};
 use crate::units::{Nanos, float};
@@ -45,13 +44,14 @@ pub(super) struct State {
     /// Text that is looked at while reading and is no part of the trace.
     keys: Strings,
     lanes: Lanes,
-    /// Events by phase and category.
-    counts: Tally<(Key, Key)>,
+    /// Phases and categories that came together.
+    sorts: Vec<Sort>,
+    sort_of: BTreeMap<(Key, Key), usize>,
+    /// The last sort seen per slot.
+    recent_sorts: [usize; RECENT],
     problems: BTreeMap<&'static str, u64>,
-    classes: BTreeMap<StrId, Class>,
-    last_class: Option<(StrId, Class)>,
     /// Kinds by name of kernels, which are long and have to be searched.
-    kernels: BTreeMap<StrId, Kind>,
+    kernels: Vec<Option<Kind>>,
     /// Host calls with their correlation, and the work that has one.
     calls: Vec<(i64, u32)>,
     work: Vec<u32>,
@@ -64,10 +64,25 @@ pub(super) struct State {
     own_samples: BTreeMap<usize, Vec<(Nanos, f64)>>,
 }
 
-/// An event's time, name and place.
+/// Slots of what was seen last; a power of two.
+const RECENT: usize = 16;
+
+/// A phase and a category.
+#[derive(Debug, Clone, Copy)]
+struct Sort {
+    ph: Key,
+    cat: Key,
+    class: Class,
+    /// How many events there were.
+    n: u64,
+    /// The category among the trace's texts, once a slice has it.
+    named: Option<StrId>,
+}
+
+/// An event's time, sort and place.
 struct Head {
     at: i64,
-    cat: StrId,
+    sort: usize,
     class: Class,
     pid: Key,
     tid: Key,
@@ -96,7 +111,8 @@ impl State {
     /// An element of the list that is no object.
     pub(super) fn no_object(&mut self) {
         self.trace.import.n_events += 1;
-        self.counts.add((Key::None, Key::None));
+        let sort = self.sort(None, None);
+        self.sorts[sort].n += 1;
         self.trace.import.dropped += 1;
         self.problem("event_not_object");
     }
@@ -107,11 +123,8 @@ impl State {
         if fields.args.wrong {
             self.problem("args_not_object");
         }
-        let cat = shown(fields.cat);
-        let ph = shown(fields.ph);
-        let cat_key = cat.as_deref().map_or(StrId::EMPTY, |c| self.keys.intern(c));
-        let ph_key = ph.as_deref().map_or(Key::None, |p| Key::Text(self.keys.intern(p)));
-        self.counts.add((ph_key, cat.as_ref().map_or(Key::None, |_| Key::Text(cat_key))));
+        let sort = self.sort(fields.ph, fields.cat);
+        self.sorts[sort].n += 1;
         let phase = match fields.ph {
             Some(Value::Text(quoted)) if quoted.raw.len() == 1 => quoted.raw.as_bytes()[0],
             _ => 0,
@@ -125,13 +138,12 @@ impl State {
         };
         let import = &mut self.trace.import;
         import.first_ns = Some(import.first_ns.map_or(at, |first| first.min(at)));
-        let class = self.class(cat_key, cat.as_deref().unwrap_or_default());
         let (pid, tid) = (self.key(fields.pid), self.key(fields.tid));
-        let head = Head { at, cat: cat_key, class, pid, tid };
+        let head = Head { at, sort, class: self.sorts[sort].class, pid, tid };
         match phase {
-            b'X' => self.complete(fields, &head, cat.as_deref()),
+            b'X' => self.complete(fields, &head),
             b'B' => {
-                let slice = self.slice(fields, &head, cat.as_deref(), at);
+                let slice = self.slice(fields, &head, at);
                 self.open.entry((pid, tid)).or_default().push(slice);
             }
             b'E' => self.end(&head),
@@ -159,15 +171,50 @@ impl State {
         None
     }
 
-    fn class(&mut self, key: StrId, cat: &str) -> Class {
-        match self.last_class {
-            Some((last, class)) if last == key => class,
-            _ => {
-                let class = *self.classes.entry(key).or_insert_with(|| Class::of(cat));
-                self.last_class = Some((key, class));
-                class
-            }
+    /// The index of a phase and a category among the sorts.
+    fn sort(&mut self, ph: Option<Value<'_>>, cat: Option<Value<'_>>) -> usize {
+        let plain = |value| match value {
+            None => Some(None),
+            Some(Value::Text(quoted)) => quoted.plain().map(Some),
+            _ => None,
+        };
+        let texts = plain(ph).zip(plain(cat));
+        let slot = texts.map_or(0, |(ph, cat)| {
+            let byte = |text: &str, at| text.as_bytes().get(at).map_or(0, |byte| usize::from(*byte));
+            let (ph, cat) = (ph.unwrap_or_default(), cat.unwrap_or_default());
+            (byte(ph, 0) + 3 * byte(cat, 0) + 5 * cat.len() + byte(cat, 5)) % RECENT
+        });
+        let is = |key: Key, text: Option<&str>| match (key, text) {
+            (Key::Text(id), Some(text)) => self.keys.get(id) == text,
+            (key, text) => key == Key::None && text.is_none(),
+        };
+        let recent = self.recent_sorts[slot];
+        if let (Some((ph, cat)), Some(sort)) = (texts, self.sorts.get(recent))
+            && is(sort.ph, ph)
+            && is(sort.cat, cat)
+        {
+            return recent;
         }
+        let cat_shown = shown(cat);
+        let mut key = |text: Option<&str>| text.map_or(Key::None, |text| Key::Text(self.keys.intern(text)));
+        let (ph, cat) = (key(shown(ph).as_deref()), key(cat_shown.as_deref()));
+        let sorts = &mut self.sorts;
+        let found = *self.sort_of.entry((ph, cat)).or_insert_with(|| {
+            let class = Class::of(cat_shown.as_deref().unwrap_or_default());
+            sorts.push(Sort { ph, cat, class, n: 0, named: None });
+            sorts.len() - 1
+        });
+        self.recent_sorts[slot] = found;
+        found
+    }
+
+    /// The category of a sort among the trace's texts.
+    fn cat(&mut self, sort: usize) -> StrId {
+        let sort = &mut self.sorts[sort];
+        *sort.named.get_or_insert_with(|| match sort.cat {
+            Key::Text(id) => self.trace.strings.intern(self.keys.get(id)),
+            _ => StrId::EMPTY,
+        })
     }
 
     fn key(&mut self, value: Option<Value<'_>>) -> Key {
@@ -191,7 +238,7 @@ impl State {
         }
     }
 
-    fn complete(&mut self, fields: &Fields<'_>, head: &Head, cat: Option<&str>) {
+    fn complete(&mut self, fields: &Fields<'_>, head: &Head) {
         let dur = match self.time(fields.dur, "bad_dur") {
             Some(dur) if dur < 0 => {
                 self.problem("negative_dur");
@@ -205,11 +252,11 @@ impl State {
         });
         let import = &mut self.trace.import;
         import.last_end_ns = Some(import.last_end_ns.map_or(end, |last| last.max(end)));
-        self.slice(fields, head, cat, end);
+        self.slice(fields, head, end);
     }
 
     /// Adds a slice and gives its index.
-    fn slice(&mut self, fields: &Fields<'_>, head: &Head, cat: Option<&str>, end: i64) -> u32 {
+    fn slice(&mut self, fields: &Fields<'_>, head: &Head, end: i64) -> u32 {
         let args = &fields.args;
         let name = shown(fields.name).unwrap_or_default();
         let (mark, own_args) = self.mark(args);
@@ -219,7 +266,7 @@ impl State {
         };
         let mut name = self.trace.strings.intern(&name);
         let (mut kind, mut flags) = self.kind(head.class, name, args);
-        let mut cat = cat.map_or(StrId::EMPTY, |cat| self.trace.strings.intern(cat));
+        let mut cat = self.cat(head.sort);
         let mut bytes = self.bytes(args.bytes);
         let correlation = args.correlation.and_then(integer);
         let mut command = Slice::NONE;
@@ -324,7 +371,13 @@ impl State {
     fn kind(&mut self, class: Class, name: StrId, args: &Args<'_>) -> (Kind, u8) {
         let text = self.trace.strings.get(name);
         match class {
-            Class::Kernel => (*self.kernels.entry(name).or_insert_with(|| class.kind(text).0), 0),
+            Class::Kernel => {
+                let at = name.index();
+                if self.kernels.len() <= at {
+                    self.kernels.resize(at + 1, None);
+                }
+                (*self.kernels[at].get_or_insert_with(|| class.kind(text).0), 0)
+            }
             Class::Accelerator => match args.direction {
                 Some(Value::Text(quoted)) => (names::direction(quoted.raw).unwrap_or(Kind::Kernel), 0),
                 _ => (Kind::Kernel, 0),
@@ -370,10 +423,11 @@ impl State {
             return self.problem("flow_without_id");
         }
         // Launches are joined on the correlation: these arrows lack partners and use ids twice.
-        let launch = ["ac2g", "async", "async_cpu_to_gpu"].contains(&self.keys.get(head.cat));
+        let cat = if let Key::Text(cat) = self.sorts[head.sort].cat { cat } else { StrId::EMPTY };
+        let launch = ["ac2g", "async", "async_cpu_to_gpu"].contains(&self.keys.get(cat));
         if !launch {
             let lane = self.lanes.find(Place::Thread(head.pid, head.tid), false, head.pid, head.tid);
-            self.points.push(Point { cat: head.cat, id, at: head.at, role, lane });
+            self.points.push(Point { cat, id, at: head.at, role, lane });
         }
     }
 
@@ -465,7 +519,7 @@ impl State {
         self.trace.flows.extend(arrows);
         self.place(own);
         self.name_counters(own);
-        for ((ph, cat), n) in std::mem::take(&mut self.counts).into_counts() {
+        for Sort { ph, cat, n, .. } in std::mem::take(&mut self.sorts) {
             let text = |key| if let Key::Text(id) = key { self.keys.get(id) } else { "None" };
             *self.trace.import.by_phase_cat.entry(format!("{}|{}", text(ph), text(cat))).or_default() += n;
         }

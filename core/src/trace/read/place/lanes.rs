@@ -58,7 +58,8 @@ struct Thread {
 pub(super) struct Lanes {
     found: Vec<Found>,
     by_place: BTreeMap<Place, u32>,
-    last: Option<(Place, u32)>,
+    /// The last thread, and the last other place: events of calls and of their work take turns.
+    last: [Option<(Place, u32)>; 2],
     /// The devices that rows name; processes of these numbers are theirs.
     devices: BTreeSet<Key>,
     processes: BTreeMap<Key, Process>,
@@ -94,7 +95,8 @@ enum Rows {
 impl Lanes {
     /// The number of the lane at a place.
     pub(super) fn find(&mut self, place: Place, host: bool, pid: Key, tid: Key) -> u32 {
-        let index = match self.last {
+        let turn = usize::from(matches!(place, Place::Thread(..)));
+        let index = match self.last[turn] {
             Some((last, index)) if last == place => index,
             _ => match self.by_place.get(&place) {
                 Some(&index) => index,
@@ -107,7 +109,7 @@ impl Lanes {
                 }
             },
         };
-        self.last = Some((place, index));
+        self.last[turn] = Some((place, index));
         self.found[index as usize].host |= host;
         index
     }
