@@ -54,11 +54,15 @@ impl Color {
 
     /// The colour for style sheets and canvases: `#rrggbb`, or `#rrggbbaa` when not opaque.
     pub fn css(self) -> String {
-        let [r, g, b] = self.rgb;
-        match self.alpha {
-            255 => format!("#{r:02x}{g:02x}{b:02x}"),
-            a => format!("#{r:02x}{g:02x}{b:02x}{a:02x}"),
+        let mut css = String::with_capacity(9);
+        css.push('#');
+        let opacity = (self.alpha < 255).then_some(self.alpha);
+        for channel in self.rgb.into_iter().chain(opacity) {
+            css.extend(
+                [channel >> 4, channel & 15].map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])),
+            );
         }
+        css
     }
 }
 
@@ -66,4 +70,15 @@ impl Color {
 pub(crate) fn linear(channel: u8) -> f64 {
     let c = f64::from(channel) / 255.0;
     if c <= 0.040_45 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_written_as_style_sheets_have_them() {
+        assert_eq!(Color::hex(0x0A_1F_F0).css(), "#0a1ff0");
+        assert_eq!(Color::hex(0xFF_00_9C).with_alpha(7).css(), "#ff009c07");
+    }
 }

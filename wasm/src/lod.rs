@@ -43,7 +43,9 @@ pub fn pieces(trace: &Trace, track: &Track, view: &TimeView) -> Vec<Piece> {
     let end = |i: usize| view.x_from_time(ends[list[i] as usize].max(starts[list[i] as usize]));
     let width = view.width_px();
     let mut out: Vec<Piece> = Vec::new();
-    let mut i = first_where(list.len(), 0, |i| end(i) > 0.0 || start(i) >= 0.0);
+    let mut i = first_where(list.len(), 0, 1, |i| end(i) > 0.0 || start(i) >= 0.0);
+    // How many begin in a column, from the one before it.
+    let mut many = 1;
     while i < list.len() {
         let (x0, x1) = (start(i), end(i));
         if x0 >= width {
@@ -62,7 +64,8 @@ pub fn pieces(trace: &Trace, track: &Track, view: &TimeView) -> Vec<Piece> {
             continue;
         }
         let column = x0.floor();
-        let mut next = first_where(list.len(), i + 1, |j| start(j) >= column + 1.0);
+        let mut next = first_where(list.len(), i + 1, many, |j| start(j) >= column + 1.0);
+        many = next - i;
         // Only the last slice that begins in a column can be wider than what is left of it.
         if next - 1 > i && end(next - 1) - start(next - 1) >= 1.0 {
             next -= 1;
@@ -92,9 +95,9 @@ pub fn pieces(trace: &Trace, track: &Track, view: &TimeView) -> Vec<Piece> {
 
 /// The first position at or after `from` for which `is` holds, when it holds for all later ones; `n` when there is none.
 ///
-/// Gallops, since the answer is mostly near.
-fn first_where(n: usize, from: usize, is: impl Fn(usize) -> bool) -> usize {
-    let (mut lo, mut step) = (from, 1);
+/// Gallops, since the answer is mostly near: about `step` further, which is at least 1.
+fn first_where(n: usize, from: usize, mut step: usize, is: impl Fn(usize) -> bool) -> usize {
+    let mut lo = from;
     while lo < n && !is((lo + step - 1).min(n - 1)) {
         lo += step;
         step *= 2;
@@ -131,8 +134,8 @@ mod tests {
     fn galloping_is_searching() {
         for n in 0..40 {
             for answer in 0..=n {
-                for from in 0..=answer {
-                    assert_eq!(first_where(n, from, |i| i >= answer), answer, "{n} {from}");
+                for (from, step) in (0..=answer).flat_map(|from| (1..9).map(move |step| (from, step))) {
+                    assert_eq!(first_where(n, from, step, |i| i >= answer), answer, "{n} {from} {step}");
                 }
             }
         }

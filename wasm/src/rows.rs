@@ -3,8 +3,11 @@
 //! Built once per trace. Slices that overlap on one lane lie on tracks below each other; on every track starts and ends
 //! both ascend, so that what is on screen is found by bisection and nothing is ever hidden behind something else.
 
+mod arrows;
+
 use std::ops::Range;
 
+use arrows::Arrows;
 use spanlift::trace::{Engine, FlowKind, Kind, LaneKind, Source, Trace};
 
 use crate::lifetimes::{Place, copies, places};
@@ -30,7 +33,9 @@ pub struct Rows {
     /// Times are counted from 0, not from the first.
     has_own_zero: bool,
     /// The trace's arrows of each kind, in the order of [`ARROWS`].
-    arrows: [Vec<u32>; ARROWS.len()],
+    arrows: [Arrows; ARROWS.len()],
+    /// The marks by time.
+    marks: Vec<u32>,
 }
 
 /// The kinds of arrows.
@@ -201,9 +206,11 @@ impl Rows {
         rows.extent = trace.extent().map(|(first, last)| (first.0, last.0));
         for (k, flow) in (0u32..).zip(&trace.flows) {
             if let Some(kind) = ARROWS.iter().position(|kind| *kind == flow.kind) {
-                rows.arrows[kind].push(k);
+                rows.arrows[kind].push(trace, k, *flow);
             }
         }
+        rows.marks = (0u32..).take(trace.instants.len()).collect();
+        rows.marks.sort_by_key(|&k| trace.instants[k as usize].at);
         let commands =
             (0u32..).zip(&trace.slices.command).filter(|(_, c)| **c != spanlift::trace::Slice::NONE);
         rows.by_command = commands.map(|(k, &c)| (c, k)).collect();
@@ -230,8 +237,13 @@ impl Rows {
     }
 
     /// The arrows of the trace by kind.
-    pub fn arrows(&self) -> impl Iterator<Item = (FlowKind, &[u32])> {
-        ARROWS.into_iter().zip(self.arrows.iter().map(Vec::as_slice))
+    pub(crate) fn arrows(&self) -> impl Iterator<Item = (FlowKind, &Arrows)> {
+        ARROWS.into_iter().zip(&self.arrows)
+    }
+
+    /// The trace's marks by time.
+    pub(crate) fn marks(&self) -> &[u32] {
+        &self.marks
     }
 
     /// The slices that belong to a command, by index.
@@ -357,7 +369,10 @@ pub(crate) fn order(trace: &Trace, k: u32) -> (i64, bool, std::cmp::Reverse<i64>
 /// Puts each slice on the first track that is free when it begins.
 pub(crate) fn tracks(trace: &Trace, mut slices: Vec<u32>) -> Vec<Track> {
     let (start, end) = (&trace.slices.start, &trace.slices.end);
-    slices.sort_by_key(|&k| order(trace, k));
+    // Files have most lanes in order; to see that takes a fraction of sorting.
+    if !slices.is_sorted_by_key(|&k| order(trace, k)) {
+        slices.sort_by_key(|&k| order(trace, k));
+    }
     let mut tracks: Vec<Track> = Vec::new();
     let mut free = Free::default();
     for k in slices {

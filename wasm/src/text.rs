@@ -54,18 +54,16 @@ pub fn fit(text: &str, size: f64, bold: bool, room: f64) -> Option<String> {
     if width(text, size, bold) <= room {
         return Some(text.to_owned());
     }
-    let mut kept = String::new();
+    let scale = if bold { 1.13 } else { 1.0 };
+    let (mut end, mut units) = (0, 0.0);
     for c in text.chars() {
-        kept.push(c);
-        kept.push('…');
-        let fits = width(&kept, size, bold) <= room;
-        kept.pop();
-        if !fits {
-            kept.pop();
+        units += advance(c);
+        if (units + advance('…')) * size * scale > room {
             break;
         }
+        end += c.len_utf8();
     }
-    let kept = kept.trim_end();
+    let kept = text[..end].trim_end();
     (kept.chars().count() >= 3).then(|| format!("{kept}…"))
 }
 
@@ -141,6 +139,10 @@ pub fn count(n: usize, what: &str) -> String {
 
 /// `text` without characters that neither a picture nor a page may hold, nor those that turn the letters behind them.
 pub fn clean(text: &str) -> String {
+    // Nearly all names are.
+    if text.bytes().all(|b| (b' '..=b'~').contains(&b)) {
+        return text.to_owned();
+    }
     let turns = |c| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let is_none = |c: char| {
         c.is_control() || turns(c) || matches!(c, '\u{2028}' | '\u{2029}' | '\u{fffe}' | '\u{ffff}')

@@ -7,7 +7,7 @@ pub(crate) mod over;
 mod still;
 
 use spanlift::explore::STEP;
-use spanlift::trace::{Instant, Kind, LaneKind, Slice, Source, Trace};
+use spanlift::trace::{Kind, LaneKind, Slice, Source, Trace};
 
 pub use still::{TimelineOptions, scene};
 
@@ -445,22 +445,24 @@ impl Timeline<'_> {
         let (g, theme) = (self.frame.gutter, &self.theme);
         let y = RULER + MARKS / 2.0;
         scene.add(Rect::filled(0.0, RULER, scene.width, MARKS, theme.ground));
-        let mut marks: Vec<&Instant> = self.trace.instants.iter().collect();
-        marks.sort_by_key(|m| m.at);
+        let marks = self.rows.marks();
+        let x_of = |mark: u32| self.view.x_from_time(self.trace.instants[mark as usize].at.0);
+        // What stands closer to the one drawn last is passed over without being asked.
+        let after = |least: f64| marks.partition_point(|&mark| x_of(mark) < least);
         let mut free = f64::NEG_INFINITY;
-        let mut last = f64::NEG_INFINITY;
-        for (k, mark) in marks.iter().enumerate() {
-            let x = self.view.x_from_time(mark.at.0);
-            if !(0.0..=self.frame.plot_width).contains(&x) || x - last < 2.0 {
-                continue;
+        let mut k = after(0.0);
+        while let Some(&mark) = marks.get(k) {
+            let x = x_of(mark);
+            if x > self.frame.plot_width {
+                break;
             }
-            last = x;
+            let next = marks.get(k + 1).map_or(f64::INFINITY, |&next| g + x_of(next));
+            k = after(x + 2.0);
             let x = g + x;
             let points = vec![(x, y - 4.0), (x + 4.0, y), (x, y + 4.0), (x - 4.0, y)];
             scene.shapes.push(Shape::Polygon { points, fill: theme.accent });
-            let next = marks.get(k + 1).map_or(f64::INFINITY, |m| g + self.view.x_from_time(m.at.0));
             let right = (next - 6.0).min(scene.width - 2.0);
-            let name = text::clean(self.trace.strings.get(mark.name));
+            let name = text::clean(self.trace.strings.get(self.trace.instants[mark as usize].name));
             let wide = text::width(&name, 10.0, false);
             if x - 4.0 >= free && x + 8.0 + wide <= right {
                 free = x + 8.0 + wide;

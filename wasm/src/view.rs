@@ -57,8 +57,9 @@ impl TimeView {
 
     /// Where a point in time is; outside `0..=width_px` when it is not on screen.
     pub fn x_from_time(&self, ns: i64) -> f64 {
-        let after = i128::from(ns) - i128::from(self.start_ns);
-        (after as f64 - self.part) / self.ns_per_px
+        // In 64 bits, being asked tens of thousands of times for a picture: what is further away is on no screen.
+        let after = ns.saturating_sub(self.start_ns) as f64;
+        (after - self.part) / self.ns_per_px
     }
 
     /// The nanosecond nearest to `x`.

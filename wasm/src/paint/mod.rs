@@ -8,6 +8,7 @@ pub(crate) mod panels;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement};
 
+use crate::color::Color;
 use crate::scene::{Anchor, Face, Rect, Scene, Shape, Stroke, Text};
 use crate::stroke;
 use crate::theme::Pattern;
@@ -60,7 +61,7 @@ impl Canvas {
 
     /// Paints the shapes alone.
     pub(crate) fn paint_shapes(context: &CanvasRenderingContext2d, scene: &Scene) {
-        let mut brush = Brush { context, fill: String::new(), stroke: String::new(), font: String::new() };
+        let mut brush = Brush { context, fill: None, stroke: None, font: String::new() };
         context.set_text_baseline("alphabetic");
         for shape in &scene.shapes {
             match shape {
@@ -68,7 +69,7 @@ impl Canvas {
                 Shape::Text(text) => brush.text(text),
                 Shape::Path { points, stroke } => brush.path(points, *stroke),
                 Shape::Polygon { points, fill } => {
-                    brush.fill(&fill.css());
+                    brush.fill(*fill);
                     brush.trace(points);
                     context.fill();
                 }
@@ -80,24 +81,21 @@ impl Canvas {
 /// The context with what was set last, since setting costs more than drawing.
 struct Brush<'c> {
     context: &'c CanvasRenderingContext2d,
-    fill: String,
-    stroke: String,
+    fill: Option<Color>,
+    stroke: Option<Color>,
     font: String,
 }
 
 impl Brush<'_> {
-    fn fill(&mut self, css: &str) {
-        if self.fill != css {
-            css.clone_into(&mut self.fill);
-            self.context.set_fill_style_str(css);
+    fn fill(&mut self, color: Color) {
+        if self.fill.replace(color) != Some(color) {
+            self.context.set_fill_style_str(&color.css());
         }
     }
 
     fn stroke(&mut self, stroke: Stroke) {
-        let css = stroke.color.css();
-        if self.stroke != css {
-            self.context.set_stroke_style_str(&css);
-            self.stroke = css;
+        if self.stroke.replace(stroke.color) != Some(stroke.color) {
+            self.context.set_stroke_style_str(&stroke.color.css());
         }
         self.context.set_line_width(stroke.width);
     }
@@ -112,7 +110,7 @@ impl Brush<'_> {
     fn rect(&mut self, r: &Rect) {
         let context = self.context;
         if let Some(fill) = r.fill {
-            self.fill(&fill.css());
+            self.fill(fill);
             if r.radius > 0.0 {
                 self.round(r.x, r.y, r.w, r.h, r.radius);
                 context.fill();
@@ -127,7 +125,7 @@ impl Brush<'_> {
                 context.stroke();
             }
             Some(Pattern::Dots(color)) => {
-                self.fill(&color.css());
+                self.fill(color);
                 for (x, y) in stroke::dots(r) {
                     context.fill_rect(x - 0.75, y - 0.75, 1.5, 1.5);
                 }
@@ -175,7 +173,7 @@ impl Brush<'_> {
             Anchor::Middle => "center",
             Anchor::End => "right",
         });
-        self.fill(&t.color.css());
+        self.fill(t.color);
         // Half the height of small letters below their middle, as the other painter has it.
         let _ = self.context.fill_text(&t.text, t.x, t.y + 0.27 * t.size);
     }

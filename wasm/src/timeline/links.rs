@@ -25,35 +25,37 @@ type Point = (f64, f64);
 
 /// The arrows that have an end on screen.
 pub(super) fn flows(timeline: &Timeline<'_>, scene: &mut Scene) {
-    let slices = &timeline.trace.slices;
-    let (first, last) = (timeline.view.start_ns(), timeline.view.end_ns());
-    let is_near = |k: u32| {
-        let k = k as usize;
-        k < slices.len() && slices.start[k] <= last && first <= slices.end[k]
-    };
-    let flows = &timeline.trace.flows;
+    let (trace, slices) = (timeline.trace, &timeline.trace.slices);
+    let on_screen = (timeline.view.start_ns(), timeline.view.end_ns());
     let chosen = [timeline.selected, timeline.hovered];
-    let is_chosen = |f: &Flow| chosen.contains(&Some(f.from)) || chosen.contains(&Some(f.to));
     // That a record or a wait was enqueued by a call goes without saying.
-    let is_told = |f: &Flow| {
-        f.kind != FlowKind::Launch || !matches!(slices.kind[f.to as usize], Kind::Record | Kind::Sync)
+    let is_told = |k: u32| {
+        let flow = trace.flows[k as usize];
+        flow.kind != FlowKind::Launch || !matches!(slices.kind[flow.to as usize], Kind::Record | Kind::Sync)
     };
     let mut drawn: Vec<u32> = Vec::new();
-    for (kind, list) in timeline.rows.arrows() {
-        let near = list
-            .iter()
-            .copied()
-            .filter(|&k| is_near(flows[k as usize].from) && is_near(flows[k as usize].to));
-        let told = near.clone().filter(|&k| is_told(&flows[k as usize]));
-        let is_few = told.take(many(kind) + 1).count() <= many(kind);
-        if is_few || chosen != [None, None] {
-            drawn.extend(near.filter(|&k| {
-                let flow = &flows[k as usize];
-                is_chosen(flow) || is_few && is_told(flow)
-            }));
+    for (kind, arrows) in timeline.rows.arrows() {
+        let before = drawn.len();
+        arrows.near(trace, on_screen, None, &mut |k| {
+            if is_told(k) {
+                drawn.push(k);
+            }
+            drawn.len() - before <= many(kind)
+        });
+        if many(kind) < drawn.len() - before {
+            drawn.truncate(before);
+        }
+        for slice in chosen.into_iter().flatten() {
+            arrows.near(trace, on_screen, Some(slice), &mut |k| {
+                drawn.push(k);
+                true
+            });
         }
     }
     drawn.sort_unstable();
+    drawn.dedup();
+    let is_chosen = |f: &Flow| chosen.contains(&Some(f.from)) || chosen.contains(&Some(f.to));
+    let flows = &trace.flows;
     for flow in drawn.into_iter().map(|k| flows[k as usize]) {
         let touches = is_chosen(&flow);
         let (Some((a, above)), Some((b, below))) =
