@@ -310,31 +310,30 @@ impl Viewer {
             return;
         };
         let ratio = web_sys::window().map_or(1.0, |w| w.device_pixel_ratio()).clamp(0.5, 4.0);
-        // The panels first: they may take room from the picture.
-        match screen {
-            Screen::Time(app) => self.panels.update(app, self.item, self.picked, ratio),
-            Screen::Memory(app) => self.panels.update_memory(app, self.item),
-        }
-        let (width, height) =
-            (f64::from(self.panels.plot.client_width()), f64::from(self.panels.plot.client_height()));
-        if self.drawn != (width, height, ratio) {
-            self.drawn = (width, height, ratio);
-            screen.resize(width, height);
+        let has_room = self.drawn == self.panels.room(ratio);
+        if !has_room {
+            // The panels first: they may take room from the picture.
+            self.panels.update(screen, self.item, self.picked, ratio);
+            self.drawn = self.panels.room(ratio);
+            screen.resize(self.drawn.0, self.drawn.1);
             if let Screen::Time(app) = screen {
                 self.panels.legend(app, ratio);
                 self.panels.draw_lines(app, self.picked);
             }
         }
+        // Else all pictures come first: behind what changes in the page, widths and fonts take laying it out.
         self.canvas.paint(&screen.scene(), ratio);
+        self.panels.pictures(screen, ratio);
+        if has_room {
+            self.panels.update(screen, self.item, self.picked, ratio);
+        }
         let mut state = match screen {
             Screen::Time(app) => {
                 self.panels.tip(app);
-                self.panels.range(app);
-                self.panels.overview(app, ratio);
                 time_state(app)
             }
             Screen::Memory(app) => {
-                self.panels.memory_drawn(app, ratio);
+                self.panels.memory_drawn(app);
                 memory_state(app)
             }
         };

@@ -126,7 +126,7 @@ impl<'d> Draw<'d> {
                 Item::Device => self.lines(&row.before, y + 12.0, NAME, self.theme.dim, true),
                 Item::Storage(storage) => self.storage(storage, row, y),
                 Item::View { storage, nth, tensor } => self.view(storage, nth, tensor, row, y),
-                Item::MoreViews { storage, from } => self.more(storage, from, row, y),
+                Item::MoreViews { storage, from } => self.more(storage, from, y),
                 Item::MoreStorages => {
                     for (k, line) in (0u32..).zip(&row.before) {
                         let y = y + 12.0 + 16.0 * f64::from(k);
@@ -300,18 +300,19 @@ impl<'d> Draw<'d> {
         self.scene.add(Rect::framed(x0, y, x1 - x0, TEETH, Stroke::solid(self.theme.ink, 1.0)));
     }
 
-    fn more(&mut self, storage: usize, from: usize, row: &Row, y: f64) {
+    fn more(&mut self, storage: usize, from: usize, y: f64) {
         let axis = self::axis(self.map, self.frame, self.focus, storage, self.frame.panels.gutter);
         let Some(field) = self.field(storage, from) else { return };
         let segments = field.storage(&axis, self.most);
         self.seen.rough |= field.is_rough;
         self.name("…", y + TEETH / 2.0, self.theme.dim, false);
         self.segments(&segments, y, TEETH);
+        let rest = &self.map.held[storage].tensors[from..];
+        let listed = super::map::bytes(rest.iter().map(|&k| self.map.listed(k)).sum());
+        let words = format!("and {} more that list {listed}", text::thousands(rest.len() as u64));
+        let words = text::fit(&words, SMALL, false, self.frame.panels.width).unwrap_or_default();
         let y = y + TEETH + 10.0;
-        for words in &row.before {
-            let words = text::fit(words, SMALL, false, self.frame.panels.width).unwrap_or_default();
-            self.scene.add(Text::new(self.frame.panels.gutter, y, SMALL, self.theme.dim, words));
-        }
+        self.scene.add(Text::new(self.frame.panels.gutter, y, SMALL, self.theme.dim, words));
     }
 
     /// Bytes on a bar: the colour says whether one view has them or several, a hatch that not every byte is meant.

@@ -30,7 +30,7 @@ pub(crate) struct Shown {
 
 impl Panels {
     /// Brings everything up to date that differs from what is shown.
-    pub(crate) fn update_memory(&mut self, app: &MemoryApp, item: usize) {
+    pub(super) fn update_memory(&mut self, app: &MemoryApp, item: usize) {
         let before = self.memory.take();
         let now = Shown {
             item,
@@ -89,24 +89,16 @@ impl Panels {
         self.memory = Some(now);
     }
 
-    /// What can only be told when the picture is drawn: legend, range, tip and table.
-    pub(crate) fn memory_drawn(&mut self, app: &MemoryApp, ratio: f64) {
+    /// What can only be told when the picture is drawn: range, tip and table.
+    pub(crate) fn memory_drawn(&mut self, app: &MemoryApp) {
         let (lo, hi) = app.current_window();
-        // Asked for before anything changes: afterwards the page would be laid out once more to tell.
-        let (width, legend_width) = (f64::from(self.plot.client_width()).max(40.0), self.legend_width());
         self.part(".sl-range").set_text_content(Some(&format!("{}: bytes [{lo}, {hi})", app.current_name())));
         match (app.tip(), app.pointer()) {
             (Some((title, words)), Some((x, y))) => self.say_tip(&title, &words, x, y),
             _ => self.tip.set_hidden(true),
         }
-        self.past(app, width, ratio);
-        let legend = app.legend(legend_width);
         let in_sight = app.in_sight();
         let Some(mut shown) = self.memory.take() else { return };
-        if shown.legend.as_ref() != Some(&legend) {
-            self.paint_legend(&legend, ratio);
-            shown.legend = Some(legend);
-        }
         if shown.in_sight != in_sight || in_sight.is_empty() {
             self.memory_table(app, &in_sight);
             shown.in_sight = in_sight;
@@ -120,8 +112,17 @@ impl Panels {
         self.memory = Some(shown);
     }
 
-    /// The strip of a snapshot's past.
-    fn past(&self, app: &MemoryApp, width: f64, ratio: f64) {
+    /// The legend, and the strip of a snapshot's past.
+    pub(super) fn past(&mut self, app: &MemoryApp, ratio: f64) {
+        let width = f64::from(self.plot.client_width()).max(40.0);
+        let legend = app.legend(self.legend_width());
+        let is_painted = self.memory.as_ref().is_some_and(|shown| shown.legend.as_ref() == Some(&legend));
+        if !is_painted {
+            self.paint_legend(&legend, ratio);
+        }
+        if let Some(shown) = &mut self.memory {
+            shown.legend = Some(legend);
+        }
         let strip = self.part(".sl-strip");
         strip.set_hidden(app.over_time().is_none());
         let Some(over) = app.over_time() else { return };

@@ -17,6 +17,7 @@ use crate::overview;
 use crate::paint::Canvas;
 use crate::rows::Rows;
 use crate::scene::Scene;
+use crate::screen::Screen;
 use crate::text;
 use crate::theme::Theme;
 use crate::timeline;
@@ -134,8 +135,28 @@ impl Panels {
         self.part(".sl-body").set_hidden(why.is_some());
     }
 
+    /// Width and height of the picture, and the pixel ratio.
+    pub(crate) fn room(&self, ratio: f64) -> (f64, f64, f64) {
+        (f64::from(self.plot.client_width()), f64::from(self.plot.client_height()), ratio)
+    }
+
+    /// Paints what stands beside the picture on canvases of its own and changes with it.
+    pub(crate) fn pictures(&mut self, screen: &Screen, ratio: f64) {
+        match screen {
+            Screen::Time(app) => self.overview(app, ratio),
+            Screen::Memory(app) => self.past(app, ratio),
+        }
+    }
+
     /// Brings everything up to date that differs from what is shown.
-    pub(crate) fn update(&mut self, app: &App, item: usize, picked: Option<usize>, ratio: f64) {
+    pub(crate) fn update(&mut self, screen: &Screen, item: usize, picked: Option<usize>, ratio: f64) {
+        match screen {
+            Screen::Time(app) => self.update_time(app, item, picked, ratio),
+            Screen::Memory(app) => self.update_memory(app, item),
+        }
+    }
+
+    fn update_time(&mut self, app: &App, item: usize, picked: Option<usize>, ratio: f64) {
         let now = Shown {
             item,
             theme: app.theme,
@@ -258,7 +279,7 @@ impl Panels {
     }
 
     /// Paints the strip above the timeline where it changed, and frames what of it is on screen.
-    pub(crate) fn overview(&mut self, app: &App, ratio: f64) {
+    fn overview(&mut self, app: &App, ratio: f64) {
         let strip = self.part(".sl-strip");
         let width = f64::from(strip.client_width()).max(40.0);
         let key = overview::Key::of(app, width);
@@ -275,8 +296,9 @@ impl Panels {
         let _ = style.set_property("left", &format!("{}%", 100.0 * a));
         let _ = style.set_property("width", &format!("{}%", 100.0 * (b - a)));
         set(&strip, "aria-valuenow", &format!("{:.1}", 50.0 * (a + b)));
-        let words = self.part(".sl-range").text_content().unwrap_or_default();
+        let words = range(app);
         set(&strip, "aria-valuetext", &words);
+        self.part(".sl-range").set_text_content(Some(&words));
     }
 
     /// Tells the page's script that something may have changed.
@@ -471,16 +493,6 @@ impl Panels {
         }
     }
 
-    /// Which time is on screen, in words.
-    pub(crate) fn range(&self, app: &App) {
-        let (view, (first, last)) = (app.view(), app.model.extent());
-        // The end of the last step is not the beginning of another.
-        let last = if timeline::is_schedule(&app.model.trace) { last.saturating_sub(1) } else { last };
-        let clock = |at: i64| app.model.clock(at.clamp(first, last));
-        let words = format!("{} to {}", clock(view.start_ns()), clock(view.end_ns()));
-        self.part(".sl-range").set_text_content(Some(&words));
-    }
-
     /// The slices of the selected lane that are on screen, as a table for screen readers.
     pub(crate) fn table(&self, app: &App) {
         let view = app.view();
@@ -569,6 +581,15 @@ impl Panels {
         keys.set_hidden(!show);
         set(&self.part("[data-do=keys]"), "aria-expanded", if show { "true" } else { "false" });
     }
+}
+
+/// Which time is on screen, in words.
+fn range(app: &App) -> String {
+    let (view, (first, last)) = (app.view(), app.model.extent());
+    // The end of the last step is not the beginning of another.
+    let last = if timeline::is_schedule(&app.model.trace) { last.saturating_sub(1) } else { last };
+    let clock = |at: i64| app.model.clock(at.clamp(first, last));
+    format!("{} to {}", clock(view.start_ns()), clock(view.end_ns()))
 }
 
 /// A command without a slice of its own, such as a declaration.
