@@ -94,7 +94,7 @@ impl Writer {
 
     fn text(&mut self, text: &str) {
         self.number(text.len() as u64);
-        self.bytes.extend(text.as_bytes());
+        self.bytes.extend_from_slice(text.as_bytes());
     }
 
     /// A text by its place.

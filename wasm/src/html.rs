@@ -139,8 +139,8 @@ fn assets(nonce: &str, pair: &Pair, more: &str) -> String {
          <script type=\"module\" id=\"spanlift-script\"{nonce}>\n{}\n{}{}</script>\n",
         base85(pair.module),
         pair.glue,
-        slim_script(more),
-        slim_script(BOOT)
+        joined(&slim_script(more)),
+        joined(&slim_script(BOOT))
     )
 }
 
@@ -159,6 +159,17 @@ fn base85(bytes: &[u8]) -> String {
         text.extend((0..5).rev().map(digit));
     }
     text
+}
+
+/// A slim script with fewer lines: no statement ends where one of these letters stands last.
+fn joined(slim: &str) -> String {
+    let line = |line| {
+        let words: &str = str::trim_end(line);
+        // Behind slashes may stand a comment, which would go on.
+        let goes_on = words.ends_with([';', ',', '{', '(']) && !words.contains("//");
+        if goes_on { words } else { line }
+    };
+    slim.split_inclusive('\n').map(line).collect()
 }
 
 /// The policy of a page that holds a viewer: no connection, pictures from the page itself, scripts and styles that carry
@@ -248,6 +259,7 @@ mod tests {
     fn scripts_lose_nothing_but_comments_and_indentation() {
         let script = "/** told\n * more\n */\nconst a = 1; // kept\n\n  b(`x`);\n  // gone\n    * 2;\n/* a */ c();\n/* b */\n";
         assert_eq!(slim_script(script), "const a = 1; // kept\nb(`x`);\n* 2;\n/* a */ c();\n");
+        assert_eq!(joined("a({\nb,\nc: 1, // one,\n});\nd();\n}\n"), "a({b,c: 1, // one,\n});d();}\n");
         for script in [VIEWER.glue, COURSE.glue, BOOT, LESSON] {
             // Of a text over several lines every second line would have an odd number of backticks before it.
             for line in script.lines().filter(|line| !line.trim_start().starts_with(['/', '*'])) {

@@ -84,21 +84,26 @@ const isTrace = (bytes) => {
   return text.startsWith("[") || /^\{[^]*"(traceEvents|schemaVersion)"/.test(text);
 };
 
-/** Bytes that the worker reads at once. */
-const PIECE = 4 << 20;
+/** Bytes that the worker reads at once, at most. */
+const PIECE = 1 << 20;
 
 /** All of a file, piece by piece; what comes of it. For the worker, which says how far it is. */
 const fed = async (reading, file) => {
-  const piece = (at) => file.slice(at, at + PIECE).arrayBuffer();
-  let next = piece(0);
-  for (let at = 0; at < file.size; at += PIECE) {
-    const bytes = new Uint8Array(await next);
-    // The browser fetches one piece while another is read.
-    next = piece(at + PIECE);
-    reading.feed(bytes);
-    postMessage({ part: Math.min(1, (at + PIECE) / file.size) });
+  let [reader, stream, room, n] = [null, file.stream(), new ArrayBuffer(PIECE), 0];
+  try {
+    // Into the same bytes again and again, where the browser can: new ones cost as much as reading.
+    reader = stream.getReader({ mode: "byob" });
+  } catch {
+    reader = stream.getReader();
   }
-  return reading.finish();
+  for (;;) {
+    const { done, value } = await reader.read(new Uint8Array(room));
+    if (done) return reading.finish();
+    reading.feed(value);
+    room = value.buffer;
+    n += value.length;
+    if (n % (4 * PIECE) < value.length) postMessage({ part: n / file.size });
+  }
 };
 
 /** From this many bytes on, arguments that only people read stay in the file until somebody asks for them. */

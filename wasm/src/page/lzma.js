@@ -1,4 +1,4 @@
-// Unpacks the module: LZMA, the format of `xz --format=lzma` with its size in the header, a sixth smaller than gzip. Nothing else is
+// Unpacks the module: LZMA, the format of `xz --format=lzma` with its size in the header, smaller than gzip. Nothing else is
 // packed in it, so what this is given is always whole.
 
 // Where the probabilities of each decision begin.
