@@ -624,29 +624,22 @@ _89: function(arg0) {
 const ret = arg0.target;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_90: function(arg0, arg1) {
-const ret = arg1.textContent;
-var ptr1 = isLikeNone(ret) ? 0 : passStringToWasm0(ret, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
-var len1 = WASM_VECTOR_LEN;
-getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 1, len1, true);
-getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 0, ptr1, true);
-},
-_91: function() { return handleError(function (arg0, arg1, arg2, arg3) {
+_90: function() { return handleError(function (arg0, arg1, arg2, arg3) {
 return arg0.toggle(getStringFromWasm0(arg1, arg2), arg3 !== 0);
 }, arguments); },
-_92: function(arg0) {
+_91: function(arg0) {
 return arg0.top;
 },
-_93: function(arg0) {
+_92: function(arg0) {
 return arg0.width;
 },
-_94: function(arg0, arg1) {
-return makeMutClosure(arg0, arg1, _95);
+_93: function(arg0, arg1) {
+return makeMutClosure(arg0, arg1, _94);
 },
-_96: function(arg0, arg1) {
-return makeMutClosure(arg0, arg1, _97);
+_95: function(arg0, arg1) {
+return makeMutClosure(arg0, arg1, _96);
 },
-_98: function(arg0, arg1) {
+_97: function(arg0, arg1) {
 return getStringFromWasm0(arg0, arg1);
 },
 __wbindgen_init_externref_table: function() {
@@ -663,11 +656,11 @@ __proto__: null,
 "./viewer_bg.js": import0,
 };
 }
-function _97(arg0, arg1) {
-wasm._97(arg0, arg1);
+function _96(arg0, arg1) {
+wasm._96(arg0, arg1);
 }
-function _95(arg0, arg1, arg2) {
-wasm._95(arg0, arg1, arg2);
+function _94(arg0, arg1, arg2) {
+wasm._94(arg0, arg1, arg2);
 }
 const ColumnsFinalization = (typeof FinalizationRegistry === 'undefined')
 ? { register: () => {}, unregister: () => {} }
