@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """How long an incremental `tests/run --fast` takes, and which tests take longest: tests/measured/fast.json.
 
-    python3 tests/measured/fast.py [--touch FILE]
+    python3 tests/measured/fast.py [--touch FILE] [--tests]
 
 Everything is built first, which is not counted. Then twice on the clock of the wall: after FILE got a new time of change, which is
-all that cargo looks at, and with nothing changed. At last each test program runs by itself, all of it, and says how long each of its tests
-takes; those of a second or more are listed (`tests/slow` is made of them). Nothing else should run beside it.
+all that cargo looks at, and with nothing changed. With `--tests` each test program then runs by itself, all of it, and says how long each of
+its tests takes; those of a second or more are listed (`tests/slow` is made of them). Nothing else should run beside it.
 """
 import argparse, collections, datetime, json, os, pathlib, re, subprocess, sys, time
 
@@ -50,22 +50,25 @@ def slow():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--touch", default="core/src/units.rs")
-    touched = parser.parse_args().touch
+    parser.add_argument("--tests", action="store_true")
+    args = parser.parse_args()
+    touched = args.touch
     fast()
     (ROOT / touched).touch()
     after_touch, unchanged = fast(), fast()
-    tests, whole = slow()
     lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     found = {
         "what": "an incremental tests/run --fast: seconds of the wall after one file of the core was touched, and with nothing changed",
-        "command": f"python3 tests/measured/fast.py --touch {touched}",
+        "command": f"python3 tests/measured/fast.py --touch {touched}{' --tests' if args.tests else ''}",
         "machine": f"{names[0]}, {len(names)} threads", "load_average": os.getloadavg()[0],
         "date": datetime.date.today().isoformat(),
         "settings": {k: v for k, v in sorted(os.environ.items()) if k.startswith("CARGO_") and k != "CARGO_HOME"},
         "after_touch_s": after_touch, "unchanged_s": unchanged,
-        "slowest_programs_s": whole, f"tests_of_{LEAST_S:g}_s_or_more": tests,
     }
+    if args.tests:
+        tests, whole = slow()
+        found |= {"slowest_programs_s": whole, f"tests_of_{LEAST_S:g}_s_or_more": tests}
     (ROOT / "tests/measured/fast.json").write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found, indent=1))
 

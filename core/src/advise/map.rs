@@ -69,7 +69,7 @@ const NO_GAIN: f64 = 0.97;
 /// * *shuttle*: one thread with its own page-locked slots does not beat direct copies by 3 %.
 ///
 /// # Errors
-/// As [`rank`](super::rank).
+/// As [`rank`](super::rank()).
 pub fn cell(
     request: &Request,
     machine: &Machine,
