@@ -10,6 +10,7 @@ use spanlift::memory::{
     Device, Dim, Dtype, Layout, LayoutError, MovePlan, Report, Span, Tensor, View, cpu, cuda, mock,
 };
 
+use crate::rng::Rng;
 use crate::shared::shared;
 
 /// Every byte of a span, found by walking all index tuples.
@@ -151,27 +152,6 @@ fn check_blocks(layout: &Layout, plan: &MovePlan, note: &str) {
     for (storage, bytes) in allocated {
         let (lo, hi, widest) = ends[&storage];
         assert!(bytes <= hi - lo / widest * widest, "{note}: storage {storage} needs {bytes} bytes");
-    }
-}
-
-/// A generator without state elsewhere (splitmix64).
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: i64) -> i64 {
-        i64::try_from(self.next() % n.unsigned_abs()).unwrap()
-    }
-
-    fn index(&mut self, n: i64) -> usize {
-        usize::try_from(self.below(n)).unwrap()
     }
 }
 

@@ -5,6 +5,7 @@ mod inventory;
 mod maps;
 mod modules;
 mod overlap;
+mod rng;
 #[path = "../shared/mod.rs"]
 mod shared;
 mod snapshot;
