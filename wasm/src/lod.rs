@@ -7,7 +7,7 @@
 
 use spanlift::trace::Trace;
 
-use crate::rows::Track;
+use crate::rows::{Track, first_where};
 use crate::scene::Of;
 use crate::view::TimeView;
 
@@ -20,12 +20,10 @@ pub struct Piece {
     pub x1: f64,
     /// One slice or several.
     pub of: Of,
-    /// The slice that lends its colour: the only one, or the longest of those looked at.
+    /// The slice that lends its colour: the only one, or the longest, but that of many those at the edges may be left out.
     pub face: u32,
 }
 
-/// How many of the slices in one column are compared for the longest.
-const LOOKED_AT: usize = 16;
 /// What two pieces that meet in one pixel leave each other.
 const HALF: f64 = 0.5;
 
@@ -64,17 +62,14 @@ pub fn pieces(trace: &Trace, track: &Track, view: &TimeView) -> Vec<Piece> {
             continue;
         }
         let column = x0.floor();
-        let mut next = first_where(list.len(), i + 1, many, |j| start(j) >= column + 1.0);
+        let mut next = track.first_at(trace, i + 1, many, view.time_at(column + 1.0));
         many = next - i;
         // Only the last slice that begins in a column can be wider than what is left of it.
         if next - 1 > i && end(next - 1) - start(next - 1) >= 1.0 {
             next -= 1;
         }
         let n = next - i;
-        let looked_at = n.min(LOOKED_AT);
-        let sampled = (0..looked_at).map(|k| list[i + k * n / looked_at]);
-        let length = |k: &u32| ends[*k as usize].saturating_sub(starts[*k as usize]);
-        let face = sampled.max_by_key(|k| (length(k), std::cmp::Reverse(*k))).unwrap_or(list[i]);
+        let face = track.longest(trace, i..next);
         let of = match u32::try_from(n) {
             Ok(1) => Of::Slice(list[i]),
             n => Of::Merged { n: n.unwrap_or(u32::MAX), first: list[i] },
@@ -91,23 +86,6 @@ pub fn pieces(trace: &Trace, track: &Track, view: &TimeView) -> Vec<Piece> {
         i = next;
     }
     out
-}
-
-/// The first position at or after `from` for which `is` holds, when it holds for all later ones; `n` when there is none.
-///
-/// Gallops, since the answer is mostly near: about `step` further, which is at least 1.
-fn first_where(n: usize, from: usize, mut step: usize, is: impl Fn(usize) -> bool) -> usize {
-    let mut lo = from;
-    while lo < n && !is((lo + step - 1).min(n - 1)) {
-        lo += step;
-        step *= 2;
-    }
-    let mut hi = (lo + step).min(n);
-    while lo < hi {
-        let mid = lo + (hi - lo) / 2;
-        if is(mid) { hi = mid } else { lo = mid + 1 }
-    }
-    lo.min(n)
 }
 
 /// The slice of `track` at `x`, with half a pixel of mercy on both sides.
@@ -129,17 +107,6 @@ mod tests {
     use super::*;
     use crate::rows::{Rows, Shown};
     use crate::testing::{Random, crowd};
-
-    #[test]
-    fn galloping_is_searching() {
-        for n in 0..40 {
-            for answer in 0..=n {
-                for (from, step) in (0..=answer).flat_map(|from| (1..9).map(move |step| (from, step))) {
-                    assert_eq!(first_where(n, from, step, |i| i >= answer), answer, "{n} {from} {step}");
-                }
-            }
-        }
-    }
 
     #[test]
     fn a_random_walk_loses_nothing_and_draws_nothing_twice() {

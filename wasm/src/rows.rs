@@ -4,11 +4,14 @@
 //! both ascend, so that what is on screen is found by bisection and nothing is ever hidden behind something else.
 
 mod arrows;
+mod track;
 
 use std::ops::Range;
 
 use arrows::Arrows;
 use spanlift::trace::{Engine, FlowKind, Kind, LaneKind, Source, Trace};
+pub use track::Track;
+pub(crate) use track::first_where;
 
 use crate::lifetimes::{Place, copies, places};
 use crate::text::clean;
@@ -75,13 +78,6 @@ impl Row {
             memory: None,
         }
     }
-}
-
-/// Slices that do not overlap, in the order of time.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Track {
-    /// Indices of slices.
-    pub slices: Vec<u32>,
 }
 
 /// Which lanes are drawn.
@@ -373,20 +369,20 @@ pub(crate) fn tracks(trace: &Trace, mut slices: Vec<u32>) -> Vec<Track> {
     if !slices.is_sorted_by_key(|&k| order(trace, k)) {
         slices.sort_by_key(|&k| order(trace, k));
     }
-    let mut tracks: Vec<Track> = Vec::new();
+    let mut tracks: Vec<Vec<u32>> = Vec::new();
     let mut free = Free::default();
     for k in slices {
         let (from, to) = (start[k as usize], end[k as usize].max(start[k as usize]));
         let place = free.take(from, to);
         match tracks.get_mut(place) {
-            Some(track) => track.slices.push(k),
-            None => tracks.push(Track { slices: vec![k] }),
+            Some(track) => track.push(k),
+            None => tracks.push(vec![k]),
         }
     }
     if tracks.is_empty() {
-        tracks.push(Track::default());
+        return vec![Track::default()];
     }
-    tracks
+    tracks.into_iter().map(|slices| Track::new(trace, slices)).collect()
 }
 
 /// From when on each track is free: a tree of minima, so that a hundred thousand slices at once do not take their square.

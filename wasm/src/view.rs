@@ -62,6 +62,20 @@ impl TimeView {
         (after - self.part) / self.ns_per_px
     }
 
+    /// The first nanosecond at or after `x`, where [`x_from_time`](TimeView::x_from_time) begins to be at least `x`.
+    ///
+    /// Comparing times with it instead of asking for the place of each is what finding a column's slices costs.
+    pub fn time_at(&self, x: f64) -> i64 {
+        #[expect(clippy::cast_possible_truncation, reason = "float to int casts saturate")]
+        let after = (x * self.ns_per_px + self.part).ceil() as i64;
+        let ns = self.start_ns.saturating_add(after);
+        // Rounding on the way there may be one off from rounding on the way back.
+        if self.x_from_time(ns.saturating_sub(1)) >= x {
+            return ns.saturating_sub(1);
+        }
+        if self.x_from_time(ns) < x { ns.saturating_add(1) } else { ns }
+    }
+
     /// The nanosecond nearest to `x`.
     pub fn time_from_x(&self, x: f64) -> i64 {
         #[expect(clippy::cast_possible_truncation, reason = "float to int casts saturate")]
@@ -165,6 +179,27 @@ mod tests {
         let view = TimeView::new(0, 1000, 777.0).zoom(300.0, 7.0);
         let back = view.pan(123.25).pan(-123.25);
         assert!((view.x_from_time(500) - back.x_from_time(500)).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_first_nanosecond_of_a_column_is_the_first() {
+        for (seed, origin) in [(1, 0), (2, -7), (3, 1_700_000_000_000_000_000)] {
+            let mut random = Random(seed);
+            for _ in 0..300 {
+                // Whole numbers of nanoseconds on a pixel too, where times lie on the edges of columns.
+                let bits = random.below(50);
+                let length = i64::try_from(random.below(1 << bits)).unwrap();
+                let view = TimeView::new(origin, origin + 1 + length, 1000.0)
+                    .pan(random.below(1000) as f64 / 7.0)
+                    .zoom(random.below(1000) as f64, random.pick([1.0, 2.0, 1.0 / 3.0, 7.7]));
+                for column in 0..1000 {
+                    let x = f64::from(column);
+                    let first = view.time_at(x);
+                    assert!(view.x_from_time(first) >= x, "seed {seed}: {view:?} at {x}");
+                    assert!(view.x_from_time(first - 1) < x, "seed {seed}: {view:?} at {x}");
+                }
+            }
+        }
     }
 
     #[test]

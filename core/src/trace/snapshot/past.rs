@@ -6,7 +6,7 @@
 
 use super::Snapshot;
 use super::history::{Step, Steps};
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, sort_by_key};
 
 /// Places in the lists of all moments together: some 16 MB.
 const LISTED: usize = 4 << 20;
@@ -231,12 +231,13 @@ fn moment(index: usize) -> u32 {
 impl Lives {
     fn new(mut lives: Vec<Life>, n_events: usize) -> Lives {
         lives.retain(|life| life.from <= life.to);
-        lives.sort_unstable_by_key(|life| (life.from, life.addr));
+        // In a module whose standard library is built small its unstable sort is a heap's, several times slower.
+        sort_by_key(&mut lives, |life| (life.from, life.addr));
         let running: usize = lives.iter().map(|life| (life.to - life.from) as usize + 1).sum();
         let every = LEAST.max(running / LISTED + 1);
         let n_lists = n_events / every + 1;
         let mut by_address: Vec<u32> = (0u32..).take(lives.len()).collect();
-        by_address.sort_unstable_by_key(|&k| lives[k as usize].addr);
+        sort_by_key(&mut by_address, |&k| lives[k as usize].addr);
         // Counted first, so that all lists are one.
         let lists = |life: &Life| (life.from as usize).div_ceil(every)..life.to as usize / every + 1;
         let mut ends = vec![0; n_lists];
@@ -271,7 +272,7 @@ impl Lives {
         let first = self.lives.partition_point(|life| life.from <= listed_at);
         let last = self.lives.partition_point(|life| life.from <= m);
         let mut new: Vec<&Life> = self.lives[first..last].iter().filter(|life| m <= life.to).collect();
-        new.sort_unstable_by_key(|life| life.addr);
+        sort_by_key(&mut new, |life| life.addr);
         let old = &self.listed[begin..self.ends[list]];
         let mut all = Vec::with_capacity(old.len() + new.len());
         // Plain loops: a hand that moves through a snapshot waits for them.
