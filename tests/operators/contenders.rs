@@ -26,7 +26,7 @@ pub(crate) fn row(bench: &str, keys: &[&str]) -> Built<Vec<Contender>> {
     match bench {
         "chain" => diagonals(number("n")?, number("k")?, text("what")?),
         "pass" => one_pass(number("n")?),
-        "dispatch" => Ok(vec![dispatch(number("k")?)?]),
+        "dispatch" => dispatch(number("k")?),
         "fft" => Ok(vec![masked(number("side")?)?]),
         "sum" => sums(text("what")?, number("n")?, number("m")?),
         "gram" => grams(text("what")?, number("n")?, number("m")?),
@@ -176,12 +176,21 @@ fn one_pass(n: u64) -> Built<Vec<Contender>> {
     ])
 }
 
-/// Matrices of one entry each: nothing is done but getting from one to the next.
-fn dispatch(k: u64) -> Built<Contender> {
-    let w = Tensor::new([("m", 1), ("x", 1)], [1.0])?;
-    let matrix = Operator::from(Dense::new(line(1)?, &w, ["m"])?);
-    let square = chain![matrix, rename([("m", "x")])]?;
-    runs("spanlift", &chain((0..k).map(|_| square.clone().into()))?, data::vector(1))
+/// Matrices of one entry each, which are one step; and of one and two indices in turn, which are a step each: next to nothing is done
+/// but getting from one to the next.
+fn dispatch(k: u64) -> Built<Vec<Contender>> {
+    let matrix = |from: u64, to: i64| {
+        let w = Tensor::new([("m", to), ("x", from.cast_signed())], [1.0].repeat(usize::try_from(to)?))?;
+        let matrix = Operator::from(Dense::new(line(from)?, &w, ["m"])?);
+        Ok::<Operator, Box<dyn std::error::Error>>(chain![matrix, rename([("m", "x")])]?)
+    };
+    let [one, up] = [matrix(1, 1)?, matrix(1, 2)?];
+    let down = up.h();
+    let in_turn = (0..k).map(|i| if i % 2 == 0 { up.clone() } else { down.clone() }.into());
+    Ok(vec![
+        runs("spanlift", &chain((0..k).map(|_| one.clone().into()))?, data::vector(1))?,
+        runs("apart", &chain(in_turn)?, data::vector(1))?,
+    ])
 }
 
 fn masked(side: u64) -> Built<Contender> {

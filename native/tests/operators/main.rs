@@ -12,6 +12,7 @@ mod oracle;
 mod plans;
 mod random;
 mod refusals;
+mod small;
 mod solvers;
 #[cfg(unix)]
 mod solving;

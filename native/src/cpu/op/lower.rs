@@ -1,6 +1,7 @@
 //! An expression as steps: what each kernel reads and writes, before buffers have places.
 //!
-//! Neighbours that work element by element are one step, as is a Fourier transform with weights and its inverse behind it.
+//! Neighbours that work element by element are one step, as are small square matrices in a row, and a Fourier transform with weights
+//! and its inverse behind it.
 //! Parts of joins write straight where their result belongs.
 
 use num_complex::{Complex, Complex64};
@@ -12,7 +13,7 @@ use spanlift::op::{
 use super::fourier::{Line, Passes, RealPasses};
 use super::halves::Halves;
 use super::kernel::{Add, Blocks, Fill, Foreign, Kernel};
-use super::matrix::matrix;
+use super::matrix::{matrices, matrix, small_square};
 use super::product::{Act, Product, Weights};
 use super::real::{Element, Real};
 use super::table::Table;
@@ -69,10 +70,12 @@ pub(super) fn reals(space: &Space) -> usize {
     count(space) * if space.is_complex() { 2 } else { 1 }
 }
 
-/// What stands in a chain, with neighbours that work element by element as one.
+/// What stands in a chain, with neighbours that work element by element as one, and small matrices.
 enum Atom<'a> {
     Product(Vec<Factor<'a>>),
     Weighted(&'a Leaf, Vec<Factor<'a>>),
+    /// Small square matrices.
+    Matrices(Vec<(&'a Leaf, &'a Dense)>),
     Other(&'a Operator),
 }
 
@@ -150,6 +153,10 @@ where
                 let weights = combined(factors, period);
                 self.push(Passes::<R>::weighted(&lines, is_inverse(leaf), n, &weights), x, y);
             }
+            Atom::Matrices(all) if space.is_complex() => {
+                self.step(matrices::<Complex<R>>(all), x, y, false);
+            }
+            Atom::Matrices(all) => self.step(matrices::<R>(all), x, y, false),
             Atom::Other(a) => self.operator(a, x, y),
         }
     }
@@ -351,6 +358,7 @@ impl Atom<'_> {
         match self {
             Atom::Product(_) => domain.clone(),
             Atom::Weighted(leaf, _) => leaf.domain().clone(),
+            Atom::Matrices(all) => all[all.len() - 1].0.codomain().clone(),
             Atom::Other(a) => a.codomain().clone(),
         }
     }
@@ -397,7 +405,11 @@ fn atoms(a: &Operator) -> Vec<Atom<'_>> {
     let mut atoms: Vec<Atom> = Vec::new();
     for part in parts {
         let Some(more) = factor(part) else {
-            atoms.push(Atom::Other(part));
+            match (small_square(part), atoms.last_mut()) {
+                (Some(matrix), Some(Atom::Matrices(all))) => all.push(matrix),
+                (Some(matrix), _) => atoms.push(Atom::Matrices(vec![matrix])),
+                (None, _) => atoms.push(Atom::Other(part)),
+            }
             continue;
         };
         match atoms.last_mut() {
