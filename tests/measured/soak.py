@@ -14,20 +14,20 @@ FUZZED = re.compile(r"^\.*([^.].*): (\d+) files from seed \d+, (\d+) of them usa
 
 # What is drawn, its share of the time, where the number of draws is said, with how many it begins, and the tests.
 DRAWN = [
-    ("programs, checker and explorer", 0.35, "SPANLIFT_RANDOM_PROGRAMS", 2000, "spanlift", "hazard", ["random::", "explore::", "witness::", "each::"]),
-    ("memory maps against a model of bytes", 0.15, "SPANLIFT_SEEDS", 300, "spanlift", "spans", ["maps::random_maps"]),
-    ("pairs of views against sets of bytes, times 25,000", 0.2, "SPANLIFT_OVERLAP_TIMES", 1, "spanlift", "spans", ["overlap::"]),
+    ("programs, checker and explorer", 0.35, "SPANLIFT_RANDOM_PROGRAMS", 2000, "hazard", ["random::", "explore::", "witness::", "each::"]),
+    ("memory maps against a model of bytes", 0.15, "SPANLIFT_SEEDS", 300, "spans", ["maps::random_maps"]),
+    ("pairs of views against sets of bytes, times 25,000", 0.2, "SPANLIFT_OVERLAP_TIMES", 1, "spans", ["overlap::"]),
 ]
 
 
-def built(package, name):
+def built(name):
     """Builds a test, whose time is not counted."""
-    subprocess.run(["cargo", "test", "--quiet", "-p", package, "--test", name, "--no-run"], cwd=ROOT, check=True)
+    subprocess.run(["cargo", "test", "--quiet", "--workspace", "--test", name, "--no-run"], cwd=ROOT, check=True)
 
 
-def test(package, name, words, env, shown=False):
+def test(name, words, env, shown=False):
     """Runs tests; gives the seconds they took and what they printed."""
-    command = ["cargo", "test", "--quiet", "-p", package, "--test", name, "--", *words, *(["--nocapture"] if shown else [])]
+    command = ["cargo", "test", "--quiet", "--workspace", "--test", name, "--", *words, *(["--nocapture"] if shown else [])]
     began = time.monotonic()
     ran = subprocess.run(command, cwd=ROOT, env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if ran.returncode != 0:
@@ -37,13 +37,13 @@ def test(package, name, words, env, shown=False):
     return time.monotonic() - began, ran.stdout
 
 
-def doubled(share, variable, draws, package, name, words):
+def doubled(share, variable, draws, name, words):
     """The largest number of draws that was tried within the share, and the seconds of all tries."""
     spent = last = 0.0
-    built(package, name)
+    built(name)
     while spent == 0 or spent + 2.2 * last < share:
         draws *= 2 if spent else 1
-        last, _ = test(package, name, words, {variable: str(draws)})
+        last, _ = test(name, words, {variable: str(draws)})
         spent += last
     return draws, spent
 
@@ -53,19 +53,19 @@ def main():
     parser.add_argument("--seconds", type=float, default=600)
     seconds = parser.parse_args().seconds
     runs = []
-    for what, share, variable, draws, package, name, words in DRAWN:
-        draws, spent = doubled(share * seconds, variable, draws, package, name, words)
+    for what, share, variable, draws, name, words in DRAWN:
+        draws, spent = doubled(share * seconds, variable, draws, name, words)
         runs.append({"what": what, "draws": draws, "by": variable, "seconds": round(spent, 1), "failures": 0})
         print(json.dumps(runs[-1]), flush=True)
     each = max(1, round(0.2 * seconds))
-    built("spanlift-tests", "fuzz")
-    spent, said = test("spanlift-tests", "fuzz", ["--test-threads=8"], {"SPANLIFT_FUZZ_SECONDS": str(each)}, shown=True)
+    built("fuzz")
+    spent, said = test("fuzz", ["--test-threads=8"], {"SPANLIFT_FUZZ_SECONDS": str(each)}, shown=True)
     files = {reader: {"files": int(n), "usable": int(good)} for reader, n, good in FUZZED.findall(said)}
     runs.append({"what": "damaged files through every reader", "draws": sum(f["files"] for f in files.values()), "readers": files,
                  "by": "SPANLIFT_FUZZ_SECONDS", "seconds": round(spent, 1), "failures": 0})
     print(json.dumps(runs[-1]), flush=True)
-    built("spanlift-native", "operators")
-    spent, _ = test("spanlift-native", "operators", [], {})
+    built("operators")
+    spent, _ = test("operators", [], {})
     runs.append({"what": "random expressions, kernels against the reference", "by": "its own seeds", "seconds": round(spent, 1), "failures": 0})
     lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
