@@ -12,7 +12,6 @@
 //! | double free of a name, whatever the way | contract |
 //! | `record`, `wait`, `event_sync`, `event_query` on a destroyed event that was not created again | contract |
 //! | destroying such an event a second time | a destroyed handle is used |
-//! | `await` of a channel that nothing before it signals | the list is an order in which calls returned, and this one never does |
 //! | `capture_begin` on a legacy stream; work on a legacy stream while a blocking or per-thread stream captures | contract |
 //! | `stream_sync` of a capturing stream; a capturing stream waiting for an event that its capture did not record | contract |
 //! | `capture_end` with work that never joined back to the origin; a PyTorch copy of pageable memory on a capturing stream | contract |
@@ -21,8 +20,9 @@
 //! | a stream, buffer, thread or graph declared twice; a use of a destroyed stream | a name means one thing |
 //! | `capture_begin` while capturing, `capture_end` anywhere but on a capture's origin, joining or starting `main`, destroying a legacy stream | without meaning |
 //!
-//! Well formed, though odd: creating an event twice, calls of a joined thread, captures that never end, and a copy whose
-//! two sides differ in size (the smaller count moves).
+//! Well formed, though odd: creating an event twice, calls of a joined thread, captures that never end, an `await` of a channel that
+//! nothing before it signals (it waits for nothing, as a wait for an event that is not recorded does), and a copy whose two sides
+//! differ in size (the smaller count moves).
 
 mod capture;
 mod facts;
@@ -52,8 +52,6 @@ pub(crate) struct Broken {
     pub(super) graph: Option<GraphId>,
     /// It may have changed what is being captured, so that captures cannot be judged behind it.
     pub(super) may_capture: bool,
-    /// It may have signalled any channel.
-    pub(super) may_signal: bool,
 }
 
 pub(super) fn check(program: &Program) -> Result<Facts, Problems> {
@@ -121,13 +119,10 @@ pub(crate) struct Known {
     threads: Vec<Option<usize>>,
     /// Per-thread streams of threads that are not started yet.
     promised: Vec<(usize, ThreadId)>,
-    /// Whether each channel has a signal.
-    signalled: Vec<bool>,
     /// How many commands each graph holds; known also where its facts are not.
     graphs: Vec<Option<u64>>,
     captures: Captures,
     captures_unknown: bool,
-    channels_unknown: bool,
 }
 
 impl Known {
@@ -191,7 +186,6 @@ impl Known {
         self.buffers.resize(n_buffers, BufferState::default());
         self.events.resize(names.n_events(), EventState::default());
         self.threads.resize(names.n_threads(), None);
-        self.signalled.resize(names.n_channels(), false);
         self.graphs.resize(n_graphs, None);
         self.captures.make_room(n_streams);
     }
@@ -255,7 +249,6 @@ impl Check<'_> {
             self.graphs[graph.index()].get_or_insert(0);
         }
         self.captures_unknown |= broken.may_capture;
-        self.channels_unknown |= broken.may_signal;
     }
 
     fn command(&mut self, command: &Command) {
@@ -307,9 +300,11 @@ impl Check<'_> {
                 self.event_is_there(event);
             }
             &Op::StreamSync { stream } => self.stream_sync(stream),
-            Op::StreamQuery { .. } | Op::HostCopy { .. } | Op::Mark => {}
-            &Op::Signal { channel } => self.signalled[channel.index()] = true,
-            &Op::Await { channel } => self.channel_is_signalled(channel),
+            Op::StreamQuery { .. }
+            | Op::HostCopy { .. }
+            | Op::Signal { .. }
+            | Op::Await { .. }
+            | Op::Mark => {}
             &Op::DeviceSync { dev } => self.device(dev),
             &Op::ThreadSpawn { thread } => match self.threads[thread.index()] {
                 Some(_) => self.say(format!("host thread {:?} is started twice", self.names.thread(thread))),

@@ -86,7 +86,7 @@ impl Prepared {
     /// Runs the program on a machine.
     ///
     /// # Errors
-    /// [`SimError`]: it awaits what is never signalled, or is too large or too long to be told.
+    /// [`SimError`]: it is too large or too long to be told.
     pub fn run(&self, machine: &Machine) -> Result<Run, SimError> {
         self.run_knowing(machine, &())
     }

@@ -398,12 +398,7 @@ impl Maker {
             }
             k => {
                 let ch = format!("c{}", k % 2);
-                let is_sent = self.ops.iter().any(|op| op["op"] == "signal" && op["ch"] == ch.as_str());
-                let op = match *self.r.pick(&["signal", "await"]) {
-                    // Nobody waits for ever.
-                    "await" if is_sent => "await",
-                    _ => "signal",
-                };
+                let op = *self.r.pick(&["signal", "await"]);
                 self.push(json!({"op": op, "ch": ch}));
             }
         }

@@ -37,7 +37,6 @@ fn misuses() -> Vec<(Vec<Value>, &'static str)> {
         (vec![alloc.clone(), alloc], "declared twice"),
         (vec![stream.clone(), gone.clone(), gone.clone()], "was destroyed"),
         (vec![stream.clone(), gone, json!({"op": "stream_sync", "s": "x"})], "was destroyed"),
-        (vec![json!({"op": "await", "ch": "x"})], "nothing before it in the program signals it"),
         (vec![json!({"op": "thread_join", "t": "x"})], "is not started"),
         (vec![spawn.clone(), spawn], "started twice"),
         (vec![json!({"op": "thread_join", "t": "main"})], "cannot join itself"),

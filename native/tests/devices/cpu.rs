@@ -198,8 +198,9 @@ fn a_graph_that_pulls_in_another_stream_runs_whole() {
 #[test]
 fn what_is_wrong_is_said() {
     let mut p = Program::new();
-    let c = p.channel("c");
-    p.await_signal(c);
+    let freed = p.pinned("freed", Bytes(1));
+    p.free(freed);
+    p.free(freed);
     assert!(matches!(cpu::run(&p), Err(CpuError::Problems(_))));
     let mut p = Program::new();
     let x = p.pinned("x", Bytes(8));

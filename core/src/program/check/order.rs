@@ -67,16 +67,6 @@ impl Check<'_> {
         }
     }
 
-    /// An `await` returns only after a signal, and the list is an order in which calls returned.
-    pub(super) fn channel_is_signalled(&mut self, channel: ChannelId) {
-        if !self.signalled[channel.index()] && !self.channels_unknown {
-            self.say(format!(
-                "channel {:?} is awaited, but nothing before it in the program signals it (a deadlock)",
-                self.names.channel(channel)
-            ));
-        }
-    }
-
     /// Work that a capture would record.
     pub(super) fn work(&mut self, stream: StreamId) {
         self.legacy_is_free(stream);

@@ -169,7 +169,7 @@ impl Reader<'_, '_> {
             Ok(fields) => fields,
             Err(message) => {
                 self.problems.push(Problem { index, line: None, message });
-                self.broken.push(Broken { index, may_capture: true, may_signal: true, ..Broken::default() });
+                self.broken.push(Broken { index, may_capture: true, ..Broken::default() });
                 self.program.push(Op::Mark);
                 return;
             }
@@ -196,8 +196,7 @@ impl Fields<'_> {
         let (thread, graph) = (declares("thread_spawn"), declares("capture_end"));
         let may_capture =
             self.is_unknown || matches!(self.name, "capture_begin" | "capture_end" | "record" | "wait");
-        let may_signal = declares("signal");
-        let mut broken = Broken { index, may_capture, may_signal, ..Broken::default() };
+        let mut broken = Broken { index, may_capture, ..Broken::default() };
         if stream && self.present("s").is_some() {
             broken.stream = self.stream();
         }
