@@ -170,14 +170,17 @@ fn assembled(
 
 /// The product of two, which most products are, without a list of parts in between.
 fn product(second: Part, first: Part) -> Result<Operator, OpError> {
-    // Neither vanishes or comes apart in a chain, and no name has two sizes.
-    let plain = |a: &Operator| {
-        !matches!(a, Operator::Chain(_) | Operator::Identity(_) | Operator::ToDevice(_))
-            && a.domain() == a.codomain()
+    // Neither vanishes or comes apart in a chain.
+    let stays =
+        |a: &Operator| !matches!(a, Operator::Chain(_) | Operator::Identity(_) | Operator::ToDevice(_));
+    // One space throughout: no name has two sizes.
+    let fit = |a: &Operator, b: &Operator| {
+        let space = a.codomain();
+        a.domain() == space && b.domain() == space && b.codomain() == space
     };
     match (first, second) {
         (Part::Operator(first), Part::Operator(second))
-            if plain(&first) && plain(&second) && first.codomain() == second.domain() =>
+            if stays(&first) && stays(&second) && fit(&first, &second) =>
         {
             Ok(Operator::pair(first, second))
         }

@@ -430,7 +430,7 @@ impl fmt::Display for Formula<'_> {
 fn factor(a: &Operator, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match a {
         Operator::Sum(_) => write!(f, "({})", Formula(a)),
-        _ => write!(f, "{}", Formula(a)),
+        _ => fmt::Display::fmt(&Formula(a), f),
     }
 }
 
@@ -439,7 +439,7 @@ pub(crate) struct Number(pub(crate) Complex64);
 
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.im == 0.0 { write!(f, "{}", self.0.re) } else { write!(f, "({})", self.0) }
+        if self.0.im == 0.0 { fmt::Display::fmt(&self.0.re, f) } else { write!(f, "({})", self.0) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What an operator works on: named dimensions with sizes, an element type and a place.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use num_complex::Complex64;
@@ -256,7 +256,12 @@ impl fmt::Display for Space {
             let members: Vec<String> = members.iter().map(Space::to_string).collect();
             return f.pad(&format!("({})", members.join(", ")));
         }
-        let dims: Vec<String> = self.0.dims.iter().map(|(name, _)| name.to_string()).collect();
-        f.pad(&format!("{}[{}]@{}", self.0.dtype, dims.join(","), self.0.device))
+        let mut text = format!("{}[", self.0.dtype);
+        for (k, name) in self.names().enumerate() {
+            text.push_str(if k == 0 { "" } else { "," });
+            write!(text, "{name}")?;
+        }
+        write!(text, "]@{}", self.0.device)?;
+        f.pad(&text)
     }
 }

@@ -57,10 +57,15 @@ pub(super) fn schedule(lowered: &Steps, ahead: Ahead) -> Schedule {
             syncs: Vec::new(),
         },
     };
-    (0..lowered.steps.len()).for_each(|k| planner.step(k, ahead));
     let last = lowered.writers(lowered.result).iter().copied();
-    let last = last.filter(|&k| lowered.steps[k].does != Does::Given);
-    planner.done.syncs = planner.order.waits(&mut Done::default(), last.collect());
+    let mut last = last.filter(|&k| lowered.steps[k].does != Does::Given);
+    if planner.one_stream {
+        (0..lowered.steps.len()).for_each(|k| planner.next(k, ahead));
+        planner.done.syncs.extend(last.next_back());
+    } else {
+        (0..lowered.steps.len()).for_each(|k| planner.step(k, ahead));
+        planner.done.syncs = planner.order.waits(&mut Done::default(), last.collect());
+    }
     planner.done
 }
 
@@ -69,7 +74,7 @@ struct Planner<'a> {
     order: Order,
     /// The streams by name, in the order in which they come up: few, mostly the one of the step before.
     streams: Vec<&'a Arc<str>>,
-    /// Whether all steps compute on one stream, whose order is all that is needed.
+    /// Whether all steps compute on one stream, whose order is all that is needed: `order` says nothing then.
     one_stream: bool,
     /// For each value that took over a slot, the steps that had to do with the one before, and with which of its bytes.
     after: Vec<Vec<(usize, Span)>>,
@@ -80,6 +85,20 @@ struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
+    /// A step of the only stream, which waits for nothing.
+    fn next(&mut self, k: usize, ahead: Ahead) {
+        if self.begins(k) {
+            self.place(k, &Done::default(), ahead);
+        }
+        self.done.waits.push(Vec::new());
+    }
+
+    /// Whether a step is the first to write a value that needs a slot.
+    fn begins(&self, k: usize) -> bool {
+        let root = self.lowered.steps[k].writes.root;
+        root != self.lowered.result && root != 0 && self.lowered.writers(root)[0] == k
+    }
+
     fn step(&mut self, k: usize, ahead: Ahead) {
         let lowered = self.lowered;
         let step = &lowered.steps[k];
@@ -87,9 +106,7 @@ impl<'a> Planner<'a> {
         let mut known = std::mem::take(&mut self.known);
         self.order.begin(stream, &mut known);
         let mut needs = Vec::new();
-        if !self.one_stream {
-            step.reads.iter().for_each(|read| self.writers(read, k, &mut needs));
-        }
+        step.reads.iter().for_each(|read| self.writers(read, k, &mut needs));
         let mut waits = Vec::new();
         if let Does::Copy(t) = &step.does
             && let (Some(_), Some(&last)) = (t.listener(), needs.iter().max())
@@ -101,7 +118,7 @@ impl<'a> Planner<'a> {
         }
         let root = step.writes.root;
         if root != lowered.result && root != 0 {
-            if lowered.writers(root)[0] == k {
+            if self.begins(k) {
                 let mut then = std::mem::take(&mut self.then);
                 then.copy_from(&known);
                 needs.iter().for_each(|&step| self.order.learn(&mut then, step));
@@ -185,29 +202,37 @@ impl<'a> Planner<'a> {
         let (device, bytes) = (value.space.device(), value.space.bytes());
         // Parts that are written later may be written before what was known here is known there.
         let one = lowered.writers(root).len() == 1;
-        let is_free =
-            |holder: usize| lowered.accesses(holder).all(|step| step < k && self.order.covers(known, step));
+        // Nobody but this step needs its value any more.
+        let is_free = |holder: usize| {
+            let others = || lowered.accesses(holder).filter(|&step| step != k);
+            lowered.last_access(holder) <= Some(k)
+                && (self.one_stream || others().all(|step| self.order.covers(known, step)))
+        };
         let in_place = |holder: usize| {
             let whole = |read: &View| read.root == holder && read.is_whole(&lowered.roots[holder].space);
-            let reads = works_in_place(step) && step.reads.iter().any(whole);
-            let others = || lowered.accesses(holder).filter(|&step| step != k);
-            one && reads && others().all(|step| step < k && self.order.covers(known, step))
+            works_in_place(step) && step.reads.iter().any(whole)
         };
         let may_wait = |holder: usize| {
-            let last = lowered.accesses(holder).max().unwrap_or(0);
-            ahead.is_some_and(|n| last < k && step.tile - lowered.steps[last].tile > n)
+            let late = |n: usize, last: usize| last < k && step.tile - lowered.steps[last].tile > n;
+            ahead.zip(lowered.last_access(holder)).is_some_and(|(n, last)| late(n, last))
         };
-        let class = |slot: &Slot| match slot.holder {
-            holder if slot.bytes == bytes && in_place(holder) => Some(0),
-            holder if one && is_free(holder) => Some(1),
-            holder if may_wait(holder) => Some(2),
-            _ => None,
+        let class = |slot: &Slot| {
+            let holder = slot.holder;
+            let reads = step.reads.iter().any(|read| read.root == holder);
+            let free = one && is_free(holder);
+            if free && slot.bytes == bytes && in_place(holder) {
+                Some(0)
+            } else if free && !reads {
+                Some(1)
+            } else {
+                may_wait(holder).then_some(2)
+            }
         };
         let here = self.done.slots.iter().enumerate().filter(|(_, slot)| slot.device == device);
         // In place, then without a wait, then what was done with first; the tightest fit, else the least growth.
         let ranked = here.filter_map(|(at, slot)| {
             let class = class(slot)?;
-            let last = if class == 2 { lowered.accesses(slot.holder).max() } else { None };
+            let last = if class == 2 { lowered.last_access(slot.holder) } else { None };
             Some(((class, (slot.bytes - bytes).max(0), (bytes - slot.bytes).max(0), last), at))
         });
         let at = match ranked.min() {

@@ -4,7 +4,7 @@
 //! bytes are written before they are read. Taking a part and joining parts are no steps: who reads a part reads it where it
 //! is, who makes a part writes it where it belongs. What a backend computes for a step is in [`Does`].
 
-use crate::ordered::{BTreeMap, sort_by_key};
+use crate::ordered::sort_by_key;
 use std::fmt;
 use std::sync::Arc;
 
@@ -122,7 +122,7 @@ pub(super) struct Steps {
     any: Device,
     tile: usize,
     /// The compute streams that steps use and nobody named.
-    streams: BTreeMap<Device, Arc<str>>,
+    streams: Vec<(Device, Arc<str>)>,
     /// All of a value of the space that came up last: mostly the next one is of the same.
     whole: (Space, View),
     writers: Lists,
@@ -152,7 +152,7 @@ impl Steps {
             result: 0,
             any,
             tile: 0,
-            streams: BTreeMap::new(),
+            streams: Vec::new(),
             whole: (domain.clone(), x.clone()),
             writers: Lists::default(),
             readers: Lists::default(),
@@ -168,7 +168,7 @@ impl Steps {
         }
         steps.result = result.root;
         steps.keep_what_matters();
-        if prefetch {
+        if prefetch && steps.tile > 0 {
             steps.send_ahead();
         }
         let (n, each) = (steps.roots.len(), steps.steps.iter().enumerate());
@@ -191,6 +191,11 @@ impl Steps {
     /// The steps that have to do with a value.
     pub(super) fn accesses(&self, root: usize) -> impl Iterator<Item = usize> {
         self.writers(root).iter().chain(self.readers(root)).copied()
+    }
+
+    /// The last step that has to do with a value.
+    pub(super) fn last_access(&self, root: usize) -> Option<usize> {
+        self.writers(root).last().max(self.readers(root).last()).copied()
     }
 
     /// Sends what tiles need of the input one tile ahead: the host is not at work on one tile while the next could be sent.
@@ -401,9 +406,18 @@ impl Steps {
         let arrived = reads.and_then(|x| self.roots[x.root].arrived.as_ref());
         let named =
             arrived.filter(|spec| spec.device == device).and_then(|spec| spec.compute_stream.as_deref());
-        let usual = || self.streams.entry(device).or_insert_with(|| compute_stream(device).into()).clone();
-        let name = named.map_or_else(usual, Arc::from);
+        let name = named.map(Arc::from).unwrap_or_else(|| self.usual(device));
         (name, if device.is_host() { self.any } else { device })
+    }
+
+    /// The compute stream of a device that nobody named; there are few devices.
+    fn usual(&mut self, device: Device) -> Arc<str> {
+        if let Some((_, name)) = self.streams.iter().find(|known| known.0 == device) {
+            return Arc::clone(name);
+        }
+        let name: Arc<str> = compute_stream(device).into();
+        self.streams.push((device, Arc::clone(&name)));
+        name
     }
 }
 

@@ -1,7 +1,7 @@
 //! Steps as the commands of a program.
 
 use crate::ordered::{BTreeMap, BTreeSet};
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use num_complex::Complex64;
@@ -34,7 +34,9 @@ struct Writer<'a> {
     /// Weights that already have a buffer, with the device where they lie.
     weights: Vec<(Weights, Device, BufferId)>,
     peaks: BTreeMap<Device, Peak>,
-    /// The label of the command that is being written; kept for its memory.
+    transfers: Vec<Transfer>,
+    jobs: Vec<(usize, Job)>,
+    /// The name or the label that is being written; kept for its memory.
     label: String,
 }
 
@@ -77,7 +79,9 @@ pub(super) fn plan(operator: &Operator, planning: &Planning, x: Option<&Array>) 
     let schedule = schedule(&lowered, planning.ahead_of());
     let numbers = Numbers::of(lowered.roots.iter().map(|root| root.space.device()))?;
     let mut program = Program::new();
-    program.title = operator.to_string();
+    // A part has some letters: room enough for most titles.
+    program.title.reserve(8 * lowered.steps.len() + 64);
+    let _ = write!(program.title, "{operator}");
     let mut writer = Writer {
         lowered: &lowered,
         schedule: &schedule,
@@ -87,24 +91,15 @@ pub(super) fn plan(operator: &Operator, planning: &Planning, x: Option<&Array>) 
         values: x.is_some(),
         weights: Vec::new(),
         peaks: BTreeMap::new(),
+        transfers: Vec::new(),
+        jobs: Vec::with_capacity(lowered.steps.len()),
         label: String::new(),
     };
     // Declarations stand first: a program's clock starts with the first thing that is done.
     writer.program.reserve(2 * lowered.steps.len() + 8);
     let streams = writer.declare_streams()?;
     let buffers = writer.declare_buffers(x);
-    let mut plan = Plan {
-        operator: operator.clone(),
-        planning: planning.clone(),
-        program: Program::new(),
-        transfers: Vec::new(),
-        peaks: BTreeMap::new(),
-        notes: Vec::new(),
-        input: buffers.input,
-        output: buffers.output,
-        jobs: Vec::with_capacity(lowered.steps.len()),
-    };
-    let asked = writer.commands(&streams, &buffers, &mut plan)?;
+    let asked = writer.commands(&streams, &buffers)?;
     for &last in &schedule.syncs {
         writer.program.sync(streams[last]);
     }
@@ -114,9 +109,18 @@ pub(super) fn plan(operator: &Operator, planning: &Planning, x: Option<&Array>) 
         writer.program.push(Op::HostRead { region, expect });
     }
     writer.program.check()?;
-    plan.notes = notes(&writer.program, &asked);
-    (plan.program, plan.peaks) = (writer.program, writer.peaks);
-    Ok(plan)
+    let Writer { program, peaks, transfers, jobs, .. } = writer;
+    Ok(Plan {
+        operator: operator.clone(),
+        planning: planning.clone(),
+        notes: notes(&program, &asked),
+        program,
+        transfers,
+        peaks,
+        input: buffers.input,
+        output: buffers.output,
+        jobs,
+    })
 }
 
 /// What the result should be, from the reference evaluator, where programs say what every step computes.
@@ -182,18 +186,18 @@ impl Writer<'_> {
         let lowered = self.lowered;
         let domain = &lowered.roots[0].space;
         let contents = x.map(|x| contents(x.space(), x.values()));
-        let input = self.declare("x", domain.device(), domain.bytes(), contents);
+        let input = self.declare(format_args!("x"), domain.device(), domain.bytes(), contents);
         self.peak(domain.device()).input = size(domain.bytes());
         let output = if lowered.result == 0 {
             input
         } else {
             let codomain = &lowered.roots[lowered.result].space;
             self.peak(codomain.device()).output = size(codomain.bytes());
-            self.declare("y", codomain.device(), codomain.bytes(), None)
+            self.declare(format_args!("y"), codomain.device(), codomain.bytes(), None)
         };
         let mut slots = Vec::new();
         for (k, slot) in self.schedule.slots.iter().enumerate() {
-            slots.push(self.declare(&format!("t{}", k + 1), slot.device, slot.bytes, None));
+            slots.push(self.declare(format_args!("t{}", k + 1), slot.device, slot.bytes, None));
             let peak = self.peak(slot.device);
             peak.between = Bytes(peak.between.0.saturating_add(size(slot.bytes).0));
         }
@@ -209,9 +213,23 @@ impl Writer<'_> {
         self.peaks.entry(device).or_default()
     }
 
-    fn declare(&mut self, name: &str, device: Device, bytes: i64, contents: Option<Contents>) -> BufferId {
+    fn declare(
+        &mut self,
+        name: fmt::Arguments,
+        device: Device,
+        bytes: i64,
+        contents: Option<Contents>,
+    ) -> BufferId {
         let (place, number) = self.numbers.place(device, Space::Pinned);
-        self.program.buffer(name, place, number, size(bytes), contents)
+        self.write(name);
+        self.program.buffer(&self.label, place, number, size(bytes), contents)
+    }
+
+    /// Makes a text the label.
+    fn write(&mut self, text: fmt::Arguments) {
+        self.label.clear();
+        // A string takes everything.
+        let _ = self.label.write_fmt(text);
     }
 
     /// The buffer of a leaf's weights, shared by leaves that have the same ones.
@@ -226,13 +244,12 @@ impl Writer<'_> {
         if let Some(&(_, _, buffer)) = known {
             return Some(buffer);
         }
-        let name = format!("w{}", self.weights.len() + 1);
         let values = self.values.then(|| match &weights {
             Weights::Whole(values) => contents(space, values),
             Weights::View(tensor) => contents(space, &tensor.to_vec()),
         });
-        let bytes = elements * space.dtype().bytes();
-        let buffer = self.declare(&name, space.device(), bytes, values);
+        let (bytes, number) = (elements * space.dtype().bytes(), self.weights.len() + 1);
+        let buffer = self.declare(format_args!("w{number}"), space.device(), bytes, values);
         let peak = self.peak(space.device());
         peak.weights = Bytes(peak.weights.0.saturating_add(size(bytes).0));
         self.weights.push((weights, space.device(), buffer));
@@ -240,12 +257,7 @@ impl Writer<'_> {
     }
 
     /// Adds the commands of all steps, with their events and waits; gives the waits that were asked for by name.
-    fn commands(
-        &mut self,
-        streams: &[StreamId],
-        buffers: &Buffers,
-        plan: &mut Plan,
-    ) -> Result<Vec<usize>, PlanError> {
+    fn commands(&mut self, streams: &[StreamId], buffers: &Buffers) -> Result<Vec<usize>, PlanError> {
         let (lowered, schedule) = (self.lowered, self.schedule);
         // Which event says that a step is done, where one waits for it.
         let mut names: BTreeMap<usize, String> = BTreeMap::new();
@@ -277,7 +289,7 @@ impl Writer<'_> {
             if step.does != Does::Given {
                 let command = self.command(step, streams[k], buffers, buffers.weights[k]);
                 match &step.does {
-                    Does::Copy(t) => plan.transfers.push(Transfer {
+                    Does::Copy(t) => self.transfers.push(Transfer {
                         edge: step.edge,
                         bytes: size(t.domain().bytes()),
                         from: t.ispec().device,
@@ -290,7 +302,7 @@ impl Writer<'_> {
                     does => {
                         let weights = buffers.weights[k].is_some();
                         let job = Job { does: does.clone(), space: step.space.clone(), weights };
-                        plan.jobs.push((command, job));
+                        self.jobs.push((command, job));
                     }
                 }
             }
@@ -346,9 +358,7 @@ impl Writer<'_> {
         } else {
             Op::Kernel(Kernel { stream, reads, writes, full_grid: false, takes, compute })
         };
-        self.label.clear();
-        // A string takes everything.
-        let _ = write!(self.label, "{}", step.does);
+        self.write(format_args!("{}", step.does));
         self.program.push_labelled(op, Some(&self.label))
     }
 }
