@@ -4,19 +4,23 @@ use std::process::Stdio;
 
 use crate::kit::{binary, folder, spanlift};
 
-/// A wrong call ends with 2, one line that holds `fragment`, and a hint; nothing is printed as a result.
+/// A wrong call ends with 2 and one line that holds `fragment` and a hint; nothing is printed as a result.
 #[track_caller]
 fn wrong(args: &[&str], fragment: &str, hint: &str) {
     let ran = spanlift(&folder("calls"), args);
     assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}: {}", ran.err);
-    let first = ran.err.lines().next().unwrap_or_default();
-    assert!(first.starts_with("error: ") && first.contains(fragment), "{args:?}: {}", ran.err);
-    assert!(ran.err.lines().skip(1).any(|line| line.contains(hint)), "{args:?}: {}", ran.err);
+    let lines: Vec<&str> = ran.err.lines().collect();
+    let [line] = lines[..] else { panic!("{args:?}: {} lines: {}", lines.len(), ran.err) };
+    assert!(
+        line.starts_with("error: ") && line.contains(fragment) && line.contains(hint),
+        "{args:?}: {line}"
+    );
 }
 
 #[test]
 fn a_wrong_call_is_told_in_one_line_with_a_hint() {
-    wrong(&[], "a command is missing", "Usage: spanlift");
+    wrong(&[], "a command is missing: tour, ", "try 'spanlift --help'");
+    wrong(&["bench"], "a command is missing: memory, ", "try 'spanlift bench --help'");
     wrong(&["chek"], "'chek'; did you mean \"check\"?", "usage: spanlift");
     wrong(&["analyze"], "<FILE>", "try 'spanlift analyze --help'");
     wrong(&["--colour"], "'--colour'", "usage: spanlift");

@@ -94,3 +94,14 @@ fn a_bad_file_or_name_is_told_in_one_line() {
     assert_eq!((ran.code, ran.err.lines().count()), (2, 1));
     assert!(ran.err.contains("2 machine profiles, one is wanted: a, b"), "{}", ran.err);
 }
+
+#[test]
+fn a_name_that_is_none_is_told_as_the_argument_that_it_is() {
+    let ran = spanlift(&folder("nowhere"), &["machines", "nowhere"]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+    assert!(
+        ran.err.starts_with("error: NAME: no machine is called \"nowhere\": one of tutorial-ci, "),
+        "{}",
+        ran.err
+    );
+}

@@ -493,18 +493,16 @@ pub(crate) fn explain(error: &clap::Error) -> ExitCode {
             };
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            say::error_line("a command is missing");
-            say::hint(text.trim_end());
+            say::error_line(&format!("a command is missing: {}; try '{} --help'", commands(), called()));
         }
         _ => {
             let mut message = message(&text);
             if let Some(nearest) = nearest(error) {
                 message.push_str(&format!("; did you mean {nearest:?}?"));
             }
-            say::error_line(&message);
             let usage = text.lines().find_map(|line| line.strip_prefix("Usage: "));
-            let usage = usage.map(|usage| format!("usage: {usage}; ")).unwrap_or_default();
-            say::hint(&format!("{usage}try '{} --help'", called()));
+            let usage = usage.map(|usage| format!("; usage: {usage}")).unwrap_or_default();
+            say::error_line(&format!("{message}{usage}; try '{} --help'", called()));
         }
     }
     ExitCode::from(2)
@@ -517,11 +515,20 @@ fn message(text: &str) -> String {
     message.lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
+/// The subcommand that was called.
+fn subcommand() -> Option<clap::Command> {
+    Cli::command().find_subcommand(std::env::args_os().nth(1)?).cloned()
+}
+
 /// `spanlift`, with the subcommand that was called if it is one.
 fn called() -> String {
-    let first = std::env::args_os().nth(1);
-    let command = first.as_deref().and_then(|word| Cli::command().find_subcommand(word).cloned());
-    command.map_or_else(|| "spanlift".to_owned(), |command| format!("spanlift {}", command.get_name()))
+    subcommand().map_or_else(|| "spanlift".to_owned(), |command| format!("spanlift {}", command.get_name()))
+}
+
+/// The commands that could have been called.
+fn commands() -> String {
+    let parent = subcommand().unwrap_or_else(Cli::command);
+    parent.get_subcommands().map(clap::Command::get_name).collect::<Vec<_>>().join(", ")
 }
 
 /// The nearest thing that exists, where something was misspelt.

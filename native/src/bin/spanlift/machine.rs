@@ -29,12 +29,17 @@ impl Chosen {
 /// # Errors
 /// One line: a file that is no profile, or a name that is neither, with the names that are known.
 pub(crate) fn named(name: &str) -> Result<Chosen, Fail> {
+    named_at("--machine", name)
+}
+
+/// The same, where `place` is what the call calls it.
+pub(crate) fn named_at(place: &str, name: &str) -> Result<Chosen, Fail> {
     if let Some(chosen) = Chosen::builtin(name) {
         return Ok(chosen);
     }
     let path = Path::new(name);
     if !is_file(path) {
-        return Err(unknown("--machine", name));
+        return Err(unknown(place, name));
     }
     let bytes = input::read(path)?;
     let machine = Machine::from_json(&bytes).map_err(|e| Fail::at(&say::place(path), e))?;

@@ -47,7 +47,7 @@ pub(crate) fn run(args: &MachinesArgs, out: &mut Out) -> Result<End, Fail> {
 /// The profile of this name, or all of this file.
 fn of(name: &Path) -> Result<Vec<Machine>, Fail> {
     if !machine::is_file(name) {
-        return machine::named(&name.to_string_lossy()).map(|chosen| vec![chosen.machine]);
+        return machine::named_at("NAME", &name.to_string_lossy()).map(|chosen| vec![chosen.machine]);
     }
     let machines = Machine::all_from_json(&input::read(name)?).map_err(|e| Fail::at(&say::place(name), e))?;
     if machines.is_empty() {

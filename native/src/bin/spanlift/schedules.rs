@@ -125,7 +125,8 @@ fn text(relation: &Relation<'_>, found: &Explored, out: &mut Out) {
         };
         out.line(&format!("{in_all}, {} of what races: {results}", counted(found.n_orders, "order")));
     } else {
-        out.line(&format!("{} sampled: {results}; there may be more", counted(found.n_orders, "schedule")));
+        let more = if found.n_racing == 0 { "" } else { "; there may be more" };
+        out.line(&format!("{} sampled: {results}{more}", counted(found.n_orders, "schedule")));
     }
     if found.is_complete && found.n_results == 1 && 0 < found.n_racing {
         out.line("the races change nothing that is left in memory or read without being written on");
