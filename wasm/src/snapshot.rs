@@ -5,9 +5,9 @@ use std::sync::Arc;
 use spanlift::Bytes;
 use spanlift::memory::{Dtype, Layout, Span, StorageId, Tensor, View, cuda};
 use spanlift::ordered::BTreeMap;
-use spanlift::trace::StrId;
 use spanlift::trace::snapshot::{Figures, Life, Segment, Snapshot};
 
+use crate::memory::frame::NAME;
 use crate::memory::past::OverTime;
 use crate::text;
 
@@ -34,11 +34,17 @@ pub(crate) struct Blocks {
     snapshot: Arc<Snapshot>,
     /// The device of each block, its life, its storage and where it lies in it.
     blocks: Vec<(usize, Life, StorageId, i64)>,
+    name_width: f64,
 }
 
 impl Blocks {
     pub(crate) fn len(&self) -> usize {
         self.blocks.len()
+    }
+
+    /// At most how wide the name of a block is, at any moment: names do not move with the hand that looks through them.
+    pub(crate) fn name_width(&self) -> f64 {
+        self.name_width
     }
 
     pub(crate) fn storage(&self, k: usize) -> StorageId {
@@ -89,20 +95,20 @@ pub(crate) fn layout_at(over: &OverTime) -> Result<(Layout, Blocks), String> {
     let mut layout = layout(snapshot, |segment| !is_recorded(segment.device))?;
     let moments = over.moments();
     let n_blocks = moments.iter().map(|(_, moment)| moment.blocks.len()).sum();
-    let mut found = Blocks { snapshot: Arc::clone(snapshot), blocks: Vec::with_capacity(n_blocks) };
-    let mut kinds: Vec<(i64, StrId)> =
-        snapshot.segments.iter().map(|segment| (segment.address, segment.segment_type)).collect();
-    kinds.sort_unstable();
+    let mut found = Blocks {
+        snapshot: Arc::clone(snapshot),
+        blocks: Vec::with_capacity(n_blocks),
+        name_width: over.name_width(),
+    };
     let mut again = BTreeMap::new();
     for (device, moment) in moments {
         let dev = u32::try_from(device).map_err(|_| format!("no device {device}"))?;
         let mut next = 0;
         for segment in &moment.segments {
-            let kind = kinds.binary_search_by_key(&segment.addr, |kind| kind.0);
             let mut id = address(segment.addr);
-            if let Ok(k) = kind {
+            if let Some(kind) = over.kind(segment.addr) {
                 id.push(' ');
-                id.push_str(snapshot.strings.get(kinds[k].1));
+                id.push_str(snapshot.strings.get(kind));
             }
             if let Some(stream) = segment.stream {
                 id.push_str(", stream ");
@@ -128,12 +134,26 @@ pub(crate) fn layout_at(over: &OverTime) -> Result<(Layout, Blocks), String> {
 
 /// Who asked for something, by the innermost line of its stack, with a blank before it.
 fn asked_by(snapshot: &Snapshot, stack: u32) -> String {
-    let place = snapshot.stacks.get(stack).first().map(|&f| snapshot.stacks.frames[f as usize]);
-    place.map_or_else(String::new, |frame| {
-        let file = snapshot.strings.get(frame.filename);
-        let file = file.rsplit('/').next().unwrap_or(file);
-        format!(" {} ({file}:{})", snapshot.strings.get(frame.name), frame.line)
-    })
+    snapshot.stacks.get(stack).first().map_or_else(String::new, |&frame| asker(snapshot, frame))
+}
+
+fn asker(snapshot: &Snapshot, frame: u32) -> String {
+    let frame = snapshot.stacks.frames[frame as usize];
+    let file = snapshot.strings.get(frame.filename);
+    let file = file.rsplit('/').next().unwrap_or(file);
+    format!(" {} ({file}:{})", snapshot.strings.get(frame.name), frame.line)
+}
+
+/// At most how wide the name of a block is in a map, whoever asked for it.
+pub(crate) fn name_width(snapshot: &Snapshot) -> f64 {
+    let stacks = (0..).take(snapshot.stacks.len());
+    let mut innermost: Vec<u32> =
+        stacks.filter_map(|stack| snapshot.stacks.get(stack).first().copied()).collect();
+    innermost.sort_unstable();
+    innermost.dedup();
+    let width = |name: &str| text::width(&text::clean(name), NAME, true);
+    let widest = innermost.iter().map(|&frame| width(&asker(snapshot, frame))).fold(0.0, f64::max);
+    width(&address(0x7f00_0000_0000)) + widest
 }
 
 /// The last state, of the segments that are wanted.

@@ -103,10 +103,12 @@ impl Frame {
         };
         let n_views: usize = chosen.iter().flatten().map(|&k| shown(k)).sum();
         let names = chosen.iter().flatten().flat_map(|&k| {
-            let tensors = map.held[k].tensors[..shown(k)].iter().map(|&t| map.name(t));
+            let n = if map.name_width().is_some() { 0 } else { shown(k) };
+            let tensors = map.held[k].tensors[..n].iter().map(|&t| map.name(t));
             tensors.chain([map.storage(k).id.as_str().into()])
         });
-        let (mut gutter, most) = (84.0f64, (width * 0.25).max(84.0));
+        let most = (width * 0.25).max(84.0);
+        let mut gutter = (map.name_width().unwrap_or(0.0) + 26.0).clamp(84.0, most);
         for name in names {
             gutter = gutter.max(text::width(&text::clean(&name), NAME, true) + 26.0);
             // Names that are wider are cut, so the others need not be made.
@@ -252,9 +254,10 @@ fn largest(map: &MemoryPicture, all: &[usize], most: usize) -> Vec<usize> {
     for &k in all {
         by_size.push((i64::try_from(map.storage(k).bytes.0).unwrap_or(i64::MAX).saturating_neg(), k));
     }
-    by_size.sort_unstable();
+    // Not unstable: where the standard library is built small that is a heap's sort, several times slower.
+    by_size.sort();
     by_size.truncate(most);
     let mut chosen: Vec<usize> = by_size.into_iter().map(|(_, k)| k).collect();
-    chosen.sort_unstable();
+    chosen.sort();
     chosen
 }

@@ -171,6 +171,11 @@ impl MemoryPicture {
         self.blocks.as_ref()?.life(k.checked_sub(self.layout.tensors().len())?)
     }
 
+    /// At most how wide the name of a view is, where that is known without making it.
+    pub(crate) fn name_width(&self) -> Option<f64> {
+        self.blocks.as_ref().map(Blocks::name_width)
+    }
+
     /// The view that is the same block as one of another moment.
     pub(crate) fn same(&self, life: (usize, Life)) -> Option<usize> {
         self.blocks.as_ref()?.find(life).map(|k| k + self.layout.tensors().len())

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use spanlift::trace::StrId;
 use spanlift::trace::snapshot::{Event, Held, Life, Moment, Past, Snapshot};
 
 use crate::scene::{Rect, Scene, Shape, Stroke, Text};
@@ -32,6 +33,10 @@ pub struct OverTime {
     held: Cell<Option<(usize, Held)>>,
     /// Moments and what was held at them.
     samples: Vec<(usize, Held)>,
+    /// At most how wide the name of a block is.
+    name_width: f64,
+    /// The kinds of the segments that are there at the end, by address.
+    kinds: Vec<(i64, StrId)>,
 }
 
 /// What there is to tell of the moment that is shown.
@@ -60,7 +65,12 @@ impl OverTime {
         let count = SAMPLES.min(n);
         let at = |k: usize| (k * n).checked_div(count).unwrap_or(0);
         let samples = (0..=count).map(|k| (at(k), pasts[main].1.at(at(k)).held())).collect();
+        let kinds = snapshot.segments.iter().map(|segment| (segment.address, segment.segment_type));
+        let mut kinds: Vec<(i64, StrId)> = kinds.collect();
+        kinds.sort_unstable();
         Some(OverTime {
+            name_width: crate::snapshot::name_width(&snapshot),
+            kinds,
             snapshot: Arc::new(snapshot),
             pasts,
             main,
@@ -154,6 +164,16 @@ impl OverTime {
     /// The snapshot.
     pub fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
+    }
+
+    /// The kind of the segment at an address, if one is there at the end.
+    pub(crate) fn kind(&self, address: i64) -> Option<StrId> {
+        let k = self.kinds.binary_search_by_key(&address, |kind| kind.0).ok()?;
+        Some(self.kinds[k].1)
+    }
+
+    pub(crate) fn name_width(&self) -> f64 {
+        self.name_width
     }
 
     fn stack(&self, stack: u32) -> Vec<String> {
