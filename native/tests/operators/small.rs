@@ -1,7 +1,7 @@
 //! Small matrices in a row are one step: the same bits as one after the other.
 
 use spanlift::memory::Dtype;
-use spanlift::op::{Dense, Diagonal, Operator, Space, Tensor, chain, rename};
+use spanlift::op::{Array, Dense, Diagonal, Operator, Space, Tensor, chain, end_pad, rename, slice};
 use spanlift_native::cpu::op::apply;
 
 use crate::agreement::sides;
@@ -54,6 +54,18 @@ fn small_matrices_in_a_row_have_the_bits_of_one_after_the_other() {
                     }
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn the_beginning_of_something_longer_is_a_movement() {
+    let line = |n| Space::new([("x", n)], Dtype::F64).unwrap();
+    for a in [slice("x", 0..2, 1).over(line(4)), end_pad("x", 0, 3).over(line(2))] {
+        for a in [a.as_ref().unwrap().clone(), a.as_ref().unwrap().h()] {
+            let n = i32::try_from(a.domain().elements()).unwrap();
+            let x = Array::new(a.domain().clone(), (1..=n).map(f64::from)).unwrap();
+            assert_eq!(apply(&a, &x).unwrap(), a.apply(&x).unwrap(), "{a}");
         }
     }
 }

@@ -383,7 +383,10 @@ fn factor(a: &Operator) -> Option<Vec<Factor<'_>>> {
             if is_diagonal || leaf.downcast::<Diagonal>().is_some() {
                 return Some(vec![Factor::Diagonal(leaf)]);
             }
-            // Renamed and reshaped data lies where it lay.
+            // Renamed and reshaped data lies where it lay; the beginning of something longer does not.
+            if leaf.domain().elements() != leaf.codomain().elements() {
+                return None;
+            }
             let table = moves::<f32>(leaf)?;
             table.is_trivial(count(leaf.codomain())).then(Vec::new)
         }
