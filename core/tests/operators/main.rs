@@ -7,6 +7,7 @@ mod cases;
 mod definitions;
 mod edges;
 mod errors;
+mod hostile;
 mod into;
 mod json;
 mod laws;

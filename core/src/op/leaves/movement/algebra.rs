@@ -33,8 +33,8 @@ pub(in crate::op) fn merged(first: &Leaf, second: &Leaf) -> Option<Operator> {
 fn read_once(before: &Gather, after: &Gather) -> bool {
     before.axes.iter().enumerate().all(|(k, axis)| {
         let readers = after.axes.iter().filter(|a| a.from == Some(k)).count();
-        let linear = |p: &Piece| p.at == 0 && p.len == axis.size && p.from == 0;
-        let plain = axis.from.is_none() || matches!(&axis.pieces[..], [p] if linear(p));
+        let linear = |p: &Piece| p.at == 0 && p.len == axis.size && (p.from == 0 || axis.from.is_none());
+        let plain = matches!(&axis.pieces[..], [p] if linear(p));
         let begins = axis.pieces.first().is_some_and(|p| p.at == 0 && (p.from == 0 || axis.from.is_none()));
         match readers {
             0 => begins,

@@ -123,8 +123,19 @@ impl Axis {
         Axis { size: hi - lo, from: self.from, pieces: pieces.collect() }
     }
 
+    /// What is read inside `lo..hi` alone, counted from there.
+    fn reading(&self, lo: i64, hi: i64) -> Axis {
+        let inside = |p: &Piece| Axis::affine(p.len, 0, hi - lo, p.from - lo, p.step).pieces;
+        let pieces = self.pieces.iter().flat_map(|p| {
+            let at = p.at;
+            inside(p).into_iter().map(move |q| Piece { at: at + q.at, ..q })
+        });
+        Axis { size: self.size, from: self.from, pieces: pieces.collect() }
+    }
+
     fn is_whole(&self, n: i64) -> bool {
-        self.size == n && self.pieces == [Piece { at: 0, len: n, from: 0, step: 1 }]
+        let all = [Piece { at: 0, len: n, from: 0, step: 1 }];
+        self.size == n && self.pieces == all[..usize::from(n > 0)]
     }
 }
 
@@ -156,10 +167,15 @@ impl Gather {
         name: String,
         adjoint_name: Option<String>,
         (domain, codomain): (Space, Space),
-        axes: Vec<Axis>,
+        mut axes: Vec<Axis>,
         tags: Tags,
         cuts: Cuts,
     ) -> Gather {
+        for axis in &mut axes {
+            axis.pieces.retain(|p| p.len > 0);
+            // A step that is never taken may be any number.
+            axis.pieces.iter_mut().filter(|p| p.len == 1).for_each(|p| p.step = 1);
+        }
         debug_assert!(
             axes.iter().map(|a| a.size).eq(codomain.dims().iter().map(|d| d.1)),
             "bug: axes of {name} do not fit {codomain}"
@@ -365,9 +381,9 @@ impl LeafOp for Gather {
                 }
                 (range, Some((a, b))) => {
                     let (lo, hi) = range.unwrap_or((0, *size));
-                    axes[k] = Axis::affine(hi - lo, axes[k].from?, b - a, lo - a, 1);
                     // The same range under both names is a renaming again.
-                    untouched &= (lo, hi) == (a, b);
+                    untouched &= (lo, hi) == (a, b) && axes[k].is_whole(*size);
+                    axes[k] = axes[k].reading(a, b).trimmed(lo, hi);
                 }
             }
         }
