@@ -233,6 +233,15 @@ fn one_size_each(parts: &[Operator]) -> Result<(), OpError> {
     Ok(())
 }
 
+/// Refuses a name that has one size in the input and another one in the output.
+pub(super) fn one_size(a: Operator) -> Result<Operator, OpError> {
+    let differs = |(name, n): &(Name, i64)| a.codomain().size(name).filter(|m| m != n).map(|m| (*n, m));
+    let found = a.domain().dims().iter().find_map(|dim| Some((dim.0.clone(), differs(dim)?)));
+    let Some((dim, sizes)) = found else { return Ok(a) };
+    let (first, second) = ("the input".to_owned(), "the output".to_owned());
+    Err(OpError::SizeMismatch { dim, first, second, sizes })
+}
+
 /// Where the data is before the first part.
 fn beginning(parts: &[Part]) -> Device {
     let device = parts.iter().find_map(|p| match p {

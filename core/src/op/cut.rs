@@ -69,6 +69,9 @@ impl Tile {
 
     /// The part of `space` inside the tile.
     pub fn space(&self, space: &Space) -> Space {
+        if space.members().is_some() {
+            return space.clone();
+        }
         let dims = space.dims().iter().map(|(name, size)| {
             let size = self.range(name).map_or(*size, |(lo, hi)| hi - lo);
             (name.clone(), size)
@@ -231,9 +234,13 @@ impl Operator {
     pub(super) fn uncuttable(&self, dim: &Name) -> OpError {
         let culprit = self.culprit(dim);
         let others = self.dims().into_iter().filter(|d| {
-            !matches!(self.along(d), Along::Mixed | Along::Absent) && self.size(d).is_some_and(|n| n > 1)
+            d != dim
+                && !matches!(self.along(d), Along::Mixed | Along::Absent)
+                && self.size(d).is_some_and(|n| n > 1)
         });
-        let why = if culprit.children().is_empty() {
+        let why = if !matches!(culprit.along(dim), Along::Mixed | Along::Absent) {
+            format!("its groups of elements along `{dim}` stay together; cut at their edges")
+        } else if culprit.children().is_empty() {
             format!("every part of the result depends on all of `{dim}`")
         } else {
             format!("its parts have `{dim}` in different places")
@@ -257,8 +264,9 @@ impl Operator {
         }
         match self {
             Operator::Leaf(leaf) => leaf.cut(tile).ok_or_else(|| {
-                let dim = tile.ranges().next().map(|(name, _)| name.clone());
-                dim.map_or(OpError::NoAxis, |dim| self.uncuttable(&dim))
+                let refused = |(dim, range)| leaf.cut(&Tile::default().with(dim, range)).is_none();
+                let culprit = tile.ranges().find(|&found| refused(found)).or(tile.ranges().next());
+                culprit.map_or(OpError::NoAxis, |(dim, _)| self.uncuttable(dim))
             }),
             Operator::Identity(space) => Ok(Operator::Identity(tile.space(space))),
             Operator::Scale(Scale { factor, space }) => {

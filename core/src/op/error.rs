@@ -137,6 +137,11 @@ pub struct Misfit {
 }
 
 impl OpError {
+    /// A tuple where dimensions are asked for.
+    pub(super) fn tuple(operator: String) -> OpError {
+        OpError::Argument { operator, problem: "a tuple of spaces has no dimensions of its own".to_owned() }
+    }
+
     /// The same with the operator that could not be built, where only names or sizes are said.
     pub(super) fn on(self, operator: String, space: &Space) -> OpError {
         match self {

@@ -378,9 +378,12 @@ impl Operator {
         let n = i64::try_from(parts.len()).unwrap_or(i64::MAX);
         let with = |slot: &Option<(Name, usize)>, space: &Space| {
             let Some((name, axis)) = slot else { return Ok(space.clone()) };
+            if space.members().is_some() {
+                return Err(OpError::tuple(parts[0].formula()));
+            }
             let mut dims = space.dims().to_vec();
             dims.insert((*axis).min(dims.len()), (name.clone(), n));
-            space.with_dims(dims)
+            Ok(space.with_dims(dims)?)
         };
         // A new name of one side that the other side has already would be two things.
         let (domain, codomain) = (parts[0].domain(), parts[0].codomain());

@@ -98,13 +98,11 @@ impl Space {
             }
         }
         let sizes = || dims.iter().map(|&(_, size)| size);
-        let elements = if sizes().any(|size| size == 0) {
-            0
-        } else {
-            let bytes = sizes().try_fold(dtype.bytes(), i64::checked_mul);
-            let written = || sizes().map(|size| size.to_string()).collect::<Vec<_>>().join("x");
-            bytes.ok_or_else(|| SpaceError::Overflow(written(), dtype))? / dtype.bytes()
-        };
+        // A size of 0 hides no other one: strides and parts of the space are counted without it.
+        let bytes = sizes().try_fold(dtype.bytes(), |bytes, size| bytes.checked_mul(size.max(1)));
+        let written = || sizes().map(|size| size.to_string()).collect::<Vec<_>>().join("x");
+        let full = bytes.ok_or_else(|| SpaceError::Overflow(written(), dtype))? / dtype.bytes();
+        let elements = if sizes().any(|size| size == 0) { 0 } else { full };
         Ok(Space::of(Described { dims: dims.into(), dtype, device: Device::Cpu, elements, members: None }))
     }
 

@@ -308,6 +308,9 @@ impl Operator {
         let unknown =
             || OpError::UnknownDim { operator: self.formula(), dim: dim.clone(), known: self.dims() };
         let n = self.codomain().size(&dim).ok_or_else(unknown)?;
+        if n == 0 {
+            return Err(OpError::TileCount { dim, tiles: 1, size: 0 });
+        }
         let edges = edges(&dim, n)?;
         let mut needs = 0;
         for w in edges.windows(2) {
@@ -334,6 +337,7 @@ impl Operator {
             (Along::Absent, _) | (_, None) => {
                 Err(OpError::UnknownDim { operator: self.formula(), dim, known: self.dims() })
             }
+            (_, Some(0)) => Err(OpError::TileCount { dim, tiles: 1, size: 0 }),
             (along, Some(size)) => Ok((dim, along, size)),
         }
     }

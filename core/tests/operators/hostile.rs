@@ -5,17 +5,35 @@
 use spanlift::chain;
 use spanlift::memory::{Dtype, cpu, cuda};
 use spanlift::op::{
-    Array, Level, Operator, Reader, Simplify, Space, Tile, Weights, blocks, end_pad, merge_dims, pad, rename,
-    repeat, split_dim, sum_reduce, to,
+    Array, Boundary, Dense, Diagonal, Level, OpError, Operator, Reader, Simplify, Space, SpaceError, Tensor,
+    Tile, Weights, block_diag, blocks, convolution, dense, end_pad, fft, finite_difference, interpolate,
+    merge_dims, nufft, pad, rename, repeat, rfft, sampling, slice, split_dim, stack, sum_reduce, to,
+    unblocks,
 };
 
 fn space(dims: &[(&str, i64)]) -> Space {
     Space::new(dims.iter().copied(), Dtype::F64).unwrap()
 }
 
+fn complex(dims: &[(&str, i64)]) -> Space {
+    Space::new(dims.iter().copied(), Dtype::C64).unwrap()
+}
+
 fn count(a: &Operator) -> Array {
     let n = i32::try_from(a.domain().elements()).unwrap();
     Array::new(a.domain().clone(), (1..=n).map(f64::from)).unwrap()
+}
+
+#[test]
+fn a_size_of_zero_hides_no_overflow() {
+    const HUGE: i64 = 1 << 40;
+    for dims in [[("a", 0), ("b", HUGE), ("c", HUGE)], [("b", HUGE), ("c", HUGE), ("a", 0)]] {
+        let found = Space::new(dims, Dtype::F64);
+        assert!(matches!(found, Err(SpaceError::Overflow(..))), "{found:?}");
+    }
+    let parts = [("p", 0), ("q", HUGE), ("r", HUGE)];
+    assert!(split_dim("a", parts).over(space(&[("a", 0)])).is_err());
+    assert!(end_pad("x", i64::MAX - 1, 1).over(space(&[("x", 0), ("y", 0)])).is_err());
 }
 
 #[test]
@@ -33,6 +51,97 @@ fn movements_of_nothing_come_back_from_their_files() {
         let x = count(&a);
         assert_eq!(read.apply(&x).unwrap(), a.apply(&x).unwrap(), "{a}");
     }
+}
+
+#[test]
+fn no_dimension_is_taken_twice() {
+    let (x, w) = (space(&[("x", 4)]), Tensor::new([("x", 3)], [1.0, 2.0, 3.0]).unwrap());
+    let refused = [
+        blocks([("x", 2, 1), ("x", 2, 1)]).over(&x),
+        blocks([("x", 2, 1), ("x", 2, 1)]).named(["p", "q", "r", "s"]).over(&x),
+        sampling([("x", vec![0, 1]), ("x", vec![3, 3])], "p").over(&x),
+        interpolate([("x", vec![0.5]), ("x", vec![2.5])], "p").over(&x),
+        convolution(["x", "x"], &w).over(&x),
+    ];
+    for found in refused {
+        let said = found.unwrap_err().to_string();
+        assert!(said.contains("dimension `x` is named twice"), "{said}");
+    }
+}
+
+#[test]
+fn a_name_has_one_size_on_both_sides() {
+    let (x, yx) = (space(&[("x", 4)]), space(&[("y", 2), ("x", 3)]));
+    let refused = [
+        blocks([("x", 2, 1)]).named(["x", "b"]).over(&x),
+        blocks([("x", 2, 1)]).named(["b", "x"]).over(&x),
+        merge_dims(["y", "x"], "y").over(&yx),
+        split_dim("x", [("x", 2), ("y", 2)]).over(&x),
+        sampling([("x", vec![0, 1])], "x").over(&x),
+        interpolate([("x", vec![0.5, 2.5])], "x").over(&x),
+        rfft(["x"]).named(["x"]).over(&x),
+        fft(["y", "x"]).named(["x", "y"]).over(complex(&[("y", 2), ("x", 3)])),
+        nufft([("x", vec![0.1])], "x").over(complex(&[("x", 4)])),
+    ];
+    for found in refused {
+        assert!(matches!(found, Err(OpError::SizeMismatch { .. })), "{found:?}");
+    }
+    // A swap of names swaps their sizes, and equal sizes are one size.
+    assert!(rename([("y", "x"), ("x", "y")]).over(&yx).is_ok());
+    assert!(rfft(["x"]).named(["x"]).over(space(&[("x", 2)])).is_ok());
+}
+
+#[test]
+fn steps_that_no_index_counts_are_refused_or_never_taken() {
+    let (x, w) = (space(&[("x", 6)]), Tensor::new([("x", 3)], [1.0, 2.0, 3.0]).unwrap());
+    let made = convolution(["x"], &w);
+    for far in [
+        made.clone().dilation(i64::MAX / 2),
+        made.clone().dilation(i64::MAX / 2).periodic(),
+        made.stride(i64::MAX).named(["z"]),
+    ] {
+        let found = far.over(&x);
+        assert!(matches!(found, Err(OpError::Argument { .. })), "{found:?}");
+    }
+    let a = unblocks([("x", 4, 2, i64::MAX)]).over(space(&[("x1", 1), ("x2", 2)])).unwrap();
+    assert_eq!(a.apply(&count(&a)).unwrap().reals(), [1.0, 2.0, 0.0, 0.0]);
+}
+
+#[test]
+fn nothing_has_no_tiles() {
+    let inner = |m, k| dense([m], [k], [(m, 2), (k, 0)], [0.0; 0], Dtype::F64).unwrap();
+    let made = chain![dense(["k"], ["n"], [("k", 0), ("n", 3)], [0.0; 0], Dtype::F64), inner("m", "k")];
+    let difference = finite_difference("x", Boundary::Zero).over(space(&[("x", 0)])).unwrap();
+    let refused = [
+        made.unwrap().tiles([("k", 2)]),
+        inner("m", "k").tiles([("k", 2)]),
+        inner("m", "k").tiles_at([("k", vec![0])]),
+        Operator::identity(space(&[("x", 0)])).tiles([("x", 2)]),
+        difference.tiles_with_halo("x", 2, 1),
+    ];
+    for found in refused {
+        assert!(matches!(found, Err(OpError::TileCount { size: 0, .. })), "{found:?}");
+    }
+}
+
+#[test]
+fn tuples_have_no_dimensions_of_their_own() {
+    let pair = Space::tuple([space(&[("x", 1)]), space(&[("y", 2)])]).unwrap();
+    let both = block_diag([Operator::identity(space(&[("x", 2)]))]).unwrap();
+    let refused = [
+        Diagonal::new(pair.clone(), [1.0, 2.0, 3.0]).map(Operator::from),
+        Diagonal::broadcast(pair.clone(), &Tensor::new([], [1.0]).unwrap()).map(Operator::from),
+        Dense::new(pair.clone(), &Tensor::new([("m", 2)], [1.0, 2.0]).unwrap(), ["m"]).map(Operator::from),
+        stack(Some(("k", 0)), None, [both.clone(), both.clone()]),
+        stack(None, Some(("k", 0)), [both.clone(), both]),
+    ];
+    for found in refused {
+        let said = found.unwrap_err().to_string();
+        assert!(said.contains("a tuple of spaces has no dimensions of its own"), "{said}");
+    }
+    let zero = Operator::zero(pair.clone(), space(&[("x", 2)]));
+    let part = zero.cut(&Tile::new([("x", 0..1)]).unwrap()).unwrap();
+    assert_eq!(part.domain(), &pair);
 }
 
 #[test]
@@ -61,4 +170,18 @@ fn a_part_of_a_renaming_is_cut_again() {
     assert_eq!(part.apply(&count(&part)).unwrap().reals(), [0.0, 0.0, 0.0, 1.0]);
     let rows = part.cut(&Tile::new([("n", 2..4)]).unwrap()).unwrap();
     assert_eq!(rows.apply(&count(&rows)).unwrap().reals(), [0.0, 1.0]);
+}
+
+#[test]
+fn a_refused_cut_suggests_no_other_cut_of_the_same_kind() {
+    let a = merge_dims(["y", "x"], "m").over(space(&[("y", 4), ("x", 3)])).unwrap();
+    let said = a.tiles([("m", 5)]).unwrap().joined().unwrap_err().to_string();
+    assert_eq!(
+        said,
+        "`Merge(y,x->m)` cannot be cut along `m`: its groups of elements along `m` stay together; cut at their edges"
+    );
+    let whole = a.tiles([("m", 6)]).unwrap().joined().unwrap();
+    assert_eq!(whole.apply(&count(&a)).unwrap(), a.apply(&count(&a)).unwrap());
+    let first = slice("x", 0..2, 1).over(space(&[("x", 4)])).unwrap();
+    assert_eq!(first.apply(&count(&first)).unwrap().reals(), [1.0, 2.0]);
 }

@@ -8,7 +8,7 @@ use super::JsonError;
 use super::read::{Fields, File};
 use super::write::{Writer, space};
 use crate::op::leaves::{
-    Axis, Convolve, Cuts, Dense, Diagonal, Entries, Fft, Fourier, Gather, Piece, Shape, Sparse, Taps,
+    Axis, Convolve, Cuts, Dense, Diagonal, Entries, Fft, Fourier, Gather, Piece, Shape, Sparse, Taps, counts,
 };
 use crate::op::operator::Operator;
 use crate::op::{Leaf, LeafFacts, Name, OpError, Space, Tags, Tensor};
@@ -306,12 +306,8 @@ fn convolve(
         let (Some(n), Some(m)) = (domain.size(&name), codomain.size(&new)) else {
             return Err(fields.error(&place, "names no dimension on both sides"));
         };
-        let reach = shape
-            .stride
-            .checked_mul(m)
-            .and_then(|s| s.checked_add(offset))
-            .and_then(|s| shape.dilation.checked_mul(taps).and_then(|d| s.checked_sub(d)));
-        if kernel.size(&name) != Some(taps) || n < 1 || reach.is_none() {
+        let fits = counts(shape.stride, shape.dilation, (taps, offset), m);
+        if kernel.size(&name) != Some(taps) || n < 1 || !fits {
             return Err(fields.error(&place, "does not fit the kernel"));
         }
         if shape.along.iter().any(|a: &Taps| a.name == name || a.new == new) {

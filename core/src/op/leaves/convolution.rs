@@ -136,6 +136,9 @@ impl Convolution {
                 known,
             };
             let axis = space.axis(name).ok_or_else(|| missing(space.names().cloned().collect()))?;
+            if names[..k].contains(name) {
+                return Err(SpaceError::DuplicateDim(name.clone()).into());
+            }
             let taps = kernel.size(name);
             let taps = taps.ok_or_else(|| missing(kernel.dims().iter().map(|d| d.0.clone()).collect()))?;
             let n = space.dims()[axis].1;
@@ -150,6 +153,12 @@ impl Convolution {
                 return Err(wrong(format!("`{name}` is {n} long and the kernel reaches over {}", reach + 1)));
             }
             let size = (whole - 1) / self.stride + 1;
+            if !counts(self.stride, self.dilation, (taps, offset), size) {
+                return Err(wrong(format!(
+                    "no index counts a stride of {} and a dilation of {}",
+                    self.stride, self.dilation
+                )));
+            }
             let new = match self.named.get(k) {
                 Some(new) => new.parse()?,
                 None if size == n => name.clone(),
@@ -192,6 +201,13 @@ impl Convolution {
 }
 
 builder!(Convolution);
+
+/// Whether every index that comes up along a dimension is a number, in the normal too, whose kernel is twice as long.
+pub(in crate::op) fn counts(stride: i64, dilation: i64, (taps, offset): (i64, i64), outputs: i64) -> bool {
+    let kernel = dilation.checked_mul(taps).and_then(|reach| reach.checked_mul(2));
+    let input = stride.checked_mul(outputs).and_then(|n| n.checked_add(offset));
+    kernel.zip(input).is_some_and(|(kernel, input)| input.checked_sub(kernel).is_some())
+}
 
 /// A convolution on a space.
 #[derive(Debug, Clone, PartialEq)]

@@ -118,6 +118,9 @@ impl Dense {
         weights: Tensor,
         output: &[Name],
     ) -> Result<Dense, OpError> {
+        if domain.members().is_some() {
+            return Err(OpError::tuple(name));
+        }
         let mut dims = Vec::new();
         for dim in output {
             let size = weights.size(dim).or_else(|| domain.size(dim));

@@ -44,6 +44,9 @@ impl Diagonal {
     ) -> Result<Diagonal, OpError> {
         let weights: Vec<Complex64> = weights.into_iter().map(Into::into).collect();
         let operator = "D".to_owned();
+        if space.members().is_some() {
+            return Err(OpError::tuple(operator));
+        }
         if i64::try_from(weights.len()) != Ok(space.elements()) {
             return Err(OpError::Weights { operator, weights: weights.len(), space: Box::new(space) });
         }
@@ -70,6 +73,9 @@ impl Diagonal {
     /// ```
     pub fn broadcast(space: Space, weights: &Tensor) -> Result<Diagonal, OpError> {
         let operator = "D".to_owned();
+        if space.members().is_some() {
+            return Err(OpError::tuple(operator));
+        }
         for (dim, size) in weights.dims() {
             match space.size(dim) {
                 None => {

@@ -7,7 +7,7 @@ use num_complex::Complex64;
 use rustfft::{Fft as Plan, FftPlannerScalar};
 
 use crate::memory::Dtype;
-use crate::op::chain::builder;
+use crate::op::chain::{builder, one_size};
 use crate::op::walk::place;
 use crate::op::{
     Along, LeafFacts, LeafOp, Linearity, Name, OpError, Operator, Side, Space, SpaceError, Tags, Tile,
@@ -129,7 +129,7 @@ impl Fft {
             dims[last].1 = dims[last].1 / 2 + 1;
         }
         let codomain = Space::named(dims, dtype)?.on(space.device());
-        Ok(Operator::leaf(Fourier::new(operator, space.clone(), codomain, axes, self.centered)))
+        one_size(Operator::leaf(Fourier::new(operator, space.clone(), codomain, axes, self.centered)))
     }
 }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::sparse::{Entries, Sparse};
-use crate::op::chain::builder;
+use crate::op::chain::{builder, one_size};
 use crate::op::walk::place;
-use crate::op::{Name, OpError, Operator, Space};
+use crate::op::{Name, OpError, Operator, Space, SpaceError};
 
 /// The weight of a grid point by its distance from the location, in halves of the width.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -180,6 +180,9 @@ impl Interpolate {
                 dim: name.clone(),
                 known: space.names().cloned().collect(),
             })?;
+            if grid.contains(&name) {
+                return Err(SpaceError::DuplicateDim(name).into());
+            }
             if list.len() != count {
                 return Err(
                     self.wrong(format!("{} locations along `{dim}` but {count} along the first", list.len()))
@@ -202,7 +205,7 @@ impl Interpolate {
         let dims: Vec<&str> = self.locations.iter().map(|(dim, _)| dim.as_str()).collect();
         let names = (format!("Interpolate({})", dims.join(",")), Some(format!("Grid({})", dims.join(","))));
         let rows = self.points.parse()?;
-        Ok(Operator::leaf(Sparse::new(names, space.clone(), grid, rows, Arc::new(entries))?))
+        one_size(Operator::leaf(Sparse::new(names, space.clone(), grid, rows, Arc::new(entries))?))
     }
 
     /// The indices at most half a width from a location, with their weights.

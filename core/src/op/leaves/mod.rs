@@ -25,7 +25,7 @@ pub use sparse::{
     Boundary, FiniteDifference, Gradient, Sampling, Sparse, finite_difference, gradient, sampling,
 };
 
-pub(in crate::op) use convolution::{Axis as Taps, Shape};
+pub(in crate::op) use convolution::{Axis as Taps, Shape, counts};
 pub(in crate::op) use diagonal::{combined, weights_of};
 pub(in crate::op) use movement::{Axis, Cuts, Piece};
 pub(in crate::op) use movement::{merged, rename_back, trivial};

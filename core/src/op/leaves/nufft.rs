@@ -9,7 +9,7 @@ use super::fourier::fft;
 use super::interpolate::{Edge, Kernel, interpolate};
 use super::movement::pad;
 use crate::memory::Dtype;
-use crate::op::chain::builder;
+use crate::op::chain::{builder, one_size};
 use crate::op::eval::Array;
 use crate::op::{Name, OpError, Operator, Space, Tensor};
 
@@ -173,7 +173,7 @@ impl Nufft {
         chain.push(points);
         let scale: f64 = grids.iter().map(|g| (g.over_size / g.size).sqrt() / width).product();
         chain.push(Operator::scale(scale, here)?);
-        Ok(Operator::join(chain))
+        one_size(Operator::join(chain))
     }
 
     /// The normal operator as two Fourier transforms on a doubled grid with one weight between: approximate, and

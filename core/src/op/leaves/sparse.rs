@@ -5,9 +5,11 @@ use std::sync::Arc;
 use num_complex::Complex64;
 
 use super::diagonal::Diagonal;
-use crate::op::chain::builder;
+use crate::op::chain::{builder, one_size};
 use crate::op::walk::{place, walk};
-use crate::op::{Along, LeafFacts, LeafOp, Name, OpError, Operator, Side, Space, Tags, Tensor, Tile, stack};
+use crate::op::{
+    Along, LeafFacts, LeafOp, Name, OpError, Operator, Side, Space, SpaceError, Tags, Tensor, Tile, stack,
+};
 
 /// A matrix with few entries between some dimensions, the grid, and one dimension of rows: `y_m = sum_n w_mn x_n`.
 ///
@@ -425,6 +427,9 @@ impl Sampling {
         for (dim, list) in &self.index {
             let dim: Name = dim.parse()?;
             let size = size_of(space, &dim, &operator)?;
+            if grid.contains(&dim) {
+                return Err(SpaceError::DuplicateDim(dim).into());
+            }
             if let Some(&entry) = list.iter().find(|i| !(0..size).contains(*i)) {
                 return Err(OpError::Index { operator, dim, entry, size });
             }
@@ -445,7 +450,7 @@ impl Sampling {
             entries.row([(self.index.iter().map(|(_, list)| list[m]).collect(), 1.0)]);
         }
         let rows = self.points.parse()?;
-        Ok(Operator::leaf(Sparse::new((operator, None), space.clone(), grid, rows, Arc::new(entries))?))
+        one_size(Operator::leaf(Sparse::new((operator, None), space.clone(), grid, rows, Arc::new(entries))?))
     }
 }
 

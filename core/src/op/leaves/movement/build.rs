@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{Axis, Cuts, Gather, Piece};
-use crate::op::chain::builder;
+use crate::op::chain::{builder, one_size};
 use crate::op::{Name, OpError, Operator, Space, SpaceError, Tags};
 
 /// Some of the rows of an identity, each once.
@@ -146,10 +146,11 @@ impl Movement {
 
     fn build(&self, space: &Space) -> Result<Operator, OpError> {
         if space.members().is_some() {
-            return Err(self.wrong("a tuple of spaces has no dimensions of its own"));
+            return Err(OpError::tuple(self.title()));
         }
-        match &self.kind {
-            Kind::Rename(pairs) => self.rename(space, pairs),
+        let built = match &self.kind {
+            // A swap of two names swaps their sizes too.
+            Kind::Rename(pairs) => return self.rename(space, pairs),
             Kind::Permute(order) => self.permute(space, order),
             Kind::Merge(dims, into) => self.merge(space, dims, into),
             Kind::Split(dim, into) => self.split(space, dim, into),
@@ -165,7 +166,8 @@ impl Movement {
             Kind::Embed { dim, keep, n } => self.embed(space, dim, keep, *n),
             Kind::Blocks(windows) => self.blocks(space, windows, &self.title(), Some("Unblocks")),
             Kind::Unblocks(windows, sizes) => self.unblocks(space, windows, sizes),
-        }
+        };
+        one_size(built?)
     }
 
     fn permute(&self, space: &Space, order: &[String]) -> Result<Operator, OpError> {
@@ -424,7 +426,10 @@ impl Movement {
         let (mut outer, mut inner) = (Vec::new(), Vec::new());
         for Window { dim, block, stride } in windows {
             let axis = self.axis(space, dim)?;
-            let n = space.dims()[axis].1;
+            let (name, n) = space.dims()[axis].clone();
+            if inner.iter().any(|(before, _)| *before == axis) {
+                return Err(SpaceError::DuplicateDim(name).into());
+            }
             if !(1 <= *block && *block <= n) || *stride < 1 {
                 return Err(
                     self.wrong(format!("`{dim}` is {n} long; a block is 1 to {n} and a stride at least 1"))
