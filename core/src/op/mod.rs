@@ -53,6 +53,7 @@ pub use dot::{DotReport, Fault, diagnose, dot_test};
 pub use error::{Misfit, Mismatch, OpError};
 pub use eval::Array;
 pub use join::{BlockDiag, Concat, Stack, block, block_diag, hstack, stack, vstack};
+pub(crate) use json::read_value;
 pub use json::{JsonError, MOST_POINTS, Reader, Weights};
 pub use leaf::{Leaf, LeafFacts, LeafOp, Linearity, Side, Tags, Work};
 pub use leaves::{

@@ -24,7 +24,7 @@ use super::expression::{Note, Plan};
 use super::planning::Planning;
 use super::write;
 use crate::memory::Device;
-use crate::op::{Array, JsonError, Reader, Space, Weights};
+use crate::op::{Array, JsonError, Reader, Space, Weights, read_value};
 use crate::program::{Contents, Op};
 use crate::units::Bytes;
 
@@ -84,7 +84,7 @@ impl Plan {
     /// # Cost
     /// As [`Reader::read`], and planning.
     pub fn read(reader: &Reader, bytes: &[u8]) -> Result<Plan, JsonError> {
-        let file: Value = serde_json::from_slice(bytes).map_err(|e| JsonError::new("the file", e))?;
+        let file = read_value(bytes)?;
         if file.get("schema_version").and_then(Value::as_i64) != Some(1) {
             return Err(JsonError::new("schema_version", "only version 1 is known"));
         }

@@ -10,6 +10,7 @@ use spanlift::op::{
     merge_dims, nufft, pad, rename, repeat, rfft, sampling, slice, split_dim, stack, sum_reduce, to,
     unblocks,
 };
+use spanlift::plan::Plan;
 
 fn space(dims: &[(&str, i64)]) -> Space {
     Space::new(dims.iter().copied(), Dtype::F64).unwrap()
@@ -184,4 +185,16 @@ fn a_refused_cut_suggests_no_other_cut_of_the_same_kind() {
     assert_eq!(whole.apply(&count(&a)).unwrap(), a.apply(&count(&a)).unwrap());
     let first = slice("x", 0..2, 1).over(space(&[("x", 4)])).unwrap();
     assert_eq!(first.apply(&count(&first)).unwrap().reals(), [1.0, 2.0]);
+}
+
+#[test]
+fn no_field_stands_twice_in_a_file() {
+    let a = Operator::scale(2.0, space(&[("x", 3)])).unwrap();
+    let twice = |file: &str| file.replacen("\"op\":\"scale\"", "\"op\":\"scale\",\"op\":\"identity\"", 1);
+    let file = twice(&a.to_json(Weights::Inline).unwrap());
+    let said = Reader::new().read(file.as_bytes()).unwrap_err().to_string();
+    assert!(said.starts_with("the file: duplicate field `op` at line 1"), "{said}");
+    let file = twice(&a.plan().unwrap().to_json(Weights::Inline).unwrap());
+    let said = Plan::read(&Reader::new(), file.as_bytes()).unwrap_err().to_string();
+    assert!(said.starts_with("the file: duplicate field `op` at line 1"), "{said}");
 }

@@ -24,11 +24,13 @@
 
 mod leaves;
 mod read;
+mod strict;
 mod write;
 
 use std::fmt;
 
 pub use read::Reader;
+pub(crate) use strict::read_value;
 pub use write::Weights;
 
 /// How many points a file may ask for that do not stand in it: the lengths of all transforms, whose tables are made when it

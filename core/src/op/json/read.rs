@@ -8,7 +8,7 @@ use std::sync::Arc;
 use num_complex::Complex64;
 use serde_json::{Map, Value};
 
-use super::{DEEPEST, JsonError, MOST_POINTS, leaves, name_of};
+use super::{DEEPEST, JsonError, MOST_POINTS, leaves, name_of, read_value};
 use crate::memory::{Device, Dtype};
 use crate::op::operator::{Operator, Scale};
 use crate::op::{DeviceSpec, Name, Space, Tensor, ToDevice};
@@ -67,8 +67,7 @@ impl Reader {
     /// Memory as the file is long, whatever sizes it names, and [`MOST_POINTS`] points for all tables of
     /// transforms and all weights that a type of less precision rounds; every leaf looks at its weights once more.
     pub fn read(&self, bytes: &[u8]) -> Result<Operator, JsonError> {
-        let file: Value = serde_json::from_slice(bytes).map_err(|e| JsonError::new("the file", e))?;
-        self.value(&file)
+        self.value(&read_value(bytes)?)
     }
 
     pub(crate) fn value(&self, value: &Value) -> Result<Operator, JsonError> {
