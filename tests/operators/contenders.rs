@@ -179,12 +179,11 @@ fn one_pass(n: u64) -> Built<Vec<Contender>> {
 /// Matrices of one entry each, which are one step; and of one and two indices in turn, which are a step each: next to nothing is done
 /// but getting from one to the next.
 fn dispatch(k: u64) -> Built<Vec<Contender>> {
-    let matrix = |from: u64, to: i64| {
-        let w = Tensor::new([("m", to), ("x", from.cast_signed())], [1.0].repeat(usize::try_from(to)?))?;
-        let matrix = Operator::from(Dense::new(line(from)?, &w, ["m"])?);
-        Ok::<Operator, Box<dyn std::error::Error>>(chain![matrix, rename([("m", "x")])]?)
+    let matrix = |to: i64| {
+        let w = Tensor::new([("m", to), ("x", 1)], [1.0].repeat(usize::try_from(to)?))?;
+        Ok::<Operator, Box<dyn std::error::Error>>(Dense::new(line(1)?, &w, ["m"])?.into())
     };
-    let [one, up] = [matrix(1, 1)?, matrix(1, 2)?];
+    let (one, up) = (chain![matrix(1)?, rename([("m", "x")])]?, matrix(2)?);
     let down = up.h();
     let in_turn = (0..k).map(|i| if i % 2 == 0 { up.clone() } else { down.clone() }.into());
     Ok(vec![
