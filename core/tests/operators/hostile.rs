@@ -5,10 +5,10 @@
 use spanlift::chain;
 use spanlift::memory::{Dtype, cpu, cuda};
 use spanlift::op::{
-    Array, Boundary, Dense, Diagonal, Level, OpError, Operator, Reader, Simplify, Space, SpaceError, Tensor,
-    Tile, Weights, block_diag, blocks, convolution, dense, end_pad, fft, finite_difference, interpolate,
-    merge_dims, nufft, pad, rename, repeat, rfft, sampling, slice, split_dim, stack, sum_reduce, to,
-    unblocks,
+    Array, Boundary, Dense, Diagonal, Edge, Kernel, Level, OpError, Operator, Reader, Simplify, Space,
+    SpaceError, Tensor, Tile, Weights, block_diag, blocks, convolution, dense, end_pad, fft,
+    finite_difference, interpolate, merge_dims, nufft, pad, rename, repeat, rfft, sampling, slice, split_dim,
+    stack, sum_reduce, to, unblocks,
 };
 use spanlift::plan::Plan;
 
@@ -106,6 +106,31 @@ fn steps_that_no_index_counts_are_refused_or_never_taken() {
     }
     let a = unblocks([("x", 4, 2, i64::MAX)]).over(space(&[("x1", 1), ("x2", 2)])).unwrap();
     assert_eq!(a.apply(&count(&a)).unwrap().reals(), [1.0, 2.0, 0.0, 0.0]);
+}
+
+#[test]
+fn a_kernel_counts_every_turn_around_a_circular_grid() {
+    let made =
+        |width| interpolate([("x", vec![0.5])], "m").edge(Edge::Circular).kernel(Kernel::Linear, width);
+    let a = made(40.0).over(space(&[("x", 2)])).unwrap();
+    // Every point within half a width, whichever turn it stands on.
+    let expected: f64 = (-19..=20)
+        .map(|k: i32| (1.0 - (f64::from(k) - 0.5).abs() / 20.0) * f64::from(1 + k.rem_euclid(2)))
+        .sum();
+    let found = a.apply(&count(&a)).unwrap().reals()[0];
+    assert!((found - expected).abs() < 1e-12 * expected, "{found} {expected}");
+    let said = made(129.0).over(space(&[("x", 2)])).unwrap_err().to_string();
+    assert!(said.contains("goes around `x`, which is 2 long, more than 64 times"), "{said}");
+    assert!(made(f64::MAX).over(space(&[("x", 2)])).is_err());
+}
+
+#[test]
+fn a_transform_that_nobody_applies_needs_no_memory() {
+    let line = complex(&[("x", 1 << 40), ("y", 4)]);
+    let a = fft(["x", "y"]).over(line.on(cuda(0))).unwrap();
+    assert_eq!(Simplify::default().run(&a.normal()).operator.formula(), "I");
+    let plan = chain![to(cuda(0)), a, to(cpu())].unwrap().plan().unwrap();
+    assert_eq!(plan.transfers().len(), 2);
 }
 
 #[test]

@@ -33,8 +33,8 @@ pub use read::Reader;
 pub(crate) use strict::read_value;
 pub use write::Weights;
 
-/// How many points a file may ask for that do not stand in it: the lengths of all transforms, whose tables are made when it
-/// is read, and copies of weights that are rounded.
+/// How many points a file may ask for that do not stand in it: the lengths of all transforms, whose tables are made when they
+/// are first applied, and copies of weights that are rounded.
 pub const MOST_POINTS: i64 = 1 << 24;
 
 /// How deep parts may lie in each other.

@@ -1,7 +1,7 @@
 //! Fourier transforms.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use num_complex::Complex64;
 use rustfft::{Fft as Plan, FftPlannerScalar};
@@ -141,8 +141,9 @@ pub struct Fourier {
     /// The transformed dimensions, in the order given.
     pub(in crate::op) axes: Vec<usize>,
     centered: bool,
-    /// For each of them, the transform and its inverse, without scale.
-    plans: Vec<[Arc<dyn Plan<f64>>; 2]>,
+    /// For each of them, the transform and its inverse, without scale: made when they are first used, since their tables are as
+    /// long as the dimensions, and most operators are rewritten and planned more often than applied here.
+    plans: OnceLock<Vec<[Arc<dyn Plan<f64>>; 2]>>,
 }
 
 impl fmt::Debug for Fourier {
@@ -158,12 +159,6 @@ impl fmt::Debug for Fourier {
 
 impl Fourier {
     fn new(name: String, domain: Space, codomain: Space, axes: Vec<usize>, centered: bool) -> Fourier {
-        // The same bits on every processor, and in WebAssembly.
-        let mut planner = FftPlannerScalar::new();
-        let plans = axes.iter().map(|&axis| {
-            let n = place(domain.dims()[axis].1);
-            [planner.plan_fft_forward(n), planner.plan_fft_inverse(n)]
-        });
         let real = !domain.is_complex();
         let flops = axes.iter().map(|&axis| {
             let n = domain.dims()[axis].1.unsigned_abs();
@@ -175,7 +170,16 @@ impl Fourier {
             flops: flops.fold(0, u64::saturating_add),
             ..LeafFacts::new(name, domain.clone(), codomain)
         };
-        Fourier { plans: plans.collect(), facts, axes, centered }
+        Fourier { plans: OnceLock::new(), facts, axes, centered }
+    }
+
+    fn plans(&self) -> &[[Arc<dyn Plan<f64>>; 2]] {
+        self.plans.get_or_init(|| {
+            // The same bits on every processor, and in WebAssembly.
+            let mut planner = FftPlannerScalar::new();
+            let lengths = self.axes.iter().map(|&axis| place(self.facts.domain.dims()[axis].1));
+            lengths.map(|n| [planner.plan_fft_forward(n), planner.plan_fft_inverse(n)]).collect()
+        })
     }
 
     /// The transformed dimensions: their names before and after.
@@ -217,7 +221,7 @@ impl Fourier {
     /// Transforms `data`, which lies in `space`, along one of the dimensions.
     fn transform(&self, k: usize, side: Side, space: &Space, data: &mut [Complex64]) {
         let axis = self.axes[k];
-        let plan = &self.plans[k][usize::from(side == Side::Adjoint)];
+        let plan = &self.plans()[k][usize::from(side == Side::Adjoint)];
         let (n, stride) = (plan.len(), place(space.strides()[axis]));
         #[expect(clippy::cast_precision_loss, reason = "a size that fits memory")]
         let scale = 1.0 / (n as f64).sqrt();

@@ -7,6 +7,9 @@ use crate::op::chain::{builder, one_size};
 use crate::op::walk::place;
 use crate::op::{Name, OpError, Operator, Space, SpaceError};
 
+/// How often a kernel may go around a circular grid.
+const MOST_TURNS: f64 = 64.0;
+
 /// The weight of a grid point by its distance from the location, in halves of the width.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kernel {
@@ -73,7 +76,7 @@ pub struct Interpolate {
 ///
 /// # Errors
 /// When it is built: a location outside `[0, n - 1]`, or `[0, n)` on a circular grid, lists of different lengths, a
-/// width that is not positive.
+/// width that is not positive or goes around a circular grid more than 64 times.
 ///
 /// # Cost
 /// About `w^d` multiplications and additions for each point and batch index.
@@ -219,14 +222,17 @@ impl Interpolate {
         if !inside {
             return Err(self.wrong(format!("location {at} is outside `{dim}`, which is {n} long")));
         }
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "a location inside the grid and a width below its size"
-        )]
-        let (first, last) = {
-            let half = (self.width / 2.0).min(4.0 * size);
-            ((at - half).ceil() as i64, (at + half).floor() as i64)
+        // Around a circular grid each turn counts; beyond the ends of another one there is nothing.
+        let half = match self.edge {
+            Edge::Zero => (self.width / 2.0).min(size),
+            Edge::Circular if self.width <= MOST_TURNS * size => self.width / 2.0,
+            Edge::Circular => {
+                let turns = format!("goes around `{dim}`, which is {n} long, more than {MOST_TURNS} times");
+                return Err(self.wrong(format!("a kernel {} wide {turns}", self.width)));
+            }
         };
+        #[expect(clippy::cast_possible_truncation, reason = "near a grid that fits memory")]
+        let (first, last) = ((at - half).ceil() as i64, (at + half).floor() as i64);
         let mut found: Vec<(i64, f64)> = Vec::new();
         for index in first..=last {
             #[expect(clippy::cast_precision_loss, reason = "an index near a grid that fits memory")]
