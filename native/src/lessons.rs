@@ -91,6 +91,7 @@ fn lesson(folder: &Path, name: &str) -> Result<Lesson, String> {
     let file = |path: &Path| {
         std::fs::read_to_string(path).map_err(|e| match e.kind() {
             ErrorKind::NotFound => format!("{}: no such file", path.display()),
+            ErrorKind::NotADirectory => format!("{}: part of the path is not a folder", path.display()),
             _ => format!("{}: {e}", path.display()),
         })
     };

@@ -78,7 +78,7 @@ const MOST_TENSORS: u64 = 200_000;
 const MOST_BYTES: u64 = 1 << 40;
 const MOST_THREADS: u64 = 256;
 
-/// Reads a file of rows.
+/// Reads a file of rows, with or without a byte order mark.
 ///
 /// # Errors
 /// [`RowsError`] with the first row and field that are wrong.
@@ -93,6 +93,7 @@ const MOST_THREADS: u64 = 256;
 /// ```
 pub fn rows(bytes: &[u8]) -> Result<Vec<Row>, RowsError> {
     let syntax = |message: &str| RowsError::Syntax(message.to_owned());
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let file: Map<String, Value> =
         serde_json::from_slice(bytes).map_err(|e| RowsError::Syntax(e.to_string()))?;
     if let Some(version) = file.get("schema_version").filter(|v| v.as_i64() != Some(1)) {

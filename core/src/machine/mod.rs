@@ -288,7 +288,7 @@ impl Machine {
         }
     }
 
-    /// Reads every profile of a file, in the order of their names.
+    /// Reads every profile of a file, with or without a byte order mark, in the order of their names.
     ///
     /// # Errors
     /// As [`Machine::from_json`], but for the number of profiles.

@@ -82,6 +82,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Machine>, MachineError> {
 }
 
 fn object(bytes: &[u8]) -> Result<Object, MachineError> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let no_text = |e: std::str::Utf8Error| format!("byte {}: no UTF-8 text", e.valid_up_to());
     let text = std::str::from_utf8(bytes).map_err(|e| MachineError::Syntax(no_text(e)))?;
     serde_json::from_str(text).map_err(|e| MachineError::Syntax(e.to_string()))

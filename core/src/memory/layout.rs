@@ -441,6 +441,7 @@ fn form_problems(shape: &[i64], strides: &[i64], offset: i64, problems: &mut Vec
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object with the lists `storages` and `tensors`")]
 struct File<'a> {
     storages: Vec<FileStorage>,
     #[serde(borrow)]
@@ -450,6 +451,7 @@ struct File<'a> {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object that describes a storage")]
 struct FileStorage {
     id: String,
     device: String,
@@ -457,6 +459,7 @@ struct FileStorage {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object that describes a tensor")]
 struct FileTensor<'a> {
     name: String,
     storage: String,

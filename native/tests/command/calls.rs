@@ -34,6 +34,7 @@ fn a_wrong_call_is_told_in_one_line_with_a_hint() {
     wrong(&["run", "a", "--on", "cuda:-1"], "'cuda:-1'", "--help");
     wrong(&["probe", "--weigh"], "'--weigh'", "usage: spanlift probe");
     wrong(&["tour", "lesson.txt"], "'lesson.txt'", "usage: spanlift tour");
+    wrong(&["bench", "sim", "--commands", "1"], "1 is not in 100..", "try 'spanlift bench sim --help'");
 }
 
 #[test]

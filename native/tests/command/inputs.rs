@@ -168,6 +168,76 @@ fn a_file_that_is_not_there_or_no_file_is_refused() {
 }
 
 #[test]
+fn no_output_replaces_an_input_or_another_output() {
+    let folder = folder("outputs");
+    let machine = r#"{"name": "mine", "h2d_bw": 20}"#;
+    let rows = r#"{"rows": [{"tensors": 1000, "bytes_each": 4000, "measured_ms": 25.2}]}"#;
+    let sample = "stream s\ndevice d 4MB\npinned x 4MB\ncopy d <- x on s\nkernel k on s reads d for 1us\n";
+    let files = [("p.svg", sample), ("m.svg", machine), ("r.json", rows), ("events.parquet", "[]")];
+    for (name, text) in files {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    for args in [
+        &["check", "p.svg", "--machine", "./m.svg", "-o", "m.svg"][..],
+        &["check", "p.svg", "-o", "./p.svg"],
+        &["check", "p.svg", "--mended", "p.svg"],
+        &["run", "p.svg", "--machine", "./m.svg", "--trace", "m.svg"],
+        &["run", "p.svg", "--replay", "-", "--trace", "p.svg"],
+        &["run", "p.svg", "--on", "cpu", "--trace", "p.svg"],
+        &["sweep", "p.svg", "--machine", "./m.svg", "--over", "h2d_bw=1,2", "-o", "m.svg"],
+        &["view", "p.svg", "--machine", "./m.svg", "-o", "m.svg"],
+        &["advise", "--tensors", "3x4KB", "--machine", "./m.svg", "-o", "m.svg"],
+        &["fit", "r.json", "--machine", "./m.svg", "--figures", "h2d_bw", "-o", "m.svg"],
+        &["analyze", "events.parquet", "--parquet", "."],
+    ] {
+        let ran = spanlift(&folder, args);
+        assert_eq!((ran.code, ran.err.lines().count()), (2, 1), "{args:?}: {}", ran.err);
+        assert!(ran.err.contains(" is an input "), "{args:?}: {}", ran.err);
+        for (name, text) in files {
+            assert_eq!(std::fs::read_to_string(folder.join(name)).unwrap(), text, "{args:?}");
+        }
+    }
+    let ran = spanlift(&folder, &["check", "p.svg", "--mended", "new.svg", "-o", "./new.svg"]);
+    assert_eq!((ran.code, ran.err.lines().count()), (2, 1), "{}", ran.err);
+    assert!(std::fs::read_to_string(folder.join("new.svg")).unwrap().starts_with("stream  s"));
+}
+
+#[test]
+fn standard_input_is_there_once() {
+    for args in [&["analyze", "-", "-"][..], &["diff", "-", "-"], &["run", "-", "--machine", "-"]] {
+        let sample: &[u8] = if args[0] == "run" { b"stream s\n" } else { b"[]" };
+        let ran = spanlift_reading(&folder("stdin-twice"), args, sample);
+        let expected = "error: standard input: was read already: only one input can be `-`\n";
+        assert_eq!((ran.code, ran.err.as_str()), (2, expected), "{args:?}");
+    }
+}
+
+#[test]
+fn a_byte_order_mark_is_skipped_everywhere() {
+    let folder = folder("mark");
+    let rows = r#"{"rows": [{"tensors": 1000, "bytes_each": 4000, "measured_ms": 25.2}]}"#;
+    for (args, text) in [
+        (&["check", "-"][..], "stream s\n"),
+        (&["machines", "-"], r#"{"name": "mine", "h2d_bw": 20}"#),
+        (&["fit", "-", "--figures", "h2d_bw"], rows),
+        (&["memory", "-"], r#"{"storages": [], "tensors": []}"#),
+        (&["analyze", "-"], "[]"),
+    ] {
+        let ran = spanlift_reading(&folder, args, format!("\u{feff}{text}").as_bytes());
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{args:?}");
+    }
+}
+
+#[test]
+fn a_layout_of_another_shape_is_told_in_words() {
+    for text in ["[]", "7", r#"{"storages": [7], "tensors": []}"#, r#"{"storages": [], "tensors": ["x"]}"#] {
+        let ran = spanlift_reading(&folder("layout"), &["memory", "-"], text.as_bytes());
+        assert_eq!((ran.code, ran.err.lines().count()), (2, 1), "{}", ran.err);
+        assert!(ran.err.contains("expected an object"), "{text}: {}", ran.err);
+    }
+}
+
+#[test]
 fn every_line_that_is_no_command_is_told_to_people() {
     let folder = folder("lines");
     std::fs::write(folder.join("p.txt"), "strem s\nstream s\nsync\n").unwrap();

@@ -45,6 +45,31 @@ fn a_change_is_laid_beside_the_run() {
 }
 
 #[test]
+fn an_engine_that_is_called_as_a_stream_is_told_apart() {
+    let folder = folder("engine");
+    let text = "stream compute\ndevice d 4MB\nkernel k on compute writes d for 100us\nsync compute\n";
+    std::fs::write(folder.join("p.txt"), text).unwrap();
+    let call = ["run", "p.txt", "--what-if", "h2d_bw*2"];
+    let rows = |args: &[&str]| {
+        let out = spanlift(&folder, args).out;
+        out.lines().filter(|l| l.contains("cuda:0 compute")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    for lines in [rows(&call), rows(&call[..2])] {
+        assert!(
+            matches!(&lines[..], [a, b] if !a.contains("(engine)") && b.contains("(engine)")),
+            "{lines:?}"
+        );
+        assert!(!lines.concat().contains("0.200 ms"), "{lines:?}");
+    }
+    let ran = spanlift(&folder, &[&call[..], &["--format", "json"]].concat());
+    let object: Value = serde_json::from_str(&ran.out).unwrap();
+    for lanes in [&object["lanes"], &object["what_if"]["lanes"]] {
+        let kinds: Vec<&Value> = lanes.as_array().unwrap().iter().map(|l| &l["is_engine"]).collect();
+        assert_eq!(kinds, [&json!(false), &json!(false), &json!(true)], "{lanes}");
+    }
+}
+
+#[test]
 fn a_change_that_makes_a_race_says_so() {
     let folder = folder("what-if-race");
     // A blocking copy of pinned memory is over when its call returns; of pageable memory the engine may still be at it.

@@ -2,7 +2,7 @@
 
 use crate::ordered::BTreeMap;
 use crate::sim::{Ledger, Run};
-use crate::trace::{Kind, Slice, Trace};
+use crate::trace::{Kind, LaneKind, Slice, Trace};
 use crate::units::Nanos;
 
 /// Two runs side by side, before and after a change.
@@ -36,6 +36,8 @@ pub struct LaneChange {
     pub group: String,
     /// The lane's own name.
     pub name: String,
+    /// Whether it is an engine, which may be called as a stream is.
+    pub is_engine: bool,
     /// How long at least one slice lies on it.
     pub busy: [Option<Nanos>; 2],
 }
@@ -81,16 +83,17 @@ impl CommandChange {
 /// `n log n` in the slices.
 pub fn compare(before: &Run, after: &Run, from: &[usize]) -> Comparison {
     let mut lanes: Vec<LaneChange> = Vec::new();
-    let mut place_of: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let mut place_of: BTreeMap<(String, String, bool), usize> = BTreeMap::new();
     for (side, run) in [before, after].into_iter().enumerate() {
         for (lane, busy) in run.trace.lanes.iter().zip(busy(&run.trace)) {
             let text = |id| run.trace.strings.get(id).to_owned();
             let (group, name) = (text(lane.group), text(lane.name));
-            let place = *place_of.entry((group.clone(), name.clone())).or_insert_with(|| {
-                lanes.push(LaneChange { group, name, busy: [None; 2] });
+            let is_engine = matches!(lane.kind, LaneKind::Engine { .. });
+            let place = *place_of.entry((group.clone(), name.clone(), is_engine)).or_insert_with(|| {
+                lanes.push(LaneChange { group, name, is_engine, busy: [None; 2] });
                 lanes.len() - 1
             });
-            // Lanes of one name count together.
+            // Lanes of one name count together, but never a stream and an engine: the engine does the stream's work.
             let sum = lanes[place].busy[side].get_or_insert_default();
             *sum = Nanos(sum.0.saturating_add(busy.0));
         }

@@ -207,6 +207,16 @@ fn two_runs_lie_side_by_side() {
     assert!(same.saved() == Nanos(0) && same.commands.iter().all(|c| c.saved() == Nanos(0)));
 }
 
+#[test]
+fn a_stream_that_is_called_as_an_engine_is_a_lane_of_its_own() {
+    let text = "stream compute\ndevice d 4MB\nkernel k on compute writes d for 100us\nsync compute";
+    let run = sim::run(&program(text), &Machine::default()).unwrap();
+    let lanes = compare(&run, &run, &[0, 1, 2, 3]).lanes;
+    let busy: Vec<_> = lanes.iter().filter(|l| l.name == "compute").map(|l| (l.is_engine, l.busy)).collect();
+    let once = [Some(Nanos(100_000)); 2];
+    assert_eq!(busy, [(false, once), (true, once)]);
+}
+
 /// Each of the chunks is rounded to a nanosecond by itself.
 fn rounding(before: &sim::Run, after: &sim::Run) -> i64 {
     let lat = Machine::default().lat.0;

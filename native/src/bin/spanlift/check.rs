@@ -32,7 +32,6 @@ pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
     let asked = asked.map(|chosen| Terms::of(args.mode.into(), &chosen.machine));
     if let Some(path) = &args.out {
         is_picture(path)?;
-        output::differs_from(path, &args.program)?;
     }
     if !args.explain && args.out.is_none() && args.mended.is_none() && is_large(&args.program) {
         return streamed(args, asked.unwrap_or(Mode::from(args.mode).into()), out);
@@ -45,6 +44,9 @@ pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
         }
         Err(NoProgram::Wrong(messages)) => return Err(wrong(args, &messages, out)),
     };
+    for path in [&args.mended, &args.out].into_iter().flatten() {
+        output::is_free(path)?;
+    }
     let terms = match asked {
         Some(terms) => terms,
         None => machine::terms(None, args.mode.into(), &program)?,
@@ -160,7 +162,7 @@ fn wrong(args: &CheckArgs, messages: &[String], out: &mut Out) -> Fail {
 
 /// Writes the program without its hazards.
 fn mend(args: &CheckArgs, program: &Program, terms: Terms, path: &Path) -> Result<(), Fail> {
-    output::differs_from(path, &args.program)?;
+    output::is_free(path)?;
     let place = say::place(&args.program);
     let mended =
         hazard::mend(program, terms, MOST_FIXES).map_err(|e| Fail::all(&place, &input::messages(&e)))?;

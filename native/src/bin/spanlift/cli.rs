@@ -202,8 +202,8 @@ pub(crate) struct ViewArgs {
 
 /// Say what a trace or memory snapshot shows: exact figures, what blocked the host and why, what a change would save
 ///
-/// Reads PyTorch/Kineto traces of every generation, spanlift's own, and PyTorch memory snapshots; what a file is, is
-/// found from its content.
+/// Reads PyTorch/Kineto traces of every generation, spanlift's own, SQLite exports of Nsight Systems, and PyTorch memory
+/// snapshots; what a file is, is found from its content.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  spanlift analyze run.pt.trace.json.gz --format json\n  \
     spanlift analyze rank*.json.gz --parquet out\n\n\
@@ -493,7 +493,7 @@ pub(crate) fn explain(error: &clap::Error) -> ExitCode {
             };
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            say::error_line(&format!("a command is missing: {}; try '{} --help'", commands(), called()));
+            say::error_line(&format!("a command is missing: {}; try '{} --help'", commands(), command().1));
         }
         _ => {
             let mut message = message(&text);
@@ -502,7 +502,7 @@ pub(crate) fn explain(error: &clap::Error) -> ExitCode {
             }
             let usage = text.lines().find_map(|line| line.strip_prefix("Usage: "));
             let usage = usage.map(|usage| format!("; usage: {usage}")).unwrap_or_default();
-            say::error_line(&format!("{message}{usage}; try '{} --help'", called()));
+            say::error_line(&format!("{message}{usage}; try '{} --help'", command().1));
         }
     }
     ExitCode::from(2)
@@ -515,19 +515,20 @@ fn message(text: &str) -> String {
     message.lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
-/// The subcommand that was called.
-fn subcommand() -> Option<clap::Command> {
-    Cli::command().find_subcommand(std::env::args_os().nth(1)?).cloned()
-}
-
-/// `spanlift`, with the subcommand that was called if it is one.
-fn called() -> String {
-    subcommand().map_or_else(|| "spanlift".to_owned(), |command| format!("spanlift {}", command.get_name()))
+/// The command that was called, of `bench` the one within it, and what people call it.
+fn command() -> (clap::Command, String) {
+    let (mut command, mut name) = (Cli::command(), "spanlift".to_owned());
+    for word in std::env::args_os().skip(1) {
+        let Some(within) = command.find_subcommand(&word).cloned() else { break };
+        name = format!("{name} {}", within.get_name());
+        command = within;
+    }
+    (command, name)
 }
 
 /// The commands that could have been called.
 fn commands() -> String {
-    let parent = subcommand().unwrap_or_else(Cli::command);
+    let (parent, _) = command();
     parent.get_subcommands().map(clap::Command::get_name).collect::<Vec<_>>().join(", ")
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn run(args: &FitArgs, out: &mut Out) -> Result<End, Fail> {
         _ => args.figures.iter().map(String::as_str).collect(),
     };
     if let Some(path) = &args.out {
-        output::differs_from(path, &args.rows)?;
+        output::is_free(path)?;
     }
     start.name = format!("{}, fitted", start.name);
     let fit = advise::fit(&rows, &start, &figures).map_err(|e| Fail::at(&place, e))?;

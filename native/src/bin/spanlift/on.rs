@@ -38,7 +38,7 @@ pub(crate) fn cuda(
     let on = format!("--on cuda:{first}");
     only_itself(args, &on)?;
     if let Some(path) = &args.record {
-        output::differs_from(path, &args.program)?;
+        output::is_free(path)?;
     }
     let driver = driver(first, &on)?;
     // Times cost events: only where somebody wants them.
@@ -87,7 +87,7 @@ fn only_itself(args: &RunArgs, on: &str) -> Result<(), Fail> {
         return Err(Fail::at(on, why));
     }
     match &args.trace {
-        Some(path) => output::differs_from(path, &args.program),
+        Some(path) => output::is_free(path),
         None => Ok(()),
     }
 }

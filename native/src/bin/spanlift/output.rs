@@ -1,8 +1,10 @@
 //! Outputs: a file is there whole or not at all.
 
-use std::fs::{self, File, OpenOptions};
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use crate::say::{self, Fail};
 
@@ -15,6 +17,35 @@ pub(crate) fn folder(path: &Path) -> Result<(), Fail> {
         .map_err(|e| Fail::at(&path.display().to_string(), format!("cannot be made: {}", say::lower(&e))))
 }
 
+/// The files that this call has read or written.
+static TAKEN: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Notes a file that is read: no output of this call replaces it.
+pub(crate) fn keep(path: &Path) {
+    if let Some(file) = as_file(path) {
+        TAKEN.lock().unwrap_or_else(PoisonError::into_inner).insert(file);
+    }
+}
+
+/// Whether writing to `path` leaves all that this call has read and written as it is.
+///
+/// # Errors
+/// One line when it does not.
+pub(crate) fn is_free(path: &Path) -> Result<(), Fail> {
+    let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if as_file(path).is_some_and(|file| taken.contains(&file)) {
+        let why = "is an input or another output: give the output another name";
+        return Err(Fail::at(&path.display().to_string(), why));
+    }
+    Ok(())
+}
+
+/// A file that is there by the one name that all its paths come to; nothing for a pipe or a folder, which are not replaced.
+fn as_file(path: &Path) -> Option<PathBuf> {
+    let file = fs::canonicalize(path).ok()?;
+    file.is_file().then_some(file)
+}
+
 /// Writes `bytes` to `path`: into a file beside it first, which then takes its name.
 ///
 /// What is no ordinary file, such as a pipe, is written to directly.
@@ -22,22 +53,11 @@ pub(crate) fn folder(path: &Path) -> Result<(), Fail> {
 /// # Errors
 /// One line with the path; nothing is left behind, and a file that was there is as it was.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Fail> {
-    try_write(path, bytes)
-        .map_err(|e| Fail::at(&path.display().to_string(), format!("cannot be written: {}", say::lower(&e))))
-}
-
-/// Whether writing to `path` leaves `input` as it is.
-///
-/// # Errors
-/// One line when both are the same file.
-pub(crate) fn differs_from(path: &Path, input: &Path) -> Result<(), Fail> {
-    let same = match (fs::canonicalize(path), fs::canonicalize(input)) {
-        (Ok(a), Ok(b)) => a == b && a.is_file(),
-        _ => false,
-    };
-    if same {
-        return Err(Fail::at(&path.display().to_string(), "is an input: give the output another name"));
-    }
+    is_free(path)?;
+    try_write(path, bytes).map_err(|e| {
+        Fail::at(&path.display().to_string(), format!("cannot be written: {}", say::lower(&e)))
+    })?;
+    keep(path);
     Ok(())
 }
 
@@ -47,14 +67,19 @@ fn try_write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
     // A link stays a link: the file that it names is replaced.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    match fs::metadata(&target) {
-        Ok(there) if there.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
-        Ok(there) if !there.is_file() => return File::options().write(true).open(&target)?.write_all(bytes),
+    let there = fs::metadata(&target).ok();
+    match &there {
+        Some(there) if there.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+        Some(there) if !there.is_file() => {
+            return File::options().write(true).open(&target)?.write_all(bytes);
+        }
+        Some(there) if there.permissions().readonly() => return Err(io::ErrorKind::PermissionDenied.into()),
         _ => {}
     }
-    let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let (beside, mut file) = create_beside(&target, name)?;
-    let written = file.write_all(bytes).and_then(|()| {
+    target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let (beside, mut file) = create_beside(&target)?;
+    let permissions = there.map(|there| there.permissions());
+    let written = fill(&mut file, bytes, permissions).and_then(|()| {
         drop(file);
         fs::rename(&beside, &target)
     });
@@ -65,12 +90,18 @@ fn try_write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
-fn create_beside(target: &Path, name: &std::ffi::OsStr) -> io::Result<(PathBuf, File)> {
+/// Writes a new file, which others may see no more of than of the one that it replaces.
+fn fill(file: &mut File, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<()> {
+    if let Some(permissions) = permissions {
+        file.set_permissions(permissions)?;
+    }
+    file.write_all(bytes)
+}
+
+/// A new file in the folder of `target`; its name does not grow with the target's, which may be as long as names can be.
+fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
     for k in 0.. {
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".{}-{k}.part", std::process::id()));
-        let beside = target.with_file_name(hidden);
+        let beside = target.with_file_name(format!(".spanlift-{}-{k}.part", std::process::id()));
         match OpenOptions::new().write(true).create_new(true).open(&beside) {
             Ok(file) => return Ok((beside, file)),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && k < 100 => {}
@@ -93,21 +124,34 @@ mod tests {
             names.sort();
             names
         };
-        write(&folder.join("a.txt"), b"one").unwrap();
-        write(&folder.join("a.txt"), b"two").unwrap();
+        try_write(&folder.join("a.txt"), b"one").unwrap();
+        try_write(&folder.join("a.txt"), b"two").unwrap();
         assert_eq!(fs::read(folder.join("a.txt")).unwrap(), b"two");
-        assert!(write(&folder, b"x").is_err());
-        assert!(write(&folder.join("missing/a.txt"), b"x").is_err());
-        assert!(write(&folder.join("a.txt/b.txt"), b"x").is_err());
-        assert!(write(&folder.join(".."), b"x").is_err());
+        assert!(try_write(&folder, b"x").is_err());
+        assert!(try_write(&folder.join("missing/a.txt"), b"x").is_err());
+        assert!(try_write(&folder.join("a.txt/b.txt"), b"x").is_err());
+        assert!(try_write(&folder.join(".."), b"x").is_err());
         assert_eq!(names(), ["a.txt"]);
+        let long = folder.join("n".repeat(250));
+        try_write(&long, b"x").unwrap();
+        fs::remove_file(&long).unwrap();
         #[cfg(unix)]
         {
+            use std::os::unix::fs::PermissionsExt;
+            let mode =
+                |mode| fs::set_permissions(folder.join("a.txt"), Permissions::from_mode(mode)).unwrap();
+            mode(0o400);
+            assert!(try_write(&folder.join("a.txt"), b"x").is_err());
+            assert_eq!(fs::read(folder.join("a.txt")).unwrap(), b"two");
+            mode(0o600);
+            try_write(&folder.join("a.txt"), b"two").unwrap();
+            assert_eq!(fs::metadata(folder.join("a.txt")).unwrap().permissions().mode() & 0o777, 0o600);
+            assert_eq!(names(), ["a.txt"]);
             std::os::unix::fs::symlink("a.txt", folder.join("link")).unwrap();
-            write(&folder.join("link"), b"three").unwrap();
+            try_write(&folder.join("link"), b"three").unwrap();
             assert_eq!(fs::read(folder.join("a.txt")).unwrap(), b"three");
             assert!(fs::symlink_metadata(folder.join("link")).unwrap().is_symlink());
-            write(Path::new("/dev/null"), b"x").unwrap();
+            try_write(Path::new("/dev/null"), b"x").unwrap();
             assert!(!fs::metadata("/dev/null").unwrap().is_file());
         }
         fs::remove_dir_all(&folder).unwrap();

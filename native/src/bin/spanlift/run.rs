@@ -1,11 +1,11 @@
 //! `spanlift run`: a program's times, what it read, and digests of its final values.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use spanlift::hazard::{self, Mode, Terms};
 use spanlift::sim::{self, Ledger, Reading, Run, SimError};
-use spanlift::trace::{self, Trace};
+use spanlift::trace::{self, LaneKind, Trace};
 use spanlift::{Bytes, Nanos, Program};
 
 use crate::cli::{Format, On, RunArgs};
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
     let changes = whatif::read(&args.what_if)?;
     let machine = machine::of_program(args.machine.as_deref(), &program, &place)?.machine;
     if let Some(path) = &args.trace {
-        output::differs_from(path, &args.program)?;
+        output::is_free(path)?;
     }
     let report = hazard::check(&program, Terms::of(Mode::Contract, &machine))
         .map_err(|e| Fail::all(&place, &input::messages(&e)))?;
@@ -100,6 +100,7 @@ pub(crate) fn warn(place: &str, program: &Program, report: &hazard::Report) {
 pub(crate) struct LaneFigures<'a> {
     group: &'a str,
     name: &'a str,
+    is_engine: bool,
     /// The time in which at least one slice lay on it.
     busy: Nanos,
     n_slices: usize,
@@ -120,12 +121,25 @@ pub(crate) fn lanes(trace: &Trace) -> Vec<LaneFigures<'_>> {
         LaneFigures {
             group: trace.strings.get(lane.group),
             name: trace.strings.get(lane.name),
+            is_engine: matches!(lane.kind, LaneKind::Engine { .. }),
             n_slices: spans.len(),
             busy: covered(&mut spans),
             bytes: bytes.get(&index).copied().unwrap_or_default(),
         }
     });
     figures.collect()
+}
+
+/// What lanes are called, of which each is a group, a name and whether it is an engine: one that is called as a stream is
+/// says so.
+pub(crate) fn titles<'a>(lanes: impl Iterator<Item = (&'a str, &'a str, bool)> + Clone) -> Vec<String> {
+    let others: BTreeSet<(&str, &str)> =
+        lanes.clone().filter(|lane| !lane.2).map(|(group, name, _)| (group, name)).collect();
+    let titles = lanes.map(|(group, name, is_engine)| {
+        let mark = if is_engine && others.contains(&(group, name)) { " (engine)" } else { "" };
+        format!("{group} {name}{mark}")
+    });
+    titles.collect()
 }
 
 /// The length of the union of spans.
@@ -157,7 +171,10 @@ pub(crate) fn object(program: &Program, run: &Run, lanes: &[LaneFigures<'_>]) ->
         .iter()
         .map(|f| json!({"buffer": names.buffer(f.buffer), "bytes": f.bytes.len(), "digest": digest(f)}));
     let lanes = lanes.iter().map(|l| {
-        json!({"group": l.group, "name": l.name, "busy_ns": l.busy, "n_slices": l.n_slices, "bytes": l.bytes})
+        json!({
+            "group": l.group, "name": l.name, "is_engine": l.is_engine, "busy_ns": l.busy,
+            "n_slices": l.n_slices, "bytes": l.bytes,
+        })
     });
     json!({
         "on": "sim", "n_commands": program.len(), "end_ns": run.end,
@@ -218,7 +235,7 @@ pub(crate) fn text(program: &Program, run: &Run, lanes: &[LaneFigures<'_>], out:
     }
     if !lanes.is_empty() {
         heading(out, "busy");
-        let titles: Vec<String> = lanes.iter().map(|l| format!("{} {}", l.group, l.name)).collect();
+        let titles = titles(lanes.iter().map(|l| (l.group, l.name, l.is_engine)));
         let width = widest(titles.iter().map(String::as_str));
         for (lane, title) in lanes.iter().zip(&titles) {
             let share = share(lane.busy, run.end);

@@ -5,15 +5,20 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use flate2::bufread::GzDecoder;
 
+use crate::output;
 use crate::say::{self, Fail};
 
 /// What gzip may always expand to.
 const FREE_EXPANSION: u64 = 64 << 20;
 /// How many times its own size gzip may expand to beyond that.
 const MOST_EXPANSION: u64 = 200;
+
+/// Whether standard input was opened, which is there once.
+static STDIN_IS_READ: AtomicBool = AtomicBool::new(false);
 
 /// An open file or standard input.
 pub(crate) struct Source {
@@ -38,12 +43,18 @@ impl Source {
         let place = say::place(path);
         let fault = |e: io::Error| Fail::at(&place, say::lower(&e));
         let mut plain: Box<dyn BufRead + Send> = if path.as_os_str() == "-" {
+            if STDIN_IS_READ.swap(true, Ordering::Relaxed) {
+                return Err(Fail::at(&place, "was read already: only one input can be `-`"));
+            }
+            // The shell may have opened a file for it.
+            output::keep(Path::new("/dev/stdin"));
             Box::new(BufReader::with_capacity(PIECE, io::stdin()))
         } else {
             let file = File::open(path).map_err(fault)?;
             if file.metadata().map_err(fault)?.is_dir() {
                 return Err(fault(io::ErrorKind::IsADirectory.into()));
             }
+            output::keep(path);
             Box::new(BufReader::with_capacity(PIECE, file))
         };
         let mut head = head(&mut plain, 2).map_err(fault)?;

@@ -84,7 +84,7 @@ pub(crate) fn run(args: &SweepArgs, out: &mut Out) -> Result<End, Fail> {
     };
     let swept = Swept { place, program: &program, machine: &machine, axes, cells, best };
     if let Some(path) = &args.out {
-        output::differs_from(path, &args.program)?;
+        output::is_free(path)?;
         let picture = if swept.varied().len() == 1 { swept.timelines()? } else { swept.map() };
         output::write(path, picture.as_bytes())?;
     }

@@ -61,9 +61,6 @@ enum Figures {
 
 pub(crate) fn run(args: &ViewArgs, out: &mut Out) -> Result<End, Fail> {
     let (path, form) = target(args)?;
-    for file in &args.files {
-        output::differs_from(&path, file)?;
-    }
     if form == Form::Picture && args.files.len() != 1 {
         return Err(Fail::at(
             &path.display().to_string(),
@@ -92,6 +89,7 @@ pub(crate) fn run(args: &ViewArgs, out: &mut Out) -> Result<End, Fail> {
     if args.serve {
         return serve(args, &items, &figures, out);
     }
+    output::is_free(&path)?;
     let text = match form {
         Form::Page => page_with(&items, &examples()),
         Form::Picture => pictures,

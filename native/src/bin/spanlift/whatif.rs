@@ -64,8 +64,8 @@ impl Made {
         let lanes = lanes.iter().map(|l| {
             let [before, after] = l.busy;
             json!({
-                "group": l.group, "name": l.name, "before_busy_ns": before, "after_busy_ns": after,
-                "saved_ns": l.saved(),
+                "group": l.group, "name": l.name, "is_engine": l.is_engine,
+                "before_busy_ns": before, "after_busy_ns": after, "saved_ns": l.saved(),
             })
         });
         let commands = commands.iter().map(|c| {
@@ -116,7 +116,7 @@ impl Made {
             }
         }
         heading(out, "busy                            before          after     difference");
-        let titles: Vec<String> = lanes.iter().map(|l| format!("{} {}", l.group, l.name)).collect();
+        let titles = run::titles(lanes.iter().map(|l| (l.group.as_str(), l.name.as_str(), l.is_engine)));
         let width = widest(titles.iter().map(String::as_str)).max(26);
         for (lane, title) in lanes.iter().zip(&titles) {
             row(out, title, width, lane.busy);

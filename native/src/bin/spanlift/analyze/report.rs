@@ -98,9 +98,9 @@ pub(super) fn trace(place: &str, figures: &Figures, findings: &Findings, moved: 
     let span = figures.ts_ns.span.map(|span| format!(" over {}", time(span))).unwrap_or_default();
     let devices = say::counted(figures.devices.len(), "device");
     out.line(&say::one_line(&format!(
-        "{place}: {} events{span}, {} operations on {devices}",
-        say::grouped(figures.n_events),
-        say::grouped(n_ops)
+        "{place}: {}{span}, {} on {devices}",
+        say::counted_u64(figures.n_events, "event"),
+        say::counted_u64(n_ops, "operation")
     )));
     let problems: Vec<String> =
         figures.import.problems.iter().map(|(name, n)| format!("{name} {}", say::grouped(*n))).collect();

@@ -4,6 +4,8 @@ mod markdown;
 mod page;
 mod tex;
 
+use std::fs;
+
 use crate::End;
 use crate::cli::CourseArgs;
 use crate::output;
@@ -12,7 +14,17 @@ use spanlift_native::lessons;
 
 pub(crate) fn run(args: &CourseArgs, out: &mut Out) -> Result<End, Fail> {
     let lessons = match &args.notebooks {
-        Some(folder) => lessons::read(folder).map_err(Fail::new)?,
+        Some(folder) => {
+            // No lesson is replaced by the page of them.
+            for folder in [folder.clone(), folder.join("page"), folder.join("solutions")] {
+                fs::read_dir(folder)
+                    .into_iter()
+                    .flatten()
+                    .flatten()
+                    .for_each(|file| output::keep(&file.path()));
+            }
+            lessons::read(folder).map_err(Fail::new)?
+        }
         None => lessons::builtin(),
     };
     let html = page::html(&lessons);
