@@ -35,6 +35,8 @@ fn a_wrong_call_is_told_in_one_line_with_a_hint() {
     wrong(&["probe", "--weigh"], "'--weigh'", "usage: spanlift probe");
     wrong(&["tour", "lesson.txt"], "'lesson.txt'", "usage: spanlift tour");
     wrong(&["bench", "sim", "--commands", "1"], "1 is not in 100..", "try 'spanlift bench sim --help'");
+    wrong(&["bench", "transfers", "--on", "sim", "--rows", "nope*"], "\"nope*\" fits none of ", "h2d.1x4MB");
+    wrong(&["advise", "--tensors", "1x4KB", "--link", "x"], "`here`", "try 'spanlift advise --help'");
 }
 
 #[test]

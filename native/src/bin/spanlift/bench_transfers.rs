@@ -121,7 +121,12 @@ struct Simulated {
 
 pub(crate) fn run(args: &BenchTransfersArgs, out: &mut Out) -> Result<End, Fail> {
     let force = args.strategy.as_deref().map(way).transpose()?;
-    let asked: Vec<Row> = rows(&Scale::of(args)).into_iter().filter(|row| is_asked(args, &row.id)).collect();
+    let all = rows(&Scale::of(args));
+    if let Some(none) = args.rows.iter().find(|pattern| !all.iter().any(|row| fits(pattern, &row.id))) {
+        let names: Vec<&str> = all.iter().map(|row| row.id.as_str()).collect();
+        return Err(Fail::at("--rows", format!("{none:?} fits none of {}", names.join(", "))));
+    }
+    let asked: Vec<Row> = all.into_iter().filter(|row| is_asked(args, &row.id)).collect();
     let whole = match args.on {
         On::Sim => {
             let chosen = machine::named(args.machine.as_deref().unwrap_or(spanlift::machine::USUAL))?;

@@ -78,13 +78,13 @@ pub(crate) fn run(args: &SweepArgs, out: &mut Out) -> Result<End, Fail> {
     }
     let program = input::program(&args.program).map_err(|e| e.into_fail(&place))?;
     let machine = machine::of_program(args.machine.as_deref(), &program, &place)?.machine;
+    args.out.as_deref().map_or(Ok(()), output::is_free)?;
     let cells = sweep::sweep(&program, &machine, &axes).map_err(|e| Fail::at("--over", e))?;
     let Some(best) = (0..cells.len()).min_by_key(|&k| (cells[k].end, k)) else {
         unreachable!("bug: every axis has a value")
     };
     let swept = Swept { place, program: &program, machine: &machine, axes, cells, best };
     if let Some(path) = &args.out {
-        output::is_free(path)?;
         let picture = if swept.varied().len() == 1 { swept.timelines()? } else { swept.map() };
         output::write(path, picture.as_bytes())?;
     }

@@ -114,7 +114,7 @@ const GENERATIONS: [(u32, f64); 3] = [(3, 12.0), (4, 25.0), (5, 55.6)];
 
 fn link(word: &str) -> Result<f64, String> {
     let needed = || {
-        "a rate in GB/s between 0.001 and 10000, or pcie3, pcie4 or pcie5 with x1 to x16, is needed"
+        "a rate in GB/s between 0.001 and 10000, or pcie3, pcie4 or pcie5 with x1 to x16, or `here`, is needed"
             .to_owned()
     };
     if word == "here" {
@@ -168,6 +168,7 @@ pub(crate) fn run(args: &AdviseArgs, out: &mut Out) -> Result<End, Fail> {
         return Err(Fail::new("more than 1024TiB are to be sent in all"));
     }
     let mut machine = machine::asked(args.machine.as_deref())?.machine;
+    args.out.as_deref().map_or(Ok(()), output::is_free)?;
     if let Some(rate) = args.link {
         let ratio = rate / machine.figure("h2d_bw").unwrap_or(rate);
         let back = machine.figure("d2h_bw").unwrap_or(rate) * ratio;
