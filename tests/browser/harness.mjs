@@ -12,6 +12,7 @@ import { dirname, join, resolve } from "node:path";
 import { after, before } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { promisify } from "node:util";
+import { gunzipSync, gzipSync } from "node:zlib";
 
 const CHROMIUM = process.env.SPANLIFT_CHROMIUM ?? "/usr/bin/chromium";
 const FLAGS = [
@@ -260,19 +261,17 @@ export const until = (state, canvas, is, what) =>
     return is(now) && now;
   }, what);
 
-/** `html` with the committed pair in it replaced by the one just built, in whatever form the page holds it. */
+/** `html` with the committed pair in it replaced by the one just built; quotes may be escaped as frames, nbconvert and JSON do. */
 export function withFreshViewer(html, fresh = viewer(), committed = dist(COMMITTED, fresh.name ?? "viewer")) {
-  const forms = [
-    (text) => text,
-    (text) => text.replaceAll("&", "&amp;").replaceAll('"', "&quot;"),
-    // nbconvert parses an output and writes it anew
-    (text) => text.replaceAll("&", "&amp;").replaceAll('"', "&quot;").replaceAll("<", "&lt;").replaceAll(">", "&gt;"),
-    (text) => Buffer.from(text).toString("base64"),
-  ];
-  const swap = (page, old, now, what) => {
-    const form = forms.find((form) => page.includes(form(old)));
-    assert.ok(form, `the page does not hold the committed ${what}`);
-    return page.replaceAll(form(old), () => form(now));
-  };
-  return swap(swap(html, committed.glue, fresh.glue, "viewer.js"), committed.module, fresh.module, "viewer.wasm.lzma");
+  const holds = (is, what) => assert.ok(is, `the page does not hold the committed ${what}`);
+  let scripts = 0;
+  const page = html.replace(/(data-script=(?:\\?"|&(?:amp;)?quot;))([\w+/=]+)/g, (_, before, packed) => {
+    const script = gunzipSync(Buffer.from(packed, "base64")).toString();
+    holds(script.includes(committed.glue), `${fresh.name}.js`);
+    scripts += 1;
+    return before + gzipSync(script.replace(committed.glue, () => fresh.glue)).toString("base64");
+  });
+  holds(scripts, `${fresh.name}.js`);
+  holds(page.includes(committed.module), `${fresh.name}.wasm.lzma`);
+  return page.replaceAll(committed.module, () => fresh.module);
 }

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { gzipSync } from "node:zlib";
 import * as harness from "./harness.mjs";
 
 const RED = "#d02030";
@@ -100,16 +101,16 @@ test("the page's script unpacks what was packed", () => {
   assert.deepEqual([...sevens], Array.from({ length: 1000 }, () => 7));
 });
 
-test("a fresh viewer takes the committed one's place, whatever form the page gives it", () => {
-  const old = { glue: 'let a = "old" && 1;', module: "b2xk" };
-  const now = { glue: 'let a = "$& new" && 2;', module: "bmV3" };
-  const swap = (html) => harness.withFreshViewer(html, now, old);
-  assert.equal(swap(`<script>${old.glue}</script>b2xk b2xk`), `<script>${now.glue}</script>bmV3 bmV3`);
-  assert.equal(
-    swap('<iframe srcdoc="let a = &quot;old&quot; &amp;&amp; 1; b2xk">'),
-    '<iframe srcdoc="let a = &quot;$&amp; new&quot; &amp;&amp; 2; bmV3">',
-  );
-  assert.equal(swap(`${btoa(old.glue)} b2xk`), `${btoa(now.glue)} bmV3`);
-  assert.throws(() => swap("b2xk"), /does not hold the committed viewer\.js/);
-  assert.throws(() => swap(old.glue), /does not hold the committed viewer\.wasm\.lzma/);
+test("a fresh viewer takes the committed one's place, however the page is quoted", () => {
+  const old = { name: "viewer", glue: "let a = 1;", module: "b2xk" };
+  const now = { name: "viewer", glue: "let a = '$&';", module: "bm$&3" };
+  const packed = (glue) => gzipSync(`${glue} start();`).toString("base64");
+  for (const quote of ['"', '\\"', "&quot;", "&amp;quot;"]) {
+    const page = ({ glue, module }) => `<script data-script=${quote}${packed(glue)}${quote}>${module} ${module}</script>`;
+    assert.equal(harness.withFreshViewer(page(old), now, old), page(now));
+    assert.throws(() => harness.withFreshViewer(page(now), now, old), /does not hold the committed viewer\.js/);
+    const other = { ...old, module: "b3Ro" };
+    assert.throws(() => harness.withFreshViewer(page(other), now, old), /does not hold the committed viewer\.wasm\.lzma/);
+  }
+  assert.throws(() => harness.withFreshViewer("b2xk", now, old), /does not hold the committed viewer\.js/);
 });

@@ -256,13 +256,15 @@ test("several items are chosen in the page, and one that cannot be shown says wh
   await broken.close();
 });
 
-test("data that is no data is refused in words", async () => {
-  const html = readFileSync(page, "utf8").replace(/data-spanlift="[^"]*"/, 'data-spanlift="AAAA"');
-  const visit = await room.chromium.open(room.files.write("cut.html", html));
-  const said = visit.page.locator("[data-error]");
-  await harness.eventually(() => said.count(), "no word of the error");
-  assert.match(await said.innerText(), /cannot start/);
-  await visit.close();
+test("data that is no data and a script that is none are refused in words", async () => {
+  for (const part of ["data-spanlift", "data-script"]) {
+    const html = readFileSync(page, "utf8").replace(new RegExp(`${part}="[^"]*"`), `${part}="AAAA"`);
+    const visit = await room.chromium.open(room.files.write("cut.html", html));
+    const said = visit.page.locator("[data-error]");
+    await harness.eventually(() => said.count(), `no word of the error in ${part}`);
+    assert.match(await said.innerText(), /cannot start: ./);
+    await visit.close();
+  }
 });
 
 test("light, dark, and the other one at a key", async () => {

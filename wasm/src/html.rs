@@ -14,8 +14,8 @@
 //! `<iframe src="run.html" width="100%" height="600"></iframe>`. A place with `data-from="ADDRESS"` in place of
 //! `data-spanlift` asks that address for the block of [`pack`], where the page's policy lets it connect.
 //!
-//! Nothing else is fetched. Data travels packed with gzip and is unpacked by the browser, the module with LZMA, which the page's
-//! script unpacks, and written with 85 digits; the data is written in base64. What users wrote is never part of markup or script.
+//! Nothing else is fetched. Data and script travel packed with gzip, in base64, and are unpacked by the browser; the module with
+//! LZMA, which the script unpacks, and written with 85 digits. What users wrote is never part of markup or script.
 
 use std::io::Write as _;
 
@@ -39,6 +39,8 @@ const VIEWER: Pair =
 const COURSE: Pair =
     Pair { glue: include_str!("../dist/course.js"), module: include_bytes!("../dist/course.wasm.lzma") };
 const STYLE: &str = include_str!("page/viewer.css");
+/// The one script that stands in the page as it is: it unpacks the other and starts it.
+const LOADER: &str = include_str!("page/loader.js");
 const BOOT: &str = concat!(
     include_str!("page/lzma.js"),
     include_str!("page/files.js"),
@@ -136,12 +138,16 @@ fn assets(nonce: &str, pair: &Pair, more: &str) -> String {
     format!(
         "<style{nonce}>{STYLE}</style>\n\
          <script type=\"application/x-lzma\" id=\"spanlift-module\">{}</script>\n\
-         <script type=\"module\" id=\"spanlift-script\"{nonce}>\n{}\n{}{}</script>\n",
+         <script type=\"module\" id=\"spanlift-loader\" data-script=\"{}\"{nonce}>\n{}</script>\n",
         base85(pair.module),
-        pair.glue,
-        joined(&slim_script(more)),
-        joined(&slim_script(BOOT))
+        packed(script(pair, more).as_bytes()),
+        joined(&slim_script(LOADER)),
     )
+}
+
+/// The glue and the page's own scripts as one; `more` stands in front of what starts the viewers.
+fn script(pair: &Pair, more: &str) -> String {
+    [pair.glue, &joined(&slim_script(more)), &joined(&slim_script(BOOT))].concat()
 }
 
 /// The digits of [`base85`]: none of them means anything in markup, in quotes or not, or calls or assigns in script.
@@ -197,16 +203,21 @@ fn document(title: &str, class: &str, place: &str, more: &str) -> String {
 
 /// A word that depends on the data alone, so that the same items give the same page (FNV-1a of 64 bits).
 ///
-/// Nothing is inserted into the page later, so it has to be unlike other pages', not secret.
+/// Nothing but the page's own script is inserted later, so it has to be unlike other pages', not secret.
 fn nonce(data: &str) -> String {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     format!("{:016x}", data.bytes().fold(0xcbf2_9ce4_8422_2325, step))
 }
 
-/// The items, packed with a fixed level and no time, in base64.
+/// The block of the items, packed.
 fn data(items: &[PageItem]) -> String {
+    packed(&pack(items))
+}
+
+/// Bytes packed with gzip, with a fixed level and no time, in base64.
+fn packed(bytes: &[u8]) -> String {
     let mut packer = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
-    let packed = packer.write_all(&pack(items)).and_then(|()| packer.finish());
+    let packed = packer.write_all(bytes).and_then(|()| packer.finish());
     STANDARD.encode(packed.unwrap_or_else(|e| unreachable!("bug: writing to memory failed: {e}")))
 }
 
@@ -238,9 +249,7 @@ mod tests {
         assert_eq!(html, page(&items()));
         assert!(html.len() < 1_500_000, "{} bytes", html.len());
         assert!(html.ends_with("</html>\n"));
-        let glue_end =
-            [VIEWER.glue, COURSE.glue, BOOT, LESSON].iter().any(|script| script.contains("</script"));
-        assert!(!glue_end, "the script would end early");
+        assert!(!LOADER.contains("</script"), "the script would end early");
     }
 
     #[test]
@@ -260,7 +269,7 @@ mod tests {
         let script = "/** told\n * more\n */\nconst a = 1; // kept\n\n  b(`x`);\n  // gone\n    * 2;\n/* a */ c();\n/* b */\n";
         assert_eq!(slim_script(script), "const a = 1; // kept\nb(`x`);\n* 2;\n/* a */ c();\n");
         assert_eq!(joined("a({\nb,\nc: 1, // one,\n});\nd();\n}\n"), "a({b,c: 1, // one,\n});d();}\n");
-        for script in [VIEWER.glue, COURSE.glue, BOOT, LESSON] {
+        for script in [VIEWER.glue, COURSE.glue, LOADER, BOOT, LESSON] {
             // Of a text over several lines every second line would have an odd number of backticks before it.
             for line in script.lines().filter(|line| !line.trim_start().starts_with(['/', '*'])) {
                 assert_eq!(line.matches('`').count() % 2, 0, "{line}");
@@ -287,7 +296,7 @@ mod tests {
 
     #[test]
     fn nothing_is_fetched() {
-        let html = page(&items());
+        let html = [page(&items()), script(&VIEWER, ""), script(&COURSE, LESSON)].concat();
         for word in
             ["http://", "https://", "import(", "XMLHttpRequest", "WebSocket", "src=", "@import", "url("]
         {
