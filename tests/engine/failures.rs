@@ -70,6 +70,14 @@ fn without_page_locked_memory_the_driver_stages() {
         let explain = engine.explain_last().expect("done");
         assert_eq!(explain.plan.chosen.way, Way::Driver);
         assert!(explain.to_string().contains("nothing could be page-locked"), "{explain}");
+        let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let path = path.join(format!("unlocked-{}", std::process::id()));
+        std::fs::write(&path, &tensors[8]).expect("written");
+        let there = engine.upload_file::<u8>(engine.stream(), &path, Watch::default()).expect("up");
+        std::fs::remove_file(&path).expect("removed");
+        let mut back = vec![0; tensors[8].len()];
+        engine.download(engine.stream(), &there, &mut back).expect("down");
+        assert!(back == tensors[8]);
         assert!(matches!(engine.pinned::<u8>(9), Err(EngineError::PinnedRefused { .. })));
     });
 }

@@ -67,7 +67,8 @@ impl Form<'_> {
             Way::Direct => &[(!is_locked, "the host's memory is not page-locked")],
             Way::Driver => &[
                 (is_locked, "the host's memory is page-locked"),
-                (host == File, "a mapped file is never the source of a direct copy"),
+                // Without slots whoever asks has to read it into memory of its own, and then this is the one way left.
+                (host == File && fewest > 0, "a mapped file is never the source of a direct copy"),
             ],
             Way::Inline => &[
                 (self.request.tensors > 1, "there are several tensors"),

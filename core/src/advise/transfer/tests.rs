@@ -181,6 +181,21 @@ fn a_forced_way_that_cannot_be_is_not_taken_and_says_why() {
     assert_eq!(plan.rejected.len(), Way::ALL.len() - 1);
 }
 
+/// Also where nothing could be page-locked, whatever the memory is and whatever is forced.
+#[test]
+fn there_is_always_a_way() {
+    let bare = Caps { slots: Bytes(0), workers: 1, peer: false, ..first() };
+    for caps in [Caps::ALL, first(), bare] {
+        for request in matrix() {
+            for force in [None, Some(Way::Ring), Some(Way::Register)] {
+                let request = Request { force, ..request.clone() };
+                let plan = choose(&request, &calibrations()[0], &caps);
+                assert_eq!(plan.rejected.len(), Way::ALL.len() - 1, "{request:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn sizes_without_end_are_no_panic() {
     for bytes in [0, 1, u64::MAX] {
