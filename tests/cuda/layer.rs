@@ -149,3 +149,51 @@ fn a_measured_profile_is_one_that_the_simulator_reads() {
         assert!(points.len() == 4 && points.iter().all(|point| point["residual"].is_number()), "{points:?}");
     });
 }
+
+fn refused(at: &str, device: usize) -> Fault {
+    Fault { at: at.to_owned(), device: Some(device), after: 0, code: Code(1), times: 1, sticky: false }
+}
+
+/// Memory that another device's stream may be writing is not lent, although its own context is idle.
+#[test]
+fn a_wait_that_failed_counts_until_one_succeeds() {
+    let faults = vec![refused("cuStreamSynchronize", 1), refused("cuCtxSynchronize", 1)];
+    kit::alone(&[Config { faults, ..Config::default() }], |_| {
+        let driver = Driver::open().unwrap();
+        let (near, far) = (driver.context(0).unwrap(), driver.context(1).unwrap());
+        let s = Stream::new(&far, StreamKind::NonBlocking).unwrap();
+        let a = DeviceBlock::new(&far, 4096).unwrap();
+        let mut pinned = HostBlock::new(&near, 4096).unwrap();
+        let told = Stream::copies_and_wait(&mut [(&s, &a, &mut pinned, true)], 4096, 1);
+        assert!(told.is_err());
+        let told = pinned.settle_and_fill(1);
+        assert!(told.is_err(), "a copy may still be writing it");
+        pinned.settle_and_fill(1).unwrap();
+    });
+}
+
+/// A source of which nobody knows whether it was read is not given back.
+#[test]
+fn a_source_that_could_not_be_waited_for_stays() {
+    let strict = Config {
+        faults: vec![refused("cuStreamSynchronize", 0)],
+        pageable: spanlift_softcuda::Pageable::Strict,
+        ..Config::default()
+    };
+    kit::alone(&[strict], |_| {
+        let driver = Driver::open().unwrap();
+        let context = driver.context(0).unwrap();
+        let s = Stream::new(&context, StreamKind::NonBlocking).unwrap();
+        let a = DeviceBlock::new(&context, 4096).unwrap();
+        let mut source = vec![1u8; 4096];
+        assert_eq!(
+            s.upload_and_wait(&a, &mut source, 4097),
+            Err(CudaError::Outside { at: 0, len: 4097, has: 4096 })
+        );
+        assert!(s.upload_and_wait(&a, &mut source, 4096).is_err());
+        assert!(source.is_empty());
+        let mut source = vec![1u8; 4096];
+        s.upload_and_wait(&a, &mut source, 4096).unwrap();
+        assert_eq!(source.len(), 4096);
+    });
+}

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 
 mod check;
+mod faults;
 mod kernel;
 mod layer;
 mod lesson;

@@ -215,12 +215,12 @@ impl Bench {
     /// The driver's staging and the processor's own copies; cold is what was never touched since it was written.
     fn pageable(&self, profile: &mut Profile) -> Result<(), MeasureError> {
         let n = self.largest;
-        let source = vec![1u8; n];
+        let mut source = vec![1u8; n];
         let small = (n / 16).max(1);
         let [s, _] = &self.streams;
         let [a, _] = &self.device;
-        let hot = least(|| s.upload_and_wait(a, &source[..small]))? / small as f64;
-        let cold = least(|| s.upload_and_wait(a, &source))? / n as f64;
+        let hot = least(|| s.upload_and_wait(a, &mut source, small))? / small as f64;
+        let cold = least(|| s.upload_and_wait(a, &mut source, n))? / n as f64;
         profile.put("stage_hot_bw", 1.0 / hot, "pageable copies of one small range, again and again");
         profile.put("stage_cold_bw", (1.0 / cold).min(1.0 / hot), "pageable copies of a large range");
         let mut target = vec![0u8; n];

@@ -31,12 +31,20 @@ impl Uses {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Waits until nothing touches the block; `false` where that cannot be known.
-    fn settle(&self) -> bool {
-        let uses = mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    /// Waits until nothing touches the block. A context of which that cannot be known stays noted; others who ask meanwhile wait
+    /// too.
+    fn settle(&self) -> Result<(), CudaError> {
+        let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answer = Ok(());
         // All of them, so that as little as possible still runs.
-        let n_failed = uses.iter().filter(|context| context.synchronize().is_err()).count();
-        n_failed == 0
+        uses.retain(|context| match context.synchronize() {
+            Ok(()) => false,
+            Err(error) => {
+                answer = answer.clone().and(Err(error));
+                true
+            }
+        });
+        answer
     }
 }
 
@@ -208,13 +216,9 @@ impl HostBlock {
     /// Waits for every context that has touched it.
     ///
     /// # Errors
-    /// One of them is lost, or an earlier command failed; the block then counts as touched for ever.
+    /// One of them is lost, or an earlier command failed; the block then counts as touched by it until a later wait succeeds.
     pub fn settle(&self) -> Result<(), CudaError> {
-        if self.uses.settle() {
-            return Ok(());
-        }
-        self.uses.by(&self.context);
-        self.context.synchronize()
+        self.uses.settle()
     }
 
     /// Takes it that nothing touches the block any more, so that dropping it need not wait.
@@ -241,7 +245,7 @@ impl HostBlock {
 
     /// Waits and gives back; `false` where that is not safe or was refused.
     fn give_back(&mut self) -> bool {
-        if !self.uses.settle() || self.context.lost().is_some() || self.context.bind().is_err() {
+        if self.uses.settle().is_err() || self.context.lost().is_some() || self.context.bind().is_err() {
             return false;
         }
         let calls = self.context.calls_to_destroy();
@@ -392,7 +396,8 @@ impl DeviceBlock {
 
 impl Drop for DeviceBlock {
     fn drop(&mut self) {
-        let is_idle = self.uses.settle() && self.context.lost().is_none() && self.context.bind().is_ok();
+        let is_idle =
+            self.uses.settle().is_ok() && self.context.lost().is_none() && self.context.bind().is_ok();
         if !is_idle {
             // Work may still touch it, and the context must outlive it.
             mem::forget(self.context.clone());
@@ -590,15 +595,24 @@ impl Stream {
         work.iter().fold(answer, |answer, (stream, ..)| answer.and(stream.synchronize()))
     }
 
-    /// Copies pageable bytes to the front of a block, and waits until they are there.
+    /// Copies the first `len` pageable bytes of a vector to the front of a block, and waits until they are there.
     ///
     /// # Errors
-    /// As [`Stream::copies_and_wait`].
-    pub fn upload_and_wait(&self, dst: &DeviceBlock, src: &[u8]) -> Result<(), CudaError> {
-        let source = Place::Raw(src.as_ptr().cast_mut());
-        // SAFETY: the source is borrowed until the synchronisation has shown that the copy is done. Where that fails the
-        // context is lost, and what a device that is lost may still read of it is of no consequence: nothing is written.
-        unsafe { self.copy(Place::Device(dst, 0), source, src.len()) }.and(self.synchronize())
+    /// As [`Stream::copies_and_wait`], or the vector has not as many. Where the wait fails the copy may still run: the vector is empty
+    /// then, and what it held is leaked.
+    pub fn upload_and_wait(&self, dst: &DeviceBlock, src: &mut Vec<u8>, len: usize) -> Result<(), CudaError> {
+        if src.len() < len {
+            return Err(CudaError::Outside { at: 0, len, has: src.len() });
+        }
+        let source = Place::Raw(src.as_mut_ptr());
+        // SAFETY: the source has `len` bytes and is borrowed until the synchronisation has shown that the copy is done; it is
+        // never given back where that fails.
+        let called = unsafe { self.copy(Place::Device(dst, 0), source, len) };
+        if let Err(error) = self.synchronize() {
+            mem::forget(mem::take(src));
+            return Err(called.err().unwrap_or(error));
+        }
+        called
     }
 }
 

@@ -453,6 +453,8 @@ impl Drop for Blocks {
                 // A device may still be reading or writing it.
                 Memory::Pageable(_) if n_failed > 0 => {}
                 Memory::Pageable(memory) => memory.free(),
+                // Functions of the host, which it does not know of, may touch it still.
+                Memory::Pinned(memory) if n_failed > 0 => mem::forget(memory),
                 // These see to themselves.
                 Memory::Device(_) | Memory::Pinned(_) => {}
             }
