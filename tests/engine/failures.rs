@@ -168,6 +168,31 @@ fn a_panicking_worker_ends_the_engine_and_not_the_process() {
     });
 }
 
+/// Also where the transfer was stopped before: nothing is known of a thread that panicked.
+#[test]
+fn a_panic_counts_for_more_than_being_stopped() {
+    kit::alone_unchecked(&[Config::default()], |_| {
+        let engine = engine();
+        let source = bytes(3_000_000, 1);
+        let mut there = engine.alloc(engine.stream(), source.len()).expect("room");
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let boom = |_: usize, _: usize| {
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            // The other threads see it meanwhile; should they be late, it is as it was without them.
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            panic!("planted");
+        };
+        let watch = Watch { progress: Some(&boom), cancel: Some(&stop) };
+        let request = spanlift::advise::transfer::Request::one(
+            spanlift::advise::transfer::Route::Up,
+            spanlift::advise::transfer::HostMemory::Pageable,
+            spanlift::Bytes(3_000_000),
+        );
+        let error = engine.upload_with(&request, engine.stream(), &source, &mut there, watch);
+        assert!(matches!(error, Err(EngineError::ContextLost(_))), "{error:?}");
+    });
+}
+
 #[test]
 fn closing_with_work_pending_waits() {
     kit::alone(&[Config::under(Scheduler::Lazy), Config::under(Scheduler::Seeded(5))], |_| {

@@ -47,14 +47,14 @@ impl Run {
         host: impl Fn(&(S, D)) -> &[u8],
         expected: &[u8],
     ) -> Result<(S, D), EngineError> {
-        done.map_err(|refused| {
+        let mut given_back = |refused: Refused<(S, D)>| {
             if let Some(sides) = &refused.buffers {
                 assert_eq!(n_wrong(host(sides), expected), 0);
                 self.n_given_back += 1;
             }
             refused.error
-        })?
-        .wait()
+        };
+        done.map_err(&mut given_back)?.wait().map_err(given_back)
     }
 }
 
@@ -99,7 +99,10 @@ fn work(run: &mut Run, workers: usize) -> Result<(), EngineError> {
     let (mut to, mut landed) = fetched.wait()?;
     is_right(&landed, &run.source);
     landed.fill(0);
-    here.scope(|s| s.h2d(&stream, &mut landed, &mut to)?.wait().map(drop))?;
+    here.scope(|s| {
+        s.h2d(&stream, &mut landed, &mut to)?.wait()?;
+        Ok(())
+    })?;
     here.download(&stream, &to, &mut back)?;
     is_right(&back, &[0; N]);
     run.keep((pinned, landed, to));
@@ -164,21 +167,20 @@ fn counted(driver: &Driver, base: &Config, workers: usize) -> Counts {
 /// | `cuMemAllocAsync`, out of memory | once more, after what is free was given back |
 /// | pools at open | freed memory is not kept; the notes say so |
 /// | `cuDeviceCanAccessPeer` | the pair counts as out of reach: two hops |
-/// | waits for a page-locked buffer's event, and binding a thread for it | the stream is waited for |
-fn is_made_up_for(call: &str, code: u32) -> bool {
+pub(crate) fn is_made_up_for(call: &str, code: u32) -> bool {
     match call {
         "cuMemHostAlloc"
         | "cuDeviceGetDefaultMemPool"
         | "cuMemPoolSetAttribute"
         | "cuDeviceCanAccessPeer" => true,
-        "cuEventSynchronize" | "cuCtxSetCurrent" => true,
-        "cuMemAllocAsync" => code == 2,
+        // A thread is bound before it allocates.
+        "cuMemAllocAsync" | "cuCtxSetCurrent" => code == 2,
         _ => false,
     }
 }
 
 /// The error that was injected, in the clothes that it may have put on.
-fn is_it(error: &EngineError, call: &str, code: u32) -> bool {
+pub(crate) fn is_it(error: &EngineError, call: &str, code: u32) -> bool {
     match error {
         EngineError::Cuda(CudaError::Driver(failure)) => failure.call == call && failure.code == code,
         EngineError::Open(why) => why.to_string().contains(call),
@@ -189,11 +191,11 @@ fn is_it(error: &EngineError, call: &str, code: u32) -> bool {
     }
 }
 
-/// The engine moves bytes, and the right ones.
-fn is_usable(engine: &Engine) -> Result<(), EngineError> {
-    let source = bytes(N, 9);
+/// The engine moves so many bytes, and the right ones.
+pub(crate) fn is_usable(engine: &Engine, n: usize) -> Result<(), EngineError> {
+    let source = bytes(n, 9);
     let there = engine.upload(engine.stream(), &source)?;
-    let mut back = vec![0; N];
+    let mut back = vec![0; n];
     engine.download(engine.stream(), &there, &mut back)?;
     is_right(&back, &source);
     Ok(())
@@ -242,7 +244,7 @@ fn refused(driver: &Driver, code: u32) {
             n_given_back += run.n_given_back;
             for engine in &run.engines {
                 assert_eq!(engine.lost(), None, "{what}");
-                is_usable(engine).unwrap_or_else(|error| panic!("{what}: then {error}"));
+                is_usable(engine, N).unwrap_or_else(|error| panic!("{what}: then {error}"));
             }
             drop(run);
             let report = driver.finish();
@@ -269,13 +271,11 @@ fn refused(driver: &Driver, code: u32) {
     }
     assert!(n_told > 100 && n_fewer < 10, "{n_told} told, {n_fewer} not reached");
     assert!(n_given_back > 2, "{n_given_back}");
-    // Threads that bind themselves to wait for buffers: the pipeline's, and the caller's after it was bound elsewhere. One
-    // that is told it was out of memory while it binds itself to allocate tries again.
     assert!(made_up.get("cuCtxSetCurrent").is_none_or(|n| *n <= 3), "{made_up:?}");
 }
 
 /// What the running test was started with.
-fn base() -> Config {
+pub(crate) fn base() -> Config {
     Config::from_environment().expect("a configuration")
 }
 
@@ -296,8 +296,8 @@ fn refused_memory_is_told_or_made_up_for() {
 
 /// After a sticky error: the engine of the device answers nothing else, without asking the driver; others go on.
 #[track_caller]
-fn is_usable_or_plainly_lost(driver: &Driver, engine: &Engine, what: &str) {
-    match is_usable(engine) {
+pub(crate) fn is_usable_or_plainly_lost(driver: &Driver, (engine, n): (&Engine, usize), what: &str) {
+    match is_usable(engine, n) {
         Ok(()) => assert_eq!(engine.lost(), None, "{what}"),
         Err(EngineError::ContextLost(_)) => {
             let n_calls = || driver.report().calls.values().sum::<u64>();
@@ -323,7 +323,7 @@ fn a_sticky_error_at_any_call_ends_the_engine() {
                 let error = told.expect_err(&what);
                 assert!(error.to_string().contains("719"), "{what}: {error:?}");
                 for engine in &run.engines {
-                    is_usable_or_plainly_lost(driver, engine, &what);
+                    is_usable_or_plainly_lost(driver, (engine, N), &what);
                 }
                 drop(run);
                 assert_eq!(driver.finish().violations, [], "{what}");
@@ -346,7 +346,7 @@ fn threads_change_nothing_about_it() {
                 };
                 assert!(told.is_err() || !sticky, "{what}: nobody was told");
                 for engine in &run.engines {
-                    is_usable_or_plainly_lost(driver, engine, &what);
+                    is_usable_or_plainly_lost(driver, (engine, N), &what);
                     assert!(sticky || engine.lost().is_none(), "{what}");
                 }
                 drop(run);

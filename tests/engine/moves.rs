@@ -301,6 +301,10 @@ fn what_does_not_fit_the_layout_is_refused_by_its_name() {
         outside.copies[0].shift = 1;
         let outside = refused(&outside, Some(Store::Host(&mut right)));
         assert_eq!(outside.to_string(), "a plan whose copy leaves its block");
+        let mut nowhere = up.clone();
+        nowhere.copies[0].allocation = 1;
+        let nowhere = refused(&nowhere, Some(Store::Host(&mut right)));
+        assert_eq!(nowhere.to_string(), "a plan whose copy goes nowhere");
         assert_eq!(driver.report().ops, before, "something was done before it was refused");
     });
 }

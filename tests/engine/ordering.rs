@@ -157,3 +157,65 @@ fn threads_share_an_engine() {
         });
     });
 }
+
+/// The copy to another device reads on a stream of the engine's own, which no caller can wait for: whoever writes does.
+#[test]
+fn what_is_written_behind_a_copy_to_another_device_is_not_what_it_brings() {
+    let mut configs = schedules(4);
+    configs.extend(schedules(2).into_iter().map(|config| Config { peers: false, ..config }));
+    kit::alone(&configs, |_| {
+        let (here, there) = (engine(), Engine::open(1, config()).expect("two devices"));
+        let (stream, n) = (here.stream(), 600_000);
+        let mut from = here.upload(stream, &bytes(n, 1)).expect("up");
+        let second = here.upload(stream, &bytes(n, 4)).expect("up");
+        type Write = fn(&Engine, &mut spanlift_native::engine::DevBuf<u8>);
+        let writes: [Write; 2] = [
+            |here, from| here.upload_into(here.stream(), &bytes(from.len(), 2), from).expect("up"),
+            |here, from| {
+                let mut pinned = here.pinned(from.len()).expect("pinned");
+                pinned.copy_from_slice(&bytes(from.len(), 3));
+                here.scope(|s| {
+                    s.h2d(here.stream(), &mut pinned, from)?.wait()?;
+                    Ok(())
+                })
+                .expect("landed");
+            },
+        ];
+        let mut brought = Vec::new();
+        for write in writes {
+            brought.push(here.to_device(&there, stream, there.stream(), &from).expect("across"));
+            write(&here, &mut from);
+        }
+        brought.push(here.to_device(&there, stream, there.stream(), &from).expect("across"));
+        here.copy(stream, &second, &mut from).expect("copied");
+        for (k, across) in (1..).zip(&brought) {
+            let mut back = vec![0; n];
+            there.download(there.stream(), across, &mut back).expect("down");
+            assert_eq!(n_wrong(&back, &bytes(n, k)), 0, "{k}");
+        }
+        let mut back = vec![0; n];
+        here.download(stream, &from, &mut back).expect("down");
+        assert_eq!(n_wrong(&back, &bytes(n, 4)), 0);
+    });
+}
+
+/// A thread's own stream is another one on another thread, where the memory may be dropped.
+#[test]
+fn memory_of_a_thread_s_own_stream_is_dropped_anywhere() {
+    kit::alone(&schedules(3), |driver| {
+        let engine = engine();
+        let own = Stream::new(engine.context(), StreamKind::PerThread).expect("a stream");
+        let n = 400_000;
+        let mut host = engine.pinned(n).expect("pinned");
+        host.copy_from_slice(&bytes(n, 1));
+        let there = engine.alloc(&own, n).expect("room");
+        let mut used = engine.alloc(engine.stream(), n).expect("room");
+        let flight = engine.h2d(&own, host, there).expect("up");
+        engine.synchronize().expect("idle");
+        let (host, there) = flight.wait().expect("landed");
+        engine.copy(&own, &there, &mut used).expect("copied");
+        std::thread::spawn(move || drop((there, used))).join().expect("no panic");
+        drop((host, engine));
+        assert_eq!(driver.finish().violations, []);
+    });
+}

@@ -197,3 +197,54 @@ fn tokens_and_engines_cross_threads() {
         assert_eq!(n_wrong(&back, &host), 0);
     });
 }
+
+/// A copy that failed on the device is told by the wait for it, with the buffers, and the engine goes on.
+#[test]
+fn a_copy_that_failed_is_told_and_gives_its_buffers_back() {
+    let failed =
+        Fault { at: "exec:copy".to_owned(), device: None, after: 0, code: Code(1), times: 1, sticky: false };
+    let configs: Vec<Config> = [Scheduler::Lazy, Scheduler::Eager]
+        .into_iter()
+        .map(|scheduler| Config { faults: vec![failed.clone(), failed.clone()], ..Config::under(scheduler) })
+        .collect();
+    kit::alone(&configs, |_| {
+        let engine = engine();
+        let stream = engine.stream();
+        let there = engine.alloc(stream, N).expect("room");
+        let refused = engine.h2d(stream, filled(&engine, 1), there).expect("up").wait().expect_err("failed");
+        assert!(matches!(refused.error, EngineError::Cuda(_)), "{refused}");
+        let (host, mut there) = refused.buffers.expect("nothing uses them");
+        assert_eq!(n_wrong(&host, &bytes(N, 1)), 0);
+        // Lent, the scope tells it, whoever waits.
+        let mut lent = filled(&engine, 2);
+        let told = engine.scope(|s| {
+            std::mem::forget(s.h2d(stream, &mut lent, &mut there)?);
+            Ok(())
+        });
+        assert!(matches!(told, Err(EngineError::Cuda(_))), "{told:?}");
+        assert_eq!(engine.lost(), None);
+        let (mut host, there) = engine.h2d(stream, host, there).expect("up").wait().expect("landed");
+        host.fill(0);
+        let (_, host) = engine.d2h(stream, there, host).expect("down").wait().expect("landed");
+        assert_eq!(n_wrong(&host, &bytes(N, 1)), 0);
+    });
+}
+
+/// A scope that never ends does not hold on to what has landed.
+#[test]
+fn a_scope_forgets_what_has_landed() {
+    kit::alone(&[Config::default()], |_| {
+        let engine = engine();
+        let stream = engine.stream();
+        let mut host = engine.pinned::<u8>(10).expect("pinned");
+        let mut there = engine.alloc::<u8>(stream, 10).expect("room");
+        let held = engine.scope(|s| {
+            let (mut host, mut there) = (&mut host, &mut there);
+            for _ in 0..1000 {
+                (host, there) = s.h2d(stream, host, there)?.wait()?;
+            }
+            Ok(format!("{s:?}").matches("Flight").count())
+        });
+        assert!(held.expect("landed") <= 64);
+    });
+}

@@ -215,3 +215,144 @@ fn lengths_and_devices_must_fit() {
         assert!(matches!(engine.alloc::<u64>(engine.stream(), usize::MAX), Err(EngineError::TooLarge(_))));
     });
 }
+
+/// Whatever the request says of route, memory and bytes: the call's own are meant, and nobody copies byte by byte.
+#[test]
+fn a_request_that_does_not_fit_its_call_changes_nothing() {
+    kit::alone(&[spanlift_softcuda::Config::default()], |driver| {
+        let engine = engine();
+        let stream = engine.stream();
+        let source = bytes(1_000_000, 1);
+        for host in [HostMemory::Pageable, HostMemory::Pinned, HostMemory::Fresh, HostMemory::File] {
+            for route in [Route::Up, Route::Down, Route::Within, Route::Peer] {
+                for n in [0, 7, 1_000_000, u64::MAX] {
+                    let request = Request::many(route, host, n, Bytes(n));
+                    let mut there = engine.alloc(stream, source.len()).expect("room");
+                    let n_copies = || driver.report().calls.get("cuMemcpyHtoDAsync_v2").copied().unwrap_or(0);
+                    let before = n_copies();
+                    let watch = Watch::default();
+                    engine.upload_with(&request, stream, &source, &mut there, watch).expect("up");
+                    let views = engine.upload_all_with(&request, stream, &[&source], watch).expect("up");
+                    // Four slots hold it, twice.
+                    assert!(n_copies() - before <= 8, "{request:?}: {} copies", n_copies() - before);
+                    let explain = engine.explain_last().expect("done");
+                    assert_eq!((explain.request.route, explain.request.tensors), (Route::Up, 1));
+                    let mut back = vec![0; source.len()];
+                    engine.download(stream, &there, &mut back).expect("down");
+                    assert_eq!(n_wrong(&back, &source), 0);
+                    engine.download(stream, &views[0], &mut back).expect("down");
+                    assert_eq!(n_wrong(&back, &source), 0);
+                }
+            }
+        }
+    });
+}
+
+/// Also where the driver stages by itself.
+#[test]
+fn every_way_is_watched() {
+    let refused = spanlift_softcuda::Fault {
+        at: "cuMemHostAlloc".to_owned(),
+        device: None,
+        after: 0,
+        code: spanlift_softcuda::Code(2),
+        times: 1000,
+        sticky: false,
+    };
+    let without = spanlift_softcuda::Config { faults: vec![refused], ..Default::default() };
+    kit::alone(&[spanlift_softcuda::Config::default(), without], |_| {
+        let engine = engine();
+        let stream = engine.stream();
+        let source = bytes(600_000, 1);
+        let mut there = engine.alloc(stream, source.len()).expect("room");
+        let mut back = vec![0; source.len()];
+        for force in [None, Some(Way::Driver)] {
+            let one = Request::one(Route::Up, HostMemory::Pageable, Bytes(0));
+            let request = Request { force, ..one };
+            let (most, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+            let told = |done: usize, all: usize| {
+                assert_eq!(all, source.len());
+                most.fetch_max(done, Ordering::Relaxed);
+            };
+            let watch = Watch { progress: Some(&told), cancel: Some(&stop) };
+            engine.upload_with(&request, stream, &source, &mut there, watch).expect("up");
+            assert_eq!(most.swap(0, Ordering::Relaxed), source.len());
+            engine.download_watched(stream, &there, &mut back, watch).expect("down");
+            assert_eq!(most.swap(0, Ordering::Relaxed), source.len());
+            stop.store(true, Ordering::Relaxed);
+            let up = engine.upload_with(&request, stream, &source, &mut there, watch);
+            let down = engine.download_watched(stream, &there, &mut back, watch);
+            assert!(matches!(up, Err(EngineError::Cancelled)), "{force:?}: {up:?}");
+            assert!(matches!(down, Err(EngineError::Cancelled)), "{force:?}: {down:?}");
+            assert_eq!(most.into_inner(), 0);
+        }
+        assert_eq!(n_wrong(&back, &source), 0);
+    });
+}
+
+/// Stopped wherever it is: the engine goes on, and what goes the same way next is right.
+#[test]
+fn a_transfer_is_stopped_behind_any_chunk() {
+    kit::alone(&schedules(1), |_| {
+        let engine = engine();
+        let stream = engine.stream();
+        let source = bytes(2_000_000, 3);
+        let mut there = engine.alloc(stream, source.len()).expect("room");
+        let one = Request::one(Route::Up, HostMemory::Pageable, Bytes(0));
+        for n_chunks in 1..9 {
+            let (n_told, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+            let told = |_: usize, _: usize| {
+                if n_told.fetch_add(1, Ordering::Relaxed) + 1 == n_chunks {
+                    stop.store(true, Ordering::Relaxed);
+                }
+            };
+            let watch = Watch { progress: Some(&told), cancel: Some(&stop) };
+            let ends = |told: Result<(), EngineError>| {
+                assert!(matches!(told, Ok(()) | Err(EngineError::Cancelled)), "{n_chunks}: {told:?}");
+                n_told.store(0, Ordering::Relaxed);
+                stop.store(false, Ordering::Relaxed);
+            };
+            ends(engine.upload_with(&one, stream, &source, &mut there, watch));
+            engine.upload_into(stream, &source, &mut there).expect("up");
+            let mut back = vec![0; source.len()];
+            ends(engine.download_watched(stream, &there, &mut back, watch));
+            engine.download(stream, &there, &mut back).expect("down");
+            assert_eq!(n_wrong(&back, &source), 0);
+        }
+    });
+}
+
+/// What is told the progress has a part of the engine in its hands: it would wait for itself.
+#[test]
+fn a_transfer_from_inside_of_another_is_refused() {
+    kit::alone(&schedules(1), |_| {
+        let engine = engine();
+        let stream = engine.stream();
+        let source = bytes(1_000_000, 1);
+        let n_refused = AtomicUsize::new(0);
+        let told = |_: usize, _: usize| {
+            let inner = engine.upload(stream, &source[..10]).map(drop);
+            assert!(matches!(inner, Err(EngineError::Argument(_))), "{inner:?}");
+            n_refused.fetch_add(1, Ordering::Relaxed);
+            assert_eq!(engine.lost(), None);
+        };
+        let watch = Watch { progress: Some(&told), cancel: None };
+        let one = Request::one(Route::Up, HostMemory::Pageable, Bytes(0));
+        let mut there = engine.alloc(stream, source.len()).expect("room");
+        engine.upload_with(&one, stream, &source, &mut there, watch).expect("up");
+        let mut back = vec![0; source.len()];
+        engine.download_watched(stream, &there, &mut back, watch).expect("down");
+        assert_eq!(n_wrong(&back, &source), 0);
+        assert!(n_refused.into_inner() > 4);
+        // Afterwards it is a call as any other, also behind a panic.
+        let boom = |_: usize, _: usize| panic!("planted");
+        let watch = Watch { progress: Some(&boom), cancel: None };
+        let inline = Request { force: Some(Way::Inline), ..one };
+        let mut few = engine.alloc(stream, 10).expect("room");
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            engine.upload_with(&inline, stream, &source[..10], &mut few, watch)
+        }));
+        assert!(panicked.is_err());
+        engine.upload_into(stream, &source, &mut there).expect("up");
+    });
+}

@@ -156,6 +156,16 @@ impl Stream {
         Ok(())
     }
 
+    /// Whether it is another stream on each thread.
+    pub(crate) fn is_per_thread(&self) -> bool {
+        !self.0.is_own && self.handle().addr() == PER_THREAD
+    }
+
+    /// The same as [`Stream::synchronize`] from whichever thread: where each has a stream of its own, for all of them.
+    pub(crate) fn synchronize_all(&self) -> Result<(), CudaError> {
+        if self.is_per_thread() { self.context().synchronize() } else { self.synchronize() }
+    }
+
     /// Whether all work enqueued so far is done.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 //!
 //! A block is allocated and freed in the order of its home stream. Whoever uses it on another stream says so, and at the
 //! end of its life the home stream waits for those others, so that the memory is nobody else's a moment too early. No view
-//! has to think of it.
+//! has to think of it. Who reads it on a stream that no caller knows leaves an event, which the next one who writes it waits for.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,6 +12,8 @@ use bytemuck::Pod;
 
 use crate::cuda::{Context, CudaError, DeviceBlock, Event, Stream};
 
+use super::EngineError;
+
 /// A block and the streams that use it.
 pub(super) struct Block {
     /// Present until it is dropped.
@@ -19,13 +21,16 @@ pub(super) struct Block {
     home: Stream,
     /// Streams beside the home one that have used it since they were last waited for.
     others: Mutex<Vec<Stream>>,
+    /// The last copy that reads it of each stream of an engine's own.
+    reads: Mutex<Vec<(Stream, Event)>>,
 }
 
 impl Block {
     /// Allocates `bytes`, or one for none, in the order of `home`.
     pub(super) fn new(home: &Stream, bytes: usize) -> Result<Block, CudaError> {
         let block = DeviceBlock::on(home, bytes.max(1))?;
-        Ok(Block { block: Some(block), home: home.clone(), others: Mutex::default() })
+        let (others, reads) = (Mutex::default(), Mutex::default());
+        Ok(Block { block: Some(block), home: home.clone(), others, reads })
     }
 
     pub(super) fn memory(&self) -> &DeviceBlock {
@@ -45,6 +50,38 @@ impl Block {
             }
         }
     }
+
+    /// Takes it that what `stream`, which no caller gives work to, was given so far reads the block.
+    pub(super) fn read_on(&self, stream: &Stream) -> Result<(), CudaError> {
+        let done = Event::after(stream)?;
+        let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        reads.retain(|(other, _)| other != stream);
+        reads.push((stream.clone(), done));
+        Ok(())
+    }
+
+    /// The same as [`Block::used_on`] for work that writes: it comes after those reads.
+    pub(super) fn written_on(&self, stream: &Stream) -> Result<(), CudaError> {
+        self.used_on(stream);
+        let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        reads.iter().try_for_each(|(_, done)| stream.wait(done))?;
+        reads.clear();
+        Ok(())
+    }
+
+    /// The error of a transfer to this block that failed, once nothing of it is left running on its streams.
+    pub(super) fn given_up<'s>(
+        &self,
+        error: EngineError,
+        streams: impl IntoIterator<Item = &'s Stream>,
+    ) -> EngineError {
+        let mut settled = Ok(());
+        for stream in streams {
+            self.used_on(stream);
+            settled = settled.and(stream.synchronize());
+        }
+        settled.map_or_else(EngineError::unsettled, |()| error)
+    }
 }
 
 /// The home stream waits for what the others were given so far.
@@ -60,7 +97,9 @@ impl Drop for Block {
     fn drop(&mut self) {
         let Some(block) = self.block.take() else { return };
         let others = std::mem::take(&mut *self.others.lock().unwrap_or_else(PoisonError::into_inner));
-        if join(&self.home, &others).is_ok() {
+        // A stream that is another one on each thread cannot be waited for from this one.
+        let is_known = [&self.home].into_iter().chain(&others).all(|stream| !stream.is_per_thread());
+        if is_known && join(&self.home, &others).is_ok() {
             // Refused, it is leaked.
             let _ = block.free_on(&self.home);
         }

@@ -101,6 +101,24 @@ pub enum EngineError {
 }
 
 impl EngineError {
+    /// Which of two errors of one transfer is told: what its threads met rather than that it was stopped, and rather still what
+    /// ends the engine.
+    pub(super) fn weight(&self) -> u8 {
+        match self {
+            EngineError::Cancelled => 0,
+            other => 1 + u8::from(other.is_the_end()),
+        }
+    }
+
+    /// Whether nothing is known any more of a device or of a thread: the engine ends with it.
+    pub(super) fn is_the_end(&self) -> bool {
+        match self {
+            EngineError::Cuda(error) => error.is_sticky(),
+            EngineError::Panicked | EngineError::Unsettled(_) => true,
+            _ => false,
+        }
+    }
+
     /// An error after which nothing told what the device still does; a sticky one says enough by itself.
     pub(super) fn unsettled(error: CudaError) -> EngineError {
         if error.is_sticky() { EngineError::Cuda(error) } else { EngineError::Unsettled(error) }

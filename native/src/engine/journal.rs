@@ -1,6 +1,7 @@
 //! What became of an engine's work: the error that ended it, and what it did last. Shared with transfers in flight, which
 //! learn of errors and may outlive the engine.
 
+use std::cell::Cell;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -8,6 +9,26 @@ use spanlift::Nanos;
 use spanlift::advise::transfer::Request;
 
 use super::error::{EngineError, Lost};
+
+thread_local! {
+    /// Whether this thread tells somebody of a transfer: it has a part of the engine, and would wait for itself.
+    static TELLS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls what is told a transfer's progress.
+pub(super) fn telling(tell: impl FnOnce()) {
+    /// Also when it panics.
+    struct Told(bool);
+
+    impl Drop for Told {
+        fn drop(&mut self) {
+            TELLS.set(self.0);
+        }
+    }
+
+    let _told = Told(TELLS.replace(true));
+    tell();
+}
 
 #[derive(Debug)]
 pub(super) struct Journal {
@@ -35,6 +56,9 @@ impl Journal {
         if self.process != std::process::id() {
             return Err(EngineError::Forked);
         }
+        if TELLS.get() {
+            return Err(EngineError::Argument("a call of an engine by what is told a transfer's progress"));
+        }
         if let Some(lost) = self.lost.get() {
             return Err(EngineError::ContextLost(lost.clone()));
         }
@@ -43,12 +67,11 @@ impl Journal {
 
     /// Keeps an error that ends the engine.
     pub(super) fn judge(&self, what: &'static str, error: EngineError) -> EngineError {
-        let first = match &error {
-            EngineError::Cuda(e) if e.is_sticky() => e.to_string(),
-            EngineError::Panicked | EngineError::Unsettled(_) => error.to_string(),
-            _ => return error,
-        };
-        EngineError::ContextLost(self.lost.get_or_init(|| Lost { during: what, first }).clone())
+        if !error.is_the_end() {
+            return error;
+        }
+        let lost = self.lost.get_or_init(|| Lost { during: what, first: error.to_string() });
+        EngineError::ContextLost(lost.clone())
     }
 
     /// Notes what was done, and how long it took the caller since `began`.

@@ -168,8 +168,9 @@ impl Engine {
             here(allocation.device)?;
         }
         for copy in &plan.copies {
-            let (storage, allocation) =
-                (plan.before.storage_of(copy.from), &plan.allocations[copy.allocation]);
+            let allocation = plan.allocations.get(copy.allocation);
+            let allocation = allocation.ok_or(EngineError::Argument("a plan whose copy goes nowhere"))?;
+            let storage = plan.before.storage_of(copy.from);
             here(storage.device)?;
             there(&storage.id, storage.device, storage.bytes)?;
             inside(&copy.span, 0, storage.bytes)?;

@@ -27,7 +27,8 @@ use super::{EngineError, slot};
 
 impl Engine {
     /// Copies elements to another engine's device: after what `producer`, a stream of this one, was given, and before what
-    /// `consumer`, a stream of the other, is given next. The host waits for nothing where the devices reach each other.
+    /// `consumer`, a stream of the other, is given next. The host waits for nothing where the devices reach each other, and
+    /// `producer` for nothing either: what this engine's calls write to the elements next comes after the copy all the same.
     ///
     /// # Errors
     /// A stream or the elements are another device's, the device has not enough memory, or one engine is lost.
@@ -50,8 +51,7 @@ impl Engine {
             match self.transfer_stream(other)? {
                 Some(transfer) => {
                     let done = direct(&transfer, (&ready, &there), consumer, from, &block);
-                    // The block of a transfer that failed goes once what was begun is done.
-                    done.inspect_err(|_| block.used_on(&transfer))?;
+                    done.map_err(|error| block.given_up(error, [&transfer]))?;
                 }
                 None => self.hop(other, (&ready, &there), (producer, consumer), from, &block)?,
             }
@@ -89,11 +89,9 @@ impl Engine {
         let (Some([_, down]), Some([up, _])) = (&self.inner().rings, &other.inner().rings) else {
             return staged((producer, consumer), from, to);
         };
-        // Before the lane is locked, which asking for its size does too.
         let (n, chunk) = (from.bytes(), down.slot());
-        let (onward, mut lane) = (up.lane(0).stream.clone(), down.lane(0));
-        let stream = lane.stream.clone();
-        from.used_on(&stream);
+        let (onward, stream, mut lane) = (up.stream(0), down.stream(0), down.lane(0));
+        from.used_on(stream);
         let mut hops = || -> Result<(), EngineError> {
             stream.wait(ready)?;
             onward.wait(there)?;
@@ -101,12 +99,13 @@ impl Engine {
                 let len = chunk.min(n - at);
                 // The slot waits on the host for the copy that sent it on: the hop before last has long begun.
                 let slot = lane.slot();
-                slot.fetch(&stream, (from.block.memory(), from.at + at), len)?;
-                slot.pass_on(&onward, (to.memory(), at), len)?;
+                slot.fetch(stream, (from.block.memory(), from.at + at), len)?;
+                slot.pass_on(onward, (to.memory(), at), len)?;
             }
-            Ok(consumer.wait(&Event::after(&onward)?)?)
+            from.block.read_on(stream)?;
+            Ok(consumer.wait(&Event::after(onward)?)?)
         };
-        hops().inspect_err(|_| to.used_on(&onward))
+        hops().map_err(|error| to.given_up(error, [stream, onward]))
     }
 }
 
@@ -141,5 +140,6 @@ fn direct<T: Pod>(
     from.used_on(transfer);
     let (dst, src) = (Place::Device(to.memory(), 0), Place::Device(from.block.memory(), from.at));
     transfer.copy_device(dst, src, from.bytes())?;
+    from.block.read_on(transfer)?;
     Ok(consumer.wait(&Event::after(transfer)?)?)
 }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Instant;
 
 use bytemuck::Pod;
@@ -76,7 +76,9 @@ impl<T> fmt::Debug for PinnedBuf<T> {
 impl<T: Pod> PinnedBuf<T> {
     /// `len` elements whose values are unspecified.
     pub(super) fn new(pool: &HostPool, len: usize) -> Result<PinnedBuf<T>, EngineError> {
-        assert!(align_of::<T>() <= PAGE, "bug: an element that wants more than a page's alignment");
+        if align_of::<T>() > PAGE {
+            return Err(EngineError::Argument("elements that want more than a page's alignment"));
+        }
         let bytes = len.checked_mul(size_of::<T>()).ok_or(super::copy::TooLarge)?;
         let piece = Piece { part: pool.part(bytes)?, state: AtomicU8::new(IDLE) };
         Ok(PinnedBuf { piece: Arc::new(piece), len, of: PhantomData })
@@ -178,12 +180,16 @@ impl Flight {
         let (piece, block) = (Arc::clone(&host.piece), Arc::clone(block));
         assert!(n <= piece.part.len, "bug: more bytes than the piece has");
         let event = Event::spare(stream.context())?;
+        if is_down {
+            block.used_on(stream);
+        } else {
+            block.written_on(stream)?;
+        }
         let state = if is_down { WRITTEN } else { READ };
         // One flight at a time: what has landed is idle again.
         if piece.state.compare_exchange(IDLE, state, Ordering::AcqRel, Ordering::Acquire).is_err() {
             return Err(EngineError::Argument("a buffer that a copy may still be using"));
         }
-        block.used_on(stream);
         let route = if is_down { Route::Down } else { Route::Up };
         let request = Request::one(route, HostMemory::Pinned, Bytes(n as u64));
         let began = Instant::now();
@@ -207,11 +213,13 @@ impl Flight {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the copy. Where nothing tells that it is done, the buffer stays out of reach and the engine is lost.
+    /// Waits for the copy. Where nothing tells that it is done, the buffer stays out of reach and the engine is lost. Where
+    /// only the wait for its event failed, as it does too for work that did, the error is told once and the buffer is back.
     pub(super) fn land(&self) -> Result<(), EngineError> {
         let mut held = self.held();
         let Some(flying) = held.as_ref() else { return Ok(()) };
-        if let Err(error) = flying.event.synchronize().or_else(|_| flying.stream.synchronize()) {
+        let told = flying.event.synchronize();
+        if let Err(error) = told.clone().or_else(|_| flying.stream.synchronize_all()) {
             return Err(self.journal.judge("a copy of a pinned buffer", EngineError::unsettled(error)));
         }
         flying.piece.part.block.note_taken(&flying.piece.part.custody);
@@ -221,7 +229,16 @@ impl Flight {
         if let Some(Held { request, .. }) = landed {
             self.journal.did(request, self.began);
         }
-        Ok(())
+        told.map_err(|error| self.journal.judge("a copy of a pinned buffer", error.into()))
+    }
+
+    /// Whether it is known to be done, if nobody is waiting for it at the moment.
+    pub(super) fn has_landed(&self) -> bool {
+        match self.held.try_lock() {
+            Ok(held) => held.is_none(),
+            Err(TryLockError::Poisoned(held)) => held.into_inner().is_none(),
+            Err(TryLockError::WouldBlock) => false,
+        }
     }
 
     /// What `other` is given next comes after the copy.

@@ -97,7 +97,7 @@ struct Slot<T, U> {
 }
 
 /// Both buffers of an item, or why it was not done.
-type Done<T, U> = Result<(PinnedBuf<T>, PinnedBuf<U>), EngineError>;
+type Done<T, U> = Result<(PinnedBuf<T>, PinnedBuf<U>), Refused<(PinnedBuf<T>, PinnedBuf<U>)>>;
 
 /// Room that goes back unless it is kept.
 struct Taken<'p> {
@@ -143,16 +143,19 @@ impl<T, U> Ticket<T, U> {
     /// Waits until the item is done; gives its input back, and its output.
     ///
     /// # Errors
-    /// The engine is lost; what a copy may still touch of the buffers is leaked.
-    pub fn wait(self) -> Result<(PinnedBuf<T>, PinnedBuf<U>), EngineError> {
+    /// A copy of the item failed, or the wait for it; both buffers come back with the error, and the output's contents are
+    /// unspecified. Or the engine is lost; then what a copy may still touch of the buffers is leaked.
+    pub fn wait(self) -> Done<T, U> {
         // The thread answers every item before it ends.
-        self.0.recv().unwrap_or(Err(EngineError::Panicked))
+        self.0.recv().unwrap_or(Err(Refused { error: EngineError::Panicked, buffers: None }))
     }
 }
 
 impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
     /// A pipeline for items of `shape` elements in and out, each of which `compute` turns into its output on the stream it
     /// is given. Fewer slots than the mode asks for are made where the limits hold no more.
+    ///
+    /// `compute` is called while an item is submitted, and must not submit one to the same pipeline: that would wait for itself.
     ///
     /// # Errors
     /// [`EngineError::OverLimit`]: not one item fits the limits. Or the engine is lost, or out of memory.
@@ -172,13 +175,19 @@ impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
         let (Mode::StreamPerItem { streams: asked } | Mode::DedicatedStreams { slots: asked }) = mode;
         let fit = usize::try_from(limits.device_bytes / footprint.max(1)).unwrap_or(usize::MAX);
         let n_slots = asked.min(fit).min(limits.in_flight).max(1);
-        let stream = || Stream::new(engine.context(), StreamKind::NonBlocking);
-        let stages = engine.during("opening a pipeline", || Ok([stream()?, stream()?, stream()?]))?;
+        let stream = || {
+            let new = || Ok(Stream::new(engine.context(), StreamKind::NonBlocking)?);
+            engine.during("opening a pipeline", new)
+        };
+        let stages = match mode {
+            Mode::DedicatedStreams { .. } => Some([stream()?, stream()?, stream()?]),
+            Mode::StreamPerItem { .. } => None,
+        };
         let slot = |_| {
-            let streams = match mode {
-                Mode::DedicatedStreams { .. } => stages.clone(),
-                Mode::StreamPerItem { .. } => {
-                    let own = engine.during("opening a pipeline", || Ok(stream()?))?;
+            let streams = match &stages {
+                Some(stages) => stages.clone(),
+                None => {
+                    let own = stream()?;
                     [own.clone(), own.clone(), own]
                 }
             };
@@ -195,7 +204,8 @@ impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
         let (items, submitted) = mpsc::channel();
         let of_reaper = Arc::clone(&room);
         let reaper = std::thread::Builder::new().name("spanlift-pipeline".to_owned());
-        let reaper = reaper.spawn(move || reap(&submitted, &of_reaper))?;
+        let reaper = reaper.spawn(move || reap(&submitted, &of_reaper));
+        let reaper = reaper.map_err(|error| EngineError::Threads(error.to_string()))?;
         Ok(Pipeline {
             engine: engine.clone(),
             compute: Box::new(compute),
@@ -358,7 +368,11 @@ fn reap<T, U>(submitted: &Receiver<Item<T, U>>, room: &Room) {
 fn finish<T, U>(item: Item<T, U>, room: &Room) {
     // The output was copied after the input; both are landed, so that neither is lent while a lost device may use it.
     let landed = item.copy_out.land().and(item.copy_in.land());
-    let result = landed.map(|()| item.buffers);
+    let is_idle = item.copy_out.has_landed() && item.copy_in.has_landed();
+    let result = match landed {
+        Ok(()) => Ok(item.buffers),
+        Err(error) => Err(Refused { error, buffers: is_idle.then_some(item.buffers) }),
+    };
     room.give(item.pinned);
     // Whoever submitted it may not want to know.
     let _ = item.done.send(result);

@@ -6,8 +6,8 @@
 //!             take the next slot in turn            (waits for the copy that used it last: without it bytes are lost)
 //!             copy a chunk of the source into it
 //!             send it; record the slot's event
-//!         record the lane's end
-//! caller  returns when every chunk was taken from the source; its stream waits for all ends
+//!         record an event behind all of it
+//! caller  returns when every chunk was taken from the source; its stream waits for those events
 //! ```
 //!
 //! To the host the same goes backwards: a lane fetches into its slots ahead and drains them in turn.
@@ -20,13 +20,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use spanlift::program::StreamKind;
 
-use crate::cuda::{Context, CudaError, DeviceBlock, Event, HostBlock, Recorder, Stream, Timing};
+use crate::cuda::{Context, CudaError, DeviceBlock, Event, HostBlock, Recorder, Stream};
 
-use super::EngineError;
 use super::copy::{Packing, Part, Queue, Stores, Workers, copy};
 use super::device::Block;
 use super::moves::Strips;
 use super::slot::{Planted, Slot};
+use super::{EngineError, journal};
 
 /// Slots of each lane.
 pub(super) const SLOTS: usize = spanlift::advise::transfer::SLOTS as usize;
@@ -36,21 +36,40 @@ pub(super) struct Lane {
     pub(super) stream: Stream,
     slots: Vec<Slot>,
     next: usize,
-    end: Event,
 }
 
 /// The lanes of one direction.
 pub(super) struct Ring {
     lanes: Vec<Mutex<Lane>>,
+    /// Of the lanes: known without having one, which may take until a transfer of somebody else's is over.
+    streams: Vec<Stream>,
+    /// Bytes of a slot.
+    slot: usize,
 }
 
 /// What a transfer tells its caller, and what it is told, while it runs.
 #[derive(Clone, Copy, Default)]
 pub struct Watch<'a> {
     /// Told the bytes that are done and the bytes in all, from any thread, at most once for each chunk.
+    ///
+    /// It stands in the middle of the transfer: transfers that it asks an engine for are refused.
     pub progress: Option<&'a (dyn Fn(usize, usize) + Sync)>,
     /// Set to stop: what is in flight is waited for, then the transfer ends with [`EngineError::Cancelled`].
     pub cancel: Option<&'a AtomicBool>,
+}
+
+impl Watch<'_> {
+    /// Whether the transfer is to stop.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed))
+    }
+
+    /// Tells how far it is.
+    pub(super) fn tell(&self, done: usize, total: usize) {
+        if let Some(progress) = self.progress {
+            journal::telling(|| progress(done, total));
+        }
+    }
 }
 
 impl std::fmt::Debug for Watch<'_> {
@@ -117,14 +136,18 @@ impl<'a> Job<'a> {
         Job { start, watch, total, done, failed, stop }
     }
 
+    /// The first error of the greatest weight is told.
     fn fail(&self, error: EngineError) {
         self.stop.store(true, Ordering::Release);
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if failed.as_ref().is_none_or(|first| first.weight() < error.weight()) {
+            *failed = Some(error);
+        }
     }
 
     /// Whether to go on, looked at before each chunk.
     fn goes_on(&self) -> bool {
-        if self.watch.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
+        if self.watch.is_cancelled() {
             self.fail(EngineError::Cancelled);
         }
         !self.stop.load(Ordering::Acquire)
@@ -132,9 +155,7 @@ impl<'a> Job<'a> {
 
     fn advance(&self, n: usize) {
         let done = self.done.fetch_add(n, Ordering::Relaxed) + n;
-        if let Some(progress) = self.watch.progress {
-            progress(done, self.total);
-        }
+        self.watch.tell(done, self.total);
     }
 
     fn result(self) -> Result<(), EngineError> {
@@ -150,12 +171,14 @@ impl Ring {
         slot: usize,
         planted: Planted,
     ) -> Result<Ring, CudaError> {
-        let make = |_| {
+        let (mut made, mut streams) = (Vec::with_capacity(lanes), Vec::with_capacity(lanes));
+        for _ in 0..lanes {
             let stream = Stream::new(context, StreamKind::NonBlocking)?;
             let slots = Slot::cut(context, HostBlock::new(context, slot * SLOTS)?, SLOTS, planted)?;
-            Ok(Mutex::new(Lane { stream, slots, next: 0, end: Event::new(context, Timing::Off)? }))
-        };
-        Ok(Ring { lanes: (0..lanes).map(make).collect::<Result<_, CudaError>>()? })
+            streams.push(stream.clone());
+            made.push(Mutex::new(Lane { stream, slots, next: 0 }));
+        }
+        Ok(Ring { lanes: made, streams, slot })
     }
 
     pub(super) fn lanes(&self) -> usize {
@@ -164,11 +187,15 @@ impl Ring {
 
     /// Bytes of a slot.
     pub(super) fn slot(&self) -> usize {
-        self.lanes.first().map_or(0, |lane| lock(lane).slots[0].len())
+        self.slot
+    }
+
+    pub(super) fn stream(&self, k: usize) -> &Stream {
+        &self.streams[k]
     }
 
     pub(super) fn lane(&self, k: usize) -> MutexGuard<'_, Lane> {
-        lock(&self.lanes[k])
+        self.lanes[k].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends `n` bytes of `source` to byte `at` of a block, before what `caller` is given next.
@@ -262,13 +289,15 @@ impl Ring {
         // Told to the recorder: threads begin after the caller's calls, and it goes on after theirs.
         let recorder = caller.context().recorder();
         let (before, after) = (recorder.map(Recorder::release), Mutex::new(Vec::new()));
+        let ends = Mutex::new(Vec::new());
         let of_lane = |k: usize| {
             recorder.zip(before.as_ref()).iter().for_each(|(recorder, before)| recorder.acquire(before));
             let mut lane = self.lane(k);
             let ran =
                 lane.stream.wait(job.start).map_err(EngineError::from).and_then(|()| part(&mut lane, &job));
             // Also after an error: what was sent is waited for.
-            let ended = lane.end.record(&lane.stream);
+            let ended = Event::after(&lane.stream)
+                .map(|end| ends.lock().unwrap_or_else(PoisonError::into_inner).push(end));
             if let Err(error) = ran.and(ended.map_err(EngineError::from)) {
                 job.fail(error);
             }
@@ -278,23 +307,16 @@ impl Ring {
         for released in after.into_inner().unwrap_or_else(PoisonError::into_inner) {
             recorder.iter().for_each(|recorder| recorder.acquire(&released));
         }
-        for k in 0..n_lanes {
-            if let Err(error) = caller.wait(&self.lane(k).end) {
+        for end in ends.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            if let Err(error) = caller.wait(&end) {
                 job.fail(error.into());
             }
         }
         if ran.is_err() {
             job.fail(EngineError::Panicked);
         }
-        let Err(error) = job.result() else { return Ok(()) };
         // Nothing of a transfer that failed is left running, so that its memory can go.
-        let mut settled = Ok(());
-        for k in 0..n_lanes {
-            let stream = self.lane(k).stream.clone();
-            block.used_on(&stream);
-            settled = settled.and(stream.synchronize());
-        }
-        Err(settled.map_or_else(EngineError::unsettled, |()| error))
+        job.result().map_err(|error| block.given_up(error, &self.streams[..n_lanes]))
     }
 }
 
@@ -323,8 +345,4 @@ impl Lane {
         source.fill(0, slot.fill(n)?)?;
         slot.send(caller, to, n)
     }
-}
-
-fn lock(lane: &Mutex<Lane>) -> MutexGuard<'_, Lane> {
-    lane.lock().unwrap_or_else(PoisonError::into_inner)
 }

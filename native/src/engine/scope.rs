@@ -45,10 +45,18 @@ impl<S, D> InFlight<S, D> {
     /// Waits for the copy and gives both sides back.
     ///
     /// # Errors
-    /// The engine is lost; memory of the sides that the device may still be using is leaked.
-    pub fn wait(mut self) -> Result<(S, D), EngineError> {
-        self.flight.land()?;
-        Ok(self.sides.take().unwrap_or_else(|| unreachable!("bug: a token is waited for once")))
+    /// The copy failed, or the wait for it; both sides come back with the error, and the contents of the one that was written
+    /// are unspecified. Or the engine is lost; then memory of the sides that the device may still be using is leaked.
+    pub fn wait(mut self) -> Result<(S, D), Refused<(S, D)>> {
+        let landed = self.flight.land();
+        let sides = self.sides.take();
+        match (landed, sides) {
+            (Ok(()), Some(sides)) => Ok(sides),
+            (Ok(()), None) => unreachable!("bug: a token is waited for once"),
+            (Err(error), sides) => {
+                Err(Refused { error, buffers: sides.filter(|_| self.flight.has_landed()) })
+            }
+        }
     }
 
     /// Lets another stream use the device's side: what it is given next comes after the copy. The host waits for nothing.
@@ -213,6 +221,12 @@ impl<'scope> Scope<'scope, '_> {
     fn keep(&self, flight: Flight) -> Arc<Flight> {
         let flight = Arc::new(flight);
         let mut flights = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
+        // A scope may have transfers without end: those that have landed are let go of before it takes more room.
+        if flights.len() == flights.capacity() {
+            flights.retain(|flight| !flight.has_landed());
+            let n_flying = flights.len();
+            flights.reserve(n_flying.max(16));
+        }
         flights.push(Arc::clone(&flight));
         flight
     }

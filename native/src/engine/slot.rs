@@ -89,10 +89,6 @@ impl Slot {
         (0..n).map(slot).collect()
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
     /// Waits for the copy that touched it last.
     fn settle(&mut self) -> Result<(), EngineError> {
         match self.state {

@@ -46,7 +46,8 @@ impl Engine {
         self.upload_with(&request, stream, from, to, Watch::default())
     }
 
-    /// The same as `request` says: with a way that it forces, or with what it knows of the memory; and watched.
+    /// The same as `request` says: with a way that it forces, or with what it knows of the memory; and watched. The route and the
+    /// bytes are those of the call, and memory that is page-locked is staged as any other: [`Engine::h2d`] is for that.
     ///
     /// # Errors
     /// As [`Engine::upload_into`]; also cancelled.
@@ -62,7 +63,8 @@ impl Engine {
             return Err(EngineError::Length { from: from.len(), to: to.len() });
         }
         let bytes: &[u8] = bytemuck::cast_slice(from);
-        self.send(request, stream, &Source::Bytes(bytes), (&to.0.block, to.0.at), bytes.len(), watch)
+        let request = of_call(request, 1, bytes.len());
+        self.send(&request, stream, &Source::Bytes(bytes), (&to.0.block, to.0.at), bytes.len(), watch)
     }
 
     /// Sends many tensors as one: views of one block, each at a multiple of 512 bytes.
@@ -78,8 +80,8 @@ impl Engine {
         self.upload_all_with(&request, stream, tensors, Watch::default())
     }
 
-    /// The same as `request` says, with a way that it forces; and watched. How many tensors there are, and their bytes, is told by the
-    /// tensors alone.
+    /// The same as `request` says, as in [`Engine::upload_with`]; and watched. How many tensors there are, and their bytes, is told by
+    /// the tensors alone.
     ///
     /// # Errors
     /// As [`Engine::upload`]; also cancelled.
@@ -95,10 +97,7 @@ impl Engine {
         let packing = Packing::new(bytes.iter().map(|t| t.len()), ALIGN)?;
         let block =
             self.during("allocating device memory", || Ok(Arc::new(self.block(stream, packing.bytes())?)))?;
-        let total = Bytes(packing.bytes() as u64);
-        let many = Request::many(request.route, request.host, tensors.len() as u64, total);
-        let request =
-            Request { tensors: many.tensors, bytes: many.bytes, views: many.views, ..request.clone() };
+        let request = of_call(request, tensors.len() as u64, packing.bytes());
         let source = Source::Packed(&bytes, &packing);
         self.send(&request, stream, &source, (&block, 0), packing.bytes(), watch)?;
         let places = packing.places();
@@ -216,7 +215,7 @@ impl Engine {
             let began = Instant::now();
             let (dst, src) = (to.0.block.memory(), from.block.memory());
             from.used_on(stream);
-            to.0.used_on(stream);
+            to.0.block.written_on(stream)?;
             stream.copy_device(Place::Device(dst, to.0.at), Place::Device(src, from.at), from.bytes())?;
             let request = Request::one(Route::Within, HostMemory::Pinned, Bytes(from.bytes() as u64));
             self.journal().did(request, began);
@@ -274,7 +273,7 @@ impl Engine {
                 self.same_device(context)?;
             }
             x.used_on(stream);
-            y.used_on(stream);
+            y.block.written_on(stream)?;
             let (of_x, of_y) = ((x.block.memory(), x.at), (y.block.memory(), y.at));
             Ok(kernels.compute(stream, formula, x.len() as u64, of_y, &[of_x])?)
         })
@@ -305,7 +304,7 @@ impl Engine {
             self.same_device(block.context())?;
             let began = Instant::now();
             let plan = self.plan(request);
-            block.used_on(stream);
+            block.written_on(stream)?;
             if n > 0 {
                 self.sent(&plan, stream, source, (block, at), n, watch)?;
             }
@@ -327,16 +326,19 @@ impl Engine {
         let rings = inner.rings.as_ref().map(|[up, _]| up);
         match (rings, plan.chosen.way) {
             (Some(ring), Way::Inline) if n <= ring.slot() && watch.cancel.is_none() => {
-                let done = ring.lane(0).inline(source, (to.0.memory(), to.1), n, stream);
-                if let (Ok(()), Some(progress)) = (&done, watch.progress) {
-                    progress(n, n);
-                }
-                done
+                ring.lane(0).inline(source, (to.0.memory(), to.1), n, stream)?;
+                watch.tell(n, n);
+                Ok(())
             }
             (Some(ring), way) if way != Way::Driver => {
                 ring.up(&inner.workers, shape(plan, ring), source, to, n, stream, watch)
             }
-            _ => slot::send_staged(stream, (to.0.memory(), to.1), n, |bytes| source.fill(0, bytes)),
+            _ if watch.is_cancelled() => Err(EngineError::Cancelled),
+            _ => {
+                slot::send_staged(stream, (to.0.memory(), to.1), n, |bytes| source.fill(0, bytes))?;
+                watch.tell(n, n);
+                Ok(())
+            }
         }
     }
 
@@ -363,15 +365,27 @@ impl Engine {
                     let from = (block, at);
                     ring.down(&inner.workers, shape(&plan, ring), from, (to, packing), stream, watch)?;
                 }
+                _ if watch.is_cancelled() => return Err(EngineError::Cancelled),
                 _ => {
                     let bytes = slot::fetch_staged(stream, (block.memory(), at), n)?;
                     inner.workers.scatter(&bytes, packing, to, copy::Stores::Plain);
+                    watch.tell(n, n);
                 }
             }
             self.journal().did(request, began);
             Ok(())
         })
     }
+}
+
+/// What is asked for with the call's own tensors and bytes, which are staged wherever they lie.
+fn of_call(request: &Request, tensors: u64, bytes: usize) -> Request {
+    let host = match request.host {
+        HostMemory::Pinned => HostMemory::Pageable,
+        host => host,
+    };
+    let own = Request::many(Route::Up, host, tensors, Bytes(bytes as u64));
+    Request { both_ways: request.both_ways, uses: request.uses, force: request.force, ..own }
 }
 
 /// Threads and bytes of a chunk, within what the ring has.
