@@ -1,9 +1,11 @@
 //! The transfer engine under the software driver: right bytes, no race, typed errors, on schedules that real drivers may take.
 
 mod checked;
+mod draws;
 mod economy;
 mod failures;
 mod faults;
+mod hostile;
 mod misuse;
 mod moves;
 mod ordering;
@@ -16,6 +18,7 @@ mod threads;
 mod transfers;
 
 use spanlift::advise::transfer::Calibration;
+use spanlift::machine::{Grade, Source};
 use spanlift_native::engine::{Config, Engine};
 use spanlift_softcuda::{self as softcuda, Pageable, Scheduler};
 
@@ -31,6 +34,17 @@ fn schedules(n_seeds: u64) -> Vec<softcuda::Config> {
 fn config() -> Config {
     let calibration = Some(Calibration::recorded("gen5").expect("it is recorded"));
     Config { workers: Some(4), slots: 3 << 20, calibration, ..Config::default() }
+}
+
+/// So many threads with three slots of `slot` bytes each, for which the driver's own staging is never the better way.
+fn with_slots(workers: usize, slot: usize) -> Config {
+    let mut machine = Calibration::recorded("gen5").expect("it is recorded").machine().clone();
+    for rate in ["stage_hot_bw", "stage_cold_bw", "pageable_h2d_bw", "pageable_d2h_bw"] {
+        let source = Source { grade: Grade::Assumed, text: "slower than anything".into() };
+        machine.set(rate, 0.001, source).expect("a rate");
+    }
+    let calibration = Some(Calibration::of(machine));
+    Config { workers: Some(workers), slots: 3 * workers * slot, calibration, ..Config::default() }
 }
 
 fn engine() -> Engine {
