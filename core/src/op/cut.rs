@@ -152,7 +152,11 @@ impl Operator {
             Operator::Zero(_) => here,
             // A part that is mirrored inside its own range is not mirrored inside the whole one.
             Operator::Concat(_) | Operator::Stack(_) if joins(self, dim) && self.mirrors(dim) => Along::Mixed,
-            Operator::Chain(chain) => chain_along(chain.parts(), dim),
+            Operator::Chain(chain) => match chain_along(chain.parts(), dim) {
+                Along::Absent => Along::Absent,
+                _ if self.hides(dim) => Along::Mixed,
+                along => along,
+            },
             Operator::Sum(sum) => agreed(sum.parts(), dim),
             Operator::Concat(c) => match (c.odim() == Some(dim), c.idim() == Some(dim)) {
                 (false, false) => agreed(c.parts(), dim),
@@ -175,6 +179,19 @@ impl Operator {
                 along @ (Along::Absent | Along::Pointwise) => along,
                 _ => Along::Mixed,
             },
+        }
+    }
+
+    /// Whether a part works on a tuple with a member that has `dim`, and so on all of it.
+    fn hides(&self, dim: &Name) -> bool {
+        fn inside(space: &Space, dim: &Name) -> bool {
+            let members = space.members().unwrap_or_default();
+            members.iter().any(|member| member.axis(dim).is_some() || inside(member, dim))
+        }
+        match self {
+            Operator::BlockDiag(_) => false,
+            a if a.children().is_empty() => inside(a.domain(), dim) || inside(a.codomain(), dim),
+            a => a.children().iter().any(|part| part.hides(dim)),
         }
     }
 
@@ -362,17 +379,21 @@ fn concat_part(whole: &Operator, concat: &Concat, tile: &Tile) -> Result<Operato
     let (outs, ins) = (concat.ranges(true), concat.ranges(false));
     for (k, part) in concat.parts().iter().enumerate() {
         let mut own = tile.clone();
-        let mut inside = true;
+        let (mut inside, mut torn) = (true, None);
         for (dim, ranges) in [(odim, &outs), (idim, &ins)] {
             let (Some(dim), Some(ranges)) = (dim, ranges) else { continue };
             let Some((lo, hi)) = tile.range(dim) else { continue };
             let (start, end) = ranges[k];
             let local = (lo.max(start) - start, hi.min(end) - start);
             inside &= local.0 < local.1;
-            own = if local == (0, end - start) { own.without(dim) } else { own.with(dim, local) };
+            let is_whole = local == (0, end - start);
+            torn = torn.or(Some(dim).filter(|dim| !is_whole && part.along(dim) == Along::Mixed));
+            own = if is_whole { own.without(dim) } else { own.with(dim, local) };
         }
-        if inside {
-            cut.push((k, part.part(&own)?));
+        match torn {
+            _ if !inside => {}
+            Some(dim) => return Err(part.uncuttable(dim)),
+            None => cut.push((k, part.part(&own)?)),
         }
     }
     let (Some(odim), Some(idim), (Some(outs), Some(ins))) = (odim, idim, (outs, ins)) else {
@@ -442,9 +463,13 @@ fn stack_part(whole: &Operator, stack: &Stack, tile: &Tile) -> Result<Operator, 
                 unreachable!("bug: a stack on both sides has a slot on both")
             };
             // The block works under fresh names; rows and columns outside it are filled and dropped.
-            let fresh =
-                |dim: &Name, space: &Space| dim.next_unused(&space.names().cloned().collect::<Vec<_>>());
-            let (out_name, in_name) = (fresh(&odim, &codomain), fresh(&idim, &domain));
+            let mut taken: Vec<Name> = codomain.names().chain(domain.names()).cloned().collect();
+            let mut fresh = |dim: &Name| {
+                let name = dim.next_unused(&taken);
+                taken.push(name.clone());
+                name
+            };
+            let (out_name, in_name) = (fresh(&odim), fresh(&idim));
             let inner = parts[among(both)].to_vec();
             let block = Operator::stacked(Some((out_name, oaxis)), Some((in_name.clone(), iaxis)), inner)?;
             let (reads, writes) = (idim.to_string(), odim.to_string());

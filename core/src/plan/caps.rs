@@ -139,7 +139,8 @@ impl Search<'_> {
         };
         let planning = self.how.with_ahead(ahead);
         let plan: Plan = match write::plan(&operator, &planning, None) {
-            Err(PlanError::TooManySteps { .. }) => return Ok(None),
+            // More tiles are more steps: only without any is there nothing else to try.
+            Err(PlanError::TooManySteps { .. }) if !sizes.is_empty() => return Ok(None),
             plan => plan?,
         };
         let excess = self.how.caps().iter().map(|(device, cap)| {

@@ -2,15 +2,15 @@
 //! dimensions are asked for.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 
-use spanlift::chain;
 use spanlift::memory::{Dtype, cpu, cuda};
 use spanlift::op::{
-    Array, Boundary, Dense, Diagonal, Edge, Kernel, Level, OpError, Operator, Reader, Simplify, Space,
-    SpaceError, Tensor, Tile, Weights, block_diag, blocks, convolution, dense, end_pad, fft,
-    finite_difference, interpolate, merge_dims, nufft, pad, rename, repeat, rfft, sampling, slice, split_dim,
-    stack, sum_reduce, to, unblocks,
+    Array, Boundary, Dense, Diagonal, Edge, Kernel, Level, Mode, OpError, Operator, Reader, Simplify, Space,
+    SpaceError, Tensor, Tile, Weights, block, block_diag, blocks, convolution, dense, end_pad, fft,
+    finite_difference, hstack, interpolate, merge_dims, nufft, pad, rename, repeat, rfft, sampling, slice,
+    split_dim, stack, sum_reduce, to, unblocks, vstack,
 };
-use spanlift::plan::Plan;
+use spanlift::plan::{Plan, PlanError, Planning};
+use spanlift::{Bytes, chain};
 
 fn space(dims: &[(&str, i64)]) -> Space {
     Space::new(dims.iter().copied(), Dtype::F64).unwrap()
@@ -96,7 +96,9 @@ fn a_name_has_one_size_on_both_sides() {
 fn steps_that_no_index_counts_are_refused_or_never_taken() {
     let (x, w) = (space(&[("x", 6)]), Tensor::new([("x", 3)], [1.0, 2.0, 3.0]).unwrap());
     let made = convolution(["x"], &w);
+    let two = convolution(["x"], &Tensor::new([("x", 2)], [1.0, 2.0]).unwrap());
     for far in [
+        two.mode(Mode::Valid).dilation(i64::MAX),
         made.clone().dilation(i64::MAX / 2),
         made.clone().dilation(i64::MAX / 2).periodic(),
         made.stride(i64::MAX).named(["z"]),
@@ -222,4 +224,99 @@ fn no_field_stands_twice_in_a_file() {
     let file = twice(&a.plan().unwrap().to_json(Weights::Inline).unwrap());
     let said = Plan::read(&Reader::new(), file.as_bytes()).unwrap_err().to_string();
     assert!(said.starts_with("the file: duplicate field `op` at line 1"), "{said}");
+}
+
+#[test]
+fn the_result_of_a_convolution_takes_no_name_that_stands_for_something_else() {
+    // The channels `c` are summed over and gone: they are not what `x` becomes.
+    let image = space(&[("c", 4), ("x", 4)]);
+    let w = Tensor::new([("c", 4), ("x", 2)], [1.0; 8]).unwrap();
+    let said = convolution(["x"], &w).named(["c"]).over(&image).unwrap_err().to_string();
+    assert!(said.contains("dimension `c` is named twice"), "{said}");
+    let yx = space(&[("y", 3), ("x", 4)]);
+    let w = Tensor::new([("y", 1), ("x", 1)], [1.0]).unwrap();
+    let found = convolution(["y", "x"], &w).named(["x", "y"]).over(&yx);
+    assert!(matches!(found, Err(OpError::SizeMismatch { .. })), "{found:?}");
+    // Nor is a fresh name one that the kernel has.
+    let w = Tensor::new([("x", 2), ("x1", 3)], [1.0; 6]).unwrap();
+    let a = convolution(["x"], &w).mode(Mode::Valid).over(space(&[("x", 4)])).unwrap();
+    assert_eq!(a.codomain().sized(), "f64[x1=3,x2=3]@cpu");
+}
+
+#[test]
+fn a_frequency_just_below_the_beginning_of_the_grid_is_on_it() {
+    // On a grid of five places this one lies so little before the first that it rounds to behind the last.
+    let line = complex(&[("x", 4)]);
+    for k in [-1.6, -1.600_000_000_000_000_3] {
+        let a = nufft([("x", vec![k])], "m").over(&line).unwrap();
+        let exact = nufft([("x", vec![-1.6])], "m").over(&line).unwrap();
+        let (y, e) = (a.apply(&count(&a)).unwrap(), exact.apply(&count(&a)).unwrap());
+        assert!((y.values()[0] - e.values()[0]).norm() < 1e-12);
+    }
+}
+
+#[test]
+fn a_dimension_inside_of_tuples_is_cut_where_every_part_can_be() {
+    let line = || Operator::identity(space(&[("x", 4)]));
+    let both = block_diag([line(), line()]).unwrap();
+    let tile = Tile::new([("x", 0..2)]).unwrap();
+    assert_eq!(both.cut(&tile).unwrap().domain().elements(), 4);
+    // A factor works on the tuple as a whole.
+    let twice = (2.0 * &both).unwrap();
+    for a in [twice.clone(), chain![&both, &twice].unwrap(), block_diag([twice]).unwrap()] {
+        let said = a.cut(&tile).unwrap_err().to_string();
+        assert!(said.contains("cannot be cut along `x`"), "{said}");
+        assert!(a.split("x", 2, &[cuda(0)]).is_err());
+    }
+}
+
+#[test]
+fn a_tile_with_a_halo_has_ends_of_its_own() {
+    let line = space(&[("x", 5)]);
+    let whole = finite_difference("x", Boundary::Zero).over(line).unwrap();
+    let part = whole.tiles_with_halo("x", 2, 1).unwrap().cut(&[0]).unwrap();
+    assert_eq!(part.domain().elements(), 3);
+    for a in [part.clone(), part.h()] {
+        let found = a.tiles_with_halo("x", 1, 1);
+        assert!(matches!(found, Err(OpError::Uncuttable { .. })), "{found:?}");
+    }
+}
+
+#[test]
+fn a_corner_of_a_stack_has_names_that_nothing_else_has() {
+    let part = |k: f64| dense(["m"], ["r1"], [("m", 1), ("r1", 1)], [k], Dtype::F64).unwrap();
+    let a = stack(Some(("r", 0)), Some(("k", 0)), [1.0, 2.0, 3.0].map(part)).unwrap();
+    let corner = a.cut(&Tile::new([("r", 0..2), ("k", 1..3)]).unwrap()).unwrap();
+    assert_eq!(corner.apply(&count(&corner)).unwrap().reals(), [0.0, 2.0]);
+}
+
+#[test]
+fn more_steps_than_are_planned_are_refused_whatever_the_limits() {
+    let a = Operator::scale(0.5, space(&[("x", 4)])).unwrap().on(cuda(0)).pow(1 << 20).unwrap();
+    let there = chain![to(cuda(0)), a, to(cpu())].unwrap();
+    let found = Planning::new().cap(cuda(0), Bytes(8)).plan(&there);
+    assert!(matches!(found, Err(PlanError::TooManySteps { .. })), "{found:?}");
+}
+
+#[test]
+fn a_join_is_torn_inside_of_a_part_only_where_the_part_can_be() {
+    // Cut anywhere else, half a transform or half a convolution would stand for the whole one.
+    let (line, w) = (complex(&[("x", 4)]), Tensor::new([("x", 3)], [1.0, 2.0, 3.0]).unwrap());
+    let transform = fft(["x"]).over(&line).unwrap();
+    let kernel = convolution(["x"], &w).over(&line).unwrap();
+    let joined = [
+        ("kx", vstack("kx", [&transform, &transform]).unwrap()),
+        ("kx", hstack("kx", [transform.h(), transform.h()]).unwrap()),
+        ("x", block("x", "x", [&kernel, &kernel]).unwrap()),
+    ];
+    for (dim, a) in joined {
+        let said = a.split(dim, 4, &[cuda(0)]).unwrap_err().to_string();
+        assert!(said.contains(&format!("cannot be cut along `{dim}`")), "{said}");
+        let whole = a.split(dim, 2, &[cuda(0), cuda(1)]).unwrap();
+        assert_eq!(whole.apply(&count(&a)).unwrap(), a.apply(&count(&a)).unwrap());
+    }
+    // What is dropped is not torn.
+    let two = block("kx", "x", [&transform, &transform]).unwrap();
+    let corner = two.cut(&Tile::new([("kx", 0..4), ("x", 4..6)]).unwrap()).unwrap();
+    assert_eq!(corner.apply(&count(&corner)).unwrap().reals(), [0.0; 4]);
 }

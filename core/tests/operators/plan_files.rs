@@ -56,6 +56,20 @@ fn tiled() -> Plan {
 }
 
 #[test]
+fn weights_of_the_same_values_stay_apart() {
+    let line = space(&[("x", 4)], Dtype::F64);
+    // Two storages, which a name cannot tell apart.
+    let twin = || Operator::from(Diagonal::new(line.clone(), weights(4, Dtype::F64)).unwrap());
+    let a = chain![twin(), twin()].unwrap();
+    comes_back("twins", &a.plan().unwrap());
+    // Where only one is given it stands for both.
+    let file = a.to_json(Weights::ByName).unwrap();
+    let b = Reader::new().weights(twin().weights()).read(file.as_bytes()).unwrap();
+    let x = Random(3).array(&line);
+    assert_eq!(a.apply(&x).unwrap(), b.apply(&x).unwrap());
+}
+
+#[test]
 fn plans_within_a_limit_come_back_with_their_tiles() {
     let plan = tiled();
     assert!(plan.transfers().len() > 2 && !plan.notes().is_empty(), "{plan}");

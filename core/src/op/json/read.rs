@@ -26,7 +26,8 @@ type Make = Box<dyn Fn(&Value) -> Result<Operator, String>>;
 /// ```
 #[derive(Default)]
 pub struct Reader {
-    weights: BTreeMap<String, Arc<[Complex64]>>,
+    /// By name; the same values may lie in several storages.
+    weights: BTreeMap<String, Vec<Arc<[Complex64]>>>,
     pub(super) kinds: BTreeMap<String, Make>,
 }
 
@@ -47,7 +48,7 @@ impl Reader {
     /// Takes weights by name, as [`Operator::weights`] gives them.
     #[must_use]
     pub fn weights(mut self, weights: impl IntoIterator<Item = (String, Arc<[Complex64]>)>) -> Reader {
-        self.weights.extend(weights);
+        weights.into_iter().for_each(|(name, values)| self.weights.entry(name).or_default().push(values));
         self
     }
 
@@ -77,9 +78,10 @@ impl Reader {
             return Err(top.error("schema_version", "only version 1 is known"));
         }
         let mut file = File { reader: self, storages: Vec::new(), leaves: Vec::new(), taken: Cell::new(0) };
+        let mut named = BTreeMap::new();
         for (k, storage) in top.list("weights")?.iter().enumerate() {
             let fields = top.inner(&format!("weights[{k}]"), storage)?;
-            file.storages.push(self.storage(&fields)?);
+            file.storages.push(self.storage(&fields, &mut named)?);
         }
         for (k, leaf) in top.list("leaves")?.iter().enumerate() {
             let fields = top.inner(&format!("leaves[{k}]"), leaf)?;
@@ -89,7 +91,11 @@ impl Reader {
         file.operator(&top.object("operator")?, 0)
     }
 
-    fn storage(&self, fields: &Fields<'_>) -> Result<Arc<[Complex64]>, JsonError> {
+    fn storage(
+        &self,
+        fields: &Fields<'_>,
+        named: &mut BTreeMap<String, usize>,
+    ) -> Result<Arc<[Complex64]>, JsonError> {
         let numbers = |name: &str| -> Result<Vec<f64>, JsonError> {
             let list: Option<Vec<f64>> = fields.list(name)?.iter().map(Value::as_f64).collect();
             list.ok_or_else(|| fields.error(name, "expected numbers"))
@@ -106,7 +112,11 @@ impl Reader {
             return Ok(pairs.iter().map(|&[re, im]| Complex64::new(re, im)).collect());
         }
         let name = fields.text("name")?;
-        let values = self.weights.get(name);
+        let known = self.weights.get(name).map_or(&[][..], |known| known);
+        // What was apart stays apart, as far as there are as many.
+        let nth = named.entry(name.to_owned()).or_default();
+        let values = known.get(*nth).or(known.last());
+        *nth += 1;
         let values = values.ok_or_else(|| fields.error("name", format!("no weights are called {name:?}")))?;
         if name_of(values) != name {
             return Err(fields.error("name", "the weights are others than those that were written"));

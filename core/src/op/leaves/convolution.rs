@@ -2,7 +2,7 @@
 
 use num_complex::Complex64;
 
-use crate::op::chain::builder;
+use crate::op::chain::{builder, one_size};
 use crate::op::leaf::check_values;
 use crate::op::walk::{place, walk};
 use crate::op::{
@@ -128,7 +128,7 @@ impl Convolution {
         let names: Vec<Name> = self.dims.iter().map(|d| d.parse()).collect::<Result<_, SpaceError>>()?;
         let mut dims = space.dims().to_vec();
         let mut along = Vec::new();
-        let mut avoid: Vec<Name> = space.names().cloned().collect();
+        let mut avoid: Vec<Name> = space.names().chain(kernel.dims().iter().map(|d| &d.0)).cloned().collect();
         for (k, name) in names.iter().enumerate() {
             let missing = |known: Vec<Name>| OpError::UnknownDim {
                 operator: operator.clone(),
@@ -150,7 +150,10 @@ impl Convolution {
                 Mode::Full => (n.saturating_add(reach), 0),
             };
             if whole < 1 {
-                return Err(wrong(format!("`{name}` is {n} long and the kernel reaches over {}", reach + 1)));
+                return Err(wrong(format!(
+                    "`{name}` is {n} long and the kernel reaches over {}",
+                    reach.saturating_add(1)
+                )));
             }
             let size = (whole - 1) / self.stride + 1;
             if !counts(self.stride, self.dilation, (taps, offset), size) {
@@ -176,6 +179,10 @@ impl Convolution {
         let others = || kernel.dims().iter().filter(|(n, _)| !names.contains(n));
         let mut made: Vec<(Name, i64)> = Vec::new();
         for (name, size) in others() {
+            // A channel that is summed over leaves no name behind for something else.
+            if along.iter().any(|axis| axis.new == *name) {
+                return Err(SpaceError::DuplicateDim(name.clone()).into());
+            }
             match space.size(name) {
                 None => made.push((name.clone(), *size)),
                 Some(n) if n != *size => {
@@ -196,7 +203,7 @@ impl Convolution {
         dims.splice(at..at, made);
         let codomain = space.with_dims(dims)?;
         let shape = Shape { along, periodic: self.periodic, stride: self.stride, dilation: self.dilation };
-        Ok(Operator::leaf(Convolve::new(operator, space.clone(), codomain, kernel, shape)))
+        one_size(Operator::leaf(Convolve::new(operator, space.clone(), codomain, kernel, shape)))
     }
 }
 

@@ -162,7 +162,9 @@ impl Nufft {
             #[expect(clippy::cast_precision_loss, reason = "half of a size that fits memory")]
             let centre = (grid.over / 2) as f64;
             let at = |k: &f64| (k * grid.over_size / grid.size + centre).rem_euclid(grid.over_size);
-            list.iter().map(at).collect::<Vec<f64>>()
+            // Just below the beginning is so near to the end that it rounds to it.
+            let on_grid = |at: f64| if at < grid.over_size { at } else { 0.0 };
+            list.iter().map(|k| on_grid(at(k))).collect::<Vec<f64>>()
         });
         let locations: Vec<(&str, Vec<f64>)> = names.iter().map(String::as_str).zip(locations).collect();
         let points = interpolate(locations, &self.points)

@@ -201,7 +201,9 @@ impl LeafOp for Sparse {
 
     fn window(&self, side: Side, dim: &Name, range: (i64, i64)) -> Option<((i64, i64), Operator)> {
         let ([grid], rows) = (&self.grid[..], &self.rows) else { return None };
-        if grid != dim || rows != dim {
+        // Of what is part of something longer, one end is not the other's.
+        let whole = self.facts.domain.size(dim) == Some(self.entries.len());
+        if grid != dim || rows != dim || !whole {
             return None;
         }
         let within = |i: i64| range.0 <= i && i < range.1;

@@ -236,9 +236,9 @@ impl Solver {
                 found: format!("from {} to {}", a.domain().sized(), a.codomain().sized()),
             });
         }
-        for (array, space) in
-            b.iter().map(|b| (*b, a.codomain())).chain(self.start.iter().map(|x| (x, a.domain())))
-        {
+        // Only who begins at a start looks at it.
+        let start = self.start.iter().filter(|_| self.is_square()).map(|x| (x, a.domain()));
+        for (array, space) in b.iter().map(|b| (*b, a.codomain())).chain(start) {
             if array.space() != space {
                 return Err(SolveError::Op(OpError::Input {
                     operator: format!("{method}({})", a.formula()),

@@ -1,7 +1,7 @@
 //! What methods find, how long they take, and how they end.
 
 use spanlift::memory::{Dtype, cuda};
-use spanlift::op::{Array, Diagonal, Operator, dot_test, identity, sum};
+use spanlift::op::{Array, Diagonal, Operator, dense, dot_test, identity, sum};
 use spanlift::plan::{Breakdown, SolveError, Solver, Stop, cg, fista, lsqr, pcg, power};
 
 use super::dense::{C, Random, Rows, distance, eps, line, normal_equations, rows, solve};
@@ -336,4 +336,13 @@ fn what_cannot_be_solved_is_refused_in_words() {
         a.inv(&Solver::cg()).unwrap_err().to_string(),
         "cg needs an operator from a space to itself but `W` is from f64[n=2]@cpu to f64[m=3]@cpu"
     );
+}
+
+#[test]
+fn a_start_that_a_method_has_no_use_for_does_it_no_harm() {
+    let a = dense(["m"], ["n"], [("m", 3), ("n", 2)], [1.0, 0.0, 0.0, 2.0, 0.0, 0.0], Dtype::F64).unwrap();
+    let start = Array::new(a.domain().clone(), [1.0, 1.0]).unwrap();
+    let inverse = a.inv(&Solver::lsqr().start(&start)).unwrap();
+    let y = inverse.h().apply(&Array::new(a.domain().clone(), [1.0, 2.0]).unwrap()).unwrap();
+    assert!(distance(y.values(), &[1.0, 1.0, 0.0].map(C::from)) < 1e-12, "{y:?}");
 }
