@@ -5,7 +5,7 @@ use spanlift::chain;
 use spanlift::memory::{Dtype, cuda, mock};
 use spanlift::op::{
     Array, Diagonal, FromFn, Operator, Space, Tensor, block, crop, fft, flip, nufft, pad, permute, rfft,
-    roll, stack, sum, to, tree_sum,
+    roll, slice, stack, sum, to, tree_sum, vstack,
 };
 use spanlift_native::cpu::op::apply;
 
@@ -193,6 +193,11 @@ fn real_transforms() {
                 }
             }
         }
+        // A dimension of one element behind the one that keeps half of its frequencies.
+        let space = complex(&[("y", 3), ("x", 4), ("c", 1)], dtype);
+        for (side, a) in sides(&rfft(["c", "y", "x"]).over(&space).unwrap()) {
+            check(&format!("one element, {side}"), &a, 3);
+        }
     }
 }
 
@@ -280,6 +285,19 @@ fn leaves_of_the_users() {
         let a = chain![d.clone(), Operator::from(shift), d].unwrap();
         for (side, a) in sides(&a) {
             check(side, &a, 3);
+        }
+    }
+}
+
+#[test]
+fn a_part_without_elements_leaves_the_others_as_they_are() {
+    for dtype in FIELDS {
+        let of = |m: i64| Space::new([("y", 2), ("m", m)], dtype).unwrap();
+        let line = Space::new([("y", 2), ("x", 3)], dtype).unwrap();
+        let one = slice("x", 1..2, 1).named(["m"]).over(&line).unwrap();
+        let nothing = || Operator::zero(line.clone(), of(0));
+        for parts in [[nothing(), one.clone(), nothing()], [one.clone(), nothing(), one.clone()]] {
+            check("an empty part", &vstack("m", parts).unwrap(), 3);
         }
     }
 }

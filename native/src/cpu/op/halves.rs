@@ -45,7 +45,8 @@ where
         }
         let (n, m, rows) = (last.n, last.n / 2, len / last.n);
         let kept = |l: &Line| Line { inner: l.inner / n * (m + 1), ..*l };
-        let others: Vec<Line> = others.iter().map(kept).collect();
+        // A line of one element is its own transform, and may lie inside of the last.
+        let others: Vec<Line> = others.iter().filter(|l| l.n > 1).map(kept).collect();
         let half = Line { n: m, ..*last };
         #[expect(clippy::cast_precision_loss, reason = "a size that fits memory")]
         let turn = |k: usize| Complex64::from_polar(HALF, -2.0 * PI * k as f64 / n as f64);

@@ -325,6 +325,10 @@ where
     /// Writes `A x` at the indices in `range` along an axis of `y`.
     fn put(&mut self, a: &Operator, x: View, (space, axis, range): (&Space, usize, (i64, i64)), y: View) {
         let blocks = Ranges::of(space, axis, range);
+        if blocks.width == 0 {
+            // A result without elements goes nowhere: what others write stays.
+            return;
+        }
         if blocks.count == 1 {
             return self.lower(a, x, View { at: y.at + blocks.first, len: blocks.width, ..y });
         }
