@@ -28,11 +28,13 @@ const LAYOUT = {
 };
 
 const room = harness.room();
-let page, mixed;
+let page, mixed, both;
 
 before(async () => {
   const layout = room.files.write("layout.json", JSON.stringify(LAYOUT));
   page = await harness.viewed(room.files, "layout.html", layout, "--to", "cuda:0");
+  const other = room.files.write("other.json", JSON.stringify(LAYOUT).replaceAll("matrix", "another"));
+  both = await harness.viewed(room.files, "both.html", layout, other);
   mixed = await harness.viewed(room.files, "mixed.html", join(harness.ROOT, "native/programs/strategy-b.txt"), layout);
 });
 
@@ -182,6 +184,17 @@ test("a program and a layout live in one page, and a bad layout says why", async
   await broken.close();
 });
 
+test("the table is that of the layout which is shown, even where another has as many views", async () => {
+  const visit = await room.chromium.open(both);
+  await harness.ready(visit.page);
+  const first = visit.page.locator("tbody tr").first();
+  for (const [item, name] of [[1, /^another, /], [0, /^matrix, /]]) {
+    await visit.page.locator(`[data-item='${item}']`).click();
+    await harness.eventually(async () => name.test(await first.innerText()), `the table has no ${name}`);
+  }
+  await visit.close();
+});
+
 test("a window that changes its size is filled again, and two hundred things at random do no harm", async () => {
   const visit = await room.chromium.open(page, { width: 1280, height: 800 });
   const canvas = await harness.ready(visit.page);
@@ -284,6 +297,13 @@ test("a snapshot is seen at every moment, and its cursor is that of the timeline
   const says = (pattern) => harness.eventually(async () => pattern.test(await card.innerText()), `the card says no ${pattern}`);
   await says(/3 KiB allocated of 4 KiB reserved; 1 KiB free within segments, the largest piece 1 KiB: fragmentation 0\.0 %/);
   assert.ok(await strip.isVisible());
+  /** How far along the strip the line of the moment stands, from 0 to 1. */
+  const line = async () => {
+    const [inner, outer] = [await visit.page.locator(".sl-window").boundingBox(), await strip.boundingBox()];
+    return (inner.x - outer.x) / (outer.width - inner.width);
+  };
+  const stands = (part) => harness.eventually(async () => Math.abs((await line()) - part) < 0.01, `the line is not at ${part}`);
+  await stands(1);
   await visit.page.locator(".sl-plot").focus();
   await visit.page.keyboard.press("[");
   await moment((m) => m === "5");
@@ -291,6 +311,7 @@ test("a snapshot is seen at every moment, and its cursor is that of the timeline
   await visit.page.keyboard.press("[");
   // What only asks for a block to be freed moves no memory.
   await moment((m) => m === "4");
+  await stands(4 / 6);
   await says(/4 KiB allocated of 4 KiB reserved; 0 B free/);
   await visit.page.keyboard.press("ArrowDown");
   await says(/2 KiB at 0x7f0000000000: allocated by event 1, freed by event 4[^]*first/);
@@ -298,6 +319,7 @@ test("a snapshot is seen at every moment, and its cursor is that of the timeline
   const box = await strip.boundingBox();
   await visit.page.mouse.click(box.x + 1, box.y + 20);
   await moment((m) => m === "0");
+  await stands(0);
   await says(/0 B allocated of 0 B reserved/);
   await visit.page.keyboard.press("]");
   await moment((m) => m === "1");

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use spanlift::Bytes;
-use spanlift::memory::{Dtype, Layout, Span, StorageId, Tensor, View, cuda};
+use spanlift::memory::{Device, Dtype, Layout, Span, Storage, StorageId, Tensor, View, cuda};
 use spanlift::ordered::BTreeMap;
-use spanlift::trace::snapshot::{Figures, Life, Segment, Snapshot};
+use spanlift::trace::StrId;
+use spanlift::trace::snapshot::{Figures, Life, Past, Segment, Snapshot};
 
 use crate::memory::frame::NAME;
 use crate::memory::past::OverTime;
@@ -28,33 +29,148 @@ pub(crate) fn open(bytes: &[u8]) -> Result<(Snapshot, Layout, Vec<String>), Stri
     Ok((snapshot, layout, told))
 }
 
-/// The blocks of one moment as views of a map, each made only when somebody looks at it.
+/// What segments and blocks of any moment are named by.
+#[derive(Debug)]
+pub(crate) struct Names {
+    snapshot: Arc<Snapshot>,
+    /// The devices that were recorded, with their lives.
+    pub(crate) pasts: Vec<(usize, Past)>,
+    /// The kinds of the segments that are there at the end, by address.
+    kinds: Vec<(i64, StrId)>,
+    /// At most how wide the name of a block is.
+    width: f64,
+}
+
+impl Names {
+    pub(crate) fn of(snapshot: &Arc<Snapshot>, pasts: Vec<(usize, Past)>) -> Names {
+        let kinds = snapshot.segments.iter().map(|segment| (segment.address, segment.segment_type));
+        let mut kinds: Vec<(i64, StrId)> = kinds.collect();
+        kinds.sort_unstable();
+        Names { snapshot: Arc::clone(snapshot), pasts, kinds, width: name_width(snapshot) }
+    }
+}
+
+/// The segments of one moment as storages and their blocks as views, each named only when somebody looks at it.
 #[derive(Debug, Clone)]
 pub(crate) struct Blocks {
-    snapshot: Arc<Snapshot>,
-    /// The device of each block, its life, its storage and where it lies in it.
-    blocks: Vec<(usize, Life, StorageId, i64)>,
-    name_width: f64,
+    names: Arc<Names>,
+    segments: Vec<Held>,
+    /// Blocks in the order of their segments: places in the past of the segment's device.
+    places: Vec<u32>,
+}
+
+/// A segment and what it holds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Held {
+    device: u32,
+    /// Which of the pasts is the device's.
+    past: usize,
+    pub(crate) segment: Life,
+    /// Where its blocks end among those of all segments.
+    end: usize,
+}
+
+impl Held {
+    pub(crate) fn device(&self) -> Device {
+        cuda(self.device)
+    }
+
+    /// What a segment keeps as long as it is there.
+    pub(crate) fn place(&self) -> (u32, i64, Option<i64>) {
+        (self.device, self.segment.addr, self.segment.stream)
+    }
 }
 
 impl Blocks {
+    /// What is there at the moment, of the devices that were recorded; nothing where a broken file has sizes below zero.
+    ///
+    /// # Cost
+    /// Linear in what is there then and in some thousand events.
+    pub(crate) fn at(over: &OverTime) -> Option<Blocks> {
+        let names = over.names();
+        let (mut segments, mut places): (Vec<Held>, Vec<u32>) = Default::default();
+        for (past, (device, mut moment)) in over.moments().into_iter().enumerate() {
+            let (device, spans) = (u32::try_from(device).ok()?, names.pasts[past].1.spans());
+            let (mut at, mut end) = (segments.len(), places.len());
+            segments.extend(moment.segments.into_iter().map(|segment| Held { device, past, segment, end }));
+            moment.places.retain(|&k| {
+                let (addr, size) = spans[k as usize];
+                while let Some(held) = segments.get_mut(at)
+                    && past_of(&held.segment) <= addr
+                {
+                    held.end = end;
+                    at += 1;
+                }
+                // A block that its segment does not hold is counted among the layout's inconsistencies.
+                let is_held = segments.get(at).is_some_and(|Held { segment, .. }| {
+                    segment.addr <= addr && 0 <= size && addr.saturating_add(size) <= past_of(segment)
+                });
+                end += usize::from(is_held);
+                is_held
+            });
+            segments[at..].iter_mut().for_each(|held| held.end = end);
+            places.extend_from_slice(&moment.places);
+        }
+        let is_well = segments.iter().all(|held| 0 <= held.segment.size);
+        is_well.then(|| Blocks { names: Arc::clone(names), segments, places })
+    }
+
     pub(crate) fn len(&self) -> usize {
-        self.blocks.len()
+        self.places.len()
     }
 
     /// At most how wide the name of a block is, at any moment: names do not move with the hand that looks through them.
     pub(crate) fn name_width(&self) -> f64 {
-        self.name_width
+        self.names.width
     }
 
-    pub(crate) fn storage(&self, k: usize) -> StorageId {
-        self.blocks[k].2
+    pub(crate) fn segments(&self) -> &[Held] {
+        &self.segments
+    }
+
+    /// The segments, each with its blocks as places among the spans of a past.
+    pub(crate) fn held(&self) -> impl Iterator<Item = (&Life, &[(i64, i64)], &[u32])> {
+        let mut begin = 0;
+        self.segments.iter().map(move |held| {
+            let places = &self.places[begin..held.end];
+            begin = held.end;
+            (&held.segment, self.names.pasts[held.past].1.spans(), places)
+        })
+    }
+
+    /// A block and its segment.
+    fn block(&self, k: usize) -> (&Life, &Held) {
+        let held = &self.segments[self.segment_of(k)];
+        (&self.names.pasts[held.past].1.blocks()[self.places[k] as usize], held)
+    }
+
+    /// A segment as a storage.
+    pub(crate) fn storage(&self, segment: usize) -> Storage {
+        let held = &self.segments[segment];
+        let life = &held.segment;
+        let mut id = address(life.addr);
+        let Names { snapshot, kinds, .. } = &*self.names;
+        if let Ok(k) = kinds.binary_search_by_key(&life.addr, |kind| kind.0) {
+            id.push(' ');
+            id.push_str(snapshot.strings.get(kinds[k].1));
+        }
+        if let Some(stream) = life.stream {
+            id.push_str(", stream ");
+            id.push_str(&stream.to_string());
+        }
+        Storage { id, device: held.device(), bytes: Bytes(life.size.unsigned_abs()) }
+    }
+
+    /// The segment of a block.
+    pub(crate) fn segment_of(&self, k: usize) -> usize {
+        self.segments.partition_point(|held| held.end <= k)
     }
 
     /// The bytes of its storage that a block has.
     pub(crate) fn bytes(&self, k: usize) -> (i64, i64) {
-        let (_, life, _, offset) = self.blocks[k];
-        (offset, offset + life.size)
+        let (block, held) = self.block(k);
+        let offset = block.addr - held.segment.addr;
+        (offset, offset + block.size)
     }
 
     pub(crate) fn span(&self, k: usize) -> Span {
@@ -63,73 +179,35 @@ impl Blocks {
     }
 
     pub(crate) fn name(&self, k: usize) -> String {
-        let life = self.blocks[k].1;
-        address(life.addr) + &asked_by(&self.snapshot, life.stack)
+        let life = self.block(k).0;
+        address(life.addr) + &asked_by(&self.names.snapshot, life.stack)
     }
 
-    pub(crate) fn tensor(&self, k: usize) -> Tensor {
-        let (_, life, storage, offset) = self.blocks[k];
-        Tensor::of_bytes(self.name(k), storage, offset, life.size)
+    /// A block as a view of a storage.
+    pub(crate) fn tensor(&self, k: usize, storage: StorageId) -> Tensor {
+        let (lo, hi) = self.bytes(k);
+        Tensor::of_bytes(self.name(k), storage, lo, hi - lo)
             .unwrap_or_else(|e| unreachable!("bug: a block within its segment: {e}"))
     }
 
     /// The device of a block and its life.
     pub(crate) fn life(&self, k: usize) -> Option<(usize, Life)> {
-        self.blocks.get(k).map(|&(device, life, ..)| (device, life))
+        (k < self.len()).then(|| self.block(k)).map(|(life, held)| (held.device as usize, *life))
     }
 
     /// The place of the block that is the same one as a block of another moment.
-    pub(crate) fn find(&self, (device, life): (usize, Life)) -> Option<usize> {
-        let key = |d: usize, life: &Life| (d, life.addr, life.from, life.to);
-        self.blocks.iter().position(|(d, other, ..)| key(*d, other) == key(device, &life))
+    pub(crate) fn find(&self, life: (usize, Life)) -> Option<usize> {
+        let (device, addr) = (life.0, life.1.addr);
+        let is_in = |held: &Held| held.segment.addr <= addr && addr < past_of(&held.segment);
+        let at = self.segments.iter().position(|held| held.device as usize == device && is_in(held))?;
+        let begin = at.checked_sub(1).map_or(0, |before| self.segments[before].end);
+        (begin..self.segments[at].end).find(|&k| self.life(k) == Some(life))
     }
 }
 
-/// The segments of one moment as storages, and the blocks in them; of devices that were not recorded the end.
-///
-/// # Cost
-/// Linear in what is there then and in some thousand events: nothing is named before it is drawn, but segments.
-pub(crate) fn layout_at(over: &OverTime) -> Result<(Layout, Blocks), String> {
-    let snapshot = over.snapshot();
-    let is_recorded = |device: i64| over.devices().any(|recorded| usize::try_from(device) == Ok(recorded));
-    let mut layout = layout(snapshot, |segment| !is_recorded(segment.device))?;
-    let moments = over.moments();
-    let n_blocks = moments.iter().map(|(_, moment)| moment.blocks.len()).sum();
-    let mut found = Blocks {
-        snapshot: Arc::clone(snapshot),
-        blocks: Vec::with_capacity(n_blocks),
-        name_width: over.name_width(),
-    };
-    let mut again = BTreeMap::new();
-    for (device, moment) in moments {
-        let dev = u32::try_from(device).map_err(|_| format!("no device {device}"))?;
-        let mut next = 0;
-        for segment in &moment.segments {
-            let mut id = address(segment.addr);
-            if let Some(kind) = over.kind(segment.addr) {
-                id.push(' ');
-                id.push_str(snapshot.strings.get(kind));
-            }
-            if let Some(stream) = segment.stream {
-                id.push_str(", stream ");
-                id.push_str(&stream.to_string());
-            }
-            let size = u64::try_from(segment.size).map_err(|_| format!("no size {}", segment.size))?;
-            let storage = stored(&mut layout, &mut again, id, (dev, size))?;
-            let end = segment.addr.saturating_add(segment.size);
-            while moment.blocks.get(next).is_some_and(|block| block.addr < segment.addr) {
-                next += 1;
-            }
-            while let Some(block) = moment.blocks.get(next).filter(|block| block.addr < end) {
-                next += 1;
-                // A block that its segment does not hold is counted among the layout's inconsistencies.
-                if 0 <= block.size && block.addr.saturating_add(block.size) <= end {
-                    found.blocks.push((device, *block, storage, block.addr - segment.addr));
-                }
-            }
-        }
-    }
-    Ok((layout, found))
+/// One past the last byte of a life.
+fn past_of(life: &Life) -> i64 {
+    life.addr.saturating_add(life.size)
 }
 
 /// Who asked for something, by the innermost line of its stack, with a blank before it.
@@ -145,7 +223,7 @@ fn asker(snapshot: &Snapshot, frame: u32) -> String {
 }
 
 /// At most how wide the name of a block is in a map, whoever asked for it.
-pub(crate) fn name_width(snapshot: &Snapshot) -> f64 {
+fn name_width(snapshot: &Snapshot) -> f64 {
     let stacks = (0..).take(snapshot.stacks.len());
     let mut innermost: Vec<u32> =
         stacks.filter_map(|stack| snapshot.stacks.get(stack).first().copied()).collect();
@@ -157,14 +235,18 @@ pub(crate) fn name_width(snapshot: &Snapshot) -> f64 {
 }
 
 /// The last state, of the segments that are wanted.
-fn layout(snapshot: &Snapshot, is_wanted: impl Fn(&Segment) -> bool) -> Result<Layout, String> {
+pub(crate) fn layout(snapshot: &Snapshot, is_wanted: impl Fn(&Segment) -> bool) -> Result<Layout, String> {
     let mut layout = Layout::new();
     let mut again = BTreeMap::new();
     for segment in snapshot.segments.iter().filter(|segment| is_wanted(segment)) {
         let device = u32::try_from(segment.device).map_err(|_| format!("no device {}", segment.device))?;
         let size =
             u64::try_from(segment.total_size).map_err(|_| format!("no size {}", segment.total_size))?;
-        let storage = stored(&mut layout, &mut again, segment_name(snapshot, segment), (device, size))?;
+        let id = segment_name(snapshot, segment);
+        let storage = layout.storage(&id, cuda(device), Bytes(size)).or_else(|_| {
+            let id = numbered(&mut again, id);
+            layout.storage(&id, cuda(device), Bytes(size)).map_err(|e| e.to_string())
+        })?;
         for (at, block) in snapshot.placed(segment) {
             let state = snapshot.strings.get(block.state);
             if state == "inactive" {
@@ -195,19 +277,6 @@ fn layout(snapshot: &Snapshot, is_wanted: impl Fn(&Segment) -> bool) -> Result<L
 fn segment_name(snapshot: &Snapshot, segment: &Segment) -> String {
     let kind = snapshot.strings.get(segment.segment_type);
     address(segment.address) + " " + kind + ", stream " + &segment.stream.to_string()
-}
-
-/// A storage of so many bytes on a device.
-fn stored(
-    layout: &mut Layout,
-    again: &mut BTreeMap<String, u64>,
-    id: String,
-    (device, size): (u32, u64),
-) -> Result<StorageId, String> {
-    layout.storage(&id, cuda(device), Bytes(size)).or_else(|_| {
-        let id = numbered(again, id);
-        layout.storage(&id, cuda(device), Bytes(size)).map_err(|e| e.to_string())
-    })
 }
 
 /// A name that was there before, with a number behind it: broken files have an address twice.

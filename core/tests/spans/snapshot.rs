@@ -469,7 +469,7 @@ fn any_moment_is_what_was_there_then() {
         assert_eq!(past.n_events(), n_events - drop_first);
         for (m, expected) in states[drop_first..].iter().enumerate() {
             let found = past.at(m);
-            let blocks: Vec<i64> = found.blocks.iter().map(|block| block.addr).collect();
+            let blocks: Vec<i64> = found.blocks().map(|block| block.addr).collect();
             assert!(
                 blocks.iter().eq(&expected.taken),
                 "seed {seed}, moment {m}: {blocks:?}, {:?}",
@@ -482,7 +482,7 @@ fn any_moment_is_what_was_there_then() {
             let held = [held.reserved, held.allocated, held.free, held.largest_free];
             assert_eq!(held, expected.held(), "seed {seed}, moment {m}");
             // Each says itself when it was there.
-            assert!(found.blocks.iter().all(|b| b.from as usize <= m && m <= b.to as usize));
+            assert!(found.blocks().all(|b| b.from as usize <= m && m <= b.to as usize));
         }
     }
 }

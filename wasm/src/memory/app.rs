@@ -15,17 +15,17 @@
 //! | `]`, `[` | of a snapshot: the next event that hands memory out or takes it back, the one before; with shift a hundred on |
 //! | `Escape` | selects nothing |
 
-use spanlift::Bytes;
 use spanlift::memory::{Layout, MoveKind, Target};
 use spanlift::ordered::BTreeMap;
 use spanlift::trace::snapshot::Snapshot;
 
 use super::draw::{self, Draw, Fields, Focus, Seen, Window};
 use super::frame::{BAR, Frame, Item, Limits, RULER};
-use super::map::{MemoryPicture, end};
+use super::map::MemoryPicture;
 use super::past::OverTime;
 use crate::details::Details;
 use crate::scene::Scene;
+use crate::snapshot::Blocks;
 use crate::theme::Theme;
 
 /// What the page draws of very many, until more is asked for.
@@ -179,12 +179,13 @@ impl MemoryApp {
         let Some(over) = &self.over_time else { return };
         let chosen = self.focus.selected.and_then(|view| self.map.life(view));
         // What could not be laid out at a moment of a broken file is not shown; the map stays.
-        let Ok((layout, blocks)) = crate::snapshot::layout_at(over) else { return };
-        if !storages(&layout).eq(storages(&self.map.layout)) {
+        let Some(blocks) = Blocks::at(over) else { return };
+        let map = MemoryPicture::of_blocks(over.rest().clone(), blocks);
+        if !map.has_storages_of(&self.map) {
             self.focus.windows.clear();
             self.extra.clear();
         }
-        self.map = MemoryPicture::of_blocks(layout, blocks);
+        self.map = map;
         let again = chosen.and_then(|life| self.map.same(life));
         self.fields = Fields::default();
         self.lay_out();
@@ -251,7 +252,7 @@ impl MemoryApp {
                 let axis = self.axis_at(storage, x);
                 let at = (axis.x <= x && x <= axis.x + axis.w).then(|| byte_at(&axis, x));
                 let at = at.map_or(String::new(), |b| format!(" · byte {b}"));
-                let bytes = crate::text::bytes(self.map.storage(storage).bytes.0);
+                let bytes = crate::text::bytes(self.map.size(storage));
                 Some((crate::text::clean(&self.map.storage(storage).id), format!("{bytes}{at}")))
             }
             Item::MoreViews { .. } => {
@@ -375,7 +376,7 @@ impl MemoryApp {
 
     /// Shows `factor` times fewer bytes of a storage, the byte at `x` staying there.
     fn zoom(&mut self, storage: usize, x: Option<f64>, factor: f64) {
-        let whole = end(self.map.storage(storage));
+        let whole = self.map.end(storage);
         let old = self.axis_at(storage, x.unwrap_or(0.0));
         let x = x.unwrap_or(old.x + old.w / 2.0).clamp(old.x, old.x + old.w);
         let at = byte_at(&old, x);
@@ -402,7 +403,7 @@ impl MemoryApp {
 
     /// Shows `length` bytes of a storage from `lo` on, as near as they lie inside.
     fn show(&mut self, storage: usize, lo: i64, length: i64) {
-        let whole = end(self.map.storage(storage));
+        let whole = self.map.end(storage);
         let length = length.clamp(CLOSEST.min(whole), whole);
         let lo = lo.clamp(0, whole - length);
         let window: Window = (lo, lo + length);
@@ -486,9 +487,9 @@ impl MemoryApp {
         self.has_all_partners = true;
         let Some(k) = self.focus.selected else { return };
         let storage = self.map.storage_of(k);
-        let tensors = &self.map.held[storage].tensors;
+        let tensors = self.map.tensors(storage);
         if let Ok(nth) = tensors.binary_search(&k) {
-            let whole = (0, end(self.map.storage(storage)));
+            let whole = (0, self.map.end(storage));
             let (partners, is_all) = self.map.field(storage, 0, whole).partners(nth);
             self.focus.partners = partners.into_iter().map(|p| tensors[p]).collect();
             self.has_all_partners = is_all;
@@ -645,11 +646,6 @@ fn byte_at(axis: &super::field::Axis, x: f64) -> i64 {
     )]
     let after = ((x - axis.x) / axis.w.max(1.0) * axis.bytes() as f64).floor() as i64;
     axis.lo.saturating_add(after.clamp(0, axis.bytes() - 1))
-}
-
-/// Names and sizes of the storages.
-fn storages(layout: &Layout) -> impl Iterator<Item = (&str, Bytes)> {
-    layout.storages().iter().map(|storage| (storage.id.as_str(), storage.bytes))
 }
 
 #[cfg(test)]

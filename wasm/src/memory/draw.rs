@@ -5,7 +5,7 @@ use spanlift::ordered::{BTreeMap, BTreeSet};
 
 use super::field::{Axis, Field, Segment, Shared};
 use super::frame::{BAR, Frame, Item, NAME, RULER, Row, SMALL, TEETH};
-use super::map::{MemoryPicture, end};
+use super::map::MemoryPicture;
 use crate::color::Color;
 use crate::scene::{Anchor, Rect, Scene, Shape, Stroke, Text};
 use crate::text;
@@ -80,7 +80,7 @@ impl Fields {
 
 /// The bytes of a storage that are on screen.
 pub(crate) fn window(map: &MemoryPicture, focus: &Focus, storage: usize) -> Window {
-    focus.windows.get(&storage).copied().unwrap_or((0, end(map.storage(storage))))
+    focus.windows.get(&storage).copied().unwrap_or((0, map.end(storage)))
 }
 
 /// The axis of a storage in the panel that begins at `x`.
@@ -93,7 +93,7 @@ pub(crate) fn axis(map: &MemoryPicture, frame: &Frame, focus: &Focus, storage: u
 
 #[expect(clippy::cast_precision_loss, reason = "a length on screen")]
 fn part(map: &MemoryPicture, frame: &Frame, storage: usize) -> f64 {
-    end(map.storage(storage)) as f64 / frame.largest as f64
+    map.end(storage) as f64 / frame.largest as f64
 }
 
 /// A map under the brush.
@@ -179,10 +179,10 @@ impl<'d> Draw<'d> {
         self.segments(&segments, y, BAR);
         self.scene.add(Rect::framed(axis.x, y, axis.w, BAR, Stroke::solid(theme.dim, 1.0)));
         self.name(&map.storage(storage).id, y + BAR / 2.0, theme.ink, true);
-        let size = text::bytes(map.storage(storage).bytes.0);
+        let size = text::bytes(map.size(storage));
         let size = Text::new(panels.gutter - 8.0, y + BAR + RULER / 2.0 + 1.0, SMALL, theme.dim, size);
         self.scene.add(size.anchored(Anchor::End));
-        if map.storage(storage).bytes.0 > 0 {
+        if map.size(storage) > 0 {
             self.ruler(&axis, y + BAR);
         }
         let Some((x, stacked)) = panels.after else { return };
@@ -307,7 +307,7 @@ impl<'d> Draw<'d> {
         self.seen.rough |= field.is_rough;
         self.name("…", y + TEETH / 2.0, self.theme.dim, false);
         self.segments(&segments, y, TEETH);
-        let rest = &self.map.held[storage].tensors[from..];
+        let rest = &self.map.tensors(storage)[from..];
         let listed = super::map::bytes(rest.iter().map(|&k| self.map.listed(k)).sum());
         let words = format!("and {} more that list {listed}", text::thousands(rest.len() as u64));
         let words = text::fit(&words, SMALL, false, self.frame.panels.width).unwrap_or_default();
@@ -389,7 +389,8 @@ impl<'d> Draw<'d> {
         };
         #[expect(clippy::cast_precision_loss, reason = "a length on screen")]
         let pitch = |step: i128| axis.w * step as f64 / axis.bytes() as f64;
-        while pitch(step) < room(step) {
+        // The shortest label, `0 B`, wants more than 36 pixels: most steps are not written down.
+        while pitch(step) < 36.0 || pitch(step) < room(step) {
             step *= 2;
         }
         let mut at = i128::from(axis.lo).div_euclid(step) * step;
@@ -488,7 +489,8 @@ fn shown(axis: &Axis, lo: i64, hi: i64) -> Option<(f64, f64)> {
 pub(crate) fn label(at: i128, step: i128) -> String {
     const UNITS: [(&str, u32); 7] =
         [("EiB", 60), ("PiB", 50), ("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10), ("B", 0)];
-    let fits = |shift: u32| 1 << shift <= at.max(1) && (step * 4 >= 1 << shift || at % (1 << shift) == 0);
+    let fits =
+        |shift: u32| 1 << shift <= at.max(1) && (step * 4 >= 1 << shift || at & ((1 << shift) - 1) == 0);
     let (name, shift) = UNITS.into_iter().find(|(_, shift)| fits(*shift)).unwrap_or(("B", 0));
     let (whole, part) = (at >> shift, at & ((1 << shift) - 1));
     let quarters = match (part * 4) >> shift {

@@ -35,7 +35,7 @@ impl Axis {
     /// Where a byte begins; outside the axis for bytes outside the window.
     #[expect(clippy::cast_precision_loss, reason = "a place on screen")]
     pub(crate) fn at(&self, byte: i64) -> f64 {
-        let part = (i128::from(byte) - i128::from(self.lo)) as f64 / self.bytes() as f64;
+        let part = byte.saturating_sub(self.lo) as f64 / self.bytes() as f64;
         self.x + self.w * part
     }
 
@@ -51,12 +51,11 @@ impl Axis {
         pixels.clamp(1, self.bytes())
     }
 
-    fn column(&self, k: i64, n: i64) -> (i64, i64) {
-        let at = |k: i64| {
-            let part = i128::from(self.bytes()) * i128::from(k) / i128::from(n);
-            self.lo.saturating_add(i64::try_from(part).unwrap_or(i64::MAX))
-        };
-        (at(k), at(k + 1))
+    /// Where column `k` of `n` begins.
+    fn column(&self, k: i64, n: i64) -> i64 {
+        // Columns are at most bytes and pixels: no product overflows.
+        let bytes = self.bytes();
+        self.lo.saturating_add(bytes / n * k + bytes % n * k / n)
     }
 }
 
@@ -246,8 +245,10 @@ fn shared(touched: i64, twice: i64, of_pair: impl FnOnce() -> bool) -> Shared {
 fn sweep<'r>(lists: impl Iterator<Item = &'r Runs>) -> (Runs, Runs) {
     let mut ends: Vec<(i64, i32)> =
         lists.flat_map(Runs::list).flat_map(|&(lo, hi)| [(lo, 1), (hi, -1)]).collect();
-    // What ends at a byte ends before anything begins there.
-    ends.sort_unstable();
+    // What ends at a byte ends before anything begins there. Blocks of a snapshot come in this order.
+    if !ends.is_sorted() {
+        ends.sort_unstable();
+    }
     let (mut any, mut twice, mut depth) = (Vec::new(), Vec::new(), 0);
     let (mut from, mut from_twice) = (0, 0);
     for (at, step) in ends {
@@ -305,15 +306,17 @@ fn columns(axis: &Axis, most: usize, look: impl Fn(i64, i64) -> (i64, Shared)) -
     let mut n = axis.n_columns();
     loop {
         let mut segments: Vec<Segment> = Vec::new();
-        for k in 0..n {
-            let (lo, hi) = axis.column(k, n);
+        let mut next = axis.lo;
+        for k in 1..=n {
+            let (lo, hi) = (next, axis.column(k, n));
+            next = hi;
             let (touched, shared) = look(lo, hi);
             if touched == 0 {
                 continue;
             }
-            let bytes = i128::from((hi - lo).max(1));
-            let quarters = (i128::from(touched) * 4 + bytes / 2) / bytes;
-            let most_quarters = if i128::from(touched) < bytes { 3 } else { 4 };
+            let bytes = (hi - lo).max(1);
+            let quarters = touched.saturating_mul(4).saturating_add(bytes / 2) / bytes;
+            let most_quarters = if touched < bytes { 3 } else { 4 };
             let quarters = u8::try_from(quarters.clamp(1, most_quarters)).unwrap_or(4);
             let (x0, x1) = (axis.at(lo), axis.at(hi));
             match segments.last_mut() {

@@ -104,8 +104,8 @@ impl Frame {
         let n_views: usize = chosen.iter().flatten().map(|&k| shown(k)).sum();
         let names = chosen.iter().flatten().flat_map(|&k| {
             let n = if map.name_width().is_some() { 0 } else { shown(k) };
-            let tensors = map.held[k].tensors[..n].iter().map(|&t| map.name(t));
-            tensors.chain([map.storage(k).id.as_str().into()])
+            let tensors = map.tensors(k)[..n].iter().map(|&t| map.name(t));
+            tensors.chain([map.storage(k).into_owned().id.into()])
         });
         let most = (width * 0.25).max(84.0);
         let mut gutter = (map.name_width().unwrap_or(0.0) + 26.0).clamp(84.0, most);
@@ -128,16 +128,15 @@ impl Frame {
             }
             false => Panels { gutter, width: room, after: None },
         };
-        let largest = chosen.iter().flatten().map(|&k| super::map::end(map.storage(k))).max().unwrap_or(1);
+        let largest = chosen.iter().flatten().map(|&k| map.end(k)).max().unwrap_or(1);
         let has_words = n_views <= limits.words;
         let mut frame = Frame { panels, rows: Vec::new(), width, height: 10.0, largest, has_words };
         if !title.is_empty() {
             frame.push(Item::Title, 28.0, vec![title.to_owned()], Vec::new());
         }
-        let told = map.told();
         // The heading of a device says what a map without a move has to say.
-        let told = if has_after { &told[1..] } else { &[] };
-        for line in told.iter().flat_map(|line| text::wrap(line, 12.0, width - 24.0)) {
+        let told = if has_after { map.told() } else { Vec::new() };
+        for line in told.iter().skip(1).flat_map(|line| text::wrap(line, 12.0, width - 24.0)) {
             frame.push(Item::Remark, 18.0, vec![line], Vec::new());
         }
         if has_after && !stacked {
@@ -177,10 +176,10 @@ impl Frame {
             (true, true) => BAR + RULER + 2.0 + LINE * n,
         };
         self.push(Item::Storage(storage), h + 6.0, Vec::new(), after);
-        let whole = || map.field(storage, 0, (0, super::map::end(map.storage(storage))));
+        let whole = || map.field(storage, 0, (0, map.end(storage)));
         let field = self.has_words.then(whole);
-        let held = &map.held[storage];
-        for (nth, &tensor) in held.tensors[..shown].iter().enumerate() {
+        let tensors = map.tensors(storage);
+        for (nth, &tensor) in tensors[..shown].iter().enumerate() {
             let item = Item::View { storage, nth, tensor };
             let stack = if stacked && map.moves(storage) { TEETH + 3.0 } else { 0.0 };
             let Some(field) = &field else {
@@ -199,7 +198,7 @@ impl Frame {
             let n = if stacked { before.len() + after.len() } else { before.len().max(after.len()) };
             self.push(item, TEETH + 3.0 + stack + LINE * n as f64 + 3.0, before, after);
         }
-        if shown < held.tensors.len() {
+        if shown < tensors.len() {
             // Its words are found when it is drawn: of a thousand such rows a few are in sight.
             self.push(Item::MoreViews { storage, from: shown }, TEETH + 8.0 + LINE, Vec::new(), Vec::new());
         }
@@ -221,7 +220,7 @@ fn shares(map: &MemoryPicture, field: &super::field::Field, storage: usize, nth:
     if partners.is_empty() {
         return String::new();
     }
-    let name = |&k: &usize| text::short(&map.name(map.held[storage].tensors[k]));
+    let name = |&k: &usize| text::short(&map.name(map.tensors(storage)[k]));
     let named: Vec<String> = partners.iter().take(3).map(name).collect();
     let rest = partners.len() - named.len();
     let more = match (rest, is_all) {
@@ -252,7 +251,7 @@ fn largest(map: &MemoryPicture, all: &[usize], most: usize) -> Vec<usize> {
     }
     let mut by_size: Vec<(i64, usize)> = Vec::with_capacity(all.len());
     for &k in all {
-        by_size.push((i64::try_from(map.storage(k).bytes.0).unwrap_or(i64::MAX).saturating_neg(), k));
+        by_size.push((-map.end(k), k));
     }
     // Not unstable: where the standard library is built small that is a heap's sort, several times slower.
     by_size.sort();

@@ -1,8 +1,11 @@
 //! What a memory map shows: a layout, and a move of it where there is one.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
-use spanlift::memory::{Allocation, Device, Layout, MoveKind, MovePlan, Span, Storage, Target, Tensor};
+use spanlift::memory::{
+    Allocation, Device, Layout, MoveKind, MovePlan, Span, Storage, StorageId, Target, Tensor,
+};
 use spanlift::trace::snapshot::Life;
 
 use super::field::Field;
@@ -15,9 +18,9 @@ const RUNS: usize = 1 << 21;
 /// A layout, before and after a move where there is one, as pictures ask for it.
 #[derive(Debug, Clone)]
 pub struct MemoryPicture {
-    /// What is there.
+    /// What is there; of a moment of a snapshot, what was not recorded.
     pub layout: Layout,
-    /// More views, behind those of the layout.
+    /// More storages and views, behind those of the layout.
     blocks: Option<Blocks>,
     /// How it moves.
     pub plan: Option<MovePlan>,
@@ -25,6 +28,8 @@ pub struct MemoryPicture {
     pub(crate) devices: Vec<(String, Vec<usize>)>,
     /// Per storage.
     pub(crate) held: Vec<Held>,
+    /// Positions of the tensors, those of one storage behind each other.
+    order: Vec<usize>,
     /// Per tensor, its position in the plan.
     placed: Vec<Option<usize>>,
     names: Vec<String>,
@@ -34,8 +39,8 @@ pub struct MemoryPicture {
 /// What a storage holds.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Held {
-    /// Positions of its tensors.
-    pub(crate) tensors: Vec<usize>,
+    /// Its tensors among those in the order of their storages.
+    pub(crate) tensors: Range<usize>,
     /// Positions of the allocations that stand for parts of it.
     pub(crate) allocations: Vec<usize>,
     /// Whether allocations stand for the same bytes twice, so that each view has its own.
@@ -63,11 +68,7 @@ impl MemoryPicture {
 
     fn new(layout: Layout, plan: Option<MovePlan>, blocks: Option<Blocks>) -> MemoryPicture {
         let mut held = vec![Held::default(); layout.storages().len()];
-        for (k, tensor) in layout.tensors().iter().enumerate() {
-            let held = &mut held[tensor.storage().index()];
-            held.tensors.push(k);
-            held.listed += u128::from(tensor.listed_bytes().0);
-        }
+        let mut order = in_order(&layout, &mut held);
         let mut left = RUNS;
         for (storage, held) in layout.storages().iter().zip(&mut held) {
             if left == 0 {
@@ -77,21 +78,25 @@ impl MemoryPicture {
                 held.bytes = Some((0, 0));
                 continue;
             }
-            let spans = held.tensors.iter().map(|&k| layout.tensors()[k].span().clone());
-            let field = Field::new(spans, 0, end(storage));
+            let spans = order[held.tensors.clone()].iter().map(|&k| layout.tensors()[k].span().clone());
+            let field = Field::new(spans, 0, end(storage.bytes.0));
             left = left.saturating_sub(field.n_runs());
             held.bytes = field.bytes();
         }
         if let Some(blocks) = &blocks {
-            hold(&mut held, blocks, layout.tensors().len());
+            let first = order.len();
+            order.extend(first..first + blocks.len());
+            hold(&mut held, blocks, first);
         }
         let (mut known, mut devices): (Vec<Device>, Vec<(String, Vec<usize>)>) = (Vec::new(), Vec::new());
-        for (k, storage) in layout.storages().iter().enumerate() {
-            match known.iter().position(|device| *device == storage.device) {
+        let of_segments = blocks.iter().flat_map(|blocks| blocks.segments()).map(|held| held.device());
+        let all = layout.storages().iter().map(|storage| storage.device).chain(of_segments);
+        for (k, device) in all.enumerate() {
+            match known.iter().position(|other| *other == device) {
                 Some(at) => devices[at].1.push(k),
                 None => {
-                    known.push(storage.device);
-                    devices.push((storage.device.to_string(), vec![k]));
+                    known.push(device);
+                    devices.push((device.to_string(), vec![k]));
                 }
             }
         }
@@ -113,11 +118,46 @@ impl MemoryPicture {
                     || ranges.windows(2).any(|r| r[1].0 < r[0].1);
             }
         }
-        MemoryPicture { layout, blocks, plan, devices, held, placed, names, copied }
+        MemoryPicture { layout, blocks, plan, devices, held, order, placed, names, copied }
     }
 
-    pub(crate) fn storage(&self, k: usize) -> &Storage {
-        &self.layout.storages()[k]
+    /// A storage: one of the layout, or the segment of a snapshot and its place among them.
+    fn home(&self, k: usize) -> Result<&Storage, (&Blocks, usize)> {
+        match (self.layout.storages().get(k), &self.blocks) {
+            (None, Some(blocks)) => Err((blocks, k - self.layout.storages().len())),
+            _ => Ok(&self.layout.storages()[k]),
+        }
+    }
+
+    pub(crate) fn storage(&self, k: usize) -> Cow<'_, Storage> {
+        self.home(k).map_or_else(|(blocks, k)| Cow::Owned(blocks.storage(k)), Cow::Borrowed)
+    }
+
+    /// Bytes of a storage.
+    pub(crate) fn size(&self, k: usize) -> u64 {
+        let of_segment = |(blocks, k): (&Blocks, usize)| blocks.segments()[k].segment.size.unsigned_abs();
+        self.home(k).map_or_else(of_segment, |storage| storage.bytes.0)
+    }
+
+    /// One past the last byte of a storage, at least 1.
+    pub(crate) fn end(&self, k: usize) -> i64 {
+        end(self.size(k))
+    }
+
+    /// Positions of the tensors of a storage.
+    pub(crate) fn tensors(&self, storage: usize) -> &[usize] {
+        &self.order[self.held[storage].tensors.clone()]
+    }
+
+    /// Whether another map has the same storages, as far as both say where those lie.
+    pub(crate) fn has_storages_of(&self, other: &MemoryPicture) -> bool {
+        let is_same = |k: usize| {
+            let places = self.home(k).err().zip(other.home(k).err());
+            let is_there = places
+                .is_none_or(|((a, at), (b, there))| a.segments()[at].place() == b.segments()[there].place());
+            is_there && self.size(k) == other.size(k)
+        };
+        self.held.len() == other.held.len() && (0..self.held.len()).all(is_same)
     }
 
     /// How many views there are.
@@ -134,7 +174,8 @@ impl MemoryPicture {
     }
 
     pub(crate) fn tensor(&self, k: usize) -> Cow<'_, Tensor> {
-        self.view(k).map_or_else(|(blocks, k)| Cow::Owned(blocks.tensor(k)), Cow::Borrowed)
+        let storage = || StorageId::try_from(self.storage_of(k)).unwrap_or_default();
+        self.view(k).map_or_else(|(blocks, k)| Cow::Owned(blocks.tensor(k, storage())), Cow::Borrowed)
     }
 
     /// The name of a view.
@@ -144,7 +185,8 @@ impl MemoryPicture {
 
     /// The storage of a view.
     pub(crate) fn storage_of(&self, k: usize) -> usize {
-        self.view(k).map_or_else(|(blocks, k)| blocks.storage(k), Tensor::storage).index()
+        let n = self.layout.storages().len();
+        self.view(k).map_or_else(|(blocks, k)| n + blocks.segment_of(k), |tensor| tensor.storage().index())
     }
 
     /// The bytes that a view touches.
@@ -183,7 +225,7 @@ impl MemoryPicture {
 
     /// The bytes of the views of a storage in a window.
     pub(crate) fn field(&self, storage: usize, from: usize, (lo, hi): (i64, i64)) -> Field {
-        Field::new(self.held[storage].tensors[from..].iter().map(|&k| self.span(k)), lo, hi)
+        Field::new(self.tensors(storage)[from..].iter().map(|&k| self.span(k)), lo, hi)
     }
 
     /// The allocation of a tensor that moves, as its name and the bytes of the storage that it stands for.
@@ -200,7 +242,7 @@ impl MemoryPicture {
 
     /// Whether any tensor of a storage moves.
     pub(crate) fn moves(&self, storage: usize) -> bool {
-        self.plan.is_some() && self.held[storage].tensors.iter().any(|&k| self.placed[k].is_some())
+        self.plan.is_some() && self.tensors(storage).iter().any(|&k| self.placed[k].is_some())
     }
 
     /// Whether the allocations of a storage are drawn as parts of it.
@@ -242,8 +284,7 @@ impl MemoryPicture {
             (_, true) => format!("{n} allocations, one for each view: {} allocated", bytes(allocated)),
             (_, false) => format!("{}: {} allocated", text::count(n, "allocation"), bytes(allocated)),
         };
-        let left = self.storage(storage).bytes.0;
-        match u128::from(left).checked_sub(copied) {
+        match u128::from(self.size(storage)).checked_sub(copied) {
             Some(rest) if rest > 0 && !held.is_apart => {
                 format!("{blocks}, {} copied; {} belong to no view", bytes(copied), bytes(rest))
             }
@@ -261,7 +302,7 @@ impl MemoryPicture {
 
     /// The whole picture in words: how much there is, and what moving it takes.
     pub fn told(&self) -> Vec<String> {
-        let (n, m) = (self.n_views(), self.layout.storages().len());
+        let (n, m) = (self.n_views(), self.held.len());
         let mut lines = vec![format!("{} of {}", text::count(n, "view"), text::count(m, "storage"))];
         let Some(plan) = &self.plan else {
             for (device, storages) in &self.devices {
@@ -308,15 +349,16 @@ impl MemoryPicture {
 
     /// The storages of a device in words.
     pub(crate) fn told_of(&self, storages: &[usize]) -> String {
-        let size: u128 = storages.iter().map(|&k| u128::from(self.storage(k).bytes.0)).sum();
-        let listed: u128 = storages.iter().map(|&k| self.held[k].listed).sum();
-        let parts = storages.iter().map(|&k| self.held[k].bytes);
-        let mut sums = parts.map(|b| {
-            b.and_then(|(any, twice)| Some((u128::try_from(any).ok()?, u128::try_from(twice).ok()?)))
-        });
-        let sums: Option<(u128, u128)> =
-            sums.try_fold((0, 0), |sum, b| b.map(|(any, twice)| (sum.0 + any, sum.1 + twice)));
-        let n_views: usize = storages.iter().map(|&k| self.held[k].tensors.len()).sum();
+        let (mut size, mut listed, mut n_views, mut sums) = (0u128, 0u128, 0, Some((0u128, 0u128)));
+        for &k in storages {
+            let held = &self.held[k];
+            size += u128::from(self.size(k));
+            listed += held.listed;
+            n_views += held.tensors.len();
+            sums = sums.zip(held.bytes).map(|(sum, bytes)| {
+                (sum.0 + u128::from(bytes.0.unsigned_abs()), sum.1 + u128::from(bytes.1.unsigned_abs()))
+            });
+        }
         let verb = |plural: &str| {
             if n_views == 1 {
                 format!("{plural}{}", if plural.ends_with("ch") { "es" } else { "s" })
@@ -339,32 +381,54 @@ impl MemoryPicture {
     }
 }
 
-/// Gives storages the blocks of a snapshot as their views, from position `first` on.
-fn hold(held: &mut [Held], blocks: &Blocks, first: usize) {
-    let mut n = vec![0; held.len()];
-    (0..blocks.len()).for_each(|k| n[blocks.storage(k).index()] += 1);
-    held.iter_mut().zip(n).for_each(|(held, n)| held.tensors.reserve_exact(n));
-    // How far any block reaches, and two do.
-    let mut reach = vec![(0, 0); held.len()];
-    for k in 0..blocks.len() {
-        let (lo, hi) = blocks.bytes(k);
-        let storage = blocks.storage(k).index();
-        let (held, (one, two)) = (&mut held[storage], &mut reach[storage]);
-        held.tensors.push(first + k);
-        held.listed += u128::from((hi - lo).unsigned_abs());
-        // Blocks come by address; in a broken file they may overlap.
-        if let Some((any, twice)) = &mut held.bytes {
-            let both = hi.min(*one);
-            *twice += (both - lo.max(*two)).max(0);
-            *any += (hi - lo.max(*one)).max(0);
-            (*one, *two) = (hi.max(*one), both.max(*two));
-        }
+/// The positions of a layout's tensors in the order of their storages, which are told where theirs lie.
+fn in_order(layout: &Layout, held: &mut [Held]) -> Vec<usize> {
+    for tensor in layout.tensors() {
+        held[tensor.storage().index()].tensors.end += 1;
     }
+    let mut all = 0;
+    for held in held.iter_mut() {
+        let n = held.tensors.end;
+        held.tensors = all..all;
+        all += n;
+    }
+    let mut order = vec![0; all];
+    for (k, tensor) in layout.tensors().iter().enumerate() {
+        let held = &mut held[tensor.storage().index()];
+        order[held.tensors.end] = k;
+        held.tensors.end += 1;
+        held.listed += u128::from(tensor.listed_bytes().0);
+    }
+    order
 }
 
-/// One past the last byte of a storage, at least 1.
-pub(crate) fn end(storage: &Storage) -> i64 {
-    i64::try_from(storage.bytes.0).unwrap_or(i64::MAX).max(1)
+/// Adds the segments of a snapshot, whose blocks are views from position `first` on.
+fn hold(held: &mut Vec<Held>, blocks: &Blocks, first: usize) {
+    let mut at = first;
+    held.extend(blocks.held().map(|(segment, spans, places)| {
+        let (mut any, mut twice, mut listed) = (0, 0, 0);
+        // How far any block reaches, and two do.
+        let (mut one, mut two) = (0, 0);
+        for &k in places {
+            let (addr, size) = spans[k as usize];
+            let lo = addr - segment.addr;
+            let hi = lo + size;
+            listed += u128::from(size.unsigned_abs());
+            // Blocks come by address; in a broken file they may overlap.
+            let both = hi.min(one);
+            twice += (both - lo.max(two)).max(0);
+            any += (hi - lo.max(one)).max(0);
+            (one, two) = (hi.max(one), both.max(two));
+        }
+        let tensors = at..at + places.len();
+        at = tensors.end;
+        Held { tensors, listed, bytes: Some((any, twice)), ..Held::default() }
+    }));
+}
+
+/// One past the last of so many bytes, at least 1.
+fn end(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX).max(1)
 }
 
 fn range(a: &Allocation) -> (i64, i64) {

@@ -3,10 +3,11 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use spanlift::trace::StrId;
+use spanlift::memory::Layout;
 use spanlift::trace::snapshot::{Event, Held, Life, Moment, Past, Snapshot};
 
 use crate::scene::{Rect, Scene, Shape, Stroke, Text};
+use crate::snapshot::Names;
 use crate::text;
 use crate::theme::Theme;
 
@@ -24,19 +25,16 @@ const FRAMES: usize = 24;
 #[derive(Debug, Clone)]
 pub struct OverTime {
     snapshot: Arc<Snapshot>,
-    /// The devices that were recorded, with their lives.
-    pasts: Vec<(usize, Past)>,
-    /// Which of them the moments count: the one with the most events.
+    names: Arc<Names>,
+    /// Which of the devices that were recorded the moments count: the one with the most events.
     main: usize,
     moment: usize,
     /// What was held at the moment whose memory was asked for last.
     held: Cell<Option<(usize, Held)>>,
     /// Moments and what was held at them.
     samples: Vec<(usize, Held)>,
-    /// At most how wide the name of a block is.
-    name_width: f64,
-    /// The kinds of the segments that are there at the end, by address.
-    kinds: Vec<(i64, StrId)>,
+    /// The end of the devices that were not recorded.
+    rest: Layout,
 }
 
 /// What there is to tell of the moment that is shown.
@@ -65,14 +63,16 @@ impl OverTime {
         let count = SAMPLES.min(n);
         let at = |k: usize| (k * n).checked_div(count).unwrap_or(0);
         let samples = (0..=count).map(|k| (at(k), pasts[main].1.at(at(k)).held())).collect();
-        let kinds = snapshot.segments.iter().map(|segment| (segment.address, segment.segment_type));
-        let mut kinds: Vec<(i64, StrId)> = kinds.collect();
-        kinds.sort_unstable();
+        let is_recorded =
+            |device: i64| pasts.iter().any(|&(recorded, _)| usize::try_from(device) == Ok(recorded));
+        // What could be laid out with the others can be without them.
+        let rest = crate::snapshot::layout(&snapshot, |segment| !is_recorded(segment.device));
+        let rest = rest.unwrap_or_default();
+        let snapshot = Arc::new(snapshot);
         Some(OverTime {
-            name_width: crate::snapshot::name_width(&snapshot),
-            kinds,
-            snapshot: Arc::new(snapshot),
-            pasts,
+            names: Arc::new(Names::of(&snapshot, pasts)),
+            rest,
+            snapshot,
             main,
             moment: n,
             held: Cell::default(),
@@ -82,7 +82,7 @@ impl OverTime {
 
     /// How many events the cursor goes through.
     pub fn n_events(&self) -> usize {
-        self.pasts[self.main].1.n_events()
+        self.names.pasts[self.main].1.n_events()
     }
 
     /// The moment that is shown: the state before this event, or the end.
@@ -97,7 +97,7 @@ impl OverTime {
 
     /// Chooses the next event, or the one before, that hands memory out or takes it back.
     pub fn step(&mut self, by: isize) {
-        let events = &self.snapshot.traces[self.pasts[self.main].0];
+        let events = &self.snapshot.traces[self.names.pasts[self.main].0];
         let mut at = self.moment;
         while let Some(next) = at.checked_add_signed(by).filter(|&k| k <= events.len()) {
             at = next;
@@ -114,14 +114,14 @@ impl OverTime {
 
     /// The wall clock at the moment, in nanoseconds; nothing in files without times.
     pub fn wall_ns(&self) -> Option<i64> {
-        let events = &self.snapshot.traces[self.pasts[self.main].0];
+        let events = &self.snapshot.traces[self.names.pasts[self.main].0];
         let event = events.get(self.moment).or(events.last())?;
         event.time_us?.checked_mul(1000)
     }
 
     /// Chooses the moment at this time of the wall clock, if it lies within what was recorded.
     pub fn go_to_wall(&mut self, ns: i64) -> bool {
-        let events = &self.snapshot.traces[self.pasts[self.main].0];
+        let events = &self.snapshot.traces[self.names.pasts[self.main].0];
         let time = |event: Option<&Event>| event.and_then(|event| event.time_us?.checked_mul(1000));
         let ends = time(events.first()).zip(time(events.last()));
         let is_in = ends.is_some_and(|(first, last)| first <= ns && ns <= last);
@@ -133,32 +133,32 @@ impl OverTime {
 
     /// The moment of a device after every event that lies before this time of the wall clock.
     fn before(&self, k: usize, ns: i64) -> usize {
-        let events = &self.snapshot.traces[self.pasts[k].0];
+        let events = &self.snapshot.traces[self.names.pasts[k].0];
         let lies_before = |event: &Event| event.time_us.is_some_and(|at| at.saturating_mul(1000) < ns);
         events.partition_point(lies_before)
     }
 
     /// What is there at the moment, by device; other devices at the same time, where the file has times.
-    pub fn moments(&self) -> Vec<(usize, Moment)> {
+    pub fn moments(&self) -> Vec<(usize, Moment<'_>)> {
         let wall = self.wall_ns().filter(|_| self.moment < self.n_events());
         let of = |k: usize| match wall {
             _ if k == self.main => self.moment,
             Some(ns) => self.before(k, ns),
-            None => self.pasts[k].1.n_events(),
+            None => self.names.pasts[k].1.n_events(),
         };
         let at = |k: usize| {
-            let moment = self.pasts[k].1.at(of(k));
+            let moment = self.names.pasts[k].1.at(of(k));
             if k == self.main {
                 self.held.set(Some((self.moment, moment.held())));
             }
-            (self.pasts[k].0, moment)
+            (self.names.pasts[k].0, moment)
         };
-        (0..self.pasts.len()).map(at).collect()
+        (0..self.names.pasts.len()).map(at).collect()
     }
 
     /// Which devices the moments are about.
     pub fn devices(&self) -> impl Iterator<Item = usize> + '_ {
-        self.pasts.iter().map(|(device, _)| *device)
+        self.names.pasts.iter().map(|(device, _)| *device)
     }
 
     /// The snapshot.
@@ -166,14 +166,14 @@ impl OverTime {
         &self.snapshot
     }
 
-    /// The kind of the segment at an address, if one is there at the end.
-    pub(crate) fn kind(&self, address: i64) -> Option<StrId> {
-        let k = self.kinds.binary_search_by_key(&address, |kind| kind.0).ok()?;
-        Some(self.kinds[k].1)
+    /// What segments and blocks are named by.
+    pub(crate) fn names(&self) -> &Arc<Names> {
+        &self.names
     }
 
-    pub(crate) fn name_width(&self) -> f64 {
-        self.name_width
+    /// The end of the devices that were not recorded.
+    pub(crate) fn rest(&self) -> &Layout {
+        &self.rest
     }
 
     fn stack(&self, stack: u32) -> Vec<String> {
@@ -192,7 +192,7 @@ impl OverTime {
 
     /// What there is to tell, with a block selected.
     pub fn told(&self, selected: Option<Life>) -> Told {
-        let (device, past) = &self.pasts[self.main];
+        let (device, past) = &self.names.pasts[self.main];
         let events = &self.snapshot.traces[*device];
         let known = self.held.get().filter(|(moment, _)| *moment == self.moment);
         let held = known.map_or_else(|| past.at(self.moment).held(), |(_, held)| held);
@@ -246,7 +246,7 @@ impl OverTime {
         told
     }
 
-    /// The strip above the map: reserved and allocated bytes and fragmentation over all events, and the moment.
+    /// The strip above the map: reserved and allocated bytes and fragmentation over all events, at whatever moment.
     pub fn strip(&self, width: f64, theme: &Theme) -> Scene {
         let mut scene = Scene::new(width, HEIGHT, theme.lane);
         let n = self.n_events().max(1) as f64;
@@ -272,16 +272,21 @@ impl OverTime {
             let y = top + (LABEL + 4.0) / 2.0;
             scene.shapes.push(Shape::Text(Text::new(6.0, y, LABEL, theme.ink, words)));
         }
-        let at = x(self.moment).clamp(1.0, width - 1.0);
-        scene.line((at, 0.0), (at, HEIGHT), Stroke::solid(theme.ink, 2.0));
         scene
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use spanlift::Bytes;
+    use spanlift::memory::{Dtype, View, cuda};
+    use spanlift::ordered::{BTreeMap, BTreeSet};
+    use spanlift::trace::snapshot::{Block, Segment};
+
     use super::*;
-    use crate::memory::{MemoryApp, MemoryPicture};
+    use crate::memory::{MemoryApp, MemoryOptions, MemoryPicture, scene};
+    use crate::snapshot::Blocks;
+    use crate::testing::Random;
     use crate::theme::Theme;
 
     /// The shared snapshot, where it is.
@@ -302,7 +307,7 @@ mod tests {
         for moment in [0, 1, n / 3, n / 2, n - 1, n] {
             app.go_to_moment(moment);
             let over = app.over_time().unwrap();
-            let blocks: usize = over.moments().iter().map(|(_, m)| m.blocks.len()).sum();
+            let blocks: usize = over.moments().iter().map(|(_, m)| m.places.len()).sum();
             assert_eq!(app.map().n_views(), blocks, "moment {moment}");
             assert_eq!(over.moment(), moment);
             let strip = over.strip(600.0, &Theme::LIGHT);
@@ -315,25 +320,166 @@ mod tests {
 
     /// All that a map shows, in words.
     fn shown(map: &MemoryPicture) -> Vec<String> {
-        let storages = map.layout.storages().iter().enumerate().map(|(k, s)| {
-            let held = &map.held[k];
+        let storages = map.held.iter().enumerate().map(|(k, held)| {
+            let s = map.storage(k);
             format!("{} {} {:?} {} {:?}", s.id, s.device, s.bytes, held.listed, held.bytes)
         });
-        let views = (0..map.n_views()).map(|k| format!("{k} {} {:?}", map.sentence(k), map.span(k).bounds()));
+        let views = (0..map.n_views())
+            .map(|k| format!("{k} {} {} {:?}", map.storage_of(k), map.sentence(k), map.span(k).bounds()));
         storages.chain(views).chain(map.told()).collect()
     }
 
-    /// A map of the moment made of a layout, each block a named tensor of it: nothing is made later or kept.
-    fn from_nothing(bytes: &[u8], moment: usize) -> MemoryPicture {
-        let snapshot = Snapshot::read(bytes).unwrap();
-        let mut over = OverTime::new(snapshot).unwrap();
-        over.go(moment);
-        let (mut layout, blocks) = crate::snapshot::layout_at(&over).unwrap();
-        for k in 0..blocks.len() {
-            let tensor = blocks.tensor(k);
-            layout.tensor(tensor.name(), tensor.storage(), tensor.view().clone()).unwrap();
+    /// The map of the moment made of a layout: every segment a named storage of it, every block a named tensor.
+    fn from_nothing(over: &OverTime) -> MemoryPicture {
+        let mut layout = over.rest().clone();
+        let known = over.snapshot();
+        for (device, moment) in over.moments() {
+            for segment in &moment.segments {
+                let (from, to) = (segment.addr, segment.addr + segment.size);
+                let at_end = known.segments.iter().find(|s| s.address == from);
+                let kind =
+                    at_end.map_or(String::new(), |s| format!(" {}", known.strings.get(s.segment_type)));
+                let id = format!("{from:#x}{kind}, stream {}", segment.stream.unwrap());
+                let size = Bytes(u64::try_from(segment.size).unwrap());
+                let storage = layout.storage(&id, cuda(u32::try_from(device).unwrap()), size).unwrap();
+                for block in moment.blocks().filter(|b| from <= b.addr && b.addr + b.size <= to) {
+                    let asked = known.stacks.get(block.stack).first().map_or(String::new(), |&frame| {
+                        let frame = known.stacks.frames[frame as usize];
+                        let [file, name] = [frame.filename, frame.name].map(|id| known.strings.get(id));
+                        format!(" {name} ({}:{})", file.rsplit('/').next().unwrap(), frame.line)
+                    });
+                    let (shape, offset) = (vec![block.size], block.addr - from);
+                    let view = View { dtype: Dtype::U8, shape, strides: vec![1], offset };
+                    layout.tensor(&format!("{:#x}{asked}", block.addr), storage, view).unwrap();
+                }
+            }
         }
         MemoryPicture::of(layout)
+    }
+
+    /// Of a device's memory, segments with their sizes and the slots that blocks have.
+    #[derive(Default)]
+    struct Memory(BTreeMap<i64, i64>, BTreeSet<i64>);
+
+    const SLOT: i64 = 1024;
+
+    impl Memory {
+        /// Something that the allocator might do next: action, address, size.
+        fn step(&mut self, source: &mut Random, base: i64) -> Option<(&'static str, i64, i64)> {
+            let mut below = |n: usize| usize::try_from(source.below(n.max(1) as u64)).unwrap();
+            let Memory(segments, blocks) = self;
+            match below(8) {
+                0 => {
+                    let (at, size) = (base + 0x10_0000 * below(9) as i64, SLOT * (1 + below(12)) as i64);
+                    let is_new = !segments.contains_key(&at);
+                    is_new.then(|| segments.insert(at, size)).map(|_| ("segment_alloc", at, size))
+                }
+                1 => {
+                    let (&at, &size) = segments.iter().nth(below(segments.len()))?;
+                    let is_empty = blocks.range(at..at + size).next().is_none();
+                    is_empty.then(|| segments.remove(&at)).map(|_| ("segment_free", at, size))
+                }
+                2 | 3 => {
+                    let &at = blocks.iter().nth(below(blocks.len()))?;
+                    blocks.remove(&at);
+                    Some(("free_completed", at, SLOT))
+                }
+                _ => {
+                    let (&at, &size) = segments.iter().nth(below(segments.len()))?;
+                    let at = at + SLOT * below(usize::try_from(size / SLOT).unwrap()) as i64;
+                    blocks.insert(at).then_some(("alloc", at, SLOT))
+                }
+            }
+        }
+    }
+
+    /// Memory of three devices, of which two were recorded. Some events know of blocks that lie in no segment, or partly
+    /// on others.
+    fn random(seed: u64) -> Snapshot {
+        let mut source = Random(seed);
+        let mut found = Snapshot::default();
+        let names = ["small", "active_allocated", "inactive"];
+        let [small, active, inactive] = names.map(|name| found.strings.intern(name));
+        for device in 0..3 {
+            let (mut memory, mut events, mut known) = (Memory::default(), Vec::new(), BTreeSet::new());
+            let base = 0x7f00_0000_0000 + (device << 32);
+            for time in 0..60 + 200 * device {
+                let mut step = memory.step(&mut source, base);
+                if let (0, Some(&at)) = (source.below(20), known.first()) {
+                    step =
+                        Some(("free_completed", at + [-9, 7, 512][usize::try_from(time % 3).unwrap()], SLOT));
+                }
+                let Some((action, addr, size)) = step else { continue };
+                known.insert(addr);
+                let (action, stream) = (found.strings.intern(action), device);
+                events.push(Event { action, addr, size, stream, time_us: Some(time), stack: 0 });
+            }
+            for (&address, &total_size) in memory.0.iter() {
+                let first = found.blocks.len();
+                for at in (0..total_size / SLOT).map(|k| address + k * SLOT) {
+                    let state = if memory.1.contains(&at) { active } else { inactive };
+                    found.blocks.push(Block {
+                        address: None,
+                        size: SLOT,
+                        requested_size: SLOT,
+                        state,
+                        stack: 0,
+                    });
+                }
+                found.segments.push(Segment {
+                    device,
+                    address,
+                    total_size,
+                    allocated_size: 0,
+                    active_size: 0,
+                    requested_size: 0,
+                    stream: device,
+                    segment_type: small,
+                    blocks: first..found.blocks.len(),
+                    stack: 0,
+                });
+            }
+            found.traces.push(if device == 1 { Vec::new() } else { events });
+        }
+        found
+    }
+
+    #[test]
+    fn the_map_of_a_moment_is_that_of_a_layout_made_of_it() {
+        let (mut n_shared, mut n_same, mut n_other) = (0, 0, 0);
+        for seed in 0..16 {
+            let mut over = OverTime::new(random(seed)).unwrap();
+            let mut source = Random(seed);
+            let mut before: Option<MemoryPicture> = None;
+            for _ in 0..24 {
+                let far = usize::try_from(source.below(over.n_events() as u64 + 1)).unwrap();
+                let near = (over.moment() + 1).min(over.n_events());
+                over.go(if source.below(2) == 0 { far } else { near });
+                let case = format!("seed {seed}, moment {}", over.moment());
+                let map = MemoryPicture::of_blocks(over.rest().clone(), Blocks::at(&over).unwrap());
+                let wanted = from_nothing(&over);
+                assert_eq!(shown(&map), shown(&wanted), "{case}");
+                // So narrow that the column of names has one width for all.
+                let options = MemoryOptions { width: 320.0, ..MemoryOptions::default() };
+                assert_eq!(scene(&map, &options), scene(&wanted, &options), "{case}");
+                n_shared += map.held.iter().filter(|held| held.bytes.unwrap().1 > 0).count();
+                for k in map.layout.tensors().len()..map.n_views() {
+                    assert_eq!(map.same(map.life(k).unwrap()), Some(k), "{case}: {k}");
+                }
+                // Parts in sight stay where the storages are the same, by name and size.
+                let storages = |map: &MemoryPicture| -> Vec<_> {
+                    (0..map.held.len()).map(|k| map.storage(k).into_owned()).collect()
+                };
+                if let Some(before) = &before {
+                    let is_same = storages(&map) == storages(before);
+                    assert_eq!(map.has_storages_of(before), is_same, "{case}");
+                    assert!(wanted.has_storages_of(&map), "{case}");
+                    if is_same { n_same += 1 } else { n_other += 1 }
+                }
+                before = Some(map);
+            }
+        }
+        assert!(n_shared > 9 && n_same > 50 && n_other > 50, "{n_shared}, {n_same}, {n_other}");
     }
 
     #[test]
@@ -361,7 +507,7 @@ mod tests {
             let moment = app.over_time().unwrap().moment();
             assert_eq!(
                 shown(app.map()),
-                shown(&from_nothing(&bytes, moment)),
+                shown(&from_nothing(app.over_time().unwrap())),
                 "step {step}: moment {moment}"
             );
             // The picture too, with nothing chosen and everything in sight.

@@ -1,7 +1,7 @@
 //! A view or a storage in words: for the panel of details, the tooltip, the announcement and the table.
 
 use super::comb::Comb;
-use super::map::{MemoryPicture, bytes, end, form, place};
+use super::map::{MemoryPicture, bytes, form, place};
 use crate::details::Details;
 use crate::text;
 
@@ -112,7 +112,7 @@ impl MemoryPicture {
         if let Some((any, twice)) = held.bytes {
             row("touched", text::bytes(any.unsigned_abs()));
             row("shared", text::bytes(twice.unsigned_abs()));
-            let gap = if storage.bytes.0 == 0 { 0 } else { end(storage) - any };
+            let gap = if storage.bytes.0 == 0 { 0 } else { self.end(k) - any };
             row("of no view", text::bytes(gap.unsigned_abs()));
         }
         let after = self.told_after(k);

@@ -16,7 +16,6 @@ use crate::theme::Theme;
 const TABLE: usize = 60;
 
 /// What the panels show, to see whether it changed.
-#[derive(Clone, PartialEq)]
 pub(crate) struct Shown {
     item: usize,
     theme: Theme,
@@ -26,26 +25,32 @@ pub(crate) struct Shown {
     storage: Option<usize>,
     in_sight: Vec<usize>,
     legend: Option<Scene>,
+    /// Width, pixel ratio and colours of the strip.
+    strip: Option<(f64, f64, Theme)>,
 }
 
 impl Panels {
     /// Brings everything up to date that differs from what is shown.
     pub(super) fn update_memory(&mut self, app: &MemoryApp, item: usize) {
-        let before = self.memory.take();
-        let now = Shown {
+        let mut before = self.memory.take();
+        let mut now = Shown {
             item,
             theme: app.theme,
             kind: app.kind(),
             moment: app.over_time().map(OverTime::moment),
             tensor: app.selected(),
             storage: app.selected_storage(),
-            // At another moment the same rows are other blocks.
-            in_sight: before
-                .as_ref()
-                .filter(|b| b.moment == app.over_time().map(OverTime::moment))
-                .map_or_else(Vec::new, |b| b.in_sight.clone()),
-            legend: before.as_ref().and_then(|b| b.legend.clone()),
+            in_sight: Vec::new(),
+            legend: None,
+            strip: None,
         };
+        if let Some(before) = before.as_mut().filter(|before| before.item == item) {
+            // At another moment the same rows are other blocks.
+            if before.moment == now.moment {
+                now.in_sight = std::mem::take(&mut before.in_sight);
+            }
+            (now.legend, now.strip) = (before.legend.take(), before.strip);
+        }
         let is_new = before.as_ref().is_none_or(|b| b.item != item);
         if is_new || before.as_ref().is_some_and(|b| b.theme != now.theme) {
             self.colors(&app.theme);
@@ -57,19 +62,24 @@ impl Panels {
             self.title(&app.name, &origin, item);
             let _ = self.root.class_list().toggle_with_force("has-no-program", true);
         }
-        if is_new || before.as_ref().is_some_and(|b| (b.kind, b.moment) != (now.kind, now.moment)) {
+        let is_planned_anew = is_new || before.as_ref().is_some_and(|b| b.kind != now.kind);
+        if is_planned_anew {
             self.part(".sl-kinds").set_hidden(app.kind().is_none());
             for (kind, name) in [(MoveKind::Aware, "aware"), (MoveKind::Naive, "naive")] {
                 let button = self.part(&format!("[data-kind={name}]"));
                 set(&button, "aria-pressed", if app.kind() == Some(kind) { "true" } else { "false" });
             }
+        }
+        if is_planned_anew || before.as_ref().is_some_and(|b| b.moment != now.moment) {
             let notes = self.part(".sl-notes");
             notes.set_text_content(None);
             for line in app.map().told().iter().chain(&app.remarks) {
                 append(&notes, &self.element("li", "", line));
             }
         }
-        let choice = |s: &Shown| (s.item, s.kind, s.tensor, s.storage, s.moment);
+        // What is selected is another block at another moment.
+        let moment = |s: &Shown| s.moment.filter(|_| s.tensor.or(s.storage).is_some());
+        let choice = |s: &Shown| (s.item, s.kind, s.tensor, s.storage, moment(s));
         if before.as_ref().map(choice) != Some(choice(&now)) {
             let card = self.part("[data-selection]");
             card.set_text_content(None);
@@ -126,10 +136,19 @@ impl Panels {
         let strip = self.part(".sl-strip");
         strip.set_hidden(app.over_time().is_none());
         let Some(over) = app.over_time() else { return };
-        let Ok(canvas) = Canvas::new(self.part(".sl-strip canvas").unchecked_into()) else { return };
-        canvas.paint(&over.strip(width, &app.theme), ratio);
-        let part = 100.0 * over.moment() as f64 / over.n_events().max(1) as f64;
-        set(&strip, "aria-valuenow", &format!("{part:.1}"));
+        let key = Some((width, ratio, app.theme));
+        if self.memory.as_ref().is_none_or(|shown| shown.strip != key) {
+            let Ok(canvas) = Canvas::new(self.part(".sl-strip canvas").unchecked_into()) else { return };
+            canvas.paint(&over.strip(width, &app.theme), ratio);
+        }
+        if let Some(shown) = &mut self.memory {
+            shown.strip = key;
+        }
+        let part = over.moment() as f64 / over.n_events().max(1) as f64;
+        // The style sheet makes a line of it.
+        let line = self.part(".sl-window");
+        let _ = line.style().set_property("left", &format!("calc({part}*(100% - 2px))"));
+        set(&strip, "aria-valuenow", &format!("{:.1}", 100.0 * part));
         set(&strip, "aria-valuetext", &format!("moment {} of {}", over.moment(), over.n_events()));
     }
 

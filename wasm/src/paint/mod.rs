@@ -61,7 +61,7 @@ impl Canvas {
 
     /// Paints the shapes alone.
     pub(crate) fn paint_shapes(context: &CanvasRenderingContext2d, scene: &Scene) {
-        let mut brush = Brush { context, fill: None, stroke: None, font: String::new() };
+        let mut brush = Brush { context, fill: None, stroke: None, font: None, anchor: None };
         context.set_text_baseline("alphabetic");
         for shape in &scene.shapes {
             match shape {
@@ -83,7 +83,8 @@ struct Brush<'c> {
     context: &'c CanvasRenderingContext2d,
     fill: Option<Color>,
     stroke: Option<Color>,
-    font: String,
+    font: Option<(Face, f64)>,
+    anchor: Option<Anchor>,
 }
 
 impl Brush<'_> {
@@ -158,21 +159,22 @@ impl Brush<'_> {
     }
 
     fn text(&mut self, t: &Text) {
-        let (weight, family) = match t.face {
-            Face::Plain => ("", SANS),
-            Face::Bold => ("600 ", SANS),
-            Face::Mono => ("", MONO),
-        };
-        let font = format!("{weight}{}px {family}", t.size);
-        if self.font != font {
-            self.context.set_font(&font);
-            self.font = font;
+        let font = (t.face, t.size);
+        if self.font.replace(font) != Some(font) {
+            let (weight, family) = match t.face {
+                Face::Plain => ("", SANS),
+                Face::Bold => ("600 ", SANS),
+                Face::Mono => ("", MONO),
+            };
+            self.context.set_font(&format!("{weight}{}px {family}", t.size));
         }
-        self.context.set_text_align(match t.anchor {
-            Anchor::Start => "left",
-            Anchor::Middle => "center",
-            Anchor::End => "right",
-        });
+        if self.anchor.replace(t.anchor) != Some(t.anchor) {
+            self.context.set_text_align(match t.anchor {
+                Anchor::Start => "left",
+                Anchor::Middle => "center",
+                Anchor::End => "right",
+            });
+        }
         self.fill(t.color);
         // Half the height of small letters below their middle, as the other painter has it.
         let _ = self.context.fill_text(&t.text, t.x, t.y + 0.27 * t.size);

@@ -95,7 +95,9 @@ impl Panels {
         if !class.is_empty() {
             made.set_class_name(class);
         }
-        made.set_text_content(Some(text));
+        if !text.is_empty() {
+            made.set_text_content(Some(text));
+        }
         made
     }
 
