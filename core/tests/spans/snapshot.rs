@@ -257,6 +257,16 @@ fn wrong_fields_are_told_with_their_event() {
     assert_eq!(again, "device_traces[0] event 1: addr is no whole number");
 }
 
+#[test]
+fn where_memory_ran_out_what_was_free_has_a_name_of_its_own() {
+    let mut writer = Writer::default();
+    writer.op(b"\x80\x04}(").text("segments").op(b"]").text("device_traces").op(b"](](");
+    writer.dict(&[("addr", 1), ("size", 2)], &[("action", "alloc")]);
+    writer.dict(&[("device_free", 5), ("size", 9)], &[("action", "oom")]).op(b"eeu.");
+    let events = &Snapshot::read(&writer.0).unwrap().traces[0];
+    assert_eq!(events.iter().map(|event| event.addr).collect::<Vec<_>>(), [1, 5]);
+}
+
 /// An allocator that only hands out and takes back, and what it should look like at every moment.
 #[test]
 fn going_backwards_finds_what_went_forwards() {

@@ -78,6 +78,38 @@ fn differences(path: &str, found: &Value, expected: &Value, list: &mut Vec<Strin
     }
 }
 
+/// A text with every letter of its names and texts as an escape.
+fn escaped(text: &str) -> String {
+    let mut inside = false;
+    let letter = |c: char| {
+        inside ^= c == '"';
+        if inside && c != '"' { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() }
+    };
+    text.chars().map(letter).collect()
+}
+
+#[test]
+fn escapes_are_what_they_stand_for() {
+    let text = r#"[
+        {"ph": "M", "ts": -5, "name": "process_name", "pid": 1, "args": {"name": "p"}},
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaMemcpy", "ts": "1", "dur": 9, "args": {"correlation": "7"}},
+        {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD (Pinned -> Device)", "ts": 2, "dur": 3,
+         "args": {"device": 0, "stream": 7, "bytes": "6000", "correlation": 7}},
+        {"ph": "X", "cat": "mtia_ccp_events", "name": "dma_request", "ts": 6, "dur": 3,
+         "args": {"device": 0, "stream": 7, "direction": "DEVICE_TO_HOST"}},
+        {"ph": "s", "cat": "ac2g", "id": "a", "ts": 1}, {"ph": "f", "cat": "ac2g", "id": "a", "ts": 2},
+        {"ph": "i", "name": "[memory]", "ts": 4, "args": {"Device Type": 1, "Device Id": 0, "Bytes": 512}}
+    ]"#;
+    let [plain, letters] = [text.to_owned(), escaped(text)].map(|text| {
+        let trace = spanlift::trace::read(text.as_bytes()).unwrap();
+        let kinds = (trace.slices.kind.clone(), trace.instants.len(), trace.import.problems.clone());
+        (figures(text.as_bytes(), 1 << 20), kinds)
+    });
+    assert_eq!(letters, plain);
+    assert_eq!(plain.0["memory_instants"]["devtype1:dev0"]["sum_alloc"], 512);
+    assert_eq!(plain.0["gpu_ops"], serde_json::json!({"kernel": 1, "memcpy": 1}));
+}
+
 #[test]
 fn figures_of_every_file_are_those_of_the_reference() {
     let Some(folder) = shared().map(|shared| shared.join("traces")) else { return };

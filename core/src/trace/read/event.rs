@@ -156,6 +156,16 @@ fn arg(name: &[u8]) -> Part {
 }
 
 impl<'a> Fields<'a> {
+    /// The letter that the phase is; 0 for an absent, empty or longer one.
+    pub(in crate::trace) fn phase(&self) -> u8 {
+        match self.ph {
+            Some(Value::Text(quoted)) => {
+                <[u8; 1]>::try_from(quoted.text().as_bytes()).map_or(0, |[byte]| byte)
+            }
+            _ => 0,
+        }
+    }
+
     fn slot(&mut self, member: Member) -> &mut Option<Value<'a>> {
         match member {
             Member::Ph => &mut self.ph,

@@ -125,10 +125,7 @@ impl State {
         }
         let sort = self.sort(fields.ph, fields.cat);
         self.sorts[sort].n += 1;
-        let phase = match fields.ph {
-            Some(Value::Text(quoted)) if quoted.raw.len() == 1 => quoted.raw.as_bytes()[0],
-            _ => 0,
-        };
+        let phase = fields.phase();
         if phase == b'M' {
             return self.metadata(fields);
         }
@@ -379,7 +376,7 @@ impl State {
                 (*self.kernels[at].get_or_insert_with(|| class.kind(text).0), 0)
             }
             Class::Accelerator => match args.direction {
-                Some(Value::Text(quoted)) => (names::direction(quoted.raw).unwrap_or(Kind::Kernel), 0),
+                Some(Value::Text(quoted)) => (names::direction(&quoted.text()).unwrap_or(Kind::Kernel), 0),
                 _ => (Kind::Kernel, 0),
             },
             _ => class.kind(text),

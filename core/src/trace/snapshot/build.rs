@@ -34,6 +34,7 @@ struct Keys {
     history: Option<Value>,
     action: Option<Value>,
     addr: Option<Value>,
+    device_free: Option<Value>,
     stream: Option<Value>,
     time_us: Option<Value>,
     filename: Option<Value>,
@@ -68,6 +69,7 @@ impl<'a> Builder<'a> {
             history: key("history"),
             action: key("action"),
             addr: key("addr"),
+            device_free: key("device_free"),
             stream: key("stream"),
             time_us: key("time_us"),
             filename: key("filename"),
@@ -291,7 +293,11 @@ impl<'a> Builder<'a> {
             let node = self.dict(value, &place)?;
             events.push(Event {
                 action: self.text(node, self.keys.action, "action", &place)?,
-                addr: self.int(node, self.keys.addr, "addr", &place)?,
+                addr: match self.maybe(node, self.keys.addr, "addr", &place)? {
+                    Some(addr) => addr,
+                    // The exporter's name for it where memory ran out: what the device had free.
+                    None => self.int(node, self.keys.device_free, "addr", &place)?,
+                },
                 size: self.maybe(node, self.keys.size, "size", &place)?.unwrap_or(0),
                 stream: self.maybe(node, self.keys.stream, "stream", &place)?.unwrap_or(0),
                 time_us: self.maybe(node, self.keys.time_us, "time_us", &place)?,

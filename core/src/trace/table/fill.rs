@@ -92,14 +92,10 @@ impl Sink for Fill {
         }
         let kind = self.kind(fields.ph, fields.cat);
         self.kinds[kind].n += 1;
-        let phase = match fields.ph {
-            Some(Value::Text(quoted)) if quoted.raw.len() == 1 => quoted.raw.as_bytes()[0],
-            Some(Value::Text(quoted)) if !quoted.raw.is_empty() => 0,
-            _ => {
-                self.problem_here("bad_ph", 1);
-                0
-            }
-        };
+        let phase = fields.phase();
+        if phase == 0 && !matches!(fields.ph, Some(Value::Text(quoted)) if !quoted.raw.is_empty()) {
+            self.problem_here("bad_ph", 1);
+        }
         if phase == b'M' {
             return;
         }
@@ -353,7 +349,7 @@ impl Fill {
     }
 
     fn instant(&mut self, fields: &Fields<'_>) {
-        if !matches!(fields.name, Some(Value::Text(name)) if name.raw == "[memory]") {
+        if !matches!(fields.name, Some(Value::Text(name)) if name.text() == "[memory]") {
             return;
         }
         let args = &fields.args;
