@@ -18,7 +18,7 @@ use spanlift_native::engine::{
     DeviceSlice, Engine, EngineError, Limits, Mode, Moved, Pipeline, Store, Watch,
 };
 use spanlift_softcuda::kit::{self, Driver};
-use spanlift_softcuda::{Code, Config, Fault};
+use spanlift_softcuda::{Code, Config, Fault, Scheduler};
 
 use crate::faults::{base, is_it, is_made_up_for, is_usable, is_usable_or_plainly_lost};
 use crate::{bytes, n_wrong, with_slots};
@@ -412,5 +412,52 @@ fn every_way_survives_an_error_at_every_call_and_in_every_piece_of_work() {
             }
         }
         std::fs::remove_file(&path).expect("removed");
+    });
+}
+
+/// Three threads with one engine, one of which meets an error: the others do not, unless the device is lost for all.
+#[test]
+fn an_error_is_told_to_the_thread_that_met_it() {
+    kit::alone_unchecked(&[Scheduler::Seeded(1), Scheduler::Threads(0)].map(Config::under), |driver| {
+        let calls = [
+            "cuMemcpyHtoDAsync_v2",
+            "cuMemcpyDtoHAsync_v2",
+            "cuEventRecord",
+            "cuStreamWaitEvent",
+            "cuEventSynchronize",
+            "cuMemAllocAsync",
+        ];
+        let mut n_told = 0;
+        for (at, after) in calls.iter().flat_map(|at| (0..24).step_by(3).map(move |after| (*at, after))) {
+            for (code, sticky) in [(1, false), (719, true)] {
+                let fault =
+                    Fault { at: at.to_owned(), device: None, after, code: Code(code), times: 1, sticky };
+                driver.reset(Config { faults: vec![fault], ..base() });
+                let what = format!("{at}, {after}, {code}");
+                let cuda = Cuda::open_first(&["libcuda.so"]).expect("the software driver is loaded");
+                let engine = Engine::on(&cuda, 0, with_slots(2, SLOT)).expect("nothing fails yet");
+                let told = std::thread::scope(|scope| {
+                    let engine = &engine;
+                    let threads = [(); 3].map(|()| scope.spawn(move || is_usable(engine, N)));
+                    threads.map(|thread| thread.join().expect("no panic"))
+                });
+                let n_calls = driver.report().calls.get(at).copied().unwrap_or(0);
+                if n_calls <= u64::from(after) {
+                    continue;
+                }
+                n_told += told.iter().filter(|told| told.is_err()).count();
+                for told in told.iter().filter_map(|told| told.as_ref().err()) {
+                    assert!(sticky || is_it(told, at, code), "{what}: {told:?}");
+                }
+                assert!(sticky || told.iter().filter(|told| told.is_err()).count() <= 1, "{what}: {told:?}");
+                is_usable_or_plainly_lost(driver, (&engine, FEW), &what);
+                assert!(sticky || engine.lost().is_none(), "{what}");
+                drop(engine);
+                let report = driver.finish();
+                assert_eq!(report.violations, [], "{what}");
+                assert!(sticky || report.leaked.is_empty(), "{what}: {:?}", report.leaked);
+            }
+        }
+        assert!(n_told > 40, "{n_told}");
     });
 }
