@@ -221,3 +221,20 @@ fn a_machine_without_cudas_rules_orders_no_copies() {
     let wrong = spanlift(&folder, &["check", "p.txt", "--machine", "abacus"]);
     assert_eq!((wrong.code, wrong.err.lines().count()), (2, 1), "{}", wrong.err);
 }
+
+/// A free on a legacy stream has no place behind a use in a capture that never ends.
+#[test]
+fn what_mending_leaves_is_counted() {
+    let folder = folder("left");
+    let program = "\
+stream  s blocking
+managed m 8 via malloc_async on 0@1
+free    m on 0
+capture s
+write   m
+";
+    std::fs::write(folder.join("left.txt"), program).unwrap();
+    let ran = spanlift(&folder, &["check", "left.txt", "--mended", "mended.txt"]);
+    let warning = "warning: mended.txt: left after 1 change: 1 hazard\n";
+    assert_eq!((ran.code, ran.err.as_str()), (1, warning), "{}", ran.out);
+}

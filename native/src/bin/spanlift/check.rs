@@ -167,8 +167,9 @@ fn mend(args: &CheckArgs, program: &Program, terms: Terms, path: &Path) -> Resul
     let mended =
         hazard::mend(program, terms, MOST_FIXES).map_err(|e| Fail::all(&place, &input::messages(&e)))?;
     if mended.report.verdict() != Verdict::Safe {
-        let n = say::counted(mended.report.hazards.len(), "hazard");
-        say::warning_line(&format!("{}: {n} are left after {} changes", path.display(), mended.n_fixes));
+        let left = say::counted(mended.report.hazards.len(), "hazard");
+        let changes = say::counted(mended.n_fixes, "change");
+        say::warning_line(&format!("{}: left after {changes}: {left}", path.display()));
     }
     let is_json = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
     let text = if is_json { mended.program.to_json() } else { mended.program.to_text() };
