@@ -1,10 +1,13 @@
 //! A remedy as commands to put into the program, and a program mended until nothing is left to find.
 
+use std::cmp::Reverse;
+
 use super::found::HazardKind;
 use super::remedy::{Remedy, remedy};
 use super::report::{Hazard, Report};
 use super::{Terms, check};
 use crate::id::Id;
+use crate::ordered::{BTreeSet, sort_by_key};
 use crate::program::{Alloc, ChannelId, Command, Edit, EventId, Op, Program, ThreadId};
 
 /// The smallest change of a program that mends one hazard, ready to be applied.
@@ -225,7 +228,7 @@ pub struct Mended {
 /// As [`check`].
 ///
 /// # Cost
-/// A check of the program for each hazard that is mended, at most `limit`.
+/// A check of the program for each change that is tried: at most `limit` that mend, and as many that make no program.
 ///
 /// ```
 /// use spanlift::Program;
@@ -245,14 +248,27 @@ pub fn mend(
     let mut program = program.clone();
     let mut report = check(&program, terms)?;
     let mut n_fixes = 0;
-    while n_fixes < limit {
-        let surest = |h: &&Hazard| (h.certainty, std::cmp::Reverse((h.second, h.first)));
-        let Some(worst) = report.hazards.iter().max_by_key(surest) else { break };
-        let next = Fix::of(&program, worst, terms).apply(&program);
-        // Order is only ever added and frees only move to the back, so that this ends; a change that makes no program is none.
-        let Ok(now) = check(&next, terms) else { break };
-        (program, report) = (next, now);
-        n_fixes += 1;
+    // A change that makes no program is none; others come first then.
+    let (mut n_vain, mut vain) = (0, BTreeSet::new());
+    'mended: while n_fixes < limit {
+        let mut surest: Vec<&Hazard> = report.hazards.iter().collect();
+        let is_new = |h: &Hazard| !vain.contains(&(h.kind, h.buffer));
+        sort_by_key(&mut surest, |h| (is_new(h), h.certainty, Reverse((h.second, h.first))));
+        for hazard in surest.into_iter().rev() {
+            let next = Fix::of(&program, hazard, terms).apply(&program);
+            // Order is only ever added and frees only move to the back, so that this ends.
+            if let Ok(now) = check(&next, terms) {
+                (program, report) = (next, now);
+                n_fixes += 1;
+                continue 'mended;
+            }
+            vain.insert((hazard.kind, hazard.buffer));
+            n_vain += 1;
+            if n_vain == limit {
+                break;
+            }
+        }
+        break;
     }
     Ok(Mended { program, report, n_fixes })
 }

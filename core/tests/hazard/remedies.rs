@@ -174,3 +174,14 @@ fn an_event_that_is_recorded_anyway_is_waited_for() {
         &new,
     );
 }
+
+/// A free that no place is left for, behind a use inside a capture that never ends, does not keep the others from being mended.
+#[test]
+fn a_hazard_beyond_mending_does_not_stop_the_rest() {
+    let text = "stream s blocking\nstream a, b\nmanaged m 8 via malloc_async on 0@1\ndevice d 8\nfree m on 0\n\
+                capture s\nwrite m\nkernel on a writes d\nkernel on b writes d\n";
+    let program = Program::from_text(text).expect("well formed");
+    let mended = hazard::mend(&program, Mode::Contract, 100).expect("well formed");
+    let left: Vec<_> = mended.report.hazards.iter().map(|h| h.kind).collect();
+    assert_eq!((left, mended.n_fixes), (vec![hazard::HazardKind::UseAfterFree], 2));
+}

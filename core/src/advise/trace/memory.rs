@@ -145,7 +145,7 @@ fn failed(snapshot: &Snapshot, found: &mut Vec<MemoryFinding>) {
         let in_pieces = match fits {
             0 => "there was not enough free memory for any of them".to_owned(),
             fits => {
-                format!("for {} there was enough free memory, in pieces", counted(fits, "one", "of them"))
+                format!("for {fits} of them there was enough free memory, in pieces")
             }
         };
         found.push(MemoryFinding {
