@@ -30,7 +30,7 @@ const event = (name, ts, dur, bytes) => ({
   ph: "X", cat: "gpu_memcpy", name, pid: 0, tid: 7, ts, dur, args: { device: 0, stream: 7, correlation: ts, bytes },
 });
 // three copies of 1000 bytes: 10 us each, at 0, 20 and 40 us
-const COPIES = JSON.stringify({ traceEvents: [0, 20, 40].map((ts) => event("Memcpy HtoD (Pinned -> Device)", ts, 10, 1000)) });
+const COPIES = JSON.stringify({ traceName: "trace.json", traceEvents: [0, 20, 40].map((ts) => event("Memcpy HtoD (Pinned -> Device)", ts, 10, 1000)) });
 
 const room = harness.room();
 let page, slow;

@@ -4,6 +4,7 @@
 
 use spanlift::hazard::Mode;
 use spanlift::program::Region;
+use spanlift::trace::Source;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{Document, Element, Event, HtmlElement};
 
@@ -256,7 +257,9 @@ impl Panels {
 
     fn names(&self, app: &App, item: usize) {
         let model = &app.model;
-        let title = if model.trace.title.is_empty() { &model.name } else { &model.trace.title };
+        // What a recorder calls its trace is the file that it wrote once: `trace.json` for every other one.
+        let recorded = matches!(model.trace.source, Source::Imported { .. }) && !model.name.is_empty();
+        let title = if recorded || model.trace.title.is_empty() { &model.name } else { &model.trace.title };
         self.title(&text::clean(title), &model.origin, item);
         let notes = self.part(".sl-notes");
         notes.set_text_content(None);
