@@ -3,7 +3,7 @@
 use num_complex::Complex64;
 
 use super::leaf::{Leaf, Side};
-use super::operator::Operator;
+use super::operator::{Operator, stands_alone};
 use super::space::Space;
 use crate::memory::Device;
 
@@ -75,10 +75,8 @@ impl Ink {
             }
             Operator::BlockDiag(blocks) => self.grid(blocks.parts(), true, true),
             Operator::Power(power) => {
-                let base = match power.base() {
-                    base @ (Operator::Chain(_) | Operator::Sum(_)) => self.enclosed(&self.formula(base)),
-                    base => self.formula(base),
-                };
+                let base = self.formula(power.base());
+                let base = if stands_alone(power.base()) { base } else { self.enclosed(&base) };
                 self.raised(&base, &self.numeral(&power.exponent().to_string()))
             }
         }

@@ -416,13 +416,26 @@ impl fmt::Display for Formula<'_> {
             Operator::Stack(stack) => f.write_str(&stack.formula()),
             Operator::BlockDiag(blocks) => f.write_str(&blocks.formula()),
             Operator::Power(power) => {
-                match power.base() {
-                    base @ Operator::Chain(_) => write!(f, "({})", Formula(base))?,
-                    base => factor(base, f)?,
+                let (base, exponent) = (Formula(power.base()), power.exponent());
+                if stands_alone(power.base()) {
+                    write!(f, "{base}^{exponent}")
+                } else {
+                    write!(f, "({base})^{exponent}")
                 }
-                write!(f, "^{}", power.exponent())
             }
         }
+    }
+}
+
+/// Whether a formula can be raised to a power as it is: `(A · B)^2`, `(|D|^2)^3` and `(-1)^2` cannot.
+pub(super) fn stands_alone(a: &Operator) -> bool {
+    match a {
+        Operator::Chain(_) | Operator::Sum(_) | Operator::Power(_) => false,
+        Operator::Leaf(_) | Operator::Scale(_) => {
+            let formula = Formula(a).to_string();
+            !formula.contains('^') && !formula.starts_with('-')
+        }
+        _ => true,
     }
 }
 

@@ -17,7 +17,7 @@ use super::name::Name;
 use super::operator::Operator;
 use super::sum::first_branch;
 use super::window::{Window, joined};
-use super::{OpError, SpaceError, ToDevice};
+use super::{OpError, Space, SpaceError, ToDevice};
 use crate::memory::Device;
 
 /// An operator and the grid of its tiles.
@@ -338,7 +338,21 @@ impl Operator {
                 Err(OpError::UnknownDim { operator: self.formula(), dim, known: self.dims() })
             }
             (_, Some(0)) => Err(OpError::TileCount { dim, tiles: 1, size: 0 }),
-            (along, Some(size)) => Ok((dim, along, size)),
+            (along, Some(size)) => {
+                let has = |space: &Space| space.axis(&dim).is_some();
+                if along != Along::Inner && !has(self.domain()) && !has(self.codomain()) {
+                    // Tiles would have to be joined member by member.
+                    let why =
+                        "only members of a tuple have it; cut them before they are put together".to_owned();
+                    return Err(OpError::Uncuttable {
+                        operator: self.formula(),
+                        dim,
+                        why,
+                        others: Vec::new(),
+                    });
+                }
+                Ok((dim, along, size))
+            }
         }
     }
 

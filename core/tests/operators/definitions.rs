@@ -39,6 +39,29 @@ fn check_formula(a: &Operator, formula: &str, adjoint: &str, normal: &str) {
     assert_eq!((a.n().domain(), a.n().codomain()), (a.domain(), a.domain()));
 }
 
+/// What is raised to a power is enclosed wherever the power would else be read as a part's.
+#[test]
+fn powers_of_what_has_a_power_or_a_sign_are_enclosed() {
+    let d = Operator::from(diagonal("D", Dtype::C32, cpu()));
+    let minus = Operator::scale(-1.0, d.domain().clone()).unwrap();
+    let cases = [
+        (d.clone(), "D^2"),
+        (d.h(), "(D^H)^2"),
+        (d.normal(), "(|D|^2)^2"),
+        (d.pow(3).unwrap(), "(D^3)^2"),
+        (minus, "(-1)^2"),
+        (Operator::scale(0.5, d.domain().clone()).unwrap(), "0.5^2"),
+        (chain![&d, &d].unwrap(), "(D · D)^2"),
+        ((&d + &d).unwrap(), "(D + D)^2"),
+    ];
+    for (base, formula) in cases {
+        let a = base.pow(2).unwrap();
+        assert_eq!(a.formula(), formula);
+        let enclosed = formula.starts_with('(');
+        assert_eq!(a.to_latex().starts_with(r"{\left("), enclosed, "{}", a.to_latex());
+    }
+}
+
 #[test]
 fn formulas() {
     let d = |device| diagonal("D", Dtype::C32, device);

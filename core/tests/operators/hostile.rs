@@ -271,6 +271,17 @@ fn a_dimension_inside_of_tuples_is_cut_where_every_part_can_be() {
 }
 
 #[test]
+fn a_dimension_of_members_alone_is_not_split_and_the_message_says_so() {
+    let d = Operator::from(Diagonal::new(space(&[("x", 4)]), [1.0, 2.0, 3.0, 4.0]).unwrap());
+    let both = block_diag([d.clone(), d]).unwrap();
+    let expected = "`diag(D, D)` cannot be cut along `x`: only members of a tuple have it; cut them before they are put together";
+    let found = [both.split("x", 2, &[cuda(0)]).map(drop), both.tiles([("x", 2)]).map(drop)];
+    for said in found {
+        assert_eq!(said.unwrap_err().to_string(), expected);
+    }
+}
+
+#[test]
 fn a_tile_with_a_halo_has_ends_of_its_own() {
     let line = space(&[("x", 5)]);
     let whole = finite_difference("x", Boundary::Zero).over(line).unwrap();

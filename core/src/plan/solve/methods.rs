@@ -202,6 +202,8 @@ pub(super) fn fista(a: &Operator, how: &Shrinkage, frame: &Frame) -> Recipe {
     k.recipe.set_up.extend([dot(xx, c, c), scalar(check, DIVIDE, &[xx, xx])]);
     k.recipe.set_up.push(scalar(check, GUARD, &[check, health]));
     let step = -1.0 / how.lipschitz;
+    // Of an operator that is all but zero every entry is small.
+    let small = (how.weight / how.lipschitz).min(f64::MAX);
     let (gradient, down) = (k.added(g, g, -1.0, c), k.added(g, y, step, g));
     let before = k.copied(d, x);
     let moved = k.added(d, x, -1.0, d);
@@ -210,7 +212,7 @@ pub(super) fn fista(a: &Operator, how: &Shrinkage, frame: &Frame) -> Recipe {
         gradient,
         down,
         before,
-        Act::Shrink { y: x, x: g, by: how.weight / how.lipschitz },
+        Act::Shrink { y: x, x: g, by: small },
         moved,
         scalar(u, TIMES, &[t, t]),
         scalar(u, Func::Affine { mul: 4.0, add: 1.0 }, &[u]),

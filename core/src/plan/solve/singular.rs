@@ -3,8 +3,11 @@
 use num_complex::Complex64;
 
 use super::SolveError;
-use crate::op::{Array, Operator, Random};
+use crate::op::{Array, Linearity, Operator, Random};
 use crate::ordered::sort_by;
+
+/// The part of a step that is taken for rounding once all that was found is out of it.
+const NOISE: f64 = 1e-6;
 
 /// A singular value and the vectors that belong to it: `A right = value left`.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,7 +25,8 @@ impl Operator {
     ///
     /// Power iteration on `A^H A` from a start that depends on `seed` alone; what was found is taken out of every step, so that
     /// the next one comes up. Ends for each value when the vector moves by less than `tolerance`, or after `steps` steps: values
-    /// that are nearly the same come out in any order and mixed.
+    /// that are nearly the same come out in any order and mixed. An operator that is linear over real numbers alone
+    /// ([`Linearity::Real`]) has the values of the matrix of its real and imaginary parts, up to twice as many.
     ///
     /// # Errors
     /// [`SolveError::Argument`] for a tolerance that is not above zero.
@@ -49,20 +53,25 @@ impl Operator {
             let value = tolerance.to_string();
             return Err(SolveError::Argument { what: "the tolerance", value, wanted: "it is above zero" });
         }
-        let sizes =
-            [self.domain(), self.codomain()].map(|space| usize::try_from(space.elements()).unwrap_or(0));
+        let real = self.linearity() == Linearity::Real;
+        let sizes = [self.domain(), self.codomain()].map(|space| {
+            let parts = if real && space.is_complex() { 2 } else { 1 };
+            usize::try_from(space.elements()).unwrap_or(0) * parts
+        });
         let mut random = Random(seed);
         let mut found: Vec<Singular> = Vec::new();
         while found.len() < n.min(sizes[0]).min(sizes[1]) {
             let mut right = random.array(self.domain()).values().to_vec();
-            deflated(&mut right, &found);
-            if !normalised(&mut right) {
+            deflated(&mut right, &found, real);
+            if !normalised(&mut right, 0.0) {
                 break;
             }
             for _ in 0..steps {
                 let mut next = self.adjoint().applied(&self.applied(&right));
-                deflated(&mut next, &found);
-                if !normalised(&mut next) {
+                let whole = length(&next);
+                deflated(&mut next, &found, real);
+                // Of a vector with nothing left but zeros the step makes rounding errors, which may lie along what was found.
+                if !normalised(&mut next, NOISE * whole) {
                     break;
                 }
                 // A step keeps the phase, so that what is left is the distance.
@@ -73,8 +82,8 @@ impl Operator {
                 }
             }
             let mut left = self.applied(&right);
-            let value = left.iter().map(Complex64::norm_sqr).sum::<f64>().sqrt();
-            normalised(&mut left);
+            let value = length(&left);
+            normalised(&mut left, 0.0);
             let (left, right) =
                 (Array::new(self.codomain().clone(), left)?, Array::new(self.domain().clone(), right)?);
             found.push(Singular { value, left, right });
@@ -84,18 +93,26 @@ impl Operator {
     }
 }
 
-/// Takes what lies along the vectors that were found out of `x`, twice: once leaves rounding errors that grow.
-fn deflated(x: &mut [Complex64], found: &[Singular]) {
+/// Takes what lies along the vectors that were found out of `x`, twice: once leaves rounding errors that grow. Where `real`, `i v`
+/// is another vector than `v`, to be found on its own.
+fn deflated(x: &mut [Complex64], found: &[Singular], real: bool) {
     for v in found.iter().chain(found).map(|s| s.right.values()) {
-        let along: Complex64 = v.iter().zip(x.iter()).map(|(v, x)| v.conj() * x).sum();
+        let mut along: Complex64 = v.iter().zip(x.iter()).map(|(v, x)| v.conj() * x).sum();
+        if real {
+            along.im = 0.0;
+        }
         x.iter_mut().zip(v).for_each(|(x, v)| *x -= along * v);
     }
 }
 
-/// Makes the length 1; `false` where there is none.
-fn normalised(x: &mut [Complex64]) -> bool {
-    let length = x.iter().map(Complex64::norm_sqr).sum::<f64>().sqrt();
-    let some = length > f64::MIN_POSITIVE && length.is_finite();
+/// Makes the length 1; `false` where there is none, or not more than `least`.
+fn normalised(x: &mut [Complex64], least: f64) -> bool {
+    let length = length(x);
+    let some = length > least.max(f64::MIN_POSITIVE) && length.is_finite();
     x.iter_mut().for_each(|x| *x = if some { *x / length } else { Complex64::ZERO });
     some
+}
+
+fn length(x: &[Complex64]) -> f64 {
+    x.iter().map(Complex64::norm_sqr).sum::<f64>().sqrt()
 }

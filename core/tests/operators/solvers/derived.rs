@@ -2,7 +2,7 @@
 
 use spanlift::chain;
 use spanlift::memory::Dtype;
-use spanlift::op::{Array, Diagonal, OpError, Operator, Space, dense, dot_test, fft};
+use spanlift::op::{Array, Diagonal, OpError, Operator, Space, dense, dot_test, fft, rfft};
 use spanlift::plan::{Solver, Stop};
 
 use super::dense::C;
@@ -105,4 +105,36 @@ fn singular_values_come_in_falling_order_with_their_vectors() {
     assert!(a.singular_values(2, 0.0, 10, 1).is_err());
     let nothing = Operator::zero(space.clone(), space);
     assert!(nothing.singular_values(2, 1e-9, 10, 1).unwrap().iter().all(|s| s.value == 0.0));
+}
+
+#[test]
+fn singular_values_over_real_numbers_are_those_of_the_matrix_of_parts() {
+    let r = rfft(["x"]).over(&line(8, Dtype::F64)).unwrap();
+    let turn = (0..5).map(|k| C::from_polar(1.0 + f64::from(k), f64::from(k)));
+    let turn = Diagonal::new(r.codomain().clone(), turn).unwrap();
+    let a = chain![r.h(), r, turn].unwrap();
+    let n = 5;
+    let mut parts = vec![0.0; 4 * n * n];
+    for k in 0..2 * n {
+        let mut unit = vec![C::ZERO; n];
+        unit[k % n] = if k < n { C::ONE } else { C::I };
+        let y = a.apply(&Array::new(a.domain().clone(), unit).unwrap()).unwrap();
+        for (row, v) in y.values().iter().enumerate() {
+            parts[row * 2 * n + k] = v.re;
+            parts[(n + row) * 2 * n + k] = v.im;
+        }
+    }
+    let square: f64 = parts.iter().map(|v| v * v).sum();
+    let matrix = dense(["m"], ["n"], [("m", 10), ("n", 10)], parts, Dtype::F64).unwrap();
+    // `r r^H` halves the coefficients that stand for two, and knows nothing of the imaginary parts of the others.
+    let expected = [5.0, 2.0, 2.0, 1.5, 1.5, 1.0, 1.0, 1.0, 0.0, 0.0];
+    for a in [a, matrix] {
+        let found = a.singular_values(20, 1e-13, 5000, 5).unwrap();
+        assert_eq!(found.len(), 10, "{a}");
+        for (one, expected) in found.iter().zip(expected) {
+            assert!((one.value - expected).abs() < 1e-6, "{a}: {} and not {expected}", one.value);
+        }
+        let total: f64 = found.iter().map(|one| one.value * one.value).sum();
+        assert!((total / square - 1.0).abs() < 1e-9, "{a}: {total} and not {square}");
+    }
 }

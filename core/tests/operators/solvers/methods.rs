@@ -211,6 +211,11 @@ fn few_entries_fulfil_the_conditions_of_the_minimum() {
         }
         let zero = fista(&a, &b, 1e3).unwrap();
         assert!(zero.solution.values().iter().all(|v| v.norm() == 0.0), "nothing is worth so much");
+        // The same of an operator that gives nothing, as a program too.
+        let nothing = Operator::zero(a.domain().clone(), a.codomain().clone());
+        let plan = Solver::fista(1e10).plan(&nothing, &b).unwrap();
+        let solved = Solver::fista(1e10).solve(&nothing, &b).unwrap();
+        assert_eq!(plan.solve().unwrap().solution, solved.solution);
     }
 }
 
