@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use spanlift::advise::transfer::{HostMemory, Request, Route, Way};
 use spanlift::machine::Grade;
+use spanlift::program::StreamKind;
 use spanlift_native::cuda::Stream;
 use spanlift_native::engine::{Config as EngineConfig, DevBuf, Engine, Limits, Mode, Pipeline, Watch};
 use spanlift_softcuda::kit::{self, Driver};
@@ -103,6 +104,42 @@ fn transfers_through_the_host_create_an_event_for_each_slot_at_most() {
         assert!(events(&after) <= events(&before) + SLOTS, "{before:?} {after:?}");
         after.insert("cuEventCreate".to_owned(), events(&before));
         assert_eq!(after, before);
+    });
+}
+
+/// Each of many streams uses two blocks that outlive it: what waits for it at their end is let go of once nobody can give the
+/// stream work and what it was given is done, and not before.
+#[test]
+fn blocks_do_not_keep_the_streams_that_are_done_with_them() {
+    const STREAMS: u64 = 200;
+    kit::alone(&schedules(3), |driver| {
+        let engine = engine();
+        let context = engine.stream().context().clone();
+        let source = bytes(4096, 7);
+        let blocks = [0, 1].map(|_| engine.upload(engine.stream(), &source).expect("up"));
+        engine.stream().synchronize().expect("done");
+        let calls = |name: &str| driver.report().calls.get(name).copied().unwrap_or(0);
+        let (made, gone) = ("cuStreamCreateWithPriority", "cuStreamDestroy_v2");
+        let before = (calls(made), calls(gone));
+        let kept = Stream::new(&context, StreamKind::NonBlocking).expect("a stream");
+        for k in 0..STREAMS {
+            let stream = Stream::new(&context, StreamKind::NonBlocking).expect("a stream");
+            let mut back = vec![0; 4096];
+            for block in &blocks {
+                engine.download(&stream, block, &mut back).expect("down");
+                assert_eq!(n_wrong(&back, &source), 0);
+            }
+            if k == 0 {
+                engine.download(&kept, &blocks[0], &mut back).expect("down");
+            }
+        }
+        assert_eq!(calls(made) - before.0, STREAMS + 1);
+        let left = STREAMS + 1 - (calls(gone) - before.1);
+        assert!(left < 20, "{left} streams are kept");
+        // Both handles of the driver's own stream are one stream: the block's end has to wait for it once.
+        let [one, other] = [0, 1].map(|_| Stream::new(&context, StreamKind::Legacy).expect("a handle"));
+        assert_eq!(one, other);
+        assert_ne!(one, kept);
     });
 }
 

@@ -305,6 +305,12 @@ fn what_does_not_fit_the_layout_is_refused_by_its_name() {
         nowhere.copies[0].allocation = 1;
         let nowhere = refused(&nowhere, Some(Store::Host(&mut right)));
         assert_eq!(nowhere.to_string(), "a plan whose copy goes nowhere");
+        let mut larger = Layout::new();
+        let [_, foreign] = ["a", "b"].map(|name| larger.storage(name, cpu(), Bytes(8)).expect("a new name"));
+        let mut from_nothing = up.clone();
+        from_nothing.copies[0].from = foreign;
+        let from_nothing = refused(&from_nothing, Some(Store::Host(&mut right)));
+        assert_eq!(from_nothing.to_string(), "a plan whose copy comes from no block of its layout");
         assert_eq!(driver.report().ops, before, "something was done before it was refused");
     });
 }

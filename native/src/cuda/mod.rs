@@ -39,4 +39,5 @@ pub use run::{
     By, Clock, Kernels, LIBRARIES_VARIABLE, Placed, Run, RunError, Solving, placed, run, run_knowing,
     run_timed, solve,
 };
+pub(crate) use stream::Held;
 pub use stream::{Event, Stream, Timing};

@@ -5,7 +5,8 @@ use std::ffi::c_void;
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
-use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::sys::{CUevent, CUstream};
 use spanlift::program::StreamKind;
@@ -32,6 +33,8 @@ struct Queue {
     handle: CUstream,
     /// Made here and so to be destroyed; the others are the driver's own.
     is_own: bool,
+    /// How many of its handles are [`Held`].
+    held: Mutex<usize>,
 }
 
 // SAFETY: the handle is an opaque token of the driver, whose calls may be made from any thread at any time.
@@ -50,11 +53,46 @@ impl Drop for Queue {
 
 impl PartialEq for Stream {
     fn eq(&self, other: &Stream) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        // The driver's own streams have no maker: whoever asks for one gets the same.
+        let same =
+            |a: &Queue, b: &Queue| !a.is_own && !b.is_own && a.handle == b.handle && a.context == b.context;
+        Arc::ptr_eq(&self.0, &other.0) || same(&self.0, &other.0)
     }
 }
 
 impl Eq for Stream {}
+
+/// A handle to wait with, which gives the stream no work.
+pub(crate) struct Held(Stream);
+
+impl Held {
+    pub(crate) fn new(stream: &Stream) -> Held {
+        // A handle first, then held, and the other way round at the end: in between there is one too many, never one too few.
+        let handle = stream.clone();
+        *stream.n_held() += 1;
+        Held(handle)
+    }
+
+    pub(crate) fn stream(&self) -> &Stream {
+        &self.0
+    }
+
+    /// Whether nobody can give the stream work any more, and all that it was given is done.
+    pub(crate) fn is_over(&self) -> bool {
+        let queue = &self.0.0;
+        // Where all handles are held there is nobody to make another that is not.
+        let is_left = Arc::strong_count(queue) == *self.0.n_held();
+        // What the last of the others did comes before what is asked now.
+        fence(Ordering::Acquire);
+        is_left && queue.is_own && self.0.is_done().unwrap_or(false)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        *self.0.n_held() -= 1;
+    }
+}
 
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -92,18 +130,27 @@ impl Stream {
         // SAFETY: the call writes one handle through its pointer, which points at a live one.
         let code = unsafe { (calls.stream_create)(&raw mut handle, flags, priority) };
         context.answer("cuStreamCreateWithPriority", code)?;
-        let stream = Stream(Arc::new(Queue { context: context.clone(), handle, is_own: true }));
+        let stream = Stream(Arc::new(Queue {
+            context: context.clone(),
+            handle,
+            is_own: true,
+            held: Mutex::default(),
+        }));
         stream.note(|recorder, id| recorder.stream(id, kind, priority));
         Ok(stream)
     }
 
     fn of_driver(context: &Context, handle: CUstream) -> Stream {
-        Stream(Arc::new(Queue { context: context.clone(), handle, is_own: false }))
+        Stream(Arc::new(Queue { context: context.clone(), handle, is_own: false, held: Mutex::default() }))
     }
 
     /// The context that it belongs to.
     pub fn context(&self) -> &Context {
         &self.0.context
+    }
+
+    fn n_held(&self) -> MutexGuard<'_, usize> {
+        self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn handle(&self) -> CUstream {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytemuck::Pod;
 
-use crate::cuda::{Context, CudaError, DeviceBlock, Event, Stream};
+use crate::cuda::{Context, CudaError, DeviceBlock, Event, Held, Stream};
 
 use super::EngineError;
 
@@ -19,8 +19,8 @@ pub(super) struct Block {
     /// Present until it is dropped.
     block: Option<DeviceBlock>,
     home: Stream,
-    /// Streams beside the home one that have used it since they were last waited for.
-    others: Mutex<Vec<Stream>>,
+    /// Streams beside the home one that have used it.
+    others: Mutex<Vec<Held>>,
     /// The last copy that reads it of each stream of an engine's own.
     reads: Mutex<Vec<(Stream, Event)>>,
 }
@@ -45,8 +45,12 @@ impl Block {
     pub(super) fn used_on(&self, stream: &Stream) {
         if *stream != self.home {
             let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-            if !others.contains(stream) {
-                others.push(stream.clone());
+            if !others.iter().any(|other| other.stream() == stream) {
+                // Now and then, so that a block which outlives many streams does not keep them.
+                if others.len() == others.capacity() {
+                    others.retain(|other| !other.is_over());
+                }
+                others.push(Held::new(stream));
             }
         }
     }
@@ -85,10 +89,10 @@ impl Block {
 }
 
 /// The home stream waits for what the others were given so far.
-fn join(home: &Stream, others: &[Stream]) -> Result<(), CudaError> {
+fn join(home: &Stream, others: &[Held]) -> Result<(), CudaError> {
     for other in others {
         // Recorded now, so that it covers everything that used the block.
-        home.wait(&Event::after(other)?)?;
+        home.wait(&Event::after(other.stream())?)?;
     }
     Ok(())
 }
@@ -98,7 +102,8 @@ impl Drop for Block {
         let Some(block) = self.block.take() else { return };
         let others = std::mem::take(&mut *self.others.lock().unwrap_or_else(PoisonError::into_inner));
         // A stream that is another one on each thread cannot be waited for from this one.
-        let is_known = [&self.home].into_iter().chain(&others).all(|stream| !stream.is_per_thread());
+        let mut streams = [&self.home].into_iter().chain(others.iter().map(Held::stream));
+        let is_known = streams.all(|stream| !stream.is_per_thread());
         if is_known && join(&self.home, &others).is_ok() {
             // Refused, it is leaked.
             let _ = block.free_on(&self.home);

@@ -170,7 +170,9 @@ impl Engine {
         for copy in &plan.copies {
             let allocation = plan.allocations.get(copy.allocation);
             let allocation = allocation.ok_or(EngineError::Argument("a plan whose copy goes nowhere"))?;
-            let storage = plan.before.storage_of(copy.from);
+            let storage = plan.before.storages().get(copy.from.index());
+            let storage = storage
+                .ok_or(EngineError::Argument("a plan whose copy comes from no block of its layout"))?;
             here(storage.device)?;
             there(&storage.id, storage.device, storage.bytes)?;
             inside(&copy.span, 0, storage.bytes)?;
