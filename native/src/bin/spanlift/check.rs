@@ -162,7 +162,6 @@ fn wrong(args: &CheckArgs, messages: &[String], out: &mut Out) -> Fail {
 
 /// Writes the program without its hazards.
 fn mend(args: &CheckArgs, program: &Program, terms: Terms, path: &Path) -> Result<(), Fail> {
-    output::is_free(path)?;
     let place = say::place(&args.program);
     let mended =
         hazard::mend(program, terms, MOST_FIXES).map_err(|e| Fail::all(&place, &input::messages(&e)))?;
