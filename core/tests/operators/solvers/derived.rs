@@ -109,7 +109,7 @@ fn singular_values_come_in_falling_order_with_their_vectors() {
 
 #[test]
 fn singular_values_over_real_numbers_are_those_of_the_matrix_of_parts() {
-    let r = rfft(["x"]).over(&line(8, Dtype::F64)).unwrap();
+    let r = rfft(["x"]).over(line(8, Dtype::F64)).unwrap();
     let turn = (0..5).map(|k| C::from_polar(1.0 + f64::from(k), f64::from(k)));
     let turn = Diagonal::new(r.codomain().clone(), turn).unwrap();
     let a = chain![r.h(), r, turn].unwrap();
