@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, OnceLock, Weak, mpsc};
 
 use spanlift::memory::Dtype;
 use spanlift::program::Compute;
@@ -143,6 +143,36 @@ fn a_failing_item_leaves_the_pipeline_running() {
 }
 
 /// The work of an item panics: the panic is the caller's, its room comes back, and what is submitted next is done.
+/// It would wait for itself; what it gave comes back, and the item that is being computed is none the worse.
+#[test]
+fn an_item_from_the_computation_itself_is_refused() {
+    kit::alone(&schedules(2), |_| {
+        let engine = engine();
+        let own: Arc<OnceLock<Weak<Pipeline<u8, u8>>>> = Arc::default();
+        let (of_compute, known) = (engine.clone(), Arc::clone(&own));
+        let compute = move |stream: &Stream, x: &DevBuf<u8>, y: &mut DevBuf<u8>| {
+            let pipeline = known.get().and_then(Weak::upgrade).expect("it is there");
+            assert_eq!(pipeline.slots(), 2);
+            let Refused { error, buffers } = pipeline.submit(of_compute.pinned(N)?).expect_err("refused");
+            assert_eq!(error.to_string(), "an item that a pipeline is given by its own `compute`");
+            assert_eq!(buffers.map(|input| input.len()), Some(N));
+            of_compute.copy(stream, x, y)
+        };
+        let n = N as u64;
+        let limits = Limits { device_bytes: 4 * n, pinned_bytes: 4 * n, in_flight: 2 };
+        let pipeline = Pipeline::new(&engine, Mode::DedicatedStreams { slots: 2 }, limits, (N, N), compute);
+        let pipeline = Arc::new(pipeline.expect("it fits"));
+        own.set(Arc::downgrade(&pipeline)).expect("once");
+        for seed in 0..3 {
+            let source = bytes(N, seed);
+            let mut input = engine.pinned(N).expect("pinned");
+            input.copy_from_slice(&source);
+            let (_, output) = pipeline.submit(input).expect("submitted").wait().expect("landed");
+            assert_eq!(n_wrong(&output, &source), 0);
+        }
+    });
+}
+
 #[test]
 fn a_panicking_item_leaves_the_pipeline_running() {
     kit::alone(&schedules(2), |_| {

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use spanlift::Bytes;
 use spanlift::advise::transfer::{HostMemory, Request, Route, Way};
-use spanlift_native::engine::{EngineError, Watch};
+use spanlift_native::engine::{Engine, EngineError, Watch};
 use spanlift_softcuda::kit;
 
-use crate::{bytes, engine, n_wrong, schedules};
+use crate::{bytes, config, engine, n_wrong, schedules};
 
 /// Sizes around those of chunks and slots.
 const SIZES: [usize; 9] = [0, 1, 4_000, 262_143, 262_144, 262_145, 1_000_000, 3_145_729, 5_000_003];
@@ -245,6 +245,30 @@ fn a_request_that_does_not_fit_its_call_changes_nothing() {
                 }
             }
         }
+    });
+}
+
+/// The words for a copy from the first device to the second.
+fn explained() -> String {
+    let (here, there) = (engine(), Engine::open(1, config()).expect("two devices"));
+    let source = here.upload(here.stream(), &bytes(1_000_000, 1)).expect("up");
+    here.to_device(&there, here.stream(), there.stream(), &source).expect("across");
+    here.explain_last().expect("done").to_string()
+}
+
+#[test]
+fn a_copy_through_the_host_is_explained_as_two_hops() {
+    kit::alone(&[spanlift_softcuda::Config { peers: false, ..Default::default() }], |_| {
+        let told = explained();
+        assert!(told.contains("two hops"), "{told}");
+    });
+}
+
+#[test]
+fn a_copy_from_device_to_device_is_explained_as_one() {
+    kit::alone(&[spanlift_softcuda::Config::default()], |_| {
+        let told = explained();
+        assert!(told.contains("link") && !told.contains("two hops"), "{told}");
     });
 }
 

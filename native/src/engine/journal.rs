@@ -30,10 +30,19 @@ pub(super) fn telling(tell: impl FnOnce()) {
     tell();
 }
 
+/// What was done, and how.
+#[derive(Debug, Clone)]
+pub(super) struct Done {
+    pub(super) request: Request,
+    pub(super) measured: Nanos,
+    /// Whether it went from one device to the other through the host.
+    pub(super) hopped: bool,
+}
+
 #[derive(Debug)]
 pub(super) struct Journal {
     lost: OnceLock<Lost>,
-    last: Mutex<Option<(Request, Nanos)>>,
+    last: Mutex<Option<Done>>,
     /// The process that opened the engine.
     process: u32,
 }
@@ -76,12 +85,18 @@ impl Journal {
 
     /// Notes what was done, and how long it took the caller since `began`.
     pub(super) fn did(&self, request: Request, began: Instant) {
-        let measured = Nanos(i64::try_from(began.elapsed().as_nanos()).unwrap_or(i64::MAX));
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((request, measured));
+        self.crossed(request, began, false);
     }
 
-    /// What was done last, and how long it took.
-    pub(super) fn last(&self) -> Option<(Request, Nanos)> {
+    /// The same of a copy between devices, through the host or not.
+    pub(super) fn crossed(&self, request: Request, began: Instant, hopped: bool) {
+        let measured = Nanos(i64::try_from(began.elapsed().as_nanos()).unwrap_or(i64::MAX));
+        let done = Done { request, measured, hopped };
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
+    }
+
+    /// What was done last.
+    pub(super) fn last(&self) -> Option<Done> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -15,7 +15,7 @@ use super::calibrate::calibrate;
 use super::copy::Workers;
 use super::device::{Block, DevBuf, DeviceSlice};
 use super::error::{EngineError, Lost};
-use super::journal::Journal;
+use super::journal::{Done, Journal};
 use super::pinned::PinnedBuf;
 use super::pool::{HostPool, is_refused};
 use super::ring::{Ring, SLOTS};
@@ -193,7 +193,11 @@ impl Engine {
 
     /// What the engine would do for a request, and what it would not.
     pub fn explain(&self, request: &Request) -> Explain {
-        let explain = Explain::new(request, &self.0.calibration, self.plan(request));
+        self.explained(request, self.plan(request))
+    }
+
+    fn explained(&self, request: &Request, plan: Plan) -> Explain {
+        let explain = Explain::new(request, &self.0.calibration, plan);
         Explain { notes: self.0.notes.clone(), ..explain }
     }
 
@@ -201,8 +205,11 @@ impl Engine {
     ///
     /// The time is the caller's: until the call returned, or until a page-locked buffer was waited for.
     pub fn explain_last(&self) -> Option<Explain> {
-        let (request, measured) = self.0.journal.last()?;
-        Some(Explain { measured: Some(measured), ..self.explain(&request) })
+        let Done { request, measured, hopped } = self.0.journal.last()?;
+        // Whether devices reach each other is known of the pair that was asked for, not of the engine.
+        let caps = Caps { peer: !hopped, ..self.0.caps.clone() };
+        let plan = choose(&request, &self.0.calibration, &caps);
+        Some(Explain { measured: Some(measured), ..self.explained(&request, plan) })
     }
 
     /// What ended it, if something did.

@@ -48,7 +48,9 @@ impl Engine {
             let began = Instant::now();
             // The block is there for the consumer's stream; the transfer waits for that too.
             let (ready, there) = (Event::after(producer)?, Event::after(consumer)?);
-            match self.transfer_stream(other)? {
+            let transfer = self.transfer_stream(other)?;
+            let hopped = transfer.is_none();
+            match transfer {
                 Some(transfer) => {
                     let done = direct(&transfer, (&ready, &there), consumer, from, &block);
                     done.map_err(|error| block.given_up(error, [&transfer]))?;
@@ -56,7 +58,7 @@ impl Engine {
                 None => self.hop(other, (&ready, &there), (producer, consumer), from, &block)?,
             }
             let request = Request::one(Route::Peer, HostMemory::Pinned, Bytes(from.bytes() as u64));
-            self.journal().did(request, began);
+            self.journal().crossed(request, began, hopped);
             Ok(())
         })?;
         Ok(DevBuf(DeviceSlice::new(&block, 0, from.len())))

@@ -16,8 +16,8 @@
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle, ThreadId};
 
 use bytemuck::Pod;
 use spanlift::program::StreamKind;
@@ -63,7 +63,10 @@ pub struct Pipeline<T: Pod, U: Pod> {
     engine: Engine,
     compute: Box<Compute<T, U>>,
     shape: (usize, usize),
+    n_slots: usize,
     lanes: Mutex<Lanes<T, U>>,
+    /// The thread on which `compute` is being called, with the lanes locked.
+    computing: Mutex<Option<ThreadId>>,
     room: Arc<Room>,
     /// Absent once it is closed.
     items: Option<Sender<Item<T, U>>>,
@@ -155,7 +158,8 @@ impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
     /// A pipeline for items of `shape` elements in and out, each of which `compute` turns into its output on the stream it
     /// is given. Fewer slots than the mode asks for are made where the limits hold no more.
     ///
-    /// `compute` is called while an item is submitted, and must not submit one to the same pipeline: that would wait for itself.
+    /// `compute` is called while an item is submitted. It must not submit one to the same pipeline, which would wait for itself:
+    /// on the thread that called it that is refused.
     ///
     /// # Errors
     /// [`EngineError::OverLimit`]: not one item fits the limits. Or the engine is lost, or out of memory.
@@ -203,14 +207,16 @@ impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
         let room = Arc::new(room);
         let (items, submitted) = mpsc::channel();
         let of_reaper = Arc::clone(&room);
-        let reaper = std::thread::Builder::new().name("spanlift-pipeline".to_owned());
+        let reaper = thread::Builder::new().name("spanlift-pipeline".to_owned());
         let reaper = reaper.spawn(move || reap(&submitted, &of_reaper));
         let reaper = reaper.map_err(|error| EngineError::Threads(error.to_string()))?;
         Ok(Pipeline {
             engine: engine.clone(),
             compute: Box::new(compute),
             shape,
+            n_slots,
             lanes: Mutex::new(Lanes { slots, next: 0 }),
+            computing: Mutex::default(),
             room,
             items: Some(items),
             reaper: Some(reaper),
@@ -219,7 +225,7 @@ impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
 
     /// How many items have device memory at the same time.
     pub fn slots(&self) -> usize {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).slots.len()
+        self.n_slots
     }
 
     /// The most page-locked bytes that items had at the same time.
@@ -230,7 +236,7 @@ impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
     /// Gives an item to the device, once there is room for it; items are served in the order of their calls.
     ///
     /// # Errors
-    /// The input has not the pipeline's shape; the engine is lost or page-locks no more; `compute` fails. The item is then
+    /// The input has not the pipeline's shape; the engine is lost or page-locks no more; `compute` fails, or is who calls. The item is then
     /// not done, and its input comes back with the error, unless a copy may still be using it.
     pub fn submit(&self, mut input: PinnedBuf<T>) -> Result<Ticket<T, U>, Refused<PinnedBuf<T>>> {
         let started = self.room(input.n_elements()).and_then(|taken| {
@@ -254,6 +260,9 @@ impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
 
     /// Takes everything that an item needs before anything of it starts.
     fn room(&self, len: usize) -> Result<Taken<'_>, EngineError> {
+        if *self.computing() == Some(thread::current().id()) {
+            return Err(EngineError::Argument("an item that a pipeline is given by its own `compute`"));
+        }
         if len != self.shape.0 {
             return Err(EngineError::Length { from: len, to: self.shape.0 });
         }
@@ -265,6 +274,10 @@ impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
         self.room.items.take(1);
         self.room.pinned.take(needed);
         Ok(Taken { room: &self.room, pinned: needed })
+    }
+
+    fn computing(&self) -> MutexGuard<'_, Option<ThreadId>> {
+        self.computing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn start(&self, input: &mut PinnedBuf<T>) -> Result<Started<U>, EngineError> {
@@ -285,7 +298,9 @@ impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
                 self.after(&in_stream, &compute)?;
             }
             let (x, y) = (&slot.device_in, &mut slot.device_out);
+            *self.computing() = Some(thread::current().id());
             let computed = panic::catch_unwind(AssertUnwindSafe(|| (self.compute)(&compute, x, y)));
+            *self.computing() = None;
             computed.unwrap_or_else(|payload| {
                 panicked = Some(payload);
                 Err(EngineError::Panicked)
