@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Bytes of code in the viewer's module by area, as JSON: module.py MODULE.wasm [EXPORT...]
+"""Bytes of code in the viewer's module by area, as JSON: module.py [--into FILE] MODULE.wasm [EXPORT...]
 
 MODULE is the compiler's, before wasm-bindgen, with its names: `viewer build` leaves it in
 target/wasm*/wasm32-unknown-unknown/wasm/. Counted are functions that can be reached from exports or from a table; exports that begin
 with one of the names given are left out, as `lesson told simulate check_` of the course's module, which leaves the viewer's.
-wasm-bindgen then drops what describes imports, and padding of calls: about 8 %.
+wasm-bindgen then drops what describes imports, and padding of calls: about 8 %. With --into they are put into FILE, an earlier
+module.json, with the sizes of both pairs in wasm/dist and of the page without data that viewer.json beside FILE tells.
 """
-import collections, json, re, subprocess, sys
+import collections, datetime, json, lzma, pathlib, re, subprocess, sys
 
+DIST = pathlib.Path(__file__).resolve().parents[2] / "wasm/dist"
 AREAS = [
     ("programs: text, JSON, well-formedness, code in three languages, machines", r"spanlift::(program|machine)"),
     ("traces and snapshots: reading, writing", r"spanlift::trace"),
@@ -148,8 +150,32 @@ def main(path, left_out):
         start, end = bodies[function - imported]
         areas[next(area for area, form in AREAS if re.search(form, own[-1] if own else name))] += end - start
     assert areas, "no function is reached"
-    print(json.dumps({"code_bytes": sum(areas.values()), "data_bytes": data_bytes, "areas": dict(areas.most_common())}, indent=1))
+    return {"code_bytes": sum(areas.values()), "data_bytes": data_bytes, "areas": dict(areas.most_common())}
+
+
+def pair(name):
+    """Sizes of a pair of module and glue as committed."""
+    packed, glue = DIST / f"{name}.wasm.lzma", DIST / f"{name}.js"
+    return {"module_bytes": len(lzma.decompress(packed.read_bytes())), "module_packed_bytes": packed.stat().st_size,
+            "glue_bytes": glue.stat().st_size}
+
+
+def put(found, path):
+    """Puts figures of today into a file."""
+    all = json.loads(path.read_text())
+    pairs = {name: pair(name) for name in all["pairs"]}
+    viewer, goal = pairs["viewer"], all["goal"]
+    goal["holds"] = (viewer["module_bytes"] + viewer["glue_bytes"] <= goal["module_and_glue_bytes"]
+                     and viewer["module_packed_bytes"] <= goal["packed_bytes"])
+    page = json.loads((path.parent / "viewer.json").read_text())["page_without_data_bytes"]
+    today = datetime.date.today().isoformat()
+    all |= {"date": today, "pairs": pairs, **found, "page_without_data_bytes": page}
+    path.write_text(json.dumps(all, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], tuple(sys.argv[2:]))
+    args = sys.argv[1:]
+    into = pathlib.Path(args.pop(1)) if args[:1] == ["--into"] else None
+    args = args[1:] if into else args
+    found = main(args[0], tuple(args[1:]))
+    put(found, into) if into else print(json.dumps(found, indent=1))

@@ -10,6 +10,7 @@ for as long as that fits. Ends with 1 at the first failure, which names its seed
 import argparse, datetime, json, os, pathlib, re, subprocess, sys, time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+MEASURED = pathlib.Path(os.environ.get("SPANLIFT_MEASURED", ROOT / "tests/measured"))
 FUZZED = re.compile(r"^\.*([^.].*): (\d+) files from seed \d+, (\d+) of them usable$", re.M)
 
 # What is drawn, its share of the time, where the number of draws is said, with how many it begins, and the tests.
@@ -76,7 +77,7 @@ def main():
         "date": datetime.date.today().isoformat(),
         "seconds": round(sum(run["seconds"] for run in runs), 1), "runs": runs,
     }
-    (ROOT / "tests/measured/soak.json").write_text(json.dumps(found, indent=1) + "\n")
+    (MEASURED / "soak.json").write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":
