@@ -207,7 +207,7 @@ impl Engine {
     pub fn explain_last(&self) -> Option<Explain> {
         let Done { request, measured, hopped } = self.0.journal.last()?;
         // Whether devices reach each other is known of the pair that was asked for, not of the engine.
-        let caps = Caps { peer: !hopped, ..self.0.caps.clone() };
+        let caps = Caps { peer: !hopped, ..self.0.caps };
         let plan = choose(&request, &self.0.calibration, &caps);
         Some(Explain { measured: Some(measured), ..self.explained(&request, plan) })
     }
