@@ -26,6 +26,8 @@ const FLAGS = [
   "--disable-dev-shm-usage",
 ];
 const PATIENCE_MS = 20_000;
+// Every frame this much late, as on a machine that is busy: a test that looks before the page has drawn fails then.
+const SLOW_FRAMES_MS = Number(process.env.SPANLIFT_SLOW_FRAMES ?? 0);
 
 export const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), "../..");
 
@@ -85,8 +87,14 @@ export function room() {
   return room;
 }
 
+function slowFrames(ms) {
+  const frame = globalThis.requestAnimationFrame.bind(globalThis);
+  globalThis.requestAnimationFrame = (act) => setTimeout(() => frame(act), ms);
+}
+
 async function open(driven, path, { width = 1200, height = 800, colorScheme = "light" } = {}) {
   const context = await driven.newContext({ viewport: { width, height }, colorScheme });
+  if (SLOW_FRAMES_MS > 0) await context.addInitScript(slowFrames, SLOW_FRAMES_MS);
   const page = await context.newPage();
   const requests = [];
   const errors = [];

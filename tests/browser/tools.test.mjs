@@ -70,7 +70,7 @@ test("files that are dropped are shown, several at once, and a bad one says why 
   assert.deepEqual(await buttons.allInnerTexts(), ["race.txt", "a.json", "b.json.gz", "p.txt", "l.json"]);
   const refused = visit.page.locator(".sl-refused");
   assert.match(await refused.innerText(), /^bad\.json: byte \d+: the text ends here, after 2 whole events/);
-  assert.equal(await visit.page.locator(".sl-what").innerText(), "MEMORY");
+  await says(visit.page.locator(".sl-what"), /^MEMORY$/);
   await buttons.nth(2).click();
   await says(visit.page.locator(".sl-notes"), /3 events, 0 not placed, 3 slices/);
   await says(visit.page.locator(".sl-notes"), /clock in whole microseconds/);
