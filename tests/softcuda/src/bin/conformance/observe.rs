@@ -3,14 +3,14 @@
 use std::ffi::{CString, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock};
-use std::thread::{self, ThreadId};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
 use crate::table::{Handle, Table, ask};
 
-/// How long a stream is held where a call may wait for it.
-const HELD: Duration = Duration::from_millis(150);
+/// How long a stream is held where a call may wait for it: longer than a busy machine keeps a thread from a call that does not.
+const HELD: Duration = Duration::from_secs(1);
 
 /// Takes a name and what was seen.
 type Say<'s> = &'s mut dyn FnMut(&str, String);
@@ -39,20 +39,24 @@ fn hold(d: &Table, stream: Handle) -> Sender<()> {
     open
 }
 
+/// Keeps a stream busy until the sender speaks, or for as long as a call may wait for it; then it says that nobody spoke.
+fn hold_for(d: &Table, stream: Handle) -> (Sender<()>, JoinHandle<bool>) {
+    let (gate, (done, heard)) = (hold(d, stream), channel());
+    let opener = thread::spawn(move || {
+        let was_told = heard.recv_timeout(HELD).is_ok();
+        drop(gate);
+        !was_told
+    });
+    (done, opener)
+}
+
 /// Whether a call returns while a stream is held, or only when it is released.
 fn while_held(d: &Table, stream: Handle, call: impl FnOnce() -> u32) -> String {
-    let gate = hold(d, stream);
-    let opened = Arc::new(OnceLock::new());
-    let told = Arc::clone(&opened);
-    let opener = thread::spawn(move || {
-        thread::sleep(HELD);
-        let _ = told.set(Instant::now());
-        drop(gate);
-    });
+    let (done, opener) = hold_for(d, stream);
     let code = call();
-    let back = Instant::now();
-    let waited = opened.get().is_some_and(|at| *at <= back);
-    opener.join().expect("it only sleeps");
+    // Nobody hears it where the call came back too late.
+    let _ = done.send(());
+    let waited = opener.join().expect("it only waits");
     ask!(d.cuStreamSynchronize(stream));
     let how = if waited { "waits" } else { "at-once" };
     if code == 0 { how.to_owned() } else { format!("{how}-{code}") }
@@ -302,15 +306,12 @@ fn snapshots(d: &Table, say: Say<'_>) {
         let x = device(d, len);
         let from = if pin { pinned(d, len) } else { page.as_mut_ptr().cast() };
         set(from, 1, len);
-        let gate = hold(d, s);
         // A driver may wait here for what is before the copy: then nothing is held any more, and the source was read.
-        let opener = thread::spawn(move || {
-            thread::sleep(HELD);
-            drop(gate);
-        });
+        let (done, opener) = hold_for(d, s);
         ask!(d.cuMemcpyHtoDAsync_v2(x, from, len, s));
         set(from, 2, len);
-        opener.join().expect("it only sleeps");
+        let _ = done.send(());
+        opener.join().expect("it only waits");
         ask!(d.cuStreamSynchronize(s));
         say(&format!("snapshot.{name}"), (first(d, x) == 1).to_string());
         ask!(d.cuMemFree_v2(x));
