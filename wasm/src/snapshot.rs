@@ -6,7 +6,7 @@ use spanlift::Bytes;
 use spanlift::memory::{Device, Dtype, Layout, Span, Storage, StorageId, Tensor, View, cuda};
 use spanlift::ordered::BTreeMap;
 use spanlift::trace::StrId;
-use spanlift::trace::snapshot::{Figures, Life, Past, Segment, Snapshot};
+use spanlift::trace::snapshot::{self, Figures, Life, Past, Segment, Snapshot};
 
 use crate::memory::frame::NAME;
 use crate::memory::past::OverTime;
@@ -66,8 +66,52 @@ pub(crate) struct Held {
     /// Which of the pasts is the device's.
     past: usize,
     pub(crate) segment: Life,
+    pub(crate) sums: Sums,
     /// Where its blocks end among those of all segments.
-    end: usize,
+    pub(crate) end: usize,
+}
+
+/// The blocks of a segment together.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sums {
+    pub(crate) listed: u128,
+    /// Bytes that any of them has, and bytes that several have.
+    pub(crate) any: i64,
+    pub(crate) twice: i64,
+    /// How far any of them reaches, and two do.
+    one: i64,
+    two: i64,
+}
+
+impl Sums {
+    /// The next block by address; in a broken file they may overlap.
+    fn add(&mut self, lo: i64, size: i64) {
+        let hi = lo + size;
+        let both = hi.min(self.one);
+        self.listed += u128::from(size.unsigned_abs());
+        self.twice += (both - lo.max(self.two)).max(0);
+        self.any += (hi - lo.max(self.one)).max(0);
+        (self.one, self.two) = (hi.max(self.one), both.max(self.two));
+    }
+}
+
+/// The bytes of a segment that no block has.
+#[derive(Debug, Clone, Copy, Default)]
+struct Free {
+    /// Up to where it is known.
+    at: i64,
+    all: i64,
+    largest: i64,
+}
+
+impl Free {
+    /// The next block by address is at `addr..end`. All gaps of a segment together are no longer than it is.
+    fn until(&mut self, addr: i64, end: i64) {
+        let gap = addr.saturating_sub(self.at).max(0);
+        self.all += gap;
+        self.largest = self.largest.max(gap);
+        self.at = self.at.max(end);
+    }
 }
 
 impl Held {
@@ -85,31 +129,47 @@ impl Blocks {
     /// What is there at the moment, of the devices that were recorded; nothing where a broken file has sizes below zero.
     ///
     /// # Cost
-    /// Linear in what is there then and in some thousand events.
+    /// Linear in what is there then and in some thousand events. A hand that moves through a snapshot waits for it: blocks
+    /// are gone through once, for their segments, what those hold and the sums over all.
     pub(crate) fn at(over: &OverTime) -> Option<Blocks> {
         let names = over.names();
         let (mut segments, mut places): (Vec<Held>, Vec<u32>) = Default::default();
-        for (past, (device, mut moment)) in over.moments().into_iter().enumerate() {
+        for (past, (device, moment)) in over.moments().into_iter().enumerate() {
             let (device, spans) = (u32::try_from(device).ok()?, names.pasts[past].1.spans());
-            let (mut at, mut end) = (segments.len(), places.len());
-            segments.extend(moment.segments.into_iter().map(|segment| Held { device, past, segment, end }));
-            moment.places.retain(|&k| {
-                let (addr, size) = spans[k as usize];
-                while let Some(held) = segments.get_mut(at)
-                    && past_of(&held.segment) <= addr
-                {
-                    held.end = end;
-                    at += 1;
+            let (mut all, begin) = (snapshot::Held::default(), places.len());
+            // Blocks that are held move to the front of their list.
+            let (mut list, mut next, mut kept) = (moment.places, 0, 0);
+            for segment in moment.segments {
+                let (mut sums, mut free) = (Sums::default(), Free { at: segment.addr, ..Free::default() });
+                while let Some(&k) = list.get(next) {
+                    let (addr, size) = spans[k as usize];
+                    if past_of(&segment) <= addr {
+                        break;
+                    }
+                    next += 1;
+                    all.allocated += i128::from(size);
+                    // A block that its segment does not hold is counted among the layout's inconsistencies.
+                    if addr < segment.addr {
+                        continue;
+                    }
+                    let end = addr.saturating_add(size);
+                    free.until(addr, end);
+                    if 0 <= size && end <= past_of(&segment) {
+                        sums.add(addr - segment.addr, size);
+                        list[kept] = k;
+                        kept += 1;
+                    }
                 }
-                // A block that its segment does not hold is counted among the layout's inconsistencies.
-                let is_held = segments.get(at).is_some_and(|Held { segment, .. }| {
-                    segment.addr <= addr && 0 <= size && addr.saturating_add(size) <= past_of(segment)
-                });
-                end += usize::from(is_held);
-                is_held
-            });
-            segments[at..].iter_mut().for_each(|held| held.end = end);
-            places.extend_from_slice(&moment.places);
+                free.until(past_of(&segment), 0);
+                all.reserved += i128::from(segment.size);
+                all.free += i128::from(free.all);
+                all.largest_free = all.largest_free.max(free.largest.into());
+                segments.push(Held { device, past, segment, sums, end: begin + kept });
+            }
+            all.allocated += list[next..].iter().map(|&k| i128::from(spans[k as usize].1)).sum::<i128>();
+            over.held(past, all);
+            list.truncate(kept);
+            if places.is_empty() { places = list } else { places.extend_from_slice(&list) }
         }
         let is_well = segments.iter().all(|held| 0 <= held.segment.size);
         is_well.then(|| Blocks { names: Arc::clone(names), segments, places })
@@ -126,16 +186,6 @@ impl Blocks {
 
     pub(crate) fn segments(&self) -> &[Held] {
         &self.segments
-    }
-
-    /// The segments, each with its blocks as places among the spans of a past.
-    pub(crate) fn held(&self) -> impl Iterator<Item = (&Life, &[(i64, i64)], &[u32])> {
-        let mut begin = 0;
-        self.segments.iter().map(move |held| {
-            let places = &self.places[begin..held.end];
-            begin = held.end;
-            (&held.segment, self.names.pasts[held.past].1.spans(), places)
-        })
     }
 
     /// A block and its segment.

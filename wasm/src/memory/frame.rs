@@ -150,8 +150,9 @@ impl Frame {
                 frame.storage(map, storage, shown(storage), stacked);
             }
             if chosen.len() < all.len() {
+                let mut chosen = chosen.iter().peekable();
                 let rest: Vec<usize> =
-                    all.iter().copied().filter(|k| chosen.binary_search(k).is_err()).collect();
+                    all.iter().copied().filter(|k| chosen.next_if_eq(&k).is_none()).collect();
                 let told = format!("and {} more: {}", text::thousands(rest.len() as u64), map.told_of(&rest));
                 let lines = text::wrap(&told, NAME, panels.width);
                 frame.push(Item::MoreStorages, 8.0 + 16.0 * lines.len() as f64, lines, Vec::new());

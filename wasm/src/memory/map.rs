@@ -405,24 +405,11 @@ fn in_order(layout: &Layout, held: &mut [Held]) -> Vec<usize> {
 /// Adds the segments of a snapshot, whose blocks are views from position `first` on.
 fn hold(held: &mut Vec<Held>, blocks: &Blocks, first: usize) {
     let mut at = first;
-    held.extend(blocks.held().map(|(segment, spans, places)| {
-        let (mut any, mut twice, mut listed) = (0, 0, 0);
-        // How far any block reaches, and two do.
-        let (mut one, mut two) = (0, 0);
-        for &k in places {
-            let (addr, size) = spans[k as usize];
-            let lo = addr - segment.addr;
-            let hi = lo + size;
-            listed += u128::from(size.unsigned_abs());
-            // Blocks come by address; in a broken file they may overlap.
-            let both = hi.min(one);
-            twice += (both - lo.max(two)).max(0);
-            any += (hi - lo.max(one)).max(0);
-            (one, two) = (hi.max(one), both.max(two));
-        }
-        let tensors = at..at + places.len();
+    held.extend(blocks.segments().iter().map(|segment| {
+        let tensors = at..first + segment.end;
         at = tensors.end;
-        Held { tensors, listed, bytes: Some((any, twice)), ..Held::default() }
+        let sums = &segment.sums;
+        Held { tensors, listed: sums.listed, bytes: Some((sums.any, sums.twice)), ..Held::default() }
     }));
 }
 

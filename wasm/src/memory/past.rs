@@ -29,7 +29,7 @@ pub struct OverTime {
     /// Which of the devices that were recorded the moments count: the one with the most events.
     main: usize,
     moment: usize,
-    /// What was held at the moment whose memory was asked for last.
+    /// What was held at the moment whose map was made last.
     held: Cell<Option<(usize, Held)>>,
     /// Moments and what was held at them.
     samples: Vec<(usize, Held)>,
@@ -146,14 +146,16 @@ impl OverTime {
             Some(ns) => self.before(k, ns),
             None => self.names.pasts[k].1.n_events(),
         };
-        let at = |k: usize| {
-            let moment = self.names.pasts[k].1.at(of(k));
-            if k == self.main {
-                self.held.set(Some((self.moment, moment.held())));
-            }
-            (self.names.pasts[k].0, moment)
-        };
-        (0..self.names.pasts.len()).map(at).collect()
+        (0..self.names.pasts.len())
+            .map(|k| (self.names.pasts[k].0, self.names.pasts[k].1.at(of(k))))
+            .collect()
+    }
+
+    /// Keeps what is held at the moment, of the device at a place among the recorded ones.
+    pub(crate) fn held(&self, place: usize, held: Held) {
+        if place == self.main {
+            self.held.set(Some((self.moment, held)));
+        }
     }
 
     /// Which devices the moments are about.
@@ -457,6 +459,8 @@ mod tests {
                 over.go(if source.below(2) == 0 { far } else { near });
                 let case = format!("seed {seed}, moment {}", over.moment());
                 let map = MemoryPicture::of_blocks(over.rest().clone(), Blocks::at(&over).unwrap());
+                let held = over.moments()[over.main].1.held();
+                assert_eq!(over.held.get(), Some((over.moment(), held)), "{case}");
                 let wanted = from_nothing(&over);
                 assert_eq!(shown(&map), shown(&wanted), "{case}");
                 // So narrow that the column of names has one width for all.
