@@ -15,7 +15,7 @@ use spanlift_native::engine::{
 use spanlift_softcuda::kit::{self, Driver};
 use spanlift_softcuda::{Code, Config, Fault, Scheduler};
 
-use crate::{bytes, config, n_wrong};
+use crate::{bytes, config, n_wrong, with_slots};
 
 /// Several chunks of the slots below.
 const N: usize = 70_000;
@@ -355,5 +355,65 @@ fn threads_change_nothing_about_it() {
                 assert!(sticky || report.leaked.is_empty(), "{what}: {:?}", report.leaked);
             }
         }
+    });
+}
+
+/// Copies to a device that is lost at any call of its own: its engine ends. The source's goes on, with the slots that were on
+/// their way there replaced, unless it was itself writing the other's memory: then that device's error is one of its own work.
+#[test]
+fn the_end_of_a_device_is_not_that_of_the_engine_that_copies_to_it() {
+    kit::alone_unchecked(&both(), |driver| {
+        let base = base();
+        let across = |here: &Engine, there: &Engine| -> Result<(), EngineError> {
+            let up = here.upload(here.stream(), &bytes(N, 1))?;
+            let mut back = vec![0; N];
+            for _ in 0..2 {
+                let copy = here.to_device(there, here.stream(), there.stream(), &up)?;
+                there.download(there.stream(), &copy, &mut back)?;
+                is_right(&back, &bytes(N, 1));
+            }
+            Ok(())
+        };
+        let run = |faults: Vec<Fault>| {
+            driver.reset(Config { faults, ..base.clone() });
+            let cuda = Cuda::open_first(&["libcuda.so"]).expect("a driver");
+            // Through slots, also where the driver would stage as fast.
+            let [here, there] = [0, 1].map(|ordinal| Engine::on(&cuda, ordinal, with_slots(1, 1 << 14)));
+            let here = here.expect("nothing fails on this device");
+            there.map(|there| (across(&here, &there), here, there))
+        };
+        let (told, ..) = run(Vec::new()).expect("nothing fails");
+        told.expect("nothing fails");
+        let calls = driver.report().calls.into_keys().chain(["exec:copy".to_owned()]);
+        let (mut n_ended, mut n_refused, mut n_lost) = (0, 0, 0);
+        for at in calls.collect::<Vec<_>>() {
+            for k in 0.. {
+                let what = format!("{at}, {k}");
+                let fault = Fault {
+                    at: at.clone(),
+                    device: Some(1),
+                    after: k,
+                    code: Code(719),
+                    times: 1,
+                    sticky: true,
+                };
+                let Ok((told, here, there)) = run(vec![fault]) else {
+                    n_refused += 1;
+                    continue;
+                };
+                let is_over = is_usable(&there, N).is_ok();
+                is_usable_or_plainly_lost(driver, (&here, N), &what);
+                n_lost += u32::from(here.lost().is_some());
+                assert!(base.peers || here.lost().is_none(), "{what}: {told:?}, then {:?}", here.lost());
+                assert!(is_over || there.lost().is_some(), "{what}: {told:?}");
+                n_ended += u32::from(told.is_err());
+                drop((here, there));
+                assert_eq!(driver.finish().violations, [], "{what}");
+                if is_over {
+                    break;
+                }
+            }
+        }
+        assert!(n_ended > 10 && n_refused > 5 && n_lost < n_ended, "{n_ended}, {n_refused}, {n_lost}");
     });
 }

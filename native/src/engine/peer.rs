@@ -31,7 +31,8 @@ impl Engine {
     /// `producer` for nothing either: what this engine's calls write to the elements next comes after the copy all the same.
     ///
     /// # Errors
-    /// A stream or the elements are another device's, the device has not enough memory, or one engine is lost.
+    /// A stream or the elements are another device's, the device has not enough memory, or one engine is lost. The end of
+    /// the other device is not this engine's, unless this device was writing its memory.
     pub fn to_device<T: Pod>(
         &self,
         other: &Engine,
@@ -42,26 +43,41 @@ impl Engine {
         let from = from.view();
         let block = other
             .during("allocating device memory", || Ok(Arc::new(other.block(consumer, from.bytes())?)))?;
-        self.during("a copy between devices", || {
-            self.same_device(producer.context())?;
-            self.same_device(from.block.context())?;
-            let began = Instant::now();
-            // The block is there for the consumer's stream; the transfer waits for that too.
-            let (ready, there) = (Event::after(producer)?, Event::after(consumer)?);
-            let transfer = self.transfer_stream(other)?;
-            let hopped = transfer.is_none();
-            match transfer {
-                Some(transfer) => {
-                    let done = direct(&transfer, (&ready, &there), consumer, from, &block);
-                    done.map_err(|error| block.given_up(error, [&transfer]))?;
-                }
-                None => self.hop(other, (&ready, &there), (producer, consumer), from, &block)?,
-            }
-            let request = Request::one(Route::Peer, HostMemory::Pinned, Bytes(from.bytes() as u64));
-            self.journal().crossed(request, began, hopped);
-            Ok(())
+        let what = "a copy between devices";
+        let copied = self.during(what, || match self.cross(other, (producer, consumer), from, &block) {
+            // A lost device's error comes out of whatever touches it, this engine's copies among them.
+            Err(error) if is_sticky(&error) && is_well(producer) && !is_well(consumer) => Ok(Err(error)),
+            done => done.map(Ok),
         })?;
+        copied.map_err(|error| other.journal().judge(what, error))?;
         Ok(DevBuf(DeviceSlice::new(&block, 0, from.len())))
+    }
+
+    /// The copy to a block of the other engine.
+    fn cross<T: Pod>(
+        &self,
+        other: &Engine,
+        (producer, consumer): (&Stream, &Stream),
+        from: &DeviceSlice<T>,
+        block: &Block,
+    ) -> Result<(), EngineError> {
+        self.same_device(producer.context())?;
+        self.same_device(from.block.context())?;
+        let began = Instant::now();
+        // The block is there for the consumer's stream; the transfer waits for that too.
+        let (ready, there) = (Event::after(producer)?, Event::after(consumer)?);
+        let transfer = self.transfer_stream(other)?;
+        let hopped = transfer.is_none();
+        match transfer {
+            Some(transfer) => {
+                let done = direct(&transfer, (&ready, &there), consumer, from, block);
+                done.map_err(|error| block.given_up(error, [&transfer]))?;
+            }
+            None => self.hop(other, (&ready, &there), (producer, consumer), from, block)?,
+        }
+        let request = Request::one(Route::Peer, HostMemory::Pinned, Bytes(from.bytes() as u64));
+        self.journal().crossed(request, began, hopped);
+        Ok(())
     }
 
     /// The stream of the ordered pair from this device to another, if they reach each other; asked for at the first use and
@@ -100,7 +116,7 @@ impl Engine {
             for at in (0..n).step_by(chunk) {
                 let len = chunk.min(n - at);
                 // The slot waits on the host for the copy that sent it on: the hop before last has long begun.
-                let slot = lane.slot();
+                let slot = lane.slot()?;
                 slot.fetch(stream, (from.block.memory(), from.at + at), len)?;
                 slot.pass_on(onward, (to.memory(), at), len)?;
             }
@@ -109,6 +125,15 @@ impl Engine {
         };
         hops().map_err(|error| to.given_up(error, [stream, onward]))
     }
+}
+
+fn is_sticky(error: &EngineError) -> bool {
+    matches!(error, EngineError::Cuda(error) if error.is_sticky())
+}
+
+/// Whether the device of a stream is not lost.
+fn is_well(stream: &Stream) -> bool {
+    !stream.is_done().is_err_and(|error| error.is_sticky())
 }
 
 /// Where nothing could be page-locked either: the driver stages both hops, and the host waits for each.

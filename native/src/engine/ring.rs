@@ -221,7 +221,7 @@ impl Ring {
                 let len = chunk.min(n - from);
                 let Lane { stream, .. } = lane;
                 let stream = stream.clone();
-                let slot = lane.slot();
+                let slot = lane.slot()?;
                 source.fill(from, slot.fill(len)?)?;
                 slot.send(&stream, (block.memory(), at + from), len)?;
                 job.advance(len);
@@ -265,7 +265,7 @@ impl Ring {
                     drain(lane, oldest)?;
                 }
                 let (from, stream) = (k * chunk, lane.stream.clone());
-                let slot = lane.turn();
+                let slot = lane.turn()?;
                 lane.slots[slot].fetch(&stream, (block.memory(), at + from), chunk.min(n - from))?;
                 ahead.push_back((slot, from, parts));
             }
@@ -322,15 +322,16 @@ impl Ring {
 
 impl Lane {
     /// The number of the slot whose turn it is.
-    fn turn(&mut self) -> usize {
+    fn turn(&mut self) -> Result<usize, EngineError> {
         let k = self.next;
+        self.slots[k].freshen(self.stream.context())?;
         self.next = (k + 1) % self.slots.len();
-        k
+        Ok(k)
     }
 
-    pub(super) fn slot(&mut self) -> &mut Slot {
-        let k = self.turn();
-        &mut self.slots[k]
+    pub(super) fn slot(&mut self) -> Result<&mut Slot, EngineError> {
+        let k = self.turn()?;
+        Ok(&mut self.slots[k])
     }
 
     /// Sends bytes through one slot in the order of the caller's own stream: nobody has to wait for anybody.
@@ -341,7 +342,7 @@ impl Lane {
         n: usize,
         caller: &Stream,
     ) -> Result<(), EngineError> {
-        let slot = self.slot();
+        let slot = self.slot()?;
         source.fill(0, slot.fill(n)?)?;
         slot.send(caller, to, n)
     }

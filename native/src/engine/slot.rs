@@ -56,6 +56,8 @@ pub(super) struct Slot {
     /// Recorded after each copy.
     event: Event,
     state: State,
+    /// Whether a stream of another device had it last.
+    is_passed_on: bool,
     /// For the recorder: threads have slots in turn.
     custody: Custody,
     planted: Planted,
@@ -84,7 +86,8 @@ impl Slot {
         let block = Arc::new(block);
         let slot = |k| {
             let (block, event, custody) = (Arc::clone(&block), Event::spare(context)?, Custody::default());
-            Ok(Slot { block, at: k * len, len, event, state: State::Idle, custody, planted })
+            let (at, state) = (k * len, State::Idle);
+            Ok(Slot { block, at, len, event, state, is_passed_on: false, custody, planted })
         };
         (0..n).map(slot).collect()
     }
@@ -97,8 +100,25 @@ impl Slot {
             State::Busy => self.event.synchronize()?,
             State::Lost => return Err(EngineError::Argument("a slot that a copy may still be using")),
         }
-        self.state = State::Idle;
+        (self.state, self.is_passed_on) = (State::Idle, false);
         Ok(())
+    }
+
+    /// Waits for another device that had it last; makes way for memory of its own where that one is lost, and nobody will ever
+    /// tell when it is free.
+    pub(super) fn freshen(&mut self, context: &Context) -> Result<(), EngineError> {
+        if !self.is_passed_on {
+            return Ok(());
+        }
+        match self.settle() {
+            Err(error) if self.state == State::Lost || error.is_the_end() => {
+                let block = HostBlock::new(context, self.len)
+                    .map_err(|reason| EngineError::PinnedRefused { needed: self.len, reason })?;
+                *self = Slot::cut(context, block, 1, self.planted)?.swap_remove(0);
+                Ok(())
+            }
+            settled => settled,
+        }
     }
 
     /// The first `n` bytes to write, after the copy that touched them last.
@@ -152,6 +172,7 @@ impl Slot {
         n: usize,
     ) -> Result<(), EngineError> {
         onward.wait(&self.event)?;
+        self.is_passed_on = true;
         self.copy(onward, (block, to), n, false)
     }
 
@@ -182,7 +203,7 @@ impl Slot {
             // No event tells of the copy: the whole stream is waited for, and the error is told all the same.
             return match stream.synchronize() {
                 Ok(()) => {
-                    self.state = State::Idle;
+                    (self.state, self.is_passed_on) = (State::Idle, false);
                     Ok(called.and(Err(error))?)
                 }
                 Err(_) => Err(EngineError::unsettled(error)),
