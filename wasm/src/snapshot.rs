@@ -139,13 +139,15 @@ impl Blocks {
             let (mut all, begin) = (snapshot::Held::default(), places.len());
             // Blocks that are held move to the front of their list.
             let (mut list, mut next, mut kept) = (moment.places, 0, 0);
+            // Far apart in memory: fetched by a loop that does nothing else, many are on their way at once.
+            let near: Vec<(i64, i64)> = list.iter().map(|&k| spans[k as usize]).collect();
             for segment in moment.segments {
                 let (mut sums, mut free) = (Sums::default(), Free { at: segment.addr, ..Free::default() });
-                while let Some(&k) = list.get(next) {
-                    let (addr, size) = spans[k as usize];
+                while let Some(&(addr, size)) = near.get(next) {
                     if past_of(&segment) <= addr {
                         break;
                     }
+                    let k = list[next];
                     next += 1;
                     all.allocated += i128::from(size);
                     // A block that its segment does not hold is counted among the layout's inconsistencies.
@@ -166,7 +168,7 @@ impl Blocks {
                 all.largest_free = all.largest_free.max(free.largest.into());
                 segments.push(Held { device, past, segment, sums, end: begin + kept });
             }
-            all.allocated += list[next..].iter().map(|&k| i128::from(spans[k as usize].1)).sum::<i128>();
+            all.allocated += near[next..].iter().map(|block| i128::from(block.1)).sum::<i128>();
             over.held(past, all);
             list.truncate(kept);
             if places.is_empty() { places = list } else { places.extend_from_slice(&list) }
