@@ -113,11 +113,30 @@ test("a large trace is read by a worker, and a broken one is refused from there"
   await says(visit.page.locator(".sl-notes"), /12,000 events, 0 not placed, 12,000 slices/);
   assert.match(worker.url(), /^blob:/);
   assert.ok((await visit.page.evaluate(() => globalThis.made)) > 10_000, "the page read the file itself");
-  assert.equal(visit.page.workers().length, 0, "the worker went on");
+  await harness.eventually(() => visit.page.workers().length === 0, "the worker went on");
   const refused = visit.page.locator(".sl-refused");
   await files.setInputFiles([file("cut.json", large.slice(0, -50))]);
   await says(refused, /^cut\.json: byte \d+: the text ends here, after 11,?999 whole events/);
   assert.equal(await visit.page.locator("button[data-item]").count(), 2);
+  await visit.close();
+});
+
+test("a worker is there before a file is chosen, and each reads one", async () => {
+  const visit = await room.chromium.open(page);
+  await harness.ready(visit.page);
+  const copies = (what) => Array.from({ length: 12_000 }, (_, k) => event(`Memcpy ${what} ${k % 50}`, 20 * k, 10, 1000));
+  const large = (what) => file(`${what}.json`, JSON.stringify({ traceEvents: copies(what) }));
+  const open = visit.page.locator("[data-do=open]");
+  const [worker, chooser] = await Promise.all([visit.page.waitForEvent("worker"), visit.page.waitForEvent("filechooser"), open.click()]);
+  assert.deepEqual(visit.page.workers(), [worker]);
+  // Asked twice, it is there once.
+  const [again] = await Promise.all([visit.page.waitForEvent("filechooser"), open.click()]);
+  assert.deepEqual(visit.page.workers(), [worker]);
+  await again.setFiles([large("HtoD"), large("DtoH")]);
+  await says(visit.page.locator(".sl-name"), /DtoH/);
+  await says(visit.page.locator(".sl-notes"), /12,000 events, 0 not placed, 12,000 slices/);
+  assert.equal(await visit.page.locator("button[data-item]").count(), 3);
+  await harness.eventually(() => visit.page.workers().length === 0, "a worker went on");
   await visit.close();
 });
 

@@ -48,17 +48,20 @@ const start = async () => {
     for (const place of places) refuse(place, error);
   }
 };
-// This script is the worker's too: there it reads one file.
+// This script is the worker's too: there it is given the module, and then one file.
 if (globalThis.document) start();
 else {
+  let started;
   onmessage = async ({ data: { module, file, leaves } }) => {
+    started ??= __wbg_init({ module_or_path: module });
     try {
-      await __wbg_init({ module_or_path: module });
+      await started;
+      if (!file) return;
       const reading = new Columns(leaves);
       const made = await fed(reading, file) ?? await fed(reading, file);
       postMessage({ made }, [made.buffer]);
     } catch (error) {
-      postMessage({ error: String(error?.message ?? error) });
+      if (file) postMessage({ error: String(error?.message ?? error) });
     }
   };
   postMessage("ready");

@@ -109,25 +109,37 @@ const fed = async (reading, file) => {
 /** From this many bytes on, arguments that only people read stay in the file until somebody asks for them. */
 const LEAVES = 16 << 20;
 
+/** The worker that reads the next large trace, or nothing where there can be none. */
+let ready = null;
+
+/** Starts that worker if there is none: it takes a tenth of a second, so that whoever sees a file come asks for it at once. */
+const prepare = (module) => {
+  ready ??= new Promise((done) => {
+    const script = document.getElementById("spanlift-script").textContent;
+    const address = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
+    // No module: of a page that is a file, browsers refuse those.
+    const worker = new Worker(address);
+    const settle = (made) => {
+      URL.revokeObjectURL(address);
+      done(made);
+    };
+    worker.onerror = (event) => {
+      event.preventDefault();
+      settle(null);
+    };
+    worker.onmessage = () => {
+      worker.postMessage({ module });
+      settle(worker);
+    };
+  }).catch(() => null);
+  return ready;
+};
+
 /** A trace as columns, read by a worker; nothing where there can be none. */
 const inColumns = async (file, module, tell) => {
-  const script = document.getElementById("spanlift-script").textContent;
-  const address = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
-  let [worker, timer, part] = [null, 0, null];
+  let [worker, timer, part, over] = [null, 0, null, false];
   try {
     return await new Promise((done, fail) => {
-      // No module: of a page that is a file, browsers refuse those.
-      worker = new Worker(address);
-      worker.onerror = (event) => {
-        event.preventDefault();
-        done(null);
-      };
-      worker.onmessage = ({ data }) => {
-        if (data === "ready") worker.postMessage({ module, file, leaves: file.size > LEAVES });
-        else if (data.made) done(data.made);
-        else if (data.part) part = data.part;
-        else fail(new Error(data.error));
-      };
       timer = setInterval(() => {
         try {
           tell("reading events", part);
@@ -135,10 +147,26 @@ const inColumns = async (file, module, tell) => {
           fail(error);
         }
       }, 100);
+      prepare(module).then((made) => {
+        if (over || !made) return made ? made.terminate() : done(null);
+        worker = made;
+        worker.onerror = (event) => {
+          event.preventDefault();
+          done(null);
+        };
+        worker.onmessage = ({ data }) => {
+          if (data.made) done(data.made);
+          else if (data.part) part = data.part;
+          else fail(new Error(data.error));
+        };
+        worker.postMessage({ file, leaves: file.size > LEAVES });
+      });
+      // Each reads one file.
+      ready = null;
     });
   } finally {
+    over = true;
     clearInterval(timer);
     worker?.terminate();
-    URL.revokeObjectURL(address);
   }
 };

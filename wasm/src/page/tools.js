@@ -74,6 +74,7 @@ const tools = (view, place, alone, { module, examples }) => {
   const open = async (files) => {
     const wrong = [];
     cancelled = false;
+    if (files.some((file) => file.size > LARGE)) prepare(module);
     shown(progress, true);
     const tell = (words, of) => {
       if (cancelled) throw new DOMException("cancelled", "AbortError");
@@ -97,7 +98,8 @@ const tools = (view, place, alone, { module, examples }) => {
           }
         }
         tell(`showing ${file.name}`, null);
-        await new Promise((next) => setTimeout(next, 20));
+        // Enough is read in no time; else the line is drawn first.
+        if (bytes.length > 8 * LARGE) await new Promise((next) => setTimeout(next, 20));
         view.add(file.name, bytes);
         wholes.set(view.item(), whole);
       } catch (error) {
@@ -115,6 +117,7 @@ const tools = (view, place, alone, { module, examples }) => {
     if (view.item() === shows) view.give(slice, bytes);
   };
   const chooser = part(".sl-files");
+  chooser.addEventListener("click", () => prepare(module));
   chooser.addEventListener("change", () => {
     open([...chooser.files]);
     chooser.value = "";
@@ -126,6 +129,7 @@ const tools = (view, place, alone, { module, examples }) => {
       if (!carries(event)) return;
       event.preventDefault();
       place.classList.toggle("is-over", kind === "dragenter" || kind === "dragover");
+      if (kind === "dragenter") prepare(module);
       if (kind === "drop") open([...event.dataTransfer.files]);
     });
   }
