@@ -176,19 +176,24 @@ fn one_pass(n: u64) -> Built<Vec<Contender>> {
     ])
 }
 
-/// Matrices of one entry each, which are one step; and of one and two indices in turn, which are a step each: next to nothing is done
-/// but getting from one to the next.
+/// Stages of next to no work, so that what is left is getting from one to the next: matrices of one entry; diagonals and such
+/// matrices in turn; matrices between one index and two; and two elements that change places, each time a step of its own.
 fn dispatch(k: u64) -> Built<Vec<Contender>> {
     let matrix = |to: i64| {
         let w = Tensor::new([("m", to), ("x", 1)], [1.0].repeat(usize::try_from(to)?))?;
         Ok::<Operator, Box<dyn std::error::Error>>(Dense::new(line(1)?, &w, ["m"])?.into())
     };
     let (one, up) = (chain![matrix(1)?, rename([("m", "x")])]?, matrix(2)?);
-    let down = up.h();
-    let in_turn = (0..k).map(|i| if i % 2 == 0 { up.clone() } else { down.clone() }.into());
+    let (down, weight) = (up.h(), Operator::from(diagonal(1, 0)?));
+    let in_turn = |a: &Operator, b: &Operator| {
+        Ok::<Operator, OpError>(chain((0..k).map(|i| if i % 2 == 0 { a.clone() } else { b.clone() }.into()))?)
+    };
+    let change = roll("x", 1).over(&line(2)?)?;
     Ok(vec![
         runs("spanlift", &chain((0..k).map(|_| one.clone().into()))?, data::vector(1))?,
-        runs("apart", &chain(in_turn)?, data::vector(1))?,
+        runs("kinds", &in_turn(&weight, &one)?, data::vector(1))?,
+        runs("shapes", &in_turn(&up, &down)?, data::vector(1))?,
+        runs("apart", &in_turn(&change, &change)?, data::vector(2))?,
     ])
 }
 

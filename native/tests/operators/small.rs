@@ -1,8 +1,9 @@
-//! Small matrices in a row are one step: the same bits as one after the other.
+//! Matrices, diagonals and factors of a few elements in a row are one step: the same bits as one after the other.
 
+use num_complex::Complex;
 use spanlift::memory::Dtype;
 use spanlift::op::{Array, Dense, Diagonal, Operator, Space, Tensor, chain, end_pad, rename, slice};
-use spanlift_native::cpu::op::apply;
+use spanlift_native::cpu::op::{Element, Runner, apply};
 
 use crate::agreement::sides;
 use crate::oracle::Random;
@@ -56,6 +57,73 @@ fn small_matrices_in_a_row_have_the_bits_of_one_after_the_other() {
             }
         }
     }
+}
+
+/// A matrix to a line of `m` elements.
+fn between(random: &mut Random, space: &Space, to: &str, m: i64) -> Operator {
+    let (from, n) = &space.dims()[0];
+    let w = tensor(random, &[(to, m), (&from.to_string(), *n)], space.dtype());
+    Dense::new(space.clone(), &w, [to]).unwrap().into()
+}
+
+/// What a runner writes, as text: what is no number is itself there.
+fn written<E: Element>(a: &Operator, x: &[E]) -> (Vec<E>, String)
+where
+    Complex<E::Real>: Element<Real = E::Real>,
+{
+    let runner = Runner::<E::Real>::new(a).unwrap();
+    let n = usize::try_from(a.codomain().elements()).unwrap();
+    let mut y = vec![E::default(); n];
+    runner.apply(x, &mut y, &mut runner.workspace()).unwrap();
+    let text = format!("{y:?}");
+    (y, text)
+}
+
+/// Chains between one element and four, and five, which are a step of their own between two that are one.
+fn few_elements<E: Element>(planted: &[E])
+where
+    Complex<E::Real>: Element<Real = E::Real>,
+{
+    let mut random = Random(6);
+    random.warm();
+    for round in 0..150 {
+        let most = if round % 3 == 0 { 5 } else { 4 };
+        let size = |random: &mut Random| 1 + i64::try_from(random.below(most)).unwrap();
+        let first = Space::new([("x", size(&mut random))], E::DTYPE).unwrap();
+        let mut parts: Vec<Operator> = Vec::new();
+        for step in 0..2 + random.below(7) {
+            let space = parts.last().map_or(&first, |part| part.codomain()).clone();
+            parts.push(match random.below(4) {
+                0 => Diagonal::new(space.clone(), random.array(&space).values().to_vec()).unwrap().into(),
+                1 => Operator::scale(-0.75, space).unwrap(),
+                _ => {
+                    let m = size(&mut random);
+                    between(&mut random, &space, &format!("k{step}"), m)
+                }
+            });
+        }
+        let all = chain(parts.into_iter().map(Into::into)).unwrap();
+        assert!(most == 5 || Runner::<E::Real>::new(&all).unwrap().n_steps() == 1, "{all}");
+        for (side, a) in sides(&all) {
+            let drawn: Vec<E> = random.array(a.domain()).values().iter().map(|v| E::of(*v)).collect();
+            let at = usize::try_from(random.below(drawn.len().try_into().unwrap())).unwrap();
+            for planted in [drawn[at]].iter().chain(planted) {
+                let mut x = drawn.clone();
+                x[at] = *planted;
+                let one_by_one = a.parts().iter().fold(x.clone(), |x, part| written(part, &x).0);
+                assert_eq!(written(&a, &x).1, format!("{one_by_one:?}"), "{side} of {a}, {x:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn few_elements_that_become_more_and_fewer_have_the_bits_of_one_after_the_other() {
+    // What is infinite must not reach what does not read it.
+    few_elements(&[f64::INFINITY, -f64::MAX, f64::NAN, -0.0]);
+    few_elements(&[f32::INFINITY, -f32::MAX, f32::NAN, -0.0]);
+    few_elements(&[Complex::from(f64::INFINITY), Complex::new(-0.0, f64::NAN)]);
+    few_elements(&[Complex::from(f32::INFINITY), Complex::new(f32::MAX, -0.0)]);
 }
 
 #[test]

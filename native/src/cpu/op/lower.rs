@@ -1,6 +1,6 @@
 //! An expression as steps: what each kernel reads and writes, before buffers have places.
 //!
-//! Neighbours that work element by element are one step, as are small square matrices in a row, and a Fourier transform with weights
+//! Neighbours that work element by element are one step, as are neighbours of a few elements, and a Fourier transform with weights
 //! and its inverse behind it.
 //! Parts of joins write straight where their result belongs.
 
@@ -13,9 +13,10 @@ use spanlift::op::{
 use super::fourier::{Line, Passes, RealPasses};
 use super::halves::Halves;
 use super::kernel::{Add, Blocks, Fill, Foreign, Kernel};
-use super::matrix::{matrices, matrix, small_square};
+use super::matrix::matrix;
 use super::product::{Act, Product, Weights};
 use super::real::{Element, Real};
+use super::short::{self, Made, short};
 use super::table::Table;
 
 /// A part of a buffer; all in real numbers.
@@ -70,13 +71,21 @@ pub(super) fn reals(space: &Space) -> usize {
     count(space) * if space.is_complex() { 2 } else { 1 }
 }
 
-/// What stands in a chain, with neighbours that work element by element as one, and small matrices.
+/// What stands in a chain, with neighbours that work element by element as one.
 enum Atom<'a> {
     Product(Vec<Factor<'a>>),
     Weighted(&'a Leaf, Vec<Factor<'a>>),
-    /// Small square matrices.
-    Matrices(Vec<(&'a Leaf, &'a Dense)>),
+    /// Several products and matrices of a few elements.
+    Short(Vec<Piece<'a>>),
     Other(&'a Operator),
+}
+
+/// A part of [`Atom::Short`].
+#[derive(Clone, Copy)]
+enum Piece<'a> {
+    /// A factor of so many elements.
+    Factor(Factor<'a>, usize),
+    Matrix(&'a Leaf, &'a Dense),
 }
 
 /// One of the factors that an element is multiplied with.
@@ -122,7 +131,7 @@ where
 
     /// `y = A x`
     fn lower(&mut self, a: &Operator, x: View, y: View) {
-        let atoms = atoms(a);
+        let atoms = joined(atoms(a), a.domain());
         let Some((last, first)) = atoms.split_last() else {
             return self.push(Blocks::whole(x.len), x, y);
         };
@@ -153,10 +162,10 @@ where
                 let weights = combined(factors, period);
                 self.push(Passes::<R>::weighted(&lines, is_inverse(leaf), n, &weights), x, y);
             }
-            Atom::Matrices(all) if space.is_complex() => {
-                self.step(matrices::<Complex<R>>(all), x, y, false);
+            Atom::Short(pieces) if space.is_complex() => {
+                self.step(few::<Complex<R>>(pieces), x, y, false);
             }
-            Atom::Matrices(all) => self.step(matrices::<R>(all), x, y, false),
+            Atom::Short(pieces) => self.step(few::<R>(pieces), x, y, false),
             Atom::Other(a) => self.operator(a, x, y),
         }
     }
@@ -357,12 +366,30 @@ impl Ranges {
     }
 }
 
-impl Atom<'_> {
+impl<'a> Atom<'a> {
+    /// Its pieces, where all of them are of a few elements.
+    fn pieces(&self, domain: &Space) -> Option<Vec<Piece<'a>>> {
+        let n = domain.elements();
+        match self {
+            Atom::Product(factors) if (1..=short::MOST).contains(&n) => {
+                Some(factors.iter().map(|factor| Piece::Factor(*factor, len(n))).collect())
+            }
+            Atom::Other(a) => short::matrix(a).map(|(leaf, dense)| vec![Piece::Matrix(leaf, dense)]),
+            _ => None,
+        }
+    }
+
     fn codomain(&self, domain: &Space) -> Space {
         match self {
             Atom::Product(_) => domain.clone(),
             Atom::Weighted(leaf, _) => leaf.domain().clone(),
-            Atom::Matrices(all) => all[all.len() - 1].0.codomain().clone(),
+            Atom::Short(pieces) => {
+                let mut matrices = pieces.iter().rev().filter_map(|piece| match piece {
+                    Piece::Matrix(leaf, _) => Some(leaf.codomain()),
+                    Piece::Factor(..) => None,
+                });
+                matrices.next().unwrap_or(domain).clone()
+            }
             Atom::Other(a) => a.codomain().clone(),
         }
     }
@@ -412,11 +439,7 @@ fn atoms(a: &Operator) -> Vec<Atom<'_>> {
     let mut atoms: Vec<Atom> = Vec::new();
     for part in parts {
         let Some(more) = factor(part) else {
-            match (small_square(part), atoms.last_mut()) {
-                (Some(matrix), Some(Atom::Matrices(all))) => all.push(matrix),
-                (Some(matrix), _) => atoms.push(Atom::Matrices(vec![matrix])),
-                (None, _) => atoms.push(Atom::Other(part)),
-            }
+            atoms.push(Atom::Other(part));
             continue;
         };
         match atoms.last_mut() {
@@ -438,6 +461,46 @@ fn atoms(a: &Operator) -> Vec<Atom<'_>> {
         k += 1;
     }
     atoms
+}
+
+/// The same with neighbours of a few elements as one.
+fn joined<'a>(atoms: Vec<Atom<'a>>, domain: &Space) -> Vec<Atom<'a>> {
+    let mut space = domain.clone();
+    let mut out: Vec<Atom> = Vec::new();
+    // The pieces of the last of `out`, where that is none of several.
+    let mut single: Option<Vec<Piece>> = None;
+    for atom in atoms {
+        let pieces = atom.pieces(&space);
+        space = atom.codomain(&space);
+        match (pieces, out.last_mut(), single.take()) {
+            (Some(more), Some(Atom::Short(all)), _) => all.extend(more),
+            (Some(more), Some(last), Some(mut all)) => {
+                all.extend(more);
+                *last = Atom::Short(all);
+            }
+            (pieces, ..) => {
+                out.push(atom);
+                single = pieces;
+            }
+        }
+    }
+    out
+}
+
+/// The kernel of pieces.
+fn few<E: Element>(pieces: &[Piece<'_>]) -> Box<dyn Kernel<E::Real>> {
+    let size = |piece: &Piece| match piece {
+        Piece::Factor(_, n) => *n,
+        Piece::Matrix(leaf, _) => count(leaf.domain()).max(count(leaf.codomain())),
+    };
+    let made = pieces.iter().map(|piece| match *piece {
+        Piece::Factor(Factor::Scale(a), n) => Made::Weights(vec![E::of(a); n]),
+        Piece::Factor(Factor::Diagonal(leaf), n) => {
+            Made::Weights(weights_of(leaf, n).into_iter().map(E::of).collect())
+        }
+        Piece::Matrix(leaf, dense) => Made::Matrix(leaf, dense),
+    });
+    short(pieces.iter().map(size).max().unwrap_or(1), made.collect())
 }
 
 /// The first of two complex transforms that undo each other.

@@ -1,7 +1,7 @@
 //! Matrices between named dimensions: sums of products, row by row.
 
 use num_complex::Complex64;
-use spanlift::op::{Dense, Leaf, Name, Operator, Side, Space};
+use spanlift::op::{Dense, Leaf, Name, Side, Space};
 
 use super::kernel::{Kernel, Scratch};
 use super::lower::{len, strides};
@@ -180,50 +180,13 @@ fn product<E: Element, const N: usize>(row: &[E; N], x: &[E; N]) -> E {
     sum
 }
 
-/// Square matrices of so few columns that follow each other: with what is between them in registers there is one way to them all.
-struct InARow<E, const N: usize>(Box<[[[E; N]; N]]>);
-
-impl<R: Real, E: Element<Real = R>, const N: usize> Kernel<R> for InARow<E, N> {
-    fn apply(&self, x: &[R], y: &mut [R], _: &mut Scratch<R>) {
-        let (x, y) = (elements::<E>(x).first_chunk::<N>(), elements_mut::<E>(y).first_chunk_mut::<N>());
-        if let (Some(x), Some(y)) = (x, y) {
-            *y = self.0.iter().fold(*x, |x, matrix| matrix.each_ref().map(|row| product(row, &x)));
-        }
-    }
-}
-
-fn in_a_row<E: Element, const N: usize>(weights: &[E]) -> Box<dyn Kernel<E::Real>> {
-    Box::new(InARow(weights.as_chunks::<N>().0.as_chunks::<N>().0.into()))
-}
-
-/// The leaf, where it is one square matrix of at most four columns.
-pub(super) fn small_square(a: &Operator) -> Option<(&Leaf, &Dense)> {
-    let Operator::Leaf(leaf) = a else { return None };
-    let dense = leaf.downcast::<Dense>()?;
-    let (n, m) = (leaf.domain().elements(), leaf.codomain().elements());
-    // With a dimension of more than one index that weights and data share, or only data has, there would be fewer or more weights.
-    let weights: i64 = dense.weights().dims().iter().map(|dim| dim.1).product();
-    let is_one = leaf.domain().is_complex() == leaf.codomain().is_complex() && weights == n * n;
-    ((1..=4).contains(&n) && n == m && is_one).then_some((leaf, dense))
-}
-
-/// The kernel of matrices for which there is [`small_square`], in the order in which they are applied.
-pub(super) fn matrices<E: Element>(all: &[(&Leaf, &Dense)]) -> Box<dyn Kernel<E::Real>> {
-    if let &[(leaf, dense)] = all {
-        return matrix::<E>(leaf, dense);
-    }
-    let weights: Vec<E> =
-        all.iter().flat_map(|(leaf, dense)| Matrix::<E>::new(leaf, dense).weights).collect();
-    match all[0].0.domain().elements() {
-        1 => in_a_row::<E, 1>(&weights),
-        2 => in_a_row::<E, 2>(&weights),
-        3 => in_a_row::<E, 3>(&weights),
-        _ => in_a_row::<E, 4>(&weights),
-    }
-}
-
 fn narrow<E: Element, const N: usize>(weights: &[E]) -> Box<dyn Kernel<E::Real>> {
     Box::new(Narrow(weights.as_chunks::<N>().0.into()))
+}
+
+/// The rows of a matrix one after the other, as the data of its side has them.
+pub(super) fn weights<E: Element>(leaf: &Leaf, dense: &Dense) -> Vec<E> {
+    Matrix::new(leaf, dense).weights
 }
 
 /// The kernel of a matrix.

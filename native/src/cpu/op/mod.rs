@@ -7,7 +7,7 @@
 //! | of the expression | here |
 //! |---|---|
 //! | diagonals, factors, identities in a row, and sums of such chains | one pass: eight elements go through all weights in registers |
-//! | square matrices of at most four columns in a row | one step, with what is between them in registers |
+//! | matrices, diagonals and factors in a row, all of at most four elements | one step, with what is between them in registers |
 //! | a transform, weights, the inverse transform | the last pass of the first, the weights and the first pass of the second are one |
 //! | transforms, element-wise chains | in place where their input is not needed any more |
 //! | movements | runs at equal distances; renaming and reshaping cost nothing |
@@ -31,6 +31,7 @@ mod matrix;
 mod place;
 mod product;
 mod real;
+mod short;
 mod solving;
 mod table;
 
