@@ -408,27 +408,31 @@ arg0.fillText(getStringFromWasm0(arg1, arg2), arg3, arg4);
 _29: function(arg0) {
 arg0.fill();
 },
-_30: function(arg0, arg1, arg2, arg3) {
+_30: function(arg0) {
+const ret = arg0.firstElementChild;
+return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
+},
+_31: function(arg0, arg1, arg2, arg3) {
 const ret = arg1.getAttribute(getStringFromWasm0(arg2, arg3));
 var ptr1 = isLikeNone(ret) ? 0 : passStringToWasm0(ret, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
 var len1 = WASM_VECTOR_LEN;
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 1, len1, true);
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 0, ptr1, true);
 },
-_31: function(arg0) {
+_32: function(arg0) {
 return arg0.getBoundingClientRect();
 },
-_32: function() { return handleError(function (arg0, arg1, arg2) {
+_33: function() { return handleError(function (arg0, arg1, arg2) {
 const ret = arg0.getContext(getStringFromWasm0(arg1, arg2));
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 }, arguments); },
-_33: function(arg0) {
+_34: function(arg0) {
 return arg0.height;
 },
-_34: function(arg0) {
+_35: function(arg0) {
 return arg0.hidden;
 },
-_35: function(arg0) {
+_36: function(arg0) {
 let result;
 try {
 result = arg0 instanceof Element;
@@ -437,7 +441,7 @@ result = false;
 }
 return result;
 },
-_36: function(arg0) {
+_37: function(arg0) {
 let result;
 try {
 result = arg0 instanceof HTMLSelectElement;
@@ -446,7 +450,7 @@ result = false;
 }
 return result;
 },
-_37: function(arg0) {
+_38: function(arg0) {
 let result;
 try {
 result = arg0 instanceof Window;
@@ -455,191 +459,198 @@ result = false;
 }
 return result;
 },
-_38: function(arg0, arg1) {
+_39: function(arg0, arg1) {
 const ret = arg0.item(arg1 >>> 0);
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_39: function(arg0, arg1) {
+_40: function(arg0, arg1) {
 const ret = arg1.key;
 const ptr1 = passStringToWasm0(ret, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
 const len1 = WASM_VECTOR_LEN;
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 1, len1, true);
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 0, ptr1, true);
 },
-_40: function(arg0) {
+_41: function(arg0) {
+const ret = arg0.lastElementChild;
+return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
+},
+_42: function(arg0) {
 return arg0.left;
 },
-_41: function(arg0) {
+_43: function(arg0) {
 return arg0.length;
 },
-_42: function(arg0, arg1, arg2) {
+_44: function(arg0, arg1, arg2) {
 arg0.lineTo(arg1, arg2);
 },
-_43: function() { return handleError(function (arg0, arg1, arg2) {
+_45: function() { return handleError(function (arg0, arg1, arg2) {
 const ret = arg0.matchMedia(getStringFromWasm0(arg1, arg2));
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 }, arguments); },
-_44: function(arg0) {
+_46: function(arg0) {
 return arg0.matches;
 },
-_45: function() { return handleError(function (arg0, arg1, arg2) {
+_47: function() { return handleError(function (arg0, arg1, arg2) {
 return arg0.matches(getStringFromWasm0(arg1, arg2));
 }, arguments); },
-_46: function(arg0) {
+_48: function(arg0) {
 return arg0.metaKey;
 },
-_47: function(arg0, arg1, arg2) {
+_49: function(arg0, arg1, arg2) {
 arg0.moveTo(arg1, arg2);
 },
-_48: function() { return handleError(function (arg0) {
+_50: function() { return handleError(function (arg0) {
 return new ResizeObserver(arg0);
 }, arguments); },
-_49: function() {
+_51: function() {
 return new Object();
 },
-_50: function() { return handleError(function (arg0, arg1) {
+_52: function() { return handleError(function (arg0, arg1) {
 return new Event(getStringFromWasm0(arg0, arg1));
 }, arguments); },
-_51: function(arg0, arg1) {
+_53: function(arg0, arg1) {
 arg0.observe(arg1);
 },
-_52: function(arg0) {
+_54: function(arg0) {
 return arg0.offsetHeight;
 },
-_53: function(arg0) {
+_55: function(arg0) {
 return arg0.offsetWidth;
 },
-_54: function(arg0) {
+_56: function(arg0) {
 const ret = arg0.ownerDocument;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_55: function(arg0) {
+_57: function(arg0) {
 return arg0.pointerId;
 },
-_56: function(arg0) {
+_58: function(arg0) {
 arg0.preventDefault();
 },
-_57: function() { return handleError(function (arg0, arg1, arg2) {
+_59: function() { return handleError(function (arg0, arg1, arg2) {
 const ret = arg0.querySelector(getStringFromWasm0(arg1, arg2));
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 }, arguments); },
-_58: function() { return handleError(function (arg0, arg1, arg2) {
+_60: function() { return handleError(function (arg0, arg1, arg2) {
 arg0.removeAttribute(getStringFromWasm0(arg1, arg2));
 }, arguments); },
-_59: function() { return handleError(function (arg0, arg1, arg2) {
+_61: function() { return handleError(function (arg0, arg1, arg2) {
 arg0.remove(getStringFromWasm0(arg1, arg2));
 }, arguments); },
-_60: function() { return handleError(function (arg0, arg1) {
+_62: function(arg0) {
+arg0.remove();
+},
+_63: function() { return handleError(function (arg0, arg1) {
 return arg0.requestAnimationFrame(arg1);
 }, arguments); },
-_61: function(arg0) {
+_64: function(arg0) {
 return arg0.scrollTop;
 },
-_62: function(arg0) {
+_65: function(arg0) {
 return arg0.selectedIndex;
 },
-_63: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
+_66: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
 arg0.setAttribute(getStringFromWasm0(arg1, arg2), getStringFromWasm0(arg3, arg4));
 }, arguments); },
-_64: function() { return handleError(function (arg0, arg1) {
+_67: function() { return handleError(function (arg0, arg1) {
 arg0.setPointerCapture(arg1);
 }, arguments); },
-_65: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
+_68: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
 arg0.setProperty(getStringFromWasm0(arg1, arg2), getStringFromWasm0(arg3, arg4));
 }, arguments); },
-_66: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4, arg5, arg6) {
+_69: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4, arg5, arg6) {
 arg0.setTransform(arg1, arg2, arg3, arg4, arg5, arg6);
 }, arguments); },
-_67: function(arg0, arg1, arg2) {
+_70: function(arg0, arg1, arg2) {
 arg0.className = getStringFromWasm0(arg1, arg2);
 },
-_68: function(arg0, arg1, arg2) {
+_71: function(arg0, arg1, arg2) {
 arg0.fillStyle = getStringFromWasm0(arg1, arg2);
 },
-_69: function(arg0, arg1, arg2) {
+_72: function(arg0, arg1, arg2) {
 arg0.font = getStringFromWasm0(arg1, arg2);
 },
-_70: function(arg0, arg1) {
+_73: function(arg0, arg1) {
 arg0.height = arg1 >>> 0;
 },
-_71: function(arg0, arg1) {
+_74: function(arg0, arg1) {
 arg0.hidden = arg1 !== 0;
 },
-_72: function(arg0, arg1, arg2) {
+_75: function(arg0, arg1, arg2) {
 arg0.innerHTML = getStringFromWasm0(arg1, arg2);
 },
-_73: function(arg0, arg1) {
+_76: function(arg0, arg1) {
 arg0.lineWidth = arg1;
 },
-_74: function(arg0, arg1) {
+_77: function(arg0, arg1) {
 arg0.passive = arg1 !== 0;
 },
-_75: function(arg0, arg1) {
+_78: function(arg0, arg1) {
 arg0.scrollTop = arg1;
 },
-_76: function(arg0, arg1, arg2) {
+_79: function(arg0, arg1, arg2) {
 arg0.strokeStyle = getStringFromWasm0(arg1, arg2);
 },
-_77: function(arg0, arg1, arg2) {
+_80: function(arg0, arg1, arg2) {
 arg0.textAlign = getStringFromWasm0(arg1, arg2);
 },
-_78: function(arg0, arg1, arg2) {
+_81: function(arg0, arg1, arg2) {
 arg0.textBaseline = getStringFromWasm0(arg1, arg2);
 },
-_79: function(arg0, arg1, arg2) {
+_82: function(arg0, arg1, arg2) {
 arg0.textContent = arg1 === 0 ? undefined : getStringFromWasm0(arg1, arg2);
 },
-_80: function(arg0, arg1) {
+_83: function(arg0, arg1) {
 arg0.width = arg1 >>> 0;
 },
-_81: function(arg0) {
+_84: function(arg0) {
 return arg0.shiftKey;
 },
-_82: function(arg0) {
+_85: function(arg0) {
 return arg0.shiftKey;
 },
-_83: function() {
+_86: function() {
 const ret = typeof globalThis === 'undefined' ? undefined : globalThis;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_84: function() {
+_87: function() {
 const ret = typeof global === 'undefined' ? undefined : global;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_85: function() {
+_88: function() {
 const ret = typeof self === 'undefined' ? undefined : self;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_86: function() {
+_89: function() {
 const ret = typeof window === 'undefined' ? undefined : window;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_87: function(arg0) {
+_90: function(arg0) {
 arg0.stroke();
 },
-_88: function(arg0) {
+_91: function(arg0) {
 return arg0.style;
 },
-_89: function(arg0) {
+_92: function(arg0) {
 const ret = arg0.target;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_90: function() { return handleError(function (arg0, arg1, arg2, arg3) {
+_93: function() { return handleError(function (arg0, arg1, arg2, arg3) {
 return arg0.toggle(getStringFromWasm0(arg1, arg2), arg3 !== 0);
 }, arguments); },
-_91: function(arg0) {
+_94: function(arg0) {
 return arg0.top;
 },
-_92: function(arg0) {
+_95: function(arg0) {
 return arg0.width;
 },
-_93: function(arg0, arg1) {
-return makeMutClosure(arg0, arg1, _94);
+_96: function(arg0, arg1) {
+return makeMutClosure(arg0, arg1, _97);
 },
-_95: function(arg0, arg1) {
-return makeMutClosure(arg0, arg1, _96);
+_98: function(arg0, arg1) {
+return makeMutClosure(arg0, arg1, _99);
 },
-_97: function(arg0, arg1) {
+_100: function(arg0, arg1) {
 return getStringFromWasm0(arg0, arg1);
 },
 __wbindgen_init_externref_table: function() {
@@ -656,11 +667,11 @@ __proto__: null,
 "./viewer_bg.js": import0,
 };
 }
-function _96(arg0, arg1) {
-wasm._96(arg0, arg1);
+function _99(arg0, arg1) {
+wasm._99(arg0, arg1);
 }
-function _94(arg0, arg1, arg2) {
-wasm._94(arg0, arg1, arg2);
+function _97(arg0, arg1, arg2) {
+wasm._97(arg0, arg1, arg2);
 }
 const ColumnsFinalization = (typeof FinalizationRegistry === 'undefined')
 ? { register: () => {}, unregister: () => {} }

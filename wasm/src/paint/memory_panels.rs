@@ -3,6 +3,7 @@
 use spanlift::memory::MoveKind;
 
 use wasm_bindgen::JsCast;
+use web_sys::Element;
 
 use super::Canvas;
 use super::panels::{Panels, append, set};
@@ -24,6 +25,9 @@ pub(crate) struct Shown {
     tensor: Option<usize>,
     storage: Option<usize>,
     in_sight: Vec<usize>,
+    /// The words of the table's rows, and which of them is selected.
+    rows: Vec<String>,
+    marked: Option<usize>,
     legend: Option<Scene>,
     /// Width, pixel ratio and colours of the strip.
     strip: Option<(f64, f64, Theme)>,
@@ -41,6 +45,8 @@ impl Panels {
             tensor: app.selected(),
             storage: app.selected_storage(),
             in_sight: Vec::new(),
+            rows: Vec::new(),
+            marked: None,
             legend: None,
             strip: None,
         };
@@ -50,6 +56,7 @@ impl Panels {
                 now.in_sight = std::mem::take(&mut before.in_sight);
             }
             (now.legend, now.strip) = (before.legend.take(), before.strip);
+            (now.rows, now.marked) = (std::mem::take(&mut before.rows), before.marked);
         }
         let is_new = before.as_ref().is_none_or(|b| b.item != item);
         if is_new || before.as_ref().is_some_and(|b| b.theme != now.theme) {
@@ -109,15 +116,23 @@ impl Panels {
         }
         let in_sight = app.in_sight();
         let Some(mut shown) = self.memory.take() else { return };
+        let body = self.part("tbody");
         if shown.in_sight != in_sight || in_sight.is_empty() {
-            self.memory_table(app, &in_sight);
-            shown.in_sight = in_sight;
+            let words = format!("{} in sight", text::count(in_sight.len(), "view"));
+            self.part("caption").set_text_content(Some(&words));
+            let rows: Vec<String> = in_sight.iter().take(TABLE).map(|&tensor| app.sentence(tensor)).collect();
+            self.memory_table(&body, &shown.rows, &rows);
+            (shown.rows, shown.in_sight) = (rows, in_sight);
         }
-        let body = self.part("tbody").children();
-        for (k, &tensor) in (0u32..).zip(shown.in_sight.iter().take(TABLE)) {
-            if let Some(row) = body.item(k) {
-                set(&row, "aria-selected", if app.selected() == Some(tensor) { "true" } else { "false" });
+        let selected = app.selected().and_then(|tensor| shown.in_sight.iter().position(|t| *t == tensor));
+        let marked = selected.filter(|k| *k < shown.rows.len());
+        if shown.marked != marked {
+            for (k, is_selected) in [(shown.marked, "false"), (marked, "true")] {
+                if let Some(row) = k.and_then(|k| body.children().item(k as u32)) {
+                    set(&row, "aria-selected", is_selected);
+                }
             }
+            shown.marked = marked;
         }
         self.memory = Some(shown);
     }
@@ -152,15 +167,33 @@ impl Panels {
         set(&strip, "aria-valuetext", &format!("moment {} of {}", over.moment(), over.n_events()));
     }
 
-    fn memory_table(&self, app: &MemoryApp, in_sight: &[usize]) {
-        let words = format!("{} in sight", text::count(in_sight.len(), "view"));
-        self.part("caption").set_text_content(Some(&words));
-        let body = self.part("tbody");
-        body.set_text_content(None);
-        for &tensor in in_sight.iter().take(TABLE) {
-            let line = self.element("tr", "", "");
-            append(&line, &self.element("td", "", &app.sentence(tensor)));
-            append(&body, &line);
+    /// Makes rows of words of those that were there, which are touched where they differ alone: a step through a snapshot shows as many
+    /// blocks as before, and mostly the same.
+    fn memory_table(&self, body: &Element, before: &[String], rows: &[String]) {
+        if before.is_empty() {
+            body.set_text_content(None);
+        }
+        for (k, words) in rows.iter().enumerate() {
+            match before.get(k) {
+                Some(there) if there == words => {}
+                Some(_) => {
+                    let line = body.children().item(k as u32);
+                    if let Some(cell) = line.and_then(|line| line.first_element_child()) {
+                        cell.set_text_content(Some(words));
+                    }
+                }
+                None => {
+                    let line = self.element("tr", "", "");
+                    set(&line, "aria-selected", "false");
+                    append(&line, &self.element("td", "", words));
+                    append(body, &line);
+                }
+            }
+        }
+        for _ in rows.len()..before.len() {
+            if let Some(line) = body.last_element_child() {
+                line.remove();
+            }
         }
     }
 }
