@@ -227,6 +227,18 @@ fn no_field_stands_twice_in_a_file() {
 }
 
 #[test]
+fn a_byte_order_mark_is_left_out() {
+    let a = Operator::scale(2.0, space(&[("x", 3)])).unwrap();
+    let marked = |file: String| format!("\u{feff}{file}");
+    let found = Reader::new().read(marked(a.to_json(Weights::Inline).unwrap()).as_bytes()).unwrap();
+    assert_eq!(found, a);
+    let plan = a.plan().unwrap();
+    let found =
+        Plan::read(&Reader::new(), marked(plan.to_json(Weights::Inline).unwrap()).as_bytes()).unwrap();
+    assert_eq!(found.program(), plan.program());
+}
+
+#[test]
 fn the_result_of_a_convolution_takes_no_name_that_stands_for_something_else() {
     // The channels `c` are summed over and gone: they are not what `x` becomes.
     let image = space(&[("c", 4), ("x", 4)]);

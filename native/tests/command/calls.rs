@@ -32,6 +32,10 @@ fn a_wrong_call_is_told_in_one_line_with_a_hint() {
     wrong(&["check", "a", "--format"], "--format", "--help");
     wrong(&["run", "a", "--on", "gpu"], "one of sim, cpu, cuda:0", "try 'spanlift run --help'");
     wrong(&["run", "a", "--on", "cuda:-1"], "'cuda:-1'", "--help");
+    wrong(&["run", "a", "--schedules", "-1"], "'-1' for '--schedules <N|all>'", "try 'spanlift run --help'");
+    wrong(&["view", "a", "--serve", "--port", "-1"], "-1 is not in 0..=65535", "try 'spanlift view --help'");
+    wrong(&["bench", "copy", "--threads", "-1"], "-1 is not in 1..=64", "try 'spanlift bench copy --help'");
+    wrong(&["run", "a", "-1"], "'-1'", "usage: spanlift run");
     wrong(&["probe", "--weigh"], "'--weigh'", "usage: spanlift probe");
     wrong(&["tour", "lesson.txt"], "'lesson.txt'", "usage: spanlift tour");
     wrong(&["bench", "sim", "--commands", "1"], "1 is not in 100..", "try 'spanlift bench sim --help'");

@@ -7,11 +7,12 @@ use serde_json::{Map, Number, Value};
 
 use super::JsonError;
 
-/// The value in a file.
+/// The value in a file, with or without a byte order mark.
 ///
 /// # Errors
 /// What is no JSON, and a field that stands in one object twice: which of the two is meant nobody knows.
 pub(crate) fn read_value(bytes: &[u8]) -> Result<Value, JsonError> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let read: Result<Strict, _> = serde_json::from_slice(bytes);
     read.map(|strict| strict.0).map_err(|e| JsonError::new("the file", e))
 }

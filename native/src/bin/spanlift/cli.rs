@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use spanlift::explore::Holds;
 use spanlift::hazard::Mode;
 use spanlift::memory::Device;
@@ -475,6 +475,18 @@ impl FromStr for On {
                 .ok_or_else(|| "one of sim, cpu, cuda:0, cuda:1, ... is needed".to_owned()),
         }
     }
+}
+
+/// What the program was called with.
+pub(crate) fn called() -> Result<Cli, clap::Error> {
+    // Without this `--port -1` has an argument -1 that nobody expects, instead of a value that is refused for what it is.
+    fn with_signs(command: clap::Command) -> clap::Command {
+        let takes = |arg: &clap::Arg| !arg.is_positional() && arg.get_action().takes_values();
+        command
+            .mut_args(|arg| if takes(&arg) { arg.allow_negative_numbers(true) } else { arg })
+            .mut_subcommands(with_signs)
+    }
+    Cli::from_arg_matches(&with_signs(Cli::command()).try_get_matches()?)
 }
 
 /// Answers a call that could not be parsed, or one for help; gives the exit code.

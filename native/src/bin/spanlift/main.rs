@@ -37,9 +37,7 @@ mod whatif;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use cli::{Cli, Command};
+use cli::Command;
 use say::Out;
 
 /// How a command ended that did what it was asked for.
@@ -52,7 +50,7 @@ enum End {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match cli::called() {
         Ok(cli) => cli,
         Err(error) => return cli::explain(&error),
     };
