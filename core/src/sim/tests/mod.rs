@@ -4,6 +4,7 @@ mod ledger;
 mod limits;
 mod mapped;
 mod rows;
+mod ticks;
 mod times;
 mod values;
 

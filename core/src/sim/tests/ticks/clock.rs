@@ -1,0 +1,428 @@
+//! What works and threads do, nanosecond by nanosecond.
+
+use std::collections::BTreeSet;
+
+use super::super::*;
+use crate::machine::Ratio;
+
+pub(super) const WAYS: [&str; 2] = ["to device", "to host"];
+
+/// What a stream does.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Does {
+    /// Nothing: it is done as soon as it could be.
+    Point,
+    /// Reads and writes so many bytes of the host while it runs.
+    Runs {
+        ns: i64,
+        full: bool,
+        reaches: [i64; 2],
+    },
+    HostFn {
+        ns: i64,
+    },
+    /// By an engine: 0 to the device, 1 to the host; in chunks that a thread stages, or at once.
+    Moves {
+        way: usize,
+        staged_by: Option<usize>,
+    },
+    /// By the thread that asked for it.
+    ByThread,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Work {
+    pub(super) does: Does,
+    pub(super) after: Vec<usize>,
+    /// What goes over a link one after the other, in bytes, and whether that takes staging slots.
+    pub(super) chunks: Vec<i64>,
+    pub(super) needs_slots: bool,
+    asked: bool,
+    ready: bool,
+    done: bool,
+    /// Chunks that the thread has staged or asked for, that the engine has moved, and that are on their way or moved.
+    staged: usize,
+    moved: usize,
+    queued: usize,
+}
+
+/// What a thread does.
+#[derive(Debug, Clone)]
+pub(super) enum Step {
+    /// Takes so long, and then the work is in its stream.
+    Call(i64, Option<usize>),
+    /// Until all are done, and so long after that.
+    Until(Vec<usize>, i64),
+    StageIn(usize),
+    StageOut(usize),
+    /// As soon as the work is ready, which is done then.
+    ByThread(usize, i64),
+    HostCopy(i64),
+    Mark,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum At {
+    Begins,
+    Works {
+        until: i64,
+    },
+    /// Eighths of bytes that it has to move.
+    Moves {
+        left: i64,
+    },
+    Waits,
+}
+
+#[derive(Debug)]
+pub(super) struct Thread {
+    steps: Vec<Step>,
+    step: usize,
+    at: At,
+    slots: usize,
+    chunk: usize,
+}
+
+/// What is on a link: ticks of latency and eighths of bytes to come.
+#[derive(Debug, Clone, Copy)]
+struct Carried {
+    work: usize,
+    way: usize,
+    latency: i64,
+    left: i64,
+    since: i64,
+}
+
+type Running = (usize, i64, i64, bool);
+
+pub(super) struct Ticks<'a> {
+    machine: &'a Machine,
+    now: i64,
+    works: Vec<Work>,
+    threads: Vec<Thread>,
+    engines: [Option<Carried>; 2],
+    /// When it came, which work, which chunk.
+    engine_queue: [BTreeSet<(i64, usize, usize)>; 2],
+    kernel_queue: BTreeSet<(i64, usize)>,
+    /// Which work, its beginning and its end, and whether it has begun to reach for memory of the host.
+    kernels: Vec<Running>,
+    reaches: Vec<Carried>,
+    host_fns: Vec<(usize, i64)>,
+    /// What was on engines and what ran, and when threads came to their marks.
+    pub(super) lines: Vec<(&'static str, i64, i64)>,
+    pub(super) marks: Vec<i64>,
+}
+
+impl Work {
+    pub(super) fn new(does: Does, after: Vec<usize>) -> Work {
+        Work {
+            does,
+            after,
+            chunks: Vec::new(),
+            needs_slots: false,
+            asked: false,
+            ready: false,
+            done: false,
+            staged: 0,
+            moved: 0,
+            queued: 0,
+        }
+    }
+}
+
+impl Ticks<'_> {
+    pub(super) fn new(machine: &Machine, works: Vec<Work>, steps: [Vec<Step>; 2]) -> Ticks<'_> {
+        let slots = machine.stage_slots as usize;
+        let thread = |steps| Thread { steps, step: 0, at: At::Begins, slots, chunk: 0 };
+        Ticks {
+            machine,
+            now: 0,
+            works,
+            threads: steps.map(thread).into(),
+            engines: [None; 2],
+            engine_queue: Default::default(),
+            kernel_queue: BTreeSet::new(),
+            kernels: Vec::new(),
+            reaches: Vec::new(),
+            host_fns: Vec::new(),
+            lines: Vec::new(),
+            marks: Vec::new(),
+        }
+    }
+
+    /// Takes from what is over; whether there was anything.
+    fn finish(&mut self) -> bool {
+        let (mut any, now) = (false, self.now);
+        for e in 0..2 {
+            let Some(job) = self.engines[e].filter(|job| self.is_over(job)) else { continue };
+            any = true;
+            self.engines[e] = None;
+            let work = &mut self.works[job.work];
+            let Does::Moves { way, staged_by, .. } = work.does else { panic!("no copy") };
+            self.lines.push((WAYS[way], job.since, now));
+            work.moved += 1;
+            match staged_by {
+                Some(thread) if way == 0 => {
+                    self.threads[thread].slots += usize::from(work.needs_slots);
+                    work.done = work.moved == work.chunks.len();
+                }
+                Some(_) => {}
+                None => work.done = true,
+            }
+        }
+        let (over, on): (Vec<Carried>, Vec<Carried>) = self.reaches.iter().partition(|job| self.is_over(job));
+        any |= !over.is_empty();
+        self.lines.extend(over.iter().map(|job| (WAYS[job.way], job.since, now)));
+        self.reaches = on;
+        let (over, on): (Vec<Running>, Vec<Running>) =
+            self.kernels.iter().partition(|(work, _, end, began)| {
+                *end <= now && *began && !self.reaches.iter().any(|job| job.work == *work)
+            });
+        for (work, begin, ..) in over {
+            any = true;
+            self.works[work].done = true;
+            self.lines.push(("compute", begin, now));
+        }
+        self.kernels = on;
+        for k in 0..self.kernels.len() {
+            let (work, begin, _, began) = &mut self.kernels[k];
+            if *begin <= now && !*began {
+                (*began, any) = (true, true);
+                let (work, Does::Runs { reaches, .. }) = (*work, self.works[*work].does) else {
+                    panic!("no kernel")
+                };
+                for way in [0, 1].into_iter().filter(|&way| reaches[way] > 0) {
+                    self.reaches.push(Carried { work, way, latency: 0, left: 8 * reaches[way], since: now });
+                }
+            }
+        }
+        let (over, on): (Vec<_>, Vec<_>) = self.host_fns.iter().partition(|k| k.1 <= now);
+        for (work, _) in over {
+            any = true;
+            self.works[work].done = true;
+        }
+        self.host_fns = on;
+        any
+    }
+
+    fn on_links(&self) -> impl Iterator<Item = &Carried> {
+        self.engines.iter().flatten().chain(&self.reaches)
+    }
+
+    /// Eighths of bytes in a tick: what is on one way shares it.
+    fn rate(&self, way: usize) -> i64 {
+        let factor = [self.machine.bidir_factor_h2d, self.machine.bidir_factor_d2h][way];
+        let is_both = self.on_links().any(|job| job.way != way);
+        let n = self.on_links().filter(|job| job.way == way).count() as i64;
+        if is_both && factor != Ratio::ONE { 4 / n } else { 8 / n }
+    }
+
+    /// Less than half a nanosecond is left.
+    fn is_over(&self, job: &Carried) -> bool {
+        job.latency == 0 && 2 * job.left < self.rate(job.way)
+    }
+
+    /// Lets works and threads go on until nothing changes.
+    fn settle(&mut self) {
+        loop {
+            let mut any = self.begin_works();
+            for t in 0..self.threads.len() {
+                while self.advance(t) {
+                    any = true;
+                }
+            }
+            if !any {
+                return;
+            }
+        }
+    }
+
+    fn begin_works(&mut self) -> bool {
+        let mut any = false;
+        for k in 0..self.works.len() {
+            let work = &self.works[k];
+            if work.asked && !work.ready && work.after.iter().all(|&before| self.works[before].done) {
+                any = true;
+                self.works[k].ready = true;
+                match self.works[k].does {
+                    Does::Point => self.works[k].done = true,
+                    Does::Runs { .. } => _ = self.kernel_queue.insert((self.now, k)),
+                    Does::HostFn { ns } => self.host_fns.push((k, self.now + ns)),
+                    Does::Moves { way, staged_by: None, .. } => {
+                        self.engine_queue[self.engine(way)].insert((self.now, k, 0));
+                    }
+                    Does::Moves { .. } | Does::ByThread => {}
+                }
+            }
+            let Does::Moves { way, staged_by: Some(thread), .. } = self.works[k].does else { continue };
+            if !self.works[k].ready {
+                continue;
+            }
+            // To the device goes what is staged; from there comes what there is a slot for.
+            while self.works[k].queued < self.works[k].chunks.len() {
+                let may = if way == 0 {
+                    self.works[k].queued < self.works[k].staged
+                } else {
+                    self.threads[thread].slots > 0
+                };
+                if !may {
+                    break;
+                }
+                self.threads[thread].slots -= usize::from(way == 1);
+                self.engine_queue[self.engine(way)].insert((self.now, k, self.works[k].queued));
+                self.works[k].queued += 1;
+                any = true;
+            }
+        }
+        any
+    }
+
+    fn engine(&self, way: usize) -> usize {
+        if self.machine.copy_engines == 1 { 0 } else { way }
+    }
+
+    /// Whether a thread could go on.
+    fn advance(&mut self, t: usize) -> bool {
+        let Some(step) = self.threads[t].steps.get(self.threads[t].step).cloned() else { return false };
+        let (now, at) = (self.now, self.threads[t].at);
+        match at {
+            At::Works { until } if now < until => return false,
+            At::Moves { left } if left > 0 => return false,
+            _ => {}
+        }
+        let next = match (step, at) {
+            (Step::Call(ns, _), At::Begins) if ns > 0 => Some(At::Works { until: now + ns }),
+            (Step::Call(_, work), _) => {
+                if let Some(work) = work {
+                    self.works[work].asked = true;
+                }
+                None
+            }
+            (Step::Until(works, ret), At::Begins | At::Waits) => {
+                if !works.iter().all(|&work| self.works[work].done) {
+                    return false;
+                }
+                (ret > 0).then_some(At::Works { until: now + ret })
+            }
+            (Step::Until(..), _) => None,
+            (Step::HostCopy(bytes), At::Begins) => Some(At::Moves { left: 8 * bytes }),
+            (Step::HostCopy(_), _) => None,
+            (Step::ByThread(work, bytes), At::Begins) => {
+                if !self.works[work].ready {
+                    return false;
+                }
+                Some(At::Moves { left: 8 * bytes })
+            }
+            (Step::ByThread(work, _), _) => {
+                self.works[work].done = true;
+                None
+            }
+            (Step::StageIn(work), At::Moves { .. }) => {
+                self.works[work].staged += 1;
+                self.threads[t].chunk += 1;
+                if self.threads[t].chunk == self.works[work].chunks.len() { None } else { Some(At::Waits) }
+            }
+            (Step::StageIn(work), _) => {
+                let needs = usize::from(self.works[work].needs_slots);
+                if self.threads[t].slots < needs {
+                    return false;
+                }
+                self.threads[t].slots -= needs;
+                Some(At::Moves { left: 8 * self.works[work].chunks[self.threads[t].chunk] })
+            }
+            (Step::StageOut(work), At::Moves { .. }) => {
+                self.threads[t].slots += 1;
+                self.threads[t].chunk += 1;
+                let is_last = self.threads[t].chunk == self.works[work].chunks.len();
+                self.works[work].done = is_last;
+                if is_last { None } else { Some(At::Waits) }
+            }
+            (Step::StageOut(work), _) => {
+                if self.works[work].moved <= self.threads[t].chunk {
+                    return false;
+                }
+                Some(At::Moves { left: 8 * self.works[work].chunks[self.threads[t].chunk] })
+            }
+            (Step::Mark, _) => {
+                self.marks.push(now);
+                None
+            }
+        };
+        let thread = &mut self.threads[t];
+        match next {
+            Some(at) => thread.at = at,
+            None => (thread.at, thread.step, thread.chunk) = (At::Begins, thread.step + 1, 0),
+        }
+        true
+    }
+
+    /// Engines and compute units choose what comes next; whether any did.
+    fn dispatch(&mut self) -> bool {
+        let mut any = false;
+        for e in 0..2 {
+            if self.engines[e].is_none()
+                && let Some((_, work, chunk)) = self.engine_queue[e].pop_first()
+            {
+                let Does::Moves { way, .. } = self.works[work].does else { panic!("no copy") };
+                let (left, latency) = (8 * self.works[work].chunks[chunk], self.machine.lat.0);
+                self.engines[e] = Some(Carried { work, way, latency, left, since: self.now });
+                any = true;
+            }
+        }
+        while let Some(&(came, work)) = self.kernel_queue.first() {
+            let Does::Runs { ns, full, .. } = self.works[work].does else { panic!("no kernel") };
+            let runs_full =
+                self.kernels.iter().any(|k| matches!(self.works[k.0].does, Does::Runs { full: true, .. }));
+            let is_room = self.kernels.len() < self.machine.max_resident_grids as usize;
+            if if full { !self.kernels.is_empty() } else { runs_full || !is_room } {
+                break;
+            }
+            self.kernel_queue.pop_first();
+            let begin = self.now.max(came + self.machine.kernel_start_gap.0);
+            self.kernels.push((work, begin, begin + ns, false));
+            any = true;
+        }
+        any
+    }
+
+    fn tick(&mut self) {
+        let (rates, is_busy) = (
+            [0, 1].map(|way| if self.on_links().any(|job| job.way == way) { self.rate(way) } else { 0 }),
+            self.on_links().next().is_some(),
+        );
+        for job in self.engines.iter_mut().flatten().chain(&mut self.reaches) {
+            if job.latency > 0 {
+                job.latency -= 1;
+            } else {
+                job.left = (job.left - rates[job.way]).max(0);
+            }
+        }
+        // One byte a tick for each, one and a half for all, half of that beside an engine: in eighths of a byte.
+        let moving = |thread: &&mut Thread| matches!(thread.at, At::Moves { .. });
+        let n = self.threads.iter_mut().filter(moving).count();
+        let slower = if is_busy && self.machine.dma_interference != Ratio(0) { 2 } else { 1 };
+        let each = if n == 2 { 6 } else { 8 } / slower;
+        for thread in &mut self.threads {
+            if let At::Moves { left } = &mut thread.at {
+                *left -= each;
+            }
+        }
+        self.now += 1;
+    }
+
+    pub(super) fn run(&mut self) {
+        loop {
+            self.settle();
+            // What ends now and what that lets begin comes before anything is chosen from the queues.
+            while self.finish() || self.dispatch() {
+                self.settle();
+            }
+            let is_over = self.threads.iter().all(|thread| thread.step == thread.steps.len());
+            if is_over && self.works.iter().all(|work| work.done) {
+                return;
+            }
+            assert!(self.now < 1_000_000, "it does not end");
+            self.tick();
+        }
+    }
+}
