@@ -5,7 +5,7 @@
 
 mod clock;
 
-use clock::{Does, Step, Ticks, WAYS, Work};
+use clock::{Does, Hop, Step, Ticks, WAYS, Work};
 
 use super::*;
 use crate::machine::Ratio;
@@ -62,6 +62,12 @@ enum Ask {
         pageable: bool,
         sync: bool,
     },
+    /// From the first device to the second, or back.
+    Peer {
+        stream: usize,
+        bytes: i64,
+        back: bool,
+    },
     HostToHost {
         stream: usize,
         bytes: i64,
@@ -89,12 +95,15 @@ enum Ask {
     },
 }
 
-const STREAMS: [(&str, &str); 4] = [("s", ""), ("t", ""), ("b", " blocking"), ("c", " blocking")];
-const LEGACY: usize = 4;
+/// The last one is of the second device.
+const STREAMS: [(&str, &str); 5] =
+    [("s", ""), ("t", ""), ("b", " blocking"), ("c", " blocking"), ("u", " on cuda:1")];
+const OTHER: usize = 4;
+const LEGACY: usize = 5;
 
 impl Ask {
     fn draw(random: &mut Random, reaches: bool) -> Ask {
-        let stream = random.index(4);
+        let (any, stream) = (random.index(5), random.index(4));
         let event = random.index(2);
         let ns = 10 + random.int(700);
         let bytes = match random.index(4) {
@@ -102,28 +111,29 @@ impl Ask {
             1 => 2 * (1 + random.int(128)),
             _ => 2 * (1 + random.int(600)),
         };
-        match random.index(16) {
-            0 => Ask::Kernel { stream, ns, full: random.index(2) == 0 },
+        match random.index(18) {
+            0 => Ask::Kernel { stream: any, ns, full: random.index(2) == 0 },
             1 if reaches => {
                 let bytes = [[bytes, 0], [0, bytes], [bytes, 2 * (1 + random.int(200))]];
-                Ask::Reach { stream, ns, bytes: bytes[random.index(3)] }
+                Ask::Reach { stream: any, ns, bytes: bytes[random.index(3)] }
             }
             1 => Ask::Kernel { stream, ns, full: false },
             2 => Ask::Within { stream, bytes },
             3 => Ask::Memset { stream, bytes, sync: random.index(3) == 0 },
-            4 => Ask::HostFn { stream, ns },
+            4 => Ask::HostFn { stream: any, ns },
             5 => Ask::HostToHost { stream, bytes },
             6 => Ask::HostCopy { bytes },
             7 => Ask::Record { event, stream },
-            8 => Ask::Wait { event, stream },
+            8 => Ask::Wait { event, stream: any },
             9 => match random.index(4) {
                 0 => Ask::SyncEvent { event },
                 1 => Ask::SyncDevice,
-                _ => Ask::Sync { stream },
+                _ => Ask::Sync { stream: any },
             },
             10 => Ask::Work { ns },
+            11 | 12 => Ask::Peer { stream: any, bytes, back: random.index(2) == 0 },
             _ => Ask::Copy {
-                stream,
+                stream: any,
                 bytes,
                 to_device: random.index(2) == 0,
                 pageable: random.index(3) > 0,
@@ -152,11 +162,16 @@ impl Ask {
             Ask::HostFn { stream, ns } => format!("host fn f on {} for {ns}ns", name(stream)),
             Ask::Copy { stream, bytes, to_device, pageable, sync } => {
                 let (host, there) = (if pageable { "x" } else { "p" }, how(sync, stream));
+                let device = if stream == OTHER && !sync { "f" } else { "d" };
                 if to_device {
-                    format!("copy d[0..{bytes}] <- {host}[0..{bytes}] {there}")
+                    format!("copy {device}[0..{bytes}] <- {host}[0..{bytes}] {there}")
                 } else {
-                    format!("copy {host}[0..{bytes}] <- d[0..{bytes}] {there}")
+                    format!("copy {host}[0..{bytes}] <- {device}[0..{bytes}] {there}")
                 }
+            }
+            Ask::Peer { stream, bytes, back } => {
+                let (from, to) = if back { ("f", "d") } else { ("d", "f") };
+                format!("copy {to}[0..{bytes}] <- {from}[0..{bytes}] on {}", name(stream))
             }
             Ask::HostToHost { stream, bytes } => {
                 format!("copy p[0..{bytes}] <- x[0..{bytes}] on {}", name(stream))
@@ -172,13 +187,17 @@ impl Ask {
     }
 }
 
+fn dev_of(stream: usize) -> usize {
+    usize::from(stream == OTHER)
+}
+
 /// Works and steps from what is asked for, in the order of the list.
 struct Lowered<'a> {
     machine: &'a Machine,
     works: Vec<Work>,
     steps: [Vec<Step>; 2],
     /// All works of each stream.
-    streams: [Vec<usize>; 5],
+    streams: [Vec<usize>; 6],
     events: [Option<usize>; 2],
 }
 
@@ -219,13 +238,31 @@ impl Lowered<'_> {
         let (launch, copy, back) = (m.call_launch, m.call_memcpy_async, m.sync_return.0);
         match ask {
             Ask::Kernel { stream, ns, full } => {
-                _ = self.enqueue(t, stream, launch, Does::Runs { ns, full, reaches: [0; 2] }, None)
+                _ = self.enqueue(
+                    t,
+                    stream,
+                    launch,
+                    Does::Runs { dev: dev_of(stream), ns, full, reaches: [0; 2] },
+                    None,
+                )
             }
             Ask::Reach { stream, ns, bytes } => {
-                self.enqueue(t, stream, launch, Does::Runs { ns, full: false, reaches: bytes }, None);
+                self.enqueue(
+                    t,
+                    stream,
+                    launch,
+                    Does::Runs { dev: dev_of(stream), ns, full: false, reaches: bytes },
+                    None,
+                );
             }
             Ask::Within { stream, bytes } => {
-                self.enqueue(t, stream, copy, Does::Runs { ns: bytes, full: true, reaches: [0; 2] }, None);
+                self.enqueue(
+                    t,
+                    stream,
+                    copy,
+                    Does::Runs { dev: 0, ns: bytes, full: true, reaches: [0; 2] },
+                    None,
+                );
             }
             Ask::Memset { stream, bytes, sync } => {
                 let stream = if sync { LEGACY } else { stream };
@@ -233,7 +270,7 @@ impl Lowered<'_> {
                     t,
                     stream,
                     launch,
-                    Does::Runs { ns: bytes / 2, full: true, reaches: [0; 2] },
+                    Does::Runs { dev: 0, ns: bytes / 2, full: true, reaches: [0; 2] },
                     None,
                 );
             }
@@ -246,7 +283,8 @@ impl Lowered<'_> {
                     self.steps[t].push(Step::Until(before, 0));
                 }
                 let way = usize::from(!to_device);
-                let does = Does::Moves { way, staged_by: is_staged.then_some(t) };
+                let hops = [Hop::to_or_from_host(dev_of(stream), way); 2];
+                let does = Does::Moves { hops, staged_by: is_staged.then_some(t) };
                 let work = self.enqueue(t, stream, copy, does, None);
                 // What rides in the command stream is one piece, as is what nobody stages.
                 let is_inline = to_device && bytes <= m.inline_h2d_bytes.0 as i64;
@@ -263,6 +301,18 @@ impl Lowered<'_> {
                 if sync || pageable {
                     self.steps[t].push(Step::Until(vec![work], back));
                 }
+            }
+            Ask::Peer { stream, bytes, back } => {
+                let (from, to) = (usize::from(back), usize::from(!back));
+                let hops = if m.p2p_bw == Rate(0) {
+                    let hop = |dev, way| Hop { name: "peer", ..Hop::to_or_from_host(dev, way) };
+                    [hop(from, 1), hop(to, 0)]
+                } else {
+                    [Hop { dev: from, slot: 2, name: "peer", way: None, alone: 16 }; 2]
+                };
+                let n_hops = if m.p2p_bw == Rate(0) { 2 } else { 1 };
+                let work = self.enqueue(t, stream, copy, Does::Moves { hops, staged_by: None }, None);
+                self.works[work].chunks = vec![bytes; n_hops];
             }
             Ask::HostToHost { stream, bytes } => {
                 let work = self.enqueue(t, stream, copy, Does::ByThread, None);
@@ -298,7 +348,8 @@ fn machine(random: &mut Random) -> Machine {
     let ns = |random: &mut Random| Nanos(random.int(90));
     let slots = 1 + random.below(3);
     Machine {
-        copy_engines: 1 + random.below(2),
+        copy_engines: 1 + random.below(3),
+        p2p_bw: Rate(2_000_000_000 * u64::from(random.below(2))),
         bidir_factor_h2d: half(random),
         bidir_factor_d2h: half(random),
         dma_interference: if random.index(3) == 0 { Ratio(0) } else { Ratio::ONE },
@@ -337,7 +388,7 @@ fn times_are_those_of_a_simulation_that_looks_once_a_nanosecond() {
             .map(|_| (random.index(n_threads), Ask::draw(random, reaches)))
             .collect();
         let mut text =
-            "pageable x 4KB\npinned p 4KB\ndevice d 4KB\ndevice e 4KB\nevent e0\nevent e1\n".to_owned();
+            "pageable x 4KB\npinned p 4KB\ndevice d 4KB\ndevice e 4KB\ndevice f 4KB on cuda:1\nevent e0\nevent e1\n".to_owned();
         STREAMS.iter().for_each(|(name, kind)| text += &format!("stream {name}{kind}\n"));
         if n_threads == 2 {
             text += "spawn w\n";
@@ -366,6 +417,7 @@ fn times_are_those_of_a_simulation_that_looks_once_a_nanosecond() {
             let what = match slice.kind {
                 Kind::ToDevice => WAYS[0],
                 Kind::ToHost => WAYS[1],
+                Kind::Peer => "peer",
                 _ => "compute",
             };
             lines.push((what, slice.start.0, slice.end.0));

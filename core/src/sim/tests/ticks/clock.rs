@@ -14,6 +14,7 @@ pub(super) enum Does {
     Point,
     /// Reads and writes so many bytes of the host while it runs.
     Runs {
+        dev: usize,
         ns: i64,
         full: bool,
         reaches: [i64; 2],
@@ -21,13 +22,26 @@ pub(super) enum Does {
     HostFn {
         ns: i64,
     },
-    /// By an engine: 0 to the device, 1 to the host; in chunks that a thread stages, or at once.
+    /// By engines: the chunks that a thread stages one after the other by one engine, or all at once from hop to hop.
     Moves {
-        way: usize,
+        hops: [Hop; 2],
         staged_by: Option<usize>,
     },
     /// By the thread that asked for it.
     ByThread,
+}
+
+/// One engine of those that a copy takes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hop {
+    pub(super) dev: usize,
+    /// 0 to the device, 1 to the host, 2 to another device: which engine does it, and what it is called.
+    pub(super) slot: usize,
+    pub(super) name: &'static str,
+    /// Which way of the link between host and device it takes.
+    pub(super) way: Option<usize>,
+    /// Eighths of bytes in a tick, alone.
+    pub(super) alone: i64,
 }
 
 #[derive(Debug, Clone)]
@@ -87,7 +101,7 @@ pub(super) struct Thread {
 #[derive(Debug, Clone, Copy)]
 struct Carried {
     work: usize,
-    way: usize,
+    hop: Hop,
     latency: i64,
     left: i64,
     since: i64,
@@ -100,10 +114,10 @@ pub(super) struct Ticks<'a> {
     now: i64,
     works: Vec<Work>,
     threads: Vec<Thread>,
-    engines: [Option<Carried>; 2],
+    engines: [Option<Carried>; 6],
     /// When it came, which work, which chunk.
-    engine_queue: [BTreeSet<(i64, usize, usize)>; 2],
-    kernel_queue: BTreeSet<(i64, usize)>,
+    engine_queue: [BTreeSet<(i64, usize, usize)>; 6],
+    kernel_queue: [BTreeSet<(i64, usize)>; 2],
     /// Which work, its beginning and its end, and whether it has begun to reach for memory of the host.
     kernels: Vec<Running>,
     reaches: Vec<Carried>,
@@ -111,6 +125,12 @@ pub(super) struct Ticks<'a> {
     /// What was on engines and what ran, and when threads came to their marks.
     pub(super) lines: Vec<(&'static str, i64, i64)>,
     pub(super) marks: Vec<i64>,
+}
+
+impl Hop {
+    pub(super) fn to_or_from_host(dev: usize, way: usize) -> Hop {
+        Hop { dev, slot: way, name: WAYS[way], way: Some(way), alone: 8 }
+    }
 }
 
 impl Work {
@@ -139,9 +159,9 @@ impl Ticks<'_> {
             now: 0,
             works,
             threads: steps.map(thread).into(),
-            engines: [None; 2],
+            engines: [None; 6],
             engine_queue: Default::default(),
-            kernel_queue: BTreeSet::new(),
+            kernel_queue: Default::default(),
             kernels: Vec::new(),
             reaches: Vec::new(),
             host_fns: Vec::new(),
@@ -153,26 +173,27 @@ impl Ticks<'_> {
     /// Takes from what is over; whether there was anything.
     fn finish(&mut self) -> bool {
         let (mut any, now) = (false, self.now);
-        for e in 0..2 {
+        for e in 0..6 {
             let Some(job) = self.engines[e].filter(|job| self.is_over(job)) else { continue };
             any = true;
             self.engines[e] = None;
+            self.lines.push((job.hop.name, job.since, now));
             let work = &mut self.works[job.work];
-            let Does::Moves { way, staged_by, .. } = work.does else { panic!("no copy") };
-            self.lines.push((WAYS[way], job.since, now));
             work.moved += 1;
+            let Does::Moves { hops, staged_by } = work.does else { panic!("no copy") };
             match staged_by {
-                Some(thread) if way == 0 => {
+                Some(thread) if hops[0].slot == 0 => {
                     self.threads[thread].slots += usize::from(work.needs_slots);
                     work.done = work.moved == work.chunks.len();
                 }
                 Some(_) => {}
-                None => work.done = true,
+                None if work.moved == work.chunks.len() => work.done = true,
+                None => _ = self.engine_queue[self.engine(&hops[1])].insert((now, job.work, 1)),
             }
         }
         let (over, on): (Vec<Carried>, Vec<Carried>) = self.reaches.iter().partition(|job| self.is_over(job));
         any |= !over.is_empty();
-        self.lines.extend(over.iter().map(|job| (WAYS[job.way], job.since, now)));
+        self.lines.extend(over.iter().map(|job| (job.hop.name, job.since, now)));
         self.reaches = on;
         let (over, on): (Vec<Running>, Vec<Running>) =
             self.kernels.iter().partition(|(work, _, end, began)| {
@@ -188,11 +209,12 @@ impl Ticks<'_> {
             let (work, begin, _, began) = &mut self.kernels[k];
             if *begin <= now && !*began {
                 (*began, any) = (true, true);
-                let (work, Does::Runs { reaches, .. }) = (*work, self.works[*work].does) else {
+                let (work, Does::Runs { dev, reaches, .. }) = (*work, self.works[*work].does) else {
                     panic!("no kernel")
                 };
                 for way in [0, 1].into_iter().filter(|&way| reaches[way] > 0) {
-                    self.reaches.push(Carried { work, way, latency: 0, left: 8 * reaches[way], since: now });
+                    let hop = Hop::to_or_from_host(dev, way);
+                    self.reaches.push(Carried { work, hop, latency: 0, left: 8 * reaches[way], since: now });
                 }
             }
         }
@@ -209,17 +231,20 @@ impl Ticks<'_> {
         self.engines.iter().flatten().chain(&self.reaches)
     }
 
-    /// Eighths of bytes in a tick: what is on one way shares it.
-    fn rate(&self, way: usize) -> i64 {
+    /// Eighths of bytes in a tick: what is on one way of a device's link shares it.
+    fn rate(&self, hop: &Hop) -> i64 {
+        let Some(way) = hop.way else { return hop.alone };
         let factor = [self.machine.bidir_factor_h2d, self.machine.bidir_factor_d2h][way];
-        let is_both = self.on_links().any(|job| job.way != way);
-        let n = self.on_links().filter(|job| job.way == way).count() as i64;
-        if is_both && factor != Ratio::ONE { 4 / n } else { 8 / n }
+        let beside = |of: usize| {
+            self.on_links().filter(|job| job.hop.dev == hop.dev && job.hop.way == Some(of)).count()
+        };
+        let halved = if beside(1 - way) > 0 && factor != Ratio::ONE { 2 } else { 1 };
+        hop.alone / halved / i64::try_from(beside(way)).unwrap()
     }
 
     /// Less than half a nanosecond is left.
     fn is_over(&self, job: &Carried) -> bool {
-        job.latency == 0 && 2 * job.left < self.rate(job.way)
+        job.latency == 0 && 2 * job.left < self.rate(&job.hop)
     }
 
     /// Lets works and threads go on until nothing changes.
@@ -246,21 +271,23 @@ impl Ticks<'_> {
                 self.works[k].ready = true;
                 match self.works[k].does {
                     Does::Point => self.works[k].done = true,
-                    Does::Runs { .. } => _ = self.kernel_queue.insert((self.now, k)),
+                    Does::Runs { dev, .. } => _ = self.kernel_queue[dev].insert((self.now, k)),
                     Does::HostFn { ns } => self.host_fns.push((k, self.now + ns)),
-                    Does::Moves { way, staged_by: None, .. } => {
-                        self.engine_queue[self.engine(way)].insert((self.now, k, 0));
+                    Does::Moves { hops, staged_by: None } => {
+                        self.engine_queue[self.engine(&hops[0])].insert((self.now, k, 0));
                     }
                     Does::Moves { .. } | Does::ByThread => {}
                 }
             }
-            let Does::Moves { way, staged_by: Some(thread), .. } = self.works[k].does else { continue };
+            let Does::Moves { hops: [hop, _], staged_by: Some(thread) } = self.works[k].does else {
+                continue;
+            };
             if !self.works[k].ready {
                 continue;
             }
             // To the device goes what is staged; from there comes what there is a slot for.
             while self.works[k].queued < self.works[k].chunks.len() {
-                let may = if way == 0 {
+                let may = if hop.slot == 0 {
                     self.works[k].queued < self.works[k].staged
                 } else {
                     self.threads[thread].slots > 0
@@ -268,8 +295,8 @@ impl Ticks<'_> {
                 if !may {
                     break;
                 }
-                self.threads[thread].slots -= usize::from(way == 1);
-                self.engine_queue[self.engine(way)].insert((self.now, k, self.works[k].queued));
+                self.threads[thread].slots -= hop.slot;
+                self.engine_queue[self.engine(&hop)].insert((self.now, k, self.works[k].queued));
                 self.works[k].queued += 1;
                 any = true;
             }
@@ -277,8 +304,9 @@ impl Ticks<'_> {
         any
     }
 
-    fn engine(&self, way: usize) -> usize {
-        if self.machine.copy_engines == 1 { 0 } else { way }
+    /// One engine does everything, two share the ways, a third is for other devices; else the one to the host is.
+    fn engine(&self, hop: &Hop) -> usize {
+        3 * hop.dev + hop.slot.min(self.machine.copy_engines as usize - 1)
     }
 
     /// Whether a thread could go on.
@@ -359,42 +387,46 @@ impl Ticks<'_> {
     /// Engines and compute units choose what comes next; whether any did.
     fn dispatch(&mut self) -> bool {
         let mut any = false;
-        for e in 0..2 {
+        for e in 0..6 {
             if self.engines[e].is_none()
                 && let Some((_, work, chunk)) = self.engine_queue[e].pop_first()
             {
-                let Does::Moves { way, .. } = self.works[work].does else { panic!("no copy") };
+                let Does::Moves { hops, staged_by } = self.works[work].does else { panic!("no copy") };
+                let hop = if staged_by.is_some() { hops[0] } else { hops[chunk] };
                 let (left, latency) = (8 * self.works[work].chunks[chunk], self.machine.lat.0);
-                self.engines[e] = Some(Carried { work, way, latency, left, since: self.now });
+                self.engines[e] = Some(Carried { work, hop, latency, left, since: self.now });
                 any = true;
             }
         }
-        while let Some(&(came, work)) = self.kernel_queue.first() {
-            let Does::Runs { ns, full, .. } = self.works[work].does else { panic!("no kernel") };
-            let runs_full =
-                self.kernels.iter().any(|k| matches!(self.works[k.0].does, Does::Runs { full: true, .. }));
-            let is_room = self.kernels.len() < self.machine.max_resident_grids as usize;
-            if if full { !self.kernels.is_empty() } else { runs_full || !is_room } {
-                break;
+        for dev in 0..2 {
+            while let Some(&(came, work)) = self.kernel_queue[dev].first() {
+                let Does::Runs { ns, full, .. } = self.works[work].does else { panic!("no kernel") };
+                let beside = self.kernels.iter().filter_map(|k| match self.works[k.0].does {
+                    Does::Runs { dev: on, full, .. } if on == dev => Some(full),
+                    _ => None,
+                });
+                let beside: Vec<bool> = beside.collect();
+                let is_room = beside.len() < self.machine.max_resident_grids as usize;
+                if if full { !beside.is_empty() } else { beside.contains(&true) || !is_room } {
+                    break;
+                }
+                self.kernel_queue[dev].pop_first();
+                let begin = self.now.max(came + self.machine.kernel_start_gap.0);
+                self.kernels.push((work, begin, begin + ns, false));
+                any = true;
             }
-            self.kernel_queue.pop_first();
-            let begin = self.now.max(came + self.machine.kernel_start_gap.0);
-            self.kernels.push((work, begin, begin + ns, false));
-            any = true;
         }
         any
     }
 
     fn tick(&mut self) {
-        let (rates, is_busy) = (
-            [0, 1].map(|way| if self.on_links().any(|job| job.way == way) { self.rate(way) } else { 0 }),
-            self.on_links().next().is_some(),
-        );
-        for job in self.engines.iter_mut().flatten().chain(&mut self.reaches) {
+        let is_busy = self.on_links().any(|job| job.hop.way.is_some());
+        let rates: Vec<i64> = self.on_links().map(|job| self.rate(&job.hop)).collect();
+        for (job, rate) in self.engines.iter_mut().flatten().chain(&mut self.reaches).zip(rates) {
             if job.latency > 0 {
                 job.latency -= 1;
             } else {
-                job.left = (job.left - rates[job.way]).max(0);
+                job.left = (job.left - rate).max(0);
             }
         }
         // One byte a tick for each, one and a half for all, half of that beside an engine: in eighths of a byte.
