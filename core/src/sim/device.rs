@@ -78,6 +78,18 @@ impl Job {
         self.at.saturating_add(self.latency).saturating_add(i64::try_from(ns).unwrap_or(i64::MAX))
     }
 
+    /// When its first byte moves.
+    pub(super) fn moves_from(&self) -> i64 {
+        self.at.saturating_add(self.latency)
+    }
+
+    /// Billionths of bytes that have been moved at time `now`.
+    pub(super) fn place(&self, now: i64) -> i128 {
+        let mut then = *self;
+        then.advance(now);
+        i128::from(self.bytes) * NANO.cast_signed() - then.left.cast_signed()
+    }
+
     /// Bytes that have been moved at time `now`.
     pub(super) fn moved(&self, now: i64) -> u64 {
         let mut then = *self;
@@ -215,6 +227,7 @@ impl Sim<'_> {
 
     /// Gives an engine's copy the rate that it has from now on, and plans its end.
     pub(super) fn rerate(&mut self, engine: u32) {
+        self.rates_change();
         let now = self.now;
         let state = &mut self.engines[engine as usize];
         let Some(job) = &mut state.job else { return };

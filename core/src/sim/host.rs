@@ -109,6 +109,10 @@ impl Sim<'_> {
                         thread.begun = self.now;
                         let call = std::mem::replace(&mut thread.call, NONE);
                         self.call_ends(call);
+                        // Others may have a command that stands before the next one.
+                        if !self.awake.is_empty() {
+                            return self.awake.push_back(t);
+                        }
                     }
                 }
             }
@@ -172,7 +176,8 @@ impl Sim<'_> {
 
     /// Starts moving bytes of host memory; the end wakes the thread.
     fn move_bytes(&mut self, t: u32, bytes: u64, rate: Rate) -> Next {
-        self.memcpy.start(self.now, t, bytes, rate);
+        let command = self.step_of(t).map_or(NONE, |step| step.command);
+        self.memcpy.start(self.now, (t, command), bytes, rate);
         self.enter(t, Phase::Works)
     }
 

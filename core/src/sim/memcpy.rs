@@ -15,9 +15,8 @@ use crate::units::{Bytes, quotient};
 pub(super) struct Memcpy {
     cap: u64,
     interference: u64,
-    /// By the virtual time of their end, then by the order in which they began.
-    jobs: BinaryHeap<Reverse<(u128, u64, u32, u64)>>,
-    n_started: u64,
+    /// By the virtual time of their end, then by the order of the list; the thread and its rate.
+    jobs: BinaryHeap<Reverse<(u128, u32, u32, u64)>>,
     /// Sum of the rates of `jobs`.
     wanted: u128,
     /// The virtual clock at `at`.
@@ -40,7 +39,6 @@ impl Memcpy {
             cap: machine.host_memcpy_cap_bw.0.max(1),
             interference: machine.dma_interference.0,
             jobs: BinaryHeap::new(),
-            n_started: 0,
             wanted: 0,
             clock: 0,
             at: 0,
@@ -56,13 +54,12 @@ impl Memcpy {
         self.at = now;
     }
 
-    /// A thread begins to move `bytes` at `rate`.
-    pub(super) fn start(&mut self, now: i64, thread: u32, bytes: u64, rate: Rate) {
+    /// A thread begins to move `bytes` at `rate` for a command.
+    pub(super) fn start(&mut self, now: i64, (thread, command): (u32, u32), bytes: u64, rate: Rate) {
         self.advance(now);
         let alone = rate.time(Bytes(bytes)).0.unsigned_abs();
         let end = self.clock + u128::from(alone) * u128::from(ONE);
-        self.jobs.push(Reverse((end, self.n_started, thread, rate.0)));
-        self.n_started += 1;
+        self.jobs.push(Reverse((end, command, thread, rate.0)));
         self.wanted += u128::from(rate.0);
         self.changed = true;
     }

@@ -43,6 +43,7 @@ mod copies;
 mod device;
 mod element;
 mod host;
+mod interleave;
 mod ledger;
 mod link;
 mod lower;

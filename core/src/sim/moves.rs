@@ -23,8 +23,19 @@ impl<'a> Sim<'a> {
         self.op(self.nodes[node as usize].command)
     }
 
+    /// Engines that meet are settled before they go on at other rates.
+    pub(super) fn rates_change(&mut self) {
+        if self.values.meet {
+            self.settle_values();
+        }
+    }
+
     /// Moves what engines have moved by now.
     fn settle_values(&mut self) {
+        let before = std::mem::replace(&mut self.values.settled, self.now);
+        if self.values.meet {
+            return self.interleave(before, self.now);
+        }
         let engines: Vec<u32> = self.values.moving.keys().copied().collect();
         for engine in engines {
             if let Some(job) = self.engines[engine as usize].job {
@@ -33,7 +44,7 @@ impl<'a> Sim<'a> {
         }
     }
 
-    fn move_up_to(&mut self, engine: u32, moved: u64) {
+    pub(super) fn move_up_to(&mut self, engine: u32, moved: u64) {
         let program = self.program;
         let Some(&Moving { node, part, offset, done, from, to, .. }) = self.values.moving.get(&engine) else {
             return;
@@ -90,6 +101,10 @@ impl<'a> Sim<'a> {
             self.values.staged.insert((node, part), vec![0; length(bytes)]);
         }
         self.values.moving.insert(engine, Moving { node, part, offset, bytes, done: 0, from, to });
+        if self.values.moving.len() > 1 {
+            self.settle_values();
+            self.values.meet = self.engines_meet();
+        }
     }
 
     /// An engine has ended its part of a copy.
@@ -104,6 +119,7 @@ impl<'a> Sim<'a> {
         if from == Place::Staged {
             self.values.staged.remove(&(node, part));
         }
+        self.values.meet = self.values.meet && self.engines_meet();
         // What the first hop brought is what the second one takes.
         if to == Place::Staged
             && let Work::TwoHops { .. } = self.nodes[node as usize].work

@@ -200,12 +200,22 @@ impl<'a> Sim<'a> {
         loop {
             if let Some(node) = self.ready.pop_front() {
                 self.begin(node);
-            } else if let Some(thread) = self.awake.pop_front() {
+            } else if let Some(thread) = self.next_awake() {
                 self.advance(thread);
             } else {
                 return;
             }
         }
+    }
+
+    /// The thread that goes on next: the one whose command stands first in the list.
+    fn next_awake(&mut self) -> Option<u32> {
+        let command = |t: u32| {
+            let Thread { step, .. } = self.threads[t as usize];
+            self.low.steps[t as usize].get(step).map(|step| step.command)
+        };
+        let first = (0..self.awake.len()).min_by_key(|&k| command(self.awake[k]))?;
+        self.awake.remove(first)
     }
 
     /// Engines and compute units choose what to do next; then host copies know how fast they are.

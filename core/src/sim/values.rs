@@ -11,8 +11,8 @@
 //! | a memset | - | when it ends |
 //! | a thread's read or write | when it begins | when it begins |
 //!
-//! A kernel without a formula leaves bytes as they are. Two engines that move the same bytes at the same time are
-//! settled in the order of devices and engines, whenever anything else looks at bytes.
+//! A kernel without a formula leaves bytes as they are. Of two engines that move the same bytes at the same time each comes to
+//! each byte when its rate says; within a nanosecond the order of devices and engines counts.
 
 use super::element::{self, Element};
 use super::lowered::{NodeId, bytes_of};
@@ -34,6 +34,11 @@ pub(super) struct Values {
     pub(super) blocks: Vec<Option<Vec<u8>>>,
     /// What each engine moves, by the engine's number.
     pub(super) moving: BTreeMap<u32, Moving>,
+    /// The time up to which engines have moved what they move, while some of them meet.
+    pub(super) settled: i64,
+    pub(super) meet: bool,
+    /// Pieces of time in which that was looked at.
+    pub(super) pieces: u32,
     /// Bytes that lie in a staging slot or between two hops, by node and part.
     pub(super) staged: BTreeMap<(NodeId, u32), Vec<u8>>,
     /// What work that has begun will write, by node.
@@ -183,7 +188,7 @@ fn block_bytes(facts: &Facts, block: usize) -> u64 {
 /// Calls `f` for every run of bytes that `[offset, offset + n)` of a span's bytes consists of: where it lies in its
 /// block, how long it is, and how many bytes came before it. The last dimension runs fastest.
 fn runs(span: &Span, offset: u64, n: u64, mut f: impl FnMut(usize, usize, usize)) {
-    let (elem, dims) = (span.elem().unsigned_abs(), span.dims());
+    let elem = span.elem().unsigned_abs();
     if elem == 0 || n == 0 {
         return;
     }
@@ -191,14 +196,8 @@ fn runs(span: &Span, offset: u64, n: u64, mut f: impl FnMut(usize, usize, usize)
     let mut within = offset % elem;
     let mut done = 0;
     while done < n {
-        let (mut rest, mut at) = (index, i128::from(span.off()));
-        for d in dims.iter().rev() {
-            let count = d.count.unsigned_abs();
-            at += i128::from(rest % count) * i128::from(d.stride);
-            rest /= count;
-        }
         let len = (elem - within).min(n - done);
-        let at = at + i128::from(within);
+        let at = element_at(span, index) + i128::from(within);
         let place = usize::try_from(at).unwrap_or_else(|_| unreachable!("bug: a span outside its block"));
         let (len_here, done_here) = (length(len), length(done));
         f(place, len_here, done_here);
@@ -206,6 +205,23 @@ fn runs(span: &Span, offset: u64, n: u64, mut f: impl FnMut(usize, usize, usize)
         index += 1;
         within = 0;
     }
+}
+
+/// Where in its block an element of a span lies.
+fn element_at(span: &Span, index: u64) -> i128 {
+    let (mut rest, mut at) = (index, i128::from(span.off()));
+    for d in span.dims().iter().rev() {
+        let count = d.count.unsigned_abs();
+        at += i128::from(rest % count) * i128::from(d.stride);
+        rest /= count;
+    }
+    at
+}
+
+/// Where in its block a byte of a span lies that has any.
+pub(super) fn byte_at(span: &Span, n: u64) -> i128 {
+    let elem = span.elem().unsigned_abs();
+    element_at(span, n / elem) + i128::from(n % elem)
 }
 
 /// The blocks that declared and given bytes can reach; small ones that memsets write, too.

@@ -2,6 +2,7 @@
 //!
 //! It knows no events, no virtual clock and no planned ends: what runs loses what it moves in a tick, and what is over lets others
 //! begin. Rates are such that every amount is a whole number of its unit.
+#![expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few thousand bytes")]
 
 mod clock;
 
@@ -90,6 +91,16 @@ enum Ask {
         stream: usize,
     },
     SyncDevice,
+    /// Of page-locked or of pageable memory.
+    Write {
+        pageable: bool,
+        bytes: i64,
+        value: u8,
+    },
+    Read {
+        pageable: bool,
+        bytes: i64,
+    },
     Work {
         ns: i64,
     },
@@ -100,6 +111,12 @@ const STREAMS: [(&str, &str); 5] =
     [("s", ""), ("t", ""), ("b", " blocking"), ("c", " blocking"), ("u", " on cuda:1")];
 const OTHER: usize = 4;
 const LEGACY: usize = 5;
+/// The buffers, filled with 1 to 5.
+const X: usize = 0;
+const P: usize = 1;
+const D: usize = 2;
+const E: usize = 3;
+const F: usize = 4;
 
 impl Ask {
     fn draw(random: &mut Random, reaches: bool) -> Ask {
@@ -111,7 +128,7 @@ impl Ask {
             1 => 2 * (1 + random.int(128)),
             _ => 2 * (1 + random.int(600)),
         };
-        match random.index(18) {
+        match random.index(20) {
             0 => Ask::Kernel { stream: any, ns, full: random.index(2) == 0 },
             1 if reaches => {
                 let bytes = [[bytes, 0], [0, bytes], [bytes, 2 * (1 + random.int(200))]];
@@ -131,6 +148,8 @@ impl Ask {
                 _ => Ask::Sync { stream: any },
             },
             10 => Ask::Work { ns },
+            18 => Ask::Write { pageable: random.index(2) == 0, bytes, value: 10 + random.index(200) as u8 },
+            19 => Ask::Read { pageable: random.index(2) == 0, bytes },
             11 | 12 => Ask::Peer { stream: any, bytes, back: random.index(2) == 0 },
             _ => Ask::Copy {
                 stream: any,
@@ -142,41 +161,54 @@ impl Ask {
         }
     }
 
-    fn text(&self) -> String {
+    /// With the first bytes of what is read and of what is written.
+    fn text(&self, [from, to]: [usize; 2]) -> String {
         let name = |stream: usize| STREAMS[stream].0;
         let how =
             |sync: bool, stream| if sync { "blocking".to_owned() } else { format!("on {}", name(stream)) };
+        let part = |buffer: &str, at: usize, bytes: i64| format!("{buffer}[{at}..{}]", at + bytes as usize);
+        let copy = |target: &str, source: &str, bytes| {
+            format!("copy {} <- {}", part(target, to, bytes), part(source, from, bytes))
+        };
         match *self {
             Ask::Kernel { stream, ns, full } => {
                 format!("kernel k on {} for {ns}ns{}", name(stream), if full { " grid full" } else { "" })
             }
             Ask::Reach { stream, ns, bytes: [reads, writes] } => {
-                let part = |verb, n| if n > 0 { format!(" {verb} p[0..{n}]") } else { String::new() };
-                let (reads, writes) = (part("reads", reads), part("writes", writes));
+                let p = |verb, n| if n > 0 { format!(" {verb} p[0..{n}]") } else { String::new() };
+                let (reads, writes) = (p("reads", reads), p("writes", writes));
                 format!("kernel k on {}{reads}{writes} for {ns}ns", name(stream))
             }
             Ask::Within { stream, bytes } => {
-                format!("copy e[0..{bytes}] <- d[0..{bytes}] on {}", name(stream))
+                format!("{} on {}", copy("e", "d", bytes), name(stream))
             }
-            Ask::Memset { stream, bytes, sync } => format!("memset d[0..{bytes}] {}", how(sync, stream)),
+            Ask::Memset { stream, bytes, sync } => {
+                format!("memset {} 9 {}", part("d", to, bytes), how(sync, stream))
+            }
             Ask::HostFn { stream, ns } => format!("host fn f on {} for {ns}ns", name(stream)),
             Ask::Copy { stream, bytes, to_device, pageable, sync } => {
                 let (host, there) = (if pageable { "x" } else { "p" }, how(sync, stream));
                 let device = if stream == OTHER && !sync { "f" } else { "d" };
                 if to_device {
-                    format!("copy {device}[0..{bytes}] <- {host}[0..{bytes}] {there}")
+                    format!("{} {there}", copy(device, host, bytes))
                 } else {
-                    format!("copy {host}[0..{bytes}] <- {device}[0..{bytes}] {there}")
+                    format!("{} {there}", copy(host, device, bytes))
                 }
             }
             Ask::Peer { stream, bytes, back } => {
-                let (from, to) = if back { ("f", "d") } else { ("d", "f") };
-                format!("copy {to}[0..{bytes}] <- {from}[0..{bytes}] on {}", name(stream))
+                let (source, target) = if back { ("f", "d") } else { ("d", "f") };
+                format!("{} on {}", copy(target, source, bytes), name(stream))
             }
             Ask::HostToHost { stream, bytes } => {
-                format!("copy p[0..{bytes}] <- x[0..{bytes}] on {}", name(stream))
+                format!("{} on {}", copy("p", "x", bytes), name(stream))
             }
-            Ask::HostCopy { bytes } => format!("host copy p[0..{bytes}] <- x[0..{bytes}]"),
+            Ask::HostCopy { bytes } => format!("host {}", copy("p", "x", bytes)),
+            Ask::Write { pageable, bytes, value } => {
+                format!("write {} = u8 fill {value}", part(["p", "x"][usize::from(pageable)], to, bytes))
+            }
+            Ask::Read { pageable, bytes } => {
+                format!("read {} expect u8 fill 1", part(["p", "x"][usize::from(pageable)], from, bytes))
+            }
             Ask::Record { event, stream } => format!("record e{event} on {}", name(stream)),
             Ask::Wait { event, stream } => format!("wait e{event} on {}", name(stream)),
             Ask::SyncEvent { event } => format!("sync event e{event}"),
@@ -196,6 +228,8 @@ struct Lowered<'a> {
     machine: &'a Machine,
     works: Vec<Work>,
     steps: [Vec<Step>; 2],
+    /// The command of each step.
+    commands: [Vec<usize>; 2],
     /// All works of each stream.
     streams: [Vec<usize>; 6],
     events: [Option<usize>; 2],
@@ -233,46 +267,32 @@ impl Lowered<'_> {
         work
     }
 
-    fn ask(&mut self, t: usize, ask: Ask) {
+    fn ask(&mut self, t: usize, ask: Ask, [from, to]: [usize; 2]) {
         let m = self.machine;
         let (launch, copy, back) = (m.call_launch, m.call_memcpy_async, m.sync_return.0);
+        let host = |pageable| if pageable { X } else { P };
         match ask {
             Ask::Kernel { stream, ns, full } => {
-                _ = self.enqueue(
-                    t,
-                    stream,
-                    launch,
-                    Does::Runs { dev: dev_of(stream), ns, full, reaches: [0; 2] },
-                    None,
-                )
+                let does = Does::Runs { dev: dev_of(stream), ns, full, reaches: [0; 2] };
+                self.enqueue(t, stream, launch, does, None);
             }
             Ask::Reach { stream, ns, bytes } => {
-                self.enqueue(
-                    t,
-                    stream,
-                    launch,
-                    Does::Runs { dev: dev_of(stream), ns, full: false, reaches: bytes },
-                    None,
-                );
+                let does = Does::Runs { dev: dev_of(stream), ns, full: false, reaches: bytes };
+                self.enqueue(t, stream, launch, does, None);
             }
             Ask::Within { stream, bytes } => {
-                self.enqueue(
-                    t,
-                    stream,
-                    copy,
-                    Does::Runs { dev: 0, ns: bytes, full: true, reaches: [0; 2] },
-                    None,
-                );
+                let does = Does::Runs { dev: 0, ns: bytes, full: true, reaches: [0; 2] };
+                let work = self.enqueue(t, stream, copy, does, None);
+                self.works[work].ends = Some([(D, from), (E, to)]);
+                self.works[work].chunks = vec![bytes];
             }
             Ask::Memset { stream, bytes, sync } => {
                 let stream = if sync { LEGACY } else { stream };
-                self.enqueue(
-                    t,
-                    stream,
-                    launch,
-                    Does::Runs { dev: 0, ns: bytes / 2, full: true, reaches: [0; 2] },
-                    None,
-                );
+                let does = Does::Runs { dev: 0, ns: bytes / 2, full: true, reaches: [0; 2] };
+                let work = self.enqueue(t, stream, launch, does, None);
+                self.works[work].ends = Some([(D, to); 2]);
+                self.works[work].chunks = vec![bytes];
+                self.works[work].value = Some(9);
             }
             Ask::HostFn { stream, ns } => _ = self.enqueue(t, stream, launch, Does::HostFn { ns }, None),
             Ask::Copy { stream, bytes, to_device, pageable, sync } => {
@@ -286,6 +306,10 @@ impl Lowered<'_> {
                 let hops = [Hop::to_or_from_host(dev_of(stream), way); 2];
                 let does = Does::Moves { hops, staged_by: is_staged.then_some(t) };
                 let work = self.enqueue(t, stream, copy, does, None);
+                let (host, device) = (host(pageable), if stream == OTHER { F } else { D });
+                let ends =
+                    if to_device { [(host, from), (device, to)] } else { [(device, from), (host, to)] };
+                self.works[work].ends = Some(ends);
                 // What rides in the command stream is one piece, as is what nobody stages.
                 let is_inline = to_device && bytes <= m.inline_h2d_bytes.0 as i64;
                 let in_chunks = is_staged && !is_inline;
@@ -303,22 +327,31 @@ impl Lowered<'_> {
                 }
             }
             Ask::Peer { stream, bytes, back } => {
-                let (from, to) = (usize::from(back), usize::from(!back));
+                let (source, target) = (usize::from(back), usize::from(!back));
                 let hops = if m.p2p_bw == Rate(0) {
                     let hop = |dev, way| Hop { name: "peer", ..Hop::to_or_from_host(dev, way) };
-                    [hop(from, 1), hop(to, 0)]
+                    [hop(source, 1), hop(target, 0)]
                 } else {
-                    [Hop { dev: from, slot: 2, name: "peer", way: None, alone: 16 }; 2]
+                    [Hop { dev: source, slot: 2, name: "peer", way: None, alone: 16 }; 2]
                 };
                 let n_hops = if m.p2p_bw == Rate(0) { 2 } else { 1 };
                 let work = self.enqueue(t, stream, copy, Does::Moves { hops, staged_by: None }, None);
                 self.works[work].chunks = vec![bytes; n_hops];
+                let (source, target) = if back { (F, D) } else { (D, F) };
+                self.works[work].ends = Some([(source, from), (target, to)]);
             }
             Ask::HostToHost { stream, bytes } => {
                 let work = self.enqueue(t, stream, copy, Does::ByThread, None);
+                self.works[work].ends = Some([(X, from), (P, to)]);
                 self.steps[t].extend([Step::ByThread(work, bytes), Step::Until(vec![work], back)]);
             }
-            Ask::HostCopy { bytes } => self.steps[t].push(Step::HostCopy(bytes)),
+            Ask::HostCopy { bytes } => self.steps[t].push(Step::HostCopy(bytes, [(X, from), (P, to)])),
+            Ask::Write { pageable, bytes, value } => {
+                self.steps[t].push(Step::Write(host(pageable), to..to + bytes as usize, value));
+            }
+            Ask::Read { pageable, bytes } => {
+                self.steps[t].push(Step::Read(host(pageable), from..from + bytes as usize));
+            }
             Ask::Record { event, stream } => {
                 self.events[event] = Some(self.enqueue(t, stream, m.call_event_record, Does::Point, None));
             }
@@ -374,7 +407,7 @@ fn machine(random: &mut Random) -> Machine {
 }
 
 #[test]
-fn times_are_those_of_a_simulation_that_looks_once_a_nanosecond() {
+fn a_run_is_that_of_a_simulation_that_looks_once_a_nanosecond() {
     for seed in 0..300 {
         let random = &mut Random(seed);
         // Of three that share a way none has a whole number of eighths.
@@ -384,11 +417,18 @@ fn times_are_those_of_a_simulation_that_looks_once_a_nanosecond() {
             machine.max_resident_grids = 1;
         }
         let n_threads = 1 + random.below(2);
-        let asks: Vec<(usize, Ask)> = (0..2 + random.index(40))
-            .map(|_| (random.index(n_threads), Ask::draw(random, reaches)))
+        let asks: Vec<(usize, Ask, [usize; 2])> = (0..2 + random.index(40))
+            .map(|_| {
+                let places = [0, 1].map(|_| 100 * random.index(8) + random.index(3));
+                (random.index(n_threads), Ask::draw(random, reaches), places)
+            })
             .collect();
-        let mut text =
-            "pageable x 4KB\npinned p 4KB\ndevice d 4KB\ndevice e 4KB\ndevice f 4KB on cuda:1\nevent e0\nevent e1\n".to_owned();
+        let mut text = "event e0\nevent e1\n".to_owned();
+        let buffers = ["pageable x", "pinned p", "device d", "device e", "device f"];
+        for (value, buffer) in (1..).zip(buffers) {
+            let on = if buffer == "device f" { " on cuda:1" } else { "" };
+            text += &format!("{buffer} 4KB{on} = u8 fill {value}\n");
+        }
         STREAMS.iter().for_each(|(name, kind)| text += &format!("stream {name}{kind}\n"));
         if n_threads == 2 {
             text += "spawn w\n";
@@ -396,18 +436,21 @@ fn times_are_those_of_a_simulation_that_looks_once_a_nanosecond() {
         let mut low = Lowered {
             machine: &machine,
             works: Vec::new(),
-            steps: [Vec::new(), Vec::new()],
+            steps: Default::default(),
+            commands: Default::default(),
             streams: Default::default(),
             events: [None; 2],
         };
-        for (t, ask) in &asks {
+        for (command, (t, ask, places)) in asks.iter().enumerate() {
             let by = ["", "w: "][*t];
-            text += &format!("{by}{}\n{by}mark\n", ask.text());
-            low.ask(*t, *ask);
+            text += &format!("{by}{}\n{by}mark\n", ask.text(*places));
+            low.ask(*t, *ask, *places);
             low.steps[*t].push(Step::Mark);
+            let n = low.steps[*t].len();
+            low.commands[*t].resize(n, command);
         }
-        let Lowered { works, steps, .. } = low;
-        let mut ticks = Ticks::new(&machine, works, steps);
+        let Lowered { works, steps, commands, .. } = low;
+        let mut ticks = Ticks::new(&machine, works, steps, commands);
         ticks.run();
         let program = Program::from_text(&text).unwrap();
         let run = run(&program, &machine).unwrap();
@@ -428,5 +471,20 @@ fn times_are_those_of_a_simulation_that_looks_once_a_nanosecond() {
         marks.sort_unstable();
         ticks.marks.sort_unstable();
         assert_eq!((lines, marks), (ticks.lines, ticks.marks), "seed {seed}\n{text}");
+        let mut wrong: Vec<(i64, u64)> = run.reads.iter().map(|read| (read.at.0, read.n_wrong)).collect();
+        wrong.sort_unstable();
+        ticks.wrong.sort_unstable();
+        assert_eq!(wrong, ticks.wrong, "seed {seed}\n{text}");
+        for (found, expected) in run.finals.iter().zip(&ticks.memory) {
+            let differs = |(k, (a, b)): (usize, (&u8, &u8))| (a != b).then_some((k, *a, *b));
+            let differs: Vec<_> = found.bytes.iter().zip(expected).enumerate().filter_map(differs).collect();
+            assert_eq!(
+                differs.first(),
+                None,
+                "seed {seed}, {:?}, {} bytes\n{text}",
+                found.buffer,
+                differs.len()
+            );
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Which bytes are where at what time.
 
 use super::*;
+use crate::machine::Ratio;
 
 fn fill(dtype: Dtype, value: f64) -> Contents {
     Contents::Fill { dtype, value }
@@ -56,6 +57,56 @@ fn a_source_written_in_flight_arrives_in_part() {
     expect(&mut p, back.range(0, 1000), fill(Dtype::U8, 1.0));
     // At 1500 the engine has read 400 bytes.
     check_wrong(&p, &[600]);
+}
+
+/// Out of a buffer and, `later` nanoseconds after that, new bytes into it; how many new ones went out.
+#[track_caller]
+fn check_meeting(later: i64, look: bool, out_bw: u64, wrong: u64) {
+    let mut p = Program::new();
+    let d = p.buffer("d", Space::Device, 0, Bytes(1000), Some(fill(Dtype::U8, 1.0)));
+    let new = p.buffer("new", Space::Pinned, 0, Bytes(1000), Some(fill(Dtype::U8, 2.0)));
+    let (out, s, t) = (p.pinned("out", Bytes(1000)), p.stream("s"), p.stream("t"));
+    p.copy(out, d).on(s);
+    p.host_work(Nanos(later), "");
+    p.copy(d, new).on(t);
+    if look {
+        p.host_work(Nanos(300), "");
+        p.push(Op::HostRead { region: new.range(0, 1000), expect: None });
+    }
+    p.sync(s);
+    p.sync(t);
+    expect(&mut p, out.range(0, 1000), fill(Dtype::U8, 1.0));
+    let machine = Machine {
+        d2h_bw: Rate(out_bw),
+        bidir_factor_h2d: Ratio::ONE,
+        bidir_factor_d2h: Ratio::ONE,
+        call_memcpy_async: Nanos(10),
+        ..round()
+    };
+    let run = run(&p, &machine).unwrap();
+    assert_eq!(run.reads.last().map(|r| r.n_wrong), Some(wrong), "{later} {look} {out_bw}");
+}
+
+#[test]
+fn of_two_engines_each_comes_to_each_byte_when_its_rate_says() {
+    for look in [false, true] {
+        // The one that reads is 50 bytes ahead of the one that writes, all along.
+        check_meeting(40, look, 1_000_000_000, 0);
+        // It begins 100 ns before the other, at half the rate: at 310 both have moved 100 bytes. The last of those both move in the
+        // same nanosecond, in which the engine to the device goes first.
+        check_meeting(90, look, 500_000_000, 901);
+    }
+}
+
+#[test]
+fn engines_that_meet_on_a_machine_of_bytes_a_second_are_no_endless_work() {
+    // Every byte is a crossing: strides of two against none.
+    let text = "stream s\nstream t\ndevice d 1MB = u8 fill 1\npinned out 1MB\npinned new 1MB = u8 fill 2\n\
+                copy out[2 at 0, 100000 every 3] <- d[0..200000] on s\n\
+                copy d[1 at 1, 200000 every 2] <- new[0..200000] on t\nsync s\nsync t";
+    let slow = Machine { h2d_bw: Rate(3), d2h_bw: Rate(2), ..round() };
+    let run = run(&Program::from_text(text).unwrap(), &slow).unwrap();
+    assert_eq!(run.finals.len(), 3);
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! What works and threads do, nanosecond by nanosecond.
+#![expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few thousand bytes")]
 
 use std::collections::BTreeSet;
 
@@ -44,6 +45,9 @@ pub(super) struct Hop {
     pub(super) alone: i64,
 }
 
+/// Where bytes come from and go to: the buffer and the first byte.
+pub(super) type Ends = [(usize, usize); 2];
+
 #[derive(Debug, Clone)]
 pub(super) struct Work {
     pub(super) does: Does,
@@ -51,6 +55,11 @@ pub(super) struct Work {
     /// What goes over a link one after the other, in bytes, and whether that takes staging slots.
     pub(super) chunks: Vec<i64>,
     pub(super) needs_slots: bool,
+    pub(super) ends: Option<Ends>,
+    /// What a memset writes.
+    pub(super) value: Option<u8>,
+    /// The bytes in the slots of chunks, between two hops, or read and not yet written.
+    held: Vec<Vec<u8>>,
     asked: bool,
     ready: bool,
     done: bool,
@@ -71,7 +80,11 @@ pub(super) enum Step {
     StageOut(usize),
     /// As soon as the work is ready, which is done then.
     ByThread(usize, i64),
-    HostCopy(i64),
+    HostCopy(i64, Ends),
+    /// Bytes of a buffer and what is written there.
+    Write(usize, std::ops::Range<usize>, u8),
+    /// How many of them are not as the first program says.
+    Read(usize, std::ops::Range<usize>),
     Mark,
 }
 
@@ -95,6 +108,7 @@ pub(super) struct Thread {
     at: At,
     slots: usize,
     chunk: usize,
+    held: Vec<u8>,
 }
 
 /// What is on a link: ticks of latency and eighths of bytes to come.
@@ -102,6 +116,9 @@ pub(super) struct Thread {
 struct Carried {
     work: usize,
     hop: Hop,
+    chunk: usize,
+    bytes: i64,
+    done: usize,
     latency: i64,
     left: i64,
     since: i64,
@@ -114,6 +131,8 @@ pub(super) struct Ticks<'a> {
     now: i64,
     works: Vec<Work>,
     threads: Vec<Thread>,
+    /// The command of each step of the threads.
+    commands: [Vec<usize>; 2],
     engines: [Option<Carried>; 6],
     /// When it came, which work, which chunk.
     engine_queue: [BTreeSet<(i64, usize, usize)>; 6],
@@ -125,6 +144,9 @@ pub(super) struct Ticks<'a> {
     /// What was on engines and what ran, and when threads came to their marks.
     pub(super) lines: Vec<(&'static str, i64, i64)>,
     pub(super) marks: Vec<i64>,
+    pub(super) memory: [Vec<u8>; 5],
+    /// When something was read, and how many bytes were not 1.
+    pub(super) wrong: Vec<(i64, u64)>,
 }
 
 impl Hop {
@@ -140,6 +162,9 @@ impl Work {
             after,
             chunks: Vec::new(),
             needs_slots: false,
+            ends: None,
+            value: None,
+            held: Vec::new(),
             asked: false,
             ready: false,
             done: false,
@@ -150,15 +175,28 @@ impl Work {
     }
 }
 
+impl Work {
+    /// Bytes of the chunks before this one.
+    fn before(&self, chunk: usize) -> usize {
+        self.chunks[..chunk].iter().sum::<i64>() as usize
+    }
+}
+
 impl Ticks<'_> {
-    pub(super) fn new(machine: &Machine, works: Vec<Work>, steps: [Vec<Step>; 2]) -> Ticks<'_> {
+    pub(super) fn new(
+        machine: &Machine,
+        works: Vec<Work>,
+        steps: [Vec<Step>; 2],
+        commands: [Vec<usize>; 2],
+    ) -> Ticks<'_> {
         let slots = machine.stage_slots as usize;
-        let thread = |steps| Thread { steps, step: 0, at: At::Begins, slots, chunk: 0 };
+        let thread = |steps| Thread { steps, step: 0, at: At::Begins, slots, chunk: 0, held: Vec::new() };
         Ticks {
             machine,
             now: 0,
             works,
             threads: steps.map(thread).into(),
+            commands,
             engines: [None; 6],
             engine_queue: Default::default(),
             kernel_queue: Default::default(),
@@ -167,6 +205,8 @@ impl Ticks<'_> {
             host_fns: Vec::new(),
             lines: Vec::new(),
             marks: Vec::new(),
+            memory: [1, 2, 3, 4, 5].map(|value| vec![value; 4000]),
+            wrong: Vec::new(),
         }
     }
 
@@ -176,6 +216,7 @@ impl Ticks<'_> {
         for e in 0..6 {
             let Some(job) = self.engines[e].filter(|job| self.is_over(job)) else { continue };
             any = true;
+            self.carry(e, job.bytes as usize);
             self.engines[e] = None;
             self.lines.push((job.hop.name, job.since, now));
             let work = &mut self.works[job.work];
@@ -201,6 +242,7 @@ impl Ticks<'_> {
             });
         for (work, begin, ..) in over {
             any = true;
+            self.put(work);
             self.works[work].done = true;
             self.lines.push(("compute", begin, now));
         }
@@ -212,9 +254,12 @@ impl Ticks<'_> {
                 let (work, Does::Runs { dev, reaches, .. }) = (*work, self.works[*work].does) else {
                     panic!("no kernel")
                 };
+                self.take(work);
                 for way in [0, 1].into_iter().filter(|&way| reaches[way] > 0) {
                     let hop = Hop::to_or_from_host(dev, way);
-                    self.reaches.push(Carried { work, hop, latency: 0, left: 8 * reaches[way], since: now });
+                    let (bytes, left) = (reaches[way], 8 * reaches[way]);
+                    let job = Carried { work, hop, chunk: 0, bytes, done: 0, latency: 0, left, since: now };
+                    self.reaches.push(job);
                 }
             }
         }
@@ -247,15 +292,68 @@ impl Ticks<'_> {
         job.latency == 0 && 2 * job.left < self.rate(&job.hop)
     }
 
+    /// Whether what an engine moves goes to a slot or to the host between two hops.
+    fn is_kept(&self, work: usize, chunk: usize) -> bool {
+        let Does::Moves { hops, staged_by } = self.works[work].does else { panic!("no copy") };
+        match staged_by {
+            Some(_) => hops[0].slot == 1,
+            None => chunk + 1 < self.works[work].chunks.len(),
+        }
+    }
+
+    /// Moves the bytes of an engine's copy, one after the other, until so many are.
+    fn carry(&mut self, engine: usize, moved: usize) {
+        let Some(job) = &mut self.engines[engine] else { return };
+        let (work, chunk, from) = (job.work, job.chunk, std::mem::replace(&mut job.done, moved));
+        let Does::Moves { staged_by, .. } = self.works[work].does else { panic!("no copy") };
+        let Some([source, target]) = self.works[work].ends else { panic!("no place") };
+        let is_kept = self.is_kept(work, chunk);
+        let was_kept = if staged_by.is_some() { !is_kept } else { chunk == 1 };
+        // Of two hops both move the same bytes; chunks come one after the other.
+        let before = if staged_by.is_some() { self.works[work].before(chunk) } else { 0 };
+        for k in from..moved {
+            let byte = if was_kept {
+                self.works[work].held[if staged_by.is_some() { chunk } else { 0 }][k]
+            } else {
+                self.memory[source.0][source.1 + before + k]
+            };
+            if is_kept {
+                self.works[work].held[chunk][k] = byte;
+            } else {
+                self.memory[target.0][target.1 + before + k] = byte;
+            }
+        }
+    }
+
+    /// Work of compute units, or of a thread, reads.
+    fn take(&mut self, work: usize) {
+        let n: i64 = self.works[work].chunks.iter().sum();
+        if let Some([(buffer, at), _]) = self.works[work].ends {
+            self.works[work].held = vec![self.memory[buffer][at..at + n as usize].to_vec()];
+        }
+    }
+
+    /// It writes.
+    fn put(&mut self, work: usize) {
+        let Some([_, (buffer, at)]) = self.works[work].ends else { return };
+        let held = &self.works[work].held[0];
+        let to = &mut self.memory[buffer][at..at + held.len()];
+        match self.works[work].value {
+            Some(value) => to.fill(value),
+            None => to.copy_from_slice(held),
+        }
+    }
+
     /// Lets works and threads go on until nothing changes.
     fn settle(&mut self) {
         loop {
             let mut any = self.begin_works();
-            for t in 0..self.threads.len() {
-                while self.advance(t) {
-                    any = true;
-                }
-            }
+            // Who was done earlier within the tick goes first, else ties go by the order of the list.
+            let over = |t: usize| if let At::Moves { left } = self.threads[t].at { left } else { 0 };
+            let command = |t: usize| self.commands[t].get(self.threads[t].step).copied();
+            let mut order: Vec<usize> = (0..self.threads.len()).collect();
+            order.sort_by_key(|&t| (over(t), command(t)));
+            any |= order.into_iter().any(|t| self.advance(t));
             if !any {
                 return;
             }
@@ -333,19 +431,41 @@ impl Ticks<'_> {
                 (ret > 0).then_some(At::Works { until: now + ret })
             }
             (Step::Until(..), _) => None,
-            (Step::HostCopy(bytes), At::Begins) => Some(At::Moves { left: 8 * bytes }),
-            (Step::HostCopy(_), _) => None,
+            (Step::HostCopy(bytes, [(buffer, at), _]), At::Begins) => {
+                self.threads[t].held = self.memory[buffer][at..at + bytes as usize].to_vec();
+                Some(At::Moves { left: 8 * bytes })
+            }
+            (Step::HostCopy(bytes, [_, (buffer, at)]), _) => {
+                self.memory[buffer][at..at + bytes as usize].copy_from_slice(&self.threads[t].held);
+                None
+            }
+            (Step::Write(buffer, bytes, value), _) => {
+                self.memory[buffer][bytes].fill(value);
+                None
+            }
+            (Step::Read(buffer, bytes), _) => {
+                let n = self.memory[buffer][bytes].iter().filter(|byte| **byte != 1).count();
+                self.wrong.push((now, n as u64));
+                None
+            }
             (Step::ByThread(work, bytes), At::Begins) => {
                 if !self.works[work].ready {
                     return false;
                 }
+                self.works[work].chunks = vec![bytes];
+                self.take(work);
                 Some(At::Moves { left: 8 * bytes })
             }
             (Step::ByThread(work, _), _) => {
+                self.put(work);
                 self.works[work].done = true;
                 None
             }
             (Step::StageIn(work), At::Moves { .. }) => {
+                let (k, (buffer, at)) = (self.threads[t].chunk, self.works[work].ends.unwrap()[0]);
+                let at = at + self.works[work].before(k);
+                let bytes = self.memory[buffer][at..at + self.works[work].chunks[k] as usize].to_vec();
+                self.works[work].held.push(bytes);
                 self.works[work].staged += 1;
                 self.threads[t].chunk += 1;
                 if self.threads[t].chunk == self.works[work].chunks.len() { None } else { Some(At::Waits) }
@@ -359,6 +479,10 @@ impl Ticks<'_> {
                 Some(At::Moves { left: 8 * self.works[work].chunks[self.threads[t].chunk] })
             }
             (Step::StageOut(work), At::Moves { .. }) => {
+                let (k, (buffer, at)) = (self.threads[t].chunk, self.works[work].ends.unwrap()[1]);
+                let at = at + self.works[work].before(k);
+                let held = &self.works[work].held[k];
+                self.memory[buffer][at..at + held.len()].copy_from_slice(held);
                 self.threads[t].slots += 1;
                 self.threads[t].chunk += 1;
                 let is_last = self.threads[t].chunk == self.works[work].chunks.len();
@@ -393,8 +517,12 @@ impl Ticks<'_> {
             {
                 let Does::Moves { hops, staged_by } = self.works[work].does else { panic!("no copy") };
                 let hop = if staged_by.is_some() { hops[0] } else { hops[chunk] };
-                let (left, latency) = (8 * self.works[work].chunks[chunk], self.machine.lat.0);
-                self.engines[e] = Some(Carried { work, hop, latency, left, since: self.now });
+                let bytes = self.works[work].chunks[chunk];
+                let (left, latency, since) = (8 * bytes, self.machine.lat.0, self.now);
+                self.engines[e] = Some(Carried { work, hop, chunk, bytes, done: 0, latency, left, since });
+                if self.is_kept(work, chunk) {
+                    self.works[work].held.push(vec![0; bytes as usize]);
+                }
                 any = true;
             }
         }
@@ -427,6 +555,11 @@ impl Ticks<'_> {
                 job.latency -= 1;
             } else {
                 job.left = (job.left - rate).max(0);
+            }
+        }
+        for e in 0..6 {
+            if let Some(job) = self.engines[e] {
+                self.carry(e, (job.bytes - (job.left + 7) / 8) as usize);
             }
         }
         // One byte a tick for each, one and a half for all, half of that beside an engine: in eighths of a byte.
