@@ -109,9 +109,8 @@ impl Sim<'_> {
                         thread.begun = self.now;
                         let call = std::mem::replace(&mut thread.call, NONE);
                         self.call_ends(call);
-                        // Others may have a command that stands before the next one.
-                        if !self.awake.is_empty() {
-                            return self.awake.push_back(t);
+                        if next.is_some_and(|next| self.is_after_another(next.command)) {
+                            return self.goes_on(t);
                         }
                     }
                 }
@@ -381,7 +380,7 @@ impl Sim<'_> {
         let thread = &self.threads[t as usize];
         if here && thread.phase == Phase::Waits && !thread.awake {
             self.threads[t as usize].awake = true;
-            self.awake.push_back(t);
+            self.goes_on(t);
         }
     }
 }

@@ -59,7 +59,8 @@ pub(super) struct Sim<'a> {
     /// Threads that wait for a node, each with the next entry of the same node.
     waiters: Vec<(u32, u32)>,
     ready: VecDeque<NodeId>,
-    pub(super) awake: VecDeque<u32>,
+    /// Threads that can go on, by the commands that they are at: what stands first in the list goes first.
+    awake: BinaryHeap<Reverse<(u32, u32)>>,
     pub(super) threads: Vec<Thread>,
     pub(super) engines: Vec<Engine>,
     /// Engines that may be able to begin something.
@@ -105,7 +106,7 @@ impl<'a> Sim<'a> {
             after: Vec::new(),
             waiters: Vec::new(),
             ready: VecDeque::new(),
-            awake: VecDeque::new(),
+            awake: BinaryHeap::new(),
             threads: low.steps.iter().map(|_| Thread::new(machine.stage_slots)).collect(),
             engines: (0..low.n_devices * 3).map(|_| Engine::default()).collect(),
             free_engines: Vec::new(),
@@ -123,7 +124,7 @@ impl<'a> Sim<'a> {
     }
 
     pub(super) fn run(mut self) -> Result<Run, SimError> {
-        self.awake.extend((0..self.threads.len()).filter_map(|t| u32::try_from(t).ok()));
+        (0..self.threads.len()).filter_map(|t| u32::try_from(t).ok()).for_each(|t| self.goes_on(t));
         loop {
             self.settle();
             self.dispatch();
@@ -171,7 +172,7 @@ impl<'a> Sim<'a> {
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Thread(thread) => self.awake.push_back(thread),
+            Event::Thread(thread) => self.goes_on(thread),
             Event::Engine { engine, epoch } => self.engine_event(engine, epoch),
             Event::Compute(node) => {
                 if self.part_is_last(node) {
@@ -188,7 +189,7 @@ impl<'a> Sim<'a> {
             Event::Memcpy { epoch } => {
                 if epoch == self.memcpy.epoch {
                     while let Some(thread) = self.memcpy.ended(self.now) {
-                        self.awake.push_back(thread);
+                        self.goes_on(thread);
                     }
                 }
             }
@@ -200,7 +201,7 @@ impl<'a> Sim<'a> {
         loop {
             if let Some(node) = self.ready.pop_front() {
                 self.begin(node);
-            } else if let Some(thread) = self.next_awake() {
+            } else if let Some(Reverse((_, thread))) = self.awake.pop() {
                 self.advance(thread);
             } else {
                 return;
@@ -208,14 +209,15 @@ impl<'a> Sim<'a> {
         }
     }
 
-    /// The thread that goes on next: the one whose command stands first in the list.
-    fn next_awake(&mut self) -> Option<u32> {
-        let command = |t: u32| {
-            let Thread { step, .. } = self.threads[t as usize];
-            self.low.steps[t as usize].get(step).map(|step| step.command)
-        };
-        let first = (0..self.awake.len()).min_by_key(|&k| command(self.awake[k]))?;
-        self.awake.remove(first)
+    /// A thread can go on now.
+    pub(super) fn goes_on(&mut self, t: u32) {
+        let step = self.low.steps[t as usize].get(self.threads[t as usize].step);
+        self.awake.push(Reverse((step.map_or(NONE, |step| step.command), t)));
+    }
+
+    /// Whether another thread is to go on before this command.
+    pub(super) fn is_after_another(&self, command: u32) -> bool {
+        self.awake.peek().is_some_and(|Reverse((first, _))| *first < command)
     }
 
     /// Engines and compute units choose what to do next; then host copies know how fast they are.
@@ -287,7 +289,7 @@ impl<'a> Sim<'a> {
             state.waits_for -= 1;
             if state.waits_for == 0 {
                 state.woken_by = node;
-                self.awake.push_back(thread);
+                self.goes_on(thread);
             }
         }
     }
