@@ -34,6 +34,16 @@ pub enum SweepError {
         /// Commands of the program.
         commands: usize,
     },
+    /// A value of one axis that nothing would be left of.
+    #[error(
+        "{later} of a later axis undoes {earlier}: what is set has one axis, or factors (`NAME*1,2`) on the later one"
+    )]
+    Undone {
+        /// The change of the axis before.
+        earlier: WhatIf,
+        /// The one that is made after it.
+        later: WhatIf,
+    },
     /// A change that cannot be made.
     #[error(transparent)]
     Change(#[from] WhatIfError),
@@ -90,6 +100,9 @@ pub fn sweep(program: &Program, machine: &Machine, axes: &[Axis]) -> Result<Vec<
     if MAX_COMMANDS < (n as u64).saturating_mul(program.len() as u64) {
         return Err(SweepError::TooLong { cells: n, commands: program.len() });
     }
+    if let Some((earlier, later)) = undone(axes) {
+        return Err(SweepError::Undone { earlier: earlier.clone(), later: later.clone() });
+    }
     let places: Vec<Vec<usize>> = (0..n).map(|cell| place(axes, cell)).collect();
     // Combinations that change the program alike share what is prepared of it.
     let mut forms: BTreeMap<Vec<usize>, Vec<usize>> = BTreeMap::new();
@@ -102,6 +115,26 @@ pub fn sweep(program: &Program, machine: &Machine, axes: &[Axis]) -> Result<Vec<
     // Whoever fails first in the order of combinations is told, not whoever does on the clock.
     cells.sort_unstable_by_key(|(cell, _)| *cell);
     cells.into_iter().map(|(_, cell)| cell).collect()
+}
+
+/// A change of an axis of several values that one of a later axis leaves nothing of: its rows would be told apart by what none
+/// of them has.
+fn undone(axes: &[Axis]) -> Option<(&WhatIf, &WhatIf)> {
+    fn changes(axis: &Axis) -> impl Iterator<Item = &WhatIf> {
+        axis.values.iter().flat_map(|value| &value.changes)
+    }
+    let undoes = |later: &WhatIf, earlier: &WhatIf| match (earlier, later) {
+        (WhatIf::Figure { name, .. } | WhatIf::Scale { name, .. }, WhatIf::Figure { name: again, .. }) => {
+            name == again
+        }
+        (WhatIf::Machine(_), WhatIf::Machine(_)) | (WhatIf::Link(_), WhatIf::Link(_)) => true,
+        _ => false,
+    };
+    let mut varied = axes.iter().enumerate().filter(|(_, axis)| 1 < axis.values.len());
+    varied.find_map(|(k, axis)| {
+        let mut later = axes[k + 1..].iter().flat_map(changes);
+        later.find_map(|later| changes(axis).find(|earlier| undoes(later, earlier)).map(|e| (e, later)))
+    })
 }
 
 /// The program and machine of a combination.
@@ -252,6 +285,17 @@ mod tests {
         assert_eq!(sweep(&program, &machine, &many), Err(SweepError::TooMany(10_100)));
         let told = |axes: &[Axis]| sweep(&program, &machine, axes).unwrap_err().to_string();
         assert_eq!(told(&[axis("pin:q")]), "\"pin:q\": no pageable host buffer is called \"q\"");
+        let undone = "h2d_bw=3 of a later axis undoes h2d_bw=1: what is set has one axis, or factors (`NAME*1,2`) on the later one";
+        assert_eq!(told(&[axis("h2d_bw=1,2"), axis("as-is,h2d_bw=3")]), undone);
+        assert!(
+            told(&[axis("as-is,machine=h200-pcie5"), axis("lat=1"), axis("machine=tutorial-ci")])
+                .contains("undoes")
+        );
+        assert!(told(&[axis("lat*1,2"), axis("lat=1,2")]).contains("lat=1 of a later axis undoes lat*1"));
+        // What holds everywhere may be changed again, and a figure that is set may be scaled.
+        for axes in [[axis("lat=1,2"), axis("lat*1,2")], [axis("lat=5"), axis("lat=1..4")]] {
+            assert_eq!(sweep(&program, &machine, &axes).map(|cells| cells.len()), Ok(4));
+        }
         // The first in order, whichever fails first.
         assert!(told(&[axis("lat=1..50"), axis("as-is,pin:q,r,t")]).starts_with("\"pin:q\""));
         assert!(told(&[axis("copy_engines=1,1.5")]).contains("1.5 is no count"));

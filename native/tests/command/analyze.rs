@@ -96,6 +96,14 @@ fn steps(copy: i64) -> String {
 }
 
 #[test]
+fn figures_that_a_report_lacks_are_not_left_out_silently() {
+    let folder = folder("analyze-hta");
+    let ran = spanlift(&folder, &["analyze", "any.json", "--hta"]);
+    let expected = "error: --hta: its figures are in the JSON report: add --format json\n";
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (2, "", expected));
+}
+
+#[test]
 fn two_traces_are_compared_and_a_limit_ends_with_1() {
     let folder = folder("diff");
     std::fs::write(folder.join("a.json"), steps(100)).unwrap();

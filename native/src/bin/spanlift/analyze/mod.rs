@@ -32,6 +32,9 @@ enum File {
 }
 
 pub(crate) fn run(args: &AnalyzeArgs, out: &mut Out) -> Result<End, Fail> {
+    if args.hta && matches!(args.report.format, Format::Text) {
+        return Err(Fail::at("--hta", "its figures are in the JSON report: add --format json"));
+    }
     let read = all(&args.files)?;
     if let Some(folder) = &args.parquet {
         let traced: Vec<_> = read.iter().filter_map(One::traced).collect();
