@@ -294,7 +294,7 @@ impl Sim<'_> {
                 }
                 let start = self.now.max(arrived.saturating_add(self.machine.kernel_start_gap.0));
                 self.nodes[node as usize].at = start;
-                self.work_begins(node, start);
+                self.kernel_begins(node, start);
                 let command = self.nodes[node as usize].command;
                 if reaches {
                     self.plan_at(start, Event::Mapped(node), command);

@@ -156,15 +156,24 @@ impl<'a> Sim<'a> {
         self.values.write(block, &span, u64::from(part) * copy.chunk, &bytes);
     }
 
-    /// Work of compute units or of the driver will begin at `start`: its operands are read then.
-    pub(super) fn work_begins(&mut self, node: NodeId, start: i64) {
-        if !self.values.is_on() {
-            return;
+    /// Work of compute units will begin at `start`: its operands are read then.
+    pub(super) fn kernel_begins(&mut self, node: NodeId, start: i64) {
+        if self.reads_operands(node) {
+            self.plan_at(start, Event::Operands(node), self.nodes[node as usize].command);
         }
-        let (op, command) = (self.node_op(node), self.nodes[node as usize].command);
-        if formula(op).is_some() || matches!(op, Op::Copy(_)) || self.knows.computes(command as usize) {
-            self.plan_at(start, Event::Operands(node), command);
+    }
+
+    /// Work of the driver begins, before any thread that acts in the same nanosecond goes on.
+    pub(super) fn host_fn_begins(&mut self, node: NodeId) {
+        if self.reads_operands(node) {
+            self.read_operands(node);
         }
+    }
+
+    fn reads_operands(&self, node: NodeId) -> bool {
+        let (op, command) = (self.node_op(node), self.nodes[node as usize].command as usize);
+        self.values.is_on()
+            && (formula(op).is_some() || matches!(op, Op::Copy(_)) || self.knows.computes(command))
     }
 
     /// Reads what a node's work needs and keeps what it will write.

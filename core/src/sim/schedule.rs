@@ -215,9 +215,9 @@ impl<'a> Sim<'a> {
         self.awake.push(Reverse((step.map_or(NONE, |step| step.command), t)));
     }
 
-    /// Whether another thread is to go on before this command.
+    /// Whether another thread is to go on before this command, or may be once what can begin has begun.
     pub(super) fn is_after_another(&self, command: u32) -> bool {
-        self.awake.peek().is_some_and(|Reverse((first, _))| *first < command)
+        !self.ready.is_empty() || self.awake.peek().is_some_and(|Reverse((first, _))| *first < command)
     }
 
     /// Engines and compute units choose what to do next; then host copies know how fast they are.
@@ -257,7 +257,7 @@ impl<'a> Sim<'a> {
             Work::HostCopy { thread } => self.wake(thread, Act::HostCopy { node }),
             Work::HostFn { ns } => {
                 self.nodes[node as usize].at = self.now;
-                self.work_begins(node, self.now);
+                self.host_fn_begins(node);
                 self.plan(ns, Event::HostFn(node), command);
             }
         }

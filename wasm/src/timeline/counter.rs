@@ -1,7 +1,7 @@
 //! A counter as steps over time: each value holds until the next.
 
 use super::Timeline;
-use crate::scene::{Anchor, Scene, Shape, Stroke, Text};
+use crate::scene::{Anchor, Rect, Scene, Shape, Stroke, Text};
 use crate::text;
 
 const LABEL: f64 = 10.0;
@@ -61,8 +61,15 @@ impl Timeline<'_> {
             scene.shapes.push(Shape::Path { points, stroke: Stroke::solid(self.theme.accent, 1.0) });
         }
         let label = format!("greatest {}", amount(&row.name, most));
-        if text::width(&label, LABEL, false) + 12.0 < width {
-            let text = Text::new(g + width - 6.0, top + height / 2.0, LABEL, self.theme.ink, label);
+        let wide = text::width(&label, LABEL, false);
+        if wide + 12.0 < width {
+            let (right, middle) = (g + width - 6.0, top + height / 2.0);
+            // On a plate, since the curve goes below it.
+            scene.add(
+                Rect::filled(right - wide - 3.0, middle - 6.0, wide + 6.0, 12.0, self.theme.panel)
+                    .rounded(2.0),
+            );
+            let text = Text::new(right, middle, LABEL, self.theme.ink, label);
             scene.add(text.anchored(Anchor::End));
         }
     }

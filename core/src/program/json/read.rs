@@ -178,7 +178,7 @@ impl Reader<'_, '_> {
         let faults = std::mem::take(&mut fields.faults);
         if !faults.is_empty() {
             self.broken.push(fields.broken(index));
-            let name = fields.name;
+            let name = if fields.name.is_empty() { "\"\"" } else { fields.name };
             let problem = |message| Problem { index, line: None, message: format!("{name}: {message}") };
             self.problems.extend(faults.into_iter().map(problem));
         }

@@ -4,8 +4,10 @@
 //! begin. Rates are such that every amount is a whole number of its unit.
 #![expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few thousand bytes")]
 
+mod calls;
 mod clock;
 
+use calls::{Rare, Rarely};
 use clock::{Does, Hop, Step, Ticks, WAYS, Work};
 
 use super::*;
@@ -29,8 +31,9 @@ impl Random {
 }
 
 /// What a thread asks for; amounts in bytes or nanoseconds.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Ask {
+    Rare(Rare),
     Kernel {
         stream: usize,
         ns: i64,
@@ -171,6 +174,7 @@ impl Ask {
             format!("copy {} <- {}", part(target, to, bytes), part(source, from, bytes))
         };
         match *self {
+            Ask::Rare(ref ask) => ask.text(name),
             Ask::Kernel { stream, ns, full } => {
                 format!("kernel k on {} for {ns}ns{}", name(stream), if full { " grid full" } else { "" })
             }
@@ -232,7 +236,10 @@ struct Lowered<'a> {
     commands: [Vec<usize>; 2],
     /// All works of each stream.
     streams: [Vec<usize>; 6],
+    /// The same as far as it takes room in the queues.
+    queues: [Vec<usize>; 6],
     events: [Option<usize>; 2],
+    rarely: Rarely,
 }
 
 impl Lowered<'_> {
@@ -250,6 +257,13 @@ impl Lowered<'_> {
     }
 
     fn enqueue(&mut self, t: usize, stream: usize, call: Nanos, does: Does, also: Option<usize>) -> usize {
+        if let Some(capture) = &mut self.rarely.capture {
+            let work = self.works.len();
+            capture.add(stream, work, None);
+            self.works.push(Work::captured(does));
+            self.steps[t].push(Step::Call(call.0, 0..0));
+            return work;
+        }
         // The legacy stream comes after all of the blocking ones, and they after it.
         let mut after = match stream {
             LEGACY => self.last_of_all(&[2, 3, LEGACY]),
@@ -258,20 +272,23 @@ impl Lowered<'_> {
         };
         after.extend(also);
         let depth = self.machine.queue_depth_per_stream as usize;
-        let full = self.streams[stream].len().checked_sub(depth).map(|k| self.streams[stream][k]);
+        let full = self.queues[stream].len().checked_sub(depth).map(|k| self.queues[stream][k]);
         let work = self.works.len();
         self.works.push(Work::new(does, after));
         self.streams[stream].push(work);
+        self.queues[stream].push(work);
         self.steps[t].extend(full.map(|oldest| Step::Until(vec![oldest], 0)));
-        self.steps[t].push(Step::Call(call.0, Some(work)));
+        self.steps[t].push(Step::Call(call.0, work..work + 1));
         work
     }
 
-    fn ask(&mut self, t: usize, ask: Ask, [from, to]: [usize; 2]) {
+    fn ask(&mut self, t: usize, ask: &Ask, [from, to]: [usize; 2]) {
         let m = self.machine;
         let (launch, copy, back) = (m.call_launch, m.call_memcpy_async, m.sync_return.0);
         let host = |pageable| if pageable { X } else { P };
-        match ask {
+        let captures = self.rarely.capture.is_some();
+        match *ask {
+            Ask::Rare(ref ask) => self.ask_rarely(t, ask),
             Ask::Kernel { stream, ns, full } => {
                 let does = Does::Runs { dev: dev_of(stream), ns, full, reaches: [0; 2] };
                 self.enqueue(t, stream, launch, does, None);
@@ -297,7 +314,7 @@ impl Lowered<'_> {
             Ask::HostFn { stream, ns } => _ = self.enqueue(t, stream, launch, Does::HostFn { ns }, None),
             Ask::Copy { stream, bytes, to_device, pageable, sync } => {
                 let stream = if sync { LEGACY } else { stream };
-                let is_staged = pageable && !m.pageable_direct;
+                let is_staged = pageable && !m.pageable_direct && !captures;
                 if to_device && pageable && sync {
                     let before = self.up_to_now(LEGACY);
                     self.steps[t].push(Step::Until(before, 0));
@@ -322,7 +339,7 @@ impl Lowered<'_> {
                     (true, false) => self.steps[t].push(Step::StageOut(work)),
                     _ => {}
                 }
-                if sync || pageable {
+                if (sync || pageable) && !captures {
                     self.steps[t].push(Step::Until(vec![work], back));
                 }
             }
@@ -341,8 +358,13 @@ impl Lowered<'_> {
                 self.works[work].ends = Some([(source, from), (target, to)]);
             }
             Ask::HostToHost { stream, bytes } => {
-                let work = self.enqueue(t, stream, copy, Does::ByThread, None);
+                let does = if captures { Does::HostFn { ns: bytes } } else { Does::ByThread };
+                let work = self.enqueue(t, stream, copy, does, None);
                 self.works[work].ends = Some([(X, from), (P, to)]);
+                if captures {
+                    self.works[work].chunks = vec![bytes];
+                    return;
+                }
                 self.steps[t].extend([Step::ByThread(work, bytes), Step::Until(vec![work], back)]);
             }
             Ask::HostCopy { bytes } => self.steps[t].push(Step::HostCopy(bytes, [(X, from), (P, to)])),
@@ -371,7 +393,7 @@ impl Lowered<'_> {
                 let until = self.last_of_all(&[0, 1, 2, 3, LEGACY]);
                 self.steps[t].push(Step::Until(until, back));
             }
-            Ask::Work { ns } => self.steps[t].push(Step::Call(ns, None)),
+            Ask::Work { ns } => self.steps[t].push(Step::Call(ns, 0..0)),
         }
     }
 }
@@ -399,6 +421,16 @@ fn machine(random: &mut Random) -> Machine {
         stage_hot_bw: Rate(1_000_000_000),
         host_memcpy_hot_bw: Rate(1_000_000_000),
         host_memcpy_cap_bw: Rate(1_500_000_000),
+        host_memcpy_cold_bw: Rate(1_000_000_000),
+        graph_launch: ns(random),
+        call_malloc: ns(random),
+        call_malloc_async: ns(random),
+        call_free: ns(random),
+        call_free_async: ns(random),
+        call_event_query: ns(random),
+        host_alloc_fixed: ns(random),
+        host_alloc_per_4k: ns(random),
+        host_free_per_4k: ns(random),
         pageable_direct: random.index(8) == 0,
         queue_depth_per_stream: if random.index(3) == 0 { 2 } else { 1024 },
         max_resident_grids: 1 + random.below(3),
@@ -417,12 +449,7 @@ fn a_run_is_that_of_a_simulation_that_looks_once_a_nanosecond() {
             machine.max_resident_grids = 1;
         }
         let n_threads = 1 + random.below(2);
-        let asks: Vec<(usize, Ask, [usize; 2])> = (0..2 + random.index(40))
-            .map(|_| {
-                let places = [0, 1].map(|_| 100 * random.index(8) + random.index(3));
-                (random.index(n_threads), Ask::draw(random, reaches), places)
-            })
-            .collect();
+        let asks = calls::draw_all(random, n_threads, reaches);
         let mut text = "event e0\nevent e1\n".to_owned();
         let buffers = ["pageable x", "pinned p", "device d", "device e", "device f"];
         for (value, buffer) in (1..).zip(buffers) {
@@ -430,21 +457,23 @@ fn a_run_is_that_of_a_simulation_that_looks_once_a_nanosecond() {
             text += &format!("{buffer} 4KB{on} = u8 fill {value}\n");
         }
         STREAMS.iter().for_each(|(name, kind)| text += &format!("stream {name}{kind}\n"));
-        if n_threads == 2 {
-            text += "spawn w\n";
-        }
+        text += "event c0\nevent c1\nmark\n";
         let mut low = Lowered {
             machine: &machine,
             works: Vec::new(),
             steps: Default::default(),
             commands: Default::default(),
             streams: Default::default(),
+            queues: Default::default(),
             events: [None; 2],
+            rarely: Rarely::default(),
         };
+        low.steps[0].push(Step::Mark);
         for (command, (t, ask, places)) in asks.iter().enumerate() {
             let by = ["", "w: "][*t];
-            text += &format!("{by}{}\n{by}mark\n", ask.text(*places));
-            low.ask(*t, *ask, *places);
+            ask.text(*places).lines().for_each(|line| text += &format!("{by}{line}\n"));
+            text += &format!("{by}mark\n");
+            low.ask(*t, ask, *places);
             low.steps[*t].push(Step::Mark);
             let n = low.steps[*t].len();
             low.commands[*t].resize(n, command);

@@ -110,6 +110,26 @@ fn engines_that_meet_on_a_machine_of_bytes_a_second_are_no_endless_work() {
 }
 
 #[test]
+fn what_can_begin_begins_before_threads_that_act_in_the_same_nanosecond() {
+    let texts = [
+        // The driver reads what it copies when the launch ends, and so does the thread write.
+        "pageable x 8 = u8 fill 1\npageable y 8 = u8 fill 0\nstream s\n\
+         capture s\ncopy y <- x on s\nend capture s as g\nlaunch g on s\n\
+         write x = u8 fill 2\nsync s\nread y expect u8 fill 1",
+        // A thread that is spawned goes on first where its command stands first.
+        "pageable x 8 = u8 fill 1\nspawn w\nw: write x = u8 fill 2\nwrite x = u8 fill 3\n\
+         join w\nread x expect u8 fill 3",
+        "pageable x 8 = u8 fill 1\nspawn w\nwrite x = u8 fill 3\nw: write x = u8 fill 2\n\
+         join w\nread x expect u8 fill 2",
+        "pageable x 8 = u8 fill 1\nspawn w\nw: await said\nsignal said\nw: write x = u8 fill 2\n\
+         write x = u8 fill 3\njoin w\nread x expect u8 fill 3",
+    ];
+    for text in texts {
+        check_wrong(&Program::from_text(text).unwrap(), &[0]);
+    }
+}
+
+#[test]
 fn a_pageable_source_is_taken_when_it_is_staged() {
     let mut p = Program::new();
     let x = p.buffer("x", Space::Pageable, 0, Bytes(3000), Some(fill(Dtype::U8, 1.0)));

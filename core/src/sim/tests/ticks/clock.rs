@@ -72,8 +72,8 @@ pub(super) struct Work {
 /// What a thread does.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
-    /// Takes so long, and then the work is in its stream.
-    Call(i64, Option<usize>),
+    /// Takes so long, and then the works are in their streams.
+    Call(i64, std::ops::Range<usize>),
     /// Until all are done, and so long after that.
     Until(Vec<usize>, i64),
     StageIn(usize),
@@ -176,6 +176,17 @@ impl Work {
 }
 
 impl Work {
+    /// What a graph does each time it is launched; it does not run itself.
+    pub(super) fn captured(does: Does) -> Work {
+        Work { done: true, ..Work::new(does, Vec::new()) }
+    }
+
+    /// The same work, to be done once more.
+    pub(super) fn once_more(&self, after: Vec<usize>) -> Work {
+        let (chunks, ends, value) = (self.chunks.clone(), self.ends, self.value);
+        Work { chunks, ends, value, ..Work::new(self.does, after) }
+    }
+
     /// Bytes of the chunks before this one.
     fn before(&self, chunk: usize) -> usize {
         self.chunks[..chunk].iter().sum::<i64>() as usize
@@ -266,6 +277,7 @@ impl Ticks<'_> {
         let (over, on): (Vec<_>, Vec<_>) = self.host_fns.iter().partition(|k| k.1 <= now);
         for (work, _) in over {
             any = true;
+            self.put(work);
             self.works[work].done = true;
         }
         self.host_fns = on;
@@ -370,7 +382,10 @@ impl Ticks<'_> {
                 match self.works[k].does {
                     Does::Point => self.works[k].done = true,
                     Does::Runs { dev, .. } => _ = self.kernel_queue[dev].insert((self.now, k)),
-                    Does::HostFn { ns } => self.host_fns.push((k, self.now + ns)),
+                    Does::HostFn { ns } => {
+                        self.take(k);
+                        self.host_fns.push((k, self.now + ns));
+                    }
                     Does::Moves { hops, staged_by: None } => {
                         self.engine_queue[self.engine(&hops[0])].insert((self.now, k, 0));
                     }
@@ -418,10 +433,8 @@ impl Ticks<'_> {
         }
         let next = match (step, at) {
             (Step::Call(ns, _), At::Begins) if ns > 0 => Some(At::Works { until: now + ns }),
-            (Step::Call(_, work), _) => {
-                if let Some(work) = work {
-                    self.works[work].asked = true;
-                }
+            (Step::Call(_, works), _) => {
+                self.works[works].iter_mut().for_each(|work| work.asked = true);
                 None
             }
             (Step::Until(works, ret), At::Begins | At::Waits) => {
