@@ -315,6 +315,7 @@ impl Sim<'_> {
         let lane = state.lanes.iter().position(|&runs| runs == node).unwrap_or(0);
         state.lanes[lane] = NONE;
         self.record_compute(u32::from(dev), lane, node);
+        self.forget_written(node);
         self.free_computes.push(u32::from(dev));
         self.complete(node);
     }

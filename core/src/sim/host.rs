@@ -3,7 +3,7 @@
 use super::lowered::{Act, NONE, Node, NodeId, Staging, Step, Why, Work, bytes_of, copied};
 use super::schedule::{Event, Sim};
 use crate::machine::Rate;
-use crate::program::{Op, Region};
+use crate::program::{Op, Region, Space};
 use crate::trace::Kind;
 
 /// Where a host thread is.
@@ -223,16 +223,18 @@ impl Sim<'_> {
         self.cache.touch(block, lo, hi)
     }
 
-    /// An engine has written host memory: the cache has it no longer.
+    /// A device has written memory that threads touch: the cache has it no longer.
     pub(super) fn forget_written(&mut self, node: NodeId) {
         let Node { command, work, .. } = self.nodes[node as usize];
+        if !self.says[command as usize].stales || matches!(work, Work::StageOut { .. }) {
+            return;
+        }
         let program = self.program;
-        if self.says[command as usize].stales
-            && !matches!(work, Work::StageOut { .. })
-            && let Op::Copy(copy) = &program.commands()[command as usize].op
-        {
-            let (block, lo, hi) = self.extent(&copy.dst);
-            self.cache.remove(block, lo, hi);
+        for region in program.commands()[command as usize].op.regions().1 {
+            if self.facts.buffer(region.buffer).space != Space::Device {
+                let (block, lo, hi) = self.extent(region);
+                self.cache.remove(block, lo, hi);
+            }
         }
     }
 

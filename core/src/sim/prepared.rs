@@ -3,7 +3,7 @@
 use super::lowered::{bytes_of, copied};
 use super::{Ledger, Run, SimError, lower, names, schedule, values};
 use crate::machine::Machine;
-use crate::program::{BufferId, Computes, Copy, Facts, Op, Program, Space};
+use crate::program::{BufferId, Computes, Copy, Facts, Op, Program, Region, Space};
 use crate::trace::{Kind, Slice, StrId, Strings};
 
 /// A program that was looked over once, to be run on many machines.
@@ -50,7 +50,7 @@ pub(super) struct Says {
     pub(super) call: StrId,
     pub(super) kind: Kind,
     pub(super) flags: u8,
-    /// An engine that does the copy writes host memory, so that the processor's caches have it no longer.
+    /// A device writes memory that threads touch, so that the processor's caches have it no longer.
     pub(super) stales: bool,
 }
 
@@ -152,18 +152,24 @@ fn says(program: &Program, facts: &Facts, index: usize, texts: &mut Texts) -> Sa
     let command = &program.commands()[index];
     let call = texts.call(names::of_call(command));
     let work = texts.work(program, index);
+    let stales = |written: &Region| facts.buffer(written.buffer).space != Space::Device;
     let mut says = Says { bytes: 0, work, call, kind: Kind::Other, flags: 0, stales: false };
     match &command.op {
-        Op::Kernel(_) => says.kind = Kind::Kernel,
+        Op::Kernel(kernel) => {
+            says.kind = Kind::Kernel;
+            says.stales = kernel.writes.iter().any(stales);
+        }
         Op::Memset { dst, .. } => {
             says.kind = Kind::Memset;
             says.bytes = bytes_of(&dst.span);
+            says.stales = stales(dst);
         }
         Op::HostFn { .. } => says.kind = Kind::HostFn,
         Op::Record { .. } => says.kind = Kind::Record,
         Op::Wait { .. } => says.kind = Kind::Sync,
         Op::Copy(Copy { src, dst, .. }) => {
             says.bytes = copied(src, dst);
+            says.stales = stales(dst);
             let (src, dst) = (facts.buffer(src.buffer), facts.buffer(dst.buffer));
             let host = |space| matches!(space, Space::Pinned | Space::Pageable);
             says.kind = match (host(src.space), host(dst.space)) {
@@ -175,7 +181,6 @@ fn says(program: &Program, facts: &Facts, index: usize, texts: &mut Texts) -> Sa
             };
             let flag = |space, flag| if src.space == space || dst.space == space { flag } else { 0 };
             says.flags = flag(Space::Pageable, Slice::PAGEABLE) | flag(Space::Pinned, Slice::PINNED);
-            says.stales = host(dst.space);
         }
         _ => {}
     }

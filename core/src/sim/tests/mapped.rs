@@ -60,6 +60,23 @@ fn a_memset_of_host_memory_goes_over_the_link() {
 }
 
 #[test]
+fn what_a_device_writes_is_cold() {
+    // Hot 2000 bytes take 1000, cold ones 2000.
+    let copies = |between: &str| {
+        let head = "stream s\npinned x 2000\npageable y 2000\ndevice d 2000\nhost copy y <- x\n";
+        let program = Program::from_text(&format!("{head}{between}\nsync s\nhost copy y <- x")).unwrap();
+        let trace = run(&program, &round()).unwrap().trace;
+        let copies = trace.slices.iter().filter(|slice| slice.kind == Kind::HostCopy);
+        copies.map(|slice| slice.end.0 - slice.start.0).collect::<Vec<_>>()
+    };
+    assert_eq!(copies("kernel k on s reads x for 1us"), [2000, 1000]);
+    assert_eq!(copies("copy d <- x on s"), [2000, 1000]);
+    for writes in ["kernel k on s writes x[1000..1001] for 1us", "memset x 0 on s", "copy x <- d on s"] {
+        assert_eq!(copies(writes), [2000, 2000], "{writes}");
+    }
+}
+
+#[test]
 fn managed_memory_lies_where_it_was_touched_last() {
     let text = "stream s\nmanaged m 4000\n\
                 write m\nkernel k on s reads m for 1us\nkernel k on s reads m for 1us\nsync s\nread m\nread m";

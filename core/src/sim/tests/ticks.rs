@@ -1,7 +1,7 @@
 //! Random programs against a simulation that looks at everything once a nanosecond.
 //!
 //! It knows no events, no virtual clock and no planned ends: what runs loses what it moves in a tick, and what is over lets others
-//! begin. Rates are such that every amount is a whole number of its unit.
+//! begin. Rates are such that every amount is a whole number of its unit. Managed memory, and what a full cache drops, it has not.
 #![expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few thousand bytes")]
 
 mod calls;
@@ -238,6 +238,8 @@ struct Lowered<'a> {
     streams: [Vec<usize>; 6],
     /// The same as far as it takes room in the queues.
     queues: [Vec<usize>; 6],
+    /// Copies of each stream that only its syncs have to do with.
+    loose: [Vec<usize>; 6],
     events: [Option<usize>; 2],
     rarely: Rarely,
 }
@@ -253,7 +255,16 @@ impl Lowered<'_> {
 
     /// What a sync of a stream waits for.
     fn up_to_now(&self, stream: usize) -> Vec<usize> {
-        if stream == LEGACY { self.last_of_all(&[2, 3, LEGACY]) } else { self.last_of_all(&[stream]) }
+        let mut until =
+            if stream == LEGACY { self.last_of_all(&[2, 3, LEGACY]) } else { self.last_of_all(&[stream]) };
+        until.extend(&self.loose[stream]);
+        until
+    }
+
+    /// What a sync of all of these waits for.
+    fn all_up_to_now(&self, streams: &[usize]) -> Vec<usize> {
+        let loose = streams.iter().flat_map(|&stream| self.loose[stream].iter().copied());
+        self.last_of_all(streams).into_iter().chain(loose).collect()
     }
 
     fn enqueue(&mut self, t: usize, stream: usize, call: Nanos, does: Does, also: Option<usize>) -> usize {
@@ -282,6 +293,22 @@ impl Lowered<'_> {
         work
     }
 
+    /// Adds a copy that does not block, which without CUDA's rules is in no order.
+    fn enqueue_copy(&mut self, t: usize, stream: usize, does: Does) -> usize {
+        if !self.is_loose() {
+            return self.enqueue(t, stream, self.machine.call_memcpy_async, does, None);
+        }
+        let work = self.works.len();
+        self.works.push(Work::new(does, Vec::new()));
+        self.loose[stream].push(work);
+        self.steps[t].push(Step::Call(self.machine.call_memcpy_async.0, work..work + 1));
+        work
+    }
+
+    fn is_loose(&self) -> bool {
+        !self.machine.ordered_copies && self.rarely.capture.is_none()
+    }
+
     fn ask(&mut self, t: usize, ask: &Ask, [from, to]: [usize; 2]) {
         let m = self.machine;
         let (launch, copy, back) = (m.call_launch, m.call_memcpy_async, m.sync_return.0);
@@ -299,7 +326,7 @@ impl Lowered<'_> {
             }
             Ask::Within { stream, bytes } => {
                 let does = Does::Runs { dev: 0, ns: bytes, full: true, reaches: [0; 2] };
-                let work = self.enqueue(t, stream, copy, does, None);
+                let work = self.enqueue_copy(t, stream, does);
                 self.works[work].ends = Some([(D, from), (E, to)]);
                 self.works[work].chunks = vec![bytes];
             }
@@ -314,7 +341,8 @@ impl Lowered<'_> {
             Ask::HostFn { stream, ns } => _ = self.enqueue(t, stream, launch, Does::HostFn { ns }, None),
             Ask::Copy { stream, bytes, to_device, pageable, sync } => {
                 let stream = if sync { LEGACY } else { stream };
-                let is_staged = pageable && !m.pageable_direct && !captures;
+                let is_loose = !sync && self.is_loose();
+                let is_staged = pageable && !m.pageable_direct && !captures && !is_loose;
                 if to_device && pageable && sync {
                     let before = self.up_to_now(LEGACY);
                     self.steps[t].push(Step::Until(before, 0));
@@ -322,7 +350,11 @@ impl Lowered<'_> {
                 let way = usize::from(!to_device);
                 let hops = [Hop::to_or_from_host(dev_of(stream), way); 2];
                 let does = Does::Moves { hops, staged_by: is_staged.then_some(t) };
-                let work = self.enqueue(t, stream, copy, does, None);
+                let work = if sync {
+                    self.enqueue(t, stream, copy, does, None)
+                } else {
+                    self.enqueue_copy(t, stream, does)
+                };
                 let (host, device) = (host(pageable), if stream == OTHER { F } else { D });
                 let ends =
                     if to_device { [(host, from), (device, to)] } else { [(device, from), (host, to)] };
@@ -339,7 +371,7 @@ impl Lowered<'_> {
                     (true, false) => self.steps[t].push(Step::StageOut(work)),
                     _ => {}
                 }
-                if (sync || pageable) && !captures {
+                if (sync || pageable) && !captures && !is_loose {
                     self.steps[t].push(Step::Until(vec![work], back));
                 }
             }
@@ -352,16 +384,18 @@ impl Lowered<'_> {
                     [Hop { dev: source, slot: 2, name: "peer", way: None, alone: 16 }; 2]
                 };
                 let n_hops = if m.p2p_bw == Rate(0) { 2 } else { 1 };
-                let work = self.enqueue(t, stream, copy, Does::Moves { hops, staged_by: None }, None);
+                let work = self.enqueue_copy(t, stream, Does::Moves { hops, staged_by: None });
                 self.works[work].chunks = vec![bytes; n_hops];
                 let (source, target) = if back { (F, D) } else { (D, F) };
                 self.works[work].ends = Some([(source, from), (target, to)]);
             }
             Ask::HostToHost { stream, bytes } => {
-                let does = if captures { Does::HostFn { ns: bytes } } else { Does::ByThread };
-                let work = self.enqueue(t, stream, copy, does, None);
+                let by_driver = captures || self.is_loose();
+                let ns = m.host_memcpy_cold_bw.time(Bytes(bytes.unsigned_abs())).0;
+                let does = if by_driver { Does::HostFn { ns } } else { Does::ByThread };
+                let work = self.enqueue_copy(t, stream, does);
                 self.works[work].ends = Some([(X, from), (P, to)]);
-                if captures {
+                if by_driver {
                     self.works[work].chunks = vec![bytes];
                     return;
                 }
@@ -390,7 +424,7 @@ impl Lowered<'_> {
                 self.steps[t].push(Step::Until(until, back));
             }
             Ask::SyncDevice => {
-                let until = self.last_of_all(&[0, 1, 2, 3, LEGACY]);
+                let until = self.all_up_to_now(&[0, 1, 2, 3, LEGACY]);
                 self.steps[t].push(Step::Until(until, back));
             }
             Ask::Work { ns } => self.steps[t].push(Step::Call(ns, 0..0)),
@@ -402,6 +436,7 @@ fn machine(random: &mut Random) -> Machine {
     let half = |random: &mut Random| if random.index(2) == 0 { Ratio(500_000_000) } else { Ratio::ONE };
     let ns = |random: &mut Random| Nanos(random.int(90));
     let slots = 1 + random.below(3);
+    let cold = |random: &mut Random| Rate(500_000_000 * (1 + u64::from(random.below(2))));
     Machine {
         copy_engines: 1 + random.below(3),
         p2p_bw: Rate(2_000_000_000 * u64::from(random.below(2))),
@@ -421,7 +456,9 @@ fn machine(random: &mut Random) -> Machine {
         stage_hot_bw: Rate(1_000_000_000),
         host_memcpy_hot_bw: Rate(1_000_000_000),
         host_memcpy_cap_bw: Rate(1_500_000_000),
-        host_memcpy_cold_bw: Rate(1_000_000_000),
+        host_memcpy_cold_bw: cold(random),
+        stage_cold_bw: cold(random),
+        ordered_copies: random.index(6) > 0,
         graph_launch: ns(random),
         call_malloc: ns(random),
         call_malloc_async: ns(random),
@@ -465,6 +502,7 @@ fn a_run_is_that_of_a_simulation_that_looks_once_a_nanosecond() {
             commands: Default::default(),
             streams: Default::default(),
             queues: Default::default(),
+            loose: Default::default(),
             events: [None; 2],
             rarely: Rarely::default(),
         };

@@ -311,7 +311,7 @@ impl Lowered<'_> {
                 self.rarely.freed.insert(*n, ends);
             }
             Rare::Free { kind, .. } => {
-                let all = self.last_of_all(&[0, 1, 2, 3, OTHER, LEGACY]);
+                let all = self.all_up_to_now(&[0, 1, 2, 3, OTHER, LEGACY]);
                 let ns = match kind {
                     Memory::Pinned(bytes) => (bytes + 4095) / 4096 * m.host_free_per_4k.0,
                     _ => m.call_free.0,

@@ -94,9 +94,10 @@ pub(super) enum At {
     Works {
         until: i64,
     },
-    /// Eighths of bytes that it has to move.
+    /// What it has to move: eighths of a tick that this takes alone, and eighths of bytes in a tick then.
     Moves {
         left: i64,
+        alone: i64,
     },
     Waits,
 }
@@ -108,6 +109,8 @@ pub(super) struct Thread {
     at: At,
     slots: usize,
     chunk: usize,
+    /// Whether what it stages lies in the cache.
+    hot: bool,
     held: Vec<u8>,
 }
 
@@ -122,6 +125,12 @@ struct Carried {
     latency: i64,
     left: i64,
     since: i64,
+}
+
+/// At so many bytes a tick, or half of that.
+fn moves(bytes: i64, rate: Rate) -> At {
+    let alone = if rate == Rate(1_000_000_000) { 8 } else { 4 };
+    At::Moves { left: 64 / alone * bytes, alone }
 }
 
 type Running = (usize, i64, i64, bool);
@@ -145,6 +154,8 @@ pub(super) struct Ticks<'a> {
     pub(super) lines: Vec<(&'static str, i64, i64)>,
     pub(super) marks: Vec<i64>,
     pub(super) memory: [Vec<u8>; 5],
+    /// Which bytes of the host's two buffers lie in the cache, which holds them all.
+    cached: [Vec<bool>; 2],
     /// When something was read, and how many bytes were not 1.
     pub(super) wrong: Vec<(i64, u64)>,
 }
@@ -201,7 +212,8 @@ impl Ticks<'_> {
         commands: [Vec<usize>; 2],
     ) -> Ticks<'_> {
         let slots = machine.stage_slots as usize;
-        let thread = |steps| Thread { steps, step: 0, at: At::Begins, slots, chunk: 0, held: Vec::new() };
+        let thread =
+            |steps| Thread { steps, step: 0, at: At::Begins, slots, chunk: 0, hot: false, held: Vec::new() };
         Ticks {
             machine,
             now: 0,
@@ -217,6 +229,7 @@ impl Ticks<'_> {
             lines: Vec::new(),
             marks: Vec::new(),
             memory: [1, 2, 3, 4, 5].map(|value| vec![value; 4000]),
+            cached: [(); 2].map(|()| vec![false; 4000]),
             wrong: Vec::new(),
         }
     }
@@ -233,6 +246,10 @@ impl Ticks<'_> {
             let work = &mut self.works[job.work];
             work.moved += 1;
             let Does::Moves { hops, staged_by } = work.does else { panic!("no copy") };
+            let [_, (target, at)] = work.ends.unwrap();
+            if staged_by.is_none() && target < 2 {
+                self.cached[target][at..at + job.bytes as usize].fill(false);
+            }
             match staged_by {
                 Some(thread) if hops[0].slot == 0 => {
                     self.threads[thread].slots += usize::from(work.needs_slots);
@@ -256,6 +273,8 @@ impl Ticks<'_> {
             self.put(work);
             self.works[work].done = true;
             self.lines.push(("compute", begin, now));
+            let Does::Runs { reaches, .. } = self.works[work].does else { panic!("no kernel") };
+            self.cached[1][..reaches[1] as usize].fill(false);
         }
         self.kernels = on;
         for k in 0..self.kernels.len() {
@@ -360,11 +379,10 @@ impl Ticks<'_> {
     fn settle(&mut self) {
         loop {
             let mut any = self.begin_works();
-            // Who was done earlier within the tick goes first, else ties go by the order of the list.
-            let over = |t: usize| if let At::Moves { left } = self.threads[t].at { left } else { 0 };
+            // Ties go by the order of the list.
             let command = |t: usize| self.commands[t].get(self.threads[t].step).copied();
             let mut order: Vec<usize> = (0..self.threads.len()).collect();
-            order.sort_by_key(|&t| (over(t), command(t)));
+            order.sort_by_key(|&t| command(t));
             any |= order.into_iter().any(|t| self.advance(t));
             if !any {
                 return;
@@ -428,10 +446,10 @@ impl Ticks<'_> {
         let (now, at) = (self.now, self.threads[t].at);
         match at {
             At::Works { until } if now < until => return false,
-            At::Moves { left } if left > 0 => return false,
+            At::Moves { left, .. } if left > 0 => return false,
             _ => {}
         }
-        let next = match (step, at) {
+        let next = match (step.clone(), at) {
             (Step::Call(ns, _), At::Begins) if ns > 0 => Some(At::Works { until: now + ns }),
             (Step::Call(_, works), _) => {
                 self.works[works].iter_mut().for_each(|work| work.asked = true);
@@ -444,19 +462,21 @@ impl Ticks<'_> {
                 (ret > 0).then_some(At::Works { until: now + ret })
             }
             (Step::Until(..), _) => None,
-            (Step::HostCopy(bytes, [(buffer, at), _]), At::Begins) => {
+            (Step::HostCopy(bytes, ends @ [(buffer, at), _]), At::Begins) => {
                 self.threads[t].held = self.memory[buffer][at..at + bytes as usize].to_vec();
-                Some(At::Moves { left: 8 * bytes })
+                Some(self.host_copy(bytes, ends))
             }
             (Step::HostCopy(bytes, [_, (buffer, at)]), _) => {
                 self.memory[buffer][at..at + bytes as usize].copy_from_slice(&self.threads[t].held);
                 None
             }
             (Step::Write(buffer, bytes, value), _) => {
+                self.touch(buffer, bytes.clone());
                 self.memory[buffer][bytes].fill(value);
                 None
             }
             (Step::Read(buffer, bytes), _) => {
+                self.touch(buffer, bytes.clone());
                 let n = self.memory[buffer][bytes].iter().filter(|byte| **byte != 1).count();
                 self.wrong.push((now, n as u64));
                 None
@@ -467,7 +487,7 @@ impl Ticks<'_> {
                 }
                 self.works[work].chunks = vec![bytes];
                 self.take(work);
-                Some(At::Moves { left: 8 * bytes })
+                Some(self.host_copy(bytes, self.works[work].ends.unwrap()))
             }
             (Step::ByThread(work, _), _) => {
                 self.put(work);
@@ -483,13 +503,20 @@ impl Ticks<'_> {
                 self.threads[t].chunk += 1;
                 if self.threads[t].chunk == self.works[work].chunks.len() { None } else { Some(At::Waits) }
             }
+            (Step::StageIn(work) | Step::StageOut(work), At::Begins) => {
+                let ends = self.works[work].ends.unwrap();
+                let (buffer, first) = ends[usize::from(matches!(step, Step::StageOut(_)))];
+                let bytes: i64 = self.works[work].chunks.iter().sum();
+                self.threads[t].hot = self.touch(buffer, first..first + bytes as usize);
+                Some(At::Waits)
+            }
             (Step::StageIn(work), _) => {
                 let needs = usize::from(self.works[work].needs_slots);
                 if self.threads[t].slots < needs {
                     return false;
                 }
                 self.threads[t].slots -= needs;
-                Some(At::Moves { left: 8 * self.works[work].chunks[self.threads[t].chunk] })
+                Some(self.stages(t, work))
             }
             (Step::StageOut(work), At::Moves { .. }) => {
                 let (k, (buffer, at)) = (self.threads[t].chunk, self.works[work].ends.unwrap()[1]);
@@ -506,7 +533,7 @@ impl Ticks<'_> {
                 if self.works[work].moved <= self.threads[t].chunk {
                     return false;
                 }
-                Some(At::Moves { left: 8 * self.works[work].chunks[self.threads[t].chunk] })
+                Some(self.stages(t, work))
             }
             (Step::Mark, _) => {
                 self.marks.push(now);
@@ -519,6 +546,26 @@ impl Ticks<'_> {
             None => (thread.at, thread.step, thread.chunk) = (At::Begins, thread.step + 1, 0),
         }
         true
+    }
+
+    /// A thread touches bytes: whether all were in the cache.
+    fn touch(&mut self, buffer: usize, bytes: std::ops::Range<usize>) -> bool {
+        let cached = &mut self.cached[buffer][bytes];
+        let hot = cached.iter().all(|&there| there);
+        cached.fill(true);
+        hot
+    }
+
+    fn host_copy(&mut self, bytes: i64, [(source, from), (target, to)]: Ends) -> At {
+        let hot = self.touch(source, from..from + bytes as usize);
+        self.touch(target, to..to + bytes as usize);
+        moves(bytes, if hot { self.machine.host_memcpy_hot_bw } else { self.machine.host_memcpy_cold_bw })
+    }
+
+    fn stages(&self, t: usize, work: usize) -> At {
+        let Thread { chunk, hot, .. } = self.threads[t];
+        let rate = if hot { self.machine.stage_hot_bw } else { self.machine.stage_cold_bw };
+        moves(self.works[work].chunks[chunk], rate)
     }
 
     /// Engines and compute units choose what comes next; whether any did.
@@ -575,14 +622,13 @@ impl Ticks<'_> {
                 self.carry(e, (job.bytes - (job.left + 7) / 8) as usize);
             }
         }
-        // One byte a tick for each, one and a half for all, half of that beside an engine: in eighths of a byte.
-        let moving = |thread: &&mut Thread| matches!(thread.at, At::Moves { .. });
-        let n = self.threads.iter_mut().filter(moving).count();
+        // One byte and a half a tick for all, half of that beside an engine.
+        let alone = |thread: &Thread| if let At::Moves { alone, .. } = thread.at { alone } else { 0 };
+        let wanted: i64 = self.threads.iter().map(alone).sum();
         let slower = if is_busy && self.machine.dma_interference != Ratio(0) { 2 } else { 1 };
-        let each = if n == 2 { 6 } else { 8 } / slower;
         for thread in &mut self.threads {
-            if let At::Moves { left } = &mut thread.at {
-                *left -= each;
+            if let At::Moves { left, .. } = &mut thread.at {
+                *left -= if wanted > 12 { 6 } else { 8 } / slower;
             }
         }
         self.now += 1;
@@ -590,6 +636,8 @@ impl Ticks<'_> {
 
     pub(super) fn run(&mut self) {
         loop {
+            // What ends in a nanosecond has ended before a thread goes on in it.
+            self.finish();
             self.settle();
             // What ends now and what that lets begin comes before anything is chosen from the queues.
             while self.finish() || self.dispatch() {
