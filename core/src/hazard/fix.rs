@@ -1,13 +1,10 @@
-//! A remedy as commands to put into the program, and a program mended until nothing is left to find.
-
-use std::cmp::Reverse;
+//! A remedy as commands to put into the program.
 
 use super::found::HazardKind;
 use super::remedy::{Remedy, remedy};
-use super::report::{Hazard, Report};
+use super::report::Hazard;
 use super::{Terms, check};
 use crate::id::Id;
-use crate::ordered::{BTreeSet, sort_by_key};
 use crate::program::{Alloc, ChannelId, Command, Edit, EventId, Op, Program, ThreadId};
 
 /// The smallest change of a program that mends one hazard, ready to be applied.
@@ -67,7 +64,7 @@ impl Fix {
 }
 
 /// A name that nothing has yet.
-fn fresh(word: &str, is_taken: impl Fn(&str) -> bool) -> String {
+pub(super) fn fresh(word: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let numbered = (2u64..).map(|k| format!("{word}{k}"));
     std::iter::once(word.to_owned()).chain(numbered).find(|name| !is_taken(name)).unwrap_or_default()
 }
@@ -131,7 +128,7 @@ fn freed_later(program: &Program, hazard: &Hazard, after: usize, terms: Terms) -
     let place = last.unwrap_or(after) + 1;
     let command = program.commands()[hazard.first].clone();
     let mut draft = Draft::new(program);
-    draft.edit(&[Edit::Remove(hazard.first), Edit::Insert { before: place, command }]);
+    draft.edit(&[Edit::Remove(hazard.first), Edit::Insert { before: place, command }], 0);
     // Whoever got the bytes before they are free by now gets others.
     for index in 0..place - 1 {
         let command = &draft.program.commands()[index];
@@ -139,7 +136,7 @@ fn freed_later(program: &Program, hazard: &Hazard, after: usize, terms: Terms) -
             && *old == hazard.buffer
         {
             let op = Op::Alloc(Alloc { reuse: None, ..alloc.clone() });
-            draft.edit(&[Edit::Replace { at: index, command: Command { op, ..command.clone() } }]);
+            draft.edit(&[Edit::Replace { at: index, command: Command { op, ..command.clone() } }], 0);
         }
     }
     let (mut new_event, mut new_channel) = (None, None);
@@ -158,28 +155,47 @@ fn freed_later(program: &Program, hazard: &Hazard, after: usize, terms: Terms) -
         }
         new_event = new_event.or(next.new_event);
         new_channel = new_channel.or(next.new_channel);
-        draft.edit(&next.edits);
+        draft.edit(&next.edits, 0);
     }
-    Fix { remedy, edits: draft.edits(program, hazard.first), new_event, new_channel }
+    Fix { remedy, edits: draft.edits(program), new_event, new_channel }
 }
 
 /// A program that is changed several times, and where its commands come from.
-struct Draft {
-    program: Program,
-    /// The position of each command before all changes; none for new ones.
-    origin: Vec<Option<usize>>,
+#[derive(Clone)]
+pub(super) struct Draft {
+    pub(super) program: Program,
+    pub(super) origin: Vec<Origin>,
+}
+
+/// Where a command of a draft comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// Its position before all changes.
+    Old(usize),
+    /// The change that put it there.
+    New(usize),
+}
+
+impl Origin {
+    pub(super) fn change(self) -> Option<usize> {
+        match self {
+            Origin::New(change) => Some(change),
+            Origin::Old(_) => None,
+        }
+    }
 }
 
 impl Draft {
-    fn new(program: &Program) -> Draft {
-        Draft { program: program.clone(), origin: (0..program.len()).map(Some).collect() }
+    pub(super) fn new(program: &Program) -> Draft {
+        Draft { program: program.clone(), origin: (0..program.len()).map(Origin::Old).collect() }
     }
 
-    fn edit(&mut self, edits: &[Edit]) {
+    /// One change, with its number.
+    pub(super) fn edit(&mut self, edits: &[Edit], change: usize) {
         let mut origin = Vec::with_capacity(self.origin.len() + edits.len());
         for index in 0..=self.origin.len() {
             let here = edits.iter().filter(|e| matches!(e, Edit::Insert { before, .. } if *before == index));
-            origin.extend(here.map(|_| None));
+            origin.extend(here.map(|_| Origin::New(change)));
             if index < self.origin.len() && !edits.contains(&Edit::Remove(index)) {
                 origin.push(self.origin[index]);
             }
@@ -188,18 +204,25 @@ impl Draft {
         self.origin = origin;
     }
 
-    /// All changes at once, by positions in `old`, of which one command was taken out.
-    fn edits(&self, old: &Program, removed: usize) -> Vec<Edit> {
-        let mut edits = vec![Edit::Remove(removed)];
+    /// All changes at once, by positions in `old`.
+    pub(super) fn edits(&self, old: &Program) -> Vec<Edit> {
+        let mut is_left = vec![false; old.len()];
+        for origin in &self.origin {
+            if let Origin::Old(at) = *origin {
+                is_left[at] = true;
+            }
+        }
+        let removed = (0..old.len()).filter(|&at| !is_left[at]);
+        let mut edits: Vec<Edit> = removed.map(Edit::Remove).collect();
         let mut before = 0;
         for (command, origin) in self.program.commands().iter().zip(&self.origin) {
             match *origin {
-                None => {
-                    // In front of the next command that stays, wherever the removed one stood.
-                    let before = if before == removed { before + 1 } else { before };
+                Origin::New(_) => {
+                    // In front of the next command that stays, wherever removed ones stood.
+                    before += is_left[before..].iter().take_while(|left| !**left).count();
                     edits.push(Edit::Insert { before, command: command.clone() });
                 }
-                Some(at) => {
+                Origin::Old(at) => {
                     before = at + 1;
                     if *command != old.commands()[at] {
                         edits.push(Edit::Replace { at, command: command.clone() });
@@ -209,66 +232,4 @@ impl Draft {
         }
         edits
     }
-}
-
-/// A program mended hazard by hazard.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Mended {
-    /// What became of it.
-    pub program: Program,
-    /// What is left: nothing, unless a hazard is beyond what one change mends.
-    pub report: Report,
-    /// How many hazards were mended one after the other.
-    pub n_fixes: usize,
-}
-
-/// Mends one hazard after the other until none is left, certain ones first.
-///
-/// # Errors
-/// As [`check`].
-///
-/// # Cost
-/// A check of the program for each change that is tried: at most `limit` that mend, and as many that make no program.
-///
-/// ```
-/// use spanlift::Program;
-/// use spanlift::hazard::{Mode, Verdict, mend};
-///
-/// let p = Program::from_text("stream a, b\ndevice d 8\nkernel on a writes d\nkernel on b writes d\nkernel on a reads d")?;
-/// let mended = mend(&p, Mode::Contract, 100)?;
-/// assert_eq!((mended.report.verdict(), mended.n_fixes), (Verdict::Safe, 2));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn mend(
-    program: &Program,
-    terms: impl Into<Terms>,
-    limit: usize,
-) -> Result<Mended, crate::program::Problems> {
-    let terms = terms.into();
-    let mut program = program.clone();
-    let mut report = check(&program, terms)?;
-    let mut n_fixes = 0;
-    // A change that makes no program is none; others come first then.
-    let (mut n_vain, mut vain) = (0, BTreeSet::new());
-    'mended: while n_fixes < limit {
-        let mut surest: Vec<&Hazard> = report.hazards.iter().collect();
-        let is_new = |h: &Hazard| !vain.contains(&(h.kind, h.buffer));
-        sort_by_key(&mut surest, |h| (is_new(h), h.certainty, Reverse((h.second, h.first))));
-        for hazard in surest.into_iter().rev() {
-            let next = Fix::of(&program, hazard, terms).apply(&program);
-            // Order is only ever added and frees only move to the back, so that this ends.
-            if let Ok(now) = check(&next, terms) {
-                (program, report) = (next, now);
-                n_fixes += 1;
-                continue 'mended;
-            }
-            vain.insert((hazard.kind, hazard.buffer));
-            n_vain += 1;
-            if n_vain == limit {
-                break;
-            }
-        }
-        break;
-    }
-    Ok(Mended { program, report, n_fixes })
 }

@@ -23,6 +23,7 @@ mod fix;
 mod found;
 mod front;
 mod history;
+mod mend;
 mod order;
 mod relation;
 mod remedy;
@@ -34,8 +35,9 @@ mod words;
 
 pub use access::Certainty;
 pub use each::{Streamed, check_each, check_read};
-pub use fix::{Fix, Mended, mend};
+pub use fix::Fix;
 pub use found::HazardKind;
+pub use mend::{Mended, mend};
 pub use relation::{Life, Part, Relation, Step, StepId, Touch};
 pub use remedy::{Remedy, remedy};
 pub use report::{Hazard, Report, Verdict, alike};

@@ -98,7 +98,38 @@ fn check(ops: &[Value], terms: Terms) -> usize {
         lines(ops),
         mended.program.to_text()
     );
+    assert_eq!(Program::from_text(&mended.program.to_text()).unwrap(), mended.program);
+    if let Some(line) = needless(&program, &mended.program, terms) {
+        panic!("`{line}` is not needed\n{}\n{}", lines(ops), mended.program.to_text());
+    }
     report.hazards.len()
+}
+
+/// A wait that is in the mended program more often than in the old one, and each of which can go without anything to find.
+fn needless(old: &Program, mended: &Program, terms: Terms) -> Option<String> {
+    let lines = |p: &Program| (0..p.len()).map(|k| p.command_text(k)).collect::<Vec<_>>();
+    let (before, after) = (lines(old), lines(mended));
+    let places = |lines: &[String], line: &str| -> Vec<usize> {
+        (0..lines.len()).filter(|&k| lines[k] == line).collect()
+    };
+    let is_wait = |op: &Op| {
+        matches!(
+            op,
+            Op::Wait { .. }
+                | Op::EventSync { .. }
+                | Op::StreamSync { .. }
+                | Op::Await { .. }
+                | Op::RecordStream { .. }
+        )
+    };
+    let can_go = |k: usize| {
+        hazard::check(&mended.edited(&[Edit::Remove(k)]), terms).is_ok_and(|report| report.hazards.is_empty())
+    };
+    let is_needless = |k: &usize| {
+        let (then, now) = (places(&before, &after[*k]), places(&after, &after[*k]));
+        is_wait(&mended.commands()[*k].op) && now.len() > then.len() && now.into_iter().all(can_go)
+    };
+    (0..mended.len()).find(is_needless).map(|k| after[k].clone())
 }
 
 fn lines(ops: &[Value]) -> String {
@@ -173,6 +204,29 @@ fn an_event_that_is_recorded_anyway_is_waited_for() {
         "stream s, t\nevent e\ndevice d 8\nrecord e on s\nkernel on s writes d\nkernel on t reads d",
         &new,
     );
+}
+
+/// What holds `c` back behind `b` holds it back behind `a` too.
+#[test]
+fn a_program_is_mended_with_no_more_waits_than_that_takes() {
+    let text =
+        "stream a, b, c\ndevice d 8\nkernel on a writes d\nkernel on b writes d[0..4]\nkernel on c writes d";
+    let program = Program::from_text(text).unwrap();
+    assert_eq!(hazard::check(&program, Mode::Contract).unwrap().hazards.len(), 3);
+    let mended = hazard::mend(&program, Mode::Contract, 100).unwrap();
+    let lines: Vec<String> = (4..mended.program.len())
+        .map(|k| mended.program.command_text(k).split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    let expected = [
+        "kernel on a writes d",
+        "record mended on a",
+        "wait mended on b",
+        "kernel on b writes d[0..4]",
+        "record mended2 on b",
+        "wait mended2 on c",
+        "kernel on c writes d",
+    ];
+    assert_eq!((lines, mended.n_fixes), (expected.map(str::to_owned).to_vec(), 2));
 }
 
 /// A free that no place is left for, behind a use inside a capture that never ends, does not keep the others from being mended.
