@@ -83,6 +83,44 @@ fn a_change_that_makes_a_race_says_so() {
     assert!(ran.out.contains("verdict by contract: safe before, race after"), "{}", ran.out);
 }
 
+/// The machine that `probe --measure` or `fit` wrote, beside the one that the run is for.
+#[test]
+fn a_machine_of_a_file_is_a_change_too() {
+    let folder = folder("what-if-file");
+    std::fs::write(folder.join("p.txt"), PAGEABLE).unwrap();
+    let [slow, fast] = [12.5, 50.0].map(|rate| {
+        let name = format!("box{rate}.json");
+        let profile = json!({"name": "box", "h2d_bw": rate, "pageable_h2d_bw": rate});
+        std::fs::write(folder.join(&name), profile.to_string()).unwrap();
+        name
+    });
+    let run = |args: &[&str]| -> Value {
+        let ran = spanlift(&folder, &[args, &["--format", "json"]].concat());
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        serde_json::from_str(&ran.out).unwrap()
+    };
+    let end = |machine: &str| run(&["run", "p.txt", "--machine", machine])["end_ns"].clone();
+    assert!(end(&fast).as_i64() < end(&slow).as_i64());
+    let change = format!("machine={fast}");
+    let object = run(&["run", "p.txt", "--machine", &slow, "--what-if", &change]);
+    assert_eq!((&object["end_ns"], &object["what_if"]["end_ns"]), (&end(&slow), &end(&fast)));
+    assert_eq!(object["what_if"]["changes"], json!([change]));
+    let swept = run(&["sweep", "p.txt", "--over", &format!("machine={slow},{fast},h100-pcie5")]);
+    let ends: Vec<&Value> = swept["cells"].as_array().unwrap().iter().map(|cell| &cell["end_ns"]).collect();
+    assert_eq!(ends, [&end(&slow), &end(&fast), &end("h100-pcie5")]);
+
+    std::fs::write(folder.join("bad.json"), "{\"name\": \"box\"").unwrap();
+    for (value, expected) in [
+        ("bad.json", "error: bad.json: "),
+        ("none.json", "error: none.json: "),
+        ("none", "error: --what-if: \"machine=none\": no machine is called \"none\": one of "),
+    ] {
+        let ran = spanlift(&folder, &["run", "p.txt", "--what-if", &format!("machine={value}")]);
+        assert_eq!((ran.code, ran.out.as_str(), ran.err.lines().count()), (2, "", 1), "{}", ran.err);
+        assert!(ran.err.starts_with(expected), "{}", ran.err);
+    }
+}
+
 #[test]
 fn what_cannot_be_changed_ends_with_2_and_one_line_for_each() {
     let folder = folder("what-if-wrong");

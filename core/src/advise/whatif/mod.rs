@@ -51,9 +51,9 @@ pub enum WhatIf {
     /// Every stream becomes several.
     Streams(u32),
     /// The link of another profile.
-    Link(String),
+    Link(Profile),
     /// Another profile.
-    Machine(String),
+    Machine(Profile),
     /// A figure of the machine.
     Figure {
         /// Its name in files.
@@ -68,6 +68,15 @@ pub enum WhatIf {
         /// The factor.
         factor: f64,
     },
+}
+
+/// A machine profile that a change names.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Profile {
+    /// As it was written.
+    pub name: String,
+    /// The profile itself; without it the built-in one of that name.
+    pub given: Option<Box<Machine>>,
 }
 
 /// Why a change cannot be made.
@@ -162,6 +171,24 @@ impl WhatIf {
         }
     }
 
+    /// The profile that it names, so that one can be given that is not built in.
+    ///
+    /// ```
+    /// use spanlift::{Program, advise::whatif::{WhatIf, what_if}, machine::Machine};
+    /// let mut change: WhatIf = "machine=my-box.json".parse()?;
+    /// let mine = Machine::from_json(br#"{"name": "my-box", "h2d_bw": 26.0}"#)?;
+    /// change.profile_mut().expect("it names one").given = Some(Box::new(mine));
+    /// let changed = what_if(&Program::new(), &Machine::default(), &[change])?;
+    /// assert_eq!(changed.machine.name, "my-box");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn profile_mut(&mut self) -> Option<&mut Profile> {
+        match self {
+            WhatIf::Link(profile) | WhatIf::Machine(profile) => Some(profile),
+            _ => None,
+        }
+    }
+
     fn make(&self, changed: &mut Changed) -> Result<(), String> {
         let machine = &mut changed.machine;
         match self {
@@ -180,15 +207,15 @@ impl WhatIf {
                 }
                 Ok(())
             }
-            WhatIf::Link(name) => {
-                let other = profile(name)?;
+            WhatIf::Link(profile) => {
+                let other = profile.machine()?;
                 for figure in other.figures().filter(|f| LINK.contains(&f.name)) {
                     set(machine, figure.name, &figure.value, figure.source)?;
                 }
                 Ok(())
             }
-            WhatIf::Machine(name) => {
-                *machine = profile(name)?;
+            WhatIf::Machine(profile) => {
+                *machine = profile.machine()?;
                 Ok(())
             }
             WhatIf::Figure { name, value } => {
@@ -241,11 +268,16 @@ fn set(machine: &mut Machine, name: &str, value: &str, source: Source) -> Result
     machine.set(name, value, source).map_err(|e| e.to_string())
 }
 
-fn profile(name: &str) -> Result<Machine, String> {
-    Machine::builtin(name).ok_or_else(|| {
-        let names: Vec<&str> = Machine::names().collect();
-        format!("no machine is called {name:?}: one of {}", names.join(", "))
-    })
+impl Profile {
+    fn machine(&self) -> Result<Machine, String> {
+        if let Some(given) = &self.given {
+            return Ok((**given).clone());
+        }
+        Machine::builtin(&self.name).ok_or_else(|| {
+            let names: Vec<&str> = Machine::names().collect();
+            format!("no machine is called {:?}: one of {}", self.name, names.join(", "))
+        })
+    }
 }
 
 /// Page-locks host buffers, or no longer.
@@ -284,8 +316,8 @@ impl fmt::Display for WhatIf {
             WhatIf::Pin { buffers, pinned: false } => write!(f, "unpin:{buffers}"),
             WhatIf::Split { stream, n } => write!(f, "split:{stream}={n}"),
             WhatIf::Streams(n) => write!(f, "streams={n}"),
-            WhatIf::Link(name) => write!(f, "link={name}"),
-            WhatIf::Machine(name) => write!(f, "machine={name}"),
+            WhatIf::Link(profile) => write!(f, "link={}", profile.name),
+            WhatIf::Machine(profile) => write!(f, "machine={}", profile.name),
             WhatIf::Figure { name, value } => write!(f, "{name}={value}"),
             WhatIf::Scale { name, factor } => write!(f, "{name}*{factor}"),
         }

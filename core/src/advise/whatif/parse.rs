@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::{MAX_STREAMS, WhatIf, WhatIfError};
+use super::{MAX_STREAMS, Profile, WhatIf, WhatIfError};
 use crate::machine::Machine;
 use crate::units::float;
 
@@ -31,8 +31,8 @@ fn read(text: &str) -> Result<WhatIf, String> {
     if let Some((name, value)) = text.split_once('=') {
         return match name {
             "streams" => Ok(WhatIf::Streams(count(value)?)),
-            "link" => Ok(WhatIf::Link(some(value, "a machine")?)),
-            "machine" => Ok(WhatIf::Machine(some(value, "a machine")?)),
+            "link" => Ok(WhatIf::Link(profile(value)?)),
+            "machine" => Ok(WhatIf::Machine(profile(value)?)),
             name => {
                 let name = figure(name)?;
                 let value = match serde_json::from_str(value) {
@@ -53,6 +53,10 @@ fn read(text: &str) -> Result<WhatIf, String> {
     Err("expected pin:BUFFERS, unpin:BUFFERS, split:STREAM=N, streams=N, link=MACHINE, machine=MACHINE, FIGURE=VALUE \
          or FIGURE*FACTOR"
         .to_owned())
+}
+
+fn profile(name: &str) -> Result<Profile, String> {
+    Ok(Profile { name: some(name, "a machine")?, given: None })
 }
 
 fn some(text: &str, what: &str) -> Result<String, String> {

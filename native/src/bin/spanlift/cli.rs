@@ -127,7 +127,8 @@ pub(crate) struct CheckArgs {
     \x20 spanlift run lesson1.txt --schedules all\n\
     \x20 spanlift run lesson1.txt --replay w4:w5\n\n\
     A CHANGE is pin:BUFFERS, unpin:BUFFERS (* stands for any letters), split:STREAM=N, streams=N, link=MACHINE, \
-    machine=MACHINE, FIGURE=VALUE or FIGURE*FACTOR; `spanlift machines NAME` lists the figures.\n\n\
+    machine=MACHINE, FIGURE=VALUE or FIGURE*FACTOR; a MACHINE is a name or a JSON file; `spanlift machines NAME` lists the \
+    figures.\n\n\
     Warns of hazards and ends with 0 whatever it finds."
 )]
 pub(crate) struct RunArgs {

@@ -67,7 +67,9 @@ pub(crate) fn run(args: &SweepArgs, out: &mut Out) -> Result<End, Fail> {
     let place = say::place(&args.program);
     let mut axes = vec![Axis::always(whatif::read(&args.what_if)?)];
     for text in &args.over {
-        axes.push(text.parse().map_err(|e| Fail::at("--over", e))?);
+        let mut axis: Axis = text.parse().map_err(|e| Fail::at("--over", e))?;
+        whatif::give("--over", axis.values.iter_mut().flat_map(|value| &mut value.changes))?;
+        axes.push(axis);
     }
     if 3 < axes.len() {
         return Err(Fail::at("--over", "a table has two sides, so at most two axes can be given"));

@@ -7,6 +7,7 @@ use spanlift::machine::Machine;
 use spanlift::sim::{self, Run};
 use spanlift::{Nanos, Program};
 
+use crate::machine;
 use crate::run::{self, heading, pad, widest};
 use crate::say::{self, Fail, Out, Style};
 
@@ -23,18 +24,33 @@ pub(crate) struct Made {
     compared: Comparison,
 }
 
-/// The changes as they are typed.
+/// The changes as they are typed, with the profiles of the files that they name.
 ///
 /// # Errors
-/// One line for each that is none.
+/// One line for each that is none; or for a file that is no profile.
 pub(crate) fn read(texts: &[String]) -> Result<Vec<WhatIf>, Fail> {
     let read: Vec<_> = texts.iter().map(|text| text.parse::<WhatIf>()).collect();
     let wrong: Vec<String> = read.iter().filter_map(|r| r.as_ref().err().map(ToString::to_string)).collect();
-    if wrong.is_empty() {
-        Ok(read.into_iter().flatten().collect())
-    } else {
-        Err(Fail::all("--what-if", &wrong))
+    if !wrong.is_empty() {
+        return Err(Fail::all("--what-if", &wrong));
     }
+    let mut changes: Vec<WhatIf> = read.into_iter().flatten().collect();
+    give("--what-if", &mut changes)?;
+    Ok(changes)
+}
+
+/// Gives changes the profiles that they name, where they are not built in; `place` is what the call calls them.
+///
+/// # Errors
+/// As [`machine::named`].
+pub(crate) fn give<'a>(place: &str, changes: impl IntoIterator<Item = &'a mut WhatIf>) -> Result<(), Fail> {
+    for change in changes {
+        let place = format!("{place}: {:?}", change.to_string());
+        if let Some(profile) = change.profile_mut() {
+            profile.given = Some(Box::new(machine::named_at(&place, &profile.name)?.machine));
+        }
+    }
+    Ok(())
 }
 
 /// Makes the changes and runs what comes of them; nothing where there are none.
