@@ -132,6 +132,7 @@ fn text(relation: &Relation<'_>, found: &Explored, out: &mut Out) {
         out.line("the races change nothing that is left in memory or read without being written on");
     }
     let differing = differing(found);
+    let is_told = |at: &usize| differing.contains(at) || found.n_results == 1;
     let what = if found.is_complete { "order" } else { "schedule" };
     for (k, outcome) in found.outcomes.iter().take(MOST_RESULTS).enumerate() {
         let holds = outcome.schedule.holds(relation);
@@ -146,10 +147,16 @@ fn text(relation: &Relation<'_>, found: &Explored, out: &mut Out) {
         };
         out.line(&format!("\n{head}  {}  ({}{late})", say::one_line(&how), counted(outcome.n_orders, what)));
         for (at, find) in outcome.finds.iter().enumerate() {
-            if differing.contains(&at) || found.n_results == 1 {
+            if is_told(&at) {
                 out.line(&format!("  {}", find_in_words(relation.program, find)));
             }
         }
+    }
+    let is_one_of_many = |o: &Outcome| 1 < o.n_orders && (0..o.finds.len()).any(|at| is_told(&at));
+    if 0 < found.n_racing && found.outcomes.iter().any(is_one_of_many) {
+        out.line(&format!(
+            "\n{what}s of one result leave the same behind; what is found on the way is told of the one that is named"
+        ));
     }
     if MOST_RESULTS < found.n_results {
         let n = say::grouped((found.n_results - MOST_RESULTS) as u64);
@@ -188,7 +195,7 @@ fn find_in_words(program: &Program, find: &Find) -> String {
 fn stamp_in_words(stamp: &Stamp) -> String {
     match stamp {
         Stamp::By(id) => format!("{id}'s bytes"),
-        Stamp::Unwritten => "unwritten bytes".to_owned(),
+        Stamp::Unwritten => "what was there from the beginning".to_owned(),
         Stamp::Outside => "no memory".to_owned(),
     }
 }
