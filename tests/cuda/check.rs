@@ -301,6 +301,26 @@ fn a_wrong_side_is_told_and_has_no_ratio() {
     }
 }
 
+/// Libraries that wheels brought are found without anybody's help, and where the user listed folders only those count.
+#[test]
+fn libraries_of_wheels_are_found() {
+    let turns = json!({"torch": [], "spanlift": []});
+    let Some(stage) = Stage::new("gpu-check-wheels", &turns) else { return };
+    let wheel = stage.folder.join("packages/nvidia/cublas/lib");
+    std::fs::create_dir_all(&wheel).unwrap();
+    std::fs::create_dir_all(stage.folder.join("packages/nvidia/nccl/lib")).unwrap();
+    std::fs::write(wheel.join("libcublas.so.13"), b"").unwrap();
+    for (listed, expected) in [(None, wheel.to_str().unwrap()), (Some("/somewhere"), "/somewhere")] {
+        let mut command = stage.command(&["--only", "torch"]);
+        command.env_remove("SPANLIFT_CUDA_LIBRARIES").envs(listed.map(|l| ("SPANLIFT_CUDA_LIBRARIES", l)));
+        command.env("CUDA_HOME", stage.folder.join("no-toolkit"));
+        command.output().unwrap();
+        let text = std::fs::read_to_string(stage.folder.join("found.json")).unwrap();
+        let found: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(found["driver"]["libraries"], expected, "{found}");
+    }
+}
+
 /// Where the file cannot be written the findings go beside, and the script says where.
 #[test]
 fn what_cannot_be_written_there_is_written_elsewhere() {
