@@ -5,48 +5,16 @@ use std::ffi::c_void;
 use std::fmt;
 use std::mem;
 use std::ptr::{self, NonNull};
-use std::sync::{Mutex, PoisonError};
 
 use cudarc::driver::sys::CUdeviceptr;
 use spanlift::program::{FreeVia, Space};
 
 use super::context::Context;
 use super::error::CudaError;
+use super::place::{Address, Place, used};
 use super::record::{Custody, Recorder};
 use super::stream::Stream;
-
-/// The contexts whose streams may still be touching a block.
-#[derive(Default)]
-pub(super) struct Uses(Mutex<Vec<Context>>);
-
-impl Uses {
-    fn by(&self, context: &Context) {
-        let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !uses.iter().any(|used| used.is(context)) {
-            uses.push(context.clone());
-        }
-    }
-
-    fn forget(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
-
-    /// Waits until nothing touches the block. A context of which that cannot be known stays noted; others who ask meanwhile wait
-    /// too.
-    fn settle(&self) -> Result<(), CudaError> {
-        let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut answer = Ok(());
-        // All of them, so that as little as possible still runs.
-        uses.retain(|context| match context.synchronize() {
-            Ok(()) => false,
-            Err(error) => {
-                answer = answer.clone().and(Err(error));
-                true
-            }
-        });
-        answer
-    }
-}
+use super::uses::Uses;
 
 /// Page-locked host memory: allocated by the driver, or Rust's own and registered in place.
 ///
@@ -418,67 +386,6 @@ impl Drop for DeviceBlock {
             let _ = unsafe { (calls.free)(self.at) };
         }
     }
-}
-
-/// Where bytes lie that are copied.
-#[derive(Debug, Clone, Copy)]
-pub enum Place<'a> {
-    /// From this byte of a block of a device on.
-    Device(&'a DeviceBlock, usize),
-    /// From this byte of a page-locked block on.
-    Host(&'a HostBlock, usize),
-    /// From this address of the host on, pageable or not.
-    Raw(*mut u8),
-}
-
-/// A place as the driver takes it.
-enum Address {
-    Device(CUdeviceptr),
-    Host(*mut c_void),
-}
-
-impl Address {
-    fn number(&self) -> u64 {
-        match self {
-            Address::Device(at) => *at,
-            Address::Host(at) => at.addr() as u64,
-        }
-    }
-}
-
-impl Place<'_> {
-    /// The address of `len` bytes that lie inside their block.
-    fn address(self, len: usize) -> Result<Address, CudaError> {
-        let inside = |at: usize, has: usize| match at.checked_add(len) {
-            Some(end) if end <= has => Ok(()),
-            _ => Err(CudaError::Outside { at, len, has }),
-        };
-        match self {
-            Place::Device(block, at) => {
-                inside(at, block.len)?;
-                Ok(Address::Device(block.at + at as u64))
-            }
-            Place::Host(block, at) => {
-                inside(at, block.len)?;
-                Ok(Address::Host(block.as_ptr().wrapping_add(at).cast()))
-            }
-            Place::Raw(at) => Ok(Address::Host(at.cast())),
-        }
-    }
-
-    fn used_by(self, context: &Context) {
-        match self {
-            Place::Device(block, _) => block.uses.by(context),
-            Place::Host(block, _) => block.uses.by(context),
-            Place::Raw(_) => {}
-        }
-    }
-}
-
-/// Marks both blocks before the call, so that a call that fails half-way leaves nothing unmarked.
-fn used((dst, src): (Place<'_>, Place<'_>), context: &Context) {
-    dst.used_by(context);
-    src.used_by(context);
 }
 
 impl Stream {
