@@ -84,7 +84,8 @@ fn misuse_is_a_value() {
         let told = DeviceBlock::new(&context, 1 << 40).unwrap_err();
         assert!(told.is_out_of_memory() && !told.is_sticky() && context.lost().is_none(), "{told}");
         assert!(DeviceBlock::new(&context, 0).is_err());
-        assert!(HostBlock::new(&context, 0).is_err());
+        assert!(HostBlock::new(&context, 0).is_err() && DeviceBlock::on(&s, 0).is_err());
+        assert!(HostBlock::register(&context, Box::default()).is_err());
         assert!(matches!(driver.context(2), Err(CudaError::NoSuchDevice { ordinal: 2, n_devices: 2 })));
         assert!(a.free_on(&s).is_err());
     });

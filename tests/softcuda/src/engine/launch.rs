@@ -95,8 +95,13 @@ impl Seen<'_, '_> {
             if life != Life::Live {
                 self.session.check_life(&access, life);
             }
-        } else if !self.session.memory.host(start).is_some_and(|r| !r.freed && end <= r.end()) {
-            let missing = "a kernel sees no pageable memory";
+        } else if !self
+            .session
+            .memory
+            .host(start)
+            .is_some_and(|r| !r.freed && end <= r.end() && r.is_mapped())
+        {
+            let missing = "a kernel sees no pageable memory, and registered memory that is mapped alone";
             self.session.accuse(ViolationKind::OutOfBounds, &access, missing);
             return Err(illegal);
         }

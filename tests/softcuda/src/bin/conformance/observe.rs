@@ -194,7 +194,21 @@ fn registration(d: &Table, say: Say<'_>) {
     say("unregister.once", ask!(d.cuMemHostUnregister(at)).to_string());
     say("unregister.twice", ask!(d.cuMemHostUnregister(at)).to_string());
     say("free-host.unknown", ask!(d.cuMemFreeHost(at)).to_string());
+    // Two ranges of one page.
+    let beside = at.cast::<u8>().wrapping_add(128).cast::<c_void>();
+    ask!(d.cuMemHostRegister_v2(at, 64, 0));
+    let code = ask!(d.cuMemHostRegister_v2(beside, 64, 0));
+    say("register.same-page", code.to_string());
+    if code == 0 {
+        ask!(d.cuMemHostUnregister(beside));
+    }
+    ask!(d.cuMemHostUnregister(at));
     drop(memory);
+    let (allocated, mut none) = (pinned(d, 64), null_mut());
+    say("unregister.allocated", ask!(d.cuMemHostUnregister(allocated)).to_string());
+    ask!(d.cuMemFreeHost(allocated));
+    say("alloc-host.zero", ask!(d.cuMemHostAlloc(&raw mut none, 0, 0)).to_string());
+    ask!(d.cuMemFreeHost(none));
 }
 
 fn pointers_and_copies(d: &Table, say: Say<'_>) {
