@@ -311,6 +311,20 @@ fn what_does_not_fit_the_layout_is_refused_by_its_name() {
         from_nothing.copies[0].from = foreign;
         let from_nothing = refused(&from_nothing, Some(Store::Host(&mut right)));
         assert_eq!(from_nothing.to_string(), "a plan whose copy comes from no block of its layout");
+        // What came from somewhere else may say what it likes of sizes.
+        let mut vast = plan_to(cuda(0), cpu());
+        vast.copies.clear();
+        for bytes in [u64::MAX, i64::MAX.unsigned_abs(), 1 << 60] {
+            vast.allocations[0].bytes = Bytes(bytes);
+            let told = refused(&vast, None);
+            let needed = usize::try_from(bytes).expect("64 bits");
+            assert!(matches!(told, EngineError::OutOfHostMemory { needed: n } if n == needed), "{told:?}");
+        }
+        let mut itself = up.clone();
+        let to = &mut itself.allocations[0];
+        (to.name, to.device, to.is_there) = ("w".to_owned(), cpu(), true);
+        let itself = refused(&itself, Some(Store::Host(&mut right)));
+        assert_eq!(itself.to_string(), "a plan that copies a storage to itself");
         assert_eq!(driver.report().ops, before, "something was done before it was refused");
     });
 }
