@@ -98,6 +98,35 @@ fn the_check_for_devices_runs_from_one_end_to_the_other() {
     assert!(found["command"].as_str().is_some_and(|command| command.contains("--little")));
 }
 
+/// A device's context takes a good part of a second to make: the part with the many runs makes one.
+#[test]
+fn all_operators_run_in_one_context() {
+    if programs().is_none() {
+        return;
+    }
+    let config = r#"{"faults": [{"at": "context", "after": 1, "code": 2, "times": 1000000}]}"#;
+    let (_, found) = check(Some(config), &folder("gpu-check-context"), &["--little", "--only", "operators"]);
+    let operators = &found.unwrap()["parts"]["operators"];
+    assert_eq!(
+        (&operators["state"], &operators["found"]["n_wrong"]),
+        (&"right".into(), &0.into()),
+        "{operators}"
+    );
+}
+
+/// Of a slow device's operators what was found stays, and for how many no time was left is told.
+#[test]
+fn operators_that_no_time_is_left_for_are_counted() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_device"));
+    command.args(["operators", "--seconds", "0"]).env("SPANLIFT_CUDA_LIB", object().unwrap());
+    let told = command.output().unwrap();
+    let found: Value = serde_json::from_slice(&told.stdout).unwrap();
+    assert_eq!((&found["n_runs"], &found["n_wrong"]), (&0.into(), &0.into()), "{found}");
+    assert!(found["n_late"].as_u64() > Some(1000), "{found}");
+    // Nothing was seen: that is not right.
+    assert_eq!(told.status.code(), Some(1));
+}
+
 #[test]
 fn what_is_wrong_is_told_and_written() {
     if programs().is_none() {
