@@ -256,6 +256,9 @@ impl Engine {
     ) -> Result<(), Code> {
         self.call(call, Needs::Context, |s| {
             let stream = s.stream(stream)?;
+            if s.streams[stream].device != s.device {
+                return Err(Code::INVALID_HANDLE);
+            }
             let (params, body) = (vec![(0, args.len())], Body::Rust(rust::registered(function)));
             let kernel = Arc::new(Kernel { name: call.to_owned(), params, body });
             let shape = Shape { grid: [1; 3], block: [1; 3], shared: 0 };
