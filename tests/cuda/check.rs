@@ -159,6 +159,8 @@ def turn(side):
     log = here / "log"
     before = log.read_text().split() if log.exists() else []
     log.write_text(" ".join([*before, side]))
+    with (here / "asked").open("a") as asked:
+        asked.write(" ".join([side, *sys.argv[1:]]) + "\n")
     told = json.loads((here / "turns.json").read_text())[side][before.count(side)]
     if told == "WAIT":
         (here / "waits").touch()
@@ -347,6 +349,52 @@ fn libraries_of_wheels_are_found() {
         let text = std::fs::read_to_string(stage.folder.join("found.json")).unwrap();
         let found: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(found["driver"]["libraries"], expected, "{found}");
+    }
+}
+
+/// PyTorch's pipelines say how much they compute, ours is asked for as much, and only what did as much is compared.
+#[test]
+fn pipelines_are_compared_that_compute_as_much() {
+    let pipe = |id: &str, ms: f64, steps: u32| {
+        let mut pipe = row(id, ms);
+        pipe["compute_steps"] = steps.into();
+        pipe
+    };
+    let torch = [
+        turn(&[row("a", 1.0), pipe("pipe.A", 8.0, 7), pipe("pipe.B", 8.0, 6)]),
+        turn(&[row("a", 1.0), pipe("pipe.A", 2.0, 9), pipe("pipe.B", 2.0, 9)]),
+    ];
+    let ours = turn(&[row("a", 1.0), pipe("pipe.A", 4.0, 7), pipe("pipe.B", 4.0, 7)]);
+    let turns = json!({"torch": torch, "spanlift": [ours, ours]});
+    let Some(stage) = Stage::new("gpu-check-steps", &turns) else { return };
+    stage.torch(FINDS_ONE);
+    let (_, found) = stage.check(&["--only", "torch"]);
+    let asked = std::fs::read_to_string(stage.folder.join("asked")).unwrap();
+    let of_ours: Vec<&str> = asked.lines().filter(|line| line.starts_with("spanlift ")).collect();
+    assert!(of_ours.len() == 2 && of_ours.iter().all(|line| line.ends_with(" --compute-steps 7")), "{asked}");
+    let rows = found["parts"]["torch"]["ratios"].as_array().unwrap();
+    let of = |id: &str| rows.iter().find(|row| row["id"] == id).unwrap();
+    assert_eq!((&of("a")["status"], &of("a")["ratio"]), (&"ok".into(), &json!(1.0)), "{found}");
+    assert_eq!((&of("pipe.A")["torch_ms"], &of("pipe.A")["ratio"]), (&json!(8.0), &json!(0.5)), "{found}");
+    assert_eq!(of("pipe.B")["status"], "the sides computed other amounts", "{found}");
+}
+
+/// Rows of the benchmark that its own time did not reach are no fault, unless there are no others.
+#[test]
+fn rows_that_no_time_was_left_for_are_no_fault() {
+    let late = json!({"id": "b", "status": "skipped", "verified": false, "reason": "time budget"});
+    let other = json!({"id": "b", "status": "skipped", "verified": false, "reason": "no kernel"});
+    for (rows, state) in [
+        (vec![row("a", 1.0), late.clone()], "right"),
+        (vec![row("a", 1.0), other], "wrong"),
+        (vec![late], "wrong"),
+    ] {
+        let Some(stage) = Stage::new("gpu-check-late", &json!({"torch": [], "spanlift": [turn(&rows)]}))
+        else {
+            return;
+        };
+        let (_, found) = stage.check(&["--only", "transfers"]);
+        assert_eq!(found["parts"]["transfers"]["state"], state, "{found}");
     }
 }
 

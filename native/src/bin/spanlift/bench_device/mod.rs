@@ -36,7 +36,7 @@ impl Effort {
         let seconds = Duration::from_secs_f64;
         let (target, min_samples, max_samples, budget) = match (args.dry, args.quick) {
             (true, _) => (0.0, 3, 3, 165.0),
-            (_, true) => (0.5, 3, 300, 165.0),
+            (_, true) => (0.5, 3, 300, 150.0),
             _ => (2.0, 9, 2000, 1500.0),
         };
         Effort { target: seconds(target), min_samples, max_samples, budget: seconds(budget) }
