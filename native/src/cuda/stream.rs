@@ -21,7 +21,7 @@ const NON_BLOCKING: u32 = 1;
 /// `CU_EVENT_DISABLE_TIMING`
 const NO_TIMING: u32 = 2;
 /// `CU_STREAM_PER_THREAD`
-const PER_THREAD: usize = 2;
+pub(super) const PER_THREAD: usize = 2;
 
 /// A queue of work of one device. Clones are the same stream; the last one destroys it, and work that is pending
 /// completes.
@@ -334,6 +334,9 @@ impl Event {
         let mut handle = ptr::null_mut();
         // SAFETY: the call writes one handle through its pointer, which points at a live one.
         context.answer("cuEventCreate", unsafe { (calls.event_create)(&raw mut handle, flags) })?;
+        if let Some(recorder) = context.recorder() {
+            recorder.event(handle.addr());
+        }
         Ok(Event(Arc::new(Point { context: context.clone(), handle, is_pooled: false })))
     }
 
