@@ -510,7 +510,9 @@ fn split(off: i64, elem: i64, dims: &[Dim], gap: i64, found: &mut Vec<Range<i64>
         Some((dim, inner)) => {
             let (inner_lo, inner_hi) = reach(elem, inner);
             if gap <= 1 || gap <= dim.stride.abs() - (inner_hi - inner_lo) {
-                for i in 0..dim.count {
+                // Without a stride every step is the same bytes.
+                let n = if dim.stride == 0 { dim.count.min(1) } else { dim.count };
+                for i in 0..n {
                     split(off + i * dim.stride, elem, inner, gap, found);
                 }
             } else {
@@ -547,6 +549,13 @@ mod tests {
             starts = starts.iter().flat_map(|at| (0..dim.count).map(move |i| at + i * dim.stride)).collect();
         }
         starts.iter().flat_map(|at| (0..span.elem()).map(move |j| at + j)).collect()
+    }
+
+    #[test]
+    fn steps_that_go_nowhere_are_one() {
+        let dims = vec![Dim { count: 1 << 50, stride: 0 }, Dim { count: 2, stride: 8 }];
+        let span = Span::strided(3, 4, dims).unwrap();
+        assert_eq!(stretches([&span], 1), [3..7, 11..15]);
     }
 
     #[test]
