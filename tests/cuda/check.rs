@@ -265,6 +265,9 @@ fn the_sides_take_turns_and_their_ratios_are_those_of_their_times() {
     stage.torch(FINDS_ONE);
     let (ran, found) = stage.check(&["--only", "torch"]);
     assert_eq!((ran.status.code(), &found["is_right"]), (Some(0), &true.into()), "{found}");
+    // Both sides by themselves have time for all of it.
+    let asked = std::fs::read_to_string(stage.folder.join("asked")).unwrap();
+    assert!(!asked.contains("--big-count"), "{asked}");
     let log = std::fs::read_to_string(stage.folder.join("log")).unwrap();
     assert_eq!(log, "torch spanlift spanlift torch");
     let torch = &found["parts"]["torch"];
@@ -323,6 +326,9 @@ fn a_wrong_side_is_told_and_has_no_ratio() {
         let Some(stage) = Stage::new("gpu-check-silent", &turns) else { return };
         stage.torch(FINDS_ONE);
         let (ran, found) = stage.check(&["--only", "conformance,torch"]);
+        let asked = std::fs::read_to_string(stage.folder.join("asked")).unwrap();
+        let smaller = |line: &str| line.contains("--quick") && line.contains("--big-count 250");
+        assert_eq!(asked.lines().filter(|line| smaller(line)).count(), 4, "{asked}");
         assert_eq!(
             (ran.status.code(), &found["parts"]["torch"]["state"]),
             (Some(1), &"wrong".into()),
