@@ -11,6 +11,7 @@ mod foreign;
 
 use std::error::Error;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uchar, c_uint, c_void};
+use std::mem::ManuallyDrop;
 
 use cudarc::driver::sys::{
     self, CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUhostFn, CUmemoryPool, CUmodule, CUstream,
@@ -42,6 +43,7 @@ impl Handle {
 pub(crate) struct Driver {
     calls: &'static ProbeCalls,
     library: &'static Library,
+    init: Code,
 }
 
 /// The type of an argument as cudarc declares it: the one behind `as` where ours is an integer in the place of an enum.
@@ -76,12 +78,12 @@ macro_rules! table {
 
         impl $table {
             /// Every entry, or the names of all required ones that are absent.
-            fn find(library: &'static Library) -> Result<$table, Vec<&'static str>> {
+            fn find(library: &Library) -> Result<$table, Vec<&'static str>> {
                 let mut missing = Vec::new();
                 $(
                     // SAFETY: the type is the one that CUDA's driver API documentation gives for this symbol and that
                     // cudarc declares, except that enums are integers of the same size. The symbol is only read here;
-                    // the library stays loaded for as long as the process lives.
+                    // the library stays loaded for as long as the table is used.
                     let $field = unsafe {
                         library.get::<unsafe extern "C" fn($($arg),*) -> Code>(stringify!($symbol))
                     };
@@ -193,14 +195,35 @@ pub(crate) fn open(name: &OsStr) -> Result<Library, String> {
     library.map_err(|e| e.source().map_or_else(|| e.to_string(), ToString::to_string))
 }
 
+/// `CUDA_ERROR_STUB_LIBRARY`
+pub(crate) const STUB: Code = 34;
+
+/// Why a library is no driver.
+pub(crate) enum NoDriver {
+    /// The names of the calls that it lacks.
+    Lacks(Vec<&'static str>),
+    /// It is the one that toolkits bring for linking only, and was unloaded: it calls itself by the name under which drivers
+    /// install themselves, so that the loader would take it for one.
+    Stub,
+}
+
 impl Driver {
-    /// The driver in `library`.
+    /// The driver in `library`, which is asked to begin.
     ///
     /// # Errors
-    /// The names of the calls that it lacks.
-    pub(crate) fn new(library: Library) -> Result<Driver, Vec<&'static str>> {
-        let library: &'static Library = Box::leak(Box::new(library));
-        Ok(Driver { calls: Box::leak(Box::new(ProbeCalls::find(library)?)), library })
+    /// It is none.
+    pub(crate) fn new(library: Library) -> Result<Driver, NoDriver> {
+        let mut library = ManuallyDrop::new(library);
+        let calls = ProbeCalls::find(&library).map_err(NoDriver::Lacks)?;
+        // SAFETY: takes a plain integer, which must be 0; may be called at any time and from any thread.
+        let init = unsafe { (calls.init)(0) };
+        if init == STUB {
+            // SAFETY: dropped once, here; the calls that were found in it are not made any more.
+            unsafe { ManuallyDrop::drop(&mut library) };
+            return Err(NoDriver::Stub);
+        }
+        let library = Box::leak(Box::new(ManuallyDrop::into_inner(library)));
+        Ok(Driver { calls: Box::leak(Box::new(calls)), library, init })
     }
 
     /// What work on a device needs besides.
@@ -217,10 +240,9 @@ impl Driver {
         number(|out| unsafe { (self.calls.version)(out) })
     }
 
-    /// `cuInit`.
+    /// What `cuInit` answered when the driver was opened.
     pub(crate) fn init(&self) -> Result<(), Code> {
-        // SAFETY: takes a plain integer, which must be 0; may be called at any time and from any thread.
-        done(unsafe { (self.calls.init)(0) })
+        done(self.init)
     }
 
     /// `cuDeviceGetCount`.

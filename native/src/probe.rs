@@ -4,7 +4,7 @@
 //!
 //! | step | what can be wrong |
 //! |---|---|
-//! | open the library | [`OpenError::NoLibrary`] |
+//! | open the library | [`OpenError::NoLibrary`], [`OpenError::Stub`] where no other is there |
 //! | find every call in it | [`OpenError::MissingSymbols`] |
 //! | `cuDriverGetVersion` | [`OpenError::TooOld`], [`OpenError::Stub`] |
 //! | `cuInit` | [`OpenError::NoDevice`], [`OpenError::Stub`], [`OpenError::Call`] |
@@ -18,7 +18,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 use spanlift::Bytes;
 
-use crate::driver::{self, Code, Driver, Handle};
+use crate::driver::{self, Code, Driver, Handle, NoDriver};
 
 /// Names that a library to ask instead of the usual ones is given by.
 pub const LIBRARY_VARIABLE: &str = "SPANLIFT_CUDA_LIB";
@@ -220,22 +220,25 @@ pub(crate) fn names() -> Vec<OsString> {
     }
 }
 
-/// The first of `names` that can be opened, with every call the probe makes.
+/// The first of `names` that can be opened and is more than a stub, with every call the probe makes.
 fn open(names: &[impl AsRef<OsStr>]) -> Result<(Driver, String), OpenError> {
-    let mut tried = Vec::new();
+    let (mut tried, mut stub) = (Vec::new(), None);
     for name in names {
         let shown = name.as_ref().to_string_lossy().into_owned();
-        match driver::open(name.as_ref()) {
-            Ok(library) => {
-                return match Driver::new(library) {
-                    Ok(driver) => Ok((driver, shown)),
-                    Err(names) => Err(OpenError::MissingSymbols { library: shown, names }),
-                };
+        let library = match driver::open(name.as_ref()) {
+            Ok(library) => library,
+            Err(reason) => {
+                tried.push(Attempt { name: shown, reason });
+                continue;
             }
-            Err(reason) => tried.push(Attempt { name: shown, reason }),
+        };
+        match Driver::new(library) {
+            Ok(driver) => return Ok((driver, shown)),
+            Err(NoDriver::Lacks(names)) => return Err(OpenError::MissingSymbols { library: shown, names }),
+            Err(NoDriver::Stub) => _ = stub.get_or_insert(shown),
         }
     }
-    Err(OpenError::NoLibrary { tried })
+    Err(stub.map_or(OpenError::NoLibrary { tried }, |library| OpenError::Stub { library }))
 }
 
 impl Opened {
@@ -341,7 +344,7 @@ const CAPABILITY_MAJOR: i32 = 75;
 const CAPABILITY_MINOR: i32 = 76;
 const PAGEABLE_MEMORY_ACCESS: i32 = 88;
 
-const STUB: Code = 34;
+const STUB: Code = driver::STUB;
 const NO_DEVICE: Code = 100;
 
 /// Names of codes that the calls of the probe can answer, from the driver API's documentation.

@@ -28,16 +28,20 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Runs the script where the loader finds the software driver under the name of a real one, or none.
-fn check(has_driver: bool, folder: &Path, args: &[&str]) -> (Output, Option<Value>) {
+/// The machine to come: one device of its kind and its driver.
+const ONE_DEVICE: &str = r#"{"devices": 1, "version": 13000, "capability": [9, 0]}"#;
+
+/// Runs the script where the loader finds the software driver under the name of a real one, so configured, or none.
+fn check(driver: Option<&str>, folder: &Path, args: &[&str]) -> (Output, Option<Value>) {
     let out = folder.join("found.json");
     let mut command = Command::new("python3");
     command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../native/gpu-check"));
     command.arg("--bin").arg(Path::new(env!("CARGO_BIN_EXE_device")).parent().unwrap());
     command.arg("--out").arg(&out).args(args);
-    if has_driver {
+    if let Some(config) = driver {
         std::os::unix::fs::symlink(object().unwrap(), folder.join("libcuda.so")).unwrap();
         command.env("LD_LIBRARY_PATH", folder).env("SPANLIFT_CUDA_LIBRARIES", libraries().unwrap());
+        command.env("SPANLIFT_SOFTCUDA", config);
     } else {
         command.env("SPANLIFT_CUDA_LIB", folder.join("libnothing.so"));
     }
@@ -53,7 +57,7 @@ fn the_check_for_devices_runs_from_one_end_to_the_other() {
         return;
     }
     let args = ["--little", "--rows", "h2d.1x4MB.pageable"];
-    let (ran, found) = check(true, &folder("gpu-check"), &args);
+    let (ran, found) = check(Some(ONE_DEVICE), &folder("gpu-check"), &args);
     let told = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     let found = found.unwrap_or_else(|| panic!("{told}"));
     for part in ["conformance", "operators", "tour", "lesson", "times", "profile", "transfers"] {
@@ -78,6 +82,9 @@ fn the_check_for_devices_runs_from_one_end_to_the_other() {
     let conformance = &found["parts"]["conformance"]["found"];
     assert!(conformance["lines"].as_array().is_some_and(|lines| lines.len() > 60), "{conformance}");
     assert_eq!(conformance["other_than_noted"].as_array().map(Vec::len), Some(0), "{conformance}");
+    // What only two devices show is no fault of a machine with one, and is told.
+    let unseen = conformance["not_seen"].as_array().cloned().unwrap_or_default();
+    assert!(unseen.len() == 11 && unseen.contains(&"peer.copy-arrives".into()), "{conformance}");
     let clock = found["parts"]["times"]["found"]["clock"].as_str().unwrap_or_default();
     assert!(clock.starts_with("CUPTI, "), "{clock}");
     // Where it comes from: machine, driver, date, command and programs.
@@ -91,6 +98,35 @@ fn the_check_for_devices_runs_from_one_end_to_the_other() {
     assert!(found["command"].as_str().is_some_and(|command| command.contains("--little")));
 }
 
+/// A device's context takes a good part of a second to make: the part with the many runs makes one.
+#[test]
+fn all_operators_run_in_one_context() {
+    if programs().is_none() {
+        return;
+    }
+    let config = r#"{"faults": [{"at": "context", "after": 1, "code": 2, "times": 1000000}]}"#;
+    let (_, found) = check(Some(config), &folder("gpu-check-context"), &["--little", "--only", "operators"]);
+    let operators = &found.unwrap()["parts"]["operators"];
+    assert_eq!(
+        (&operators["state"], &operators["found"]["n_wrong"]),
+        (&"right".into(), &0.into()),
+        "{operators}"
+    );
+}
+
+/// Of a slow device's operators what was found stays, and for how many no time was left is told.
+#[test]
+fn operators_that_no_time_is_left_for_are_counted() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_device"));
+    command.args(["operators", "--seconds", "0"]).env("SPANLIFT_CUDA_LIB", object().unwrap());
+    let told = command.output().unwrap();
+    let found: Value = serde_json::from_slice(&told.stdout).unwrap();
+    assert_eq!((&found["n_runs"], &found["n_wrong"]), (&0.into(), &0.into()), "{found}");
+    assert!(found["n_late"].as_u64() > Some(1000), "{found}");
+    // Nothing was seen: that is not right.
+    assert_eq!(told.status.code(), Some(1));
+}
+
 #[test]
 fn what_is_wrong_is_told_and_written() {
     if programs().is_none() {
@@ -98,12 +134,13 @@ fn what_is_wrong_is_told_and_written() {
     }
     // A row that nobody has: the part says so, the other ones are as they are.
     let args = ["--little", "--only", "conformance,transfers", "--rows", "no.such.row"];
-    let (ran, found) = check(true, &folder("gpu-check-wrong"), &args);
+    let (ran, found) = check(Some("{}"), &folder("gpu-check-wrong"), &args);
     let told = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     let found = found.unwrap_or_else(|| panic!("{told}"));
     assert_eq!((ran.status.code(), &found["is_right"]), (Some(1), &false.into()), "{told}");
     assert_eq!(found["parts"].as_object().map(serde_json::Map::len), Some(2));
     assert_eq!(found["parts"]["conformance"]["state"], "right");
+    assert_eq!(found["parts"]["conformance"]["found"]["not_seen"], json!([]));
     assert_eq!(found["parts"]["transfers"]["state"], "wrong");
     assert!(told.contains("transfers    wrong: "), "{told}");
 }
@@ -122,6 +159,8 @@ def turn(side):
     log = here / "log"
     before = log.read_text().split() if log.exists() else []
     log.write_text(" ".join([*before, side]))
+    with (here / "asked").open("a") as asked:
+        asked.write(" ".join([side, *sys.argv[1:]]) + "\n")
     told = json.loads((here / "turns.json").read_text())[side][before.count(side)]
     if told == "WAIT":
         (here / "waits").touch()
@@ -226,6 +265,9 @@ fn the_sides_take_turns_and_their_ratios_are_those_of_their_times() {
     stage.torch(FINDS_ONE);
     let (ran, found) = stage.check(&["--only", "torch"]);
     assert_eq!((ran.status.code(), &found["is_right"]), (Some(0), &true.into()), "{found}");
+    // Both sides by themselves have time for all of it.
+    let asked = std::fs::read_to_string(stage.folder.join("asked")).unwrap();
+    assert!(!asked.contains("--big-count"), "{asked}");
     let log = std::fs::read_to_string(stage.folder.join("log")).unwrap();
     assert_eq!(log, "torch spanlift spanlift torch");
     let torch = &found["parts"]["torch"];
@@ -284,12 +326,81 @@ fn a_wrong_side_is_told_and_has_no_ratio() {
         let Some(stage) = Stage::new("gpu-check-silent", &turns) else { return };
         stage.torch(FINDS_ONE);
         let (ran, found) = stage.check(&["--only", "conformance,torch"]);
+        let asked = std::fs::read_to_string(stage.folder.join("asked")).unwrap();
+        let smaller = |line: &str| line.contains("--quick") && line.contains("--big-count 250");
+        assert_eq!(asked.lines().filter(|line| smaller(line)).count(), 4, "{asked}");
         assert_eq!(
             (ran.status.code(), &found["parts"]["torch"]["state"]),
             (Some(1), &"wrong".into()),
             "{found}"
         );
         assert!(String::from_utf8_lossy(&ran.stderr).is_empty(), "{ran:?}");
+    }
+}
+
+/// Libraries that wheels brought are found without anybody's help, and where the user listed folders only those count.
+#[test]
+fn libraries_of_wheels_are_found() {
+    let turns = json!({"torch": [], "spanlift": []});
+    let Some(stage) = Stage::new("gpu-check-wheels", &turns) else { return };
+    let wheel = stage.folder.join("packages/nvidia/cublas/lib");
+    std::fs::create_dir_all(&wheel).unwrap();
+    std::fs::create_dir_all(stage.folder.join("packages/nvidia/nccl/lib")).unwrap();
+    std::fs::write(wheel.join("libcublas.so.13"), b"").unwrap();
+    for (listed, expected) in [(None, wheel.to_str().unwrap()), (Some("/somewhere"), "/somewhere")] {
+        let mut command = stage.command(&["--only", "torch"]);
+        command.env_remove("SPANLIFT_CUDA_LIBRARIES").envs(listed.map(|l| ("SPANLIFT_CUDA_LIBRARIES", l)));
+        command.env("CUDA_HOME", stage.folder.join("no-toolkit"));
+        command.output().unwrap();
+        let text = std::fs::read_to_string(stage.folder.join("found.json")).unwrap();
+        let found: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(found["driver"]["libraries"], expected, "{found}");
+    }
+}
+
+/// PyTorch's pipelines say how much they compute, ours is asked for as much, and only what did as much is compared.
+#[test]
+fn pipelines_are_compared_that_compute_as_much() {
+    let pipe = |id: &str, ms: f64, steps: u32| {
+        let mut pipe = row(id, ms);
+        pipe["compute_steps"] = steps.into();
+        pipe
+    };
+    let torch = [
+        turn(&[row("a", 1.0), pipe("pipe.A", 8.0, 7), pipe("pipe.B", 8.0, 6)]),
+        turn(&[row("a", 1.0), pipe("pipe.A", 2.0, 9), pipe("pipe.B", 2.0, 9)]),
+    ];
+    let ours = turn(&[row("a", 1.0), pipe("pipe.A", 4.0, 7), pipe("pipe.B", 4.0, 7)]);
+    let turns = json!({"torch": torch, "spanlift": [ours, ours]});
+    let Some(stage) = Stage::new("gpu-check-steps", &turns) else { return };
+    stage.torch(FINDS_ONE);
+    let (_, found) = stage.check(&["--only", "torch"]);
+    let asked = std::fs::read_to_string(stage.folder.join("asked")).unwrap();
+    let of_ours: Vec<&str> = asked.lines().filter(|line| line.starts_with("spanlift ")).collect();
+    assert!(of_ours.len() == 2 && of_ours.iter().all(|line| line.ends_with(" --compute-steps 7")), "{asked}");
+    let rows = found["parts"]["torch"]["ratios"].as_array().unwrap();
+    let of = |id: &str| rows.iter().find(|row| row["id"] == id).unwrap();
+    assert_eq!((&of("a")["status"], &of("a")["ratio"]), (&"ok".into(), &json!(1.0)), "{found}");
+    assert_eq!((&of("pipe.A")["torch_ms"], &of("pipe.A")["ratio"]), (&json!(8.0), &json!(0.5)), "{found}");
+    assert_eq!(of("pipe.B")["status"], "the sides computed other amounts", "{found}");
+}
+
+/// Rows of the benchmark that its own time did not reach are no fault, unless there are no others.
+#[test]
+fn rows_that_no_time_was_left_for_are_no_fault() {
+    let late = json!({"id": "b", "status": "skipped", "verified": false, "reason": "time budget"});
+    let other = json!({"id": "b", "status": "skipped", "verified": false, "reason": "no kernel"});
+    for (rows, state) in [
+        (vec![row("a", 1.0), late.clone()], "right"),
+        (vec![row("a", 1.0), other], "wrong"),
+        (vec![late], "wrong"),
+    ] {
+        let Some(stage) = Stage::new("gpu-check-late", &json!({"torch": [], "spanlift": [turn(&rows)]}))
+        else {
+            return;
+        };
+        let (_, found) = stage.check(&["--only", "transfers"]);
+        assert_eq!(found["parts"]["transfers"]["state"], state, "{found}");
     }
 }
 
@@ -395,11 +506,11 @@ fn without_a_device_the_check_says_why_and_writes_nothing() {
     if programs().is_none() {
         return;
     }
-    let (ran, found) = check(false, &folder("gpu-check-nowhere"), &[]);
+    let (ran, found) = check(None, &folder("gpu-check-nowhere"), &[]);
     let told = String::from_utf8_lossy(&ran.stderr);
     assert_eq!((ran.status.code(), told.lines().count(), found), (Some(2), 1, None), "{told}");
     assert!(told.starts_with("native/gpu-check: ") && told.contains("libnothing.so"), "{told}");
-    let (ran, found) = check(true, &folder("gpu-check-part"), &["--only", "tours"]);
+    let (ran, found) = check(Some("{}"), &folder("gpu-check-part"), &["--only", "tours"]);
     let told = String::from_utf8_lossy(&ran.stderr);
     assert_eq!((ran.status.code(), told.lines().count(), found), (Some(2), 1, None), "{told}");
     assert!(told.contains("no part named 'tours'"), "{told}");
@@ -408,7 +519,7 @@ fn without_a_device_the_check_says_why_and_writes_nothing() {
         (&["--bin", "/nowhere"], "/nowhere/spanlift is not there"),
         (&["--out", "/nowhere/found.json"], "there is no folder /nowhere"),
     ] {
-        let (ran, _) = check(true, &folder("gpu-check-start"), args);
+        let (ran, _) = check(Some("{}"), &folder("gpu-check-start"), args);
         let told = String::from_utf8_lossy(&ran.stderr);
         assert_eq!((ran.status.code(), told.lines().count()), (Some(2), 1), "{told}");
         assert!(told.contains(says), "{told}");

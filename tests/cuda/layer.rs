@@ -1,5 +1,7 @@
 //! The layer beneath: handles, memory and errors.
 
+use std::sync::Arc;
+
 use spanlift::machine::{Grade, Machine};
 use spanlift::program::StreamKind;
 use spanlift_native::cuda::{
@@ -84,7 +86,8 @@ fn misuse_is_a_value() {
         let told = DeviceBlock::new(&context, 1 << 40).unwrap_err();
         assert!(told.is_out_of_memory() && !told.is_sticky() && context.lost().is_none(), "{told}");
         assert!(DeviceBlock::new(&context, 0).is_err());
-        assert!(HostBlock::new(&context, 0).is_err());
+        assert!(HostBlock::new(&context, 0).is_err() && DeviceBlock::on(&s, 0).is_err());
+        assert!(HostBlock::register(&context, Box::default()).is_err());
         assert!(matches!(driver.context(2), Err(CudaError::NoSuchDevice { ordinal: 2, n_devices: 2 })));
         assert!(a.free_on(&s).is_err());
     });
@@ -126,6 +129,24 @@ fn a_sticky_error_ends_the_context_and_leaks_what_work_may_touch() {
         // The other device works.
         let other = driver.context(1).unwrap();
         other.synchronize().unwrap();
+    });
+}
+
+/// What a refused host function owns is dropped; where the call tells of an earlier error, the driver may have it.
+#[test]
+fn a_host_function_that_the_driver_may_have_is_not_dropped() {
+    let under = |code: Code| {
+        let (at, sticky) = ("cuLaunchHostFunc".to_owned(), code == Code::LAUNCH_FAILED);
+        let fault = Fault { at, device: None, after: 0, code, times: 1, sticky };
+        Config { faults: vec![fault], ..Config::default() }
+    };
+    kit::alone_unchecked(&[Code::INVALID_VALUE, Code::LAUNCH_FAILED].map(under), |_| {
+        let context = Driver::open().unwrap().context(0).unwrap();
+        let s = Stream::new(&context, StreamKind::NonBlocking).unwrap();
+        let token = Arc::new(());
+        let of_function = Arc::clone(&token);
+        assert!(s.host_fn(move || drop(of_function)).is_err());
+        assert_eq!(Arc::strong_count(&token), if context.lost().is_some() { 2 } else { 1 });
     });
 }
 

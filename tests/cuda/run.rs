@@ -44,6 +44,25 @@ fn broke_no_rule(soft: &Soft, program: &Program, what: &str) {
     assert!(violations.is_empty(), "{what}: {violations:?}\n{}", program.to_text());
 }
 
+/// Blocks smaller than a page are registered beside each other, and kernels reach them.
+#[test]
+fn small_registered_blocks_lie_in_pages_of_their_own() {
+    let mut text = "stream s\npinned sum 64B = f32 fill 0\n".to_owned();
+    (0..40).for_each(|k| text += &format!("pinned x{k} 64B = f32 fill {k}\n"));
+    (0..40).for_each(|k| {
+        text += &format!("kernel on s reads sum, x{k} writes sum computes f32 add\n");
+    });
+    text += "sync s\nread sum expect f32 fill 780\n";
+    (0..40).for_each(|k| text += &format!("free x{k} via unregister\n"));
+    kit::alone(&crate::everywhere(2), |soft| {
+        let driver = Driver::open().unwrap();
+        let program = Program::read(text.as_bytes()).unwrap();
+        agrees(&program, &driver, "small blocks");
+        broke_no_rule(soft, &program, "small blocks");
+        assert_eq!(soft.report().calls.get("cuMemHostRegister_v2"), Some(&40));
+    });
+}
+
 #[test]
 fn random_safe_programs_end_with_the_simulators_values() {
     kit::alone(&crate::everywhere(6), |soft| {

@@ -1,12 +1,15 @@
 //! What the engine spends: nothing new for the transfer after the first ones, and a bounded effort at open.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use spanlift::advise::transfer::{HostMemory, Request, Route, Way};
 use spanlift::machine::Grade;
 use spanlift::program::StreamKind;
 use spanlift_native::cuda::Stream;
-use spanlift_native::engine::{Config as EngineConfig, DevBuf, Engine, Limits, Mode, Pipeline, Watch};
+use spanlift_native::engine::{
+    Config as EngineConfig, DevBuf, Engine, EngineError, Limits, Mode, Pipeline, Watch,
+};
 use spanlift_softcuda::kit::{self, Driver};
 use spanlift_softcuda::{Code, Config, Fault, Scheduler};
 
@@ -45,6 +48,50 @@ fn everything(here: &Engine, there: &Engine, pipelines: &[Pipeline<u8, u8>]) {
         let (_, output) = pipeline.submit(input).expect("submitted").wait().expect("landed");
         assert_eq!(n_wrong(&output, &source[..N / 10]), 0);
     }
+}
+
+/// Of two engines of one device the bytes never leave it.
+#[test]
+fn between_engines_of_one_device_nothing_goes_through_the_host() {
+    kit::alone(&schedules(2), |driver| {
+        let (here, there) = (engine(), engine());
+        let source = bytes(N, 1);
+        let up = here.upload(here.stream(), &source).expect("up");
+        let home = || driver.report().calls.get("cuMemcpyDtoHAsync_v2").copied();
+        let before = home();
+        let across = here.to_device(&there, here.stream(), there.stream(), &up).expect("across");
+        assert_eq!(home(), before);
+        let mut back = vec![0; N];
+        there.download(there.stream(), &across, &mut back).expect("down");
+        assert_eq!(n_wrong(&back, &source), 0);
+    });
+}
+
+/// A flag to stop it by changes nothing of the way that is taken, and so of what is said of it.
+#[test]
+fn what_may_be_stopped_takes_the_way_that_is_told() {
+    kit::alone(&[Config::default()], |driver| {
+        let engine = engine();
+        let (stream, source) = (engine.stream(), bytes(10_000, 1));
+        let mut to = engine.alloc(stream, source.len()).expect("room");
+        let one = Request::one(Route::Up, HostMemory::Pageable, spanlift::Bytes(10_000));
+        let inline = Request { force: Some(Way::Inline), ..one };
+        let stop = AtomicBool::new(false);
+        let mut calls = |cancel| {
+            let waits = || driver.report().calls.get("cuStreamWaitEvent").copied().unwrap_or_default();
+            let before = waits();
+            let watch = Watch { progress: None, cancel };
+            engine.upload_with(&inline, stream, &source, &mut to, watch).expect("up");
+            assert_eq!(engine.explain_last().expect("done").plan.chosen.way, Way::Inline);
+            waits() - before
+        };
+        // In the caller's own order: nobody waits for anybody.
+        assert_eq!((calls(None), calls(Some(&stop))), (0, 0));
+        stop.store(true, Ordering::Relaxed);
+        let watch = Watch { progress: None, cancel: Some(&stop) };
+        let stopped = engine.upload_with(&inline, stream, &source, &mut to, watch);
+        assert!(matches!(stopped, Err(EngineError::Cancelled)), "{stopped:?}");
+    });
 }
 
 /// Calls that make something, by name.

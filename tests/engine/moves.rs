@@ -239,6 +239,39 @@ fn what_is_there_gets_what_it_lacks_and_nothing_else() {
     });
 }
 
+/// Views that repeat elements without end cost what their bytes do, wherever they go.
+#[test]
+fn views_that_repeat_elements_cost_their_bytes() {
+    kit::alone(&[Config::default()], |_| {
+        let engine = engine();
+        let mut layout = Layout::new();
+        let storage = layout.storage("w", cpu(), Bytes(64)).expect("a new name");
+        for (k, (shape, strides)) in [
+            (vec![1 << 40], vec![0]),
+            (vec![1 << 20, 3, 1 << 20], vec![0, 5, 0]),
+            (vec![3, 1 << 40, 2], vec![2, 0, 1]),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let view = View { dtype: Dtype::F32, shape, strides, offset: 1 };
+            layout.tensor(&format!("t{k}"), storage, view).expect("inside");
+        }
+        let mut map = MemoryMap::from(layout);
+        let mut now = contents(&map.layout(), 3);
+        for to in [cuda(0), cpu()] {
+            for tensor in ["t0", "t1", "t2"] {
+                let plan = map.move_only([tensor], to).expect("names that are there");
+                assert!(plan.bytes_copied() <= 64);
+                let names: Vec<String> = plan.allocations.iter().map(|a| a.name.clone()).collect();
+                now = carried_out(&engine, &plan, &now);
+                assert!(names.iter().all(|name| now.contains_key(name)), "{names:?}");
+                map.apply(&plan).expect("made from this map");
+            }
+        }
+    });
+}
+
 /// A thousand small storages are one block and a few calls.
 #[test]
 fn many_storages_go_as_one() {
@@ -311,6 +344,20 @@ fn what_does_not_fit_the_layout_is_refused_by_its_name() {
         from_nothing.copies[0].from = foreign;
         let from_nothing = refused(&from_nothing, Some(Store::Host(&mut right)));
         assert_eq!(from_nothing.to_string(), "a plan whose copy comes from no block of its layout");
+        // What came from somewhere else may say what it likes of sizes.
+        let mut vast = plan_to(cuda(0), cpu());
+        vast.copies.clear();
+        for bytes in [u64::MAX, i64::MAX.unsigned_abs(), 1 << 60] {
+            vast.allocations[0].bytes = Bytes(bytes);
+            let told = refused(&vast, None);
+            let needed = usize::try_from(bytes).expect("64 bits");
+            assert!(matches!(told, EngineError::OutOfHostMemory { needed: n } if n == needed), "{told:?}");
+        }
+        let mut itself = up.clone();
+        let to = &mut itself.allocations[0];
+        (to.name, to.device, to.is_there) = ("w".to_owned(), cpu(), true);
+        let itself = refused(&itself, Some(Store::Host(&mut right)));
+        assert_eq!(itself.to_string(), "a plan that copies a storage to itself");
         assert_eq!(driver.report().ops, before, "something was done before it was refused");
     });
 }

@@ -12,7 +12,8 @@ use spanlift::program::StreamKind;
 
 use super::context::Context;
 use super::error::CudaError;
-use super::memory::{DeviceBlock, HostBlock, Place};
+use super::memory::{DeviceBlock, HostBlock};
+use super::place::Place;
 use super::stream::{Event, Stream, Timing};
 
 /// Rounds of which the least counts.

@@ -1,52 +1,21 @@
 //! Page-locked host memory, device memory, and what moves bytes between them.
 #![expect(unsafe_code, reason = "calls of the driver on memory that this file owns")]
 
+use std::alloc::{self, Layout};
 use std::ffi::c_void;
 use std::fmt;
 use std::mem;
 use std::ptr::{self, NonNull};
-use std::sync::{Mutex, PoisonError};
 
 use cudarc::driver::sys::CUdeviceptr;
 use spanlift::program::{FreeVia, Space};
 
 use super::context::Context;
 use super::error::CudaError;
+use super::place::{Address, Place, used};
 use super::record::{Custody, Recorder};
 use super::stream::Stream;
-
-/// The contexts whose streams may still be touching a block.
-#[derive(Default)]
-pub(super) struct Uses(Mutex<Vec<Context>>);
-
-impl Uses {
-    fn by(&self, context: &Context) {
-        let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !uses.iter().any(|used| used.is(context)) {
-            uses.push(context.clone());
-        }
-    }
-
-    fn forget(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
-
-    /// Waits until nothing touches the block. A context of which that cannot be known stays noted; others who ask meanwhile wait
-    /// too.
-    fn settle(&self) -> Result<(), CudaError> {
-        let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut answer = Ok(());
-        // All of them, so that as little as possible still runs.
-        uses.retain(|context| match context.synchronize() {
-            Ok(()) => false,
-            Err(error) => {
-                answer = answer.clone().and(Err(error));
-                true
-            }
-        });
-        answer
-    }
-}
+use super::uses::Uses;
 
 /// Page-locked host memory: allocated by the driver, or Rust's own and registered in place.
 ///
@@ -63,8 +32,8 @@ pub struct HostBlock {
 enum HostKind {
     /// `cuMemHostAlloc`
     Allocated,
-    /// `cuMemHostRegister` of a boxed slice.
-    Owned,
+    /// `cuMemHostRegister` of memory that was allocated with this layout.
+    Owned(Layout),
     /// `cuMemHostRegister` of somebody else's memory.
     Borrowed,
 }
@@ -84,6 +53,10 @@ impl fmt::Debug for HostBlock {
 impl HostBlock {
     /// `CU_MEMHOSTALLOC_PORTABLE` and `CU_MEMHOSTREGISTER_PORTABLE`: page-locked for every device's context.
     const PORTABLE: u32 = 1;
+    /// `CU_MEMHOSTREGISTER_DEVICEMAP`: kernels reach it too, which is promised without asking of memory that the driver allocates.
+    const MAPPED: u32 = 2;
+    /// The largest pages that processors with such devices have.
+    const PAGE: usize = 64 << 10;
 
     /// Allocates page-locked memory of at least one byte, whose contents are unspecified; write-combining is off, so that
     /// the processor reads it as fast as any other.
@@ -92,6 +65,7 @@ impl HostBlock {
     /// The context is lost, or the driver refuses, which it may do long before the machine's memory is used up.
     pub fn new(context: &Context, len: usize) -> Result<HostBlock, CudaError> {
         let calls = context.calls()?;
+        some_bytes(len)?;
         context.bind()?;
         let mut at: *mut c_void = ptr::null_mut();
         // SAFETY: the call writes one pointer through its first argument, which points at a live one.
@@ -128,18 +102,48 @@ impl HostBlock {
         }
     }
 
-    /// Page-locks memory in place.
+    /// Page-locks memory in place, with everything else in its pages. A driver may refuse a page that it has locked already, so
+    /// that small blocks want pages of their own.
     ///
     /// # Errors
     /// As [`HostBlock::new`]; the bytes are then dropped.
     pub fn register(context: &Context, bytes: Box<[u8]>) -> Result<HostBlock, CudaError> {
-        let len = bytes.len();
-        let at = Box::into_raw(bytes);
+        some_bytes(bytes.len())?;
+        let (len, layout) = (bytes.len(), Layout::for_value(&*bytes));
+        // SAFETY: a box has its memory from the allocator, with the layout of what is in it, and gives it away here.
+        unsafe { HostBlock::own(context, Box::into_raw(bytes).cast(), len, layout) }
+    }
+
+    /// Page-locks zeros in place, in pages that nothing else lies in.
+    ///
+    /// # Errors
+    /// As [`HostBlock::new`], or the host has no such memory.
+    pub(super) fn in_pages(context: &Context, len: usize) -> Result<HostBlock, CudaError> {
+        some_bytes(len)?;
+        let size = len.checked_next_multiple_of(Self::PAGE);
+        let layout = size.and_then(|size| Layout::from_size_align(size, Self::PAGE).ok());
+        // SAFETY: the size is a page at least.
+        let at = layout.and_then(|layout| NonNull::new(unsafe { alloc::alloc_zeroed(layout) }));
+        let (Some(layout), Some(at)) = (layout, at) else {
+            return Err(CudaError::Argument("the host has no such memory"));
+        };
+        // SAFETY: allocated with this layout, for the block alone.
+        unsafe { HostBlock::own(context, at.as_ptr(), len, layout) }
+    }
+
+    /// # Safety
+    /// `at` was allocated with this layout, which has `len` bytes, and nobody else has it.
+    unsafe fn own(
+        context: &Context,
+        at: *mut u8,
+        len: usize,
+        layout: Layout,
+    ) -> Result<HostBlock, CudaError> {
         // SAFETY: the memory is owned by the block from here on; it is freed after it was unregistered.
-        let block = unsafe { HostBlock::register_as(context, at.cast(), len, HostKind::Owned) };
+        let block = unsafe { HostBlock::register_as(context, at, len, HostKind::Owned(layout)) };
         if block.is_err() {
-            // SAFETY: `at` came from a box and was not registered.
-            drop(unsafe { Box::from_raw(at) });
+            // SAFETY: the caller's promise; it was not registered.
+            unsafe { alloc::dealloc(at, layout) };
         }
         block
     }
@@ -166,12 +170,15 @@ impl HostBlock {
         kind: HostKind,
     ) -> Result<HostBlock, CudaError> {
         let calls = context.calls()?;
+        let Some(start) = NonNull::new(at).filter(|_| len > 0) else {
+            return Err(CudaError::Argument("page-locked memory of no bytes"));
+        };
         context.bind()?;
-        // SAFETY: `at` points at `len` live bytes.
-        let code = unsafe { (calls.host_register)(at.cast(), len, Self::PORTABLE) };
+        let size = if let HostKind::Owned(layout) = &kind { layout.size() } else { len };
+        // SAFETY: `at` points at `len` live bytes, or at as many as the layout has.
+        let code = unsafe { (calls.host_register)(at.cast(), size, Self::PORTABLE | Self::MAPPED) };
         context.answer("cuMemHostRegister_v2", code)?;
-        let at = NonNull::new(at).ok_or(CudaError::Argument("page-locked memory at no address"))?;
-        Ok(HostBlock::noted(at, len, context, kind))
+        Ok(HostBlock::noted(start, len, context, kind))
     }
 
     /// How many bytes there are.
@@ -261,13 +268,12 @@ impl HostBlock {
             HostKind::Allocated => unsafe { (calls.host_free)(at) == 0 },
             // SAFETY: registered under this address, and nothing touches it any more.
             HostKind::Borrowed => unsafe { (calls.host_unregister)(at) == 0 },
-            HostKind::Owned => {
+            HostKind::Owned(layout) => {
                 // SAFETY: as above.
                 let is_free = unsafe { (calls.host_unregister)(at) == 0 };
                 if is_free {
-                    let slice = ptr::slice_from_raw_parts_mut(self.at.as_ptr(), self.len);
-                    // SAFETY: this pointer and length came from a box in `register`, and the device is done with it.
-                    drop(unsafe { Box::from_raw(slice) });
+                    // SAFETY: it has this layout (`own`), and the device is done with it.
+                    unsafe { alloc::dealloc(self.at.as_ptr(), layout) };
                 }
                 is_free
             }
@@ -302,6 +308,11 @@ impl fmt::Debug for DeviceBlock {
     }
 }
 
+/// What drivers answer for no bytes differs: none of them is asked.
+fn some_bytes(len: usize) -> Result<(), CudaError> {
+    if len == 0 { Err(CudaError::Argument("memory of no bytes")) } else { Ok(()) }
+}
+
 impl DeviceBlock {
     /// Allocates memory of at least one byte, whose contents are unspecified.
     ///
@@ -309,6 +320,7 @@ impl DeviceBlock {
     /// The context is lost, or the device has not as much left ([`CudaError::is_out_of_memory`]).
     pub fn new(context: &Context, len: usize) -> Result<DeviceBlock, CudaError> {
         let calls = context.calls()?;
+        some_bytes(len)?;
         context.bind()?;
         let mut at = 0;
         // SAFETY: the call writes one address through its pointer, which points at a live one.
@@ -325,6 +337,7 @@ impl DeviceBlock {
     /// As [`DeviceBlock::new`].
     pub fn on(stream: &Stream, len: usize) -> Result<DeviceBlock, CudaError> {
         let calls = stream.calls()?;
+        some_bytes(len)?;
         let context = stream.context();
         let mut at = 0;
         // SAFETY: the call writes one address through its pointer, which points at a live one; the stream is live.
@@ -418,67 +431,6 @@ impl Drop for DeviceBlock {
             let _ = unsafe { (calls.free)(self.at) };
         }
     }
-}
-
-/// Where bytes lie that are copied.
-#[derive(Debug, Clone, Copy)]
-pub enum Place<'a> {
-    /// From this byte of a block of a device on.
-    Device(&'a DeviceBlock, usize),
-    /// From this byte of a page-locked block on.
-    Host(&'a HostBlock, usize),
-    /// From this address of the host on, pageable or not.
-    Raw(*mut u8),
-}
-
-/// A place as the driver takes it.
-enum Address {
-    Device(CUdeviceptr),
-    Host(*mut c_void),
-}
-
-impl Address {
-    fn number(&self) -> u64 {
-        match self {
-            Address::Device(at) => *at,
-            Address::Host(at) => at.addr() as u64,
-        }
-    }
-}
-
-impl Place<'_> {
-    /// The address of `len` bytes that lie inside their block.
-    fn address(self, len: usize) -> Result<Address, CudaError> {
-        let inside = |at: usize, has: usize| match at.checked_add(len) {
-            Some(end) if end <= has => Ok(()),
-            _ => Err(CudaError::Outside { at, len, has }),
-        };
-        match self {
-            Place::Device(block, at) => {
-                inside(at, block.len)?;
-                Ok(Address::Device(block.at + at as u64))
-            }
-            Place::Host(block, at) => {
-                inside(at, block.len)?;
-                Ok(Address::Host(block.as_ptr().wrapping_add(at).cast()))
-            }
-            Place::Raw(at) => Ok(Address::Host(at.cast())),
-        }
-    }
-
-    fn used_by(self, context: &Context) {
-        match self {
-            Place::Device(block, _) => block.uses.by(context),
-            Place::Host(block, _) => block.uses.by(context),
-            Place::Raw(_) => {}
-        }
-    }
-}
-
-/// Marks both blocks before the call, so that a call that fails half-way leaves nothing unmarked.
-fn used((dst, src): (Place<'_>, Place<'_>), context: &Context) {
-    dst.used_by(context);
-    src.used_by(context);
 }
 
 impl Stream {

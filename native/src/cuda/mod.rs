@@ -24,15 +24,18 @@ mod error;
 mod kernel;
 mod measure;
 mod memory;
+mod place;
 mod record;
 mod run;
 mod stream;
+mod uses;
 
 pub use context::{Context, Driver, MemoryInfo};
 pub use error::{CudaError, Failure};
 pub use kernel::{Arg, Function, Module, Shape};
 pub use measure::{Line, MeasureError, measure};
-pub use memory::{DeviceBlock, HostBlock, Place};
+pub use memory::{DeviceBlock, HostBlock};
+pub use place::Place;
 pub(crate) use record::Custody;
 pub use record::{Recorder, Released};
 pub use run::{

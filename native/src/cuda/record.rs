@@ -12,6 +12,7 @@ use spanlift::program::{
 use spanlift::{Bytes, Program};
 
 use super::run::named_as;
+use super::stream::PER_THREAD;
 
 /// Notes the calls of the contexts that it was given to ([`Driver::recorded`](super::Driver::recorded)). Clones note into
 /// the same program.
@@ -76,9 +77,11 @@ struct Log {
     callers: Vec<Caller>,
     /// What threads that others come after have signalled, and where.
     signals: BTreeMap<Known, ChannelId>,
-    /// By device and handle; a handle that is given again is another stream.
+    /// By device and handle; a handle that is given again is another stream, or another event.
     streams: BTreeMap<(u32, usize), StreamId>,
     events: BTreeMap<usize, EventId>,
+    /// Threads' own streams, which have one handle, by device.
+    own: BTreeMap<(u32, ThreadId), StreamId>,
     /// By first address.
     buffers: BTreeMap<u64, (BufferId, u64)>,
     /// The last call of each thread that touched a buffer which will be freed.
@@ -236,6 +239,11 @@ impl Recorder {
         }
     }
 
+    /// An event is made: a handle that is given again is another event, which has recorded nothing.
+    pub(super) fn event(&self, event: usize) {
+        self.log().events.remove(&event);
+    }
+
     pub(super) fn record(&self, event: usize, stream: (u32, usize)) {
         self.log().event(event, stream, |event, stream| Op::Record { event, stream });
     }
@@ -384,8 +392,26 @@ impl Log {
     fn stream(&mut self, stream: (u32, usize)) -> StreamId {
         match self.streams.get(&stream) {
             Some(found) => *found,
+            None if stream.1 == PER_THREAD => self.own(stream.0),
             None => self.program.legacy(stream.0),
         }
+    }
+
+    /// The calling thread's own stream.
+    fn own(&mut self, dev: u32) -> StreamId {
+        let at = self.caller();
+        let thread = self.callers[at].thread;
+        if let Some(found) = self.own.get(&(dev, thread)) {
+            return *found;
+        }
+        let name = self.name("t");
+        let stream = self.program.stream_id(&name);
+        self.own.insert((dev, thread), stream);
+        // What is touched is so by the command that comes next.
+        let touched = std::mem::take(&mut self.touched);
+        self.push(Op::Stream { stream, dev, kind: StreamKind::PerThread, thread, priority: 0 });
+        self.touched = touched;
+        stream
     }
 
     fn event_id(&mut self, event: usize) -> EventId {
@@ -454,5 +480,60 @@ impl Custody {
     /// For the memory's next owner.
     pub(crate) fn take(&self) -> Custody {
         Custody(Mutex::new(std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use spanlift::hazard::{self, Mode, Verdict};
+
+    use super::*;
+
+    /// Drivers give the handle of an event that is gone to the next one, which has recorded nothing.
+    #[test]
+    fn a_handle_that_is_given_again_is_another_event() {
+        for is_again in [false, true] {
+            let recorder = Recorder::default();
+            let (s, t, event) = ((0, 16), (0, 32), 64);
+            recorder.stream(s, StreamKind::NonBlocking, 0);
+            recorder.stream(t, StreamKind::NonBlocking, 0);
+            recorder.alloc(4096, 64, Space::Device, 0, None);
+            recorder.event(event);
+            recorder.fill(s, 4096, 64, 1, false);
+            recorder.record(event, s);
+            if is_again {
+                recorder.event(event);
+            }
+            recorder.wait(t, event);
+            recorder.fill(t, 4096, 64, 2, false);
+            let verdict = hazard::check(&recorder.program(), Mode::Contract).unwrap().verdict();
+            assert_eq!(verdict == Verdict::Safe, !is_again, "{}", recorder.program().to_text());
+        }
+    }
+
+    /// Each thread's own stream is another one, whatever its handle: what two threads give theirs is in no order.
+    #[test]
+    fn threads_have_streams_of_their_own() {
+        for (handle, is_ordered) in [(0, true), (PER_THREAD, false)] {
+            let recorder = Recorder::default();
+            recorder.alloc(4096, 64, Space::Device, 0, None);
+            recorder.fill((0, handle), 4096, 64, 1, false);
+            let before = recorder.release();
+            let after = std::thread::scope(|scope| {
+                let other = || {
+                    recorder.acquire(&before);
+                    recorder.fill((0, handle), 4096, 64, 2, false);
+                    recorder.device_done(0);
+                    recorder.release()
+                };
+                scope.spawn(other).join().unwrap()
+            });
+            recorder.acquire(&after);
+            recorder.device_done(0);
+            recorder.free(4096, FreeVia::Free, None);
+            let program = recorder.program();
+            let verdict = hazard::check(&program, Mode::Contract).unwrap().verdict();
+            assert_eq!(verdict == Verdict::Safe, is_ordered, "{handle}:\n{}", program.to_text());
+        }
     }
 }

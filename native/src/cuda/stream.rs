@@ -21,7 +21,7 @@ const NON_BLOCKING: u32 = 1;
 /// `CU_EVENT_DISABLE_TIMING`
 const NO_TIMING: u32 = 2;
 /// `CU_STREAM_PER_THREAD`
-const PER_THREAD: usize = 2;
+pub(super) const PER_THREAD: usize = 2;
 
 /// A queue of work of one device. Clones are the same stream; the last one destroys it, and work that is pending
 /// completes.
@@ -246,7 +246,7 @@ impl Stream {
     /// Runs `function` on a thread of the driver's after all work enqueued so far, and later work after it.
     ///
     /// It must not call the driver, which refuses (code 800); a panic ends the function alone. Where an earlier command
-    /// fails it never runs, and what it owns is leaked.
+    /// fails it never runs, and what it owns is leaked, also where this call is the one that is told.
     ///
     /// # Errors
     /// As [`Stream::synchronize`].
@@ -257,11 +257,12 @@ impl Stream {
         // SAFETY: the stream's handle is live; `call` takes what `data` points at, and is called once at most.
         let code = unsafe { (calls.host_fn)(self.handle(), Some(call), data.cast()) };
         let answer = self.context().answer("cuLaunchHostFunc", code);
-        if answer.is_err() {
+        match &answer {
+            Ok(()) => self.note(Recorder::host_function),
+            // An error of earlier work, which any call may be told: whether this one was taken is not known.
+            Err(error) if error.is_sticky() => {}
             // SAFETY: refused, so that nobody but us has the pointer, which came from a box.
-            drop(unsafe { Box::from_raw(data) });
-        } else {
-            self.note(Recorder::host_function);
+            Err(_) => drop(unsafe { Box::from_raw(data) }),
         }
         answer
     }
@@ -334,6 +335,9 @@ impl Event {
         let mut handle = ptr::null_mut();
         // SAFETY: the call writes one handle through its pointer, which points at a live one.
         context.answer("cuEventCreate", unsafe { (calls.event_create)(&raw mut handle, flags) })?;
+        if let Some(recorder) = context.recorder() {
+            recorder.event(handle.addr());
+        }
         Ok(Event(Arc::new(Point { context: context.clone(), handle, is_pooled: false })))
     }
 

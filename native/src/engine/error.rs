@@ -40,6 +40,12 @@ pub enum EngineError {
         /// What there is in all.
         total: usize,
     },
+    /// The host has not enough memory.
+    #[error("{needed} bytes of the host's memory are needed, and it has not as many")]
+    OutOfHostMemory {
+        /// What was asked for.
+        needed: usize,
+    },
     /// The operating system or the driver page-locks no more memory.
     #[error("{needed} bytes of page-locked memory were refused: {reason}")]
     PinnedRefused {

@@ -80,14 +80,16 @@ impl Engine {
         Ok(())
     }
 
-    /// The stream of the ordered pair from this device to another, if they reach each other; asked for at the first use and
+    /// The stream of the ordered pair from this device to another, or to itself, if they reach each other; asked for at the first use and
     /// kept for the engine's life.
     fn transfer_stream(&self, other: &Engine) -> Result<Option<Stream>, EngineError> {
         let mut pairs = self.inner().pairs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, stream)) = pairs.iter().find(|(context, _)| context == other.context()) {
             return Ok(stream.clone());
         }
-        let stream = match self.context().enable_peer(other.context())? {
+        // Two engines of one device are no devices apart: a copy within it is all that there is to do.
+        let is_near = self.context() == other.context();
+        let stream = match is_near || self.context().enable_peer(other.context())? {
             true => Some(Stream::new(self.context(), StreamKind::NonBlocking)?),
             false => None,
         };

@@ -325,7 +325,8 @@ impl Engine {
         let inner = self.inner();
         let rings = inner.rings.as_ref().map(|[up, _]| up);
         match (rings, plan.chosen.way) {
-            (Some(ring), Way::Inline) if n <= ring.slot() && watch.cancel.is_none() => {
+            _ if watch.is_cancelled() => Err(EngineError::Cancelled),
+            (Some(ring), Way::Inline) if n <= ring.slot() => {
                 ring.lane(0).inline(source, (to.0.memory(), to.1), n, stream)?;
                 watch.tell(n, n);
                 Ok(())
@@ -333,7 +334,6 @@ impl Engine {
             (Some(ring), way) if way != Way::Driver => {
                 ring.up(&inner.workers, shape(plan, ring), source, to, n, stream, watch)
             }
-            _ if watch.is_cancelled() => Err(EngineError::Cancelled),
             _ => {
                 slot::send_staged(stream, (to.0.memory(), to.1), n, |bytes| source.fill(0, bytes))?;
                 watch.tell(n, n);

@@ -41,6 +41,8 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
 pub(crate) fn binary(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_spanlift"));
     command.current_dir(folder).env_remove("SPANLIFT_CUDA_LIB").env_remove("CUDA_VISIBLE_DEVICES");
+    // None: those of a toolkit are not for a driver of a test's.
+    command.env("SPANLIFT_CUDA_LIBRARIES", "");
     command
 }
 

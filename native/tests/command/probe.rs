@@ -80,6 +80,39 @@ fn every_way_to_lack_a_device_has_its_own_words() {
     }
 }
 
+/// A toolkit's stub on the library path, which calls itself by the driver's name, does not hide the driver.
+#[test]
+fn a_stub_hides_no_driver() {
+    let names_itself = "-Wl,-soname,libcuda.so.1";
+    let Some(stub) = driver("a-stub", &["-DINIT=34", names_itself]) else { return };
+    let Some(real) = driver("no-stub", &["-DDEVICES=1", names_itself]) else { return };
+    // Not under `target`, where such a name would shadow a real driver.
+    let own = std::env::temp_dir().join(format!("spanlift-stub-{}", std::process::id()));
+    let (stubs, drivers) = (own.join("stubs"), own.join("drivers"));
+    std::fs::create_dir_all(&stubs).unwrap();
+    std::fs::create_dir_all(&drivers).unwrap();
+    std::fs::copy(stub, stubs.join("libcuda.so")).unwrap();
+    let asked = |path: &[&Path]| {
+        let mut command = binary(&folder("probe"));
+        command.args(["probe", "--format", "json"]).env_remove("SPANLIFT_CUDA_LIB");
+        command.env("LD_LIBRARY_PATH", std::env::join_paths(path).unwrap());
+        let told = ran(command, b"");
+        assert_eq!((told.code, told.err.as_str()), (0, ""), "{}", told.out);
+        serde_json::from_str::<Value>(&told.out).unwrap()
+    };
+    let alone = asked(&[&stubs]);
+    std::fs::copy(real, drivers.join("libcuda.so.1")).unwrap();
+    let told = asked(&[&stubs, &drivers]);
+    std::fs::remove_dir_all(&own).unwrap();
+    // A machine may have a driver of its own, which the stub does not hide either.
+    let reason = alone["reason"].as_str().unwrap_or_default();
+    assert!(
+        reason.contains("libcuda.so is a stub for linking") || alone["library"] == "libcuda.so.1",
+        "{alone}"
+    );
+    assert_eq!((&told["state"], &told["library"]), (&json!("devices"), &json!("libcuda.so.1")), "{told}");
+}
+
 #[test]
 fn devices_are_described() {
     let Some(library) = driver("two", &["-DDEVICES=2"]) else { return };

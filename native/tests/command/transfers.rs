@@ -78,7 +78,24 @@ fn rows_on_a_device_are_verified() {
     command.env("SPANLIFT_CUDA_LIB", softcuda().unwrap());
     let told = object(&ran(command, b""));
     assert_eq!(told["machine"]["gpu"], "software device 0");
-    assert!(told["probe"]["first"]["h2d_gb_s"].as_f64().is_some_and(|rate| rate > 0.0), "{}", told["probe"]);
+    let figures = [
+        "h2d_gb_s",
+        "d2h_gb_s",
+        "bidir_h2d_gb_s",
+        "bidir_d2h_gb_s",
+        "idle_sync_us",
+        "memcpy_hot_gb_s",
+        "memcpy_cold_gb_s",
+    ];
+    for (when, figure) in ["first", "last"].iter().flat_map(|when| figures.map(|figure| (when, figure))) {
+        let told = &told["probe"][when];
+        assert!(told[figure].as_f64().is_some_and(|value| value > 0.0), "{when} {figure}: {told}");
+    }
+    let machine = told["machine"].as_object().unwrap();
+    assert!(
+        ["gpu", "driver_version", "cpu", "cores"].iter().all(|key| machine.contains_key(*key)),
+        "{machine:?}"
+    );
     let rows = told["rows"].as_array().unwrap();
     let tutorial = rows.iter().filter(|row| row["tutorial_row"].is_u64()).count();
     assert_eq!((rows.len() >= 40, tutorial), (true, 16), "{}", rows.len());

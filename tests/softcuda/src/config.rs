@@ -111,7 +111,7 @@ pub enum Cupti {
 #[serde(deny_unknown_fields)]
 pub struct Fault {
     /// The name of a function (`cuMemAlloc_v2`), or `exec:` and a kind of operation (`exec:copy`, `exec:kernel`,
-    /// `exec:memset`, `exec:host`, `exec:any`).
+    /// `exec:memset`, `exec:host`, `exec:any`), or `context`: that a device's context is made, which takes long.
     pub at: String,
     /// Only on this device.
     #[serde(default)]

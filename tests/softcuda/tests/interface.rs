@@ -114,6 +114,63 @@ fn a_kernel_of_the_test_runs_in_the_driver() {
     });
 }
 
+type Gemm = unsafe extern "C" fn(
+    *mut c_void,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    *const f32,
+    u64,
+    c_int,
+    i64,
+    u64,
+    c_int,
+    i64,
+    *const f32,
+    u64,
+    c_int,
+    i64,
+    c_int,
+) -> c_int;
+
+/// What a library keeps is of one context, and elements lie at multiples of their size.
+#[test]
+fn libraries_refuse_another_device_and_elements_across_their_alignment() {
+    kit::alone(&[Config::default()], |_| {
+        let (near, far) = (CudaContext::new(0).expect("device 0"), CudaContext::new(1).expect("device 1"));
+        near.bind_to_thread().expect("current");
+        let stream = near.default_stream();
+        let data = stream.clone_htod(&[1f32; 12]).expect("up");
+        let (create, destroy) = (
+            function::<unsafe extern "C" fn(*mut *mut c_void) -> c_int>("cublasCreate_v2"),
+            function::<unsafe extern "C" fn(*mut c_void) -> c_int>("cublasDestroy_v2"),
+        );
+        let mut handle = null_mut();
+        // SAFETY: a live pointer.
+        assert_eq!(unsafe { create(&raw mut handle) }, 0);
+        let gemm = function::<Gemm>("cublasSgemmStridedBatched");
+        let (at, order) = data.device_ptr(&stream);
+        let ask = |a: u64| {
+            let (one, zero) = (1f32, 0f32);
+            let (b, c) = (at + 16, at + 32);
+            // SAFETY: live factors, and three matrices of 2 x 2 in one block, or across its elements, which is refused.
+            unsafe {
+                gemm(handle, 0, 0, 2, 2, 2, &raw const one, a, 2, 4, b, 2, 4, &raw const zero, c, 2, 4, 1)
+            }
+        };
+        assert_eq!((ask(at), ask(at + 2)), (0, 13));
+        far.bind_to_thread().expect("current");
+        assert_eq!(ask(at), 13);
+        near.bind_to_thread().expect("current");
+        drop(order);
+        near.synchronize().expect("done");
+        // SAFETY: made above, and nothing runs.
+        assert_eq!(unsafe { destroy(handle) }, 0);
+    });
+}
+
 #[test]
 fn misuse_fails_the_test_and_says_how_to_repeat_it() {
     let run = || {

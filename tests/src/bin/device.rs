@@ -1,8 +1,10 @@
 //! What has to be seen on a device, for `native/gpu-check`: each part prints one JSON object.
 //!
 //! ```text
-//! device operators [--little]   every operator on cuda:0 against the reference evaluator; with --little on one side each
-//! device lesson [--little]      what lesson 9 does where there is a device; with --little measured with small copies
+//! device operators [--little | --seconds N]   every operator on cuda:0 against the reference evaluator; with --little on one
+//!                                             side each, with --seconds as many as begin in that time
+//! device lesson [--little]                    what lesson 9 does where there is a device; with --little measured with small
+//!                                             copies
 //! ```
 //!
 //! The driver is the machine's, or the one that SPANLIFT_CUDA_LIB names. Exit status: 0 all is right, 1 something is wrong,
@@ -18,6 +20,7 @@ mod oracle;
 mod table;
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use spanlift::memory::{cpu, cuda as device};
@@ -31,15 +34,20 @@ use table::{Entry, FIELDS, table};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let part: fn(Driver) -> (Value, bool) = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["operators"] => |driver| operators(&driver, false),
-        ["operators", "--little"] => |driver| operators(&driver, true),
-        ["lesson"] => |driver| lesson(Here::on(Ok(driver)), &[kib(64), mib(1), mib(16)]),
-        ["lesson", "--little"] => {
-            |driver| lesson(Here::with_copies_of(Ok(driver), mib(4)), &[kib(64), mib(1)])
-        }
-        _ => return fail("usage: device operators [--little] | lesson [--little]"),
-    };
+    let part: Box<dyn FnOnce(Driver) -> (Value, bool)> =
+        match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            ["operators"] => Box::new(|driver| operators(&driver, false, Duration::MAX)),
+            ["operators", "--little"] => Box::new(|driver| operators(&driver, true, Duration::MAX)),
+            ["operators", "--seconds", n] => match n.parse() {
+                Ok(n) => Box::new(move |driver| operators(&driver, false, Duration::from_secs(n))),
+                Err(_) => return fail("--seconds: a whole number is needed"),
+            },
+            ["lesson"] => Box::new(|driver| lesson(Here::on(Ok(driver)), &[kib(64), mib(1), mib(16)])),
+            ["lesson", "--little"] => {
+                Box::new(|driver| lesson(Here::with_copies_of(Ok(driver), mib(4)), &[kib(64), mib(1)]))
+            }
+            _ => return fail("usage: device operators [--little | --seconds N] | lesson [--little]"),
+        };
     match Driver::open() {
         Ok(driver) => {
             let (object, is_right) = part(driver);
@@ -65,31 +73,46 @@ struct Found {
     wrong: Vec<String>,
     /// What is not run here, and why.
     left_out: Vec<String>,
+    /// For how many no time was left.
+    n_late: usize,
 }
 
-fn operators(driver: &Driver, is_little: bool) -> (Value, bool) {
-    let mut found = Found::default();
+fn operators(driver: &Driver, is_little: bool, time: Duration) -> (Value, bool) {
+    let (mut found, began) = (Found::default(), Instant::now());
+    // Kept over all runs: a context whose last owner goes is taken down, and one takes longer to make than all of a run.
+    let Ok(_context) = driver.context(0).inspect_err(|e| found.wrong.push(e.to_string())) else {
+        return found.told();
+    };
     for (k, dtype) in FIELDS.into_iter().enumerate() {
         for (n, Entry { name, op, .. }) in table(dtype).into_iter().enumerate() {
             let sides = [("A", op.clone()), ("A^H", op.h()), ("A^T", op.t()), ("A.N", op.n())];
             for (at, (side, a)) in sides.into_iter().enumerate() {
                 // A little: of each operator one type and one side, in turn.
-                if !is_little || (n % FIELDS.len() == k && n / FIELDS.len() % 4 == at) {
+                if is_little && (n % FIELDS.len() != k || n / FIELDS.len() % 4 != at) {
+                    continue;
+                }
+                if time <= began.elapsed() {
+                    found.n_late += 1;
+                } else {
                     found.run(&format!("{name}, {dtype}, {side}"), &a, driver);
                 }
             }
         }
     }
-    let Found { n_runs, n_equal, worst, wrong, left_out } = found;
-    let is_right = wrong.is_empty() && n_runs > 0;
-    let object = json!({
-        "n_runs": n_runs, "n_equal": n_equal, "worst_in_eps": worst, "n_wrong": wrong.len(), "wrong": wrong,
-        "left_out": left_out,
-    });
-    (object, is_right)
+    found.told()
 }
 
 impl Found {
+    fn told(self) -> (Value, bool) {
+        let Found { n_runs, n_equal, worst, wrong, left_out, n_late } = self;
+        let is_right = wrong.is_empty() && n_runs > 0;
+        let object = json!({
+            "n_runs": n_runs, "n_equal": n_equal, "worst_in_eps": worst, "n_wrong": wrong.len(), "wrong": wrong,
+            "left_out": left_out, "n_late": n_late,
+        });
+        (object, is_right)
+    }
+
     fn run(&mut self, what: &str, a: &Operator, driver: &Driver) {
         let x = Random(7).array(a.domain());
         let there = chain![to(device(0)), a.on(device(0)), to(cpu())].unwrap();

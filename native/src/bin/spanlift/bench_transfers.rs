@@ -427,6 +427,24 @@ fn timed(program: &Program, machine: &Machine) -> Result<Nanos, Fail> {
     Ok(Nanos(at("end") - at("begin")))
 }
 
+/// What is told in a file of the system's, if it is there.
+fn told_by(path: &str, read: fn(&str) -> Option<&str>) -> Option<String> {
+    std::fs::read_to_string(path).ok().and_then(|text| read(&text).map(str::to_owned))
+}
+
+/// The version in what the driver's kernel module says of itself: the first word of numbers with dots between.
+fn driver_version(text: &str) -> Option<&str> {
+    let is_version =
+        |word: &&str| word.contains('.') && word.split('.').all(|part| part.parse::<u32>().is_ok());
+    text.lines().next()?.split_whitespace().find(is_version)
+}
+
+/// The name of the first processor.
+fn processor(cpuinfo: &str) -> Option<&str> {
+    let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim())
+}
+
 /// All that is told.
 #[derive(Default)]
 struct Whole {
@@ -443,7 +461,10 @@ impl Whole {
         let Scale { small, big, d2h, d2d, scatter, items, item } = Scale::of(args);
         let mut object = json!({
             "schema": "spanlift.transfers/1", "tool": "spanlift",
-            "machine": {"gpu": self.gpu, "simulated": self.simulated, "cores": host::read().cores},
+            "machine": {
+                "gpu": self.gpu, "driver_version": told_by("/proc/driver/nvidia/version", driver_version),
+                "cpu": told_by("/proc/cpuinfo", processor), "simulated": self.simulated, "cores": host::read().cores,
+            },
             "config": {
                 "quick": args.quick, "dry": args.dry, "compute_steps": args.compute_steps, "strategy": args.strategy,
                 "scale": {
@@ -463,6 +484,19 @@ impl Whole {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_system_says_what_a_machine_has() {
+        let module = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build  (x@y)  Sun Jul 27\n\
+                      GCC version:  gcc version 12.3.0\n";
+        assert_eq!(driver_version(module), Some("580.65.06"));
+        assert_eq!(driver_version("GCC version: 12\n12.3"), None);
+        assert_eq!(
+            processor("processor\t: 0\nmodel name\t: A CPU @ 2.00GHz\nmodel name\t: B\n"),
+            Some("A CPU @ 2.00GHz")
+        );
+        assert_eq!(processor("processor : 0\n"), None);
+    }
 
     #[test]
     fn patterns_fit_as_shells_have_them() {

@@ -24,7 +24,8 @@ use spanlift::program::{BufferId, Compute, Func};
 use super::super::context::Context;
 use super::super::error::CudaError;
 use super::super::kernel::{Arg, Function, Shape};
-use super::super::memory::{DeviceBlock, HostBlock, Place};
+use super::super::memory::{DeviceBlock, HostBlock};
+use super::super::place::Place;
 use super::super::stream::Stream;
 use super::formula::shape;
 use super::kernels::{self, Kernels, View};
@@ -160,13 +161,7 @@ impl Blocks {
             Home::Device(context) => Memory::Device(DeviceBlock::new(context, len)?),
             Home::Ordered(stream) => Memory::Device(DeviceBlock::on(stream, len)?),
             Home::Pinned(context) => Memory::Pinned(HostBlock::new(context, len)?),
-            Home::Registered(context) => {
-                let mut bytes = Vec::new();
-                let refused = CudaError::Argument("the host has no such memory");
-                bytes.try_reserve_exact(len).map_err(|_| refused)?;
-                bytes.resize(len, 0);
-                Memory::Pinned(HostBlock::register(context, bytes.into_boxed_slice())?)
-            }
+            Home::Registered(context) => Memory::Pinned(HostBlock::in_pages(context, len)?),
             Home::Pageable => {
                 let refused = CudaError::Argument("the host has no such memory");
                 Memory::Pageable(Pageable::new(len).ok_or(refused)?)

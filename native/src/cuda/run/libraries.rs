@@ -1,17 +1,18 @@
 //! cuBLAS, cuFFT and CUPTI, found at run time by whoever needs them first.
 //!
 //! Nothing of them is needed to build. They are looked for in the folders that [`LIBRARIES_VARIABLE`] lists, then under
-//! their names wherever the loader looks; wheels such as `nvidia-cublas-cu12` put them into folders of their own.
+//! their names wherever the loader looks; wheels such as `nvidia-cublas-cu12` put them into folders of their own. Where no
+//! folders are listed a toolkit's are looked into last: not every one of them tells the loader where it lies.
 
-use std::ffi::OsString;
-use std::path::Path;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::super::context::Context;
 use super::super::error::CudaError;
 use crate::driver::{self, Activities, BlasLibrary, Fourier, FourierPlan, Refused};
 
-/// Folders with NVIDIA's libraries, listed as in `PATH`; read when a library is first needed.
+/// Folders with NVIDIA's libraries, listed as in `PATH`, instead of a toolkit's; read when a library is first needed.
 pub const LIBRARIES_VARIABLE: &str = "SPANLIFT_CUDA_LIBRARIES";
 
 /// One of the libraries, by the names under which it installs itself, of the newest supported version first.
@@ -33,20 +34,38 @@ const CUFFT: Wanted = Wanted {
 const CUPTI: Wanted =
     Wanted { library: "CUPTI", names: &["libcupti.so.13", "libcupti.so.12", "libcupti.so"] };
 
+/// Where toolkits install themselves.
+const TOOLKIT: &str = "/usr/local/cuda";
+/// Where in a toolkit libraries lie.
+const IN_TOOLKITS: [&str; 2] = ["lib64", "extras/CUPTI/lib64"];
+
 impl Wanted {
     fn absent(self, why: String) -> CudaError {
         CudaError::NoLibrary { library: self.library, why }
     }
 
+    /// Where to look, in order: folders that are listed, the loader's, and a toolkit's where none are.
+    fn places(self, listed: Option<&OsStr>, toolkits: &[PathBuf]) -> Vec<OsString> {
+        let within = |folder: &Path| {
+            let places = self.names.iter().map(|name| folder.join(name));
+            places.filter(|place| place.exists()).map(PathBuf::into_os_string).collect::<Vec<_>>()
+        };
+        let mut places: Vec<OsString> = Vec::new();
+        for folder in std::env::split_paths(listed.unwrap_or_default()).filter(|f| f != Path::new("")) {
+            places.extend(within(&folder));
+        }
+        places.extend(self.names.iter().map(OsString::from));
+        for toolkit in toolkits.iter().filter(|_| listed.is_none()) {
+            places.extend(IN_TOOLKITS.iter().flat_map(|folder| within(&toolkit.join(folder))));
+        }
+        places
+    }
+
     /// The first that can be opened.
     fn open(self) -> Result<libloading::Library, CudaError> {
-        let mut places: Vec<OsString> = Vec::new();
-        let folders = std::env::var_os(LIBRARIES_VARIABLE).unwrap_or_default();
-        for folder in std::env::split_paths(&folders).filter(|folder| folder != Path::new("")) {
-            places.extend(self.names.iter().map(|name| folder.join(name).into_os_string()));
-        }
-        places.retain(|place| Path::new(place).exists());
-        places.extend(self.names.iter().map(OsString::from));
+        let named = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os);
+        let toolkits: Vec<PathBuf> = named.map(PathBuf::from).chain([PathBuf::from(TOOLKIT)]).collect();
+        let places = self.places(std::env::var_os(LIBRARIES_VARIABLE).as_deref(), &toolkits);
         let mut reasons = Vec::new();
         for place in places {
             match driver::open(&place) {
@@ -137,4 +156,32 @@ pub(super) fn activities() -> Result<&'static Activities, CudaError> {
 /// A library's status as an error.
 pub(super) fn refused((call, status): Refused) -> CudaError {
     CudaError::Library { call, status }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listed_folders_come_first_and_toolkits_last() {
+        let own = std::env::temp_dir().join(format!("spanlift-libraries-{}", std::process::id()));
+        let (listed, toolkit) = (own.join("listed"), own.join("toolkit"));
+        let make = |folder: &Path, name: &str| {
+            std::fs::create_dir_all(folder).unwrap();
+            std::fs::write(folder.join(name), b"").unwrap();
+            folder.join(name).into_os_string()
+        };
+        let first = make(&listed, "libcupti.so.12");
+        let last = make(&toolkit.join("extras/CUPTI/lib64"), "libcupti.so.13");
+        let cublas = make(&toolkit.join("lib64"), "libcublas.so.13");
+        let loaders = |wanted: Wanted| wanted.names.iter().map(OsString::from).collect::<Vec<_>>();
+        let toolkits = [own.join("none"), toolkit];
+        let places = |wanted: Wanted, listed: Option<&OsStr>| wanted.places(listed, &toolkits);
+        assert_eq!(places(CUPTI, None), [loaders(CUPTI), vec![last]].concat());
+        assert_eq!(places(CUPTI, Some(listed.as_os_str())), [vec![first], loaders(CUPTI)].concat());
+        // Who lists none wants none.
+        assert_eq!(places(CUPTI, Some(OsStr::new(""))), loaders(CUPTI));
+        assert_eq!(places(CUBLAS, None), [loaders(CUBLAS), vec![cublas]].concat());
+        std::fs::remove_dir_all(own).unwrap();
+    }
 }

@@ -76,7 +76,7 @@ fn order(dims: &Dims, batch: &Dims, first: &Dims, second: &Dims) -> Option<Order
 }
 
 impl Product {
-    /// `None` for another leaf, and for matrices of more rows than cuBLAS counts.
+    /// `None` for another leaf, for matrices of more rows than cuBLAS counts, and for more elements that move than kernels do.
     pub(super) fn of(leaf: &Leaf) -> Option<Product> {
         let dense = leaf.downcast::<Dense>()?;
         let is_adjoint = leaf.side == Side::Adjoint;
@@ -110,6 +110,9 @@ impl Product {
         let conj = conj && own.is_none();
         let [b, m, k, r] = [&batch, &made, &summed, &rest].map(elements);
         let gemm = gemm([b, m, k, r], [x, y, w], conj)?;
+        if pack.iter().chain(&unpack).any(|moved| !moved.is_counted()) {
+            return None;
+        }
         let n_weights = dense.weights().elements().unsigned_abs();
         Some(Product { gemm, weights_first: y == Order::Swapped, n_weights, pack, unpack, weights: own })
     }

@@ -107,6 +107,11 @@ impl Move {
         self.axes.iter().map(|axis| axis.size).product()
     }
 
+    /// Whether the kernel, which counts elements in 32 bits, counts as many.
+    pub(super) fn is_counted(&self) -> bool {
+        u32::try_from(self.n()).is_ok()
+    }
+
     /// How often each of them reads.
     pub(super) fn n_repeats(&self) -> u64 {
         self.repeats.iter().map(|repeat| repeat.0).product()

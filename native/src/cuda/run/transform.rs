@@ -32,7 +32,7 @@ pub(super) struct Transform {
 }
 
 impl Transform {
-    /// `None` for another leaf, and for more elements than cuFFT counts.
+    /// `None` for another leaf, for more elements than cuFFT counts, and for more that move than kernels count.
     pub(super) fn of(leaf: &Leaf) -> Option<Transform> {
         let fourier = leaf.downcast::<Fourier>()?;
         let facts = fourier.facts();
@@ -110,6 +110,9 @@ impl Transform {
         let each: u64 = axes.iter().map(|&axis| sizes[axis]).product();
         let real = if is_adjoint { [false, is_half] } else { [is_half, false] };
         let is_plain = orders.len() == 1 && *first == natural && !fourier.centered() && !is_half;
+        if !is_plain && moves.iter().any(|moved| !moved.is_counted()) {
+            return None;
+        }
         #[expect(clippy::cast_precision_loss, reason = "a size that fits memory")]
         let scale = 1.0 / (each as f64).sqrt();
         let inverse = is_adjoint != leaf.conj;
@@ -137,4 +140,41 @@ fn cut(pieces: Vec<[i64; 4]>, n: u64) -> Vec<[i64; 4]> {
     let n = n.cast_signed();
     let kept = pieces.into_iter().filter(|piece| piece[0] < n);
     kept.map(|[at, len, from, step]| [at, len.min(n - at), from, step]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use spanlift::memory::{Dtype, cuda};
+    use spanlift::op::{Dense, Fft, Operator, Space, Tensor, fft};
+    use spanlift::plan::{Task, Tasks};
+
+    use super::super::product::Product;
+    use super::*;
+
+    /// What comes of the one leaf of an operator on a device.
+    fn made<R>(a: &Operator, make: impl Fn(&Leaf) -> R) -> R {
+        let plan = a.on(cuda(0)).plan().unwrap();
+        let leaf = plan.work().find_map(|(index, _)| match plan.task(index) {
+            Some(Task::Leaf(leaf)) => Some(make(leaf)),
+            _ => None,
+        });
+        leaf.unwrap()
+    }
+
+    /// Kernels count what they move in 32 bits: more is refused, and what does not move is not counted.
+    #[test]
+    fn more_elements_than_kernels_count_do_not_move() {
+        let line = |b: i64| Space::new([("b", b), ("n", 1 << 12)], Dtype::C32).unwrap();
+        let of = |f: Fft, b: i64| made(&f.over(line(b)).unwrap(), |leaf| Transform::of(leaf).is_some());
+        assert!(of(fft(["n"]).centered(), (1 << 20) - 1) && !of(fft(["n"]).centered(), 1 << 20));
+        assert!(of(fft(["n"]), 1 << 20) && !of(fft(["b"]), 1 << 20));
+        // `[r, k, s]` lies in no order of what is summed and what is left.
+        let between = |r: i64| {
+            let weights = Tensor::new([("m", 2), ("k", 2)], [1.0; 4]).unwrap();
+            let space = Space::new([("r", r), ("k", 2), ("s", 2)], Dtype::F32).unwrap();
+            let dense = Dense::new(space, &weights, ["r", "m", "s"]).unwrap();
+            made(&Operator::from(dense), |leaf| Product::of(leaf).is_some())
+        };
+        assert!(between((1 << 30) - 1) && !between(1 << 30));
+    }
 }

@@ -84,6 +84,8 @@ const NO_MEMORY: c_int = 3;
 /// What cuBLAS keeps for a context.
 #[derive(Debug, Clone, Copy)]
 struct Handle {
+    /// The device whose context was current when it was made, and is to be at each call.
+    device: i32,
     stream: u64,
     /// Memory of the device that every product writes. Real handles have areas for several streams, and add up in another order
     /// where these are used at a time: "one handle per stream" is what their documentation asks for the same bits every time.
@@ -103,10 +105,11 @@ unsafe extern "C" fn cublasCreate_v2(handle: *mut *mut c_void) -> c_int {
     if handle.is_null() {
         return INVALID_VALUE;
     }
+    let Ok(device) = engine().current_device() else { return NO_HANDLE };
     let Ok(work) = engine().alloc(8) else { return NO_MEMORY };
     let mut handles = handles();
     let number = handles.keys().next_back().map_or(0x1000, |last| last + 16);
-    handles.insert(number, Handle { stream: 0, work });
+    handles.insert(number, Handle { device, stream: 0, work });
     // SAFETY: not null, and then it points to room for a handle.
     unsafe { handle.write(std::ptr::without_provenance_mut(usize::try_from(number).unwrap_or(0))) };
     0
@@ -235,6 +238,11 @@ fn product(
     if !fits || sizes.iter().any(|n| *n < 0) || turns.iter().any(|turn| !(0..=2).contains(turn)) {
         return INVALID_VALUE;
     }
+    // Of another device's context, or elements across their alignment: a real one fails at best.
+    let is_apart = matrices.iter().any(|matrix| !matrix.0.is_multiple_of(Type::of(number).bytes()));
+    if engine().current_device() != Ok(of.device) || is_apart {
+        return FAILED;
+    }
     let mut words = vec![number];
     words.extend(turns.iter().chain(&sizes).map(|n| u64::from(n.unsigned_abs())));
     words.extend(factors.iter().flat_map(|(re, im)| [re.to_bits(), im.to_bits()]));
@@ -253,6 +261,8 @@ fn product(
 /// Transforms of up to three dimensions, one behind the other.
 #[derive(Debug, Clone)]
 struct Plan {
+    /// As of a [`Handle`].
+    device: i32,
     lens: Vec<u64>,
     batch: u64,
     single: bool,
@@ -294,11 +304,12 @@ unsafe extern "C" fn cufftPlanMany(
         return INVALID_TRANSFORM;
     }
     let lens = lens.iter().map(|n| u64::from(n.unsigned_abs())).collect();
+    let Ok(device) = engine().current_device() else { return NO_ROOM };
     let Ok(work) = engine().alloc(8) else { return NO_ROOM };
     let mut plans = plans();
     let number = plans.keys().next_back().map_or(1, |last| last + 1);
     let batch = u64::from(batch.unsigned_abs());
-    plans.insert(number, Plan { lens, batch, single: kind == 0x29, stream: 0, work });
+    plans.insert(number, Plan { device, lens, batch, single: kind == 0x29, stream: 0, work });
     // SAFETY: not null, and then it points to room for a plan.
     unsafe { plan.write(number) };
     0
@@ -339,8 +350,12 @@ extern "C" fn cufftExecZ2Z(plan: c_int, from: u64, to: u64, direction: c_int) ->
 
 fn transform(call: &'static str, single: bool, plan: c_int, [from, to]: [u64; 2], direction: c_int) -> c_int {
     let Some(plan) = plans().get(&plan).filter(|plan| plan.single == single).cloned() else { return NO_PLAN };
-    if ![-1, 1].contains(&direction) {
+    let is_apart = [from, to].iter().any(|at| !at.is_multiple_of(if single { 8 } else { 16 }));
+    if ![-1, 1].contains(&direction) || is_apart {
         return INVALID_TRANSFORM;
+    }
+    if engine().current_device() != Ok(plan.device) {
+        return TRANSFORM_FAILED;
     }
     let mut words = vec![from, to, u64::from(single), u64::from(direction == 1), plan.batch, plan.work];
     words.extend(&plan.lens);

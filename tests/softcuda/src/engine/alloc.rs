@@ -166,8 +166,12 @@ impl Engine {
 
     pub(crate) fn host_alloc(&self, len: u64, flags: u32) -> Result<u64, Code> {
         self.call("cuMemHostAlloc", Needs::Context, |s| {
-            if len == 0 || flags & !HOST_FLAGS != 0 {
+            if flags & !HOST_FLAGS != 0 {
                 return Err(Code::INVALID_VALUE);
+            }
+            // Of no bytes a driver says that it allocated them.
+            if len == 0 {
+                return Ok(0);
             }
             let start = s.memory.pin(len, flags)?;
             s.trace_alloc(start, len, "pinned", None);
@@ -194,7 +198,7 @@ impl Engine {
             if address == 0 || len == 0 || flags & !REGISTER_FLAGS != 0 {
                 return Err(Code::INVALID_VALUE);
             }
-            if s.memory.host_overlap(address, len) {
+            if s.memory.host_overlap(address, len) || s.memory.shares_registered_page(address, len) {
                 return Err(Code::HOST_MEMORY_ALREADY_REGISTERED);
             }
             s.memory.note_host(address, len, flags, true);
@@ -209,8 +213,12 @@ impl Engine {
             if address == 0 {
                 return Err(Code::INVALID_VALUE);
             }
-            let range = s.memory.hosts.get(&address).filter(|r| r.registered);
-            let end = range.map(super::memory::HostRange::end).ok_or(Code::HOST_MEMORY_NOT_REGISTERED)?;
+            let range = s.memory.hosts.get(&address).filter(|r| !r.freed);
+            let range = range.ok_or(Code::HOST_MEMORY_NOT_REGISTERED)?;
+            if !range.registered {
+                return Err(Code::INVALID_VALUE);
+            }
+            let end = range.end();
             s.end_of_life(address, end, ViolationKind::UnregisterInFlight);
             s.trace_free(address, "unregister", None);
             s.memory.hosts.remove(&address);

@@ -192,6 +192,11 @@ impl Engine {
         self.call("cuDevicePrimaryCtxRetain", Needs::Init, |s| {
             let device = s.ordinal(device)?;
             s.healthy(device)?;
+            if s.devices[device].retained == 0
+                && let Some((code, _)) = s.due(|at| at == "context", device)
+            {
+                return Err(code);
+            }
             s.devices[device].retained += 1;
             Ok(context_handle(device))
         })

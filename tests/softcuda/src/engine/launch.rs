@@ -95,8 +95,13 @@ impl Seen<'_, '_> {
             if life != Life::Live {
                 self.session.check_life(&access, life);
             }
-        } else if !self.session.memory.host(start).is_some_and(|r| !r.freed && end <= r.end()) {
-            let missing = "a kernel sees no pageable memory";
+        } else if !self
+            .session
+            .memory
+            .host(start)
+            .is_some_and(|r| !r.freed && end <= r.end() && r.is_mapped())
+        {
+            let missing = "a kernel sees no pageable memory, and registered memory that is mapped alone";
             self.session.accuse(ViolationKind::OutOfBounds, &access, missing);
             return Err(illegal);
         }
@@ -251,6 +256,9 @@ impl Engine {
     ) -> Result<(), Code> {
         self.call(call, Needs::Context, |s| {
             let stream = s.stream(stream)?;
+            if s.streams[stream].device != s.device {
+                return Err(Code::INVALID_HANDLE);
+            }
             let (params, body) = (vec![(0, args.len())], Body::Rust(rust::registered(function)));
             let kernel = Arc::new(Kernel { name: call.to_owned(), params, body });
             let shape = Shape { grid: [1; 3], block: [1; 3], shared: 0 };

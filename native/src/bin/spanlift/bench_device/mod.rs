@@ -6,6 +6,8 @@
 
 mod jobs;
 
+use std::sync::Barrier;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
@@ -34,7 +36,7 @@ impl Effort {
         let seconds = Duration::from_secs_f64;
         let (target, min_samples, max_samples, budget) = match (args.dry, args.quick) {
             (true, _) => (0.0, 3, 3, 165.0),
-            (_, true) => (0.5, 3, 300, 165.0),
+            (_, true) => (0.5, 3, 300, 150.0),
             _ => (2.0, 9, 2000, 1500.0),
         };
         Effort { target: seconds(target), min_samples, max_samples, budget: seconds(budget) }
@@ -191,41 +193,52 @@ fn probe(engine: &Engine, bytes: usize) -> Result<Value, EngineError> {
     from.settle_and_fill(1)?;
     to.settle_and_fill(2)?;
     let gb_s = |time: f64, n: usize| (bytes * n) as f64 / 1e9 / time;
-    let mut timed = |which: [bool; 2], n: usize| {
-        let mut times = Vec::new();
-        for _ in 0..5 {
-            let mut work = Vec::new();
-            if which[0] {
-                work.push((&up, &here, &mut from, false));
-            }
-            if which[1] {
-                work.push((&down, &there, &mut to, true));
-            }
-            let start = Instant::now();
-            Stream::copies_and_wait(&mut work, bytes, n)?;
-            times.push(start.elapsed().as_secs_f64());
-        }
-        Ok::<f64, EngineError>(quantile(&mut times, 0.5))
+    let alone = |stream, device, host: &mut HostBlock, to_host, n| {
+        let start = Instant::now();
+        Stream::copies_and_wait(&mut [(stream, device, host, to_host)], bytes, n)?;
+        Ok::<f64, EngineError>(start.elapsed().as_secs_f64())
     };
-    let [h2d, d2h] = [gb_s(timed([true, false], 2)?, 2), gb_s(timed([false, true], 2)?, 2)];
-    let both = gb_s(timed([true, true], 4)?, 4);
+    let mut times = [(); 4].map(|()| Vec::new());
+    for _ in 0..5 {
+        times[0].push(alone(&up, &here, &mut from, false, 2)?);
+        times[1].push(alone(&down, &there, &mut to, true, 2)?);
+        // Both at once, each by its own clock: a link may give one direction more than the other.
+        let gate = Barrier::new(2);
+        let both = thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                gate.wait();
+                alone(&down, &there, &mut to, true, 4)
+            });
+            gate.wait();
+            let one = alone(&up, &here, &mut from, false, 4);
+            Ok::<_, EngineError>([one?, other.join().unwrap_or(Err(EngineError::Panicked))?])
+        })?;
+        times[2].push(both[0]);
+        times[3].push(both[1]);
+    }
+    let [h2d, d2h, both_h2d, both_d2h] = times.map(|mut times| quantile(&mut times, 0.5));
     let mut idle: Vec<f64> = Vec::new();
     for _ in 0..50 {
         let start = Instant::now();
         engine.synchronize()?;
         idle.push(start.elapsed().as_secs_f64() * 1e6);
     }
-    let (source, mut copied) = (vec![1u8; 1 << 20], vec![0u8; 1 << 20]);
-    let mut hot: Vec<f64> = Vec::new();
-    for _ in 0..50 {
-        let start = Instant::now();
-        copy(&mut copied, std::hint::black_box(&source), Stores::Plain);
-        hot.push(start.elapsed().as_secs_f64());
-    }
+    let memcpy = |n: usize, runs: usize| {
+        let (source, mut copied) = (vec![1u8; n], vec![0u8; n]);
+        let mut times: Vec<f64> = Vec::new();
+        for _ in 0..runs {
+            let start = Instant::now();
+            copy(&mut copied, std::hint::black_box(&source), Stores::Plain);
+            times.push(start.elapsed().as_secs_f64());
+        }
+        n as f64 / 1e9 / quantile(&mut times, 0.5)
+    };
     Ok(json!({
-        "h2d_gb_s": h2d, "d2h_gb_s": d2h, "bidir_h2d_gb_s": both, "bidir_d2h_gb_s": both,
+        "h2d_gb_s": gb_s(h2d, 2), "d2h_gb_s": gb_s(d2h, 2),
+        "bidir_h2d_gb_s": gb_s(both_h2d, 4), "bidir_d2h_gb_s": gb_s(both_d2h, 4),
         "idle_sync_us": quantile(&mut idle, 0.5),
-        "memcpy_hot_gb_s": (1 << 20) as f64 / 1e9 / quantile(&mut hot, 0.5),
+        // Larger than caches, where the link is measured with as much.
+        "memcpy_hot_gb_s": memcpy(1 << 20, 50), "memcpy_cold_gb_s": memcpy(bytes.min(64 << 20), 10),
     }))
 }
 

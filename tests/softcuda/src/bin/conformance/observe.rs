@@ -12,6 +12,9 @@ use crate::table::{Handle, Table, ask};
 /// How long a stream is held where a call may wait for it: longer than a busy machine keeps a thread from a call that does not.
 const HELD: Duration = Duration::from_secs(1);
 
+/// What is said of that which this machine's devices cannot show.
+const NOT_SEEN: &str = "not-seen";
+
 /// Takes a name and what was seen.
 type Say<'s> = &'s mut dyn FnMut(&str, String);
 
@@ -191,7 +194,21 @@ fn registration(d: &Table, say: Say<'_>) {
     say("unregister.once", ask!(d.cuMemHostUnregister(at)).to_string());
     say("unregister.twice", ask!(d.cuMemHostUnregister(at)).to_string());
     say("free-host.unknown", ask!(d.cuMemFreeHost(at)).to_string());
+    // Two ranges of one page.
+    let beside = at.cast::<u8>().wrapping_add(128).cast::<c_void>();
+    ask!(d.cuMemHostRegister_v2(at, 64, 0));
+    let code = ask!(d.cuMemHostRegister_v2(beside, 64, 0));
+    say("register.same-page", code.to_string());
+    if code == 0 {
+        ask!(d.cuMemHostUnregister(beside));
+    }
+    ask!(d.cuMemHostUnregister(at));
     drop(memory);
+    let (allocated, mut none) = (pinned(d, 64), null_mut());
+    say("unregister.allocated", ask!(d.cuMemHostUnregister(allocated)).to_string());
+    ask!(d.cuMemFreeHost(allocated));
+    say("alloc-host.zero", ask!(d.cuMemHostAlloc(&raw mut none, 0, 0)).to_string());
+    ask!(d.cuMemFreeHost(none));
 }
 
 fn pointers_and_copies(d: &Table, say: Say<'_>) {
@@ -387,10 +404,24 @@ fn modules(d: &Table, say: Say<'_>) {
     say("module.unload", ask!(d.cuModuleUnload(module)).to_string());
 }
 
+/// What only two devices show, and of these what only such show that reach each other's memory.
+const OF_TWO: [&str; 6] = [
+    "peer.can-access-self",
+    "peer.can-access",
+    "peer.copy-without-enable",
+    "peer.copy-arrives",
+    "event.record-on-other-device",
+    "event.wait-on-other-device",
+];
+const OF_NEIGHBOURS: [&str; 5] =
+    ["peer.enable", "peer.enable-twice", "peer.enable-self", "peer.disable", "peer.disable-twice"];
+
 fn peers(d: &Table, say: Say<'_>, near: Handle) {
     let mut count = 0;
     ask!(d.cuDeviceGetCount(&raw mut count));
     if count < 2 {
+        // Said, so that a machine with one device is told from a program that ended early.
+        OF_TWO.iter().chain(&OF_NEIGHBOURS).for_each(|name| say(name, NOT_SEEN.to_owned()));
         return;
     }
     let (mut can, mut itself, mut far) = (0, 1, 0);
@@ -422,6 +453,8 @@ fn peers(d: &Table, say: Say<'_>, near: Handle) {
         say("peer.enable-self", ask!(d.cuCtxEnablePeerAccess(near, 0)).to_string());
         say("peer.disable", ask!(d.cuCtxDisablePeerAccess(far)).to_string());
         say("peer.disable-twice", ask!(d.cuCtxDisablePeerAccess(far)).to_string());
+    } else {
+        OF_NEIGHBOURS.iter().for_each(|name| say(name, NOT_SEEN.to_owned()));
     }
     ask!(d.cuMemFree_v2(x));
     ask!(d.cuDevicePrimaryCtxRelease_v2(1));

@@ -178,6 +178,26 @@ fn a_bad_pointer_loses_the_device() {
 }
 
 #[test]
+fn registered_memory_is_mapped_for_kernels_where_that_was_asked_for() {
+    for (flags, expected) in [(0, Err(Code::ILLEGAL_ADDRESS)), (1, Err(Code::ILLEGAL_ADDRESS)), (3, Ok(()))] {
+        let lab = Lab::new(Config::default());
+        let memory = Box::leak(vec![0u8; 64].into_boxed_slice());
+        let at = memory.as_ptr().expose_provenance() as u64;
+        lab.engine.host_register(at, 64, flags).expect("registered");
+        let f = function(&lab, SUM, "sum");
+        lab.engine.launch(f, line(1, 32), at.to_le_bytes().to_vec(), 0).expect("enqueued");
+        assert_eq!(lab.engine.synchronize(), expected, "{flags}");
+        assert_eq!(lab.engine.report().count(ViolationKind::OutOfBounds), usize::from(expected.is_err()));
+        // What the driver allocates is mapped without asking.
+        if expected.is_ok() {
+            let pinned = lab.engine.host_alloc(64, 0).expect("pinned");
+            lab.engine.launch(f, line(1, 32), pinned.to_le_bytes().to_vec(), 0).expect("enqueued");
+            assert_eq!(lab.engine.synchronize(), Ok(()));
+        }
+    }
+}
+
+#[test]
 fn memory_of_another_device_needs_a_right() {
     for granted in [false, true] {
         let lab = Lab::new(Config::default());

@@ -100,6 +100,31 @@ fn null_is_freed_but_not_unregistered() {
 }
 
 #[test]
+fn whole_pages_are_registered_once() {
+    let lab = Lab::new(Config::default());
+    let memory = Box::leak(vec![0u8; 4 * 4096].into_boxed_slice());
+    let page = memory.as_ptr().expose_provenance() as u64;
+    let page = page.next_multiple_of(4096);
+    let (engine, taken) = (&lab.engine, Err(Code::HOST_MEMORY_ALREADY_REGISTERED));
+    assert_eq!(engine.host_register(page + 4096, 64, 0), Ok(()));
+    // No byte of it, but a byte of its page: on either side, and from the pages beside it.
+    assert_eq!(engine.host_register(page + 4096 + 128, 64, 0), taken);
+    assert_eq!(engine.host_register(page + 8191, 2, 0), taken);
+    assert_eq!(engine.host_register(page + 4000, 97, 0), taken);
+    assert_eq!(engine.host_register(page, 4096, 0), Ok(()));
+    assert_eq!(engine.host_register(page + 8192, 4096, 0), Ok(()));
+    for at in [0, 4096, 8192] {
+        assert_eq!(engine.host_unregister(page + at), Ok(()));
+    }
+    assert_eq!(engine.host_register(page + 4096 + 128, 64, 0), Ok(()));
+    assert_eq!(engine.host_unregister(page + 4096 + 128), Ok(()));
+    // What the driver allocated was never registered.
+    let pinned = lab.pinned(0);
+    assert_eq!(engine.host_unregister(pinned), Err(Code::INVALID_VALUE));
+    assert_eq!(lab.end().violations, []);
+}
+
+#[test]
 fn host_functions_never_run_on_the_thread_that_waits() {
     for scheduler in schedulers() {
         let lab = Lab::new(Config::under(scheduler));
