@@ -176,7 +176,11 @@ from turn import turn
 if sys.argv[1] == "probe" and "--measure" not in sys.argv:
     print(json.dumps({"state": "devices", "devices": [{"name": "Stand-in 9000"}], "cuda_version": "12.2", "library": "none"}))
 elif sys.argv[1] == "probe":
+    if os.path.exists(os.path.join(os.environ["STAGE"], "tour.json")):
+        open(sys.argv[sys.argv.index("--measure") + 1], "w").write('{"name": "measured"}')
     sys.stdout.buffer.write(b'{"is": "measured"} \xff\xfe')
+elif sys.argv[1] == "tour":
+    print(open(os.path.join(os.environ["STAGE"], "tour.json")).read())
 else:
     turn("spanlift")
 "#;
@@ -402,6 +406,64 @@ fn rows_that_no_time_was_left_for_are_no_fault() {
         let (_, found) = stage.check(&["--only", "transfers"]);
         assert_eq!(found["parts"]["transfers"]["state"], state, "{found}");
     }
+}
+
+/// The simulator's times of the tutorial's rows are held against PyTorch's: those of the turns, and the others of one run more.
+#[test]
+fn the_simulator_is_held_against_what_was_measured() {
+    let small = |ms: f64, count: u64| json!({"id": "h2d.1000x4KB.blocking", "median_ms": ms, "bytes": 4, "count": count, "status": "ok", "verified": true});
+    let wrong = json!({"id": "h2d.1x4MB.pinned", "median_ms": 1.0, "bytes": 4, "count": 1, "status": "wrong", "verified": false});
+    let sides = |more: Value| {
+        json!({
+            "torch": [turn(&[row("pin.1x4MB", 1.0)]), turn(&[row("pin.1x4MB", 3.0)]), more],
+            "spanlift": [turn(&[row("pin.1x4MB", 1.0)]), turn(&[row("pin.1x4MB", 1.0)])],
+        })
+    };
+    let simulated = [
+        ("pin.1x4MB", 2.2),
+        ("h2d.1x4MB.pageable", 0.5),
+        ("h2d.1000x4KB.blocking", 9.0),
+        ("h2d.1x4MB.pinned", 1.0),
+        ("h2d.1x4MB.pin_copy", 1.0),
+    ];
+    let tour = json!({"rows": simulated.map(|(id, ms)| json!({"id": id, "simulated_ms": ms}))});
+    let status = |found: &Value| {
+        let rows = found["parts"]["simulator"]["rows"].as_array().cloned().unwrap_or_default();
+        rows.iter().map(|row| row["status"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    for (count, third) in [(1000, 9.0 / 10.0), (250, 9.0 / 4.0 / 10.0)] {
+        let more = turn(&[row("h2d.1x4MB.pageable", 1.0), small(10.0, count), wrong.clone()]);
+        let Some(stage) = Stage::new("gpu-check-simulator", &sides(more)) else { return };
+        stage.torch(FINDS_ONE);
+        std::fs::write(stage.folder.join("tour.json"), tour.to_string()).unwrap();
+        let (ran, found) = stage.check(&["--only", "profile,torch,simulator", "--rows", "pin.*"]);
+        let part = &found["parts"]["simulator"];
+        assert_eq!((ran.status.code(), &part["state"]), (Some(0), &"right".into()), "{found}");
+        let others = ["wrong or failed in torch", "not measured by torch"];
+        assert_eq!(status(&found), [&["ok"; 3][..], &others].concat(), "{part}");
+        // 2.2 beside the median of 1 and 3, half of 1, 9 of 10, or a quarter of 9.
+        let errors: Vec<f64> =
+            part["rows"].as_array().unwrap().iter().filter_map(|row| row["error"].as_f64()).collect();
+        assert_eq!(errors, [2.2 / 2.0 - 1.0, -0.5, third - 1.0], "{part}");
+        let told = ["n_rows", "n_compared", "n_within_aim"].map(|name| part["found"][name].as_u64().unwrap());
+        assert_eq!(told, [5, 3, if count == 1000 { 2 } else { 1 }], "{part}");
+        assert_eq!(part["found"]["aim"], json!(0.15));
+    }
+    // Nothing that could be compared is a fault; nothing that could be simulated or measured is left out.
+    let Some(stage) = Stage::new("gpu-check-simulator-none", &sides(json!("no JSON"))) else { return };
+    stage.torch(FINDS_ONE);
+    let others = json!({"rows": [{"id": "h2d.1x4MB.pageable", "simulated_ms": 0.5}]});
+    std::fs::write(stage.folder.join("tour.json"), others.to_string()).unwrap();
+    let (_, found) = stage.check(&["--only", "torch,simulator"]);
+    assert_eq!(found["parts"]["simulator"]["why"], json!(["no profile was measured"]), "{found}");
+    std::fs::remove_file(stage.folder.join("log")).unwrap();
+    let (ran, found) = stage.check(&["--only", "profile,torch,simulator"]);
+    assert_eq!(
+        (ran.status.code(), status(&found)),
+        (Some(1), vec!["not measured by torch".to_owned()]),
+        "{found}"
+    );
+    assert_eq!(found["parts"]["simulator"]["state"], "wrong", "{found}");
 }
 
 /// Where the file cannot be written the findings go beside, and the script says where.

@@ -345,7 +345,8 @@ fn the_figures_of_the_readme_are_those_that_were_measured() {
     let read = |path: &str| fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
     let parsed = |name: &String| serde_json::from_str(&read(&format!("tests/measured/{name}")));
     let files = figures::files().into_iter().map(|name| (name.clone(), parsed(&name).unwrap_or_default()));
-    let table = figures::table(&files.collect()).unwrap_or_else(|e| panic!("{e}"));
+    let devices = figures::devices(&root().join("native/measured")).unwrap_or_else(|e| panic!("{e}"));
+    let table = figures::table(&files.collect(), &devices).unwrap_or_else(|e| panic!("{e}"));
     let readme = read("README.md");
     assert!(
         figures::put(&readme, &table).as_deref() == Some(&readme),

@@ -1,6 +1,9 @@
-//! The table of figures in the README: every number is read from a file of `tests/measured/`, none is written by hand.
+//! The table of figures in the README: every number is read from a file of `tests/measured/`, or of `native/measured/` where
+//! `native/gpu-check` ran on a device; none is written by hand.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::{fs, io};
 
 use serde_json::Value;
 
@@ -21,8 +24,19 @@ const TABLE: &str = "\
 | opens traces in the page | {viewer.json;/files/0/bytes;1e-6;0} MB in {viewer.json;/files/0/spanlift/first_paint_s;1;2} s and {viewer.json;/files/2/bytes;1e-6;0} MB in {viewer.json;/files/2/spanlift/first_paint_s;1;1} s, without a GPU; Perfetto in the same run {viewer.json;/files/0/perfetto/first_paint_s;1;1} and {viewer.json;/files/2/perfetto/first_paint_s;1;1} s | `viewer.json` |
 | applies operators | a chain of ten on 16 elements in {operators.json;/goals/P1 chain of ten, n = 16: at most 80 ns and 0.7 x faer/ns;1;0} ns: {operators.json;/goals/P1 chain of ten, n = 16: at most 80 ns and 0.7 x faer/over_faer;1;2} of faer's time, {operators.json;/goals/over 100 x faster per apply than SciPy, PyLops, SigPy, n = 16/times_faster/scipy;1;0} times as fast as SciPy, {operators.json;/goals/over 100 x faster per apply than SciPy, PyLops, SigPy, n = 16/times_faster/pylops;1;0} as PyLops, {operators.json;/goals/over 100 x faster per apply than SciPy, PyLops, SigPy, n = 16/times_faster/sigpy;1;0} as SigPy | `operators.json` |
 | solves | a step of conjugate gradients on 1,024 unknowns in {operators.json;/rows/cg n=1024 k=20/ns/spanlift;1e-3;2} µs: {operators.json;/rows/cg n=1024 k=20/spanlift_over_faer;1;2} of faer's time, {operators.json;/rows/cg n=1024 k=20/spanlift_over_scipy;1;2} of SciPy's | `operators.json` |
-| transfers to a GPU | not yet measured | - |
 ";
+
+/// Rows beside PyTorch that the table tells, in words.
+const BESIDE: [(&str, &str); 8] = [
+    ("h2d.1x4MB.pageable", "a pageable tensor of 4 MB"),
+    ("h2d.1000x4KB.blocking", "1,000 of 4 KB"),
+    ("h2d.1000x4MB.pageable.blocking", "1,000 of 4 MB"),
+    ("h2d.1000x4MB.pinned.non_blocking", "1,000 pinned ones of 4 MB"),
+    ("h2d.1000x4MB.dict.pin_threads4", "a dictionary of 1,000, on four threads"),
+    ("d2h.800MB.pageable_fresh", "800 MB home to fresh memory"),
+    ("pipe.A.s4", "strategy A"),
+    ("pipe.B.k3", "strategy B"),
+];
 
 /// The files that the table names.
 pub fn files() -> Vec<String> {
@@ -37,17 +51,62 @@ fn cells() -> impl Iterator<Item = &'static str> {
     TABLE.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0))
 }
 
-/// The table with its numbers from `files`, by name.
+/// What was found on devices, by the names of the files in this folder: none where it is not there.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn devices(folder: &Path) -> io::Result<BTreeMap<String, Value>> {
+    let mut found = BTreeMap::new();
+    let entries = match fs::read_dir(folder) {
+        Err(absent) if absent.kind() == io::ErrorKind::NotFound => return Ok(found),
+        entries => entries?,
+    };
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_some_and(|ending| ending == "json") {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            found.insert(name, serde_json::from_slice(&fs::read(&path)?)?);
+        }
+    }
+    Ok(found)
+}
+
+/// The row of one device: what took how much of PyTorch's time, and how near the simulator came.
+fn device(name: &str, found: &Value) -> Option<String> {
+    let gpu = found["devices"][0]["name"].as_str()?;
+    if found["times_mean_something"] != true {
+        return None;
+    }
+    let ratios = found["parts"]["torch"]["ratios"].as_array();
+    let ratio = |id: &str| ratios?.iter().find(|row| row["id"] == id)?["ratio"].as_f64();
+    let mut told: Vec<String> =
+        BESIDE.iter().filter_map(|(id, words)| Some(format!("{words} {:.2}", ratio(id)?))).collect();
+    match told.first_mut() {
+        Some(first) => first.insert_str(0, "of PyTorch's time in the same run: "),
+        None => told.push("not measured beside PyTorch".to_owned()),
+    }
+    let simulator = &found["parts"]["simulator"]["found"];
+    if let (Some(near), Some(of), Some(aim)) =
+        (simulator["n_within_aim"].as_u64(), simulator["n_compared"].as_u64(), simulator["aim"].as_f64())
+    {
+        told.push(format!("{near} of {of} rows simulated within {:.0} %", aim * 100.0));
+    }
+    let file = format!("[`{name}`](native/measured/{name})");
+    Some(format!("| transfers to a GPU, {gpu} | {} | {file} |\n", told.join("; ")))
+}
+
+/// The table with its numbers from `files` and its last rows from `devices`, both by name.
 ///
 /// # Errors
 /// The number that is not where the table says.
-pub fn table(files: &BTreeMap<String, Value>) -> Result<String, String> {
+pub fn table(files: &BTreeMap<String, Value>, devices: &BTreeMap<String, Value>) -> Result<String, String> {
     let mut text = TABLE.to_owned();
     for cell in cells() {
         let number = cell_value(cell, files).ok_or_else(|| format!("there is no number at {cell:?}"))?;
         text = text.replacen(&format!("{{{cell}}}"), &number, 1);
     }
-    Ok(text)
+    let rows: String = devices.iter().filter_map(|(name, found)| device(name, found)).collect();
+    Ok(text + if rows.is_empty() { "| transfers to a GPU | not yet measured | - |\n" } else { &rows })
 }
 
 fn cell_value(cell: &str, files: &BTreeMap<String, Value>) -> Option<String> {
@@ -86,7 +145,30 @@ mod tests {
         assert_eq!(of("a.json;/x/0;1e-6;1").as_deref(), Some("1.2"));
         assert_eq!(of("a.json;/x/1;1;2").as_deref(), Some("0.25"));
         assert_eq!((of("a.json;/y;1;0"), of("b.json;/x;1;0"), of("a.json;/x/0;1")), (None, None, None));
-        assert!(table(&files).is_err());
+        assert!(table(&files, &BTreeMap::new()).is_err());
+    }
+
+    #[test]
+    fn devices_have_rows_where_something_was_measured() {
+        let row = |id: &str, ratio: f64| serde_json::json!({"id": id, "status": "ok", "ratio": ratio});
+        let mut found = serde_json::json!({
+            "devices": [{"name": "Stand-in 9000"}], "times_mean_something": true, "parts": {
+                "torch": {"ratios": [row("h2d.1000x4KB.blocking", 0.043), row("no row", 1.0), row("h2d.1x4MB.pageable", 0.3)]},
+                "simulator": {"found": {"n_within_aim": 14, "n_compared": 16, "aim": 0.15}},
+            },
+        });
+        let said = "of PyTorch's time in the same run: a pageable tensor of 4 MB 0.30; 1,000 of 4 KB 0.04; \
+                    14 of 16 rows simulated within 15 %";
+        assert_eq!(
+            device("a.json", &found),
+            Some(format!(
+                "| transfers to a GPU, Stand-in 9000 | {said} | [`a.json`](native/measured/a.json) |\n"
+            ))
+        );
+        found["parts"] = serde_json::json!({"torch": {"state": "left out"}});
+        assert!(device("a.json", &found).is_some_and(|row| row.contains("| not measured beside PyTorch |")));
+        found["times_mean_something"] = false.into();
+        assert_eq!(device("a.json", &found), None, "a little of everything is no measurement");
     }
 
     #[test]

@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some("trace") => draw_trace(&measured),
         Some("memory") => draw_memory(&measured),
         Some("readme") if measured.canonicalize()? != usual.canonicalize()? => {
-            Ok(std::io::stdout().write_all(table(&measured)?.as_bytes())?)
+            Ok(std::io::stdout().write_all(table(&root, &measured)?.as_bytes())?)
         }
         Some("readme") => put_readme(&root, &measured),
         Some(word) => Err(format!("no word of this command: {word:?}; trace, memory or readme").into()),
@@ -67,20 +67,20 @@ fn put_criterion(root: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The table of figures.
-fn table(folder: &Path) -> Result<String, Box<dyn Error>> {
+/// The table of figures, with what was found on devices.
+fn table(root: &Path, folder: &Path) -> Result<String, Box<dyn Error>> {
     let mut files = BTreeMap::new();
     for name in figures::files() {
         let bytes = fs::read(folder.join(&name))?;
         files.insert(name, serde_json::from_slice(&bytes)?);
     }
-    Ok(figures::table(&files)?)
+    Ok(figures::table(&files, &figures::devices(&root.join("native/measured"))?)?)
 }
 
 /// Writes the table of figures into the README.
 fn put_readme(root: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
     let readme = fs::read_to_string(root.join("README.md"))?;
-    let readme = figures::put(&readme, &table(folder)?).ok_or("the README has no place for figures")?;
+    let readme = figures::put(&readme, &table(root, folder)?).ok_or("the README has no place for figures")?;
     Ok(fs::write(root.join("README.md"), readme)?)
 }
 
