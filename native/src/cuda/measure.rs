@@ -20,6 +20,8 @@ use super::stream::{Event, Stream, Timing};
 const ROUNDS: usize = 5;
 /// Calls of one round for what a call costs.
 const CALLS: usize = 64;
+/// Bytes of a copy that takes hardly longer than one of nothing.
+const SMALL: usize = 4 << 10;
 /// `CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT`
 const ENGINES: i32 = 40;
 
@@ -114,9 +116,9 @@ impl Profile {
 pub fn measure(context: &Context, name: &str, largest: usize) -> Result<Value, MeasureError> {
     let mut profile = Profile { figures: Map::new(), conf: Map::new(), lines: Map::new() };
     let bench = Bench::new(context, largest.max(1 << 14))?;
-    bench.links(&mut profile)?;
+    let call = bench.calls(&mut profile)?;
+    bench.links(&mut profile, call)?;
     bench.pageable(&mut profile)?;
-    bench.calls(&mut profile)?;
     if let Some(engines) = context.driver().attribute(context.ordinal(), ENGINES).filter(|n| *n > 0) {
         profile.put("copy_engines", f64::from(engines), "told by the driver");
         profile.figures.insert("copy_engines".to_owned(), json!(engines));
@@ -164,7 +166,9 @@ impl Bench {
         (0..4).rev().map(move |k| largest >> (2 * k))
     }
 
-    fn links(&self, profile: &mut Profile) -> Result<(), MeasureError> {
+    /// Rates, latency, and what a host that waits for a copy needs to come back; `call` is what the call of a copy takes, in
+    /// nanoseconds.
+    fn links(&self, profile: &mut Profile, call: f64) -> Result<(), MeasureError> {
         let [s, t] = &self.streams;
         let [a, b] = &self.device;
         let mut up = HostBlock::new(&self.context, self.largest)?;
@@ -187,6 +191,14 @@ impl Bench {
             profile.put(figure, line.rate, &how);
             if is_up {
                 profile.put("lat", line.latency_ns / 1e3, &how);
+                let n = SMALL.min(self.largest);
+                let alone = least(|| Stream::copies_and_wait(&mut [(s, a, &mut up, false)], n, 1))?;
+                let back = (alone - call - line.latency_ns - n as f64 / line.rate).max(0.0);
+                profile.put(
+                    "sync_return",
+                    back / 1e3,
+                    "a copy of 4 KiB alone, without its call, latency and bytes",
+                );
             }
             profile.line(figure, &line);
             directions.push(points.last().map_or(1.0, |point| point.1));
@@ -244,8 +256,8 @@ impl Bench {
         Ok(())
     }
 
-    /// What calls cost the host, in microseconds.
-    fn calls(&self, profile: &mut Profile) -> Result<(), MeasureError> {
+    /// What calls cost the host, in microseconds; gives that of a copy in nanoseconds.
+    fn calls(&self, profile: &mut Profile) -> Result<f64, MeasureError> {
         let [s, t] = &self.streams;
         let [a, _] = &self.device;
         let event = Event::new(&self.context, Timing::Off)?;
@@ -261,9 +273,10 @@ impl Bench {
                 t.synchronize()?;
             }
             profile.put(name, best / 1e3, "mean of 64 calls, the least of 5 rounds");
-            Ok::<(), CudaError>(())
+            Ok::<f64, CudaError>(best)
         };
-        put("call_memcpy_async", &mut || s.copy_device(Place::Device(a, 0), Place::Device(a, 64), 64))?;
+        let copy =
+            put("call_memcpy_async", &mut || s.copy_device(Place::Device(a, 0), Place::Device(a, 64), 64))?;
         put("call_launch", &mut || s.fill((a, 0), 0, 64))?;
         put("call_event_record", &mut || event.record(s))?;
         put("call_stream_wait", &mut || t.wait(&event))?;
@@ -277,6 +290,6 @@ impl Bench {
         let mut blocks = Vec::new();
         put("call_malloc_async", &mut || DeviceBlock::on(s, 1 << 16).map(|block| blocks.push(block)))?;
         put("call_free_async", &mut || blocks.pop().map_or(Ok(()), |block| block.free_on(s)))?;
-        Ok(())
+        Ok(copy)
     }
 }

@@ -168,6 +168,15 @@ fn a_device_is_measured_with_copies_as_large_as_asked_for() {
     let points = profile["fit"]["h2d_bw"]["points"].as_array().unwrap();
     let bytes: Vec<u64> = points.iter().map(|point| point["bytes"].as_u64().unwrap()).collect();
     assert_eq!(bytes, [2 << 14, 2 << 16, 2 << 18, 2 << 20]);
+    // What the tutorial's rows hang on, but for the framework's own part.
+    for figure in ["lat", "h2d_bw", "call_memcpy_async", "sync_return", "stage_cold_bw", "host_memcpy_hot_bw"]
+    {
+        assert!(profile[figure].as_f64().is_some_and(|value| 0.0 <= value), "{figure}: {profile}");
+        assert!(
+            profile["conf"][figure].as_str().is_some_and(|how| how.starts_with("M ")),
+            "{figure}: {profile}"
+        );
+    }
     assert_eq!(names(&folder), ["m.json"]);
     for more in [
         &["--measure", "n.json", "--largest", "8KiB"][..],
