@@ -199,7 +199,7 @@ impl Rows {
             rows.counters(trace);
         }
         rows.has_own_zero = matches!(trace.source, Source::Simulated { .. } | Source::Schedule { .. });
-        rows.extent = trace.extent().map(|(first, last)| (first.0, last.0));
+        rows.extent = extent(trace);
         for (k, flow) in (0u32..).zip(&trace.flows) {
             if let Some(kind) = ARROWS.iter().position(|kind| *kind == flow.kind) {
                 rows.arrows[kind].push(trace, k, *flow);
@@ -316,6 +316,16 @@ impl Rows {
         if from < self.rows.len() {
             self.sections.push(Section { title, rows: from..self.rows.len() });
         }
+    }
+}
+
+/// First and last moment of a trace: of its slices, else of its samples and marks.
+fn extent(trace: &Trace) -> Option<(i64, i64)> {
+    let samples = trace.counters.iter().flat_map(|counter| &counter.samples).map(|(at, _)| at.0);
+    let moments = || samples.chain(trace.instants.iter().map(|instant| instant.at.0));
+    match trace.extent() {
+        Some((first, last)) => Some((first.0, last.0)),
+        None => moments().fold(None, |all, at| Some(all.map_or((at, at), |(a, b)| (at.min(a), at.max(b))))),
     }
 }
 

@@ -76,6 +76,8 @@ impl Frame {
         let gutter = (widest + 22.0).clamp(72.0, (width * 0.33).clamp(72.0, 190.0));
         let has_marks = !trace.instants.is_empty();
         let mut y = RULER + if has_marks { MARKS } else { 0.0 };
+        // Room for the line that says so.
+        y += if rows.rows.is_empty() { HEADING } else { 0.0 };
         let mut frame = Frame {
             gutter,
             plot_width: (width - gutter - RIGHT).max(40.0),
@@ -208,6 +210,10 @@ impl Timeline<'_> {
         links::findings(self, &mut scene);
         self.outlines(&mut scene);
         self.headings(&mut scene);
+        if self.rows.rows.is_empty() {
+            let (x, y) = (self.frame.gutter + 4.0, self.frame.height - 4.0 - HEADING / 2.0);
+            scene.add(Text::new(x, y, LABEL, self.theme.dim, "no slices"));
+        }
         self.over_plot(&mut scene);
         self.ruler(&mut scene, &axis);
         (scene, drawn)
