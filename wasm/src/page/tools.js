@@ -71,8 +71,14 @@ const tools = (view, place, alone, { module, examples }) => {
     refused.firstElementChild.textContent = lines.join("\n");
     shown(refused, lines.length);
   };
-  const open = async (files) => {
-    const wrong = [];
+  // Files that come while others are read wait for them, and what was refused of those is still told.
+  let [reading, waiting, wrong] = [Promise.resolve(), 0, []];
+  const open = (files) => {
+    if (!waiting) refuse((wrong = []));
+    waiting += 1;
+    reading = reading.then(() => readAll(files)).finally(() => shown(progress, (waiting -= 1)));
+  };
+  const readAll = async (files) => {
     cancelled = false;
     if (files.some((file) => file.size > LARGE)) prepare(module);
     shown(progress, true);
@@ -107,7 +113,6 @@ const tools = (view, place, alone, { module, examples }) => {
         wrong.push(`${file.name}: ${error?.message ?? error}`);
       }
     }
-    shown(progress, false);
     refuse(wrong);
   };
   /** Reads arguments that were left in the file. */
