@@ -222,6 +222,57 @@ impl Rows {
         self.places.get(slice as usize).copied().unwrap_or(Rows::NOWHERE)
     }
 
+    /// Moves a row up or down among those of its section: above the first one goes the section, below the last one the
+    /// next. [`isize::MIN`] moves it to the top of its section, and that above all others.
+    ///
+    /// # Cost
+    /// Linear in the number of slices.
+    pub fn shift(&mut self, row: usize, by: isize) {
+        let Some(mut s) = self.sections.iter().position(|section| section.rows.contains(&row)) else {
+            return;
+        };
+        let mut row = row;
+        // A row goes down where the next one goes up.
+        if by > 0 {
+            row += 1;
+            s += usize::from(row == self.sections[s].rows.end);
+        }
+        let Some(Range { start, end }) = self.sections.get(s).map(|section| section.rows.clone()) else {
+            return;
+        };
+        let mut order: Vec<usize> = (0..self.rows.len()).collect();
+        let mut raise = |from: usize, to: usize| {
+            for k in (to..from).rev() {
+                self.rows.swap(k, k + 1);
+                order.swap(k, k + 1);
+            }
+        };
+        let is_top = by == isize::MIN;
+        raise(row, if is_top { start } else { start.max(row.saturating_sub(1)) });
+        if is_top || row == start {
+            let above = if is_top { 0 } else { s.saturating_sub(1) };
+            let first = self.sections[above].rows.start;
+            for k in 0..end - start {
+                raise(start + k, first + k);
+            }
+            self.sections[above..=s].rotate_right(1);
+            let mut at = 0;
+            for section in &mut self.sections {
+                section.rows = at..at + section.rows.len();
+                at = section.rows.end;
+            }
+        }
+        let mut places = vec![0; order.len()];
+        for (k, old) in (0u32..).zip(order) {
+            places[old] = k;
+        }
+        for place in &mut self.places {
+            if let Some(&now) = places.get(place.0 as usize) {
+                place.0 = now;
+            }
+        }
+    }
+
     /// The time that is written as 0: a simulation's own zero, or where a recording begins.
     pub fn zero(&self) -> i64 {
         if self.has_own_zero { 0 } else { self.extent.map_or(0, |(first, _)| first) }

@@ -225,6 +225,16 @@ impl View {
         schedule(&self.0);
     }
 
+    /// The row at a height of the picture; without one that of the selected slice.
+    pub fn row_at(&self, y: Option<f64>) -> Option<usize> {
+        self.0.borrow().time().and_then(|app| app.row_at(y))
+    }
+
+    /// Moves a row up or down; by the least number there is to the top of all.
+    pub fn shift(&self, row: usize, by: isize) {
+        time!(self, app => app.shift_row(row, by));
+    }
+
     /// The time on screen, the ends of the trace, and the start of the selected slice where there is one.
     pub fn times(&self) -> Vec<f64> {
         let viewer = self.0.borrow();

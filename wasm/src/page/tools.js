@@ -264,6 +264,7 @@ const tools = (view, place, alone, { module, examples }) => {
   const past = steps(view);
   const second = beside(view, place);
   const text = program(view, place, second, examples);
+  const arranged = lanes(view);
   const link = alone ? address(view, search, find) : () => {};
 
   // What the cards say.
@@ -314,6 +315,7 @@ const tools = (view, place, alone, { module, examples }) => {
         text.opened();
       }
       told = JSON.parse(view.told());
+      arranged.shown(other?.split(" ")[0]);
       shown(part(".sl-find"), "marks" in told);
       shown(part("[data-do=beside]"), view.names().includes("\n"));
       cards();
@@ -358,10 +360,37 @@ const tools = (view, place, alone, { module, examples }) => {
   const keys = { l: acts.open, x: (event) => (event.shiftKey ? png() : save()), v: csv, p: () => print(), c: second.toggle, e: text.edit, i: text.ask, "/": () => search.select() ?? search.focus() };
   target.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.target.closest?.("input, textarea, select, [contenteditable]")) return;
-    const act = event.altKey ? { ArrowLeft: past.back, ArrowRight: past.forth }[event.key] : keys[event.key.toLowerCase()];
+    const lane = (way) => () => arranged.shift(view.row_at(), way);
+    const act = event.altKey ? { ArrowLeft: past.back, ArrowRight: past.forth, ArrowUp: lane("u"), ArrowDown: lane("d") }[event.key] : keys[event.key.toLowerCase()];
     if (!act || act(event) === false) return;
     event.preventDefault();
   });
+  menu(place, (y) => {
+    const key = (name, shift = false) => () => view.key(name, shift);
+    const whole = ["show the whole", "0", key("0")];
+    const saved = [["save as SVG", "X", save], ["save as PNG", "shift X", png]];
+    if (!("marks" in told)) return [whole, null, ...saved];
+    const [slice, row, title] = [view.times().length > 4, view.row_at(y), part("[data-selection] b")?.textContent];
+    const alike = () => {
+      search.value = `^${title.replace(/[^\w ]/g, "\\$&")}, `;
+      find();
+    };
+    const isName = title && view.labels().split("\n").some((label) => label.startsWith(`${title}, `));
+    return [
+      ...(slice ? [["fit", "F", key("f")], ["from call to work and back", "Enter", key("Enter")]] : [whole]),
+      ...(slice && told.program ? [["who wrote what it reads", "G", key("g")]] : []),
+      ...(slice && isName ? [["find all of this name", "/", alike]] : []),
+      ["a range with its totals", "R", key("r")],
+      ["mark", "B", key("b")],
+      ...(row === undefined ? [] : [null, ["lane up", "alt ↑", () => arranged.shift(row, "u")], ["lane down", "alt ↓", () => arranged.shift(row, "d")], ["lane to the top", "", () => arranged.shift(row, "t")]]),
+      null,
+      ["save as CSV", "V", csv],
+      ...saved,
+    ];
+  });
+  const band = make("div", { className: "sl-chosen", hidden: true });
+  part(".sl-plot").append(band);
+  zooming(view, part(".sl-plot"), band);
   update();
 };
 

@@ -1,0 +1,117 @@
+// What stands in the address, the menu over the picture, lanes in another order, a drag with alt, and slices for Perfetto.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { before, test } from "node:test";
+import * as harness from "./harness.mjs";
+
+// two streams, and a kernel that no event orders behind the copy
+const RACE = `machine h200-pcie5
+stream copy, compute
+pinned x 4MiB
+device d 4MiB
+copy d <- x on copy
+kernel scale on compute reads d writes d for 120us
+sync compute
+sync copy
+`;
+// On one stream a kernel within another and one that overlaps both; times that no number of the page could hold.
+const kernel = (name, ts, dur) => ({ ph: "X", cat: "kernel", name, pid: 0, tid: 7, ts, dur, args: { device: 0, stream: 7, correlation: 7 } });
+const OVERLAPPING = JSON.stringify({ traceEvents: [kernel("outer", 0, 30), kernel('in, "quoted"', 5, 10), kernel("across", 20, 25), kernel("moment", 50, 0)] })
+  .replace(/"ts":(\d+)/g, (_, ts) => `"ts":${1712195495501688n + BigInt(ts)}.612`);
+
+const room = harness.room();
+let page;
+before(async () => {
+  page = await harness.viewed(room.files, "race.html", room.files.write("race.txt", RACE), room.files.write("overlapping.json", OVERLAPPING));
+});
+
+const state = (canvas) =>
+  canvas.evaluate(({ dataset: d }) => ({
+    start: Number(d.startNs), end: Number(d.endNs), x: Number(d.plotX), width: Number(d.plotWidth), slice: d.slice, range: d.range, at: d.at, order: d.order,
+  }));
+const until = (canvas, is, what) => harness.until(state, canvas, is, what);
+const says = (locator, pattern) => harness.eventually(async () => pattern.test(await locator.innerText()), String(pattern));
+const hash = (visit) => visit.page.evaluate(() => location.hash);
+const holds = (visit, pattern) => harness.eventually(async () => pattern.test(await hash(visit)), `the address holds no ${pattern}`);
+
+/** The fields of a message of protocol buffers: numbers, and bytes of those with a length. */
+function fields(bytes) {
+  const found = [];
+  let at = 0;
+  const number = () => {
+    let value = 0n;
+    for (let shift = 0n; ; shift += 7n) {
+      const byte = bytes[at];
+      at += 1;
+      value |= BigInt(byte & 127) << shift;
+      if (byte < 128) return value;
+    }
+  };
+  while (at < bytes.length) {
+    const key = Number(number());
+    const value = number();
+    assert.ok([0, 2].includes(key & 7), `wire type ${key & 7}`);
+    if ((key & 7) === 0) found.push([key >> 3, value]);
+    else {
+      found.push([key >> 3, bytes.subarray(at, at + Number(value))]);
+      at += Number(value);
+    }
+  }
+  return found;
+}
+const one = (list, number) => list.find(([field]) => field === number)?.[1];
+
+test("the menu does what its keys do, by the right button and by keys", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const { x } = await state(canvas);
+  const menu = visit.page.getByRole("menu");
+  const items = menu.getByRole("menuitem");
+  // The first lane is the host's.
+  await canvas.click({ button: "right", position: { x: x + 300, y: 60 }, force: true });
+  await harness.eventually(() => menu.isVisible(), "no menu");
+  await visit.page.keyboard.press("Escape");
+  assert.equal(await menu.count(), 0);
+  const plot = visit.page.locator(".sl-plot").first();
+  assert.ok(await plot.evaluate((element) => element === document.activeElement), "the focus is lost");
+  for (const key of ["Escape", "ArrowRight", "ArrowDown"]) await visit.page.keyboard.press(key);
+  await until(canvas, (s) => s.slice !== "", "nothing is selected");
+  await visit.page.keyboard.press("Shift+F10");
+  await harness.eventually(() => menu.isVisible(), "no menu by key");
+  const words = await items.allInnerTexts();
+  for (const wanted of [/^fit\s+F$/, /^a range with its totals\s+R$/, /^lane down/, /^save as CSV\s+V$/]) assert.ok(words.some((line) => wanted.test(line)), `${wanted} in ${words}`);
+  const focused = () => visit.page.evaluate(() => document.activeElement.textContent);
+  assert.match(await focused(), /^fit/);
+  await visit.page.keyboard.press("ArrowUp");
+  assert.match(await focused(), /^save as PNG/);
+  await visit.page.keyboard.press("Home");
+  await visit.page.keyboard.press("ArrowDown");
+  await visit.page.keyboard.press("Escape");
+  await visit.page.keyboard.press("Shift+F10");
+  await items.filter({ hasText: "a range with its totals" }).click();
+  await until(canvas, (s) => s.range !== "", "the menu chose no range");
+  assert.equal(await menu.count(), 0);
+  await visit.close();
+});
+
+test("a drag with alt zooms to what it went over, and a close look says how long it is", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const whole = await state(canvas);
+  const box = await canvas.boundingBox();
+  await visit.page.keyboard.down("Alt");
+  await visit.page.mouse.move(box.x + whole.x + whole.width * 0.25, box.y + 60);
+  await visit.page.mouse.down();
+  await visit.page.mouse.move(box.x + whole.x + whole.width * 0.5, box.y + 60, { steps: 4 });
+  assert.ok(await visit.page.locator(".sl-plot .sl-chosen").first().isVisible());
+  await visit.page.mouse.up();
+  await visit.page.keyboard.up("Alt");
+  const length = whole.end - whole.start;
+  const near = await until(canvas, (s) => s.end - s.start < length / 2, "nothing was zoomed");
+  assert.ok(Math.abs(near.start - whole.start - length / 4) < length / 100 && Math.abs(near.end - whole.start - length / 2) < length / 100, JSON.stringify([whole, near]));
+  assert.equal(near.slice + near.range, "");
+  for (let k = 0; k < 30; k += 1) await visit.page.keyboard.press("Shift+W");
+  await says(visit.page.locator(".sl-range").first(), /^\d+ ns from \d+(\.\d+)? µs$/);
+  await visit.close();
+});
