@@ -80,7 +80,7 @@ test("the menu does what its keys do, by the right button and by keys", async ()
   await visit.page.keyboard.press("Shift+F10");
   await harness.eventually(() => menu.isVisible(), "no menu by key");
   const words = await items.allInnerTexts();
-  for (const wanted of [/^fit\s+F$/, /^a range with its totals\s+R$/, /^lane down/, /^save as CSV\s+V$/]) assert.ok(words.some((line) => wanted.test(line)), `${wanted} in ${words}`);
+  for (const wanted of [/^fit\s+F$/, /^a range with its totals\s+R$/, /^lane down/, /^save as CSV\s+V$/, /^save for Perfetto/]) assert.ok(words.some((line) => wanted.test(line)), `${wanted} in ${words}`);
   const focused = () => visit.page.evaluate(() => document.activeElement.textContent);
   assert.match(await focused(), /^fit/);
   await visit.page.keyboard.press("ArrowUp");
@@ -113,5 +113,49 @@ test("a drag with alt zooms to what it went over, and a close look says how long
   assert.equal(near.slice + near.range, "");
   for (let k = 0; k < 30; k += 1) await visit.page.keyboard.press("Shift+W");
   await says(visit.page.locator(".sl-range").first(), /^\d+ ns from \d+(\.\d+)? µs$/);
+  await visit.close();
+});
+
+test("slices are saved for Perfetto with their times, and overlapping ones on tracks of their own", async () => {
+  const visit = await room.chromium.open(page);
+  await harness.ready(visit.page);
+  await visit.page.locator("button[data-item='1']").click();
+  await says(visit.page.locator(".sl-notes").first(), /4 events, 0 not placed, 4 slices/);
+  const [download] = await Promise.all([visit.page.waitForEvent("download"), visit.page.keyboard.press("Shift+V")]);
+  assert.equal(download.suggestedFilename(), "overlapping.json.pftrace");
+  const packets = fields(readFileSync(await download.path())).map(([field, bytes]) => {
+    assert.equal(field, 1);
+    return fields(bytes);
+  });
+  assert.ok(packets.every((packet) => one(packet, 10) === 1n), "packets of one sequence");
+  assert.equal(one(packets[0], 13), 1n);
+  const text = (bytes) => Buffer.from(bytes).toString();
+  const tracks = new Map();
+  const open = new Map();
+  const slices = [];
+  for (const packet of packets.slice(1)) {
+    const descriptor = one(packet, 60);
+    if (descriptor) {
+      const told = fields(descriptor);
+      tracks.set(one(told, 1), text(one(told, 2)));
+      if (one(told, 5)) assert.ok(tracks.has(one(told, 5)), "the group is told before its lanes");
+      continue;
+    }
+    const [at, event] = [one(packet, 8), fields(one(packet, 11))];
+    const [type, track] = [one(event, 9), one(event, 11)];
+    const stack = open.get(track) ?? open.set(track, []).get(track);
+    assert.ok(tracks.has(track));
+    if (type === 1n) stack.push([text(one(event, 23)), at, track]);
+    else {
+      const [name, from] = stack.pop();
+      slices.push([name, Number(from - 1712195495501688612n), Number(at - from), track]);
+    }
+  }
+  assert.ok([...open.values()].every((stack) => stack.length === 0), "each slice ends");
+  const sorted = slices.sort((a, b) => a[1] - b[1]);
+  assert.deepEqual(sorted.map(([name, from, took]) => [name, from, took]), [["outer", 0, 30_000], ['in, "quoted"', 5_000, 10_000], ["across", 20_000, 25_000], ["moment", 50_000, 0]]);
+  const [outer, inner, across] = sorted.map((slice) => slice[3]);
+  assert.ok(outer === inner && outer !== across, "nested below each other, overlapping apart");
+  assert.equal(tracks.get(outer), tracks.get(across));
   await visit.close();
 });

@@ -247,6 +247,7 @@ const tools = (view, place, alone, { module, examples }) => {
     sheet.toBlob((blob) => blob && hand(blob, "png"), "image/png");
   };
   const csv = () => "marks" in told && hand(new Blob([view.csv()], { type: "text/csv" }), "csv");
+  const packets = () => "marks" in told && hand(perfetto(view.csv()), "pftrace");
   addEventListener("beforeprint", () => {
     const svg = picture(false);
     if (!svg) return;
@@ -276,7 +277,7 @@ const tools = (view, place, alone, { module, examples }) => {
       const kinds = range.kinds.map(([kind, n, ...figures]) => [kind, n, figures.filter(Boolean).join("\n")]);
       const tables = [rows(["kind", "n", "time, bytes, rate"], kinds), rows(["lane", "in use", "of the range"], range.lanes)];
       const act = (name, title, words) => make("button", { type: "button", className: "sl-small", textContent: words, title, onclick: acts[name] });
-      const row = make("div", { className: "sl-row" }, act("csv", "save these slices as comma-separated values (V)", "CSV"));
+      const row = make("div", { className: "sl-row" }, act("csv", "save these slices as comma-separated values (V)", "CSV"), act("packets", "save these slices for Perfetto (shift V)", "Perfetto"));
       if (told.recorded) row.append(act("skeleton", "copies, kernels and waits of this range as a program to edit and simulate", "as a program"));
       part("[data-totals]").replaceChildren(make("b", { textContent: range.words }), ...tables, row);
     }
@@ -342,6 +343,7 @@ const tools = (view, place, alone, { module, examples }) => {
     svg: save,
     png,
     csv,
+    packets,
     skeleton() {
       try {
         view.skeleton();
@@ -357,7 +359,7 @@ const tools = (view, place, alone, { module, examples }) => {
     const what = event.target.closest?.("[data-do]")?.dataset.do;
     acts[what]?.();
   });
-  const keys = { l: acts.open, x: (event) => (event.shiftKey ? png() : save()), v: csv, p: () => print(), c: second.toggle, e: text.edit, i: text.ask, "/": () => search.select() ?? search.focus() };
+  const keys = { l: acts.open, x: (event) => (event.shiftKey ? png() : save()), v: (event) => (event.shiftKey ? packets() : csv()), p: () => print(), c: second.toggle, e: text.edit, i: text.ask, "/": () => search.select() ?? search.focus() };
   target.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.target.closest?.("input, textarea, select, [contenteditable]")) return;
     const lane = (way) => () => arranged.shift(view.row_at(), way);
@@ -385,6 +387,7 @@ const tools = (view, place, alone, { module, examples }) => {
       ...(row === undefined ? [] : [null, ["lane up", "alt ↑", () => arranged.shift(row, "u")], ["lane down", "alt ↓", () => arranged.shift(row, "d")], ["lane to the top", "", () => arranged.shift(row, "t")]]),
       null,
       ["save as CSV", "V", csv],
+      ["save for Perfetto", "shift V", packets],
       ...saved,
     ];
   });
