@@ -62,6 +62,41 @@ function fields(bytes) {
 }
 const one = (list, number) => list.find(([field]) => field === number)?.[1];
 
+test("the address brings back range, point in time, marks, order and finding, also where it changes", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  await visit.page.locator(".sl-plot").focus();
+  for (const key of ["]", "b", "]", "r", "m"]) await visit.page.keyboard.press(key);
+  const seen = await until(canvas, (s) => s.at && s.range, "no range and no point in time");
+  await holds(visit, /at=\d+&range=\d+%2C\d+&marks=\d+&mode=typical/);
+  const first = await hash(visit);
+  for (const key of ["Escape", "Escape", "m"]) await visit.page.keyboard.press(key);
+  await visit.page.locator("[data-finding]").first().click();
+  await until(canvas, (s) => s.range === "" && s.at === "" && s.slice !== "", "the finding is not shown");
+  await visit.page.keyboard.press("o");
+  await until(canvas, (s) => s.order === "0", "no order is shown");
+  await holds(visit, /finding=0&order=0/);
+  const second = await hash(visit);
+  // In a new tab.
+  const again = await room.chromium.open(page);
+  await again.page.goto("about:blank");
+  await again.page.goto((await visit.page.evaluate(() => location.href)).split("#")[0] + first);
+  const other = await harness.ready(again.page);
+  await until(other, (s) => s.range === seen.range && s.at === seen.at, "another range or point in time");
+  await says(again.page.locator(".sl-marks"), /^A/);
+  assert.equal(await again.page.locator("[data-mode=typical]").getAttribute("aria-pressed"), "true");
+  await holds(again, new RegExp(`${first.slice(1).replaceAll("%", "%")}$`));
+  // In the same one.
+  await again.page.evaluate((hash) => (location.hash = hash), second);
+  await until(other, (s) => s.order === "0" && s.range === "" && s.at === "", "the order is not shown");
+  assert.equal(await again.page.locator("[data-mode=contract]").getAttribute("aria-pressed"), "true");
+  await again.page.evaluate(() => (location.hash = "#item=1&q=outer"));
+  await says(again.page.locator(".sl-name").first(), /overlapping/);
+  await says(again.page.locator(".sl-hits").first(), /1 found/);
+  await holds(again, /item=1.*q=outer/);
+  for (const each of [visit, again]) await each.close();
+});
+
 test("the menu does what its keys do, by the right button and by keys", async () => {
   const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
@@ -92,6 +127,31 @@ test("the menu does what its keys do, by the right button and by keys", async ()
   await items.filter({ hasText: "a range with its totals" }).click();
   await until(canvas, (s) => s.range !== "", "the menu chose no range");
   assert.equal(await menu.count(), 0);
+  await visit.close();
+});
+
+test("lanes are moved by key and by the menu, and the address keeps their order", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  await visit.page.locator(".sl-line", { hasText: /^\d+kernel / }).click();
+  await until(canvas, (s) => s.slice !== "", "the kernel is not selected");
+  const before = await harness.look(canvas);
+  await visit.page.locator(".sl-plot").first().focus();
+  await visit.page.keyboard.press("Alt+ArrowUp");
+  await holds(visit, /lanes=2u/);
+  await harness.eventually(async () => (await harness.look(canvas)) !== before, "the lane did not move");
+  await visit.page.keyboard.press("Alt+ArrowDown");
+  await holds(visit, /lanes=2u%2C1d/);
+  await harness.eventually(async () => (await harness.look(canvas)) === before, "the lane did not come back");
+  await visit.page.keyboard.press("Shift+F10");
+  await visit.page.getByRole("menuitem", { name: /^lane to the top/ }).click();
+  await holds(visit, /lanes=2u%2C1d%2C2t/);
+  const moved = await harness.eventually(async () => (await harness.look(canvas)) !== before && harness.look(canvas), "the lane is not at the top");
+  const address = await visit.page.evaluate(() => location.href);
+  await visit.page.goto("about:blank");
+  await visit.page.goto(address);
+  const again = await harness.ready(visit.page);
+  await harness.eventually(async () => (await harness.look(again)) === moved, "the lanes have another order");
   await visit.close();
 });
 

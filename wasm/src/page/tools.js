@@ -266,7 +266,7 @@ const tools = (view, place, alone, { module, examples }) => {
   const second = beside(view, place);
   const text = program(view, place, second, examples);
   const arranged = lanes(view);
-  const link = alone ? address(view, search, find) : () => {};
+  const link = alone ? address(view, place, arranged, search, find) : () => {};
 
   // What the cards say.
   const cards = () => {
@@ -436,37 +436,90 @@ const steps = (view) => {
   };
 };
 
-/** Keeps what is on screen in the page's address, and shows what the address says. */
-const address = (view, search, find) => {
-  const wanted = new URLSearchParams(location.hash.slice(1));
-  const number = (name) => (wanted.has(name) ? Number(wanted.get(name)) : NaN);
-  const [item, from, to, slice] = ["item", "from", "to", "slice"].map(number);
-  if (item > 0 && item < view.names().split("\n").length) view.open(item);
-  if (from < to) view.show(from, to);
-  if (slice >= 0) view.select(slice);
-  if (wanted.get("q")) {
-    search.value = wanted.get("q");
+/** Keeps what is on screen in the page's address, and shows what the address says, also where it changes. */
+const address = (view, place, arranged, search, find) => {
+  const part = (selector) => place.querySelector(selector);
+  const canvas = part(".sl-canvas");
+  const told = () => JSON.parse(view.told());
+  const drawn = () => new Promise((done) => place.addEventListener("sl-drawn", done, { once: true }));
+  let [timer, isShowing, first] = [0, false, view.times().join()];
+  const show = async () => {
+    const wanted = new URLSearchParams(location.hash.slice(1));
+    const number = (name) => (wanted.has(name) ? Number(wanted.get(name)) : NaN);
+    const numbers = (name) => (wanted.get(name) ?? "").split(",").filter(Boolean).map(Number);
+    const [item, from, to, slice, at, finding] = ["item", "from", "to", "slice", "at", "finding"].map(number);
+    const chosen = item > 0 && item < view.names().split("\n").length ? item : 0;
+    if (chosen !== view.item() || arranged.moves()) view.open(chosen);
+    first = view.times().join();
+    if (told().order) view.key("Escape", false);
+    if (wanted.has("lanes")) arranged.again(wanted.get("lanes"));
+    const mode = wanted.get("mode") === "typical" ? "typical" : "contract";
+    if (part(`[data-mode=${mode}]`).ariaPressed !== "true") part(`[data-mode=${mode}]`).click();
+    // Marks are made at the chosen point in time.
+    for (const _ of told().marks ?? []) view.key("B", true);
+    for (const mark of numbers("marks")) {
+      view.go(mark);
+      view.key("b", false);
+    }
+    view.choose(0, 0);
+    if (told().marks && told().at) view.key("Escape", false);
+    if (finding >= 0) {
+      // A finding and its orders can be chosen once they are there to be pressed.
+      view.key("", false);
+      await drawn();
+      part(`[data-finding="${finding}"]`)?.click();
+      if (wanted.has("order")) {
+        await drawn();
+        part(`[data-order="${Number(wanted.get("order"))}"]`)?.click();
+      }
+    }
+    if (!Number.isNaN(at)) view.go(at);
+    if (numbers("range").length === 2) view.choose(...numbers("range"));
+    if (wanted.get("moment")) {
+      view.look_back();
+      view.moment(number("moment"));
+    }
+    // A finding has chosen its own.
+    if (slice >= 0 && !(finding >= 0)) view.select(slice);
+    if (from < to) view.show(from, to);
+    search.value = wanted.get("q") ?? "";
     find();
-  }
-  if (wanted.has("theme")) view.dark(wanted.get("theme") === "dark");
-  let timer = 0;
-  const first = view.times().join();
+    if (wanted.has("theme")) view.dark(wanted.get("theme") === "dark");
+  };
+  const shown = async () => {
+    isShowing = true;
+    await show().catch(() => {});
+    isShowing = false;
+  };
   const write = () => {
-    const now = new URLSearchParams();
-    const [start, end] = view.times();
-    const canvas = document.querySelector(".sl-canvas");
+    if (isShowing) return;
+    const [now, [start, end], { slice, at, range, zeroNs, order, moment }] = [new URLSearchParams(), view.times(), canvas.dataset];
+    const set = (name, value) => (value ?? "") !== "" && now.set(name, value);
+    const after = (times) => times?.split(" ").filter(Boolean).map((ns) => BigInt(ns) - BigInt(zeroNs)).join();
     if (view.item() > 0) now.set("item", view.item());
     if (start !== undefined && (view.times().join() !== first || location.hash)) {
       now.set("from", start);
       now.set("to", end);
     }
-    if (canvas.dataset.slice) now.set("slice", canvas.dataset.slice);
-    if (search.value) now.set("q", search.value);
-    const { theme } = document.querySelector(".spanlift").dataset;
+    const { marks, moments } = told();
+    if (marks) {
+      set("slice", slice);
+      set("at", after(at));
+      set("range", after(range));
+      set("marks", marks.map(({ ns }) => ns).join());
+    } else if (Number(moment) !== moments) set("moment", moment);
+    if (part("[data-mode=typical]").ariaPressed === "true") now.set("mode", "typical");
+    set("finding", part("[data-finding][aria-current=true]")?.dataset.finding);
+    set("order", order);
+    set("lanes", arranged.moves());
+    set("q", search.value);
+    const { theme } = place.dataset;
     if ((theme === "dark") !== matchMedia("(prefers-color-scheme: dark)").matches) now.set("theme", theme);
     const hash = `#${now}`;
     if (hash !== (location.hash || "#")) history.replaceState(null, "", hash);
   };
+  if (location.hash) shown();
+  addEventListener("hashchange", shown);
   return () => {
     clearTimeout(timer);
     timer = setTimeout(write, 400);
