@@ -176,6 +176,24 @@ test("a drag with alt zooms to what it went over, and a close look says how long
   await visit.close();
 });
 
+test("keys of one letter are switched off, and others stay", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const whole = await state(canvas);
+  await visit.page.keyboard.press("?");
+  await visit.page.getByLabel("keys of one letter").first().uncheck();
+  await visit.page.locator(".sl-plot").first().focus();
+  await visit.page.keyboard.press("w");
+  await visit.page.keyboard.press("ArrowRight");
+  const now = await until(canvas, (s) => s.slice !== "", "the arrow does nothing");
+  assert.equal(now.end, whole.end, "w still zooms");
+  await visit.page.getByLabel("keys of one letter").first().check();
+  await visit.page.locator(".sl-plot").first().focus();
+  await visit.page.keyboard.press("w");
+  await until(canvas, (s) => s.end !== whole.end, "w does not zoom again");
+  await visit.close();
+});
+
 test("slices are saved for Perfetto with their times, and overlapping ones on tracks of their own", async () => {
   const visit = await room.chromium.open(page);
   await harness.ready(visit.page);

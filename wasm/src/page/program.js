@@ -50,6 +50,7 @@ const beside = (view, place) => {
       // Names that differ from the first viewer's, for those who go from part to part.
       const named = () => root.querySelector(".sl-middle")?.setAttribute("aria-label", "timeline below");
       other = mount(root, block, false);
+      tellKeys(root);
       named();
       root.addEventListener("sl-drawn", () =>
         queueMicrotask(() => {

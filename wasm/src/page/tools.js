@@ -394,6 +394,11 @@ const tools = (view, place, alone, { module, examples }) => {
   const band = make("div", { className: "sl-chosen", hidden: true });
   part(".sl-plot").append(band);
   zooming(view, part(".sl-plot"), band);
+  const letters = tellKeys(place);
+  target.addEventListener("keydown", (event) => {
+    const types = event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, textarea, select, [contenteditable]");
+    if (!letters.checked && !types && event.key.length === 1 && event.key !== " ") event.stopImmediatePropagation();
+  }, true);
   update();
 };
 

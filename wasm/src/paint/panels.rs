@@ -342,8 +342,6 @@ impl Panels {
         set(&self.plot, "aria-label", label);
         self.part(".sl-strip").set_hidden(memory);
         let _ = self.root.class_list().toggle_with_force("is-memory", memory);
-        self.part(".sl-keys-time").set_hidden(memory);
-        self.part(".sl-keys-memory").set_hidden(!memory);
         if memory {
             self.part(".sl-orders").set_hidden(true);
         } else {
