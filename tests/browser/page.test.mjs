@@ -296,6 +296,17 @@ test("a window that changes its size is filled again, and nothing is cut off", a
   await visit.close();
 });
 
+test("no tool is out of reach in a narrow window, however many there are", async () => {
+  const text = "stream s\npinned x 4MiB\ndevice d 4MiB\ncopy d <- x on s\nsync s\n";
+  const visit = await room.chromium.open(room.files.write("two.html", pageOf([["one", text], ["two", text]])), { width: 320, height: 640 });
+  await harness.ready(visit.page);
+  const tools = visit.page.locator(".sl-tools button");
+  assert.ok(await visit.page.locator("[data-do=beside]").isVisible());
+  const out = await tools.evaluateAll((all) => all.filter((button) => button.getBoundingClientRect().right > innerWidth).map((button) => button.textContent));
+  assert.deepEqual(out, []);
+  await visit.close();
+});
+
 test("two hundred things done at random leave the page alive", async () => {
   const visit = await room.chromium.open(several);
   const canvas = await harness.ready(visit.page);
