@@ -325,7 +325,7 @@ impl View {
         let viewer = self.0.borrow();
         let told = match &viewer.screen {
             Some(Screen::Time(app)) => json!({
-                "at": app.at().map(|at| app.model.clock(at)), "marks": marks(app), "range": app.totals().map(|t| totals(app, &t)),
+                "at": app.at().map(|at| app.model.moment(at)), "marks": marks(app), "range": app.totals().map(|t| totals(app, &t)),
                 "hits": app.hits(), "hit": app.hit(), "state": app.state().map(|s| state(&s)),
                 "program": app.model.listing.is_some(), "order": app.shown_order().is_some(), "recorded": is_recorded(app),
                 "command": app.selected_command(), "slice": app.selected(),
@@ -391,7 +391,7 @@ fn marks(app: &App) -> Vec<Value> {
     marks
         .map(|(k, &at)| {
             let before = k.checked_sub(1).map(|b| text::time(at.saturating_sub(app.marks()[b])));
-            json!({"name": over::name(k), "at": app.model.clock(at), "ns": at.saturating_sub(zero), "after": before})
+            json!({"name": over::name(k), "at": app.model.moment(at), "ns": at.saturating_sub(zero), "after": before})
         })
         .collect()
 }
