@@ -195,6 +195,12 @@ test("a search takes regular expressions and goes from hit to hit", async () => 
   await visit.page.keyboard.type("^d from .*pinned$");
   await says(hits, /^\d+ found$/);
   await harness.eventually(async () => (await harness.pixels(canvas, KERNEL)) < blue / 4, "the kernel was not searched for and is as bright");
+  // Slashes and flags as elsewhere; without them in any case.
+  const some = /^[1-9]\d* found$/;
+  for (const [written, found] of [["/^SCALE/", /^0 found$/], ["/^SCALE/i", some], ["/^scale, kernel$/ kind:kernel", some], ["SCALE", some], ["^d from .*pinned$", some]]) {
+    await field.fill(written);
+    await says(hits, found, `${written} is not ${found}`);
+  }
   await visit.page.keyboard.press("Enter");
   const one = await until(canvas, (s) => s.slice !== "", "Enter selected no hit");
   assert.match(await harness.selection(visit.page), /d from x/);

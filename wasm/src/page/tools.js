@@ -149,7 +149,9 @@ const tools = (view, place, alone, { module, examples }) => {
       // Words that ask for more than a name; the rest is one expression, its blanks as they are.
       const words = [];
       const rest = search.value.replace(WORD, (word) => (words.push(word), "")).trim();
-      const pattern = rest && new RegExp(rest, "i");
+      // Between slashes with flags of its own, as the field says; else in any case.
+      const [, written, flags] = /^\/(.+)\/([imsuv]*)$/.exec(rest) ?? [rest, rest, "i"];
+      const pattern = rest && new RegExp(written, flags);
       view.find(pattern ? Uint8Array.from(view.labels().split("\n"), (label) => pattern.test(label)) : new Uint8Array(), words.join(" "));
     } catch (error) {
       view.find(new Uint8Array(), "");
