@@ -307,6 +307,16 @@ test("no tool is out of reach in a narrow window, however many there are", async
   await visit.close();
 });
 
+test("where colours are the reader's own, what is chosen still looks it", async () => {
+  const visit = await room.chromium.open(several);
+  await harness.ready(visit.page);
+  await visit.page.emulateMedia({ forcedColors: "active" });
+  const ground = (selector) => visit.page.locator(selector).first().evaluate((element) => getComputedStyle(element).backgroundColor);
+  assert.notEqual(await ground("[data-mode=contract]"), await ground("[data-mode=typical]"));
+  assert.notEqual(await ground("[data-item][aria-current=true]"), await ground("[data-item]:not([aria-current=true])"));
+  await visit.close();
+});
+
 test("two hundred things done at random leave the page alive", async () => {
   const visit = await room.chromium.open(several);
   const canvas = await harness.ready(visit.page);
