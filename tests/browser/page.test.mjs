@@ -304,6 +304,9 @@ test("no tool is out of reach in a narrow window, however many there are", async
   assert.ok(await visit.page.locator("[data-do=beside]").isVisible());
   const out = await tools.evaluateAll((all) => all.filter((button) => button.getBoundingClientRect().right > innerWidth).map((button) => button.textContent));
   assert.deepEqual(out, []);
+  // What stands below each other does not overlap.
+  const ends = await visit.page.evaluate(() => [".sl-legend canvas", ".sl-program-part"].map((part) => document.querySelector(part).getBoundingClientRect()));
+  assert.ok(ends[0].bottom <= ends[1].top, `the legend ends at ${ends[0].bottom}, the program begins at ${ends[1].top}`);
   await visit.close();
 });
 
