@@ -320,6 +320,15 @@ test("where colours are the reader's own, what is chosen still looks it", async 
   await visit.close();
 });
 
+test("a page of 1440 x 900 that is shown at twice the size scrolls, and nothing in it overlaps", async () => {
+  const visit = await room.chromium.open(several, { width: 720, height: 450 });
+  await harness.ready(visit.page);
+  const [legend, selected] = await visit.page.evaluate(() => [".sl-legend canvas", ".sl-right"].map((part) => document.querySelector(part).getBoundingClientRect()));
+  assert.ok(legend.bottom <= selected.top, `the legend ends at ${legend.bottom}, what is selected begins at ${selected.top}`);
+  assert.ok((await visit.page.locator(".sl-plot").first().boundingBox()).height >= 120);
+  await visit.close();
+});
+
 test("two hundred things done at random leave the page alive", async () => {
   const visit = await room.chromium.open(several);
   const canvas = await harness.ready(visit.page);
