@@ -202,12 +202,18 @@ impl Timeline<'_> {
             let x = self.frame.gutter + tick.x;
             scene.line((x, RULER), (x, self.height), Stroke::solid(self.theme.line, 1.0));
         }
+        // Names of buffers come last: what is found frames the bytes that they stand on.
+        let mut names = Scene::new(0.0, 0.0, self.theme.ground);
         for &r in &visible {
-            self.row(&mut scene, r, &mut drawn);
+            match &self.rows.rows[r].memory {
+                Some(place) => self.memory(&mut scene, &mut names, r, place),
+                None => self.row(&mut scene, r, &mut drawn),
+            }
         }
         links::flows(self, &mut scene);
         self.copies(&mut scene);
         links::findings(self, &mut scene);
+        scene.shapes.append(&mut names.shapes);
         self.outlines(&mut scene);
         self.headings(&mut scene);
         if self.rows.rows.is_empty() {
@@ -240,9 +246,6 @@ impl Timeline<'_> {
 
     fn row(&self, scene: &mut Scene, r: usize, drawn: &mut Drawn) {
         let row = &self.rows.rows[r];
-        if let Some(place) = &row.memory {
-            return self.memory(scene, r, place);
-        }
         if !row.samples.is_empty() {
             return self.counter(scene, r);
         }
