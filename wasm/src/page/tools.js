@@ -452,7 +452,7 @@ const address = (view, place, arranged, search, find) => {
   let [timer, isShowing, first] = [0, false, view.times().join()];
   const show = async () => {
     const wanted = new URLSearchParams(location.hash.slice(1));
-    const number = (name) => (wanted.has(name) ? Number(wanted.get(name)) : NaN);
+    const number = (name) => Number(wanted.get(name) || NaN);
     const numbers = (name) => (wanted.get(name) ?? "").split(",").filter(Boolean).map(Number);
     const [item, from, to, slice, at, finding] = ["item", "from", "to", "slice", "at", "finding"].map(number);
     const chosen = item > 0 && item < view.names().split("\n").length ? item : 0;
