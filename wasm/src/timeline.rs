@@ -202,7 +202,7 @@ impl Timeline<'_> {
             let x = self.frame.gutter + tick.x;
             scene.line((x, RULER), (x, self.height), Stroke::solid(self.theme.line, 1.0));
         }
-        // Names of buffers come last: what is found frames the bytes that they stand on.
+        // Names of buffers come last: what is found or selected frames the bytes that they stand on.
         let mut names = Scene::new(0.0, 0.0, self.theme.ground);
         for &r in &visible {
             match &self.rows.rows[r].memory {
@@ -213,8 +213,8 @@ impl Timeline<'_> {
         links::flows(self, &mut scene);
         self.copies(&mut scene);
         links::findings(self, &mut scene);
-        scene.shapes.append(&mut names.shapes);
         self.outlines(&mut scene);
+        scene.shapes.append(&mut names.shapes);
         self.headings(&mut scene);
         if self.rows.rows.is_empty() {
             let (x, y) = (self.frame.gutter + 4.0, self.frame.height - 4.0 - HEADING / 2.0);
