@@ -100,3 +100,14 @@ test("exercises are judged: not as they stand, and right when solved", async () 
   assert.equal(await page.locator("#course-score").innerText(), `${ids.length - 1} of ${ids.length} exercises right`);
   await visit.close();
 });
+
+test("neither this page nor the tour's is wider than a narrow window", async () => {
+  await harness.spanlift("tour", "-o", files.folder);
+  for (const page of [path, join(files.folder, "tour.html")]) {
+    const visit = await chromium.open(page, { width: 320 });
+    const wide = () => visit.page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+    const [found, has] = await wide();
+    assert.ok(found <= has, `${page} is ${found} pixels wide in a window of ${has}`);
+    await visit.close();
+  }
+});

@@ -326,6 +326,12 @@ test("a snapshot is seen at every moment, and its cursor is that of the timeline
   // The timeline has the same point in time: event 2 is two microseconds in.
   await visit.page.keyboard.press("]");
   await moment((m) => m === "2");
+  // The address keeps the moment.
+  const address = await harness.eventually(() => visit.page.evaluate(() => /moment=2$/.test(location.hash) && location.href), "the address has no moment");
+  await visit.page.goto("about:blank");
+  await visit.page.goto(address);
+  await harness.ready(visit.page);
+  await moment((m) => m === "2");
   await visit.page.locator("button[data-item]").nth(1).click();
   await harness.eventually(async () => (await canvas.getAttribute("data-at")) === "2000", "the timeline has another time");
   const timeline = await canvas.evaluate(({ dataset: d }) => ({ start: Number(d.startNs), end: Number(d.endNs), x: Number(d.plotX), width: Number(d.plotWidth) }));

@@ -296,6 +296,39 @@ test("a window that changes its size is filled again, and nothing is cut off", a
   await visit.close();
 });
 
+test("no tool is out of reach in a narrow window, however many there are", async () => {
+  const text = "stream s\npinned x 4MiB\ndevice d 4MiB\ncopy d <- x on s\nsync s\n";
+  const visit = await room.chromium.open(room.files.write("two.html", pageOf([["one", text], ["two", text]])), { width: 320, height: 640 });
+  await harness.ready(visit.page);
+  const tools = visit.page.locator(".sl-tools button");
+  assert.ok(await visit.page.locator("[data-do=beside]").isVisible());
+  const out = await tools.evaluateAll((all) => all.filter((button) => button.getBoundingClientRect().right > innerWidth).map((button) => button.textContent));
+  assert.deepEqual(out, []);
+  // What stands below each other does not overlap.
+  const ends = await visit.page.evaluate(() => [".sl-legend canvas", ".sl-program-part"].map((part) => document.querySelector(part).getBoundingClientRect()));
+  assert.ok(ends[0].bottom <= ends[1].top, `the legend ends at ${ends[0].bottom}, the program begins at ${ends[1].top}`);
+  await visit.close();
+});
+
+test("where colours are the reader's own, what is chosen still looks it", async () => {
+  const visit = await room.chromium.open(several);
+  await harness.ready(visit.page);
+  await visit.page.emulateMedia({ forcedColors: "active" });
+  const ground = (selector) => visit.page.locator(selector).first().evaluate((element) => getComputedStyle(element).backgroundColor);
+  assert.notEqual(await ground("[data-mode=contract]"), await ground("[data-mode=typical]"));
+  assert.notEqual(await ground("[data-item][aria-current=true]"), await ground("[data-item]:not([aria-current=true])"));
+  await visit.close();
+});
+
+test("a page of 1440 x 900 that is shown at twice the size scrolls, and nothing in it overlaps", async () => {
+  const visit = await room.chromium.open(several, { width: 720, height: 450 });
+  await harness.ready(visit.page);
+  const [legend, selected] = await visit.page.evaluate(() => [".sl-legend canvas", ".sl-right"].map((part) => document.querySelector(part).getBoundingClientRect()));
+  assert.ok(legend.bottom <= selected.top, `the legend ends at ${legend.bottom}, what is selected begins at ${selected.top}`);
+  assert.ok((await visit.page.locator(".sl-plot").first().boundingBox()).height >= 120);
+  await visit.close();
+});
+
 test("two hundred things done at random leave the page alive", async () => {
   const visit = await room.chromium.open(several);
   const canvas = await harness.ready(visit.page);

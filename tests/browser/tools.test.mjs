@@ -93,6 +93,30 @@ test("files that are dropped are shown, several at once, and a bad one says why 
   await visit.close();
 });
 
+test("files that come while others are read wait for them, and what was refused is still told", async () => {
+  const visit = await room.chromium.open(page);
+  await harness.ready(visit.page);
+  // All at once, so that the first are read when the others come.
+  await visit.page.evaluate(([copies, cut]) => {
+    const large = `{"traceEvents": [${`${JSON.stringify(JSON.parse(copies).traceEvents[0])},`.repeat(10_000).slice(0, -1)}]}`;
+    const drops = [[["bad.json", copies.slice(0, -20)], ["large.json", large]], [["small.json", copies]], [["bad.gz", Uint8Array.from(cut)], ["last.json", copies]]];
+    for (const files of drops) {
+      const dataTransfer = new DataTransfer();
+      for (const [name, bytes] of files) dataTransfer.items.add(new File([bytes], name));
+      document.querySelector(".sl-plot").dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true }));
+    }
+  }, [COPIES, [...gzipSync(COPIES).subarray(0, 60)]]);
+  const buttons = visit.page.locator("button[data-item]");
+  await harness.eventually(async () => (await buttons.count()) === 4, "not all files are there");
+  assert.deepEqual(await buttons.allInnerTexts(), ["race.txt", "large.json", "small.json", "last.json"]);
+  await says(visit.page.locator(".sl-refused"), /^bad\.json: byte [^\n]*\nbad\.gz: /);
+  await harness.eventually(async () => !(await visit.page.locator(".sl-progress").isVisible()), "it still reads");
+  // The next time they are forgotten.
+  await drop(visit.page, [file("good.json", COPIES)]);
+  await harness.eventually(async () => (await buttons.count()) === 5 && !(await visit.page.locator(".sl-refused").isVisible()), "the refusal stays");
+  await visit.close();
+});
+
 test("a large trace is read by a worker, and a broken one is refused from there", async () => {
   const visit = await room.chromium.open(page);
   await harness.ready(visit.page);
@@ -171,6 +195,12 @@ test("a search takes regular expressions and goes from hit to hit", async () => 
   await visit.page.keyboard.type("^d from .*pinned$");
   await says(hits, /^\d+ found$/);
   await harness.eventually(async () => (await harness.pixels(canvas, KERNEL)) < blue / 4, "the kernel was not searched for and is as bright");
+  // Slashes and flags as elsewhere; without them in any case.
+  const some = /^[1-9]\d* found$/;
+  for (const [written, found] of [["/^SCALE/", /^0 found$/], ["/^SCALE/i", some], ["/^scale, kernel$/ kind:kernel", some], ["SCALE", some], ["^d from .*pinned$", some]]) {
+    await field.fill(written);
+    await says(hits, found, `${written} is not ${found}`);
+  }
   await visit.page.keyboard.press("Enter");
   const one = await until(canvas, (s) => s.slice !== "", "Enter selected no hit");
   assert.match(await harness.selection(visit.page), /d from x/);

@@ -114,6 +114,13 @@ fn naming(first: i128, last: i128, step: i128) -> (Option<String>, i128, usize) 
     (Some(format!("from {}", written(start, grain, unit, false))), start, unit_of(length))
 }
 
+/// A point in time to the nanosecond, without zeros at its end: `42.946 ms`.
+pub fn exact(ns: i64) -> String {
+    let ns = i128::from(ns);
+    let unit = UNITS.iter().rposition(|u| ns.abs() >= u.1).unwrap_or(0);
+    written(ns, ns, unit, false)
+}
+
 /// Decimal digits that multiples of `step` need in a unit.
 fn digits(step: i128, unit: usize) -> u32 {
     let mut digits = UNITS[unit].2;
@@ -156,6 +163,22 @@ mod tests {
         let labels: Vec<String> = axis.ticks.into_iter().map(|t| t.label).collect();
         let base = axis.base.map_or(String::new(), |b| format!("[{b}] "));
         assert_eq!(format!("{base}{}", labels.join(", ")), expected);
+    }
+
+    #[test]
+    fn a_point_in_time_has_all_its_digits() {
+        for (ns, words) in [
+            (0, "0 ns"),
+            (-1, "-1 ns"),
+            (999, "999 ns"),
+            (1_000, "1 µs"),
+            (42_946_100, "42.9461 ms"),
+            (-1_000_001, "-1.000001 ms"),
+            (12_000_000_340, "12.00000034 s"),
+            (i64::MIN, "-9223372036.854775808 s"),
+        ] {
+            assert_eq!(exact(ns), words);
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use spanlift::trace::{FlowKind, Kind, LaneKind, Slice, StrId};
 
+use crate::axis;
 use crate::model::Model;
 use crate::rows::Rows;
 use crate::text;
@@ -48,8 +49,8 @@ impl Model {
             if let Some(rate) = text::rate(slice.bytes, took) {
                 row("rate", rate);
             }
-            row("began", self.clock(slice.start.0));
-            row("ended", self.clock(slice.end.0));
+            row("began", self.moment(slice.start.0));
+            row("ended", self.moment(slice.end.0));
         }
         // An engine shows the work of a stream again: what is known of that work is known of it.
         let work = self.work_of(k);
@@ -123,6 +124,14 @@ impl Model {
     /// A point in time, counted from the trace's zero.
     pub fn clock(&self, at: i64) -> String {
         timeline::clock(&self.trace, &self.rows, at)
+    }
+
+    /// The same to the nanosecond: a second into a trace, four digits tell no slice from the next.
+    pub fn moment(&self, at: i64) -> String {
+        match timeline::is_schedule(&self.trace) {
+            true => self.clock(at),
+            false => axis::exact(at.saturating_sub(self.rows.zero())),
+        }
     }
 
     fn name_of(&self, id: StrId) -> String {

@@ -364,6 +364,7 @@ fn time_state(app: &App) -> Vec<(&'static str, String)> {
         ("data-plot-width", plot_width.to_string()),
         ("data-start-ns", view.start_ns().to_string()),
         ("data-end-ns", view.end_ns().to_string()),
+        ("data-zero-ns", app.model.rows.zero().to_string()),
         ("data-slice", app.selected().map_or(String::new(), |k| k.to_string())),
         ("data-order", app.shown_order().map_or(String::new(), |k| k.to_string())),
         ("data-at", app.at().map_or(String::new(), |at| at.to_string())),

@@ -44,6 +44,9 @@ const LOADER: &str = include_str!("page/loader.js");
 const BOOT: &str = concat!(
     include_str!("page/lzma.js"),
     include_str!("page/files.js"),
+    include_str!("page/keys.js"),
+    include_str!("page/menu.js"),
+    include_str!("page/perfetto.js"),
     include_str!("page/tools.js"),
     include_str!("page/program.js"),
     include_str!("page/boot.js"),

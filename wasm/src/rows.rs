@@ -199,7 +199,7 @@ impl Rows {
             rows.counters(trace);
         }
         rows.has_own_zero = matches!(trace.source, Source::Simulated { .. } | Source::Schedule { .. });
-        rows.extent = trace.extent().map(|(first, last)| (first.0, last.0));
+        rows.extent = extent(trace);
         for (k, flow) in (0u32..).zip(&trace.flows) {
             if let Some(kind) = ARROWS.iter().position(|kind| *kind == flow.kind) {
                 rows.arrows[kind].push(trace, k, *flow);
@@ -220,6 +220,57 @@ impl Rows {
     /// Row and track of a slice, or [`Rows::NOWHERE`].
     pub fn place(&self, slice: u32) -> (u32, u32) {
         self.places.get(slice as usize).copied().unwrap_or(Rows::NOWHERE)
+    }
+
+    /// Moves a row up or down among those of its section: above the first one goes the section, below the last one the
+    /// next. [`isize::MIN`] moves it to the top of its section, and that above all others.
+    ///
+    /// # Cost
+    /// Linear in the number of slices.
+    pub fn shift(&mut self, row: usize, by: isize) {
+        let Some(mut s) = self.sections.iter().position(|section| section.rows.contains(&row)) else {
+            return;
+        };
+        let mut row = row;
+        // A row goes down where the next one goes up.
+        if by > 0 {
+            row += 1;
+            s += usize::from(row == self.sections[s].rows.end);
+        }
+        let Some(Range { start, end }) = self.sections.get(s).map(|section| section.rows.clone()) else {
+            return;
+        };
+        let mut order: Vec<usize> = (0..self.rows.len()).collect();
+        let mut raise = |from: usize, to: usize| {
+            for k in (to..from).rev() {
+                self.rows.swap(k, k + 1);
+                order.swap(k, k + 1);
+            }
+        };
+        let is_top = by == isize::MIN;
+        raise(row, if is_top { start } else { start.max(row.saturating_sub(1)) });
+        if is_top || row == start {
+            let above = if is_top { 0 } else { s.saturating_sub(1) };
+            let first = self.sections[above].rows.start;
+            for k in 0..end - start {
+                raise(start + k, first + k);
+            }
+            self.sections[above..=s].rotate_right(1);
+            let mut at = 0;
+            for section in &mut self.sections {
+                section.rows = at..at + section.rows.len();
+                at = section.rows.end;
+            }
+        }
+        let mut places = vec![0; order.len()];
+        for (k, old) in (0u32..).zip(order) {
+            places[old] = k;
+        }
+        for place in &mut self.places {
+            if let Some(&now) = places.get(place.0 as usize) {
+                place.0 = now;
+            }
+        }
     }
 
     /// The time that is written as 0: a simulation's own zero, or where a recording begins.
@@ -316,6 +367,16 @@ impl Rows {
         if from < self.rows.len() {
             self.sections.push(Section { title, rows: from..self.rows.len() });
         }
+    }
+}
+
+/// First and last moment of a trace: of its slices, else of its samples and marks.
+fn extent(trace: &Trace) -> Option<(i64, i64)> {
+    let samples = trace.counters.iter().flat_map(|counter| &counter.samples).map(|(at, _)| at.0);
+    let moments = || samples.chain(trace.instants.iter().map(|instant| instant.at.0));
+    match trace.extent() {
+        Some((first, last)) => Some((first.0, last.0)),
+        None => moments().fold(None, |all, at| Some(all.map_or((at, at), |(a, b)| (at.min(a), at.max(b))))),
     }
 }
 

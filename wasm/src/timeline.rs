@@ -76,6 +76,8 @@ impl Frame {
         let gutter = (widest + 22.0).clamp(72.0, (width * 0.33).clamp(72.0, 190.0));
         let has_marks = !trace.instants.is_empty();
         let mut y = RULER + if has_marks { MARKS } else { 0.0 };
+        // Room for the line that says so.
+        y += if rows.rows.is_empty() { HEADING } else { 0.0 };
         let mut frame = Frame {
             gutter,
             plot_width: (width - gutter - RIGHT).max(40.0),
@@ -200,14 +202,24 @@ impl Timeline<'_> {
             let x = self.frame.gutter + tick.x;
             scene.line((x, RULER), (x, self.height), Stroke::solid(self.theme.line, 1.0));
         }
+        // Names of buffers come last: what is found or selected frames the bytes that they stand on.
+        let mut names = Scene::new(0.0, 0.0, self.theme.ground);
         for &r in &visible {
-            self.row(&mut scene, r, &mut drawn);
+            match &self.rows.rows[r].memory {
+                Some(place) => self.memory(&mut scene, &mut names, r, place),
+                None => self.row(&mut scene, r, &mut drawn),
+            }
         }
         links::flows(self, &mut scene);
         self.copies(&mut scene);
         links::findings(self, &mut scene);
         self.outlines(&mut scene);
+        scene.shapes.append(&mut names.shapes);
         self.headings(&mut scene);
+        if self.rows.rows.is_empty() {
+            let (x, y) = (self.frame.gutter + 4.0, self.frame.height - 4.0 - HEADING / 2.0);
+            scene.add(Text::new(x, y, LABEL, self.theme.dim, "no slices"));
+        }
         self.over_plot(&mut scene);
         self.ruler(&mut scene, &axis);
         (scene, drawn)
@@ -234,9 +246,6 @@ impl Timeline<'_> {
 
     fn row(&self, scene: &mut Scene, r: usize, drawn: &mut Drawn) {
         let row = &self.rows.rows[r];
-        if let Some(place) = &row.memory {
-            return self.memory(scene, r, place);
-        }
         if !row.samples.is_empty() {
             return self.counter(scene, r);
         }

@@ -220,3 +220,16 @@ fn a_press_chooses_the_moment_and_who_wrote_and_the_cursor_is_one() {
     press(&mut app, right, bottom.0 + 5.0);
     assert!(app.at().is_some() && app.selected().is_none());
 }
+
+#[test]
+fn names_of_buffers_stand_over_what_was_found_and_selected() {
+    let text = "pinned source 4MiB\ndevice d 4MiB\nkernel k on 0 for 1ms\ncopy d <- source on 0\nwrite source\nsync 0\n";
+    let mut app = App::new(Model::open(&PageItem::source("p", text, "h200-pcie5")).unwrap(), Theme::LIGHT);
+    app.resize(900.0, 500.0);
+    assert!(app.select_finding(0), "a write while the copy may still read");
+    let scene = app.scene();
+    let frame = |shape: &Shape| matches!(shape, Shape::Rect(r) if r.fill.is_none() && r.outline.is_some());
+    let name = |shape: &Shape| matches!(shape, Shape::Text(t) if t.text.starts_with("source ·"));
+    let (last, first) = (scene.shapes.iter().rposition(frame), scene.shapes.iter().position(name));
+    assert!(last.is_some() && last < first, "{last:?} {first:?}");
+}

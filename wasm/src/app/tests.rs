@@ -20,6 +20,30 @@ fn middle(app: &App, k: u32) -> (f64, f64) {
 }
 
 #[test]
+fn a_trace_without_slices_shows_its_samples_or_says_that_there_is_nothing() {
+    let open = |events: &str| {
+        let text = format!("{{\"traceEvents\": [{events}]}}");
+        let trace = spanlift::trace::read(text.as_bytes()).unwrap();
+        let svg = crate::timeline_svg(&trace, &crate::TimelineOptions::default());
+        let mut app = App::new(Model::new("t", trace), Theme::LIGHT);
+        app.resize(900.0, 400.0);
+        (app, svg)
+    };
+    let sample = |ts: u32| {
+        format!("{{\"ph\": \"C\", \"name\": \"c\", \"pid\": 1, \"ts\": {ts}, \"args\": {{\"v\": {ts}}}}}")
+    };
+    let (app, svg) = open(&[sample(7), sample(9)].join(","));
+    assert_eq!(app.model.extent(), (7_000, 9_000));
+    assert!(!svg.contains("no slices"));
+    let (app, _) = open(r#"{"ph": "i", "name": "m", "pid": 1, "tid": 1, "ts": 5, "s": "t"}"#);
+    assert_eq!(app.model.extent(), (5_000, 5_001), "a mark alone");
+    let (app, svg) = open("");
+    let says =
+        |shape: &crate::scene::Shape| matches!(shape, crate::scene::Shape::Text(t) if t.text == "no slices");
+    assert!(app.scene().shapes.iter().any(says) && svg.contains("no slices"));
+}
+
+#[test]
 fn the_wheel_zooms_at_the_pointer() {
     let mut app = app();
     let (x, y) = middle(&app, 5);

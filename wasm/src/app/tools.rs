@@ -7,6 +7,7 @@ use super::filter::Filter;
 use crate::rows::{Rows, order};
 use crate::text;
 use crate::theme::kind_name;
+use crate::timeline::RULER;
 
 /// The state of these tools.
 #[derive(Debug, Clone, Default)]
@@ -138,6 +139,24 @@ impl App {
     pub(super) fn forget_slices(&mut self) {
         let marks = std::mem::take(&mut self.tools.marks);
         self.tools = Tools { marks, n: self.tools.n + 1, ..Tools::default() };
+    }
+
+    /// The row at a height of the canvas; without one that of the selected slice.
+    pub fn row_at(&self, y: Option<f64>) -> Option<usize> {
+        let row = match y {
+            Some(y) if y < RULER => None,
+            Some(y) => self.frame.row_at(y + self.scroll),
+            None => usize::try_from(self.model.rows.place(self.selected()?).0).ok(),
+        };
+        row.filter(|&row| row < self.model.rows.rows.len())
+    }
+
+    /// Moves a row up or down, as [`Rows::shift`] says.
+    pub fn shift_row(&mut self, row: usize, by: isize) {
+        self.model.rows.shift(row, by);
+        self.resize(self.size.0, self.size.1);
+        // What shows rows looks at this.
+        self.tools.n += 1;
     }
 
     /// What slices are called, each text once: name, kind and memory. A search looks at these.
@@ -383,6 +402,72 @@ mod tests {
         assert_eq!(app.hit(), Some(1));
         app.find(&[]);
         assert_eq!((app.hits(), app.hit()), (None, None));
+    }
+
+    #[test]
+    fn rows_are_moved_with_their_slices() {
+        for seed in 0..20 {
+            let mut app = app(seed);
+            let named = |app: &App, k: u32| match app.model.rows.place(k) {
+                Rows::NOWHERE => None,
+                (row, track) => {
+                    let row = &app.model.rows.rows[row as usize];
+                    assert!(row.tracks[track as usize].slices.contains(&k), "seed {seed}: slice {k}");
+                    Some((row.name.clone(), row.kind))
+                }
+            };
+            let slices = 0..u32::try_from(app.model.trace.slices.len()).unwrap();
+            let before: Vec<_> = slices.clone().map(|k| named(&app, k)).collect();
+            let mut titles: Vec<_> = app.model.rows.sections.iter().map(|s| s.title.clone()).collect();
+            titles.sort_unstable();
+            let mut random = Random(seed);
+            for _ in 0..30 {
+                let n = app.model.rows.rows.len();
+                let row = usize::try_from(random.below(n as u64)).unwrap();
+                let name = app.model.rows.rows[row].name.clone();
+                match random.below(3) {
+                    0 => app.shift_row(row, 1),
+                    1 => app.shift_row(row, -1),
+                    _ => {
+                        app.shift_row(row, isize::MIN);
+                        assert_eq!(app.model.rows.rows[0].name, name, "seed {seed}: not at the top");
+                    }
+                }
+                let ends = app.model.rows.sections.iter().fold(0, |at, s| {
+                    assert_eq!(s.rows.start, at, "seed {seed}: sections follow each other");
+                    s.rows.end
+                });
+                assert_eq!((ends, app.model.rows.rows.len()), (n, n));
+            }
+            assert_eq!(before, slices.map(|k| named(&app, k)).collect::<Vec<_>>(), "seed {seed}");
+            let mut after: Vec<_> = app.model.rows.sections.iter().map(|s| s.title.clone()).collect();
+            after.sort_unstable();
+            assert_eq!(titles, after);
+        }
+    }
+
+    #[test]
+    fn a_row_moves_among_its_own_and_its_section_goes_along_at_the_ends() {
+        let program = "stream a, b\npinned x 4MiB\ndevice d 4MiB\ncopy d <- x on a\nkernel k on b for 9us\nsync a\nsync b\n";
+        let item = PageItem::source("p", program, "h200-pcie5");
+        let mut app = App::new(Model::open(&item).unwrap(), Theme::LIGHT);
+        app.resize(900.0, 400.0);
+        let names =
+            |app: &App| -> Vec<String> { app.model.rows.rows[..4].iter().map(|r| r.name.clone()).collect() };
+        assert_eq!(names(&app), ["main", "a", "b", "copy to device"]);
+        app.shift_row(1, 1);
+        assert_eq!(names(&app), ["main", "b", "a", "copy to device"]);
+        app.shift_row(2, -1);
+        app.shift_row(1, -1);
+        assert_eq!(names(&app), ["a", "b", "main", "copy to device"], "the section went up");
+        app.shift_row(1, 1);
+        assert_eq!(names(&app), ["main", "a", "b", "copy to device"], "and down again");
+        app.shift_row(2, isize::MIN);
+        assert_eq!(names(&app), ["b", "a", "main", "copy to device"]);
+        app.select_command(4);
+        assert_eq!(app.row_at(None), Some(1), "the copy is where its stream is");
+        assert_eq!(app.row_at(Some(3.0)), None, "the ruler is no row");
+        assert_eq!(app.row_at(Some(RULER + 30.0)), Some(0));
     }
 
     #[test]

@@ -225,6 +225,16 @@ impl View {
         schedule(&self.0);
     }
 
+    /// The row at a height of the picture; without one that of the selected slice.
+    pub fn row_at(&self, y: Option<f64>) -> Option<usize> {
+        self.0.borrow().time().and_then(|app| app.row_at(y))
+    }
+
+    /// Moves a row up or down; by the least number there is to the top of all.
+    pub fn shift(&self, row: usize, by: isize) {
+        time!(self, app => app.shift_row(row, by));
+    }
+
     /// The time on screen, the ends of the trace, and the start of the selected slice where there is one.
     pub fn times(&self) -> Vec<f64> {
         let viewer = self.0.borrow();
@@ -315,7 +325,7 @@ impl View {
         let viewer = self.0.borrow();
         let told = match &viewer.screen {
             Some(Screen::Time(app)) => json!({
-                "at": app.at().map(|at| app.model.clock(at)), "marks": marks(app), "range": app.totals().map(|t| totals(app, &t)),
+                "at": app.at().map(|at| app.model.moment(at)), "marks": marks(app), "range": app.totals().map(|t| totals(app, &t)),
                 "hits": app.hits(), "hit": app.hit(), "state": app.state().map(|s| state(&s)),
                 "program": app.model.listing.is_some(), "order": app.shown_order().is_some(), "recorded": is_recorded(app),
                 "command": app.selected_command(), "slice": app.selected(),
@@ -381,7 +391,7 @@ fn marks(app: &App) -> Vec<Value> {
     marks
         .map(|(k, &at)| {
             let before = k.checked_sub(1).map(|b| text::time(at.saturating_sub(app.marks()[b])));
-            json!({"name": over::name(k), "at": app.model.clock(at), "ns": at.saturating_sub(zero), "after": before})
+            json!({"name": over::name(k), "at": app.model.moment(at), "ns": at.saturating_sub(zero), "after": before})
         })
         .collect()
 }

@@ -29,7 +29,7 @@ pub(super) fn notes(trace: &Trace) -> Vec<Note> {
     let problems = trace.import.problems.iter();
     notes.extend(problems.map(|(what, n)| Note {
         holds: Some(false),
-        text: format!("{}: {}", text::clean(what), text::thousands(*n)),
+        text: format!("{}: {}", text::clean(what).replace('_', " "), text::thousands(*n)),
     }));
     notes
 }
@@ -40,8 +40,8 @@ fn read(trace: &Trace) -> String {
     match &trace.program {
         Some(program) => format!("{}, {n_slices}", text::count(program.len(), "command")),
         None if import.n_events > 0 => format!(
-            "{} events, {} not placed, {n_slices}",
-            text::thousands(import.n_events),
+            "{}, {} not placed, {n_slices}",
+            text::count(usize::try_from(import.n_events).unwrap_or(usize::MAX), "event"),
             text::thousands(import.dropped)
         ),
         None => n_slices,
@@ -139,7 +139,7 @@ mod tests {
         check(
             &copy("5", "20", ", \"bytes\": 80"),
             &[
-                "1 events, 0 not placed, 1 slice",
+                "1 event, 0 not placed, 1 slice",
                 "clock exact to 1 ns",
                 "work whose call is not in the file: 1",
                 "schemaVersion: 1",

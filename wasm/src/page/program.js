@@ -50,6 +50,7 @@ const beside = (view, place) => {
       // Names that differ from the first viewer's, for those who go from part to part.
       const named = () => root.querySelector(".sl-middle")?.setAttribute("aria-label", "timeline below");
       other = mount(root, block, false);
+      tellKeys(root);
       named();
       root.addEventListener("sl-drawn", () =>
         queueMicrotask(() => {
@@ -64,6 +65,8 @@ const beside = (view, place) => {
   };
   for (const kind of ["click", "keydown"]) pane.addEventListener(kind, (event) => event.key !== "Tab" && event.stopPropagation());
   new ResizeObserver(() => room.hidden || fit()).observe(place);
+  // In a narrow page everything between the bars scrolls.
+  place.querySelector(".sl-body").addEventListener("scroll", () => room.hidden || fit());
   const compare = () => show(view.block(choice.selectedIndex), "below:", "item");
   choice.addEventListener("change", compare);
   close.addEventListener("click", hide);

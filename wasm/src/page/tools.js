@@ -71,8 +71,14 @@ const tools = (view, place, alone, { module, examples }) => {
     refused.firstElementChild.textContent = lines.join("\n");
     shown(refused, lines.length);
   };
-  const open = async (files) => {
-    const wrong = [];
+  // Files that come while others are read wait for them, and what was refused of those is still told.
+  let [reading, waiting, wrong] = [Promise.resolve(), 0, []];
+  const open = (files) => {
+    if (!waiting) refuse((wrong = []));
+    waiting += 1;
+    reading = reading.then(() => readAll(files)).finally(() => shown(progress, (waiting -= 1)));
+  };
+  const readAll = async (files) => {
     cancelled = false;
     if (files.some((file) => file.size > LARGE)) prepare(module);
     shown(progress, true);
@@ -107,7 +113,6 @@ const tools = (view, place, alone, { module, examples }) => {
         wrong.push(`${file.name}: ${error?.message ?? error}`);
       }
     }
-    shown(progress, false);
     refuse(wrong);
   };
   /** Reads arguments that were left in the file. */
@@ -144,7 +149,9 @@ const tools = (view, place, alone, { module, examples }) => {
       // Words that ask for more than a name; the rest is one expression, its blanks as they are.
       const words = [];
       const rest = search.value.replace(WORD, (word) => (words.push(word), "")).trim();
-      const pattern = rest && new RegExp(rest, "i");
+      // Between slashes with flags of its own, as the field says; else in any case.
+      const [, written, flags] = /^\/(.+)\/([imsuv]*)$/.exec(rest) ?? [rest, rest, "i"];
+      const pattern = rest && new RegExp(written, flags);
       view.find(pattern ? Uint8Array.from(view.labels().split("\n"), (label) => pattern.test(label)) : new Uint8Array(), words.join(" "));
     } catch (error) {
       view.find(new Uint8Array(), "");
@@ -242,6 +249,7 @@ const tools = (view, place, alone, { module, examples }) => {
     sheet.toBlob((blob) => blob && hand(blob, "png"), "image/png");
   };
   const csv = () => "marks" in told && hand(new Blob([view.csv()], { type: "text/csv" }), "csv");
+  const packets = () => "marks" in told && hand(perfetto(view.csv()), "pftrace");
   addEventListener("beforeprint", () => {
     const svg = picture(false);
     if (!svg) return;
@@ -259,7 +267,8 @@ const tools = (view, place, alone, { module, examples }) => {
   const past = steps(view);
   const second = beside(view, place);
   const text = program(view, place, second, examples);
-  const link = alone ? address(view, search, find) : () => {};
+  const arranged = lanes(view);
+  const link = alone ? address(view, place, arranged, search, find) : () => {};
 
   // What the cards say.
   const cards = () => {
@@ -270,7 +279,7 @@ const tools = (view, place, alone, { module, examples }) => {
       const kinds = range.kinds.map(([kind, n, ...figures]) => [kind, n, figures.filter(Boolean).join("\n")]);
       const tables = [rows(["kind", "n", "time, bytes, rate"], kinds), rows(["lane", "in use", "of the range"], range.lanes)];
       const act = (name, title, words) => make("button", { type: "button", className: "sl-small", textContent: words, title, onclick: acts[name] });
-      const row = make("div", { className: "sl-row" }, act("csv", "save these slices as comma-separated values (V)", "CSV"));
+      const row = make("div", { className: "sl-row" }, act("csv", "save these slices as comma-separated values (V)", "CSV"), act("packets", "save these slices for Perfetto (shift V)", "Perfetto"));
       if (told.recorded) row.append(act("skeleton", "copies, kernels and waits of this range as a program to edit and simulate", "as a program"));
       part("[data-totals]").replaceChildren(make("b", { textContent: range.words }), ...tables, row);
     }
@@ -309,6 +318,7 @@ const tools = (view, place, alone, { module, examples }) => {
         text.opened();
       }
       told = JSON.parse(view.told());
+      arranged.shown(other?.split(" ")[0]);
       shown(part(".sl-find"), "marks" in told);
       shown(part("[data-do=beside]"), view.names().includes("\n"));
       cards();
@@ -335,6 +345,7 @@ const tools = (view, place, alone, { module, examples }) => {
     svg: save,
     png,
     csv,
+    packets,
     skeleton() {
       try {
         view.skeleton();
@@ -350,13 +361,46 @@ const tools = (view, place, alone, { module, examples }) => {
     const what = event.target.closest?.("[data-do]")?.dataset.do;
     acts[what]?.();
   });
-  const keys = { l: acts.open, x: (event) => (event.shiftKey ? png() : save()), v: csv, p: () => print(), c: second.toggle, e: text.edit, i: text.ask, "/": () => search.select() ?? search.focus() };
+  const keys = { l: acts.open, x: (event) => (event.shiftKey ? png() : save()), v: (event) => (event.shiftKey ? packets() : csv()), p: () => print(), c: second.toggle, e: text.edit, i: text.ask, "/": () => search.select() ?? search.focus() };
   target.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.target.closest?.("input, textarea, select, [contenteditable]")) return;
-    const act = event.altKey ? { ArrowLeft: past.back, ArrowRight: past.forth }[event.key] : keys[event.key.toLowerCase()];
+    const lane = (way) => () => arranged.shift(view.row_at(), way);
+    const act = event.altKey ? { ArrowLeft: past.back, ArrowRight: past.forth, ArrowUp: lane("u"), ArrowDown: lane("d") }[event.key] : keys[event.key.toLowerCase()];
     if (!act || act(event) === false) return;
     event.preventDefault();
   });
+  menu(place, (y) => {
+    const key = (name, shift = false) => () => view.key(name, shift);
+    const whole = ["show the whole", "0", key("0")];
+    const saved = [["save as SVG", "X", save], ["save as PNG", "shift X", png]];
+    if (!("marks" in told)) return [whole, null, ...saved];
+    const [slice, row, title] = [view.times().length > 4, view.row_at(y), part("[data-selection] b")?.textContent];
+    const alike = () => {
+      search.value = `^${title.replace(/[^\w ]/g, "\\$&")}, `;
+      find();
+    };
+    const isName = title && view.labels().split("\n").some((label) => label.startsWith(`${title}, `));
+    return [
+      ...(slice ? [["fit", "F", key("f")], ["from call to work and back", "Enter", key("Enter")]] : [whole]),
+      ...(slice && told.program ? [["who wrote what it reads", "G", key("g")]] : []),
+      ...(slice && isName ? [["find all of this name", "/", alike]] : []),
+      ["a range with its totals", "R", key("r")],
+      ["mark", "B", key("b")],
+      ...(row === undefined ? [] : [null, ["lane up", "alt ↑", () => arranged.shift(row, "u")], ["lane down", "alt ↓", () => arranged.shift(row, "d")], ["lane to the top", "", () => arranged.shift(row, "t")]]),
+      null,
+      ["save as CSV", "V", csv],
+      ["save for Perfetto", "shift V", packets],
+      ...saved,
+    ];
+  });
+  const band = make("div", { className: "sl-chosen", hidden: true });
+  part(".sl-plot").append(band);
+  zooming(view, part(".sl-plot"), band);
+  const letters = tellKeys(place);
+  target.addEventListener("keydown", (event) => {
+    const types = event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, textarea, select, [contenteditable]");
+    if (!letters.checked && !types && event.key.length === 1 && event.key !== " ") event.stopImmediatePropagation();
+  }, true);
   update();
 };
 
@@ -399,37 +443,90 @@ const steps = (view) => {
   };
 };
 
-/** Keeps what is on screen in the page's address, and shows what the address says. */
-const address = (view, search, find) => {
-  const wanted = new URLSearchParams(location.hash.slice(1));
-  const number = (name) => (wanted.has(name) ? Number(wanted.get(name)) : NaN);
-  const [item, from, to, slice] = ["item", "from", "to", "slice"].map(number);
-  if (item > 0 && item < view.names().split("\n").length) view.open(item);
-  if (from < to) view.show(from, to);
-  if (slice >= 0) view.select(slice);
-  if (wanted.get("q")) {
-    search.value = wanted.get("q");
+/** Keeps what is on screen in the page's address, and shows what the address says, also where it changes. */
+const address = (view, place, arranged, search, find) => {
+  const part = (selector) => place.querySelector(selector);
+  const canvas = part(".sl-canvas");
+  const told = () => JSON.parse(view.told());
+  const drawn = () => new Promise((done) => place.addEventListener("sl-drawn", done, { once: true }));
+  let [timer, isShowing, first] = [0, false, view.times().join()];
+  const show = async () => {
+    const wanted = new URLSearchParams(location.hash.slice(1));
+    const number = (name) => Number(wanted.get(name) || NaN);
+    const numbers = (name) => (wanted.get(name) ?? "").split(",").filter(Boolean).map(Number);
+    const [item, from, to, slice, at, finding] = ["item", "from", "to", "slice", "at", "finding"].map(number);
+    const chosen = item > 0 && item < view.names().split("\n").length ? item : 0;
+    if (chosen !== view.item() || arranged.moves()) view.open(chosen);
+    first = view.times().join();
+    if (told().order) view.key("Escape", false);
+    if (wanted.has("lanes")) arranged.again(wanted.get("lanes"));
+    const mode = wanted.get("mode") === "typical" ? "typical" : "contract";
+    if (part(`[data-mode=${mode}]`).ariaPressed !== "true") part(`[data-mode=${mode}]`).click();
+    // Marks are made at the chosen point in time.
+    for (const _ of told().marks ?? []) view.key("B", true);
+    for (const mark of numbers("marks")) {
+      view.go(mark);
+      view.key("b", false);
+    }
+    view.choose(0, 0);
+    if (told().marks && told().at) view.key("Escape", false);
+    if (finding >= 0) {
+      // A finding and its orders can be chosen once they are there to be pressed.
+      view.key("", false);
+      await drawn();
+      part(`[data-finding="${finding}"]`)?.click();
+      if (wanted.has("order")) {
+        await drawn();
+        part(`[data-order="${Number(wanted.get("order"))}"]`)?.click();
+      }
+    }
+    if (!Number.isNaN(at)) view.go(at);
+    if (numbers("range").length === 2) view.choose(...numbers("range"));
+    if (wanted.get("moment")) {
+      view.look_back();
+      view.moment(number("moment"));
+    }
+    // A finding has chosen its own.
+    if (slice >= 0 && !(finding >= 0)) view.select(slice);
+    if (from < to) view.show(from, to);
+    search.value = wanted.get("q") ?? "";
     find();
-  }
-  if (wanted.has("theme")) view.dark(wanted.get("theme") === "dark");
-  let timer = 0;
-  const first = view.times().join();
+    if (wanted.has("theme")) view.dark(wanted.get("theme") === "dark");
+  };
+  const shown = async () => {
+    isShowing = true;
+    await show().catch(() => {});
+    isShowing = false;
+  };
   const write = () => {
-    const now = new URLSearchParams();
-    const [start, end] = view.times();
-    const canvas = document.querySelector(".sl-canvas");
+    if (isShowing) return;
+    const [now, [start, end], { slice, at, range, zeroNs, order, moment }] = [new URLSearchParams(), view.times(), canvas.dataset];
+    const set = (name, value) => (value ?? "") !== "" && now.set(name, value);
+    const after = (times) => times?.split(" ").filter(Boolean).map((ns) => BigInt(ns) - BigInt(zeroNs)).join();
     if (view.item() > 0) now.set("item", view.item());
     if (start !== undefined && (view.times().join() !== first || location.hash)) {
       now.set("from", start);
       now.set("to", end);
     }
-    if (canvas.dataset.slice) now.set("slice", canvas.dataset.slice);
-    if (search.value) now.set("q", search.value);
-    const { theme } = document.querySelector(".spanlift").dataset;
+    const { marks, moments } = told();
+    if (marks) {
+      set("slice", slice);
+      set("at", after(at));
+      set("range", after(range));
+      set("marks", marks.map(({ ns }) => ns).join());
+    } else if (Number(moment) !== moments) set("moment", moment);
+    if (part("[data-mode=typical]").ariaPressed === "true") now.set("mode", "typical");
+    set("finding", part("[data-finding][aria-current=true]")?.dataset.finding);
+    set("order", order);
+    set("lanes", arranged.moves());
+    set("q", search.value);
+    const { theme } = place.dataset;
     if ((theme === "dark") !== matchMedia("(prefers-color-scheme: dark)").matches) now.set("theme", theme);
     const hash = `#${now}`;
     if (hash !== (location.hash || "#")) history.replaceState(null, "", hash);
   };
+  if (location.hash) shown();
+  addEventListener("hashchange", shown);
   return () => {
     clearTimeout(timer);
     timer = setTimeout(write, 400);

@@ -342,8 +342,6 @@ impl Panels {
         set(&self.plot, "aria-label", label);
         self.part(".sl-strip").set_hidden(memory);
         let _ = self.root.class_list().toggle_with_force("is-memory", memory);
-        self.part(".sl-keys-time").set_hidden(memory);
-        self.part(".sl-keys-memory").set_hidden(!memory);
         if memory {
             self.part(".sl-orders").set_hidden(true);
         } else {
@@ -428,7 +426,11 @@ impl Panels {
             (Some(k), _) => app.model.details(k),
             (None, Some(command)) => picked_command(app, command),
             (None, None) => {
-                append(&card, &self.element("p", "", "Click a slice, a line of the program or a finding."));
+                let words = match app.model.listing {
+                    Some(_) => "Click a slice, a line of the program or a finding.",
+                    None => "Click a slice.",
+                };
+                append(&card, &self.element("p", "", words));
                 return;
             }
         };
@@ -502,7 +504,7 @@ impl Panels {
     pub(crate) fn table(&self, app: &App) {
         let view = app.view();
         let model = &app.model;
-        let range = format!("{} to {}", model.clock(view.start_ns()), model.clock(view.end_ns()));
+        let range = range(app);
         let row = app.selected().map(|k| model.rows.place(k)).filter(|p| *p != Rows::NOWHERE);
         let Some(row) = model.rows.rows.get(row.map_or(0, |(row, _)| row as usize)) else { return };
         self.part("caption").set_text_content(Some(&format!("{}, {range}", row.name)));
@@ -593,8 +595,13 @@ fn range(app: &App) -> String {
     let (view, (first, last)) = (app.view(), app.model.extent());
     // The end of the last step is not the beginning of another.
     let last = if timeline::is_schedule(&app.model.trace) { last.saturating_sub(1) } else { last };
-    let clock = |at: i64| app.model.clock(at.clamp(first, last));
-    format!("{} to {}", clock(view.start_ns()), clock(view.end_ns()))
+    let [from, to] = [view.start_ns(), view.end_ns()].map(|at| at.clamp(first, last));
+    let (clock, length) = (|at: i64| app.model.clock(at), to.saturating_sub(from));
+    // So close that both ends would read alike: how long it is says more.
+    if length.saturating_mul(1000) < to.saturating_sub(app.model.rows.zero()) {
+        return format!("{} from {}", text::time(length), clock(from));
+    }
+    format!("{} to {}", clock(from), clock(to))
 }
 
 /// A command without a slice of its own, such as a declaration.

@@ -38,14 +38,14 @@ pub(super) fn peak(place: &Place) -> String {
 }
 
 impl Timeline<'_> {
-    /// Draws the row of a place, if it is one.
+    /// Draws the row of a place, and apart from it what its buffers are called.
     ///
     /// # Cost
     /// The buffers, and for those on screen what a lane of their readers and writers costs.
-    pub(super) fn memory(&self, scene: &mut Scene, r: usize, place: &Place) {
+    pub(super) fn memory(&self, scene: &mut Scene, names: &mut Scene, r: usize, place: &Place) {
         self.bytes_axis(scene, r, place);
         for block in &place.blocks {
-            self.block(scene, r, place, block);
+            self.block(scene, names, r, place, block);
         }
     }
 
@@ -115,7 +115,7 @@ impl Timeline<'_> {
         }
     }
 
-    fn block(&self, scene: &mut Scene, r: usize, place: &Place, block: &Block) {
+    fn block(&self, scene: &mut Scene, names: &mut Scene, r: usize, place: &Place, block: &Block) {
         let (x0, x1) = (self.view.x_from_time(block.life.0), self.view.x_from_time(block.life.1));
         let (y0, y1) = self.height_of(r, place, block, (0.0, block.bytes as f64));
         let Some((x, y, w, h)) = self.on_screen((x0, x1.max(x0 + 1.0)), (y0, y1)) else { return };
@@ -149,8 +149,8 @@ impl Timeline<'_> {
         if let Some(label) = fitted.or_else(|| text::fit(&block.name, LABEL, false, w - 12.0)) {
             let middle = if h > 3.0 * LABEL { y + LABEL } else { y + h / 2.0 };
             let wide = text::width(&label, LABEL, false);
-            scene.add(Rect::filled(x + 3.0, middle - 6.0, wide + 6.0, 12.0, theme.panel).rounded(2.0));
-            scene.add(Text::new(x + 6.0, middle, LABEL, theme.ink, label));
+            names.add(Rect::filled(x + 3.0, middle - 6.0, wide + 6.0, 12.0, theme.panel).rounded(2.0));
+            names.add(Text::new(x + 6.0, middle, LABEL, theme.ink, label));
         }
     }
 

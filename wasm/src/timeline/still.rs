@@ -65,8 +65,9 @@ pub fn scene(trace: &Trace, options: &TimelineOptions) -> Scene {
     let frame = Frame::new(trace, &rows, width - 16.0);
     let (start, end) = options
         .range
-        .or_else(|| trace.extent())
-        .map_or((0, 1), |(a, b)| if a < b { (a.0, b.0) } else { (a.0, a.0.saturating_add(1)) });
+        .map(|(a, b)| (a.0, b.0))
+        .or_else(|| rows.extent())
+        .map_or((0, 1), |(a, b)| if a < b { (a, b) } else { (a, a.saturating_add(1)) });
     let view = match options.range {
         Some(_) => TimeView::new(start, end, frame.plot_width),
         None => TimeView::around(start, end, frame.plot_width),

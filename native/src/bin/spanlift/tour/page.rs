@@ -354,7 +354,7 @@ fn moved(memory: &Moved, page: &mut String) {
     let _ = write!(
         page,
         "<h3>A module whose weights are views of one buffer</h3><p>{}</p>\
-         <table><tr><th>move<th class=\"n\">allocations<th class=\"n\">allocated<th class=\"n\">copied<th class=\"n\">pairs that still share bytes</tr>",
+         <div class=\"scroll\"><table><tr><th>move<th class=\"n\">allocations<th class=\"n\">allocated<th class=\"n\">copied<th class=\"n\">pairs that still share bytes</tr>",
         escape(&memory.says)
     );
     for by in &memory.ways {
@@ -365,7 +365,7 @@ fn moved(memory: &Moved, page: &mut String) {
         );
     }
     page.push_str(
-        "</table><p>The embedding and the head are one matrix, read by rows and by columns; queries, keys and values are rows \
+        "</table></div><p>The embedding and the head are one matrix, read by rows and by columns; queries, keys and values are rows \
          of one projection. A move that keeps views copies each of their bytes once, and no byte that no tensor has:</p>",
     );
     let draw = |theme| move_svg(&memory.aware, &MemoryOptions { title: String::new(), width: 1120.0, theme });
@@ -405,7 +405,7 @@ fn strategies(story: &Story, page: &mut String) {
          way a stream; strategy B has a stream for each stage, and events between them. With memory for two items, which the \
          others take in turn, only B keeps the link busy both ways: an input's slot is free again as soon as it was worked on, \
          while a stream of A has to wait for the copy back (on <code>{STRATEGY_MACHINE}</code>):</p>\
-         <table><tr><th>strategy<th class=\"n\">time<th class=\"n\">device memory</tr>"
+         <div class=\"scroll\"><table><tr><th>strategy<th class=\"n\">time<th class=\"n\">device memory</tr>"
     );
     for s in &story.strategies {
         let _ = write!(
@@ -416,7 +416,7 @@ fn strategies(story: &Story, page: &mut String) {
             s.device_memory
         );
     }
-    page.push_str("</table>");
+    page.push_str("</table></div>");
     if let Some(work) = overtaken(story) {
         let _ = write!(
             page,

@@ -1,0 +1,239 @@
+// What stands in the address, the menu over the picture, lanes in another order, a drag with alt, and slices for Perfetto.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { before, test } from "node:test";
+import * as harness from "./harness.mjs";
+
+// two streams, and a kernel that no event orders behind the copy
+const RACE = `machine h200-pcie5
+stream copy, compute
+pinned x 4MiB
+device d 4MiB
+copy d <- x on copy
+kernel scale on compute reads d writes d for 120us
+sync compute
+sync copy
+`;
+// On one stream a kernel within another and one that overlaps both; times that no number of the page could hold.
+const kernel = (name, ts, dur) => ({ ph: "X", cat: "kernel", name, pid: 0, tid: 7, ts, dur, args: { device: 0, stream: 7, correlation: 7 } });
+const OVERLAPPING = JSON.stringify({ traceEvents: [kernel("outer", 0, 30), kernel('in, "quoted"', 5, 10), kernel("across", 20, 25), kernel("moment", 50, 0)] })
+  .replace(/"ts":(\d+)/g, (_, ts) => `"ts":${1712195495501688n + BigInt(ts)}.612`);
+
+const room = harness.room();
+let page;
+before(async () => {
+  page = await harness.viewed(room.files, "race.html", room.files.write("race.txt", RACE), room.files.write("overlapping.json", OVERLAPPING));
+});
+
+const state = (canvas) =>
+  canvas.evaluate(({ dataset: d }) => ({
+    start: Number(d.startNs), end: Number(d.endNs), x: Number(d.plotX), width: Number(d.plotWidth), slice: d.slice, range: d.range, at: d.at, order: d.order,
+  }));
+const until = (canvas, is, what) => harness.until(state, canvas, is, what);
+const says = (locator, pattern) => harness.eventually(async () => pattern.test(await locator.innerText()), String(pattern));
+const hash = (visit) => visit.page.evaluate(() => location.hash);
+const holds = (visit, pattern) => harness.eventually(async () => pattern.test(await hash(visit)), `the address holds no ${pattern}`);
+
+/** The fields of a message of protocol buffers: numbers, and bytes of those with a length. */
+function fields(bytes) {
+  const found = [];
+  let at = 0;
+  const number = () => {
+    let value = 0n;
+    for (let shift = 0n; ; shift += 7n) {
+      const byte = bytes[at];
+      at += 1;
+      value |= BigInt(byte & 127) << shift;
+      if (byte < 128) return value;
+    }
+  };
+  while (at < bytes.length) {
+    const key = Number(number());
+    const value = number();
+    assert.ok([0, 2].includes(key & 7), `wire type ${key & 7}`);
+    if ((key & 7) === 0) found.push([key >> 3, value]);
+    else {
+      found.push([key >> 3, bytes.subarray(at, at + Number(value))]);
+      at += Number(value);
+    }
+  }
+  return found;
+}
+const one = (list, number) => list.find(([field]) => field === number)?.[1];
+
+test("the address brings back range, point in time, marks, order and finding, also where it changes", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  await visit.page.locator(".sl-plot").focus();
+  for (const key of ["]", "b", "]", "r", "m"]) await visit.page.keyboard.press(key);
+  const seen = await until(canvas, (s) => s.at && s.range, "no range and no point in time");
+  await holds(visit, /at=\d+&range=\d+%2C\d+&marks=\d+&mode=typical/);
+  const first = await hash(visit);
+  for (const key of ["Escape", "Escape", "m"]) await visit.page.keyboard.press(key);
+  await visit.page.locator("[data-finding]").first().click();
+  await until(canvas, (s) => s.range === "" && s.at === "" && s.slice !== "", "the finding is not shown");
+  await visit.page.keyboard.press("o");
+  await until(canvas, (s) => s.order === "0", "no order is shown");
+  await holds(visit, /finding=0&order=0/);
+  const second = await hash(visit);
+  // In a new tab.
+  const again = await room.chromium.open(page);
+  await again.page.goto("about:blank");
+  await again.page.goto((await visit.page.evaluate(() => location.href)).split("#")[0] + first);
+  const other = await harness.ready(again.page);
+  await until(other, (s) => s.range === seen.range && s.at === seen.at, "another range or point in time");
+  await says(again.page.locator(".sl-marks"), /^A/);
+  assert.equal(await again.page.locator("[data-mode=typical]").getAttribute("aria-pressed"), "true");
+  await holds(again, new RegExp(`${first.slice(1).replaceAll("%", "%")}$`));
+  // In the same one.
+  await again.page.evaluate((hash) => (location.hash = hash), second);
+  await until(other, (s) => s.order === "0" && s.range === "" && s.at === "", "the order is not shown");
+  assert.equal(await again.page.locator("[data-mode=contract]").getAttribute("aria-pressed"), "true");
+  await again.page.evaluate(() => (location.hash = "#item=1&q=outer"));
+  await says(again.page.locator(".sl-name").first(), /overlapping/);
+  await says(again.page.locator(".sl-hits").first(), /1 found/);
+  await holds(again, /item=1.*q=outer/);
+  for (const each of [visit, again]) await each.close();
+});
+
+test("the menu does what its keys do, by the right button and by keys", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const { x } = await state(canvas);
+  const menu = visit.page.getByRole("menu");
+  const items = menu.getByRole("menuitem");
+  // The first lane is the host's.
+  await canvas.click({ button: "right", position: { x: x + 300, y: 60 }, force: true });
+  await harness.eventually(() => menu.isVisible(), "no menu");
+  await visit.page.keyboard.press("Escape");
+  assert.equal(await menu.count(), 0);
+  const plot = visit.page.locator(".sl-plot").first();
+  assert.ok(await plot.evaluate((element) => element === document.activeElement), "the focus is lost");
+  for (const key of ["Escape", "ArrowRight", "ArrowDown"]) await visit.page.keyboard.press(key);
+  await until(canvas, (s) => s.slice !== "", "nothing is selected");
+  await visit.page.keyboard.press("Shift+F10");
+  await harness.eventually(() => menu.isVisible(), "no menu by key");
+  const words = await items.allInnerTexts();
+  for (const wanted of [/^fit\s+F$/, /^a range with its totals\s+R$/, /^lane down/, /^save as CSV\s+V$/, /^save for Perfetto/]) assert.ok(words.some((line) => wanted.test(line)), `${wanted} in ${words}`);
+  const focused = () => visit.page.evaluate(() => document.activeElement.textContent);
+  assert.match(await focused(), /^fit/);
+  await visit.page.keyboard.press("ArrowUp");
+  assert.match(await focused(), /^save as PNG/);
+  await visit.page.keyboard.press("Home");
+  await visit.page.keyboard.press("ArrowDown");
+  await visit.page.keyboard.press("Escape");
+  await visit.page.keyboard.press("Shift+F10");
+  await items.filter({ hasText: "a range with its totals" }).click();
+  await until(canvas, (s) => s.range !== "", "the menu chose no range");
+  assert.equal(await menu.count(), 0);
+  await visit.close();
+});
+
+test("lanes are moved by key and by the menu, and the address keeps their order", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  await visit.page.locator(".sl-line", { hasText: /^\d+kernel / }).click();
+  await until(canvas, (s) => s.slice !== "", "the kernel is not selected");
+  const before = await harness.look(canvas);
+  await visit.page.locator(".sl-plot").first().focus();
+  await visit.page.keyboard.press("Alt+ArrowUp");
+  await holds(visit, /lanes=2u/);
+  await harness.eventually(async () => (await harness.look(canvas)) !== before, "the lane did not move");
+  await visit.page.keyboard.press("Alt+ArrowDown");
+  await holds(visit, /lanes=2u%2C1d/);
+  await harness.eventually(async () => (await harness.look(canvas)) === before, "the lane did not come back");
+  await visit.page.keyboard.press("Shift+F10");
+  await visit.page.getByRole("menuitem", { name: /^lane to the top/ }).click();
+  await holds(visit, /lanes=2u%2C1d%2C2t/);
+  const moved = await harness.eventually(async () => (await harness.look(canvas)) !== before && harness.look(canvas), "the lane is not at the top");
+  const address = await visit.page.evaluate(() => location.href);
+  await visit.page.goto("about:blank");
+  await visit.page.goto(address);
+  const again = await harness.ready(visit.page);
+  await harness.eventually(async () => (await harness.look(again)) === moved, "the lanes have another order");
+  await visit.close();
+});
+
+test("a drag with alt zooms to what it went over, and a close look says how long it is", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const whole = await state(canvas);
+  const box = await canvas.boundingBox();
+  await visit.page.keyboard.down("Alt");
+  await visit.page.mouse.move(box.x + whole.x + whole.width * 0.25, box.y + 60);
+  await visit.page.mouse.down();
+  await visit.page.mouse.move(box.x + whole.x + whole.width * 0.5, box.y + 60, { steps: 4 });
+  assert.ok(await visit.page.locator(".sl-plot .sl-chosen").first().isVisible());
+  await visit.page.mouse.up();
+  await visit.page.keyboard.up("Alt");
+  const length = whole.end - whole.start;
+  const near = await until(canvas, (s) => s.end - s.start < length / 2, "nothing was zoomed");
+  assert.ok(Math.abs(near.start - whole.start - length / 4) < length / 100 && Math.abs(near.end - whole.start - length / 2) < length / 100, JSON.stringify([whole, near]));
+  assert.equal(near.slice + near.range, "");
+  for (let k = 0; k < 30; k += 1) await visit.page.keyboard.press("Shift+W");
+  await says(visit.page.locator(".sl-range").first(), /^\d+ ns from \d+(\.\d+)? µs$/);
+  await visit.close();
+});
+
+test("keys of one letter are switched off, and others stay", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const whole = await state(canvas);
+  await visit.page.keyboard.press("?");
+  await visit.page.getByLabel("keys of one letter").first().uncheck();
+  await visit.page.locator(".sl-plot").first().focus();
+  await visit.page.keyboard.press("w");
+  await visit.page.keyboard.press("ArrowRight");
+  const now = await until(canvas, (s) => s.slice !== "", "the arrow does nothing");
+  assert.equal(now.end, whole.end, "w still zooms");
+  await visit.page.getByLabel("keys of one letter").first().check();
+  await visit.page.locator(".sl-plot").first().focus();
+  await visit.page.keyboard.press("w");
+  await until(canvas, (s) => s.end !== whole.end, "w does not zoom again");
+  await visit.close();
+});
+
+test("slices are saved for Perfetto with their times, and overlapping ones on tracks of their own", async () => {
+  const visit = await room.chromium.open(page);
+  await harness.ready(visit.page);
+  await visit.page.locator("button[data-item='1']").click();
+  await says(visit.page.locator(".sl-notes").first(), /4 events, 0 not placed, 4 slices/);
+  const [download] = await Promise.all([visit.page.waitForEvent("download"), visit.page.keyboard.press("Shift+V")]);
+  assert.equal(download.suggestedFilename(), "overlapping.json.pftrace");
+  const packets = fields(readFileSync(await download.path())).map(([field, bytes]) => {
+    assert.equal(field, 1);
+    return fields(bytes);
+  });
+  assert.ok(packets.every((packet) => one(packet, 10) === 1n), "packets of one sequence");
+  assert.equal(one(packets[0], 13), 1n);
+  const text = (bytes) => Buffer.from(bytes).toString();
+  const tracks = new Map();
+  const open = new Map();
+  const slices = [];
+  for (const packet of packets.slice(1)) {
+    const descriptor = one(packet, 60);
+    if (descriptor) {
+      const told = fields(descriptor);
+      tracks.set(one(told, 1), text(one(told, 2)));
+      if (one(told, 5)) assert.ok(tracks.has(one(told, 5)), "the group is told before its lanes");
+      continue;
+    }
+    const [at, event] = [one(packet, 8), fields(one(packet, 11))];
+    const [type, track] = [one(event, 9), one(event, 11)];
+    const stack = open.get(track) ?? open.set(track, []).get(track);
+    assert.ok(tracks.has(track));
+    if (type === 1n) stack.push([text(one(event, 23)), at, track]);
+    else {
+      const [name, from] = stack.pop();
+      slices.push([name, Number(from - 1712195495501688612n), Number(at - from), track]);
+    }
+  }
+  assert.ok([...open.values()].every((stack) => stack.length === 0), "each slice ends");
+  const sorted = slices.sort((a, b) => a[1] - b[1]);
+  assert.deepEqual(sorted.map(([name, from, took]) => [name, from, took]), [["outer", 0, 30_000], ['in, "quoted"', 5_000, 10_000], ["across", 20_000, 25_000], ["moment", 50_000, 0]]);
+  const [outer, inner, across] = sorted.map((slice) => slice[3]);
+  assert.ok(outer === inner && outer !== across, "nested below each other, overlapping apart");
+  assert.equal(tracks.get(outer), tracks.get(across));
+  await visit.close();
+});

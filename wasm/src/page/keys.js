@@ -1,0 +1,64 @@
+// What keys and pointer do, as the page tells it: here, since the module that carries the page's elements is larger for every word.
+
+/** Over a timeline, and over a map of memory. */
+const KEYS = {
+  time: [
+    ["wheel", "zoom at the pointer; with shift pan; over the names scroll"],
+    ["drag", "pan and scroll"],
+    ["click, double click", "select, and fit"],
+    ["W S", "zoom in, out"],
+    ["A D", "pan left, right; with shift five times as far"],
+    ["F", "fit the selected slice"],
+    ["0", "the whole trace"],
+    ["← →", "previous, next slice on the lane"],
+    ["↑ ↓", "lane above, below; with alt the lane moves"],
+    ["shift F10", "a menu, as by the right button"],
+    ["Enter", "from a call to its work and back"],
+    ["G", "from a command to the one that wrote what it reads"],
+    ["N", "next finding; with shift the one before"],
+    ["O", "the orders that show the finding, then the times again"],
+    ["M", "contract or typical order"],
+    ["/", "search: a regular expression, and words as kind:h2d pinned:no >1MB >100us stream:7 name~x cat:memcpy; N goes from hit to hit, Esc ends it"],
+    ["alt drag", "zoom to what it goes over"],
+    ["shift drag, R", "a range of time with its totals; of the selected slice, or of what is on screen"],
+    ["B", "a mark; with shift the nearest one goes"],
+    ["click in a buffer", "that moment, and who touches it then, or wrote it last; G and ] [ do it by key"],
+    ["] [", "to the end of the next call, of the one before; a click on the ruler: any time"],
+    ["E", "edit the program; Esc ends it"],
+    ["I", "what if: changes to program and machine"],
+    ["alt ← →", "back to what was on screen before, and forth again"],
+    ["Page Up, Page Down", "scroll the lanes"],
+    ["C", "another item below this one, at the same time"],
+    ["L, X, P", "open files, save as SVG (shift X: PNG), print"],
+    ["V", "save what is chosen as CSV; with shift for Perfetto"],
+    ["T", "light or dark"],
+    ["Esc", "back to the times; no range, no point in time; select nothing"],
+  ],
+  memory: [
+    ["wheel", "zoom a storage at the pointer; with shift pan; over the names scroll"],
+    ["drag", "pan along the bytes and scroll"],
+    ["click, double click", "select a view or a storage, and fit"],
+    ["W S", "zoom in, out"],
+    ["A D", "pan left, right; with shift five times as far"],
+    ["F", "fit the selected view"],
+    ["0", "all bytes of every storage"],
+    ["↑ ↓", "view above, below"],
+    ["← →", "previous, next view that shares bytes with the selected one"],
+    ["Enter", "more views, where not all are drawn"],
+    ["M", "views kept, or one by one"],
+    ["] [", "of a snapshot: to the next event that moves memory, the one before; with shift a hundred events; a click on the strip: any event"],
+    ["Page Up, Page Down", "scroll"],
+    ["L, X, P", "open files, save as SVG, print"],
+    ["T", "light or dark"],
+    ["Esc", "select nothing"],
+  ],
+};
+
+/** Fills the list of keys; gives the box that says whether those of one letter are on. */
+const tellKeys = (place) => {
+  // They get in the way of those who speak to their computer.
+  const letters = make("input", { type: "checkbox", name: "letters", checked: true });
+  const list = (name) => make("dl", { className: `sl-keys-${name}` }, ...KEYS[name].flatMap(([key, does]) => [make("dt", { textContent: key }), make("dd", { textContent: does })]));
+  place.querySelector(".sl-keys").append(make("h2", { textContent: "Keys" }), make("label", {}, letters, " keys of one letter"), list("time"), list("memory"));
+  return letters;
+};
