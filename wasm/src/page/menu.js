@@ -107,7 +107,7 @@ const zooming = (view, plot, chosen) => {
   });
   on("pointermove", (event) => {
     if (from === null) return false;
-    const [{ plotX, plotWidth }, [a, b]] = [plot.querySelector(".sl-canvas").dataset, [from, at(event)].sort()];
+    const [{ plotX, plotWidth }, [a, b]] = [plot.querySelector(".sl-canvas").dataset, [from, at(event)].sort((a, b) => a - b)];
     chosen.style.left = `${Number(plotX) + a * plotWidth}px`;
     chosen.style.width = `${(b - a) * plotWidth}px`;
     chosen.hidden = false;
@@ -115,7 +115,7 @@ const zooming = (view, plot, chosen) => {
   });
   const end = (event) => {
     if (from === null) return false;
-    const [[a, b], [start, end]] = [[from, at(event)].sort(), view.times()];
+    const [[a, b], [start, end]] = [[from, at(event)].sort((a, b) => a - b), view.times()];
     if (event.type === "pointerup" && b > a) view.show(start + a * (end - start), start + b * (end - start));
     from = null;
     return (chosen.hidden = true);
