@@ -206,7 +206,8 @@ impl File<'_> {
                 Operator::added(parts, tree)
             }
             "concat" => {
-                Operator::concatenated(fields.maybe_name("odim")?, fields.maybe_name("idim")?, parts()?)
+                let tree = fields.map.contains_key("tree") && fields.flag("tree")?;
+                Operator::concatenated(fields.maybe_name("odim")?, fields.maybe_name("idim")?, parts()?, tree)
                     .map_err(here)?
             }
             "stack" => {
