@@ -11,7 +11,7 @@ use super::name::Name;
 use super::operator::Operator;
 use super::sum::MOST_ROOM;
 use super::transfer::Route;
-use super::{Diagonal, OpError, Space, ToDevice};
+use super::{Diagonal, Gather, OpError, Space, ToDevice};
 use crate::memory::Device;
 
 /// Something that can stand in a chain.
@@ -208,21 +208,24 @@ fn one_size_each(parts: &[Operator]) -> Result<(), OpError> {
     }
     let mut known: Vec<(&Name, i64, &Operator)> = Vec::new();
     let mut before = None;
-    for part in parts {
-        for space in [part.domain(), part.codomain()] {
+    for (k, part) in parts.iter().enumerate() {
+        for (space, pair) in [(part.domain(), k.checked_sub(1)), (part.codomain(), Some(k))] {
             // What one part writes the next one reads: most spaces were just looked at.
-            if before.replace(space) == Some(space) {
+            if before.replace(space) == Some(space) || pair.is_some_and(|k| renamed_back(&parts[k..])) {
                 continue;
             }
             for (name, size) in space.dims() {
                 match known.iter().find(|(n, ..)| *n == name) {
                     Some((_, other, first)) if other != size => {
-                        return Err(OpError::SizeMismatch {
+                        let formula = |a: &Operator| format!("`{}`", a.formula());
+                        let (first, second) = (formula(first), formula(part));
+                        let error = OpError::SizeMismatch {
                             dim: name.clone(),
-                            first: first.formula(),
-                            second: part.formula(),
+                            first,
+                            second,
                             sizes: (*other, *size),
-                        });
+                        };
+                        return Err(error.at(k, parts.len()));
                     }
                     Some(_) => {}
                     None => known.push((name, *size, part)),
@@ -231,6 +234,14 @@ fn one_size_each(parts: &[Operator]) -> Result<(), OpError> {
         }
     }
     Ok(())
+}
+
+/// Whether the first two parts give back the names that the first one reads: what stands between them, as in the normal of a
+/// matrix, is no name of anybody else's.
+fn renamed_back(parts: &[Operator]) -> bool {
+    let [first, second, ..] = parts else { return false };
+    let renames = |a: &Operator| matches!(a, Operator::Leaf(leaf) if leaf.downcast::<Gather>().is_some_and(Gather::renames));
+    first.domain() == second.codomain() && (renames(first) || renames(second))
 }
 
 /// Refuses a name that has one size in the input and another one in the output.

@@ -397,14 +397,10 @@ fn concat_part(whole: &Operator, concat: &Concat, tile: &Tile) -> Result<Operato
         }
     }
     let (Some(odim), Some(idim), (Some(outs), Some(ins))) = (odim, idim, (outs, ins)) else {
-        return Operator::concatenated(odim.cloned(), idim.cloned(), cut.into_iter().map(|c| c.1).collect());
+        return concat.of(cut.into_iter().map(|c| c.1).collect());
     };
     if odim == idim {
-        return Operator::concatenated(
-            Some(odim.clone()),
-            Some(idim.clone()),
-            cut.into_iter().map(|c| c.1).collect(),
-        );
+        return concat.of(cut.into_iter().map(|c| c.1).collect());
     }
     // Ranges of the two sides are independent, so a part may have rows in the tile and no column: those are zeros.
     let (rows, columns) = (tile.range(odim), tile.range(idim));
@@ -433,7 +429,7 @@ fn concat_part(whole: &Operator, concat: &Concat, tile: &Tile) -> Result<Operato
     if cut.is_empty() {
         return Ok(Operator::Zero(Zero { domain, codomain }));
     }
-    Operator::concatenated(Some(odim.clone()), Some(idim.clone()), rest)
+    concat.of(rest)
 }
 
 /// The cut of a stack: one slot for each part.

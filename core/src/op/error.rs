@@ -80,7 +80,7 @@ pub enum OpError {
     TileEdges { dim: Name, edges: Vec<i64>, size: i64 },
     #[error("`{operator}`: nothing says how long `{dim}` is; {known} have a size")]
     UnsizedDim { operator: String, dim: Name, known: String },
-    #[error("`{dim}` is {} long in `{first}` and {} long in `{second}`", sizes.0, sizes.1)]
+    #[error("`{dim}` is {} long in {first} and {} long in {second}; give one of the two another name", sizes.0, sizes.1)]
     SizeMismatch { dim: Name, first: String, second: String, sizes: (i64, i64) },
     #[error("`{operator}`: entry {entry} along `{dim}` is outside 0..{size}")]
     Index { operator: String, dim: Name, entry: i64, size: i64 },
@@ -147,6 +147,9 @@ impl OpError {
         match self {
             OpError::Space(problem) => {
                 OpError::On { operator, space: Box::new(space.clone()), problem: Box::new(problem) }
+            }
+            OpError::SizeMismatch { dim, first, second, sizes } => {
+                OpError::SizeMismatch { dim, first: format!("{first} of `{operator}`"), second, sizes }
             }
             error => error,
         }

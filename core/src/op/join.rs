@@ -21,6 +21,8 @@ pub struct Concat {
     parts: Arc<[Operator]>,
     odim: Option<Name>,
     idim: Option<Name>,
+    /// Whether a part that is a join of the same kind stays one, so that what the adjoint adds up is added in a fixed tree.
+    tree: bool,
     domain: Space,
     codomain: Space,
 }
@@ -92,19 +94,27 @@ impl Concat {
         turned
     }
 
+    pub(super) fn tree(&self) -> bool {
+        self.tree
+    }
+
+    /// The same join of other operators.
+    pub(super) fn of(&self, parts: Vec<Operator>) -> Result<Operator, OpError> {
+        Operator::concatenated(self.odim.clone(), self.idim.clone(), parts, self.tree)
+    }
+
     /// The same join of other operators that fit.
     pub(super) fn map(&self, f: impl FnMut(&Operator) -> Operator) -> Operator {
-        let parts = self.parts.iter().map(f).collect();
-        Operator::concatenated(self.odim.clone(), self.idim.clone(), parts).unwrap_or_else(|e| bug(&e))
+        self.of(self.parts.iter().map(f).collect()).unwrap_or_else(|e| bug(&e))
     }
 
     /// The sum of the normals of a vertical join, the join of the normals of a block-diagonal one.
     pub(super) fn normal(&self) -> Option<Operator> {
         let normals = || self.parts.iter().map(Operator::normal).collect();
         match (&self.odim, &self.idim) {
-            (Some(_), None) => Some(Operator::added(normals(), false)),
+            (Some(_), None) => Some(Operator::added(normals(), self.tree)),
             (Some(_), Some(dim)) => {
-                Operator::concatenated(Some(dim.clone()), Some(dim.clone()), normals()).ok()
+                Operator::concatenated(Some(dim.clone()), Some(dim.clone()), normals(), self.tree).ok()
             }
             _ => None,
         }
@@ -245,7 +255,7 @@ fn joined(parts: &[Operator], output: bool, input: bool, name: &str) -> String {
 /// # Ok::<(), spanlift::op::OpError>(())
 /// ```
 pub fn vstack<P: Into<Part>>(dim: &str, parts: impl IntoIterator<Item = P>) -> Result<Operator, OpError> {
-    Operator::concatenated(Some(dim.parse()?), None, closed("concatenation", parts)?)
+    Operator::concatenated(Some(dim.parse()?), None, closed("concatenation", parts)?, false)
 }
 
 /// Splits the input along `dim` and adds the results.
@@ -255,7 +265,7 @@ pub fn vstack<P: Into<Part>>(dim: &str, parts: impl IntoIterator<Item = P>) -> R
 /// # Errors
 /// As [`vstack`], for the other side.
 pub fn hstack<P: Into<Part>>(dim: &str, parts: impl IntoIterator<Item = P>) -> Result<Operator, OpError> {
-    Operator::concatenated(None, Some(dim.parse()?), closed("concatenation", parts)?)
+    Operator::concatenated(None, Some(dim.parse()?), closed("concatenation", parts)?, false)
 }
 
 /// Splits the input along `idim` and joins the results along `odim`, which may be the same.
@@ -269,7 +279,7 @@ pub fn block<P: Into<Part>>(
     idim: &str,
     parts: impl IntoIterator<Item = P>,
 ) -> Result<Operator, OpError> {
-    Operator::concatenated(Some(odim.parse()?), Some(idim.parse()?), closed("concatenation", parts)?)
+    Operator::concatenated(Some(odim.parse()?), Some(idim.parse()?), closed("concatenation", parts)?, false)
 }
 
 /// Puts operators side by side along new dimensions: `out` and `into` give name and place of the new one of the output and
@@ -332,11 +342,12 @@ pub fn block_diag<P: Into<Part>>(parts: impl IntoIterator<Item = P>) -> Result<O
 }
 
 impl Operator {
-    /// Operators joined along existing dimensions; joins of the same kind inside are flattened.
+    /// Operators joined along existing dimensions; joins of the same kind inside are flattened, unless a tree fixes the order.
     pub(super) fn concatenated(
         odim: Option<Name>,
         idim: Option<Name>,
         parts: Vec<Operator>,
+        tree: bool,
     ) -> Result<Operator, OpError> {
         if odim.is_none() && idim.is_none() {
             return Err(OpError::NoAxis);
@@ -344,7 +355,9 @@ impl Operator {
         let mut flat: Vec<Operator> = Vec::new();
         for part in parts {
             match part {
-                Operator::Concat(inner) if inner.odim == odim && inner.idim == idim => {
+                Operator::Concat(inner)
+                    if !tree && !inner.tree && inner.odim == odim && inner.idim == idim =>
+                {
                     flat.extend(inner.parts.iter().cloned());
                 }
                 part => flat.push(part),
@@ -358,7 +371,7 @@ impl Operator {
         if flat.len() == 1 {
             return Ok(flat.remove(0));
         }
-        Ok(Operator::Concat(Concat { parts: flat.into(), odim, idim, domain, codomain }))
+        Ok(Operator::Concat(Concat { parts: flat.into(), odim, idim, tree, domain, codomain }))
     }
 
     pub(super) fn stacked(

@@ -41,6 +41,7 @@ mod rewrite;
 mod space;
 mod split;
 mod sum;
+mod tags;
 mod tensor;
 mod transfer;
 mod walk;

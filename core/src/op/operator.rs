@@ -13,8 +13,9 @@ use super::join::{BlockDiag, Concat, Stack};
 use super::leaf::{Leaf, LeafOp};
 use super::name::Name;
 use super::sum::{Power, Sum};
-use super::{Linearity, OpError, Space, ToDevice};
+use super::{Linearity, OpError, Space, ToDevice, Work};
 use crate::memory::Device;
+use crate::units::Bytes;
 
 /// A linear operator: what it reads, what it writes, and how to get from one to the other.
 ///
@@ -336,6 +337,12 @@ impl Operator {
         }
     }
 
+    /// The same operator with everything on `device`; see [`Operator::on`]. In a chain, [`to`](super::to()) moves the data.
+    #[must_use]
+    pub fn to(&self, device: Device) -> Operator {
+        self.on(device)
+    }
+
     /// Two operators that fit, one after the other; neither is a chain, an identity or a transfer.
     pub(super) fn pair(first: Operator, second: Operator) -> Operator {
         Operator::Chain(Chain(Arc::new([first, second])))
@@ -456,9 +463,60 @@ impl fmt::Display for Number {
     }
 }
 
+impl Operator {
+    /// One line for this operator and one for each of its parts, further in.
+    fn lines(&self, depth: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self {
+            Operator::Chain(_) => "chain".to_owned(),
+            Operator::Sum(_) => "sum".to_owned(),
+            Operator::Concat(_) => "concatenation".to_owned(),
+            Operator::Stack(_) => "stack".to_owned(),
+            Operator::BlockDiag(_) => "block diagonal".to_owned(),
+            Operator::Power(power) => format!("power {}", power.exponent()),
+            _ => self.formula(),
+        };
+        let (domain, codomain) = (self.domain(), self.codomain());
+        let bytes = Bytes(codomain.bytes().unsigned_abs());
+        write!(f, "{:1$}{what} : {2} -> {3}, {bytes}", "", 2 * depth, domain.sized(), codomain.sized())?;
+        if let Operator::Leaf(leaf) = self {
+            let weights = match &leaf.op.facts().work {
+                Work::Multiply(weights) => i64::try_from(weights.len()).unwrap_or(i64::MAX),
+                Work::Weights(weights) => weights.elements(),
+                Work::Opaque => 0,
+            };
+            let bytes = weights.saturating_mul(domain.dtype().bytes()).unsigned_abs();
+            if bytes > 0 {
+                write!(f, ", weights {}", Bytes(bytes))?;
+            }
+        }
+        self.children().iter().try_for_each(|part| f.write_str("\n").and_then(|()| part.lines(depth + 1, f)))
+    }
+}
+
 /// The formula with both spaces: `D · T(cpu->cuda:0) : c32[y,x]@cpu -> c32[y,x]@cuda:0`.
+///
+/// With `{:#}` a tree with a line for each part, in the order in which they are applied: sizes and devices of what it reads
+/// and writes, the bytes of its result, and those of its weights.
+///
+/// ```
+/// use spanlift::chain;
+/// use spanlift::memory::{Dtype, cuda};
+/// use spanlift::op::{Diagonal, Space, to};
+/// let line = Space::new([("x", 4)], Dtype::C32)?;
+/// let a = chain![to(cuda(0)), Diagonal::new(line.on(cuda(0)), [1.0, 2.0, 3.0, 4.0])?]?;
+/// assert_eq!(
+///     format!("{a:#}"),
+///     "chain : c32[x=4]@cpu -> c32[x=4]@cuda:0, 32 B\n  \
+///      T(cpu->cuda:0) : c32[x=4]@cpu -> c32[x=4]@cuda:0, 32 B\n  \
+///      D : c32[x=4]@cuda:0 -> c32[x=4]@cuda:0, 32 B, weights 32 B"
+/// );
+/// # Ok::<(), spanlift::op::OpError>(())
+/// ```
 impl fmt::Display for Operator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() {
+            return self.lines(0, f);
+        }
         write!(f, "{} : {} -> {}", Formula(self), self.domain(), self.codomain())
     }
 }

@@ -15,7 +15,8 @@ pub struct Matching {
     pub left: Vec<Vec<Dim>>,
     /// What each entry of the second pattern stands for, in terms of the first.
     pub right: Vec<Vec<Dim>>,
-    /// The most precise pattern that both describe.
+    /// What both stand for: names where one of the two says them, equal numbers for dimensions that are known to be equal,
+    /// counted from 1.
     pub joined: Vec<Dim>,
 }
 
@@ -24,7 +25,8 @@ const ALTERNATIVES: usize = 100_000;
 
 /// Matches two patterns, with the shortest `...` from the left where several fit.
 ///
-/// Numbers belong to their own pattern: `(1)` of one is not `(1)` of the other.
+/// Numbers belong to their own pattern: `(1)` of one is not `(1)` of the other. What is found does not depend on which of the
+/// two is the first.
 ///
 /// # Errors
 /// [`SpaceError::NoMatch`] when no list belongs to both; [`SpaceError::AmbiguousEllipsis`] when numbered entries leave more
@@ -37,11 +39,30 @@ const ALTERNATIVES: usize = 100_000;
 /// use spanlift::op::{dims, matching};
 /// let found = matching(&dims("...Nx")?, &dims("CoilNyNx")?)?;
 /// assert_eq!(found.left[0], dims("CoilNy")?);
+/// assert_eq!(matching(&dims("(1)(1)")?, &dims("()Nx")?)?.joined, dims("NxNx")?);
 /// assert!(matching(&dims("A...A")?, &dims("A")?).is_err());
 /// # Ok::<(), spanlift::op::SpaceError>(())
 /// ```
 pub fn matching(left: &[Dim], right: &[Dim]) -> Result<Matching, SpaceError> {
     let (left, right) = (&collapsed(left.to_vec())[..], &collapsed(right.to_vec())[..]);
+    let swapped = left > right;
+    let found = if swapped { searched(right, left) } else { searched(left, right) };
+    match found {
+        Ok(Matching { left, right, joined }) if swapped => Ok(Matching { left: right, right: left, joined }),
+        Ok(found) => Ok(found),
+        Err(gave_up) => {
+            let (left, right) = (joined(left), joined(right));
+            Err(if gave_up {
+                SpaceError::AmbiguousEllipsis { left, right }
+            } else {
+                SpaceError::NoMatch { left, right }
+            })
+        }
+    }
+}
+
+/// The first match in the order of the search, or whether it gave up.
+fn searched(left: &[Dim], right: &[Dim]) -> Result<Matching, bool> {
     let mut search = Search {
         left,
         right,
@@ -50,39 +71,41 @@ pub fn matching(left: &[Dim], right: &[Dim]) -> Result<Matching, SpaceError> {
         bound: BTreeMap::new(),
         budget: ALTERNATIVES,
     };
-    let shown = |p: &[Dim]| p.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     if !search.from(0, 0) {
-        let (left, right) = (shown(left), shown(right));
-        return Err(if search.budget == 0 {
-            SpaceError::AmbiguousEllipsis { left, right }
-        } else {
-            SpaceError::NoMatch { left, right }
-        });
+        return Err(search.budget == 0);
     }
     let mut found = Matching {
         left: vec![Vec::new(); left.len()],
         right: vec![Vec::new(); right.len()],
         joined: Vec::new(),
     };
+    let mut numbers: Vec<Single> = Vec::new();
     for &(i, j, step) in &search.path {
-        match step {
-            Step::Both => {
-                found.left[i].push(right[j].clone());
-                found.right[j].push(left[i].clone());
-                let precise = if matches!(left[i], Dim::Named(_)) { &left[i] } else { &right[j] };
-                found.joined.push(precise.clone());
-            }
-            Step::LeftTakes => {
-                found.left[i].push(right[j].clone());
-                found.joined.push(right[j].clone());
-            }
-            Step::RightTakes => {
-                found.right[j].push(left[i].clone());
-                found.joined.push(left[i].clone());
-            }
+        if !matches!(step, Step::RightTakes) {
+            found.left[i].push(right[j].clone());
         }
+        if !matches!(step, Step::LeftTakes) {
+            found.right[j].push(left[i].clone());
+        }
+        let entries = match step {
+            Step::Both => [single(&left[i], true), single(&right[j], false)],
+            Step::LeftTakes => [None, single(&right[j], false)],
+            Step::RightTakes => [single(&left[i], true), None],
+        };
+        // Both were made one, so either says what they are.
+        found.joined.push(match entries.into_iter().flatten().map(|entry| search.root(entry)).next() {
+            Some(Single::Name(name)) => Dim::Named(name),
+            Some(number) => {
+                let known = numbers.iter().position(|n| *n == number);
+                let at = known.unwrap_or_else(|| {
+                    numbers.push(number);
+                    numbers.len() - 1
+                });
+                Dim::Numbered(at as u64 + 1)
+            }
+            None => Dim::One,
+        });
     }
-    found.joined = collapsed(found.joined);
     Ok(found)
 }
 
@@ -100,6 +123,14 @@ enum Step {
 enum Single {
     Name(Name),
     Numbered(bool, u64),
+}
+
+fn single(dim: &Dim, of_left: bool) -> Option<Single> {
+    match dim {
+        Dim::Named(name) => Some(Single::Name(name.clone())),
+        Dim::Numbered(n) => Some(Single::Numbered(of_left, *n)),
+        Dim::One | Dim::Rest => None,
+    }
 }
 
 struct Search<'a> {
@@ -186,11 +217,6 @@ impl Search<'_> {
 
     /// Makes both entries stand for one dimension, if they can.
     fn unify(&mut self, a: &Dim, b: &Dim) -> bool {
-        let single = |d: &Dim, of_left: bool| match d {
-            Dim::Named(name) => Some(Single::Name(name.clone())),
-            Dim::Numbered(n) => Some(Single::Numbered(of_left, *n)),
-            Dim::One | Dim::Rest => None,
-        };
         let (Some(a), Some(b)) = (single(a, true), single(b, false)) else { return true };
         let (a, b) = (self.root(a), self.root(b));
         match (&a, &b) {
@@ -305,26 +331,40 @@ impl NamedShape {
     /// What is read under other names: names change on both sides, open entries on this side alone.
     ///
     /// # Errors
-    /// As [`NamedShape::rename`]; [`SpaceError::NoMatch`] when there are not as many names as entries.
+    /// As [`NamedShape::rename`]; [`SpaceError::NoMatch`] when there are not as many names as entries, or a `...` where only one
+    /// dimension was; [`SpaceError::AmbiguousEllipsis`] when several `...` leave open what becomes what.
+    ///
+    /// ```
+    /// use spanlift::op::{NamedShape, dims};
+    /// let shape = NamedShape::new(dims("...N")?, dims("...M")?);
+    /// assert_eq!(shape.with_domain(&dims("...CoilX")?)?.to_string(), "[...,Coil,X] -> [...,M]");
+    /// # Ok::<(), spanlift::op::SpaceError>(())
+    /// ```
     pub fn with_domain(&self, new: &[Dim]) -> Result<NamedShape, SpaceError> {
-        // Positions alone decide what becomes what, so names are looked at as if they were open.
-        let open = |dims: &[Dim]| -> Vec<Dim> {
-            dims.iter().map(|d| if *d == Dim::Rest { Dim::Rest } else { Dim::One }).collect()
+        let new = &collapsed(new.to_vec())[..];
+        // Names that stay say what `...` stands for; one `...` stands for what is left.
+        let by_place = aligned(&self.domain, new, false);
+        let one = self.domain.iter().filter(|d| **d == Dim::Rest).count() < 2;
+        let counts = aligned(&self.domain, new, true).or_else(|| by_place.clone().filter(|_| one));
+        let Some(counts) = counts else {
+            let (left, right) = (joined(&self.domain), joined(new));
+            return Err(if by_place.is_some() {
+                SpaceError::AmbiguousEllipsis { left, right }
+            } else {
+                SpaceError::NoMatch { left, right }
+            });
         };
-        let found = matching(&open(&self.domain), &open(new))
-            .map_err(|_| SpaceError::NoMatch { left: joined(&self.domain), right: joined(new) })?;
-        let mut rest = new.iter();
-        let mut domain = Vec::new();
+        let mut rest = new;
         let mut pairs = Vec::new();
-        for (old, stands_for) in self.domain.iter().zip(&found.left) {
-            let taken: Vec<Dim> = rest.by_ref().take(stands_for.len()).cloned().collect();
-            if let (Dim::Named(old), [Dim::Named(new)]) = (old, &taken[..]) {
+        for (old, n) in self.domain.iter().zip(counts) {
+            let taken;
+            (taken, rest) = rest.split_at(n);
+            if let (Dim::Named(old), [Dim::Named(new)]) = (old, taken) {
                 pairs.push((old.clone(), new.clone()));
             }
-            domain.extend(taken);
         }
         let renamed = self.rename(&pairs)?;
-        let shape = NamedShape::new(domain, renamed.codomain);
+        let shape = NamedShape::new(new.to_vec(), renamed.codomain);
         let twice = shape.domain.iter().enumerate().find_map(|(k, d)| match d {
             Dim::Named(n) if shape.domain[..k].contains(d) => Some(n.clone()),
             _ => None,
@@ -339,6 +379,20 @@ impl NamedShape {
     pub fn with_codomain(&self, new: &[Dim]) -> Result<NamedShape, SpaceError> {
         self.h().with_domain(new).map(|shape| shape.h())
     }
+}
+
+/// How many entries of `new` each of `old` becomes: `...` any number, all others one that is no `...`.
+fn aligned(old: &[Dim], new: &[Dim], names_stay: bool) -> Option<Vec<usize>> {
+    let Some((first, rest)) = old.split_first() else { return new.is_empty().then(Vec::new) };
+    let counts = if *first == Dim::Rest { 0..=new.len() } else { 1..=1 };
+    counts.into_iter().find_map(|n| {
+        let taken = new.get(..n)?;
+        let other = |d: &Dim| *d == Dim::Rest || (names_stay && name(first).is_some() && d != first);
+        if *first != Dim::Rest && taken.iter().any(other) {
+            return None;
+        }
+        Some([vec![n], aligned(rest, &new[n..], names_stay)?].concat())
+    })
 }
 
 fn name(dim: &Dim) -> Option<&Name> {

@@ -25,7 +25,7 @@ pub enum SpaceError {
     TwoNames { old: Name, first: Name, second: Name },
     #[error("[{left}] and [{right}] describe no common list of dimensions")]
     NoMatch { left: String, right: String },
-    #[error("[{left}] and [{right}] leave too many alternatives: name some of the numbered dimensions")]
+    #[error("[{left}] and [{right}] leave too many alternatives: name more of their dimensions")]
     AmbiguousEllipsis { left: String, right: String },
     #[error("a tuple of spaces holds {first} and {second}: all must have one type and one device")]
     Tuple { first: Box<str>, second: Box<str> },

@@ -213,9 +213,9 @@ impl Tiles {
 fn recombined(dim: &Name, along: Along, parts: Vec<Operator>) -> Result<Operator, OpError> {
     let dim = Some(dim.clone());
     match along {
-        Along::Pointwise => Operator::concatenated(dim.clone(), dim, parts),
-        Along::Out => Operator::concatenated(dim, None, parts),
-        Along::In => Operator::concatenated(None, dim, parts),
+        Along::Pointwise => Operator::concatenated(dim.clone(), dim, parts, false),
+        Along::Out => Operator::concatenated(dim, None, parts, false),
+        Along::In => Operator::concatenated(None, dim, parts, false),
         Along::Inner => Ok(Operator::added(parts, false)),
         Along::Absent | Along::Mixed | Along::Mirrored => {
             unreachable!("bug: refused when the tiles were made")
@@ -395,8 +395,9 @@ impl Operator {
         self.even_spread(dim, tiles, devices, false)
     }
 
-    /// As [`Operator::split`], with results that are added up in a fixed tree over the tiles: the same bits for any number of
-    /// devices. A device gives one result for each part of the tree that is all its own.
+    /// As [`Operator::split`], with results that are added up in a fixed tree over the tiles, by the adjoint and the normal too:
+    /// the same bits for any number of devices. A device has one branch of the tree, so that some have up to twice as many
+    /// tiles as others.
     ///
     /// # Errors
     /// As [`Operator::split`].
@@ -454,8 +455,8 @@ impl Operator {
             ((tile + 1) * groups - 1) / tiles
         };
         let spread = Spread { whole: self, ranges, owner: &owner, devices };
-        if fixed && matches!(ranges.along, Along::In | Along::Inner) {
-            return spread.tree(0, tiles);
+        if fixed && matches!(ranges.along, Along::In | Along::Inner | Along::Out) {
+            return spread.tree((0, tiles), &devices[..groups]);
         }
         let mut bounds = vec![0];
         bounds.extend((1..tiles).filter(|&k| owner(k) != owner(k - 1)));
@@ -512,16 +513,40 @@ impl Spread<'_> {
         Ok(Window { reads: whole, operator: there_and_back(&together, self.devices[(self.owner)(first)]) })
     }
 
-    /// The tree over tiles: a branch that is all on one device is added up there.
-    fn tree(&self, first: usize, end: usize) -> Result<Operator, OpError> {
-        let device = (self.owner)(first);
-        if (first..end).all(|k| (self.owner)(k) == device) {
-            let terms = (first..end).map(|k| self.term(k, (first, end))).collect::<Result<_, _>>()?;
-            let branch = there_and_back(&Operator::added(terms, true), self.devices[device]);
+    /// The tree over tiles: every device has one branch, which is added up there.
+    fn tree(&self, (first, end): (usize, usize), devices: &[Device]) -> Result<Operator, OpError> {
+        if let [device] = devices {
+            let branch = there_and_back(&self.branch(first, end)?, *device);
             return self.taken(branch, (first, end), (0, self.ranges.edges.len() - 1));
         }
+        let left = first_branch(end - first);
+        let right = end - first - left;
+        // As many devices for each side as it has tiles, and on neither side more than that.
+        let n = devices.len();
+        let here = (n * left / (left + right)).clamp(n.saturating_sub(right).max(1), left.min(n - 1));
+        let (middle, (here, there)) = (first + left, devices.split_at(here));
+        self.both(self.tree((first, middle), here)?, self.tree((middle, end), there)?)
+    }
+
+    /// The tiles of one branch, which read what the branch reads.
+    fn branch(&self, first: usize, end: usize) -> Result<Operator, OpError> {
+        if self.ranges.along != Along::Out {
+            let terms = (first..end).map(|k| self.term(k, (first, end))).collect::<Result<_, _>>()?;
+            return Ok(Operator::added(terms, true));
+        }
+        if end - first == 1 {
+            return self.cut(first, end);
+        }
         let middle = first + first_branch(end - first);
-        Ok(Operator::added(vec![self.tree(first, middle)?, self.tree(middle, end)?], true))
+        self.both(self.branch(first, middle)?, self.branch(middle, end)?)
+    }
+
+    /// Two branches: added, or joined so that the adjoint adds them.
+    fn both(&self, left: Operator, right: Operator) -> Result<Operator, OpError> {
+        if self.ranges.along == Along::Out {
+            return Operator::concatenated(Some(self.ranges.dim.clone()), None, vec![left, right], true);
+        }
+        Ok(Operator::added(vec![left, right], true))
     }
 
     /// One tile as a term that reads what a branch of the tree reads.

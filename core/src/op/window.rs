@@ -58,8 +58,7 @@ impl Operator {
             }
             Operator::Concat(concat) if ![concat.odim(), concat.idim()].contains(&Some(dim)) => {
                 let (reads, parts) = side_by_side(concat.parts(), dim, range)?;
-                let (odim, idim) = (concat.odim().cloned(), concat.idim().cloned());
-                Ok(Window { reads, operator: Operator::concatenated(odim, idim, parts)? })
+                Ok(Window { reads, operator: concat.of(parts)? })
             }
             Operator::Stack(stack) if ![stack.odim(), stack.idim()].contains(&Some(dim)) => {
                 let (reads, parts) = side_by_side(stack.parts(), dim, range)?;
@@ -139,6 +138,6 @@ pub(super) fn joined(dim: &Name, size: i64, windows: Vec<Window>) -> Result<Oper
         Ok(Operator::join(vec![part, w.operator]))
     });
     let parts = parts.collect::<Result<Vec<_>, OpError>>()?;
-    let parts = Operator::concatenated(Some(dim.clone()), None, parts)?;
+    let parts = Operator::concatenated(Some(dim.clone()), None, parts, false)?;
     Ok(Operator::join(vec![renamed, parts]))
 }

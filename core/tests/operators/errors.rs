@@ -4,9 +4,9 @@ use spanlift::chain;
 use spanlift::memory::Dtype;
 use spanlift::op::{
     Boundary, Dense, Diagonal, Mode, OpError, Operator, Space, Tensor, Tile, block, blocks, convolution,
-    crop, cuda, dense, embed, end_pad, fft, finite_difference, gradient, hstack, interpolate, merge_dims,
-    nufft, pad, permute, rename, repeat, sampling, select, slice, split_dim, stack, sum, sum_reduce, to,
-    vstack,
+    crop, cuda, dense, embed, end_pad, fft, finite_difference, flip, gradient, hstack, interpolate,
+    merge_dims, nufft, pad, permute, rename, repeat, sampling, select, slice, split_dim, stack, sum,
+    sum_reduce, to, vstack,
 };
 
 use crate::oracle::C;
@@ -85,9 +85,30 @@ fn containers() {
     );
     refused(
         chain![matrix("m", "n", [2, 3]), matrix("k", "m", [4, 2]), matrix("n", "k", [5, 4])],
-        "`n` is 3 long in `W` and 5 long in `W`",
+        "`n` is 3 long in `W` and 5 long in `W`; give one of the two another name (third of three in the chain)",
     );
     refused(a.inverse(), "`W` has no exact inverse; solve with it instead");
+}
+
+/// The normal of a matrix names rows that nobody sees, as `Pad` names what it makes: the two are apart.
+#[test]
+fn names_inside_a_normal_are_nobody_elses() {
+    let w = matrix("m", "n", [5, 2]);
+    for b in [pad("n", 4), slice("n", 0..1, 1), select("n", [1])] {
+        let b = b.over(w.domain()).unwrap();
+        for n in [w.normal(), w.normal().h()] {
+            assert_eq!(chain![&n, &b].unwrap().codomain(), b.codomain());
+            assert_eq!(chain![b.h(), &n].unwrap().domain(), b.codomain());
+        }
+    }
+}
+
+#[test]
+fn a_dimension_is_listed_once() {
+    let line = space(&[("b", 2), ("x", 3)], Dtype::F64);
+    let twice = "on f64[b=2,x=3]@cpu: dimension `x` is named twice; give one of the two another name";
+    refused(flip(["x", "b", "x"]).over(&line), &format!("`Flip(x,b,x)` {twice}"));
+    refused(sum_reduce(["x", "x"]).over(&line), &format!("`Sum(x,x)` {twice}"));
 }
 
 #[test]
@@ -98,7 +119,7 @@ fn leaves() {
     refused(crop("x", 4).over(line(3)), "`Crop(x,4)`: `x` is 3 long; `pad` makes it longer");
     refused(
         pad("x", 6).named(["x"]).over(line(3)),
-        "`x` is 3 long in `the input` and 6 long in `the output`",
+        "`x` is 3 long in the input of `Pad(x,6)` and 6 long in the output; give one of the two another name",
     );
     refused(
         pad("x", 6).named(["b"]).over(line(3)),
@@ -153,7 +174,7 @@ fn leaves() {
     );
     refused(
         finite_difference("x", Boundary::Valid).named("x").over(line(3)),
-        "`x` is 3 long in `the input` and 2 long in `the output`",
+        "`x` is 3 long in the input of `D(x)` and 2 long in the output; give one of the two another name",
     );
     refused(
         gradient(["x"], "d").boundary(Boundary::Valid).over(line(3)),
@@ -173,7 +194,7 @@ fn leaves() {
     refused(d(&tensor(&[("z", 3)], Dtype::F64)), "`D` has no dimension `z`; it has `b`, `x`");
     refused(
         d(&tensor(&[("x", 2)], Dtype::F64)),
-        "`x` is 2 long in `the weights` and 3 long in `f64[b,x]@cpu`",
+        "`x` is 2 long in the weights of `D` and 3 long in f64[b,x]@cpu; give one of the two another name",
     );
     let dense =
         |w: &Tensor, out: &[&'static str]| Dense::new(line(3), w, out.iter().copied()).map(Operator::from);

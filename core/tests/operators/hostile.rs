@@ -191,6 +191,16 @@ fn windows_of_what_was_repeated_and_padded_stay_two_movements() {
 }
 
 #[test]
+fn one_index_of_which_nothing_is_read_stays_zero() {
+    let line = space(&[("y", 2)]);
+    let none = chain![split_dim("y", [("a", 2), ("b", 1)]).over(&line), slice("b", 0..0, 1)].unwrap();
+    let a = chain![&none, none.h()].unwrap();
+    let simple = Simplify::default().level(Level::Bitwise).run(&a).operator;
+    assert_eq!(a.apply(&count(&a)).unwrap().reals(), [0.0, 0.0]);
+    assert_eq!(simple.apply(&count(&a)).unwrap().reals(), [0.0, 0.0], "{simple}");
+}
+
+#[test]
 fn a_part_of_a_renaming_is_cut_again() {
     let a = rename([("y", "n")]).over(space(&[("y", 4)])).unwrap();
     let tile = |range| Tile::new([("y", range)]).unwrap();

@@ -6,7 +6,9 @@ use num_complex::Complex64;
 use serde_json::{Value, json};
 use spanlift::chain;
 use spanlift::memory::{Dtype, cpu, cuda, mock};
-use spanlift::op::{FromFn, LeafFacts, LeafOp, Operator, Reader, Side, Space, Weights, to};
+use spanlift::op::{
+    FromFn, LeafFacts, LeafOp, Mode, Operator, Reader, Side, Space, Tensor, Weights, convolution, to,
+};
 
 use crate::memory::random_expression;
 use crate::oracle::Random;
@@ -51,6 +53,25 @@ fn every_operator_comes_back() {
         }
     }
     assert!(n > 500, "only {n} operators");
+}
+
+#[test]
+fn tuples_in_tuples_and_what_reads_nothing_come_back() {
+    let line = |n| Space::new([("x", n)], Dtype::F64).unwrap();
+    let pair = |a: &Space, b: &Space| Space::tuple([a.clone(), b.clone()]).unwrap();
+    let nested = pair(&pair(&line(2), &line(3)), &line(1));
+    let kernel = Tensor::new([("x", 3)], [1.0, 2.0, 3.0]).unwrap();
+    let edges = convolution(["x"], &kernel).mode(Mode::Full).over(line(0)).unwrap();
+    for a in [Operator::identity(nested.clone()), Operator::scale(2.0, nested).unwrap(), edges] {
+        round_trip("nested", &a, &mut Random(3));
+    }
+    let depth = 40;
+    let deep = format!("{}{}", r#"{"members": ["#.repeat(depth), "]}".repeat(depth));
+    let file = format!(
+        r#"{{"schema_version": 1, "operator": {{"op": "identity", "space": {deep}}}, "leaves": [], "weights": []}}"#
+    );
+    let error = Reader::new().read(file.as_bytes()).unwrap_err();
+    assert!(error.problem.contains("tuples in each other"), "{error}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The laws that every operator keeps, on every type, side, view and device.
 
+use spanlift::chain;
 use spanlift::memory::{Dtype, cuda, mock};
-use spanlift::op::{Along, Array, Name, OpError, Operator, Tile, dot_test};
+use spanlift::op::{Along, Array, Linearity, Name, OpError, Operator, Tile, block_diag, dot_test, stack};
 
 use crate::oracle::{C, Matrix, Random, check_matrix, eps, indices};
 use crate::table::{Entry, FIELDS, table};
@@ -47,6 +48,58 @@ fn every_side_is_its_matrix() {
         }
     }
     assert!(checks > 4000, "only {checks} checks");
+}
+
+/// What an expression is said to be holds of its matrix.
+#[test]
+fn tags_are_kept() {
+    let mut said = [0; 7];
+    for dtype in FIELDS {
+        for Entry { name, op, .. } in table(dtype) {
+            if op.linearity() == Linearity::Real {
+                continue;
+            }
+            let mut all =
+                vec![op.conj(), op.h(), op.n(), chain![&op, op.h()].unwrap(), chain![op.h(), &op].unwrap()];
+            all.extend([-&op, vstack_of(&op), (&op - &op).unwrap(), op.n().pow(2).unwrap()]);
+            all.push(stack(Some(("q", 0)), Some(("q", 0)), [op.n(), op.n()]).unwrap_or(op.clone()));
+            all.push(block_diag([op.clone(), op.clone()]).unwrap());
+            all.push(chain![&op, op.n().on(op.codomain().device())].unwrap_or(op));
+            for a in all {
+                let m = Matrix::read(&a);
+                let one = |n: usize| {
+                    let entries = (0..n * n).map(|k| C::from(f64::from(u8::from(k / n == k % n)))).collect();
+                    Matrix { rows: n, columns: n, entries }
+                };
+                let tags = a.tags();
+                let square = || m.times(&m);
+                let same = |x: &Matrix, y: &Matrix| {
+                    x.distance(y) <= 64.0 * eps(dtype) * m.size().max(1.0) * y.size().max(1.0)
+                };
+                // Of a positive matrix no diagonal entry is negative, nor is that of a pair of its rows.
+                let positive =
+                    || (0..m.rows).all(|k| m.at(k, k).re >= -64.0 * eps(dtype) * m.size().max(1.0));
+                let holds: [(bool, &dyn Fn() -> bool); 7] = [
+                    (tags.hermitian, &|| a.domain() == a.codomain() && same(&m.h(), &m)),
+                    (tags.real, &|| same(&m.conj(), &m)),
+                    (tags.isometry, &|| same(&m.h().times(&m), &one(m.columns))),
+                    (tags.coisometry, &|| same(&m.times(&m.h()), &one(m.rows))),
+                    (tags.idempotent, &|| same(&square(), &m)),
+                    (tags.involution, &|| same(&square(), &one(m.rows))),
+                    (tags.psd, &|| same(&m.h(), &m) && positive()),
+                ];
+                for (k, (tag, holds)) in holds.iter().enumerate().filter(|(_, (tag, _))| *tag) {
+                    assert!(!tag || holds(), "{name}: {a} is said to be {tags:?}");
+                    said[k] += 1;
+                }
+            }
+        }
+    }
+    assert!(said.iter().all(|n| *n > 20), "{said:?}");
+}
+
+fn vstack_of(a: &Operator) -> Operator {
+    stack(Some(("q", 0)), None, [a, a]).unwrap_or_else(|_| a.clone())
 }
 
 /// `A (c x + z) = c A x + A z`

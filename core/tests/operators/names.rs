@@ -73,11 +73,16 @@ fn patterns_match_exactly_when_a_list_belongs_to_both() {
             assert_eq!(found.is_ok(), expected, "{p:?} and {q:?}");
             if let Ok(found) = found {
                 matched += 1;
-                // What is joined belongs to both where it is concrete.
-                if found.joined.iter().all(|d| matches!(d, Dim::Named(_))) {
-                    assert!(belongs(p, &found.joined, &mut Vec::new()), "{p:?} and {q:?}: {found:?}");
-                    assert!(belongs(q, &found.joined, &mut Vec::new()), "{p:?} and {q:?}: {found:?}");
+                // What is joined describes nothing that one of the two does not.
+                for (k, list) in lists.iter().enumerate() {
+                    let both = in_p[k] && in_q[k];
+                    assert!(
+                        both || !belongs(&found.joined, list, &mut Vec::new()),
+                        "{p:?} and {q:?}: {found:?}"
+                    );
                 }
+                let other = matching(q, p).unwrap();
+                assert_eq!((other.right, other.left, other.joined), (found.left, found.right, found.joined));
             }
         }
     }
@@ -96,6 +101,15 @@ fn ellipses_stand_for_nothing_anywhere() {
     assert_eq!(names("......A"), names("...A"), "two beside each other are one");
     let shortest = matching(&names("...A..."), &names("ABA")).unwrap();
     assert_eq!(shortest.left, [names(""), names("A"), names("BA")]);
+}
+
+#[test]
+fn what_is_joined_says_what_is_known() {
+    let joined = |p: &str, q: &str| matching(&names(p), &names(q)).unwrap().joined;
+    assert_eq!(joined("(1)(1)", "A()"), names("AA"), "a number is what it was found to be");
+    assert_eq!(joined("(1)A(1)", "(2)...(1)"), names("(1)A(1)"), "numbers of both count in one row");
+    assert_eq!(joined("(7)()", "()(7)"), names("(1)(2)"));
+    assert_eq!(joined("...A...", "...B..."), joined("...B...", "...A..."));
 }
 
 #[test]
@@ -123,6 +137,16 @@ fn shapes_share_one_pool() {
     assert_eq!(show(twice.with_domain(&names("XY"))), "dimension `M` cannot become `X` and `Y`");
     let open = NamedShape::new(names("...A"), names("...B"));
     assert_eq!(show(open.with_domain(&names("CoilNyA"))), "[Coil,Ny,A] -> [...,B]", "one side alone");
+    // `...` stays where one stood, and what stood beside it keeps its place.
+    assert_eq!(show(open.with_domain(&names("...X"))), "[...,X] -> [...,B]");
+    assert_eq!(show(open.with_domain(&names("Coil...X"))), "[Coil,...,X] -> [...,B]");
+    assert_eq!(
+        show(shape.with_domain(&names("...N"))),
+        "[M,N] and [...,N] describe no common list of dimensions"
+    );
+    let several = NamedShape::new(names("...A...B"), names("A"));
+    assert_eq!(show(several.with_domain(&names("XAYZB"))), "[X,A,Y,Z,B] -> [A]", "names that stay say which");
+    assert!(show(several.with_domain(&names("XCYD"))).contains("leave too many alternatives"));
     let wild = NamedShape::new(names("()A"), names("()A"));
     assert_eq!(show(wild.with_codomain(&names("XA"))), "[(),A] -> [X,A]");
     assert_eq!(shape.h().h(), shape);

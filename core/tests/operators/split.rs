@@ -3,7 +3,7 @@
 use spanlift::chain;
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::memory::{Device, Dtype, cpu, mock};
-use spanlift::op::{Along, Array, Name, OpError, Operator, Roles, dense, fft, to};
+use spanlift::op::{Along, Array, Name, OpError, Operator, Reader, Roles, Tile, Weights, dense, fft, to};
 
 use crate::oracle::{Matrix, Random, eps};
 use crate::table::{Entry, FIELDS, space, table, weights};
@@ -115,6 +115,36 @@ fn a_fixed_tree_has_the_same_bits_for_any_number_of_devices() {
             let one = on(1, tiles);
             assert!((2..=14).all(|n| on(n, tiles) == one), "{tiles} tiles along {dim}");
         }
+    }
+}
+
+/// Where tiles are joined nothing is added, but the adjoint adds them, and so does the normal.
+#[test]
+fn adjoints_and_normals_of_a_fixed_tree_have_the_same_bits_too() {
+    let a = matrix([13, 3], Dtype::F32);
+    let mut random = Random(19);
+    let [x, y] = [a.domain(), a.codomain()].map(|space| {
+        let thirds: Vec<_> = random.array(space).values().iter().map(|v| v / 3.0).collect();
+        Array::new(space.clone(), thirds).unwrap()
+    });
+    let whole = chain![&a, a.h()].unwrap();
+    for tiles in [1, 2, 5, 8, 13] {
+        let on = |n: u32| {
+            let devices: Vec<Device> = (0..n).map(mock).collect();
+            let split = a.split_fixed("m", tiles, &devices).unwrap();
+            assert_eq!(split.apply(&x).unwrap(), a.apply(&x).unwrap(), "{tiles} tiles on {n} devices");
+            let used = split.plan().unwrap().transfers().len() / 2;
+            assert_eq!(used, tiles.min(devices.len()), "one transfer up and one down for each of {n}");
+            let file = split.to_json(Weights::Inline).unwrap();
+            let again = Reader::new().read(file.as_bytes()).unwrap();
+            // A range of every tile, in the same tree.
+            let part = again.normal().cut(&Tile::default()).unwrap().simplify();
+            [split.h().apply(&y), again.h().simplify().apply(&y), split.normal().apply(&x), part.apply(&x)]
+                .map(Result::unwrap)
+        };
+        let one = on(1);
+        assert!((2..=14).all(|n| on(n) == one), "{tiles} tiles");
+        assert!((one[2].values()[0] - whole.apply(&x).unwrap().values()[0]).norm() < 1e-4);
     }
 }
 

@@ -307,7 +307,7 @@ fn convolve(
             return Err(fields.error(&place, "names no dimension on both sides"));
         };
         let fits = counts(shape.stride, shape.dilation, (taps, offset), m);
-        if kernel.size(&name) != Some(taps) || n < 1 || !fits {
+        if kernel.size(&name) != Some(taps) || taps < 1 || !fits || (n == 0 && shape.periodic) {
             return Err(fields.error(&place, "does not fit the kernel"));
         }
         if shape.along.iter().any(|a: &Taps| a.name == name || a.new == new) {

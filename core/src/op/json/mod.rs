@@ -11,7 +11,7 @@
 //! | `to_device` | `space`, that of the beginning; `from`, `to`: `{"device", "compute", "transfer"}`; `after`, an event |
 //! | `chain`, `block_diag` | `parts` |
 //! | `sum` | `parts`; `tree`, whether the order is fixed |
-//! | `concat` | `parts`; `odim`, `idim` |
+//! | `concat` | `parts`; `odim`, `idim`; `tree`, where joins inside it stay apart |
 //! | `stack` | `parts`; `out`, `into`: `[name, place]` |
 //! | `power` | `base`, `exponent` |
 //! | `leaf` | `leaf`, its index; `adjoint`, `conj`; `device`, where it stands |

@@ -206,7 +206,8 @@ impl File<'_> {
                 Operator::added(parts, tree)
             }
             "concat" => {
-                Operator::concatenated(fields.maybe_name("odim")?, fields.maybe_name("idim")?, parts()?)
+                let tree = fields.map.contains_key("tree") && fields.flag("tree")?;
+                Operator::concatenated(fields.maybe_name("odim")?, fields.maybe_name("idim")?, parts()?, tree)
                     .map_err(here)?
             }
             "stack" => {
@@ -340,20 +341,20 @@ impl<'v> Fields<'v> {
     }
 
     pub(super) fn space(&self, field: &str) -> Result<Space, JsonError> {
-        let inner = self.object(field)?;
-        if inner.map.contains_key("members") {
-            let list = inner.list("members")?.iter().enumerate();
-            let read = list.map(|(k, member)| {
-                let fields = inner.inner(&format!("members[{k}]"), member)?;
-                fields.plain_space().map_err(|e| fields.error("", e))
-            });
-            let members: Vec<Space> = read.collect::<Result<_, JsonError>>()?;
-            return Space::tuple(members).map_err(|e| inner.error("members", e));
-        }
-        inner.plain_space()
+        self.object(field)?.own_space(0)
     }
 
-    fn plain_space(&self) -> Result<Space, JsonError> {
+    fn own_space(&self, depth: usize) -> Result<Space, JsonError> {
+        if depth > DEEPEST {
+            return Err(self.error("", format!("more than {DEEPEST} tuples in each other")));
+        }
+        if self.map.contains_key("members") {
+            let list = self.list("members")?.iter().enumerate();
+            let read =
+                list.map(|(k, member)| self.inner(&format!("members[{k}]"), member)?.own_space(depth + 1));
+            let members: Vec<Space> = read.collect::<Result<_, JsonError>>()?;
+            return Space::tuple(members).map_err(|e| self.error("members", e));
+        }
         let (dtype, device): (Dtype, Device) = (self.parsed("dtype")?, self.parsed("device")?);
         let space = Space::named(self.dims("dims")?, dtype).map_err(|e| self.error("", e))?;
         Ok(space.on(device))

@@ -104,7 +104,12 @@ impl Writer {
             Operator::Chain(_) => json!({"op": "chain", "parts": parts}),
             Operator::Sum(sum) => json!({"op": "sum", "parts": parts, "tree": sum.tree()}),
             Operator::Concat(c) => {
-                json!({"op": "concat", "parts": parts, "odim": name(c.odim()), "idim": name(c.idim())})
+                let mut file =
+                    json!({"op": "concat", "parts": parts, "odim": name(c.odim()), "idim": name(c.idim())});
+                if c.tree() {
+                    file["tree"] = json!(true);
+                }
+                file
             }
             Operator::Stack(s) => {
                 json!({"op": "stack", "parts": parts, "out": slot(s.slot(true)), "into": slot(s.slot(false))})

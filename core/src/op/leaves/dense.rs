@@ -133,7 +133,7 @@ impl Dense {
             if domain.size(dim).is_some_and(|n| n != *size) {
                 return Err(OpError::SizeMismatch {
                     dim: dim.clone(),
-                    first: "the weights".to_owned(),
+                    first: format!("the weights of `{name}`"),
                     second: domain.to_string(),
                     sizes: (*size, domain.size(dim).unwrap_or(0)),
                 });

@@ -85,7 +85,7 @@ impl Diagonal {
                 Some(n) if n != *size => {
                     return Err(OpError::SizeMismatch {
                         dim: dim.clone(),
-                        first: "the weights".to_owned(),
+                        first: format!("the weights of `{operator}`"),
                         second: space.to_string(),
                         sizes: (*size, n),
                     });

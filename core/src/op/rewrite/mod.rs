@@ -26,7 +26,8 @@ pub use rules::{RULES, Rule};
 /// What a rule may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Nothing: the result keeps every bit.
+    /// Nothing: the result keeps every bit where no number on the way is infinite, but for the sign of a zero: a mask
+    /// multiplies with 0 where elements were left out before.
     Bitwise,
     /// How results are rounded.
     Rounding,

@@ -188,9 +188,10 @@ fn joined_products(a: &Operator, b: &Operator, products: Vec<Operator>) -> Parts
 }
 
 fn concat_products(first: &Concat, second: &Concat, products: Vec<Operator>) -> Option<Operator> {
+    let tree = first.tree() || second.tree();
     match (second.odim(), first.idim()) {
-        (None, None) => Some(Operator::added(products, false)),
-        (odim, idim) => Operator::concatenated(odim.cloned(), idim.cloned(), products).ok(),
+        (None, None) => Some(Operator::added(products, tree)),
+        (odim, idim) => Operator::concatenated(odim.cloned(), idim.cloned(), products, tree).ok(),
     }
 }
 

@@ -91,7 +91,7 @@ pub const RULES: &[Rule] = &[
     rule("14", "half shift",     R, "S F S = centred F, F S = signs F",        "even sizes, a diagonal beside it",  "AbstractOperators.jl",                Three(half_shift)),
     rule("15", "tags",           B, "P P = P, A A = I",                        "tag, proven by test",               "PyOperators, furax",                  Two(idempotent)),
     rule("17", "trivial",        B, "permute, roll, slice of all = I",         "same names",                        "furax, PyOperators",                  Node(trivial_movement)),
-    rule("17", "movements",      B, "two movements = one, a mask or I",        "no element is added to another",    "furax, PyOperators",                  Two(movements)),
+    rule("17", "movements",      B, "two movements = one, a mask or I",        "nothing is added, finite for a mask","furax, PyOperators",                  Two(movements)),
     rule("18", "restricted",     B, "S D = D' S, D P = P D'",                  "fewer elements",                    "AbstractOperators.jl",                Two(restricted)),
     rule("T2", "shorter",        B, "T(b->c) T(a->b) = T(a->c)",               "a direct route",                    "new",                                 Two(shorter)),
     rule("T5", "smaller before", B, "S T = T S",                               "a movement, fewer bytes",           "new",                                 Two(smaller_before)),

@@ -111,7 +111,7 @@ pub(super) fn group(a: &Operator, _: &Known) -> Option<Operator> {
     };
     let (odim, idim) = match a {
         Operator::Sum(sum) if !sum.tree() => (None, None),
-        Operator::Concat(concat) => (concat.odim().cloned(), concat.idim().cloned()),
+        Operator::Concat(concat) if !concat.tree() => (concat.odim().cloned(), concat.idim().cloned()),
         _ => return None,
     };
     let alone = parts.iter().all(|part| key(part) == key(&parts[0]));
@@ -132,7 +132,7 @@ pub(super) fn group(a: &Operator, _: &Known) -> Option<Operator> {
         let chosen: Vec<Operator> = members.iter().map(|&j| parts[j].clone()).collect();
         let joined = |parts: Vec<Operator>| match a {
             Operator::Sum(_) => Some(Operator::added(parts, false)),
-            _ => Operator::concatenated(odim.clone(), idim.clone(), parts).ok(),
+            _ => Operator::concatenated(odim.clone(), idim.clone(), parts, false).ok(),
         };
         let together = hoisted(joined(chosen)?);
         let mut all: Vec<Operator> = Vec::new();

@@ -60,15 +60,19 @@ impl Recipe {
     pub fn run<E: Engine>(&self, engine: &mut E) -> Result<Outcome, E::Error> {
         let limits = self.limits;
         let name = &self.scalars[self.check.0].0;
-        let (mut iterations, mut n_checks) = (0, 0);
+        let (mut iterations, mut n_checks, mut residual) = (0, 0, f64::INFINITY);
         engine.run(Phase::SetUp)?;
-        let (stop, check) = loop {
+        let stop = loop {
             engine.run(Phase::Check)?;
             let check = engine.scalar(name)?;
             n_checks += 1;
+            // What says that the method cannot go on is no residual: that of the look before stays.
+            if check >= 0.0 {
+                residual = check.sqrt();
+            }
             match verdict(check, limits.enough) {
-                Some(stop) => break (stop, check),
-                None if iterations >= limits.iterations => break (Stop::Iterations, check),
+                Some(stop) => break stop,
+                None if iterations >= limits.iterations => break Stop::Iterations,
                 None => {}
             }
             for _ in 0..limits.check_every.min(limits.iterations - iterations) {
@@ -82,7 +86,6 @@ impl Recipe {
         let transfers = self.transfers(Phase::SetUp)
             + iterations * self.transfers(Phase::Step)
             + self.transfers(Phase::Finish);
-        let residual = check.max(0.0).sqrt();
         Ok(Outcome { stop, iterations, residual, applies, transfers, n_checks, value })
     }
 }

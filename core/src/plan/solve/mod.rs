@@ -49,7 +49,8 @@ pub struct Solved {
     /// How many steps it took.
     pub iterations: usize,
     /// The relative residual at the last look: `|b - A x| / |b|` for [`cg`] and [`pcg`], `|A^H (b - A x)| / |A^H b|` for
-    /// [`lsqr`], the last change of `x` relative to `x` for [`fista`], `|A v - lambda v| / |A v|` for [`power`].
+    /// [`lsqr`], the last change of `x` relative to `x` for [`fista`], `|A v - lambda v| / |A v|` for [`power`]. After a
+    /// breakdown that of the look before, infinite where there was none.
     pub residual: f64,
     /// How often an operator was applied, preconditioner and adjoint included.
     pub applies: usize,

@@ -108,7 +108,10 @@ fn a_breakdown_is_a_value_and_the_solution_the_last_good_one() {
         let found = Solver::cg().check_every(every).solve(a, &b(n)).unwrap();
         assert!(found.solution.values().iter().all(|v| v.is_finite()), "{found:?}");
         match found.stop {
-            Stop::Breakdown(Breakdown::Indefinite { curvature }) => Some(curvature),
+            Stop::Breakdown(Breakdown::Indefinite { curvature }) => {
+                assert!(found.residual > 0.0, "what was not solved is not said to be: {found:?}");
+                Some(curvature)
+            }
             _ => None,
         }
     };
@@ -137,6 +140,7 @@ fn a_breakdown_is_a_value_and_the_solution_the_last_good_one() {
     let bad = diagonal(Dtype::F64, &[1.0, -3.0]);
     let found = pcg(diagonal(Dtype::F64, &[1.0, 2.0]), &bad, &b(2)).unwrap();
     assert_eq!(found.stop, Stop::Breakdown(Breakdown::Indefinite { curvature: -2.0 }));
+    assert_eq!(found.residual, f64::INFINITY, "nobody looked before");
 }
 
 #[test]

@@ -134,8 +134,10 @@ fn regrouped(gather: &Gather) -> Option<Gather> {
     let (from, to) = (reads.strides(), writes.strides());
     let in_order = reads.elements() == writes.elements()
         && gather.axes.iter().enumerate().all(|(k, axis)| {
-            let Some(d) = axis.from else { return axis.size == 1 };
-            axis.size == 1 || matches!(&axis.pieces[..], [p] if p.at == 0 && p.len == axis.size && p.from == 0 && p.step * from[d] == to[k])
+            // One index may also read nothing.
+            let single = axis.size == 1 && !axis.pieces.is_empty();
+            let Some(d) = axis.from else { return single };
+            single || matches!(&axis.pieces[..], [p] if p.at == 0 && p.len == axis.size && p.from == 0 && p.step * from[d] == to[k])
         });
     if !in_order {
         return None;

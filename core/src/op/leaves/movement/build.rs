@@ -241,10 +241,18 @@ impl Movement {
         Ok(self.leaf(Some(adjoint), same(space), axes, Tags::REORDERING, Cuts::Refused))
     }
 
+    /// The places of dimensions, each once.
+    fn distinct(&self, space: &Space, dims: &[String]) -> Result<Vec<usize>, OpError> {
+        let axes = dims.iter().map(|d| self.axis(space, d)).collect::<Result<Vec<_>, _>>()?;
+        match (1..axes.len()).find(|&k| axes[..k].contains(&axes[k])) {
+            Some(k) => Err(SpaceError::DuplicateDim(space.dims()[axes[k]].0.clone()).into()),
+            None => Ok(axes),
+        }
+    }
+
     fn flip(&self, space: &Space, dims: &[String]) -> Result<Operator, OpError> {
         let mut axes = whole(space);
-        for dim in dims {
-            let axis = self.axis(space, dim)?;
+        for axis in self.distinct(space, dims)? {
             let n = space.dims()[axis].1;
             axes[axis] = Axis::affine(n, axis, n, n - 1, -1);
         }
@@ -264,7 +272,7 @@ impl Movement {
     }
 
     fn sum_reduce(&self, space: &Space, reduced: &[String]) -> Result<Operator, OpError> {
-        let axes = reduced.iter().map(|d| self.axis(space, d)).collect::<Result<Vec<_>, _>>()?;
+        let axes = self.distinct(space, reduced)?;
         let kept = space.dims().iter().enumerate().filter(|(k, _)| !axes.contains(k));
         let to = space.with_dims(kept.map(|(_, d)| d.clone()).collect())?;
         let names = (format!("Repeat({})", reduced.join(",")), self.title());

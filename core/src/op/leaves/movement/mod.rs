@@ -140,6 +140,11 @@ impl Axis {
 }
 
 impl Gather {
+    /// Whether names alone change.
+    pub(in crate::op) fn renames(&self) -> bool {
+        self.cuts == Cuts::Renamed
+    }
+
     /// The dimensions that are shifted by half their size, which is even, where nothing else happens.
     pub(in crate::op) fn half_shifts(&self) -> Option<Vec<usize>> {
         if self.facts.domain.dims() != self.facts.codomain.dims() {
