@@ -381,18 +381,29 @@ impl NamedShape {
     }
 }
 
-/// How many entries of `new` each of `old` becomes: `...` any number, all others one that is no `...`.
+/// How many entries of `new` each of `old` becomes, the fewest from the left: `...` any number, all others one that is no `...`.
 fn aligned(old: &[Dim], new: &[Dim], names_stay: bool) -> Option<Vec<usize>> {
-    let Some((first, rest)) = old.split_first() else { return new.is_empty().then(Vec::new) };
-    let counts = if *first == Dim::Rest { 0..=new.len() } else { 1..=1 };
-    counts.into_iter().find_map(|n| {
-        let taken = new.get(..n)?;
-        let other = |d: &Dim| *d == Dim::Rest || (names_stay && name(first).is_some() && d != first);
-        if *first != Dim::Rest && taken.iter().any(other) {
-            return None;
+    let becomes = |a: &Dim, b: &Dim| *b != Dim::Rest && !(names_stay && name(a).is_some() && a != b);
+    // Whether what is left of `old` can become what is left of `new`, from the end on: `...` without trying each length.
+    let mut fits = vec![vec![false; new.len() + 1]; old.len() + 1];
+    fits[old.len()][new.len()] = true;
+    for i in (0..old.len()).rev() {
+        for j in (0..=new.len()).rev() {
+            fits[i][j] = if old[i] == Dim::Rest {
+                fits[i + 1][j] || j < new.len() && fits[i][j + 1]
+            } else {
+                j < new.len() && fits[i + 1][j + 1] && becomes(&old[i], &new[j])
+            };
         }
-        Some([vec![n], aligned(rest, &new[n..], names_stay)?].concat())
-    })
+    }
+    let mut at = 0;
+    let counts = old.iter().enumerate().map(|(i, dim)| {
+        let n =
+            if *dim == Dim::Rest { fits[i + 1][at..].iter().take_while(|fits| !**fits).count() } else { 1 };
+        at += n;
+        n
+    });
+    fits[0][0].then(|| counts.collect())
 }
 
 fn name(dim: &Dim) -> Option<&Name> {

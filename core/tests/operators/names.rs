@@ -147,6 +147,11 @@ fn shapes_share_one_pool() {
     let several = NamedShape::new(names("...A...B"), names("A"));
     assert_eq!(show(several.with_domain(&names("XAYZB"))), "[X,A,Y,Z,B] -> [A]", "names that stay say which");
     assert!(show(several.with_domain(&names("XCYD"))).contains("leave too many alternatives"));
+    // No more work than the product of both lengths, where each length of each `...` would take for ever.
+    let many = NamedShape::new(names(&"...A".repeat(40)), names("B"));
+    let renamed = |n: usize, last: &str| show(many.with_domain(&names(&format!("{}{last}", "A".repeat(n)))));
+    assert!(renamed(79, "C").contains("leave too many alternatives"));
+    assert!(renamed(38, "C").contains("describe no common list"));
     let wild = NamedShape::new(names("()A"), names("()A"));
     assert_eq!(show(wild.with_codomain(&names("XA"))), "[(),A] -> [X,A]");
     assert_eq!(shape.h().h(), shape);
