@@ -272,8 +272,15 @@ if (ret[1]) {
 throw takeFromExternrefTable0(ret[0]);
 }
 }
+row_at(y) {
+const ret = wasm.view_row_at(this.__wbg_ptr, !isLikeNone(y), isLikeNone(y) ? 0 : y);
+return ret === Number.MAX_SAFE_INTEGER ? undefined : ret;
+}
 select(slice, command) {
 wasm.view_select(this.__wbg_ptr, isLikeNone(slice) ? Number.MAX_SAFE_INTEGER : (slice) >>> 0, isLikeNone(command) ? Number.MAX_SAFE_INTEGER : (command) >>> 0);
+}
+shift(row, by) {
+wasm.view_shift(this.__wbg_ptr, row, by);
 }
 show(from, to) {
 wasm.view_show(this.__wbg_ptr, from, to);
