@@ -7,23 +7,7 @@ import { join } from "node:path";
 import { before, test } from "node:test";
 import * as harness from "./harness.mjs";
 
-const SLOW = `machine h200-pcie5
-stream s
-pageable x 64MiB
-device d 64MiB
-copy d <- x on s
-kernel scale on s reads d writes d for 120us
-sync s
-`;
-const RACE = `machine h200-pcie5
-stream copy, compute
-pinned x 4MiB
-device d 4MiB
-copy d <- x on copy
-kernel scale on compute reads d writes d for 120us
-sync compute
-sync copy
-`;
+const { RACE, SLOW } = harness;
 const LAYOUT = {
   storages: [{ id: "w", device: "cpu", bytes: 2400 }, { id: "there", device: "cuda:0", bytes: 400 }],
   tensors: [

@@ -252,6 +252,26 @@ export function viewer(pair = "viewer") {
   return dist(fresh && existsSync(join(fresh, `${pair}.wasm.lzma`)) ? fresh : COMMITTED, pair);
 }
 
+/** Two streams, and a kernel that no event orders behind the copy. */
+export const RACE = `machine h200-pcie5
+stream copy, compute
+pinned x 4MiB
+device d 4MiB
+copy d <- x on copy
+kernel scale on compute reads d writes d for 120us
+sync compute
+sync copy
+`;
+/** A copy of pageable memory that takes most of the time. */
+export const SLOW = `machine h200-pcie5
+stream s
+pageable x 64MiB
+device d 64MiB
+copy d <- x on s
+kernel scale on s reads d writes d for 120us
+sync s
+`;
+
 /** Whether `html` carries the viewer of `wasm/dist`. */
 export const holdsCommittedViewer = (html) => html.includes(dist(COMMITTED, "viewer").module);
 

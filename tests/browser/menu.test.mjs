@@ -5,16 +5,7 @@ import { readFileSync } from "node:fs";
 import { before, test } from "node:test";
 import * as harness from "./harness.mjs";
 
-// two streams, and a kernel that no event orders behind the copy
-const RACE = `machine h200-pcie5
-stream copy, compute
-pinned x 4MiB
-device d 4MiB
-copy d <- x on copy
-kernel scale on compute reads d writes d for 120us
-sync compute
-sync copy
-`;
+const { RACE } = harness;
 // On one stream a kernel within another and one that overlaps both; times that no number of the page could hold.
 const kernel = (name, ts, dur) => ({ ph: "X", cat: "kernel", name, pid: 0, tid: 7, ts, dur, args: { device: 0, stream: 7, correlation: 7 } });
 const OVERLAPPING = JSON.stringify({ traceEvents: [kernel("outer", 0, 30), kernel('in, "quoted"', 5, 10), kernel("across", 20, 25), kernel("moment", 50, 0)] })

@@ -6,25 +6,8 @@ import { before, test } from "node:test";
 import { gzipSync } from "node:zlib";
 import * as harness from "./harness.mjs";
 
+const { RACE, SLOW } = harness;
 const KERNEL = "#56b4e9";
-// 4 MiB from pageable memory, and a kernel that no event orders behind the copy
-const RACE = `machine h200-pcie5
-stream copy, compute
-pinned x 4MiB
-device d 4MiB
-copy d <- x on copy
-kernel scale on compute reads d writes d for 120us
-sync compute
-sync copy
-`;
-const SLOW = `machine h200-pcie5
-stream s
-pageable x 64MiB
-device d 64MiB
-copy d <- x on s
-kernel scale on s reads d writes d for 120us
-sync s
-`;
 const event = (name, ts, dur, bytes) => ({
   ph: "X", cat: "gpu_memcpy", name, pid: 0, tid: 7, ts, dur, args: { device: 0, stream: 7, correlation: ts, bytes },
 });

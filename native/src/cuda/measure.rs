@@ -20,7 +20,7 @@ use super::stream::{Event, Stream, Timing};
 const ROUNDS: usize = 5;
 /// Calls of one round for what a call costs.
 const CALLS: usize = 64;
-/// Bytes of a copy that takes hardly longer than one of nothing.
+/// Bytes of a copy that takes hardly longer than one of nothing; no measurement has smaller blocks.
 const SMALL: usize = 4 << 10;
 /// `CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT`
 const ENGINES: i32 = 40;
@@ -115,7 +115,7 @@ impl Profile {
 /// a second.
 pub fn measure(context: &Context, name: &str, largest: usize) -> Result<Value, MeasureError> {
     let mut profile = Profile { figures: Map::new(), conf: Map::new(), lines: Map::new() };
-    let bench = Bench::new(context, largest.max(1 << 14))?;
+    let bench = Bench::new(context, largest.max(4 * SMALL))?;
     let call = bench.calls(&mut profile)?;
     bench.links(&mut profile, call)?;
     bench.pageable(&mut profile)?;
@@ -191,9 +191,8 @@ impl Bench {
             profile.put(figure, line.rate, &how);
             if is_up {
                 profile.put("lat", line.latency_ns / 1e3, &how);
-                let n = SMALL.min(self.largest);
-                let alone = least(|| Stream::copies_and_wait(&mut [(s, a, &mut up, false)], n, 1))?;
-                let back = (alone - call - line.latency_ns - n as f64 / line.rate).max(0.0);
+                let alone = least(|| Stream::copies_and_wait(&mut [(s, a, &mut up, false)], SMALL, 1))?;
+                let back = (alone - call - line.latency_ns - SMALL as f64 / line.rate).max(0.0);
                 profile.put(
                     "sync_return",
                     back / 1e3,

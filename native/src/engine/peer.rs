@@ -80,8 +80,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The stream of the ordered pair from this device to another, or to itself, if they reach each other; asked for at the first use and
-    /// kept for the engine's life.
+    /// The stream of the ordered pair from this device to another, or to itself, if they reach each other; asked for at the
+    /// first use and kept for the engine's life.
     fn transfer_stream(&self, other: &Engine) -> Result<Option<Stream>, EngineError> {
         let mut pairs = self.inner().pairs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, stream)) = pairs.iter().find(|(context, _)| context == other.context()) {
