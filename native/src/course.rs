@@ -375,7 +375,9 @@ pub fn check_line(here: &Here, sizes: &[Bytes], latency: Nanos, gb_s: f64) -> Fi
         let line = |at: &(Bytes, Nanos)| {
             #[expect(clippy::cast_possible_truncation, reason = "float to int casts saturate")]
             let told = Nanos(by_line(at.0) as i64);
-            format!("\n{}: simulated {}, by your line {told}, {:+.1} %", at.0, at.1, 100.0 * off(at))
+            // No zero has a sign.
+            let percent = (1000.0 * off(at)).round() / 10.0 + 0.0;
+            format!("\n{}: simulated {}, by your line {told}, {percent:+.1} %", at.0, at.1)
         };
         let lines: String = times.iter().map(line).collect();
         match times.iter().all(|at| off(at).abs() <= CLOSE) {

@@ -33,6 +33,8 @@ fn read(text: &str) -> Result<WhatIf, String> {
             "streams" => Ok(WhatIf::Streams(count(value)?)),
             "link" => Ok(WhatIf::Link(profile(value)?)),
             "machine" => Ok(WhatIf::Machine(profile(value)?)),
+            "pin" | "unpin" => Err(format!("write {name}:{value}")),
+            "split" => Err(format!("write split:{value}, or split:{value}=N for N streams")),
             name => {
                 let name = figure(name)?;
                 let value = match serde_json::from_str(value) {

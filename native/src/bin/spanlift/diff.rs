@@ -117,8 +117,8 @@ fn text(args: &DiffArgs, found: &Comparison, regressions: &[&Change], out: &mut 
         out.line(&format!("\n{}", out.paint(Style::Strong, title)));
         for change in changed.into_iter().take(MOST_ROWS) {
             let share = match change.share {
-                Some(share) => format!("{:+.1} %", share * 100.0),
-                None if change.more == 0 => format!("{:+.1} %", 0.0),
+                Some(share) => say::difference(share),
+                None if change.more == 0 => say::difference(0.0),
                 None => "new".to_owned(),
             };
             let name: String = say::one_line(&change.name).chars().take(60).collect();

@@ -144,6 +144,11 @@ pub(crate) fn counted_u64(n: u64, what: &str) -> String {
     format!("{} {what}{}", grouped(n), if n == 1 { "" } else { "s" })
 }
 
+/// A relative difference in percent: `+2.2 %`, `-0.3 %`, `+0.0 %`. No zero is negative.
+pub(crate) fn difference(part: f64) -> String {
+    format!("{:+.1} %", (1000.0 * part).round() / 10.0 + 0.0)
+}
+
 /// What colour stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
@@ -266,6 +271,12 @@ mod tests {
         assert_eq!(harmless("a\nb\rc"), "a\nb\\rc");
         assert_eq!(one_line(&"x".repeat(MOST_CHARS + 9)).chars().count(), MOST_CHARS + 1);
         assert_eq!(one_line("größer → 7"), "größer → 7");
+    }
+
+    #[test]
+    fn no_difference_is_a_negative_zero() {
+        let told = [0.0222, -0.003, -0.0004, 0.0004, 0.0, -0.0].map(difference);
+        assert_eq!(told, ["+2.2 %", "-0.3 %", "+0.0 %", "+0.0 %", "+0.0 %", "+0.0 %"]);
     }
 
     #[test]

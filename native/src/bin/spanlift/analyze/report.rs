@@ -110,9 +110,9 @@ pub(super) fn trace(place: &str, figures: &Figures, findings: &Findings, moved: 
     });
     if let Some(replay) = &findings.replay {
         out.line(&format!(
-            "the model behind the predictions repeats the recorded {} with an error of {:+.1} %",
+            "the model behind the predictions repeats the recorded {} with an error of {}",
             time(replay.recorded_ns.into()),
-            replay.error * 100.0
+            say::difference(replay.error)
         ));
     }
     told(findings, out);

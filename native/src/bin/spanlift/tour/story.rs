@@ -65,9 +65,10 @@ impl Row {
         self.ledger.factor().map_or_else(|| "-".to_owned(), |factor| format!("{factor:.2}"))
     }
 
-    /// By how much the simulation differs, in percent of the published time.
+    /// By how much the simulation differs, in percent of the published time, to a hundredth; no zero is negative.
     pub(super) fn difference_percent(&self) -> f64 {
-        100.0 * (self.simulated.as_millis() / self.published.published_ms - 1.0)
+        let part = self.simulated.as_millis() / self.published.published_ms - 1.0;
+        (10_000.0 * part).round() / 100.0 + 0.0
     }
 }
 
