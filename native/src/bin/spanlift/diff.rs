@@ -115,13 +115,14 @@ fn text(args: &DiffArgs, found: &Comparison, regressions: &[&Change], out: &mut 
             continue;
         }
         out.line(&format!("\n{}", out.paint(Style::Strong, title)));
-        for change in changed.into_iter().take(MOST_ROWS) {
+        let names: Vec<String> =
+            changed.iter().take(MOST_ROWS).map(|change| say::one_line(&change.name)).collect();
+        for (change, name) in changed.into_iter().zip(say::apart(&names, 60)) {
             let share = match change.share {
                 Some(share) => say::difference(share),
                 None if change.more == 0 => say::difference(0.0),
                 None => "new".to_owned(),
             };
-            let name: String = say::one_line(&change.name).chars().take(60).collect();
             out.line(&format!(
                 "  {:>14}  {:>14}  {share:>10}  {name}",
                 analyze::time(change.a),

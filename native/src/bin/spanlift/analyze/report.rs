@@ -62,12 +62,11 @@ impl Table {
         if n == 0 {
             return;
         }
-        let cut = |cell: &str| match cell.chars().count() {
-            n if n <= MOST_CHARS => cell.to_owned(),
-            _ => cell.chars().take(MOST_CHARS - 1).chain(['…']).collect(),
-        };
-        let rows: Vec<Vec<String>> =
-            self.rows.iter().map(|row| row.iter().map(|cell| cut(&say::one_line(cell))).collect()).collect();
+        let names: Vec<String> = self.rows.iter().map(|row| say::one_line(&row[0])).collect();
+        let mut rows = self.rows;
+        for (row, name) in rows.iter_mut().zip(say::apart(&names, MOST_CHARS)) {
+            row[0] = name;
+        }
         let width =
             |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max();
         let widths: Vec<usize> = (0..rows[0].len()).map(|column| width(column).unwrap_or(0)).collect();
