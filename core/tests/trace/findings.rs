@@ -271,7 +271,7 @@ fn real_traces_name_their_hidden_stalls_and_repeat_within_a_few_percent() {
         let table = scan.finish().unwrap();
         let found = findings(&table, &Order::of(&table));
         let error = found.replay.unwrap().error;
-        assert!(error.abs() < 0.05, "{name}: {error}");
+        assert!(error.abs() < 0.01, "{name}: {error}");
         let hidden = rule(&found, "hidden-sync").unwrap();
         assert_eq!((hidden.count, hidden.cost_ns), (count, cost_ns), "{name}");
         assert!(hidden.title.starts_with(within), "{name}: {}", hidden.title);

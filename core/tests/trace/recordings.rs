@@ -125,6 +125,71 @@ fn changes_give_what_a_pencil_gives() {
     assert!(Recording::of(&recording.what_if(&[]).trace).is_none());
 }
 
+/// Two copies on stream 7, and kernels on stream 8 of which the first began 2 us after the second copy. The host is held
+/// until it has ended. `wait` says what stands between the launches of both, `before` what stood on the kernels' stream.
+fn beside_copies(wait: &str, before: &str) -> String {
+    let call = |name: &str, ts: i64, dur: i64, correlation: i64| {
+        format!(
+            r#"{{"ph":"X","cat":"cuda_runtime","name":"{name}","pid":1,"tid":1,"ts":{ts},"dur":{dur},"args":{{"correlation":{correlation}}}}},"#
+        )
+    };
+    let work = |(cat, name): (&str, &str), stream: i64, (ts, end): (i64, i64), correlation: i64| {
+        format!(
+            r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":0,"tid":{stream},"ts":{ts},"dur":{},
+                "args":{{"device":0,"stream":{stream},"correlation":{correlation},"bytes":4000000}}}},"#,
+            end - ts
+        )
+    };
+    let (copy, kernel) = (("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)"), ("kernel", "k"));
+    let mut text = String::from("[");
+    if before == "busy" {
+        text += &call("cudaLaunchKernel", -4, 1, 9);
+        text += &work(kernel, 8, (6, 30), 9);
+    }
+    text += &call("cudaMemcpyAsync", 0, 1, 1);
+    text += &work(copy, 7, (10, 60), 1);
+    text += &call("cudaMemcpyAsync", 2, 1, 2);
+    text += &work(copy, 7, (61, 110), 2);
+    text += &call(wait, 4, 1, 3);
+    text += &call("cudaLaunchKernel", 8, 3, 4);
+    text += &work(("kernel", "held"), 8, (112, 142), 4);
+    text += &call("cudaLaunchKernel", 12, 3, 5);
+    text += &work(kernel, 8, (143, 150), 5);
+    text += &call("cudaLaunchKernel", 16, 3, 6);
+    text += &work(kernel, 8, (151, 160), 6);
+    text += &call("cudaStreamSynchronize", 20, 141, 7);
+    for k in 0..3 {
+        let at = 200 + 30 * k;
+        text += &call("cudaLaunchKernel", at, 3, 20 + k);
+        text += &work(kernel, 8, (at + 10, at + 20), 20 + k);
+    }
+    text.pop();
+    text + "]"
+}
+
+#[test]
+fn what_a_stream_waited_for_is_taken_from_times() {
+    let held = |wait: &str, before: &str, changes: &[RecordedChange]| {
+        let trace = trace::read(beside_copies(wait, before).as_bytes()).unwrap();
+        let recording = Recording::of(&trace).unwrap();
+        assert_eq!(recording.error().error, 0.0, "{wait} {before}");
+        let made = recording.what_if(changes);
+        let found = made.trace.slices.iter().find(|s| made.trace.strings.get(s.name) == "held").unwrap();
+        // Times count from the first call.
+        found.start.0 / 1000 - if before == "busy" { 4 } else { 0 }
+    };
+    let twice = [RecordedChange::ToDeviceRate(2.0)];
+    for before in ["", "busy"] {
+        // The copies take 25 and 24.5 us and the second begins 1 us behind the first, so the kernel begins at 62.5 us.
+        for wait in ["cudaStreamWaitEvent", "hipStreamWaitEvent", "cuStreamWaitEvent"] {
+            assert_eq!(held(wait, before, &twice), 62, "{before}");
+        }
+        // Nobody told a stream to wait: something that the file does not tell kept the kernel.
+        assert_eq!(held("cudaEventRecord", before, &twice), 112, "{before}");
+        assert_eq!(held("cudaStreamWaitEvent", before, &[]), 112, "{before}");
+    }
+}
+
 /// What a program enqueues, to compare with a file: bytes by direction and memory, and kernels' lengths.
 fn enqueued(program: &Program) -> (BTreeMap<&'static str, (u64, i64)>, Vec<i64>) {
     let mut spaces = BTreeMap::new();

@@ -6,6 +6,7 @@
 mod blame;
 mod copies;
 mod gaps;
+mod held;
 mod ledger;
 mod memory;
 mod missing;

@@ -25,6 +25,14 @@ pub(super) struct Call {
     pub name: StrId,
     /// Whether it waits by its nature.
     pub syncs: bool,
+    /// Whether it tells a stream to wait for another one's event.
+    pub makes_wait: bool,
+}
+
+impl Call {
+    fn of((at, row, name): ((i64, i64), u32, StrId), text: &str) -> Call {
+        Call { at, row, name, syncs: is_sync(text), makes_wait: text.contains("StreamWaitEvent") }
+    }
 }
 
 /// An operation of a device.
@@ -53,11 +61,10 @@ impl Recorded {
         let calls: Vec<Call> = table
             .calls
             .iter()
-            .map(|call| Call {
-                at: table.spans.interval(call.span),
-                row: table.spans.row[call.span as usize],
-                name: table.spans.name[call.span as usize],
-                syncs: is_sync(table.name(call.span)),
+            .map(|call| {
+                let span = call.span as usize;
+                let place = (table.spans.interval(call.span), table.spans.row[span], table.spans.name[span]);
+                Call::of(place, table.name(call.span))
             })
             .collect();
         let ops = table.ops.iter().map(|op| {
@@ -174,8 +181,8 @@ impl Joined {
             }
             if cat.1 {
                 *call_here = index(joined.calls.len());
-                let syncs = is_sync(trace.strings.get(slices.name[k]));
-                joined.recorded.calls.push(Call { at, row: slices.lane[k], name: slices.name[k], syncs });
+                let place = (at, slices.lane[k], slices.name[k]);
+                joined.recorded.calls.push(Call::of(place, trace.strings.get(slices.name[k])));
                 joined.calls.push(slice);
             }
         }

@@ -7,18 +7,22 @@
 //! - A call that was still running when its operation began waits for that beginning. A call that synchronises waits for
 //!   the operation that was the last to end while it ran. Any other call takes as long as it took.
 //! - An operation begins once its call has launched it, the operation before it on its stream has ended, and what its
-//!   stream was told to wait for has ended. Copies of one direction share an engine. Operations without a call keep their
-//!   distance to the one before them.
+//!   stream was told to wait for has ended, which is taken from times where the file does not say it (`held`). Copies of one
+//!   direction share an engine. What none of this explains keeps its distance to the operation before it: something that
+//!   the file does not tell held it up. So do operations without a call.
 //!
 //! How far such a run is from the recorded time is said before anything that follows from it.
 
 use std::borrow::Cow;
 
+use super::held::held;
 use super::recorded::{Op, Recorded};
 use crate::trace::StrId;
 
 /// After a longer pause a thread is taken to wait for another one.
 const PAUSE_NS: i64 = 1_000_000;
+/// Operations begin so much later than they could by chance.
+pub(super) const LEAST_LATE_NS: i64 = 5_000;
 
 /// Costs and dependencies of a trace.
 #[derive(Debug)]
@@ -69,10 +73,13 @@ pub(super) struct OpCost {
     pub len: i64,
     /// Without a call: how long after the beginning of the operation before it on its stream.
     offset: i64,
-    /// An operation that its stream waits for.
+    /// An operation that its stream waits for, which begins before it; and how long after its end this one begins at least.
     waits_for: Option<u32>,
+    lag: i64,
     /// How long after the operation before it, where it was there in time.
     pause: i64,
+    /// How much longer it was kept on its stream by something that the file does not tell.
+    kept: i64,
 }
 
 /// What is changed in a run.
@@ -115,8 +122,16 @@ impl Replay {
             .map(|(_, kind, k)| if kind == 0 { Step::Call(k) } else { Step::Op(k) })
             .collect();
         let (mut op_costs, usual_launch) = op_costs(recorded, &steps);
-        for (waits, on) in recorded.waiting() {
-            op_costs[waits as usize].waits_for = Some(on);
+        let waiting = recorded.waiting();
+        let mut place = vec![0_usize; if waiting.is_empty() { 0 } else { ops.len() }];
+        for (at, step) in steps.iter().enumerate() {
+            if let (Step::Op(k), false) = (step, waiting.is_empty()) {
+                place[*k as usize] = at;
+            }
+        }
+        for (waits, on) in waiting {
+            let begins_before = place[on as usize] < place[waits as usize];
+            op_costs[waits as usize].waits_for = begins_before.then_some(on);
         }
         Some(Replay {
             calls: call_costs(recorded, &steps),
@@ -196,6 +211,8 @@ struct Run<'a> {
     /// The last start and the greatest end on each stream.
     last: Vec<Option<(i64, i64)>>,
     engine_free: Vec<i64>,
+    /// Operations that get their place first, the last one before the others.
+    wanted: Vec<u32>,
 }
 
 impl<'a> Run<'a> {
@@ -233,6 +250,7 @@ impl<'a> Run<'a> {
             call_at: vec![None; replay.calls.len()],
             op_at: vec![None; replay.ops.len()],
             engine_free: vec![i64::MIN; replay.n_engines],
+            wanted: Vec::new(),
         }
     }
 
@@ -255,33 +273,52 @@ impl<'a> Run<'a> {
         (begin, end)
     }
 
-    /// The place of an operation: everything before it on its stream gets one first.
+    /// The place of an operation: everything before it on its stream gets one first, and what these wait for.
     fn op(&mut self, op: u32) -> (i64, i64) {
-        let stream = self.streams[op as usize] as usize;
+        let mut wanted = op;
         loop {
-            if let Some(at) = self.op_at[op as usize] {
-                return at;
+            if let Some(at) = self.op_at[wanted as usize] {
+                match self.wanted.pop() {
+                    Some(next) => wanted = next,
+                    None => return at,
+                }
+                continue;
             }
+            let stream = self.streams[wanted as usize] as usize;
             let due = self.queues[stream][self.placed[stream]];
+            // What is waited for began before, so this comes to an end.
+            if let Some(on) = self.waits_for(due).filter(|on| self.op_at[*on as usize].is_none()) {
+                self.wanted.push(wanted);
+                wanted = on;
+                continue;
+            }
             self.placed[stream] += 1;
             self.place(due, stream);
         }
     }
 
+    /// The operation on another stream whose end an operation waits for.
+    fn waits_for(&self, op: u32) -> Option<u32> {
+        if self.prompt_ops[op as usize] { None } else { self.replay.ops[op as usize].waits_for }
+    }
+
     fn place(&mut self, op: u32, stream: usize) {
-        let op = op as usize;
-        let cost = self.replay.ops[op];
+        let cost = self.replay.ops[op as usize];
         let before = self.last[stream];
         // A call that began after its operation, by the file's own times, launched it at no time that is known.
         let start = match (cost.call.and_then(|call| self.call_at[call as usize]), before) {
             (Some(call), before) => {
-                let is_prompt = self.prompt_ops[op];
+                let is_prompt = self.prompt_ops[op as usize];
                 let launch = if is_prompt { cost.launch.min(self.replay.usual_launch) } else { cost.launch };
                 let launched = sum(call.0, launch);
-                let pause = if is_prompt { cost.pause.min(0) } else { cost.pause };
+                let pause = match is_prompt {
+                    true => cost.pause.min(0),
+                    false if stream == cost.stream as usize => sum(cost.pause, cost.kept),
+                    false => cost.pause,
+                };
                 let stream_free = before.map_or(i64::MIN, |before| sum(before.1, pause));
-                let event = if is_prompt { None } else { cost.waits_for };
-                let event = event.and_then(|op| self.op_at[op as usize]).map_or(i64::MIN, |at| at.1);
+                let event = self.waits_for(op).and_then(|on| self.op_at[on as usize]);
+                let event = event.map_or(i64::MIN, |at| sum(at.1, cost.lag));
                 let engine = cost.engine.map_or(i64::MIN, |engine| self.engine_free[engine as usize]);
                 launched.max(stream_free).max(event).max(engine)
             }
@@ -289,8 +326,8 @@ impl<'a> Run<'a> {
             (None, None) => cost.offset,
         };
         let dropped = cost.call.is_some_and(|call| self.made[call as usize] == Made::NotAtAll);
-        let end = sum(start, if dropped { 0 } else { self.lengths[op] });
-        self.op_at[op] = Some((start, end));
+        let end = sum(start, if dropped { 0 } else { self.lengths[op as usize] });
+        self.op_at[op as usize] = Some((start, end));
         self.last[stream] = Some((start, before.map_or(end, |before| before.1.max(end))));
         if let Some(engine) = cost.engine {
             let free = &mut self.engine_free[engine as usize];
@@ -413,6 +450,8 @@ fn op_costs(recorded: &Recorded, steps: &[Step]) -> (Vec<OpCost>, i64) {
     // the pause between both is the stream's own.
     let (mut launches, mut pauses) = (Vec::new(), Vec::new());
     let mut befores: Vec<Option<(i64, i64)>> = vec![None; ops.len()];
+    let mut engine_free = vec![i64::MIN; recorded.n_engines];
+    let mut engine_befores = vec![i64::MIN; ops.len()];
     for step in steps {
         let Step::Op(k) = *step else { continue };
         let op = &ops[k as usize];
@@ -428,26 +467,44 @@ fn op_costs(recorded: &Recorded, steps: &[Step]) -> (Vec<OpCost>, i64) {
             }
         }
         last_of_stream[op.stream as usize] = Some((start, before.map_or(end, |before| before.1.max(end))));
+        if let Some(engine) = op.engine {
+            let free = &mut engine_free[engine as usize];
+            engine_befores[k as usize] = *free;
+            *free = (*free).max(end);
+        }
     }
     let (launch, pause) = (median(&mut launches), median(&mut pauses));
-    let cost = |(op, before): (&Op, Option<(i64, i64)>)| {
+    let launched = |op: &Op| op.call.map(|call| calls[call as usize].at.0);
+    // When each could have begun but for other streams.
+    let ready = |(k, op): (usize, &Op)| {
+        let usual = |from: i64, takes: i64| sum(from, takes.min(op.at.0.saturating_sub(from)));
+        let free = befores[k].map_or(i64::MIN, |before| usual(before.1, pause));
+        Some(usual(launched(op)?, launch).max(free).max(engine_befores[k]))
+    };
+    let ready: Vec<Option<i64>> = ops.iter().enumerate().map(ready).collect();
+    let held = if recorded.waits.is_empty() { held(recorded, &ready) } else { vec![None; ops.len()] };
+    let cost = |(k, op): (usize, &Op)| {
+        let (before, held, ready) = (befores[k], held[k], ready[k]);
         let (start, end) = op.at;
-        let launched = op.call.map(|call| calls[call as usize].at.0);
+        let launched = launched(op);
         let delay = launched.map_or(launch, |launched| start.saturating_sub(launched));
         let free = before.map_or(i64::MIN, |before| before.1);
         let idle = launched.is_none_or(|launched| free <= launched);
+        let late = ready.map_or(0, |ready| start.saturating_sub(ready));
         OpCost {
             call: op.call,
-            // An idle stream shows the launch itself; a busy one hides it.
-            launch: if idle { delay } else { launch.min(delay) },
+            // An idle stream shows the launch itself; a busy one hides it, and so does what held it up.
+            launch: if idle && held.is_none() { delay } else { launch.min(delay) },
             stream: op.stream,
             engine: op.engine,
             len: end.saturating_sub(start),
             offset: before.map_or(start, |before| start.saturating_sub(before.0)),
-            waits_for: None,
+            waits_for: held.map(|held| held.on),
+            lag: held.map_or(0, |held| held.lag),
             // Operations that overlapped on their stream may do so again.
             pause: if idle { 0 } else { pause.min(start.saturating_sub(free)) },
+            kept: if idle || held.is_some() || late < LEAST_LATE_NS { 0 } else { late },
         }
     };
-    (ops.iter().zip(befores).map(cost).collect(), launch)
+    (ops.iter().enumerate().map(cost).collect(), launch)
 }
