@@ -271,7 +271,12 @@ fn asker(snapshot: &Snapshot, frame: u32) -> String {
     let frame = snapshot.stacks.frames[frame as usize];
     let file = snapshot.strings.get(frame.filename);
     let file = file.rsplit('/').next().unwrap_or(file);
-    format!(" {} ({file}:{})", snapshot.strings.get(frame.name), frame.line)
+    format!(" {} ({})", snapshot.strings.get(frame.name), place(file, frame.line))
+}
+
+/// `train.py:31`, or the file alone where the line is not known.
+pub(crate) fn place(file: &str, line: i64) -> String {
+    if line < 1 { file.to_owned() } else { format!("{file}:{line}") }
 }
 
 /// At most how wide the name of a block is in a map, whoever asked for it.

@@ -252,6 +252,18 @@ fn wrong_fields_are_told_with_their_event() {
     let wide =
         event(&|w| w.op(b"}(").text("action").text("a").text("addr").op(b"\x8a\x09\0\0\0\0\0\0\0\x80\0u"));
     assert_eq!(wide, "device_traces[0] event 1: addr is beyond 64 bits");
+    // A frame on no line has line -1, without a sign where a compiled part of PyTorch wrote it.
+    let line = |digits: &[u8]| {
+        let mut writer = Writer::default();
+        writer.op(b"\x80\x04}(").text("segments").op(b"]").text("device_traces").op(b"](](");
+        writer.op(b"}(").text("action").text("alloc").text("addr").op(b"K\x01").text("size").op(b"K\x01");
+        writer.text("frames").op(b"](}(");
+        writer.text("filename").text("a.py").text("name").text("f").text("line").op(digits).op(b"ueueeu.");
+        Snapshot::read(&writer.0).unwrap().stacks.frames[0].line
+    };
+    assert_eq!(line(b"\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\0"), -1);
+    assert_eq!(line(b"\x8a\x01\xff"), -1);
+    assert_eq!(line(b"K\x07"), 7);
     // What comes last counts, also across opcodes.
     let again = event(&|w| w.dict(&[("addr", 1)], &[("action", "a")]).text("addr").text("x").op(b"s"));
     assert_eq!(again, "device_traces[0] event 1: addr is no whole number");

@@ -7,7 +7,7 @@ use spanlift::memory::Layout;
 use spanlift::trace::snapshot::{Event, Held, Life, Moment, Past, Snapshot};
 
 use crate::scene::{Rect, Scene, Shape, Stroke, Text};
-use crate::snapshot::Names;
+use crate::snapshot::{Names, place};
 use crate::text;
 use crate::theme::Theme;
 
@@ -183,7 +183,7 @@ impl OverTime {
         let line = |&frame: &u32| {
             let frame = self.snapshot.stacks.frames[frame as usize];
             let [file, name] = [frame.filename, frame.name].map(|id| self.snapshot.strings.get(id));
-            text::clean(&format!("{name} ({file}:{})", frame.line))
+            text::clean(&format!("{name} ({})", place(file, frame.line)))
         };
         let mut told: Vec<String> = frames.iter().take(FRAMES).map(line).collect();
         if frames.len() > FRAMES {

@@ -364,9 +364,14 @@ impl<'a> Builder<'a> {
         if known != NOT_YET {
             return Ok(known);
         }
+        let line = match self.get(node, self.keys.line).map(|line| self.pickle.kind(line)) {
+            // The line of a frame that is on none, -1, which PyTorch writes without its sign.
+            Some(Kind::Huge) => -1,
+            _ => self.maybe(node, self.keys.line, "a frame's line", place)?.unwrap_or(0),
+        };
         let frame = Frame {
             filename: self.text(node, self.keys.filename, "a frame's filename", place)?,
-            line: self.maybe(node, self.keys.line, "a frame's line", place)?.unwrap_or(0),
+            line,
             name: self.text(node, self.keys.name, "a frame's name", place)?,
         };
         let next = u32::try_from(self.made.stacks.frames.len())

@@ -133,6 +133,7 @@ pub struct Annotation {
 #[expect(missing_docs, reason = "the fields are those of the file")]
 pub struct Frame {
     pub filename: StrId,
+    /// Below 1 where the frame is on no line that is known.
     pub line: i64,
     pub name: StrId,
 }
