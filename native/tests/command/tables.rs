@@ -257,10 +257,57 @@ fn correlations_of_two_processes_are_two() {
     assert_eq!(figures["import"]["problems"], serde_json::json!({}));
 }
 
+/// Exports of several versions have no lists of kinds, and managed memory's migrations neither a call nor kinds.
+#[test]
+fn managed_memory_that_moved_by_itself_is_no_copy_that_was_asked_for() {
+    let folder = folder("nsight-managed");
+    let db = Connection::open(folder.join("run.sqlite")).unwrap();
+    db.execute_batch(SCHEMA).unwrap();
+    db.execute_batch(
+        "DROP TABLE ENUM_CUDA_MEM_KIND;
+         ALTER TABLE CUPTI_ACTIVITY_KIND_MEMCPY ADD migrationCause INT;
+         INSERT INTO StringIds VALUES (5, 'cudaDeviceSynchronize_v3020');
+         INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1000, 4000, 1, 77, 6, 3, 0), (4000, 500000, 1, 77, 7, 5, 0);
+         INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (10000, 400000, 0, 1, 7, 6, 0, 2, 2);
+         INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (20000, 22000, 0, 0, 0, 0, 0, 4096, 11, 7, 7, 2),
+             (22000, 26000, 0, 0, 0, 0, 0, 61440, 11, 7, 7, 3), (410000, 420000, 0, 0, 0, 0, 0, 65536, 12, 7, 7, NULL),
+             (430000, 440000, 0, 1, 7, 9, 0, 65536, 2, 2, 1, NULL), (5000, 9000, 0, 0, 0, 0, 0, 2097152, 11, 7, 7, 1);",
+    )
+    .unwrap();
+    drop(db);
+    let ran = spanlift(&folder, &["analyze", "run.sqlite", "--format", "json"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    let figures = json(&ran.out);
+    let copies = figures["copies"].as_object().unwrap();
+    let counts: Vec<_> = copies.iter().map(|(name, of)| (name.as_str(), of["count"].as_u64())).collect();
+    assert_eq!(
+        counts,
+        [
+            ("Memcpy DtoH (Device -> Pinned)", Some(1)),
+            ("Memcpy DtoH (Managed -> Managed)", Some(1)),
+            ("Memcpy HtoD (Managed -> Managed), around a page fault", Some(1)),
+            ("Memcpy HtoD (Managed -> Managed), page fault", Some(1)),
+            ("Memcpy HtoD (Managed -> Managed), prefetched", Some(1)),
+        ]
+    );
+    let findings = figures["findings"].as_array().unwrap();
+    let rule = |name: &str| findings.iter().find(|finding| finding["rule"] == name);
+    let told = rule("managed-migration").unwrap();
+    assert_eq!(told["title"], "3 migrations of managed memory move 131.1 kB in 16.000 us on dev0");
+    assert!(told["wins_ns"].is_null(), "{told}");
+    // Advice for copies is for the one that somebody asked for.
+    let missed = rule("missed-overlap").unwrap();
+    assert!(missed["title"].as_str().unwrap().starts_with("1 copy to the host on dev0 run"), "{missed}");
+    assert_eq!(missed["count"], 1);
+}
+
 #[test]
 fn a_database_that_is_no_export_is_one_line() {
     let folder = folder("nsight-bad");
     Connection::open(folder.join("other.sqlite")).unwrap().execute_batch("CREATE TABLE t (a INT)").unwrap();
+    let about = Connection::open(folder.join("about.sqlite")).unwrap();
+    about.execute_batch("CREATE TABLE EXPORT_META_DATA (name TEXT, value TEXT)").unwrap();
+    drop(about);
     export(&folder.join("run.sqlite"), &[1]);
     let whole = std::fs::read(folder.join("run.sqlite")).unwrap();
     std::fs::write(folder.join("cut.sqlite"), &whole[..5000]).unwrap();
@@ -276,6 +323,7 @@ fn a_database_that_is_no_export_is_one_line() {
     drop(endless);
     for (name, expected) in [
         ("other.sqlite", "without a table of Nsight Systems"),
+        ("about.sqlite", "an export of Nsight Systems without a row of CUDA or NVTX"),
         ("cut.sqlite", "as a database of SQLite: "),
         ("head.sqlite", "as a database of SQLite: "),
         ("endless.sqlite", "without a table of Nsight Systems"),

@@ -48,7 +48,7 @@ pub(super) fn look(scene: &mut Scene<'_>) {
             Cause::Launched => Change { prompt_ops: culprits, ..Change::default() },
         };
         let most_ns = if call.is_some() { None } else { i64::try_from(total).ok() };
-        scene.note(cases, words, Predicted { what, most_ns });
+        scene.note(cases, words, Predicted { what: Some(what), most_ns });
     }
 }
 

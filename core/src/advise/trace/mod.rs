@@ -9,6 +9,7 @@ mod gaps;
 mod held;
 mod ledger;
 mod memory;
+mod migrations;
 mod missing;
 mod overlap;
 mod recorded;
@@ -148,13 +149,15 @@ pub fn findings(table: &Table, order: &Order) -> Findings {
     copies::look(&mut scene);
     waits::look(&mut scene);
     overlap::look(&mut scene);
+    migrations::look(&mut scene);
     gaps::look(&mut scene);
     let mut found = scene.found;
     sort_by_key(&mut found, |(finding, _)| std::cmp::Reverse(finding.cost_ns));
     found.truncate(MOST_FINDINGS);
     let n_runs = (MOST_STEPS / replay.n_steps().max(1)).max(LEAST_RUNS);
     for (finding, change) in found.iter_mut().take(n_runs) {
-        let wins = replayed_ns.saturating_sub(replay.run(&change.what));
+        let Some(what) = &change.what else { continue };
+        let wins = replayed_ns.saturating_sub(replay.run(what));
         finding.wins_ns = Some(wins.min(change.most_ns.unwrap_or(i64::MAX)));
     }
     let mut findings: Vec<Finding> = found.into_iter().map(|(finding, _)| finding).collect();
@@ -185,14 +188,15 @@ struct Scene<'a> {
 /// A change whose effect is to be predicted.
 #[derive(Debug, Default)]
 struct Predicted {
-    what: Change,
+    /// Nothing where the model does not know what the change does.
+    what: Option<Change>,
     /// What it wins at most, where that is known whatever the model says.
     most_ns: Option<i64>,
 }
 
 impl From<Change> for Predicted {
     fn from(what: Change) -> Predicted {
-        Predicted { what, most_ns: None }
+        Predicted { what: Some(what), most_ns: None }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Copies that run beside no kernel although there are kernels: which condition fails, and how links are used.
 
+use super::migrations::is_migration;
 use super::replay::Change;
 use super::{Case, LARGE_BYTES, Predicted, Rate, Scene, Words, counted, size, time};
 use crate::ordered::{BTreeMap, sort_by_key};
@@ -15,7 +16,9 @@ pub(super) fn look(scene: &mut Scene<'_>) {
         let kernels = Kernels::of(scene, &of, device);
         for direction in [Group::ToDevice, Group::ToHost] {
             let ops = scene.ops_of[device as usize].iter();
-            let here: Vec<u32> = ops.filter(|k| of[**k as usize] == direction).copied().collect();
+            let is_here =
+                |k: &&u32| of[**k as usize] == direction && !is_migration(table, &table.ops[**k as usize]);
+            let here: Vec<u32> = ops.filter(is_here).copied().collect();
             if !kernels.busy.is_empty() {
                 missed(scene, &kernels, device, direction, &here);
             }
@@ -92,7 +95,7 @@ fn missed(scene: &mut Scene<'_>, kernels: &Kernels, device: u32, direction: Grou
         told.into_iter().map(|(condition, ns)| format!("{}: {condition}", time(ns))).collect();
     // However early such a copy could begin, it hides no more than it took.
     let predicted = Predicted {
-        what: Change { own_stream: movable, ..Change::default() },
+        what: Some(Change { own_stream: movable, ..Change::default() }),
         most_ns: Some(i64::try_from(all).unwrap_or(i64::MAX)),
     };
     let words = Words {

@@ -29,6 +29,8 @@ use crate::say::{self, Fail};
 
 /// The first bytes of every SQLite file.
 const MAGIC: &[u8] = b"SQLite format 3\0";
+/// The table that every export has.
+const ABOUT: &str = "EXPORT_META_DATA";
 /// Bytes of one value at most.
 const MOST_OF_VALUE: i32 = 16 << 20;
 /// Bytes of names at most.
@@ -57,7 +59,15 @@ pub(crate) fn events(path: &Path, sink: impl FnMut(&[u8]) -> Result<(), Fail>) -
     if !Kind::ALL.iter().any(|kind| export.has(kind.table())) {
         return Err(Fail::at(
             &place,
-            "byte 0: a database of SQLite without a table of Nsight Systems (CUPTI_ACTIVITY_KIND_... or NVTX_EVENTS)",
+            match export.has(ABOUT) {
+                true => {
+                    "byte 0: an export of Nsight Systems without a row of CUDA or NVTX: record with \
+                         `nsys profile --trace=cuda,nvtx`"
+                }
+                false => {
+                    "byte 0: a database of SQLite without a table of Nsight Systems (CUPTI_ACTIVITY_KIND_... or NVTX_EVENTS)"
+                }
+            },
         ));
     }
     let mut to =
@@ -136,9 +146,10 @@ impl Kind {
         const ON_DEVICE: &[&str] = &["deviceId", "streamId", "contextId", "correlationId", "globalPid"];
         const ON_HOST: &[&str] = &["globalTid"];
         let (place, own): (_, &[&str]) = match self {
-            Kind::Memcpy => {
-                (ON_DEVICE, &["bytes", "copyKind", "srcKind", "dstKind", "srcDeviceId", "dstDeviceId"])
-            }
+            Kind::Memcpy => (
+                ON_DEVICE,
+                &["bytes", "copyKind", "srcKind", "dstKind", "srcDeviceId", "dstDeviceId", "migrationCause"],
+            ),
             Kind::Memset => (ON_DEVICE, &["bytes", "memKind"]),
             Kind::Kernel => (ON_DEVICE, &["demangledName", "shortName"]),
             Kind::Sync => (ON_DEVICE, &["syncType"]),
@@ -192,7 +203,8 @@ impl Export {
 
     /// The tables that are wanted and are no views or virtual tables, with the columns that are stored.
     fn ordinary_tables(&self) -> rusqlite::Result<BTreeMap<String, BTreeSet<String>>> {
-        let wanted = Kind::ALL.iter().map(|kind| kind.table()).chain(["StringIds", "ENUM_CUDA_MEM_KIND"]);
+        let others = ["StringIds", "ENUM_CUDA_MEM_KIND", ABOUT];
+        let wanted = Kind::ALL.iter().map(|kind| kind.table()).chain(others);
         let mut found = BTreeMap::new();
         for table in wanted {
             let is_table = self
@@ -311,7 +323,9 @@ impl Export {
         };
         match kind {
             Kind::Memcpy => {
-                let memory = |column| self.memory(row.int(column));
+                // Of what managed memory moves by itself, an export knows neither side's kind.
+                let migrates = row.int("copyKind").is_some_and(|kind| MIGRATIONS.contains(&kind));
+                let memory = |column| if migrates { "Managed" } else { self.memory(row.int(column)) };
                 let mut name = format!(
                     "Memcpy {} ({} -> {})",
                     direction(row.int("copyKind")),
@@ -322,6 +336,9 @@ impl Export {
                     (row.int("copyKind"), row.int("srcDeviceId"), row.int("dstDeviceId"))
                 {
                     name = format!("{name} {from} to {into}");
+                }
+                if let (true, Some(cause)) = (migrates, cause(row.int("migrationCause"))) {
+                    name = format!("{name}, {cause}");
                 }
                 on_device("gpu_memcpy", name)
             }
@@ -384,6 +401,9 @@ fn process(global: i64) -> i64 {
     (global >> 24) & 0xff_ffff
 }
 
+/// Kinds of copies that are migrations of managed memory: to a device, to the host, between devices.
+const MIGRATIONS: std::ops::RangeInclusive<i64> = 11..=13;
+
 /// The direction of a copy. Migrations of managed memory are copies between host and device.
 fn direction(kind: Option<i64>) -> &'static str {
     const WORDS: [&str; 14] = [
@@ -403,6 +423,12 @@ fn direction(kind: Option<i64>) -> &'static str {
         "DtoD",
     ];
     kind.and_then(|k| usize::try_from(k).ok()).and_then(|k| WORDS.get(k).copied()).unwrap_or(WORDS[0])
+}
+
+/// Why managed memory moved, in the order of `CUpti_ActivityUnifiedMemoryMigrationCause`.
+fn cause(cause: Option<i64>) -> Option<&'static str> {
+    const WORDS: [&str; 5] = ["prefetched", "page fault", "around a page fault", "evicted", "access counter"];
+    WORDS.get(usize::try_from(cause?).ok()?.checked_sub(1)?).copied()
 }
 
 fn synchronisation(kind: Option<i64>) -> &'static str {

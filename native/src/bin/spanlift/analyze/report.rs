@@ -146,6 +146,7 @@ fn told(findings: &Findings, out: &mut Out) {
     for (n, finding) in findings.findings.iter().take(MOST_FINDINGS).enumerate() {
         let wins = match finding.wins_ns {
             Some(0) => "frees the host, the end stays".to_owned(),
+            Some(ns) if ns < 0 => "no win by this model".to_owned(),
             Some(ns) => format!("wins {}", time(ns.into())),
             None => "win not predicted".to_owned(),
         };
