@@ -238,9 +238,9 @@ test("a range has totals, by drag and by key; marks and the strip show the way",
   await visit.page.mouse.click(xOf(20_000), box.y + 8);
   const at = await until(canvas, (s) => s.at !== "", "a click on the ruler chose no time");
   assert.ok(Math.abs(Number(at.at) - 20_000) < 200);
-  await visit.page.keyboard.press("b");
+  await visit.page.keyboard.press("m");
   await says(visit.page.locator(".sl-marks"), /^A\s*(19|20)/);
-  await visit.page.keyboard.press("Shift+B");
+  await visit.page.keyboard.press("Shift+M");
   await harness.eventually(async () => !(await visit.page.locator(".sl-marks").isVisible()), "the mark stayed");
   // the strip: a drag shows a part, keys move it, a click centres
   const strip = await visit.page.locator(".sl-strip").boundingBox();

@@ -108,8 +108,36 @@ impl App {
         times
     }
 
-    /// Goes to the end of the next call, or of the one before.
+    /// Goes to the next value that a counter has, or to the one before; without a point in time from what is on screen on.
+    fn step_sample(&mut self, by: isize) {
+        let (start, end) = (self.view.start_ns(), self.view.end_ns());
+        let rows = self.model.rows.rows.iter();
+        let next = if by > 0 {
+            let from = self.at().map_or(start, |at| at.saturating_add(1));
+            rows.filter_map(|row| row.samples.get(row.samples.partition_point(|s| s.0 < from)))
+                .map(|s| s.0)
+                .min()
+        } else {
+            let until = self.at().map_or(end, |at| at.saturating_sub(1));
+            let before = |row: &crate::rows::Row| {
+                row.samples.partition_point(|s| s.0 <= until).checked_sub(1).map(|k| row.samples[k].0)
+            };
+            rows.filter_map(before).max()
+        };
+        if let Some(at) = next {
+            self.set_at(Some(at));
+            let x = self.view.x_from_time(at);
+            if !(0.0..=self.frame.plot_width).contains(&x) {
+                self.pan(x - self.frame.plot_width / 2.0);
+            }
+        }
+    }
+
+    /// Goes to the end of the next call, or of the one before; without a program to the next value of a counter.
     pub(super) fn step_call(&mut self, by: isize) {
+        if self.model.trace.program.is_none() {
+            return self.step_sample(by);
+        }
         let mut calls: Vec<(i64, usize, u32)> = Vec::new();
         for (command, of) in self.times().iter().enumerate() {
             calls.extend(of.call.map(|(_, end)| (end, command, of.slice)));
@@ -194,7 +222,9 @@ impl App {
     fn queues(&self, at: i64, times: &[Times]) -> Vec<Queue> {
         let slices = &self.model.trace.slices;
         let mut queues = Vec::new();
-        for row in self.model.rows.rows.iter().filter(|r| matches!(r.kind, LaneKind::Stream { .. })) {
+        for row in
+            self.model.rows.by_stream().rows.iter().filter(|r| matches!(r.kind, LaneKind::Stream { .. }))
+        {
             let mut queue = Queue { name: row.name.clone(), ..Queue::default() };
             // On a track starts and ends ascend: what has ended are its first.
             let left = row.tracks.iter().flat_map(|track| {
