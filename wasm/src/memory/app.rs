@@ -334,7 +334,9 @@ impl MemoryApp {
             theme: self.theme,
             most: 400,
             scene: Scene::new(self.size.0, self.size.1, self.theme.ground),
-            seen: Seen::default(),
+            // From moment to moment the legend only grows: else the picture changed its height with it, which makes the
+            // canvas anew, and the map would move away below the hand.
+            seen: if self.over_time.is_some() { self.seen } else { Seen::default() },
         };
         draw.rows();
         let (scene, seen) = (draw.scene, draw.seen);
@@ -342,7 +344,7 @@ impl MemoryApp {
         scene
     }
 
-    /// What the colours of the picture drawn last mean.
+    /// What the colours of the picture drawn last mean; of a snapshot over time, of all that were drawn.
     pub fn legend(&self, width: f64) -> Scene {
         draw::legend(self.seen, width, &self.theme)
     }
