@@ -316,7 +316,7 @@ test("a snapshot is seen at every moment, and its cursor is that of the timeline
   const moment = (is) => harness.eventually(async () => is(await canvas.getAttribute("data-moment")), `moment ${is}`);
   await moment((m) => m === "6");
   const [card, strip] = [visit.page.locator("[data-state]"), visit.page.locator(".sl-strip")];
-  const says = (pattern) => harness.eventually(async () => pattern.test(await card.innerText()), `the card says no ${pattern}`);
+  const says = (pattern) => harness.eventually(async () => pattern.test(await harness.words(card)), `the card says no ${pattern}`);
   await says(/3 KiB allocated of 4 KiB reserved; 1 KiB free within segments, the largest piece 1 KiB: fragmentation 0\.0 %/);
   assert.ok(await strip.isVisible());
   /** How far along the strip the line of the moment stands, from 0 to 1. */

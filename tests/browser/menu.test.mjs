@@ -22,7 +22,7 @@ const state = (canvas) =>
     start: Number(d.startNs), end: Number(d.endNs), x: Number(d.plotX), width: Number(d.plotWidth), slice: d.slice, range: d.range, at: d.at, order: d.order,
   }));
 const until = (canvas, is, what) => harness.until(state, canvas, is, what);
-const says = (locator, pattern) => harness.eventually(async () => pattern.test(await locator.innerText()), String(pattern));
+const says = (locator, pattern) => harness.eventually(async () => pattern.test(await harness.words(locator)), String(pattern));
 const hash = (visit) => visit.page.evaluate(() => location.hash);
 const holds = (visit, pattern) => harness.eventually(async () => pattern.test(await hash(visit)), `the address holds no ${pattern}`);
 

@@ -141,7 +141,7 @@ impl View {
         let mut viewer = self.0.borrow_mut();
         let (told, item) = changed(&viewer, changes)?;
         viewer.changed = Some(item);
-        Ok(told.to_string())
+        Ok(text::unbroken(&told.to_string()))
     }
 
     /// Over how many streams the work of one can be spread in the program that is shown; 1 where there is none.
@@ -379,7 +379,7 @@ impl View {
             }
             None => json!({}),
         };
-        told.to_string()
+        text::unbroken(&told.to_string())
     }
 
     /// Paints what is on screen on another context, light or dark whatever the page is; gives its width and height.
@@ -454,7 +454,7 @@ fn totals(app: &App, totals: &Totals) -> Value {
     });
     let lanes = totals.lanes.iter().map(|(name, n, busy)| {
         let part = 100.0 * *busy as f64 / length.max(1) as f64;
-        json!([name, text::thousands(*n), format!("{}\n{part:.1}\u{a0}%", text::time(*busy))])
+        json!([name, text::thousands(*n), format!("{}\n{part:.1} %", text::time(*busy))])
     });
     let on = totals.chosen.map_or(String::new(), |n| format!(", on {}", text::count(n, "lane")));
     json!({

@@ -96,8 +96,13 @@ impl Panels {
         if !class.is_empty() {
             made.set_class_name(class);
         }
-        if !text.is_empty() {
-            made.set_text_content(Some(text));
+        match tag {
+            _ if text.is_empty() => {}
+            // What may be copied into a program stays as it is.
+            "p" | "li" | "small" | "span" | "dd" if class != "is-code" => {
+                made.set_text_content(Some(&text::unbroken(text)));
+            }
+            _ => made.set_text_content(Some(text)),
         }
         made
     }
