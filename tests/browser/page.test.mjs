@@ -376,6 +376,22 @@ test("no tool is out of reach in a narrow window, however many there are", async
   await visit.close();
 });
 
+test("what is wrong with a search is read beside nothing else, in a wide window and in a narrow one", async () => {
+  for (const width of [1280, 320]) {
+    const visit = await room.chromium.open(page, { width, height: 700 });
+    await harness.ready(visit.page);
+    await visit.page.locator(".sl-search").fill("kind:quick >1MB");
+    const hits = visit.page.locator(".sl-hits");
+    await harness.eventually(async () => /one of h2d/.test(await hits.innerText()), "not told");
+    const [field, told, range] = await Promise.all([".sl-search", ".sl-hits", ".sl-range"].map((selector) => visit.page.locator(selector).boundingBox()));
+    assert.ok(field.width >= 120, `the field has ${field.width} pixels of ${width}`);
+    const apart = (a, b) => a.x + a.width <= b.x + 1 || b.x + b.width <= a.x + 1 || a.y + a.height <= b.y + 1 || b.y + b.height <= a.y + 1;
+    assert.ok(apart(told, range) && apart(field, told) && apart(field, range), JSON.stringify([field, told, range]));
+    assert.ok(told.x + told.width <= width, "it leaves the page");
+    await visit.close();
+  }
+});
+
 test("where colours are the reader's own, what is chosen still looks it", async () => {
   const visit = await room.chromium.open(several);
   await harness.ready(visit.page);

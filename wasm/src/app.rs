@@ -17,7 +17,7 @@
 //! | drag with shift, `R` | a range of time on all lanes; of the selected slice, or of what is on screen |
 //! | `G` | from a command to the one that wrote what it reads |
 //! | click in a buffer over time | that moment, and who touches it then, or wrote it last |
-//! | click on the ruler, `]`, `[` | a point in time; the end of the next call, of the one before, or the next value of a counter |
+//! | click on the ruler, `]`, `[` | a point in time; the end of the next call, of the one before; of a recording the next mark or value of a counter |
 //! | `M`, `Shift` `M` | a mark; the nearest one taken away |
 //! | `Escape` | from an order back to the times; no range; no point in time; selects nothing |
 

@@ -108,21 +108,25 @@ impl App {
         times
     }
 
-    /// Goes to the next value that a counter has, or to the one before; without a point in time from what is on screen on.
+    /// Goes to the next mark of the trace or value of a counter, or to the one before; without a point in time from what is on
+    /// screen on.
     fn step_sample(&mut self, by: isize) {
         let (start, end) = (self.view.start_ns(), self.view.end_ns());
-        let rows = self.model.rows.rows.iter();
+        let (marks, instants) = (self.model.rows.marks(), &self.model.trace.instants);
+        let mark = |k: usize| instants[marks[k] as usize].at.0;
+        let samples = self.model.rows.rows.iter().map(|row| &row.samples);
         let next = if by > 0 {
             let from = self.at().map_or(start, |at| at.saturating_add(1));
-            rows.filter_map(|row| row.samples.get(row.samples.partition_point(|s| s.0 < from)))
-                .map(|s| s.0)
-                .min()
+            let first = marks.partition_point(|&k| instants[k as usize].at.0 < from);
+            let samples = samples.filter_map(|list| list.get(list.partition_point(|s| s.0 < from)));
+            samples.map(|s| s.0).chain((first < marks.len()).then(|| mark(first))).min()
         } else {
             let until = self.at().map_or(end, |at| at.saturating_sub(1));
-            let before = |row: &crate::rows::Row| {
-                row.samples.partition_point(|s| s.0 <= until).checked_sub(1).map(|k| row.samples[k].0)
+            let last = marks.partition_point(|&k| instants[k as usize].at.0 <= until).checked_sub(1);
+            let before = |list: &Vec<(i64, f64)>| {
+                list.partition_point(|s| s.0 <= until).checked_sub(1).map(|k| list[k].0)
             };
-            rows.filter_map(before).max()
+            samples.filter_map(before).chain(last.map(mark)).max()
         };
         if let Some(at) = next {
             self.set_at(Some(at));
@@ -133,7 +137,7 @@ impl App {
         }
     }
 
-    /// Goes to the end of the next call, or of the one before; without a program to the next value of a counter.
+    /// Goes to the end of the next call, or of the one before; without a program to the next mark or value of a counter.
     pub(super) fn step_call(&mut self, by: isize) {
         if self.model.trace.program.is_none() {
             return self.step_sample(by);
@@ -346,6 +350,33 @@ mod tests {
             app.key("[", false);
             assert_eq!((app.at().unwrap(), app.selected_command().unwrap()), *wanted);
         }
+    }
+
+    #[test]
+    fn marks_and_counters_of_a_recording_are_stepped_through_from_what_is_on_screen() {
+        let sample = |ts: u32| format!(r#"{{"ph":"C","name":"c","pid":1,"ts":{ts},"args":{{"v":1}}}}"#);
+        let mark = |ts: u32| format!(r#"{{"ph":"i","name":"[memory]","pid":1,"tid":1,"ts":{ts},"s":"t"}}"#);
+        let kernel = r#"{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":0,"dur":100}"#.to_owned();
+        let events = [kernel, mark(40), sample(10), sample(70), mark(20), mark(40)].join(",");
+        let trace = spanlift::trace::read(format!(r#"{{"traceEvents":[{events}]}}"#).as_bytes()).unwrap();
+        let mut app = App::new(Model::new("t", trace), Theme::LIGHT);
+        app.resize(900.0, 320.0);
+        let mut steps = |keys: &str| -> Vec<i64> {
+            let step = |key: char| {
+                app.key(&key.to_string(), false);
+                app.at().unwrap() / 1000
+            };
+            keys.chars().map(step).collect()
+        };
+        assert_eq!(steps("]]]]]"), [10, 20, 40, 70, 70]);
+        assert_eq!(steps("[[[["), [40, 20, 10, 10]);
+        app.set_at(None);
+        app.show(30_000, 60_000);
+        app.key("[", false);
+        assert_eq!(app.at(), Some(40_000), "the last one on screen");
+        app.key("]", false);
+        let view = app.view();
+        assert!(view.start_ns() < 70_000 && 70_000 < view.end_ns(), "it comes into sight");
     }
 
     #[test]

@@ -4,9 +4,9 @@
 const KEYS = {
   time: [
     ["wheel", "scroll the lanes; with ctrl, or two fingers apart, zoom at the pointer; with shift pan"],
-    ["drag over lanes", "an area with its totals; with shift a range of time on all lanes, with alt zoom to what it goes over"],
-    ["drag on the ruler, middle button, space and drag", "pan and scroll"],
-    ["drag above the lanes", "show that part of the whole trace"],
+    ["drag", "over lanes an area with its totals; with shift a range of time on all lanes, with alt zoom to what it goes over"],
+    ["drag the ruler", "pan and scroll; anywhere by the middle button, or with space held down"],
+    ["drag the strip", "show that part of the whole trace"],
     ["click, double click", "select, and fit; beside all slices select nothing"],
     ["W S", "zoom in, out"],
     ["A D", "pan left, right; with shift five times as far"],
@@ -24,7 +24,7 @@ const KEYS = {
     ["R", "a range of time with its totals: of the selected slice, or of what is on screen"],
     ["M", "a mark; with shift the nearest one goes"],
     ["click in a buffer", "that moment, and who touches it then, or wrote it last; G and ] [ do it by key"],
-    ["] [", "to the end of the next call, of the one before, or to the next value of a counter; a click on the ruler: any time"],
+    ["] [", "to the end of the next call, of the one before; of a recording to the next mark or value of a counter; a click on the ruler: any time"],
     ["E", "edit the program; Esc ends it"],
     ["I", "what if: changes to program and machine"],
     ["alt ← →", "back to what was shown and chosen before, and forth again"],

@@ -512,8 +512,8 @@ impl Panels {
         let range = range(app);
         let row = app.selected().map(|k| model.rows.place(k)).filter(|p| *p != Rows::NOWHERE);
         let Some(row) = model.rows.rows.get(row.map_or(0, |(row, _)| row as usize)) else { return };
-        self.part("caption").set_text_content(Some(&format!("{}, {range}", row.name)));
-        let body = self.part("tbody");
+        self.part(".sl-mirror caption").set_text_content(Some(&format!("{}, {range}", row.name)));
+        let body = self.part(".sl-mirror tbody");
         body.set_text_content(None);
         let pieces = row.tracks.iter().flat_map(|track| lod::pieces(&model.trace, track, &view));
         let line = |words: &str, is_selected: bool| {
