@@ -426,6 +426,18 @@ test("two items are compared at the same time, aligned where one likes", async (
   await visit.close();
 });
 
+test("what is compared is at the same time in a narrow page too, where the first keeps its size", async () => {
+  const visit = await room.chromium.open(page, { width: 320, height: 700 });
+  const canvas = await harness.ready(visit.page);
+  await visit.page.locator(".sl-files").setInputFiles([file("slow.txt", SLOW)]);
+  await says(visit.page.locator(".sl-name"), /slow/);
+  await visit.page.locator("[data-item='0']").click();
+  const first = await until(canvas, (s) => s.end < 1_000_000, "the first is not shown");
+  await visit.page.keyboard.press("c");
+  await until(visit.page.locator(".sl-beside canvas.sl-canvas[data-ready]"), (s) => Math.abs(s.end - first.end) < 2000, "the second is at another time");
+  await visit.close();
+});
+
 test("what is compared comes into sight, however much later its slices lie", async () => {
   const path = join(room.files.folder, "run.json");
   await harness.spanlift("run", room.files.write("late.txt", RACE), "--trace", path);

@@ -113,7 +113,8 @@ impl App {
         self.tools.at = at.map(|at| at.clamp(first, last));
     }
 
-    /// The range of the selected slice, or of what is on screen.
+    /// The range of the selected slice, or of what is on screen; of a slice that has it already on the slice's row alone, and again
+    /// on all.
     pub(super) fn range_of_selected(&mut self) {
         let range = match self.selected() {
             Some(k) => (self.model.trace.slices.start[k as usize], self.model.trace.slices.end[k as usize]),
@@ -122,7 +123,11 @@ impl App {
                 (self.view().start_ns().max(first), self.view().end_ns().min(last))
             }
         };
+        let (before, lanes) = (self.range(), self.lanes());
         self.set_range(Some(range));
+        if before == self.range() && lanes.is_none() {
+            self.set_lanes(self.row_at(None).map(|row| (row, row)));
+        }
     }
 
     /// Marks the chosen point in time, else the start of the selected slice, else what is under the pointer, else the middle.
@@ -385,6 +390,14 @@ mod tests {
         assert_eq!(app.range(), Some((first, last)), "without a selection all that is on screen");
         app.key("Escape", false);
         assert_eq!(app.range(), None);
+        app.key("ArrowRight", false);
+        let row = app.row_at(None).unwrap();
+        for lanes in [None, Some((row, row)), None] {
+            app.key("r", false);
+            assert_eq!(app.lanes(), lanes, "by keys too the lane alone");
+        }
+        app.key("Escape", false);
+        app.select(None);
         app.set_at(Some(i64::MAX));
         assert_eq!(app.at(), Some(last));
         app.key("m", false);

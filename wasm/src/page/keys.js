@@ -21,7 +21,7 @@ const KEYS = {
     ["O", "the orders that show the finding, then the times again"],
     ["Y", "contract or typical order"],
     ["/", "search: a regular expression, and words as kind:h2d pinned:no >1MB >100us stream:7 name~x cat:memcpy; N goes from hit to hit, Esc ends it"],
-    ["R", "a range of time with its totals: of the selected slice, or of what is on screen"],
+    ["R", "a range of time with its totals: of the selected slice, once more on its lane alone; or of what is on screen"],
     ["M", "a mark; with shift the nearest one goes"],
     ["click in a buffer", "that moment, and who touches it then, or wrote it last; G and ] [ do it by key"],
     ["] [", "to the end of the next call, of the one before; of a recording to the next mark or value of a counter; a click on the ruler: any time"],

@@ -71,6 +71,8 @@ const beside = (view, place) => {
         }),
       );
     }
+    // Where the first keeps its size nothing is drawn that would bring the second to its time.
+    same(view, other, shift);
     if (isNew) reach();
   };
   for (const kind of ["click", "keydown"]) pane.addEventListener(kind, (event) => event.key !== "Tab" && event.stopPropagation());
