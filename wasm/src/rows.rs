@@ -466,16 +466,15 @@ fn regrouped(trace: &Trace, streams: &[Draft], group: Group) -> Vec<Draft> {
                 (Group::Engine, None) => (u8::MAX, "no engine"),
                 _ => (kind as u8, kind_name(kind)),
             };
-            let place = made.iter().position(|(of, _)| *of == key).unwrap_or_else(|| {
+            let place = made.binary_search_by_key(&key, |(of, _)| *of).unwrap_or_else(|place| {
                 let draft =
                     Draft { name: name.to_owned(), kind: stream.kind, slices: Vec::new(), is_home: true };
-                made.push((key, draft));
-                made.len() - 1
+                made.insert(place, (key, draft));
+                place
             });
             made[place].1.slices.push(k);
         }
     }
-    made.sort_by_key(|(key, _)| *key);
     made.into_iter().map(|(_, draft)| draft).collect()
 }
 

@@ -123,7 +123,7 @@ pub fn unbroken(text: &str) -> String {
         let is_unit = |unit: &&str| {
             after
                 .strip_prefix(unit)
-                .is_some_and(|next| !next.starts_with(|c: char| c.is_alphanumeric() || c == '/'))
+                .is_some_and(|next| !next.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/'))
         };
         let is_figure =
             before.ends_with(|c: char| c.is_ascii_digit()) && UNITS.iter().chain(&RATES).any(is_unit);

@@ -112,22 +112,15 @@ impl App {
     /// screen on.
     fn step_sample(&mut self, by: isize) {
         let (start, end) = (self.view.start_ns(), self.view.end_ns());
-        let (marks, instants) = (self.model.rows.marks(), &self.model.trace.instants);
-        let mark = |k: usize| instants[marks[k] as usize].at.0;
-        let samples = self.model.rows.rows.iter().map(|row| &row.samples);
-        let next = if by > 0 {
-            let from = self.at().map_or(start, |at| at.saturating_add(1));
-            let first = marks.partition_point(|&k| instants[k as usize].at.0 < from);
-            let samples = samples.filter_map(|list| list.get(list.partition_point(|s| s.0 < from)));
-            samples.map(|s| s.0).chain((first < marks.len()).then(|| mark(first))).min()
-        } else {
-            let until = self.at().map_or(end, |at| at.saturating_sub(1));
-            let last = marks.partition_point(|&k| instants[k as usize].at.0 <= until).checked_sub(1);
-            let before = |list: &Vec<(i64, f64)>| {
-                list.partition_point(|s| s.0 <= until).checked_sub(1).map(|k| list[k].0)
-            };
-            samples.filter_map(before).chain(last.map(mark)).max()
+        // Gone through for one press of a key: all of them, since a search for each row is more to send than it saves.
+        let samples = self.model.rows.rows.iter().flat_map(|row| &row.samples).map(|sample| sample.0);
+        let times = samples.chain(self.model.trace.instants.iter().map(|mark| mark.at.0));
+        let (from, until) = match self.at() {
+            Some(at) => (at.saturating_add(1), at.saturating_sub(1)),
+            None => (start, end),
         };
+        let next =
+            if by > 0 { times.filter(|&at| from <= at).min() } else { times.filter(|&at| at <= until).max() };
         if let Some(at) = next {
             self.set_at(Some(at));
             let x = self.view.x_from_time(at);

@@ -70,19 +70,15 @@ impl App {
                         let moved = i128::from(slices.bytes[i]);
                         let part = if took > 0 { (moved * inside + took / 2) / took } else { moved };
                         let kind = slices.kind[i];
-                        let place = times.iter().position(|(of, _)| *of == kind).unwrap_or_else(|| {
-                            times.push((kind, Vec::new()));
-                            totals.kinds.push(Total {
-                                kind,
-                                n: 0,
-                                ns: 0,
-                                bytes: 0,
-                                busy: 0,
-                                overlap: 0,
-                                waited: 0,
+                        let place =
+                            times.binary_search_by_key(&kind, |(of, _)| *of).unwrap_or_else(|place| {
+                                times.insert(place, (kind, Vec::new()));
+                                totals.kinds.insert(
+                                    place,
+                                    Total { kind, n: 0, ns: 0, bytes: 0, busy: 0, overlap: 0, waited: 0 },
+                                );
+                                place
                             });
-                            times.len() - 1
-                        });
                         times[place].1.push((a, b));
                         let total = &mut totals.kinds[place];
                         total.n += 1;
@@ -107,7 +103,6 @@ impl App {
                 total.overlap = total.overlap.saturating_sub(length(&both));
             }
         }
-        totals.kinds.sort_by_key(|t| (t.kind, t.n));
         Some(totals)
     }
 
