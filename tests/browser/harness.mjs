@@ -211,8 +211,11 @@ export async function wheel(page, element, x, y, dy, keys = []) {
   for (const key of keys) await page.keyboard.up(key);
 }
 
+/** The text of an element as it is read: a blank that keeps a figure at its unit is one like others. */
+export const words = async (locator) => (await locator.innerText()).replaceAll("\u00a0", " ");
+
 /** The text of the element that shows the selection. */
-export const selection = (frame, selector = "[data-selection]") => frame.locator(selector).first().innerText();
+export const selection = (frame, selector = "[data-selection]") => words(frame.locator(selector).first());
 
 const COMMITTED = join(ROOT, "wasm/dist");
 /** What the page's script unpacks its module with. */

@@ -88,14 +88,14 @@ test("the map shows bytes of one view and of several, in a page that is small en
   await visit.close();
 });
 
-test("the wheel zooms at the pointer, a drag pans along the bytes", async () => {
+test("ctrl and the wheel zoom at the pointer, a drag pans along the bytes", async () => {
   const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   const first = await state(canvas);
   assert.deepEqual([first.lo, first.hi], [0, 2400]);
   const x = Math.round(first.x + 60);
   const y = await stretch(canvas, OWN, 0);
-  await harness.wheel(visit.page, canvas, x, y, -300);
+  await harness.wheel(visit.page, canvas, x, y, -300, ["Control"]);
   const near = await until(canvas, (s) => s.hi - s.lo < 0.8 * 2400, "the wheel did not zoom");
   const box = await canvas.boundingBox();
   await visit.page.mouse.move(box.x + x, box.y + y);
@@ -150,14 +150,36 @@ test("everything can be done by keys", async () => {
   await press("f", (s) => s.hi - s.lo < 2400);
   await press("Escape", (s) => s.tensor === "");
   const kept = visit.page.locator("[data-kind=aware]");
-  await visit.page.keyboard.press("m");
-  await harness.eventually(async () => (await kept.getAttribute("aria-pressed")) === "false", "m did nothing");
+  await visit.page.keyboard.press("y");
+  await harness.eventually(async () => (await kept.getAttribute("aria-pressed")) === "false", "y did nothing");
   assert.match(await visit.page.locator(".sl-notes").innerText(), /one view at a time: 5 allocations/);
   await kept.click();
   await harness.eventually(async () => (await kept.getAttribute("aria-pressed")) === "true", "the button did nothing");
   await visit.page.keyboard.press("?");
   await harness.eventually(() => visit.page.locator(".sl-keys-memory").isVisible(), "? did nothing");
   assert.equal(await visit.page.locator(".sl-keys-time").isVisible(), false);
+  await visit.close();
+});
+
+test("the address brings the same bytes and view again, and alt left what was there before", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const rest = () => new Promise((wake) => setTimeout(wake, 500));
+  await rest();
+  for (const key of ["ArrowDown", "ArrowDown", "f", "y"]) await visit.page.keyboard.press(key);
+  const seen = await until(canvas, (s) => s.tensor === "1" && s.hi - s.lo < 2400, "nothing is chosen");
+  await harness.eventually(() => visit.page.evaluate(() => /view=1&bytes=0\.\d+\.\d+\.0&kind=naive/.test(location.hash)), "the address does not say it");
+  const address = await visit.page.evaluate(() => location.href);
+  const again = await room.chromium.open(page);
+  await again.page.goto("about:blank");
+  await again.page.goto(address);
+  const other = await harness.ready(again.page);
+  await until(other, (s) => s.tensor === "1" && s.lo === seen.lo && s.hi === seen.hi, "another view, or other bytes");
+  assert.equal(await again.page.locator("[data-kind=naive]").getAttribute("aria-pressed"), "true");
+  await again.close();
+  await visit.page.keyboard.press("Alt+ArrowLeft");
+  await until(canvas, (s) => s.tensor === "" && s.lo === 0 && s.hi === 2400, "alt left brought something else");
+  assert.equal(await visit.page.locator("[data-kind=aware]").getAttribute("aria-pressed"), "true");
   await visit.close();
 });
 
@@ -214,7 +236,7 @@ test("a window that changes its size is filled again, and two hundred things at 
     seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
     return (seed >>> 8) % n;
   };
-  const keys = ["w", "s", "a", "d", "f", "0", "n", "m", "t", "?", "Escape", "Enter", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "PageDown", "PageUp"];
+  const keys = ["w", "s", "a", "d", "f", "0", "n", "y", "t", "?", "Escape", "Enter", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "PageDown", "PageUp"];
   for (let i = 0; i < 200; i += 1) {
     const [x, y] = [box.x + below(box.width), box.y + below(box.height)];
     switch (below(5)) {
@@ -294,7 +316,7 @@ test("a snapshot is seen at every moment, and its cursor is that of the timeline
   const moment = (is) => harness.eventually(async () => is(await canvas.getAttribute("data-moment")), `moment ${is}`);
   await moment((m) => m === "6");
   const [card, strip] = [visit.page.locator("[data-state]"), visit.page.locator(".sl-strip")];
-  const says = (pattern) => harness.eventually(async () => pattern.test(await card.innerText()), `the card says no ${pattern}`);
+  const says = (pattern) => harness.eventually(async () => pattern.test(await harness.words(card)), `the card says no ${pattern}`);
   await says(/3 KiB allocated of 4 KiB reserved; 1 KiB free within segments, the largest piece 1 KiB: fragmentation 0\.0 %/);
   assert.ok(await strip.isVisible());
   /** How far along the strip the line of the moment stands, from 0 to 1. */

@@ -22,7 +22,7 @@ const state = (canvas) =>
     start: Number(d.startNs), end: Number(d.endNs), x: Number(d.plotX), width: Number(d.plotWidth), slice: d.slice, range: d.range, at: d.at, order: d.order,
   }));
 const until = (canvas, is, what) => harness.until(state, canvas, is, what);
-const says = (locator, pattern) => harness.eventually(async () => pattern.test(await locator.innerText()), String(pattern));
+const says = (locator, pattern) => harness.eventually(async () => pattern.test(await harness.words(locator)), String(pattern));
 const hash = (visit) => visit.page.evaluate(() => location.hash);
 const holds = (visit, pattern) => harness.eventually(async () => pattern.test(await hash(visit)), `the address holds no ${pattern}`);
 
@@ -57,11 +57,11 @@ test("the address brings back range, point in time, marks, order and finding, al
   const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   await visit.page.locator(".sl-plot").focus();
-  for (const key of ["]", "b", "]", "r", "m"]) await visit.page.keyboard.press(key);
+  for (const key of ["]", "m", "]", "r", "y"]) await visit.page.keyboard.press(key);
   const seen = await until(canvas, (s) => s.at && s.range, "no range and no point in time");
   await holds(visit, /at=\d+&range=\d+%2C\d+&marks=\d+&mode=typical/);
   const first = await hash(visit);
-  for (const key of ["Escape", "Escape", "m"]) await visit.page.keyboard.press(key);
+  for (const key of ["Escape", "Escape", "y"]) await visit.page.keyboard.press(key);
   await visit.page.locator("[data-finding]").first().click();
   await until(canvas, (s) => s.range === "" && s.at === "" && s.slice !== "", "the finding is not shown");
   await visit.page.keyboard.press("o");
@@ -143,6 +143,74 @@ test("lanes are moved by key and by the menu, and the address keeps their order"
   await visit.page.goto(address);
   const again = await harness.ready(visit.page);
   await harness.eventually(async () => (await harness.look(again)) === moved, "the lanes have another order");
+  await visit.close();
+});
+
+test("work stands on lanes by engine and by kind, the address keeps it, and alt left takes it back with what was chosen", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const rest = () => new Promise((wake) => setTimeout(wake, 500));
+  const caption = visit.page.locator("caption").first();
+  const by = async (kind) => {
+    await visit.page.keyboard.press("Shift+F10");
+    await visit.page.getByRole("menuitemradio", { name: `lanes by ${kind}` }).click();
+  };
+  await visit.page.locator(".sl-line", { hasText: /^\d+kernel / }).click();
+  const { slice } = await until(canvas, (s) => s.slice !== "", "the kernel is not selected");
+  await says(caption, /^compute, /);
+  await visit.page.locator(".sl-plot").first().focus();
+  await rest();
+  const before = await harness.look(canvas);
+  await by("kind");
+  await says(caption, /^kernel, /);
+  await holds(visit, /group=kind/);
+  await visit.page.keyboard.press("Alt+ArrowUp");
+  await holds(visit, /group=kind&lanes=2u/);
+  const moved = await harness.look(canvas);
+  const address = await visit.page.evaluate(() => location.href);
+  await by("engine");
+  await holds(visit, /group=engine(?!&lanes)/);
+  const again = await room.chromium.open(page);
+  await again.page.goto("about:blank");
+  await again.page.goto(address);
+  const other = await harness.ready(again.page);
+  await harness.eventually(async () => (await harness.look(other)) === moved, "the address brings other lanes");
+  await again.close();
+  for (const expected of [/group=kind&lanes=2u/, /group=kind(?!&lanes)/, /^#slice=\d+$/]) {
+    await visit.page.keyboard.press("Alt+ArrowLeft");
+    await holds(visit, expected);
+    await rest();
+  }
+  assert.equal((await state(canvas)).slice, slice);
+  assert.equal(await harness.look(canvas), before, "not the lanes of the file");
+  await visit.page.keyboard.press("Escape");
+  await until(canvas, (s) => s.slice === "", "Escape selects nothing");
+  await rest();
+  await visit.page.keyboard.press("Alt+ArrowLeft");
+  await until(canvas, (s) => s.slice === slice, "what was chosen did not come back");
+  await visit.close();
+});
+
+test("two fingers zoom as far as they go apart, and one pans", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const whole = await state(canvas);
+  const box = await canvas.boundingBox();
+  const client = await visit.page.context().newCDPSession(visit.page);
+  const touch = (type, ...xs) => client.send("Input.dispatchTouchEvent", { type, touchPoints: xs.map((x, id) => ({ x: box.x + whole.x + x, y: box.y + 100, id })) });
+  await touch("touchStart", 200);
+  await touch("touchStart", 200, 300);
+  for (let k = 1; k <= 10; k += 1) await touch("touchMove", 200 - 5 * k, 300 + 5 * k);
+  await touch("touchEnd");
+  const near = await until(canvas, (s) => s.end - s.start < (whole.end - whole.start) * 0.6, "two fingers do not zoom");
+  const at = (s) => s.start + (250 / s.width) * (s.end - s.start);
+  assert.ok(Math.abs((near.end - near.start) / (whole.end - whole.start) - 0.5) < 0.05, "not as far as they went apart");
+  assert.ok(Math.abs(at(near) - at(whole)) < (near.end - near.start) / 100, "not where they are");
+  await touch("touchStart", 200);
+  for (let k = 1; k <= 5; k += 1) await touch("touchMove", 200 + 10 * k);
+  await touch("touchEnd");
+  const panned = await until(canvas, (s) => s.start < near.start, "one finger does not pan");
+  assert.equal(panned.range + panned.slice, "");
   await visit.close();
 });
 

@@ -85,22 +85,83 @@ test("the page shows the lanes in their colours and is small enough to send", as
   await visit.close();
 });
 
-test("the wheel zooms at the pointer, a drag pans", async () => {
+test("ctrl and the wheel zoom at the pointer, shift and the wheel pan, and so do drags of the ruler, the middle button and space", async () => {
   const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   const first = await state(canvas);
   const x = Math.round(first.x + first.width * 0.3);
-  await harness.wheel(visit.page, canvas, x, 150, -200);
+  await harness.wheel(visit.page, canvas, x, 150, -200, ["Control"]);
   const near = await until(canvas, (s) => s.end - s.start < 0.8 * (first.end - first.start), "the wheel did not zoom");
   const pixel = (near.end - near.start) / near.width;
   assert.ok(Math.abs(timeAt(near, x) - timeAt(first, x)) <= pixel + 1, "the point under the pointer moved");
   const box = await canvas.boundingBox();
-  await visit.page.mouse.move(box.x + x, box.y + 150);
+  const drag = async (y, button = "left") => {
+    await visit.page.mouse.move(box.x + x, box.y + y);
+    await visit.page.mouse.down({ button });
+    await visit.page.mouse.move(box.x + x + 50, box.y + y, { steps: 5 });
+    await visit.page.mouse.up({ button });
+  };
+  let start = near.start;
+  for (const [what, act] of [
+    ["ruler", () => drag(10)],
+    ["middle button", () => drag(150, "middle")],
+    ["space", async () => {
+      await visit.page.keyboard.down("Space");
+      await drag(150);
+      await visit.page.keyboard.up("Space");
+    }],
+  ]) {
+    await act();
+    const panned = await until(canvas, (s) => Math.abs(start - s.start - 50 * pixel) <= pixel + 1, `the drag (${what}) did not pan by 50 pixels`);
+    assert.equal(panned.slice, "", "a drag is no click");
+    start = panned.start;
+  }
+  await harness.wheel(visit.page, canvas, x, 150, 200, ["Shift"]);
+  await until(canvas, (s) => s.start > start + 100 * pixel, "shift and the wheel did not pan");
+  await visit.close();
+});
+
+test("the wheel scrolls the lanes, and no further than they go", async () => {
+  const visit = await room.chromium.open(page, { width: 1200, height: 420 });
+  const canvas = await harness.ready(visit.page);
+  const first = await state(canvas);
+  const scrolled = () => canvas.evaluate(({ dataset }) => Number(dataset.scroll));
+  await harness.wheel(visit.page, canvas, first.x + 100, 100, 30);
+  await harness.eventually(async () => (await scrolled()) === 30, "the wheel did not scroll");
+  assert.deepEqual(await state(canvas), first);
+  await harness.wheel(visit.page, canvas, first.x + 100, 100, 5000);
+  const most = await harness.eventually(async () => (await scrolled()) > 30 && scrolled(), "not to the end");
+  await visit.page.keyboard.press("PageUp");
+  await harness.eventually(async () => (await scrolled()) < most, "Page Up does nothing");
+  await visit.page.keyboard.press("PageDown");
+  await harness.eventually(async () => (await scrolled()) === most, "Page Down does nothing");
+  await visit.close();
+});
+
+test("a drag over lanes chooses an area of them, and a click beside all slices lets it go", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const { x, width } = await state(canvas);
+  const box = await canvas.boundingBox();
+  const lanes = () => canvas.evaluate(({ dataset }) => dataset.lanes);
+  // The first lane is the host's.
+  await visit.page.mouse.move(box.x + x + 2, box.y + 60);
   await visit.page.mouse.down();
-  await visit.page.mouse.move(box.x + x + 50, box.y + 150, { steps: 5 });
+  await visit.page.mouse.move(box.x + x + width - 5, box.y + 64, { steps: 4 });
   await visit.page.mouse.up();
-  const panned = await until(canvas, (s) => Math.abs(near.start - s.start - 50 * pixel) <= pixel + 1, "the drag did not pan by 50 pixels");
-  assert.equal(panned.slice, "", "a drag is no click");
+  await harness.eventually(async () => (await lanes()) === "0 0", "not the lane that the drag went over");
+  const words = visit.page.locator("[data-totals]");
+  await harness.eventually(async () => /, on 1 lane/.test(await words.innerText()), "the totals do not say on which lane");
+  assert.match(await words.innerText(), /call\s+\d\s/);
+  assert.doesNotMatch(await words.innerText(), /kernel|copy to device/);
+  await harness.eventually(() => visit.page.evaluate(() => /range=\d+%2C\d+%2C0%2C0/.test(location.hash)), "the address does not hold the area");
+  const address = await visit.page.evaluate(() => location.href);
+  await harness.click(canvas, box.width - 30, 36);
+  await harness.eventually(async () => !(await words.isVisible()), "the area stayed");
+  await visit.page.goto("about:blank");
+  await visit.page.goto(address);
+  const again = await harness.ready(visit.page);
+  await harness.eventually(async () => (await again.evaluate(({ dataset }) => dataset.lanes)) === "0 0", "the address brings another area");
   await visit.close();
 });
 
@@ -113,6 +174,7 @@ test("a click selects, and everything that belongs to it is marked", async () =>
   const details = await harness.selection(visit.page);
   assert.match(details, /^scale\n+kernel on compute/);
   assert.match(details, /120 µs/);
+  assert.match(await visit.page.locator("[data-selection]").innerText(), /120\u00a0µs/, "a line may end between a figure and its unit");
   assert.match(details, /kernel scale on compute reads d writes d for 120us/);
   assert.match(await visit.page.locator(".sl-line.is-selected").innerText(), /^6kernel scale/);
   assert.match(await visit.page.locator("[aria-live]").innerText(), /^scale, kernel, 120 µs at /);
@@ -127,7 +189,9 @@ test("a finding jumps to its place in timeline and program", async () => {
   const canvas = await harness.ready(visit.page);
   const box = await canvas.boundingBox();
   await visit.page.mouse.move(box.x + box.width - 40, box.y + 100);
+  await visit.page.keyboard.down("Control");
   for (let i = 0; i < 12; i += 1) await visit.page.mouse.wheel(0, -300);
+  await visit.page.keyboard.up("Control");
   const far = await until(canvas, (s) => s.end - s.start < 10_000, "not zoomed");
   await visit.page.locator("[data-finding]").first().click();
   const there = await until(canvas, (s) => s.slice !== "" && s.end - s.start > 100_000, "the finding did not jump");
@@ -192,6 +256,8 @@ test("everything can be done by keys", async () => {
     return until(canvas, is, `${what} did nothing`);
   };
   const near = await press("w", (s) => s.end - s.start < whole.end - whole.start);
+  const [caption, range] = [visit.page.locator("caption"), visit.page.locator(".sl-range")];
+  await harness.eventually(async () => (await caption.innerText()).endsWith(await range.innerText()), "the table is about another time");
   const right = await press("d", (s) => s.start > near.start);
   await press("a", (s) => s.start < right.start);
   await press("s", (s) => s.end - s.start > (near.end - near.start) * 1.1);
@@ -207,8 +273,8 @@ test("everything can be done by keys", async () => {
   await press("n", (s) => s.slice !== below.slice || s.end - s.start > 0);
   await press("Escape", (s) => s.slice === "");
   const pressed = (mode) => visit.page.locator(`[data-mode=${mode}]`).getAttribute("aria-pressed");
-  await keys.press("m");
-  await harness.eventually(async () => (await pressed("typical")) === "true", "m did nothing");
+  await keys.press("y");
+  await harness.eventually(async () => (await pressed("typical")) === "true", "y did nothing");
   const list = visit.page.locator(".sl-keys");
   await keys.press("?");
   await harness.eventually(() => list.isVisible(), "? did nothing");
@@ -310,6 +376,22 @@ test("no tool is out of reach in a narrow window, however many there are", async
   await visit.close();
 });
 
+test("what is wrong with a search is read beside nothing else, in a wide window and in a narrow one", async () => {
+  for (const width of [1280, 320]) {
+    const visit = await room.chromium.open(page, { width, height: 700 });
+    await harness.ready(visit.page);
+    await visit.page.locator(".sl-search").fill("kind:quick >1MB");
+    const hits = visit.page.locator(".sl-hits");
+    await harness.eventually(async () => /one of h2d/.test(await hits.innerText()), "not told");
+    const [field, told, range] = await Promise.all([".sl-search", ".sl-hits", ".sl-range"].map((selector) => visit.page.locator(selector).boundingBox()));
+    assert.ok(field.width >= 120, `the field has ${field.width} pixels of ${width}`);
+    const apart = (a, b) => a.x + a.width <= b.x + 1 || b.x + b.width <= a.x + 1 || a.y + a.height <= b.y + 1 || b.y + b.height <= a.y + 1;
+    assert.ok(apart(told, range) && apart(field, told) && apart(field, range), JSON.stringify([field, told, range]));
+    assert.ok(told.x + told.width <= width, "it leaves the page");
+    await visit.close();
+  }
+});
+
 test("where colours are the reader's own, what is chosen still looks it", async () => {
   const visit = await room.chromium.open(several);
   await harness.ready(visit.page);
@@ -338,7 +420,7 @@ test("two hundred things done at random leave the page alive", async () => {
     seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
     return (seed >>> 8) % n;
   };
-  const keys = ["w", "s", "a", "d", "f", "0", "n", "m", "t", "?", "Escape", "Enter", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "PageDown", "PageUp", "r", "b", "B", "]", "[", "c", "i", "e", "/"];
+  const keys = ["w", "s", "a", "d", "f", "0", "n", "m", "M", "y", "t", "?", "Escape", "Enter", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "PageDown", "PageUp", "r", "]", "[", "c", "i", "e", "/"];
   for (let i = 0; i < 200; i += 1) {
     const [x, y] = [box.x + below(box.width), box.y + below(box.height)];
     switch (below(6)) {
@@ -373,7 +455,11 @@ test("many viewers live in one long page, which keeps its wheel until one is cli
   assert.deepEqual(await state(canvas), before);
   await canvas.scrollIntoViewIfNeeded();
   await harness.click(canvas, before.x + 100, 120);
-  await harness.wheel(visit.page, canvas, before.x + 100, 120, -300);
+  await harness.wheel(visit.page, canvas, before.x + 100, 120, -300, ["Control"]);
   await until(canvas, (s) => s.end - s.start < before.end - before.start, "the clicked viewer did not zoom");
+  // Where nothing is left to scroll in the viewer, the wheel is the page's.
+  const down = await visit.page.evaluate(() => scrollY);
+  for (let i = 0; i < 8; i += 1) await harness.wheel(visit.page, canvas, before.x + 100, 120, 300);
+  await harness.eventually(async () => (await visit.page.evaluate(() => scrollY)) > down, "the clicked viewer holds the wheel");
   await visit.close();
 });

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { before, test } from "node:test";
 import { gzipSync } from "node:zlib";
 import * as harness from "./harness.mjs";
@@ -27,7 +28,7 @@ const state = (canvas) =>
     start: Number(d.startNs), end: Number(d.endNs), x: Number(d.plotX), width: Number(d.plotWidth), slice: d.slice, range: d.range, at: d.at,
   }));
 const until = (canvas, is, what) => harness.until(state, canvas, is, what);
-const says = (locator, pattern, what) => harness.eventually(async () => pattern.test(await locator.innerText()), what ?? String(pattern));
+const says = (locator, pattern, what) => harness.eventually(async () => pattern.test(await harness.words(locator)), what ?? String(pattern));
 const file = (name, contents) => ({ name, mimeType: "application/octet-stream", buffer: Buffer.from(contents) });
 
 /** Drops files on the page as a person does. */
@@ -227,7 +228,7 @@ test("a range has totals, by drag and by key; marks and the strip show the way",
   assert.equal(row[0], "copy to device");
   assert.equal(row[1], "2");
   assert.ok(Math.abs(Number.parseFloat(row[2]) - 15) < 0.2, row[2]);
-  assert.match(row[2], /\n(100\.0|99\.9|100\.1) MB\/s$/);
+  assert.match(row[2], /\n(100\.0|99\.9|100\.1)\sMB\/s$/);
   assert.equal((await state(canvas)).start, whole.start, "choosing a range does not pan");
   await visit.page.keyboard.press("Escape");
   await until(canvas, (s) => s.range === "", "Escape left the range");
@@ -238,9 +239,9 @@ test("a range has totals, by drag and by key; marks and the strip show the way",
   await visit.page.mouse.click(xOf(20_000), box.y + 8);
   const at = await until(canvas, (s) => s.at !== "", "a click on the ruler chose no time");
   assert.ok(Math.abs(Number(at.at) - 20_000) < 200);
-  await visit.page.keyboard.press("b");
+  await visit.page.keyboard.press("m");
   await says(visit.page.locator(".sl-marks"), /^A\s*(19|20)/);
-  await visit.page.keyboard.press("Shift+B");
+  await visit.page.keyboard.press("Shift+M");
   await harness.eventually(async () => !(await visit.page.locator(".sl-marks").isVisible()), "the mark stayed");
   // the strip: a drag shows a part, keys move it, a click centres
   const strip = await visit.page.locator(".sl-strip").boundingBox();
@@ -291,6 +292,10 @@ test("one call at a time the host runs ahead, and buffers say who writes them", 
   assert.equal(await card.isVisible(), false);
   await visit.page.locator("[data-step=first]").click();
   await harness.eventually(() => card.isVisible(), "no state after a step");
+  // The table for screen readers, brought up to date once all is at rest, keeps to its own place.
+  await harness.eventually(async () => (await visit.page.locator(".sl-mirror tbody tr").count()) > 3, "the table is empty");
+  await new Promise((wake) => setTimeout(wake, 600));
+  assert.equal(await card.locator("td:only-child").count(), 0, await card.innerText());
   for (let i = 0; i < 12; i += 1) {
     if (/copy\s+d from x\s/.test(await card.innerText())) break;
     const was = await state(canvas);
@@ -418,6 +423,37 @@ test("two items are compared at the same time, aligned where one likes", async (
   await says(pane.locator(".sl-beside-head b"), /aligned/);
   await pane.locator(".sl-beside-head button", { hasText: "close" }).click();
   assert.equal(await pane.isVisible(), false);
+  await visit.close();
+});
+
+test("what is compared is at the same time in a narrow page too, where the first keeps its size", async () => {
+  const visit = await room.chromium.open(page, { width: 320, height: 700 });
+  const canvas = await harness.ready(visit.page);
+  await visit.page.locator(".sl-files").setInputFiles([file("slow.txt", SLOW)]);
+  await says(visit.page.locator(".sl-name"), /slow/);
+  await visit.page.locator("[data-item='0']").click();
+  const first = await until(canvas, (s) => s.end < 1_000_000, "the first is not shown");
+  await visit.page.keyboard.press("c");
+  await until(visit.page.locator(".sl-beside canvas.sl-canvas[data-ready]"), (s) => Math.abs(s.end - first.end) < 2000, "the second is at another time");
+  await visit.close();
+});
+
+test("what is compared comes into sight, however much later its slices lie", async () => {
+  const path = join(room.files.folder, "run.json");
+  await harness.spanlift("run", room.files.write("late.txt", RACE), "--trace", path);
+  const trace = JSON.parse(readFileSync(path, "utf8"));
+  for (const event of trace.traceEvents) if (event.ts !== undefined) event.ts += 5e6;
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  await visit.page.locator(".sl-files").setInputFiles([file("late.json", JSON.stringify(trace))]);
+  await says(visit.page.locator(".sl-name"), /late/);
+  await visit.page.locator("[data-item='0']").click();
+  await until(canvas, (s) => s.end < 1_000_000, "the first is not shown");
+  await visit.page.keyboard.press("c");
+  const second = visit.page.locator(".sl-beside canvas.sl-canvas[data-ready]");
+  await until(canvas, (s) => s.start < 0 && s.end > 5_000_000_000, "the second lies outside of what is on screen");
+  const both = await until(second, (s) => s.start < 0 && s.end > 5_000_000_000, "the second is not at the same time");
+  assert.ok(both.end < 5_200_000_000, "more than both");
   await visit.close();
 });
 

@@ -2,8 +2,9 @@
 //!
 //! | input | does |
 //! |---|---|
-//! | wheel over the plot | zooms at the pointer; with shift it pans, over the names it scrolls the lanes |
-//! | drag | pans and scrolls |
+//! | wheel | scrolls the lanes; with ctrl, as by spreading two fingers, zooms at the pointer, with shift pans |
+//! | drag over lanes | an area: a range of time on the lanes that it goes over |
+//! | drag over the ruler, with the middle button, with space | pans and scrolls |
 //! | click, double click | selects a slice, brings it into the whole view |
 //! | `W` `S`, `A` `D` | zoom in and out, pan left and right; with shift five times as far |
 //! | `F`, `0` | the selected slice, or the whole trace, from edge to edge |
@@ -12,12 +13,12 @@
 //! | `Page Up`, `Page Down` | scroll the lanes |
 //! | `N`, `Shift` `N` | next and previous finding |
 //! | `O` | the orders that show the finding, one after the other, then the times again |
-//! | `M` | contract or typical order |
-//! | drag with shift, `R` | a range of time; of the selected slice, or of what is on screen |
+//! | `Y` | contract or typical order |
+//! | drag with shift, `R` | a range of time on all lanes; of the selected slice, or of what is on screen |
 //! | `G` | from a command to the one that wrote what it reads |
 //! | click in a buffer over time | that moment, and who touches it then, or wrote it last |
-//! | click on the ruler, `]`, `[` | a point in time; the end of the next call, of the one before |
-//! | `B`, `Shift` `B` | a mark; the nearest one taken away |
+//! | click on the ruler, `]`, `[` | a point in time; the end of the next call, of the one before; of a recording the next mark or value of a counter |
+//! | `M`, `Shift` `M` | a mark; the nearest one taken away |
 //! | `Escape` | from an order back to the times; no range; no point in time; selects nothing |
 
 mod export;
@@ -25,20 +26,22 @@ pub mod filter;
 mod orders;
 mod steps;
 mod tools;
+mod totals;
 
 use spanlift::hazard::Mode;
 use spanlift::trace::{FlowKind, Slice};
 
 use crate::finding::Finding;
+use crate::grip::{Grip, Turn};
 use crate::legend;
 use crate::model::Model;
-use crate::rows::{Rows, order};
+use crate::rows::{Group, Rows, Shown, order};
 use crate::scene::Scene;
 use crate::theme::Theme;
 use crate::timeline::{Frame, Overlay, RULER, Timeline, links};
 use crate::view::TimeView;
 pub use steps::{BufferState, Queue, State};
-pub use tools::{Total, Totals};
+pub use totals::{Total, Totals};
 
 /// The state of one viewer.
 #[derive(Debug, Clone)]
@@ -68,6 +71,7 @@ struct Drag {
     last: (f64, f64),
     /// Whether it has gone far enough to be more than a click.
     is_moving: bool,
+    grip: Grip,
     /// Where the range begins that it chooses.
     range_from: Option<i64>,
 }
@@ -190,22 +194,32 @@ impl App {
             selected: None,
             hovered: None,
             cursor: None,
-            over: Overlay { range: self.range(), marks: self.marks(), at: self.at(), lit: self.lit() },
+            over: Overlay {
+                range: self.range(),
+                lanes: self.lanes(),
+                marks: self.marks(),
+                at: self.at(),
+                lit: self.lit(),
+            },
         }
     }
 
-    /// The wheel turned by `(dx, dy)` pixels with the pointer at `(x, y)`.
-    pub fn wheel(&mut self, (x, y): (f64, f64), (dx, dy): (f64, f64), pans: bool) {
+    /// The wheel turned by `(dx, dy)` pixels with the pointer at `(x, y)`; says whether anything moved.
+    pub fn wheel(&mut self, (x, y): (f64, f64), (dx, dy): (f64, f64), turn: Turn) -> bool {
         self.pointer = Some((x, y));
-        let plot_x = x - self.frame.gutter;
-        if plot_x < 0.0 {
-            self.scroll_by(dy);
-        } else if pans || dx.abs() > dy.abs() {
-            self.pan(if dx.abs() > dy.abs() { dx } else { dy });
-        } else {
+        let before = (self.view, self.scroll);
+        let sideways = dx.abs() > dy.abs();
+        match turn {
             // A notch of 100 pixels is a quarter; a touchpad's small steps add up to the same.
-            self.zoom_at(plot_x, (-dy.clamp(-400.0, 400.0) / 100.0 * 0.25).exp());
+            Turn::Zoom => {
+                let at = (x - self.frame.gutter).max(0.0);
+                self.zoom_at(at, (-dy.clamp(-400.0, 400.0) / 100.0 * 0.25).exp());
+            }
+            Turn::Pan | Turn::Scroll if sideways => self.pan(dx),
+            Turn::Pan => self.pan(dy),
+            Turn::Scroll => self.scroll_by(dy),
         }
+        before != (self.view, self.scroll)
     }
 
     /// The pointer is at `(x, y)`; while a button is held this drags.
@@ -215,6 +229,9 @@ impl App {
             drag.is_moving |= (x - drag.from.0).abs().max((y - drag.from.1).abs()) > STILL;
             if let (true, Some(from)) = (drag.is_moving, drag.range_from) {
                 self.set_range(Some((from, self.view.time_from_x(x - self.frame.gutter))));
+                if drag.grip == Grip::Main {
+                    self.set_lanes(self.lanes_between(drag.from.1, y));
+                }
             } else if drag.is_moving {
                 self.pan(drag.last.0 - x);
                 self.scroll_by(drag.last.1 - y);
@@ -229,23 +246,22 @@ impl App {
         self.pointer = None;
     }
 
-    /// The main button went down.
-    pub fn pressed(&mut self, x: f64, y: f64) {
+    /// A button went down.
+    pub fn pressed(&mut self, x: f64, y: f64, grip: Grip) {
         self.pointer = Some((x, y));
-        self.drag = Some(Drag { from: (x, y), last: (x, y), is_moving: false, range_from: None });
+        let chooses = match grip {
+            Grip::Main => y >= RULER && x >= self.frame.gutter,
+            Grip::Range => true,
+            Grip::Pan | Grip::Touch => false,
+        };
+        let range_from = chooses.then(|| self.view.time_from_x(x - self.frame.gutter));
+        self.drag = Some(Drag { from: (x, y), last: (x, y), is_moving: false, grip, range_from });
     }
 
-    /// The main button went down to choose a range of time.
-    pub fn pressed_for_range(&mut self, x: f64, y: f64) {
-        self.pressed(x, y);
-        let from = self.view.time_from_x(x - self.frame.gutter);
-        self.drag = self.drag.map(|drag| Drag { range_from: Some(from), ..drag });
-    }
-
-    /// The main button went up: without a drag this selects what is there. Says whether it was a click.
+    /// The button went up: without a drag this selects what is there, or nothing any more. Says whether it was a click.
     pub fn released(&mut self, x: f64, y: f64) -> bool {
         let Some(drag) = self.drag.take() else { return false };
-        if drag.is_moving {
+        if drag.is_moving || drag.grip == Grip::Pan {
             return false;
         }
         if y < RULER && x >= self.frame.gutter {
@@ -253,7 +269,12 @@ impl App {
         } else if self.timeline().is_memory(x, y) {
             self.press_memory(x, y);
         } else {
-            self.select(self.timeline().slice_at(x, y));
+            let found = self.timeline().slice_at(x, y);
+            // With shift only what is selected changes: so does the menu, which is about the range too.
+            if found.is_none() && drag.grip != Grip::Range {
+                self.set_range(None);
+            }
+            self.select(found);
         }
         true
     }
@@ -266,6 +287,11 @@ impl App {
     /// Whether a drag is under way.
     pub fn is_dragging(&self) -> bool {
         self.drag.is_some_and(|d| d.is_moving)
+    }
+
+    /// Whether a drag moves the picture.
+    pub fn is_panning(&self) -> bool {
+        self.drag.is_some_and(|d| d.is_moving && d.range_from.is_none())
     }
 
     /// Selects a slice, or nothing.
@@ -360,12 +386,12 @@ impl App {
             "n" | "N" if self.hits().is_some() => self.next_hit(!shift),
             "n" | "N" => self.next_finding(!shift),
             "r" | "R" => self.range_of_selected(),
-            "b" => self.mark(),
-            "B" => self.unmark(),
+            "m" => self.mark(),
+            "M" => self.unmark(),
             "g" | "G" => self.select_writer(),
             "]" => self.step_call(1),
             "[" => self.step_call(-1),
-            "m" | "M" => {
+            "y" | "Y" => {
                 self.set_mode(if self.mode == Mode::Contract { Mode::Typical } else { Mode::Contract })
             }
             "o" | "O" => self.next_order(),
@@ -376,6 +402,30 @@ impl App {
             _ => return false,
         }
         true
+    }
+
+    /// Puts the work of devices on rows by what `group` says, in the order of the file; not while an order is shown.
+    pub fn set_group(&mut self, group: Group) {
+        if self.shown_order().is_some() {
+            return;
+        }
+        self.selected = self.selected.map(|k| self.model.work_of(k));
+        self.model.rows = Rows::new(&self.model.trace, Shown { memory: true, group, ..Shown::default() });
+        self.rows_moved();
+        if let Some(k) = self.selected {
+            self.scroll_to(k);
+        }
+    }
+
+    /// Pixels that the lanes are scrolled up.
+    pub fn scroll(&self) -> f64 {
+        self.scroll
+    }
+
+    /// Scrolls the lanes to there.
+    pub fn set_scroll(&mut self, top: f64) {
+        self.scroll = top;
+        self.scroll_by(0.0);
     }
 
     /// Asks for another order.

@@ -175,7 +175,7 @@ impl Model {
         }
         let lane = |slice: &Slice| self.trace.lanes[slice.lane as usize].kind;
         let mut found: Vec<(i64, String)> = Vec::new();
-        for row in self.rows.rows.iter().filter(|r| matches!(r.kind, LaneKind::Stream { .. })) {
+        for row in self.rows.by_stream().rows.iter().filter(|r| matches!(r.kind, LaneKind::Stream { .. })) {
             if row.kind == lane(slice) {
                 continue;
             }
@@ -223,9 +223,10 @@ impl Model {
                 ));
             }
         }
-        let place = self.rows.place(k);
+        let streams = self.rows.by_stream();
+        let place = streams.place(k);
         if why.is_empty() && slice.kind.is_device_work() && place != Rows::NOWHERE {
-            let track = &self.rows.rows[place.0 as usize].tracks[place.1 as usize].slices;
+            let track = &streams.rows[place.0 as usize].tracks[place.1 as usize].slices;
             let at = track.partition_point(|&o| self.trace.slices.start[o as usize] < slice.start.0);
             if let Some(&before) = at.checked_sub(1).and_then(|i| track.get(i)) {
                 let before = self.trace.slices.get(before as usize);

@@ -51,6 +51,7 @@ pub fn mount(place: HtmlElement, block: &[u8], alone: bool) -> Result<View, JsVa
     let mut viewer = Viewer {
         panels,
         is_scheduled: false,
+        holds_space: false,
         canvas,
         items,
         item: 0,
@@ -112,6 +113,8 @@ impl Columns {
 pub(crate) struct Viewer {
     pub(crate) panels: Panels,
     pub(crate) is_scheduled: bool,
+    /// The space bar is held down.
+    pub(crate) holds_space: bool,
     canvas: Canvas,
     items: Vec<PageItem>,
     item: usize,
@@ -229,9 +232,9 @@ impl Viewer {
         self.screen.as_ref().and_then(Screen::time)
     }
 
-    /// Whether a drag is under way.
-    pub(crate) fn is_dragging(&self) -> bool {
-        self.screen.as_ref().is_some_and(Screen::is_dragging)
+    /// Whether a drag moves the picture.
+    pub(crate) fn is_panning(&self) -> bool {
+        self.screen.as_ref().is_some_and(Screen::is_panning)
     }
 
     /// Whether the list of keys is open.
@@ -369,6 +372,8 @@ fn time_state(app: &App) -> Vec<(&'static str, String)> {
         ("data-order", app.shown_order().map_or(String::new(), |k| k.to_string())),
         ("data-at", app.at().map_or(String::new(), |at| at.to_string())),
         ("data-range", app.range().map_or(String::new(), |(a, b)| format!("{a} {b}"))),
+        ("data-lanes", app.lanes().map_or(String::new(), |(a, b)| format!("{a} {b}"))),
+        ("data-scroll", app.scroll().to_string()),
     ]
 }
 

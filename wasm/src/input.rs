@@ -13,6 +13,7 @@ use web_sys::{
 };
 
 use crate::entry::Viewer;
+use crate::grip::{Grip, Turn};
 
 /// A viewer as its listeners share it.
 pub(crate) type Shared = Rc<RefCell<Viewer>>;
@@ -30,6 +31,10 @@ pub(crate) fn listen(shared: &Shared, alone: bool) -> Result<(), JsValue> {
         _ => root.clone().into(),
     };
     on(shared, &target, "keydown", |viewer, event: KeyboardEvent| keyed(viewer, &event))?;
+    on(shared, &target, "keyup", |viewer, event: KeyboardEvent| {
+        viewer.holds_space &= event.key() != " ";
+        false
+    })?;
     on(shared, &root, "click", |viewer, event: MouseEvent| {
         event.target().is_some_and(|t| clicked(viewer, t.unchecked_ref()))
     })?;
@@ -117,21 +122,25 @@ fn pointer(shared: &Shared, plot: &HtmlElement) -> Result<(), JsValue> {
     }
     let place = plot.clone();
     on(shared, plot, "pointerdown", move |viewer, event: PointerEvent| {
-        if event.button() != 0 {
-            return false;
-        }
+        let grip = match event.button() {
+            0 if viewer.holds_space => Grip::Pan,
+            0 if event.shift_key() => Grip::Range,
+            0 if event.pointer_type() == "touch" => Grip::Touch,
+            0 => Grip::Main,
+            1 => Grip::Pan,
+            _ => return false,
+        };
         // Without capture a drag ends at the edge, which is no harm.
         let _ = place.set_pointer_capture(event.pointer_id());
         let (x, y) = at(&place, &event);
-        let selects = event.shift_key();
-        viewer.with(|app| app.pressed(x, y, selects));
+        viewer.with(|app| app.pressed(x, y, grip));
         true
     })?;
     let place = plot.clone();
     on(shared, plot, "pointermove", move |viewer, event: PointerEvent| {
         let (x, y) = at(&place, &event);
         viewer.with(|app| app.pointer_moved(x, y));
-        let _ = place.class_list().toggle_with_force("is-dragging", viewer.is_dragging());
+        let _ = place.class_list().toggle_with_force("is-dragging", viewer.is_panning());
         true
     })?;
     let place = plot.clone();
@@ -150,6 +159,13 @@ fn pointer(shared: &Shared, plot: &HtmlElement) -> Result<(), JsValue> {
         viewer.with(crate::screen::Screen::pointer_left);
         true
     })?;
+    // The browser scrolls by the middle button of its own accord.
+    on(shared, plot, "mousedown", |_, event: MouseEvent| {
+        if event.button() == 1 {
+            event.prevent_default();
+        }
+        false
+    })?;
     on(shared, plot, "dblclick", |viewer, _: MouseEvent| {
         viewer.with(crate::screen::Screen::fit_selected);
         true
@@ -161,10 +177,12 @@ fn wheel(shared: &Shared, root: &HtmlElement, plot: &HtmlElement, alone: bool) -
     on(shared, plot, "wheel", move |viewer, event: WheelEvent| {
         // Inside a longer page the wheel scrolls that page until the viewer has been clicked.
         let has_focus = root.matches(":focus-within").unwrap_or(false);
-        if !(alone || has_focus || event.ctrl_key()) {
-            return false;
-        }
-        event.prevent_default();
+        let turn = match (event.ctrl_key(), event.shift_key()) {
+            (true, _) => Turn::Zoom,
+            _ if !(alone || has_focus) => return false,
+            (false, true) => Turn::Pan,
+            (false, false) => Turn::Scroll,
+        };
         let scale = match event.delta_mode() {
             WheelEvent::DOM_DELTA_LINE => 33.0,
             WheelEvent::DOM_DELTA_PAGE => 400.0,
@@ -175,8 +193,13 @@ fn wheel(shared: &Shared, root: &HtmlElement, plot: &HtmlElement, alone: bool) -
         let corner = place.get_bounding_client_rect();
         let at = (f64::from(event.client_x()) - corner.left(), f64::from(event.client_y()) - corner.top());
         let by = (event.delta_x() * scale, event.delta_y() * scale);
-        viewer.with(|app| app.wheel(at, by, event.shift_key()));
-        true
+        let moved = viewer.with(|app| app.wheel(at, by, turn)).unwrap_or(false);
+        // At the end of what can be scrolled the wheel is the page's around it; sideways that would be its history.
+        let is_sideways = turn == Turn::Pan || by.0.abs() > by.1.abs();
+        if moved || turn == Turn::Zoom || alone && is_sideways {
+            event.prevent_default();
+        }
+        moved
     })
 }
 
@@ -191,7 +214,13 @@ fn keyed(viewer: &mut Viewer, event: &KeyboardEvent) -> bool {
         return false;
     }
     let means = match key.as_str() {
-        "Enter" | " " if is("button, a") => false,
+        "Enter" | " " if is("button, a, summary") => false,
+        // Held down it makes every drag pan; the page around is not to scroll by it.
+        " " => {
+            viewer.holds_space = true;
+            event.prevent_default();
+            false
+        }
         "?" => {
             viewer.panels.toggle_keys(None);
             true

@@ -17,6 +17,7 @@ pub mod entry;
 pub mod figure;
 pub mod finding;
 pub mod graph;
+pub mod grip;
 pub mod heat;
 #[cfg(target_arch = "wasm32")]
 mod input;

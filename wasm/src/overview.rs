@@ -96,7 +96,7 @@ mod tests {
         for seed in 0..10 {
             let mut app = App::new(Model::new("crowd", crowd(seed, 400)), Theme::DARK);
             app.resize(800.0, 400.0);
-            app.key("b", false);
+            app.key("m", false);
             app.key("r", false);
             app.find(&app.labels().iter().map(|l| l.contains('e')).collect::<Vec<_>>());
             let scene = scene(&app, 600.0);

@@ -15,6 +15,7 @@ pub(crate) use track::first_where;
 
 use crate::lifetimes::{Place, copies, places};
 use crate::text::clean;
+use crate::theme::kind_name;
 
 /// All rows of one trace, in the order in which they are drawn.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -39,6 +40,8 @@ pub struct Rows {
     arrows: [Arrows; ARROWS.len()],
     /// The marks by time.
     marks: Vec<u32>,
+    /// The rows by stream, where these are by something else.
+    by_stream: Option<Box<Rows>>,
 }
 
 /// The kinds of arrows.
@@ -99,6 +102,20 @@ pub struct Shown {
     pub empty: bool,
     /// How many tracks a lane has at most; what would lie below is counted, not drawn.
     pub tracks: usize,
+    /// By what the work of devices is put on rows.
+    pub group: Group,
+}
+
+/// By what the work of devices is put on rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Group {
+    /// A row for each stream, and below them one for each engine that shows the same work again.
+    #[default]
+    Stream,
+    /// A row for each engine, whatever stream the work is on.
+    Engine,
+    /// A row for each kind of work.
+    Kind,
 }
 
 impl Default for Shown {
@@ -112,6 +129,7 @@ impl Default for Shown {
             memory: false,
             empty: true,
             tracks: usize::MAX,
+            group: Group::Stream,
         }
     }
 }
@@ -185,8 +203,16 @@ impl Rows {
                 Part::Other => vec![("OTHER", drafts(lanes), shown.other)],
                 Part::Device => {
                     let streams = drafts(&of(false));
-                    let engines = if knows_engines { drafts(&of(true)) } else { engines(trace, &streams) };
-                    vec![("STREAMS", streams, shown.streams), ("ENGINES", engines, shown.engines)]
+                    let by = |what| vec![(what, regrouped(trace, &streams, shown.group), shown.streams)];
+                    match shown.group {
+                        Group::Engine => by("ENGINES"),
+                        Group::Kind => by("KINDS"),
+                        Group::Stream => {
+                            let engines =
+                                if knows_engines { drafts(&of(true)) } else { engines(trace, &streams) };
+                            vec![("STREAMS", streams, shown.streams), ("ENGINES", engines, shown.engines)]
+                        }
+                    }
                 }
             };
             for (what, drafts, on) in drawn {
@@ -211,10 +237,19 @@ impl Rows {
             (0u32..).zip(&trace.slices.command).filter(|(_, c)| **c != spanlift::trace::Slice::NONE);
         rows.by_command = commands.map(|(k, &c)| (c, k)).collect();
         rows.by_command.sort_unstable();
+        if shown.group != Group::Stream {
+            let plain = Shown { group: Group::Stream, memory: false, counters: false, ..shown };
+            rows.by_stream = Some(Box::new(Rows::new(trace, plain)));
+        }
         if shown.memory {
             rows.memory(trace);
         }
         rows
+    }
+
+    /// The rows by stream, whatever these are by.
+    pub fn by_stream(&self) -> &Rows {
+        self.by_stream.as_deref().unwrap_or(self)
     }
 
     /// Row and track of a slice, or [`Rows::NOWHERE`].
@@ -395,13 +430,7 @@ fn engines(trace: &Trace, streams: &[Draft]) -> Vec<Draft> {
     for stream in streams {
         let LaneKind::Stream { dev, .. } = stream.kind else { continue };
         for &k in &stream.slices {
-            let engine = match trace.slices.kind[k as usize] {
-                Kind::ToDevice => Engine::ToDevice,
-                Kind::ToHost => Engine::ToHost,
-                Kind::Peer => Engine::Peer,
-                kind if kind.is_device_work() && kind != Kind::HostFn => Engine::Compute,
-                _ => continue,
-            };
+            let Some(engine) = engine_of(trace.slices.kind[k as usize]) else { continue };
             let kind = LaneKind::Engine { dev, engine };
             match made.iter_mut().find(|d| d.kind == kind) {
                 Some(draft) => draft.slices.push(k),
@@ -413,6 +442,40 @@ fn engines(trace: &Trace, streams: &[Draft]) -> Vec<Draft> {
     }
     made.sort_by_key(|d| d.kind);
     made
+}
+
+/// The engine that does work of a kind.
+fn engine_of(kind: Kind) -> Option<Engine> {
+    match kind {
+        Kind::ToDevice => Some(Engine::ToDevice),
+        Kind::ToHost => Some(Engine::ToHost),
+        Kind::Peer => Some(Engine::Peer),
+        kind if kind.is_device_work() && kind != Kind::HostFn => Some(Engine::Compute),
+        _ => None,
+    }
+}
+
+/// The slices of streams on rows by engine or kind, all of them.
+fn regrouped(trace: &Trace, streams: &[Draft], group: Group) -> Vec<Draft> {
+    let mut made: Vec<(u8, Draft)> = Vec::new();
+    for stream in streams {
+        for &k in &stream.slices {
+            let kind = trace.slices.kind[k as usize];
+            let (key, name) = match (group, engine_of(kind)) {
+                (Group::Engine, Some(engine)) => (engine as u8, engine.name()),
+                (Group::Engine, None) => (u8::MAX, "no engine"),
+                _ => (kind as u8, kind_name(kind)),
+            };
+            let place = made.binary_search_by_key(&key, |(of, _)| *of).unwrap_or_else(|place| {
+                let draft =
+                    Draft { name: name.to_owned(), kind: stream.kind, slices: Vec::new(), is_home: true };
+                made.insert(place, (key, draft));
+                place
+            });
+            made[place].1.slices.push(k);
+        }
+    }
+    made.into_iter().map(|(_, draft)| draft).collect()
 }
 
 /// The order of slices on a track: by start; of those that start together an empty one first, then the longest.
@@ -559,6 +622,47 @@ mod tests {
                 expected.resize(expected.len().max(place + 1), 0);
                 expected[place] = to;
                 assert_eq!(free.take(from, to), place, "{n} {k}");
+            }
+        }
+    }
+
+    #[test]
+    fn work_stands_on_rows_by_what_is_asked_and_none_is_lost() {
+        let told = |group| {
+            let rows = Rows::new(&race(), Shown { group, ..Shown::default() });
+            let names = |s: &Section| {
+                let names: Vec<&str> = rows.rows[s.rows.clone()].iter().map(|r| &*r.name).collect();
+                format!("{}: {}", s.title, names.join(", "))
+            };
+            rows.sections.iter().map(names).collect::<Vec<_>>()
+        };
+        assert_eq!(told(Group::Engine), ["HOST: main", "ENGINES: copy to device, compute"]);
+        assert_eq!(told(Group::Kind), ["HOST: main", "KINDS: copy to device, kernel"]);
+        for seed in 0..20 {
+            let trace = crowd(seed, 400);
+            let plain = Rows::new(&trace, Shown::default());
+            for group in [Group::Engine, Group::Kind] {
+                let rows = Rows::new(&trace, Shown { group, ..Shown::default() });
+                assert_eq!(rows.by_stream().rows, plain.rows, "seed {seed}: the rows by stream are kept");
+                let is_stream = |k: u32| {
+                    let lane = trace.slices.lane[k as usize] as usize;
+                    matches!(trace.lanes[lane].kind, LaneKind::Stream { .. })
+                };
+                for (k, slice) in (0u32..).zip(trace.slices.iter()) {
+                    let place = rows.place(k);
+                    assert_ne!(place, Rows::NOWHERE, "seed {seed}: slice {k}");
+                    let row = &rows.rows[place.0 as usize];
+                    assert!(row.tracks[place.1 as usize].slices.contains(&k));
+                    if !is_stream(k) {
+                        continue;
+                    }
+                    let expected = match (group, engine_of(slice.kind)) {
+                        (Group::Engine, Some(engine)) => engine.name(),
+                        (Group::Engine, None) => "no engine",
+                        _ => kind_name(slice.kind),
+                    };
+                    assert_eq!(row.name, expected, "seed {seed}");
+                }
             }
         }
     }

@@ -3,6 +3,7 @@
 use spanlift::memory::{Layout, Target, UnknownDevice};
 
 use crate::app::App;
+use crate::grip::{Grip, Turn};
 use crate::memory::MemoryApp;
 use crate::model::Model;
 use crate::pack::{Content, DEEP_COPY, PageItem};
@@ -109,9 +110,9 @@ impl Screen {
         either!(self, app => app.scene())
     }
 
-    /// The wheel turned by `(dx, dy)` pixels with the pointer at `at`.
-    pub fn wheel(&mut self, at: (f64, f64), by: (f64, f64), pans: bool) {
-        either!(self, app => app.wheel(at, by, pans));
+    /// The wheel turned by `(dx, dy)` pixels with the pointer at `at`; says whether anything moved.
+    pub fn wheel(&mut self, at: (f64, f64), by: (f64, f64), turn: Turn) -> bool {
+        either!(self, app => app.wheel(at, by, turn))
     }
 
     /// The pointer is at `(x, y)`.
@@ -124,16 +125,12 @@ impl Screen {
         either!(self, app => app.pointer_left());
     }
 
-    /// The main button went down; with `selects` over a timeline a drag chooses a range.
-    pub fn pressed(&mut self, x: f64, y: f64, selects: bool) {
-        match self {
-            Screen::Time(app) if selects => app.pressed_for_range(x, y),
-            Screen::Time(app) => app.pressed(x, y),
-            Screen::Memory(app) => app.pressed(x, y),
-        }
+    /// A button went down.
+    pub fn pressed(&mut self, x: f64, y: f64, grip: Grip) {
+        either!(self, app => app.pressed(x, y, grip));
     }
 
-    /// The main button went up.
+    /// The button went up.
     pub fn released(&mut self, x: f64, y: f64) {
         match self {
             Screen::Time(app) => drop(app.released(x, y)),
@@ -146,9 +143,22 @@ impl Screen {
         either!(self, app => app.let_go());
     }
 
-    /// Whether a drag is under way.
-    pub fn is_dragging(&self) -> bool {
-        either!(self, app => app.is_dragging())
+    /// Whether a drag moves the picture.
+    pub fn is_panning(&self) -> bool {
+        match self {
+            Screen::Time(app) => app.is_panning(),
+            Screen::Memory(app) => app.is_dragging(),
+        }
+    }
+
+    /// Pixels that the rows are scrolled up.
+    pub fn scroll(&self) -> f64 {
+        either!(self, app => app.scroll())
+    }
+
+    /// Scrolls the rows to there.
+    pub fn set_scroll(&mut self, top: f64) {
+        either!(self, app => app.set_scroll(top));
     }
 
     /// Shows what is selected from edge to edge.

@@ -114,6 +114,26 @@ pub fn rate(bytes: u64, ns: i64) -> Option<String> {
     })
 }
 
+/// Running text in which no line ends between a figure and its unit.
+pub fn unbroken(text: &str) -> String {
+    const UNITS: [&str; 11] = ["%", "×", "ns", "µs", "ms", "s", "B", "KiB", "MiB", "GiB", "TiB"];
+    const RATES: [&str; 3] = ["MB/s", "GB/s", "TB/s"];
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((before, after)) = rest.split_once(' ') {
+        let is_unit = |unit: &&str| {
+            after
+                .strip_prefix(unit)
+                .is_some_and(|next| !next.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/'))
+        };
+        let is_figure =
+            before.ends_with(|c: char| c.is_ascii_digit()) && UNITS.iter().chain(&RATES).any(is_unit);
+        out.push_str(before);
+        out.push(if is_figure { '\u{a0}' } else { ' ' });
+        rest = after;
+    }
+    out + rest
+}
+
 /// A whole number with its thousands apart: `4,194,304`.
 pub fn thousands(n: u64) -> String {
     let digits = n.to_string();
@@ -158,6 +178,20 @@ pub fn short(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_figure_and_its_unit_stay_on_one_line() {
+        for (text, expected) in [
+            ("71.3 %", "71.3~%"),
+            ("98 µs, 4.00 MiB at 42.8 GB/s", "98~µs, 4.00~MiB at 42.8~GB/s"),
+            ("took 4 s · 12 B", "took 4~s · 12~B"),
+            ("4 streams, 3 bytes, 2 sB, 5 B/x, x s, 1  s", "4 streams, 3 bytes, 2 sB, 5 B/x, x s, 1  s"),
+            ("0 to 9 ns\\nbusy 3 ns", "0 to 9~ns\\nbusy 3~ns"),
+            ("", ""),
+        ] {
+            assert_eq!(unbroken(text), expected.replace('~', "\u{a0}"));
+        }
+    }
 
     #[test]
     fn cut_text_fits_and_says_that_it_was_cut() {

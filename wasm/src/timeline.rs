@@ -167,6 +167,8 @@ pub struct Timeline<'a> {
 pub struct Overlay<'a> {
     /// A chosen range of time.
     pub range: Option<(i64, i64)>,
+    /// The first and the last row that it is about; without them all.
+    pub lanes: Option<(usize, usize)>,
     /// Marked points in time.
     pub marks: &'a [i64],
     /// A chosen point in time.

@@ -16,8 +16,8 @@ pub struct TimeView {
 
 /// One nanosecond is never wider than this.
 const MAX_PX_PER_NS: f64 = 64.0;
-/// No view is longer: half of all times.
-const MAX_NS: f64 = 4.6e18;
+/// No view is longer: as far as any time is from any other.
+const MAX_NS: f64 = 2e19;
 
 impl TimeView {
     /// The view from `start_ns` to `end_ns` on `width_px` pixels; an empty stretch gets one nanosecond.
@@ -57,8 +57,9 @@ impl TimeView {
 
     /// Where a point in time is; outside `0..=width_px` when it is not on screen.
     pub fn x_from_time(&self, ns: i64) -> f64 {
-        // In 64 bits, being asked tens of thousands of times for a picture: what is further away is on no screen.
-        let after = ns.saturating_sub(self.start_ns) as f64;
+        // In 64 bits, being asked tens of thousands of times for a picture: a distance without its sign has room there.
+        let far = ns.abs_diff(self.start_ns) as f64;
+        let after = if self.start_ns <= ns { far } else { -far };
         (after - self.part) / self.ns_per_px
     }
 
@@ -66,9 +67,7 @@ impl TimeView {
     ///
     /// Comparing times with it instead of asking for the place of each is what finding a column's slices costs.
     pub fn time_at(&self, x: f64) -> i64 {
-        #[expect(clippy::cast_possible_truncation, reason = "float to int casts saturate")]
-        let after = (x * self.ns_per_px + self.part).ceil() as i64;
-        let ns = self.start_ns.saturating_add(after);
+        let ns = self.after((x * self.ns_per_px + self.part).ceil());
         // Rounding on the way there may be one off from rounding on the way back.
         if self.x_from_time(ns.saturating_sub(1)) >= x {
             return ns.saturating_sub(1);
@@ -78,9 +77,15 @@ impl TimeView {
 
     /// The nanosecond nearest to `x`.
     pub fn time_from_x(&self, x: f64) -> i64 {
+        self.after((x * self.ns_per_px + self.part).round())
+    }
+
+    /// So many nanoseconds after the left end: in two steps, since a view may be longer than a number of 64 bits counts.
+    fn after(&self, ns: f64) -> i64 {
+        let half = (ns / 2.0).trunc();
         #[expect(clippy::cast_possible_truncation, reason = "float to int casts saturate")]
-        let after = (x * self.ns_per_px + self.part).round() as i64;
-        self.start_ns.saturating_add(after)
+        let (half, rest) = (half as i64, (ns - half) as i64);
+        self.start_ns.saturating_add(half).saturating_add(rest)
     }
 
     /// The view `factor` times as close, with the time at `x` staying at `x`; a `factor` above 1 shows less time.
@@ -136,9 +141,7 @@ impl TimeView {
         // Twice as far as any time is from any other.
         let left = (self.part + ns).clamp(-2e19, 2e19);
         let whole = left.floor();
-        #[expect(clippy::cast_possible_truncation, reason = "float to int casts saturate")]
-        let start_ns = self.start_ns.saturating_add(whole as i64);
-        TimeView { start_ns, part: left - whole, ..self }
+        TimeView { start_ns: self.after(whole), part: left - whole, ..self }
     }
 }
 
@@ -199,6 +202,26 @@ mod tests {
                     assert!(view.x_from_time(first - 1) < x, "seed {seed}: {view:?} at {x}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_trace_of_centuries_is_seen_from_end_to_end() {
+        let years = 365 * 86_400_000_000_000_i64;
+        for (first, last) in [(0, 285 * years), (-100 * years, 185 * years), (i64::MIN, i64::MAX)] {
+            let view = TimeView::around(first, last, 1000.0);
+            let (x0, x1) = (view.x_from_time(first), view.x_from_time(last));
+            assert!((0.0..=20.0).contains(&x0) && (980.0..=1000.0).contains(&x1), "{x0} {x1}");
+            // As far as a number of the page is exact, what is at a place is at that place.
+            for x in [0.0, 1.0, 250.0, 500.5, 999.0] {
+                let there = view.x_from_time(view.time_from_x(x));
+                let is_saturated = [i64::MIN, i64::MAX].contains(&view.time_from_x(x));
+                assert!((there - x).abs() < 1e-9 || is_saturated, "{x}: {there}");
+            }
+            let near = view.zoom(700.0, 1e6);
+            let middle = near.time_from_x(700.0);
+            assert!(middle.abs_diff(view.time_from_x(700.0)) < 4096, "the point under the pointer stays");
+            assert!((near.x_from_time(middle) - 700.0).abs() < 1e-6);
         }
     }
 

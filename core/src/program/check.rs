@@ -54,6 +54,18 @@ pub(crate) struct Broken {
     pub(super) may_capture: bool,
 }
 
+/// What is wrong with the commands of the lines above one, whatever stands from there on.
+pub(super) fn problems_above(program: &Program, line: u32) -> Vec<Problem> {
+    let mut known = Known::new();
+    for (index, command) in program.commands().iter().enumerate() {
+        if program.line(index).is_none_or(|of| line <= of) {
+            break;
+        }
+        known.look(program, index, command, None);
+    }
+    known.problems
+}
+
 pub(super) fn check(program: &Program) -> Result<Facts, Problems> {
     check_beside(program, &[])
 }

@@ -167,8 +167,8 @@ impl Program {
     /// Reads the text form, whose grammar stands in [`text`].
     ///
     /// # Errors
-    /// [`ReadError::Lines`] with every line that is no command (at most 50); when all are commands,
-    /// [`ReadError::Problems`] with every problem of the commands.
+    /// [`ReadError::Lines`] with every line that is no command and the problems of the commands above the first of them (at most
+    /// 50 lines); when all are commands, [`ReadError::Problems`] with every problem of the commands.
     pub fn from_text(text: &str) -> Result<Program, ReadError> {
         text::read(text)
     }

@@ -34,7 +34,7 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// A line of the text form that could not be understood.
+/// A line of the text form that could not be understood, or stands above such a one and is wrong by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineProblem {
     /// The line, counted from 1.

@@ -260,6 +260,19 @@ fn bad_lines_say_what_was_expected() {
             "line 5: `repeat` is never closed by an `end` (the file ends with line 5)",
         ],
     );
+    // What is wrong above the first of them is told too; below it may be only because of it.
+    refuses(
+        "stream s\ncopy d <- x on s\npinned y 4MiBB\ncopy y <- z on s",
+        &[
+            "line 2: buffer \"x\" is not declared",
+            "line 2: buffer \"d\" is not declared",
+            "line 3: a size such as 4MiB: `4MiBB` has no known unit (B, KB, MB, GB, TB, KiB, MiB, GiB, TiB)",
+        ],
+    );
+    refuses(
+        "stream s\nrepeat i 3\nsync t{i}\nsnc\nend\nsync u",
+        &["line 3: stream \"t0\" is not declared", "line 4: unknown command `snc`; did you mean `sync`?"],
+    );
     let error = Program::from_text(&"nonsense\n".repeat(1000)).unwrap_err();
     assert_eq!(error.messages().len(), 50);
     let nested = "repeat i 2\n".repeat(100_000);

@@ -26,7 +26,11 @@ impl App {
                 Some((from, to)) => start < to && from < end || start == end && from <= start && start < to,
                 None => self.hits().is_some() || self.selected() == Some(k),
             };
-            is_in && self.is_lit(k) && self.model.rows.place(k) != Rows::NOWHERE && !self.is_engine(i)
+            is_in
+                && self.is_lit(k)
+                && self.model.rows.place(k) != Rows::NOWHERE
+                && self.is_chosen(self.model.rows.place(k).0)
+                && !self.is_engine(i)
         };
         let mut chosen: Vec<u32> = (0u32..).take(slices.len()).filter(is_chosen).collect();
         chosen.sort_by_key(|&k| order(&self.model.trace, k));
@@ -38,7 +42,7 @@ impl App {
     }
 
     /// Whether a slice shows work of a stream a second time.
-    fn is_engine(&self, k: usize) -> bool {
+    pub(super) fn is_engine(&self, k: usize) -> bool {
         let trace = &self.model.trace;
         matches!(trace.lanes[trace.slices.lane[k] as usize].kind, LaneKind::Engine { .. })
     }

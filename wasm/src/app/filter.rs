@@ -106,7 +106,7 @@ fn word(text: &str) -> Result<Word, String> {
     let more = text.starts_with('>');
     let found = match lower.split_once([':', '~']) {
         _ if text.starts_with(['<', '>']) => {
-            let amount = text[1..].replace('µ', "u");
+            let amount = text[1..].replace('µ', "u").replace("kB", "KB");
             // A number without a unit could be of either.
             match (time(&amount), size(&amount).filter(|_| amount.ends_with('B'))) {
                 (Some(length), _) => Some(Word::Time(more, length.0)),
@@ -166,6 +166,7 @@ mod tests {
                 s.end.0 - s.start.0 < 1000 && matches!(s.kind, Kind::Kernel | Kind::Communication)
             });
             check(">4KiB", &|s, _| s.bytes > 4096);
+            check(">4kB", &|s, _| s.bytes > 4000);
             check("<1MB", &|s, _| 0 < s.bytes && s.bytes < 1_000_000);
             check("name~A", &|s, _| trace.strings.get(s.name).to_ascii_lowercase().contains('a'));
             check("cat:memcpy", &|s, _| s.kind.is_copy());

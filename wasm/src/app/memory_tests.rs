@@ -3,6 +3,7 @@
 use spanlift::program::Op;
 
 use crate::app::App;
+use crate::grip::{Grip, Turn};
 use crate::lifetimes::{Place, touched};
 use crate::model::Model;
 use crate::pack::PageItem;
@@ -123,9 +124,9 @@ fn texts_keep_apart_and_nothing_leaves_whatever_is_on_screen() {
             app.wheel(
                 (random.below(900) as f64, 40.0 + random.below(300) as f64),
                 (0.0, random.below(700) as f64 - 350.0),
-                random.below(4) == 0,
+                random.pick([Turn::Zoom, Turn::Zoom, Turn::Zoom, Turn::Pan]),
             );
-            app.wheel((5.0, 100.0), (0.0, random.below(500) as f64), false);
+            app.wheel((5.0, 100.0), (0.0, random.below(500) as f64), Turn::Scroll);
             app.pointer_moved(random.below(900) as f64, random.below(700) as f64);
             let scene = app.scene();
             let (left, width) = app.plot();
@@ -191,7 +192,7 @@ fn a_press_chooses_the_moment_and_who_wrote_and_the_cursor_is_one() {
     };
     let press = |app: &mut App, x: f64, y: f64| {
         app.pointer_moved(x, y);
-        app.pressed(x, y);
+        app.pressed(x, y, Grip::Main);
         app.released(x, y);
     };
     press(&mut app, x, y);

@@ -179,7 +179,7 @@ mod tests {
         app.key("n", false);
         assert_eq!(app.shown_order(), None);
         app.key("o", false);
-        app.key("m", false);
+        app.key("y", false);
         assert_eq!((app.shown_order(), app.orders().len()), (None, 0), "the other relation has its own");
     }
 

@@ -108,8 +108,33 @@ impl App {
         times
     }
 
-    /// Goes to the end of the next call, or of the one before.
+    /// Goes to the next mark of the trace or value of a counter, or to the one before; without a point in time from what is on
+    /// screen on.
+    fn step_sample(&mut self, by: isize) {
+        let (start, end) = (self.view.start_ns(), self.view.end_ns());
+        // Gone through for one press of a key: all of them, since a search for each row is more to send than it saves.
+        let samples = self.model.rows.rows.iter().flat_map(|row| &row.samples).map(|sample| sample.0);
+        let times = samples.chain(self.model.trace.instants.iter().map(|mark| mark.at.0));
+        let (from, until) = match self.at() {
+            Some(at) => (at.saturating_add(1), at.saturating_sub(1)),
+            None => (start, end),
+        };
+        let next =
+            if by > 0 { times.filter(|&at| from <= at).min() } else { times.filter(|&at| at <= until).max() };
+        if let Some(at) = next {
+            self.set_at(Some(at));
+            let x = self.view.x_from_time(at);
+            if !(0.0..=self.frame.plot_width).contains(&x) {
+                self.pan(x - self.frame.plot_width / 2.0);
+            }
+        }
+    }
+
+    /// Goes to the end of the next call, or of the one before; without a program to the next mark or value of a counter.
     pub(super) fn step_call(&mut self, by: isize) {
+        if self.model.trace.program.is_none() {
+            return self.step_sample(by);
+        }
         let mut calls: Vec<(i64, usize, u32)> = Vec::new();
         for (command, of) in self.times().iter().enumerate() {
             calls.extend(of.call.map(|(_, end)| (end, command, of.slice)));
@@ -194,7 +219,9 @@ impl App {
     fn queues(&self, at: i64, times: &[Times]) -> Vec<Queue> {
         let slices = &self.model.trace.slices;
         let mut queues = Vec::new();
-        for row in self.model.rows.rows.iter().filter(|r| matches!(r.kind, LaneKind::Stream { .. })) {
+        for row in
+            self.model.rows.by_stream().rows.iter().filter(|r| matches!(r.kind, LaneKind::Stream { .. }))
+        {
             let mut queue = Queue { name: row.name.clone(), ..Queue::default() };
             // On a track starts and ends ascend: what has ended are its first.
             let left = row.tracks.iter().flat_map(|track| {
@@ -316,6 +343,33 @@ mod tests {
             app.key("[", false);
             assert_eq!((app.at().unwrap(), app.selected_command().unwrap()), *wanted);
         }
+    }
+
+    #[test]
+    fn marks_and_counters_of_a_recording_are_stepped_through_from_what_is_on_screen() {
+        let sample = |ts: u32| format!(r#"{{"ph":"C","name":"c","pid":1,"ts":{ts},"args":{{"v":1}}}}"#);
+        let mark = |ts: u32| format!(r#"{{"ph":"i","name":"[memory]","pid":1,"tid":1,"ts":{ts},"s":"t"}}"#);
+        let kernel = r#"{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":0,"dur":100}"#.to_owned();
+        let events = [kernel, mark(40), sample(10), sample(70), mark(20), mark(40)].join(",");
+        let trace = spanlift::trace::read(format!(r#"{{"traceEvents":[{events}]}}"#).as_bytes()).unwrap();
+        let mut app = App::new(Model::new("t", trace), Theme::LIGHT);
+        app.resize(900.0, 320.0);
+        let mut steps = |keys: &str| -> Vec<i64> {
+            let step = |key: char| {
+                app.key(&key.to_string(), false);
+                app.at().unwrap() / 1000
+            };
+            keys.chars().map(step).collect()
+        };
+        assert_eq!(steps("]]]]]"), [10, 20, 40, 70, 70]);
+        assert_eq!(steps("[[[["), [40, 20, 10, 10]);
+        app.set_at(None);
+        app.show(30_000, 60_000);
+        app.key("[", false);
+        assert_eq!(app.at(), Some(40_000), "the last one on screen");
+        app.key("]", false);
+        let view = app.view();
+        assert!(view.start_ns() < 70_000 && 70_000 < view.end_ns(), "it comes into sight");
     }
 
     #[test]

@@ -44,35 +44,82 @@ fn a_trace_without_slices_shows_its_samples_or_says_that_there_is_nothing() {
 }
 
 #[test]
-fn the_wheel_zooms_at_the_pointer() {
+fn the_wheel_scrolls_zooms_at_the_pointer_and_pans() {
     let mut app = app();
     let (x, y) = middle(&app, 5);
-    let before = app.view().time_from_x(x - app.frame.gutter);
-    app.wheel((x, y), (0.0, -100.0), false);
+    let view = app.view();
+    assert!(!app.wheel((x, y), (0.0, -100.0), Turn::Scroll), "at its top nothing moves");
+    assert!(app.wheel((x, y), (0.0, -100.0), Turn::Zoom));
+    let before = view.time_from_x(x - app.frame.gutter);
     assert!(app.view().ns_per_px() < 300.0);
     let after = app.view().time_from_x(x - app.frame.gutter);
     assert!((before - after).abs() <= 1, "{before} {after}");
-    app.wheel((x, y), (0.0, 100.0), true);
+    assert!(app.wheel((x, y), (0.0, 100.0), Turn::Pan));
     assert!(app.view().time_from_x(x - app.frame.gutter) > after, "shift pans");
+    let start = app.view().start_ns();
+    assert!(app.wheel((x, y), (50.0, 3.0), Turn::Scroll) && app.view().start_ns() > start, "sideways pans");
     let view = app.view();
-    app.wheel((3.0, y), (0.0, 100.0), false);
-    assert_eq!(app.view(), view, "over the names it scrolls");
+    app.resize(900.0, 120.0);
+    let view = view.resize(app.frame.plot_width);
+    assert!(app.wheel((x, y), (0.0, 100.0), Turn::Scroll));
+    assert_eq!((app.view(), app.scroll()), (view, 100.0), "it scrolls");
+    assert!(
+        app.wheel((x, y), (0.0, 9e9), Turn::Scroll) && !app.wheel((x, y), (0.0, 1.0), Turn::Scroll),
+        "to the end"
+    );
 }
 
 #[test]
 fn a_click_selects_and_a_drag_does_not() {
     let mut app = app();
     let (x, y) = middle(&app, 6);
-    app.pressed(x, y);
+    app.pressed(x, y, Grip::Main);
     app.pointer_moved(x + 2.0, y);
     assert!(app.released(x + 2.0, y));
     assert_eq!((app.selected(), app.selected_command()), (Some(6), Some(5)));
+    let drags = |app: &mut App, from: (f64, f64), to: (f64, f64), grip| {
+        app.pressed(from.0, from.1, grip);
+        app.pointer_moved(to.0, to.1);
+        assert!(!app.released(to.0, to.1), "a drag is no click");
+        assert_eq!(app.selected(), Some(6));
+    };
+    // What pans: the ruler, the middle button and the space bar anywhere, a finger.
+    for (y, grip) in [(8.0, Grip::Main), (y, Grip::Pan), (y, Grip::Touch)] {
+        let view = app.view();
+        drags(&mut app, (x, y), (x - 60.0, y), grip);
+        assert!((app.view().x_from_time(0) - view.x_from_time(0) + 60.0).abs() < 1e-6, "{grip:?}");
+        assert_eq!(app.range(), None);
+        app.fit_all();
+    }
+    app.pressed(x, y, Grip::Pan);
+    assert!(!app.released(x, y), "a click of the middle button means nothing");
+    // What chooses: with shift all lanes, else those that the drag goes over.
     let view = app.view();
-    app.pressed(x, y);
-    app.pointer_moved(x - 60.0, y);
-    assert!(!app.released(x - 60.0, y));
-    assert_eq!(app.selected(), Some(6));
-    assert!((app.view().x_from_time(0) - view.x_from_time(0) + 60.0).abs() < 1e-6);
+    let times = |a: f64, b: f64| {
+        let time = |x: f64| view.time_from_x(x - app.frame.gutter);
+        Some((time(a), time(b)))
+    };
+    let (whole, part) = (times(x - 90.0, x + 10.0), times(x - 30.0, x + 30.0));
+    drags(&mut app, (x + 10.0, y), (x - 90.0, y), Grip::Range);
+    assert_eq!((app.range(), app.lanes(), app.view()), (whole, None, view));
+    drags(&mut app, (x - 30.0, y), (x + 30.0, y + 3.0), Grip::Main);
+    let row = app.row_at(Some(y)).unwrap();
+    assert_eq!((app.range(), app.lanes(), app.view()), (part, Some((row, row)), view));
+    drags(&mut app, (x - 30.0, y), (x + 30.0, y - 30.0), Grip::Main);
+    assert_eq!(app.lanes(), Some((row - 1, row)), "up as well as down");
+    app.shift_row(row, -1);
+    assert_eq!(
+        (app.range(), app.lanes()),
+        (part, None),
+        "rows that stand elsewhere are not those that were chosen"
+    );
+    // Beside all slices: with shift, as from the menu, the range stays.
+    let (right, name) = (app.plot().0 + app.plot().1 - 3.0, app.frame.row(row).0 + 6.0);
+    for (grip, range) in [(Grip::Range, part), (Grip::Main, None)] {
+        app.pressed(right, name, grip);
+        assert!(app.released(right, name));
+        assert_eq!((app.selected(), app.range()), (None, range), "{grip:?}");
+    }
 }
 
 #[test]
@@ -98,7 +145,9 @@ fn every_key_of_the_table_does_something() {
     check("ArrowDown", false, &|_, b| b.selected() == Some(7));
     check("Enter", false, &|_, b| b.selected() == Some(2));
     check("n", false, &|_, b| b.finding() == Some(0));
-    check("m", false, &|_, b| b.mode == Mode::Typical);
+    check("y", false, &|_, b| b.mode == Mode::Typical);
+    check("m", false, &|_, b| b.marks().len() == 1);
+    check("M", true, &|_, b| b.marks().is_empty());
     check("Escape", false, &|_, b| b.selected().is_none());
     assert!(!app().key("x", false));
 }
@@ -139,20 +188,38 @@ fn a_finding_is_jumped_to_from_anywhere() {
 
 #[test]
 fn random_interactions_never_panic_and_keep_the_trace_near() {
-    let keys =
-        ["w", "s", "a", "d", "f", "0", "ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Enter", "n", "m"];
+    let keys = [
+        "w",
+        "s",
+        "a",
+        "d",
+        "f",
+        "0",
+        "ArrowLeft",
+        "ArrowRight",
+        "ArrowUp",
+        "ArrowDown",
+        "Enter",
+        "n",
+        "y",
+        "m",
+        "]",
+        "[",
+    ];
     for seed in 0..10 {
         let mut random = Random(seed);
         let mut app = App::new(Model::new("crowd", crowd(seed, 80)), Theme::LIGHT);
         for _ in 0..200 {
             let at = (random.below(1000) as f64, random.below(500) as f64);
-            match random.below(7) {
-                0 => app.wheel(at, (0.0, random.below(800) as f64 - 400.0), false),
-                1 => app.wheel(at, (random.below(800) as f64 - 400.0, 0.0), true),
-                2 => app.pressed(at.0, at.1),
+            match random.below(9) {
+                0 => drop(app.wheel(at, (0.0, random.below(800) as f64 - 400.0), Turn::Zoom)),
+                1 => drop(app.wheel(at, (random.below(800) as f64 - 400.0, 0.0), Turn::Pan)),
+                2 => app.pressed(at.0, at.1, random.pick([Grip::Main, Grip::Range, Grip::Pan, Grip::Touch])),
                 3 => app.pointer_moved(at.0, at.1),
                 4 => drop(app.released(at.0, at.1)),
                 5 => app.resize(at.0, at.1),
+                6 => drop(app.wheel(at, (0.0, random.below(800) as f64 - 400.0), Turn::Scroll)),
+                7 => app.set_group(random.pick([Group::Stream, Group::Engine, Group::Kind])),
                 _ => drop(app.key(random.pick(keys), random.below(2) == 0)),
             }
             let scene = app.scene();

@@ -1,4 +1,6 @@
-//! What a person asks of a timeline: a range and its totals, marks, a search, and a point in time.
+//! What a person asks of a timeline: a range, marks, a search, and a point in time.
+
+use std::cell::OnceCell;
 
 use spanlift::trace::{Kind, LaneKind, StrId};
 
@@ -13,6 +15,8 @@ use crate::timeline::RULER;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tools {
     range: Option<(i64, i64)>,
+    /// The first and the last row that the range is about; without them all.
+    lanes: Option<(usize, usize)>,
     marks: Vec<i64>,
     at: Option<i64>,
     /// Slices that were searched for, in the order of time.
@@ -21,30 +25,8 @@ pub(super) struct Tools {
     lit: Vec<bool>,
     /// How often something was searched for.
     n: u64,
-}
-
-/// What happens within a range of time.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Totals {
-    /// The range, `[from, to)`.
-    pub range: (i64, i64),
-    /// One for each kind of slice that occurs; engines, which show the work of streams again, are left out.
-    pub kinds: Vec<Total>,
-    /// Names of lanes and the time in the range during which something lies on them.
-    pub lanes: Vec<(String, i64)>,
-}
-
-/// The slices of one kind within a range.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Total {
-    /// What they are.
-    pub kind: Kind,
-    /// How many lie in the range, wholly or in part.
-    pub n: u64,
-    /// The sum of their times within the range.
-    pub ns: i64,
-    /// Bytes moved within the range: of a slice that lies in it in part, the part in proportion to time.
-    pub bytes: u64,
+    /// Pieces of work and their calls, ordered; made when they are first asked for.
+    calls: OnceCell<Vec<(u32, u32)>>,
 }
 
 impl App {
@@ -83,13 +65,46 @@ impl App {
         self.tools.lit.get(slice as usize).copied().unwrap_or(true)
     }
 
+    /// Pieces of work and their calls.
+    pub(super) fn calls(&self) -> &OnceCell<Vec<(u32, u32)>> {
+        &self.tools.calls
+    }
+
     pub(super) fn lit(&self) -> &[bool] {
         &self.tools.lit
     }
 
-    /// Chooses a range of time, its ends in any order, or none; an empty one is none.
+    /// Chooses a range of time within the trace, its ends in any order, or none; an empty one is none.
     pub fn set_range(&mut self, range: Option<(i64, i64)>) {
-        self.tools.range = range.map(|(a, b)| (a.min(b), a.max(b))).filter(|(a, b)| a < b);
+        let (first, last) = self.model.extent();
+        let range = range.map(|(a, b)| (a.min(b).max(first), a.max(b).min(last)));
+        self.tools.range = range.filter(|(a, b)| a < b);
+        self.tools.lanes = None;
+    }
+
+    /// The first and the last row that the range is about; nothing where it is about all.
+    pub fn lanes(&self) -> Option<(usize, usize)> {
+        self.tools.lanes
+    }
+
+    /// Says which rows the range is about; all of them where there is no range, or no such row.
+    pub fn set_lanes(&mut self, lanes: Option<(usize, usize)>) {
+        let n = self.model.rows.rows.len();
+        let is_there =
+            |&(a, b): &(usize, usize)| self.tools.range.is_some() && a <= b && b < n && b - a + 1 < n;
+        self.tools.lanes = lanes.filter(is_there);
+    }
+
+    /// The rows that two heights of the canvas and all between them touch.
+    pub(super) fn lanes_between(&self, a: f64, b: f64) -> Option<(usize, usize)> {
+        let (top, bottom) = (a.min(b) + self.scroll, a.max(b) + self.scroll);
+        let touched = |&r: &usize| {
+            let (y, h) = self.frame.row(r);
+            y < bottom.max(top + 1.0) && top < y + h
+        };
+        let mut rows = (0..self.model.rows.rows.len()).filter(touched);
+        let first = rows.next()?;
+        Some((first, rows.next_back().unwrap_or(first)))
     }
 
     /// Chooses a point in time, or none.
@@ -98,7 +113,8 @@ impl App {
         self.tools.at = at.map(|at| at.clamp(first, last));
     }
 
-    /// The range of the selected slice, or of what is on screen.
+    /// The range of the selected slice, or of what is on screen; of a slice that has it already on the slice's row alone, and again
+    /// on all.
     pub(super) fn range_of_selected(&mut self) {
         let range = match self.selected() {
             Some(k) => (self.model.trace.slices.start[k as usize], self.model.trace.slices.end[k as usize]),
@@ -107,7 +123,11 @@ impl App {
                 (self.view().start_ns().max(first), self.view().end_ns().min(last))
             }
         };
+        let (before, lanes) = (self.range(), self.lanes());
         self.set_range(Some(range));
+        if before == self.range() && lanes.is_none() {
+            self.set_lanes(self.row_at(None).map(|row| (row, row)));
+        }
     }
 
     /// Marks the chosen point in time, else the start of the selected slice, else what is under the pointer, else the middle.
@@ -154,6 +174,12 @@ impl App {
     /// Moves a row up or down, as [`Rows::shift`] says.
     pub fn shift_row(&mut self, row: usize, by: isize) {
         self.model.rows.shift(row, by);
+        self.rows_moved();
+    }
+
+    /// Rows stand elsewhere.
+    pub(super) fn rows_moved(&mut self) {
+        self.tools.lanes = None;
         self.resize(self.size.0, self.size.1);
         // What shows rows looks at this.
         self.tools.n += 1;
@@ -235,78 +261,6 @@ impl App {
     pub fn hit(&self) -> Option<usize> {
         self.selected().and_then(|k| self.tools.hits.iter().position(|&hit| hit == k))
     }
-
-    /// What happens within the chosen range.
-    ///
-    /// # Cost
-    /// The slices in the range, and a bisection for each track.
-    pub fn totals(&self) -> Option<Totals> {
-        let (from, to) = self.tools.range?;
-        let slices = &self.model.trace.slices;
-        let mut totals = Totals { range: (from, to), ..Totals::default() };
-        for (r, row) in (0u32..).zip(&self.model.rows.rows) {
-            let mut busy = Vec::new();
-            for track in &row.tracks {
-                // Starts and ends both ascend on a track.
-                let first = track.slices.partition_point(|&k| slices.end[k as usize] < from);
-                for &k in track.slices[first..].iter().take_while(|&&k| slices.start[k as usize] < to) {
-                    let i = k as usize;
-                    let (start, end) = (slices.start[i], slices.end[i]);
-                    let (a, b) = (start.max(from), end.min(to));
-                    let is_in = a < b || start == end && from <= start;
-                    if !is_in {
-                        continue;
-                    }
-                    busy.push((a, b));
-                    if self.model.rows.place(k).0 == r && !matches!(row.kind, LaneKind::Engine { .. }) {
-                        let took = i128::from(end) - i128::from(start);
-                        let inside = i128::from(b) - i128::from(a);
-                        let moved = i128::from(slices.bytes[i]);
-                        let part = if took > 0 { (moved * inside + took / 2) / took } else { moved };
-                        add(
-                            &mut totals.kinds,
-                            slices.kind[i],
-                            b - a,
-                            u64::try_from(part).unwrap_or(u64::MAX),
-                        );
-                    }
-                }
-            }
-            if !busy.is_empty() {
-                totals.lanes.push((row.name.clone(), union(busy)));
-            }
-        }
-        totals.kinds.sort_by_key(|t| (t.kind, t.n));
-        Some(totals)
-    }
-}
-
-fn add(kinds: &mut Vec<Total>, kind: Kind, ns: i64, bytes: u64) {
-    let total = match kinds.iter().position(|t| t.kind == kind) {
-        Some(at) => &mut kinds[at],
-        None => {
-            kinds.push(Total { kind, n: 0, ns: 0, bytes: 0 });
-            let last = kinds.len() - 1;
-            &mut kinds[last]
-        }
-    };
-    total.n += 1;
-    total.ns = total.ns.saturating_add(ns);
-    total.bytes = total.bytes.saturating_add(bytes);
-}
-
-/// The length of the union of intervals.
-fn union(mut intervals: Vec<(i64, i64)>) -> i64 {
-    intervals.sort_unstable();
-    let (mut length, mut free) = (0i64, i64::MIN);
-    for (a, b) in intervals {
-        let a = a.max(free);
-        if a < b {
-            length = length.saturating_add(b.saturating_sub(a));
-            free = b;
-        }
-    }
-    length
 }
 
 #[cfg(test)]
@@ -321,55 +275,6 @@ mod tests {
         let mut app = App::new(Model::new("crowd", crowd(seed, 200)), Theme::LIGHT);
         app.resize(900.0, 400.0);
         app
-    }
-
-    #[test]
-    fn totals_are_those_of_every_slice_looked_at() {
-        for seed in 0..20 {
-            let mut app = app(seed);
-            let mut random = Random(seed);
-            for _ in 0..20 {
-                let ends =
-                    [random.below(1_200_000), random.below(1_200_000)].map(|n| i64::try_from(n).unwrap());
-                app.set_range(Some((ends[0], ends[1])));
-                let Some(totals) = app.totals() else { continue };
-                let (from, to) = totals.range;
-                let trace = &app.model.trace;
-                for kind in
-                    totals.kinds.iter().map(|t| t.kind).chain([Kind::Kernel, Kind::ToDevice, Kind::Wait])
-                {
-                    let (mut n, mut ns, mut bytes) = (0, 0, 0u64);
-                    for (k, s) in (0u32..).zip(trace.slices.iter()) {
-                        let is_engine = matches!(trace.lanes[s.lane as usize].kind, LaneKind::Engine { .. });
-                        if s.kind != kind || is_engine || app.model.rows.place(k) == Rows::NOWHERE {
-                            continue;
-                        }
-                        let (a, b) = (s.start.0.max(from), s.end.0.min(to));
-                        let moment = s.start == s.end && from <= s.start.0 && s.start.0 < to;
-                        if a < b || moment {
-                            n += 1;
-                            ns += b - a;
-                            let share =
-                                if moment { 1.0 } else { (b - a) as f64 / (s.end.0 - s.start.0) as f64 };
-                            #[expect(clippy::cast_possible_truncation, reason = "a part of a u64")]
-                            let part = (s.bytes as f64 * share).round() as u64;
-                            bytes += part;
-                        }
-                    }
-                    let found = totals.kinds.iter().find(|t| t.kind == kind).map(|t| (t.n, t.ns));
-                    assert_eq!(found, (n > 0).then_some((n, ns)), "seed {seed}: {kind:?} in {from}..{to}");
-                    let told = totals.kinds.iter().find(|t| t.kind == kind).map_or(0, |t| t.bytes);
-                    assert!(told.abs_diff(bytes) <= n, "seed {seed}: {told} and {bytes} bytes");
-                }
-                assert!(totals.lanes.iter().all(|(_, busy)| 0 <= *busy && *busy <= to - from));
-            }
-        }
-    }
-
-    #[test]
-    fn intervals_are_counted_once() {
-        assert_eq!(union(vec![]), 0);
-        assert_eq!(union(vec![(5, 9), (0, 3), (2, 4), (9, 9), (6, 7)]), 8);
     }
 
     #[test]
@@ -474,23 +379,33 @@ mod tests {
     fn ranges_and_marks_are_set_and_taken_away() {
         let mut app = app(3);
         assert_eq!(app.totals(), None);
-        app.set_range(Some((500, 100)));
-        assert_eq!(app.range(), Some((100, 500)));
+        let (first, last) = app.model.extent();
+        app.set_range(Some((first + 500, first + 100)));
+        assert_eq!(app.range(), Some((first + 100, first + 500)));
+        app.set_range(Some((first - 500, i64::MAX)));
+        assert_eq!(app.range(), Some((first, last)), "beside the trace there is nothing");
         app.set_range(Some((5, 5)));
         assert_eq!(app.range(), None);
         app.key("r", false);
-        let (first, last) = app.model.extent();
         assert_eq!(app.range(), Some((first, last)), "without a selection all that is on screen");
         app.key("Escape", false);
         assert_eq!(app.range(), None);
+        app.key("ArrowRight", false);
+        let row = app.row_at(None).unwrap();
+        for lanes in [None, Some((row, row)), None] {
+            app.key("r", false);
+            assert_eq!(app.lanes(), lanes, "by keys too the lane alone");
+        }
+        app.key("Escape", false);
+        app.select(None);
         app.set_at(Some(i64::MAX));
         assert_eq!(app.at(), Some(last));
-        app.key("b", false);
+        app.key("m", false);
         app.set_at(Some(first));
-        app.key("b", false);
-        app.key("b", false);
+        app.key("m", false);
+        app.key("m", false);
         assert_eq!(app.marks(), [first, last]);
-        app.key("B", true);
+        app.key("M", true);
         assert_eq!(app.marks(), [last]);
     }
 }

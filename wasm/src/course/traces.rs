@@ -169,7 +169,7 @@ impl Recorded {
                 text::time(total.ns)
             ));
         }
-        for (lane, busy) in &totals.lanes {
+        for (lane, _, busy) in &totals.lanes {
             lines.push(format!("  {lane}: {:.1} % busy", 100.0 * *busy as f64 / length as f64));
         }
         Figure::words(lines.join("\n"))

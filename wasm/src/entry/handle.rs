@@ -22,6 +22,7 @@ use crate::input::{Shared, schedule};
 use crate::model::machine_of;
 use crate::pack::{Content, PageItem, pack, unpack};
 use crate::paint::Canvas;
+use crate::rows::Group;
 use crate::screen::Screen;
 use crate::text;
 use crate::theme::{Theme, kind_name};
@@ -140,7 +141,7 @@ impl View {
         let mut viewer = self.0.borrow_mut();
         let (told, item) = changed(&viewer, changes)?;
         viewer.changed = Some(item);
-        Ok(told.to_string())
+        Ok(text::unbroken(&told.to_string()))
     }
 
     /// Over how many streams the work of one can be spread in the program that is shown; 1 where there is none.
@@ -265,12 +266,43 @@ impl View {
         });
     }
 
-    /// Chooses a range of time; none where the ends are equal.
-    pub fn choose(&self, from: f64, to: f64) {
+    /// Chooses a range of time, on the rows from one to another where they are given; none where the ends are equal.
+    pub fn choose(&self, from: f64, to: f64, first: Option<usize>, last: Option<usize>) {
         time!(self, app => {
             let (from, to) = (time_of(app, from), time_of(app, to));
             app.set_range(Some((from, to)));
+            app.set_lanes(first.zip(last));
         });
+    }
+
+    /// Puts the work of devices on rows by stream, by engine or by kind, in the order of the file.
+    pub fn group(&self, by: &str) {
+        let group = match by {
+            "engine" => Group::Engine,
+            "kind" => Group::Kind,
+            _ => Group::Stream,
+        };
+        time!(self, app => app.set_group(group));
+    }
+
+    /// Shows the bytes and chooses the view or storage of a memory map that `told` has said.
+    pub fn look_at(&self, bytes: &str, chosen: &str) {
+        self.0.borrow_mut().with_memory(|app| app.look_at(bytes, chosen));
+        schedule(&self.0);
+    }
+
+    /// Brings the table of what is on screen up to date: once the view has come to rest, since it is work for every slice.
+    pub fn tell(&self) {
+        let viewer = self.0.borrow();
+        if let Some(app) = viewer.time() {
+            viewer.panels.table(app);
+        }
+    }
+
+    /// Scrolls the rows.
+    pub fn scroll(&self, top: f64) {
+        self.0.borrow_mut().with(|screen| screen.set_scroll(top));
+        schedule(&self.0);
     }
 
     /// Chooses a point in time.
@@ -331,19 +363,23 @@ impl View {
                 "command": app.selected_command(), "slice": app.selected(),
                 "left": app.selected().and_then(|k| app.model.left(k)),
             }),
-            Some(Screen::Memory(app)) => match app.over_time() {
-                Some(over) => {
-                    let told =
-                        over.told(app.selected().and_then(|k| app.map().life(k)).map(|(_, life)| life));
-                    json!({
-                        "moments": over.n_events(), "at": told.at, "lines": told.lines, "stack": told.stack, "block": told.block,
-                    })
+            Some(Screen::Memory(app)) => {
+                let (bytes, chosen) = app.looks();
+                match app.over_time() {
+                    Some(over) => {
+                        let told =
+                            over.told(app.selected().and_then(|k| app.map().life(k)).map(|(_, life)| life));
+                        json!({
+                            "moments": over.n_events(), "at": told.at, "lines": told.lines, "stack": told.stack,
+                            "block": told.block, "bytes": bytes, "view": chosen,
+                        })
+                    }
+                    None => json!({"past": app.has_past(), "bytes": bytes, "view": chosen}),
                 }
-                None => json!({"past": app.has_past()}),
-            },
+            }
             None => json!({}),
         };
-        told.to_string()
+        text::unbroken(&told.to_string())
     }
 
     /// Paints what is on screen on another context, light or dark whatever the page is; gives its width and height.
@@ -400,15 +436,29 @@ fn totals(app: &App, totals: &Totals) -> Value {
     let (from, to) = totals.range;
     let length = to.saturating_sub(from);
     let kinds = totals.kinds.iter().map(|t| {
-        let bytes = if t.bytes > 0 { text::bytes(t.bytes) } else { String::new() };
-        let rate = text::rate(t.bytes, t.ns).unwrap_or_default();
-        json!([kind_name(t.kind), text::thousands(t.n), text::time(t.ns), bytes, rate])
+        let mut told = vec![text::time(t.ns)];
+        if t.busy < t.ns {
+            told.push(format!("busy {}", text::time(t.busy)));
+        }
+        if t.bytes > 0 {
+            told.push(text::bytes(t.bytes));
+            told.extend(text::rate(t.bytes, t.ns));
+        }
+        if t.overlap > 0 {
+            told.push(format!("overlapped {}", text::time(t.overlap)));
+        }
+        if t.waited > 0 {
+            told.push(format!("host waited {}", text::time(t.waited)));
+        }
+        json!([kind_name(t.kind), text::thousands(t.n), told.join("\n")])
     });
-    let lanes = totals.lanes.iter().map(|(name, busy)| {
-        json!([name, text::time(*busy), format!("{:.1} %", 100.0 * *busy as f64 / length.max(1) as f64)])
+    let lanes = totals.lanes.iter().map(|(name, n, busy)| {
+        let part = 100.0 * *busy as f64 / length.max(1) as f64;
+        json!([name, text::thousands(*n), format!("{}\n{part:.1} %", text::time(*busy))])
     });
+    let on = totals.chosen.map_or(String::new(), |n| format!(", on {}", text::count(n, "lane")));
     json!({
-        "words": format!("{} to {}: {}", app.model.clock(from), app.model.clock(to), text::time(length)),
+        "words": format!("{} to {}: {}{on}", app.model.clock(from), app.model.clock(to), text::time(length)),
         "kinds": kinds.collect::<Vec<_>>(), "lanes": lanes.collect::<Vec<_>>(),
     })
 }

@@ -2,7 +2,7 @@
 //!
 //! | input | does |
 //! |---|---|
-//! | wheel over bytes | zooms the storage at the pointer; with shift it pans, over the names it scrolls |
+//! | wheel | scrolls; with ctrl, as by spreading two fingers, zooms the storage at the pointer, with shift pans it |
 //! | drag | pans along the bytes and scrolls |
 //! | click, double click | selects a view or a storage, brings its bytes into the whole bar |
 //! | `W` `S`, `A` `D` | zoom in and out, pan left and right; with shift five times as far |
@@ -10,10 +10,12 @@
 //! | up, down | the view above, below |
 //! | left, right | the previous, the next view that shares bytes with the selected one |
 //! | `Enter` | more views of the storage, where not all are drawn |
-//! | `M` | views kept, or one by one |
+//! | `Y` | views kept, or one by one |
 //! | `Page Up`, `Page Down` | scroll |
 //! | `]`, `[` | of a snapshot: the next event that hands memory out or takes it back, the one before; with shift a hundred on |
 //! | `Escape` | selects nothing |
+
+mod looks;
 
 use spanlift::memory::{Layout, MoveKind, Target};
 use spanlift::ordered::BTreeMap;
@@ -24,6 +26,7 @@ use super::frame::{BAR, Frame, Item, Limits, RULER};
 use super::map::MemoryPicture;
 use super::past::OverTime;
 use crate::details::Details;
+use crate::grip::{Grip, Turn};
 use crate::scene::Scene;
 use crate::snapshot::Blocks;
 use crate::theme::Theme;
@@ -73,6 +76,7 @@ struct Drag {
     last: (f64, f64),
     storage: Option<usize>,
     is_moving: bool,
+    grip: Grip,
 }
 
 impl MemoryApp {
@@ -305,6 +309,12 @@ impl MemoryApp {
         self.focus.scroll
     }
 
+    /// Scrolls the rows to there.
+    pub fn set_scroll(&mut self, top: f64) {
+        self.focus.scroll = top;
+        self.scroll_by(0.0);
+    }
+
     /// The picture.
     pub fn scene(&mut self) -> Scene {
         self.focus.hovered =
@@ -324,7 +334,9 @@ impl MemoryApp {
             theme: self.theme,
             most: 400,
             scene: Scene::new(self.size.0, self.size.1, self.theme.ground),
-            seen: Seen::default(),
+            // From moment to moment the legend only grows: else the picture changed its height with it, which makes the
+            // canvas anew, and the map would move away below the hand.
+            seen: if self.over_time.is_some() { self.seen } else { Seen::default() },
         };
         draw.rows();
         let (scene, seen) = (draw.scene, draw.seen);
@@ -332,7 +344,7 @@ impl MemoryApp {
         scene
     }
 
-    /// What the colours of the picture drawn last mean.
+    /// What the colours of the picture drawn last mean; of a snapshot over time, of all that were drawn.
     pub fn legend(&self, width: f64) -> Scene {
         draw::legend(self.seen, width, &self.theme)
     }
@@ -361,17 +373,22 @@ impl MemoryApp {
         draw::axis(&self.map, &self.frame, &self.focus, storage, left)
     }
 
-    /// The wheel turned by `(dx, dy)` pixels with the pointer at `(x, y)`.
-    pub fn wheel(&mut self, (x, y): (f64, f64), (dx, dy): (f64, f64), pans: bool) {
+    /// The wheel turned by `(dx, dy)` pixels with the pointer at `(x, y)`; says whether anything moved.
+    pub fn wheel(&mut self, (x, y): (f64, f64), (dx, dy): (f64, f64), turn: Turn) -> bool {
         self.pointer = Some((x, y));
-        let Some(storage) = self.storage_at(y).filter(|_| x >= self.frame.panels.gutter) else {
-            return self.scroll_by(dy);
-        };
-        if pans || dx.abs() > dy.abs() {
-            self.pan(storage, if dx.abs() > dy.abs() { dx } else { dy });
-        } else {
-            self.zoom(storage, Some(x), (-dy.clamp(-400.0, 400.0) / 100.0 * 0.25).exp());
+        let sideways = dx.abs() > dy.abs();
+        if turn == Turn::Scroll && !sideways {
+            let before = self.focus.scroll;
+            self.scroll_by(dy);
+            return before != self.focus.scroll;
         }
+        let Some(storage) = self.storage_at(y) else { return false };
+        let before = self.window(storage);
+        match turn {
+            Turn::Zoom => self.zoom(storage, Some(x), (-dy.clamp(-400.0, 400.0) / 100.0 * 0.25).exp()),
+            _ => self.pan(storage, if sideways { dx } else { dy }),
+        }
+        before != self.window(storage)
     }
 
     /// Shows `factor` times fewer bytes of a storage, the byte at `x` staying there.
@@ -446,16 +463,16 @@ impl MemoryApp {
         self.pointer = None;
     }
 
-    /// The main button went down.
-    pub fn pressed(&mut self, x: f64, y: f64) {
+    /// A button went down: a drag pans, whatever it is.
+    pub fn pressed(&mut self, x: f64, y: f64, grip: Grip) {
         self.pointer = Some((x, y));
         let storage = self.storage_at(y);
-        self.drag = Some(Drag { from: (x, y), last: (x, y), storage, is_moving: false });
+        self.drag = Some(Drag { from: (x, y), last: (x, y), storage, is_moving: false, grip });
     }
 
-    /// The main button went up: without a drag this selects what is there.
+    /// The button went up: without a drag this selects what is there.
     pub fn released(&mut self, _x: f64, y: f64) {
-        if self.drag.take().is_none_or(|drag| drag.is_moving) {
+        if self.drag.take().is_none_or(|drag| drag.is_moving || drag.grip == Grip::Pan) {
             return;
         }
         match self.item_at(y) {
@@ -556,7 +573,7 @@ impl MemoryApp {
             ("Enter", Some(k)) => self.more(k),
             ("PageDown", _) => self.scroll_by(self.size.1 - 40.0),
             ("PageUp", _) => self.scroll_by(40.0 - self.size.1),
-            ("m" | "M", _) => self.set_kind(match self.kind {
+            ("y" | "Y", _) => self.set_kind(match self.kind {
                 MoveKind::Naive => MoveKind::Aware,
                 _ => MoveKind::Naive,
             }),

@@ -320,6 +320,22 @@ mod tests {
         assert_eq!(names(app.map()), names(&end), "the last moment is the end");
     }
 
+    #[test]
+    fn the_legend_of_moments_only_grows_so_that_the_map_stays_where_it_is() {
+        let Some(mut app) = app() else { return };
+        let n = app.over_time().unwrap().n_events();
+        let moments: Vec<usize> = (0..=40).map(|k| k * 37 % 41 * n / 40).collect();
+        let mut height = |moment: usize| {
+            app.go_to_moment(moment);
+            app.scene();
+            app.legend(360.0).height
+        };
+        let first: Vec<f64> = moments.iter().map(|&moment| height(moment)).collect();
+        assert!(first.is_sorted(), "{first:?}");
+        let again: Vec<f64> = moments.iter().map(|&moment| height(moment)).collect();
+        assert!(again.iter().all(|h| Some(h) == first.last()), "{again:?}");
+    }
+
     /// All that a map shows, in words.
     fn shown(map: &MemoryPicture) -> Vec<String> {
         let storages = map.held.iter().enumerate().map(|(k, held)| {

@@ -6,29 +6,39 @@ const WAYS = { u: -1, d: 1, t: -(2 ** 31) };
 /** Lanes in another order. */
 const lanes = (view) => {
   let [moved, shows, isNew] = [[], "", false];
+  let by = "";
   const shift = (row, way) => {
     if (row === undefined || !WAYS[way]) return;
     view.shift(row, WAYS[way]);
     moved.push(`${row}${way}`);
   };
+  /** Rows by stream, engine or kind, none of them moved. */
+  const group = (wanted) => {
+    [moved, by] = [[], wanted];
+    view.group(by);
+  };
   return {
     shift,
+    group,
+    by: () => by,
     /** The moves so far, to do them again. */
     moves: () => moved.join(),
-    /** Does moves again where nothing was moved yet. */
-    again(moves) {
-      [moved, isNew] = [[], true];
+    /** Groups and moves as these words say, of what is shown or was just opened. */
+    again(wanted, moves, isOpened) {
+      if (isOpened) [moved, by, isNew] = [[], "", true];
+      if (wanted === by && moves === moved.join()) return;
+      if (wanted !== by || moved.length) group(wanted);
       for (const move of moves.split(",")) shift(Number.parseInt(move, 10), move.at(-1));
     },
     /** What was opened anew has its lanes as the file has them. */
     shown(opened) {
-      if (opened !== shows && !isNew) moved = [];
+      if (opened !== shows && !isNew) [moved, by] = [[], ""];
       [shows, isNew] = [opened, false];
     },
   };
 };
 
-/** The menu over the picture; `entries(row)` are words, keys and acts, nothing for a line between them. */
+/** The menu over the picture; `entries(row)` are words, keys, acts and, of what is one of several, whether it is chosen; nothing for a line between them. */
 const menu = (place, entries) => {
   const plot = place.querySelector(".sl-plot");
   let list = null;
@@ -42,8 +52,9 @@ const menu = (place, entries) => {
   const open = (x, y, found) => {
     close();
     if (!found.length) return;
-    const entry = ([words, key, act]) => {
-      const button = make("button", { type: "button", role: "menuitem", tabIndex: -1 }, words, make("kbd", { textContent: key }));
+    const entry = ([words, key, act, isChosen]) => {
+      const role = isChosen === undefined ? { role: "menuitem" } : { role: "menuitemradio", ariaChecked: String(isChosen) };
+      const button = make("button", { type: "button", ...role, tabIndex: -1 }, words, make("kbd", { textContent: key }));
       button.addEventListener("click", () => {
         close(true);
         act();
@@ -76,7 +87,7 @@ const menu = (place, entries) => {
     const { clientX, clientY } = event;
     // Over the plot what is pressed is chosen first, as everywhere.
     if (clientX - box.left >= Number(plotX)) {
-      for (const kind of ["pointerdown", "pointerup"]) plot.dispatchEvent(new PointerEvent(kind, { clientX, clientY, button: 0 }));
+      for (const kind of ["pointerdown", "pointerup"]) plot.dispatchEvent(new PointerEvent(kind, { clientX, clientY, button: 0, shiftKey: true }));
     }
     // What can be done depends on it: behind the frame that shows it.
     requestAnimationFrame(() => open(clientX, clientY, entries(clientY - box.top)));
@@ -90,8 +101,24 @@ const menu = (place, entries) => {
   });
 };
 
-/** A drag with alt over the picture shows what it went over. */
+/** A drag with alt over the picture shows what it went over; two fingers zoom as far as they go apart. */
 const zooming = (view, plot, chosen) => {
+  const fingers = new Map();
+  const spread = (event) => {
+    if (event.pointerType !== "touch") return false;
+    const across = () => {
+      const [a, b] = [...fingers.values()];
+      return Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY);
+    };
+    const before = fingers.size === 2 && across();
+    if (event.type === "pointerup" || event.type === "pointercancel") fingers.delete(event.pointerId);
+    else if (event.type === "pointerdown" || fingers.has(event.pointerId)) fingers.set(event.pointerId, event);
+    if (fingers.size !== 2) return false;
+    const [a, b] = [...fingers.values()];
+    if (event.type === "pointerdown") plot.dispatchEvent(new PointerEvent("pointercancel"));
+    else if (before > 1) plot.dispatchEvent(new WheelEvent("wheel", { ctrlKey: true, cancelable: true, deltaY: 100 * Math.log(before / across()), clientX: (a.clientX + b.clientX) / 2, clientY: (a.clientY + b.clientY) / 2 }));
+    return true;
+  };
   let from = null;
   const at = (event) => {
     const { plotX, plotWidth } = plot.querySelector(".sl-canvas").dataset;
@@ -99,6 +126,7 @@ const zooming = (view, plot, chosen) => {
   };
   // Before those who pan hear of it.
   const on = (kind, act) => plot.addEventListener(kind, (event) => act(event) && event.stopImmediatePropagation(), true);
+  for (const kind of ["pointerdown", "pointermove", "pointerup", "pointercancel"]) on(kind, spread);
   on("pointerdown", (event) => {
     if (!event.altKey || event.button || !view.times().length) return false;
     plot.setPointerCapture(event.pointerId);

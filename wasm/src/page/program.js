@@ -37,11 +37,20 @@ const beside = (view, place) => {
     from = null;
     plot.focus({ preventScroll: true });
   };
+  /** Where nothing of the second lies within the time on screen, there is that of both. */
+  const reach = () => {
+    const [now, then] = [view.times(), other.times()];
+    if (now.length < 4 || then.length < 4 || (then[2] - shift <= now[1] && now[0] <= then[3] - shift)) return;
+    const [first, last] = [Math.min(now[2], then[2] - shift), Math.max(now[3], then[3] - shift)];
+    const room = (last - first) / 50;
+    view.follow(first - room, last + room);
+  };
   const show = (block, words, source) => {
     pane.hidden = room.hidden = false;
     choice.hidden = source !== "item";
     align.hidden = source !== "item";
     title.textContent = words;
+    const isNew = from !== source || source === "item";
     if (from !== source) shift = 0;
     from = source;
     fit();
@@ -62,6 +71,9 @@ const beside = (view, place) => {
         }),
       );
     }
+    // Where the first keeps its size nothing is drawn that would bring the second to its time.
+    same(view, other, shift);
+    if (isNew) reach();
   };
   for (const kind of ["click", "keydown"]) pane.addEventListener(kind, (event) => event.key !== "Tab" && event.stopPropagation());
   new ResizeObserver(() => room.hidden || fit()).observe(place);
@@ -248,7 +260,7 @@ const program = (view, place, second, packed) => {
       const { recorded, error, before, after, saved, sooner, same, factor, verdicts = [] } = JSON.parse(view.what_if(lines.join("\n")));
       const words = same ? "the same" : `${saved} ${sooner ? "saved" : "lost"}, ${factor.toFixed(2)} times as fast`;
       // How far the model is from the recorded time comes before anything that follows from it.
-      const first = recorded ? [make("i", { textContent: `recorded ${recorded}; run again without a change ${before}: the error of the model is ${error.replace(" ", "\u00a0")}` })] : [];
+      const first = recorded ? [make("i", { textContent: `recorded ${recorded}; run again without a change ${before}: the error of the model is ${error}` })] : [];
       if (!lines.length) return then.replaceChildren(...first);
       then.replaceChildren(...first, `now ${before}, then `, make("b", { textContent: after }), ": ", make("span", { className: same ? "" : sooner ? "is-good" : "is-bad", textContent: words }));
       // What the copies read and write is not in a recording, so nothing holds them back.

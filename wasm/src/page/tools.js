@@ -143,7 +143,7 @@ const tools = (view, place, alone, { module, examples }) => {
   const [search, hits] = [part(".sl-search"), part(".sl-hits")];
   const find = () => {
     hits.classList.remove("is-bad");
-    hits.textContent = "";
+    hits.textContent = hits.title = "";
     search.removeAttribute("aria-invalid");
     try {
       // Words that ask for more than a name; the rest is one expression, its blanks as they are.
@@ -155,7 +155,7 @@ const tools = (view, place, alone, { module, examples }) => {
       view.find(pattern ? Uint8Array.from(view.labels().split("\n"), (label) => pattern.test(label)) : new Uint8Array(), words.join(" "));
     } catch (error) {
       view.find(new Uint8Array(), "");
-      hits.textContent = String(error.message ?? error).replace(/^Invalid regular expression: (\/.*\/\w*: )?/, "");
+      hits.textContent = hits.title = String(error.message ?? error).replace(/^Invalid regular expression: (\/.*\/\w*: )?/, "");
       hits.classList.add("is-bad");
       search.setAttribute("aria-invalid", "true");
     }
@@ -264,20 +264,18 @@ const tools = (view, place, alone, { module, examples }) => {
   });
   addEventListener("afterprint", () => part(".sl-print")?.remove());
 
-  const past = steps(view);
   const second = beside(view, place);
   const text = program(view, place, second, examples);
   const arranged = lanes(view);
-  const link = alone ? address(view, place, arranged, search, find) : () => {};
+  const past = steps(view, whole(view, place, arranged, search, find), alone);
 
   // What the cards say.
   const cards = () => {
     const { range, marks = [], at, state } = told;
     shown(part(".sl-range-part"), range);
     if (range) {
-      // Time, bytes and rate below each other: a column for each has no room in a narrow card.
-      const kinds = range.kinds.map(([kind, n, ...figures]) => [kind, n, figures.filter(Boolean).join("\n")]);
-      const tables = [rows(["kind", "n", "time, bytes, rate"], kinds), rows(["lane", "in use", "of the range"], range.lanes)];
+      // Figures stand below each other: a column for each has no room in a narrow card.
+      const tables = [rows(["kind", "n", "time, bytes, rate"], range.kinds), rows(["lane", "n", "in use"], range.lanes)];
       const act = (name, title, words) => make("button", { type: "button", className: "sl-small", textContent: words, title, onclick: acts[name] });
       const row = make("div", { className: "sl-row" }, act("csv", "save these slices as comma-separated values (V)", "CSV"), act("packets", "save these slices for Perfetto (shift V)", "Perfetto"));
       if (told.recorded) row.append(act("skeleton", "copies, kernels and waits of this range as a program to edit and simulate", "as a program"));
@@ -307,8 +305,8 @@ const tools = (view, place, alone, { module, examples }) => {
   let [before, item, isMade] = ["", -1, false];
   const canvas = part(".sl-canvas");
   const update = () => {
-    const { told: other, range, at, slice, order } = canvas.dataset;
-    const now = [other, range, at, slice, order].join("|");
+    const { told: other, range, lanes, at, slice, order } = canvas.dataset;
+    const now = [other, range, lanes, at, slice, order].join("|");
     if (now !== before) {
       before = now;
       if (view.item() !== item) {
@@ -334,7 +332,6 @@ const tools = (view, place, alone, { module, examples }) => {
     }
     second.follow();
     past.note();
-    link();
   };
   place.addEventListener("sl-drawn", () => queueMicrotask(update));
 
@@ -371,9 +368,9 @@ const tools = (view, place, alone, { module, examples }) => {
   });
   menu(place, (y) => {
     const key = (name, shift = false) => () => view.key(name, shift);
-    const whole = ["show the whole", "0", key("0")];
+    const all = ["show the whole", "0", key("0")];
     const saved = [["save as SVG", "X", save], ["save as PNG", "shift X", png]];
-    if (!("marks" in told)) return [whole, null, ...saved];
+    if (!("marks" in told)) return [all, null, ...saved];
     const [slice, row, title] = [view.times().length > 4, view.row_at(y), part("[data-selection] b")?.textContent];
     const alike = () => {
       search.value = `^${title.replace(/[^\w ]/g, "\\$&")}, `;
@@ -381,12 +378,13 @@ const tools = (view, place, alone, { module, examples }) => {
     };
     const isName = title && view.labels().split("\n").some((label) => label.startsWith(`${title}, `));
     return [
-      ...(slice ? [["fit", "F", key("f")], ["from call to work and back", "Enter", key("Enter")]] : [whole]),
+      ...(slice ? [["fit", "F", key("f")], ["from call to work and back", "Enter", key("Enter")]] : [all]),
       ...(slice && told.program ? [["who wrote what it reads", "G", key("g")]] : []),
       ...(slice && isName ? [["find all of this name", "/", alike]] : []),
       ["a range with its totals", "R", key("r")],
-      ["mark", "B", key("b")],
+      ["mark", "M", key("m")],
       ...(row === undefined ? [] : [null, ["lane up", "alt ↑", () => arranged.shift(row, "u")], ["lane down", "alt ↓", () => arranged.shift(row, "d")], ["lane to the top", "", () => arranged.shift(row, "t")]]),
+      ...(told.order ? [] : [null, ...[["stream", ""], ["engine", "engine"], ["kind", "kind"]].map(([words, by]) => [`lanes by ${words}`, arranged.by() === by ? "✓" : "", () => arranged.group(by), arranged.by() === by])]),
       null,
       ["save as CSV", "V", csv],
       ["save for Perfetto", "shift V", packets],
@@ -404,72 +402,39 @@ const tools = (view, place, alone, { module, examples }) => {
   update();
 };
 
-/** What was on screen before, to go back to: a step is noted once the view has come to rest. */
-const steps = (view) => {
-  const [before, after] = [[], []];
-  let [now, timer, moved] = [null, 0, false];
-  const here = () => [view.item(), ...view.times().slice(0, 2)];
-  const same = (a, b) => a && b && a.every((x, k) => x === b[k]);
-  const go = (from, to) => {
-    settle();
-    const step = from.pop();
-    if (!step) return false;
-    to.push(now);
-    now = step;
-    const [item, start, end] = step;
-    if (item !== view.item()) view.open(item);
-    if (start !== undefined) view.show(start, end);
-    moved = true;
-  };
-  const settle = () => {
-    clearTimeout(timer);
-    const at = here();
-    if (moved) now = at;
-    else if (!same(now, at)) {
-      if (now) before.push(now);
-      if (before.length > 200) before.shift();
-      after.length = 0;
-      now = at;
-    }
-    moved = false;
-  };
-  return {
-    note() {
-      clearTimeout(timer);
-      timer = setTimeout(settle, 250);
-    },
-    back: () => go(before, after),
-    forth: () => go(after, before),
-  };
-};
-
-/** Keeps what is on screen in the page's address, and shows what the address says, also where it changes. */
-const address = (view, place, arranged, search, find) => {
+/** Everything that is chosen and shown, as the words of an address; and that shown again. */
+const whole = (view, place, arranged, search, find) => {
   const part = (selector) => place.querySelector(selector);
   const canvas = part(".sl-canvas");
   const told = () => JSON.parse(view.told());
   const drawn = () => new Promise((done) => place.addEventListener("sl-drawn", done, { once: true }));
-  let [timer, isShowing, first] = [0, false, view.times().join()];
-  const show = async () => {
-    const wanted = new URLSearchParams(location.hash.slice(1));
+  let first = view.times().join();
+  const show = async (words) => {
+    const wanted = new URLSearchParams(words);
     const number = (name) => Number(wanted.get(name) || NaN);
     const numbers = (name) => (wanted.get(name) ?? "").split(",").filter(Boolean).map(Number);
     const [item, from, to, slice, at, finding] = ["item", "from", "to", "slice", "at", "finding"].map(number);
     const chosen = item > 0 && item < view.names().split("\n").length ? item : 0;
-    if (chosen !== view.item() || arranged.moves()) view.open(chosen);
-    first = view.times().join();
+    const isOpened = chosen !== view.item();
+    if (isOpened) {
+      view.open(chosen);
+      first = view.times().join();
+    }
     if (told().order) view.key("Escape", false);
-    if (wanted.has("lanes")) arranged.again(wanted.get("lanes"));
-    const mode = wanted.get("mode") === "typical" ? "typical" : "contract";
-    if (part(`[data-mode=${mode}]`).ariaPressed !== "true") part(`[data-mode=${mode}]`).click();
+    const isTime = view.times().length > 0;
+    if (isTime) arranged.again(wanted.get("group") ?? "", wanted.get("lanes") ?? "", isOpened);
+    for (const [name, usual, other] of [["mode", "contract", "typical"], ["kind", "aware", "naive"]]) {
+      const button = part(`[data-${name}=${wanted.get(name) === other ? other : usual}]`);
+      if (button.ariaPressed !== "true") button.click();
+    }
     // Marks are made at the chosen point in time.
-    for (const _ of told().marks ?? []) view.key("B", true);
+    for (const _ of told().marks ?? []) view.key("M", true);
     for (const mark of numbers("marks")) {
       view.go(mark);
-      view.key("b", false);
+      view.key("m", false);
     }
     view.choose(0, 0);
-    if (told().marks && told().at) view.key("Escape", false);
+    if (isTime && told().at) view.key("Escape", false);
     if (finding >= 0) {
       // A finding and its orders can be chosen once they are there to be pressed.
       view.key("", false);
@@ -481,54 +446,101 @@ const address = (view, place, arranged, search, find) => {
       }
     }
     if (!Number.isNaN(at)) view.go(at);
-    if (numbers("range").length === 2) view.choose(...numbers("range"));
-    if (wanted.get("moment")) {
+    if (numbers("range").length > 1) view.choose(...numbers("range"));
+    if (!isTime && (["moment", "view", "bytes"].some((name) => wanted.has(name)) || told().moments)) {
       view.look_back();
-      view.moment(number("moment"));
+      view.moment(wanted.has("moment") ? number("moment") : told().moments);
     }
     // A finding has chosen its own.
-    if (slice >= 0 && !(finding >= 0)) view.select(slice);
+    if (!(finding >= 0)) view.select(slice >= 0 ? slice : undefined);
     if (from < to) view.show(from, to);
+    else if (isTime) view.key("0", false);
+    view.look_at(wanted.get("bytes") ?? "", wanted.get("view") ?? "");
+    view.scroll(number("top") || 0);
     search.value = wanted.get("q") ?? "";
     find();
-    if (wanted.has("theme")) view.dark(wanted.get("theme") === "dark");
+    const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
+    const dark = wanted.has("theme") ? wanted.get("theme") === "dark" : isDark;
+    if (dark !== (place.dataset.theme === "dark")) view.dark(dark);
   };
-  const shown = async () => {
+  return {
+    show,
+    words() {
+      const [now, [start, end], { slice, at, range, lanes, zeroNs, order, moment, scroll }] = [new URLSearchParams(), view.times(), canvas.dataset];
+      const set = (name, value) => (value ?? "") !== "" && now.set(name, value);
+      const after = (times) => times?.split(" ").filter(Boolean).map((ns) => BigInt(ns) - BigInt(zeroNs)).join();
+      if (view.item() > 0) now.set("item", view.item());
+      if (start !== undefined && view.times().slice(0, 4).join() !== first) {
+        now.set("from", start);
+        now.set("to", end);
+      }
+      const { marks, moments, bytes, view: chosen } = told();
+      if (marks) {
+        set("slice", slice);
+        set("at", after(at));
+        set("range", [after(range), ...lanes.split(" ")].filter(Boolean).join());
+        set("marks", marks.map(({ ns }) => ns).join());
+      } else {
+        set("view", chosen);
+        set("bytes", bytes);
+        if (Number(moment) !== moments) set("moment", moment);
+        if (part("[data-kind=naive]").ariaPressed === "true") now.set("kind", "naive");
+      }
+      if (Number(scroll)) set("top", Math.round(scroll));
+      if (part("[data-mode=typical]").ariaPressed === "true") now.set("mode", "typical");
+      set("finding", part("[data-finding][aria-current=true]")?.dataset.finding);
+      set("order", order);
+      set("group", arranged.by());
+      set("lanes", arranged.moves());
+      set("q", search.value);
+      const { theme } = place.dataset;
+      if ((theme === "dark") !== matchMedia("(prefers-color-scheme: dark)").matches) now.set("theme", theme);
+      return `${now}`;
+    },
+  };
+};
+
+/** What was shown and chosen before, to go back to: a step is noted once the view has come to rest. A page of its own has it in its address. */
+const steps = (view, state, alone) => {
+  const [before, after] = [[], []];
+  let [now, timer, isShowing] = [null, 0, false];
+  const show = async (words) => {
     isShowing = true;
-    await show().catch(() => {});
+    await state.show(words).catch(() => {});
     isShowing = false;
+    now = null;
   };
-  const write = () => {
-    if (isShowing) return;
-    const [now, [start, end], { slice, at, range, zeroNs, order, moment }] = [new URLSearchParams(), view.times(), canvas.dataset];
-    const set = (name, value) => (value ?? "") !== "" && now.set(name, value);
-    const after = (times) => times?.split(" ").filter(Boolean).map((ns) => BigInt(ns) - BigInt(zeroNs)).join();
-    if (view.item() > 0) now.set("item", view.item());
-    if (start !== undefined && (view.times().join() !== first || location.hash)) {
-      now.set("from", start);
-      now.set("to", end);
-    }
-    const { marks, moments } = told();
-    if (marks) {
-      set("slice", slice);
-      set("at", after(at));
-      set("range", after(range));
-      set("marks", marks.map(({ ns }) => ns).join());
-    } else if (Number(moment) !== moments) set("moment", moment);
-    if (part("[data-mode=typical]").ariaPressed === "true") now.set("mode", "typical");
-    set("finding", part("[data-finding][aria-current=true]")?.dataset.finding);
-    set("order", order);
-    set("lanes", arranged.moves());
-    set("q", search.value);
-    const { theme } = place.dataset;
-    if ((theme === "dark") !== matchMedia("(prefers-color-scheme: dark)").matches) now.set("theme", theme);
-    const hash = `#${now}`;
-    if (hash !== (location.hash || "#")) history.replaceState(null, "", hash);
-  };
-  if (location.hash) shown();
-  addEventListener("hashchange", shown);
-  return () => {
+  const settle = () => {
     clearTimeout(timer);
-    timer = setTimeout(write, 400);
+    if (isShowing) return;
+    const words = state.words();
+    if (words !== now) view.tell();
+    if (now !== null && words !== now) {
+      before.push(now);
+      if (before.length > 200) before.shift();
+      after.length = 0;
+    }
+    now = words;
+    if (alone && `#${words}` !== (location.hash || "#")) history.replaceState(null, "", `#${words}`);
+  };
+  const go = (from, to) => {
+    if (isShowing) return;
+    settle();
+    const step = from.pop();
+    if (step === undefined) return false;
+    to.push(now);
+    show(step);
+  };
+  if (alone) {
+    if (location.hash) show(location.hash.slice(1));
+    addEventListener("hashchange", () => show(location.hash.slice(1)));
+  }
+  return {
+    note() {
+      clearTimeout(timer);
+      timer = setTimeout(settle, 300);
+    },
+    back: () => go(before, after),
+    forth: () => go(after, before),
   };
 };

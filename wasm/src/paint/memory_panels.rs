@@ -116,10 +116,10 @@ impl Panels {
         }
         let in_sight = app.in_sight();
         let Some(mut shown) = self.memory.take() else { return };
-        let body = self.part("tbody");
+        let body = self.part(".sl-mirror tbody");
         if shown.in_sight != in_sight || in_sight.is_empty() {
             let words = format!("{} in sight", text::count(in_sight.len(), "view"));
-            self.part("caption").set_text_content(Some(&words));
+            self.part(".sl-mirror caption").set_text_content(Some(&words));
             let rows: Vec<String> = in_sight.iter().take(TABLE).map(|&tensor| app.sentence(tensor)).collect();
             self.memory_table(&body, &shown.rows, &rows);
             (shown.rows, shown.in_sight) = (rows, in_sight);

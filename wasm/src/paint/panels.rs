@@ -96,8 +96,13 @@ impl Panels {
         if !class.is_empty() {
             made.set_class_name(class);
         }
-        if !text.is_empty() {
-            made.set_text_content(Some(text));
+        match tag {
+            _ if text.is_empty() => {}
+            // What may be copied into a program stays as it is.
+            "p" | "li" | "small" | "span" | "dd" if class != "is-code" => {
+                made.set_text_content(Some(&text::unbroken(text)));
+            }
+            _ => made.set_text_content(Some(text)),
         }
         made
     }
@@ -507,8 +512,8 @@ impl Panels {
         let range = range(app);
         let row = app.selected().map(|k| model.rows.place(k)).filter(|p| *p != Rows::NOWHERE);
         let Some(row) = model.rows.rows.get(row.map_or(0, |(row, _)| row as usize)) else { return };
-        self.part("caption").set_text_content(Some(&format!("{}, {range}", row.name)));
-        let body = self.part("tbody");
+        self.part(".sl-mirror caption").set_text_content(Some(&format!("{}, {range}", row.name)));
+        let body = self.part(".sl-mirror tbody");
         body.set_text_content(None);
         let pieces = row.tracks.iter().flat_map(|track| lod::pieces(&model.trace, track, &view));
         let line = |words: &str, is_selected: bool| {

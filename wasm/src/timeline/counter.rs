@@ -155,7 +155,11 @@ mod tests {
                     (at.0 - x - there).abs() <= 1.0 && points.iter().filter(|p| p.1 < top + 5.0).count() <= 2
                 );
             }
-            app.wheel((x + random.below(400) as f64, 100.0), (0.0, random.below(500) as f64 - 280.0), false);
+            app.wheel(
+                (x + random.below(400) as f64, 100.0),
+                (0.0, random.below(500) as f64 - 280.0),
+                crate::grip::Turn::Zoom,
+            );
         }
     }
 

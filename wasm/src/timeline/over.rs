@@ -31,13 +31,20 @@ impl Timeline<'_> {
         if let Some(range) = self.over.range
             && let Some((a, b)) = self.on_plot(range)
         {
+            let all = (RULER + 1.0, self.height - 1.0);
+            let (top, bottom) = self.over.lanes.map_or(all, |(first, last)| {
+                let (y, h) = self.frame.row(last);
+                let (top, bottom) = (self.frame.row(first).0 - self.scroll - 1.0, y + h - self.scroll + 1.0);
+                (top.clamp(all.0, all.1), bottom.clamp(all.0, all.1))
+            });
+            let stroke = Stroke::solid(self.theme.accent, 2.0);
             for (at, x) in [(range.0, a), (range.1, b)] {
-                if self.is_on_plot(at) {
-                    scene.line((x, RULER), (x, self.height), Stroke::solid(self.theme.accent, 2.0));
+                if self.is_on_plot(at) && top < bottom {
+                    scene.line((x, top), (x, bottom), stroke);
                 }
             }
-            for y in [RULER + 1.0, self.height - 1.0] {
-                scene.line((a, y), (b, y), Stroke::solid(self.theme.accent, 2.0));
+            for y in [top, bottom] {
+                scene.line((a, y), (b, y), stroke);
             }
         }
         for &mark in self.over.marks.iter().filter(|&&m| self.is_on_plot(m)) {
@@ -130,7 +137,7 @@ mod tests {
             app.set_range(Some((20_000, 90_000)));
             for at in [10_000, 11_000, 60_000, 175_000, 60_500] {
                 app.set_at(Some(at));
-                app.key("b", false);
+                app.key("m", false);
                 app.pointer_moved(width * 0.6, 100.0);
                 texts_keep_apart(&app.scene());
             }

@@ -6,9 +6,10 @@ use super::lex::{Cursor, Fault, is_word_char};
 use super::repeat::{MAX_UNROLLED, Node, Variable, closes, first_word, substitute, tree, without_comment};
 use super::statement::{Statement, fits};
 use crate::ordered::sort_by_key;
+use crate::program::check::problems_above;
 use crate::program::command::ThreadId;
 use crate::program::stream::{Rest, Taker};
-use crate::program::{LineProblem, LineProblems, Program, ReadError};
+use crate::program::{LineProblem, LineProblems, Problem, Program, ReadError};
 
 /// Bad lines that are told of.
 const MAX_FAULTS: usize = 50;
@@ -18,7 +19,13 @@ pub(in crate::program) fn read(text: &str) -> Result<Program, ReadError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let nodes = tree(text, 1, |line, message| reader.faults.push(LineProblem { line, message }));
     reader.nodes(&nodes, &mut Vec::new());
-    let Reader { program, faults, .. } = reader;
+    let Reader { program, mut faults, .. } = reader;
+    // Commands below a line that says nothing may be wrong because of it; those above are wrong without it.
+    if let Some(first) = faults.iter().map(|fault| fault.line).min() {
+        for Problem { line, message, .. } in problems_above(&program, first) {
+            faults.extend(line.map(|line| LineProblem { line, message }));
+        }
+    }
     told(faults)?;
     program.check()?;
     Ok(program)

@@ -38,28 +38,62 @@ fn the_wheel_zooms_at_the_pointer_and_stops_at_the_ends() {
     for factor in [-200.0, -300.0, -100.0, 100.0] {
         let before = byte_at(&app.axis_at(0, x), x);
         let pixel = app.axis_at(0, x).bytes() / 100;
-        app.wheel((x, y), (0.0, factor), false);
+        assert!(app.wheel((x, y), (0.0, factor), Turn::Zoom), "{factor}");
         assert!((byte_at(&app.axis_at(0, x), x) - before).abs() <= pixel.max(1), "{factor}");
     }
     let near = app.window(0);
     assert!(near.1 - near.0 < 64_000 && app.window(1) == (0, 4000), "only this storage is zoomed");
-    app.wheel((x, y), (0.0, 300.0), true);
+    assert!(app.wheel((x, y), (0.0, 300.0), Turn::Pan));
     assert!(app.window(0).0 > near.0, "shift pans");
     for _ in 0..80 {
-        app.wheel((x, y), (0.0, -400.0), false);
+        app.wheel((x, y), (0.0, -400.0), Turn::Zoom);
     }
     assert_eq!(app.window(0).1 - app.window(0).0, CLOSEST);
     for _ in 0..80 {
-        app.wheel((x, y), (0.0, 400.0), false);
+        app.wheel((x, y), (0.0, 400.0), Turn::Zoom);
     }
     assert_eq!(app.window(0), (0, 64_000));
+    assert!(!app.wheel((x, y), (0.0, 400.0), Turn::Zoom), "nothing moves");
+    app.resize(1000.0, 100.0);
+    assert!(app.wheel((x, 50.0), (0.0, 60.0), Turn::Scroll));
+    assert_eq!((app.scroll(), app.window(0)), (60.0, (0, 64_000)), "it scrolls");
+    assert!(
+        app.wheel((x, 50.0), (0.0, 9e9), Turn::Scroll) && !app.wheel((x, 50.0), (0.0, 1.0), Turn::Scroll)
+    );
+}
+
+#[test]
+fn what_is_looked_at_is_said_in_words_and_looked_at_again() {
+    let mut app = app();
+    assert_eq!(app.looks(), (String::new(), String::new()));
+    app.wheel((app.frame.panels.gutter + 100.0, row(&app, 0)), (0.0, -300.0), Turn::Zoom);
+    app.select(Some(2));
+    app.key("Enter", false);
+    let (looks, part) = (app.looks(), app.window(0));
+    assert_eq!(looks, (format!("0.{}.{}.{MORE}", part.0, part.1), "2".to_owned()));
+    let mut other = self::app();
+    other.look_at(&looks.0, &looks.1);
+    assert_eq!((other.window(0), other.window(1), other.selected()), (part, (0, 4000), Some(2)));
+    assert_eq!((other.looks(), other.partners()), (looks, app.partners()));
+    other.look_at("", "s1");
+    assert_eq!((other.looks(), other.selected_storage()), ((String::new(), "s1".to_owned()), Some(1)));
+    // What nobody wrote does no harm.
+    for bytes in ["7.0.5", "x", "0.5", "0.9.3.-1", "0.-5.99999999999,1.0.1.9223372036854775807", "0.1e3.5"] {
+        for chosen in ["99", "s99", "-1", "s", "x"] {
+            other.look_at(bytes, chosen);
+            assert_eq!((other.selected(), other.selected_storage()), (None, None), "{chosen}");
+            let (lo, hi) = other.window(0);
+            assert!(0 <= lo && lo < hi && hi <= 64_000, "{bytes}");
+            other.scene();
+        }
+    }
 }
 
 #[test]
 fn a_selected_view_names_those_that_share_its_bytes() {
     let mut app = app();
     let y = row(&app, 1);
-    app.pressed(300.0, y);
+    app.pressed(300.0, y, Grip::Main);
     app.released(300.0, y);
     assert_eq!((app.selected(), app.partners()), (Some(1), vec![0, 2]));
     let details = app.details().unwrap();
@@ -92,7 +126,7 @@ fn the_other_kind_of_move_is_planned_in_place() {
     let mut app = app();
     let allocations = |app: &MemoryApp| app.map().plan.as_ref().map(|p| p.allocations.len());
     assert_eq!((app.kind(), allocations(&app)), (Some(MoveKind::Aware), Some(3)));
-    assert!(app.key("m", false));
+    assert!(app.key("y", false));
     assert_eq!((app.kind(), allocations(&app)), (Some(MoveKind::Naive), Some(5)));
     assert!(app.scene().texts().any(|t| t.text.contains("4 allocations, one for each view")));
 }
@@ -125,7 +159,7 @@ fn no_order_of_inputs_does_harm() {
         "0",
         "n",
         "N",
-        "m",
+        "y",
         "Enter",
         "Escape",
         "ArrowUp",
@@ -141,14 +175,14 @@ fn no_order_of_inputs_does_harm() {
         for _ in 0..400 {
             let (x, y) = (random.below(1100) as f64 - 50.0, random.below(500) as f64 - 50.0);
             match random.below(8) {
-                0 => app.pressed(x, y),
+                0 => app.pressed(x, y, random.pick([Grip::Main, Grip::Pan, Grip::Touch])),
                 1 => app.released(x, y),
                 2 | 3 => app.pointer_moved(x, y),
-                4 => app.wheel(
+                4 => drop(app.wheel(
                     (x, y),
                     (random.below(200) as f64 - 100.0, random.below(1000) as f64 - 500.0),
-                    random.below(2) == 0,
-                ),
+                    random.pick([Turn::Scroll, Turn::Pan, Turn::Zoom]),
+                )),
                 5 => app.resize(random.below(2000) as f64, random.below(900) as f64),
                 _ => drop(app.key(keys[usize::try_from(random.below(18)).unwrap()], random.below(4) == 0)),
             }

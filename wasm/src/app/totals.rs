@@ -1,0 +1,298 @@
+//! What happens within the chosen range of time, on the rows that it is about.
+
+use spanlift::trace::{FlowKind, Kind};
+
+use super::App;
+
+/// What happens within a range of time.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Totals {
+    /// The range, `[from, to)`.
+    pub range: (i64, i64),
+    /// One for each kind of slice that occurs; engines, which show the work of streams again, are left out.
+    pub kinds: Vec<Total>,
+    /// Names of lanes, how many slices lie there, and the time in the range during which any does.
+    pub lanes: Vec<(String, u64, i64)>,
+    /// How many lanes it is about, where not all.
+    pub chosen: Option<usize>,
+}
+
+/// The slices of one kind within a range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Total {
+    /// What they are.
+    pub kind: Kind,
+    /// How many lie in the range, wholly or in part.
+    pub n: u64,
+    /// The sum of their times within the range.
+    pub ns: i64,
+    /// Bytes moved within the range: of a slice that lies in it in part, the part in proportion to time.
+    pub bytes: u64,
+    /// Time in the range during which any of them is there.
+    pub busy: i64,
+    /// The part of that during which a device does work of another kind.
+    pub overlap: i64,
+    /// Time in the range that host calls took which came back only when their work was done.
+    pub waited: i64,
+}
+
+impl App {
+    /// What happens within the chosen range, on the rows that it is about.
+    ///
+    /// # Cost
+    /// The slices in the range, and a bisection for each track.
+    pub fn totals(&self) -> Option<Totals> {
+        let (from, to) = self.range()?;
+        let slices = &self.model.trace.slices;
+        let chosen = self.lanes().map(|(a, b)| b - a + 1);
+        let mut totals = Totals { range: (from, to), chosen, ..Totals::default() };
+        let mut times: Vec<(Kind, Vec<(i64, i64)>)> = Vec::new();
+        for (r, row) in (0u32..).zip(&self.model.rows.rows) {
+            if !self.is_chosen(r) {
+                continue;
+            }
+            let mut busy = Vec::new();
+            for track in &row.tracks {
+                // Starts and ends both ascend on a track.
+                let first = track.slices.partition_point(|&k| slices.end[k as usize] < from);
+                for &k in track.slices[first..].iter().take_while(|&&k| slices.start[k as usize] < to) {
+                    let i = k as usize;
+                    let (start, end) = (slices.start[i], slices.end[i]);
+                    let (a, b) = (start.max(from), end.min(to));
+                    let is_in = a < b || start == end && from <= start;
+                    if !is_in {
+                        continue;
+                    }
+                    busy.push((a, b));
+                    if self.model.rows.place(k).0 == r && !self.is_engine(i) {
+                        let took = i128::from(end) - i128::from(start);
+                        let inside = i128::from(b) - i128::from(a);
+                        let moved = i128::from(slices.bytes[i]);
+                        let part = if took > 0 { (moved * inside + took / 2) / took } else { moved };
+                        let kind = slices.kind[i];
+                        let place =
+                            times.binary_search_by_key(&kind, |(of, _)| *of).unwrap_or_else(|place| {
+                                times.insert(place, (kind, Vec::new()));
+                                totals.kinds.insert(
+                                    place,
+                                    Total { kind, n: 0, ns: 0, bytes: 0, busy: 0, overlap: 0, waited: 0 },
+                                );
+                                place
+                            });
+                        times[place].1.push((a, b));
+                        let total = &mut totals.kinds[place];
+                        total.n += 1;
+                        total.ns = total.ns.saturating_add(b - a);
+                        total.bytes = total.bytes.saturating_add(u64::try_from(part).unwrap_or(u64::MAX));
+                        total.waited = total.waited.saturating_add(self.waited(k, from, to));
+                    }
+                }
+            }
+            if !busy.is_empty() {
+                totals.lanes.push((row.name.clone(), busy.len() as u64, length(&union(busy))));
+            }
+        }
+        let times: Vec<_> = times.into_iter().map(|(kind, list)| (kind, union(list))).collect();
+        for (total, (kind, own)) in totals.kinds.iter_mut().zip(&times) {
+            total.busy = length(own);
+            if kind.is_device_work() {
+                let others = times.iter().filter(|(other, _)| other != kind && other.is_device_work());
+                let others = union(others.flat_map(|(_, list)| list).copied().collect());
+                total.overlap = total.busy.saturating_add(length(&others));
+                let both = union(own.iter().chain(&others).copied().collect());
+                total.overlap = total.overlap.saturating_sub(length(&both));
+            }
+        }
+        Some(totals)
+    }
+
+    /// Whether the range is about a row.
+    pub(super) fn is_chosen(&self, row: u32) -> bool {
+        self.lanes().is_none_or(|(a, b)| (a..=b).contains(&(row as usize)))
+    }
+
+    /// The time between two moments for which the call of a piece of work held the host, where it came back only when the
+    /// work was done.
+    fn waited(&self, k: u32, from: i64, to: i64) -> i64 {
+        let calls = self.calls().get_or_init(|| {
+            let launches = self.model.trace.flows.iter().filter(|f| f.kind == FlowKind::Launch);
+            let mut calls: Vec<(u32, u32)> = launches.map(|f| (f.to, f.from)).collect();
+            calls.sort_unstable();
+            calls
+        });
+        let slices = &self.model.trace.slices;
+        let at = calls.partition_point(|&(work, _)| work < k);
+        let Some(&(_, call)) = calls.get(at).filter(|(work, _)| *work == k) else { return 0 };
+        let Some((&start, &end)) = slices.start.get(call as usize).zip(slices.end.get(call as usize)) else {
+            return 0;
+        };
+        if end < slices.end[k as usize] { 0 } else { end.min(to).saturating_sub(start.max(from)).max(0) }
+    }
+}
+
+/// The union of intervals: apart from each other, in order.
+fn union(mut intervals: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
+    intervals.sort_unstable();
+    let mut union: Vec<(i64, i64)> = Vec::new();
+    for (a, b) in intervals {
+        match union.last_mut() {
+            Some(last) if a <= last.1 => last.1 = last.1.max(b),
+            _ => union.push((a, b)),
+        }
+    }
+    union
+}
+
+fn length(intervals: &[(i64, i64)]) -> i64 {
+    intervals.iter().fold(0, |sum: i64, &(a, b)| sum.saturating_add(b.saturating_sub(a)))
+}
+
+#[cfg(test)]
+mod tests {
+    use spanlift::trace::LaneKind;
+
+    use super::*;
+    use crate::model::Model;
+    use crate::rows::{Group, Rows};
+    use crate::testing::{Random, crowd};
+    use crate::theme::Theme;
+
+    fn app(seed: u64) -> App {
+        let mut app = App::new(Model::new("crowd", crowd(seed, 200)), Theme::LIGHT);
+        app.resize(900.0, 400.0);
+        app
+    }
+
+    #[test]
+    fn totals_are_those_of_every_slice_looked_at() {
+        for seed in 0..20 {
+            let mut app = app(seed);
+            let mut random = Random(seed);
+            for _ in 0..20 {
+                let ends =
+                    [random.below(1_200_000), random.below(1_200_000)].map(|n| i64::try_from(n).unwrap());
+                app.set_range(Some((ends[0], ends[1])));
+                let Some(totals) = app.totals() else { continue };
+                let (from, to) = totals.range;
+                let trace = &app.model.trace;
+                for kind in
+                    totals.kinds.iter().map(|t| t.kind).chain([Kind::Kernel, Kind::ToDevice, Kind::Wait])
+                {
+                    let (mut n, mut ns, mut bytes) = (0, 0, 0u64);
+                    for (k, s) in (0u32..).zip(trace.slices.iter()) {
+                        let is_engine = matches!(trace.lanes[s.lane as usize].kind, LaneKind::Engine { .. });
+                        if s.kind != kind || is_engine || app.model.rows.place(k) == Rows::NOWHERE {
+                            continue;
+                        }
+                        let (a, b) = (s.start.0.max(from), s.end.0.min(to));
+                        let moment = s.start == s.end && from <= s.start.0 && s.start.0 < to;
+                        if a < b || moment {
+                            n += 1;
+                            ns += b - a;
+                            let share =
+                                if moment { 1.0 } else { (b - a) as f64 / (s.end.0 - s.start.0) as f64 };
+                            #[expect(clippy::cast_possible_truncation, reason = "a part of a u64")]
+                            let part = (s.bytes as f64 * share).round() as u64;
+                            bytes += part;
+                        }
+                    }
+                    let found = totals.kinds.iter().find(|t| t.kind == kind).map(|t| (t.n, t.ns));
+                    assert_eq!(found, (n > 0).then_some((n, ns)), "seed {seed}: {kind:?} in {from}..{to}");
+                    let told = totals.kinds.iter().find(|t| t.kind == kind).map_or(0, |t| t.bytes);
+                    assert!(told.abs_diff(bytes) <= n, "seed {seed}: {told} and {bytes} bytes");
+                }
+                assert!(totals.lanes.iter().all(|(_, _, busy)| 0 <= *busy && *busy <= to - from));
+            }
+        }
+    }
+
+    #[test]
+    fn totals_of_an_area_are_those_of_its_lanes_and_busy_and_overlap_those_of_every_moment() {
+        let mut seen = [0; 3];
+        for seed in 0..12 {
+            let mut app = app(seed);
+            let mut random = Random(seed);
+            // Times so small that each moment can be asked for.
+            let slices = &mut app.model.trace.slices;
+            for k in 0..slices.len() {
+                (slices.start[k], slices.end[k]) = (slices.start[k] / 1000, slices.end[k] / 1000);
+            }
+            let n = u64::try_from(slices.len()).unwrap();
+            for to in 0..slices.len() {
+                let [from, to] = [random.below(n), to as u64].map(|k| u32::try_from(k).unwrap());
+                app.model.trace.flows.push(spanlift::trace::Flow { kind: FlowKind::Launch, from, to });
+            }
+            app.model = Model::new("crowd", app.model.trace.clone());
+            app.resize(900.0, 400.0);
+            for _ in 0..10 {
+                let group = random.pick([Group::Stream, Group::Engine, Group::Kind]);
+                app.set_group(group);
+                let n = app.model.rows.rows.len();
+                let row = |random: &mut Random| usize::try_from(random.below(n as u64)).unwrap();
+                let (a, b) = (row(&mut random), row(&mut random));
+                let at = |random: &mut Random| i64::try_from(random.below(1100)).unwrap();
+                app.set_range(Some((at(&mut random), at(&mut random))));
+                app.set_lanes(Some((a.min(b), a.max(b))));
+                let Some(totals) = app.totals() else { continue };
+                let (from, to) = totals.range;
+                let trace = &app.model.trace;
+                let chosen: Vec<usize> = (0..trace.slices.len())
+                    .filter(|&k| {
+                        let row = app.model.rows.place(u32::try_from(k).unwrap()).0 as usize;
+                        app.lanes().map_or(row < n, |(a, b)| a <= row && row <= b) && !app.is_engine(k)
+                    })
+                    .collect();
+                let covers = |k: usize, t: i64| trace.slices.start[k] <= t && t < trace.slices.end[k];
+                let is_at = |t: i64, is: &dyn Fn(Kind) -> bool| {
+                    chosen.iter().any(|&k| is(trace.slices.kind[k]) && covers(k, t))
+                };
+                for total in &totals.kinds {
+                    let own = |kind: Kind| kind == total.kind;
+                    let other = |kind: Kind| {
+                        kind != total.kind && kind.is_device_work() && total.kind.is_device_work()
+                    };
+                    let busy = (from..to).filter(|&t| is_at(t, &own)).count();
+                    let both = (from..to).filter(|&t| is_at(t, &own) && is_at(t, &other)).count();
+                    assert_eq!(
+                        (total.busy, total.overlap),
+                        (i64::try_from(busy).unwrap(), i64::try_from(both).unwrap()),
+                        "seed {seed}: {group:?} {:?} in {from}..{to}",
+                        total.kind
+                    );
+                    let waited: i64 = chosen
+                        .iter()
+                        .filter(|&&k| {
+                            let (start, end) = (trace.slices.start[k], trace.slices.end[k]);
+                            let is_in =
+                                start.max(from) < end.min(to) || start == end && from <= start && start < to;
+                            own(trace.slices.kind[k]) && is_in
+                        })
+                        .filter_map(|&k| {
+                            let is =
+                                |f: &&spanlift::trace::Flow| f.kind == FlowKind::Launch && f.to as usize == k;
+                            let call = trace.flows.iter().filter(is).min_by_key(|f| f.from)?.from as usize;
+                            let (s, e) = (trace.slices.start[call], trace.slices.end[call]);
+                            (e >= trace.slices.end[k])
+                                .then(|| (from..to).filter(|t| s <= *t && *t < e).count())
+                        })
+                        .map(|n| i64::try_from(n).unwrap())
+                        .sum();
+                    assert_eq!(total.waited, waited, "seed {seed}: {:?}", total.kind);
+                    seen[0] += total.busy;
+                    seen[1] += total.overlap;
+                    seen[2] += total.waited;
+                }
+                let inside: u64 = totals.kinds.iter().map(|t| t.n).sum();
+                assert_eq!(app.csv().lines().count() as u64, inside + 1, "seed {seed}");
+            }
+        }
+        assert!(seen.iter().all(|&n| n > 0), "nothing was looked at: {seen:?}");
+    }
+
+    #[test]
+    fn intervals_are_counted_once() {
+        let length = |intervals| length(&union(intervals));
+        assert_eq!(length(vec![]), 0);
+        assert_eq!(length(vec![(5, 9), (0, 3), (2, 4), (9, 9), (6, 7)]), 8);
+    }
+}

@@ -1,0 +1,48 @@
+//! What is looked at on a memory map, in words that bring it back.
+
+use super::{MORE, MemoryApp};
+
+impl MemoryApp {
+    /// The bytes on screen of each storage of which a part is shown, with how many more views are drawn of it, and what is
+    /// chosen: words for [`MemoryApp::look_at`].
+    pub fn looks(&self) -> (String, String) {
+        let bytes = (0..self.map.held.len()).filter_map(|storage| {
+            let window = self.focus.windows.get(&storage);
+            let more = self.extra.get(&storage);
+            (window.is_some() || more.is_some()).then(|| {
+                let (lo, hi) = window.copied().unwrap_or((0, 0));
+                format!("{storage}.{lo}.{hi}.{}", more.copied().unwrap_or(0))
+            })
+        });
+        let chosen = match (self.focus.selected, self.storage) {
+            (Some(view), _) => view.to_string(),
+            (None, Some(storage)) => format!("s{storage}"),
+            (None, None) => String::new(),
+        };
+        (bytes.collect::<Vec<_>>().join(","), chosen)
+    }
+
+    /// Shows these bytes, and all of every other storage, and chooses this.
+    pub fn look_at(&mut self, bytes: &str, chosen: &str) {
+        self.focus.windows.clear();
+        self.extra.clear();
+        for words in bytes.split(',') {
+            let mut numbers = words.split('.').map_while(|number| number.parse::<i64>().ok());
+            let Some(storage) = numbers.next().and_then(|n| usize::try_from(n).ok()) else { continue };
+            let (lo, hi) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+            if storage >= self.map.held.len() {
+                continue;
+            }
+            if lo < hi {
+                self.show(storage, lo, hi - lo);
+            }
+            if let Some(more) = numbers.next().and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0) {
+                self.extra.insert(storage, more.min(self.map.n_views().next_multiple_of(MORE)));
+            }
+        }
+        self.lay_out();
+        self.select(chosen.parse().ok());
+        let storage = chosen.strip_prefix('s').and_then(|n| n.parse().ok());
+        self.storage = storage.filter(|&storage: &usize| storage < self.map.held.len());
+    }
+}
