@@ -8,7 +8,6 @@ mod layer;
 mod lesson;
 mod programs;
 mod run;
-mod soft;
 mod timed;
 
 use spanlift_softcuda::{Config, Pageable, Scheduler};

@@ -86,8 +86,7 @@ fn random_safe_programs_end_with_the_simulators_values() {
 
 #[test]
 fn kernels_compute_their_formulas_in_their_place() {
-    kit::alone(&crate::everywhere(4), |soft| {
-        soft.kernel("spanlift_formula", crate::soft::FORMULA);
+    kit::alone(&crate::everywhere(4), |_| {
         let driver = Driver::open().unwrap();
         let (mut n_safe, mut n_launches) = (0, 0);
         for seed in 100..160 {
@@ -107,7 +106,6 @@ fn kernels_compute_their_formulas_in_their_place() {
 #[test]
 fn a_planned_expression_runs_over_two_devices() {
     kit::alone(&crate::everywhere(6), |soft| {
-        soft.kernel("spanlift_formula", crate::soft::FORMULA);
         let driver = Driver::open().unwrap();
         let program = two_devices();
         assert!(is_safe(&program), "{}", program.to_text());

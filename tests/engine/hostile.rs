@@ -401,7 +401,6 @@ fn every_fault(driver: &Driver, file: &Path, way: (&str, Work)) -> usize {
 fn every_way_survives_an_error_at_every_call_and_in_every_piece_of_work() {
     let configs = [Config::default(), Config { peers: false, ..Config::default() }];
     kit::alone_unchecked(&configs, |driver| {
-        driver.kernel("spanlift_formula", crate::soft::FORMULA);
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("hostile-{}", std::process::id()));
         std::fs::write(&path, bytes(N, 1)).expect("written");
         for (name, work) in WAYS {

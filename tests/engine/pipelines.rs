@@ -84,7 +84,6 @@ fn there_are_as_many_slots_as_fit() {
 #[test]
 fn items_are_computed_by_the_kernel_that_ships() {
     kit::alone(&schedules(2), |driver| {
-        driver.kernel("spanlift_formula", crate::soft::FORMULA);
         let engine = engine();
         let kernels = Kernels::load(engine.context()).expect("the module loads");
         for mode in MODES {

@@ -71,6 +71,29 @@ fn a_safe_program_runs_and_what_was_issued_replays() {
     assert!(text.out.contains("times of streams: the host's clock, at the calls"), "{}", text.out);
 }
 
+/// Formulas of every type, in the kernels that ship: integers that saturate, halves, and elements across the runs of a region.
+#[test]
+fn formulas_of_every_type_run() {
+    let folder = folder("formulas");
+    let mut text = "stream s\n".to_owned();
+    for (k, dtype) in
+        ["u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "c32", "c64"].iter().enumerate()
+    {
+        text += &format!(
+            "pinned x{k} 480 = {dtype} ramp -50 3\npinned y{k} 480\ndevice d{k} 480\ncopy d{k} <- x{k} on s\n\
+             kernel k on s reads d{k} writes d{k} computes {dtype} affine 2.5 -1\n\
+             kernel k on s reads d{k} writes d{k} computes {dtype} mul conj\ncopy y{k} <- d{k} on s\n"
+        );
+    }
+    text += "sync s\n";
+    std::fs::write(folder.join("p.txt"), text).unwrap();
+    let device = on_software(&folder, &["run", "p.txt", "--on", "cuda:0", "--format", "json"]);
+    assert_eq!((device.code, device.err.as_str()), (0, ""), "{}", device.out);
+    let found = finals(&device.out);
+    assert_eq!(found, finals(&spanlift(&folder, &["run", "p.txt", "--on", "cpu", "--format", "json"]).out));
+    assert_eq!(found.as_array().map(Vec::len), Some(33), "{found}");
+}
+
 #[test]
 fn what_a_device_does_not_do_is_said_in_one_line() {
     let folder = folder("no-device");
