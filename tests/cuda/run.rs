@@ -12,7 +12,7 @@ use crate::programs::{Kinds, is_safe, random, reusing};
 
 /// Runs a safe program and holds everything against the simulator; then runs what was issued.
 #[track_caller]
-fn agrees(program: &Program, driver: &Driver, what: &str) {
+pub(crate) fn agrees(program: &Program, driver: &Driver, what: &str) {
     let there = sim::run(program, &Machine::default()).unwrap();
     let here = cuda::run(program, driver, 0).unwrap_or_else(|e| panic!("{what}: {e}\n{}", program.to_text()));
     let name = |id| program.names().buffer(id);
@@ -86,7 +86,7 @@ fn random_safe_programs_end_with_the_simulators_values() {
 
 #[test]
 fn kernels_compute_their_formulas_in_their_place() {
-    kit::alone(&crate::everywhere(4), |_| {
+    kit::alone(&crate::everywhere(4), |soft| {
         let driver = Driver::open().unwrap();
         let (mut n_safe, mut n_launches) = (0, 0);
         for seed in 100..160 {

@@ -119,9 +119,8 @@ impl Engine {
             None => driver.context(ordinal)?,
         };
         let mut notes = Vec::new();
-        // Freed memory is kept: else it goes back to the system at every wait.
-        if let Err(error) = context.keep_freed(u64::MAX) {
-            notes.push(format!("freed memory is not kept: {error}"));
+        if !context.has_pool()? {
+            notes.push("the device has no memory pools: each free waits for it".to_owned());
         }
         let workers = config.workers.map_or_else(Workers::usual, Workers::new)?;
         let stream = Stream::new(&context, StreamKind::NonBlocking)?;
@@ -256,7 +255,7 @@ impl Engine {
             other => return Ok(other?),
         };
         self.0.context.synchronize()?;
-        // Without pools there is nothing to give back.
+        // Of all contexts' pools: what another one keeps is free as well.
         let _ = self.0.context.trim(0);
         match Block::new(stream, bytes) {
             Err(error) if error.is_out_of_memory() => {
