@@ -168,6 +168,20 @@ fn a_measured_profile_is_one_that_the_simulator_reads() {
         assert!(measured.count() >= 15);
         let points = profile["fit"]["h2d_bw"]["points"].as_array().unwrap();
         assert!(points.len() == 4 && points.iter().all(|point| point["residual"].is_number()), "{points:?}");
+        // Page-locking: the figures say of each size what its line says, where there is one.
+        let figure = |name: &str| profile[name].as_f64().unwrap();
+        let (fixed, each) = (figure("host_alloc_fixed"), figure("host_alloc_per_4k"));
+        let points = profile["fit"]["host_alloc_per_4k"]["points"].as_array().cloned().unwrap_or_default();
+        assert!(
+            0.0 <= each && 0.0 <= fixed && points.is_empty() == (each == 0.0),
+            "{fixed} {each} {points:?}"
+        );
+        for point in points {
+            let [bytes, ns, off] = ["bytes", "ns", "residual"].map(|name| point[name].as_f64().unwrap());
+            let told = 1e3 * (fixed + each * bytes / 4096.0);
+            assert!((told / (ns * (1.0 + off)) - 1.0).abs() < 1e-6, "{told} {point}");
+        }
+        assert!(figure("host_free_per_4k") > 0.0 && figure("host_register_per_4k") > 0.0);
     });
 }
 

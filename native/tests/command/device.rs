@@ -192,8 +192,18 @@ fn a_device_is_measured_with_copies_as_large_as_asked_for() {
     let bytes: Vec<u64> = points.iter().map(|point| point["bytes"].as_u64().unwrap()).collect();
     assert_eq!(bytes, [2 << 14, 2 << 16, 2 << 18, 2 << 20]);
     // What the tutorial's rows hang on, but for the framework's own part.
-    for figure in ["lat", "h2d_bw", "call_memcpy_async", "sync_return", "stage_cold_bw", "host_memcpy_hot_bw"]
-    {
+    for figure in [
+        "lat",
+        "h2d_bw",
+        "call_memcpy_async",
+        "sync_return",
+        "stage_cold_bw",
+        "host_memcpy_hot_bw",
+        "host_alloc_fixed",
+        "host_alloc_per_4k",
+        "host_free_per_4k",
+        "host_register_per_4k",
+    ] {
         assert!(profile[figure].as_f64().is_some_and(|value| 0.0 <= value), "{figure}: {profile}");
         assert!(
             profile["conf"][figure].as_str().is_some_and(|how| how.starts_with("M ")),
@@ -201,6 +211,18 @@ fn a_device_is_measured_with_copies_as_large_as_asked_for() {
         );
     }
     assert_eq!(names(&folder), ["m.json"]);
+    // A framework's own times are nobody's measurement, and whose they are is said.
+    assert!(
+        profile.get("framework_to_overhead").is_none()
+            && profile["conf"].get("framework_to_overhead").is_none()
+    );
+    assert!(profile["note"].as_str().is_some_and(|note| note.contains("framework_to_overhead")), "{profile}");
+    let told = on_software(&folder, &["probe", "--measure", "m.json", "--largest", "2MiB"]);
+    let (_, assumed) =
+        told.out.split_once("not measured, since no framework runs here; of the tutorial's").unwrap();
+    let assumed: Vec<&str> =
+        assumed.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(assumed, ["framework_to_overhead", "td_leaf_overhead", "pin_overhead"], "{}", told.out);
     for more in [
         &["--measure", "n.json", "--largest", "8KiB"][..],
         &["--measure", "n.json", "--largest", "5GiB"],
