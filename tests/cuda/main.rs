@@ -10,6 +10,7 @@ mod pools;
 mod programs;
 mod run;
 mod timed;
+mod wide;
 
 use spanlift_softcuda::{Config, Pageable, Scheduler};
 

@@ -39,7 +39,7 @@ pub(crate) fn agrees(program: &Program, driver: &Driver, what: &str) {
 
 /// The driver saw nothing that breaks a rule of CUDA's.
 #[track_caller]
-fn broke_no_rule(soft: &Soft, program: &Program, what: &str) {
+pub(crate) fn broke_no_rule(soft: &Soft, program: &Program, what: &str) {
     let violations = soft.report().violations;
     assert!(violations.is_empty(), "{what}: {violations:?}\n{}", program.to_text());
 }
