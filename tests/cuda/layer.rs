@@ -185,6 +185,49 @@ fn a_measured_profile_is_one_that_the_simulator_reads() {
     });
 }
 
+/// Handles mean something to the library that made them alone: those of another driver in the process are refused, and nothing is
+/// asked of either.
+#[test]
+fn handles_of_another_driver_are_refused() {
+    kit::alone(&[Config::default()], |soft| {
+        let copy = std::env::temp_dir().join(format!("spanlift-other-driver-{}.so", std::process::id()));
+        std::fs::copy(kit::object().unwrap(), &copy).unwrap();
+        let (here, there) = (Driver::open().unwrap(), Driver::open_first(&[&copy]).unwrap());
+        let contexts = [here.context(0).unwrap(), there.context(0).unwrap()];
+        let streams = contexts.each_ref().map(|c| Stream::new(c, StreamKind::NonBlocking).unwrap());
+        let blocks = streams.each_ref().map(|s| DeviceBlock::on(s, 64).unwrap());
+        let events = streams.each_ref().map(|s| {
+            let event = Event::new(s.context(), Timing::On).unwrap();
+            event.record(s).unwrap();
+            event
+        });
+        let before = soft.report().calls;
+        let told = [
+            streams[0].wait(&events[1]).unwrap_err(),
+            events[0].record(&streams[1]).unwrap_err(),
+            events[1].record(&streams[0]).unwrap_err(),
+            events[0].nanos_since(&events[1]).unwrap_err(),
+            streams[0]
+                .copy_device(Place::Device(&blocks[0], 0), Place::Device(&blocks[1], 0), 8)
+                .unwrap_err(),
+            streams[1]
+                .copy_device(Place::Device(&blocks[0], 0), Place::Device(&blocks[0], 8), 8)
+                .unwrap_err(),
+        ];
+        assert!(told.iter().all(|e| e.to_string() == "a handle of another driver"), "{told:?}");
+        let far = there.context(1).unwrap();
+        assert!(contexts[0].enable_peer(&far).is_err());
+        let calls = soft.report().calls;
+        for call in ["cuStreamWaitEvent", "cuEventRecord", "cuEventElapsedTime", "cuMemcpyDtoDAsync_v2"] {
+            assert_eq!(calls.get(call), before.get(call), "{call}");
+        }
+        let [mine, other] = blocks;
+        assert!(other.free_on(&streams[0]).is_err() && mine.free_on(&streams[0]).is_ok());
+        drop((events, streams, contexts, far, here, there));
+        std::fs::remove_file(&copy).unwrap();
+    });
+}
+
 fn refused(at: &str, device: usize) -> Fault {
     Fault { at: at.to_owned(), device: Some(device), after: 0, code: Code(1), times: 1, sticky: false }
 }

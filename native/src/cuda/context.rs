@@ -255,6 +255,16 @@ impl Context {
         self.0.handle == other.0.handle
     }
 
+    /// That handles of the other's may be given to calls of this one's driver: they mean something to the library that made them alone.
+    pub(super) fn same_driver(&self, other: &Context) -> Result<(), CudaError> {
+        let (one, two) = (&self.0.driver.0, &other.0.driver.0);
+        if Arc::ptr_eq(one, two) || one.library == two.library {
+            Ok(())
+        } else {
+            Err(CudaError::Argument("a handle of another driver"))
+        }
+    }
+
     /// Who notes what is asked for, if somebody does.
     pub(crate) fn recorder(&self) -> Option<&Recorder> {
         self.0.recorder.as_ref()
@@ -374,8 +384,9 @@ impl Context {
         if self.is(peer) || !self.driver().can_access_peer(self.ordinal(), peer.ordinal()) {
             return Ok(false);
         }
+        self.same_driver(peer)?;
         self.bind()?;
-        // SAFETY: the handle is the live one of `peer`; flags must be 0.
+        // SAFETY: the handle is the live one of `peer`, and this driver's; flags must be 0.
         match unsafe { (self.0.calls.enable_peer)(peer.handle(), 0) } {
             Failure::PEER_ENABLED => {}
             code => self.answer("cuCtxEnablePeerAccess", code)?,

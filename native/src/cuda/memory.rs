@@ -383,6 +383,7 @@ impl DeviceBlock {
             }
         }
         let calls = stream.calls()?;
+        stream.context().same_driver(&self.context)?;
         let block = mem::ManuallyDrop::new(self);
         stream.note(|recorder, id| recorder.free(block.at, FreeVia::FreeAsync, Some(id)));
         // SAFETY: allocated by this call's counterpart and given back once; the stream is live.
@@ -508,6 +509,9 @@ impl Stream {
             return Err(CudaError::Argument("a place of the host in a copy between devices"));
         };
         let calls = self.calls()?;
+        for block in [dst_block, src_block] {
+            self.context().same_driver(&block.context)?;
+        }
         if len == 0 {
             return Ok(());
         }

@@ -283,7 +283,11 @@ impl Engine {
 
     pub(super) fn same_device(&self, other: &Context) -> Result<(), EngineError> {
         match (self.ordinal(), other.ordinal()) {
-            (expected, found) if expected == found => Ok(()),
+            // One device has one primary context, unless it is another driver's.
+            (expected, found) if expected == found => match *other == self.0.context {
+                true => Ok(()),
+                false => Err(EngineError::Argument("a stream or memory of another driver")),
+            },
             (expected, found) => Err(EngineError::OtherDevice { expected, found }),
         }
     }
