@@ -8,7 +8,7 @@ use spanlift::program::{
 use spanlift::{Bytes, Nanos, Program};
 use spanlift_native::cpu;
 use spanlift_native::cuda::{self, Driver, RunError};
-use spanlift_softcuda::{Config, kit};
+use spanlift_softcuda::{Code, Config, Fault, kit};
 
 use crate::programs::{Rng, is_safe};
 use crate::run::{agrees, broke_no_rule};
@@ -84,9 +84,15 @@ impl Drawing {
                 let (stream, _) = self.rng.of(&self.streams);
                 self.p.free_async(held.id, stream);
             }
-            Space::Device if !held.is_ordered => drop(self.p.free_via(held.id, FreeVia::Free)),
-            Space::Pinned if held.is_registered => drop(self.p.free_via(held.id, FreeVia::Unregister)),
-            Space::Pinned => drop(self.p.free_via(held.id, FreeVia::HostFree)),
+            Space::Device if !held.is_ordered => {
+                self.p.free_via(held.id, FreeVia::Free);
+            }
+            Space::Pinned if held.is_registered => {
+                self.p.free_via(held.id, FreeVia::Unregister);
+            }
+            Space::Pinned => {
+                self.p.free_via(held.id, FreeVia::HostFree);
+            }
             _ => self.held.push(held),
         }
     }
@@ -136,10 +142,18 @@ impl Drawing {
         let (stream, dev) = self.rng.of(&self.streams);
         let is_host = |held: Held| held.space != Space::Device;
         match self.rng.below(26) {
-            0..6 if self.rng.below(5) == 0 => drop(self.p.copy(at, from).blocking()),
-            0..6 => drop(self.p.copy(at, from).on(stream)),
-            6 if !is_host(a) && self.rng.below(3) == 0 => drop(self.p.memset(at, 0x5a).blocking()),
-            6 if !is_host(a) => drop(self.p.memset(at, 0xa5).on(stream)),
+            0..6 if self.rng.below(5) == 0 => {
+                self.p.copy(at, from).blocking();
+            }
+            0..6 => {
+                self.p.copy(at, from).on(stream);
+            }
+            6 if !is_host(a) && self.rng.below(3) == 0 => {
+                self.p.memset(at, 0x5a).blocking();
+            }
+            6 if !is_host(a) => {
+                self.p.memset(at, 0xa5).on(stream);
+            }
             7..12 if [a, b, c, d].iter().all(|held| held.space != Space::Pageable) => {
                 let (compute, n) = self.compute();
                 let reads = [from, other, third].into_iter().take(n);
@@ -158,9 +172,15 @@ impl Drawing {
                     .computes(compute)
                     .on(stream);
             }
-            14 if is_host(a) => drop(self.p.host_write(at, Contents::ramp(Dtype::I16, 1.0, 5.0))),
-            15 if is_host(a) => drop(self.p.host_expect(at, Contents::fill(Dtype::U8, 9.0))),
-            16 if is_host(a) && is_host(b) && a.id != b.id => drop(self.p.host_copy(at, from)),
+            14 if is_host(a) => {
+                self.p.host_write(at, Contents::ramp(Dtype::I16, 1.0, 5.0));
+            }
+            15 if is_host(a) => {
+                self.p.host_expect(at, Contents::fill(Dtype::U8, 9.0));
+            }
+            16 if is_host(a) && is_host(b) && a.id != b.id => {
+                self.p.host_copy(at, from);
+            }
             17 => {
                 let event = self.rng.of(&self.events);
                 self.p.record(event, stream);
@@ -207,8 +227,12 @@ impl Drawing {
                 self.settle();
                 self.end(k);
             }
-            24 => drop(self.p.sleep(Nanos(1000))),
-            25 => drop(self.p.mark("m")),
+            24 => {
+                self.p.sleep(Nanos(1000));
+            }
+            25 => {
+                self.p.mark("m");
+            }
             _ => {}
         }
     }
@@ -229,13 +253,21 @@ impl Drawing {
                 let events: Vec<EventId> =
                     self.streams.clone().into_iter().map(|(stream, _)| self.p.event_after(stream)).collect();
                 for (waiter, _) in self.streams.clone() {
-                    events.iter().for_each(|&event| drop(self.p.wait(waiter, event)));
+                    for &event in &events {
+                        self.p.wait(waiter, event);
+                    }
                 }
                 if self.rng.below(2) == 0 {
-                    events.iter().for_each(|&event| drop(self.p.event_sync(event)));
+                    for &event in &events {
+                        self.p.event_sync(event);
+                    }
                 }
             }
-            6 => self.streams.clone().into_iter().for_each(|(stream, _)| drop(self.p.sync(stream))),
+            6 => {
+                for (stream, _) in self.streams.clone() {
+                    self.p.sync(stream);
+                }
+            }
             _ => {
                 let (stream, _) = self.rng.of(&self.streams);
                 self.p.sync(stream);
@@ -304,7 +336,9 @@ fn wide(seed: u64) -> Program {
         p.by(caller, |p| p.signal(channel));
         p.await_signal(channel);
     }
-    workers.iter().for_each(|&worker| drop(p.join(worker)));
+    for worker in workers {
+        p.join(worker);
+    }
     p.device_sync(0);
     p.device_sync(1);
     p
@@ -341,6 +375,62 @@ fn all_that_runners_know_is_run_alike() {
         }
         assert!(n_safe > n / 5, "{n_safe} safe, {n_racy} racy, refused: {n_not:?}");
         assert_eq!(soft.report().leaked, Vec::<String>::new());
+    });
+}
+
+/// An error at a call or in a piece of work of each, drawn: told, or the right bytes all the same; nothing misused, and nothing left
+/// behind but what nobody can show to be idle.
+#[test]
+fn programs_end_where_the_driver_fails() {
+    kit::alone_unchecked(&crate::everywhere(1), |soft| {
+        let base = Config::from_environment().unwrap();
+        let run = |program: &Program, faults: Vec<Fault>| {
+            soft.reset(Config { faults, ..base.clone() });
+            let driver = Driver::open_first(&["libcuda.so"]).unwrap();
+            cuda::run(program, &driver, 0).map(|ran| ran.finals)
+        };
+        let (mut n_told, mut rng) = (0, Rng(5));
+        for seed in 2000..2030 {
+            let program = wide(seed);
+            if !is_safe(&program) {
+                continue;
+            }
+            let Ok(expected) = run(&program, Vec::new()) else { continue };
+            let report = soft.finish();
+            assert_eq!((report.violations, report.leaked), (Vec::new(), Vec::new()), "seed {seed}");
+            // Before there is a driver nothing of it can be refused here.
+            let asked_first =
+                |call: &str| call.starts_with("cuDevice") || ["cuDriverGetVersion", "cuInit"].contains(&call);
+            let calls = report.calls.iter().filter(|(call, _)| !asked_first(call));
+            let calls = calls.map(|(call, n)| (call.clone(), *n));
+            let work = report
+                .ops
+                .iter()
+                .filter(|(kind, _)| ["copy", "kernel", "memset", "host"].contains(&kind.as_str()));
+            let places: Vec<(String, u64)> =
+                calls.chain(work.map(|(kind, n)| (format!("exec:{kind}"), *n))).collect();
+            for _ in 0..12 {
+                let (at, n) = rng.of(&places);
+                let after = u32::try_from(rng.below(i64::try_from(n).unwrap())).unwrap();
+                let (code, sticky) =
+                    rng.of(&[(1, false), (2, false), (400, false), (719, true), (700, true)]);
+                let fault = Fault { at: at.clone(), device: None, after, code: Code(code), times: 1, sticky };
+                let what = format!("seed {seed}, {at} {after} of {n}: {code}");
+                match run(&program, vec![fault]) {
+                    Ok(finals) => assert_eq!(finals, expected, "{what}"),
+                    Err(told) => {
+                        n_told += 1;
+                        assert!(told.to_string().contains(&code.to_string()), "{what}: {told}");
+                    }
+                }
+                let report = soft.finish();
+                assert_eq!(report.violations, [], "{what}");
+                let gives_back = ["Free", "Unregister", "Destroy", "Synchronize", "exec:", "cuCtxSetCurrent"];
+                let may_leak = sticky || gives_back.iter().any(|word| at.contains(word));
+                assert!(may_leak || report.leaked.is_empty(), "{what}: {:?}", report.leaked);
+            }
+        }
+        assert!(n_told > 60, "{n_told}");
     });
 }
 
