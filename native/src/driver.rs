@@ -26,7 +26,7 @@ use libloading::Library;
 pub(crate) type Code = u32;
 
 /// A device as the driver names it after `cuDeviceGet`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Handle(c_int);
 
 impl Handle {
@@ -151,7 +151,6 @@ table! {
 
         alloc = cuMemAlloc_v2(*mut CUdeviceptr, usize);
         free = cuMemFree_v2(CUdeviceptr);
-        alloc_async = cuMemAllocAsync(*mut CUdeviceptr, usize, CUstream);
         free_async = cuMemFreeAsync(CUdeviceptr, CUstream);
         host_alloc = cuMemHostAlloc(*mut *mut c_void, usize, c_uint);
         host_free = cuMemFreeHost(*mut c_void);
@@ -176,7 +175,9 @@ table! {
             CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream, *mut *mut c_void,
             *mut *mut c_void
         );
-        default_pool = cuDeviceGetDefaultMemPool(*mut CUmemoryPool, CUdevice);
+        alloc_async = cuMemAllocFromPoolAsync(*mut CUdeviceptr, usize, CUmemoryPool, CUstream);
+        pool_create = cuMemPoolCreate(*mut CUmemoryPool, *const sys::CUmemPoolProps);
+        pool_destroy = cuMemPoolDestroy(CUmemoryPool);
         pool_set = cuMemPoolSetAttribute(CUmemoryPool, c_uint as sys::CUmemPool_attribute, *mut c_void);
         pool_trim = cuMemPoolTrimTo(CUmemoryPool, usize);
         pool_access = cuMemPoolSetAccess(CUmemoryPool, *const sys::CUmemAccessDesc, usize);

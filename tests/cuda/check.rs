@@ -56,7 +56,7 @@ fn the_check_for_devices_runs_from_one_end_to_the_other() {
     if programs().is_none() {
         return;
     }
-    let args = ["--little", "--rows", "h2d.1x4MB.pageable"];
+    let args = ["--little", "--rows", "h2d.1x4MB.pageable", "--rows", "pipe.B.k3"];
     let (ran, found) = check(Some(ONE_DEVICE), &folder("gpu-check"), &args);
     let told = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     let found = found.unwrap_or_else(|| panic!("{told}"));

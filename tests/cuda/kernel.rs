@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use sha2::{Digest, Sha256};
 use spanlift::memory::{Dim, Dtype, Span};
 use spanlift::program::{Compute, Func};
+use spanlift_softcuda::Interpreted;
 
 use crate::programs::Rng;
 
@@ -156,19 +157,30 @@ fn same(dtype: Dtype, a: &[u8], b: &[u8]) -> bool {
         && a.chunks(size).zip(b.chunks(size)).all(|(x, y)| x == y || x.len() == size && nan(x) && nan(y))
 }
 
-#[test]
-fn the_source_means_what_the_reference_means() {
-    let Some(program) = built() else { return };
-    let mut rng = Rng(11);
-    let (mut input, mut expected) = (Vec::new(), Vec::new());
-    for round in 0..60 {
+/// A formula over a block of bytes, and the block as the reference leaves it.
+struct Case {
+    label: String,
+    dtype: Dtype,
+    /// The kernel's parameter, with addresses that count from the block's begin.
+    words: Vec<u64>,
+    block: Vec<u8>,
+    /// Where the result lies.
+    at: Vec<usize>,
+    expected: Vec<u8>,
+}
+
+/// `n_rounds` of every type and formula.
+fn cases(seed: u64, n_rounds: u32) -> Vec<Case> {
+    let mut rng = Rng(seed);
+    let mut cases = Vec::new();
+    for round in 0..n_rounds {
         for dtype in Dtype::ALL {
             for (number, func) in funcs() {
                 // Operands and result in a third of the block each.
                 let spans = [0, BLOCK, 2 * BLOCK].map(|lo| span(&mut rng, lo));
                 let at = spans.each_ref().map(positions);
                 let size = usize::try_from(dtype.bytes()).unwrap();
-                let mut block = bytes(&mut rng, dtype);
+                let block = bytes(&mut rng, dtype);
                 let operands = [1, 2].map(|k| at[k].iter().map(|&p| block[p]).collect::<Vec<u8>>());
                 let result = Compute { dtype, func }.apply(&operands, at[0].len() as u64);
                 let n = result.len() / size;
@@ -180,39 +192,90 @@ fn the_source_means_what_the_reference_means() {
                 let type_number = Dtype::ALL.iter().position(|&other| other == dtype).unwrap();
                 let mut words = vec![NUMBERS[type_number], number, n as u64, mul.to_bits(), add.to_bits()];
                 spans.iter().for_each(|span| words.extend(view(span)));
-                words.push(block.len() as u64);
-                input.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-                input.extend(&block);
+                let mut expected = block.clone();
                 for (&p, &byte) in at[0].iter().zip(&result) {
-                    block[p] = byte;
+                    expected[p] = byte;
                 }
                 let label = format!("round {round}: {dtype:?} {func:?} of {n}");
-                expected.push((label, dtype, at[0][..result.len()].to_vec(), block));
+                let at = at[0][..result.len()].to_vec();
+                cases.push(Case { label, dtype, words, block, at, expected });
             }
         }
     }
-    let output = ran(&program, input);
-    let mut blocks = output.chunks(usize::try_from(3 * BLOCK).unwrap());
-    let mut n_elements = 0;
-    for (label, dtype, at, block) in expected {
-        let found = blocks.next().unwrap_or_else(|| panic!("{label}: no answer"));
+    let n_bytes: usize = cases.iter().map(|case| case.at.len()).sum();
+    assert!(n_bytes > 300 * n_rounds as usize, "{n_bytes}");
+    cases
+}
+
+impl Case {
+    /// The result is the reference's, and nothing else is touched.
+    fn holds(&self, found: &[u8]) {
+        let Case { label, dtype, at, expected, .. } = self;
         let result = |bytes: &[u8]| at.iter().map(|&p| bytes[p]).collect::<Vec<u8>>();
         assert!(
-            same(dtype, &result(found), &result(&block)),
+            same(*dtype, &result(found), &result(expected)),
             "{label}:\n{:?}\n{:?}",
             result(found),
-            result(&block)
+            result(expected)
         );
-        // And nothing else is touched.
         let rest = |bytes: &[u8]| {
             let mut bytes = bytes.to_vec();
             at.iter().for_each(|&p| bytes[p] = 0);
             bytes
         };
-        assert_eq!(rest(found), rest(&block), "{label}");
-        n_elements += at.len();
+        assert_eq!(rest(found), rest(expected), "{label}");
     }
-    assert!(blocks.next().is_none() && n_elements > 20_000, "{n_elements}");
+}
+
+#[test]
+fn the_source_means_what_the_reference_means() {
+    let Some(program) = built() else { return };
+    let cases = cases(11, 60);
+    let mut input = Vec::new();
+    for case in &cases {
+        let words = case.words.iter().copied().chain([case.block.len() as u64]);
+        input.extend(words.flat_map(u64::to_le_bytes));
+        input.extend(&case.block);
+    }
+    let output = ran(&program, input);
+    let blocks = output.chunks(usize::try_from(3 * BLOCK).unwrap());
+    assert_eq!(blocks.len(), cases.len());
+    cases.iter().zip(blocks).for_each(|(case, block)| case.holds(block));
+}
+
+/// The PTX that ships, instruction by instruction, with more threads than elements and with fewer.
+#[test]
+fn the_ptx_means_what_the_reference_means() {
+    const BASE: u64 = 0x7_0000;
+    let ptx = std::fs::read_to_string(kernels().join("formula.ptx")).unwrap();
+    let ptx = Interpreted::read(&ptx).unwrap();
+    for (k, case) in cases(12, 20).into_iter().enumerate() {
+        let mut words = case.words.clone();
+        // Head, then a view: its address, and eighteen words more.
+        (0..3).for_each(|view| words[5 + 19 * view] += BASE);
+        let args: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
+        let mut block = case.block.clone();
+        let shape = [[1, 1], [3, 5], [2, 64]][k % 3];
+        ptx.run("spanlift_formula", shape, &args, (BASE, &mut block)).unwrap();
+        case.holds(&block);
+    }
+}
+
+/// No kernel that ships is unknown to the software driver.
+#[test]
+fn all_ptx_that_ships_is_interpreted() {
+    let mut n = 0;
+    for entry in std::fs::read_dir(kernels()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|kind| kind == "ptx") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let ptx = Interpreted::read(&text).unwrap_or_else(|code| panic!("{}: {code:?}", path.display()));
+            let n_entries = text.matches(".entry ").count();
+            assert_eq!((ptx.entries().count(), n_entries > 0), (n_entries, true), "{}", path.display());
+            n += n_entries;
+        }
+    }
+    assert!(n > 10, "{n}");
 }
 
 /// Numbers of the source's types, in the order of `Dtype::ALL`.

@@ -168,6 +168,63 @@ fn a_measured_profile_is_one_that_the_simulator_reads() {
         assert!(measured.count() >= 15);
         let points = profile["fit"]["h2d_bw"]["points"].as_array().unwrap();
         assert!(points.len() == 4 && points.iter().all(|point| point["residual"].is_number()), "{points:?}");
+        // Page-locking: the figures say of each size what its line says, where there is one.
+        let figure = |name: &str| profile[name].as_f64().unwrap();
+        let (fixed, each) = (figure("host_alloc_fixed"), figure("host_alloc_per_4k"));
+        let points = profile["fit"]["host_alloc_per_4k"]["points"].as_array().cloned().unwrap_or_default();
+        assert!(
+            0.0 <= each && 0.0 <= fixed && points.is_empty() == (each == 0.0),
+            "{fixed} {each} {points:?}"
+        );
+        for point in points {
+            let [bytes, ns, off] = ["bytes", "ns", "residual"].map(|name| point[name].as_f64().unwrap());
+            let told = 1e3 * (fixed + each * bytes / 4096.0);
+            assert!((told / (ns * (1.0 + off)) - 1.0).abs() < 1e-6, "{told} {point}");
+        }
+        assert!(figure("host_free_per_4k") > 0.0 && figure("host_register_per_4k") > 0.0);
+    });
+}
+
+/// Handles mean something to the library that made them alone: those of another driver in the process are refused, and nothing is
+/// asked of either.
+#[test]
+fn handles_of_another_driver_are_refused() {
+    kit::alone(&[Config::default()], |soft| {
+        let copy = std::env::temp_dir().join(format!("spanlift-other-driver-{}.so", std::process::id()));
+        std::fs::copy(kit::object().unwrap(), &copy).unwrap();
+        let (here, there) = (Driver::open().unwrap(), Driver::open_first(&[&copy]).unwrap());
+        let contexts = [here.context(0).unwrap(), there.context(0).unwrap()];
+        let streams = contexts.each_ref().map(|c| Stream::new(c, StreamKind::NonBlocking).unwrap());
+        let blocks = streams.each_ref().map(|s| DeviceBlock::on(s, 64).unwrap());
+        let events = streams.each_ref().map(|s| {
+            let event = Event::new(s.context(), Timing::On).unwrap();
+            event.record(s).unwrap();
+            event
+        });
+        let before = soft.report().calls;
+        let told = [
+            streams[0].wait(&events[1]).unwrap_err(),
+            events[0].record(&streams[1]).unwrap_err(),
+            events[1].record(&streams[0]).unwrap_err(),
+            events[0].nanos_since(&events[1]).unwrap_err(),
+            streams[0]
+                .copy_device(Place::Device(&blocks[0], 0), Place::Device(&blocks[1], 0), 8)
+                .unwrap_err(),
+            streams[1]
+                .copy_device(Place::Device(&blocks[0], 0), Place::Device(&blocks[0], 8), 8)
+                .unwrap_err(),
+        ];
+        assert!(told.iter().all(|e| e.to_string() == "a handle of another driver"), "{told:?}");
+        let far = there.context(1).unwrap();
+        assert!(contexts[0].enable_peer(&far).is_err());
+        let calls = soft.report().calls;
+        for call in ["cuStreamWaitEvent", "cuEventRecord", "cuEventElapsedTime", "cuMemcpyDtoDAsync_v2"] {
+            assert_eq!(calls.get(call), before.get(call), "{call}");
+        }
+        let [mine, other] = blocks;
+        assert!(other.free_on(&streams[0]).is_err() && mine.free_on(&streams[0]).is_ok());
+        drop((events, streams, contexts, far, here, there));
+        std::fs::remove_file(&copy).unwrap();
     });
 }
 

@@ -6,10 +6,11 @@ mod faults;
 mod kernel;
 mod layer;
 mod lesson;
+mod pools;
 mod programs;
 mod run;
-mod soft;
 mod timed;
+mod wide;
 
 use spanlift_softcuda::{Config, Pageable, Scheduler};
 

@@ -12,7 +12,7 @@ use crate::programs::{Kinds, is_safe, random, reusing};
 
 /// Runs a safe program and holds everything against the simulator; then runs what was issued.
 #[track_caller]
-fn agrees(program: &Program, driver: &Driver, what: &str) {
+pub(crate) fn agrees(program: &Program, driver: &Driver, what: &str) {
     let there = sim::run(program, &Machine::default()).unwrap();
     let here = cuda::run(program, driver, 0).unwrap_or_else(|e| panic!("{what}: {e}\n{}", program.to_text()));
     let name = |id| program.names().buffer(id);
@@ -39,7 +39,7 @@ fn agrees(program: &Program, driver: &Driver, what: &str) {
 
 /// The driver saw nothing that breaks a rule of CUDA's.
 #[track_caller]
-fn broke_no_rule(soft: &Soft, program: &Program, what: &str) {
+pub(crate) fn broke_no_rule(soft: &Soft, program: &Program, what: &str) {
     let violations = soft.report().violations;
     assert!(violations.is_empty(), "{what}: {violations:?}\n{}", program.to_text());
 }
@@ -87,7 +87,6 @@ fn random_safe_programs_end_with_the_simulators_values() {
 #[test]
 fn kernels_compute_their_formulas_in_their_place() {
     kit::alone(&crate::everywhere(4), |soft| {
-        soft.kernel("spanlift_formula", crate::soft::FORMULA);
         let driver = Driver::open().unwrap();
         let (mut n_safe, mut n_launches) = (0, 0);
         for seed in 100..160 {
@@ -107,7 +106,6 @@ fn kernels_compute_their_formulas_in_their_place() {
 #[test]
 fn a_planned_expression_runs_over_two_devices() {
     kit::alone(&crate::everywhere(6), |soft| {
-        soft.kernel("spanlift_formula", crate::soft::FORMULA);
         let driver = Driver::open().unwrap();
         let program = two_devices();
         assert!(is_safe(&program), "{}", program.to_text());

@@ -79,7 +79,6 @@ fn checked(program: &Program, trace: &Trace, what: &str) {
 #[test]
 fn every_piece_of_work_has_its_time() {
     kit::alone(&crate::everywhere(3), |soft| {
-        soft.kernel("spanlift_formula", crate::soft::FORMULA);
         let driver = Driver::open().unwrap();
         let mut n_work = 0;
         for seed in 0..40 {
@@ -165,8 +164,7 @@ fn records_of_cupti_are_the_programs_work() {
     configs.extend(
         [Cupti::Unknown, Cupti::Foreign, Cupti::Beyond].map(|cupti| with_cupti(Scheduler::Lazy, cupti)),
     );
-    kit::alone(&configs, |soft| {
-        soft.kernel("spanlift_formula", crate::soft::FORMULA);
+    kit::alone(&configs, |_| {
         let driver = Driver::open().unwrap();
         let (mut n_work, mut n_other, mut n_on_host) = (0, 0, 0);
         for seed in 0..40 {
@@ -343,8 +341,7 @@ fn a_cupti_that_breaks_its_word_is_told() {
 /// A kernel's record that ends before its name has none: what lies behind it is another record, and no address.
 #[test]
 fn a_record_that_is_cut_short_names_nothing() {
-    kit::alone(&[with_cupti(Scheduler::Lazy, Cupti::Stubby)], |soft| {
-        soft.kernel("spanlift_formula", crate::soft::FORMULA);
+    kit::alone(&[with_cupti(Scheduler::Lazy, Cupti::Stubby)], |_| {
         let driver = Driver::open().unwrap();
         let text = "stream s\ndevice d 64 = u8 fill 3\nrepeat k 9\n kernel k on s reads d writes d computes u8 affine 1 1\nend\nsync s";
         let program = Program::read(text.as_bytes()).unwrap();

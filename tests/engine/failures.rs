@@ -1,6 +1,8 @@
 //! The failure modes, each injected.
 
 use spanlift::advise::transfer::Way;
+use spanlift::program::StreamKind;
+use spanlift_native::cuda::Stream;
 use spanlift_native::engine::{Config as EngineConfig, Engine, EngineError, Watch};
 use spanlift_native::probe::OpenError;
 use spanlift_softcuda::{Code, Config, Fault, Scheduler, kit};
@@ -84,7 +86,7 @@ fn without_page_locked_memory_the_driver_stages() {
 
 #[test]
 fn memory_that_was_refused_once_is_asked_for_again() {
-    kit::alone(&[with(vec![fault("cuMemAllocAsync", 0, 2, 1)])], |driver| {
+    kit::alone(&[with(vec![fault("cuMemAllocFromPoolAsync", 0, 2, 1)])], |driver| {
         let engine = engine();
         there_and_back(&engine, 1_000_000);
         assert_eq!(driver.report().calls.get("cuMemPoolTrimTo"), Some(&1));
@@ -93,7 +95,7 @@ fn memory_that_was_refused_once_is_asked_for_again() {
 
 #[test]
 fn out_of_memory_says_what_is_needed_and_leaves_the_engine_usable() {
-    kit::alone(&[with(vec![fault("cuMemAllocAsync", 0, 2, 2)])], |_| {
+    kit::alone(&[with(vec![fault("cuMemAllocFromPoolAsync", 0, 2, 2)])], |_| {
         let engine = engine();
         let error = engine.upload(engine.stream(), &[1u8; 5000]).expect_err("refused twice");
         assert!(
@@ -101,6 +103,29 @@ fn out_of_memory_says_what_is_needed_and_leaves_the_engine_usable() {
             "{error:?}"
         );
         there_and_back(&engine, 1_000_000);
+    });
+}
+
+/// A device without memory pools has an engine all the same, which says what that costs.
+#[test]
+fn without_pools_an_engine_moves_the_same_bytes() {
+    let without = |config: Config| Config { pools: false, ..config };
+    kit::alone(&crate::schedules(3).into_iter().map(without).collect::<Vec<_>>(), |driver| {
+        let engine = engine();
+        assert_eq!(engine.notes(), ["the device has no memory pools: each free waits for it"]);
+        there_and_back(&engine, 3_000_000);
+        let tensors: Vec<Vec<u8>> = (0..9).map(|k| bytes(1000 * k, k as u64)).collect();
+        let stream = Stream::new(engine.context(), StreamKind::NonBlocking).expect("a stream");
+        let views = engine.upload_all(&stream, &tensors).expect("up");
+        stream.synchronize().expect("waited for");
+        let mut back: Vec<Vec<u8>> = tensors.iter().map(|t| vec![0; t.len()]).collect();
+        engine.download_all(engine.stream(), &views, &mut back).expect("down");
+        assert!(back == tensors);
+        assert!(engine.explain_last().expect("done").to_string().contains("no memory pools"));
+        let error = engine.alloc::<u8>(&stream, 1 << 40).expect_err("too much");
+        assert!(matches!(error, EngineError::OutOfMemory { .. }), "{error:?}");
+        drop((views, stream, engine));
+        assert_eq!(driver.report().calls.get("cuMemFreeAsync"), None);
     });
 }
 

@@ -164,17 +164,14 @@ fn counted(driver: &Driver, base: &Config, workers: usize) -> Counts {
 /// | call | instead |
 /// |---|---|
 /// | `cuMemHostAlloc` | smaller pieces, or the driver stages; the notes say so |
-/// | `cuMemAllocAsync`, out of memory | once more, after what is free was given back |
-/// | pools at open | freed memory is not kept; the notes say so |
+/// | `cuMemAllocFromPoolAsync`, out of memory | once more, after what is free was given back |
+/// | `cuDeviceGetAttribute` | whether there are pools is seen when one is made |
 /// | `cuDeviceCanAccessPeer` | the pair counts as out of reach: two hops |
 pub(crate) fn is_made_up_for(call: &str, code: u32) -> bool {
     match call {
-        "cuMemHostAlloc"
-        | "cuDeviceGetDefaultMemPool"
-        | "cuMemPoolSetAttribute"
-        | "cuDeviceCanAccessPeer" => true,
+        "cuMemHostAlloc" | "cuDeviceCanAccessPeer" | "cuDeviceGetAttribute" => true,
         // A thread is bound before it allocates.
-        "cuMemAllocAsync" | "cuCtxSetCurrent" => code == 2,
+        "cuMemAllocFromPoolAsync" | "cuCtxSetCurrent" => code == 2,
         _ => false,
     }
 }
@@ -188,6 +185,15 @@ pub(crate) fn is_it(error: &EngineError, call: &str, code: u32) -> bool {
             reason.failure().is_some_and(|failure| failure.call == call && failure.code == code)
         }
         _ => false,
+    }
+}
+
+/// At most one thing was left behind, and with it the contexts that it needs, whose pools stay; or a pool.
+pub(crate) fn at_most_one(leaked: &[String]) -> bool {
+    let n_pools = leaked.iter().filter(|what| what.starts_with("a pool")).count();
+    match leaked.len() - n_pools {
+        0 => n_pools <= 1,
+        others => others == 1,
     }
 }
 
@@ -266,7 +272,7 @@ fn refused(driver: &Driver, code: u32) {
             drop(run);
             let report = driver.finish();
             assert_eq!(report.violations, [], "{what}");
-            assert!(report.leaked.len() <= 1, "{what}: {:?}", report.leaked);
+            assert!(at_most_one(&report.leaked), "{what}: {:?}", report.leaked);
         }
     }
     assert!(n_told > 100 && n_fewer < 10, "{n_told} told, {n_fewer} not reached");

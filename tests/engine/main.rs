@@ -11,9 +11,6 @@ mod moves;
 mod ordering;
 mod pipelines;
 mod safety;
-#[path = "../cuda/soft.rs"]
-#[expect(clippy::unwrap_used, reason = "a helper of tests, where a panic is the report")]
-mod soft;
 mod threads;
 mod transfers;
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use spanlift::advise::transfer::{Route, Way};
 use spanlift::memory::{
     Device, Dtype, Layout, MemoryMap, MoveKind, MovePlan, Splitting, View, cpu, cuda, mock,
 };
@@ -293,11 +294,61 @@ fn many_storages_go_as_one() {
         let moved = engine.carry_out(engine.stream(), &plan, &mut stores).expect("carried out");
         let n_calls = n_calls() - start;
         assert!(n_calls < 60, "{n_calls} calls");
-        assert_eq!(engine.explain_last().expect("done").request.tensors, 1000);
+        // All of them are one transfer, and its bytes are what crossed the link.
+        let each = engine.explain_each();
+        let Moved::Device(first) = &moved[0] else { panic!("{:?}", moved[0]) };
+        assert_eq!((each.len(), each[0].request.bytes.0), (1, 999 * 512 + first.len() as u64));
+        assert_eq!(engine.explain_last().as_ref(), each.first());
         let Moved::Device(last) = &moved[999] else { panic!("{:?}", moved[999]) };
         assert_eq!(last.address() % 512, 0);
         let found = download(&engine, last);
         assert!((0..10).all(|i| found[40 * i..40 * i + 4] == before["w999"][12 + 40 * i..16 + 40 * i]));
+    });
+}
+
+/// Of a plan each transfer is explained: its own bytes, its own way, its own time; as many as the driver was asked for.
+#[test]
+fn every_stretch_of_a_plan_is_explained() {
+    kit::alone(&[Config::default()], |driver| {
+        let engine = engine();
+        assert!(engine.explain_each().is_empty(), "nothing is done yet");
+        let mut layout = Layout::new();
+        // Ten elements so far apart that none is worth the way between them, and a large range.
+        let sparse = layout.storage("sparse", cpu(), Bytes(10 * 400_000)).expect("a new name");
+        let view = View { dtype: Dtype::F32, shape: vec![10], strides: vec![100_000], offset: 0 };
+        layout.tensor("sparse", sparse, view).expect("inside");
+        let large = layout.storage("large", cpu(), Bytes(3 << 20)).expect("a new name");
+        let view = View { dtype: Dtype::U8, shape: vec![3 << 20], strides: vec![1], offset: 0 };
+        layout.tensor("large", large, view).expect("inside");
+        let plan = layout.move_to(cuda(0)).expect("few runs");
+        let mut host = contents(&layout, 1);
+        let stores = host.iter_mut().map(|(name, bytes)| (name.clone(), Store::Host(bytes)));
+        let mut stores: BTreeMap<String, Store<'_>> = stores.collect();
+        engine.carry_out(engine.stream(), &plan, &mut stores).expect("carried out");
+        let each = engine.explain_each();
+        // In the order of their bytes; the first element lies beside the large range.
+        let bytes: Vec<u64> = each.iter().map(|explain| explain.request.bytes.0).collect();
+        assert_eq!(bytes, [&[(3 << 20) + 4][..], &[4; 9]].concat());
+        assert!(each[1..].iter().all(|explain| explain.plan.chosen.way == Way::Inline), "{each:?}");
+        assert_ne!(each[0].plan.chosen.way, Way::Inline);
+        assert!(each.iter().all(|explain| explain.measured.is_some() && explain.request.route == Route::Up));
+        let last = engine.explain_last().expect("done");
+        let longest = each.iter().max_by_key(|explain| explain.measured).expect("ten");
+        assert_eq!((&last.request, last.measured), (&longest.request, longest.measured));
+        assert!(last.to_string().ends_with("the longest of 10 transfers of a move plan"), "{last}");
+        // A transfer alone is explained alone.
+        engine.upload(engine.stream(), &[1u8; 77]).expect("up");
+        assert_eq!(
+            (engine.explain_each().len(), engine.explain_each().first()),
+            (1, engine.explain_last().as_ref())
+        );
+        // What stays in the host is no transfer.
+        let before = engine.explain_last();
+        let plan = layout.move_to(cpu()).expect("few runs");
+        engine.carry_out(engine.stream(), &plan, &mut stores).expect("carried out");
+        assert_eq!(engine.explain_last(), before);
+        drop(stores);
+        assert!(driver.report().violations.is_empty());
     });
 }
 

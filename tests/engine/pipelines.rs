@@ -83,8 +83,7 @@ fn there_are_as_many_slots_as_fit() {
 /// Work that is a kernel: the formula that ships, once into the output and then in place.
 #[test]
 fn items_are_computed_by_the_kernel_that_ships() {
-    kit::alone(&schedules(2), |driver| {
-        driver.kernel("spanlift_formula", crate::soft::FORMULA);
+    kit::alone(&schedules(2), |_| {
         let engine = engine();
         let kernels = Kernels::load(engine.context()).expect("the module loads");
         for mode in MODES {

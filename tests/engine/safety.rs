@@ -121,7 +121,9 @@ fn a_forgotten_owner_leaks_its_buffers() {
         drop((others, engine));
         let report = driver.finish();
         assert_eq!(report.violations, []);
-        let [on_device, on_host] = &report.leaked[..] else { panic!("{:?}", report.leaked) };
+        // The pool stays with the context that they keep.
+        let [on_device, on_host, pool] = &report.leaked[..] else { panic!("{:?}", report.leaked) };
+        assert_eq!(pool, "a pool of device 0");
         assert!(on_device.starts_with(&format!("{N} bytes of the pool of device 0")), "{on_device}");
         assert!(on_host.contains("pinned"), "{on_host}");
     });

@@ -387,16 +387,16 @@ fn elements(dtype: Dtype, bytes: &[u8]) -> impl Iterator<Item = Element> {
     bytes.chunks_exact(size).map(move |element| Element::decode(dtype, element))
 }
 
-/// `Re sum conj(a_i) b_i` as one `f64`.
+/// `Re sum conj(a_i) b_i` as one `f64`, where there is room for it.
 fn dot(dtype: Dtype, operands: &[Vec<u8>], n: u64) -> Vec<u8> {
-    let Some(a) = operands.first() else { return Vec::new() };
+    let Some(a) = operands.first().filter(|_| 8 <= n) else { return Vec::new() };
     let b = operands.get(1).unwrap_or(a);
     let pairs = elements(dtype, a).zip(elements(dtype, b));
     let sum: f64 = pairs.fold(0.0, |sum, (a, b)| {
         let ((a, ai), (b, bi)) = (a.parts(), b.parts());
         sum + (a * b + ai * bi)
     });
-    sum.to_le_bytes().into_iter().take(length(n)).collect()
+    sum.to_le_bytes().to_vec()
 }
 
 /// `factor a b + c`, with one `f64` as `a`.
@@ -405,15 +405,18 @@ fn multiple(dtype: Dtype, factor: f64, operands: &[Vec<u8>], n: u64) -> Vec<u8> 
     let Some(Element::Float(a)) = elements(Dtype::F64, a).next() else { return Vec::new() };
     let by = if a.is_finite() { factor * a } else { 0.0 };
     let mut out = Vec::new();
+    let wanted = length(n) / usize::try_from(dtype.bytes()).unwrap_or(1);
     let mut put = |b: Element, c: (f64, f64)| {
         let (re, im) = b.parts();
         let (re, im) = if by == 0.0 { c } else { (by * re + c.0, by * im + c.1) };
         Element::Complex(re, im).encode(dtype, &mut out);
     };
     match rest.first() {
-        None => elements(dtype, b).for_each(|b| put(b, (0.0, 0.0))),
-        Some(c) => elements(dtype, b).zip(elements(dtype, c)).for_each(|(b, c)| put(b, c.parts())),
+        None => elements(dtype, b).take(wanted).for_each(|b| put(b, (0.0, 0.0))),
+        Some(c) => {
+            let pairs = elements(dtype, b).zip(elements(dtype, c));
+            pairs.take(wanted).for_each(|(b, c)| put(b, c.parts()));
+        }
     }
-    out.truncate(length(n));
     out
 }

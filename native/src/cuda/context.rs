@@ -6,11 +6,11 @@ use std::ffi::{OsStr, c_int};
 use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use cudarc::driver::sys::{
-    CUcontext, CUevent, CUmemAccess_flags, CUmemAccessDesc, CUmemLocation, CUmemLocationType,
-    CUmemPool_attribute, CUmemoryPool,
+    CUcontext, CUevent, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType, CUmemAllocationType,
+    CUmemLocation, CUmemLocationType, CUmemPool_attribute, CUmemPoolProps, CUmemoryPool,
 };
 
 use super::error::{self, CudaError, Failure};
@@ -38,6 +38,8 @@ struct Open {
     library: String,
     version: Version,
     devices: Vec<Handle>,
+    /// Contexts that have a pool.
+    pooled: Mutex<Vec<Weak<Owner>>>,
 }
 
 impl fmt::Debug for Driver {
@@ -67,7 +69,14 @@ impl Driver {
     pub fn open_first(names: &[impl AsRef<OsStr>]) -> Result<Driver, OpenError> {
         let Opened { driver: asked, library, version, devices } = Opened::first_of(names)?;
         match asked.calls() {
-            Ok(calls) => Ok(Driver(Arc::new(Open { asked, calls, library, version, devices }))),
+            Ok(calls) => Ok(Driver(Arc::new(Open {
+                asked,
+                calls,
+                library,
+                version,
+                devices,
+                pooled: Mutex::default(),
+            }))),
             Err(names) => Err(OpenError::MissingSymbols { library, names }),
         }
     }
@@ -131,8 +140,9 @@ impl Driver {
         let code = unsafe { (calls.retain)(&raw mut handle, device.number()) };
         error::answer("cuDevicePrimaryCtxRetain", code, || calls.name_of(code)).map_err(CudaError::Driver)?;
         let number = N_CONTEXTS.fetch_add(1, Ordering::Relaxed) + 1;
-        let (driver, events, lost) = (self.clone(), Mutex::default(), OnceLock::new());
-        let owner = Owner { driver, calls, device, ordinal, handle, number, recorder, events, lost };
+        let (driver, events, pool, lost) =
+            (self.clone(), Mutex::default(), Mutex::default(), OnceLock::new());
+        let owner = Owner { driver, calls, device, ordinal, handle, number, recorder, events, pool, lost };
         Ok(Context(Arc::new(owner)))
     }
 }
@@ -152,8 +162,21 @@ struct Owner {
     recorder: Option<Recorder>,
     /// Events that nobody has at the moment, to be recorded again instead of created.
     events: Mutex<Vec<CUevent>>,
+    /// What streams allocate from.
+    pool: Mutex<Pool>,
     /// The first sticky error.
     lost: OnceLock<Failure>,
+}
+
+/// A memory pool of the context's own, made when it is first needed. What others of the process do with the device's default
+/// pool is theirs, and what this one keeps goes back to the system with its context.
+#[derive(Default)]
+struct Pool {
+    /// Whether it was asked for: without a handle then, the device has no pools.
+    is_asked: bool,
+    handle: Option<CUmemoryPool>,
+    /// Devices whose kernels may touch its memory.
+    guests: Vec<Handle>,
 }
 
 // SAFETY: the handle is an opaque token of the driver, whose calls may be made from any thread at any time.
@@ -172,6 +195,13 @@ impl Drop for Owner {
                 // SAFETY: nobody has the event: it came back when its last owner was dropped, and is destroyed once.
                 let _ = unsafe { (self.calls.event_destroy)(event) };
             }
+        }
+        if let Some((pool, destroy)) =
+            self.pool.get_mut().unwrap_or_else(PoisonError::into_inner).handle.zip(self.calls.pool_destroy)
+        {
+            // SAFETY: made by `Context::pool` and destroyed once. Blocks keep their context, so that none of it is in use; frees
+            // that are still to come are the driver's to wait for.
+            let _ = unsafe { destroy(pool) };
         }
         // SAFETY: retained once when this was made, released once here. Whatever lives in the context holds a clone of
         // its `Arc`, so nothing of it is left, or it was leaked together with that clone and this never runs.
@@ -223,6 +253,16 @@ impl Context {
     /// Whether two are the same context in the driver's eyes: handles of one device are.
     pub(super) fn is(&self, other: &Context) -> bool {
         self.0.handle == other.0.handle
+    }
+
+    /// That handles of the other's may be given to calls of this one's driver: they mean something to the library that made them alone.
+    pub(super) fn same_driver(&self, other: &Context) -> Result<(), CudaError> {
+        let (one, two) = (&self.0.driver.0, &other.0.driver.0);
+        if Arc::ptr_eq(one, two) || one.library == two.library {
+            Ok(())
+        } else {
+            Err(CudaError::Argument("a handle of another driver"))
+        }
     }
 
     /// Who notes what is asked for, if somebody does.
@@ -344,54 +384,121 @@ impl Context {
         if self.is(peer) || !self.driver().can_access_peer(self.ordinal(), peer.ordinal()) {
             return Ok(false);
         }
+        self.same_driver(peer)?;
         self.bind()?;
-        // SAFETY: the handle is the live one of `peer`; flags must be 0.
+        // SAFETY: the handle is the live one of `peer`, and this driver's; flags must be 0.
         match unsafe { (self.0.calls.enable_peer)(peer.handle(), 0) } {
             Failure::PEER_ENABLED => {}
             code => self.answer("cuCtxEnablePeerAccess", code)?,
         }
-        let Some(access) = self.0.calls.pool_access else { return Ok(true) };
-        let location = CUmemLocation {
-            type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
-            id: self.0.device.number(),
-        };
-        let description =
-            CUmemAccessDesc { location, flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
-        // SAFETY: the peer's default pool lives as long as its context; one description is given, and there is one.
-        let code = unsafe { access(peer.default_pool()?, &raw const description, 1) };
-        self.answer("cuMemPoolSetAccess", code).map(|()| true)
+        let mut pool = peer.locked_pool();
+        if !pool.guests.contains(&self.0.device) {
+            if let Some(handle) = pool.handle {
+                peer.let_in(handle, self.0.device)?;
+            }
+            pool.guests.push(self.0.device);
+        }
+        Ok(true)
     }
 
-    /// Keeps at least this many bytes of freed stream-ordered memory for the next allocations, instead of none.
+    /// Whether streams allocate and free in their order: out of a memory pool of this context's own, which keeps what is freed
+    /// for the next allocations until the context is gone. Where the device has no pools each allocation asks the driver,
+    /// and each free waits.
     ///
     /// # Errors
-    /// As [`Context::synchronize`]; [`CudaError::Absent`] where the driver has no pools.
-    pub fn keep_freed(&self, mut bytes: u64) -> Result<(), CudaError> {
-        let pool = self.default_pool()?;
-        let set = self.0.calls.pool_set.ok_or(CudaError::Absent { call: "cuMemPoolSetAttribute" })?;
-        let threshold = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD as u32;
-        // SAFETY: the device's default pool lives as long as its context; the attribute is a u64, which `bytes` is.
-        let code = unsafe { set(pool, threshold, (&raw mut bytes).cast()) };
-        self.answer("cuMemPoolSetAttribute", code)
+    /// As [`Context::synchronize`]; the driver makes no pool although it has some.
+    pub fn has_pool(&self) -> Result<bool, CudaError> {
+        self.pool().map(|pool| pool.is_some())
     }
 
-    /// Gives freed stream-ordered memory back to the system, down to this many bytes.
+    /// Gives freed stream-ordered memory back to the system, down to this many bytes for each pool that contexts of this driver have
+    /// on the device.
     ///
     /// # Errors
-    /// As [`Context::keep_freed`].
+    /// As [`Context::synchronize`].
     pub fn trim(&self, bytes: usize) -> Result<(), CudaError> {
-        let pool = self.default_pool()?;
-        let trim = self.0.calls.pool_trim.ok_or(CudaError::Absent { call: "cuMemPoolTrimTo" })?;
-        // SAFETY: the device's default pool lives as long as its context.
-        self.answer("cuMemPoolTrimTo", unsafe { trim(pool, bytes) })
+        let Some(trim) = self.calls()?.pool_trim else { return Ok(()) };
+        let pooled = self.0.driver.0.pooled.lock().unwrap_or_else(PoisonError::into_inner);
+        let owners: Vec<Context> = pooled.iter().filter_map(Weak::upgrade).map(Context).collect();
+        // Not held while contexts end.
+        drop(pooled);
+        for owner in owners.iter().filter(|owner| owner.is(self)) {
+            if let Some(pool) = owner.locked_pool().handle {
+                // SAFETY: the pool is live while its context is, which `owners` keeps.
+                self.answer("cuMemPoolTrimTo", unsafe { trim(pool, bytes) })?;
+            }
+        }
+        Ok(())
     }
 
-    fn default_pool(&self) -> Result<CUmemoryPool, CudaError> {
-        let call = "cuDeviceGetDefaultMemPool";
-        let get = self.calls()?.default_pool.ok_or(CudaError::Absent { call })?;
-        let mut pool = ptr::null_mut();
-        // SAFETY: the call writes one handle through its pointer, which points at a live one.
-        self.answer(call, unsafe { get(&raw mut pool, self.0.device.number()) })?;
-        Ok(pool)
+    fn locked_pool(&self) -> MutexGuard<'_, Pool> {
+        self.0.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where this device is, as pools are told.
+    fn location(device: Handle) -> CUmemLocation {
+        CUmemLocation { type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: device.number() }
+    }
+
+    /// Lets kernels of another device touch the memory of this context's pool.
+    fn let_in(&self, pool: CUmemoryPool, guest: Handle) -> Result<(), CudaError> {
+        let Some(access) = self.calls()?.pool_access else { return Ok(()) };
+        let flags = CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        let description = CUmemAccessDesc { location: Context::location(guest), flags };
+        // SAFETY: the pool is live while its context is; one description is given, and there is one.
+        self.answer("cuMemPoolSetAccess", unsafe { access(pool, &raw const description, 1) })
+    }
+
+    /// The context's own pool, made now if it was not; `None` where the device has none.
+    pub(super) fn pool(&self) -> Result<Option<CUmemoryPool>, CudaError> {
+        let calls = self.calls()?;
+        let mut pool = self.locked_pool();
+        if pool.is_asked {
+            return Ok(pool.handle);
+        }
+        let needed = calls.pool_create.zip(calls.pool_destroy).zip(calls.pool_set.zip(calls.alloc_async));
+        let is_there = self.driver().attribute(self.ordinal(), POOLS) != Some(0);
+        let Some(((create, destroy), (set, _))) = needed.filter(|_| is_there) else {
+            pool.is_asked = true;
+            return Ok(None);
+        };
+        let props = CUmemPoolProps {
+            allocType: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
+            handleTypes: CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE,
+            location: Context::location(self.0.device),
+            win32SecurityAttributes: ptr::null_mut(),
+            maxSize: 0,
+            reserved: [0; 56],
+        };
+        let mut handle = ptr::null_mut();
+        // SAFETY: the call reads the properties and writes one handle through pointers at live ones.
+        match unsafe { create(&raw mut handle, &raw const props) } {
+            Failure::NOT_SUPPORTED => {
+                pool.is_asked = true;
+                return Ok(None);
+            }
+            code => self.answer("cuMemPoolCreate", code)?,
+        }
+        // Else what is freed goes back to the system at every wait, and is asked for again.
+        let mut bytes = u64::MAX;
+        let threshold = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD as u32;
+        // SAFETY: the pool is live; the attribute is a u64, which `bytes` is.
+        let code = unsafe { set(handle, threshold, (&raw mut bytes).cast()) };
+        let set_up = self.answer("cuMemPoolSetAttribute", code);
+        let set_up =
+            pool.guests.iter().fold(set_up, |done, guest| done.and_then(|()| self.let_in(handle, *guest)));
+        if let Err(error) = set_up {
+            // SAFETY: made above, and nobody else has it.
+            let _ = unsafe { destroy(handle) };
+            return Err(error);
+        }
+        (pool.is_asked, pool.handle) = (true, Some(handle));
+        let mut pooled = self.0.driver.0.pooled.lock().unwrap_or_else(PoisonError::into_inner);
+        pooled.retain(|owner| owner.strong_count() > 0);
+        pooled.push(Arc::downgrade(&self.0));
+        Ok(Some(handle))
     }
 }
+
+/// The attribute that says whether a device has memory pools.
+const POOLS: i32 = 115;

@@ -20,6 +20,8 @@ impl Failure {
     pub const OUT_OF_MEMORY: u32 = 2;
     /// Work is not finished yet: an answer, not an error.
     pub(crate) const NOT_READY: u32 = 600;
+    /// The device or the driver has no such thing.
+    pub(crate) const NOT_SUPPORTED: u32 = 801;
     /// Peer access is on already.
     pub(crate) const PEER_ENABLED: u32 = 704;
 

@@ -3,7 +3,7 @@
 //! Times are those of the host's clock around work that was enqueued as a whole and waited for, the least of some rounds.
 //! Rates and the latency come from a straight line through sizes, `t = lat + n / rate`, weighted so that relative errors
 //! count alike; how far each size lies off its line is told beside it. What cannot be measured without a framework is
-//! left out, and the profile's defaults hold for it.
+//! left out: the profile's note says whose figures hold for it.
 
 use std::time::Instant;
 
@@ -119,6 +119,7 @@ pub fn measure(context: &Context, name: &str, largest: usize) -> Result<Value, M
     let call = bench.calls(&mut profile)?;
     bench.links(&mut profile, call)?;
     bench.pageable(&mut profile)?;
+    bench.locking(&mut profile)?;
     if let Some(engines) = context.driver().attribute(context.ordinal(), ENGINES).filter(|n| *n > 0) {
         profile.put("copy_engines", f64::from(engines), "told by the driver");
         profile.figures.insert("copy_engines".to_owned(), json!(engines));
@@ -126,7 +127,11 @@ pub fn measure(context: &Context, name: &str, largest: usize) -> Result<Value, M
     let Profile { mut figures, conf, lines } = profile;
     figures.insert("name".to_owned(), json!(name));
     let version = context.driver().version();
-    let note = format!("Measured by `spanlift probe --measure` on this machine, driver for CUDA {version}.");
+    let note = format!(
+        "Measured by `spanlift probe --measure` on this machine, driver for CUDA {version}. A framework's own times \
+         (framework_to_overhead, td_leaf_overhead, pin_overhead) are not: no framework runs here, and those of the tutorial's \
+         machine hold, which were fitted to its 16 rows."
+    );
     figures.insert("note".to_owned(), json!(note));
     figures.insert("conf".to_owned(), Value::Object(conf));
     figures.insert("fit".to_owned(), Value::Object(lines));
@@ -252,6 +257,52 @@ impl Bench {
             (1.0 / cold).min(1.0 / hot),
             "one thread's copies of a large range",
         );
+        Ok(())
+    }
+
+    /// What it costs to page-lock memory, and to give it back; in microseconds, by pages of 4 KiB as the model counts.
+    fn locking(&self, profile: &mut Profile) -> Result<(), MeasureError> {
+        let pages = |n: usize| n as f64 / 4096.0;
+        let (mut points, mut free) = (Vec::new(), f64::INFINITY);
+        for n in self.sizes() {
+            let mut alloc = f64::INFINITY;
+            free = f64::INFINITY;
+            for _ in 0..ROUNDS {
+                let begun = Instant::now();
+                let block = HostBlock::new(&self.context, n)?;
+                alloc = alloc.min(begun.elapsed().as_nanos() as f64);
+                let begun = Instant::now();
+                drop(block);
+                free = free.min(begun.elapsed().as_nanos() as f64);
+            }
+            points.push((n, alloc.max(1.0)));
+        }
+        // A driver that puts the work off answers in the same time for every size.
+        let line = Line::through(&points);
+        let fixed =
+            line.as_ref().map_or_else(|| points.iter().map(|p| p.1).fold(0.0, f64::max), |l| l.latency_ns);
+        let each = line.as_ref().map_or(0.0, |l| 4096.0 / l.rate);
+        let how = line.as_ref().map_or_else(
+            || format!("the longest of {} sizes, whose times do not grow", points.len()),
+            |l| format!("line through {} sizes, worst residual {:.1} %", points.len(), 100.0 * l.worst()),
+        );
+        profile.put("host_alloc_fixed", fixed / 1e3, &how);
+        profile.put("host_alloc_per_4k", each / 1e3, &how);
+        if let Some(line) = &line {
+            profile.line("host_alloc_per_4k", line);
+        }
+        let largest = "of the largest size, the least of 5 rounds";
+        profile.put("host_free_per_4k", free / pages(self.largest) / 1e3, largest);
+        let mut lock = f64::INFINITY;
+        for _ in 0..ROUNDS {
+            // Written, so that its pages are there: what is measured is the locking.
+            let bytes = vec![1u8; self.largest].into_boxed_slice();
+            let begun = Instant::now();
+            let block = HostBlock::register(&self.context, bytes)?;
+            lock = lock.min(begun.elapsed().as_nanos() as f64);
+            drop(block);
+        }
+        profile.put("host_register_per_4k", lock / pages(self.largest) / 1e3, largest);
         Ok(())
     }
 

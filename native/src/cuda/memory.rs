@@ -299,7 +299,18 @@ pub struct DeviceBlock {
     len: usize,
     context: Context,
     uses: Uses,
-    is_ordered: bool,
+    origin: Origin,
+}
+
+/// What a block of a device was allocated by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// No stream.
+    Alone,
+    /// A stream, out of its context's pool.
+    Pool,
+    /// A stream of a device that has no pools: by none, in truth.
+    Stand,
 }
 
 impl fmt::Debug for DeviceBlock {
@@ -328,10 +339,12 @@ impl DeviceBlock {
         if let Some(recorder) = context.recorder() {
             recorder.alloc(at, len, Space::Device, context.ordinal(), None);
         }
-        Ok(DeviceBlock { at, len, context: context.clone(), uses: Uses::default(), is_ordered: false })
+        Ok(DeviceBlock { at, len, context: context.clone(), uses: Uses::default(), origin: Origin::Alone })
     }
 
     /// Allocates in the order of a stream: there for what comes after it on `stream` and for what is ordered behind it.
+    ///
+    /// Where the device has no memory pools it is there at once, and is freed as other blocks are ([`Context::has_pool`]).
     ///
     /// # Errors
     /// As [`DeviceBlock::new`].
@@ -339,27 +352,38 @@ impl DeviceBlock {
         let calls = stream.calls()?;
         some_bytes(len)?;
         let context = stream.context();
+        let Some((pool, alloc)) = context.pool()?.zip(calls.alloc_async) else {
+            let mut block = DeviceBlock::new(context, len)?;
+            block.origin = Origin::Stand;
+            block.uses.by(context);
+            return Ok(block);
+        };
         let mut at = 0;
-        // SAFETY: the call writes one address through its pointer, which points at a live one; the stream is live.
-        let code = unsafe { (calls.alloc_async)(&raw mut at, len, stream.handle()) };
-        context.answer("cuMemAllocAsync", code)?;
+        // SAFETY: the call writes one address through its pointer, which points at a live one; pool and stream are live.
+        let code = unsafe { alloc(&raw mut at, len, pool, stream.handle()) };
+        context.answer("cuMemAllocFromPoolAsync", code)?;
         stream.note(|recorder, id| recorder.alloc(at, len, Space::Device, id.0, Some(id)));
-        let block =
-            DeviceBlock { at, len, context: context.clone(), uses: Uses::default(), is_ordered: true };
-        block.uses.by(context);
+        let (context, uses) = (context.clone(), Uses::default());
+        let block = DeviceBlock { at, len, context, uses, origin: Origin::Pool };
+        block.uses.by(&block.context);
         Ok(block)
     }
 
-    /// Frees in the order of a stream: what touches the block must be ordered before it.
+    /// Frees in the order of a stream: what touches the block must be ordered before it. Without memory pools it waits, and frees.
     ///
     /// # Errors
     /// The context is lost, or the driver refuses; the block is then leaked. Also refused for a block that was not
     /// allocated [on](DeviceBlock::on) a stream, which is dropped as usual.
     pub fn free_on(self, stream: &Stream) -> Result<(), CudaError> {
-        if !self.is_ordered {
-            return Err(CudaError::Argument("a block that no stream allocated is freed on a stream"));
+        match self.origin {
+            Origin::Pool => {}
+            Origin::Stand => return Ok(()),
+            Origin::Alone => {
+                return Err(CudaError::Argument("a block that no stream allocated is freed on a stream"));
+            }
         }
         let calls = stream.calls()?;
+        stream.context().same_driver(&self.context)?;
         let block = mem::ManuallyDrop::new(self);
         stream.note(|recorder, id| recorder.free(block.at, FreeVia::FreeAsync, Some(id)));
         // SAFETY: allocated by this call's counterpart and given back once; the stream is live.
@@ -417,12 +441,13 @@ impl Drop for DeviceBlock {
             return;
         }
         let calls = self.context.calls_to_destroy();
+        let is_ordered = self.origin == Origin::Pool;
         if let Some(recorder) = self.context.recorder() {
-            let legacy = self.is_ordered.then_some((self.context.ordinal(), 0));
-            let via = if self.is_ordered { FreeVia::FreeAsync } else { FreeVia::Free };
+            let legacy = is_ordered.then_some((self.context.ordinal(), 0));
+            let via = if is_ordered { FreeVia::FreeAsync } else { FreeVia::Free };
             recorder.free(self.at, via, legacy);
         }
-        if self.is_ordered {
+        if is_ordered {
             // SAFETY: allocated by this call's counterpart, given back once; the null handle is the legacy stream of the
             // context bound above.
             let _ = unsafe { (calls.free_async)(self.at, ptr::null_mut()) };
@@ -484,6 +509,9 @@ impl Stream {
             return Err(CudaError::Argument("a place of the host in a copy between devices"));
         };
         let calls = self.calls()?;
+        for block in [dst_block, src_block] {
+            self.context().same_driver(&block.context)?;
+        }
         if len == 0 {
             return Ok(());
         }

@@ -6,7 +6,7 @@
 //! | type | is | dropped |
 //! |---|---|---|
 //! | [`Driver`] | the library, found and initialised | never unloaded |
-//! | [`Context`] | a device's primary context, shared | released with its last owner |
+//! | [`Context`] | a device's primary context, shared, with a memory pool of its own | released with its last owner, the pool destroyed |
 //! | [`Stream`], [`Event`] | handles | destroyed at once; work that is pending completes |
 //! | [`HostBlock`] | page-locked host memory, allocated or registered | given back once idle, or leaked |
 //! | [`DeviceBlock`] | memory of a device | freed once idle, or leaked |

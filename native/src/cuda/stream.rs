@@ -236,7 +236,8 @@ impl Stream {
     /// As [`Stream::synchronize`].
     pub fn wait(&self, event: &Event) -> Result<(), CudaError> {
         let calls = self.calls()?;
-        // SAFETY: both handles are live for as long as their owners.
+        self.context().same_driver(event.context())?;
+        // SAFETY: both handles are this driver's, and live for as long as their owners.
         let code = unsafe { (calls.stream_wait)(self.handle(), event.0.handle, 0) };
         self.context().answer("cuStreamWaitEvent", code)?;
         self.note(|recorder, id| recorder.wait(id, event.0.handle.addr()));
@@ -378,7 +379,8 @@ impl Event {
     /// The context is lost, or the driver refuses.
     pub fn record(&self, stream: &Stream) -> Result<(), CudaError> {
         let calls = stream.calls()?;
-        // SAFETY: both handles are live for as long as their owners.
+        self.context().same_driver(stream.context())?;
+        // SAFETY: both handles are this driver's, and live for as long as their owners.
         let code = unsafe { (calls.event_record)(self.0.handle, stream.handle()) };
         self.context().answer("cuEventRecord", code)?;
         stream.note(|recorder, id| recorder.record(self.0.handle.addr(), id));
@@ -426,8 +428,9 @@ impl Event {
     /// As [`Event::synchronize`]; also code 400 without timing, 600 before both are done.
     pub fn nanos_since(&self, begun: &Event) -> Result<f64, CudaError> {
         let calls = self.calls()?;
+        self.context().same_driver(begun.context())?;
         let mut millis = 0f32;
-        // SAFETY: the call writes one float through its pointer, which points at a live one; both handles are live.
+        // SAFETY: the call writes one float through its pointer, which points at a live one; both handles are live and this driver's.
         let code = unsafe { (calls.event_elapsed)(&raw mut millis, begun.0.handle, self.0.handle) };
         self.context().answer("cuEventElapsedTime", code)?;
         Ok(f64::from(millis) * 1e6)

@@ -39,10 +39,49 @@ pub(super) struct Done {
     pub(super) hopped: bool,
 }
 
+impl Done {
+    pub(super) fn new(request: Request, began: Instant, hopped: bool) -> Done {
+        let measured = Nanos(i64::try_from(began.elapsed().as_nanos()).unwrap_or(i64::MAX));
+        Done { request, measured, hopped }
+    }
+}
+
+/// What a call did: one transfer, or one for each stretch of a move plan.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Call {
+    /// In their order, the first [`Call::KEPT`] of them.
+    pub(super) each: Vec<Done>,
+    /// Of a move plan: transfers in all, and what the longest of them was.
+    pub(super) moved: Option<(usize, Done)>,
+}
+
+impl Call {
+    /// How many transfers of a call are kept.
+    const KEPT: usize = 4096;
+
+    /// Notes one more stretch of a move plan.
+    pub(super) fn stretch(&mut self, request: Request, began: Instant) {
+        let done = Done::new(request, began, false);
+        if self.each.len() < Call::KEPT {
+            self.each.push(done.clone());
+        }
+        self.moved = Some(match self.moved.take() {
+            Some((n, longest)) if done.measured <= longest.measured => (n + 1, longest),
+            Some((n, _)) => (n + 1, done),
+            None => (1, done),
+        });
+    }
+
+    /// The transfer that took longest.
+    pub(super) fn longest(&self) -> Option<&Done> {
+        self.moved.as_ref().map(|(_, done)| done).or(self.each.last())
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Journal {
     lost: OnceLock<Lost>,
-    last: Mutex<Option<Done>>,
+    last: Mutex<Call>,
     /// The process that opened the engine.
     process: u32,
 }
@@ -90,13 +129,16 @@ impl Journal {
 
     /// The same of a copy between devices, through the host or not.
     pub(super) fn crossed(&self, request: Request, began: Instant, hopped: bool) {
-        let measured = Nanos(i64::try_from(began.elapsed().as_nanos()).unwrap_or(i64::MAX));
-        let done = Done { request, measured, hopped };
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
+        self.called(Call { each: vec![Done::new(request, began, hopped)], moved: None });
+    }
+
+    /// Notes what a call did.
+    pub(super) fn called(&self, call: Call) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = call;
     }
 
     /// What was done last.
-    pub(super) fn last(&self) -> Option<Done> {
+    pub(super) fn last(&self) -> Call {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

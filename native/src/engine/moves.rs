@@ -23,6 +23,7 @@ use crate::cuda::Stream;
 use super::EngineError;
 use super::copy::{Packing, Queue, Workers};
 use super::device::{Block, DevBuf, DeviceSlice};
+use super::journal::Call;
 use super::open::{ALIGN, Engine};
 use super::ring::{Source, Watch};
 
@@ -96,7 +97,6 @@ impl Engine {
         plan: &MovePlan,
         stores: &mut Stores<'_>,
     ) -> Result<Vec<Moved>, EngineError> {
-        let began = Instant::now();
         self.during("checking a move plan", || self.fits(plan, stores))?;
         let moved = self.allocate(stream, plan)?;
         let mut moving = Moving { stream, plan, stores, moved };
@@ -109,9 +109,10 @@ impl Engine {
             plan.copies.iter().filter(is_asked).collect::<Vec<_>>()
         };
         // Gaps that are sent along come before what other devices' bytes fill them with.
-        self.gather_up(&moving, &copies(true, false))?;
-        self.copy_within(&moving, &copies(false, false))?;
-        self.scatter_down(&mut moving, &copies(false, true))?;
+        let mut call = Call::default();
+        self.gather_up(&moving, &copies(true, false), &mut call)?;
+        self.copy_within(&moving, &copies(false, false), &mut call)?;
+        self.scatter_down(&mut moving, &copies(false, true), &mut call)?;
         let workers = &self.inner().workers;
         for copy in copies(true, true) {
             // Taken out for the time: the other side is another one.
@@ -121,14 +122,10 @@ impl Engine {
             }
             moving.stores.insert(name, store);
         }
-        let (count, bytes) = (plan.tensors.len() as u64, plan.bytes_copied());
-        let route = match plan.to.device() {
-            Some(device) if device.is_host() => Route::Down,
-            Some(_) => Route::Up,
-            None => Route::Within,
-        };
-        let bytes = Bytes(u64::try_from(bytes).unwrap_or(u64::MAX));
-        self.journal().did(Request::many(route, HostMemory::Pageable, count, bytes), began);
+        // Within the host nothing is chosen.
+        if call.moved.is_some() {
+            self.journal().called(call);
+        }
         Ok(moving.moved)
     }
 
@@ -211,7 +208,12 @@ impl Engine {
         plan.allocations.iter().enumerate().map(new).collect()
     }
 
-    fn gather_up(&self, moving: &Moving<'_, '_>, copies: &[&MoveCopy]) -> Result<(), EngineError> {
+    fn gather_up(
+        &self,
+        moving: &Moving<'_, '_>,
+        copies: &[&MoveCopy],
+        call: &mut Call,
+    ) -> Result<(), EngineError> {
         let Moving { stream, plan, stores, moved } = moving;
         // New allocations are parts of one block and gathered as one; those that are there, each by itself.
         let mut of_block: Vec<Strip<'_>> = Vec::new();
@@ -234,11 +236,11 @@ impl Engine {
             }
         }
         if let Some(block) = block {
-            self.gather(stream, of_block, GAP, (block, 0))?;
+            self.gather(stream, of_block, GAP, (block, 0), call)?;
         }
         for (k, strips) in of_there {
             if let Some(slice) = moving.device_of(k) {
-                self.gather(stream, strips, 1, (&slice.block, slice.at))?;
+                self.gather(stream, strips, 1, (&slice.block, slice.at), call)?;
             }
         }
         Ok(())
@@ -251,18 +253,26 @@ impl Engine {
         strips: Vec<Strip<'_>>,
         gap: i64,
         (block, at): (&Arc<Block>, usize),
+        call: &mut Call,
     ) -> Result<(), EngineError> {
         let strips = Strips::new(strips);
         for stretch in stretches(strips.all.iter().map(|strip| &strip.span), gap) {
             let (from, n) = (unsigned(stretch.start), unsigned(stretch.end - stretch.start));
             let request = Request::one(Route::Up, HostMemory::Pageable, Bytes(n as u64));
             let source = Source::Strips(&strips, stretch.start);
+            let began = Instant::now();
             self.send(&request, stream, &source, (block, at + from), n, Watch::default())?;
+            call.stretch(request, began);
         }
         Ok(())
     }
 
-    fn copy_within(&self, moving: &Moving<'_, '_>, copies: &[&MoveCopy]) -> Result<(), EngineError> {
+    fn copy_within(
+        &self,
+        moving: &Moving<'_, '_>,
+        copies: &[&MoveCopy],
+        call: &mut Call,
+    ) -> Result<(), EngineError> {
         let Moving { stream, plan, stores, .. } = moving;
         for copy in copies {
             let to = moving.device_of(copy.allocation);
@@ -276,13 +286,21 @@ impl Engine {
                     let range = unsigned(range.start)..unsigned(range.end);
                     slice.part(range).ok_or(EngineError::Argument("a plan whose copy leaves its block"))
                 };
+                let bytes = Bytes((stretch.end - stretch.start).unsigned_abs());
+                let began = Instant::now();
                 self.copy(stream, &part(from, source)?, &mut DevBuf(part(to, stretch)?))?;
+                call.stretch(Request::one(Route::Within, HostMemory::Pinned, bytes), began);
             }
         }
         Ok(())
     }
 
-    fn scatter_down(&self, moving: &mut Moving<'_, '_>, copies: &[&MoveCopy]) -> Result<(), EngineError> {
+    fn scatter_down(
+        &self,
+        moving: &mut Moving<'_, '_>,
+        copies: &[&MoveCopy],
+        call: &mut Call,
+    ) -> Result<(), EngineError> {
         let (stream, plan) = (moving.stream, moving.plan);
         // By the storage that they come from.
         let mut of_storages: BTreeMap<&str, Vec<&MoveCopy>> = BTreeMap::new();
@@ -298,7 +316,10 @@ impl Engine {
                     let part = from.part(unsigned(start)..unsigned(end));
                     let part = part.ok_or(EngineError::Argument("a plan whose copy leaves its block"))?;
                     window.resize(part.len(), 0);
+                    let bytes = Bytes(window.len() as u64);
+                    let began = Instant::now();
                     self.download(stream, &part, &mut window)?;
+                    call.stretch(Request::one(Route::Down, HostMemory::Pageable, bytes), began);
                     for copy in &of_storage {
                         if let Some(dst) = moving.host_of(copy.allocation) {
                             fill_all(&self.inner().workers, &[Strip::new(copy, &window, start, 0)], dst);

@@ -119,9 +119,8 @@ impl Engine {
             None => driver.context(ordinal)?,
         };
         let mut notes = Vec::new();
-        // Freed memory is kept: else it goes back to the system at every wait.
-        if let Err(error) = context.keep_freed(u64::MAX) {
-            notes.push(format!("freed memory is not kept: {error}"));
+        if !context.has_pool()? {
+            notes.push("the device has no memory pools: each free waits for it".to_owned());
         }
         let workers = config.workers.map_or_else(Workers::usual, Workers::new)?;
         let stream = Stream::new(&context, StreamKind::NonBlocking)?;
@@ -201,15 +200,30 @@ impl Engine {
         Explain { notes: self.0.notes.clone(), ..explain }
     }
 
-    /// What it did last, with the time that it took.
+    /// What it did last, with the time that it took; of a move plan, which is a transfer for each of its stretches, the one that took
+    /// longest, and a note of how many there were.
     ///
     /// The time is the caller's: until the call returned, or until a page-locked buffer was waited for.
     pub fn explain_last(&self) -> Option<Explain> {
-        let Done { request, measured, hopped } = self.0.journal.last()?;
+        let call = self.0.journal.last();
+        let mut explain = self.done(call.longest()?);
+        if let Some((n, _)) = call.moved.filter(|(n, _)| *n > 1) {
+            explain.notes.push(format!("the longest of {n} transfers of a move plan"));
+        }
+        Some(explain)
+    }
+
+    /// The same for each transfer of the last call, in their order: one, or of a move plan as many as it has stretches, the first
+    /// 4096 of them.
+    pub fn explain_each(&self) -> Vec<Explain> {
+        self.0.journal.last().each.iter().map(|done| self.done(done)).collect()
+    }
+
+    fn done(&self, Done { request, measured, hopped }: &Done) -> Explain {
         // Whether devices reach each other is known of the pair that was asked for, not of the engine.
         let caps = Caps { peer: !hopped, ..self.0.caps };
-        let plan = choose(&request, &self.0.calibration, &caps);
-        Some(Explain { measured: Some(measured), ..self.explained(&request, plan) })
+        let plan = choose(request, &self.0.calibration, &caps);
+        Explain { measured: Some(*measured), ..self.explained(request, plan) }
     }
 
     /// What ended it, if something did.
@@ -256,7 +270,7 @@ impl Engine {
             other => return Ok(other?),
         };
         self.0.context.synchronize()?;
-        // Without pools there is nothing to give back.
+        // Of all contexts' pools: what another one keeps is free as well.
         let _ = self.0.context.trim(0);
         match Block::new(stream, bytes) {
             Err(error) if error.is_out_of_memory() => {
@@ -269,7 +283,11 @@ impl Engine {
 
     pub(super) fn same_device(&self, other: &Context) -> Result<(), EngineError> {
         match (self.ordinal(), other.ordinal()) {
-            (expected, found) if expected == found => Ok(()),
+            // One device has one primary context, unless it is another driver's.
+            (expected, found) if expected == found => match *other == self.0.context {
+                true => Ok(()),
+                false => Err(EngineError::Argument("a stream or memory of another driver")),
+            },
             (expected, found) => Err(EngineError::OtherDevice { expected, found }),
         }
     }

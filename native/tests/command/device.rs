@@ -71,6 +71,29 @@ fn a_safe_program_runs_and_what_was_issued_replays() {
     assert!(text.out.contains("times of streams: the host's clock, at the calls"), "{}", text.out);
 }
 
+/// Formulas of every type, in the kernels that ship: integers that saturate, halves, and elements across the runs of a region.
+#[test]
+fn formulas_of_every_type_run() {
+    let folder = folder("formulas");
+    let mut text = "stream s\n".to_owned();
+    for (k, dtype) in
+        ["u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "c32", "c64"].iter().enumerate()
+    {
+        text += &format!(
+            "pinned x{k} 480 = {dtype} ramp -50 3\npinned y{k} 480\ndevice d{k} 480\ncopy d{k} <- x{k} on s\n\
+             kernel k on s reads d{k} writes d{k} computes {dtype} affine 2.5 -1\n\
+             kernel k on s reads d{k} writes d{k} computes {dtype} mul conj\ncopy y{k} <- d{k} on s\n"
+        );
+    }
+    text += "sync s\n";
+    std::fs::write(folder.join("p.txt"), text).unwrap();
+    let device = on_software(&folder, &["run", "p.txt", "--on", "cuda:0", "--format", "json"]);
+    assert_eq!((device.code, device.err.as_str()), (0, ""), "{}", device.out);
+    let found = finals(&device.out);
+    assert_eq!(found, finals(&spanlift(&folder, &["run", "p.txt", "--on", "cpu", "--format", "json"]).out));
+    assert_eq!(found.as_array().map(Vec::len), Some(33), "{found}");
+}
+
 #[test]
 fn what_a_device_does_not_do_is_said_in_one_line() {
     let folder = folder("no-device");
@@ -169,8 +192,18 @@ fn a_device_is_measured_with_copies_as_large_as_asked_for() {
     let bytes: Vec<u64> = points.iter().map(|point| point["bytes"].as_u64().unwrap()).collect();
     assert_eq!(bytes, [2 << 14, 2 << 16, 2 << 18, 2 << 20]);
     // What the tutorial's rows hang on, but for the framework's own part.
-    for figure in ["lat", "h2d_bw", "call_memcpy_async", "sync_return", "stage_cold_bw", "host_memcpy_hot_bw"]
-    {
+    for figure in [
+        "lat",
+        "h2d_bw",
+        "call_memcpy_async",
+        "sync_return",
+        "stage_cold_bw",
+        "host_memcpy_hot_bw",
+        "host_alloc_fixed",
+        "host_alloc_per_4k",
+        "host_free_per_4k",
+        "host_register_per_4k",
+    ] {
         assert!(profile[figure].as_f64().is_some_and(|value| 0.0 <= value), "{figure}: {profile}");
         assert!(
             profile["conf"][figure].as_str().is_some_and(|how| how.starts_with("M ")),
@@ -178,6 +211,18 @@ fn a_device_is_measured_with_copies_as_large_as_asked_for() {
         );
     }
     assert_eq!(names(&folder), ["m.json"]);
+    // A framework's own times are nobody's measurement, and whose they are is said.
+    assert!(
+        profile.get("framework_to_overhead").is_none()
+            && profile["conf"].get("framework_to_overhead").is_none()
+    );
+    assert!(profile["note"].as_str().is_some_and(|note| note.contains("framework_to_overhead")), "{profile}");
+    let told = on_software(&folder, &["probe", "--measure", "m.json", "--largest", "2MiB"]);
+    let (_, assumed) =
+        told.out.split_once("not measured, since no framework runs here; of the tutorial's").unwrap();
+    let assumed: Vec<&str> =
+        assumed.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(assumed, ["framework_to_overhead", "td_leaf_overhead", "pin_overhead"], "{}", told.out);
     for more in [
         &["--measure", "n.json", "--largest", "8KiB"][..],
         &["--measure", "n.json", "--largest", "5GiB"],

@@ -316,13 +316,14 @@ fn a_fault_in_the_middle_leaves_what_was_given() {
         device: None,
         after,
         code: Code(code),
-        times: 1,
+        // Memory of a device is asked for once more.
+        times: if at.starts_with("cuMemAlloc") { 2 } else { 1 },
         sticky,
     };
     let faults = [
         // Out of memory: at the beginning, and in a step.
         fault("cuMemAlloc_v2", 4, 2, false),
-        fault("cuMemAllocAsync", 9, 2, false),
+        fault("cuMemAllocFromPoolAsync", 9, 2, false),
         fault("cuMemHostAlloc", 1, 2, false),
         fault("cuLaunchKernel", 40, 2, false),
         // A launch that fails, an address that is wrong, a device that is lost.
@@ -361,6 +362,29 @@ fn a_fault_in_the_middle_leaves_what_was_given() {
             assert_eq!((again.stop, again.iterations), (expected.stop, expected.iterations));
             soft.assert_clean();
         }
+    });
+}
+
+/// Steps take memory and give it back, and the host waits for each: the system is asked for it once all the same.
+#[test]
+fn steps_ask_the_system_for_no_memory() {
+    kit::alone(&[Config { libraries: true, ..Config::default() }], |soft| {
+        let driver = Driver::open().unwrap();
+        let a = imaging();
+        let b = Random(4).array(a.domain());
+        let asked = |n| {
+            let plan = Solver::cg().tolerance(0.0).iterations(n).check_every(1).plan(&a, &b).unwrap();
+            let before = soft.report();
+            cuda::solve(&plan, &driver, 0).unwrap();
+            let after = soft.report();
+            let allocations = |report: &spanlift_softcuda::Report| report.calls["cuMemAllocFromPoolAsync"];
+            let before_it =
+                if before.calls.contains_key("cuMemAllocFromPoolAsync") { allocations(&before) } else { 0 };
+            (after.mapped - before.mapped, allocations(&after) - before_it)
+        };
+        let (few, many) = (asked(2), asked(7));
+        assert!(few.1 < many.1, "{few:?} {many:?}");
+        assert_eq!(few.0, many.0, "{few:?} {many:?}");
     });
 }
 

@@ -153,6 +153,8 @@ pub struct Config {
     pub engines: i32,
     /// Whether devices can reach each other's memory.
     pub peers: bool,
+    /// Whether devices have memory pools.
+    pub pools: bool,
     /// Whether every host thread has a clock of its own. Without, all calls of a process are taken to follow each
     /// other: a driver does not see channels and joins.
     pub host_threads: bool,
@@ -181,6 +183,7 @@ impl Default for Config {
             capability: (8, 0),
             engines: 2,
             peers: true,
+            pools: true,
             host_threads: false,
             latency_us: 0,
             steps: 200_000_000,

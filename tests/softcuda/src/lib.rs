@@ -27,6 +27,6 @@ mod report;
 pub use code::Code;
 pub use config::{Config, Cupti, Fault, Pageable, Scheduler};
 pub use engine::Engine;
-pub use kernel::Stop;
 pub use kernel::rust::{Function, Launch, Plain};
+pub use kernel::{Interpreted, Stop};
 pub use report::{Report, Site, Violation, ViolationKind};

@@ -115,6 +115,8 @@ pub struct Report {
     pub pending: usize,
     /// Allocations and registrations that nobody freed, in words.
     pub leaked: Vec<String>,
+    /// How often a pool had to ask the system for memory, since it kept none that would do.
+    pub mapped: u64,
     /// What was called, as commands of a program in spanlift's JSON form, where the configuration asks for it.
     pub trace: Vec<Value>,
 }

@@ -145,6 +145,20 @@ pub(super) enum Queue<'a> {
 /// A region of a block: the part of it that a command touches.
 pub(super) type Part<'a> = (BufferId, &'a Span);
 
+/// Where there is not enough memory: once more, when what is freed and kept was given back.
+fn tried(
+    context: &Context,
+    make: impl Fn() -> Result<DeviceBlock, CudaError>,
+) -> Result<DeviceBlock, CudaError> {
+    match make() {
+        Err(error) if error.is_out_of_memory() => {}
+        other => return other,
+    }
+    context.synchronize()?;
+    context.trim(0)?;
+    make()
+}
+
 impl Blocks {
     pub(super) fn new(n: usize, contexts: Vec<Context>) -> Blocks {
         Blocks { blocks: (0..n).map(|_| None).collect(), contexts }
@@ -158,8 +172,10 @@ impl Blocks {
     /// Makes a block; host memory holds zeros.
     pub(super) fn make(&mut self, block: BufferId, home: Home<'_>, len: usize) -> Result<(), CudaError> {
         let memory = match home {
-            Home::Device(context) => Memory::Device(DeviceBlock::new(context, len)?),
-            Home::Ordered(stream) => Memory::Device(DeviceBlock::on(stream, len)?),
+            Home::Device(context) => Memory::Device(tried(context, || DeviceBlock::new(context, len))?),
+            Home::Ordered(stream) => {
+                Memory::Device(tried(stream.context(), || DeviceBlock::on(stream, len))?)
+            }
             Home::Pinned(context) => Memory::Pinned(HostBlock::new(context, len)?),
             Home::Registered(context) => Memory::Pinned(HostBlock::in_pages(context, len)?),
             Home::Pageable => {

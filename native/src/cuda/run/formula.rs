@@ -34,6 +34,8 @@ pub(super) struct Scratch {
 struct Operands<'k> {
     regions: Vec<(&'k Region, u64)>,
     n: u64,
+    /// Whether something is written: a sum of no elements is a number all the same.
+    writes: bool,
 }
 
 impl<'k> Operands<'k> {
@@ -60,9 +62,10 @@ impl<'k> Operands<'k> {
         };
         let most = if func == Func::Dot { u64::MAX } else { n_out };
         let n = vectors.iter().fold(most, |n, x| n.min(bytes_of(&x.span))) / size;
-        let n = if is_complete { n } else { 0 };
+        let writes = is_complete && (n > 0 || func == Func::Dot);
         let vectors = vectors.into_iter().map(|x| (x, n * size));
-        Operands { regions: number.map(|a| (a, NUMBER)).into_iter().chain(vectors).collect(), n }
+        let regions = number.map(|a| (a, NUMBER)).into_iter().chain(vectors).collect();
+        Operands { regions, n, writes }
     }
 }
 
@@ -70,27 +73,23 @@ impl Issue<'_> {
     pub(super) fn kernel(&mut self, command: &Command, kernel: &Kernel) -> Result<(), Refusal> {
         let out = kernel.writes.first().filter(|region| !region.span.is_empty());
         let operands = kernel.compute.zip(out).map(|(compute, out)| Operands::of(kernel, compute, out));
-        let (Some(compute), Some(out), Some(Operands { regions, n })) = (kernel.compute, out, operands)
+        let operands = operands.filter(|operands| operands.writes);
+        let (Some(compute), Some(out), Some(Operands { regions, n, .. })) = (kernel.compute, out, operands)
         else {
             self.tick(kernel.stream, false)?;
             self.note(command, Op::Kernel(kernel.clone()));
             return Ok(());
         };
-        // A sum of no elements is a number all the same.
-        if n == 0 && (compute.func != Func::Dot || regions.is_empty()) {
-            self.tick(kernel.stream, false)?;
-            self.note(command, Op::Kernel(kernel.clone()));
-            return Ok(());
-        }
         let stream = self.stream(kernel.stream)?;
         let is_twice = counts_twice(&out.span);
         let mut scratches = Vec::new();
         let mut issued = kernel.clone();
         let mut views = Vec::new();
         for (k, (operand, bytes)) in regions.iter().enumerate() {
-            // All is read before anything is written.
-            let is_same = operand.span == out.span && !is_twice;
-            if self.meets(operand, out) && !is_same {
+            // All is read before anything is written; the number that all threads read, by every one of them.
+            let is_number = k == 0 && matches!(compute.func, Func::Multiple { .. });
+            let is_same = operand.span == out.span && !is_twice && !is_number;
+            if *bytes > 0 && self.meets(operand, out) && !is_same {
                 let scratch = self.scratch(command, kernel.stream, operand, *bytes)?;
                 let address = self.blocks.address(scratch.buffer, &stream)?.unwrap_or_default();
                 views.push(View::row(address, *bytes));

@@ -3,7 +3,8 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use cudarc::driver::sys::{
-    CUdevice, CUdeviceptr, CUmemAccessDesc, CUmemPool_attribute, CUmemoryPool, CUpointer_attribute, CUstream,
+    CUdevice, CUdeviceptr, CUmemAccessDesc, CUmemPool_attribute, CUmemPoolProps, CUmemoryPool,
+    CUpointer_attribute, CUstream,
 };
 
 use super::{In, Out, engine, exports};
@@ -20,6 +21,20 @@ struct AccessDesc {
 }
 
 const _: () = assert!(size_of::<AccessDesc>() == size_of::<CUmemAccessDesc>());
+
+/// `CUmemPoolProps` with integers for its enumerations: where security attributes and what is reserved stand, zeros.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct PoolProps {
+    kind: u32,
+    handles: u32,
+    location_type: u32,
+    location: c_int,
+    security: usize,
+    rest: [u64; 8],
+}
+
+const _: () = assert!(size_of::<PoolProps>() == size_of::<CUmemPoolProps>());
 
 /// The release threshold and the counters are 64 bits wide, the reuse flags are ints.
 fn is_wide(attribute: u32) -> bool {
@@ -104,8 +119,22 @@ exports! {
         engine().set_pool(dev, pool.number())
     }
 
-    fn cuMemPoolTrimTo(pool: CUmemoryPool, _keep: usize) {
-        engine().trim_pool(pool.number())
+    fn cuMemPoolCreate(pool: *mut CUmemoryPool, props: *const CUmemPoolProps) {
+        pool.writable()?;
+        let props = props.list::<PoolProps>(1)?[0];
+        // Page-locked memory of a device, to be shared with nobody: the only kind there is here.
+        if (props.kind, props.handles, props.location_type) != (1, 0, 1) || props.rest != [0; 8] {
+            return Err(Code::INVALID_VALUE);
+        }
+        pool.set_handle(engine().create_pool(props.location)?)
+    }
+
+    fn cuMemPoolDestroy(pool: CUmemoryPool) {
+        engine().destroy_pool(pool.number())
+    }
+
+    fn cuMemPoolTrimTo(pool: CUmemoryPool, keep: usize) {
+        engine().trim_pool(pool.number(), keep as u64)
     }
 
     fn cuMemPoolGetAttribute(pool: CUmemoryPool, attribute: CUmemPool_attribute, value: *mut c_void) {

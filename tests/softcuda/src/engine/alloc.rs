@@ -3,13 +3,12 @@
 use crate::code::Code;
 use crate::report::ViolationKind;
 
-use super::device::{context_handle, handle_id, handle_of};
+use super::device::context_handle;
 use super::memory::Life;
 use super::op::{Place, Work};
 use super::race::Touch;
 use super::{Engine, Needs, Session};
 
-const POOL: u64 = 0x5400_0000_0000;
 /// Portable, mapped, write-combined.
 const HOST_FLAGS: u32 = 7;
 /// Portable, mapped, I/O memory, read-only.
@@ -39,14 +38,25 @@ impl Session<'_> {
     }
 
     /// Runs the frees that are enqueued, when memory is short.
-    fn reserve(&mut self, len: u64, ordered: bool) -> Result<u64, Code> {
-        let (device, limit) = (self.device, self.config.memory);
-        self.memory.reserve(device, len, limit, ordered).or_else(|_| {
+    fn reserve(&mut self, device: usize, len: u64, pool: Option<usize>) -> Result<u64, Code> {
+        if !self.fits(device, len, pool) {
             let frees: Vec<u64> =
                 self.ops.values().filter(|op| matches!(op.work, Work::Free { .. })).map(|op| op.id).collect();
             self.run_until(&frees);
-            self.memory.reserve(device, len, limit, ordered)
-        })
+            if !self.fits(device, len, pool) {
+                return Err(Code::OUT_OF_MEMORY);
+            }
+        }
+        self.memory.reserve(device, len, pool)
+    }
+
+    /// Frees a block, to its pool if it has one.
+    pub(crate) fn release(&mut self, start: u64) {
+        if let Some((len, pool)) = self.memory.release(start)
+            && let Some(pool) = pool
+        {
+            self.back_to_pool(pool, len);
+        }
     }
 
     /// Reports every use of a range that the host cannot know to be over, queued or run.
@@ -67,10 +77,6 @@ impl Session<'_> {
             let missing = format!("{} has not run", other.place);
             self.add_violation(kind, site.clone(), Some(other), missing);
         }
-    }
-
-    pub(crate) fn pool(&self, handle: u64) -> Result<usize, Code> {
-        handle_id(handle, POOL).filter(|d| *d < self.devices.len()).ok_or(Code::INVALID_VALUE)
     }
 
     /// What is known of a pointer; pageable memory is not known.
@@ -96,7 +102,7 @@ impl Engine {
     pub(crate) fn memory_info(&self) -> Result<(u64, u64), Code> {
         self.call("cuMemGetInfo_v2", Needs::Context, |s| {
             let total = s.config.memory;
-            Ok((total - s.memory.used[s.device], total))
+            Ok((total - s.memory.used[s.device] - s.kept(s.device), total))
         })
     }
 
@@ -105,7 +111,7 @@ impl Engine {
             if len == 0 {
                 return Err(Code::INVALID_VALUE);
             }
-            let block = s.reserve(len, false)?;
+            let block = s.reserve(s.device, len, None)?;
             s.trace_alloc(block, len, "device", None);
             Ok(block)
         })
@@ -122,7 +128,7 @@ impl Engine {
             s.end_of_life(address, end, ViolationKind::FreeInFlight);
             s.trace_free(address, "free", None);
             s.drain_device(device);
-            s.memory.release(address);
+            s.release(address);
             s.outcome(device)
         })
     }
@@ -139,11 +145,12 @@ impl Engine {
             if len == 0 {
                 return Err(Code::INVALID_VALUE);
             }
-            let home = if pool == 0 { s.streams[stream].device } else { s.pool(pool)? };
-            let was = std::mem::replace(&mut s.device, home);
-            let block = s.reserve(len, true);
-            s.device = was;
-            let block = block?;
+            if !s.config.pools {
+                return Err(Code::NOT_SUPPORTED);
+            }
+            // A device's own pool has the device's number.
+            let pool = if pool == 0 { s.streams[stream].device } else { s.pool(pool)? };
+            let block = s.reserve(s.pools[pool].device, len, Some(pool))?;
             s.enqueue(stream, Work::Alloc { block }, None);
             s.trace_alloc(block, len, "device", Some(stream));
             Ok(block)
@@ -246,68 +253,5 @@ impl Engine {
         address: u64,
     ) -> Result<Result<PointerFacts, Code>, Code> {
         self.call(call, Needs::Context, |s| Ok(s.pointer(address)))
-    }
-
-    pub(crate) fn default_pool(&self, call: &'static str, device: i32) -> Result<u64, Code> {
-        self.call(call, Needs::Init, |s| s.ordinal(device).map(|d| handle_of(d, POOL)))
-    }
-
-    /// Only a device's own pool can be made its current one: there are no others.
-    pub(crate) fn set_pool(&self, device: i32, pool: u64) -> Result<(), Code> {
-        self.call("cuDeviceSetMemPool", Needs::Init, |s| {
-            let device = s.ordinal(device)?;
-            if s.pool(pool)? == device { Ok(()) } else { Err(Code::NOT_SUPPORTED) }
-        })
-    }
-
-    pub(crate) fn trim_pool(&self, pool: u64) -> Result<(), Code> {
-        self.call("cuMemPoolTrimTo", Needs::Init, |s| s.pool(pool).map(|_| ()))
-    }
-
-    /// Reuse flags (1 to 3) and the release threshold (4) are kept; reserved (5, 6) and used bytes (7, 8) are counted.
-    pub(crate) fn pool_value(&self, pool: u64, attribute: u32) -> Result<u64, Code> {
-        self.call("cuMemPoolGetAttribute", Needs::Init, |s| {
-            let device = s.pool(pool)?;
-            match attribute {
-                1..=4 => Ok(s.devices[device].pool_values[attribute as usize - 1]),
-                5..=8 => Ok(s.memory.used[device]),
-                _ => Err(Code::INVALID_VALUE),
-            }
-        })
-    }
-
-    pub(crate) fn set_pool_value(&self, pool: u64, attribute: u32, value: u64) -> Result<(), Code> {
-        self.call("cuMemPoolSetAttribute", Needs::Init, |s| {
-            let device = s.pool(pool)?;
-            match attribute {
-                1..=4 => s.devices[device].pool_values[attribute as usize - 1] = value,
-                6 | 8 if value == 0 => {}
-                _ => return Err(Code::INVALID_VALUE),
-            }
-            Ok(())
-        })
-    }
-
-    /// Devices whose kernels may touch a pool's memory.
-    pub(crate) fn set_pool_access(&self, pool: u64, grants: &[(i32, u32)]) -> Result<(), Code> {
-        self.call("cuMemPoolSetAccess", Needs::Init, |s| {
-            let owner = s.pool(pool)?;
-            for (device, access) in grants {
-                let device = s.ordinal(*device)?;
-                match access {
-                    // 0 takes the right away, 3 gives reading and writing; a device keeps its own memory.
-                    0 if device == owner => return Err(Code::INVALID_DEVICE),
-                    0 => {
-                        s.devices[owner].pool_guests.remove(&device);
-                    }
-                    1 | 3 if !s.config.peers && device != owner => return Err(Code::INVALID_DEVICE),
-                    1 | 3 => {
-                        s.devices[owner].pool_guests.insert(device);
-                    }
-                    _ => return Err(Code::INVALID_VALUE),
-                }
-            }
-            Ok(())
-        })
     }
 }

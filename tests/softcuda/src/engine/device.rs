@@ -22,26 +22,13 @@ pub(crate) struct Device {
     pub(crate) passing: Option<Code>,
     /// Devices whose memory its kernels may touch.
     pub(crate) peers: BTreeSet<usize>,
-    /// Devices whose kernels may touch what came from this device's pool.
-    pub(crate) pool_guests: BTreeSet<usize>,
     pub(crate) legacy: usize,
     pub(crate) flags: u32,
-    /// Release threshold and reuse flags of the default pool.
-    pub(crate) pool_values: [u64; 4],
 }
 
 impl Device {
     pub(crate) fn new(legacy: usize) -> Device {
-        Device {
-            retained: 0,
-            sticky: None,
-            passing: None,
-            peers: BTreeSet::new(),
-            pool_guests: BTreeSet::new(),
-            legacy,
-            flags: 0,
-            pool_values: [1, 1, 1, 0],
-        }
+        Device { retained: 0, sticky: None, passing: None, peers: BTreeSet::new(), legacy, flags: 0 }
     }
 }
 
@@ -93,18 +80,19 @@ impl Session<'_> {
     fn attribute_value(&self, attribute: u32, device: usize) -> Result<i32, Code> {
         let number = |value: usize| i32::try_from(value).unwrap_or(i32::MAX);
         Ok(match attribute {
-            1..=3 => 1024,                          // threads of a block; block x and y
-            4 => 64,                                // block z
-            5 => i32::MAX,                          // grid x
-            6 | 7 => 65535,                         // grid y and z
-            8 => 49152,                             // shared memory of a block
-            9 => 65536,                             // constant memory
-            10 => 32,                               // warp
-            11 => i32::MAX,                         // pitch
-            12 | 82 => 65536,                       // registers
-            14 => 512,                              // texture alignment
-            15 | 19 | 31 | 41 | 78 | 99 | 115 => 1, // overlap, mapped host memory, concurrent kernels, unified addresses,
-            // priorities, registration, pools
+            1..=3 => 1024,                    // threads of a block; block x and y
+            4 => 64,                          // block z
+            5 => i32::MAX,                    // grid x
+            6 | 7 => 65535,                   // grid y and z
+            8 => 49152,                       // shared memory of a block
+            9 => 65536,                       // constant memory
+            10 => 32,                         // warp
+            11 => i32::MAX,                   // pitch
+            12 | 82 => 65536,                 // registers
+            14 => 512,                        // texture alignment
+            15 | 19 | 31 | 41 | 78 | 99 => 1, // overlap, mapped host memory, concurrent kernels, unified addresses,
+            // priorities, registration
+            115 => i32::from(self.config.pools),
             16 => 4,                               // multiprocessors
             17 | 18 | 20 | 32 | 34 | 35 | 50 => 0, // timeout, integrated, compute mode, ECC, PCI device, TCC, PCI domain
             33 => number(device + 1),              // PCI bus
@@ -138,7 +126,7 @@ impl Session<'_> {
         let lost = self.leaked_blocks(device);
         self.left_behind.extend(lost);
         for start in starts {
-            self.memory.release(start);
+            self.release(start);
         }
         let legacy = self.devices[device].legacy;
         self.devices[device] = Device::new(legacy);
@@ -253,6 +241,7 @@ impl Engine {
             let device = s.device;
             s.trace_device_sync(device);
             s.join_device(device);
+            s.settle_pools(device);
             s.outcome(device)
         })
     }

@@ -121,6 +121,7 @@ impl Engine {
             let Some(record) = s.events[event].record.clone() else { return Ok(()) };
             s.trace_event_sync(event);
             s.run_until(&[record.op]);
+            s.settle_pools(s.events[event].device);
             s.known(&record)
         })
     }

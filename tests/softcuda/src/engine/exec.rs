@@ -145,7 +145,7 @@ impl Session<'_> {
             if Rule::Death.holds() {
                 self.access(Self::access_of(op, Span { start, end, touch: Touch::Death }), &op.clock);
             }
-            self.memory.release(block);
+            self.release(block);
         }
     }
 

@@ -76,18 +76,17 @@ impl Seen<'_, '_> {
         let on_device = self.session.memory.device_of(start).is_some();
         if on_device {
             let block = self.session.memory.block(start).filter(|b| end <= b.end());
-            let Some((life, owner, pooled)) = block.map(|b| (b.life, b.device, b.ordered)) else {
+            let Some((life, owner, pool)) = block.map(|b| (b.life, b.device, b.pool)) else {
                 let missing = "no allocation holds all of these bytes";
                 self.session.accuse(ViolationKind::OutOfBounds, &access, missing);
                 return Err(illegal);
             };
             let me = self.op.device;
-            let guests = if pooled {
-                &self.session.devices[owner].pool_guests
-            } else {
-                &self.session.devices[me].peers
+            let is_guest = match pool {
+                Some(pool) => self.session.pools[pool].guests.contains(&me),
+                None => self.session.devices[me].peers.contains(&owner),
             };
-            if owner != me && !guests.contains(if pooled { &me } else { &owner }) {
+            if owner != me && !is_guest {
                 let missing = "the device was given no access to the other's memory";
                 self.session.accuse(ViolationKind::PeerRights, &access, missing);
                 return Err(illegal);

@@ -41,8 +41,8 @@ pub(crate) struct Block {
     pub(crate) len: u64,
     pub(crate) device: usize,
     pub(crate) life: Life,
-    /// Whether it came from a pool, stream-ordered.
-    pub(crate) ordered: bool,
+    /// The pool that it came from, stream-ordered.
+    pub(crate) pool: Option<usize>,
     /// Whether somebody asked for it to be freed, though that did not run yet.
     pub(crate) doomed: bool,
     /// Empty until the first write.
@@ -113,17 +113,8 @@ impl Memory {
         (device < self.next.len()).then_some(device)
     }
 
-    /// A new block. Addresses are never used twice.
-    pub(crate) fn reserve(
-        &mut self,
-        device: usize,
-        len: u64,
-        limit: u64,
-        ordered: bool,
-    ) -> Result<u64, Code> {
-        if self.used[device].checked_add(len).is_none_or(|sum| sum > limit) {
-            return Err(Code::OUT_OF_MEMORY);
-        }
+    /// A new block, for which there is room. Addresses are never used twice.
+    pub(crate) fn reserve(&mut self, device: usize, len: u64, pool: Option<usize>) -> Result<u64, Code> {
         let start = self.next[device];
         let next = start + len.next_multiple_of(ALIGN) + GAP;
         if next > BASE + (device as u64 + 1) * SPAN {
@@ -131,13 +122,13 @@ impl Memory {
         }
         self.next[device] = next;
         self.used[device] += len;
-        let life = if ordered { Life::Pending } else { Life::Live };
+        let life = if pool.is_some() { Life::Pending } else { Life::Live };
         let block = Block {
             start,
             len,
             device,
             life,
-            ordered,
+            pool,
             doomed: false,
             bytes: Vec::new(),
             history: History::default(),
@@ -146,12 +137,12 @@ impl Memory {
         Ok(start)
     }
 
-    /// Frees a block's bytes; its addresses keep saying that it was freed.
-    pub(crate) fn release(&mut self, start: u64) {
-        if let Some(block) = self.blocks.get_mut(&start).filter(|b| b.life != Life::Freed) {
-            self.used[block.device] -= block.len;
-            block.freed();
-        }
+    /// Frees a block's bytes; its addresses keep saying that it was freed. How many there were, and of which pool.
+    pub(crate) fn release(&mut self, start: u64) -> Option<(u64, Option<usize>)> {
+        let block = self.blocks.get_mut(&start).filter(|b| b.life != Life::Freed)?;
+        self.used[block.device] -= block.len;
+        block.freed();
+        Some((block.len, block.pool))
     }
 
     /// The block that holds `address`, freed or not.
@@ -250,12 +241,12 @@ mod tests {
     #[test]
     fn addresses_are_aligned_apart_and_never_used_twice() {
         let mut memory = Memory::new(2);
-        let a = memory.reserve(0, 10, 1 << 20, false).expect("room");
-        let b = memory.reserve(0, 10, 1 << 20, false).expect("room");
-        let other = memory.reserve(1, 10, 1 << 20, false).expect("room");
+        let a = memory.reserve(0, 10, None).expect("room");
+        let b = memory.reserve(0, 10, None).expect("room");
+        let other = memory.reserve(1, 10, None).expect("room");
         assert!(a.is_multiple_of(512) && b > a + 10 && other >= BASE + SPAN);
-        memory.release(a);
-        let c = memory.reserve(0, 10, 1 << 20, false).expect("room");
+        assert_eq!(memory.release(a), Some((10, None)));
+        let c = memory.reserve(0, 10, None).expect("room");
         assert!(c > b);
         assert_eq!(
             (memory.device_of(b), memory.device_of(other), memory.device_of(7)),
@@ -265,21 +256,18 @@ mod tests {
     }
 
     #[test]
-    fn fresh_and_freed_bytes_are_poison_and_the_limit_is_real() {
+    fn fresh_and_freed_bytes_are_poison() {
         let mut memory = Memory::new(1);
-        assert_eq!(memory.reserve(0, 101, 100, false), Err(Code::OUT_OF_MEMORY));
-        let a = memory.reserve(0, 100, 100, false).expect("room");
-        assert_eq!(memory.reserve(0, 1, 100, false), Err(Code::OUT_OF_MEMORY));
+        let a = memory.reserve(0, 100, None).expect("room");
         let mut out = [0; 3];
         memory.read(a, &mut out);
         assert_eq!(out, [FRESH; 3]);
         memory.bytes_mut(a + 1, 1).expect("live")[0] = 5;
         memory.read(a, &mut out);
         assert_eq!(out, [FRESH, 5, FRESH]);
-        memory.release(a);
+        assert!(memory.release(a).is_some() && memory.release(a).is_none());
         memory.read(a, &mut out);
         assert_eq!(out, [FREED; 3]);
         assert!(memory.bytes_mut(a, 1).is_none());
-        assert!(memory.reserve(0, 100, 100, false).is_ok());
     }
 }

@@ -10,6 +10,7 @@ mod exec;
 mod launch;
 mod memory;
 mod op;
+mod pool;
 mod race;
 mod rule;
 mod schedule;

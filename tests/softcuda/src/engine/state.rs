@@ -15,6 +15,7 @@ use super::event::Event;
 use super::launch::{Function, Module};
 use super::memory::{Life, Memory};
 use super::op::Op;
+use super::pool::Pool;
 use super::race::{Access, Touch};
 use super::rule::Rule;
 use super::schedule::Rng;
@@ -47,6 +48,10 @@ pub(crate) struct State {
     pub(crate) streams: Vec<Stream>,
     pub(crate) events: Vec<Event>,
     pub(crate) memory: Memory,
+    /// Those of the devices first, by their numbers.
+    pub(crate) pools: Vec<Pool>,
+    /// How often a pool had to ask the system for memory.
+    pub(crate) mapped: u64,
     pub(crate) modules: Vec<Module>,
     pub(crate) functions: Vec<Function>,
     pub(crate) ops: BTreeMap<u64, Op>,
@@ -78,6 +83,8 @@ impl State {
             streams: Vec::new(),
             events: Vec::new(),
             memory: Memory::new(config.devices),
+            pools: (0..config.devices).map(|device| Pool::new(device, true)).collect(),
+            mapped: 0,
             modules: Vec::new(),
             functions: Vec::new(),
             ops: BTreeMap::new(),
@@ -196,6 +203,7 @@ impl State {
             order: self.order.clone(),
             pending: self.ops.len(),
             leaked: self.leaked(),
+            mapped: self.mapped,
             trace: self.trace.commands(),
         }
     }
@@ -206,7 +214,7 @@ impl State {
         let blocks = self.memory.blocks.values();
         blocks
             .filter(|b| b.device == device && b.life != Life::Freed && !b.doomed)
-            .map(|b| format!("{} bytes of {} {} at {:#x}", b.len, whose(b.ordered), b.device, b.start))
+            .map(|b| format!("{} bytes of {} {} at {:#x}", b.len, whose(b.pool.is_some()), b.device, b.start))
             .collect()
     }
 
@@ -216,7 +224,8 @@ impl State {
         let how = |registered| if registered { "registered" } else { "pinned" };
         let hosts = self.memory.hosts.values().filter(|r| !r.freed);
         let hosts = hosts.map(|r| format!("{} {} bytes at {:#x}", r.len, how(r.registered), r.start));
-        self.left_behind.iter().cloned().chain(blocks).chain(hosts).collect()
+        let pools = self.pools.iter().filter_map(Pool::left);
+        self.left_behind.iter().cloned().chain(blocks).chain(hosts).chain(pools).collect()
     }
 
     /// The first armed fault that is due at `place` on `device`.

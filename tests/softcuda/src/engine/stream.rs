@@ -198,6 +198,7 @@ impl Engine {
             let streams = s.sync_scope(stream);
             s.trace_stream_sync(stream);
             s.join_streams(&streams);
+            s.settle_pools(s.streams[stream].device);
             s.outcome(s.streams[stream].device)
         })
     }
@@ -213,6 +214,7 @@ impl Engine {
             }
             s.trace_stream_sync(stream);
             s.join_streams(&streams);
+            s.settle_pools(s.streams[stream].device);
             s.outcome(s.streams[stream].device)
         })
     }

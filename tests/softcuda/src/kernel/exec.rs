@@ -1,16 +1,78 @@
 //! Runs the instructions of a kernel: block by block, the threads of a block one after the other between barriers.
 
-use super::inst::{Address, Compare, One, Operand, Space, Two, Type, What};
-use super::parse::Program;
+use super::inst::{
+    Actual, Address, Call, Compare, Formal, Function, Inst, One, Operand, Program, Space, Two, Type, WINDOW,
+    What,
+};
+use super::names::PARAM_ALIGN;
 use super::{Global, Shape, Stop};
 use crate::code::Code;
 
-/// One thread of a block.
+/// Bytes that calls may take in one thread: its registers, parameters and local memory.
+const STACK: usize = 512 << 10;
+
+/// What memory holds that nothing was written to.
+const UNWRITTEN: u8 = 0xCD;
+
+/// Bytes of fresh memory that cost as much as an instruction.
+const FILLED: usize = 64;
+
+/// Where a function has its part of a thread's memory.
+#[derive(Debug, Clone, Copy, Default)]
+struct Frame {
+    /// The function that runs, `None` for the entry.
+    function: Option<usize>,
+    at: usize,
+    registers: usize,
+    params: usize,
+    local: usize,
+}
+
+/// One thread of a block. It has memory while it runs.
 struct Thread {
     index: [u32; 3],
     registers: Vec<u64>,
-    at: usize,
-    over: bool,
+    params: Vec<u8>,
+    local: Vec<u8>,
+    frame: Frame,
+    callers: Vec<Frame>,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Waiting,
+    Running,
+    Over,
+}
+
+impl Thread {
+    fn new(index: [u32; 3]) -> Thread {
+        let (registers, params, local) = (Vec::new(), Vec::new(), Vec::new());
+        let (frame, callers) = (Frame::default(), Vec::new());
+        Thread { index, registers, params, local, frame, callers, state: State::Waiting }
+    }
+
+    /// Gives the entry its frame; `args` are the first of its parameters.
+    fn begin(&mut self, entry: &Function, args: &[u8]) {
+        self.registers = vec![0; entry.registers];
+        self.params = args.to_vec();
+        self.params.resize(entry.params.max(args.len()), UNWRITTEN);
+        self.local = vec![UNWRITTEN; entry.local];
+        self.state = State::Running;
+    }
+
+    fn end(&mut self) {
+        *self = Thread { state: State::Over, ..Thread::new(self.index) };
+    }
+
+    fn bytes(&self) -> usize {
+        8 * self.registers.len() + self.params.len() + self.local.len()
+    }
+
+    fn set(&mut self, register: usize, bits: u64) {
+        self.registers[self.frame.registers + register] = bits;
+    }
 }
 
 /// A block as it runs.
@@ -30,13 +92,13 @@ pub(crate) fn run(
     shape: Shape,
     args: &[u8],
     global: &mut dyn Global,
-    mut left: u64,
+    left: u64,
 ) -> Result<(), Stop> {
-    for [x, y, z] in indices(shape.grid) {
-        let shared = vec![0xCD; program.shared + shape.shared as usize];
-        let mut run = Run { program, shape, block: [x, y, z], args, shared, global: &mut *global, left };
+    let shared = vec![UNWRITTEN; program.shared + shape.shared as usize];
+    let mut run = Run { program, shape, block: [0; 3], args, shared, global, left };
+    for block in indices(shape.grid) {
+        run.block = block;
         run.block()?;
-        left = run.left;
     }
     Ok(())
 }
@@ -45,47 +107,155 @@ fn indices([x, y, z]: [u32; 3]) -> impl Iterator<Item = [u32; 3]> {
     (0..z).flat_map(move |k| (0..y).flat_map(move |j| (0..x).map(move |i| [i, j, k])))
 }
 
-impl Run<'_> {
+impl<'r> Run<'r> {
     fn block(&mut self) -> Result<(), Stop> {
-        let registers = self.program.registers;
-        let thread = |index| Thread { index, registers: vec![0; registers], at: 0, over: false };
-        let mut threads: Vec<Thread> = indices(self.shape.block).map(thread).collect();
-        while threads.iter().any(|t| !t.over) {
-            for thread in threads.iter_mut().filter(|t| !t.over) {
+        self.filled(self.shared.len())?;
+        self.shared.fill(UNWRITTEN);
+        let mut threads: Vec<Thread> = indices(self.shape.block).map(Thread::new).collect();
+        while threads.iter().any(|t| t.state != State::Over) {
+            for thread in threads.iter_mut().filter(|t| t.state != State::Over) {
+                if thread.state == State::Waiting {
+                    thread.begin(&self.program.entry, self.args);
+                    self.filled(thread.bytes())?;
+                }
                 self.until_barrier(thread)?;
             }
         }
         Ok(())
     }
 
+    fn costs(&mut self, instructions: u64) -> Result<(), Stop> {
+        self.left = self.left.checked_sub(instructions).ok_or(Stop(Code::LAUNCH_TIMEOUT))?;
+        Ok(())
+    }
+
+    /// Takes what fresh memory costs, so that no launch of few instructions takes long.
+    fn filled(&mut self, bytes: usize) -> Result<(), Stop> {
+        self.costs(1 + (bytes / FILLED) as u64)
+    }
+
+    fn function(&self, function: Option<usize>) -> &'r Function {
+        let program = self.program;
+        function.map_or(&program.entry, |function| &program.functions[function])
+    }
+
     fn until_barrier(&mut self, thread: &mut Thread) -> Result<(), Stop> {
+        let mut insts: &'r [Inst] = &self.function(thread.frame.function).insts;
         loop {
-            let Some(inst) = self.program.insts.get(thread.at) else {
-                thread.over = true;
-                return Ok(());
-            };
-            self.left = self.left.checked_sub(1).ok_or(Stop(Code::LAUNCH_TIMEOUT))?;
-            thread.at += 1;
-            if inst.guard.is_some_and(|(predicate, wanted)| (thread.registers[predicate] & 1 == 1) != wanted)
+            self.costs(1)?;
+            let inst = insts.get(thread.frame.at);
+            thread.frame.at += 1;
+            if let Some((predicate, wanted)) = inst.and_then(|inst| inst.guard)
+                && (thread.registers[thread.frame.registers + predicate] & 1 == 1) != wanted
             {
                 continue;
             }
-            match &inst.what {
-                What::Branch(at) => thread.at = *at,
+            // The end of a body returns.
+            match inst.map_or(&What::Return, |inst| &inst.what) {
+                What::Branch(at) => thread.frame.at = *at,
                 What::Barrier => return Ok(()),
-                What::Exit => {
-                    thread.over = true;
+                What::Return if !thread.callers.is_empty() => {
+                    self.back(thread);
+                    insts = &self.function(thread.frame.function).insts;
+                }
+                What::Return | What::Exit => {
+                    thread.end();
                     return Ok(());
+                }
+                What::Call(call) => {
+                    self.call(call, thread)?;
+                    insts = &self.function(thread.frame.function).insts;
                 }
                 what => self.step(what, thread)?,
             }
         }
     }
 
+    /// Goes into a function, whose frame lies behind all that the thread has.
+    fn call(&mut self, call: &Call, thread: &mut Thread) -> Result<(), Stop> {
+        let function = &self.program.functions[call.function];
+        let old = thread.frame;
+        let params = thread.params.len().next_multiple_of(PARAM_ALIGN);
+        let local = thread.local.len().next_multiple_of(function.local_align.max(1));
+        let frame =
+            Frame { function: Some(call.function), at: 0, registers: thread.registers.len(), params, local };
+        let before = thread.bytes();
+        let grown = 8 * function.registers + (params + function.params) + (local + function.local)
+            - thread.params.len()
+            - thread.local.len();
+        let entry = 8 * self.program.entry.registers + self.args.len();
+        let frames = size_of::<Frame>() * (thread.callers.len() + 1);
+        if before.saturating_sub(entry) + grown + frames > STACK {
+            return Err(Stop(Code::HARDWARE_STACK_ERROR));
+        }
+        self.filled(grown)?;
+        thread.registers.resize(frame.registers + function.registers, 0);
+        thread.params.resize(frame.params + function.params, UNWRITTEN);
+        thread.local.resize(frame.local + function.local, UNWRITTEN);
+        for (actual, formal) in &call.inputs {
+            match (*actual, *formal) {
+                (Actual::Param(from), Formal::Param { offset, bytes }) => {
+                    let from = old.params + from;
+                    thread.params.copy_within(from..from + bytes, params + offset);
+                }
+                (Actual::Param(from), Formal::Register { at, ty }) => {
+                    let bits = little(&thread.params[old.params + from..][..ty.bytes()]);
+                    thread.registers[frame.registers + at] = bits;
+                }
+                (Actual::Value(operand), Formal::Param { offset, bytes }) => {
+                    let bits = self.value(operand, thread).to_le_bytes();
+                    thread.params[params + offset..][..bytes].copy_from_slice(&bits[..bytes]);
+                }
+                (Actual::Value(operand), Formal::Register { at, ty }) => {
+                    thread.registers[frame.registers + at] = mask(self.value(operand, thread), ty);
+                }
+            }
+        }
+        thread.callers.push(old);
+        thread.frame = frame;
+        Ok(())
+    }
+
+    /// Goes back to the caller with what the function gives.
+    fn back(&self, thread: &mut Thread) {
+        let frame = thread.frame;
+        let caller = thread.callers.pop().expect("bug: nobody called");
+        // The call stands before the instruction that comes next.
+        let What::Call(call) = &self.function(caller.function).insts[caller.at - 1].what else {
+            unreachable!("bug: a frame that no call made")
+        };
+        thread.frame = caller;
+        for (formal, actual) in &call.outputs {
+            let (bits, bytes) = match *formal {
+                Formal::Param { offset, bytes } => {
+                    let from = frame.params + offset;
+                    if let Actual::Param(to) = *actual {
+                        thread.params.copy_within(from..from + bytes, caller.params + to);
+                        continue;
+                    }
+                    (little(&thread.params[from..][..bytes]), bytes)
+                }
+                Formal::Register { at, ty } => (thread.registers[frame.registers + at], ty.bytes()),
+            };
+            match *actual {
+                Actual::Param(to) => {
+                    thread.params[caller.params + to..][..bytes]
+                        .copy_from_slice(&bits.to_le_bytes()[..bytes]);
+                }
+                Actual::Value(Operand::Register(at)) => thread.set(at, bits),
+                Actual::Value(_) => unreachable!("bug: a result that goes nowhere"),
+            }
+        }
+        thread.registers.truncate(frame.registers);
+        thread.params.truncate(frame.params);
+        thread.local.truncate(frame.local);
+    }
+
     fn value(&self, operand: Operand, thread: &Thread) -> u64 {
         match operand {
-            Operand::Register(at) => thread.registers[at],
+            Operand::Register(at) => thread.registers[thread.frame.registers + at],
             Operand::Constant(bits) => bits,
+            Operand::Local(offset) => thread.frame.local as u64 + offset,
             Operand::Special(which, axis) => {
                 let values = [thread.index, self.shape.block, self.block, self.shape.grid];
                 u64::from(values[which][axis])
@@ -104,8 +274,9 @@ impl Run<'_> {
             }
             What::Wide { ty, to, a, b, c } => {
                 let double = Type::U(2 * ty.bits());
-                let sum = c.map_or(0, |c| integer(v(c), double));
-                (to, cut(integer(v(a), ty) * integer(v(b), ty) + sum, double))
+                let product = low(v(a), ty).wrapping_mul(low(v(b), ty));
+                let sum = c.map_or(0, |c| mask(v(c), double));
+                (to, mask(product.wrapping_add(sum), double))
             }
             What::Mad { ty: Type::F32, to, a, b, c } => {
                 (to, u64::from(single(v(a)).mul_add(single(v(b)), single(v(c))).to_bits()))
@@ -113,10 +284,7 @@ impl Run<'_> {
             What::Mad { ty: Type::F64, to, a, b, c } => {
                 (to, f64::from_bits(v(a)).mul_add(f64::from_bits(v(b)), f64::from_bits(v(c))).to_bits())
             }
-            What::Mad { ty, to, a, b, c } => {
-                let product = cut(integer(v(a), ty) * integer(v(b), ty), ty);
-                (to, cut(integer(product, ty) + integer(v(c), ty), ty))
-            }
+            What::Mad { ty, to, a, b, c } => (to, mask(v(a).wrapping_mul(v(b)).wrapping_add(v(c)), ty)),
             What::Compare { compare, unordered, ty, to, a, b } => {
                 (to, u64::from(holds(compare, unordered, ty, v(a), v(b))))
             }
@@ -125,16 +293,35 @@ impl Run<'_> {
                 (to, mask(chosen, ty))
             }
             What::Convert { to_type, from_type, to, a } => (to, convert(to_type, from_type, v(a))),
+            What::Insert { ty, to, a, b, from, count } => (to, insert(ty, v(a), v(b), v(from), v(count))),
             What::Load { space, ty, ref to, from } => return self.load(space, ty, to, from, thread),
             What::Store { space, ty, to, ref from } => return self.store(space, ty, to, from, thread),
-            What::Branch(_) | What::Barrier | What::Exit => return Ok(()),
+            What::Branch(_) | What::Barrier | What::Exit | What::Return | What::Call(_) => return Ok(()),
         };
-        thread.registers[to] = bits;
+        thread.set(to, bits);
         Ok(())
     }
 
-    fn address(&self, address: Address, thread: &Thread) -> u64 {
-        self.value(address.base, thread).wrapping_add_signed(address.offset)
+    /// The space and the address there of `bytes` bytes.
+    fn place(
+        &self,
+        space: Space,
+        address: Address,
+        bytes: usize,
+        thread: &Thread,
+    ) -> Result<(Space, u64), Stop> {
+        let at = self.value(address.base, thread).wrapping_add_signed(address.offset);
+        aligned(at, bytes)?;
+        if space != Space::Generic {
+            return Ok((space, at));
+        }
+        for window in [Space::Local, Space::Shared] {
+            let within = at.wrapping_sub(window.window());
+            if within < WINDOW {
+                return Ok((window, within));
+            }
+        }
+        Ok((Space::Global, at))
     }
 
     fn load(
@@ -145,22 +332,20 @@ impl Run<'_> {
         from: Address,
         thread: &mut Thread,
     ) -> Result<(), Stop> {
-        let at = self.address(from, thread);
+        let len = ty.bytes() * to.len();
         let mut bytes = [0; 32];
-        let bytes = &mut bytes[..ty.bytes() * to.len()];
-        match space {
-            Space::Global => {
-                aligned(at, bytes.len())?;
-                self.global.read(at, bytes)?;
+        let bytes = &mut bytes[..len];
+        match self.place(space, from, len, thread)? {
+            (Space::Global | Space::Generic, at) => self.global.read(at, bytes)?,
+            (Space::Param, at) => {
+                bytes.copy_from_slice(range(&thread.params[thread.frame.params..], at, len)?);
             }
-            Space::Param => bytes.copy_from_slice(range(self.args, at, bytes.len())?),
-            Space::Shared => bytes.copy_from_slice(range(&self.shared, at, bytes.len())?),
+            (Space::Shared, at) => bytes.copy_from_slice(range(&self.shared, at, len)?),
+            (Space::Local, at) => bytes.copy_from_slice(range(&thread.local, at, len)?),
         }
         for (register, bytes) in to.iter().zip(bytes.chunks_exact(ty.bytes())) {
-            let mut eight = [0; 8];
-            eight[..bytes.len()].copy_from_slice(bytes);
             // A signed load fills its register with the sign.
-            thread.registers[*register] = cut_to_register(integer(u64::from_le_bytes(eight), ty));
+            thread.set(*register, low(little(bytes), ty));
         }
         Ok(())
     }
@@ -171,27 +356,32 @@ impl Run<'_> {
         ty: Type,
         to: Address,
         from: &[Operand],
-        thread: &Thread,
+        thread: &mut Thread,
     ) -> Result<(), Stop> {
-        let at = self.address(to, thread);
-        let mut bytes = Vec::with_capacity(32);
-        for operand in from {
-            bytes.extend_from_slice(&self.value(*operand, thread).to_le_bytes()[..ty.bytes()]);
+        let len = ty.bytes() * from.len();
+        let mut bytes = [0; 32];
+        let bytes = &mut bytes[..len];
+        for (room, operand) in bytes.chunks_exact_mut(ty.bytes()).zip(from) {
+            room.copy_from_slice(&self.value(*operand, thread).to_le_bytes()[..ty.bytes()]);
         }
-        match space {
-            Space::Global => {
-                aligned(at, bytes.len())?;
-                self.global.write(at, &bytes)
-            }
-            Space::Param => Err(Stop(Code::ILLEGAL_INSTRUCTION)),
-            Space::Shared => {
-                let start = usize::try_from(at).unwrap_or(usize::MAX);
-                let room = start.checked_add(bytes.len()).and_then(|end| self.shared.get_mut(start..end));
-                room.ok_or(Stop(Code::ILLEGAL_ADDRESS))?.copy_from_slice(&bytes);
-                Ok(())
-            }
-        }
+        let (room, at) = match self.place(space, to, len, thread)? {
+            (Space::Global | Space::Generic, at) => return self.global.write(at, bytes),
+            (Space::Param, at) => (&mut thread.params[thread.frame.params..], at),
+            (Space::Shared, at) => (&mut self.shared[..], at),
+            (Space::Local, at) => (&mut thread.local[..], at),
+        };
+        let start = usize::try_from(at).unwrap_or(usize::MAX);
+        let room = start.checked_add(len).and_then(|end| room.get_mut(start..end));
+        room.ok_or(Stop(Code::ILLEGAL_ADDRESS))?.copy_from_slice(bytes);
+        Ok(())
     }
+}
+
+/// The number of at most eight bytes.
+fn little(bytes: &[u8]) -> u64 {
+    let mut eight = [0; 8];
+    eight[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(eight)
 }
 
 fn aligned(at: u64, bytes: usize) -> Result<(), Stop> {
@@ -217,6 +407,15 @@ fn integer(bits: u64, ty: Type) -> i128 {
     match ty {
         Type::S(n) if bits >> (n - 1) & 1 == 1 => i128::from(bits) - (1i128 << n),
         _ => i128::from(bits),
+    }
+}
+
+/// The number that bits stand for, in 64 of them.
+fn low(bits: u64, ty: Type) -> u64 {
+    let unused = 64 - ty.bits();
+    match ty {
+        Type::S(_) => (bits << unused).cast_signed().wrapping_shr(unused).cast_unsigned(),
+        _ => mask(bits, ty),
     }
 }
 
@@ -254,8 +453,8 @@ fn apply_one(one: One, ty: Type, a: u64) -> u64 {
             };
             result.to_bits()
         }
-        (One::Abs, _) => cut(integer(a, ty).abs(), ty),
-        _ => cut(-integer(a, ty), ty),
+        (One::Abs, _) => mask(low(a, ty).cast_signed().unsigned_abs(), ty),
+        _ => mask(a.wrapping_neg(), ty),
     }
 }
 
@@ -278,39 +477,86 @@ fn apply_two(two: Two, ty: Type, a: u64, b: u64) -> u64 {
         Type::F64 => return float_two!(two, f64::from_bits(a), f64::from_bits(b)).to_bits(),
         _ => {}
     }
-    let (x, y) = (integer(a, ty), integer(b, ty));
-    match two {
-        Two::Add => cut(x + y, ty),
-        Two::Sub => cut(x - y, ty),
-        Two::Mul => cut(x * y, ty),
+    let (x, y) = (low(a, ty), low(b, ty));
+    let signed = matches!(ty, Type::S(_));
+    let (i, j) = (x.cast_signed(), y.cast_signed());
+    let is_less = if signed { i < j } else { x < y };
+    // A shift by more than there are bits moves them all out, or only the sign stays.
+    let by = u32::try_from(b & 0xffff_ffff).unwrap_or(u32::MAX);
+    let bits = match two {
+        Two::Add => x.wrapping_add(y),
+        Two::Sub => x.wrapping_sub(y),
+        Two::Mul => x.wrapping_mul(y),
         // What hardware gives where there is no quotient is not documented: all bits set.
-        Two::Div => x.checked_div(y).map_or(mask(u64::MAX, ty), |q| cut(q, ty)),
-        Two::Rem => x.checked_rem(y).map_or(mask(a, ty), |r| cut(r, ty)),
-        Two::Min => cut(x.min(y), ty),
-        Two::Max => cut(x.max(y), ty),
-        Two::And => mask(a & b, ty),
-        Two::Or => mask(a | b, ty),
-        Two::Xor => mask(a ^ b, ty),
-        // A shift by more than there are bits moves them all out.
-        Two::Shl => cut(x << (b & 0xffff_ffff).min(u64::from(ty.bits())), ty),
-        Two::Shr => cut(x >> (b & 0xffff_ffff).min(u64::from(ty.bits())), ty),
-    }
+        Two::Div if y == 0 => u64::MAX,
+        Two::Div if signed => i.wrapping_div(j).cast_unsigned(),
+        Two::Div => x / y,
+        Two::Rem if y == 0 => x,
+        Two::Rem if signed => i.wrapping_rem(j).cast_unsigned(),
+        Two::Rem => x % y,
+        Two::Min => {
+            if is_less {
+                x
+            } else {
+                y
+            }
+        }
+        Two::Max => {
+            if is_less {
+                y
+            } else {
+                x
+            }
+        }
+        Two::And => x & y,
+        Two::Or => x | y,
+        Two::Xor => x ^ y,
+        Two::Shl => {
+            if by < ty.bits() {
+                x << by
+            } else {
+                0
+            }
+        }
+        Two::Shr if signed => (i >> by.min(63)).cast_unsigned(),
+        Two::Shr => {
+            if by < ty.bits() {
+                x >> by
+            } else {
+                0
+            }
+        }
+    };
+    mask(bits, ty)
+}
+
+/// `b` with `count` bits of `a` from bit `from` on, each of the two counted by its low byte.
+fn insert(ty: Type, a: u64, b: u64, from: u64, count: u64) -> u64 {
+    let (from, count) = ((from & 0xff).min(64), (count & 0xff).min(64));
+    let ones = |n: u64| if n >= 64 { u64::MAX } else { (1 << n) - 1 };
+    let field = if from >= 64 { 0 } else { ones(count) << from };
+    let moved = if from >= 64 { 0 } else { a << from };
+    mask(b & !field | moved & field, ty)
 }
 
 fn holds(compare: Compare, unordered: bool, ty: Type, a: u64, b: u64) -> bool {
     let order = match ty {
         Type::F32 => single(a).partial_cmp(&single(b)),
         Type::F64 => f64::from_bits(a).partial_cmp(&f64::from_bits(b)),
-        _ => Some(integer(a, ty).cmp(&integer(b, ty))),
+        Type::S(_) => Some(low(a, ty).cast_signed().cmp(&low(b, ty).cast_signed())),
+        _ => Some(mask(a, ty).cmp(&mask(b, ty))),
     };
-    order.map_or(unordered, |order| match compare {
+    let Some(order) = order else { return unordered || compare == Compare::Nan };
+    match compare {
         Compare::Eq => order.is_eq(),
         Compare::Ne => order.is_ne(),
         Compare::Lt => order.is_lt(),
         Compare::Le => order.is_le(),
         Compare::Gt => order.is_gt(),
         Compare::Ge => order.is_ge(),
-    })
+        Compare::Num => true,
+        Compare::Nan => false,
+    }
 }
 
 #[expect(
@@ -333,6 +579,6 @@ fn convert(to: Type, from: Type, a: u64) -> u64 {
             cut((value as i128).clamp(least, most), to)
         }
         // A signed number fills a wider register with its sign.
-        _ => cut(integer(a, from), to),
+        _ => mask(low(a, from), to),
     }
 }

@@ -48,6 +48,11 @@ impl Type {
         (self.bits() as usize).div_ceil(8)
     }
 
+    /// Bits of so many bytes, where a register holds them.
+    pub(crate) fn bits_of_bytes(bytes: usize) -> Option<Type> {
+        [8, 16, 32, 64].into_iter().find(|bits| *bits as usize == 8 * bytes).map(Type::U)
+    }
+
     pub(crate) fn is_float(self) -> bool {
         matches!(self, Type::F32 | Type::F64)
     }
@@ -66,6 +71,9 @@ pub(crate) enum Compare {
     Le,
     Gt,
     Ge,
+    /// Both are numbers, or one is none.
+    Num,
+    Nan,
 }
 
 /// Two operands to one.
@@ -101,8 +109,25 @@ pub(crate) enum One {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Space {
     Param,
+    /// Global memory, or one of the windows.
+    Generic,
     Global,
     Shared,
+    Local,
+}
+
+/// Bytes of a window through which generic addresses reach memory that is no global memory.
+pub(crate) const WINDOW: u64 = 1 << 32;
+
+impl Space {
+    /// Where generic addresses of this space begin; addresses of the host and of devices lie far below.
+    pub(crate) fn window(self) -> u64 {
+        match self {
+            Space::Shared => 1 << 61,
+            Space::Local => 1 << 62,
+            Space::Param | Space::Generic | Space::Global => 0,
+        }
+    }
 }
 
 /// Something to read.
@@ -111,6 +136,8 @@ pub(crate) enum Operand {
     Register(usize),
     /// Bits of a constant.
     Constant(u64),
+    /// The address of something in the local memory of the function that runs, from where that begins.
+    Local(u64),
     /// `%tid`, `%ntid`, `%ctaid`, `%nctaid` (0 to 3) along x, y, z.
     Special(usize, usize),
 }
@@ -194,14 +221,71 @@ pub(crate) enum What {
         to: Address,
         from: Vec<Operand>,
     },
+    /// Puts the low bits of `a` into `b`, so many from so high on.
+    Insert {
+        ty: Type,
+        to: usize,
+        a: Operand,
+        b: Operand,
+        from: Operand,
+        count: Operand,
+    },
     Branch(usize),
+    Call(Box<Call>),
+    Return,
     Barrier,
     Exit,
 }
 
-/// An instruction and its guard: a predicate and the value it must have.
+/// A call: what goes where in the callee's frame, and what comes back from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) function: usize,
+    pub(crate) inputs: Vec<(Actual, Formal)>,
+    pub(crate) outputs: Vec<(Formal, Actual)>,
+}
+
+/// A side of a parameter that the callee sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Formal {
+    Param { offset: usize, bytes: usize },
+    Register { at: usize, ty: Type },
+}
+
+/// A side of a parameter that the caller sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Actual {
+    Param(usize),
+    Value(Operand),
+}
+
+/// A predicate and the value that it must have.
+pub(crate) type Guard = (usize, bool);
+
+/// An instruction and its guard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Inst {
-    pub(crate) guard: Option<(usize, bool)>,
+    pub(crate) guard: Option<Guard>,
     pub(crate) what: What,
+}
+
+/// The body of an entry or of a function, and what a frame of it holds.
+#[derive(Debug, Default)]
+pub(crate) struct Function {
+    pub(crate) insts: Vec<Inst>,
+    pub(crate) registers: usize,
+    /// Bytes of parameters: its own, and those of the calls that it makes.
+    pub(crate) params: usize,
+    /// Bytes of local memory, and how they are aligned.
+    pub(crate) local: usize,
+    pub(crate) local_align: usize,
+}
+
+/// An entry, and the functions of its module.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) entry: Function,
+    pub(crate) functions: std::sync::Arc<Vec<Function>>,
+    /// Bytes of shared memory that is declared.
+    pub(crate) shared: usize,
 }

@@ -2,27 +2,21 @@
 //! is not known is an error here, never ignored later.
 
 use std::collections::BTreeMap;
+use std::iter::Peekable;
 use std::sync::Arc;
 
-use super::inst::{Address, Compare, Inst, One, Operand, Space, Two, Type, What};
+use super::allow::{args, what};
+use super::inst::{Call, Formal, Function, Guard, Inst, Program, Type, What};
+use super::names::{Names, Role, Shared};
 use super::{Body, Kernel, rust};
 use crate::code::Code;
 
-/// The body of an entry.
-#[derive(Debug)]
-pub(crate) struct Program {
-    pub(crate) insts: Vec<Inst>,
-    pub(crate) registers: usize,
-    /// Bytes of shared memory that it declares itself.
-    pub(crate) shared: usize,
-}
+pub(super) type Tokens<'t> = Peekable<std::slice::Iter<'t, String>>;
 
-type Tokens<'t> = std::iter::Peekable<std::slice::Iter<'t, String>>;
+/// Something read, or what is wrong with it: code 218.
+pub(super) type Parsed<T> = Result<T, Code>;
 
-/// An entry, or what is wrong with it: code 218.
-type Parsed<T> = Result<T, Code>;
-
-fn bad<T>() -> Parsed<T> {
+pub(super) fn bad<T>() -> Parsed<T> {
     Err(Code::INVALID_PTX)
 }
 
@@ -46,7 +40,8 @@ pub(crate) fn module(text: &str, version: i32, capability: (i32, i32)) -> Parsed
     let mut tokens = tokens.iter().peekable();
     expect(&mut tokens, ".version")?;
     let ptx = next(&mut tokens)?.split_once('.').and_then(|(major, minor)| {
-        Some(10 * major.parse::<u32>().ok()? + minor.parse::<u32>().ok().filter(|m| *m < 10)?)
+        let major = major.parse::<u32>().ok().filter(|m| *m < 100)?;
+        Some(10 * major + minor.parse::<u32>().ok().filter(|m| *m < 10)?)
     });
     if ptx.ok_or(Code::INVALID_PTX)? > newest_ptx(version) {
         return Err(Code::UNSUPPORTED_PTX_VERSION);
@@ -56,27 +51,25 @@ pub(crate) fn module(text: &str, version: i32, capability: (i32, i32)) -> Parsed
     if target.ok_or(Code::INVALID_PTX)? > 10 * capability.0 + capability.1 {
         return bad();
     }
-    let mut kernels = Vec::new();
-    let mut symbols = Symbols::default();
+    let mut unit = Unit::default();
     while let Some(token) = tokens.next() {
         match token.as_str() {
             ".address_size" => expect(&mut tokens, "64")?,
             ".visible" | ".weak" => {}
-            ".extern" if tokens.peek().is_some_and(|t| *t == ".shared") => {}
-            ".shared" => symbols.declare_shared(&mut tokens)?,
+            ".extern" if tokens.peek().is_some_and(|t| *t == ".shared" || *t == ".func") => {}
+            ".shared" => unit.shared.declare(&mut tokens)?,
             // Data that no instruction can name, since its symbol is unknown.
             ".global" | ".const" => while next(&mut tokens)? != ";" {},
-            // What entries call: one that is interpreted is refused at the call, one with a stand-in calls nothing.
-            ".func" => skip_function(&mut tokens)?,
-            ".entry" => kernels.push(entry(&mut tokens, &symbols)?),
+            ".func" => unit.function(&mut tokens)?,
+            ".entry" => unit.entry(&mut tokens)?,
             _ => return bad(),
         }
     }
-    Ok(kernels)
+    unit.kernels()
 }
 
 /// Words, numbers and single signs, without comments.
-fn tokens(text: &str) -> Vec<String> {
+pub(super) fn tokens(text: &str) -> Vec<String> {
     let mut tokens = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
@@ -100,89 +93,24 @@ fn tokens(text: &str) -> Vec<String> {
     tokens
 }
 
-fn next<'t>(tokens: &mut Tokens<'t>) -> Parsed<&'t str> {
+pub(super) fn next<'t>(tokens: &mut Tokens<'t>) -> Parsed<&'t str> {
     tokens.next().map(String::as_str).ok_or(Code::INVALID_PTX)
 }
 
-fn expect(tokens: &mut Tokens<'_>, wanted: &str) -> Parsed<()> {
+pub(super) fn expect(tokens: &mut Tokens<'_>, wanted: &str) -> Parsed<()> {
     if next(tokens)? == wanted { Ok(()) } else { bad() }
 }
 
-/// Past the end of a function, or of its declaration.
-fn skip_function(tokens: &mut Tokens<'_>) -> Parsed<()> {
-    let mut depth = 0usize;
-    loop {
-        match next(tokens)? {
-            "{" => depth += 1,
-            "}" if depth <= 1 => return Ok(()),
-            "}" => depth -= 1,
-            ";" if depth == 0 => return Ok(()),
-            _ => {}
-        }
-    }
+fn comes(tokens: &mut Tokens<'_>, wanted: &str) -> bool {
+    tokens.next_if(|t| *t == wanted).is_some()
 }
 
-fn number(word: &str) -> Parsed<usize> {
+pub(super) fn number(word: &str) -> Parsed<usize> {
     word.parse().map_err(|_| Code::INVALID_PTX)
 }
 
-/// What names mean.
-#[derive(Debug, Default, Clone)]
-struct Symbols {
-    registers: BTreeMap<String, usize>,
-    params: BTreeMap<String, usize>,
-    shared: BTreeMap<String, usize>,
-    shared_bytes: usize,
-    labels: BTreeMap<String, usize>,
-}
-
-impl Symbols {
-    /// `.align 4 .b8 name[64];`, or `name[]` for what a launch brings.
-    fn declare_shared(&mut self, tokens: &mut Tokens<'_>) -> Parsed<()> {
-        let (name, align, bytes) = declaration(tokens)?;
-        expect(tokens, ";")?;
-        self.shared_bytes = self.shared_bytes.next_multiple_of(align);
-        self.shared.insert(name, self.shared_bytes);
-        self.shared_bytes += bytes;
-        Ok(())
-    }
-
-    /// `.b32 %r<5>;`
-    fn declare_registers(&mut self, tokens: &mut Tokens<'_>) -> Parsed<()> {
-        Type::of(next(tokens)?.strip_prefix('.').unwrap_or("")).ok_or(Code::INVALID_PTX)?;
-        loop {
-            let name = next(tokens)?;
-            let mut sign = next(tokens)?;
-            if sign == "<" {
-                let count = number(next(tokens)?)?;
-                if count > 1 << 16 {
-                    return bad();
-                }
-                expect(tokens, ">")?;
-                for i in 0..count {
-                    let at = self.registers.len();
-                    self.registers.insert(format!("{name}{i}"), at);
-                }
-                sign = next(tokens)?;
-            } else {
-                let at = self.registers.len();
-                self.registers.insert(name.to_owned(), at);
-            }
-            match sign {
-                "," => {}
-                ";" => return Ok(()),
-                _ => return bad(),
-            }
-        }
-    }
-
-    fn register(&self, name: &str) -> Parsed<usize> {
-        self.registers.get(name).copied().ok_or(Code::INVALID_PTX)
-    }
-}
-
 /// `[.align N] .type name[[count]]`: name, alignment, bytes.
-fn declaration(tokens: &mut Tokens<'_>) -> Parsed<(String, usize, usize)> {
+pub(super) fn declaration(tokens: &mut Tokens<'_>) -> Parsed<(String, usize, usize)> {
     let (mut align, mut size, mut pointer) = (None, None, false);
     let name = loop {
         match next(tokens)? {
@@ -203,8 +131,7 @@ fn declaration(tokens: &mut Tokens<'_>) -> Parsed<(String, usize, usize)> {
         return bad();
     }
     let mut bytes = size;
-    if tokens.peek().is_some_and(|t| *t == "[") {
-        tokens.next();
+    if comes(tokens, "[") {
         let count = if tokens.peek().is_some_and(|t| *t == "]") { 0 } else { number(next(tokens)?)? };
         expect(tokens, "]")?;
         bytes = size.checked_mul(count).filter(|b| *b <= 1 << 20).ok_or(Code::INVALID_PTX)?;
@@ -212,36 +139,52 @@ fn declaration(tokens: &mut Tokens<'_>) -> Parsed<(String, usize, usize)> {
     Ok((name, align, bytes))
 }
 
-fn entry(tokens: &mut Tokens<'_>, outer: &Symbols) -> Parsed<Kernel> {
-    let name = next(tokens)?.to_owned();
-    let mut symbols = outer.clone();
-    let mut params = Vec::new();
-    let mut end = 0usize;
-    if tokens.peek().is_some_and(|t| *t == "(") {
-        tokens.next();
-        loop {
-            match next(tokens)? {
-                ")" => break,
-                "," => {}
-                ".param" => {
-                    let (name, align, bytes) = declaration(tokens)?;
-                    let offset = end.next_multiple_of(align);
-                    symbols.params.insert(name, offset);
-                    params.push((offset, bytes));
-                    end = offset + bytes;
-                }
-                _ => return bad(),
-            }
-        }
+/// A parameter as a head declares it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Declared {
+    name: String,
+    align: usize,
+    bytes: usize,
+    /// Of a function's parameter that is a register.
+    register: Option<Type>,
+}
+
+impl Declared {
+    /// All but the name, in which a declaration and its definition may differ.
+    fn shape(&self) -> (usize, usize, Option<Type>) {
+        (self.align, self.bytes, self.register)
     }
-    // Bounds on launches, which an interpreter does not need.
-    while tokens.peek().is_none_or(|t| *t != "{") {
+}
+
+/// `(.param .b64 a, .reg .b32 b)`, or nothing.
+fn declared(tokens: &mut Tokens<'_>) -> Parsed<Vec<Declared>> {
+    let mut all = Vec::new();
+    if !comes(tokens, "(") || comes(tokens, ")") {
+        return Ok(all);
+    }
+    loop {
+        let register = match next(tokens)? {
+            ".param" => false,
+            ".reg" => true,
+            _ => return bad(),
+        };
+        let ty = tokens.peek().and_then(|t| t.strip_prefix('.')).and_then(Type::of);
+        let (name, align, bytes) = declaration(tokens)?;
+        let register = if register { Some(ty.ok_or(Code::INVALID_PTX)?) } else { None };
+        if register.is_some_and(|ty| ty.bytes() != bytes) {
+            return bad();
+        }
+        all.push(Declared { name, align, bytes, register });
         match next(tokens)? {
-            ".maxntid" | ".reqntid" | ".minnctapersm" | ".maxnreg" | "," => {}
-            word => drop(number(word)?),
+            "," => {}
+            ")" => return Ok(all),
+            _ => return bad(),
         }
     }
-    tokens.next();
+}
+
+/// The tokens between a body's braces, the first of which is behind.
+fn braced(tokens: &mut Tokens<'_>) -> Parsed<Vec<String>> {
     let mut depth = 1;
     let mut body = Vec::new();
     loop {
@@ -252,389 +195,299 @@ fn entry(tokens: &mut Tokens<'_>, outer: &Symbols) -> Parsed<Kernel> {
             _ => {}
         }
         if depth == 0 {
-            break;
+            return Ok(body);
         }
         body.push(token.to_owned());
     }
-    let body = match rust::find(&name) {
-        Some(kernel) => Body::Rust(kernel),
-        None => Body::Ptx(Arc::new(program(&body, symbols)?)),
-    };
-    Ok(Kernel { name, params, body })
 }
 
-/// Instructions of a body: statements first, so that labels are known.
-fn program(body: &[String], mut symbols: Symbols) -> Parsed<Program> {
-    let mut statements: Vec<&[String]> = Vec::new();
-    let mut start = 0;
-    let mut i = 0;
-    while i < body.len() {
-        match body[i].as_str() {
-            ".reg" => {
-                let mut tokens = body[i + 1..].iter().peekable();
-                symbols.declare_registers(&mut tokens)?;
-                i = body.len() - tokens.len();
-                start = i;
+/// A function as its head says it is called.
+#[derive(Debug)]
+struct Head {
+    outputs: Vec<Declared>,
+    inputs: Vec<Declared>,
+    source: Option<Source>,
+}
+
+impl Head {
+    /// Where calls put what a frame begins with, and where they find what it gives: in the order of [`Known::body`].
+    fn formals(&self) -> (Vec<Formal>, Vec<Formal>) {
+        let (mut n_registers, mut end) = (0, 0usize);
+        let mut of = |declared: &[Declared]| {
+            let formal = |d: &Declared| match d.register {
+                Some(ty) => {
+                    n_registers += 1;
+                    Formal::Register { at: n_registers - 1, ty }
+                }
+                None => {
+                    let offset = end.next_multiple_of(d.align);
+                    end = offset + d.bytes;
+                    Formal::Param { offset, bytes: d.bytes }
+                }
+            };
+            declared.iter().map(formal).collect()
+        };
+        (of(&self.inputs), of(&self.outputs))
+    }
+
+    fn has_shape_of(&self, other: &Head) -> bool {
+        let same =
+            |a: &[Declared], b: &[Declared]| a.iter().map(Declared::shape).eq(b.iter().map(Declared::shape));
+        same(&self.outputs, &other.outputs) && same(&self.inputs, &other.inputs)
+    }
+}
+
+/// A body to be read, with how much is known where it stands.
+#[derive(Debug)]
+struct Source {
+    body: Vec<String>,
+    is_entry: bool,
+    n_functions: usize,
+    n_shared: usize,
+    shared_bytes: usize,
+}
+
+/// A module as it is read: heads first, bodies once it is known which entries have a stand-in.
+#[derive(Debug, Default)]
+struct Unit {
+    functions: Vec<Head>,
+    entries: Vec<(String, Vec<Declared>, Source)>,
+    /// Numbers of functions; entries have none that a call could find.
+    by_name: BTreeMap<String, usize>,
+    shared: Shared,
+}
+
+impl Unit {
+    fn source(&self, body: Vec<String>, is_entry: bool) -> Source {
+        let (n_shared, shared_bytes) = (self.shared.names.len(), self.shared.bytes);
+        Source { body, is_entry, n_functions: self.functions.len(), n_shared, shared_bytes }
+    }
+
+    /// A function, or its declaration.
+    fn function(&mut self, tokens: &mut Tokens<'_>) -> Parsed<()> {
+        let outputs = declared(tokens)?;
+        let name = next(tokens)?.to_owned();
+        let head = Head { outputs, inputs: declared(tokens)?, source: None };
+        comes(tokens, ".noreturn");
+        let at = *self.by_name.entry(name).or_insert(self.functions.len());
+        if at == self.functions.len() {
+            self.functions.push(head);
+        } else if self.functions.get(at).is_some_and(|known| known.has_shape_of(&head)) {
+            // A body speaks of its own head's names.
+            let known = &mut self.functions[at];
+            if known.source.is_none() {
+                (known.outputs, known.inputs) = (head.outputs, head.inputs);
             }
-            ".shared" => {
-                let mut tokens = body[i + 1..].iter().peekable();
-                symbols.declare_shared(&mut tokens)?;
-                i = body.len() - tokens.len();
-                start = i;
+        } else {
+            return bad();
+        }
+        match next(tokens)? {
+            ";" => Ok(()),
+            "{" if self.functions[at].source.is_none() => {
+                self.functions[at].source = Some(self.source(braced(tokens)?, false));
+                Ok(())
             }
-            ":" if i == start + 1 => {
-                symbols.labels.insert(body[start].clone(), statements.len());
-                i += 1;
-                start = i;
+            _ => bad(),
+        }
+    }
+
+    fn entry(&mut self, tokens: &mut Tokens<'_>) -> Parsed<()> {
+        let name = next(tokens)?.to_owned();
+        let params = declared(tokens)?;
+        let is_known = self.by_name.insert(name.clone(), usize::MAX).is_some();
+        if is_known || params.iter().any(|p| p.register.is_some()) {
+            return bad();
+        }
+        // Bounds on launches, which an interpreter does not need.
+        while !comes(tokens, "{") {
+            match next(tokens)? {
+                ".maxntid" | ".reqntid" | ".minnctapersm" | ".maxnreg" | "," => {}
+                word => drop(number(word)?),
             }
-            ";" => {
-                let statement = &body[start..i];
-                i += 1;
-                start = i;
-                match statement.first().map(String::as_str) {
-                    // Advice about loops.
-                    Some(".pragma") | None => {}
-                    Some(_) => statements.push(statement),
+        }
+        let source = self.source(braced(tokens)?, true);
+        self.entries.push((name, params, source));
+        Ok(())
+    }
+
+    fn kernels(self) -> Parsed<Vec<Kernel>> {
+        let known = Known { unit: &self };
+        let mut wanted = Vec::new();
+        let mut entries = Vec::new();
+        for (name, params, source) in &self.entries {
+            let body = match rust::find(name) {
+                Some(kernel) => Err(kernel),
+                None => Ok(known.body(&[], params, source, &mut wanted)?),
+            };
+            entries.push((name, params, body));
+        }
+        // What only entries call that have a stand-in is not looked at, as they are not.
+        if entries.iter().all(|(.., body)| body.is_ok()) {
+            wanted.extend((0..self.functions.len()).filter(|i| self.functions[*i].source.is_some()));
+        }
+        let mut functions: Vec<Option<Function>> = self.functions.iter().map(|_| None).collect();
+        while let Some(i) = wanted.pop() {
+            if functions[i].is_none() {
+                let Head { outputs, inputs, source } = &self.functions[i];
+                let source = source.as_ref().ok_or(Code::INVALID_PTX)?;
+                functions[i] = Some(known.body(outputs, inputs, source, &mut wanted)?.0);
+            }
+        }
+        let functions = Arc::new(functions.into_iter().map(Option::unwrap_or_default).collect());
+        let kernels = entries.into_iter().map(|(name, params, body)| {
+            let body = match body {
+                Err(kernel) => Body::Rust(kernel),
+                Ok((entry, shared)) => {
+                    Body::Ptx(Arc::new(Program { entry, functions: Arc::clone(&functions), shared }))
+                }
+            };
+            let params = params.iter().scan(0usize, |end, param| {
+                let offset = end.next_multiple_of(param.align);
+                *end = offset + param.bytes;
+                Some((offset, param.bytes))
+            });
+            Kernel { name: name.clone(), params: params.collect(), body }
+        });
+        Ok(kernels.collect())
+    }
+}
+
+/// What bodies speak of.
+struct Known<'u> {
+    unit: &'u Unit,
+}
+
+impl Known<'_> {
+    /// A body, and its bytes of shared memory; adds what it calls to `wanted`.
+    fn body(
+        &self,
+        outputs: &[Declared],
+        inputs: &[Declared],
+        source: &Source,
+        wanted: &mut Vec<usize>,
+    ) -> Parsed<(Function, usize)> {
+        let mut names = Names::new(&self.unit.shared, source.n_shared, source.shared_bytes);
+        for (declared, role) in
+            inputs.iter().map(|d| (d, Role::Input)).chain(outputs.iter().map(|d| (d, Role::Output)))
+        {
+            match declared.register {
+                Some(_) => names.declare_register(&declared.name)?,
+                None => names.declare_param(&declared.name, declared.align, declared.bytes, role)?,
+            }
+        }
+        let tokens = &source.body[..];
+        let mut insts: Vec<Inst> = Vec::new();
+        let mut labels = BTreeMap::new();
+        let mut branches = Vec::new();
+        let mut start = 0;
+        let mut i = 0;
+        while i < tokens.len() {
+            let is_first = i == start;
+            let mut rest = tokens[i + 1..].iter().peekable();
+            match tokens[i].as_str() {
+                "{" if is_first => names.open()?,
+                "}" if is_first => names.close()?,
+                ".reg" if is_first => names.declare_registers(&mut rest)?,
+                ".local" if is_first => names.declare_local(&mut rest)?,
+                // A function's would have to be had by every entry that calls it.
+                ".shared" if is_first && source.is_entry => names.declare_shared(&mut rest)?,
+                ".param" if is_first => {
+                    let (name, align, bytes) = declaration(&mut rest)?;
+                    expect(&mut rest, ";")?;
+                    names.declare_param(&name, align, bytes, Role::Call)?;
+                }
+                ":" if i == start + 1 => {
+                    if labels.insert(tokens[start].as_str(), insts.len()).is_some() {
+                        return bad();
+                    }
+                }
+                // Advice about loops, or nothing.
+                ";" if is_first || tokens[start] == ".pragma" => {}
+                ";" => {
+                    let (guard, words) = guarded(&tokens[start..i], &names)?;
+                    let what = self.instruction(words, &names, source.n_functions)?;
+                    match &what {
+                        What::Call(call) => wanted.push(call.function),
+                        What::Branch(_) => branches.push((insts.len(), words.last())),
+                        _ => {}
+                    }
+                    insts.push(Inst { guard, what });
+                }
+                _ => {
+                    i += 1;
+                    continue;
                 }
             }
-            _ => i += 1,
+            i = tokens.len() - rest.len();
+            start = i;
         }
-    }
-    if start != body.len() {
-        return bad();
-    }
-    let insts = statements.iter().map(|s| instruction(s, &symbols)).collect::<Parsed<Vec<Inst>>>()?;
-    Ok(Program { insts, registers: symbols.registers.len(), shared: symbols.shared_bytes })
-}
-
-/// One argument of an instruction.
-enum Arg<'t> {
-    Word(String),
-    Address(&'t [String]),
-    Vector(Vec<String>),
-}
-
-/// Splits at commas outside of brackets; a sign belongs to its number.
-fn args(tokens: &[String]) -> Parsed<Vec<Arg<'_>>> {
-    let mut args = Vec::new();
-    let mut i = 0;
-    while i < tokens.len() {
-        let close =
-            |sign: &str| tokens[i..].iter().position(|t| t == sign).map(|n| i + n).ok_or(Code::INVALID_PTX);
-        match tokens[i].as_str() {
-            "[" => {
-                let end = close("]")?;
-                args.push(Arg::Address(&tokens[i + 1..end]));
-                i = end + 1;
-            }
-            "{" => {
-                let end = close("}")?;
-                args.push(Arg::Vector(tokens[i + 1..end].iter().filter(|t| *t != ",").cloned().collect()));
-                i = end + 1;
-            }
-            "-" => {
-                args.push(Arg::Word(format!("-{}", tokens.get(i + 1).ok_or(Code::INVALID_PTX)?)));
-                i += 2;
-            }
-            _ => {
-                args.push(Arg::Word(tokens[i].clone()));
-                i += 1;
-            }
-        }
-        match tokens.get(i).map(String::as_str) {
-            None => break,
-            Some(",") if i + 1 < tokens.len() => i += 1,
-            _ => return bad(),
-        }
-    }
-    Ok(args)
-}
-
-impl Symbols {
-    fn operand(&self, word: &str, ty: Type) -> Parsed<Operand> {
-        if let Some(at) = self.registers.get(word) {
-            return Ok(Operand::Register(*at));
-        }
-        // Addresses of parameters and of shared memory are offsets, for loads from these spaces alone.
-        if let Some(at) = self.shared.get(word).or_else(|| self.params.get(word)) {
-            return Ok(Operand::Constant(*at as u64));
-        }
-        if let Some((name, axis)) = word.split_once('.').filter(|(name, _)| name.starts_with('%')) {
-            let which = ["%tid", "%ntid", "%ctaid", "%nctaid"].iter().position(|n| *n == name);
-            let axis = ["x", "y", "z"].iter().position(|a| *a == axis);
-            return which.zip(axis).map(|(w, a)| Operand::Special(w, a)).ok_or(Code::INVALID_PTX);
-        }
-        constant(word, ty).map(Operand::Constant).ok_or(Code::INVALID_PTX)
-    }
-
-    fn address(&self, tokens: &[String], space: Space) -> Parsed<Address> {
-        let (first, rest) = tokens.split_first().ok_or(Code::INVALID_PTX)?;
-        let offset = match rest.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-            [] => 0,
-            ["+", n] => n.parse().map_err(|_| Code::INVALID_PTX)?,
-            ["+", "-", n] => -n.parse::<i64>().map_err(|_| Code::INVALID_PTX)?,
-            _ => return bad(),
-        };
-        let base = match space {
-            Space::Param => match self.params.get(first) {
-                Some(at) => Operand::Constant(*at as u64),
-                None => Operand::Register(self.register(first)?),
-            },
-            Space::Shared => self.operand(first, Type::U(32))?,
-            Space::Global => Operand::Register(self.register(first)?),
-        };
-        Ok(Address { base, offset })
-    }
-}
-
-/// The bits of a constant: decimal, hexadecimal, or a float in hexadecimal.
-fn constant(word: &str, ty: Type) -> Option<u64> {
-    if let Some(hex) = word.strip_prefix("0f").or_else(|| word.strip_prefix("0F")) {
-        return (ty == Type::F32 || ty == Type::U(32))
-            .then(|| u32::from_str_radix(hex, 16).ok().map(u64::from))?;
-    }
-    if let Some(hex) = word.strip_prefix("0d").or_else(|| word.strip_prefix("0D")) {
-        return (ty == Type::F64 || ty == Type::U(64)).then(|| u64::from_str_radix(hex, 16).ok())?;
-    }
-    if ty.is_float() {
-        return None;
-    }
-    if let Some(hex) = word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
-        return u64::from_str_radix(hex, 16).ok();
-    }
-    word.parse::<u64>().ok().or_else(|| word.parse::<i64>().ok().map(i64::cast_unsigned))
-}
-
-fn instruction(statement: &[String], symbols: &Symbols) -> Parsed<Inst> {
-    let mut tokens = statement;
-    let mut guard = None;
-    if tokens.first().is_some_and(|t| t == "@") {
-        let negated = tokens.get(1).is_some_and(|t| t == "!");
-        let name = tokens.get(1 + usize::from(negated)).ok_or(Code::INVALID_PTX)?;
-        guard = Some((symbols.register(name)?, !negated));
-        tokens = &tokens[2 + usize::from(negated)..];
-    }
-    let (opcode, rest) = tokens.split_first().ok_or(Code::INVALID_PTX)?;
-    let words: Vec<&str> = opcode.split('.').collect();
-    let args = args(rest)?;
-    let what = super::parse::what(&words, &args, symbols)?;
-    Ok(Inst { guard, what })
-}
-
-/// The allow-list: opcode with exactly these modifiers, and types that it has.
-fn what(words: &[&str], args: &[Arg<'_>], symbols: &Symbols) -> Parsed<What> {
-    let int = |t: &str| Type::of(t).filter(|t| t.is_int() && t.bits() >= 16).ok_or(Code::INVALID_PTX);
-    let float = |t: &str| Type::of(t).filter(|t| t.is_float()).ok_or(Code::INVALID_PTX);
-    let bits = |t: &str| {
-        let ty = Type::of(t).filter(|ty| (t.starts_with('b') && ty.bits() >= 16) || *ty == Type::Pred);
-        ty.ok_or(Code::INVALID_PTX)
-    };
-    let a = Args { args, symbols };
-    match *words {
-        ["mov", t] => a.one(One::Mov, Type::of(t).ok_or(Code::INVALID_PTX)?),
-        ["neg", t] => a.one(One::Neg, int(t).or_else(|_| float(t))?),
-        ["abs", t] => a.one(One::Abs, int(t).or_else(|_| float(t))?),
-        ["not", t] => a.one(One::Not, bits(t)?),
-        ["sqrt", "rn", t] => a.one(One::Sqrt, float(t)?),
-        ["rcp", "rn", t] => a.one(One::Rcp, float(t)?),
-        ["add", "rn", t] => a.two(Two::Add, float(t)?),
-        ["add", t] => a.two(Two::Add, int(t).or_else(|_| float(t))?),
-        ["sub", "rn", t] => a.two(Two::Sub, float(t)?),
-        ["sub", t] => a.two(Two::Sub, int(t).or_else(|_| float(t))?),
-        ["mul", "rn", t] | ["mul", t @ ("f32" | "f64")] => a.two(Two::Mul, float(t)?),
-        ["mul", "lo", t] => a.two(Two::Mul, int(t)?),
-        ["mul", "hi", t] => a.high(int(t)?),
-        ["mul", "wide", t] => a.wide(int(t)?, false),
-        ["mad", "wide", t] => a.wide(int(t)?, true),
-        ["mad", "lo", t] => a.mad(int(t)?),
-        ["fma", "rn", t] => a.mad(float(t)?),
-        ["div", "rn", t] => a.two(Two::Div, float(t)?),
-        ["div", t] => a.two(Two::Div, int(t)?),
-        ["rem", t] => a.two(Two::Rem, int(t)?),
-        ["min", t] => a.two(Two::Min, int(t).or_else(|_| float(t))?),
-        ["max", t] => a.two(Two::Max, int(t).or_else(|_| float(t))?),
-        ["and", t] => a.two(Two::And, bits(t)?),
-        ["or", t] => a.two(Two::Or, bits(t)?),
-        ["xor", t] => a.two(Two::Xor, bits(t)?),
-        ["shl", t] => a.shift(Two::Shl, bits(t)?),
-        ["shr", t] => a.shift(Two::Shr, int(t)?),
-        ["setp", compare, t] => a.compare(compare, Type::of(t).ok_or(Code::INVALID_PTX)?),
-        ["selp", t] => a.select(Type::of(t).filter(|t| *t != Type::Pred).ok_or(Code::INVALID_PTX)?),
-        ["cvt", "rn", to, from] => {
-            let (to, from) = (float(to)?, Type::of(from).ok_or(Code::INVALID_PTX)?);
-            if from.is_int() || (to, from) == (Type::F32, Type::F64) { a.convert(to, from) } else { bad() }
-        }
-        ["cvt", "rzi", to, from] => a.convert(int(to)?, float(from)?),
-        ["cvt", "f64", "f32"] => a.convert(Type::F64, Type::F32),
-        ["cvt", to, from] => {
-            let small = |t: &str| Type::of(t).filter(|t| t.is_int()).ok_or(Code::INVALID_PTX);
-            a.convert(small(to)?, small(from)?)
-        }
-        // One address space for everything but shared memory, whose addresses none turns into generic ones: those are global.
-        ["cvta", "to", "global", "u64"] | ["cvta", "global", "u64"] => a.one(One::Mov, Type::U(64)),
-        ["ld", "param", t] => a.load(Space::Param, t, 1),
-        ["ld", t] | ["ld", "global", t] | ["ld", "global", "nc", t] => a.load(Space::Global, t, 1),
-        ["ld", "v2", t] | ["ld", "global", "v2", t] | ["ld", "global", "nc", "v2", t] => {
-            a.load(Space::Global, t, 2)
-        }
-        ["ld", "global", "v4", t] | ["ld", "global", "nc", "v4", t] => a.load(Space::Global, t, 4),
-        ["ld", "shared", t] => a.load(Space::Shared, t, 1),
-        ["st", t] | ["st", "global", t] => a.store(Space::Global, t, 1),
-        ["st", "v2", t] | ["st", "global", "v2", t] => a.store(Space::Global, t, 2),
-        ["st", "global", "v4", t] => a.store(Space::Global, t, 4),
-        ["st", "shared", t] => a.store(Space::Shared, t, 1),
-        ["bra"] | ["bra", "uni"] => a.branch(),
-        ["bar", "sync"] | ["barrier", "sync"] => match args {
-            [Arg::Word(zero)] if zero == "0" => Ok(What::Barrier),
-            _ => bad(),
-        },
-        ["ret"] | ["exit"] if args.is_empty() => Ok(What::Exit),
-        _ => bad(),
-    }
-}
-
-/// The arguments of one instruction.
-struct Args<'a, 't> {
-    args: &'a [Arg<'t>],
-    symbols: &'a Symbols,
-}
-
-impl Args<'_, '_> {
-    fn target(&self) -> Parsed<usize> {
-        match self.args.first() {
-            Some(Arg::Word(word)) => self.symbols.register(word),
-            _ => bad(),
-        }
-    }
-
-    fn operand(&self, i: usize, ty: Type) -> Parsed<Operand> {
-        match self.args.get(i) {
-            Some(Arg::Word(word)) => self.symbols.operand(word, ty),
-            _ => bad(),
-        }
-    }
-
-    fn count(&self, wanted: usize) -> Parsed<()> {
-        if self.args.len() == wanted { Ok(()) } else { bad() }
-    }
-
-    fn one(&self, one: One, ty: Type) -> Parsed<What> {
-        self.count(2)?;
-        Ok(What::One { one, ty, to: self.target()?, a: self.operand(1, ty)? })
-    }
-
-    fn two(&self, two: Two, ty: Type) -> Parsed<What> {
-        self.count(3)?;
-        Ok(What::Two { two, ty, to: self.target()?, a: self.operand(1, ty)?, b: self.operand(2, ty)? })
-    }
-
-    fn shift(&self, two: Two, ty: Type) -> Parsed<What> {
-        self.count(3)?;
-        Ok(What::Two {
-            two,
-            ty,
-            to: self.target()?,
-            a: self.operand(1, ty)?,
-            b: self.operand(2, Type::U(32))?,
-        })
-    }
-
-    fn high(&self, ty: Type) -> Parsed<What> {
-        self.count(3)?;
-        Ok(What::High { ty, to: self.target()?, a: self.operand(1, ty)?, b: self.operand(2, ty)? })
-    }
-
-    fn wide(&self, ty: Type, sum: bool) -> Parsed<What> {
-        self.count(3 + usize::from(sum))?;
-        if ty.bits() > 32 {
+        if start != tokens.len() || !names.is_outermost() {
             return bad();
         }
-        let double = if matches!(ty, Type::S(_)) { Type::S(2 * ty.bits()) } else { Type::U(2 * ty.bits()) };
-        let c = if sum { Some(self.operand(3, double)?) } else { None };
-        Ok(What::Wide { ty, to: self.target()?, a: self.operand(1, ty)?, b: self.operand(2, ty)?, c })
+        for (at, label) in branches {
+            let to = label.and_then(|label| labels.get(label.as_str())).ok_or(Code::INVALID_PTX)?;
+            insts[at].what = What::Branch(*to);
+        }
+        let Names { n_registers: registers, n_params: params, local, local_align, shared_bytes, .. } = names;
+        Ok((Function { insts, registers, params, local, local_align }, shared_bytes))
     }
 
-    fn mad(&self, ty: Type) -> Parsed<What> {
-        self.count(4)?;
-        let (a, b, c) = (self.operand(1, ty)?, self.operand(2, ty)?, self.operand(3, ty)?);
-        Ok(What::Mad { ty, to: self.target()?, a, b, c })
+    fn instruction(&self, words: &[String], names: &Names<'_>, n_functions: usize) -> Parsed<What> {
+        let (opcode, rest) = words.split_first().ok_or(Code::INVALID_PTX)?;
+        if opcode == "call" || opcode == "call.uni" {
+            return self.call(rest, names, n_functions);
+        }
+        let opcode: Vec<&str> = opcode.split('.').collect();
+        what(&opcode, &args(rest)?, names)
     }
 
-    fn compare(&self, compare: &str, ty: Type) -> Parsed<What> {
-        self.count(3)?;
-        let (compare, unordered) = match compare {
-            // Unsigned comparisons have names of their own.
-            "lo" | "ls" | "hi" | "hs" if matches!(ty, Type::U(_)) => (
-                ["lt", "le", "gt", "ge"]
-                    [["lo", "ls", "hi", "hs"].iter().position(|c| *c == compare).unwrap_or(0)],
-                false,
-            ),
-            c if ty.is_float() && c.len() == 3 && c.ends_with('u') => (&c[..2], true),
-            c => (c, false),
-        };
-        let compare = match compare {
-            "eq" => Compare::Eq,
-            "ne" => Compare::Ne,
-            "lt" => Compare::Lt,
-            "le" => Compare::Le,
-            "gt" => Compare::Gt,
-            "ge" => Compare::Ge,
-            _ => return bad(),
-        };
-        if ty == Type::Pred || ty.bits() < 16 {
+    /// `(results), function, (arguments)`: each list may be left out where it is empty.
+    fn call(&self, tokens: &[String], names: &Names<'_>, n_functions: usize) -> Parsed<What> {
+        let mut tokens = tokens.iter().peekable();
+        let mut results = Vec::new();
+        if tokens.peek().is_some_and(|t| *t == "(") {
+            results = listed(&mut tokens)?;
+            expect(&mut tokens, ",")?;
+        }
+        let function = self.unit.by_name.get(next(&mut tokens)?).copied();
+        let function = function.filter(|function| *function < n_functions).ok_or(Code::INVALID_PTX)?;
+        let arguments = if comes(&mut tokens, ",") { listed(&mut tokens)? } else { Vec::new() };
+        let (takes, gives) = self.unit.functions[function].formals();
+        if tokens.next().is_some() || arguments.len() != takes.len() || results.len() != gives.len() {
             return bad();
         }
-        let (a, b) = (self.operand(1, ty)?, self.operand(2, ty)?);
-        Ok(What::Compare { compare, unordered, ty, to: self.target()?, a, b })
+        let inputs = arguments.into_iter().zip(takes);
+        let inputs = inputs.map(|(word, formal)| Ok((names.actual(word, formal, true)?, formal)));
+        let outputs = results.into_iter().zip(gives);
+        let outputs = outputs.map(|(word, formal)| Ok((formal, names.actual(word, formal, false)?)));
+        let (inputs, outputs) = (inputs.collect::<Parsed<_>>()?, outputs.collect::<Parsed<_>>()?);
+        Ok(What::Call(Box::new(Call { function, inputs, outputs })))
     }
+}
 
-    fn select(&self, ty: Type) -> Parsed<What> {
-        self.count(4)?;
-        let (a, b, predicate) = (self.operand(1, ty)?, self.operand(2, ty)?, self.operand(3, Type::Pred)?);
-        Ok(What::Select { ty, to: self.target()?, a, b, predicate })
+/// `(a, b)`
+fn listed<'t>(tokens: &mut Tokens<'t>) -> Parsed<Vec<&'t str>> {
+    expect(tokens, "(")?;
+    let mut words = Vec::new();
+    if comes(tokens, ")") {
+        return Ok(words);
     }
-
-    fn convert(&self, to_type: Type, from_type: Type) -> Parsed<What> {
-        self.count(2)?;
-        Ok(What::Convert { to_type, from_type, to: self.target()?, a: self.operand(1, from_type)? })
-    }
-
-    fn load(&self, space: Space, ty: &str, lanes: usize) -> Parsed<What> {
-        let ty = Type::of(ty).filter(|t| *t != Type::Pred).ok_or(Code::INVALID_PTX)?;
-        let to: Vec<usize> = match self.args {
-            [Arg::Word(word), _] if lanes == 1 => vec![self.symbols.register(word)?],
-            [Arg::Vector(words), _] if words.len() == lanes => {
-                words.iter().map(|w| self.symbols.register(w)).collect::<Parsed<_>>()?
-            }
+    loop {
+        words.push(next(tokens)?);
+        match next(tokens)? {
+            "," => {}
+            ")" => return Ok(words),
             _ => return bad(),
-        };
-        match self.args {
-            [_, Arg::Address(tokens)] => {
-                Ok(What::Load { space, ty, to, from: self.symbols.address(tokens, space)? })
-            }
-            _ => bad(),
         }
     }
+}
 
-    fn store(&self, space: Space, ty: &str, lanes: usize) -> Parsed<What> {
-        let ty = Type::of(ty).filter(|t| *t != Type::Pred).ok_or(Code::INVALID_PTX)?;
-        let [Arg::Address(tokens), value] = self.args else { return bad() };
-        let from: Vec<Operand> = match value {
-            Arg::Word(word) if lanes == 1 => vec![self.symbols.operand(word, ty)?],
-            Arg::Vector(words) if words.len() == lanes => {
-                words.iter().map(|w| self.symbols.operand(w, ty)).collect::<Parsed<_>>()?
-            }
-            _ => return bad(),
-        };
-        Ok(What::Store { space, ty, to: self.symbols.address(tokens, space)?, from })
+/// A statement's guard, and what stands behind it.
+fn guarded<'t>(statement: &'t [String], names: &Names<'_>) -> Parsed<(Option<Guard>, &'t [String])> {
+    if statement.first().is_none_or(|t| t != "@") {
+        return Ok((None, statement));
     }
-
-    fn branch(&self) -> Parsed<What> {
-        match self.args {
-            [Arg::Word(label)] => {
-                self.symbols.labels.get(label).map(|at| What::Branch(*at)).ok_or(Code::INVALID_PTX)
-            }
-            _ => bad(),
-        }
-    }
+    let negated = statement.get(1).is_some_and(|t| t == "!");
+    let name = statement.get(1 + usize::from(negated)).ok_or(Code::INVALID_PTX)?;
+    Ok((Some((names.register(name)?, !negated)), &statement[2 + usize::from(negated)..]))
 }

@@ -104,6 +104,47 @@ fn the_memory_of_a_device_ends() {
     assert_eq!(lab.end().violations, []);
 }
 
+/// A pool keeps what is freed until a wait finds more than its threshold, for itself alone, until it is destroyed.
+#[test]
+fn pools_keep_up_to_their_threshold() {
+    let lab = Lab::new(Config { memory: 1000, ..Config::default() });
+    let (s, own) =
+        (lab.stream(), lab.engine.default_pool("cuDeviceGetDefaultMemPool", 0).expect("it has one"));
+    let made = lab.engine.create_pool(0).expect("a pool");
+    let used = |pool| [5, 7].map(|which| lab.engine.pool_value(pool, which).expect("counted"));
+    let once = |pool, len| {
+        let x = lab.engine.alloc_async("cuMemAllocFromPoolAsync", len, pool, s).expect("room");
+        lab.engine.free_async(x, s).expect("freed");
+        lab.sync(s);
+    };
+    let mapped = || lab.engine.report().mapped;
+    once(own, 600);
+    once(own, 600);
+    assert_eq!((used(own), mapped()), ([0, 0], 2));
+    assert_eq!(lab.engine.set_pool_value(made, 4, 500), Ok(()));
+    once(made, 600);
+    assert_eq!((used(made), lab.engine.memory_info()), ([500, 0], Ok((500, 1000))));
+    once(made, 400);
+    assert_eq!((mapped(), lab.engine.alloc(600)), (3, Err(Code::OUT_OF_MEMORY)));
+    assert_eq!(lab.engine.trim_pool(made, 100), Ok(()));
+    assert_eq!(used(made), [100, 0]);
+    let x = lab.engine.alloc_async("cuMemAllocFromPoolAsync", 300, made, s).expect("room");
+    assert_eq!((used(made), mapped()), ([300, 300], 4));
+    // What is in use outlives its pool, which keeps it no more.
+    assert_eq!(lab.engine.destroy_pool(own), Err(Code::INVALID_VALUE));
+    assert_eq!(lab.engine.destroy_pool(made), Ok(()));
+    assert_eq!(lab.engine.destroy_pool(made), Err(Code::INVALID_VALUE));
+    lab.fill(x, 1, s);
+    lab.engine.free_async(x, s).expect("freed");
+    lab.sync(s);
+    assert_eq!(lab.engine.memory_info(), Ok((1000, 1000)));
+    let left = lab.engine.create_pool(1).expect("a pool");
+    assert_ne!(left, made);
+    let report = lab.end();
+    assert_eq!(report.violations, []);
+    assert_eq!(report.leaked.last().map(String::as_str), Some("a pool of device 1"));
+}
+
 #[test]
 fn late_operations_change_nothing_but_time() {
     let lab = Lab::new(Config { latency_us: 200, ..Config::default() });
