@@ -306,7 +306,7 @@ fn a_database_that_is_no_export_is_one_line() {
     let folder = folder("nsight-bad");
     Connection::open(folder.join("other.sqlite")).unwrap().execute_batch("CREATE TABLE t (a INT)").unwrap();
     let about = Connection::open(folder.join("about.sqlite")).unwrap();
-    about.execute_batch("CREATE TABLE EXPORT_META_DATA (name TEXT, value TEXT)").unwrap();
+    about.execute_batch("CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INT)").unwrap();
     drop(about);
     export(&folder.join("run.sqlite"), &[1]);
     let whole = std::fs::read(folder.join("run.sqlite")).unwrap();

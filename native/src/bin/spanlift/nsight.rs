@@ -30,7 +30,7 @@ use crate::say::{self, Fail};
 /// The first bytes of every SQLite file.
 const MAGIC: &[u8] = b"SQLite format 3\0";
 /// The table that every export has.
-const ABOUT: &str = "EXPORT_META_DATA";
+const ABOUT: &str = "TARGET_INFO_SESSION_START_TIME";
 /// Bytes of one value at most.
 const MOST_OF_VALUE: i32 = 16 << 20;
 /// Bytes of names at most.
