@@ -9,6 +9,7 @@
 mod batched;
 mod cost;
 mod fourier;
+mod kron;
 mod nodes;
 mod pairs;
 mod rules;
