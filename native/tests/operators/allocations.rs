@@ -32,6 +32,11 @@ where
             }
         });
         assert_eq!(made, 0, "{what}, {side}");
+        // The first one plans the adjoint.
+        let (one, mut z) = (E::of(1.0.into()), vec![E::default(); n(a.domain())]);
+        let mut back = || runner.adjoint_into(one, &y, one, &mut z, &mut workspace).unwrap();
+        back();
+        assert_eq!(calls(|| (0..50).for_each(|_| back())), 0, "{what}, adjoint of {side}");
     }
 }
 
