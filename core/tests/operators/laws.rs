@@ -53,7 +53,7 @@ fn every_side_is_its_matrix() {
 /// What an expression is said to be holds of its matrix.
 #[test]
 fn tags_are_kept() {
-    let mut said = [0; 7];
+    let mut said = [0; 11];
     for dtype in FIELDS {
         for Entry { name, op, .. } in table(dtype) {
             if op.linearity() == Linearity::Real {
@@ -79,7 +79,8 @@ fn tags_are_kept() {
                 // Of a positive matrix no diagonal entry is negative, nor is that of a pair of its rows.
                 let positive =
                     || (0..m.rows).all(|k| m.at(k, k).re >= -64.0 * eps(dtype) * m.size().max(1.0));
-                let holds: [(bool, &dyn Fn() -> bool); 7] = [
+                let off_diagonal = |k: usize| k / m.columns != k % m.columns;
+                let holds: [(bool, &dyn Fn() -> bool); 11] = [
                     (tags.hermitian, &|| a.domain() == a.codomain() && same(&m.h(), &m)),
                     (tags.real, &|| same(&m.conj(), &m)),
                     (tags.isometry, &|| same(&m.h().times(&m), &one(m.columns))),
@@ -87,6 +88,21 @@ fn tags_are_kept() {
                     (tags.idempotent, &|| same(&square(), &m)),
                     (tags.involution, &|| same(&square(), &one(m.rows))),
                     (tags.psd, &|| same(&m.h(), &m) && positive()),
+                    (tags.unitary(), &|| same(&m.h().times(&m), &one(m.columns)) && m.rows == m.columns),
+                    (tags.diagonal, &|| {
+                        let none = |k: usize| !off_diagonal(k) || m.entries[k] == C::ZERO;
+                        a.domain() == a.codomain() && (0..m.entries.len()).all(none)
+                    }),
+                    (tags.separable, &|| {
+                        let dims = a.ishape().into_iter().chain(a.oshape());
+                        let cut = |dim: Name| {
+                            let text = dim.to_string();
+                            a.size(&dim) == Some(0)
+                                || a.cut(&Tile::new([(text.as_str(), 0..1)]).unwrap()).is_ok()
+                        };
+                        dims.into_iter().all(cut)
+                    }),
+                    (tags.in_place, &|| a.domain().bytes() == a.codomain().bytes()),
                 ];
                 for (k, (tag, holds)) in holds.iter().enumerate().filter(|(_, (tag, _))| *tag) {
                     assert!(!tag || holds(), "{name}: {a} is said to be {tags:?}");

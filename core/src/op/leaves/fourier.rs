@@ -165,7 +165,7 @@ impl Fourier {
             domain.elements().unsigned_abs().saturating_mul(5 * u64::from(n.max(1).ilog2().max(1)))
         });
         let facts = LeafFacts {
-            tags: Tags { isometry: !real, coisometry: !real, ..Tags::default() },
+            tags: Tags { isometry: !real, coisometry: !real, in_place: !real, ..Tags::default() },
             linearity: if real { Linearity::Real } else { Linearity::Complex },
             flops: flops.fold(0, u64::saturating_add),
             ..LeafFacts::new(name, domain.clone(), codomain)
