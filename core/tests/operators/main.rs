@@ -27,4 +27,5 @@ mod split;
 mod table;
 mod transfers;
 mod transforms;
+mod wild;
 mod windows;

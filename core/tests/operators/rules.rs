@@ -587,6 +587,17 @@ fn movements_in_a_row_are_one() {
     );
 }
 
+/// Half a spectrum of two frequencies, shifted by one, is no whole one.
+#[test]
+fn half_a_spectrum_has_no_half_shift() {
+    let line = space(&[("x", 3)], Dtype::F64);
+    let f = spanlift::op::rfft(["x"]).over(&line).unwrap();
+    let d = Operator::from(Diagonal::new(line, [1.0, 2.0, 3.0]).unwrap());
+    let shifted = chain![roll("kx", 1).over(f.codomain()), f.h(), d].unwrap();
+    same("half a spectrum", &shifted, &shifted.simplify(), Level::Rounding);
+    same("half a spectrum, forward", &shifted.h(), &shifted.h().simplify(), Level::Rounding);
+}
+
 /// `(A x B)(C x D) = A C x B D`, whatever stands in between, and three dimensions as two.
 #[test]
 fn parts_on_names_apart_change_places() {
