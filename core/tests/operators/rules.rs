@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use spanlift::chain;
 use spanlift::memory::{Device, Dtype, cpu, cuda, mock};
-use spanlift::op::{Boundary, OpError, sampling};
+use spanlift::op::{Array, Boundary, OpError, sampling};
 use spanlift::op::{
     Cost, Dense, Diagonal, Level, Operator, RULES, Simplify, Space, Stop, Tensor, block, block_diag, blocks,
     crop, embed, fft, finite_difference, flip, hstack, merge_dims, pad, permute, rename, repeat, roll,
@@ -585,6 +585,36 @@ fn movements_in_a_row_are_one() {
         Simplify::default().level(Level::Approximate).run(&chain![&r, r.h()].unwrap()).operator.formula(),
         "3"
     );
+}
+
+/// `(a + b) + (c + d)` is another sum than `a + b + c + d`: where every bit is kept, terms stay where they are.
+#[test]
+fn bits_that_are_kept_are_added_in_their_order() {
+    let line = space(&[("x", 64)], Dtype::F32);
+    let mut draw = Draw::new(3, Dtype::F32);
+    let mut d = || {
+        let w: Vec<C> = (0..64).map(|_| draw.random.value(Dtype::F32) / 3.0).collect();
+        Operator::from(Diagonal::new(line.clone(), w).unwrap())
+    };
+    let up = |parts: [Operator; 2], dim| stack(Some((dim, 0)), None, parts).unwrap();
+    let (a, b) = (up([d(), d()], "k"), up([d(), d()], "k"));
+    let (c, e) = (up([d(), d()], "k"), up([d(), d()], "k"));
+    let rows = chain![up([a.clone(), b.clone()], "l"), up([c.clone(), e.clone()], "l").h()].unwrap();
+    let pair = |a: &Operator| {
+        let there = a.normal().on(cuda(0));
+        chain![to(cuda(0)), there, to(cpu())].unwrap()
+    };
+    let moved = sum([pair(&a), pair(&b)]).unwrap();
+    for a in [rows, moved] {
+        let kept = Simplify::default().level(Level::Bitwise).run(&a);
+        assert!(!kept.log.is_empty() || a.plan().unwrap().transfers().len() == 4, "{a}");
+        let x = Array::new(line.clone(), (0..64).map(|k| 1.0 / f64::from(3 + k))).unwrap();
+        assert_eq!(kept.operator.apply(&x).unwrap(), a.apply(&x).unwrap(), "{}", kept.operator);
+        assert_eq!(Simplify::default().level(Level::Bitwise).run(&kept.operator).operator, kept.operator);
+        let flat = a.simplify();
+        assert!(flat.cost() < kept.operator.cost(), "{flat}");
+        assert_ne!(flat.apply(&x).unwrap(), a.apply(&x).unwrap(), "another order rounds otherwise");
+    }
 }
 
 /// Half a spectrum of two frequencies, shifted by one, is no whole one.

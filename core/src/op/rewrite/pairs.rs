@@ -160,7 +160,7 @@ fn partition(a: &Operator, output: bool) -> Option<Partition> {
     }
 }
 
-pub(super) fn block_products(a: &Operator, b: &Operator, _: &Known) -> Parts {
+pub(super) fn block_products(a: &Operator, b: &Operator, known: &Known) -> Parts {
     let n = a.children().len();
     if n != b.children().len() {
         return None;
@@ -179,7 +179,18 @@ pub(super) fn block_products(a: &Operator, b: &Operator, _: &Known) -> Parts {
             if written.0.is_none() || written != read || !fits() {
                 return None;
             }
-            joined_products(a, b, products())
+            let products = products();
+            // Products that are added up would be flattened where they are sums, and added in another order.
+            let adds = |p: &Operator| match p {
+                Operator::Sum(_) => true,
+                Operator::Concat(c) => c.odim().is_none(),
+                _ => false,
+            };
+            let added = partition(b, true).is_some_and(|(dim, _)| dim.is_none());
+            if known.exact && added && products.iter().skip(1).any(adds) {
+                return None;
+            }
+            joined_products(a, b, products)
         }
         _ => None,
     }
