@@ -5,6 +5,7 @@ mod built;
 mod caps;
 mod cases;
 mod definitions;
+mod drawn;
 mod edges;
 mod errors;
 mod hostile;
