@@ -80,7 +80,6 @@ pub fn dot_test(a: &Operator, seed: u64) -> DotReport {
 }
 
 /// How many operators stand in the longest row.
-#[expect(clippy::cast_precision_loss, reason = "chains are short")]
 fn depth(a: &Operator) -> f64 {
     let parts = || a.children().iter().map(depth);
     match a {

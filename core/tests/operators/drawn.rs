@@ -119,7 +119,7 @@ impl Wild {
                 let all: Vec<&str> = dims.iter().map(|d| d.0.as_str()).collect();
                 fft(all).centered().over(space)
             }
-            5 | 6 | 7 => rfft([dim]).over(space),
+            5..=7 => rfft([dim]).over(space),
             8 => slice(dim, k..n, 1 + self.below(2)).over(space),
             9 => slice(dim, 0..n - k, -1 - self.below(3)).over(space),
             10 => pad(dim, n + k).over(space),

@@ -19,6 +19,7 @@ mod oracle;
 mod plan_files;
 mod plans;
 mod planted;
+mod rewritten;
 mod rules;
 #[path = "../shared/mod.rs"]
 mod shared;

@@ -188,8 +188,62 @@ fn check(seed: u64, counts: &mut [usize; 6]) {
             }
         }
     }
+    tiled_twice(&what, &a, (&p, &t), &mut w, scale);
     planned(&what, &a, &x, e * scale);
     counts[5] += 1;
+}
+
+/// Every name of an expression, between its parts too.
+fn names(a: &Operator, found: &mut std::collections::BTreeSet<Name>) {
+    found.extend(a.ishape().into_iter().chain(a.oshape()));
+    a.children().iter().for_each(|part| names(part, found));
+}
+
+/// Along two dimensions at once, of either side or between parts, and in two levels; and with a halo.
+fn tiled_twice(what: &str, a: &Operator, (p, t): (&Parts, &Parts), w: &mut Wild, scale: f64) {
+    let mut all = std::collections::BTreeSet::new();
+    names(a, &mut all);
+    let all: Vec<Name> = all.into_iter().collect();
+    for _ in 0..3 {
+        if all.len() < 2 {
+            return;
+        }
+        let draw = |w: &mut Wild| {
+            all[usize::try_from(w.below(i64::try_from(all.len()).unwrap())).unwrap()].to_string()
+        };
+        let (first, second) = (draw(w), draw(w));
+        let sizes = [(first.as_str(), 1 + w.below(3)), (second.as_str(), 1 + w.below(3))];
+        let each = || a.tiles(sizes)?.joined();
+        let levels = || a.batch(&[&[(first.as_str(), 2)], &[(second.as_str(), 1)], &[(first.as_str(), 1)]]);
+        let devices = || {
+            let tiles = a.tiles(sizes)?;
+            let n = tiles.grid().iter().product();
+            let on: Vec<Device> = (0..n).map(|k| mock(u32::try_from(k % 3).unwrap())).collect();
+            tiles.on(&on)
+        };
+        let (n, halo) = (1 + w.below(4), w.below(4));
+        let far = || a.tiles_with_halo(&first, n, halo)?.joined();
+        for (k, way) in [each(), levels(), devices(), far()].into_iter().enumerate() {
+            let what = format!("{sizes:?}, way {k} of {what}");
+            match way {
+                Ok(b) => {
+                    assert_eq!((b.domain(), b.codomain()), (a.domain(), a.codomain()), "{what}\n{b:#}");
+                    near(&what, &b, p, scale);
+                    near(&what, &b.h(), t, scale);
+                    near(&what, &b.simplify(), p, scale);
+                }
+                Err(
+                    OpError::Uncuttable { .. }
+                    | OpError::UnknownDim { .. }
+                    | OpError::TileCount { .. }
+                    | OpError::JoinedTwice { .. }
+                    | OpError::Halo { .. }
+                    | OpError::Space(_),
+                ) => {}
+                Err(error) => panic!("{what}: {error}"),
+            }
+        }
+    }
 }
 
 /// The plan is safe and says how often data moves.
