@@ -21,7 +21,7 @@ use super::{OpError, Space};
 /// # Ok::<(), spanlift::op::OpError>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tile(BTreeMap<Name, (i64, i64)>);
+pub struct Tile(BTreeMap<Name, (i64, i64)>, BTreeMap<Name, i64>);
 
 impl Tile {
     /// The ranges of the listed dimensions; all others are whole.
@@ -39,6 +39,54 @@ impl Tile {
         Ok(tile)
     }
 
+    /// As [`Tile::new`], every `step`-th index of a range: from its beginning, or from its end backwards for a negative step, as
+    /// [`slice`](fn@super::slice) has it. Negative bounds count from the end of the dimension, -1 being its last index.
+    ///
+    /// # Errors
+    /// As [`Tile::new`]; [`OpError::Argument`] for a step of 0.
+    ///
+    /// ```
+    /// use spanlift::memory::Dtype;
+    /// use spanlift::op::{Operator, Space, Tile, stack};
+    /// let line = Space::new([("x", 2)], Dtype::F64)?;
+    /// let a = stack(Some(("k", 0)), None, (0..6).map(|k| Operator::scale(f64::from(k), line.clone())))?;
+    /// assert_eq!(a.cut(&Tile::stepped([("k", 1..6, -2)])?)?.formula(), "stack[5; 3; 1]");
+    /// assert_eq!(a.cut(&Tile::stepped([("k", -3..6, 2)])?)?.formula(), "stack[3; 5]");
+    /// # Ok::<(), spanlift::op::OpError>(())
+    /// ```
+    pub fn stepped<'a>(
+        ranges: impl IntoIterator<Item = (&'a str, Range<i64>, i64)>,
+    ) -> Result<Tile, OpError> {
+        let ranges: Vec<(&str, Range<i64>, i64)> = ranges.into_iter().collect();
+        let mut tile = Tile::new(ranges.iter().map(|(name, range, _)| (*name, range.clone())))?;
+        for (name, range, step) in ranges {
+            if step == 0 {
+                let problem = format!("a step of 0 along `{name}` goes nowhere");
+                return Err(OpError::Argument { operator: "Tile".to_owned(), problem });
+            }
+            if step != 1 || range.start < 0 || range.end < 0 {
+                tile.1.insert(name.parse()?, step);
+            }
+        }
+        Ok(tile)
+    }
+
+    /// The step along a dimension of `size` indices, and the range from the first to the last index that it meets; empty where it
+    /// meets none, and as it was given where that leaves the dimension.
+    fn met(&self, name: &Name, size: i64) -> Option<((i64, i64), i64)> {
+        let (lo, hi) = self.range(name)?;
+        let Some(&step) = self.1.get(name) else { return Some(((lo, hi), 1)) };
+        let from_end = |at: i64| if at < 0 { at.saturating_add(size) } else { at };
+        let (lo, hi) = (from_end(lo), from_end(hi));
+        if !(0 <= lo && lo < hi && hi <= size) {
+            return Some(((lo, hi), 1));
+        }
+        let stride = step.checked_abs().unwrap_or(i64::MAX);
+        let reach = (hi - lo - 1) / stride * stride;
+        let met = if step > 0 { (lo, lo + reach + 1) } else { (hi - 1 - reach, hi) };
+        Some((met, if reach == 0 { 1 } else { step }))
+    }
+
     /// The same with one range more.
     pub(super) fn with(&self, name: &Name, range: (i64, i64)) -> Tile {
         let mut tile = self.clone();
@@ -49,6 +97,7 @@ impl Tile {
     pub(super) fn without(&self, name: &Name) -> Tile {
         let mut tile = self.clone();
         tile.0.remove(name);
+        tile.1.remove(name);
         tile
     }
 
@@ -73,8 +122,8 @@ impl Tile {
             return space.clone();
         }
         let dims = space.dims().iter().map(|(name, size)| {
-            let size = self.range(name).map_or(*size, |(lo, hi)| hi - lo);
-            (name.clone(), size)
+            let kept = |((lo, hi), step): ((i64, i64), i64)| (hi - lo - 1).div_euclid(step.abs()) + 1;
+            (name.clone(), self.met(name, *size).map_or(*size, kept))
         });
         space
             .with_dims(dims.collect())
@@ -84,7 +133,9 @@ impl Tile {
 
 impl std::fmt::Display for Tile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let ranges: Vec<String> = self.0.iter().map(|(n, (lo, hi))| format!("{n}={lo}..{hi}")).collect();
+        let step = |n: &Name| self.1.get(n).filter(|s| **s != 1).map_or(String::new(), |s| format!(",{s}"));
+        let ranges: Vec<String> =
+            self.0.iter().map(|(n, (lo, hi))| format!("{n}={lo}..{hi}{}", step(n))).collect();
         f.write_str(&ranges.join(", "))
     }
 }
@@ -198,7 +249,8 @@ impl Operator {
     /// The operator between the parts of both spaces that lie inside `tile`.
     ///
     /// `cut(A, tile) = R_out A R_in^H`. A dimension between two parts of a chain may be cut as well: the sum of these cuts
-    /// is the whole. Weights are not copied: the cut sees the same storage.
+    /// is the whole. Weights are not copied: the cut sees the same storage. A range with a step ([`Tile::stepped`]) keeps parts of
+    /// stacks and joins; along a mirrored dimension it is refused.
     ///
     /// # Errors
     /// [`OpError::UnknownDim`] for a name that is nowhere, [`OpError::TileRange`] for a range that is empty or leaves the
@@ -213,6 +265,9 @@ impl Operator {
     /// # Ok::<(), spanlift::op::OpError>(())
     /// ```
     pub fn cut(&self, tile: &Tile) -> Result<Operator, OpError> {
+        if !tile.1.is_empty() {
+            return self.cut_by_steps(tile);
+        }
         for (dim, (lo, hi)) in tile.ranges() {
             let along = self.along(dim);
             let size = match self.size(dim) {
@@ -230,6 +285,19 @@ impl Operator {
             }
         }
         self.part(tile)
+    }
+
+    /// The cut to the ranges that steps reach over, and then what they meet of it.
+    fn cut_by_steps(&self, tile: &Tile) -> Result<Operator, OpError> {
+        let (mut plain, mut steps) = (Tile::default(), Vec::new());
+        for (dim, range) in tile.ranges() {
+            let size = self.size(dim).unwrap_or(0);
+            let (range, step) = tile.met(dim, size).unwrap_or((range, 1));
+            plain = plain.with(dim, range);
+            steps.extend((step != 1).then_some((dim, step)));
+        }
+        let whole = self.cut(&plain)?;
+        steps.into_iter().try_fold(whole, |a, (dim, step)| a.every(dim, step))
     }
 
     /// Every dimension of the expression.
@@ -315,7 +383,8 @@ impl Tile {
     /// The ranges of the dimensions that are anywhere in `a`.
     fn within(&self, a: &Operator) -> Tile {
         let known = |name: &&Name| a.along(name) != Along::Absent;
-        Tile(self.0.iter().filter(|(name, _)| known(name)).map(|(n, r)| (n.clone(), *r)).collect())
+        let ranges = self.0.iter().filter(|(name, _)| known(name)).map(|(n, r)| (n.clone(), *r));
+        Tile(ranges.collect(), BTreeMap::new())
     }
 }
 

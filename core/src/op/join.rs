@@ -98,6 +98,11 @@ impl Concat {
         self.tree
     }
 
+    /// What its parts are joined along: the output, the input.
+    pub(super) fn kind(&self) -> (Option<&Name>, Option<&Name>) {
+        (self.odim(), self.idim())
+    }
+
     /// The same join of other operators.
     pub(super) fn of(&self, parts: Vec<Operator>) -> Result<Operator, OpError> {
         Operator::concatenated(self.odim.clone(), self.idim.clone(), parts, self.tree)

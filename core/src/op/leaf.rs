@@ -156,6 +156,12 @@ pub struct Tags {
     pub involution: bool,
     /// `<x, A x> >= 0`
     pub psd: bool,
+    /// `y_i = a_i x_i`: each element of the result depends on the same element of the input alone.
+    pub diagonal: bool,
+    /// It can be cut along every dimension. Of an expression it is found, see [`Operator::along`]; leaves promise nothing.
+    pub separable: bool,
+    /// The result may take the place of the input in memory, however that is computed.
+    pub in_place: bool,
 }
 
 impl Tags {
@@ -168,7 +174,15 @@ impl Tags {
         idempotent: false,
         involution: false,
         psd: false,
+        diagonal: false,
+        separable: false,
+        in_place: false,
     };
+
+    /// Whether both `A^H A = I` and `A A^H = I`.
+    pub fn unitary(self) -> bool {
+        self.isometry && self.coisometry
+    }
 
     /// A reordering of elements: real and unitary.
     pub(super) const REORDERING: Tags = Tags { real: true, isometry: true, coisometry: true, ..Tags::NONE };

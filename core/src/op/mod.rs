@@ -40,6 +40,7 @@ mod polynomial;
 mod rewrite;
 mod space;
 mod split;
+mod stride;
 mod sum;
 mod tags;
 mod tensor;

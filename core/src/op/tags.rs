@@ -2,13 +2,14 @@
 
 use num_complex::Complex64;
 
-use super::Tags;
+use super::leaves::{Cuts, Gather};
 use super::operator::Operator;
+use super::{Along, Leaf, Name, Tags};
 
 impl Operator {
     /// What the expression is known to be, from the promises of its parts: what is not said may hold all the same.
     ///
-    /// A unitary operator is an isometry and a coisometry.
+    /// A unitary operator is an isometry and a coisometry ([`Tags::unitary`]).
     ///
     /// ```
     /// use spanlift::chain;
@@ -25,13 +26,49 @@ impl Operator {
     /// # Cost
     /// One look at every part, and at the adjoint of a chain.
     pub fn tags(&self) -> Tags {
+        Tags { separable: self.is_separable(), ..self.promised() }
+    }
+
+    /// Whether no dimension of either side is in the way of a cut; members of tuples are cut one by one.
+    fn is_separable(&self) -> bool {
+        if let Operator::BlockDiag(blocks) = self {
+            return blocks.parts().iter().all(Operator::is_separable);
+        }
+        let sides = [self.domain(), self.codomain()];
+        let whole = sides.iter().all(|space| space.members().is_none());
+        whole && sides.iter().flat_map(|space| space.names()).all(|dim| self.cut_anywhere(dim))
+    }
+
+    /// Whether a cut of a dimension may be anywhere: that of joins and of merged dimensions may be at some edges alone.
+    fn cut_anywhere(&self, dim: &Name) -> bool {
+        let by_groups = |leaf: &Leaf| {
+            leaf.downcast::<Gather>().is_some_and(|g| matches!(g.cuts, Cuts::By(_, unit) if unit > 1))
+        };
+        match self {
+            Operator::Leaf(leaf) if by_groups(leaf) && leaf.along(dim) != Along::Pointwise => false,
+            _ => {
+                let there = |part: &&Operator| part.along(dim) != Along::Absent;
+                self.along(dim) != Along::Mixed
+                    && self.children().iter().filter(there).all(|part| part.cut_anywhere(dim))
+            }
+        }
+    }
+
+    /// What follows from what the parts promise.
+    fn promised(&self) -> Tags {
         let square = self.domain() == self.codomain();
         match self {
             Operator::Leaf(leaf) => leaf.tags(),
             Operator::Identity(_) => EVERYTHING,
-            Operator::Zero(_) => {
-                Tags { hermitian: square, real: true, idempotent: square, psd: square, ..Tags::NONE }
-            }
+            Operator::Zero(_) => Tags {
+                hermitian: square,
+                real: true,
+                idempotent: square,
+                psd: square,
+                diagonal: square,
+                in_place: square,
+                ..Tags::NONE
+            },
             Operator::Scale(scale) => {
                 let a = scale.factor;
                 let real = a.im == 0.0;
@@ -44,6 +81,9 @@ impl Operator {
                     idempotent: a == Complex64::ZERO || a == Complex64::ONE,
                     involution: real && unitary,
                     psd: real && a.re >= 0.0,
+                    diagonal: true,
+                    in_place: true,
+                    ..Tags::NONE
                 }
             }
             Operator::ToDevice(_) => Tags::REORDERING,
@@ -52,23 +92,23 @@ impl Operator {
                 let hermitian = square && *self == self.adjoint();
                 // B^H M B, or B^H B where nothing stands in the middle.
                 let middle = &parts[parts.len() / 2];
-                let psd = hermitian && (parts.len() % 2 == 0 || middle.tags().psd);
+                let psd = hermitian && (parts.len() % 2 == 0 || middle.promised().psd);
                 Tags { hermitian, psd, idempotent: false, involution: false, ..all }
             }
             Operator::Sum(sum) => {
-                let Tags { hermitian, real, psd, .. } = shared(sum.parts());
-                Tags { hermitian, real, psd, ..Tags::NONE }
+                let Tags { hermitian, real, psd, diagonal, .. } = shared(sum.parts());
+                Tags { hermitian, real, psd, diagonal, in_place: diagonal, ..Tags::NONE }
             }
             // The same blocks at the same places of both sides are all of the operator.
-            Operator::Concat(c) if c.odim().is_some() && c.odim() == c.idim() => shared(c.parts()),
+            Operator::Concat(c) if c.odim().is_some() && c.odim() == c.idim() => side_by_side(c.parts()),
             Operator::Stack(s) if s.slot(true).is_some() && s.slot(true) == s.slot(false) => {
-                shared(s.parts())
+                side_by_side(s.parts())
             }
             Operator::BlockDiag(blocks) => shared(blocks.parts()),
             Operator::Concat(_) | Operator::Stack(_) => {
                 Tags { real: shared(self.children()).real, ..Tags::NONE }
             }
-            Operator::Power(power) => power.base().tags(),
+            Operator::Power(power) => power.base().promised(),
         }
     }
 }
@@ -81,11 +121,20 @@ const EVERYTHING: Tags = Tags {
     idempotent: true,
     involution: true,
     psd: true,
+    diagonal: true,
+    separable: true,
+    in_place: true,
 };
+
+/// What blocks are that share one memory, whose ranges need not lie in a row.
+fn side_by_side(parts: &[Operator]) -> Tags {
+    let all = shared(parts);
+    Tags { in_place: all.diagonal, ..all }
+}
 
 /// What all parts promise.
 fn shared(parts: &[Operator]) -> Tags {
-    parts.iter().map(Operator::tags).fold(EVERYTHING, |a, b| Tags {
+    parts.iter().map(Operator::promised).fold(EVERYTHING, |a, b| Tags {
         hermitian: a.hermitian && b.hermitian,
         real: a.real && b.real,
         isometry: a.isometry && b.isometry,
@@ -93,5 +142,8 @@ fn shared(parts: &[Operator]) -> Tags {
         idempotent: a.idempotent && b.idempotent,
         involution: a.involution && b.involution,
         psd: a.psd && b.psd,
+        diagonal: a.diagonal && b.diagonal,
+        separable: false,
+        in_place: a.in_place && b.in_place,
     })
 }

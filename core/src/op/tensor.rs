@@ -168,6 +168,19 @@ impl Tensor {
         compact
     }
 
+    /// Of the dimension `name` every `step`-th index, `kept` in all, backwards for a negative step; on the same storage.
+    pub(super) fn every(&self, name: &Name, step: i64, kept: i64) -> Tensor {
+        let mut every = self.clone();
+        if let Some(k) = self.dims.iter().position(|(n, _)| n == name) {
+            let (size, stride) = (self.dims[k].1, self.strides[k]);
+            every.offset += if step < 0 { (size - 1) * stride } else { 0 };
+            every.dims[k].1 = kept;
+            // A step that is never taken may be any number.
+            every.strides[k] = if kept > 1 { stride * step } else { stride };
+        }
+        every
+    }
+
     /// The part inside `tile`, on the same storage.
     #[must_use]
     pub(super) fn cut(&self, tile: &Tile) -> Tensor {

@@ -53,7 +53,7 @@ fn every_side_is_its_matrix() {
 /// What an expression is said to be holds of its matrix.
 #[test]
 fn tags_are_kept() {
-    let mut said = [0; 7];
+    let mut said = [0; 11];
     for dtype in FIELDS {
         for Entry { name, op, .. } in table(dtype) {
             if op.linearity() == Linearity::Real {
@@ -79,7 +79,8 @@ fn tags_are_kept() {
                 // Of a positive matrix no diagonal entry is negative, nor is that of a pair of its rows.
                 let positive =
                     || (0..m.rows).all(|k| m.at(k, k).re >= -64.0 * eps(dtype) * m.size().max(1.0));
-                let holds: [(bool, &dyn Fn() -> bool); 7] = [
+                let off_diagonal = |k: usize| k / m.columns != k % m.columns;
+                let holds: [(bool, &dyn Fn() -> bool); 11] = [
                     (tags.hermitian, &|| a.domain() == a.codomain() && same(&m.h(), &m)),
                     (tags.real, &|| same(&m.conj(), &m)),
                     (tags.isometry, &|| same(&m.h().times(&m), &one(m.columns))),
@@ -87,6 +88,21 @@ fn tags_are_kept() {
                     (tags.idempotent, &|| same(&square(), &m)),
                     (tags.involution, &|| same(&square(), &one(m.rows))),
                     (tags.psd, &|| same(&m.h(), &m) && positive()),
+                    (tags.unitary(), &|| same(&m.h().times(&m), &one(m.columns)) && m.rows == m.columns),
+                    (tags.diagonal, &|| {
+                        let none = |k: usize| !off_diagonal(k) || m.entries[k] == C::ZERO;
+                        a.domain() == a.codomain() && (0..m.entries.len()).all(none)
+                    }),
+                    (tags.separable, &|| {
+                        let dims = a.ishape().into_iter().chain(a.oshape());
+                        let cut = |dim: Name| {
+                            let text = dim.to_string();
+                            a.size(&dim) == Some(0)
+                                || a.cut(&Tile::new([(text.as_str(), 0..1)]).unwrap()).is_ok()
+                        };
+                        dims.into_iter().all(cut)
+                    }),
+                    (tags.in_place, &|| a.domain().bytes() == a.codomain().bytes()),
                 ];
                 for (k, (tag, holds)) in holds.iter().enumerate().filter(|(_, (tag, _))| *tag) {
                     assert!(!tag || holds(), "{name}: {a} is said to be {tags:?}");
@@ -213,6 +229,139 @@ fn a_cut_is_the_part_of_the_matrix_or_refused() {
         }
     }
     assert!(cuts > 300 && refusals > 100, "{cuts} cuts and {refusals} refusals");
+}
+
+/// Rows or columns whose index along `dim` is listed, in that order; all where a space lacks it.
+fn listed(space: &spanlift::op::Space, dim: &Name, list: &[i64]) -> Vec<usize> {
+    let all = indices(&space.shape());
+    let Some(axis) = space.axis(dim) else { return (0..all.len()).collect() };
+    let mut kept: Vec<usize> = (0..all.len()).filter(|k| list.contains(&all[*k][axis])).collect();
+    let place = |k: usize| list.iter().position(|i| *i == all[k][axis]).unwrap();
+    kept.sort_by_key(|k| {
+        let mut at = all[*k].clone();
+        at[axis] = i64::try_from(place(*k)).unwrap();
+        at
+    });
+    kept
+}
+
+/// Ranges with a step, forwards and backwards, bounds counted from either end: the rows and columns that NumPy's slices list.
+#[test]
+fn a_cut_by_steps_keeps_the_listed_indices_or_is_refused() {
+    let (mut cuts, mut refusals, mut moved) = (0, 0, 0);
+    for dtype in [Dtype::F32, Dtype::C64] {
+        let line = crate::table::space(&[("b", 2), ("x", 3)], dtype);
+        let w = |k: i64| {
+            let all = (0..6).map(|i| crate::table::weight(i + 6 * k, dtype)).collect::<Vec<C>>();
+            Operator::from(spanlift::op::Diagonal::new(line.clone(), all).unwrap())
+        };
+        let parts = || (0..5).map(w).collect::<Vec<_>>();
+        let r = || spanlift::op::rename([("x", "u")]).over(&line).unwrap();
+        let uneven = |lo: i64, hi: i64| {
+            let keep = spanlift::op::slice("x", lo..hi, 1).named(["u"]).over(&line).unwrap();
+            chain![w(hi), keep].unwrap()
+        };
+        let mut all: Vec<(String, Operator)> = vec![
+            ("stack out".into(), stack(Some(("k", 1)), None, parts()).unwrap()),
+            ("stack in".into(), stack(None, Some(("k", 0)), parts()).unwrap()),
+            ("stack both".into(), stack(Some(("k", 2)), Some(("k", 0)), parts()).unwrap()),
+            ("stack two names".into(), stack(Some(("l", 0)), Some(("k", 1)), parts()).unwrap()),
+            ("stack in a chain".into(), chain![w(7), stack(Some(("k", 0)), None, parts())].unwrap()),
+            ("stack of stacks".into(), {
+                let one = |k: i64| stack(Some(("k", 0)), Some(("k", 1)), [w(k), w(k + 1), w(k + 2)]).unwrap();
+                stack(Some(("l", 1)), None, [one(0), one(3)]).unwrap()
+            }),
+            (
+                "join out".into(),
+                spanlift::op::vstack("u", [uneven(0, 2), uneven(1, 2), uneven(0, 3)]).unwrap(),
+            ),
+            ("join in".into(), spanlift::op::hstack("u", [uneven(0, 2).h(), uneven(2, 3).h()]).unwrap()),
+            ("join both".into(), spanlift::op::block("x", "x", [w(0), w(2), w(4)]).unwrap()),
+            ("join of two names".into(), spanlift::op::block("u", "x", [r(), r()]).unwrap()),
+            ("inner".into(), {
+                let up = stack(Some(("k", 0)), None, parts()).unwrap();
+                chain![&up, up.h()].unwrap()
+            }),
+        ];
+        all.extend(table(dtype).into_iter().map(|Entry { name, op, .. }| (name, op)));
+        for (name, op) in all {
+            if op.domain().members().is_some() {
+                continue;
+            }
+            let matrix = Matrix::read(&op);
+            for dim in
+                op.ishape().into_iter().chain(op.oshape()).collect::<std::collections::BTreeSet<Name>>()
+            {
+                let n = op.size(&dim).unwrap();
+                let text = dim.to_string();
+                for (lo, hi) in (0..n).flat_map(|lo| (lo + 1..=n).map(move |hi| (lo, hi))) {
+                    for step in [1, 2, 3, -1, -2, -5, i64::MAX, i64::MIN] {
+                        // The last index has no name from the end: one more than it would be 0.
+                        let bounds = if step % 2 == 0 { (lo - n, hi) } else { (lo, hi) };
+                        let tile = Tile::stepped([(text.as_str(), bounds.0..bounds.1, step)]).unwrap();
+                        let what = format!("{name}, {tile}");
+                        let by = step.unsigned_abs();
+                        let forward = (lo..hi).filter(|i| (i - lo).unsigned_abs() % by == 0);
+                        let backward = (lo..hi).rev().filter(|i| (hi - 1 - i).unsigned_abs() % by == 0);
+                        let list: Vec<i64> = if step > 0 { forward.collect() } else { backward.collect() };
+                        match op.cut(&tile) {
+                            Ok(_)
+                                if op.along(&dim) == Along::Mirrored
+                                    && list.len() > 1
+                                    && step.unsigned_abs() > 1 =>
+                            {
+                                panic!("{what}: a mirrored dimension")
+                            }
+                            Ok(_) if op.along(&dim) == Along::Mirrored => {}
+                            Ok(cut) => {
+                                let (rows, columns) =
+                                    (listed(op.codomain(), &dim, &list), listed(op.domain(), &dim, &list));
+                                check_matrix(&what, &cut, &restricted(&matrix, &rows, &columns));
+                                let part = restricted(&matrix.h(), &columns, &rows);
+                                check_matrix(&what, &op.h().cut(&tile).unwrap(), &part);
+                                assert_eq!(*cut.domain(), tile.space(op.domain()), "{what}");
+                                assert_eq!(*cut.codomain(), tile.space(op.codomain()), "{what}");
+                                cuts += 1;
+                                moved +=
+                                    usize::from(name.starts_with("stack") && cut.formula().contains("Slice"));
+                            }
+                            Err(OpError::Uncuttable { dim: named, .. }) => {
+                                assert_eq!(named, dim, "{what}");
+                                refusals += 1;
+                            }
+                            Err(error) => panic!("{what}: {error}"),
+                        }
+                    }
+                }
+                for bad in [
+                    Tile::stepped([(text.as_str(), -n - 1..n, 2)]),
+                    Tile::stepped([(text.as_str(), 0..n + 1, -1)]),
+                ] {
+                    assert!(op.cut(&bad.unwrap()).is_err(), "{name} along {dim}");
+                }
+            }
+        }
+    }
+    assert!(cuts > 2000 && refusals > 500 && moved > 20, "{cuts} cuts, {refusals} refusals, {moved} moved");
+    assert!(Tile::stepped([("x", 0..2, 0)]).is_err());
+}
+
+/// Both operators have the same parts: a stack that is cut by steps moves nothing.
+#[test]
+fn a_stack_cut_by_steps_keeps_parts() {
+    let line = crate::table::space(&[("x", 2)], Dtype::F64);
+    let parts = (1..=6).map(|k| Operator::scale(f64::from(k), line.clone()).unwrap());
+    let parts: Vec<Operator> = parts.collect();
+    let cut = |a: &Operator, range: std::ops::Range<i64>, step| {
+        a.cut(&Tile::stepped([("k", range, step)]).unwrap()).unwrap().formula()
+    };
+    let out = stack(Some(("k", 0)), None, parts.clone()).unwrap();
+    assert_eq!(cut(&out, 0..6, 4), "stack[1; 5]");
+    assert_eq!(cut(&out, 0..6, -1), "stack[6; 5; 4; 3; 2; 1]");
+    assert_eq!(cut(&out, -2..-1, 1), "stack[5]");
+    assert_eq!(cut(&out.h(), -5..6, 3), "stack[2, 5]");
+    let both = stack(Some(("k", 0)), Some(("k", 1)), parts).unwrap();
+    assert_eq!(cut(&both, 1..6, -2), "stackdiag(6, 4, 2)");
 }
 
 /// What is pointwise along a dimension has no entry between two of its indices.

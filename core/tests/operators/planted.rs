@@ -310,3 +310,97 @@ fn the_dot_test_never_fails_a_right_operator() {
     }
     record("dot tests", json!({"draws": draws, "failures": 0, "worst_error_in_eps": worst}));
 }
+
+/// Operators that are zero, or all but zero, because their parts cancel each other: two ways to the same matrix.
+fn cancelled(dtype: Dtype, seed: u64) -> Vec<(Operator, Operator)> {
+    let mut random = crate::oracle::Random(seed * 77 + 5);
+    random.warm();
+    let n = 1 + i64::try_from(random.below(7)).unwrap();
+    let image = space(&[("y", 3), ("x", n)], dtype);
+    let mut d = || {
+        let w = (0..3 * n).map(|_| random.value(dtype) / 3.0).collect::<Vec<C>>();
+        Operator::from(Diagonal::new(image.clone(), w).unwrap())
+    };
+    let (u, v, w) = (d(), d(), d());
+    let tenth = |k: f64| Operator::scale(k / 10.0, image.clone()).unwrap();
+    let mut pairs = vec![
+        (chain![&u, &v, &w].unwrap(), chain![&w, &v, &u].unwrap()),
+        (sum([chain![&u, &v], chain![&u, &w]]).unwrap(), chain![&u, sum([&v, &w])].unwrap()),
+        (sum([tenth(1.0), tenth(2.0)]).unwrap(), tenth(3.0)),
+    ];
+    if image.is_complex() {
+        pairs.push((
+            fft(["y", "x"]).over(&image).unwrap(),
+            chain![fft(["x"]).over(&image), fft(["y"])].unwrap(),
+        ));
+        let f = fft(["x"]).over(&image).unwrap();
+        pairs.push((chain![&f, f.h()].unwrap(), Operator::identity(image.clone())));
+    }
+    pairs
+}
+
+#[test]
+fn the_dot_test_takes_rounding_of_parts_that_cancel_for_rounding() {
+    let draws = draws(40, 1000);
+    let (mut small, mut caught) = (0, 0);
+    for seed in 1..=draws {
+        let dtype = crate::table::FIELDS[usize::try_from(seed % 4).unwrap()];
+        for (k, (a, b)) in cancelled(dtype, seed).into_iter().enumerate() {
+            let zero = (&a - &b).unwrap();
+            let nearly = (&zero + 1e-3 * b.clone().times(eps(dtype) * 1e6).unwrap()).unwrap();
+            let twice = chain![zero.clone(), b.h()].unwrap();
+            for (name, op) in [("zero", &zero), ("nearly", &nearly), ("in a chain", &twice)] {
+                let report = dot_test(op, seed);
+                assert!(report.passed(), "seed {seed}, {dtype}, {k}, {name}: {op}: {report:?}");
+            }
+            small += usize::from(Matrix::read(&zero).size() > 0.0);
+            // A fault is none of rounding, however small its part is beside those that cancel.
+            let m = Matrix::read(&b);
+            let scaled = |m: &Matrix, by: f64| m.map(|z| z * by);
+            let single = matches!(dtype, Dtype::F32 | Dtype::C32);
+            let wrong = scaled(&m, if single { 0.25 } else { 1e-3 });
+            let size = wrong.size();
+            for bad in [scaled(&wrong.h(), -1.0), scaled(&wrong.h(), 1.01), rolled(&wrong.h(), 1)] {
+                let off = bad.distance(&wrong.h());
+                if off < 1e-3 * size || size == 0.0 {
+                    continue;
+                }
+                let b = &b;
+                let mutant = planted_between(b, &wrong, &bad);
+                let faulty = (&zero + &mutant).unwrap();
+                // One draw may lie across the fault.
+                let passes = (seed..seed + 3).all(|seed| dot_test(&faulty, seed).passed());
+                assert!(!passes, "seed {seed}, {dtype}, {k}: {faulty} passes");
+                caught += 1;
+            }
+        }
+    }
+    assert!(small * 3 > usize::try_from(draws).unwrap() && caught > 100, "{small} and {caught}");
+}
+
+/// A matrix and what is said to be its adjoint, between the spaces of an operator.
+fn planted_between(like: &Operator, forward: &Matrix, adjoint: &Matrix) -> Operator {
+    let by = |m: &Matrix| {
+        let m = m.clone();
+        move |x: &[C], y: &mut [C]| {
+            y.iter_mut().enumerate().for_each(|(i, y)| *y = (0..x.len()).map(|j| m.at(i, j) * x[j]).sum());
+        }
+    };
+    let (domain, codomain) = (like.domain().clone(), like.codomain().clone());
+    spanlift::op::FromFn::new("mutant", domain, codomain, by(forward), by(adjoint)).into()
+}
+
+/// What is not linear has no adjoint, and rounding is no excuse for it.
+#[test]
+fn the_dot_test_fails_what_is_not_linear() {
+    for dtype in crate::table::FIELDS {
+        let line = space(&[("x", 6)], dtype);
+        let square = |x: &[C], y: &mut [C]| y.iter_mut().zip(x).for_each(|(y, x)| *y = x * x.norm());
+        let a =
+            Operator::from(spanlift::op::FromFn::new("square", line.clone(), line.clone(), square, square));
+        let d = Operator::from(Diagonal::new(line.clone(), weights(6, dtype)).unwrap());
+        for op in [a.clone(), (&a - &d).unwrap(), sum([d.clone(), a.clone(), -&d]).unwrap()] {
+            assert!((1..40).all(|seed| !dot_test(&op, seed).passed()), "{dtype}: {op}");
+        }
+    }
+}

@@ -19,7 +19,7 @@ use crate::table::{FIELDS, space};
 
 /// What random instances are made of.
 pub(crate) struct Draw {
-    random: Random,
+    pub(crate) random: Random,
     pub(crate) dtype: Dtype,
 }
 
@@ -73,6 +73,17 @@ impl Draw {
 
     fn scale(&mut self, space: &Space) -> Operator {
         Operator::scale(self.factor(), space.clone()).unwrap()
+    }
+
+    /// Side by side with itself along a new dimension, wherever that is on either side.
+    fn repeated(&mut self, a: Operator) -> Operator {
+        let n = 2 + usize::try_from(self.random.below(3)).unwrap();
+        let rank = |space: &Space| u64::try_from(space.dims().len()).unwrap() + 1;
+        let into = self.random.below(rank(a.domain()).min(rank(a.codomain())));
+        let out = if self.random.below(2) == 0 { into } else { self.random.below(rank(a.codomain())) };
+        let name = if self.random.below(3) == 0 { "k" } else { "l" };
+        let [out, into] = [out, into].map(|at| i64::try_from(at).unwrap());
+        stack(Some((name, out)), Some(("l", into)), vec![a; n]).unwrap()
     }
 
     /// A movement that adds nothing up, of a random kind, on a space with `b` and one more dimension.
@@ -281,9 +292,105 @@ const INSTANCES: &[(&str, Make)] = &[
             2 => chain![f.h(), d.scale(&line), d.diagonal(&line).conj()].unwrap(),
             _ => chain![to(cuda(0)), d.diagonal(&line.on(cuda(0))), to(cpu())].unwrap(),
         };
-        let at = i64::try_from(d.random.below(3)).unwrap();
-        let n = 2 + usize::try_from(d.random.below(3)).unwrap();
-        stack(Some(("l", at)), Some(("l", at)), vec![a; n]).unwrap()
+        d.repeated(a)
+    }),
+    ("equal matrices", |d| {
+        let line = space(&[("b", 2), ("x", 3)], d.dtype);
+        let (w, v) = (d.matrix(("m", 2), &line), d.matrix(("m", 2), &line));
+        let a = match d.random.below(4) {
+            0 => w,
+            1 => chain![d.diagonal(&line), &w, w.h(), v.conj()].unwrap(),
+            2 => sum([w, chain![roll("x", 1).over(&line), v].unwrap()]).unwrap(),
+            _ => chain![d.square(3, cpu()).pow(2).unwrap(), d.scale(&space(&[("n", 3)], d.dtype))].unwrap(),
+        };
+        d.repeated(a)
+    }),
+    ("kron", |d| {
+        let dtype = wide(d.dtype);
+        let d = &mut Draw { random: Random(d.random.bits() | 1), dtype };
+        let [y, x, z] = [0, 1, 2].map(|_| d.size() + 1);
+        let cube = space(&[("y", y), ("x", x), ("z", z)], dtype);
+        let along = |d: &mut Draw, dim: &str, n: i64| {
+            let w = Tensor::new([(dim, n)], d.weights(n)).unwrap();
+            Operator::from(Diagonal::broadcast(cube.clone(), &w).unwrap())
+        };
+        // One part along `x`, others along `y` and `z`, the first one's partner.
+        let first = match d.random.below(5) {
+            0 => along(d, "x", x),
+            1 => fft(["x"]).over(&cube).unwrap(),
+            2 => fft(["x"]).named(["x"]).over(&cube).unwrap_or_else(|_| roll("x", 1).over(&cube).unwrap()),
+            3 => slice("x", 0..x, -1).over(&cube).unwrap(),
+            _ => pad("x", x + 2).over(&cube).unwrap(),
+        };
+        let mut all = vec![first.clone()];
+        let mut others = vec!["y", "z"];
+        for _ in 0..=d.random.below(2) {
+            let dim =
+                others.remove(usize::try_from(d.random.below(u64::try_from(others.len()).unwrap())).unwrap());
+            let space = all[all.len() - 1].codomain().clone();
+            let n = space.size(&dim.parse().unwrap()).unwrap();
+            let other = match d.random.below(6) {
+                0 => roll(dim, 1).over(&space).unwrap(),
+                1 => fft([dim]).over(&space).unwrap(),
+                2 => sum_reduce([dim]).over(&space).unwrap(),
+                3 => {
+                    let names: Vec<String> = space.names().map(ToString::to_string).collect();
+                    let new = if dim == "y" { "m" } else { "p" };
+                    let w = Tensor::new([(new, 2), (dim, n)], d.weights(2 * n)).unwrap();
+                    let made = names.iter().map(|s| if s == dim { new } else { s.as_str() });
+                    Dense::new(space.clone(), &w, made).unwrap().into()
+                }
+                4 => crop(dim, n - 1).over(&space).unwrap(),
+                _ => {
+                    let w = Tensor::new([(dim, n)], d.weights(n)).unwrap();
+                    Diagonal::broadcast(space.clone(), &w).unwrap().into()
+                }
+            };
+            all.push(other);
+        }
+        // The partner is made for the space that it finds.
+        let space = all[all.len() - 1].codomain().clone();
+        let last = if first.domain() == first.codomain() {
+            let w = Tensor::new([("x", x)], d.weights(x)).unwrap();
+            Diagonal::broadcast(space.clone(), &w).unwrap().into()
+        } else if first.formula().starts_with('F') {
+            let before: Vec<(String, i64)> =
+                space.dims().iter().map(|(n, s)| (n.to_string().replace("kx", "x"), *s)).collect();
+            let before = Space::new(before.iter().map(|(n, s)| (n.as_str(), *s)), dtype).unwrap();
+            fft(["x"]).over(before).unwrap().h()
+        } else {
+            roll(&first.codomain().dims()[1].0.to_string(), 1).over(&space).unwrap()
+        };
+        all.push(last);
+        let a = spanlift::op::chain(all.into_iter().map(spanlift::op::Part::from)).unwrap();
+        if d.random.below(2) == 0 { a.h() } else { a }
+    }),
+    ("outer product", |d| {
+        let cube = space(&[("y", 3), ("x", 4)], d.dtype);
+        let [w, v] = [("y", 3), ("x", 4)].map(|dim| {
+            let w = Tensor::new([dim], d.weights(dim.1)).unwrap();
+            Operator::from(Diagonal::broadcast(cube.clone(), &w).unwrap())
+        });
+        chain![w, v.conj()].unwrap()
+    }),
+    ("kron matrices", |d| {
+        let line = space(&[("n", 2), ("q", 2)], d.dtype);
+        let make = |d: &mut Draw, space: &Space, from: &str, to: &'static str, n: i64| -> Operator {
+            let size = space.size(&from.parse().unwrap()).unwrap();
+            let w = Tensor::new([(to, n), (from, size)], d.weights(n * size)).unwrap();
+            let names: Vec<String> = space.names().map(ToString::to_string).collect();
+            let mut out: Vec<&str> = names.iter().map(|s| if s == from { to } else { s.as_str() }).collect();
+            // In whichever order.
+            if d.random.below(3) == 0 {
+                out.reverse();
+            }
+            Dense::new(space.clone(), &w, out).unwrap().into()
+        };
+        let a = make(d, &line, "n", "m", 4);
+        let b = make(d, a.codomain(), "q", "r", 3);
+        let c = make(d, b.codomain(), "m", "p", 2);
+        let e = make(d, c.codomain(), "r", "s", 2);
+        chain![a, b, c, e].unwrap()
     }),
     ("powers", |d| {
         let n = d.size();

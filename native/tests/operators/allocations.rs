@@ -32,6 +32,11 @@ where
             }
         });
         assert_eq!(made, 0, "{what}, {side}");
+        // The first one plans the adjoint.
+        let (one, mut z) = (E::of(1.0.into()), vec![E::default(); n(a.domain())]);
+        let mut back = || runner.adjoint_into(one, &y, one, &mut z, &mut workspace).unwrap();
+        back();
+        assert_eq!(calls(|| (0..50).for_each(|_| back())), 0, "{what}, adjoint of {side}");
     }
 }
 
@@ -78,4 +83,22 @@ fn an_apply_allocates_nothing() {
     }
     let a = nufft([("y", vec![-2.5, 1.0]), ("x", vec![0.5, 3.0])], "m").over(&image).unwrap();
     none::<Complex<f32>>("nufft", &a);
+}
+
+/// What is said to be able to take the place of its input needs no buffer besides.
+#[test]
+fn what_works_in_place_has_no_temporaries() {
+    let image = Space::new([("y", 6), ("x", 10)], Dtype::C64).unwrap();
+    let d = || Operator::from(Diagonal::new(image.clone(), (0..60).map(f64::from)).unwrap());
+    let f = fft(["x"]).over(&image).unwrap();
+    let g = fft(["y"]).over(f.codomain()).unwrap();
+    let small = sum([d(), d()]).unwrap();
+    let all =
+        [d(), f.clone(), chain![d(), &f, &g].unwrap(), chain![&small, &f, f.h(), d(), 2.0].unwrap(), small];
+    for a in all.iter().flat_map(|a| [a.clone(), a.h(), a.conj()]) {
+        assert!(a.tags().in_place, "{a}");
+        assert!(Runner::<f64>::new(&a).unwrap().temporaries().is_empty(), "{a}");
+    }
+    let b = chain![&f, permute(["kx", "y"])].unwrap();
+    assert!(!b.tags().in_place);
 }

@@ -34,7 +34,29 @@ where
                 "{name}, {alpha}, {beta}"
             );
         }
+        // The same runner and workspace, the other way.
+        let mut back: Vec<X> = x.values().iter().map(|z| X::of(*z)).collect();
+        if beta == 0.0 {
+            back.iter_mut().for_each(|v| *v = X::of(C::from(f64::NAN)));
+        }
+        let given: Vec<Y> = y.values().iter().map(|z| Y::of(*z)).collect();
+        let factor = |v: f64| X::of(C::from(v));
+        runner.adjoint_into(factor(alpha), &given, factor(beta), &mut back, &mut workspace).unwrap();
+        let mut expected = x.clone();
+        a.adjoint_into(alpha, &y, beta, &mut expected).unwrap();
+        let scale = expected.values().iter().map(|z| z.norm()).fold(100.0, f64::max);
+        for (f, e) in back.iter().zip(expected.values()) {
+            let off = (f.wide() - e).norm();
+            assert!(off <= 64.0 * eps(a.domain().dtype()) * scale, "{name}^H, {alpha}, {beta}: {off:e}");
+        }
     }
+    let (mut other, given) = (Runner::new(a).unwrap().workspace(), vec![Y::default(); y.values().len()]);
+    let mut back = vec![X::default(); x.values().len()];
+    let refused = runner.adjoint_into(X::default(), &given, X::default(), &mut back, &mut other);
+    assert!(
+        matches!(refused, Err(spanlift_native::cpu::RunnerError::Workspace { .. })),
+        "{name}: {refused:?}"
+    );
 }
 
 #[test]

@@ -5,6 +5,8 @@ mod agreement;
 mod allocations;
 #[cfg(unix)]
 mod device;
+#[path = "../../../core/tests/operators/drawn.rs"]
+mod drawn;
 mod into;
 #[path = "../../../core/tests/operators/oracle.rs"]
 #[expect(dead_code, reason = "matrices are what the tests of the reference need")]
@@ -20,3 +22,4 @@ mod solving;
 #[expect(dead_code, reason = "matrices are what the tests of the reference need")]
 mod table;
 mod threads;
+mod wild;

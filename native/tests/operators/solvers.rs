@@ -106,3 +106,91 @@ fn breakdowns_are_values_here_too() {
     assert_eq!(stop(&d([3e38; 3]), [1e30; 3]), Stop::Breakdown(Breakdown::NotFinite));
     assert_eq!(stop(&d([3.0; 3]), [0.0; 3]), Stop::Converged);
 }
+
+/// Powers of two of a right-hand side round nothing: programs and kernels find the same solution, times that power.
+#[test]
+fn tiny_and_huge_right_hand_sides_are_solved_here_too() {
+    for (dtype, powers) in [
+        (Dtype::F32, [-120, -70, 60, 120]),
+        (Dtype::C32, [-110, -44, 44, 115]),
+        (Dtype::F64, [-1000, -540, 520, 1000]),
+        (Dtype::C64, [-900, -301, 301, 900]),
+    ] {
+        let a = matrix(dtype, host(), 5);
+        let system = (a.normal() + 0.5 * identity()).unwrap();
+        let near = Operator::scale(0.5, system.domain().clone()).unwrap();
+        let (b, y) = (Random(7).array(system.domain()), Random(8).array(a.codomain()));
+        for power in powers {
+            let by = 2f64.powi(power);
+            let times = |x: &Array, by: f64| -> Array {
+                Array::new(x.space().clone(), x.values().iter().map(|v| v * by).collect::<Vec<_>>()).unwrap()
+            };
+            let solvers = |by: f64| {
+                let fista = Solver::fista(0.25 * by).lipschitz(40.0).iterations(60);
+                [Solver::cg(), Solver::pcg(&near), Solver::lsqr(), fista, Solver::power()]
+            };
+            let each = [(&system, &b), (&system, &b), (&a, &y), (&a, &y), (&system, &b)];
+            for (k, (a, b)) in each.into_iter().enumerate() {
+                let (plain, scaled) = (solvers(1.0)[k].clone(), solvers(by)[k].clone());
+                let (given, back) = (times(b, by), if k == 4 { 1.0 } else { by });
+                let what = format!("{scaled:?}, {dtype}, 2^{power}");
+                let plan = scaled.plan(a, &given).unwrap();
+                assert_eq!(cpu::solve(&plan).unwrap(), plan.solve().unwrap(), "{what}");
+                let (one, found) = (kernels(&plain, a, b), kernels(&scaled, a, &given));
+                assert_eq!(found.0, one.0, "{what}");
+                assert_eq!(found.1, one.1.iter().map(|v| v * back).collect::<Vec<_>>(), "{what}");
+            }
+        }
+    }
+    // Squares of what a matrix makes leave single precision and not the sums.
+    for by in [1e-25, 1e22] {
+        let w: Vec<f64> = Random(4).values(24, Dtype::F32).iter().map(|v| v.re * by).collect();
+        let a = dense(["m"], ["n"], [("m", 6), ("n", 4)], w, Dtype::F32).unwrap();
+        let y = Random(8).array(a.codomain());
+        let solver = Solver::lsqr().tolerance(1e-5);
+        let (expected, found) = (solver.solve(&a, &y).unwrap(), kernels(&solver, &a, &y));
+        assert_eq!((expected.stop, found.0), (Stop::Converged, Stop::Converged), "{by}");
+        for (x, e) in found.1.iter().zip(expected.solution.values()) {
+            assert!((x - e).norm() * by < 1e-4, "{by}: {x} and {e}");
+        }
+    }
+    // What is beyond every number is said to be.
+    let d = |w: f64| Operator::from(Diagonal::new(line(2), [w, 2.0 * w]).unwrap());
+    for (w, b) in [(1e30, 1e-30), (1e-30, 1e30)] {
+        let b = Array::new(line(2), [b, -b]).unwrap();
+        let found = kernels(&Solver::cg(), &d(w), &b);
+        assert_eq!(found, (Stop::Breakdown(Breakdown::NotFinite), vec![Complex64::ZERO; 2]));
+        let plan = Solver::cg().plan(d(w), &b).unwrap();
+        assert_eq!(cpu::solve(&plan).unwrap().stop, found.0);
+    }
+}
+
+/// How a solve by kernels ends, and what it finds.
+fn kernels(solver: &Solver, a: &Operator, b: &Array) -> (Stop, Vec<Complex64>) {
+    #[expect(clippy::cast_possible_truncation, reason = "rounding to the type of the space")]
+    let single = |z: &Complex64| num_complex::Complex::new(z.re as f32, z.im as f32);
+    let b = b.values();
+    let n = usize::try_from(a.domain().elements()).unwrap();
+    match a.domain().dtype() {
+        Dtype::F32 => {
+            let (b, mut x) = (b.iter().map(|v| single(v).re).collect::<Vec<_>>(), vec![0f32; n]);
+            let stop = cpu::Solving::<f32>::new(solver, a).unwrap().solve(&b, &mut x).unwrap().stop;
+            (stop, x.into_iter().map(|v| f64::from(v).into()).collect())
+        }
+        Dtype::C32 => {
+            let (b, mut x) = (b.iter().map(single).collect::<Vec<_>>(), vec![single(&Complex64::ZERO); n]);
+            let stop = cpu::Solving::<f32>::new(solver, a).unwrap().solve(&b, &mut x).unwrap().stop;
+            (stop, x.into_iter().map(|v| Complex64::new(v.re.into(), v.im.into())).collect())
+        }
+        Dtype::F64 => {
+            let (b, mut x) = (b.iter().map(|v| v.re).collect::<Vec<_>>(), vec![0f64; n]);
+            let stop = cpu::Solving::<f64>::new(solver, a).unwrap().solve(&b, &mut x).unwrap().stop;
+            (stop, x.into_iter().map(Complex64::from).collect())
+        }
+        _ => {
+            let mut x = vec![Complex64::ZERO; n];
+            let stop = cpu::Solving::<f64>::new(solver, a).unwrap().solve(b, &mut x).unwrap().stop;
+            (stop, x)
+        }
+    }
+}

@@ -229,6 +229,7 @@ fn gather(
         idempotent: tag("idempotent"),
         involution: tag("involution"),
         psd: tag("psd"),
+        ..Tags::default()
     };
     let points = domain.elements().saturating_add(codomain.elements());
     let silent = Gather::new(name, adjoint, (domain, codomain), axes, Tags::default(), cuts);

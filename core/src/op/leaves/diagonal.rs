@@ -113,6 +113,9 @@ impl Diagonal {
             idempotent: all(|w| *w == Complex64::ZERO || *w == Complex64::ONE),
             involution: real && unitary,
             psd: real && all(|w| w.re >= 0.0),
+            diagonal: true,
+            in_place: true,
+            ..Tags::NONE
         };
         let work = weights
             .whole(&space)

@@ -165,7 +165,7 @@ impl Fourier {
             domain.elements().unsigned_abs().saturating_mul(5 * u64::from(n.max(1).ilog2().max(1)))
         });
         let facts = LeafFacts {
-            tags: Tags { isometry: !real, coisometry: !real, ..Tags::default() },
+            tags: Tags { isometry: !real, coisometry: !real, in_place: !real, ..Tags::default() },
             linearity: if real { Linearity::Real } else { Linearity::Complex },
             flops: flops.fold(0, u64::saturating_add),
             ..LeafFacts::new(name, domain.clone(), codomain)
@@ -211,6 +211,28 @@ impl Fourier {
         let (domain, codomain) = (wide(&self.facts.domain)?, wide(&self.facts.codomain)?);
         let axes = self.axes.iter().map(|&axis| axis + usize::from(axis >= at)).collect();
         Some(Operator::leaf(Fourier::new(self.facts.name.clone(), domain, codomain, axes, self.centered)))
+    }
+
+    /// The same transform between other spaces, which differ in dimensions that it leaves alone.
+    pub(in crate::op) fn seated(&self, domain: &Space, codomain: &Space) -> Option<Operator> {
+        let mut dims = domain.dims().to_vec();
+        let mut axes = Vec::with_capacity(self.axes.len());
+        for &axis in &self.axes {
+            let (old, new) = (&self.facts.domain.dims()[axis], &self.facts.codomain.dims()[axis]);
+            let at = dims.iter().position(|dim| dim == old)?;
+            dims[at] = new.clone();
+            axes.push(at);
+        }
+        let name = self.facts.name.clone();
+        (dims[..] == *codomain.dims()).then(|| {
+            Operator::leaf(Fourier::new(name, domain.clone(), codomain.clone(), axes, self.centered))
+        })
+    }
+
+    /// Whether both are the same transform.
+    pub(in crate::op) fn alike(&self, other: &Fourier) -> bool {
+        (&self.axes, self.centered) == (&other.axes, other.centered)
+            && (&self.facts.domain, &self.facts.codomain) == (&other.facts.domain, &other.facts.codomain)
     }
 
     /// Whether index `n/2` is the origin.

@@ -22,7 +22,9 @@ pub(super) fn scaled_back(a: &Operator, scale: &Operator, b: &Operator) -> Parts
 fn plain(a: &Operator) -> Option<(&Leaf, &Fourier)> {
     let Operator::Leaf(leaf) = a else { return None };
     let fourier = leaf.downcast::<Fourier>()?;
-    (!fourier.centered() && leaf.domain().is_complex()).then_some((leaf, fourier))
+    // Half a spectrum is complex too, and has no half shift.
+    let complex = leaf.domain().is_complex() && leaf.codomain().is_complex();
+    (!fourier.centered() && complex).then_some((leaf, fourier))
 }
 
 /// The transformed dimensions that a movement shifts by half their even size; it does nothing else.

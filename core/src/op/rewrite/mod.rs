@@ -9,6 +9,7 @@
 mod batched;
 mod cost;
 mod fourier;
+mod kron;
 mod nodes;
 mod pairs;
 mod rules;
@@ -187,12 +188,37 @@ struct Engine {
 /// What rules know besides what they match.
 pub(super) struct Known {
     pub(super) direct: fn(Device, Device) -> bool,
+    /// Whether every bit is kept, so that nothing may be added in another order.
+    pub(super) exact: bool,
+}
+
+impl Known {
+    /// Whether parts may be what they become: what is itself added up would be flattened, and added in another order where it is not
+    /// the first.
+    pub(super) fn may_add(&self, container: &Operator, parts: &[Operator]) -> bool {
+        !self.exact || !parts.iter().skip(1).any(|part| regrouped(container, part))
+    }
+}
+
+/// Whether a part of something that adds its parts up would come apart in it.
+fn regrouped(container: &Operator, part: &Operator) -> bool {
+    match (container, part) {
+        (Operator::Sum(outer), Operator::Sum(inner)) => !outer.tree() && !inner.tree(),
+        (Operator::Concat(outer), Operator::Concat(inner)) => {
+            outer.odim().is_none() && outer.kind() == inner.kind() && !outer.tree() && !inner.tree()
+        }
+        _ => false,
+    }
 }
 
 impl Engine {
     fn rules(&self) -> impl Iterator<Item = &'static Rule> + use<> {
         let level = self.how.level;
         RULES.iter().filter(move |rule| rule.level <= level)
+    }
+
+    fn known(&self) -> Known {
+        Known { direct: self.how.direct, exact: self.how.level == Level::Bitwise }
     }
 
     /// Takes `after` for `before` if that costs less, and says so in the log.
@@ -227,7 +253,7 @@ impl Engine {
         if let Operator::Chain(chain) = &operator {
             operator = self.chain(chain.parts().to_vec(), at);
         }
-        let known = Known { direct: self.how.direct };
+        let known = self.known();
         for rule in self.rules() {
             let Apply::Node(apply) = rule.apply else { continue };
             if let Some(after) = apply(&operator, &known)
@@ -242,12 +268,19 @@ impl Engine {
     /// The operator with its parts rewritten.
     fn parts(&mut self, operator: &Operator, at: &mut Vec<usize>) -> Operator {
         let mut k = 0;
+        let exact = self.known().exact;
         let mut each = |part: &Operator| {
             at.push(k);
             k += 1;
-            let part = self.node(part.clone(), at);
+            let (uses, more) = (self.log.len(), self.more);
+            let mut new = self.node(part.clone(), at);
             at.pop();
-            part
+            // What became a sum would be added in another order where it is not the first.
+            if exact && k > 1 && regrouped(operator, &new) && !regrouped(operator, part) {
+                self.log.truncate(uses);
+                (new, self.more) = (part.clone(), more);
+            }
+            new
         };
         match operator {
             Operator::Chain(chain) => Operator::join(chain.parts().iter().map(each).collect()),
@@ -269,7 +302,7 @@ impl Engine {
 
     /// Rewrites neighbours of a chain until no rule applies.
     fn chain(&mut self, mut parts: Vec<Operator>, at: &mut Vec<usize>) -> Operator {
-        let known = Known { direct: self.how.direct };
+        let known = self.known();
         let mut k = 0;
         while k < parts.len() {
             let found = self.rules().find_map(|rule| {

@@ -3,7 +3,7 @@
 use num_complex::Complex64;
 
 use super::Known;
-use super::pairs::passes;
+use super::pairs::{no_larger, passes};
 use crate::op::leaves::{Gather, combined, trivial, weights_of};
 use crate::op::operator::{Operator, Scale};
 use crate::op::tensor::Tensor;
@@ -76,18 +76,18 @@ pub(super) fn sum_of_diagonals(a: &Operator, _: &Known) -> Option<Operator> {
     if sum.tree() {
         return None;
     }
-    let known: Vec<usize> =
-        (0..sum.parts().len()).filter(|&k| as_weights(&sum.parts()[k]).is_some()).collect();
-    let (&i, &j) = (known.first()?, known.get(1)?);
-    let (first, second) = (&sum.parts()[i], &sum.parts()[j]);
-    let (v, w) = (as_weights(first)?, as_weights(second)?);
+    let known: Vec<(usize, Tensor)> =
+        sum.parts().iter().enumerate().filter_map(|(k, part)| Some((k, as_weights(part)?))).collect();
+    let pairs = known.iter().enumerate().flat_map(|(k, v)| known[k + 1..].iter().map(move |w| (v, w)));
+    let ((i, v), (j, w)) = pairs.into_iter().find(|((_, v), (_, w))| no_larger(v, w))?;
+    let (i, j, first, second) = (*i, *j, &sum.parts()[*i], &sum.parts()[*j]);
     let name = format!("({} + {})", first.formula(), second.formula());
     let scalar = v.dims().is_empty() && w.dims().is_empty();
     let one = if scalar && !matches!((first, second), (Operator::Leaf(_), _) | (_, Operator::Leaf(_))) {
         let factor = v.storage()[0] + w.storage()[0];
         Operator::scale(factor, a.domain().clone()).ok()?
     } else {
-        combined(name, a.domain(), [&v, &w], |v, w| v + w)?
+        combined(name, a.domain(), [v, w], |v, w| v + w)?
     };
     let mut parts = sum.parts().to_vec();
     parts[i] = one;

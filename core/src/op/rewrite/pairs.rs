@@ -8,9 +8,11 @@ use crate::op::Name;
 use crate::op::eval::Array;
 use crate::op::join::{Concat, Stack};
 use crate::op::leaf::{Leaf, Linearity, Side};
-use crate::op::leaves::{Dense, Diagonal, Gather, combined, merged, weights_of};
+use crate::op::leaves::{Dense, Diagonal, Fourier, Gather, combined, merged, weights_of};
 use crate::op::operator::{Operator, Scale, Zero};
 use crate::op::tensor::Tensor;
+use crate::op::walk::walk;
+use crate::op::{Along, Space, Tile};
 
 type Parts = Option<Vec<Operator>>;
 
@@ -68,8 +70,14 @@ pub(super) fn unitary_movement(a: &Operator, b: &Operator, _: &Known) -> Parts {
 }
 
 pub(super) fn unitary(a: &Operator, b: &Operator, _: &Known) -> Parts {
-    let (first, _) = leaves(a, b)?;
-    (first.tags().isometry && and_back(a, b)).then(|| vec![identity(a)])
+    let (first, second) = leaves(a, b)?;
+    // Another object than the adjoint may be the same transform.
+    let transforms = || first.downcast::<Fourier>().zip(second.downcast::<Fourier>());
+    let alike = || {
+        (first.side != second.side && first.conj == second.conj)
+            && transforms().is_some_and(|(f, g)| f.alike(g))
+    };
+    (first.tags().isometry && (and_back(a, b) || alike())).then(|| vec![identity(a)])
 }
 
 pub(super) fn idempotent(a: &Operator, b: &Operator, _: &Known) -> Parts {
@@ -152,7 +160,7 @@ fn partition(a: &Operator, output: bool) -> Option<Partition> {
     }
 }
 
-pub(super) fn block_products(a: &Operator, b: &Operator, _: &Known) -> Parts {
+pub(super) fn block_products(a: &Operator, b: &Operator, known: &Known) -> Parts {
     let n = a.children().len();
     if n != b.children().len() {
         return None;
@@ -171,7 +179,18 @@ pub(super) fn block_products(a: &Operator, b: &Operator, _: &Known) -> Parts {
             if written.0.is_none() || written != read || !fits() {
                 return None;
             }
-            joined_products(a, b, products())
+            let products = products();
+            // Products that are added up would be flattened where they are sums, and added in another order.
+            let adds = |p: &Operator| match p {
+                Operator::Sum(_) => true,
+                Operator::Concat(c) => c.odim().is_none(),
+                _ => false,
+            };
+            let added = partition(b, true).is_some_and(|(dim, _)| dim.is_none());
+            if known.exact && added && products.iter().skip(1).any(adds) {
+                return None;
+            }
+            joined_products(a, b, products)
         }
         _ => None,
     }
@@ -248,10 +267,27 @@ pub(super) fn scale_smaller(a: &Operator, b: &Operator, _: &Known) -> Parts {
     }
 }
 
+/// Whether two weights together have as many values as one for both: those of different dimensions have fewer.
+pub(super) fn no_larger(v: &Tensor, w: &Tensor) -> bool {
+    let rest = w.dims().iter().filter(|(name, _)| v.size(name).is_none());
+    let both = rest.map(|dim| dim.1).try_fold(v.elements(), i64::checked_mul);
+    both.is_some_and(|both| both <= v.elements().saturating_add(w.elements()))
+}
+
 pub(super) fn diagonals(a: &Operator, b: &Operator, _: &Known) -> Parts {
     let (first, second) = leaves(a, b)?;
     let (v, w) = (weights_of(first)?, weights_of(second)?);
-    combined(format!("({second} {first})"), a.domain(), [&w, &v], |w, v| w * v).map(|d| vec![d])
+    no_larger(&v, &w).then(|| one_diagonal(first, second, [&w, &v]))?
+}
+
+/// As [`diagonals`], with weights that depend on the dimensions of both.
+pub(super) fn outer_diagonals(a: &Operator, b: &Operator, _: &Known) -> Parts {
+    let (first, second) = leaves(a, b)?;
+    one_diagonal(first, second, [&weights_of(second)?, &weights_of(first)?])
+}
+
+fn one_diagonal(first: &Leaf, second: &Leaf, weights: [&Tensor; 2]) -> Parts {
+    combined(format!("({second} {first})"), first.domain(), weights, |w, v| w * v).map(|d| vec![d])
 }
 
 pub(super) fn fast_normal(a: &Operator, b: &Operator, _: &Known) -> Parts {
@@ -269,34 +305,68 @@ const MOST_COLUMNS: i64 = 4096;
 
 pub(super) fn premultiplied(a: &Operator, b: &Operator, _: &Known) -> Parts {
     let (first, second) = leaves(a, b)?;
-    let dense = |l: &Leaf| l.downcast::<Dense>().map(|d| d.weights().elements());
-    let size = |l: &Leaf| dense(l).or_else(|| l.downcast::<Diagonal>().map(|d| d.weights().elements()));
-    let (w, v) = (size(first)?, size(second)?);
+    let dense = |l: &Leaf| l.downcast::<Dense>().map(|d| d.weights().clone());
+    let weights = |l: &Leaf| dense(l).or_else(|| l.downcast::<Diagonal>().map(|d| d.weights().clone()));
+    let (w, v) = (weights(first)?, weights(second)?);
     if dense(first).is_none() && dense(second).is_none() {
         return None;
     }
     let (reads, writes) = (a.domain(), b.codomain());
-    // A name on both sides would be read as a batch.
-    let apart = reads.names().all(|n| writes.axis(n).is_none());
-    let elements = reads.elements().checked_mul(writes.elements())?;
-    if !apart || elements > w.checked_add(v)? || reads.elements() > MOST_COLUMNS {
+    let shared = |name: &&Name| reads.axis(name).is_some() && writes.axis(name).is_some();
+    let pointwise = |name: &Name| [a, b].iter().all(|part| part.along(name) == Along::Pointwise);
+    // A name that goes in and comes out and is another one in between would be read as a batch.
+    if !reads.names().filter(shared).all(pointwise) {
         return None;
     }
-    let mut values = vec![Complex64::ZERO; usize::try_from(elements).ok()?];
-    let both = Operator::join(vec![a.clone(), b.clone()]);
-    let columns = reads.len();
-    for j in 0..columns {
-        let unit = (0..columns).map(|k| if k == j { Complex64::ONE } else { Complex64::ZERO });
-        let y = both.apply(&Array::new(reads.clone(), unit).ok()?).ok()?;
-        for (i, v) in y.values().iter().enumerate() {
-            values[i * columns + j] = *v;
-        }
+    // Where every index has the same matrix, one of them shows it.
+    let alike = |name: &&Name| shared(name) && w.size(name).is_none() && v.size(name).is_none();
+    let tile = reads.names().filter(alike).fold(Tile::default(), |tile, name| tile.with(name, (0, 1)));
+    if reads.names().filter(alike).any(|name| reads.size(name) == Some(0)) {
+        return None;
     }
-    let dims: Vec<(Name, i64)> = writes.dims().iter().chain(reads.dims()).cloned().collect();
-    let space = reads.with_dims(dims).ok()?;
-    let output: Vec<Name> = writes.names().cloned().collect();
+    let dims = |space: &Space, wanted: &dyn Fn(&Name) -> bool| {
+        space.dims().iter().filter(|(n, _)| wanted(n)).cloned().collect::<Vec<(Name, i64)>>()
+    };
+    let batch = dims(writes, &|n| shared(&n) && !alike(&n));
+    let (rows, columns) = (dims(writes, &|n| !shared(&n)), dims(reads, &|n| !shared(&n)));
+    let space = |dims: Vec<(Name, i64)>| reads.with_dims(dims).ok();
+    let product = space([&batch[..], &rows, &columns].concat())?;
+    let inner = space(columns)?;
+    if product.elements() > w.elements().checked_add(v.elements())? || inner.elements() > MOST_COLUMNS {
+        return None;
+    }
+    let both = Operator::join(vec![a.cut(&tile).ok()?, b.cut(&tile).ok()?]);
+    let (reads_one, writes_one) = (both.domain(), both.codomain());
+    // Where in the product the rows of one column are, and where in the input that column is.
+    let strides = |of: &Space, on: &Space| -> Vec<i64> {
+        on.names().map(|n| of.axis(n).map_or(0, |k| of.strides()[k])).collect()
+    };
+    let mut values = vec![Complex64::ZERO; product.len()];
+    for j in 0..inner.len() {
+        let mut x = vec![Complex64::ZERO; reads_one.len()];
+        let at = [0, 0];
+        walk(
+            &reads_one.shape(),
+            [&reads_one.strides(), &strides(&inner, reads_one)],
+            at,
+            |[x_at, column]| {
+                x[x_at] = Complex64::from(f64::from(u8::from(column == j)));
+            },
+        );
+        let y = both.apply(&Array::new(reads_one.clone(), x).ok()?).ok()?;
+        let at = [0, i64::try_from(j).ok()?];
+        walk(
+            &writes_one.shape(),
+            [&writes_one.strides(), &strides(&product, writes_one)],
+            at,
+            |[y_at, to]| {
+                values[to] = y.values()[y_at];
+            },
+        );
+    }
     let finite = values.iter().all(|v| v.re.is_finite() && v.im.is_finite());
-    let product = finite.then(|| Tensor::of(&space, values.into()))?;
+    let product = finite.then(|| Tensor::of(&product, values.into()))?;
+    let output: Vec<Name> = writes.names().cloned().collect();
     let one = Dense::of(format!("({second} {first})"), reads.clone(), product, &output).ok()?;
     let one = Operator::leaf(one);
     let before = Cost::of(&[a.clone(), b.clone()]);

@@ -1,14 +1,15 @@
 //! The table of rules.
 
-use super::batched::equal_blocks;
+use super::batched::{equal_blocks, equal_matrices};
 use super::fourier::{half_shift, scaled_back};
+use super::kron::{kron, kron_matrices};
 use super::nodes::{
     factor_left, factor_right, one, power_of_transfers, scalars, sum_of_diagonals, trivial_movement,
     zero_terms,
 };
 use super::pairs::{
-    block_products, diagonals, fast_normal, idempotent, movements, powers, premultiplied, restricted,
-    scale_into, scale_smaller, signs, unitary, unitary_movement, zeros,
+    block_products, diagonals, fast_normal, idempotent, movements, outer_diagonals, powers, premultiplied,
+    restricted, scale_into, scale_smaller, signs, unitary, unitary_movement, zeros,
 };
 use super::transfers::{group, hoist, shorter, slid, smaller_after, smaller_before, zero_moved};
 use super::{Known, Level};
@@ -100,16 +101,20 @@ pub const RULES: &[Rule] = &[
     rule("T8", "power",          R, "(T^H B T)^k = T^H B^k T",                 "",                                  "new",                                 Node(power_of_transfers)),
     rule("T9", "group",          R, "parts of one device behind one transfer", "neighbours in a join, no fixed tree","new",                                Node(group)),
     rule("19", "blocks",         B, "diag(A, B) diag(C, D) = diag(AC, BD)",    "equal partitions",                  "furax, PyOperators",                  Two(block_products)),
-    rule("20", "equal blocks",   B, "diag(A, .., A) = A with a batch",         "one name and place on both sides",  "CoLA, AbstractOperators.jl",          Node(equal_blocks)),
+    rule("20", "equal blocks",   B, "diag(A, .., A) = A with a batch",         "a new dimension on both sides",     "CoLA, AbstractOperators.jl",          Node(equal_blocks)),
+    rule("20", "equal matrices", R, "diag(W, .., W) = W with a batch",         "a new dimension on both sides",     "CoLA, AbstractOperators.jl",          Node(equal_matrices)),
     rule("26", "powers",         B, "A^a A^b = A^(a+b)",                       "",                                  "new",                                 Two(powers)),
     rule("9",  "scalars",        R, "a A b = A (ab)",                          "linear over the factor",            "PyOperators, furax",                  Node(scalars)),
     rule("10", "scale into",     R, "a D = diag(a d)",                         "same device",                       "furax, AbstractOperators.jl",         Two(scale_into)),
     rule("10", "scale smaller",  R, "a A = A a",                               "fewer elements, linear over a",     "furax, AbstractOperators.jl",         Two(scale_smaller)),
-    rule("11", "diagonals",      R, "D E = diag(d e)",                         "same device",                       "PyOperators, AbstractOperators.jl",   Two(diagonals)),
-    rule("12", "diagonal sum",   R, "D + E = diag(d + e), a I + D",            "no fixed tree",                     "PyOperators, scico, furax",           Node(sum_of_diagonals)),
+    rule("11", "diagonals",      R, "D E = diag(d e)",                         "same device, no more weights",                        "PyOperators, AbstractOperators.jl",   Two(diagonals)),
+    rule("12", "diagonal sum",   R, "D + E = diag(d + e), a I + D",            "no fixed tree, no more weights",    "PyOperators, scico, furax",           Node(sum_of_diagonals)),
+    rule("20", "kron",           R, "(A x B) (C x D) = A C x B D",             "names apart, A C is one",           "CoLA, AbstractOperators.jl",          Node(kron)),
     rule("T10","slide",          R, "D T E = D E T, and movements",            "the two make one",                  "new",                                 Three(slid)),
     rule("25", "factor left",    R, "A B + A C = A (B + C)",                   "identical factor, no fixed tree",   "new",                                 Node(factor_left)),
     rule("25", "factor right",   R, "B A + C A = (B + C) A",                   "identical factor, no fixed tree",   "new",                                 Node(factor_right)),
     rule("21", "fast normal",    A, "A^H A = the leaf's own normal",           "fast normal has its test",          "torch-named-linops, mrpro",           Two(fast_normal)),
     rule("24", "premultiply",    A, "W V = one matrix",                        "flops and bytes fall",              "AbstractOperators.jl",                Two(premultiplied)),
+    rule("20", "outer product",  A, "D x E = diag(d e^T)",                     "",                                  "CoLA",                                Two(outer_diagonals)),
+    rule("20", "kron matrices",  A, "(W x B) (V x D) = W V x B D",             "as `premultiply`, names apart",     "CoLA, AbstractOperators.jl",          Node(kron_matrices)),
 ];

@@ -53,7 +53,7 @@ pub(super) fn smaller_after(a: &Operator, b: &Operator, _: &Known) -> Parts {
 
 pub(super) fn slid(a: &Operator, t: &Operator, b: &Operator) -> Parts {
     let Operator::ToDevice(transfer) = t else { return None };
-    let known = Known { direct: |_, _| false };
+    let known = Known { direct: |_, _| false, exact: false };
     let there = a.on(transfer.ospec().device);
     let pair = [movements, diagonals, scale_into].into_iter().find_map(|rule| rule(&there, b, &known))?;
     let moved = over(transfer, a.domain());
@@ -81,13 +81,16 @@ fn without(part: &Operator, last: bool) -> Operator {
 }
 
 /// Joins and sums whose parts all begin, or all end, with the same transfer: one transfer for all.
-pub(super) fn hoist(a: &Operator, _: &Known) -> Option<Operator> {
+pub(super) fn hoist(a: &Operator, known: &Known) -> Option<Operator> {
     [false, true].into_iter().find_map(|last| {
         let first = ends(a.children().first()?, last)?;
         if !a.children().iter().all(|part| ends(part, last).as_ref() == Some(&first)) {
             return None;
         }
         let shorn = |part: &Operator| without(part, last);
+        if !known.may_add(a, &a.children().iter().map(shorn).collect::<Vec<_>>()) {
+            return None;
+        }
         let inner = match a {
             Operator::Sum(sum) => sum.map(shorn),
             Operator::Concat(concat) => concat.map(shorn),
@@ -153,7 +156,7 @@ pub(super) fn group(a: &Operator, _: &Known) -> Option<Operator> {
 
 /// With its transfers outside, at both ends.
 fn hoisted(a: Operator) -> Operator {
-    let known = Known { direct: |_, _| false };
+    let known = Known { direct: |_, _| false, exact: false };
     let Some(once) = hoist(&a, &known) else { return a };
     let parts = once.parts().iter().map(|part| hoist(part, &known).unwrap_or_else(|| part.clone()));
     Operator::join(parts.collect())

@@ -106,12 +106,15 @@ where
             (Array::new(space.clone(), zeros)?, Stop::Breakdown(Breakdown::NotFinite))
         }
     };
+    let is_zero = solution.values().iter().all(|v| *v == Complex64::ZERO);
+    let lost = recipe.is_lost(stop, iterations, is_zero, value);
+    let stop = if lost { Stop::Breakdown(Breakdown::NotFinite) } else { stop };
     Ok(Solved { solution, stop, iterations, residual, applies, transfers, n_checks, value })
 }
 
 /// What one look says: a negative number is a breakdown, a small one the end.
 fn verdict(check: f64, enough: f64) -> Option<Stop> {
-    if check.is_nan() || check == f64::MIN {
+    if check.is_nan() || check <= f64::MIN {
         Some(Stop::Breakdown(Breakdown::NotFinite))
     } else if check < 0.0 {
         let curvature = if check == -f64::MIN_POSITIVE { 0.0 } else { check };

@@ -2,8 +2,9 @@
 
 use num_complex::Complex64;
 
-use super::{SolveError, Solved, Solver};
-use crate::op::{Array, LeafFacts, LeafOp, Operator, Random, Side, Tags};
+use super::recipe::near_one;
+use super::{SolveError, Solved, Solver, Stop};
+use crate::op::{Array, LeafFacts, LeafOp, Operator, Part, Random, Side, Tags, chain};
 
 /// `y = A^-1 x` by solving `A y = x`.
 #[derive(Debug)]
@@ -81,7 +82,7 @@ impl Operator {
     }
 
     /// The norm `max |A x| / |x|`, from below: the square root of the largest eigenvalue of the normal operator, by so many
-    /// steps of power iteration from a random start that depends on `seed` alone.
+    /// steps of power iteration from a random start that depends on `seed` alone. Infinite where a product left the range of numbers.
     ///
     /// # Errors
     /// As [`super::power`].
@@ -98,7 +99,20 @@ impl Operator {
         if self.domain().elements() == 0 {
             return Ok(0.0);
         }
-        let found = Solver::power().iterations(iterations).tolerance(1e-9).solve(self.normal(), &start)?;
-        Ok(found.value.unwrap_or(0.0).max(0.0).sqrt())
+        // Squares of what is very small or large would be no numbers: then the operator is taken times a power of two.
+        let size = |x: &Array| x.values().iter().flat_map(|v| [v.re.abs(), v.im.abs()]).fold(0.0, f64::max);
+        let scale = near_one(size(&self.apply(&start)?) / size(&start), self.domain().dtype());
+        let normal = if scale == 1.0 {
+            self.normal()
+        } else {
+            // Not folded: the normal of a part may be one of the squares.
+            let scale = Operator::scale(scale, self.domain().clone())?;
+            chain([scale.clone(), self.clone(), self.adjoint(), scale].map(Part::Operator))?
+        };
+        let found = Solver::power().iterations(iterations).tolerance(1e-9).solve(normal, &start)?;
+        if matches!(found.stop, Stop::Breakdown(_)) {
+            return Ok(f64::INFINITY);
+        }
+        Ok(found.value.unwrap_or(0.0).max(0.0).sqrt() / scale)
     }
 }

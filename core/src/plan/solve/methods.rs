@@ -32,12 +32,15 @@ pub(super) struct Frame<'a> {
     pub(super) start: bool,
     /// The square of the tolerance: beyond it an iteration that knows how stands still.
     pub(super) enough: f64,
+    /// What the right-hand side was multiplied with; the solution is divided by it.
+    pub(super) scale: f64,
 }
 
 /// Conjugate gradients for a Hermitian positive operator, with a preconditioner that approximates its inverse or without.
 ///
 /// `a = <r,z> / <p,Ap>`, `x += a p`, `r -= a A p`, `z = M r`, `b = <r,z> / <r,z> before`, `p = z + b p`. Once the residual is small
-/// enough `<r,z>` counts as zero, so that everything stands still. (Hestenes and Stiefel 1952.)
+/// enough `<r,z>` counts as zero, so that everything stands still; that of a preconditioner has to be positive before. (Hestenes and
+/// Stiefel 1952.)
 pub(super) fn cg(a: &Operator, m: Option<&Operator>, frame: &Frame) -> Recipe {
     let home = a.domain().clone();
     let mut k = Kitchen::new(std::iter::once(a).chain(m).cloned().collect());
@@ -46,6 +49,8 @@ pub(super) fn cg(a: &Operator, m: Option<&Operator>, frame: &Frame) -> Recipe {
     let (rho, next, rel, alpha, beta) =
         (k.scalar("rho"), k.scalar("rho-next"), k.scalar("rel"), k.scalar("alpha"), k.scalar("beta"));
     let check = k.scalar("check");
+    let health = m.map(|_| k.starting("health", 1.0));
+    let one = S(0);
     let q = k.vector("q", &home);
     let p = k.vector("p", &home);
     k.recipe.set_up.push(dot(bb, r, r));
@@ -64,7 +69,11 @@ pub(super) fn cg(a: &Operator, m: Option<&Operator>, frame: &Frame) -> Recipe {
     let residual = |rho_of: S| {
         let mut acts = vec![dot(rr, r, r), scalar(rel, DIVIDE, &[rr, bb])];
         if m.is_some() {
-            acts.extend([apply(z, 1, r), dot(rho_of, r, z), scalar(rho_of, far, &[rho_of, rel])]);
+            acts.extend([apply(z, 1, r), dot(rho_of, r, z)]);
+            acts.extend(
+                health.iter().flat_map(|h| [scalar(*h, STRICT, &[one, rho_of]), scalar(*h, far, &[*h, rel])]),
+            );
+            acts.push(scalar(rho_of, far, &[rho_of, rel]));
         } else {
             acts.push(scalar(rho_of, far, &[rr, rel]));
         }
@@ -72,7 +81,11 @@ pub(super) fn cg(a: &Operator, m: Option<&Operator>, frame: &Frame) -> Recipe {
     };
     let copied = k.copied(p, z);
     k.recipe.set_up.extend(residual(rho));
-    k.recipe.set_up.extend([copied, scalar(check, GUARD, &[rel, rho])]);
+    let looked: Vec<Act> = std::iter::once(scalar(check, GUARD, &[rel, rho]))
+        .chain(health.map(|h| scalar(check, GUARD, &[check, h])))
+        .collect();
+    k.recipe.set_up.push(copied);
+    k.recipe.set_up.extend(looked.iter().cloned());
     k.recipe.step.extend([
         apply(q, 0, p),
         dot(pq, p, q),
@@ -87,10 +100,10 @@ pub(super) fn cg(a: &Operator, m: Option<&Operator>, frame: &Frame) -> Recipe {
         scalar(beta, DIVIDE, &[next, rho]),
         multiple(p, z, 1.0, beta, p),
         scalar(rho, SAME, &[next]),
-        scalar(check, GUARD, &[rel, rho]),
     ]);
+    k.recipe.step.extend(looked);
     k.recipe.check = check;
-    k.solved(x, frame.x);
+    k.solved(x, frame.x, frame.scale);
     k.recipe
 }
 
@@ -120,6 +133,7 @@ pub(super) fn lsqr(a: &Operator, damp: f64, frame: &Frame) -> Recipe {
         |s: S, v: V| [dot(s, v, v), scalar(s, SQRT, &[s]), scalar(by, DIVIDE, &[one, s]), scaled(v, by, v)];
     k.recipe.set_up.extend(normed(beta, u));
     k.recipe.set_up.push(apply(v, 1, u));
+    let lost = k.is_double(v).then(|| k.lost(v, av));
     k.recipe.set_up.extend(normed(alpha, v));
     let copied = k.copied(w, v);
     k.recipe.set_up.extend([
@@ -131,6 +145,7 @@ pub(super) fn lsqr(a: &Operator, damp: f64, frame: &Frame) -> Recipe {
         scalar(check, DIVIDE, &[first, first]),
         scalar(check, GUARD, &[check, health]),
     ]);
+    k.recipe.set_up.extend(lost.map(|lost| scalar(check, Func::Add, &[check, lost])));
     k.recipe.step.extend([
         // u = A v - alpha u, v = A^H u - beta v, both of length 1
         apply(au, 0, v),
@@ -174,8 +189,9 @@ pub(super) fn lsqr(a: &Operator, damp: f64, frame: &Frame) -> Recipe {
         scalar(t, TIMES, &[t, t]),
         scalar(check, GUARD, &[t, health]),
     ]);
+    k.remember(check, health);
     k.recipe.check = check;
-    k.solved(x, frame.x);
+    k.solved(x, frame.x, frame.scale);
     k.recipe
 }
 
@@ -201,6 +217,8 @@ pub(super) fn fista(a: &Operator, how: &Shrinkage, frame: &Frame) -> Recipe {
     k.recipe.set_up.extend([apply(c, 0, b), Act::Clear { y: x }, Act::Clear { y }]);
     k.recipe.set_up.extend([dot(xx, c, c), scalar(check, DIVIDE, &[xx, xx])]);
     k.recipe.set_up.push(scalar(check, GUARD, &[check, health]));
+    let lost = k.is_double(c).then(|| k.lost(c, g));
+    k.recipe.set_up.extend(lost.map(|lost| scalar(check, Func::Add, &[check, lost])));
     let step = -1.0 / how.lipschitz;
     // Of an operator that is all but zero every entry is small.
     let small = (how.weight / how.lipschitz).min(f64::MAX);
@@ -228,8 +246,9 @@ pub(super) fn fista(a: &Operator, how: &Shrinkage, frame: &Frame) -> Recipe {
         scalar(check, DIVIDE, &[dd, xx]),
         scalar(check, GUARD, &[check, health]),
     ]);
+    k.remember(check, health);
     k.recipe.check = check;
-    k.solved(x, frame.x);
+    k.solved(x, frame.x, frame.scale);
     k.recipe
 }
 
@@ -252,6 +271,12 @@ pub(super) fn power(a: &Operator, frame: &Frame) -> Recipe {
         scalar(check, GUARD, &[norm, health]),
         scalar(check, DIVIDE, &[check, check]),
     ]);
+    // Steps make `|A v|` no smaller: what can be told from zero at first stays so.
+    if k.is_double(w) {
+        k.recipe.set_up.push(apply(w, 0, v));
+        let lost = k.lost(w, d);
+        k.recipe.set_up.push(scalar(check, Func::Add, &[check, lost]));
+    }
     k.recipe.step.extend([
         apply(w, 0, v),
         dot(lambda, v, w),
@@ -265,8 +290,9 @@ pub(super) fn power(a: &Operator, frame: &Frame) -> Recipe {
         scalar(check, DIVIDE, &[dd, ww]),
         scalar(check, GUARD, &[check, health]),
     ]);
+    k.remember(check, health);
     k.recipe.check = check;
     k.recipe.value = Some(lambda);
-    k.solved(v, frame.x);
+    k.solved(v, frame.x, 1.0);
     k.recipe
 }

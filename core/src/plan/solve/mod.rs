@@ -12,7 +12,8 @@
 //! | [`fista`] | least squares with few entries | the normal of `A` |
 //! | [`power`] | the largest eigenvalue of a Hermitian `A` | `A` |
 //!
-//! What goes wrong on the way is a value, [`Stop::Breakdown`], and the solution is the last good one.
+//! What goes wrong on the way is a value, [`Stop::Breakdown`], and the solution is the last good one. A right-hand side whose squares
+//! are no numbers is solved times a power of two, which rounds nothing.
 
 mod drive;
 mod ends;
@@ -85,7 +86,7 @@ pub enum Breakdown {
         /// The product, or that of the residual with the preconditioned residual.
         curvature: f64,
     },
-    /// A product left the range of numbers.
+    /// A product left the range of numbers: beyond the largest, or below the smallest where it is not zero.
     NotFinite,
 }
 

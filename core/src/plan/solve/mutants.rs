@@ -48,7 +48,7 @@ fn is_right(recipe: &Recipe) -> bool {
 fn recipe() -> Recipe {
     let a = system();
     let limits = Limits { enough: 1e-20, iterations: 2 * 5, check_every: 1 };
-    let frame = Frame { b: a.domain(), x: a.domain(), start: false, enough: 1e-20 };
+    let frame = Frame { b: a.domain(), x: a.domain(), start: false, enough: 1e-20, scale: 1.0 };
     Recipe { limits, ..methods::cg(&a, None, &frame) }
 }
 

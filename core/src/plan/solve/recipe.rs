@@ -2,7 +2,9 @@
 //!
 //! Every runner follows the same recipe, so that they can be compared act by act. Knows no program.
 
+use super::Stop;
 use super::drive::Limits;
+use crate::memory::Dtype;
 use crate::op::{Operator, Space};
 use crate::program::Func;
 
@@ -83,9 +85,28 @@ pub struct Recipe {
     /// What else is read at the end.
     pub(super) value: Option<S>,
     pub(super) limits: Limits,
+    /// What a right-hand side that is known was multiplied with.
+    pub(super) scale: f64,
 }
 
 impl Recipe {
+    /// What to multiply what is given with, and to divide the solution by, where the largest part of any number that is given is
+    /// `largest`: a power of two that brings it near 1 where squares would leave the range of numbers, else 1.
+    ///
+    /// Powers of two round nothing, so that no bit depends on it where nothing would have been lost.
+    pub fn scale(&self, largest: f64) -> f64 {
+        near_one(largest, self.space(self.given[0]).dtype())
+    }
+
+    /// Whether `solution`, all zeros or not, and what else was found cannot be what the solver ended with: it left the range of
+    /// numbers on the way.
+    pub fn is_lost(&self, stop: Stop, iterations: usize, is_zero: bool, value: Option<f64>) -> bool {
+        let thin = self.step.iter().any(|act| matches!(act, Act::Shrink { .. }));
+        // Of a system whose solution is zero nobody takes a step; an eigenvector is never zero but for that of nothing.
+        let solved = if self.value.is_some() { value != Some(0.0) } else { iterations > 0 && !thin };
+        is_zero && stop == Stop::Converged && solved
+    }
+
     /// The spaces of all vectors.
     pub fn vectors(&self) -> impl ExactSizeIterator<Item = &Space> {
         self.vectors.iter().map(|(_, space)| space)
@@ -172,6 +193,20 @@ fn n_transfers(a: &Operator) -> usize {
     }
 }
 
+/// See [`Recipe::scale`].
+pub(super) fn near_one(largest: f64, dtype: Dtype) -> f64 {
+    let single = matches!(dtype, Dtype::F32 | Dtype::C32);
+    let (free, most) = if single { (40, 126) } else { (300, 1000) };
+    if largest == 0.0 || !largest.is_finite() {
+        return 1.0;
+    }
+    // Numbers without a leading bit get one.
+    let lifted = largest.abs() * 2f64.powi(64);
+    let (bits, off) = if largest.is_normal() { (largest.abs(), 0) } else { (lifted, 64) };
+    let exponent = i32::try_from(bits.to_bits() >> 52).unwrap_or(0) - 1023 - off;
+    if exponent.abs() <= free { 1.0 } else { 2f64.powi((-exponent).clamp(-most, most)) }
+}
+
 /// A recipe while it is written.
 pub(super) struct Kitchen {
     pub(super) recipe: Recipe,
@@ -192,6 +227,7 @@ impl Kitchen {
             check: S(0),
             value: None,
             limits: Limits { enough: 0.0, iterations: 0, check_every: 1 },
+            scale: 1.0,
         };
         Kitchen { recipe, one: S(0) }
     }
@@ -220,8 +256,46 @@ impl Kitchen {
         here
     }
 
-    /// The solution, which lies at `home`, as a vector in `outer`.
-    pub(super) fn solved(&mut self, x: V, outer: &Space) {
+    /// What went wrong in a step before still does where the last one looks like the end: nothing moves any more.
+    pub(super) fn remember(&mut self, check: S, health: S) {
+        let wrong = self.scalar("wrong");
+        let acts = [
+            scalar(wrong, Func::Affine { mul: 1.0, add: -1.0 }, &[health]),
+            scalar(check, Func::Add, &[check, wrong]),
+        ];
+        self.recipe.step.extend(acts);
+    }
+
+    /// Whether squares of elements may leave the range of a scalar; those of single precision do not.
+    pub(super) fn is_double(&self, x: V) -> bool {
+        matches!(self.recipe.vectors[x.0].1.dtype(), Dtype::F64 | Dtype::C64)
+    }
+
+    /// A scalar that is 0, or the lowest number, which is a breakdown, where `x` is not zero and its square all but is: what is looked
+    /// at would be taken for zero. Writes to `free`.
+    pub(super) fn lost(&mut self, x: V, free: V) -> S {
+        const ABOVE: fn(f64) -> Func = |above| Func::Where { above };
+        let [square, lifted] = ["x-square", "x-lifted"].map(|name| self.scalar(name));
+        let up = Act::Multiple { y: free, factor: 2f64.powi(500), s: self.one, x, a: None };
+        self.recipe.set_up.extend([
+            Act::Dot { s: square, x, y: x },
+            up,
+            Act::Dot { s: lifted, x: free, y: free },
+            scalar(square, ABOVE(1e-290), &[self.one, square]),
+            scalar(square, Func::Affine { mul: -1.0, add: 1.0 }, &[square]),
+            scalar(lifted, ABOVE(0.0), &[self.one, lifted]),
+            scalar(lifted, Func::Mul { conj: false }, &[lifted, square]),
+            scalar(lifted, Func::Affine { mul: f64::MIN, add: 0.0 }, &[lifted]),
+        ]);
+        lifted
+    }
+
+    /// The solution of a right-hand side that was multiplied with `scale`, which lies at `home`, as a vector in `outer`.
+    pub(super) fn solved(&mut self, x: V, outer: &Space, scale: f64) {
+        if scale != 1.0 {
+            let back = Act::Multiple { y: x, factor: scale.recip(), s: self.one, x, a: None };
+            self.recipe.finish.push(back);
+        }
         self.recipe.solution = if self.recipe.vectors[x.0].1 == *outer {
             x
         } else {

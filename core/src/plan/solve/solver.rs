@@ -1,9 +1,11 @@
 //! What is solved and how; the five methods.
 
+use num_complex::Complex64;
+
 use super::drive::{Limits, drive};
 use super::lower::SolvePlan;
 use super::methods::{self, Frame, Shrinkage};
-use super::recipe::Recipe;
+use super::recipe::{Recipe, near_one};
 use super::reference::Reference;
 use super::{SolveError, Solved};
 use crate::op::{Array, OpError, Operator, Part};
@@ -141,8 +143,8 @@ impl Solver {
     /// are none.
     pub fn solve(&self, a: impl Into<Part>, b: &Array) -> Result<Solved, SolveError> {
         let recipe = self.prepared(&operator(a)?, Some(b))?;
-        let given = self.given(b);
-        let mut engine = Reference::new(&recipe, &given);
+        let given = self.given(b, recipe.scale)?;
+        let mut engine = Reference::new(&recipe, &given.iter().collect::<Vec<_>>());
         drive(&recipe, &mut engine)
     }
 
@@ -152,7 +154,7 @@ impl Solver {
     /// As [`Solver::solve`], and [`super::PlanError`] where there is no program.
     pub fn plan(&self, a: impl Into<Part>, b: &Array) -> Result<SolvePlan, SolveError> {
         let recipe = self.prepared(&operator(a)?, Some(b))?;
-        let given = self.given(b).into_iter().cloned().collect();
+        let given = self.given(b, recipe.scale)?;
         SolvePlan::new(recipe, given)
     }
 
@@ -164,14 +166,18 @@ impl Solver {
         self.prepared(&operator(a)?, None)
     }
 
-    fn given<'a>(&'a self, b: &'a Array) -> Vec<&'a Array> {
+    fn given(&self, b: &Array, scale: f64) -> Result<Vec<Array>, SolveError> {
         let start = self.used_start(b);
-        std::iter::once(b).chain(start).collect()
+        let scaled = |x: &Array| {
+            let times = || x.values().iter().map(|v| v * scale).collect::<Vec<_>>();
+            if scale == 1.0 { Ok(x.clone()) } else { Array::new(x.space().clone(), times()) }
+        };
+        Ok(std::iter::once(b).chain(start).map(scaled).collect::<Result<_, _>>()?)
     }
 
     /// The start, if there is one and a right-hand side that it may be near to: of zero the solution is zero.
     fn used_start(&self, b: &Array) -> Option<&Array> {
-        let zero = b.values().iter().all(|v| v.norm_sqr() == 0.0);
+        let zero = b.values().iter().all(|v| *v == Complex64::ZERO);
         self.start.as_ref().filter(|_| self.is_square() && !zero)
     }
 
@@ -182,7 +188,9 @@ impl Solver {
         let inner = home.as_ref().unwrap_or(a);
         let enough = self.tolerance * self.tolerance;
         let start = b.is_some_and(|b| self.used_start(b).is_some());
-        let frame = Frame { b: a.codomain(), x: a.domain(), start, enough };
+        let parts = b.iter().flat_map(|b| b.values()).flat_map(|v| [v.re.abs(), v.im.abs()]);
+        let scale = near_one(parts.fold(0.0, f64::max), a.codomain().dtype());
+        let frame = Frame { b: a.codomain(), x: a.domain(), start, enough, scale };
         let recipe = match &self.method {
             Method::Cg { preconditioner } => {
                 let m = preconditioner.as_ref().map(|m| self.preconditioner(m, a, inner)).transpose()?;
@@ -195,14 +203,22 @@ impl Solver {
                     // A little more than the estimate, which comes from below.
                     None => a.op_norm(100, 1)?.powi(2) * 1.01,
                 };
-                let shrinkage = Shrinkage { weight: *weight, lipschitz: lipschitz.max(f64::MIN_POSITIVE) };
+                if !lipschitz.is_finite() {
+                    return Err(SolveError::Argument {
+                        what: "the bound of the eigenvalues",
+                        value: lipschitz.to_string(),
+                        wanted: "it is a positive number",
+                    });
+                }
+                let shrinkage =
+                    Shrinkage { weight: *weight * scale, lipschitz: lipschitz.max(f64::MIN_POSITIVE) };
                 methods::fista(inner, &shrinkage, &frame)
             }
             Method::Power => methods::power(inner, &frame),
         };
         let most = usize::try_from(a.domain().elements()).unwrap_or(usize::MAX).clamp(10, 10_000);
         let iterations = self.iterations.unwrap_or(most);
-        Ok(Recipe { limits: Limits { enough, iterations, check_every: self.check_every }, ..recipe })
+        Ok(Recipe { limits: Limits { enough, iterations, check_every: self.check_every }, scale, ..recipe })
     }
 
     /// The preconditioner where the iteration is.
@@ -275,7 +291,7 @@ impl Solver {
         if !(number.is_finite() && number >= 0.0) {
             return argument(name, number.to_string(), "it is a number from 0 on");
         }
-        let zero = |b: &Array| b.values().iter().all(|v| v.norm_sqr() == 0.0);
+        let zero = |b: &Array| b.values().iter().all(|v| *v == Complex64::ZERO);
         if matches!(self.method, Method::Power) && b.is_some_and(zero) {
             return Err(SolveError::ZeroStart);
         }

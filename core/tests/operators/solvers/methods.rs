@@ -124,23 +124,146 @@ fn a_breakdown_is_a_value_and_the_solution_the_last_good_one() {
     }
     let message = Breakdown::Indefinite { curvature: -3.0 }.to_string();
     assert_eq!(message, "<p, A p> = -3: the operator is not positive definite");
-    // A product beyond the type's range.
-    let a = diagonal(Dtype::F32, &[3e38, 3e38]);
-    let wide = Array::new(a.domain().clone(), [1e30, 1e30]).unwrap();
-    for solver in [Solver::cg(), Solver::fista(0.0).lipschitz(1.0)] {
-        let found = solver.solve(&a, &wide).unwrap();
-        assert_eq!(found.stop, Stop::Breakdown(Breakdown::NotFinite), "{solver:?}");
-        assert!(found.solution.values().iter().all(|v| v.is_finite()));
+    // A product beyond the type's range, of whatever is not small.
+    let a = dense(["m"], ["n"], [("m", 2), ("n", 2)], [3e38; 4], Dtype::F32).unwrap();
+    let a = spanlift::chain![a, spanlift::op::rename([("m", "n")])].unwrap();
+    let wide = Array::new(a.domain().clone(), [1.0, 1.0]).unwrap();
+    // However many steps are taken before anybody looks.
+    for solver in [Solver::cg(), Solver::fista(0.0).lipschitz(1.0), Solver::lsqr(), Solver::power()] {
+        for every in [1, 2, 10] {
+            let found = solver.clone().check_every(every).iterations(40).solve(&a, &wide).unwrap();
+            assert_eq!(found.stop, Stop::Breakdown(Breakdown::NotFinite), "{solver:?}, {every}");
+            assert!(found.solution.values().iter().all(|v| v.is_finite()));
+        }
     }
-    // Bidiagonalisation works with vectors of length 1 and solves it.
-    let found = lsqr(&a, &wide).unwrap();
-    assert_eq!(found.stop, Stop::Converged);
-    assert!((found.solution.reals()[0] * 3e8 - 1.0).abs() < 1e-6);
+    assert_eq!(a.op_norm(10, 1).unwrap(), f64::INFINITY);
+    let message = Solver::fista(1.0).solve(&a, &wide).unwrap_err().to_string();
+    assert_eq!(message, "the bound of the eigenvalues is inf: it is a positive number");
     // A preconditioner that is not positive.
     let bad = diagonal(Dtype::F64, &[1.0, -3.0]);
     let found = pcg(diagonal(Dtype::F64, &[1.0, 2.0]), &bad, &b(2)).unwrap();
     assert_eq!(found.stop, Stop::Breakdown(Breakdown::Indefinite { curvature: -2.0 }));
     assert_eq!(found.residual, f64::INFINITY, "nobody looked before");
+}
+
+/// Numbers times a power of two are the same problem: every method finds the same bits, times that power.
+#[test]
+fn tiny_and_huge_right_hand_sides_are_solved() {
+    let powers = |dtype| match dtype {
+        Dtype::F32 | Dtype::C32 => [-120, -70, 60, 120],
+        _ => [-1000, -540, 520, 1000],
+    };
+    for dtype in FIELDS {
+        let mut random = Random(31);
+        let w = random.matrix(6, 4, dtype);
+        let system = (w.normal() + 0.5 * identity()).unwrap();
+        let near = diagonal(dtype, &[1.0, 0.5, 0.25, 0.5]);
+        let (b, c) = (random.array(system.domain()), random.array(w.codomain()));
+        let times = |x: &Array, by: f64| {
+            Array::new(x.space().clone(), x.values().iter().map(|v| v * by).collect::<Vec<C>>()).unwrap()
+        };
+        for power in powers(dtype) {
+            let by = 2f64.powi(power);
+            let cases: [(Solver, Solver, &Operator, &Array, f64); 6] = [
+                (Solver::cg(), Solver::cg(), &system, &b, by),
+                (Solver::cg().start(&b), Solver::cg().start(&times(&b, by)), &system, &b, by),
+                (Solver::pcg(&near), Solver::pcg(&near), &system, &b, by),
+                (Solver::lsqr(), Solver::lsqr(), &w, &c, by),
+                (Solver::fista(0.25), Solver::fista(0.25 * by), &w, &c, by),
+                (Solver::power(), Solver::power(), &system, &b, 1.0),
+            ];
+            for (plain, scaled, a, b, back) in cases {
+                let what = format!("{plain:?}, {dtype}, 2^{power}");
+                let expected = plain.solve(a, b).unwrap();
+                let b = times(b, by);
+                let plan = scaled.plan(a, &b).unwrap();
+                for found in [scaled.solve(a, &b).unwrap(), plan.solve().unwrap()] {
+                    assert!(expected.iterations > 1, "{what}");
+                    assert_eq!(found.solution, times(&expected.solution, back), "{what}");
+                    assert_eq!(
+                        (found.stop, found.iterations),
+                        (expected.stop, expected.iterations),
+                        "{what}"
+                    );
+                    assert_eq!((found.residual, found.value), (expected.residual, expected.value), "{what}");
+                }
+            }
+        }
+    }
+}
+
+/// What leaves the range of numbers on the way, whatever the right-hand side is, is a breakdown and no solution.
+#[test]
+fn a_solution_that_left_the_range_is_not_said_to_be_one() {
+    let lost = Stop::Breakdown(Breakdown::NotFinite);
+    let one = |a: &Operator, v: f64| Array::new(a.codomain().clone(), [v, -v]).unwrap();
+    let scaled = |by: f64| diagonal(Dtype::F64, &[by, 2.0 * by]);
+    // 1e-360 and 1e310 are no numbers.
+    for (by, v) in [(1e200, 1e-160), (1e-160, 1e150)] {
+        let a = scaled(by);
+        for solver in [Solver::cg(), Solver::pcg(&diagonal(Dtype::F64, &[1.0, 1.0]))] {
+            let found = solver.solve(&a, &one(&a, v)).unwrap();
+            assert_eq!((found.stop, found.solution.reals()), (lost, vec![0.0; 2]), "{solver:?} of {by}");
+        }
+    }
+    // Squares of what the operator makes of numbers near 1.
+    for by in [1e-170, 1e-200] {
+        let a = scaled(by);
+        let found = Solver::cg().check_every(1).solve(&a, &one(&a, 1.0)).unwrap();
+        assert_eq!(found.stop, Stop::Converged);
+        assert!((found.solution.reals()[0] * by - 1.0).abs() < 1e-9, "{found:?}");
+        for solver in [Solver::lsqr(), Solver::fista(0.0).lipschitz(1.0), Solver::power()] {
+            let found = solver.solve(&a, &one(&a, 1.0)).unwrap();
+            assert_eq!(found.stop, lost, "{solver:?} of {by}: {found:?}");
+            assert_eq!(solver.plan(&a, &one(&a, 1.0)).unwrap().solve().unwrap().stop, lost, "{solver:?}");
+        }
+    }
+    // Zeros are zeros.
+    let gone = scaled(0.0);
+    for solver in [Solver::lsqr(), Solver::fista(0.0).lipschitz(1.0), Solver::power()] {
+        let found = solver.solve(&gone, &one(&gone, 1.0)).unwrap();
+        assert_eq!((found.stop, found.solution.reals()), (Stop::Converged, vec![0.0; 2]), "{solver:?}");
+    }
+}
+
+#[test]
+fn norms_of_tiny_and_huge_operators_are_norms() {
+    for (dtype, powers) in [(Dtype::F32, [-120, -60, 60, 110]), (Dtype::C64, [-900, -540, 540, 900])] {
+        let w = Random(8).matrix(5, 3, dtype);
+        let norm = w.op_norm(200, 3).unwrap();
+        for power in powers {
+            let by = 2f64.powi(power);
+            let values: Vec<C> = rows(&w).into_iter().flatten().map(|v| v * by).collect();
+            let a = dense(["m"], ["n"], [("m", 5), ("n", 3)], values, dtype).unwrap();
+            let found = a.op_norm(200, 3).unwrap() / by;
+            assert!((found / norm - 1.0).abs() < 8.0 * eps(dtype), "{dtype} 2^{power}: {found} and {norm}");
+        }
+    }
+}
+
+#[test]
+fn a_preconditioner_of_nothing_is_a_breakdown() {
+    let a = diagonal(Dtype::F64, &[1.0, 2.0, 3.0]);
+    let b = Array::new(a.domain().clone(), [1.0, -2.0, 0.5]).unwrap();
+    let stop = Stop::Breakdown(Breakdown::Indefinite { curvature: 0.0 });
+    let nothing = Operator::zero(a.domain().clone(), a.domain().clone());
+    for near in [diagonal(Dtype::F64, &[0.0; 3]), nothing] {
+        let solver = Solver::pcg(&near);
+        let found = solver.solve(&a, &b).unwrap();
+        assert_eq!((found.stop, found.iterations, found.solution.reals()), (stop, 0, vec![0.0; 3]));
+        assert_eq!(solver.plan(&a, &b).unwrap().solve().unwrap(), found);
+    }
+    // Nothing of one direction: it ends where what is left lies there, and not before.
+    for every in [1, 3, 10] {
+        let part = diagonal(Dtype::F64, &[1.0, 0.0, 1.0]);
+        let found = Solver::pcg(&part).check_every(every).solve(&a, &b).unwrap();
+        assert!(matches!(found.stop, Stop::Breakdown(Breakdown::Indefinite { .. })), "{found:?}");
+        assert!((found.solution.reals()[0] - 1.0).abs() < 1e-9 && found.solution.reals()[1] == 0.0);
+        // Where nothing is left to do it does no harm.
+        let rest = Array::new(a.domain().clone(), [1.0, 0.0, 0.5]).unwrap();
+        let found = Solver::pcg(&part).check_every(every).tolerance(1e-9).solve(&a, &rest).unwrap();
+        assert_eq!(found.stop, Stop::Converged, "{found:?}");
+    }
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! Results that are added to what is there.
 
+use num_complex::Complex;
+
 use super::real::{Element, Real};
 use super::{Runner, RunnerError, Workspace};
 
 impl<R: Real> Runner<R> {
     /// `y = alpha A x + beta y`; where `beta` is 0, `y` is overwritten and never read.
     ///
-    /// For the adjoint, `A^H`, make a runner of it.
+    /// For the adjoint, `A^H`, see [`Runner::adjoint_into`].
     ///
     /// # Errors
     /// As [`Runner::apply`].
@@ -50,5 +52,57 @@ impl<R: Real> Runner<R> {
         y.iter_mut().zip(ax).for_each(|(y, ax)| *y = alpha * *ax + beta * *y);
         workspace.extra = extra;
         Ok(())
+    }
+}
+
+impl<R: Real> Runner<R>
+where
+    Complex<R>: Element<Real = R>,
+{
+    /// `x = alpha A^H y + beta x`; where `beta` is 0, `x` is overwritten and never read.
+    ///
+    /// # Errors
+    /// As [`Runner::apply`].
+    ///
+    /// # Panics
+    /// As [`Runner::apply`].
+    ///
+    /// # Cost
+    /// As [`Runner::apply_into`]; the adjoint is planned the first time, and memory for it is allocated with the first use of a
+    /// workspace for it.
+    ///
+    /// ```
+    /// use spanlift::memory::Dtype;
+    /// use spanlift::op::dense;
+    /// use spanlift_native::cpu::Runner;
+    /// let a = dense(["m"], ["n"], [("m", 2), ("n", 3)], (1..=6).map(f64::from), Dtype::F64)?;
+    /// let runner = Runner::<f64>::new(&a)?;
+    /// let (mut workspace, mut x) = (runner.workspace(), [100.0; 3]);
+    /// runner.adjoint_into(1.0, &[1.0, 10.0], 0.5, &mut x, &mut workspace)?;
+    /// assert_eq!(x, [91.0, 102.0, 113.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn adjoint_into<Y: Element<Real = R>, X: Element<Real = R>>(
+        &self,
+        alpha: X,
+        y: &[Y],
+        beta: X,
+        x: &mut [X],
+        workspace: &mut Workspace<R>,
+    ) -> Result<(), RunnerError> {
+        if workspace.of != self.id {
+            return Err(self.foreign(workspace));
+        }
+        let runner = match self.adjoint.get() {
+            Some(runner) => runner,
+            None => {
+                let planned = Box::new(Runner::new(&self.operator.adjoint())?);
+                self.adjoint.get_or_init(|| planned)
+            }
+        };
+        let mut own = workspace.adjoint.take().unwrap_or_else(|| Box::new(runner.workspace()));
+        let done = runner.apply_into(alpha, y, beta, x, &mut own);
+        workspace.adjoint = Some(own);
+        done
     }
 }

@@ -37,6 +37,7 @@ mod table;
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use num_complex::{Complex, Complex64};
@@ -137,6 +138,8 @@ pub struct Runner<R: Real> {
     slots: Vec<usize>,
     scratch: (usize, usize),
     sides: [(usize, Dtype); 2],
+    /// The runner of the adjoint, planned when it is first asked for.
+    adjoint: OnceLock<Box<Runner<R>>>,
 }
 
 /// What one thread needs to apply a [`Runner`].
@@ -149,6 +152,8 @@ pub struct Workspace<R> {
     /// The buffers between steps, one after the other.
     between: Vec<R>,
     scratch: Scratch<R>,
+    /// That of the adjoint's runner, once it was needed.
+    adjoint: Option<Box<Workspace<R>>>,
 }
 
 /// A step whose buffers have places.
@@ -200,6 +205,7 @@ where
             scratch,
             sides: [side(operator.domain()), side(operator.codomain())],
             operator: operator.clone(),
+            adjoint: OnceLock::new(),
         })
     }
 }
@@ -233,7 +239,14 @@ impl<R: Real> Runner<R> {
         let zeros = |n: usize| vec![R::zero(); n];
         let scratch = Scratch { reals: zeros(self.scratch.0), wide: vec![Complex64::ZERO; self.scratch.1] };
         let between = zeros(self.slots.iter().sum());
-        Workspace { of: self.id, made_for: self.operator.clone(), extra: Vec::new(), between, scratch }
+        Workspace {
+            of: self.id,
+            made_for: self.operator.clone(),
+            extra: Vec::new(),
+            between,
+            scratch,
+            adjoint: None,
+        }
     }
 
     /// How many kernels an apply runs.
@@ -304,7 +317,12 @@ impl<R: Real> Runner<R> {
                 return RunnerError::Values { operator, verb, n, dtype, given, given_dtype };
             }
         }
-        RunnerError::Workspace { operator, of: workspace.made_for.formula() }
+        self.foreign(workspace)
+    }
+
+    #[cold]
+    fn foreign(&self, workspace: &Workspace<R>) -> RunnerError {
+        RunnerError::Workspace { operator: self.operator.formula(), of: workspace.made_for.formula() }
     }
 }
 

@@ -3,7 +3,7 @@
 use num_complex::{Complex, Complex64};
 use spanlift::op::Part;
 use spanlift::plan::{
-    Act, Engine, Outcome, Phase, Recipe, SolveError, Solver, VectorId as V, scalar_formula,
+    Act, Breakdown, Engine, Outcome, Phase, Recipe, SolveError, Solver, Stop, VectorId as V, scalar_formula,
 };
 
 use super::real::{Element, Real, pairs_mut};
@@ -45,6 +45,8 @@ struct State<R: Real> {
     vectors: Vec<Vec<R>>,
     scalars: Vec<f64>,
     applied: Vec<(Runner<R>, Workspace<R>)>,
+    /// What the right-hand side was multiplied with.
+    scale: f64,
 }
 
 impl<R: Real> Solving<R>
@@ -65,7 +67,7 @@ where
         let applied = recipe.operators().iter().map(ready).collect::<Result<_, _>>()?;
         let vectors = recipe.vectors().map(|space| vec![R::zero(); lower::reals(space)]).collect();
         let scalars = recipe.scalars().collect();
-        Ok(Solving { recipe, state: State { vectors, scalars, applied } })
+        Ok(Solving { recipe, state: State { vectors, scalars, applied, scale: 1.0 } })
     }
 
     /// Solves for the right-hand side `b`, or from the start `b` for an eigenvector, into `x`.
@@ -86,11 +88,53 @@ where
             return Err(SolveError::ZeroStart);
         }
         state.vectors[given.index()].copy_from_slice(b);
+        state.scale = scale(recipe, b);
+        if state.scale != 1.0 {
+            let by = R::of(state.scale.into());
+            state.vectors[given.index()].iter_mut().for_each(|v| *v *= by);
+        }
         state.scalars.iter_mut().zip(recipe.scalars()).for_each(|(s, first)| *s = first);
-        let outcome = recipe.run(&mut Acting { recipe, state })?;
-        bytemuck::cast_slice_mut(x).copy_from_slice(&state.vectors[solution.index()]);
+        let mut outcome = recipe.run(&mut Acting { recipe, state })?;
+        let x: &mut [R] = bytemuck::cast_slice_mut(x);
+        x.copy_from_slice(&state.vectors[solution.index()]);
+        if state.scale != 1.0 && recipe.value().is_none() {
+            let by = R::of(state.scale.recip().into());
+            x.iter_mut().for_each(|v| *v *= by);
+        }
+        let Outcome { stop, iterations, value, .. } = outcome;
+        let square = widest(Dot(x, x)).wide().re;
+        let is_zero = square == 0.0 && x.iter().all(|v| *v == R::zero());
+        if recipe.is_lost(stop, iterations, is_zero, value) {
+            outcome.stop = Stop::Breakdown(Breakdown::NotFinite);
+        }
+        if !square.is_finite() && !x.iter().all(|v| v.wide().re.is_finite()) {
+            x.fill(R::zero());
+            outcome.stop = Stop::Breakdown(Breakdown::NotFinite);
+        }
         Ok(outcome)
     }
+}
+
+/// What to multiply a right-hand side with; most are looked at once.
+fn scale<R: Real>(recipe: &Recipe, b: &[R]) -> f64 {
+    let square = widest(Dot(b, b)).wide().re;
+    // Squares from which on a largest part may be one that is scaled, either way.
+    let plain =
+        if size_of::<R>() == 4 { 2f64.powi(-80)..2f64.powi(80) } else { 2f64.powi(-600)..2f64.powi(600) };
+    if plain.contains(&square) {
+        return 1.0;
+    }
+    recipe.scale(b.iter().map(|v| v.wide().re.abs()).fold(0.0, f64::max))
+}
+
+/// A square or product in single precision that left its range, in double precision.
+fn in_range<R: Real>(found: R, a: &[R], b: &[R]) -> f64 {
+    let wide = found.wide().re;
+    let held = f64::from(f32::MIN_POSITIVE) <= wide.abs() && wide.is_finite();
+    if held || size_of::<R>() != 4 {
+        return wide;
+    }
+    a.iter().zip(b).map(|(a, b)| a.wide().re * b.wide().re).sum()
 }
 
 fn runner_error(error: RunnerError) -> SolveError {
@@ -156,7 +200,7 @@ where
     Complex<R>: Element<Real = R>,
 {
     fn act(&mut self, act: &Act) {
-        let State { vectors, scalars, applied } = &mut *self.state;
+        let State { vectors, scalars, applied, scale } = &mut *self.state;
         match act {
             Act::Move { y, x } => {
                 let [y, x] = two(vectors, *y, *x);
@@ -178,11 +222,12 @@ where
                     y.copy_from_slice(x);
                 }
                 let y = &mut vectors[y.index()];
-                if complex { shrink(pairs_mut(y), *by) } else { shrink(y.as_mut_slice(), *by) }
+                let by = (by * *scale).min(f64::MAX);
+                if complex { shrink(pairs_mut(y), by) } else { shrink(y.as_mut_slice(), by) }
             }
             Act::Dot { s, x, y } => {
-                let product = Dot(&vectors[x.index()], &vectors[y.index()]);
-                scalars[s.index()] = widest(product).wide().re;
+                let (x, y) = (&vectors[x.index()], &vectors[y.index()]);
+                scalars[s.index()] = in_range(widest(Dot(x, y)), x, y);
             }
             Act::Scalar { s, func, of } => {
                 let [first, last] = [of[0], of[of.len() - 1]].map(|of| scalars[of.index()]);
@@ -211,8 +256,9 @@ where
             }
             (false, a) => widest(Update { by, y: &mut y, x: other(*x), a, squared }),
         };
+        let square = if squared { in_range(square, &y, &y) } else { 0.0 };
         vectors[to.index()] = y;
-        square.wide().re
+        square
     }
 }
 

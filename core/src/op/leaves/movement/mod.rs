@@ -282,8 +282,38 @@ impl Gather {
         broken.map_or(Ok(()), |(name, ..)| Err(*name))
     }
 
+    /// The same movement between other spaces, which differ in dimensions that it leaves alone.
+    ///
+    /// `None` where an index counts on into the next dimension, whichever that is.
+    pub(in crate::op) fn seated(&self, domain: &Space, codomain: &Space) -> Option<Operator> {
+        let axes = codomain.dims().iter().map(|(name, size)| {
+            let (reads, own) = (&self.facts.domain, self.facts.codomain.axis(name));
+            let Some(k) = own.filter(|_| !self.untouched(name)) else {
+                let from = domain.axis(name).filter(|&from| domain.dims()[from].1 == *size)?;
+                return Some(Axis::whole(*size, from));
+            };
+            let Some(from) = self.axes[k].from else { return Some(self.axes[k].clone()) };
+            let (old, n) = &reads.dims()[from];
+            let inside = self.axes[k].pieces.iter().all(|p| {
+                let last = p.from + (p.len - 1) * p.step;
+                p.from.min(last) >= 0 && p.from.max(last) < *n
+            });
+            let from = domain.axis(old).filter(|&from| inside && domain.dims()[from].1 == *n);
+            (self.axes[k].size == *size)
+                .then(|| Axis { from, ..self.axes[k].clone() })
+                .filter(|_| from.is_some())
+        });
+        let axes = axes.collect::<Option<Vec<_>>>()?;
+        let facts = &self.facts;
+        let (name, adjoint, tags) = (facts.name.clone(), facts.adjoint_name.clone(), facts.tags);
+        let spaces = (domain.clone(), codomain.clone());
+        // A place among the dimensions is another one here.
+        let cuts = if matches!(self.cuts, Cuts::By(..)) { Cuts::Refused } else { self.cuts };
+        Some(Operator::leaf(Gather::new(name, adjoint, spaces, axes, tags, cuts)))
+    }
+
     /// Whether a dimension is the same on both sides.
-    fn untouched(&self, dim: &Name) -> bool {
+    pub(in crate::op) fn untouched(&self, dim: &Name) -> bool {
         let (reads, writes) = (&self.facts.domain, &self.facts.codomain);
         let (Some(i), Some(o), Some(n)) = (reads.axis(dim), writes.axis(dim), reads.size(dim)) else {
             return false;

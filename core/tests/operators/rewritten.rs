@@ -1,0 +1,98 @@
+//! What rewriting makes of expressions that say one thing each.
+
+use spanlift::chain;
+use spanlift::memory::{Dtype, cpu, cuda};
+use spanlift::op::{Array, Diagonal, Level, Operator, Simplify, fft, roll, stack, sum, sum_reduce, to};
+
+use crate::oracle::C;
+use crate::rules::{Draw, same};
+use crate::table::space;
+
+/// `(a + b) + (c + d)` is another sum than `a + b + c + d`: where every bit is kept, terms stay where they are.
+#[test]
+fn bits_that_are_kept_are_added_in_their_order() {
+    let line = space(&[("x", 64)], Dtype::F32);
+    let mut draw = Draw::new(3, Dtype::F32);
+    let mut d = || {
+        let w: Vec<C> = (0..64).map(|_| draw.random.value(Dtype::F32) / 3.0).collect();
+        Operator::from(Diagonal::new(line.clone(), w).unwrap())
+    };
+    let up = |parts: [Operator; 2], dim| stack(Some((dim, 0)), None, parts).unwrap();
+    let (a, b) = (up([d(), d()], "k"), up([d(), d()], "k"));
+    let (c, e) = (up([d(), d()], "k"), up([d(), d()], "k"));
+    let rows = chain![up([a.clone(), b.clone()], "l"), up([c.clone(), e.clone()], "l").h()].unwrap();
+    let pair = |a: &Operator| {
+        let there = a.normal().on(cuda(0));
+        chain![to(cuda(0)), there, to(cpu())].unwrap()
+    };
+    let moved = sum([pair(&a), pair(&b)]).unwrap();
+    for a in [rows, moved] {
+        let kept = Simplify::default().level(Level::Bitwise).run(&a);
+        assert!(!kept.log.is_empty() || a.plan().unwrap().transfers().len() == 4, "{a}");
+        let x = Array::new(line.clone(), (0..64).map(|k| 1.0 / f64::from(3 + k))).unwrap();
+        assert_eq!(kept.operator.apply(&x).unwrap(), a.apply(&x).unwrap(), "{}", kept.operator);
+        assert_eq!(Simplify::default().level(Level::Bitwise).run(&kept.operator).operator, kept.operator);
+        let flat = a.simplify();
+        assert!(flat.cost() < kept.operator.cost(), "{flat}");
+        assert_ne!(flat.apply(&x).unwrap(), a.apply(&x).unwrap(), "another order rounds otherwise");
+    }
+}
+
+/// Half a spectrum of two frequencies, shifted by one, is no whole one.
+#[test]
+fn half_a_spectrum_has_no_half_shift() {
+    let line = space(&[("x", 3)], Dtype::F64);
+    let f = spanlift::op::rfft(["x"]).over(&line).unwrap();
+    let d = Operator::from(Diagonal::new(line, [1.0, 2.0, 3.0]).unwrap());
+    let shifted = chain![roll("kx", 1).over(f.codomain()), f.h(), d].unwrap();
+    same("half a spectrum", &shifted, &shifted.simplify(), Level::Rounding);
+    same("half a spectrum, forward", &shifted.h(), &shifted.h().simplify(), Level::Rounding);
+}
+
+/// `(A x B)(C x D) = A C x B D`, whatever stands in between, and three dimensions as two.
+#[test]
+fn parts_on_names_apart_change_places() {
+    let cube = space(&[("y", 4), ("x", 6), ("z", 3)], Dtype::C64);
+    let along = |dim: &'static str, n: i64| {
+        let w = crate::table::tensor(&[(dim, n)], Dtype::C64);
+        Operator::from(Diagonal::broadcast(cube.clone(), &w).unwrap())
+    };
+    let simple = |parts: Vec<Operator>, level| {
+        let a = spanlift::op::chain(parts.into_iter().map(spanlift::op::Part::from)).unwrap();
+        let b = Simplify::default().level(level).run(&a).operator;
+        same(&format!("{a} = {b}"), &a, &b, Level::Rounding);
+        b.formula()
+    };
+    // Back and forth along each of three dimensions, in each other's way.
+    let (fy, fx, fz) = (fft(["y"]), fft(["x"]), fft(["z"]));
+    let there = chain![fy.over(&cube), fx, fz].unwrap();
+    let back = chain![fft(["y"]).over(&cube), fft(["z"]), fft(["x"])].unwrap().h();
+    assert_eq!(simple(vec![there, back], Level::Rounding), "I");
+    // Weights of two dimensions stay two, since one for both would be larger: unless that is asked for.
+    let (y, x) = (along("y", 4), along("x", 6));
+    let both = vec![y.clone(), x.clone(), y.h(), x.h()];
+    assert_eq!(simple(both.clone(), Level::Rounding), "(D^H D) · (D^H D)");
+    assert_eq!(simple(both, Level::Approximate), "(D^H (D^H (D D)))");
+    let total = sum([&y, &x, &y]).unwrap();
+    assert_eq!(total.simplify().formula(), "(D + D) + D");
+    assert_eq!(total.simplify().children().len(), 2);
+    // What works on the same name stays in the way, and so does what may do anything.
+    let f = fft(["x"]).over(&cube).unwrap();
+    let kx = Diagonal::broadcast(f.codomain().clone(), &crate::table::tensor(&[("kx", 6)], Dtype::C64));
+    let any = spanlift::op::FromFn::new(
+        "U",
+        f.codomain().clone(),
+        f.codomain().clone(),
+        |x, y| y.copy_from_slice(x),
+        |x, y| y.copy_from_slice(x),
+    );
+    for between in [Operator::from(kx.unwrap()), any.into()] {
+        let kept = chain![&f, between, f.h()].unwrap();
+        assert_eq!(kept.simplify(), kept);
+    }
+    // The smaller side keeps the product.
+    let total = sum_reduce(["x"]).over(&cube).unwrap();
+    let w = crate::table::tensor(&[("y", 4)], Dtype::C64);
+    let small = Operator::from(Diagonal::broadcast(total.codomain().clone(), &w).unwrap());
+    assert_eq!(simple(vec![y, total, small], Level::Rounding), "(D D) · Sum(x)");
+}

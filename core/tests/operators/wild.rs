@@ -1,0 +1,275 @@
+//! Expressions of every leaf and container, on spaces with names, sizes and types of every kind, against the matrix of real and
+//! imaginary parts: it knows no field, so that what is linear over real numbers alone is held to the same laws.
+
+use serde_json::json;
+use spanlift::hazard::{self, Mode, Verdict};
+use spanlift::memory::{Device, mock};
+use spanlift::op::{
+    Along, Array, Level, Name, OpError, Operator, Reader, Simplify, Space, Tile, Weights, dot_test,
+};
+
+use crate::drawn::Wild;
+use crate::oracle::{C, eps};
+use crate::soak::{draws, record};
+
+/// Rows and columns of real numbers: of every element its real part, and its imaginary one where it has one.
+#[derive(Clone, PartialEq)]
+struct Parts(Vec<Vec<f64>>);
+
+fn parts_of(space: &Space, values: &[C]) -> Vec<f64> {
+    values
+        .iter()
+        .flat_map(|v| [v.re, v.im].into_iter().take(if space.is_complex() { 2 } else { 1 }))
+        .collect()
+}
+
+impl Parts {
+    fn read(a: &Operator) -> Parts {
+        let n = usize::try_from(a.domain().elements()).unwrap();
+        let units: &[C] = if a.domain().is_complex() { &[C::ONE, C::I] } else { &[C::ONE] };
+        let columns = (0..n).flat_map(|j| units.iter().map(move |u| (j, u))).map(|(j, u)| {
+            let x = (0..n).map(|k| if k == j { *u } else { C::ZERO });
+            let y = a.apply(&Array::new(a.domain().clone(), x.collect::<Vec<C>>()).unwrap()).unwrap();
+            assert_eq!(y.space(), a.codomain(), "{a}");
+            parts_of(a.codomain(), y.values())
+        });
+        let columns: Vec<Vec<f64>> = columns.collect();
+        let rows =
+            usize::try_from(a.codomain().elements()).unwrap() * if a.codomain().is_complex() { 2 } else { 1 };
+        Parts((0..rows).map(|i| columns.iter().map(|c| c[i]).collect()).collect())
+    }
+
+    fn transposed(&self, columns: usize) -> Parts {
+        Parts((0..columns).map(|j| self.0.iter().map(|row| row[j]).collect()).collect())
+    }
+
+    fn times(&self, other: &Parts, columns: usize) -> Parts {
+        let entry = |row: &Vec<f64>, j: usize| row.iter().zip(&other.0).map(|(a, b)| a * b[j]).sum();
+        Parts(self.0.iter().map(|row| (0..columns).map(|j| entry(row, j)).collect()).collect())
+    }
+
+    fn size(&self) -> f64 {
+        self.0.iter().flatten().fold(0.0, |m: f64, v| m.max(v.abs()))
+    }
+
+    fn distance(&self, other: &Parts) -> f64 {
+        assert_eq!(self.0.len(), other.0.len());
+        let pairs = self.0.iter().flatten().zip(other.0.iter().flatten());
+        pairs.map(|(a, b)| (a - b).abs()).fold(0.0, |m, d| if d.is_nan() { f64::NAN } else { m.max(d) })
+    }
+}
+
+/// How many real numbers a space holds.
+fn reals(space: &Space) -> usize {
+    usize::try_from(space.elements()).unwrap() * if space.is_complex() { 2 } else { 1 }
+}
+
+#[track_caller]
+fn near(what: &str, a: &Operator, expected: &Parts, scale: f64) {
+    let found = Parts::read(a);
+    let e = eps(a.domain().dtype()).max(eps(a.codomain().dtype()));
+    let most = 2048.0 * e * scale.max(expected.size()).max(1.0);
+    let off = found.distance(expected);
+    assert!(off <= most, "{what}: {a}\nis {off:e} off, {most:e} is rounding");
+}
+
+/// Rows or columns inside a tile, as real numbers.
+fn inside(space: &Space, tile: &Tile) -> Vec<usize> {
+    let each = if space.is_complex() { 2 } else { 1 };
+    let all = crate::oracle::indices(&space.shape());
+    let kept = |index: &Vec<i64>| {
+        space.names().zip(index).all(|(n, i)| tile.range(n).is_none_or(|(lo, hi)| lo <= *i && *i < hi))
+    };
+    let kept = all.iter().enumerate().filter(|(_, i)| kept(i)).map(|(k, _)| k);
+    kept.flat_map(|k| (0..each).map(move |part| k * each + part)).collect()
+}
+
+/// What has no dimension that mirrors, so that a tile reads what it writes.
+fn straight(a: &Operator, dim: &Name) -> bool {
+    !matches!(a.along(dim), Along::Mirrored)
+}
+
+fn check(seed: u64, counts: &mut [usize; 6]) {
+    let mut w = Wild::new(seed);
+    let depth = u32::try_from(seed % 4).unwrap();
+    let a = w.expression(depth);
+    let what = format!("seed {seed}: {a:#}");
+    let (n, m) = (reals(a.domain()), reals(a.codomain()));
+    let p = Parts::read(&a);
+    let scale = p.size().powi(2).max(1.0);
+    let (t, e) = (p.transposed(n), eps(a.domain().dtype()));
+    near(&format!("adjoint of {what}"), &a.h(), &t, scale);
+    near(&format!("normal of {what}"), &a.normal(), &t.times(&p, n), scale);
+    near(&format!("normal of the adjoint of {what}"), &a.cogram(), &p.times(&t, m), scale);
+    // conj(A) x = conj(A conj(x)): signs of imaginary parts on both sides.
+    let sign = |space: &Space, k: usize| if space.is_complex() && k % 2 == 1 { -1.0 } else { 1.0 };
+    let turned = |p: &Parts, rows: &Space, columns: &Space| {
+        let each = |(i, row): (usize, &Vec<f64>)| {
+            row.iter().enumerate().map(|(j, v)| sign(rows, i) * v * sign(columns, j)).collect()
+        };
+        Parts(p.0.iter().enumerate().map(each).collect())
+    };
+    near(&format!("conj of {what}"), &a.conj(), &turned(&p, a.codomain(), a.domain()), scale);
+    near(&format!("transpose of {what}"), &a.t(), &turned(&t, a.domain(), a.codomain()), scale);
+    assert_eq!((a.h().h(), a.t().t(), a.conj().conj()), (a.clone(), a.clone(), a.clone()), "{what}");
+    assert!((0..2).all(|k| dot_test(&a, seed + k).passed()), "{what}: {:?}", dot_test(&a, seed));
+
+    let x = w.random.array(a.domain());
+    let y = a.apply(&x).unwrap();
+    for level in [Level::Bitwise, Level::Rounding, Level::Approximate] {
+        for (side, a, p) in [("", &a, &p), ("adjoint of ", &a.h(), &t)] {
+            let simple = Simplify::default().level(level).run(a);
+            let b = &simple.operator;
+            let what = format!("{level}: {side}{what}\n= {b}\n{:#?}", simple.log);
+            assert_eq!((b.domain(), b.codomain()), (a.domain(), a.codomain()), "{what}");
+            near(&what, b, p, scale);
+            if level == Level::Bitwise {
+                let x = w.random.array(a.domain());
+                assert_eq!(b.apply(&x).unwrap(), a.apply(&x).unwrap(), "{what}");
+            }
+            assert!(b.cost() <= a.cost(), "{what}");
+            assert_eq!(Simplify::default().level(level).run(b).operator, *b, "not at its end: {what}");
+            counts[0] += simple.log.len();
+        }
+    }
+    let file = a.to_json(Weights::Inline).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let again = Reader::new().read(file.as_bytes()).unwrap_or_else(|e| panic!("{what}: {e}\n{file}"));
+    assert_eq!(again.apply(&x).unwrap(), y, "{what}");
+    assert_eq!(again.to_json(Weights::Inline).unwrap(), file, "{what}");
+    assert_eq!(again.to_string(), a.to_string(), "{what}");
+
+    let dims: std::collections::BTreeSet<Name> = a.ishape().into_iter().chain(a.oshape()).collect();
+    let tuple = a.domain().members().is_some() || a.codomain().members().is_some();
+    for dim in dims.iter().filter(|_| !tuple) {
+        let size = a.size(dim).unwrap();
+        let text = dim.to_string();
+        for lo in 0..size {
+            let hi = lo + 1 + w.below(size - lo);
+            let tile = Tile::new([(text.as_str(), lo..hi)]).unwrap();
+            match a.cut(&tile) {
+                Ok(cut) if straight(&a, dim) => {
+                    let (rows, columns) = (inside(a.codomain(), &tile), inside(a.domain(), &tile));
+                    let part =
+                        Parts(rows.iter().map(|i| columns.iter().map(|j| p.0[*i][*j]).collect()).collect());
+                    near(&format!("{tile} of {what}\n{cut}"), &cut, &part, scale);
+                    assert_eq!(*cut.domain(), tile.space(a.domain()), "{tile} of {what}");
+                    assert_eq!(*cut.codomain(), tile.space(a.codomain()), "{tile} of {what}");
+                    counts[1] += 1;
+                }
+                Ok(_) => {}
+                Err(OpError::Uncuttable { .. }) => counts[2] += 1,
+                Err(error) => panic!("{tile} of {what}: {error}"),
+            }
+        }
+        let devices: Vec<Device> = (0..u32::try_from(1 + w.below(5)).unwrap()).map(mock).collect();
+        let tiles = usize::try_from(1 + w.below(size.max(1))).unwrap();
+        let each = 1 + w.below(size.max(1));
+        let ways = [
+            a.split(&text, tiles, &devices),
+            a.split_fixed(&text, tiles, &devices),
+            a.batch(&[&[(text.as_str(), each)]]),
+        ];
+        for (k, way) in ways.into_iter().enumerate() {
+            match way {
+                Ok(b) => {
+                    let what = format!("{dim} in {tiles} tiles of {what}, way {k}\n{b:#}");
+                    assert_eq!((b.domain(), b.codomain()), (a.domain(), a.codomain()), "{what}");
+                    near(&what, &b, &p, scale);
+                    near(&what, &b.h(), &t, scale);
+                    near(&what, &b.normal(), &t.times(&p, n), scale);
+                    near(&what, &b.simplify(), &p, scale);
+                    planned(&what, &b, &x, e * scale);
+                    counts[3] += 1;
+                }
+                Err(OpError::Uncuttable { .. } | OpError::TileCount { .. } | OpError::JoinedTwice { .. }) => {
+                    counts[4] += 1;
+                }
+                Err(error) => panic!("{dim} of {what}: {error}"),
+            }
+        }
+    }
+    tiled_twice(&what, &a, (&p, &t), &mut w, scale);
+    planned(&what, &a, &x, e * scale);
+    counts[5] += 1;
+}
+
+/// Every name of an expression, between its parts too.
+fn names(a: &Operator, found: &mut std::collections::BTreeSet<Name>) {
+    found.extend(a.ishape().into_iter().chain(a.oshape()));
+    a.children().iter().for_each(|part| names(part, found));
+}
+
+/// Along two dimensions at once, of either side or between parts, and in two levels; and with a halo.
+fn tiled_twice(what: &str, a: &Operator, (p, t): (&Parts, &Parts), w: &mut Wild, scale: f64) {
+    let mut all = std::collections::BTreeSet::new();
+    names(a, &mut all);
+    let all: Vec<Name> = all.into_iter().collect();
+    for _ in 0..3 {
+        if all.len() < 2 {
+            return;
+        }
+        let draw = |w: &mut Wild| {
+            all[usize::try_from(w.below(i64::try_from(all.len()).unwrap())).unwrap()].to_string()
+        };
+        let (first, second) = (draw(w), draw(w));
+        let sizes = [(first.as_str(), 1 + w.below(3)), (second.as_str(), 1 + w.below(3))];
+        let each = || a.tiles(sizes)?.joined();
+        let levels = || a.batch(&[&[(first.as_str(), 2)], &[(second.as_str(), 1)], &[(first.as_str(), 1)]]);
+        let devices = || {
+            let tiles = a.tiles(sizes)?;
+            let n = tiles.grid().iter().product();
+            let on: Vec<Device> = (0..n).map(|k| mock(u32::try_from(k % 3).unwrap())).collect();
+            tiles.on(&on)
+        };
+        let (n, halo) = (1 + w.below(4), w.below(4));
+        let far = || a.tiles_with_halo(&first, n, halo)?.joined();
+        for (k, way) in [each(), levels(), devices(), far()].into_iter().enumerate() {
+            let what = format!("{sizes:?}, way {k} of {what}");
+            match way {
+                Ok(b) => {
+                    assert_eq!((b.domain(), b.codomain()), (a.domain(), a.codomain()), "{what}\n{b:#}");
+                    near(&what, &b, p, scale);
+                    near(&what, &b.h(), t, scale);
+                    near(&what, &b.simplify(), p, scale);
+                }
+                Err(
+                    OpError::Uncuttable { .. }
+                    | OpError::UnknownDim { .. }
+                    | OpError::TileCount { .. }
+                    | OpError::JoinedTwice { .. }
+                    | OpError::Halo { .. }
+                    | OpError::Space(_),
+                ) => {}
+                Err(error) => panic!("{what}: {error}"),
+            }
+        }
+    }
+}
+
+/// The plan is safe and says how often data moves.
+fn planned(what: &str, a: &Operator, x: &Array, _: f64) {
+    // There is nothing to plan for what has no element.
+    let Ok(plan) = a.plan_for(x) else { return };
+    let report = hazard::check(plan.program(), Mode::Contract).unwrap();
+    assert_eq!(report.verdict(), Verdict::Safe, "{what}\n{}", plan.program().to_text());
+    let copies =
+        plan.program().commands().iter().filter(|c| matches!(c.op, spanlift::program::Op::Copy(_))).count();
+    assert!(copies >= plan.transfers().len(), "{what}");
+}
+
+#[test]
+fn wild_expressions_keep_every_law() {
+    let n = draws(120, 20_000);
+    let first: u64 = std::env::var("SPANLIFT_WILD").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+    let mut counts = [0; 6];
+    for seed in first..first + n {
+        check(seed, &mut counts);
+    }
+    let [rules, cuts, refused, tiles, untiled, plans] = counts;
+    assert!(rules > 50 && cuts > 200 && tiles > 100, "{counts:?}");
+    record(
+        "wild expressions",
+        json!({"expressions": n, "rules_used": rules, "cuts": cuts, "cuts_refused": refused, "ways_to_tile": tiles,
+               "tilings_refused": untiled, "plans": plans}),
+    );
+}
