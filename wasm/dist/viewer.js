@@ -83,8 +83,8 @@ var v1 = getArrayU8FromWasm0(ret[0], ret[1]).slice();
 wasm.__wbindgen_free(ret[0], ret[1] * 1, 1);
 return v1;
 }
-choose(from, to) {
-wasm.view_choose(this.__wbg_ptr, from, to);
+choose(from, to, first, last) {
+wasm.view_choose(this.__wbg_ptr, from, to, isLikeNone(first) ? Number.MAX_SAFE_INTEGER : (first) >>> 0, isLikeNone(last) ? Number.MAX_SAFE_INTEGER : (last) >>> 0);
 }
 code(language) {
 const ret = wasm.view_code(this.__wbg_ptr, language);
@@ -150,6 +150,11 @@ wasm.view_go(this.__wbg_ptr, at);
 go_wall(ns) {
 wasm.view_go_wall(this.__wbg_ptr, ns);
 }
+group(by) {
+const ptr0 = passStringToWasm0(by, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
+const len0 = WASM_VECTOR_LEN;
+wasm.view_group(this.__wbg_ptr, ptr0, len0);
+}
 has_pageable() {
 const ret = wasm.view_has_pageable(this.__wbg_ptr);
 return ret !== 0;
@@ -175,6 +180,20 @@ return getStringFromWasm0(ret[0], ret[1]);
 } finally {
 wasm.__wbindgen_free(deferred1_0, deferred1_1, 1);
 }
+}
+look_at(bytes, chosen) {
+let ptr0, len0, ptr1, len1;
+try {
+ptr0 = passStringToWasm0(bytes, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
+len0 = WASM_VECTOR_LEN;
+ptr1 = passStringToWasm0(chosen, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
+len1 = WASM_VECTOR_LEN;
+} catch (e) {
+if (ptr1) { wasm.__wbindgen_free(ptr1, len1 * 1, 1); }
+if (ptr0) { wasm.__wbindgen_free(ptr0, len0 * 1, 1); }
+throw e;
+}
+wasm.view_look_at(this.__wbg_ptr, ptr0, len0, ptr1, len1);
 }
 look_back() {
 wasm.view_look_back(this.__wbg_ptr);
@@ -219,6 +238,9 @@ row_at(y) {
 const ret = wasm.view_row_at(this.__wbg_ptr, !isLikeNone(y), isLikeNone(y) ? 0 : y);
 return ret === Number.MAX_SAFE_INTEGER ? undefined : ret;
 }
+scroll(top) {
+wasm.view_scroll(this.__wbg_ptr, top);
+}
 select(slice, command) {
 wasm.view_select(this.__wbg_ptr, isLikeNone(slice) ? Number.MAX_SAFE_INTEGER : (slice) >>> 0, isLikeNone(command) ? Number.MAX_SAFE_INTEGER : (command) >>> 0);
 }
@@ -242,6 +264,9 @@ v1 = getStringFromWasm0(ret[0], ret[1]);
 wasm.__wbindgen_free(ret[0], ret[1] * 1, 1);
 }
 return v1;
+}
+tell() {
+wasm.view_tell(this.__wbg_ptr);
 }
 times() {
 const ret = wasm.view_times(this.__wbg_ptr);
@@ -531,133 +556,140 @@ return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 _57: function(arg0) {
 return arg0.pointerId;
 },
-_58: function(arg0) {
+_58: function(arg0, arg1) {
+const ret = arg1.pointerType;
+const ptr1 = passStringToWasm0(ret, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
+const len1 = WASM_VECTOR_LEN;
+getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 1, len1, true);
+getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 0, ptr1, true);
+},
+_59: function(arg0) {
 arg0.preventDefault();
 },
-_59: function() { return handleError(function (arg0, arg1, arg2) {
+_60: function() { return handleError(function (arg0, arg1, arg2) {
 const ret = arg0.querySelector(getStringFromWasm0(arg1, arg2));
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 }, arguments); },
-_60: function() { return handleError(function (arg0, arg1, arg2) {
+_61: function() { return handleError(function (arg0, arg1, arg2) {
 arg0.removeAttribute(getStringFromWasm0(arg1, arg2));
 }, arguments); },
-_61: function() { return handleError(function (arg0, arg1, arg2) {
+_62: function() { return handleError(function (arg0, arg1, arg2) {
 arg0.remove(getStringFromWasm0(arg1, arg2));
 }, arguments); },
-_62: function(arg0) {
+_63: function(arg0) {
 arg0.remove();
 },
-_63: function() { return handleError(function (arg0, arg1) {
+_64: function() { return handleError(function (arg0, arg1) {
 return arg0.requestAnimationFrame(arg1);
 }, arguments); },
-_64: function(arg0) {
+_65: function(arg0) {
 return arg0.scrollTop;
 },
-_65: function(arg0) {
+_66: function(arg0) {
 return arg0.selectedIndex;
 },
-_66: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
+_67: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
 arg0.setAttribute(getStringFromWasm0(arg1, arg2), getStringFromWasm0(arg3, arg4));
 }, arguments); },
-_67: function() { return handleError(function (arg0, arg1) {
+_68: function() { return handleError(function (arg0, arg1) {
 arg0.setPointerCapture(arg1);
 }, arguments); },
-_68: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
+_69: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
 arg0.setProperty(getStringFromWasm0(arg1, arg2), getStringFromWasm0(arg3, arg4));
 }, arguments); },
-_69: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4, arg5, arg6) {
+_70: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4, arg5, arg6) {
 arg0.setTransform(arg1, arg2, arg3, arg4, arg5, arg6);
 }, arguments); },
-_70: function(arg0, arg1, arg2) {
+_71: function(arg0, arg1, arg2) {
 arg0.className = getStringFromWasm0(arg1, arg2);
 },
-_71: function(arg0, arg1, arg2) {
+_72: function(arg0, arg1, arg2) {
 arg0.fillStyle = getStringFromWasm0(arg1, arg2);
 },
-_72: function(arg0, arg1, arg2) {
+_73: function(arg0, arg1, arg2) {
 arg0.font = getStringFromWasm0(arg1, arg2);
 },
-_73: function(arg0, arg1) {
+_74: function(arg0, arg1) {
 arg0.height = arg1 >>> 0;
 },
-_74: function(arg0, arg1) {
+_75: function(arg0, arg1) {
 arg0.hidden = arg1 !== 0;
 },
-_75: function(arg0, arg1, arg2) {
+_76: function(arg0, arg1, arg2) {
 arg0.innerHTML = getStringFromWasm0(arg1, arg2);
 },
-_76: function(arg0, arg1) {
+_77: function(arg0, arg1) {
 arg0.lineWidth = arg1;
 },
-_77: function(arg0, arg1) {
+_78: function(arg0, arg1) {
 arg0.passive = arg1 !== 0;
 },
-_78: function(arg0, arg1) {
+_79: function(arg0, arg1) {
 arg0.scrollTop = arg1;
 },
-_79: function(arg0, arg1, arg2) {
+_80: function(arg0, arg1, arg2) {
 arg0.strokeStyle = getStringFromWasm0(arg1, arg2);
 },
-_80: function(arg0, arg1, arg2) {
+_81: function(arg0, arg1, arg2) {
 arg0.textAlign = getStringFromWasm0(arg1, arg2);
 },
-_81: function(arg0, arg1, arg2) {
+_82: function(arg0, arg1, arg2) {
 arg0.textBaseline = getStringFromWasm0(arg1, arg2);
 },
-_82: function(arg0, arg1, arg2) {
+_83: function(arg0, arg1, arg2) {
 arg0.textContent = arg1 === 0 ? undefined : getStringFromWasm0(arg1, arg2);
 },
-_83: function(arg0, arg1) {
+_84: function(arg0, arg1) {
 arg0.width = arg1 >>> 0;
-},
-_84: function(arg0) {
-return arg0.shiftKey;
 },
 _85: function(arg0) {
 return arg0.shiftKey;
 },
-_86: function() {
+_86: function(arg0) {
+return arg0.shiftKey;
+},
+_87: function() {
 const ret = typeof globalThis === 'undefined' ? undefined : globalThis;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_87: function() {
+_88: function() {
 const ret = typeof global === 'undefined' ? undefined : global;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_88: function() {
+_89: function() {
 const ret = typeof self === 'undefined' ? undefined : self;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_89: function() {
+_90: function() {
 const ret = typeof window === 'undefined' ? undefined : window;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_90: function(arg0) {
+_91: function(arg0) {
 arg0.stroke();
 },
-_91: function(arg0) {
+_92: function(arg0) {
 return arg0.style;
 },
-_92: function(arg0) {
+_93: function(arg0) {
 const ret = arg0.target;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_93: function() { return handleError(function (arg0, arg1, arg2, arg3) {
+_94: function() { return handleError(function (arg0, arg1, arg2, arg3) {
 return arg0.toggle(getStringFromWasm0(arg1, arg2), arg3 !== 0);
 }, arguments); },
-_94: function(arg0) {
+_95: function(arg0) {
 return arg0.top;
 },
-_95: function(arg0) {
+_96: function(arg0) {
 return arg0.width;
 },
-_96: function(arg0, arg1) {
-return makeMutClosure(arg0, arg1, _97);
+_97: function(arg0, arg1) {
+return makeMutClosure(arg0, arg1, _98);
 },
-_98: function(arg0, arg1) {
-return makeMutClosure(arg0, arg1, _99);
+_99: function(arg0, arg1) {
+return makeMutClosure(arg0, arg1, _100);
 },
-_100: function(arg0, arg1) {
+_101: function(arg0, arg1) {
 return getStringFromWasm0(arg0, arg1);
 },
 __wbindgen_init_externref_table: function() {
@@ -674,11 +706,11 @@ __proto__: null,
 "./viewer_bg.js": import0,
 };
 }
-function _99(arg0, arg1) {
-wasm._99(arg0, arg1);
+function _100(arg0, arg1) {
+wasm._100(arg0, arg1);
 }
-function _97(arg0, arg1, arg2) {
-wasm._97(arg0, arg1, arg2);
+function _98(arg0, arg1, arg2) {
+wasm._98(arg0, arg1, arg2);
 }
 const ColumnsFinalization = (typeof FinalizationRegistry === 'undefined')
 ? { register: () => {}, unregister: () => {} }
