@@ -46,10 +46,10 @@ async function resimulated(frames) {
     }, `${name} simulated again`);
   };
   // Half the rate of the link: slower; eight times: faster.
-  assert.match(await moved("link", "-1"), /^now 147\.8 µs, then .* lost/);
-  assert.match(await moved("link", "3"), /^now 147\.8 µs, then .* saved/);
+  assert.match(await moved("link", "-1"), /^now 147\.8\sµs, then .* lost/);
+  assert.match(await moved("link", "3"), /^now 147\.8\sµs, then .* saved/);
   // Another machine, its link as much faster: other times again.
-  assert.match(await moved("machine", "tutorial-ci"), /^now 147\.8 µs, then .* saved/);
+  assert.match(await moved("machine", "tutorial-ci"), /^now 147\.8\sµs, then .* saved/);
 }
 
 for (const name of notebooks) {

@@ -113,9 +113,9 @@ impl Recorded {
         let mut lines = Vec::new();
         if let Some(error) = &self.found.replay {
             lines.push(format!(
-                "the model repeats the recorded {} with an error of {:+.1} %",
+                "the model repeats the recorded {} with an error of {}",
                 text::time(error.recorded_ns),
-                100.0 * error.error
+                off(error.error)
             ));
         }
         for finding in &self.found.findings {
@@ -200,11 +200,11 @@ impl Recorded {
         let (same, made) = (recording.what_if(&[]), recording.what_if(&list));
         let name = if changes.is_empty() { "no change".to_owned() } else { changes.join(", ") };
         let plain = format!(
-            "{name}: {} instead of {}, {} saved; without a change the model is off by {:+.1} %",
+            "{name}: {} instead of {}, {} saved; without a change the model is off by {}",
             text::time(made.length_ns),
             text::time(same.length_ns),
             text::time(made.saved_ns),
-            100.0 * recording.error().error
+            off(recording.error().error)
         );
         let panel = |title: &str, trace| Panel {
             title: title.to_owned(),
@@ -452,6 +452,11 @@ pub fn check_memory(file: &[u8], line: i64) -> Figure {
         }
     };
     told(found())
+}
+
+/// A relative error in percent; no zero is negative.
+fn off(part: f64) -> String {
+    format!("{:+.1} %", (1000.0 * part).round() / 10.0 + 0.0)
 }
 
 #[cfg(test)]

@@ -364,7 +364,9 @@ mod tests {
                     let asked = known.stacks.get(block.stack).first().map_or(String::new(), |&frame| {
                         let frame = known.stacks.frames[frame as usize];
                         let [file, name] = [frame.filename, frame.name].map(|id| known.strings.get(id));
-                        format!(" {name} ({}:{})", file.rsplit('/').next().unwrap(), frame.line)
+                        let (file, line) = (file.rsplit('/').next().unwrap(), frame.line);
+                        let line = if line > 0 { format!(":{line}") } else { String::new() };
+                        format!(" {name} ({file}{line})")
                     });
                     let (shape, offset) = (vec![block.size], block.addr - from);
                     let view = View { dtype: Dtype::U8, shape, strides: vec![1], offset };
