@@ -175,6 +175,12 @@ test("work stands on lanes by engine and by kind, the address keeps it, and alt 
   await again.page.goto(address);
   const other = await harness.ready(again.page);
   await harness.eventually(async () => (await harness.look(other)) === moved, "the address brings other lanes");
+  // And the page still knows them once something else is chosen.
+  await again.page.locator(".sl-plot").first().focus();
+  await again.page.keyboard.press("Escape");
+  await until(other, (s) => s.slice === "", "Escape selects nothing");
+  await rest();
+  await holds(again, /^#group=kind&lanes=2u/);
   await again.close();
   for (const expected of [/group=kind&lanes=2u/, /group=kind(?!&lanes)/, /^#slice=\d+$/]) {
     await visit.page.keyboard.press("Alt+ArrowLeft");

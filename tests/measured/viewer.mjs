@@ -110,6 +110,8 @@ const opens = async (page, control, file, there, button) => {
 const ours = (address, file) =>
   visit(address, async (page) => {
     const isSnapshot = /pickle/.test(file);
+    // A press before the page is there would open nothing.
+    await page.waitForFunction(() => globalThis.held);
     const found = { first_paint_s: await opens(page, ".sl-files", file, ".sl-canvas[data-ready]", "[data-do=open]") };
     if (isSnapshot) {
       await page.waitForFunction(() => document.querySelector(".sl-canvas").dataset.moment, null, { polling: 50 });

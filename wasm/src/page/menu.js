@@ -5,7 +5,7 @@ const WAYS = { u: -1, d: 1, t: -(2 ** 31) };
 
 /** Lanes in another order. */
 const lanes = (view) => {
-  let [moved, shows, isNew] = [[], "", false];
+  let [moved, shows, isNew] = [[], null, false];
   let by = "";
   const shift = (row, way) => {
     if (row === undefined || !WAYS[way]) return;
@@ -32,7 +32,7 @@ const lanes = (view) => {
     },
     /** What was opened anew has its lanes as the file has them. */
     shown(opened) {
-      if (opened !== shows && !isNew) [moved, by] = [[], ""];
+      if (shows !== null && opened !== shows && !isNew) [moved, by] = [[], ""];
       [shows, isNew] = [opened, false];
     },
   };
