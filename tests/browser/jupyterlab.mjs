@@ -181,7 +181,7 @@ test("a figure is alive, follows keys and mouse, and its slider simulates again 
   await ask.locator("[name=link]").focus();
   await page.keyboard.press("ArrowLeft");
   await harness.eventually(async () => (await then.innerText()) !== words, "the slider simulates again");
-  assert.match(await then.innerText(), /^now 147\.8 µs, then .* lost/);
+  assert.match(await then.innerText(), /^now 147\.8\sµs, then .* lost/);
   await shot("3-slider");
 });
 
