@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use spanlift::advise::transfer::{Route, Way};
 use spanlift::memory::{
-    Device, Dtype, Layout, MemoryMap, MoveKind, MovePlan, Splitting, View, cpu, cuda, mock,
+    Device, Dim, Dtype, Layout, MemoryMap, MoveKind, MovePlan, Span, Splitting, View, cpu, cuda, mock,
 };
 use spanlift::{Bytes, memory};
 use spanlift_native::cpu::Memory;
@@ -410,5 +410,33 @@ fn what_does_not_fit_the_layout_is_refused_by_its_name() {
         let itself = refused(&itself, Some(Store::Host(&mut right)));
         assert_eq!(itself.to_string(), "a plan that copies a storage to itself");
         assert_eq!(driver.report().ops, before, "something was done before it was refused");
+        // A copy of nothing may say what it likes of where it goes.
+        let mut nothing = up.clone();
+        let dims = vec![Dim { count: 0, stride: 1 }];
+        nothing.copies[0].span = Span::strided(i64::MAX / 2, 1, dims).expect("no bytes");
+        nothing.copies[0].shift = i64::MAX;
+        let mut stores = BTreeMap::from([("w".to_owned(), Store::Host(&mut right))]);
+        let moved = engine.carry_out(engine.stream(), &nothing, &mut stores).expect("nothing to do");
+        assert!(matches!(&moved[..], [Moved::Device(slice)] if slice.len() == 8));
+    });
+}
+
+/// Two storages that lie over each other, one of them copied to the other.
+#[test]
+fn bytes_are_not_copied_over_themselves() {
+    kit::alone(&[Config::default()], |_| {
+        let engine = engine();
+        let mut layout = Layout::new();
+        let w = layout.storage("w", cuda(0), Bytes(8)).expect("a new name");
+        layout.tensor("w", w, View::contiguous(Dtype::U8, &[8]).expect("small")).expect("inside");
+        let mut plan = layout.deepcopy().expect("few runs");
+        (plan.allocations[0].name, plan.allocations[0].is_there) = ("v".to_owned(), true);
+        let block = engine.upload(engine.stream(), &bytes(32, 1)).expect("up").share();
+        let part = |at: usize| Store::Device(block.part(at..at + 8).expect("inside"));
+        for to in 0..=24 {
+            let mut stores = BTreeMap::from([("w".to_owned(), part(12)), ("v".to_owned(), part(to))]);
+            let done = engine.carry_out(engine.stream(), &plan, &mut stores);
+            assert_eq!(done.is_err(), to.abs_diff(12) < 8, "{to}: {done:?}");
+        }
     });
 }

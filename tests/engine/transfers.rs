@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use spanlift::Bytes;
 use spanlift::advise::transfer::{HostMemory, Request, Route, Way};
 use spanlift_native::engine::{Engine, EngineError, Watch};
-use spanlift_softcuda::kit;
+use spanlift_softcuda::{Config, kit};
 
 use crate::{bytes, config, engine, n_wrong, schedules};
 
@@ -113,6 +113,31 @@ fn a_file_goes_there_without_being_mapped() {
         std::fs::remove_file(&path).expect("removed");
         let absent = engine.upload_file::<u8>(engine.stream(), &path, Watch::default());
         assert!(matches!(absent, Err(EngineError::File(_))), "{absent:?}");
+    });
+}
+
+/// What has no bytes to tell beforehand is refused by its name: it came as nothing, or the call waited for the other end of a pipe.
+#[test]
+fn a_file_that_does_not_say_its_size_is_refused() {
+    kit::alone(&[Config::default()], |_| {
+        let engine = engine();
+        let pipe =
+            std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("pipe-{}", std::process::id()));
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
+        let strange = [
+            (std::path::Path::new("/dev/zero"), "not a regular file"),
+            ("/".as_ref(), "not a regular file"),
+            (&pipe, "not a regular file"),
+            ("/proc/self/status".as_ref(), "there is more of it than its size says"),
+            ("/nowhere/none".as_ref(), "No such file or directory"),
+        ];
+        for (path, why) in strange {
+            let told = engine.upload_file::<u8>(engine.stream(), path, Watch::default());
+            let Err(error @ EngineError::File(_)) = told else { panic!("{path:?}: {told:?}") };
+            let told = error.to_string();
+            assert!(told.starts_with(&format!("{}: ", path.display())) && told.contains(why), "{told}");
+        }
+        std::fs::remove_file(&pipe).expect("removed");
     });
 }
 

@@ -67,8 +67,8 @@ impl Engine {
     /// ordered by `stream`. Storages that the plan takes bytes from are as they were.
     ///
     /// # Errors
-    /// A storage is missing, lies elsewhere than the plan says or has another size; the plan names another device; as
-    /// [`Engine::upload`].
+    /// A storage is missing, lies elsewhere than the plan says or has another size; the plan names another device, or was changed
+    /// and its copies leave their blocks; as [`Engine::upload`].
     ///
     /// # Examples
     /// ```
@@ -103,7 +103,8 @@ impl Engine {
         let copies = |from_host: bool, to_host: bool| {
             let place = |device: Device| device.is_host();
             let is_asked = move |copy: &&MoveCopy| {
-                place(plan.before.storage_of(copy.from).device) == from_host
+                !copy.span.is_empty()
+                    && place(plan.before.storage_of(copy.from).device) == from_host
                     && place(plan.allocations[copy.allocation].device) == to_host
             };
             plan.copies.iter().filter(is_asked).collect::<Vec<_>>()
@@ -288,7 +289,11 @@ impl Engine {
                 };
                 let bytes = Bytes((stretch.end - stretch.start).unsigned_abs());
                 let began = Instant::now();
-                self.copy(stream, &part(from, source)?, &mut DevBuf(part(to, stretch)?))?;
+                let (from, to) = (part(from, source)?, part(to, stretch)?);
+                if from.meets(&to) {
+                    return Err(EngineError::Argument("a plan that copies bytes over themselves"));
+                }
+                self.copy(stream, &from, &mut DevBuf(to))?;
                 call.stretch(Request::one(Route::Within, HostMemory::Pinned, bytes), began);
             }
         }

@@ -1,6 +1,7 @@
 //! Transfers that return when the host's side is done.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::io::{Error, ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -107,22 +108,30 @@ impl Engine {
     /// Sends a file. It is read into page-locked memory, never mapped for the device and never copied by it from a mapping.
     ///
     /// # Errors
-    /// The file cannot be read, or its size is no whole number of elements; as [`Engine::upload`].
+    /// The file cannot be read, is none with a size of its own (a pipe, a device, one of `/proc`), or its size is no whole number of
+    /// elements; as [`Engine::upload`].
     pub fn upload_file<T: Pod>(
         &self,
         stream: &Stream,
         path: &Path,
         watch: Watch<'_>,
     ) -> Result<DevBuf<T>, EngineError> {
-        let file = File::open(path)?;
-        let bytes = usize::try_from(file.metadata()?.len()).map_err(|_| copy::TooLarge)?;
+        let named = |error: &Error| {
+            EngineError::from(Error::new(error.kind(), format!("{}: {error}", path.display())))
+        };
+        let (file, bytes) = sized_file(path).map_err(|error| named(&error))?;
+        let bytes = usize::try_from(bytes).map_err(|_| copy::TooLarge)?;
         sized::<T>()?;
         if !bytes.is_multiple_of(size_of::<T>()) {
             return Err(EngineError::Argument("the file's size is no whole number of elements"));
         }
         let to = self.alloc::<T>(stream, bytes / size_of::<T>())?;
         let request = Request::one(Route::Up, HostMemory::File, Bytes(bytes as u64));
-        self.send(&request, stream, &Source::File(&file), (&to.0.block, 0), bytes, watch)?;
+        let sent = self.send(&request, stream, &Source::File(&file), (&to.0.block, 0), bytes, watch);
+        sent.map_err(|error| match error {
+            EngineError::File(error) => named(&error),
+            error => error,
+        })?;
         Ok(to)
     }
 
@@ -376,6 +385,22 @@ impl Engine {
             Ok(())
         })
     }
+}
+
+/// A file and the bytes that it says it has, unless it is none that can say so.
+fn sized_file(path: &Path) -> std::io::Result<(File, u64)> {
+    let other = |why: &str| Err(Error::new(ErrorKind::InvalidInput, why));
+    // Asked before it is opened, which waits for the other end of a pipe.
+    if !fs::metadata(path)?.is_file() {
+        return other("not a regular file");
+    }
+    let mut file = File::open(path)?;
+    let bytes = file.metadata()?.len();
+    file.seek(SeekFrom::Start(bytes))?;
+    if file.read(&mut [0])? > 0 {
+        return other("there is more of it than its size says");
+    }
+    Ok((file, bytes))
 }
 
 /// What is asked for with the call's own tensors and bytes, which are staged wherever they lie.
