@@ -2,6 +2,8 @@
 //! move has them, one by one.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use spanlift::advise::transfer::{Route, Way};
 use spanlift::memory::{
@@ -9,7 +11,7 @@ use spanlift::memory::{
 };
 use spanlift::{Bytes, memory};
 use spanlift_native::cpu::Memory;
-use spanlift_native::engine::{DeviceSlice, Engine, EngineError, Moved, Store};
+use spanlift_native::engine::{DeviceSlice, Engine, EngineError, Moved, Store, Watch};
 use spanlift_softcuda::{Config, Scheduler, kit};
 
 use crate::{bytes, engine, schedules};
@@ -104,8 +106,17 @@ fn carried_out(
             (name.clone(), store)
         })
         .collect();
-    let moved = engine.carry_out(engine.stream(), plan, &mut stores).expect("carried out");
+    let told = Mutex::new((0, None));
+    let progress = |done: usize, all: usize| {
+        let mut told = told.lock().expect("no panic");
+        *told = (told.0.max(done), Some(all));
+    };
+    let watch = Watch { progress: Some(&progress), cancel: None };
+    let moved = engine.carry_out_watched(engine.stream(), plan, &mut stores, watch).expect("carried out");
     assert_eq!(moved.len(), plan.allocations.len());
+    // All of one plan is one to whoever watches, whatever it took.
+    let (done, all) = told.into_inner().expect("no panic");
+    assert_eq!((all.unwrap_or(0), all.is_some()), (done, !plan.copies.is_empty()));
     for (name, store) in stores {
         let bytes = match store {
             Store::Host(bytes) => bytes.to_vec(),
@@ -213,6 +224,62 @@ fn random_layouts_move_there_and_back_and_are_copied() {
             n_strided += there.copies.iter().filter(|copy| !copy.span.is_range()).count();
         }
         assert!(n_copies > 100 && n_strided > 20, "{n_copies} copies, {n_strided} strided");
+    });
+}
+
+/// Stopped behind anything that it tells: what it takes bytes from is as it was, and carried out again all is right.
+#[test]
+fn a_plan_is_stopped_behind_any_part() {
+    kit::alone(&schedules(1), |_| {
+        let engine = engine();
+        let (mut n_stopped, mut n_over) = (0, 0);
+        for seed in 200..220 {
+            let layout = layout(&mut Random(seed));
+            let before = contents(&layout, seed);
+            for plan in [layout.move_to(cuda(0)), layout.deepcopy(), layout.move_to(cpu())] {
+                let plan = plan.expect("few runs");
+                for part in 0..4 {
+                    let mut now = before.clone();
+                    let mut stores: BTreeMap<String, Store<'_>> = now
+                        .iter_mut()
+                        .map(|(name, bytes)| {
+                            let device =
+                                plan.before.storages().iter().find(|s| s.id == *name).map(|s| s.device);
+                            let store = match device {
+                                Some(Device::Cuda(_)) => {
+                                    Store::Device(engine.upload(engine.stream(), bytes).expect("up").share())
+                                }
+                                _ => Store::Host(bytes),
+                            };
+                            (name.clone(), store)
+                        })
+                        .collect();
+                    let (n_told, cancel) = (AtomicUsize::new(0), AtomicBool::new(part == 0));
+                    let progress = |_: usize, _: usize| {
+                        if n_told.fetch_add(1, Ordering::Relaxed) + 1 == part {
+                            cancel.store(true, Ordering::Relaxed);
+                        }
+                    };
+                    let watch = Watch { progress: Some(&progress), cancel: Some(&cancel) };
+                    match engine.carry_out_watched(engine.stream(), &plan, &mut stores, watch) {
+                        Err(EngineError::Cancelled) => n_stopped += 1,
+                        done => {
+                            assert!(done.is_ok() && n_told.into_inner() <= part, "{seed}, {part}: {done:?}");
+                            n_over += 1;
+                        }
+                    }
+                    for (name, store) in stores {
+                        let bytes = match store {
+                            Store::Host(bytes) => bytes.to_vec(),
+                            Store::Device(slice) => download(&engine, &slice),
+                        };
+                        assert!(bytes == before[&name], "{seed}, {part}: {name}");
+                    }
+                }
+                is_right(&engine, &plan, &before, &format!("seed {seed}, after it was stopped"));
+            }
+        }
+        assert!(n_stopped > 60 && n_over > 60, "{n_stopped} stopped, {n_over} not");
     });
 }
 

@@ -339,6 +339,36 @@ fn every_way_is_watched() {
     });
 }
 
+/// Many that come back are one to whoever watches, in one block or each by itself.
+#[test]
+fn a_list_that_comes_back_is_watched_as_one() {
+    kit::alone(&schedules(1), |_| {
+        let engine = engine();
+        let stream = engine.stream();
+        let tensors: Vec<Vec<u8>> = [9, 400_000, 0, 300_001].map(|n| bytes(n, n as u64)).into();
+        let views = engine.upload_all(stream, &tensors).expect("up");
+        for order in [[0, 1, 2, 3], [3, 1, 0, 2]] {
+            let some: Vec<_> = order.iter().map(|k| views[*k].clone()).collect();
+            let mut back: Vec<Vec<u8>> = some.iter().map(|view| vec![0x55; view.len()]).collect();
+            let (most, total) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let told = |done: usize, all: usize| {
+                most.fetch_max(done, Ordering::Relaxed);
+                let before = total.swap(all, Ordering::Relaxed);
+                assert!(before == 0 || before == all);
+            };
+            let stop = AtomicBool::new(false);
+            let watch = Watch { progress: Some(&told), cancel: Some(&stop) };
+            engine.download_all_watched(stream, &some, &mut back, watch).expect("down");
+            assert!(order.iter().zip(&back).all(|(k, back)| tensors[*k] == *back));
+            let (most, total) = (most.swap(0, Ordering::Relaxed), total.load(Ordering::Relaxed));
+            assert!(most == total && total >= 700_010, "{most} of {total}");
+            stop.store(true, Ordering::Relaxed);
+            let stopped = engine.download_all_watched(stream, &some, &mut back, watch);
+            assert!(matches!(stopped, Err(EngineError::Cancelled)), "{stopped:?}");
+        }
+    });
+}
+
 /// Stopped wherever it is: the engine goes on, and what goes the same way next is right.
 #[test]
 fn a_transfer_is_stopped_behind_any_chunk() {

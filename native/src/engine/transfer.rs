@@ -16,7 +16,7 @@ use crate::cuda::{Kernels, Place, Stream};
 use super::copy::Packing;
 use super::device::{Block, DevBuf, DeviceSlice, OnDevice};
 use super::open::{ALIGN, Engine};
-use super::ring::{Ring, Source, Watch};
+use super::ring::{Ring, Several, Source, Watch};
 use super::{EngineError, copy, slot};
 
 impl Engine {
@@ -180,6 +180,20 @@ impl Engine {
         from: &[DeviceSlice<T>],
         to: &mut [impl AsMut<[T]>],
     ) -> Result<(), EngineError> {
+        self.download_all_watched(stream, from, to, Watch::default())
+    }
+
+    /// The same, watched: as one transfer, however many it takes.
+    ///
+    /// # Errors
+    /// As [`Engine::download_all`]; also cancelled.
+    pub fn download_all_watched<T: Pod>(
+        &self,
+        stream: &Stream,
+        from: &[DeviceSlice<T>],
+        to: &mut [impl AsMut<[T]>],
+        watch: Watch<'_>,
+    ) -> Result<(), EngineError> {
         if from.len() != to.len() {
             return Err(EngineError::Length { from: from.len(), to: to.len() });
         }
@@ -197,9 +211,15 @@ impl Engine {
         match first {
             Some(first) if is_packed && first.at + packing.bytes() <= first.kept_alive() => {
                 let mut bytes: Vec<&mut [u8]> = slices.into_iter().map(bytemuck::cast_slice_mut).collect();
-                self.fetch(stream, (&first.block, first.at), (&mut bytes, &packing), Watch::default())
+                self.fetch(stream, (&first.block, first.at), (&mut bytes, &packing), watch)
             }
-            _ => from.iter().zip(&mut slices).try_for_each(|(from, to)| self.download(stream, from, to)),
+            _ => {
+                let total = from.iter().fold(0usize, |sum, view| sum.saturating_add(view.bytes()));
+                let mut told = Several::of(watch, total);
+                from.iter().zip(&mut slices).try_for_each(|(from, to)| {
+                    told.part(from.bytes(), |watch| self.download_watched(stream, from, to, watch))
+                })
+            }
         }
     }
 
