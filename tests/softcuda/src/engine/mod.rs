@@ -109,6 +109,11 @@ impl Engine {
         self.shared.changed.notify_all();
     }
 
+    /// Whether `cuInit` was called.
+    pub(crate) fn is_initialised(&self) -> bool {
+        self.shared.lock().initialised
+    }
+
     /// Everything seen so far. Nothing is run for it.
     #[must_use]
     pub fn report(&self) -> Report {
