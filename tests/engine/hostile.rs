@@ -402,18 +402,31 @@ fn every_fault(driver: &Driver, file: &Path, way: (&str, Work)) -> usize {
 #[test]
 fn every_way_survives_an_error_at_every_call_and_in_every_piece_of_work() {
     let configs = [Config::default(), Config { peers: false, ..Config::default() }];
+    // The closure is what finds this test again.
     kit::alone_unchecked(&configs, |driver| {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("hostile-{}", std::process::id()));
-        std::fs::write(&path, bytes(N, 1)).expect("written");
-        for (name, work) in WAYS {
-            // Devices that do not reach each other matter to one of them.
-            if base().peers || name.starts_with("across") {
-                let n = every_fault(driver, &path, (name, work));
-                assert!(n > 10, "{name}: {n} calls");
-            }
-        }
-        std::fs::remove_file(&path).expect("removed");
+        every_way(driver);
     });
+}
+
+#[test]
+fn other_schedules_change_nothing_about_it() {
+    let others = [Scheduler::Eager, Scheduler::Seeded(1), Scheduler::Threads(0)].map(Config::under);
+    kit::alone_unchecked(&others, |driver| {
+        every_way(driver);
+    });
+}
+
+fn every_way(driver: &Driver) {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("hostile-{}", std::process::id()));
+    std::fs::write(&path, bytes(N, 1)).expect("written");
+    for (name, work) in WAYS {
+        // Devices that do not reach each other matter to one of them.
+        if base().peers || name.starts_with("across") {
+            let n = every_fault(driver, &path, (name, work));
+            assert!(n > 10, "{name}: {n} calls");
+        }
+    }
+    std::fs::remove_file(&path).expect("removed");
 }
 
 /// Three threads with one engine, one of which meets an error: the others do not, unless the device is lost for all.
