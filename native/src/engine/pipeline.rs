@@ -46,6 +46,9 @@ pub enum Mode {
     },
 }
 
+/// More slots than keep any device busy: whoever asks for as many as fit does not wait for millions of streams.
+const MOST: usize = 1024;
+
 /// What a pipeline may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -167,10 +170,10 @@ impl<T, U> Ticket<T, U> {
 
 impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
     /// A pipeline for items of `shape` elements in and out, each of which `compute` turns into its output on the stream it
-    /// is given. Fewer slots than the mode asks for are made where the limits hold no more.
+    /// is given. Fewer slots than the mode asks for are made where the limits hold no more, and never more than 1024.
     ///
-    /// `compute` is called while an item is submitted. It must not submit one to the same pipeline, which would wait for itself:
-    /// on the thread that called it that is refused.
+    /// `compute` is called while an item is submitted. It must not submit one to the same pipeline, nor wait for a thread that does:
+    /// it would wait for itself. What it submits itself is refused.
     ///
     /// # Errors
     /// [`EngineError::OverLimit`]: not one item fits the limits. Or the engine is lost, or out of memory.
@@ -189,7 +192,7 @@ impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
         }
         let (Mode::StreamPerItem { streams: asked } | Mode::DedicatedStreams { slots: asked }) = mode;
         let fit = usize::try_from(limits.device_bytes / footprint.max(1)).unwrap_or(usize::MAX);
-        let n_slots = asked.min(fit).min(limits.in_flight).max(1);
+        let n_slots = asked.min(fit).min(limits.in_flight).clamp(1, MOST);
         let stream = || {
             let new = || Ok(Stream::new(engine.context(), StreamKind::NonBlocking)?);
             engine.during("opening a pipeline", new)
