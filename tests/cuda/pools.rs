@@ -109,6 +109,33 @@ fn what_others_keep_is_no_lack_of_memory() {
     });
 }
 
+/// A context that somebody forgot keeps its pool; what is free in it is still everybody's.
+#[test]
+fn what_a_forgotten_context_keeps_is_no_lack_of_memory() {
+    let small = |config: Config| Config { memory: 16 << 20, ..config };
+    kit::alone_unchecked(&crate::everywhere(1).into_iter().map(small).collect::<Vec<_>>(), |soft| {
+        let driver = Driver::open().unwrap();
+        for _ in 0..5 {
+            let context = driver.context(0).unwrap();
+            let stream = Stream::new(&context, StreamKind::NonBlocking).unwrap();
+            // More than half of the device: the one that was forgotten before has to give it up.
+            let block = DeviceBlock::on(&stream, 12 * MIB).or_else(|error| {
+                assert!(error.is_out_of_memory(), "{error}");
+                context.trim(0)?;
+                DeviceBlock::on(&stream, 12 * MIB)
+            });
+            block.unwrap().free_on(&stream).unwrap();
+            stream.synchronize().unwrap();
+            assert_eq!(free(&context), 12 * MIB);
+            std::mem::forget((context, stream));
+        }
+        let context = driver.context(0).unwrap();
+        context.trim(0).unwrap();
+        assert_eq!((free(&context), calls(soft, "cuMemPoolDestroy")), (0, 0));
+        assert_eq!(soft.finish().violations, []);
+    });
+}
+
 /// Kernels of one device reach what streams of another allocate, whether the pool is there before the right or after.
 #[test]
 fn rights_reach_pools_that_are_made_later() {

@@ -1,9 +1,16 @@
 //! The failure modes, each injected.
 
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use spanlift::Bytes;
 use spanlift::advise::transfer::Way;
-use spanlift::program::StreamKind;
-use spanlift_native::cuda::Stream;
-use spanlift_native::engine::{Config as EngineConfig, Engine, EngineError, Watch};
+use spanlift::memory::{Dtype, Layout, cpu, cuda};
+use spanlift::program::{Compute, StreamKind};
+use spanlift_native::cuda::{Kernels, Stream};
+use spanlift_native::engine::{
+    Config as EngineConfig, Engine, EngineError, Limits, Mode, Pipeline, Refused, Watch,
+};
 use spanlift_native::probe::OpenError;
 use spanlift_softcuda::{Code, Config, Fault, Scheduler, kit};
 
@@ -33,6 +40,100 @@ fn no_device_is_a_typed_error() {
             matches!(&error, EngineError::Open(e) if matches!(**e, OpenError::NoDevice { .. })),
             "{error:?}"
         );
+    });
+}
+
+#[test]
+fn threads_that_nobody_has_are_refused() {
+    kit::alone(&[Config::default()], |_| {
+        for workers in [1025, 1_000_000, usize::MAX] {
+            let error = Engine::open(0, EngineConfig { workers: Some(workers), ..config() });
+            let told = error.expect_err("too many").to_string();
+            assert_eq!(told, format!("{workers} copy threads: 1024 are the most"));
+        }
+    });
+}
+
+/// In the copy of a process no thread but the calling one is left, and no device can be used: every call says so, and none asks the
+/// driver or waits for a thread.
+#[test]
+#[cfg(unix)]
+fn every_call_after_a_fork_is_refused() {
+    kit::alone(&[Config::default()], |driver| {
+        let (engine, other) = (engine(), Engine::open(1, config()).expect("opens"));
+        let stream = engine.stream().clone();
+        let pinned = || engine.pinned::<u8>(100).expect("pinned");
+        let room = || engine.alloc::<u8>(&stream, 100).expect("room");
+        let kernels = Kernels::load(engine.context()).expect("the module loads");
+        let limits = Limits { device_bytes: 1000, pinned_bytes: 1000, in_flight: 1 };
+        let copying = engine.clone();
+        let copy = move |stream: &Stream, x: &_, y: &mut _| copying.copy(stream, x, y);
+        let mode = Mode::DedicatedStreams { slots: 1 };
+        let pipeline = Pipeline::<u8, u8>::new(&engine, mode, limits, (100, 100), copy).expect("opens");
+        let held = (pinned(), pinned(), room(), room(), pinned(), room(), room().share());
+        let flight = engine.h2d(&stream, pinned(), room()).expect("up");
+        let ticket = pipeline.submit(pinned()).expect("there is room");
+        // Nobody calls the driver when this one is done.
+        let _ = pipeline.submit(pinned()).expect("there is room").wait().expect("done");
+        let plan = {
+            let mut layout = Layout::new();
+            layout.storage("w", cpu(), Bytes(8)).expect("a new name");
+            layout.move_to(cuda(0)).expect("few runs")
+        };
+        let held = Mutex::new(Some((held, flight, pipeline, ticket, kernels)));
+        let (of_child, of_other, on) = (engine.clone(), other.clone(), stream.clone());
+        let driver = *driver;
+        let n_calls = move || driver.report().calls.values().sum::<u64>();
+        let refused = move || {
+            let Some((held, flight, pipeline, ticket, kernels)) = held.lock().expect("alone").take() else {
+                return 99;
+            };
+            let (own, item, to, mut mine, mut lent, mut there, view) = held;
+            let (engine, stream) = (&of_child, &on);
+            let formula = Compute::affine(Dtype::U8, 1.0, 0.0);
+            let (program, watch) = (std::env::current_exe().expect("it has a name"), Watch::default());
+            // What is dropped here is nobody's but the first process's.
+            let kept = |refused: Refused<_>| {
+                std::mem::forget(refused.buffers);
+                refused.error
+            };
+            let before = n_calls();
+            let told = [
+                engine.upload(stream, &[1u8; 9]).map(drop).err(),
+                engine.upload_into(stream, &[1u8; 100], &mut mine).err(),
+                engine.upload_all(stream, &[[1u8; 9]]).map(drop).err(),
+                engine.upload_file::<u8>(stream, &program, watch).map(drop).err(),
+                engine.download(stream, &view, &mut [0u8; 100]).err(),
+                engine.download_all(stream, std::slice::from_ref(&view), &mut [[0u8; 100]]).err(),
+                engine.alloc::<u8>(stream, 9).map(drop).err(),
+                engine.pinned::<u8>(9).map(drop).err(),
+                engine.copy(stream, &view, &mut mine).err(),
+                engine.compact(stream, &view).map(drop).err(),
+                engine.compute(stream, &kernels, formula, &view, &mut mine).err(),
+                engine.update(stream, &kernels, formula, &mut mine).err(),
+                engine.to_device(&of_other, stream, of_other.stream(), &view).map(drop).err(),
+                engine.carry_out(stream, &plan, &mut BTreeMap::new()).map(drop).err(),
+                engine.scope(|s| s.h2d(stream, &mut lent, &mut there).map(drop)).err(),
+                engine.synchronize().err(),
+                flight.on(stream).err(),
+                flight.is_done().map(drop).err(),
+                engine.h2d(stream, own, to).map(drop).map_err(kept).err(),
+                pipeline.submit(item).map(drop).map_err(|refused| refused.error).err(),
+                ticket.wait().map(drop).map_err(|refused| refused.error).err(),
+            ];
+            if n_calls() != before {
+                return 200;
+            }
+            let flight = flight.wait().map(drop).map_err(|refused| refused.error).err();
+            let told: Vec<Option<EngineError>> = told.into_iter().chain([flight]).collect();
+            std::mem::forget((kernels, mine, lent, there, view));
+            // Waits for no thread.
+            drop(pipeline);
+            let is_refused = |told: &Option<EngineError>| matches!(told, Some(EngineError::Forked));
+            told.iter().position(|told| !is_refused(told)).map_or(0, |k| 1 + u8::try_from(k).unwrap_or(98))
+        };
+        assert_eq!(kit::in_a_copy(refused), 0, "the call of this number was not refused");
+        there_and_back(&engine, 100_000);
     });
 }
 

@@ -109,16 +109,18 @@ const WAYS: [(&str, Work); 11] = [
     }),
     ("plans", plans),
     ("kernels", |b| {
-        let x = b.here.upload(&b.stream, &b.source)?;
-        let mut y = b.here.alloc::<u8>(&b.stream, N)?;
+        let x = b.here.upload(&b.stream, &b.source)?.share();
+        b.keep(x.clone());
+        // Part of it: the kernel is interpreted, once for every fault.
+        let part = x.part(SLOT - 100..SLOT + 200).expect("inside");
+        let mut y = b.here.alloc::<u8>(&b.stream, part.len())?;
         let of = |mul| Compute::affine(Dtype::U8, mul, 0.0);
-        let done = b.here.compute(&b.stream, &b.kernels, of(1.0), &x, &mut y);
+        let done = b.here.compute(&b.stream, &b.kernels, of(1.0), &part, &mut y);
         let done = done.and_then(|()| b.here.update(&b.stream, &b.kernels, of(0.0), &mut y));
-        b.keep(x);
         let y = y.share();
         b.keep(y.clone());
         done?;
-        b.holds(&y, &[0; N], (&b.here, &b.stream))
+        b.holds(&y, &[0; 300], (&b.here, &b.stream))
     }),
     ("pipeline A", |b| {
         let engine = b.here.clone();
@@ -400,18 +402,31 @@ fn every_fault(driver: &Driver, file: &Path, way: (&str, Work)) -> usize {
 #[test]
 fn every_way_survives_an_error_at_every_call_and_in_every_piece_of_work() {
     let configs = [Config::default(), Config { peers: false, ..Config::default() }];
+    // The closure is what finds this test again.
     kit::alone_unchecked(&configs, |driver| {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("hostile-{}", std::process::id()));
-        std::fs::write(&path, bytes(N, 1)).expect("written");
-        for (name, work) in WAYS {
-            // Devices that do not reach each other matter to one of them.
-            if base().peers || name.starts_with("across") {
-                let n = every_fault(driver, &path, (name, work));
-                assert!(n > 10, "{name}: {n} calls");
-            }
-        }
-        std::fs::remove_file(&path).expect("removed");
+        every_way(driver);
     });
+}
+
+#[test]
+fn other_schedules_change_nothing_about_it() {
+    let others = [Scheduler::Eager, Scheduler::Seeded(1), Scheduler::Threads(0)].map(Config::under);
+    kit::alone_unchecked(&others, |driver| {
+        every_way(driver);
+    });
+}
+
+fn every_way(driver: &Driver) {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("hostile-{}", std::process::id()));
+    std::fs::write(&path, bytes(N, 1)).expect("written");
+    for (name, work) in WAYS {
+        // Devices that do not reach each other matter to one of them.
+        if base().peers || name.starts_with("across") {
+            let n = every_fault(driver, &path, (name, work));
+            assert!(n > 10, "{name}: {n} calls");
+        }
+    }
+    std::fs::remove_file(&path).expect("removed");
 }
 
 /// Three threads with one engine, one of which meets an error: the others do not, unless the device is lost for all.

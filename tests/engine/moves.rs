@@ -2,14 +2,16 @@
 //! move has them, one by one.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use spanlift::advise::transfer::{Route, Way};
 use spanlift::memory::{
-    Device, Dtype, Layout, MemoryMap, MoveKind, MovePlan, Splitting, View, cpu, cuda, mock,
+    Device, Dim, Dtype, Layout, MemoryMap, MoveKind, MovePlan, Span, Splitting, View, cpu, cuda, mock,
 };
 use spanlift::{Bytes, memory};
 use spanlift_native::cpu::Memory;
-use spanlift_native::engine::{DeviceSlice, Engine, EngineError, Moved, Store};
+use spanlift_native::engine::{DeviceSlice, Engine, EngineError, Moved, Store, Watch};
 use spanlift_softcuda::{Config, Scheduler, kit};
 
 use crate::{bytes, engine, schedules};
@@ -104,8 +106,17 @@ fn carried_out(
             (name.clone(), store)
         })
         .collect();
-    let moved = engine.carry_out(engine.stream(), plan, &mut stores).expect("carried out");
+    let told = Mutex::new((0, None));
+    let progress = |done: usize, all: usize| {
+        let mut told = told.lock().expect("no panic");
+        *told = (told.0.max(done), Some(all));
+    };
+    let watch = Watch { progress: Some(&progress), cancel: None };
+    let moved = engine.carry_out_watched(engine.stream(), plan, &mut stores, watch).expect("carried out");
     assert_eq!(moved.len(), plan.allocations.len());
+    // All of one plan is one to whoever watches, whatever it took.
+    let (done, all) = told.into_inner().expect("no panic");
+    assert_eq!((all.unwrap_or(0), all.is_some()), (done, !plan.copies.is_empty()));
     for (name, store) in stores {
         let bytes = match store {
             Store::Host(bytes) => bytes.to_vec(),
@@ -213,6 +224,62 @@ fn random_layouts_move_there_and_back_and_are_copied() {
             n_strided += there.copies.iter().filter(|copy| !copy.span.is_range()).count();
         }
         assert!(n_copies > 100 && n_strided > 20, "{n_copies} copies, {n_strided} strided");
+    });
+}
+
+/// Stopped behind anything that it tells: what it takes bytes from is as it was, and carried out again all is right.
+#[test]
+fn a_plan_is_stopped_behind_any_part() {
+    kit::alone(&schedules(1), |_| {
+        let engine = engine();
+        let (mut n_stopped, mut n_over) = (0, 0);
+        for seed in 200..220 {
+            let layout = layout(&mut Random(seed));
+            let before = contents(&layout, seed);
+            for plan in [layout.move_to(cuda(0)), layout.deepcopy(), layout.move_to(cpu())] {
+                let plan = plan.expect("few runs");
+                for part in 0..4 {
+                    let mut now = before.clone();
+                    let mut stores: BTreeMap<String, Store<'_>> = now
+                        .iter_mut()
+                        .map(|(name, bytes)| {
+                            let device =
+                                plan.before.storages().iter().find(|s| s.id == *name).map(|s| s.device);
+                            let store = match device {
+                                Some(Device::Cuda(_)) => {
+                                    Store::Device(engine.upload(engine.stream(), bytes).expect("up").share())
+                                }
+                                _ => Store::Host(bytes),
+                            };
+                            (name.clone(), store)
+                        })
+                        .collect();
+                    let (n_told, cancel) = (AtomicUsize::new(0), AtomicBool::new(part == 0));
+                    let progress = |_: usize, _: usize| {
+                        if n_told.fetch_add(1, Ordering::Relaxed) + 1 == part {
+                            cancel.store(true, Ordering::Relaxed);
+                        }
+                    };
+                    let watch = Watch { progress: Some(&progress), cancel: Some(&cancel) };
+                    match engine.carry_out_watched(engine.stream(), &plan, &mut stores, watch) {
+                        Err(EngineError::Cancelled) => n_stopped += 1,
+                        done => {
+                            assert!(done.is_ok() && n_told.into_inner() <= part, "{seed}, {part}: {done:?}");
+                            n_over += 1;
+                        }
+                    }
+                    for (name, store) in stores {
+                        let bytes = match store {
+                            Store::Host(bytes) => bytes.to_vec(),
+                            Store::Device(slice) => download(&engine, &slice),
+                        };
+                        assert!(bytes == before[&name], "{seed}, {part}: {name}");
+                    }
+                }
+                is_right(&engine, &plan, &before, &format!("seed {seed}, after it was stopped"));
+            }
+        }
+        assert!(n_stopped > 60 && n_over > 60, "{n_stopped} stopped, {n_over} not");
     });
 }
 
@@ -410,5 +477,33 @@ fn what_does_not_fit_the_layout_is_refused_by_its_name() {
         let itself = refused(&itself, Some(Store::Host(&mut right)));
         assert_eq!(itself.to_string(), "a plan that copies a storage to itself");
         assert_eq!(driver.report().ops, before, "something was done before it was refused");
+        // A copy of nothing may say what it likes of where it goes.
+        let mut nothing = up.clone();
+        let dims = vec![Dim { count: 0, stride: 1 }];
+        nothing.copies[0].span = Span::strided(i64::MAX / 2, 1, dims).expect("no bytes");
+        nothing.copies[0].shift = i64::MAX;
+        let mut stores = BTreeMap::from([("w".to_owned(), Store::Host(&mut right))]);
+        let moved = engine.carry_out(engine.stream(), &nothing, &mut stores).expect("nothing to do");
+        assert!(matches!(&moved[..], [Moved::Device(slice)] if slice.len() == 8));
+    });
+}
+
+/// Two storages that lie over each other, one of them copied to the other.
+#[test]
+fn bytes_are_not_copied_over_themselves() {
+    kit::alone(&[Config::default()], |_| {
+        let engine = engine();
+        let mut layout = Layout::new();
+        let w = layout.storage("w", cuda(0), Bytes(8)).expect("a new name");
+        layout.tensor("w", w, View::contiguous(Dtype::U8, &[8]).expect("small")).expect("inside");
+        let mut plan = layout.deepcopy().expect("few runs");
+        (plan.allocations[0].name, plan.allocations[0].is_there) = ("v".to_owned(), true);
+        let block = engine.upload(engine.stream(), &bytes(32, 1)).expect("up").share();
+        let part = |at: usize| Store::Device(block.part(at..at + 8).expect("inside"));
+        for to in 0..=24 {
+            let mut stores = BTreeMap::from([("w".to_owned(), part(12)), ("v".to_owned(), part(to))]);
+            let done = engine.carry_out(engine.stream(), &plan, &mut stores);
+            assert_eq!(done.is_err(), to.abs_diff(12) < 8, "{to}: {done:?}");
+        }
     });
 }

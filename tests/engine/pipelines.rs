@@ -74,6 +74,13 @@ fn there_are_as_many_slots_as_fit() {
         };
         assert_eq!(slots(Mode::DedicatedStreams { slots: 3 }, 8).expect("fits"), 3);
         assert_eq!(slots(Mode::StreamPerItem { streams: 4 }, 2).expect("fits"), 2);
+        // As many as fit, of items that hardly take anything.
+        let most = usize::MAX;
+        for mode in [Mode::DedicatedStreams { slots: most }, Mode::StreamPerItem { streams: most }] {
+            let vast = Limits { device_bytes: u64::MAX, pinned_bytes: u64::MAX, in_flight: most };
+            let little = Pipeline::<u8, u8>::new(&engine, mode, vast, (1, 0), |_, _, _| Ok(()));
+            assert_eq!(little.expect("fits").slots(), 1024);
+        }
         // An error when it is made, not a deadlock later.
         let none = slots(Mode::DedicatedStreams { slots: 3 }, 0);
         assert!(matches!(none, Err(EngineError::OverLimit { what: "device", needed: 100_000, limit: 0 })));

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use spanlift::Bytes;
 use spanlift::advise::transfer::{HostMemory, Request, Route, Way};
 use spanlift_native::engine::{Engine, EngineError, Watch};
-use spanlift_softcuda::kit;
+use spanlift_softcuda::{Config, kit};
 
 use crate::{bytes, config, engine, n_wrong, schedules};
 
@@ -113,6 +113,31 @@ fn a_file_goes_there_without_being_mapped() {
         std::fs::remove_file(&path).expect("removed");
         let absent = engine.upload_file::<u8>(engine.stream(), &path, Watch::default());
         assert!(matches!(absent, Err(EngineError::File(_))), "{absent:?}");
+    });
+}
+
+/// What has no bytes to tell beforehand is refused by its name: it came as nothing, or the call waited for the other end of a pipe.
+#[test]
+fn a_file_that_does_not_say_its_size_is_refused() {
+    kit::alone(&[Config::default()], |_| {
+        let engine = engine();
+        let pipe =
+            std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("pipe-{}", std::process::id()));
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
+        let strange = [
+            (std::path::Path::new("/dev/zero"), "not a regular file"),
+            ("/".as_ref(), "not a regular file"),
+            (&pipe, "not a regular file"),
+            ("/proc/self/status".as_ref(), "there is more of it than its size says"),
+            ("/nowhere/none".as_ref(), "No such file or directory"),
+        ];
+        for (path, why) in strange {
+            let told = engine.upload_file::<u8>(engine.stream(), path, Watch::default());
+            let Err(error @ EngineError::File(_)) = told else { panic!("{path:?}: {told:?}") };
+            let told = error.to_string();
+            assert!(told.starts_with(&format!("{}: ", path.display())) && told.contains(why), "{told}");
+        }
+        std::fs::remove_file(&pipe).expect("removed");
     });
 }
 
@@ -311,6 +336,36 @@ fn every_way_is_watched() {
             assert_eq!(most.into_inner(), 0);
         }
         assert_eq!(n_wrong(&back, &source), 0);
+    });
+}
+
+/// Many that come back are one to whoever watches, in one block or each by itself.
+#[test]
+fn a_list_that_comes_back_is_watched_as_one() {
+    kit::alone(&schedules(1), |_| {
+        let engine = engine();
+        let stream = engine.stream();
+        let tensors: Vec<Vec<u8>> = [9, 400_000, 0, 300_001].map(|n| bytes(n, n as u64)).into();
+        let views = engine.upload_all(stream, &tensors).expect("up");
+        for order in [[0, 1, 2, 3], [3, 1, 0, 2]] {
+            let some: Vec<_> = order.iter().map(|k| views[*k].clone()).collect();
+            let mut back: Vec<Vec<u8>> = some.iter().map(|view| vec![0x55; view.len()]).collect();
+            let (most, total) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let told = |done: usize, all: usize| {
+                most.fetch_max(done, Ordering::Relaxed);
+                let before = total.swap(all, Ordering::Relaxed);
+                assert!(before == 0 || before == all);
+            };
+            let stop = AtomicBool::new(false);
+            let watch = Watch { progress: Some(&told), cancel: Some(&stop) };
+            engine.download_all_watched(stream, &some, &mut back, watch).expect("down");
+            assert!(order.iter().zip(&back).all(|(k, back)| tensors[*k] == *back));
+            let (most, total) = (most.swap(0, Ordering::Relaxed), total.load(Ordering::Relaxed));
+            assert!(most == total && total >= 700_010, "{most} of {total}");
+            stop.store(true, Ordering::Relaxed);
+            let stopped = engine.download_all_watched(stream, &some, &mut back, watch);
+            assert!(matches!(stopped, Err(EngineError::Cancelled)), "{stopped:?}");
+        }
     });
 }
 

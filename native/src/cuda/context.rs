@@ -148,6 +148,9 @@ impl Driver {
 }
 
 /// The primary context of one device. Clones are the same context.
+///
+/// One that is forgotten keeps its memory pool until the process ends, as it must what is in use of it. What is free there goes back to the
+/// system when [another one trims](Context::trim), which an engine, a program or a plan does before it is out of memory.
 #[derive(Clone)]
 pub struct Context(Arc<Owner>);
 

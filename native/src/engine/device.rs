@@ -168,6 +168,12 @@ impl<T: Pod> DeviceSlice<T> {
         is_inside.then(|| DeviceSlice::new(&self.block, self.at + range.start * size_of::<T>(), len))
     }
 
+    /// Whether some bytes are both views'.
+    pub(super) fn meets(&self, other: &DeviceSlice<T>) -> bool {
+        let end = |view: &DeviceSlice<T>| view.at + view.bytes();
+        Arc::ptr_eq(&self.block, &other.block) && self.at.max(other.at) < end(self).min(end(other))
+    }
+
     /// Bytes of the block that the view keeps alive.
     pub fn kept_alive(&self) -> usize {
         self.block.memory().len()

@@ -95,15 +95,18 @@ impl Journal {
         self.lost.get()
     }
 
+    /// Refuses the copy of a process, which has neither the device nor the engine's threads.
+    pub(super) fn is_here(&self) -> Result<(), EngineError> {
+        if self.process == std::process::id() { Ok(()) } else { Err(EngineError::Forked) }
+    }
+
     /// Every call goes through here: refused once the engine is lost, and the first error that ends it is kept.
     pub(super) fn during<R>(
         &self,
         what: &'static str,
         call: impl FnOnce() -> Result<R, EngineError>,
     ) -> Result<R, EngineError> {
-        if self.process != std::process::id() {
-            return Err(EngineError::Forked);
-        }
+        self.is_here()?;
         if TELLS.get() {
             return Err(EngineError::Argument("a call of an engine by what is told a transfer's progress"));
         }

@@ -18,6 +18,9 @@
 //! **Order:** every call takes a stream. On the device the transfer comes after what that stream was given before, and
 //! before what it is given next.
 //!
+//! **Watching:** calls that end in `_with` or `_watched`, and [`Engine::upload_file`], tell how far they are and can be stopped
+//! ([`Watch`]); lists and move plans as one.
+//!
 //! **Safety:** pageable memory is never touched by a device: it is copied into slots by the processor, and the call returns
 //! when that is done. Page-locked buffers are taken by transfers, or borrowed exclusively for a scope that waits for all of
 //! them before it ends. No guard has to be dropped for memory to be safe, so forgetting one harms nobody.

@@ -25,7 +25,7 @@ use super::copy::{Packing, Queue, Workers};
 use super::device::{Block, DevBuf, DeviceSlice};
 use super::journal::Call;
 use super::open::{ALIGN, Engine};
-use super::ring::{Source, Watch};
+use super::ring::{Several, Source, Watch};
 
 /// Where the bytes of a storage lie.
 #[derive(Debug)]
@@ -67,8 +67,8 @@ impl Engine {
     /// ordered by `stream`. Storages that the plan takes bytes from are as they were.
     ///
     /// # Errors
-    /// A storage is missing, lies elsewhere than the plan says or has another size; the plan names another device; as
-    /// [`Engine::upload`].
+    /// A storage is missing, lies elsewhere than the plan says or has another size; the plan names another device, or was changed
+    /// and its copies leave their blocks; as [`Engine::upload`].
     ///
     /// # Examples
     /// ```
@@ -97,36 +97,68 @@ impl Engine {
         plan: &MovePlan,
         stores: &mut Stores<'_>,
     ) -> Result<Vec<Moved>, EngineError> {
+        self.carry_out_watched(stream, plan, stores, Watch::default())
+    }
+
+    /// The same, watched: as one transfer, whose bytes are all that its copies move, what is sent along between them too. Where it is
+    /// stopped, blocks that are there already have got part of what they lack.
+    ///
+    /// # Errors
+    /// As [`Engine::carry_out`]; also cancelled.
+    pub fn carry_out_watched(
+        &self,
+        stream: &Stream,
+        plan: &MovePlan,
+        stores: &mut Stores<'_>,
+        watch: Watch<'_>,
+    ) -> Result<Vec<Moved>, EngineError> {
         self.during("checking a move plan", || self.fits(plan, stores))?;
         let moved = self.allocate(stream, plan)?;
         let mut moving = Moving { stream, plan, stores, moved };
         let copies = |from_host: bool, to_host: bool| {
             let place = |device: Device| device.is_host();
             let is_asked = move |copy: &&MoveCopy| {
-                place(plan.before.storage_of(copy.from).device) == from_host
+                !copy.span.is_empty()
+                    && place(plan.before.storage_of(copy.from).device) == from_host
                     && place(plan.allocations[copy.allocation].device) == to_host
             };
             plan.copies.iter().filter(is_asked).collect::<Vec<_>>()
         };
-        // Gaps that are sent along come before what other devices' bytes fill them with.
         let mut call = Call::default();
-        self.gather_up(&moving, &copies(true, false), &mut call)?;
-        self.copy_within(&moving, &copies(false, false), &mut call)?;
-        self.scatter_down(&mut moving, &copies(false, true), &mut call)?;
-        let workers = &self.inner().workers;
-        for copy in copies(true, true) {
-            // Taken out for the time: the other side is another one.
-            let Some((name, store)) = moving.stores.remove_entry(name_of(plan, copy)) else { continue };
-            if let (Store::Host(src), Some(dst)) = (&store, moving.host_of(copy.allocation)) {
-                fill_all(workers, &[Strip::new(copy, src, 0, 0)], dst);
-            }
-            moving.stores.insert(name, store);
-        }
+        Several::counted(watch, |told| {
+            // Gaps that are sent along come before what other devices' bytes fill them with.
+            self.gather_up(&moving, &copies(true, false), (&mut call, told))?;
+            self.copy_within(&moving, &copies(false, false), (&mut call, told))?;
+            self.scatter_down(&mut moving, &copies(false, true), (&mut call, told))?;
+            copies(true, true).into_iter().try_for_each(|copy| self.copy_here(&mut moving, copy, told))
+        })?;
         // Within the host nothing is chosen.
         if call.moved.is_some() {
             self.journal().called(call);
         }
         Ok(moving.moved)
+    }
+
+    /// A copy within the host's memory.
+    fn copy_here(
+        &self,
+        moving: &mut Moving<'_, '_>,
+        copy: &MoveCopy,
+        told: &mut Several<'_>,
+    ) -> Result<(), EngineError> {
+        let n = usize::try_from(copy.bytes.0).unwrap_or(usize::MAX);
+        told.part(n, |watch| {
+            // Taken out for the time: the other side is another one.
+            let taken = moving.stores.remove_entry(name_of(moving.plan, copy));
+            if let Some((name, store)) = taken {
+                if let (Store::Host(src), Some(dst)) = (&store, moving.host_of(copy.allocation)) {
+                    fill_all(&self.inner().workers, &[Strip::new(copy, src, 0, 0)], dst);
+                }
+                moving.stores.insert(name, store);
+            }
+            watch.tell(n, n);
+            Ok(())
+        })
     }
 
     /// Whether all that the plan names is there and inside of its block.
@@ -212,7 +244,7 @@ impl Engine {
         &self,
         moving: &Moving<'_, '_>,
         copies: &[&MoveCopy],
-        call: &mut Call,
+        (call, told): (&mut Call, &mut Several<'_>),
     ) -> Result<(), EngineError> {
         let Moving { stream, plan, stores, moved } = moving;
         // New allocations are parts of one block and gathered as one; those that are there, each by itself.
@@ -236,11 +268,11 @@ impl Engine {
             }
         }
         if let Some(block) = block {
-            self.gather(stream, of_block, GAP, (block, 0), call)?;
+            self.gather(stream, of_block, GAP, (block, 0), (call, told))?;
         }
         for (k, strips) in of_there {
             if let Some(slice) = moving.device_of(k) {
-                self.gather(stream, strips, 1, (&slice.block, slice.at), call)?;
+                self.gather(stream, strips, 1, (&slice.block, slice.at), (call, told))?;
             }
         }
         Ok(())
@@ -253,16 +285,19 @@ impl Engine {
         strips: Vec<Strip<'_>>,
         gap: i64,
         (block, at): (&Arc<Block>, usize),
-        call: &mut Call,
+        (call, told): (&mut Call, &mut Several<'_>),
     ) -> Result<(), EngineError> {
         let strips = Strips::new(strips);
         for stretch in stretches(strips.all.iter().map(|strip| &strip.span), gap) {
             let (from, n) = (unsigned(stretch.start), unsigned(stretch.end - stretch.start));
-            let request = Request::one(Route::Up, HostMemory::Pageable, Bytes(n as u64));
-            let source = Source::Strips(&strips, stretch.start);
-            let began = Instant::now();
-            self.send(&request, stream, &source, (block, at + from), n, Watch::default())?;
-            call.stretch(request, began);
+            told.part(n, |watch| {
+                let request = Request::one(Route::Up, HostMemory::Pageable, Bytes(n as u64));
+                let source = Source::Strips(&strips, stretch.start);
+                let began = Instant::now();
+                self.send(&request, stream, &source, (block, at + from), n, watch)?;
+                call.stretch(request, began);
+                Ok(())
+            })?;
         }
         Ok(())
     }
@@ -271,7 +306,7 @@ impl Engine {
         &self,
         moving: &Moving<'_, '_>,
         copies: &[&MoveCopy],
-        call: &mut Call,
+        (call, told): (&mut Call, &mut Several<'_>),
     ) -> Result<(), EngineError> {
         let Moving { stream, plan, stores, .. } = moving;
         for copy in copies {
@@ -286,10 +321,18 @@ impl Engine {
                     let range = unsigned(range.start)..unsigned(range.end);
                     slice.part(range).ok_or(EngineError::Argument("a plan whose copy leaves its block"))
                 };
-                let bytes = Bytes((stretch.end - stretch.start).unsigned_abs());
-                let began = Instant::now();
-                self.copy(stream, &part(from, source)?, &mut DevBuf(part(to, stretch)?))?;
-                call.stretch(Request::one(Route::Within, HostMemory::Pinned, bytes), began);
+                let (from, to) = (part(from, source)?, part(to, stretch)?);
+                if from.meets(&to) {
+                    return Err(EngineError::Argument("a plan that copies bytes over themselves"));
+                }
+                told.part(from.len(), |watch| {
+                    let began = Instant::now();
+                    let n = from.len();
+                    self.copy(stream, &from, &mut DevBuf(to))?;
+                    call.stretch(Request::one(Route::Within, HostMemory::Pinned, Bytes(n as u64)), began);
+                    watch.tell(n, n);
+                    Ok(())
+                })?;
             }
         }
         Ok(())
@@ -299,7 +342,7 @@ impl Engine {
         &self,
         moving: &mut Moving<'_, '_>,
         copies: &[&MoveCopy],
-        call: &mut Call,
+        (call, told): (&mut Call, &mut Several<'_>),
     ) -> Result<(), EngineError> {
         let (stream, plan) = (moving.stream, moving.plan);
         // By the storage that they come from.
@@ -315,16 +358,20 @@ impl Engine {
                     let end = stretch.end.min(start.saturating_add(WINDOW));
                     let part = from.part(unsigned(start)..unsigned(end));
                     let part = part.ok_or(EngineError::Argument("a plan whose copy leaves its block"))?;
-                    window.resize(part.len(), 0);
-                    let bytes = Bytes(window.len() as u64);
-                    let began = Instant::now();
-                    self.download(stream, &part, &mut window)?;
-                    call.stretch(Request::one(Route::Down, HostMemory::Pageable, bytes), began);
-                    for copy in &of_storage {
-                        if let Some(dst) = moving.host_of(copy.allocation) {
-                            fill_all(&self.inner().workers, &[Strip::new(copy, &window, start, 0)], dst);
+                    told.part(part.len(), |watch| {
+                        window.resize(part.len(), 0);
+                        let bytes = Bytes(window.len() as u64);
+                        let began = Instant::now();
+                        self.download_watched(stream, &part, &mut window, watch)?;
+                        call.stretch(Request::one(Route::Down, HostMemory::Pageable, bytes), began);
+                        for copy in &of_storage {
+                            if let Some(dst) = moving.host_of(copy.allocation) {
+                                let strip = Strip::new(copy, &window, start, 0);
+                                fill_all(&self.inner().workers, &[strip], dst);
+                            }
                         }
-                    }
+                        Ok(())
+                    })?;
                     start = end;
                 }
             }

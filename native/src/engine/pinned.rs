@@ -218,6 +218,7 @@ impl Flight {
     pub(super) fn land(&self) -> Result<(), EngineError> {
         let mut held = self.held();
         let Some(flying) = held.as_ref() else { return Ok(()) };
+        self.journal.is_here()?;
         let told = flying.event.synchronize();
         if let Err(error) = told.clone().or_else(|_| flying.stream.synchronize_all()) {
             return Err(self.journal.judge("a copy of a pinned buffer", EngineError::unsettled(error)));

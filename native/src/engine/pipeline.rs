@@ -26,6 +26,7 @@ use crate::cuda::{Event, Stream};
 
 use super::budget::Budget;
 use super::device::DevBuf;
+use super::journal::Journal;
 use super::open::Engine;
 use super::pinned::{Flight, PinnedBuf};
 use super::{EngineError, Refused};
@@ -44,6 +45,9 @@ pub enum Mode {
         slots: usize,
     },
 }
+
+/// More slots than keep any device busy: whoever asks for as many as fit does not wait for millions of streams.
+const MOST: usize = 1024;
 
 /// What a pipeline may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,9 +142,17 @@ struct Item<T, U> {
 }
 
 /// An item that was submitted.
-#[derive(Debug)]
 #[must_use = "the buffers come back from `wait`"]
-pub struct Ticket<T, U>(Receiver<Done<T, U>>);
+pub struct Ticket<T, U> {
+    done: Receiver<Done<T, U>>,
+    journal: Arc<Journal>,
+}
+
+impl<T, U> fmt::Debug for Ticket<T, U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ticket")
+    }
+}
 
 impl<T, U> Ticket<T, U> {
     /// Waits until the item is done; gives its input back, and its output.
@@ -149,17 +161,19 @@ impl<T, U> Ticket<T, U> {
     /// A copy of the item failed, or the wait for it; both buffers come back with the error, and the output's contents are
     /// unspecified. Or the engine is lost; then what a copy may still touch of the buffers is leaked.
     pub fn wait(self) -> Done<T, U> {
+        // Nobody answers there.
+        self.journal.is_here().map_err(|error| Refused { error, buffers: None })?;
         // The thread answers every item before it ends.
-        self.0.recv().unwrap_or(Err(Refused { error: EngineError::Panicked, buffers: None }))
+        self.done.recv().unwrap_or(Err(Refused { error: EngineError::Panicked, buffers: None }))
     }
 }
 
 impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
     /// A pipeline for items of `shape` elements in and out, each of which `compute` turns into its output on the stream it
-    /// is given. Fewer slots than the mode asks for are made where the limits hold no more.
+    /// is given. Fewer slots than the mode asks for are made where the limits hold no more, and never more than 1024.
     ///
-    /// `compute` is called while an item is submitted. It must not submit one to the same pipeline, which would wait for itself:
-    /// on the thread that called it that is refused.
+    /// `compute` is called while an item is submitted. It must not submit one to the same pipeline, nor wait for a thread that does:
+    /// it would wait for itself. What it submits itself is refused.
     ///
     /// # Errors
     /// [`EngineError::OverLimit`]: not one item fits the limits. Or the engine is lost, or out of memory.
@@ -178,7 +192,7 @@ impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
         }
         let (Mode::StreamPerItem { streams: asked } | Mode::DedicatedStreams { slots: asked }) = mode;
         let fit = usize::try_from(limits.device_bytes / footprint.max(1)).unwrap_or(usize::MAX);
-        let n_slots = asked.min(fit).min(limits.in_flight).max(1);
+        let n_slots = asked.min(fit).min(limits.in_flight).clamp(1, MOST);
         let stream = || {
             let new = || Ok(Stream::new(engine.context(), StreamKind::NonBlocking)?);
             engine.during("opening a pipeline", new)
@@ -255,11 +269,13 @@ impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
             // The thread is gone, which it never is before the pipeline; what was started is waited for here.
             finish(unsent.0, &self.room);
         }
-        Ok(Ticket(ticket))
+        Ok(Ticket { done: ticket, journal: Arc::clone(self.engine.journal()) })
     }
 
     /// Takes everything that an item needs before anything of it starts.
     fn room(&self, len: usize) -> Result<Taken<'_>, EngineError> {
+        // Before it waits for room that nobody makes.
+        self.engine.journal().is_here()?;
         if *self.computing() == Some(thread::current().id()) {
             return Err(EngineError::Argument("an item that a pipeline is given by its own `compute`"));
         }
@@ -359,7 +375,7 @@ impl<T: Pod + Send, U: Pod + Send> Pipeline<T, U> {
 impl<T: Pod, U: Pod> Drop for Pipeline<T, U> {
     fn drop(&mut self) {
         drop(self.items.take());
-        if let Some(reaper) = self.reaper.take() {
+        if let Some(reaper) = self.reaper.take().filter(|_| self.engine.journal().is_here().is_ok()) {
             // It ends when all items are done.
             let _ = reaper.join();
         }

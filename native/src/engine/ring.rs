@@ -72,6 +72,60 @@ impl Watch<'_> {
     }
 }
 
+/// Transfers that are one to whoever watches.
+pub(super) struct Several<'a> {
+    watch: Watch<'a>,
+    total: usize,
+    /// Bytes of those that are done; while they are counted, nothing.
+    done: Option<usize>,
+}
+
+impl<'a> Several<'a> {
+    /// Of so many bytes in all.
+    pub(super) fn of(watch: Watch<'a>, total: usize) -> Several<'a> {
+        Several { watch, total, done: Some(0) }
+    }
+
+    /// Calls `transfers` to have their bytes counted, if somebody wants to know, and then to have them done.
+    pub(super) fn counted(
+        watch: Watch<'a>,
+        mut transfers: impl FnMut(&mut Several<'a>) -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
+        let mut several = Several { watch, total: 0, done: None };
+        if watch.progress.is_some() {
+            transfers(&mut several)?;
+        }
+        several.done = Some(0);
+        transfers(&mut several)
+    }
+
+    /// One of them, of `n` bytes, which is watched as a part of all; nothing while they are counted.
+    pub(super) fn part(
+        &mut self,
+        n: usize,
+        transfer: impl FnOnce(Watch<'_>) -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
+        let (all, total) = (self.watch, self.total);
+        let Some(before) = self.done else {
+            self.total = total.saturating_add(n);
+            return Ok(());
+        };
+        if all.is_cancelled() {
+            return Err(EngineError::Cancelled);
+        }
+        let progress = |done: usize, _: usize| {
+            if let Some(progress) = all.progress {
+                progress(before.saturating_add(done), total);
+            }
+        };
+        let is_told = all.progress.is_some();
+        let own: &(dyn Fn(usize, usize) + Sync) = &progress;
+        transfer(Watch { progress: is_told.then_some(own), cancel: all.cancel })?;
+        self.done = Some(before.saturating_add(n));
+        Ok(())
+    }
+}
+
 impl std::fmt::Debug for Watch<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Watch")

@@ -1,6 +1,7 @@
 //! Transfers that return when the host's side is done.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::io::{Error, ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,7 +16,7 @@ use crate::cuda::{Kernels, Place, Stream};
 use super::copy::Packing;
 use super::device::{Block, DevBuf, DeviceSlice, OnDevice};
 use super::open::{ALIGN, Engine};
-use super::ring::{Ring, Source, Watch};
+use super::ring::{Ring, Several, Source, Watch};
 use super::{EngineError, copy, slot};
 
 impl Engine {
@@ -107,22 +108,30 @@ impl Engine {
     /// Sends a file. It is read into page-locked memory, never mapped for the device and never copied by it from a mapping.
     ///
     /// # Errors
-    /// The file cannot be read, or its size is no whole number of elements; as [`Engine::upload`].
+    /// The file cannot be read, is none with a size of its own (a pipe, a device, one of `/proc`), or its size is no whole number of
+    /// elements; as [`Engine::upload`].
     pub fn upload_file<T: Pod>(
         &self,
         stream: &Stream,
         path: &Path,
         watch: Watch<'_>,
     ) -> Result<DevBuf<T>, EngineError> {
-        let file = File::open(path)?;
-        let bytes = usize::try_from(file.metadata()?.len()).map_err(|_| copy::TooLarge)?;
+        let named = |error: &Error| {
+            EngineError::from(Error::new(error.kind(), format!("{}: {error}", path.display())))
+        };
+        let (file, bytes) = sized_file(path).map_err(|error| named(&error))?;
+        let bytes = usize::try_from(bytes).map_err(|_| copy::TooLarge)?;
         sized::<T>()?;
         if !bytes.is_multiple_of(size_of::<T>()) {
             return Err(EngineError::Argument("the file's size is no whole number of elements"));
         }
         let to = self.alloc::<T>(stream, bytes / size_of::<T>())?;
         let request = Request::one(Route::Up, HostMemory::File, Bytes(bytes as u64));
-        self.send(&request, stream, &Source::File(&file), (&to.0.block, 0), bytes, watch)?;
+        let sent = self.send(&request, stream, &Source::File(&file), (&to.0.block, 0), bytes, watch);
+        sent.map_err(|error| match error {
+            EngineError::File(error) => named(&error),
+            error => error,
+        })?;
         Ok(to)
     }
 
@@ -171,6 +180,20 @@ impl Engine {
         from: &[DeviceSlice<T>],
         to: &mut [impl AsMut<[T]>],
     ) -> Result<(), EngineError> {
+        self.download_all_watched(stream, from, to, Watch::default())
+    }
+
+    /// The same, watched: as one transfer, however many it takes.
+    ///
+    /// # Errors
+    /// As [`Engine::download_all`]; also cancelled.
+    pub fn download_all_watched<T: Pod>(
+        &self,
+        stream: &Stream,
+        from: &[DeviceSlice<T>],
+        to: &mut [impl AsMut<[T]>],
+        watch: Watch<'_>,
+    ) -> Result<(), EngineError> {
         if from.len() != to.len() {
             return Err(EngineError::Length { from: from.len(), to: to.len() });
         }
@@ -188,9 +211,15 @@ impl Engine {
         match first {
             Some(first) if is_packed && first.at + packing.bytes() <= first.kept_alive() => {
                 let mut bytes: Vec<&mut [u8]> = slices.into_iter().map(bytemuck::cast_slice_mut).collect();
-                self.fetch(stream, (&first.block, first.at), (&mut bytes, &packing), Watch::default())
+                self.fetch(stream, (&first.block, first.at), (&mut bytes, &packing), watch)
             }
-            _ => from.iter().zip(&mut slices).try_for_each(|(from, to)| self.download(stream, from, to)),
+            _ => {
+                let total = from.iter().fold(0usize, |sum, view| sum.saturating_add(view.bytes()));
+                let mut told = Several::of(watch, total);
+                from.iter().zip(&mut slices).try_for_each(|(from, to)| {
+                    told.part(from.bytes(), |watch| self.download_watched(stream, from, to, watch))
+                })
+            }
         }
     }
 
@@ -376,6 +405,22 @@ impl Engine {
             Ok(())
         })
     }
+}
+
+/// A file and the bytes that it says it has, unless it is none that can say so.
+fn sized_file(path: &Path) -> std::io::Result<(File, u64)> {
+    let other = |why: &str| Err(Error::new(ErrorKind::InvalidInput, why));
+    // Asked before it is opened, which waits for the other end of a pipe.
+    if !fs::metadata(path)?.is_file() {
+        return other("not a regular file");
+    }
+    let mut file = File::open(path)?;
+    let bytes = file.metadata()?.len();
+    file.seek(SeekFrom::Start(bytes))?;
+    if file.read(&mut [0])? > 0 {
+        return other("there is more of it than its size says");
+    }
+    Ok((file, bytes))
 }
 
 /// What is asked for with the call's own tensors and bytes, which are staged wherever they lie.

@@ -33,6 +33,8 @@ fn a_wrong_call_is_told_in_one_line_with_a_hint() {
     wrong(&["run", "a", "--on", "gpu"], "one of sim, cpu, cuda:0", "try 'spanlift run --help'");
     wrong(&["run", "a", "--on", "cuda:-1"], "'cuda:-1'", "--help");
     wrong(&["run", "a", "--schedules", "-1"], "'-1' for '--schedules <N|all>'", "try 'spanlift run --help'");
+    wrong(&["run", "a", "--mode", "typical"], "<--schedules <N|all>|--replay <NAME>>", "--help");
+    wrong(&["run", "a", "--seed", "2"], "--schedules <N|all>", "--help");
     wrong(&["view", "a", "--serve", "--port", "-1"], "-1 is not in 0..=65535", "try 'spanlift view --help'");
     wrong(&["bench", "copy", "--threads", "-1"], "-1 is not in 1..=64", "try 'spanlift bench copy --help'");
     wrong(&["run", "a", "-1"], "'-1'", "usage: spanlift run");
@@ -40,6 +42,11 @@ fn a_wrong_call_is_told_in_one_line_with_a_hint() {
     wrong(&["tour", "lesson.txt"], "'lesson.txt'", "usage: spanlift tour");
     wrong(&["bench", "sim", "--commands", "1"], "1 is not in 100..", "try 'spanlift bench sim --help'");
     wrong(&["bench", "transfers", "--on", "sim", "--rows", "nope*"], "\"nope*\" fits none of ", "h2d.1x4MB");
+    wrong(&["bench", "transfers", "--machine", "h200-pcie5"], "--machine", "--on sim");
+    for of_devices in [&["--quick"][..], &["--dry"], &["--compute-steps", "2"]] {
+        wrong(&[&["bench", "transfers", "--on", "sim"], of_devices].concat(), of_devices[0], "--on cuda:0");
+    }
+    wrong(&["bench", "transfers", "--compute-steps", "4294967295"], "is not in 0..=100000", "--help");
     wrong(&["advise", "--tensors", "1x4KB", "--link", "x"], "`here`", "try 'spanlift advise --help'");
 }
 

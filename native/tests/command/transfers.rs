@@ -160,3 +160,15 @@ fn without_a_device_there_are_no_rows_and_a_reason() {
         }
     }
 }
+
+/// A machine without a device is one thing, a device that it has not among its own another.
+#[test]
+fn a_device_that_is_not_there_is_a_wrong_call() {
+    for (on, there) in [("cuda:2", "cuda:0 to cuda:1"), ("cuda:4294967295", "cuda:0 to cuda:1")] {
+        let mut command = binary(&folder("transfers"));
+        command.args(["bench", "transfers", "--on", on]).env("SPANLIFT_CUDA_LIB", softcuda().unwrap());
+        let told = ran(command, b"");
+        let expected = format!("error: --on {on}: there is no such device; this machine has {there}\n");
+        assert_eq!((told.code, told.out.as_str(), told.err), (2, "", expected));
+    }
+}

@@ -217,6 +217,30 @@ pub fn alone_unchecked<F: FnOnce(&Driver)>(configs: &[Config], body: F) {
     each(configs, body, name_of::<F>());
 }
 
+/// What `body` says in a copy of this process, in which no other thread runs: a number from 0 to 255.
+///
+/// # Panics
+/// Where the process cannot be copied.
+#[cfg(unix)]
+pub fn in_a_copy(body: impl Fn() -> u8 + Send + Sync + 'static) -> u8 {
+    use std::os::unix::process::CommandExt;
+
+    let mut command = Command::new("true");
+    let before = move || match body() {
+        0 => Ok(()),
+        k => Err(std::io::Error::from_raw_os_error(i32::from(k))),
+    };
+    // SAFETY: the copy has memory of its own and one thread. What others held when it was made stays locked there, which is a test
+    // that does not end and breaks no memory; the allocator and the standard library's locks stay usable on systems of ours.
+    unsafe { command.pre_exec(before) };
+    match command.status() {
+        Ok(_) => 0,
+        Err(error) => {
+            error.raw_os_error().and_then(|k| u8::try_from(k).ok()).unwrap_or_else(|| panic!("{error}"))
+        }
+    }
+}
+
 fn each(configs: &[Config], body: impl FnOnce(&Driver), test: &str) {
     if std::env::var_os(CHILD).is_some() {
         let config = Config::from_environment().unwrap_or_else(|e| panic!("{e}"));

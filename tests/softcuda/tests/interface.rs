@@ -44,6 +44,46 @@ fn values_that_no_enumeration_has_are_errors() {
     });
 }
 
+/// Every call but those that need no driver is refused before `cuInit`, whatever its arguments are; afterwards for those.
+#[test]
+fn before_init_arguments_are_not_looked_at() {
+    type Zeros = unsafe extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64) -> u32;
+    let needs = [
+        "cuDeviceGetCount",
+        "cuDeviceGetAttribute",
+        "cuCtxGetCurrent",
+        "cuDevicePrimaryCtxRetain",
+        "cuMemAlloc_v2",
+        "cuMemAllocAsync",
+        "cuMemHostAlloc",
+        "cuMemGetInfo_v2",
+        "cuMemPoolCreate",
+        "cuStreamCreate",
+        "cuEventCreate",
+        "cuEventElapsedTime",
+        "cuLaunchHostFunc",
+        "cuModuleLoadData",
+        "cuModuleGetFunction",
+        "cuPointerGetAttribute",
+        "cuDriverGetVersion",
+        "cuGetErrorName",
+        "cuGetErrorString",
+        "cuGetProcAddress_v2",
+    ];
+    kit::alone(&[Config::default()], |_| {
+        // SAFETY: functions of at most eleven integers and pointers, which are null: that is refused and not followed.
+        let ask = |name: &str| unsafe { function::<Zeros>(name)(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0) };
+        for name in needs {
+            let is_early = name.contains("Version") || name.contains("Error") || name.contains("Address");
+            assert_eq!(ask(name), if is_early { 1 } else { 3 }, "{name}");
+        }
+        assert_eq!(ask("cuInit"), 0);
+        for name in needs {
+            assert_eq!(ask(name), 1, "{name}");
+        }
+    });
+}
+
 #[test]
 fn entry_points_are_found_by_name() {
     kit::alone(&[Config::default()], |_| {

@@ -13,7 +13,7 @@ use spanlift_native::{host, probe, tutorial};
 use crate::bench_device::{self, Measured};
 use crate::cli::{BenchTransfersArgs, Format, On};
 use crate::say::{self, Fail, Out};
-use crate::{End, machine};
+use crate::{End, machine, on};
 
 /// What is measured: bytes from one place to another.
 pub(crate) struct Row {
@@ -130,6 +130,11 @@ pub(crate) fn run(args: &BenchTransfersArgs, out: &mut Out) -> Result<End, Fail>
     let asked: Vec<Row> = all.into_iter().filter(|row| is_asked(args, &row.id)).collect();
     let whole = match args.on {
         On::Sim => {
+            let of_devices =
+                [("--quick", args.quick), ("--dry", args.dry), ("--compute-steps", args.compute_steps != 1)];
+            if let Some((option, _)) = of_devices.into_iter().find(|(_, is_given)| *is_given) {
+                return Err(Fail::at(option, "is for a device: --on cuda:0"));
+            }
             let chosen = machine::named(args.machine.as_deref().unwrap_or(spanlift::machine::USUAL))?;
             let rows = asked.iter().filter(|row| row.kind.is_simulated());
             let simulated = rows.map(|row| object(row, &chosen.machine, force));
@@ -140,7 +145,10 @@ pub(crate) fn run(args: &BenchTransfersArgs, out: &mut Out) -> Result<End, Fail>
             });
             Whole { rows, simulated: Some(chosen.machine.name), probe: profile, ..Whole::default() }
         }
-        On::Cuda(ordinal) => match available(ordinal) {
+        On::Cuda(_) if args.machine.is_some() => {
+            return Err(Fail::at("--machine", "only simulated rows have a machine's figures: --on sim"));
+        }
+        On::Cuda(ordinal) => match available(ordinal)? {
             Ok(gpu) => {
                 let Measured { rows, probe, is_wrong } = bench_device::rows(args, ordinal, &asked, force)?;
                 Whole { rows, gpu: Some(gpu), probe, is_wrong, ..Whole::default() }
@@ -181,13 +189,16 @@ fn way(id: &str) -> Result<Way, Fail> {
     found.ok_or_else(|| Fail::new(format!("--strategy: {id:?} is none of S0 to S8 and driver")))
 }
 
-/// The device's name, or why no row can be measured on it.
-fn available(ordinal: u32) -> Result<String, String> {
-    let found = probe::probe().map_err(|why| why.to_string())?;
-    let n_devices = found.devices.len();
-    let device = found.devices.into_iter().find(|device| device.ordinal == ordinal);
+/// The device's name, or why no row can be measured here; one that is not among those that there are is asked for in error.
+fn available(ordinal: u32) -> Result<Result<String, String>, Fail> {
+    let devices = match probe::probe() {
+        Ok(found) => found.devices,
+        Err(why) => return Ok(Err(why.to_string())),
+    };
+    let n_devices = devices.len();
+    let device = devices.into_iter().find(|device| device.ordinal == ordinal);
     let name = device.map(|device| device.name);
-    name.ok_or_else(|| format!("there is no cuda:{ordinal}; the driver has {n_devices} device(s)"))
+    name.map(Ok).ok_or_else(|| on::none_such(&format!("--on cuda:{ordinal}"), n_devices))
 }
 
 /// Whether a row's name fits one of the patterns, or there are none.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use spanlift::explore::Holds;
 use spanlift::hazard::Mode;
 use spanlift::memory::Device;
@@ -129,7 +129,8 @@ pub(crate) struct CheckArgs {
     A CHANGE is pin:BUFFERS, unpin:BUFFERS (* stands for any letters), split:STREAM=N, streams=N, link=MACHINE, \
     machine=MACHINE, FIGURE=VALUE or FIGURE*FACTOR; a MACHINE is a name or a JSON file; `spanlift machines NAME` lists the \
     figures.\n\n\
-    Warns of hazards and ends with 0 whatever it finds."
+    Warns of hazards and ends with 0 whatever it finds.",
+    group = ArgGroup::new("orders").args(["schedules", "replay"])
 )]
 pub(crate) struct RunArgs {
     /// Program file, JSON or text form
@@ -152,10 +153,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NAME", conflicts_with_all = ["schedules", "what_if"])]
     pub(crate) replay: Option<Holds>,
     /// Which order counts for --schedules and --replay
-    #[arg(long, value_enum, value_name = "MODE", default_value_t = ModeArg::Contract)]
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = ModeArg::Contract, requires = "orders")]
     pub(crate) mode: ModeArg,
     /// Where the schedules of --schedules N come from
-    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    #[arg(long, value_name = "SEED", default_value_t = 1, requires = "schedules")]
     pub(crate) seed: u64,
     /// Change the program or the machine and lay both runs side by side; several are made one after the other
     #[arg(long, value_name = "CHANGE")]
@@ -325,7 +326,7 @@ pub(crate) struct BenchTransfersArgs {
     #[arg(long)]
     pub(crate) dry: bool,
     /// Steps of the pipelines' kernels, on a device
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=100_000))]
     pub(crate) compute_steps: u32,
     #[command(flatten)]
     pub(crate) report: ReportArgs,

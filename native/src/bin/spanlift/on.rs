@@ -74,9 +74,14 @@ pub(crate) fn driver(first: u32, on: &str) -> Result<Driver, Fail> {
     if usize::try_from(first).is_ok_and(|first| first < n_devices) {
         return Ok(driver);
     }
+    Err(none_such(on, n_devices))
+}
+
+/// What is said of a device that is not among so many.
+pub(crate) fn none_such(on: &str, n_devices: usize) -> Fail {
     let last = n_devices.saturating_sub(1);
     let there = if last == 0 { "cuda:0".to_owned() } else { format!("cuda:0 to cuda:{last}") };
-    Err(Fail::at(on, format!("there is no such device; this machine has {there}")))
+    Fail::at(on, format!("there is no such device; this machine has {there}"))
 }
 
 /// Refuses what is for the simulator.

@@ -63,6 +63,9 @@ impl<I: Iterator> Queue<I> {
 /// Bytes of a piece that one thread copies at a time.
 const PIECE: usize = 1 << 20;
 
+/// More threads than anything copies with.
+const MOST: usize = 1024;
+
 /// Threads that stay for as long as the engine does; the calling thread takes part beside them.
 #[derive(Debug)]
 pub struct Workers {
@@ -77,17 +80,21 @@ pub struct Workers {
 pub struct ThreadError {
     /// How many were asked for.
     pub count: usize,
-    /// The operating system's reason.
+    /// Why not.
     pub reason: String,
 }
 
 impl Workers {
-    /// `count` threads, the calling one included; at least one.
+    /// `count` threads, the calling one included; at least one, and at most 1024.
     ///
     /// # Errors
-    /// [`ThreadError`]: the operating system gives no more threads.
+    /// [`ThreadError`]: more than that, or the operating system gives no more threads.
     pub fn new(count: usize) -> Result<Workers, ThreadError> {
         let count = count.max(1);
+        // Else a number that is no number of threads takes minutes and all that there is of them.
+        if count > MOST {
+            return Err(ThreadError { count, reason: format!("{MOST} are the most") });
+        }
         let build = || {
             let builder = rayon::ThreadPoolBuilder::new();
             builder.num_threads(count - 1).thread_name(|k| format!("spanlift-copy-{k}")).build()

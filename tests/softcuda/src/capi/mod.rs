@@ -197,10 +197,15 @@ impl In<c_char> {
     }
 }
 
+/// What works before `cuInit`, which all else needs before its arguments are looked at.
+const EARLY: [&str; 5] =
+    ["cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString", "cuGetProcAddress_v2"];
+
 /// What a C function answers for a result. A panic is a defect of this library: it is printed and answered as unknown.
 fn answer(call: &str, body: impl FnOnce() -> Result<(), Code>) -> u32 {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => Code::SUCCESS.0,
+        Ok(Err(_)) if !EARLY.contains(&call) && !engine().is_initialised() => Code::NOT_INITIALIZED.0,
         Ok(Err(code)) => code.0,
         Err(panic) => {
             eprintln!("softcuda: {call} panicked: {}", words(panic.as_ref()));

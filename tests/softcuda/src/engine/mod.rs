@@ -19,6 +19,7 @@ mod stream;
 mod trace;
 
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
@@ -43,6 +44,8 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// Operations ran, or a host function returned.
     changed: Condvar,
+    /// How many threads streams have.
+    served: Arc<AtomicUsize>,
 }
 
 impl Shared {
@@ -90,8 +93,9 @@ impl Engine {
     /// A driver as `config` says, before `cuInit`.
     #[must_use]
     pub fn new(config: Config) -> Engine {
-        let state = Mutex::new(State::new(config));
-        let engine = Engine { shared: Arc::new(Shared { state, changed: Condvar::new() }) };
+        let state = Mutex::new(State::new(config, 0));
+        let engine =
+            Engine { shared: Arc::new(Shared { state, changed: Condvar::new(), served: Arc::default() }) };
         engine.session("new").serve_all();
         engine
     }
@@ -100,8 +104,14 @@ impl Engine {
     pub fn reset(&self, config: Config) {
         let mut session = self.session("reset");
         session.drain_all();
-        *session = State::new(config);
+        *session = State::new(config, session.life + 1);
         session.serve_all();
+        self.shared.changed.notify_all();
+    }
+
+    /// Whether `cuInit` was called.
+    pub(crate) fn is_initialised(&self) -> bool {
+        self.shared.lock().initialised
     }
 
     /// Everything seen so far. Nothing is run for it.

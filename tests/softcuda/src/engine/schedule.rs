@@ -1,6 +1,7 @@
 //! Which operation runs next.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -242,13 +243,12 @@ impl Session<'_> {
     /// Gives a new stream its thread, where streams have threads.
     pub(crate) fn serve(&self, stream: usize) {
         let Scheduler::Threads(delay) = self.config.scheduler else { return };
-        let shared = Arc::downgrade(self.shared);
+        let (shared, life, served) =
+            (Arc::downgrade(self.shared), self.life, Arc::clone(&self.shared.served));
+        served.fetch_add(1, Ordering::Relaxed);
         thread::spawn(move || {
-            while let Some(shared) = shared.upgrade() {
-                if !shared.work(stream, delay) {
-                    return;
-                }
-            }
+            while shared.upgrade().is_some_and(|shared| shared.work((life, stream), delay)) {}
+            served.fetch_sub(1, Ordering::Relaxed);
         });
     }
 }
@@ -283,10 +283,11 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// One step of the thread of a stream; false when there is nothing left to do for good.
-    fn work(self: &Arc<Self>, stream: usize, delay: u32) -> bool {
+    /// One step of the thread of a stream; false when there is nothing left to do for good: what begins anew gives its streams
+    /// threads of their own.
+    fn work(self: &Arc<Self>, (life, stream): (u64, usize), delay: u32) -> bool {
         let mut session = self.session();
-        if stream >= session.streams.len() || !matches!(session.config.scheduler, Scheduler::Threads(_)) {
+        if life != session.life {
             return false;
         }
         let head = session.streams[stream].queue.front().copied();
@@ -305,7 +306,7 @@ impl Shared {
                     thread::sleep(Duration::from_micros(late));
                     session = self.session();
                 }
-                if session.ready(id) && !session.ops[&id].started {
+                if life == session.life && session.ready(id) && !session.ops[&id].started {
                     session.start(id);
                 }
                 drop(session);

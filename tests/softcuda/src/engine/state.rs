@@ -42,6 +42,8 @@ pub(crate) struct Armed {
 /// Everything behind the lock.
 #[derive(Debug)]
 pub(crate) struct State {
+    /// How often the engine began anew.
+    pub(crate) life: u64,
     pub(crate) config: Config,
     pub(crate) initialised: bool,
     pub(crate) devices: Vec<Device>,
@@ -76,8 +78,9 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(config: Config) -> State {
+    pub(crate) fn new(config: Config, life: u64) -> State {
         let mut state = State {
+            life,
             initialised: false,
             devices: Vec::new(),
             streams: Vec::new(),

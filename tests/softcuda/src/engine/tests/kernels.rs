@@ -142,7 +142,7 @@ fn blocks_share_memory_up_to_their_barrier() {
 
 #[test]
 fn a_kernels_memory_takes_part_in_the_order() {
-    for scheduler in [Scheduler::Lazy, Scheduler::Eager, Scheduler::Seeded(1)] {
+    for scheduler in super::schedulers() {
         for bug in [true, false] {
             let lab = Lab::new(Config::under(scheduler));
             let f = function(&lab, SAXPY, "saxpy");
@@ -161,20 +161,22 @@ fn a_kernels_memory_takes_part_in_the_order() {
 
 #[test]
 fn a_bad_pointer_loses_the_device() {
-    let lab = Lab::new(Config::default());
-    let f = function(&lab, SUM, "sum");
-    let out = lab.device();
-    // The launch itself succeeds; what comes later does not.
-    assert_eq!(lab.engine.launch(f, line(1, 32), (out + 4096).to_le_bytes().to_vec(), 0), Ok(()));
-    assert_eq!(lab.engine.synchronize(), Err(Code::ILLEGAL_ADDRESS));
-    assert_eq!(lab.engine.alloc(8), Err(Code::ILLEGAL_ADDRESS));
-    assert_eq!(lab.engine.stream_query(0), Err(Code::ILLEGAL_ADDRESS));
-    assert!(lab.engine.get_current().is_ok() && lab.engine.device_attribute(75, 0).is_ok());
-    assert_eq!(lab.end().count(ViolationKind::OutOfBounds), 1);
-    assert_eq!(lab.on(1).engine.alloc(8).map(|_| ()), Ok(()), "the other device is well");
-    lab.on(0).engine.release(0).expect("the last one");
-    lab.engine.retain(0).expect("a new context");
-    lab.on(0).engine.alloc(8).expect("a device that works");
+    for scheduler in super::schedulers() {
+        let lab = Lab::new(Config::under(scheduler));
+        let f = function(&lab, SUM, "sum");
+        let out = lab.device();
+        // The launch itself succeeds; what comes later does not.
+        assert_eq!(lab.engine.launch(f, line(1, 32), (out + 4096).to_le_bytes().to_vec(), 0), Ok(()));
+        assert_eq!(lab.engine.synchronize(), Err(Code::ILLEGAL_ADDRESS));
+        assert_eq!(lab.engine.alloc(8), Err(Code::ILLEGAL_ADDRESS));
+        assert_eq!(lab.engine.stream_query(0), Err(Code::ILLEGAL_ADDRESS));
+        assert!(lab.engine.get_current().is_ok() && lab.engine.device_attribute(75, 0).is_ok());
+        assert_eq!(lab.end().count(ViolationKind::OutOfBounds), 1);
+        assert_eq!(lab.on(1).engine.alloc(8).map(|_| ()), Ok(()), "the other device is well");
+        lab.on(0).engine.release(0).expect("the last one");
+        lab.engine.retain(0).expect("a new context");
+        lab.on(0).engine.alloc(8).expect("a device that works");
+    }
 }
 
 #[test]

@@ -73,3 +73,26 @@ fn a_pinned_copy_reads_late_under_lazy_and_early_under_eager() {
         assert_eq!(changed, usize::from(scheduler == Scheduler::Lazy));
     }
 }
+
+/// A process whose tests follow each other would fill up with threads, each woken by everything that happens.
+#[test]
+fn threads_of_streams_end_with_what_they_served() {
+    let config = Config::under(Scheduler::Threads(20));
+    let engine = Engine::new(config.clone());
+    for _ in 0..20 {
+        engine.init(0).expect("init");
+        let context = engine.retain(0).expect("a device");
+        engine.set_current(context).expect("its context");
+        let streams = [(); 4].map(|()| engine.stream_create("", 1).expect("a stream"));
+        let block = engine.alloc(64).expect("room");
+        engine.fill_async(block, 1, 64, streams[3]).expect("enqueued");
+        engine.reset(config.clone());
+    }
+    let served = || engine.shared.served.load(std::sync::atomic::Ordering::Relaxed);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    // Those of the default streams stay.
+    while served() > config.devices && std::time::Instant::now() < until {
+        std::thread::yield_now();
+    }
+    assert_eq!(served(), config.devices);
+}

@@ -10,6 +10,7 @@ use super::lab::{LEN, Lab, SIZE};
 use crate::code::Code;
 use crate::config::{Config, Pageable, Scheduler};
 use crate::host;
+use crate::report::ViolationKind;
 
 fn schedulers() -> Vec<Scheduler> {
     let mut all = vec![Scheduler::Lazy, Scheduler::Eager, Scheduler::Threads(0)];
@@ -161,6 +162,14 @@ fn a_destination_in_flight_and_freed_memory_hold_poison() {
     assert_eq!(Lab::look(p), [0xDB; SIZE]);
     lab.sync(s);
     assert_eq!(Lab::look(p), [0xCD; SIZE], "memory that nobody wrote");
+    // Freed in stream order and read behind it: told, and not what was there.
+    let y = lab.engine.alloc_async("cuMemAllocAsync", LEN, 0, s).expect("room");
+    lab.fill(y, 1, s);
+    lab.engine.free_async(y, s).expect("freed");
+    lab.down(p, y, s);
+    lab.sync(s);
+    assert_eq!(Lab::look(p), [0xDD; SIZE]);
+    assert!(lab.end().violations.iter().all(|v| v.kind == ViolationKind::UseAfterFree));
 }
 
 #[test]
