@@ -88,6 +88,52 @@ test("the address brings back range, point in time, marks, order and finding, al
   for (const each of [visit, again]) await each.close();
 });
 
+test("the address brings back what if, and what is compared", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const below = (of) => of.page.locator(".sl-beside canvas.sl-canvas[data-ready]");
+  await visit.page.keyboard.press("i");
+  await visit.page.locator(".sl-if [name=link]").first().fill("2");
+  await visit.page.locator(".sl-if [name=engines]").first().selectOption("2");
+  await holds(visit, /if=link%3D2%26engines%3D2$/);
+  await visit.page.locator(".sl-if [name=link]").first().fill("-1");
+  await holds(visit, /if=link%3D-1%26engines%3D2$/);
+  const changed = await hash(visit);
+  const then = (of) => of.page.locator(".sl-then").first();
+  await says(then(visit), /lost/);
+  const said = await harness.words(then(visit));
+  await visit.page.locator(".sl-beside-head button", { hasText: "close" }).click();
+  await harness.eventually(async () => !(await hash(visit)).includes("if="), "the address keeps what was closed");
+  await visit.page.locator(".sl-plot").first().focus();
+  await visit.page.keyboard.press("c");
+  await harness.eventually(async () => (await below(visit).count()) === 1, "nothing is compared");
+  for (const each of [canvas, below(visit)]) {
+    await each.evaluate((element) => element.closest(".sl-plot").focus());
+    for (const key of ["Escape", "ArrowRight", "ArrowDown"]) await visit.page.keyboard.press(key);
+    await until(each, (s) => s.slice !== "", "nothing is selected");
+  }
+  await visit.page.locator(".sl-beside-head button", { hasText: "align" }).click();
+  await holds(visit, /beside=1%2C-?\d+$/);
+  const [compared, seen, seenBelow] = [await hash(visit), await state(canvas), await state(below(visit))];
+  const again = await room.chromium.open(page);
+  await again.page.goto("about:blank");
+  await again.page.goto((await visit.page.evaluate(() => location.href)).split("#")[0] + changed);
+  const other = await harness.ready(again.page);
+  await harness.eventually(async () => (await harness.words(then(again))) === said, "other changes, or none");
+  assert.deepEqual(await again.page.locator(".sl-if form").first().evaluate(({ elements: { link, engines } }) => [link.value, engines.value]), ["-1", "2"]);
+  await harness.eventually(async () => (await below(again).count()) === 1, "no changed timeline below");
+  // In the same page the other one, aligned as it was, and none.
+  await again.page.evaluate((hash) => (location.hash = hash), compared);
+  const near = (a, b) => Math.abs(a.start - b.start) + Math.abs(a.end - b.end) <= (b.end - b.start) / 100;
+  await until(other, (s) => near(s, seen), "another time");
+  await until(below(again), (s) => near(s, seenBelow), "another time below");
+  assert.equal(await again.page.locator(".sl-beside-head select").inputValue(), "overlapping.json");
+  await holds(again, /beside=1%2C-?\d+$/);
+  await again.page.evaluate(() => (location.hash = "#"));
+  await harness.eventually(async () => !(await again.page.locator(".sl-beside").isVisible()), "the second timeline stayed");
+  for (const each of [visit, again]) await each.close();
+});
+
 test("the menu does what its keys do, by the right button and by keys", async () => {
   const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);

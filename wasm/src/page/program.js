@@ -32,9 +32,12 @@ const beside = (view, place) => {
     b.go_wall(at);
     walls = [view.wall(), other.wall()];
   };
+  /** The first may have nothing to draw, but what lies below it is part of what is shown. */
+  const note = () => place.dispatchEvent(new Event("sl-drawn"));
   const hide = () => {
     pane.hidden = room.hidden = true;
     from = null;
+    note();
     plot.focus({ preventScroll: true });
   };
   /** Where nothing of the second lies within the time on screen, there is that of both. */
@@ -74,21 +77,31 @@ const beside = (view, place) => {
     // Where the first keeps its size nothing is drawn that would bring the second to its time.
     same(view, other, shift);
     if (isNew) reach();
+    note();
   };
   for (const kind of ["click", "keydown"]) pane.addEventListener(kind, (event) => event.key !== "Tab" && event.stopPropagation());
   new ResizeObserver(() => room.hidden || fit()).observe(place);
   // In a narrow page everything between the bars scrolls.
   place.querySelector(".sl-body").addEventListener("scroll", () => room.hidden || fit());
   const compare = () => show(view.block(choice.selectedIndex), "below:", "item");
+  const compareWith = (item, names = view.names().split("\n")) => {
+    choice.replaceChildren(...names.map((name) => make("option", { textContent: name })));
+    choice.selectedIndex = item;
+    compare();
+  };
+  const alignBy = (by) => {
+    shift = by;
+    title.textContent = "aligned at the selected slices:";
+    same(view, other, shift);
+  };
   choice.addEventListener("change", compare);
   close.addEventListener("click", hide);
   align.addEventListener("click", () => {
     const [a, b] = [view.times()[4], other.times()[4]];
     if (a === undefined || b === undefined) title.textContent = "select a slice above and one below first";
     else {
-      shift = b - a;
-      title.textContent = "aligned at the selected slices:";
-      same(view, other, shift);
+      alignBy(b - a);
+      note();
     }
   });
   return {
@@ -104,12 +117,18 @@ const beside = (view, place) => {
       together(view, other, 0);
     },
     toggle() {
-      const names = view.names().split("\n");
+      const n = view.names().split("\n").length;
       if (from === "item") return hide();
-      if (names.length < 2) return;
-      choice.replaceChildren(...names.map((name) => make("option", { textContent: name })));
-      choice.selectedIndex = (view.item() + 1) % names.length;
-      compare();
+      if (n > 1) compareWith((view.item() + 1) % n);
+    },
+    /** What is compared, and by how much later where that was aligned; and that once more. */
+    words: () => (from === "item" ? [choice.selectedIndex, ...(shift ? [shift] : [])].join() : ""),
+    again(words) {
+      const [item, by] = words.split(",").map(Number);
+      if (words && item >= 0 && item < view.names().split("\n").length) {
+        compareWith(item);
+        if (by) alignBy(by);
+      } else if (from === "item") hide();
     },
   };
 };
@@ -286,9 +305,24 @@ const program = (view, place, second, packed) => {
   form.addEventListener("reset", () => setTimeout(guess));
   ask.addEventListener("toggle", guess);
 
+  const isSet = (control) => control.name && (control.type === "checkbox" ? control.checked : control.value !== (control.options?.[0].value ?? control.defaultValue));
+
   return {
     edit: () => edit(),
     state,
+    /** The controls that ask what if, and their values; and those asked once more. */
+    words: () => (second.is("what-if") ? `${new URLSearchParams([...form.elements].filter(isSet).map(({ name, value }) => [name, value]))}` : ""),
+    again(words) {
+      if (!words && !second.is("what-if")) return;
+      form.reset();
+      for (const [name, value] of new URLSearchParams(words)) {
+        const control = form.elements.namedItem(name);
+        if (control?.type === "checkbox") control.checked = true;
+        else if (control) control.value = value;
+      }
+      ask.open ||= words !== "";
+      guess();
+    },
     ask() {
       if (ask.hidden) return;
       ask.open = !ask.open;

@@ -267,7 +267,7 @@ const tools = (view, place, alone, { module, examples }) => {
   const second = beside(view, place);
   const text = program(view, place, second, examples);
   const arranged = lanes(view);
-  const past = steps(view, whole(view, place, arranged, search, find), alone);
+  const past = steps(view, whole(view, place, { arranged, search, find, second, text }), alone);
 
   // What the cards say.
   const cards = () => {
@@ -403,11 +403,12 @@ const tools = (view, place, alone, { module, examples }) => {
 };
 
 /** Everything that is chosen and shown, as the words of an address; and that shown again. */
-const whole = (view, place, arranged, search, find) => {
+const whole = (view, place, { arranged, search, find, second, text }) => {
   const part = (selector) => place.querySelector(selector);
   const canvas = part(".sl-canvas");
   const told = () => JSON.parse(view.told());
-  const drawn = () => new Promise((done) => place.addEventListener("sl-drawn", done, { once: true }));
+  // And the tools know of it.
+  const drawn = () => new Promise((done) => place.addEventListener("sl-drawn", () => setTimeout(done), { once: true }));
   let first = view.times().join();
   const show = async (words) => {
     const wanted = new URLSearchParams(words);
@@ -462,6 +463,14 @@ const whole = (view, place, arranged, search, find) => {
     const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
     const dark = wanted.has("theme") ? wanted.get("theme") === "dark" : isDark;
     if (dark !== (place.dataset.theme === "dark")) view.dark(dark);
+    const [changed, below] = [wanted.get("if") ?? "", wanted.get("beside") ?? ""];
+    if (changed || below) {
+      // What can be changed is known once the item is drawn.
+      view.key("", false);
+      await drawn();
+    }
+    text.again(changed);
+    second.again(below);
   };
   return {
     show,
@@ -493,6 +502,8 @@ const whole = (view, place, arranged, search, find) => {
       set("group", arranged.by());
       set("lanes", arranged.moves());
       set("q", search.value);
+      set("beside", second.words());
+      set("if", text.words());
       const { theme } = place.dataset;
       if ((theme === "dark") !== matchMedia("(prefers-color-scheme: dark)").matches) now.set("theme", theme);
       return `${now}`;
