@@ -8,7 +8,9 @@ use spanlift::plan::{Plan, PlanError, Planning};
 use spanlift::trace::Kind;
 use spanlift::{Bytes, Program, chain, sim};
 
-use crate::oracle::Random;
+use crate::drawn::Wild;
+use crate::oracle::{Random, eps};
+use crate::soak::draws;
 
 /// Five stages on a device over an image that is sent there and back.
 fn staged(y: i64, x: i64) -> Operator {
@@ -130,4 +132,50 @@ fn as_few_tiles_as_will_do() {
         refused.ends_with("needs at least 2.00 KiB on mock:0, 100 B are allowed; that is uncut"),
         "{refused}"
     );
+}
+
+#[test]
+fn drawn_expressions_stay_within_any_limit_that_is_not_refused() {
+    let machine = Machine::builtin("h200-pcie5").unwrap();
+    let (mut tiled, mut refused) = (0, 0);
+    for seed in 1..=draws(60, 4000) {
+        let mut w = Wild::new(seed);
+        let drawn = w.expression(u32::try_from(seed % 3).unwrap());
+        // Tuples of spaces are sent part by part, what has no element not at all.
+        let Ok(a) = chain![to(mock(0)), drawn.on(mock(0)), to(cpu())] else { continue };
+        let x = w.random.array(a.domain());
+        let Ok(whole) = a.plan_for(&x) else { continue };
+        let Some(whole) = whole.peaks().get(&mock(0)).map(|peak| peak.total().0) else { continue };
+        let expected = a.apply(&x).unwrap();
+        let limits = [0, whole / 8, whole / 4, whole / 2, whole * 3 / 4, whole.saturating_sub(1)];
+        let mut within = |limit: u64| {
+            let what = format!("seed {seed}: {a} within {limit} of {whole} B");
+            let plan = match Planning::new().cap(mock(0), Bytes(limit)).plan_for(&a, &x) {
+                Ok(plan) => plan,
+                Err(PlanError::Cap { needs, cap, .. }) => {
+                    assert!(cap.0 == limit && needs.0 > limit, "{what}: {needs}");
+                    refused += 1;
+                    return Some(needs.0);
+                }
+                Err(error) => panic!("{what}: {error}"),
+            };
+            assert!(peak(&plan) <= limit && safe(&plan), "{what}");
+            let run = sim::run_knowing(plan.program(), &machine, &plan).unwrap();
+            let found = plan.result(&run.finals).unwrap();
+            assert_eq!(found.space(), expected.space(), "{what}");
+            let size = expected.values().iter().fold(1.0, |m: f64, v| m.max(v.norm()));
+            let off = found.values().iter().zip(expected.values()).map(|(f, e)| (f - e).norm());
+            let most = 1024.0 * eps(a.codomain().dtype()).max(eps(a.domain().dtype())) * size;
+            assert!(off.clone().all(|off| off <= most), "{what}: {off:?} off");
+            tiled += usize::from(plan.operator() != &a);
+            None
+        };
+        for limit in limits {
+            // What is said to be needed is enough.
+            if let Some(needs) = within(limit) {
+                assert_eq!(within(needs), None, "seed {seed}: {a} within {limit} B, then within {needs} B");
+            }
+        }
+    }
+    assert!(tiled > 20 && refused > 20, "{tiled} in tiles, {refused} refused");
 }
