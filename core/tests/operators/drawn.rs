@@ -137,11 +137,20 @@ impl Wild {
             18 => sum_reduce([dim]).over(space),
             19 => permute(dims.iter().rev().map(|d| d.0.as_str())).over(space),
             20 => rename([(dim, new.as_str())]).over(space),
-            21 if dims.len() > 1 => merge_dims(dims[..2].iter().map(|d| d.0.as_str()), &new).over(space),
+            // Into a name of its own now and then.
+            21 if dims.len() > 1 => {
+                let into = [new.as_str(), &dims[0].0, &dims[1].0][usize::try_from(self.below(3)).unwrap()];
+                merge_dims(dims[..2].iter().map(|d| d.0.as_str()), into).over(space)
+            }
             22 => {
                 let other = self.fresh();
+                let (new, other) = match self.below(4) {
+                    0 => (dim, other.as_str()),
+                    1 => (new.as_str(), dim),
+                    _ => (new.as_str(), other.as_str()),
+                };
                 let u = [1, 2, n.max(1)][usize::try_from(self.random.below(3)).unwrap()];
-                split_dim(dim, [(new.as_str(), u), (other.as_str(), n / u)]).over(space)
+                split_dim(dim, [(new, u), (other, n / u)]).over(space)
             }
             23 => blocks([(dim, (n - k).max(1), 1 + self.below(3))]).over(space),
             24 => {

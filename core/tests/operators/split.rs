@@ -3,7 +3,9 @@
 use spanlift::chain;
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::memory::{Device, Dtype, cpu, mock};
-use spanlift::op::{Along, Array, Name, OpError, Operator, Reader, Roles, Tile, Weights, dense, fft, to};
+use spanlift::op::{
+    Along, Array, Name, OpError, Operator, Reader, Roles, Tile, Weights, dense, fft, split_dim, to,
+};
 
 use crate::oracle::{Matrix, Random, eps};
 use crate::table::{Entry, FIELDS, space, table, weights};
@@ -63,6 +65,23 @@ fn tiles_make_the_whole() {
         }
     }
     assert!(splits > 300 && refused > 100, "{splits} splits, {refused} refusals");
+}
+
+/// A dimension of one beside one that keeps its name, as channels have: tiles of it were zero but for the first.
+#[test]
+fn what_is_split_into_its_own_name_and_ones_is_cut_under_that_name() {
+    let line = space(&[("y", 5)], Dtype::F64);
+    for into in [[("y", 5), ("c", 1)], [("c", 1), ("y", 5)]] {
+        let a = split_dim("y", into).over(&line).unwrap();
+        let m = Matrix::read(&a);
+        for (lo, hi) in [(0, 2), (2, 5), (4, 5)] {
+            let Ok(part) = a.cut(&Tile::new([("y", lo..hi)]).unwrap()) else { panic!("{into:?}") };
+            let x = Array::new(part.domain().clone(), (lo..hi).map(|k| k as f64 + 1.0)).unwrap();
+            assert_eq!(part.apply(&x).unwrap().values(), x.values(), "{into:?} of {lo}..{hi}");
+        }
+        close("tiles", &a.tiles([("y", 2)]).unwrap().joined().unwrap(), &m);
+        close("devices", &a.split("y", 3, &[mock(0), mock(1)]).unwrap(), &m);
+    }
 }
 
 #[test]

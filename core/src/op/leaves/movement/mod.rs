@@ -398,8 +398,10 @@ impl LeafOp for Gather {
         let mut axes = self.axes.clone();
         let mut untouched = true;
         for (k, (dim, size)) in writes.dims().iter().enumerate() {
-            // A renamed dimension has a range of its own under each of its names.
-            let renamed = axes[k].from.map(|i| reads.dims()[i].clone()).filter(|d| d.0 != *dim);
+            // A renamed dimension has a range of its own under each of its names. One that keeps its name where it is split
+            // is cut under that name alone: the others see all of it.
+            let renamed = axes[k].from.map(|i| reads.dims()[i].clone());
+            let renamed = renamed.filter(|(old, _)| old != dim && !self.untouched(old));
             let source = renamed.as_ref().and_then(|(old, _)| tile.range(old));
             match (tile.range(dim), source) {
                 (Some((lo, hi)), _) if self.untouched(dim) => axes[k] = Axis::whole(hi - lo, axes[k].from?),
