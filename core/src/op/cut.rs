@@ -250,7 +250,7 @@ impl Operator {
     ///
     /// `cut(A, tile) = R_out A R_in^H`. A dimension between two parts of a chain may be cut as well: the sum of these cuts
     /// is the whole. Weights are not copied: the cut sees the same storage. A range with a step ([`Tile::stepped`]) keeps parts of
-    /// stacks and joins; along a mirrored dimension it is refused.
+    /// stacks and joins. Along a mirrored dimension the tile says what is written; the same indices from the other end are read.
     ///
     /// # Errors
     /// [`OpError::UnknownDim`] for a name that is nowhere, [`OpError::TileRange`] for a range that is empty or leaves the

@@ -54,12 +54,7 @@ impl Step<'_> {
 impl Operator {
     /// What `step` keeps of `dim`, whose size is one more than a multiple of it, counted from the end where it is negative.
     pub(super) fn every(&self, dim: &Name, step: i64) -> Result<Operator, OpError> {
-        let refused = || self.uncuttable(dim);
-        let size = self.size(dim).ok_or_else(refused)?;
-        // A mirrored dimension reads another range than it writes.
-        if self.mirrors(dim) {
-            return Err(refused());
-        }
+        let size = self.size(dim).ok_or_else(|| self.uncuttable(dim))?;
         self.kept(Step { dim, step, size })
     }
 
@@ -129,7 +124,8 @@ impl Operator {
             Some(_) => restriction(space, by),
             None => Ok(Operator::identity(space.clone())),
         };
-        if !matches!(self.along(by.dim), Along::Pointwise | Along::Out | Along::In) {
+        // Both ends are kept, so that what is kept of a mirrored dimension is its own mirror image.
+        if !matches!(self.along(by.dim), Along::Pointwise | Along::Mirrored | Along::Out | Along::In) {
             return Err(self.uncuttable(by.dim));
         }
         let (before, after) = (restricted(self.domain())?.h(), restricted(self.codomain())?);

@@ -9,6 +9,7 @@ use spanlift::op::{
 };
 
 use crate::drawn::Wild;
+use crate::laws::listed;
 use crate::oracle::{C, eps};
 use crate::soak::{draws, record};
 
@@ -73,20 +74,10 @@ fn near(what: &str, a: &Operator, expected: &Parts, scale: f64) {
     assert!(off <= most, "{what}: {a}\nis {off:e} off, {most:e} is rounding");
 }
 
-/// Rows or columns inside a tile, as real numbers.
-fn inside(space: &Space, tile: &Tile) -> Vec<usize> {
+/// Rows or columns whose index along `dim` is listed, as real numbers.
+fn kept(space: &Space, dim: &Name, list: &[i64]) -> Vec<usize> {
     let each = if space.is_complex() { 2 } else { 1 };
-    let all = crate::oracle::indices(&space.shape());
-    let kept = |index: &Vec<i64>| {
-        space.names().zip(index).all(|(n, i)| tile.range(n).is_none_or(|(lo, hi)| lo <= *i && *i < hi))
-    };
-    let kept = all.iter().enumerate().filter(|(_, i)| kept(i)).map(|(k, _)| k);
-    kept.flat_map(|k| (0..each).map(move |part| k * each + part)).collect()
-}
-
-/// What has no dimension that mirrors, so that a tile reads what it writes.
-fn straight(a: &Operator, dim: &Name) -> bool {
-    !matches!(a.along(dim), Along::Mirrored)
+    listed(space, dim, list).into_iter().flat_map(|k| (0..each).map(move |part| k * each + part)).collect()
 }
 
 fn check(seed: u64, counts: &mut [usize; 6]) {
@@ -145,10 +136,20 @@ fn check(seed: u64, counts: &mut [usize; 6]) {
         let text = dim.to_string();
         for lo in 0..size {
             let hi = lo + 1 + w.below(size - lo);
-            let tile = Tile::new([(text.as_str(), lo..hi)]).unwrap();
+            let step = [1, 1, -1, 2, -2, 3][usize::try_from(w.below(6)).unwrap()];
+            let tile = Tile::stepped([(text.as_str(), lo..hi, step)]).unwrap();
+            let mut list: Vec<i64> = (lo..hi).filter(|i| (i - lo) % step == 0).collect();
+            if step < 0 {
+                list = (lo..hi).rev().filter(|i| (hi - 1 - i) % step == 0).collect();
+            }
+            // What mirrors reads from the other end, in the order in which it writes.
+            let reads = match a.along(dim) {
+                Along::Mirrored => list.iter().rev().map(|i| size - 1 - i).collect(),
+                _ => list.clone(),
+            };
             match a.cut(&tile) {
-                Ok(cut) if straight(&a, dim) => {
-                    let (rows, columns) = (inside(a.codomain(), &tile), inside(a.domain(), &tile));
+                Ok(cut) => {
+                    let (rows, columns) = (kept(a.codomain(), dim, &list), kept(a.domain(), dim, &reads));
                     let part =
                         Parts(rows.iter().map(|i| columns.iter().map(|j| p.0[*i][*j]).collect()).collect());
                     near(&format!("{tile} of {what}\n{cut}"), &cut, &part, scale);
@@ -156,7 +157,6 @@ fn check(seed: u64, counts: &mut [usize; 6]) {
                     assert_eq!(*cut.codomain(), tile.space(a.codomain()), "{tile} of {what}");
                     counts[1] += 1;
                 }
-                Ok(_) => {}
                 Err(OpError::Uncuttable { .. }) => counts[2] += 1,
                 Err(error) => panic!("{tile} of {what}: {error}"),
             }
