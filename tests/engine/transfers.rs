@@ -142,6 +142,26 @@ fn a_file_that_does_not_say_its_size_is_refused() {
 }
 
 #[test]
+fn a_file_that_is_cut_short_meanwhile_is_an_error_that_says_so() {
+    kit::alone(&schedules(1), |_| {
+        let engine = Engine::open(0, crate::with_slots(1, 64 << 10)).expect("a device");
+        let path =
+            std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("short-{}", std::process::id()));
+        std::fs::write(&path, bytes(1 << 20, 9)).expect("written");
+        let cut = |_: usize, _: usize| {
+            std::fs::File::options().write(true).open(&path).and_then(|f| f.set_len(1)).expect("cut");
+        };
+        let watch = Watch { progress: Some(&cut), cancel: None };
+        let told = engine.upload_file::<u8>(engine.stream(), &path, watch);
+        let Err(error @ EngineError::File(_)) = told else { panic!("{told:?}") };
+        assert_eq!(error.to_string(), format!("{}: it was cut short while it was read", path.display()));
+        // And the engine goes on.
+        assert!(engine.upload(engine.stream(), &[1u8; 9]).is_ok());
+        std::fs::remove_file(&path).expect("removed");
+    });
+}
+
+#[test]
 fn another_device_is_reached_directly_or_through_the_host() {
     let mut configs = schedules(4);
     configs.extend(schedules(4).into_iter().map(|c| spanlift_softcuda::Config { peers: false, ..c }));

@@ -14,6 +14,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
+use std::io::{Error, ErrorKind};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -151,7 +152,10 @@ impl Source<'_> {
             Source::Strips(strips, start) => {
                 strips.fill(start + i64::try_from(at).map_err(|_| super::copy::TooLarge)?, slot);
             }
-            Source::File(file) => read_at(file, at as u64, slot)?,
+            Source::File(file) => read_at(file, at as u64, slot).map_err(|error| match error.kind() {
+                ErrorKind::UnexpectedEof => Error::new(error.kind(), "it was cut short while it was read"),
+                _ => error,
+            })?,
         }
         Ok(())
     }
