@@ -54,6 +54,11 @@ impl Wild {
         (0..n).map(|_| self.random.value(dtype)).collect()
     }
 
+    /// How many points, and their name: now and then that of the grid, which has as many.
+    fn points<'a>(&mut self, dim: &'a str, n: i64, new: &'a str) -> (i64, &'a str) {
+        if self.below(3) == 0 { (n, dim) } else { (1 + self.below(4), new) }
+    }
+
     fn diagonal(&mut self, space: &Space) -> Operator {
         let dims: Vec<(String, i64)> = space.dims().iter().map(|(n, s)| (n.to_string(), *s)).collect();
         let kept: Vec<(&str, i64)> =
@@ -102,8 +107,8 @@ impl Wild {
         let (dim, k) = (dim.as_str(), self.below(n.max(1)));
         let new = self.fresh();
         let points = |w: &mut Wild, count: i64| (0..count).map(|_| w.below(n.max(1))).collect::<Vec<i64>>();
-        let places = |w: &mut Wild, lo: f64, hi: f64| {
-            (0..2 + w.below(2)).map(|_| lo + (hi - lo) * (w.random.unit() + 1.0) / 2.0).collect::<Vec<f64>>()
+        let places = |w: &mut Wild, count: i64, (lo, hi): (f64, f64)| {
+            (0..count).map(|_| lo + (hi - lo) * (w.random.unit() + 1.0) / 2.0).collect::<Vec<f64>>()
         };
         let last = f64::from(i32::try_from(n.max(1) - 1).unwrap());
         match self.below(31) {
@@ -114,7 +119,10 @@ impl Wild {
                 Ok(Operator::zero(space.clone(), to))
             }
             3 | 4 => self.matrix(space),
-            5 if space.is_complex() => fft([dim]).over(space),
+            5 if space.is_complex() => match self.below(3) {
+                0 => fft([dim]).named([dim]).over(space),
+                _ => fft([dim]).over(space),
+            },
             6 if space.is_complex() => {
                 let all: Vec<&str> = dims.iter().map(|d| d.0.as_str()).collect();
                 fft(all).centered().over(space)
@@ -136,7 +144,11 @@ impl Wild {
             }
             18 => sum_reduce([dim]).over(space),
             19 => permute(dims.iter().rev().map(|d| d.0.as_str())).over(space),
-            20 => rename([(dim, new.as_str())]).over(space),
+            // Two change their names now and then, and what is one thing before is another one after.
+            20 => match dims.iter().find(|other| other.0 != dim && self.random.below(2) == 0) {
+                Some((other, _)) => rename([(dim, other.as_str()), (other, dim)]).over(space),
+                None => rename([(dim, new.as_str())]).over(space),
+            },
             // Into a name of its own now and then.
             21 if dims.len() > 1 => {
                 let into = [new.as_str(), &dims[0].0, &dims[1].0][usize::try_from(self.below(3)).unwrap()];
@@ -171,19 +183,21 @@ impl Wild {
                 c.over(space)
             }
             28 => {
-                let count = 1 + self.below(4);
+                let (count, into) = self.points(dim, n, &new);
                 let list = points(self, count);
-                sampling([(dim, list)], &new).over(space)
+                sampling([(dim, list)], into).over(space)
             }
             29 => {
-                let at = places(self, 0.0, last);
+                let (count, into) = self.points(dim, n, &new);
+                let at = places(self, count, (0.0, last));
                 let edge = if self.random.below(2) == 0 { Edge::Circular } else { Edge::Zero };
-                interpolate([(dim, at)], &new).kernel(Kernel::Box, 2.5).edge(edge).over(space)
+                interpolate([(dim, at)], into).kernel(Kernel::Box, 2.5).edge(edge).over(space)
             }
             _ if space.is_complex() => {
                 let half = f64::from(i32::try_from(n).unwrap()) / 2.0;
-                let at = places(self, -half, half);
-                nufft([(dim, at)], &new).over(space)
+                let (count, into) = self.points(dim, n, &new);
+                let at = places(self, count, (-half, half));
+                nufft([(dim, at)], into).over(space)
             }
             _ => Ok(self.diagonal(space)),
         }
