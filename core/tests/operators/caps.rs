@@ -141,7 +141,7 @@ fn drawn_expressions_stay_within_any_limit_that_is_not_refused() {
     for seed in 1..=draws(60, 4000) {
         let mut w = Wild::new(seed);
         let drawn = w.expression(u32::try_from(seed % 3).unwrap());
-        // Tuples of spaces are sent part by part, what has no element not at all.
+        // Not everything that is drawn can be sent, or has an element to send.
         let Ok(a) = chain![to(mock(0)), drawn.on(mock(0)), to(cpu())] else { continue };
         let x = w.random.array(a.domain());
         let Ok(whole) = a.plan_for(&x) else { continue };

@@ -245,6 +245,22 @@ pub(crate) fn listed(space: &spanlift::op::Space, dim: &Name, list: &[i64]) -> V
     kept
 }
 
+/// The indices that a step meets in a range.
+pub(crate) fn met((lo, hi): (i64, i64), step: i64) -> Vec<i64> {
+    let by = step.unsigned_abs();
+    let forward = (lo..hi).filter(|i| (i - lo).unsigned_abs() % by == 0);
+    let backward = (lo..hi).rev().filter(|i| (hi - 1 - i).unsigned_abs() % by == 0);
+    if step > 0 { forward.collect() } else { backward.collect() }
+}
+
+/// What is read where these indices are written: a mirrored dimension from the other end, in the order in which it is written.
+pub(crate) fn read(op: &Operator, dim: &Name, written: &[i64]) -> Vec<i64> {
+    match op.along(dim) {
+        Along::Mirrored => written.iter().rev().map(|i| op.size(dim).unwrap() - 1 - i).collect(),
+        _ => written.to_vec(),
+    }
+}
+
 /// Ranges with a step, forwards and backwards, bounds counted from either end: the rows and columns that NumPy's slices list.
 #[test]
 fn a_cut_by_steps_keeps_the_listed_indices_or_is_refused() {
@@ -300,23 +316,19 @@ fn a_cut_by_steps_keeps_the_listed_indices_or_is_refused() {
                         let bounds = if step % 2 == 0 { (lo - n, hi) } else { (lo, hi) };
                         let tile = Tile::stepped([(text.as_str(), bounds.0..bounds.1, step)]).unwrap();
                         let what = format!("{name}, {tile}");
-                        let by = step.unsigned_abs();
-                        let forward = (lo..hi).filter(|i| (i - lo).unsigned_abs() % by == 0);
-                        let backward = (lo..hi).rev().filter(|i| (hi - 1 - i).unsigned_abs() % by == 0);
-                        let list: Vec<i64> = if step > 0 { forward.collect() } else { backward.collect() };
+                        let list = met((lo, hi), step);
                         match op.cut(&tile) {
                             Ok(cut) => {
-                                // A mirrored dimension is read from the other end, in the order in which it is written.
-                                let is_mirrored = op.along(&dim) == Along::Mirrored;
-                                let opposite = || list.iter().rev().map(|i| n - 1 - i).collect();
-                                let reads = if is_mirrored { opposite() } else { list.clone() };
+                                let reads = read(&op, &dim, &list);
                                 let part = |space: &spanlift::op::Space, list| listed(space, &dim, list);
                                 let (rows, columns) = (part(op.codomain(), &list), part(op.domain(), &reads));
                                 check_matrix(&what, &cut, &restricted(&matrix, &rows, &columns));
                                 let (rows, columns) = (part(op.codomain(), &reads), part(op.domain(), &list));
                                 let adjoint = restricted(&matrix.h(), &columns, &rows);
                                 check_matrix(&what, &op.h().cut(&tile).unwrap(), &adjoint);
-                                mirrored += usize::from(is_mirrored && list.len() > 1 && by > 1);
+                                let is_mirrored = op.along(&dim) == Along::Mirrored;
+                                mirrored +=
+                                    usize::from(is_mirrored && list.len() > 1 && step.unsigned_abs() > 1);
                                 assert_eq!(*cut.domain(), tile.space(op.domain()), "{what}");
                                 assert_eq!(*cut.codomain(), tile.space(op.codomain()), "{what}");
                                 cuts += 1;

@@ -9,7 +9,7 @@ use spanlift::op::{
 };
 
 use crate::drawn::Wild;
-use crate::laws::listed;
+use crate::laws::{listed, met, read};
 use crate::oracle::{C, eps};
 use crate::soak::{draws, record};
 
@@ -138,15 +138,8 @@ fn check(seed: u64, counts: &mut [usize; 6]) {
             let hi = lo + 1 + w.below(size - lo);
             let step = [1, 1, -1, 2, -2, 3][usize::try_from(w.below(6)).unwrap()];
             let tile = Tile::stepped([(text.as_str(), lo..hi, step)]).unwrap();
-            let mut list: Vec<i64> = (lo..hi).filter(|i| (i - lo) % step == 0).collect();
-            if step < 0 {
-                list = (lo..hi).rev().filter(|i| (hi - 1 - i) % step == 0).collect();
-            }
-            // What mirrors reads from the other end, in the order in which it writes.
-            let reads = match a.along(dim) {
-                Along::Mirrored => list.iter().rev().map(|i| size - 1 - i).collect(),
-                _ => list.clone(),
-            };
+            let list = met((lo, hi), step);
+            let reads = read(&a, dim, &list);
             match a.cut(&tile) {
                 Ok(cut) => {
                     let (rows, columns) = (kept(a.codomain(), dim, &list), kept(a.domain(), dim, &reads));

@@ -7,16 +7,11 @@ use std::thread;
 
 use super::super::Engine;
 use super::lab::{LEN, Lab, SIZE};
+use super::schedulers;
 use crate::code::Code;
 use crate::config::{Config, Pageable, Scheduler};
 use crate::host;
 use crate::report::ViolationKind;
-
-fn schedulers() -> Vec<Scheduler> {
-    let mut all = vec![Scheduler::Lazy, Scheduler::Eager, Scheduler::Threads(0)];
-    all.extend((0..20).map(Scheduler::Seeded));
-    all
-}
 
 #[test]
 fn seeds_explore_many_orders_because_streams_are_starved() {
