@@ -4,9 +4,7 @@
 use serde_json::json;
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::memory::{Device, mock};
-use spanlift::op::{
-    Along, Array, Level, Name, OpError, Operator, Reader, Simplify, Space, Tile, Weights, dot_test,
-};
+use spanlift::op::{Array, Level, Name, OpError, Operator, Reader, Simplify, Space, Tile, Weights, dot_test};
 
 use crate::drawn::Wild;
 use crate::laws::{listed, met, read};
