@@ -325,7 +325,7 @@ fn time(ns: i128) -> String {
     let sign = if ns < 0 { "-" } else { "" };
     // In groups of three digits, as the tables beside it.
     let mut whole = (thousandths / 1000).to_string();
-    for at in (1..whole.len()).rev().filter(|at| (whole.len() - at) % 3 == 0).collect::<Vec<_>>() {
+    for at in (1..whole.len()).rev().filter(|at| (whole.len() - at).is_multiple_of(3)).collect::<Vec<_>>() {
         whole.insert(at, ',');
     }
     format!("{sign}{whole}.{:03} {unit}", thousandths % 1000)
