@@ -7,7 +7,8 @@
 //! | Rust | [`Program::kernel`] | [`Program::alloc`]: the text builds this program again, but for labels of copies and their like |
 //!
 //! A command that a language has no form for is a comment that says so. Declared contents and formulas are comments where
-//! a language has no short form for them.
+//! a language has no short form for them. Where a call orders more or less than its command does (a caching allocator's
+//! reuse, PyTorch's copies between devices and blocking ones of pageable memory), the command stands beside it.
 
 mod cuda;
 mod rust;
@@ -114,6 +115,25 @@ impl Idents {
         }
     }
 
+    /// The events that are there from the beginning: used before anybody creates them, or created by nobody.
+    fn implicit_events(&self, program: &Program) -> Vec<usize> {
+        let mut is_first_created = vec![None; self.events.len()];
+        for command in program.commands() {
+            let (Op::EventCreate { event }
+            | Op::EventDestroy { event }
+            | Op::EventSync { event }
+            | Op::EventQuery { event, .. }
+            | Op::Record { event, .. }
+            | Op::Wait { event, .. }) = command.op
+            else {
+                continue;
+            };
+            let is_created = matches!(command.op, Op::EventCreate { .. });
+            let _ = is_first_created[event.index()].get_or_insert(is_created);
+        }
+        (0..self.events.len()).filter(|&event| is_first_created[event] != Some(true)).collect()
+    }
+
     fn bytes(&self, region: &Region) -> i64 {
         self.allocs[region.buffer.index()].as_ref().map_or(0, |alloc| alloc.bytes)
     }
@@ -142,6 +162,45 @@ fn unique(taken: &mut BTreeMap<String, u64>, name: &str) -> String {
     taken.insert(base, n.max(1));
     taken.insert(tried.clone(), 1);
     tried
+}
+
+/// The channels whose `await`s a queue does not say, and what those wait for.
+///
+/// A queue hands each signal to one `await`. An `await` is more: it comes after every signal before it in the list, whoever
+/// else awaited that one, and where there is none it does not wait.
+struct Counted {
+    /// By channel.
+    is_counted: Vec<bool>,
+    /// Of each command that awaits, the signals before it.
+    signals: BTreeMap<usize, usize>,
+}
+
+impl Counted {
+    fn of(program: &Program) -> Counted {
+        let n = program.names().channels.names().count();
+        let mut is_counted = vec![false; n];
+        let mut signals = BTreeMap::new();
+        let (mut sent, mut taken) = (vec![0; n], vec![0; n]);
+        let (mut sender, mut receiver) = (vec![None; n], vec![None; n]);
+        for (index, command) in program.commands().iter().enumerate() {
+            let (channel, ends) = match command.op {
+                Op::Signal { channel } => {
+                    sent[channel.index()] += 1;
+                    (channel.index(), &mut sender)
+                }
+                Op::Await { channel } => {
+                    let channel = channel.index();
+                    is_counted[channel] |= sent[channel] <= taken[channel];
+                    taken[channel] += 1;
+                    signals.insert(index, sent[channel]);
+                    (channel, &mut receiver)
+                }
+                _ => continue,
+            };
+            is_counted[channel] |= *ends[channel].get_or_insert(command.thread) != command.thread;
+        }
+        Counted { is_counted, signals }
+    }
 }
 
 /// Text that grows line by line.

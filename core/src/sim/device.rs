@@ -21,6 +21,13 @@ pub(super) struct Engine {
     epoch: u32,
 }
 
+impl Engine {
+    /// Whether the event that was planned in this epoch has been planned anew.
+    pub(super) fn is_stale(&self, epoch: u32) -> bool {
+        self.job.is_none() || self.epoch != epoch
+    }
+}
+
 /// The copy that an engine works on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Job {
@@ -243,11 +250,8 @@ impl Sim<'_> {
     }
 
     pub(super) fn engine_event(&mut self, engine: u32, epoch: u32) {
-        let state = &mut self.engines[engine as usize];
-        if state.epoch != epoch {
-            return;
-        }
-        let Some(job) = state.job else { return };
+        let state = &self.engines[engine as usize];
+        let Some(job) = state.job.filter(|_| !state.is_stale(epoch)) else { return };
         self.transfer_ends(engine);
         self.engines[engine as usize].job = None;
         self.link_gives_up(engine, job.way);

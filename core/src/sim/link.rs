@@ -82,6 +82,11 @@ impl Links {
         let factor = if other > 0 { way.factor(machine) } else { Ratio::ONE };
         Rate((factor.of(alone.0) / u64::from(own)).max(1))
     }
+
+    /// Whether the end of a kernel's access that was planned in this epoch has been planned anew.
+    pub(super) fn is_stale(&self, reach: u32, epoch: u32) -> bool {
+        self.reaches.get(&reach).is_none_or(|r| r.epoch != epoch)
+    }
 }
 
 impl Sim<'_> {
@@ -151,7 +156,7 @@ impl Sim<'_> {
 
     /// A kernel's access to host memory is over, unless it was planned anew.
     pub(super) fn reach_event(&mut self, number: u32, epoch: u32) {
-        if self.links.reaches.get(&number).is_none_or(|r| r.epoch != epoch) {
+        if self.links.is_stale(number, epoch) {
             return;
         }
         let Some(Reach { dev, way, job, .. }) = self.links.reaches.remove(&number) else { return };

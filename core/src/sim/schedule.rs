@@ -131,6 +131,10 @@ impl<'a> Sim<'a> {
             if self.failed.is_some() {
                 break;
             }
+            // No time passes for what was planned anew, least of all at the end.
+            while self.planned.peek().is_some_and(|&Reverse((.., event))| self.is_stale(event)) {
+                self.planned.pop();
+            }
             let Some(&Reverse((time, ..))) = self.planned.peek() else { break };
             self.now = time;
             while let Some(&Reverse((at, _, event))) = self.planned.peek() {
@@ -170,6 +174,16 @@ impl<'a> Sim<'a> {
         self.n_planned += 1;
     }
 
+    /// Whether what was planned then has been planned anew since.
+    fn is_stale(&self, event: Event) -> bool {
+        match event {
+            Event::Engine { engine, epoch } => self.engines[engine as usize].is_stale(epoch),
+            Event::Reach { reach, epoch } => self.links.is_stale(reach, epoch),
+            Event::Memcpy { epoch } => epoch != self.memcpy.epoch,
+            _ => false,
+        }
+    }
+
     fn handle(&mut self, event: Event) {
         match event {
             Event::Thread(thread) => self.goes_on(thread),
@@ -186,8 +200,8 @@ impl<'a> Sim<'a> {
                 self.work_ends(node);
                 self.complete(node);
             }
-            Event::Memcpy { epoch } => {
-                if epoch == self.memcpy.epoch {
+            Event::Memcpy { .. } => {
+                if !self.is_stale(event) {
                     while let Some(thread) = self.memcpy.ended(self.now) {
                         self.goes_on(thread);
                     }

@@ -131,6 +131,152 @@ fn nothing_is_left_out_silently() {
     }
 }
 
+/// The text has these lines, in this order.
+#[track_caller]
+fn says(program: &str, language: Language, lines: &[&str]) {
+    let code = Program::from_text(program).unwrap().to_code(language);
+    let mut told = code.lines().map(str::trim_start);
+    for line in lines {
+        assert!(told.any(|l| l == *line), "{line}\n{code}");
+    }
+}
+
+#[test]
+fn what_was_seen_ready_is_waited_for() {
+    let seen = "stream s\nevent e\nrecord e on s\nquery event e ready\nquery s ready\nquery s not ready\n";
+    says(
+        seen,
+        Language::PyTorch,
+        &[
+            "while not e.query(): pass  # query event e ready",
+            "while not s.query(): pass  # query s ready",
+            "s.query()  # query s not ready",
+        ],
+    );
+    says(
+        seen,
+        Language::Cuda,
+        &[
+            "while (cudaEventQuery(e) != cudaSuccess) {}  // query event e ready",
+            "while (cudaStreamQuery(s) != cudaSuccess) {}  // query s ready",
+            "cudaStreamQuery(s);  // query s not ready",
+        ],
+    );
+}
+
+#[test]
+fn an_await_waits_for_all_signals_before_it_and_for_no_other() {
+    let one = "spawn w\nw: signal q\nw: signal q\nawait q\nawait q\njoin w\n";
+    says(one, Language::PyTorch, &["q = queue.Queue()", "q.put(None)", "q.get()", "q.get()"]);
+    says(one, Language::Cuda, &["std::counting_semaphore<> q(0);", "q.release();", "q.acquire();"]);
+    let many = "spawn v, w\nawait q\nv: signal q\nw: signal q\nawait q\njoin v, w\n";
+    says(
+        many,
+        Language::PyTorch,
+        &["class Signals:", "q = Signals()", "q.signal()", "q.signal()", "q.wait(0)", "q.wait(2)"],
+    );
+    says(
+        many,
+        Language::Cuda,
+        &[
+            "std::atomic<int> q(0);",
+            "std::jthread v([&] {",
+            "q++; q.notify_all();",
+            "for (int seen; (seen = q) < 0;) q.wait(seen);",
+            "for (int seen; (seen = q) < 2;) q.wait(seen);",
+        ],
+    );
+    // One signal for two.
+    let both = "spawn v\nsignal q\nawait q\nv: await q\n";
+    says(both, Language::PyTorch, &["q = Signals()"]);
+}
+
+#[test]
+fn the_current_device_is_that_of_the_stream_and_the_event() {
+    says(
+        "stream a on cuda:1\ndevice d 8 on cuda:1 via pool home a\nrecord e on a\nwait e on 0\nwait e on 0@1\n\
+         sync 0\nhost fn f on 0@1\nfree d\nrecord late on 0\nevent late\nrecord late on a\n",
+        Language::Cuda,
+        &[
+            "cudaSetDevice(1);",
+            "cudaEventCreateWithFlags(&e, cudaEventDisableTiming);",
+            "cudaSetDevice(0);",
+            "cudaEventCreateWithFlags(&late, cudaEventDisableTiming);",
+            "cudaSetDevice(1);",
+            "cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking);",
+            "cudaEventRecord(e, a);",
+            "cudaSetDevice(0);",
+            "cudaStreamWaitEvent(0, e, 0);",
+            "cudaSetDevice(1);",
+            "cudaStreamWaitEvent(0, e, 0);",
+            "cudaSetDevice(0);",
+            "cudaStreamSynchronize(0);",
+            "cudaSetDevice(1);",
+            "cudaLaunchHostFunc(0, host_fn, nullptr);  // host fn f on 0@1",
+            "cudaFreeAsync(d, a);  // free d",
+            "cudaSetDevice(0);",
+            "cudaEventRecord(late, 0);",
+            "cudaSetDevice(1);",
+            "cudaEventCreateWithFlags(&late, cudaEventDisableTiming);",
+            "cudaEventRecord(late, a);",
+        ],
+    );
+}
+
+#[test]
+fn calls_move_the_bytes_of_the_program_and_no_other() {
+    // A pitch shorter than a row, rows that go backwards, sides of different size.
+    let odd = "stream s\ndevice d 64\npinned x 64\nmemset d[8 at 0, 3 every 4] on s\nmemset d[4 at 16, 3 every -8] on s\n\
+               memset d[4 at 0, 3 every 8] on s\ncopy d[0..8] <- x[0..4] on s\ncopy d[4 at 0, 3 every 8] <- x[0..8] on s\n\
+               copy d[4 at 0, 3 every 8] <- x[0..12] on s\n";
+    says(
+        odd,
+        Language::Cuda,
+        &[
+            "// no CUDA form: memset d[8 at 0, 3 every 4] 0 on s",
+            "// no CUDA form: memset d[4 at 16, 3 every -8] 0 on s",
+            "cudaMemset2DAsync(d, 8, 0, 4, 3, s);",
+            "cudaMemcpyAsync(d, x, 4, cudaMemcpyHostToDevice, s);",
+            "// no CUDA form: copy d[4 at 0, 3 every 8] <- x[0..8] on s",
+            "cudaMemcpy2DAsync(d, 8, x, 4, 4, 3, cudaMemcpyHostToDevice, s);",
+        ],
+    );
+    says(
+        odd,
+        Language::PyTorch,
+        &[
+            "# no PyTorch form: memset d[4 at 16, 3 every -8] 0 on s",
+            "# no PyTorch form: copy d[0..8] <- x[0..4] on s",
+            "# no PyTorch form: copy d[4 at 0, 3 every 8] <- x[0..8] on s",
+            "with torch.cuda.stream(s): d.as_strided((3, 4), (8, 1), 0).copy_(x[0:12].reshape(3, 4), non_blocking=True)",
+        ],
+    );
+}
+
+#[test]
+fn threads_in_python_take_names_away_from_all() {
+    says(
+        "spawn w\nw: event e\nw: destroy event e\nstream s\nw: capture s\nend capture s as g\n",
+        Language::PyTorch,
+        &["def w_calls():", "global e, g"],
+    );
+}
+
+#[test]
+fn where_pytorch_orders_more_the_program_stands_beside_it() {
+    says(
+        "pageable h 8\npinned p 8\ndevice d 8\ndevice o 8 on cuda:1\nstream s\ncopy d <- h blocking\ncopy d <- p blocking\n\
+         copy o <- d on s\nmemset p on s\n",
+        Language::PyTorch,
+        &[
+            "d.copy_(h)  # copy d <- h blocking",
+            "d.copy_(p)",
+            "with torch.cuda.stream(s): o.copy_(d, non_blocking=True)  # copy o <- d on s",
+            "with torch.cuda.stream(s): p.fill_(0)  # memset p 0 on s",
+        ],
+    );
+}
+
 #[test]
 fn names_and_labels_cannot_become_code() {
     let program = Program::from_text(
@@ -196,7 +342,7 @@ typedef int cudaError_t; typedef struct S *cudaStream_t; typedef struct E *cudaE
 typedef struct G *cudaGraph_t; typedef struct X *cudaGraphExec_t;
 enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal };
-enum { cudaStreamDefault, cudaStreamNonBlocking, cudaEventDisableTiming };
+enum { cudaStreamDefault, cudaStreamNonBlocking, cudaEventDisableTiming, cudaSuccess = 0 };
 cudaError_t cudaSetDevice(int);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *, unsigned); cudaError_t cudaStreamDestroy(cudaStream_t);
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *, unsigned, int);
@@ -249,7 +395,7 @@ fn as_cpp(code: &str) -> String {
 fn a_compiler_takes_the_cuda_text() {
     // One name space each, so that one run of the compiler sees all.
     let mut all = String::from(
-        "#include <chrono>\n#include <cstdlib>\n#include <cstring>\n#include <semaphore>\n#include <thread>\n",
+        "#include <atomic>\n#include <chrono>\n#include <cstdlib>\n#include <cstring>\n#include <semaphore>\n#include <thread>\n",
     );
     all += HEADER;
     for (k, (_, program)) in programs().iter().enumerate() {
@@ -266,12 +412,14 @@ fn a_compiler_takes_the_cuda_text() {
     for (name, program) in programs() {
         let code = program.to_code(Language::Cuda);
         for (word, header) in [
+            ("std::atomic", "atomic"),
+            ("std::jthread", "thread"),
             ("std::this_thread", "thread"),
             ("std::counting_semaphore", "semaphore"),
             (" memset(", "cstring"),
         ] {
-            let has = code.contains(&format!("#include <{header}>"));
-            assert!(has || !code.contains(word), "{name}: {header}");
+            let n = code.matches(&format!("#include <{header}>")).count();
+            assert!(n == 1 || n == 0 && !code.contains(word), "{name}: {header} {n} times");
         }
     }
 }

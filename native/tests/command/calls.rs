@@ -62,6 +62,43 @@ fn help_and_version_are_results() {
     assert_eq!((version.code, version.out), (0, format!("spanlift {}\n", env!("CARGO_PKG_VERSION"))));
 }
 
+/// The names under `Commands:` of a help text.
+fn commands(help: &str) -> Vec<String> {
+    let listed =
+        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let names =
+        listed.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn help_fits_a_terminal() {
+    let folder = folder("help-width");
+    let mut left = vec![Vec::new()];
+    let mut n = 0;
+    while let Some(words) = left.pop() {
+        for option in ["-h", "--help"] {
+            let args: Vec<&str> = words.iter().map(String::as_str).chain([option]).collect();
+            let ran = spanlift(&folder, &args);
+            let mut is_listed = false;
+            for line in ran.out.lines() {
+                if !line.starts_with(' ') && !line.is_empty() {
+                    is_listed = ["Commands:", "Arguments:", "Options:"].contains(&line);
+                }
+                // What is typed stays on its line.
+                let is_typed = line.starts_with("  ") && !is_listed || line.starts_with("Usage:");
+                assert!(is_typed || line.chars().count() <= 80, "{args:?}: {line}");
+            }
+            n += 1;
+        }
+        let help =
+            spanlift(&folder, &[&words.iter().map(String::as_str).collect::<Vec<_>>()[..], &["-h"]].concat());
+        let within = commands(&help.out).into_iter().filter(|name| name != "help");
+        left.extend(within.map(|name| [&words[..], &[name]].concat()));
+    }
+    assert!(40 < n, "{n} texts");
+}
+
 #[test]
 fn a_reader_that_goes_away_ends_it_quietly() {
     for args in [&["--help"][..], &["probe"], &["probe", "--format", "json"]] {

@@ -313,3 +313,39 @@ fn a_line_without_an_end() {
     }
     check(&source, 0, "safe: 500 commands", (0, "500 commands simulated"));
 }
+
+#[test]
+fn names_reach_no_terminal_and_break_no_line() {
+    let folder = folder("control-names");
+    let name = |name: &str| format!("{name}\\u001b[31m\\u0007\\n\\r\\u009b\\u202e");
+    let [s1, s2, a, h, t, k, c] = ["s1", "s2", "a", "h", "t", "k", "c"].map(name);
+    let program = format!(
+        "stream \"{s1}\", \"{s2}\"\npinned \"{h}\" 16 = f32 fill 2\ndevice \"{a}\" 16 = f32 fill 1\nspawn \"{t}\"\n\
+         copy \"{a}\" <- \"{h}\" on \"{s1}\" \"{c}\"\n\"{t}\": kernel \"{k}\" on \"{s2}\" reads \"{a}\" writes \"{a}\"\n\
+         copy \"{h}\" <- \"{a}\" on \"{s2}\"\nread \"{h}\" expect f32 fill 1\n"
+    );
+    std::fs::write(folder.join("p.txt"), program).unwrap();
+    std::fs::write(folder.join("m.json"), format!(r#"{{"name": "{}", "h2d_bw": 26.0}}"#, name("m"))).unwrap();
+    let calls: &[&[&str]] = &[
+        &["check", "p.txt"],
+        &["check", "p.txt", "--explain"],
+        &["run", "p.txt", "--machine", "m.json"],
+        &["run", "p.txt", "--what-if", "unpin:*"],
+        &["run", "p.txt", "--schedules", "all"],
+        &["run", "p.txt", "--replay", "-"],
+        &["sweep", "p.txt", "--over", "machine=m.json,tutorial-ci"],
+        &["view", "p.txt", "--machine", "m.json", "-o", "p.html"],
+        &["machines", "m.json"],
+    ];
+    for call in calls {
+        let ran = spanlift(&folder, call);
+        assert!(ran.code != 2, "{call:?}: {}", ran.err);
+        for said in [&ran.out, &ran.err] {
+            let raw = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
+            assert!(!said.contains(raw), "{call:?}: {said:?}");
+            // Each name goes on after its line break.
+            let broken = said.lines().find(|line| line.ends_with("{7}") || line.ends_with("0007"));
+            assert_eq!(broken, None, "{call:?}: {said}");
+        }
+    }
+}

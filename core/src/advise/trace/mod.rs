@@ -321,9 +321,14 @@ fn time(ns: i128) -> String {
         1_000_000..10_000_000_000 => ("ms", 1_000_000),
         _ => ("s", 1_000_000_000),
     };
-    let thousandths = ns * 1000 / per;
-    let sign = if thousandths < 0 { "-" } else { "" };
-    format!("{sign}{}.{:03} {unit}", thousandths.abs() / 1000, thousandths.abs() % 1000)
+    let thousandths = ns.unsigned_abs() * 1000 / per;
+    let sign = if ns < 0 { "-" } else { "" };
+    // In groups of three digits, as the tables beside it.
+    let mut whole = (thousandths / 1000).to_string();
+    for at in (1..whole.len()).rev().filter(|at| (whole.len() - at).is_multiple_of(3)).collect::<Vec<_>>() {
+        whole.insert(at, ',');
+    }
+    format!("{sign}{whole}.{:03} {unit}", thousandths % 1000)
 }
 
 /// Bytes for people: `117.9 kB`.
@@ -334,4 +339,17 @@ fn size(bytes: i128) -> String {
 /// `1 copy`, `3 copies`.
 fn counted(n: usize, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_grouped_in_threes() {
+        assert_eq!(time(999), "999 ns");
+        assert_eq!(time(-319_627_000), "-319.627 ms");
+        assert_eq!(time(1_932_651_000), "1,932.651 ms");
+        assert_eq!(time(1_234_567_000_000_000), "1,234,567.000 s");
+    }
 }

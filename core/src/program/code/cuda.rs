@@ -1,30 +1,50 @@
 //! Programs in CUDA C++.
 
-use super::{Idents, Lines, told};
+use super::{Counted, Idents, Lines, told};
+use crate::memory::{Dim, Span};
+use crate::ordered::BTreeMap;
 use crate::program::Program;
 use crate::program::command::*;
 use crate::program::names::legacy_device;
 
 const RESERVED: &[&str] = &[
+    "abs",
     "alignas",
+    "alignof",
     "and",
+    "and_eq",
     "asm",
     "auto",
+    "bitand",
+    "bitor",
     "bool",
     "break",
     "busy",
+    "captured",
     "case",
     "catch",
     "char",
+    "char16_t",
+    "char32_t",
+    "char8_t",
     "class",
+    "co_await",
+    "co_return",
+    "co_yield",
+    "compl",
+    "concept",
     "const",
+    "const_cast",
+    "consteval",
     "constexpr",
+    "constinit",
     "continue",
     "decltype",
     "default",
     "delete",
     "do",
     "double",
+    "dynamic_cast",
     "else",
     "enum",
     "explicit",
@@ -40,6 +60,7 @@ const RESERVED: &[&str] = &[
     "if",
     "inline",
     "int",
+    "linux",
     "long",
     "main",
     "malloc",
@@ -50,25 +71,32 @@ const RESERVED: &[&str] = &[
     "new",
     "noexcept",
     "not",
+    "not_eq",
     "nullptr",
     "operator",
     "or",
+    "or_eq",
     "private",
     "protected",
     "public",
     "register",
+    "reinterpret_cast",
     "requires",
     "return",
+    "seen",
     "short",
     "signed",
     "sizeof",
     "spin",
     "static",
+    "static_assert",
+    "static_cast",
     "std",
     "struct",
     "switch",
     "template",
     "this",
+    "thread_local",
     "throw",
     "true",
     "try",
@@ -76,13 +104,16 @@ const RESERVED: &[&str] = &[
     "typeid",
     "typename",
     "union",
+    "unix",
     "unsigned",
     "using",
     "virtual",
     "void",
     "volatile",
+    "wchar_t",
     "while",
     "xor",
+    "xor_eq",
 ];
 
 /// How long a kernel takes is all that is known of it.
@@ -103,23 +134,30 @@ static void busy(long long ns) {
 
 pub(super) fn write(program: &Program) -> String {
     let ids = Idents::of(program, RESERVED);
-    let mut writer = Writer { program, ids, out: Lines::new("//"), kernels: Vec::new() };
+    let event_devices = event_devices(program, &ids);
+    let counted = Counted::of(program);
+    let out = Lines::new("//");
+    let mut writer = Writer { program, ids, event_devices, counted, out, kernels: Vec::new() };
     writer.out.depth = 1;
-    writer.declare();
-    writer.thread(ThreadId::FIRST);
+    let device = writer.declare();
+    writer.thread(ThreadId::FIRST, device);
     let body = writer.out.text;
     let mut out = Lines::new("//");
     out.head(program, "Kernels stand for theirs: they take the time, not the bytes. No error is looked at.");
     for (header, word) in [
+        ("atomic", "std::atomic"),
         ("chrono", "std::chrono"),
         ("cstdlib", "malloc("),
         ("cstring", "memcpy("),
         ("semaphore", "std::counting_semaphore"),
-        ("thread", "std::t"),
+        ("thread", "std::jthread"),
+        ("thread", "std::this_thread"),
     ] {
         let is_busy = header == "chrono" && body.contains("busy(");
-        if body.contains(word) || is_busy || header == "cstring" && body.contains(" memset(") {
-            out.line(&format!("#include <{header}>"));
+        let line = format!("#include <{header}>\n");
+        let is_used = body.contains(word) || is_busy || header == "cstring" && body.contains(" memset(");
+        if is_used && !out.text.ends_with(&line) {
+            out.text += &line;
         }
     }
     out.line("#include <cuda_runtime.h>");
@@ -145,14 +183,40 @@ pub(super) fn write(program: &Program) -> String {
 struct Writer<'a> {
     program: &'a Program,
     ids: Idents,
+    event_devices: EventDevices,
+    counted: Counted,
     out: Lines,
     /// Kernels by their name here and in the program.
     kernels: Vec<(String, String)>,
 }
 
+/// An event is of the device that is current when it is created, and only streams of that device record it.
+struct EventDevices {
+    /// Of the events that nobody creates, by event.
+    first: Vec<u32>,
+    /// Of the commands that create one, by command.
+    created: BTreeMap<usize, u32>,
+}
+
+/// The device of whoever records an event next.
+fn event_devices(program: &Program, ids: &Idents) -> EventDevices {
+    let mut next = vec![0; ids.events.len()];
+    let mut created = BTreeMap::new();
+    for (index, command) in program.commands().iter().enumerate().rev() {
+        match command.op {
+            Op::Record { event, stream } => next[event.index()] = ids.devices[stream.index()],
+            Op::EventCreate { event } => {
+                created.insert(index, std::mem::take(&mut next[event.index()]));
+            }
+            _ => {}
+        }
+    }
+    EventDevices { first: next, created }
+}
+
 impl Writer<'_> {
-    /// Everything that has a name, so that every thread sees it.
-    fn declare(&mut self) {
+    /// Everything that has a name, so that every thread sees it; then this device is current.
+    fn declare(&mut self) -> u32 {
         let names = self.program.names();
         let made: Vec<String> = names
             .streams
@@ -172,22 +236,27 @@ impl Writer<'_> {
                 self.out.line(&format!("{kind} {};", list.join(", ")));
             }
         }
-        for channel in self.ids.channels.clone() {
-            self.out.line(&format!("std::counting_semaphore<> {channel}(0);"));
+        for (channel, is_counted) in self.ids.channels.iter().zip(&self.counted.is_counted) {
+            let kind = if *is_counted { "std::atomic<int>" } else { "std::counting_semaphore<>" };
+            self.out.line(&format!("{kind} {channel}(0);"));
         }
-        let created: Vec<usize> = (self.program.commands().iter())
-            .filter_map(|c| if let Op::EventCreate { event } = c.op { Some(event.index()) } else { None })
-            .collect();
-        for (k, event) in self.ids.events.clone().iter().enumerate() {
-            if !created.contains(&k) {
-                self.out.line(&create_event(event));
-            }
+        let mut device = 0;
+        for event in self.ids.implicit_events(self.program) {
+            self.make_current(self.event_devices.first[event], &mut device);
+            self.out.line(&create_event(&self.ids.events[event]));
+        }
+        device
+    }
+
+    fn make_current(&mut self, dev: u32, device: &mut u32) {
+        if dev != *device {
+            *device = dev;
+            self.out.line(&format!("cudaSetDevice({dev});"));
         }
     }
 
-    /// The calls of one host thread.
-    fn thread(&mut self, thread: ThreadId) {
-        let mut device = 0;
+    /// The calls of one host thread, for which this device is current.
+    fn thread(&mut self, thread: ThreadId, mut device: u32) {
         for (index, command) in self.program.commands().iter().enumerate() {
             if command.thread == thread {
                 self.command(command, index, &mut device);
@@ -212,21 +281,26 @@ impl Writer<'_> {
             | Op::Record { stream, .. }
             | Op::GraphLaunch { stream, .. }
             | Op::Copy(Copy { stream, .. }) => Some(self.ids.devices[stream.index()]),
-            _ => None,
+            Op::EventCreate { .. } => self.event_devices.created.get(&index).copied(),
+            // Each device has its own stream 0: that of the current one is meant.
+            op => op
+                .stream()
+                .filter(|&id| legacy_device(self.program.names().stream(id)).is_some())
+                .map(|id| self.ids.devices[id.index()]),
         };
-        if let Some(dev) = needed.filter(|dev| dev != device) {
-            *device = dev;
-            self.out.line(&format!("cudaSetDevice({dev});"));
+        if let Some(dev) = needed {
+            self.make_current(dev, device);
         }
         if let Op::ThreadSpawn { thread } = command.op {
-            self.out.line(&format!("std::thread {}([&] {{", self.ids.threads[thread.index()]));
+            // One that nobody joins is joined at the end, or the end of `main` would abort.
+            self.out.line(&format!("std::jthread {}([&] {{", self.ids.threads[thread.index()]));
             self.out.depth += 1;
-            self.thread(thread);
+            self.thread(thread, 0);
             self.out.depth -= 1;
             self.out.line("});");
             return;
         }
-        match self.call(command) {
+        match self.call(command, index) {
             Some((call, true)) => self.out.told(&call, &words),
             Some((call, false)) => self.out.line(&call),
             None => self.out.tell(&format!("no CUDA form: {words}")),
@@ -234,7 +308,7 @@ impl Writer<'_> {
     }
 
     /// The call, and whether it needs words; `None` where there is none.
-    fn call(&mut self, command: &Command) -> Option<(String, bool)> {
+    fn call(&mut self, command: &Command, index: usize) -> Option<(String, bool)> {
         let ids = &self.ids;
         let event = |id: EventId| ids.events[id.index()].as_str();
         let mut needs_words = false;
@@ -266,13 +340,17 @@ impl Writer<'_> {
             }
             Op::Free { buffer, via, stream } => {
                 let name = &ids.buffers[buffer.index()];
-                let space = ids.allocs[buffer.index()].as_ref().map(|alloc| alloc.space);
+                let alloc = ids.allocs[buffer.index()].as_ref();
+                let space = alloc.map(|alloc| alloc.space);
+                // What a pool gets back is free in the order of its home stream.
+                let is_pool = matches!(via, FreeVia::Pool | FreeVia::RawPool);
+                let home = alloc.and_then(|alloc| alloc.stream).filter(|_| is_pool);
                 needs_words = matches!(via, FreeVia::Pool | FreeVia::PinnedPool | FreeVia::RawPool);
-                match (via, space, stream) {
+                match (via, space, stream.or(home)) {
                     (FreeVia::Unregister, ..) => format!("cudaHostUnregister({name});"),
                     (_, Some(Space::Pageable), _) => format!("free({name});"),
                     (_, Some(Space::Pinned), _) => format!("cudaFreeHost({name});"),
-                    (_, _, Some(on)) => format!("cudaFreeAsync({name}, {});", self.stream(*on)),
+                    (_, _, Some(on)) => format!("cudaFreeAsync({name}, {});", self.stream(on)),
                     _ => format!("cudaFree({name});"),
                 }
             }
@@ -295,7 +373,8 @@ impl Writer<'_> {
                 let on = if *sync { String::new() } else { format!(", {on}") };
                 match dst.span.dims() {
                     [] => format!("{how}({at}, {value}, {bytes}{on});"),
-                    [one] => {
+                    // A pitch is no shorter than a row.
+                    [one] if bytes <= one.stride => {
                         let how = how.replace("Memset", "Memset2D");
                         format!("{how}({at}, {}, {value}, {bytes}, {}{on});", one.stride, one.count)
                     }
@@ -324,24 +403,39 @@ impl Writer<'_> {
                 format!("cudaStreamWaitEvent({}, {}, 0);", self.stream(*stream), event(*id))
             }
             Op::EventSync { event: id } => format!("cudaEventSynchronize({});", event(*id)),
-            Op::EventQuery { event: id, .. } => {
+            Op::EventQuery { event: id, ready } => {
                 needs_words = true;
-                format!("cudaEventQuery({});", event(*id))
+                asked(&format!("cudaEventQuery({})", event(*id)), *ready)
             }
             Op::StreamSync { stream } => format!("cudaStreamSynchronize({});", self.stream(*stream)),
-            Op::StreamQuery { stream, .. } => {
+            Op::StreamQuery { stream, ready } => {
                 needs_words = true;
-                format!("cudaStreamQuery({});", self.stream(*stream))
+                asked(&format!("cudaStreamQuery({})", self.stream(*stream)), *ready)
             }
             Op::DeviceSync { .. } => "cudaDeviceSynchronize();".to_owned(),
             Op::ThreadJoin { thread } => format!("{}.join();", ids.threads[thread.index()]),
-            Op::Signal { channel } => format!("{}.release();", ids.channels[channel.index()]),
-            Op::Await { channel } => format!("{}.acquire();", ids.channels[channel.index()]),
+            Op::Signal { channel } => {
+                let (name, is_counted) =
+                    (&ids.channels[channel.index()], self.counted.is_counted[channel.index()]);
+                if is_counted {
+                    format!("{name}++; {name}.notify_all();")
+                } else {
+                    format!("{name}.release();")
+                }
+            }
+            Op::Await { channel } => {
+                let name = &ids.channels[channel.index()];
+                match self.counted.signals.get(&index).filter(|_| self.counted.is_counted[channel.index()]) {
+                    Some(n) => format!("for (int seen; (seen = {name}) < {n};) {name}.wait(seen);"),
+                    None => format!("{name}.acquire();"),
+                }
+            }
             Op::HostSleep { micros } => {
                 format!("std::this_thread::sleep_for(std::chrono::microseconds({micros}));")
             }
             Op::HostCopy { dst, src } if dst.span.is_range() && src.span.is_range() => {
-                format!("memcpy({}, {}, {});", self.at(dst), self.at(src), dst.span.elem())
+                let n = dst.span.elem().min(src.span.elem());
+                format!("memcpy({}, {}, {n});", self.at(dst), self.at(src))
             }
             Op::HostWork { time, cost } => {
                 needs_words = cost.is_some() || command.label.is_some();
@@ -413,15 +507,19 @@ impl Writer<'_> {
         let suffix = if copy.sync { "" } else { "Async" };
         let on = if copy.sync { String::new() } else { format!(", {}", self.stream(copy.stream)) };
         let (a, b) = (&copy.dst.span, &copy.src.span);
+        // The smaller count moves.
+        let n = a.elem().min(b.elem());
+        let is_all =
+            |rows: &Span, dim: &Dim, plain: &Span| rows.elem().checked_mul(dim.count) == Some(plain.elem());
         // Both sides in rows of the same length; a side without gaps has rows wherever the other has them.
         let (rows, pitches) = match (a.dims(), b.dims()) {
             ([], []) if copy.peer => {
-                let (to, from, n) = (dev(&copy.dst), dev(&copy.src), a.elem());
+                let (to, from) = (dev(&copy.dst), dev(&copy.src));
                 return Some(format!("cudaMemcpyPeer{suffix}({dst}, {to}, {src}, {from}, {n}{on});"));
             }
-            ([], []) => return Some(format!("cudaMemcpy{suffix}({dst}, {src}, {}, {kind}{on});", a.elem())),
-            ([one], []) => ((a.elem(), one.count), [one.stride, a.elem()]),
-            ([], [one]) => ((b.elem(), one.count), [b.elem(), one.stride]),
+            ([], []) => return Some(format!("cudaMemcpy{suffix}({dst}, {src}, {n}, {kind}{on});")),
+            ([one], []) if is_all(a, one, b) => ((a.elem(), one.count), [one.stride, a.elem()]),
+            ([], [one]) if is_all(b, one, a) => ((b.elem(), one.count), [b.elem(), one.stride]),
             ([one], [other]) if one.count == other.count && a.elem() == b.elem() => {
                 ((a.elem(), one.count), [one.stride, other.stride])
             }
@@ -434,6 +532,11 @@ impl Writer<'_> {
             format!("cudaMemcpy2D{suffix}({dst}, {to}, {src}, {from}, {width}, {height}, {kind}{on});")
         })
     }
+}
+
+/// What was seen ready was waited for.
+fn asked(query: &str, ready: bool) -> String {
+    if ready { format!("while ({query} != cudaSuccess) {{}}") } else { format!("{query};") }
 }
 
 fn create_event(name: &str) -> String {

@@ -1,6 +1,6 @@
 //! Programs in Python, with PyTorch.
 
-use super::{Idents, Lines, micros, told};
+use super::{Counted, Idents, Lines, micros, told};
 use crate::memory::Dtype;
 use crate::program::Program;
 use crate::program::command::*;
@@ -9,6 +9,7 @@ use crate::program::names::legacy_device;
 const RESERVED: &[&str] = &[
     "False",
     "None",
+    "Signals",
     "True",
     "and",
     "as",
@@ -65,31 +66,48 @@ def busy(us):
         pass
 ";
 
+const SIGNALS: &str = "\
+class Signals:
+    def __init__(self):
+        self.n, self.changed = 0, threading.Condition()
+
+    def signal(self):
+        with self.changed:
+            self.n += 1
+            self.changed.notify_all()
+
+    def wait(self, n):
+        with self.changed:
+            self.changed.wait_for(lambda: n <= self.n)
+";
+
 pub(super) fn write(program: &Program) -> String {
-    let mut writer = Writer { program, ids: Idents::of(program, RESERVED), out: Lines::new("#") };
-    for channel in writer.ids.channels.clone() {
-        writer.out.line(&format!("{channel} = queue.Queue()"));
+    let ids = Idents::of(program, RESERVED);
+    let mut writer = Writer { program, ids, counted: Counted::of(program), out: Lines::new("#") };
+    for (channel, is_counted) in writer.ids.channels.iter().zip(&writer.counted.is_counted) {
+        let made = if *is_counted { "Signals()" } else { "queue.Queue()" };
+        writer.out.line(&format!("{channel} = {made}"));
     }
-    let created: Vec<usize> = (program.commands().iter())
-        .filter_map(|c| if let Op::EventCreate { event } = c.op { Some(event.index()) } else { None })
-        .collect();
-    for (k, event) in writer.ids.events.clone().iter().enumerate() {
-        if !created.contains(&k) {
-            writer.out.line(&format!("{event} = torch.cuda.Event()"));
-        }
+    for event in writer.ids.implicit_events(program) {
+        writer.out.line(&format!("{} = torch.cuda.Event()", writer.ids.events[event]));
     }
     writer.thread(ThreadId::FIRST);
     let body = writer.out.text;
     let mut out = Lines::new("#");
     out.head(program, "Kernels stand for theirs: they take the time, not the bytes.");
     for module in ["queue", "threading", "time"] {
-        if body.contains(&format!("{module}.")) || module == "time" && body.contains("busy(") {
+        let is_meant = match module {
+            "time" => body.contains("busy("),
+            "threading" => body.contains("Signals("),
+            _ => false,
+        };
+        if is_meant || body.contains(&format!("{module}.")) {
             out.line(&format!("import {module}"));
         }
     }
     out.line("import torch");
     out.line("");
-    for (used, text) in [("kernel(", KERNEL), ("busy(", BUSY)] {
+    for (used, text) in [("kernel(", KERNEL), ("busy(", BUSY), ("Signals(", SIGNALS)] {
         if body.contains(used) {
             out.text += text;
             out.line("");
@@ -101,6 +119,7 @@ pub(super) fn write(program: &Program) -> String {
 struct Writer<'a> {
     program: &'a Program,
     ids: Idents,
+    counted: Counted,
     out: Lines,
 }
 
@@ -121,18 +140,21 @@ impl Writer<'_> {
             self.out.line(&format!("def {name}_calls():"));
             self.out.depth += 1;
             let made = self.made(thread);
-            self.out.line(&if made.is_empty() {
-                "pass".to_owned()
-            } else {
-                format!("global {}", made.join(", "))
-            });
+            if !made.is_empty() {
+                let line = format!("global {}", made.join(", "));
+                self.out.line(&line);
+            }
             self.thread(thread);
+            // Comments alone are no body.
+            if !self.program.commands().iter().any(|c| c.thread == thread && self.call(c, 0).is_some()) {
+                self.out.line("pass");
+            }
             self.out.depth -= 1;
             self.out.line(&format!("{name} = threading.Thread(target={name}_calls)"));
             self.out.line(&format!("{name}.start()"));
             return;
         }
-        match self.call(command) {
+        match self.call(command, index) {
             Some((call, true)) => self.out.told(&call, &words),
             Some((call, false)) => self.out.line(&call),
             None => self.out.tell(&format!("no PyTorch form: {words}")),
@@ -143,13 +165,17 @@ impl Writer<'_> {
     fn made(&self, thread: ThreadId) -> Vec<&str> {
         let ids = &self.ids;
         let of = |command: &Command| match &command.op {
-            Op::Alloc(Alloc { buffer, .. }) | Op::Free { buffer, .. } => Some(&ids.buffers[buffer.index()]),
-            Op::EventCreate { event } => Some(&ids.events[event.index()]),
-            Op::CaptureEnd { graph, .. } => Some(&ids.graphs[graph.index()]),
+            Op::Alloc(Alloc { buffer, .. }) | Op::Free { buffer, .. } => {
+                Some(ids.buffers[buffer.index()].as_str())
+            }
+            Op::EventCreate { event } | Op::EventDestroy { event } => {
+                Some(ids.events[event.index()].as_str())
+            }
+            Op::CaptureBegin { .. } => self.captured(command),
             _ => None,
         };
         let mine = self.program.commands().iter().filter(|command| command.thread == thread);
-        let mut made: Vec<&str> = mine.filter_map(of).map(String::as_str).collect();
+        let mut made: Vec<&str> = mine.filter_map(of).collect();
         made.sort_unstable();
         made.dedup();
         made
@@ -172,7 +198,7 @@ impl Writer<'_> {
     }
 
     /// The call, and whether it needs words; `None` where there is none.
-    fn call(&self, command: &Command) -> Option<(String, bool)> {
+    fn call(&self, command: &Command, index: usize) -> Option<(String, bool)> {
         let ids = &self.ids;
         let event = |id: EventId| ids.events[id.index()].as_str();
         let mut needs_words = false;
@@ -203,13 +229,21 @@ impl Writer<'_> {
                 self.on(kernel.stream, &format!("kernel({us})"))
             }
             Op::Copy(copy) => {
-                let call =
-                    self.copy_into(&copy.dst, &copy.src, if copy.sync { "" } else { ", non_blocking=True" });
-                needs_words = copy.peer || copy.untracked;
+                let how = if copy.sync { "" } else { ", non_blocking=True" };
+                let call = self.copy_into(&copy.dst, &copy.src, how)?;
+                // PyTorch waits for a blocking copy of pageable memory to its end, and for the current streams of both
+                // devices: it orders more than the program says.
+                let (to, from) = (self.place(&copy.dst), self.place(&copy.src));
+                let orders_more =
+                    copy.sync && from == Some((Space::Pageable, 0)) && self.is_on_device(&copy.dst)
+                        || self.is_on_device(&copy.dst) && self.is_on_device(&copy.src) && to != from;
+                needs_words = copy.peer || copy.untracked || orders_more;
                 self.on(copy.stream, &call)
             }
             Op::Memset { stream, dst, value, .. } => {
-                self.on(*stream, &format!("{}.fill_({value})", self.part(dst)))
+                // Of host memory it is the thread's own work.
+                needs_words = !self.is_on_device(dst);
+                self.on(*stream, &format!("{}.fill_({value})", self.part(dst)?))
             }
             Op::HostRead { region, expect: Some(Contents::Fill { dtype, value }) } => {
                 let typed = self.typed(region, *dtype)?;
@@ -217,35 +251,44 @@ impl Writer<'_> {
             }
             Op::HostRead { region, .. } => {
                 needs_words = true;
-                format!("{}.sum()", self.part(region))
+                format!("{}.sum()", self.part(region)?)
             }
             Op::HostWrite { region, contents: Some(Contents::Fill { dtype, value }) } => {
                 format!("{}.fill_({value:?})", self.typed(region, *dtype)?)
             }
             Op::HostWrite { region, contents } => {
                 needs_words = contents.is_some();
-                format!("{}.fill_(1)", self.part(region))
+                format!("{}.fill_(1)", self.part(region)?)
             }
             Op::EventCreate { event: id } => format!("{} = torch.cuda.Event()", event(*id)),
             Op::EventDestroy { event: id } => format!("del {}", event(*id)),
             Op::Record { event: id, stream } => format!("{}.record({})", event(*id), self.stream(*stream)),
             Op::Wait { stream, event: id } => format!("{}.wait_event({})", self.stream(*stream), event(*id)),
             Op::EventSync { event: id } => format!("{}.synchronize()", event(*id)),
-            Op::EventQuery { event: id, .. } => {
+            Op::EventQuery { event: id, ready } => {
                 needs_words = true;
-                format!("{}.query()", event(*id))
+                asked(event(*id), *ready)
             }
             Op::StreamSync { stream } => format!("{}.synchronize()", self.stream(*stream)),
-            Op::StreamQuery { stream, .. } => {
+            Op::StreamQuery { stream, ready } => {
                 needs_words = true;
-                format!("{}.query()", self.stream(*stream))
+                asked(&self.stream(*stream), *ready)
             }
             Op::DeviceSync { dev } => format!("torch.cuda.synchronize({dev})"),
             Op::ThreadJoin { thread } => format!("{}.join()", ids.threads[thread.index()]),
-            Op::Signal { channel } => format!("{}.put(None)", ids.channels[channel.index()]),
-            Op::Await { channel } => format!("{}.get()", ids.channels[channel.index()]),
+            Op::Signal { channel } => {
+                let how = if self.counted.is_counted[channel.index()] { "signal()" } else { "put(None)" };
+                format!("{}.{how}", ids.channels[channel.index()])
+            }
+            Op::Await { channel } => {
+                let name = &ids.channels[channel.index()];
+                match self.counted.signals.get(&index).filter(|_| self.counted.is_counted[channel.index()]) {
+                    Some(n) => format!("{name}.wait({n})"),
+                    None => format!("{name}.get()"),
+                }
+            }
             Op::HostSleep { micros } => format!("time.sleep({micros}e-6)"),
-            Op::HostCopy { dst, src } => self.copy_into(dst, src, ""),
+            Op::HostCopy { dst, src } => self.copy_into(dst, src, "")?,
             Op::HostWork { time, cost } => {
                 needs_words = cost.is_some() || command.label.is_some();
                 format!("busy({})", micros(time.0))
@@ -312,35 +355,63 @@ impl Writer<'_> {
         }
     }
 
-    /// `dst.copy_(src)`, in rows where one side has gaps.
-    fn copy_into(&self, dst: &Region, src: &Region, how: &str) -> String {
+    /// Where a buffer lies: its kind of memory, and of device memory the device.
+    fn place(&self, region: &Region) -> Option<(Space, u32)> {
+        let alloc = self.ids.allocs[region.buffer.index()].as_ref()?;
+        let is_host = matches!(alloc.space, Space::Pinned | Space::Pageable);
+        Some((alloc.space, if is_host { 0 } else { alloc.dev }))
+    }
+
+    fn is_on_device(&self, region: &Region) -> bool {
+        matches!(self.place(region), Some((Space::Device | Space::Managed, _)))
+    }
+
+    /// `dst.copy_(src)`, in rows where one side has gaps; `None` where the two differ in size.
+    fn copy_into(&self, dst: &Region, src: &Region, how: &str) -> Option<String> {
         let shape = |region: &Region| {
             let dims = region.span.dims().iter().map(|d| d.count);
             dims.chain([region.span.elem()]).map(|n| n.to_string()).collect::<Vec<_>>().join(", ")
         };
-        let (to, from) = (self.part(dst), self.part(src));
+        let n = |region: &Region| {
+            region
+                .span
+                .dims()
+                .iter()
+                .map(|d| i128::from(d.count))
+                .chain([region.span.elem().into()])
+                .product::<i128>()
+        };
+        let (to, from) = (self.part(dst)?, self.part(src)?);
         if shape(dst) == shape(src) {
-            format!("{to}.copy_({from}{how})")
+            Some(format!("{to}.copy_({from}{how})"))
         } else {
-            format!("{to}.copy_({from}.reshape({}){how})", shape(dst))
+            (n(dst) == n(src)).then(|| format!("{to}.copy_({from}.reshape({}){how})", shape(dst)))
         }
     }
 
-    fn part(&self, region: &Region) -> String {
+    /// The bytes of a region; `None` where they go backwards, which tensors cannot.
+    fn part(&self, region: &Region) -> Option<String> {
         let name = &self.ids.buffers[region.buffer.index()];
         let span = &region.span;
         let (off, elem) = (span.off(), span.elem());
         if self.ids.is_whole(region) {
-            return name.clone();
+            return Some(name.clone());
         }
         if span.is_range() {
-            return format!("{name}[{off}:{}]", off.saturating_add(elem));
+            return Some(format!("{name}[{off}:{}]", off.saturating_add(elem)));
+        }
+        if span.dims().iter().any(|d| d.stride < 0) {
+            return None;
         }
         let list = |of: &dyn Fn(&crate::memory::Dim) -> i64, last: i64| {
             let dims = span.dims().iter().map(of).chain([last]);
             dims.map(|n| n.to_string()).collect::<Vec<_>>().join(", ")
         };
-        format!("{name}.as_strided(({}), ({}), {off})", list(&|d| d.count, elem), list(&|d| d.stride, 1))
+        Some(format!(
+            "{name}.as_strided(({}), ({}), {off})",
+            list(&|d| d.count, elem),
+            list(&|d| d.stride, 1)
+        ))
     }
 
     /// A region as elements of a type; `None` where it has none of them.
@@ -348,8 +419,14 @@ impl Writer<'_> {
         let span = &region.span;
         let size = dtype.bytes();
         let fits = span.is_range() && span.elem() % size == 0 && span.off() % size == 0;
-        fits.then(|| format!("{}.view({})", self.part(region), torch_dtype(dtype)))
+        let part = self.part(region).filter(|_| fits)?;
+        Some(format!("{part}.view({})", torch_dtype(dtype)))
     }
+}
+
+/// What was seen ready was waited for.
+fn asked(of: &str, ready: bool) -> String {
+    if ready { format!("while not {of}.query(): pass") } else { format!("{of}.query()") }
 }
 
 fn torch_dtype(dtype: Dtype) -> &'static str {

@@ -53,7 +53,16 @@ fn check(program: &Program, machine: &Machine, lines: &[Line]) -> Run {
         lines.iter().map(|&(lane, kind, a, b)| (lane.to_owned(), a, b, kind)).collect();
     expected.sort();
     assert_eq!(found, expected);
+    ends_with_what_is_on_it(&run);
     run
+}
+
+/// Nothing lasts longer than what the timeline shows, which has a slice or a mark for all that takes time.
+#[track_caller]
+fn ends_with_what_is_on_it(run: &Run) {
+    let ends = run.trace.slices.iter().map(|slice| slice.end);
+    let last = ends.chain(run.marks.iter().map(|mark| mark.at)).max();
+    assert_eq!(run.end, last.unwrap_or_default());
 }
 
 const LINK: &str = "copy to device";

@@ -521,6 +521,7 @@ fn a_run_is_that_of_a_simulation_that_looks_once_a_nanosecond() {
         ticks.run();
         let program = Program::from_text(&text).unwrap();
         let run = run(&program, &machine).unwrap();
+        ends_with_what_is_on_it(&run);
         let mut lines: Vec<(&str, i64, i64)> = Vec::new();
         for slice in run.trace.slices.iter() {
             let LaneKind::Engine { .. } = run.trace.lanes[slice.lane as usize].kind else { continue };

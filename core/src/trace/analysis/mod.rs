@@ -10,6 +10,7 @@ pub(crate) mod devices;
 mod hta;
 mod import;
 mod intervals;
+mod kernels;
 mod launch;
 pub(crate) mod order;
 mod ranks;
@@ -24,6 +25,7 @@ pub use devices::{Device, HtaCompatible};
 pub use hta::{Hta, hta};
 pub use import::{FlowFigures, ImportFigures, Memory};
 pub use intervals::{Union, overlap};
+pub use kernels::Kernels;
 pub use launch::{Delay, Launch};
 pub use order::{Order, PartialOverlaps};
 pub use ranks::{Rank, ranks};
@@ -59,6 +61,8 @@ pub struct Figures {
     pub gpu_ops: BTreeMap<&'static str, u64>,
     /// Copies and memsets by name.
     pub copies: BTreeMap<String, Copies>,
+    /// Kernels by name.
+    pub kernels: BTreeMap<String, Kernels>,
     /// What each stream did.
     pub streams: BTreeMap<String, Stream>,
     /// What each device did.
@@ -121,6 +125,7 @@ impl Figures {
             ts_ns: Extent { min: table.first_ns, max_end: table.last_end_ns, span },
             gpu_ops,
             copies: copies::copies(table),
+            kernels: kernels::kernels(table),
             streams: streams::streams(table),
             devices: devices::devices(table),
             launch: launch::launch(table),

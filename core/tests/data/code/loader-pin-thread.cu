@@ -142,7 +142,7 @@ int main() {
     cudaMalloc(&d19, 16000000);
     memset(b19, 0, 16000000);  // write b19
     // no CUDA form: mark begin
-    std::thread pin([&] {
+    std::jthread pin([&] {
         busy(0);  // work pin_overhead
         memcpy(p0, b0, 16000000);
         ready0.release();

@@ -183,7 +183,7 @@ fn text(program: &Program, report: &Report, relation: Option<&Relation<'_>>, out
     let mut explained = BTreeSet::new();
     for (found, n) in alike.iter().take(MOST_HAZARDS) {
         let style = if found.certainty == Certainty::Must { Style::Error } else { Style::May };
-        let sentence = say::harmless(&hazard::sentence(program, found));
+        let sentence = say::one_line(&hazard::sentence(program, found));
         // The sentence begins with what it is, up to a colon.
         let (what, rest) = sentence.split_at(sentence.find(':').map_or(0, |colon| colon + 1));
         out.line(&format!("{}{rest}{}\n", out.paint(style, what), and_more(*n)));

@@ -16,8 +16,8 @@ use crate::diff::Limit;
 use crate::fit::FitArgs;
 use crate::machines::MachinesArgs;
 use crate::manual::{CompletionsArgs, ManArgs};
-use crate::say;
 use crate::sweep::SweepArgs;
+use crate::{help, say};
 
 /// Shows, checks and runs how data moves between a host and its devices
 #[derive(Debug, Parser)]
@@ -497,7 +497,7 @@ pub(crate) fn explain(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let mut out = say::Out::stdout();
-            out.text(&text);
+            out.text(&help::wrapped(&text));
             return match out.finish() {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(fail) => {

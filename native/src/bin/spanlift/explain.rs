@@ -2,7 +2,7 @@
 
 use spanlift::Program;
 use spanlift::explore::{Explanation, Shown, Witness, lane_of, order_in_words, seen_in_words, step_name};
-use spanlift::hazard::{Hazard, HazardKind, Part, Relation};
+use spanlift::hazard::{Hazard, HazardKind, Part, Relation, StepId};
 
 use crate::say::{self, Out, Style};
 
@@ -60,14 +60,14 @@ fn schedule(relation: &Relation<'_>, hazard: &Hazard, shown: &Shown, witness: &W
     let head = out.paint(Style::Strong, "  schedule ");
     out.line(&format!("{head}{} ({title})", shown.holds));
     let steps = shown.schedule.around(relation, sites);
-    let width =
-        steps.iter().flatten().map(|&id| lane_of(program, id).chars().count()).max().unwrap_or_default();
+    let lane_of = |id: StepId| say::one_line(&lane_of(program, id));
+    let width = steps.iter().flatten().map(|&id| lane_of(id).chars().count()).max().unwrap_or_default();
     for step in steps {
         let Some(id) = step else {
             out.line("        \u{22ee}");
             continue;
         };
-        let lane = say::one_line(&lane_of(program, id));
+        let lane = lane_of(id);
         // What a thread does itself is no call.
         let is_call = id.part == Part::Call && program.commands()[id.of()].op.stream().is_some();
         let verb = if is_call { "call " } else { "" };
@@ -80,7 +80,7 @@ fn schedule(relation: &Relation<'_>, hazard: &Hazard, shown: &Shown, witness: &W
         );
         out.line(text.trim_end());
         if id == shown.seen.by {
-            let seen = seen_in_words(relation, hazard, &shown.seen);
+            let seen = say::one_line(&seen_in_words(relation, hazard, &shown.seen));
             let seen = out.paint(Style::May, &seen);
             out.line(&format!("             {:<width$}  \u{2514} {seen}", ""));
         }

@@ -71,9 +71,9 @@ fn object(machine: &Machine) -> Value {
 }
 
 fn table(machines: &[Machine], out: &mut Out) {
-    let head = "                 to device  to host  both ways  staged hot/cold  copy     between";
+    let head = "               to device  to host  both ways  staged hot/cold  copy     between";
     out.line(&out.paint(Style::Strong, head));
-    let head = "                 GB/s       GB/s     to device  GB/s             engines  devices";
+    let head = "               GB/s       GB/s     to device  GB/s             engines  devices";
     out.line(&out.paint(Style::Strong, head));
     let mut n_figures = 0;
     let mut grades = [0usize; 5];
@@ -86,7 +86,7 @@ fn table(machines: &[Machine], out: &mut Out) {
         };
         let peers = if m.p2p_bw.0 == 0 { "via host".to_owned() } else { format!("{:.0} GB/s", of("p2p_bw")) };
         out.line(&format!(
-            "{:<16} {:<10.1} {:<8.1} {:<10} {staged:<16} {:<8} {peers}",
+            "{:<14} {:<10.1} {:<8.1} {:<10} {staged:<16} {:<8} {peers}",
             say::one_line(&m.name),
             of("h2d_bw"),
             of("d2h_bw"),
@@ -121,12 +121,9 @@ fn figures(machine: &Machine, out: &mut Out) {
     out.line("");
     for f in machine.figures() {
         let value = format!("{} {}", f.value, f.unit);
-        out.line(&format!(
-            "  {:<24} {value:<20} {:<10} {}",
-            f.name,
-            f.source.grade,
-            say::one_line(&f.source.text)
-        ));
+        let line =
+            format!("  {:<24} {value:<20} {:<10} {}", f.name, f.source.grade, say::one_line(&f.source.text));
+        out.line(line.trim_end());
     }
     if !machine.ignored.is_empty() {
         let names: Vec<String> = machine.ignored.iter().map(|n| say::one_line(n)).collect();

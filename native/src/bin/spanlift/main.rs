@@ -15,6 +15,7 @@ mod course;
 mod diff;
 mod explain;
 mod fit;
+mod help;
 mod input;
 mod ledger;
 mod machine;

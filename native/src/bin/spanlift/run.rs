@@ -63,7 +63,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
         Format::Text => {
             let n = say::counted(program.len(), "command");
             let end = out.paint(Style::Strong, &run.end.to_string());
-            out.line(&format!("{n} simulated on {}: {end}", machine.name));
+            out.line(&format!("{n} simulated on {}: {end}", say::one_line(&machine.name)));
             match &made {
                 Some(made) => made.text(out),
                 None => text(&program, &run, &lanes, out),

@@ -148,7 +148,7 @@ fn text(relation: &Relation<'_>, found: &Explored, out: &mut Out) {
         out.line(&format!("\n{head}  {}  ({}{late})", say::one_line(&how), counted(outcome.n_orders, what)));
         for (at, find) in outcome.finds.iter().enumerate() {
             if is_told(&at) {
-                out.line(&format!("  {}", find_in_words(relation.program, find)));
+                out.line(&format!("  {}", say::one_line(&find_in_words(relation.program, find))));
             }
         }
     }
@@ -204,9 +204,10 @@ fn stamp_in_words(stamp: &Stamp) -> String {
 fn steps(relation: &Relation<'_>, schedule: &Schedule, finds: &[Find], out: &mut Out) {
     let program = relation.program;
     let ids: Vec<StepId> = schedule.ids(relation).collect();
-    let width = ids.iter().map(|&id| lane_of(program, id).chars().count()).max().unwrap_or_default().min(40);
+    let lane_of = |id: StepId| say::one_line(&lane_of(program, id));
+    let width = ids.iter().map(|&id| lane_of(id).chars().count()).max().unwrap_or_default().min(40);
     for &id in ids.iter().take(MOST_STEPS) {
-        let lane = say::one_line(&lane_of(program, id));
+        let lane = lane_of(id);
         let is_call = id.part == Part::Call && program.commands()[id.of()].op.stream().is_some();
         let verb = if is_call { "call " } else { "" };
         let text = short(&program.command_text(id.of()));
@@ -214,7 +215,8 @@ fn steps(relation: &Relation<'_>, schedule: &Schedule, finds: &[Find], out: &mut
         for find in finds.iter().filter(|find| find.by == Some(id)) {
             let name = program.names().buffer(find.buffer);
             let list: Vec<String> = find.stamps.iter().map(stamp_in_words).collect();
-            let found = out.paint(Style::May, &format!("finds in {name}: {}", list.join(", ")));
+            let found = say::one_line(&format!("finds in {name}: {}", list.join(", ")));
+            let found = out.paint(Style::May, &found);
             out.line(&format!("       {:<width$}  \u{2514} {found}", ""));
         }
     }
@@ -223,6 +225,6 @@ fn steps(relation: &Relation<'_>, schedule: &Schedule, finds: &[Find], out: &mut
         out.line(&format!("and {n} more steps, which --format json lists"));
     }
     for find in finds.iter().filter(|find| find.by.is_none()) {
-        out.line(&find_in_words(program, find));
+        out.line(&say::one_line(&find_in_words(program, find)));
     }
 }

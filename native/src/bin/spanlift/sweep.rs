@@ -177,13 +177,13 @@ impl Swept<'_> {
         let title = axis.title();
         let width = run::widest(labels().chain([title.as_str()]));
         let head = run::pad(&title, width);
-        heading(out, &format!("  {head}          time    times as fast       payload         moved  factor"));
+        heading(out, &format!("  {head}          time  times as fast      payload        moved  factor"));
         let first = self.cells[0].end;
         for (cell, label) in self.cells.iter().zip(labels()).take(MOST_ROWS) {
             let speed = if 0 < cell.end.0 { first.0 as f64 / cell.end.0 as f64 } else { 1.0 };
             let factor = cell.ledger.factor().map_or_else(|| "-".to_owned(), |f| format!("{f:.2}"));
             let line = format!(
-                "  {}  {:>12}  {speed:>15.2}  {:>12}  {:>12}  {factor:>6}",
+                "  {}  {:>12}  {speed:>13.2}  {:>11}  {:>11}  {factor:>6}",
                 run::pad(label, width),
                 format!("{}{}", cell.end, mark(cell)),
                 cell.ledger.payload.to_string(),

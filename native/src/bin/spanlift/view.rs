@@ -258,6 +258,7 @@ impl Figures {
     fn sentence(&self) -> String {
         match self {
             Figures::Program { n_commands, end, machine } => {
+                let machine = say::one_line(machine);
                 format!("{} simulated on {machine}: {end}", say::counted(*n_commands, "command"))
             }
             Figures::Trace { n_events, dropped, problems } => {

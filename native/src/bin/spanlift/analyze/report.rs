@@ -115,6 +115,7 @@ pub(super) fn trace(place: &str, figures: &Figures, findings: &Findings, moved: 
         ));
     }
     told(findings, out);
+    kernels(figures, out);
     copies(figures, out);
     ledger(moved, out);
     streams(figures, out);
@@ -241,12 +242,29 @@ fn ledger(moved: &Moved, out: &mut Out) {
     );
 }
 
+fn kernels(figures: &Figures, out: &mut Out) {
+    let mut list: Vec<_> = figures.kernels.iter().collect();
+    list.sort_by_key(|(_, kernels)| std::cmp::Reverse(kernels.time_ns));
+    let mut table = Table::new(&["", "count", "time", "share", "mean", "longest"]);
+    for (name, kernels) in list {
+        table.row(vec![
+            name.clone(),
+            say::grouped(kernels.count),
+            time(kernels.time_ns),
+            format!("{:.1} %", kernels.share * 100.0),
+            time(kernels.mean_ns),
+            time(kernels.max_ns),
+        ]);
+    }
+    table.print("kernels, by their time", out);
+}
+
 fn streams(figures: &Figures, out: &mut Out) {
     let mut list: Vec<_> = figures.streams.iter().collect();
     list.sort_by_key(|(_, stream)| std::cmp::Reverse(stream.busy_ns));
     let mut table = Table::new(&["", "operations", "busy", "most in flight"]);
     for (name, stream) in list {
-        let flight = stream.max_in_flight.to_string();
+        let flight = say::grouped(stream.max_in_flight.unsigned_abs());
         table.row(vec![name.clone(), say::grouped(stream.ops), time(stream.busy_ns), flight]);
     }
     table.print("streams", out);

@@ -1,0 +1,102 @@
+//! Help texts in lines that a terminal shows whole.
+
+/// Columns of the narrowest terminal that people read in.
+const WIDTH: usize = 80;
+/// Where the text of an option stands that has a line of its own for it.
+const BELOW: usize = 10;
+
+/// The text with its prose in short lines, each below what it belongs to. Commands to type keep their lines.
+pub(crate) fn wrapped(help: &str) -> String {
+    let mut text = String::with_capacity(help.len() + help.len() / 20);
+    let mut is_listed = false;
+    let mut paragraph = String::new();
+    for line in help.lines().map(str::trim_end) {
+        let indent = line.chars().take_while(|c| *c == ' ').count();
+        let is_prose = indent == 0 && !line.is_empty() && !line.starts_with("Usage:");
+        if is_prose {
+            is_listed = matches!(line, "Commands:" | "Arguments:" | "Options:");
+            // A line as long as this one goes on in the next.
+            let goes_on = WIDTH < line.chars().count();
+            paragraph.push_str(if paragraph.is_empty() { "" } else { " " });
+            paragraph.push_str(line);
+            if goes_on {
+                continue;
+            }
+        }
+        fill(&mut text, &std::mem::take(&mut paragraph), 0);
+        if is_prose {
+            continue;
+        }
+        match hanging(line, indent).filter(|_| is_listed) {
+            Some(hang) => fill(&mut text, line, hang),
+            None => {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+    }
+    fill(&mut text, &paragraph, 0);
+    text
+}
+
+/// The column where the text of a listed line begins; `None` where it has none.
+fn hanging(line: &str, indent: usize) -> Option<usize> {
+    let words = &line[indent..];
+    if BELOW <= indent {
+        return Some(indent + if words.starts_with("- ") { 2 } else { 0 });
+    }
+    let gap = indent + words.find("  ")?;
+    Some(gap + line[gap..].chars().take_while(|c| *c == ' ').count())
+}
+
+/// Adds a line, cut between words, the later parts from a column on.
+fn fill(text: &mut String, line: &str, hang: usize) {
+    if line.is_empty() {
+        return;
+    }
+    let (head, words) = line.split_at(hang);
+    text.push_str(head);
+    let mut column = hang;
+    for word in words.split(' ') {
+        let width = word.chars().count();
+        if column > hang && WIDTH < column + 1 + width {
+            text.push('\n');
+            text.extend(std::iter::repeat_n(' ', hang));
+            column = hang;
+        } else if column > hang {
+            text.push(' ');
+            column += 1;
+        }
+        text.push_str(word);
+        column += width;
+    }
+    text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prose_is_cut_between_words_and_commands_are_not() {
+        let long = "word ".repeat(30);
+        let long = long.trim_end();
+        let help = format!(
+            "{long}\nand on\n\nUsage: x {long}\n\nOptions:\n  -o <A>  {long}\n      --on\n          {long}\n          - a: {long}\n\n\
+             Examples:\n  x {long}\n\nThe end\n"
+        );
+        let told = wrapped(&help);
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(&told), words(&help));
+        for line in told.lines() {
+            let is_command = line.starts_with("Usage:") || line.starts_with("  x ");
+            assert!(is_command || line.chars().count() <= WIDTH, "{line}");
+        }
+        let row = |n: usize| vec!["word"; n].join(" ");
+        assert!(told.starts_with(&format!("{}\n{} and on\n\nUsage: x {long}\n", row(16), row(14))), "{told}");
+        assert!(told.contains(&format!("  -o <A>  {}\n          {}\n", row(14), row(14))), "{told}");
+        assert!(told.contains(&format!("          - a: {}\n            {}\n", row(13), row(13))), "{told}");
+        assert!(told.ends_with(&format!("Examples:\n  x {long}\n\nThe end\n")), "{told}");
+        assert_eq!(wrapped(&told.replace(" and on", "")), told.replace(" and on", ""));
+    }
+}
