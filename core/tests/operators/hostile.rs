@@ -216,7 +216,8 @@ fn a_refused_cut_suggests_no_other_cut_of_the_same_kind() {
     let said = a.tiles([("m", 5)]).unwrap().joined().unwrap_err().to_string();
     assert_eq!(
         said,
-        "`Merge(y,x->m)` cannot be cut along `m`: its groups of elements along `m` stay together; cut at their edges"
+        "`Merge(y,x->m)` cannot be cut along `m`: its groups of elements along `m` stay together; cut at their edges; \
+         cut along `y` instead"
     );
     let whole = a.tiles([("m", 6)]).unwrap().joined().unwrap();
     assert_eq!(whole.apply(&count(&a)).unwrap(), a.apply(&count(&a)).unwrap());

@@ -4,10 +4,11 @@ use spanlift::chain;
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::memory::{Device, Dtype, cpu, mock};
 use spanlift::op::{
-    Along, Array, Name, OpError, Operator, Reader, Roles, Tile, Weights, dense, fft, split_dim, to,
+    Along, Array, Name, OpError, Operator, Reader, Roles, Tile, Weights, dense, fft, merge_dims, split_dim,
+    to,
 };
 
-use crate::oracle::{Matrix, Random, eps};
+use crate::oracle::{Matrix, Random, eps, indices};
 use crate::table::{Entry, FIELDS, space, table, weights};
 
 fn matrix(sizes: [i64; 2], dtype: Dtype) -> Operator {
@@ -82,6 +83,51 @@ fn what_is_split_into_its_own_name_and_ones_is_cut_under_that_name() {
         close("tiles", &a.tiles([("y", 2)]).unwrap().joined().unwrap(), &m);
         close("devices", &a.split("y", 3, &[mock(0), mock(1)]).unwrap(), &m);
     }
+}
+
+/// The outermost dimension of a group is cut on either side: several that become one under the name of the first, and one that
+/// becomes several by multiples of what the inner ones have.
+#[test]
+fn groups_are_cut_along_their_outermost_dimension() {
+    let grid = space(&[("b", 2), ("y", 3), ("x", 2), ("t", 2)], Dtype::F64);
+    let merge = merge_dims(["y", "x"], "p").over(&grid).unwrap();
+    let line = space(&[("b", 2), ("p", 6), ("t", 2)], Dtype::F64);
+    let split = split_dim("p", [("y", 3), ("x", 2)]).over(&line).unwrap();
+    assert_eq!(Matrix::read(&split).entries, Matrix::read(&merge).h().entries);
+    for (a, dim, unit) in [(&merge, "y", 1), (&split.h(), "y", 1), (&split, "p", 2), (&merge.h(), "p", 2)] {
+        let (name, n) = (dim.parse().unwrap(), a.domain().size(&dim.parse().unwrap()).unwrap());
+        assert_eq!(a.along(&name), Along::In, "{a}");
+        let whole = Matrix::read(a);
+        let kept: Vec<i64> = indices(&a.domain().shape()).iter().map(|i| i[1]).collect();
+        for (lo, hi) in (0..n).flat_map(|lo| (lo + 1..=n).map(move |hi| (lo, hi))) {
+            let what = format!("{a} along {dim}, {lo}..{hi}");
+            let cut = match a.cut(&Tile::new([(dim, lo..hi)]).unwrap()) {
+                Ok(cut) => cut,
+                Err(OpError::Uncuttable { .. }) if (lo % unit, hi % unit) != (0, 0) => continue,
+                Err(error) => panic!("{what}: {error}"),
+            };
+            assert_eq!((lo % unit, hi % unit), (0, 0), "{what}");
+            let columns: Vec<usize> = (0..kept.len()).filter(|&j| lo <= kept[j] && kept[j] < hi).collect();
+            let rows = 0..whole.rows;
+            let entries =
+                rows.flat_map(|i| columns.iter().map(move |&j| (i, j))).map(|(i, j)| whole.at(i, j));
+            let m = Matrix { rows: whole.rows, columns: columns.len(), entries: entries.collect() };
+            assert_eq!(cut.domain().size(&name), Some(hi - lo), "{what}");
+            let file = cut.to_json(Weights::Inline).unwrap();
+            let read = Reader::new().read(file.as_bytes()).unwrap();
+            for (a, m) in [(&cut, &m), (&cut.simplify(), &m), (&read, &m), (&cut.h(), &m.h())] {
+                close(&what, a, m);
+            }
+            close(&what, &cut.normal(), &m.h().times(&m));
+        }
+        close(dim, &a.batch(&[&[(dim, unit)]]).unwrap(), &whole);
+        close(dim, &a.split(dim, 3, &[mock(0), mock(1)]).unwrap().normal(), &whole.h().times(&whole));
+    }
+    // Both sides at once.
+    let part = merge.cut(&Tile::new([("y", 0..2), ("p", 2..6)]).unwrap()).unwrap();
+    let count = Array::new(part.domain().clone(), (0..16).map(f64::from)).unwrap();
+    let found = part.apply(&count).unwrap().reals();
+    assert_eq!(found, [4., 5., 6., 7., 0., 0., 0., 0., 12., 13., 14., 15., 0., 0., 0., 0.]);
 }
 
 #[test]

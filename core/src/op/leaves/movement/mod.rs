@@ -64,7 +64,7 @@ pub(in crate::op) enum Cuts {
     Out,
     /// Renamed ones, on either side.
     Renamed,
-    /// This dimension of the output, by multiples.
+    /// This dimension of the output, by multiples, and the dimension of the input at the same place: the outermost of a group.
     By(usize, i64),
 }
 
@@ -323,6 +323,23 @@ impl Gather {
 }
 
 impl Gather {
+    /// The part of the input's outermost dimension of a group that a tile asks for, if it does, as places that the group's
+    /// outermost dimension of the output sees; `None` where it takes a group of inner elements apart.
+    fn outermost(&self, axis: usize, unit: i64, tile: &Tile) -> Option<Option<(i64, i64)>> {
+        let name = &self.facts.domain.dims()[axis].0;
+        let Some((lo, hi)) = tile.range(name).filter(|_| self.along(name) == Along::In) else {
+            return Some(None);
+        };
+        if self.axes[axis].from != Some(axis) {
+            // Several dimensions become one: an index of theirs stands for as many places as the inner ones have.
+            return Some(Some((lo * unit, hi * unit)));
+        }
+        // One becomes several: the inner ones stay together.
+        let inner = self.axes.iter().enumerate().filter(|(k, a)| *k != axis && a.from == Some(axis));
+        let inner: i64 = inner.map(|(_, a)| a.size).product();
+        (inner > 0 && (lo % inner, hi % inner) == (0, 0)).then_some(Some((lo, hi)))
+    }
+
     /// Whether a dimension is the same on both sides, with its indices in the opposite order.
     fn mirrored(&self, dim: &Name) -> bool {
         let (reads, writes) = (&self.facts.domain, &self.facts.codomain);
@@ -370,6 +387,7 @@ impl LeafOp for Gather {
             (Along::Pointwise, _) if self.mirrored(dim) => Along::Mirrored,
             (Along::Out, Cuts::Out | Cuts::Renamed) | (Along::In, Cuts::Renamed) => place,
             (Along::Out, Cuts::By(axis, _)) if self.facts.codomain.axis(dim) == Some(axis) => Along::Out,
+            (Along::In, Cuts::By(axis, _)) if self.facts.domain.axis(dim) == Some(axis) => Along::In,
             _ => Along::Mixed,
         }
     }
@@ -402,7 +420,10 @@ impl LeafOp for Gather {
             // is cut under that name alone: the others see all of it.
             let renamed = axes[k].from.map(|i| reads.dims()[i].clone());
             let renamed = renamed.filter(|(old, _)| old != dim && !self.untouched(old));
-            let source = renamed.as_ref().and_then(|(old, _)| tile.range(old));
+            let source = match self.cuts {
+                Cuts::By(axis, unit) => self.outermost(axis, unit, tile)?.filter(|_| axis == k),
+                _ => renamed.as_ref().and_then(|(old, _)| tile.range(old)),
+            };
             match (tile.range(dim), source) {
                 (Some((lo, hi)), _) if self.untouched(dim) => axes[k] = Axis::whole(hi - lo, axes[k].from?),
                 (None, None) => continue,
@@ -418,6 +439,9 @@ impl LeafOp for Gather {
                 }
                 (range, Some((a, b))) => {
                     let (lo, hi) = range.unwrap_or((0, *size));
+                    if matches!(self.cuts, Cuts::By(_, unit) if (lo % unit, hi % unit) != (0, 0)) {
+                        return None;
+                    }
                     // The same range under both names is a renaming again.
                     untouched &= (lo, hi) == (a, b) && axes[k].is_whole(*size);
                     axes[k] = axes[k].reading(a, b).trimmed(lo, hi);
