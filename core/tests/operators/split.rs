@@ -4,8 +4,8 @@ use spanlift::chain;
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::memory::{Device, Dtype, cpu, mock};
 use spanlift::op::{
-    Along, Array, Name, OpError, Operator, Reader, Roles, Tile, Weights, dense, fft, merge_dims, split_dim,
-    to,
+    Along, Array, Diagonal, Name, OpError, Operator, Reader, Roles, Tile, Weights, dense, fft, merge_dims,
+    split_dim, stack, to,
 };
 
 use crate::oracle::{Matrix, Random, eps, indices};
@@ -277,4 +277,42 @@ fn tiles_have_roles() {
     assert_eq!(says(&apart), "`W`: inputs of tiles lie on several devices: one space lies on one");
     let few = Roles { compute: vec![mock(0)], ..home };
     assert_eq!(says(&few), "`W`: roles of [8, 1, 8] tiles for 8");
+}
+
+/// Tiles that go around the devices, and parts that do, move as often as those that lie side by side there.
+#[test]
+fn tiles_of_a_device_that_lie_apart_move_together() {
+    let devices = [mock(0), mock(1)];
+    let image = space(&[("y", 2), ("x", 2)], Dtype::C64);
+    let coils = (0..8).map(|k| {
+        let w =
+            Diagonal::new(image.on(devices[k % 2]), weights(4 + k as i64, Dtype::C64)[k..].to_vec()).unwrap();
+        chain![to(devices[k % 2]), w, to(cpu())].unwrap()
+    });
+    let round = |a: &Operator, dim| {
+        let tiles = a.tiles([(dim, 1)]).unwrap();
+        tiles.with_roles(&Roles::round_robin(8, cpu(), &devices)).unwrap()
+    };
+    let mut cases = vec![("coils", stack(Some(("coil", 1)), None, coils).unwrap())];
+    for (name, a, dim) in [
+        ("joined", matrix([8, 3], Dtype::F64), "m"),
+        ("added", matrix([3, 8], Dtype::F64), "n"),
+        ("side by side", Operator::scale(2.0, space(&[("b", 2), ("x", 8)], Dtype::F32)).unwrap(), "x"),
+    ] {
+        cases.push((name, round(&a, dim)));
+    }
+    for (name, a) in cases {
+        let m = Matrix::read(&a);
+        for (side, a, m) in [("forward", a.clone(), m.clone()), ("adjoint", a.h(), m.h())] {
+            let what = format!("{name}, {side}");
+            assert_eq!(a.plan().unwrap().transfers().len(), 16, "{what}");
+            let b = a.simplify();
+            let plan = b.plan().unwrap();
+            assert_eq!(plan.transfers().len(), 4, "{what}: {plan}");
+            assert_eq!(hazard::check(plan.program(), Mode::Contract).unwrap().verdict(), Verdict::Safe);
+            close(&what, &b, &m);
+            close(&what, &b.normal(), &m.h().times(&m));
+            close(&what, &Reader::new().read(b.to_json(Weights::Inline).unwrap().as_bytes()).unwrap(), &m);
+        }
+    }
 }

@@ -455,6 +455,26 @@ impl LeafOp for Gather {
     }
 }
 
+/// All ranges of a dimension in this order, one after the other.
+pub(in crate::op) fn reordered(
+    space: &Space,
+    dim: &Name,
+    ranges: impl IntoIterator<Item = (i64, i64)>,
+) -> Operator {
+    let mut at = 0;
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (lo, hi) in ranges {
+        pieces.push(Piece { at, len: hi - lo, from: lo, step: 1 });
+        at += hi - lo;
+    }
+    let axes = space.dims().iter().enumerate().map(|(k, (name, size))| match name == dim {
+        true => Axis { size: *size, from: Some(k), pieces: std::mem::take(&mut pieces) },
+        false => Axis::whole(*size, k),
+    });
+    let (axes, sides) = (axes.collect(), (space.clone(), space.clone()));
+    Operator::leaf(Gather::new(format!("Order({dim})"), None, sides, axes, Tags::REORDERING, Cuts::Refused))
+}
+
 /// The diagonal of counts: the identity or a factor where all are equal, and without the dimensions that it does not
 /// depend on.
 fn counted(space: &Space, counts: Vec<f64>) -> Operator {
