@@ -305,9 +305,16 @@ impl Operator {
     /// Ranges of a dimension that read no more than a halo beside themselves.
     fn halo(&self, dim: &str, halo: i64, edges: Edges<'_>) -> Result<Ranges, OpError> {
         let dim: Name = dim.parse()?;
-        let unknown =
-            || OpError::UnknownDim { operator: self.formula(), dim: dim.clone(), known: self.dims() };
-        let n = self.codomain().size(&dim).ok_or_else(unknown)?;
+        let n = match (self.domain().size(&dim), self.codomain().size(&dim)) {
+            (Some(_), Some(n)) => n,
+            _ if !self.dims().contains(&dim) => {
+                return Err(OpError::UnknownDim { operator: self.formula(), dim, known: self.dims() });
+            }
+            _ => {
+                let why = "a halo is for a dimension that both sides have under one name".to_owned();
+                return Err(OpError::Uncuttable { operator: self.formula(), dim, why, others: Vec::new() });
+            }
+        };
         if n == 0 {
             return Err(OpError::TileCount { dim, tiles: 1, size: 0 });
         }

@@ -294,6 +294,37 @@ fn a_dimension_inside_of_tuples_is_cut_where_every_part_can_be() {
 }
 
 #[test]
+fn parts_of_a_block_diagonal_are_cut_one_by_one() {
+    let w = |out: &str, into: &str, n: i64| {
+        dense([out], [into], [(out, 1), (into, n)], (1..=n).map(|k| k as f64), Dtype::F64).unwrap()
+    };
+    let rows = |a: Operator| {
+        let mut matrix = vec![0.0; 0];
+        for k in 0..a.domain().elements() {
+            let unit = (0..a.domain().elements()).map(|j| f64::from(u8::from(j == k)));
+            matrix.extend(a.apply(&Array::new(a.domain().clone(), unit).unwrap()).unwrap().reals());
+        }
+        matrix
+    };
+    let cut = |a: &Operator, tile| a.cut(&tile).map(rows);
+    let apart = block_diag([w("m", "n", 3), w("p", "q", 2)]).unwrap();
+    let at = |dim, range| Tile::new([(dim, range)]).unwrap();
+    assert_eq!(cut(&apart, at("n", 1..3)).unwrap(), [2., 0., 3., 0., 0., 1., 0., 2.]);
+    let both = Tile::new([("n", 0..1), ("q", 1..2)]).unwrap();
+    assert_eq!(cut(&apart, both).unwrap(), [1., 0., 0., 2.]);
+    // One name in two sizes: each has its own range.
+    let sizes = block_diag([w("m", "n", 3), w("m", "n", 2)]).unwrap();
+    assert_eq!(cut(&sizes, at("n", 1..2)).unwrap(), [2., 0., 0., 2.]);
+    let last = Tile::stepped([("n", -1..3, 1)]).unwrap();
+    assert_eq!(cut(&block_diag([w("m", "n", 3), w("p", "q", 2)]).unwrap(), last).unwrap()[0], 3.0);
+    let said = |tile| cut(&sizes, tile).unwrap_err().to_string();
+    assert_eq!(said(at("n", 0..3)), "`W`: `n` is 2 long, so no tile is 0..3");
+    assert_eq!(said(at("z", 0..1)), "`diag(W, W)` has no dimension `z`; it has `n`, `m`");
+    // What is read in two places is no split of the whole.
+    assert!(apart.tiles([("n", 1)]).is_err());
+}
+
+#[test]
 fn a_dimension_of_members_alone_is_not_split_and_the_message_says_so() {
     let d = Operator::from(Diagonal::new(space(&[("x", 4)]), [1.0, 2.0, 3.0, 4.0]).unwrap());
     let both = block_diag([d.clone(), d]).unwrap();

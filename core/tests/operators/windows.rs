@@ -128,6 +128,11 @@ fn what_a_halo_cannot_do_is_refused_with_the_reason() {
     let around = convolution(["x"], &kernel).periodic().over(line(dtype)).unwrap();
     assert!(says(&around, "x", 1).contains("cannot be cut along `x`"));
     assert!(says(&d, "z", 1).contains("has no dimension `z`; it has `b`, `x`"));
+    let shorter = difference(dtype, Boundary::Valid);
+    for dim in ["x", "x1"] {
+        let why = "a halo is for a dimension that both sides have under one name";
+        assert_eq!(says(&shorter, dim, 1), format!("`D(x)` cannot be cut along `{dim}`: {why}"));
+    }
     assert!(d.tiles_with_halo("x", 0, 1).unwrap_err().to_string().contains("without an element"));
     assert!(d.tiles_with_halo("x", -1, 1).unwrap_err().to_string().contains("cannot be -1 long"));
     // Nobody asked for one.
