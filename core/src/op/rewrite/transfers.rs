@@ -128,9 +128,12 @@ pub(super) fn group(a: &Operator, _: &Known) -> Option<Operator> {
     if keys.iter().all(|key| *key == keys[0]) {
         return None;
     }
-    let apart = grouped(a, &in_groups(&keys, true)).filter(|after| after.cost() < a.cost());
-    let in_a_row = || grouped(a, &in_groups(&keys, false)).filter(|after| after.cost() < a.cost());
-    apart.or_else(|| if is_sum { None } else { in_a_row() })
+    let cheaper = |apart: bool| {
+        let groups = in_groups(&keys, apart);
+        let any = groups.iter().any(|group| group.len() > 1 && keys[group[0]].is_some());
+        any.then(|| grouped(a, &groups)).flatten().filter(|after| after.cost() < a.cost())
+    };
+    cheaper(true).or_else(|| if is_sum { None } else { cheaper(false) })
 }
 
 /// The parts of each group, by when the first of it comes; without `apart` only neighbours are one, as those without a
