@@ -323,21 +323,42 @@ impl Gather {
 }
 
 impl Gather {
+    /// For the input's dimension `axis`, the outermost of a group: how many places one index of it stands for, and by which
+    /// multiples it is cut. `None` where it is none: nobody else says so for a movement from a file.
+    fn group(&self, axis: usize, unit: i64) -> Option<(i64, i64)> {
+        let reads = self.facts.domain.dims();
+        let (size, own) = (reads.get(axis)?.1, self.axes.get(axis)?);
+        let from = own.from?;
+        if from == axis {
+            // One becomes several: the inner ones count all places between two indices of the outermost.
+            let mut inner = 1;
+            let others = self.axes.iter().enumerate().filter(|(k, a)| *k != axis && a.from == own.from);
+            for (_, a) in others.rev() {
+                let step = if a.size == 1 { 1 } else { inner };
+                if a.pieces != [Piece { at: 0, len: a.size, from: 0, step }] {
+                    return None;
+                }
+                inner = i64::checked_mul(inner, a.size).filter(|n| *n > 0)?;
+            }
+            let apart = |p: &Piece| p.from % inner == 0 && (p.len == 1 || p.step % inner == 0);
+            return own.pieces.iter().all(apart).then_some((1, inner));
+        }
+        // Several become one, which reads places of the group and nothing else does.
+        let between = reads.get(axis + 1..=from)?.iter().try_fold(1i64, |n, d| n.checked_mul(d.1))?;
+        let reads_it = |a: &Axis| a.from.is_some_and(|f| axis <= f && f <= from);
+        let alone = self.axes.iter().enumerate().all(|(k, a)| k == axis || !reads_it(a));
+        let places = 0..size.saturating_mul(between);
+        let inside = |p: &Piece| [p.from, p.from + (p.len - 1) * p.step].iter().all(|at| places.contains(at));
+        (from > axis && between == unit && alone && own.pieces.iter().all(inside)).then_some((unit, 1))
+    }
+
     /// The part of the input's outermost dimension of a group that a tile asks for, if it does, as places that the group's
     /// outermost dimension of the output sees; `None` where it takes a group of inner elements apart.
     fn outermost(&self, axis: usize, unit: i64, tile: &Tile) -> Option<Option<(i64, i64)>> {
-        let name = &self.facts.domain.dims()[axis].0;
-        let Some((lo, hi)) = tile.range(name).filter(|_| self.along(name) == Along::In) else {
-            return Some(None);
-        };
-        if self.axes[axis].from != Some(axis) {
-            // Several dimensions become one: an index of theirs stands for as many places as the inner ones have.
-            return Some(Some((lo * unit, hi * unit)));
-        }
-        // One becomes several: the inner ones stay together.
-        let inner = self.axes.iter().enumerate().filter(|(k, a)| *k != axis && a.from == Some(axis));
-        let inner: i64 = inner.map(|(_, a)| a.size).product();
-        (inner > 0 && (lo % inner, hi % inner) == (0, 0)).then_some(Some((lo, hi)))
+        let asked = self.facts.domain.dims().get(axis).filter(|(name, _)| self.along(name) == Along::In);
+        let Some((lo, hi)) = asked.and_then(|(name, _)| tile.range(name)) else { return Some(None) };
+        let (places, by) = self.group(axis, unit)?;
+        ((lo % by, hi % by) == (0, 0)).then_some(Some((lo * places, hi * places)))
     }
 
     /// Whether a dimension is the same on both sides, with its indices in the opposite order.
@@ -387,7 +408,11 @@ impl LeafOp for Gather {
             (Along::Pointwise, _) if self.mirrored(dim) => Along::Mirrored,
             (Along::Out, Cuts::Out | Cuts::Renamed) | (Along::In, Cuts::Renamed) => place,
             (Along::Out, Cuts::By(axis, _)) if self.facts.codomain.axis(dim) == Some(axis) => Along::Out,
-            (Along::In, Cuts::By(axis, _)) if self.facts.domain.axis(dim) == Some(axis) => Along::In,
+            (Along::In, Cuts::By(axis, unit))
+                if self.facts.domain.axis(dim) == Some(axis) && self.group(axis, unit).is_some() =>
+            {
+                Along::In
+            }
             _ => Along::Mixed,
         }
     }
