@@ -184,6 +184,9 @@ fn what_a_halo_cannot_do_is_refused_with_the_reason() {
     let shorter = difference(dtype, Boundary::Valid);
     let why = "tiles with a halo are tiles of what is written, which lacks it";
     assert_eq!(says(&shorter, "x", 1), format!("`D(x)` cannot be cut along `x`: {why}"));
+    let longer = convolution(["x"], &kernel).mode(Length::Full);
+    let of_nothing = longer.over(space(&[("x", 0)], dtype)).unwrap();
+    assert!(says(&of_nothing, "x1", 2).contains("cannot be cut along `x1`"));
     assert!(d.tiles_with_halo("x", 0, 1).unwrap_err().to_string().contains("without an element"));
     assert!(d.tiles_with_halo("x", -1, 1).unwrap_err().to_string().contains("cannot be -1 long"));
     // Nobody asked for one.

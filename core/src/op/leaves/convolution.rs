@@ -384,7 +384,7 @@ impl LeafOp for Convolve {
         let (axis, stride) = (&self.shape.along[k], self.shape.stride);
         let (n, m) = (domain.size(&axis.name)?, codomain.size(&axis.new)?);
         // Of what is part of something longer, one end is not the other's.
-        if self.shape.periodic || axis.name == axis.new && n != m {
+        if self.shape.periodic || axis.name == axis.new && n != m || n == 0 {
             return None;
         }
         let reach = self.shape.dilation * (axis.taps - 1);
