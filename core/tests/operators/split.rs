@@ -4,8 +4,8 @@ use spanlift::chain;
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::memory::{Device, Dtype, cpu, mock};
 use spanlift::op::{
-    Along, Array, Diagonal, Name, OpError, Operator, Reader, Roles, Tile, Weights, dense, fft, merge_dims,
-    split_dim, stack, to,
+    Along, Array, Diagonal, Name, OpError, Operator, Reader, Roles, Tile, Weights, broadcast, dense, fft,
+    merge_dims, split_dim, stack, to,
 };
 
 use crate::oracle::{Matrix, Random, eps, indices};
@@ -301,6 +301,14 @@ fn tiles_of_a_device_that_lie_apart_move_together() {
     ] {
         cases.push((name, round(&a, dim)));
     }
+    // A grid whose columns are on one device each.
+    let on = broadcast(&devices, &[2], &[4, 2]).unwrap();
+    let grid = |a: &Operator, sizes: [(&str, i64); 2]| a.tiles(sizes).unwrap().on(&on).unwrap();
+    let three = dense(["b", "m"], ["n"], [("b", 2), ("m", 4), ("n", 2)], weights(16, Dtype::F32), Dtype::F32)
+        .unwrap();
+    cases.push(("rows and columns", grid(&matrix([4, 2], Dtype::C64), [("m", 1), ("n", 1)])));
+    cases.push(("columns and rows", grid(&matrix([2, 4], Dtype::C64), [("n", 1), ("m", 1)])));
+    cases.push(("two of the output", grid(&three, [("m", 1), ("b", 1)])));
     for (name, a) in cases {
         let m = Matrix::read(&a);
         for (side, a, m) in [("forward", a.clone(), m.clone()), ("adjoint", a.h(), m.h())] {

@@ -3,6 +3,7 @@
 use super::Known;
 use super::pairs::{diagonals, movements, scale_into};
 use crate::op::Space;
+use crate::op::join::Concat;
 use crate::op::leaves::{Gather, reordered};
 use crate::op::operator::{Operator, Zero};
 use crate::op::transfer::{DeviceSpec, ToDevice};
@@ -112,12 +113,16 @@ type Key = Option<(Option<Ends>, Option<Ends>)>;
 
 /// Parts of a sum or join on the same device behind one transfer in and one out, or behind the one that they have.
 ///
-/// Those of a join may lie apart: then what is split is put in their order before, and what is joined back in its own behind.
+/// Those of a join may lie apart: then what is split is put in their order before, and what is joined back in its own behind. Those
+/// of a grid may lie in one column of it.
 pub(super) fn group(a: &Operator, _: &Known) -> Option<Operator> {
     let key = |part: &Operator| {
         let both = (ends(part, false), ends(part, true));
         (both.0.is_some() || both.1.is_some()).then_some(both)
     };
+    if let Some(after) = turned(a).filter(|after| after.cost() < a.cost()) {
+        return Some(after);
+    }
     let keys: Vec<Key> = a.children().iter().map(key).collect();
     let is_sum = match a {
         Operator::Sum(sum) if !sum.tree() => true,
@@ -134,6 +139,41 @@ pub(super) fn group(a: &Operator, _: &Known) -> Option<Operator> {
         any.then(|| grouped(a, &groups)).flatten().filter(|after| after.cost() < a.cost())
     };
     cheaper(true).or_else(|| if is_sum { None } else { cheaper(false) })
+}
+
+/// A grid of parts by columns instead of rows, each column behind the transfers that all of it has.
+fn turned(a: &Operator) -> Option<Operator> {
+    let [first, _, ..] = a.children() else { return None };
+    let names = |a: &Operator| match a {
+        Operator::Sum(sum) if !sum.tree() => Some(Vec::new()),
+        Operator::Concat(c) if !c.tree() => {
+            Some([c.odim(), c.idim()].into_iter().flatten().cloned().collect())
+        }
+        _ => None,
+    };
+    let (outer, inner) = (names(a)?, names(first)?);
+    let alike = |row: &Operator| match (row, first) {
+        (Operator::Sum(row), Operator::Sum(first)) => row.parts().len() == first.parts().len(),
+        (Operator::Concat(row), Operator::Concat(first)) => {
+            let along = |c: &Concat| (c.odim().cloned(), c.idim().cloned(), c.ranges(true), c.ranges(false));
+            along(row) == along(first)
+        }
+        _ => false,
+    };
+    if outer.iter().any(|name| inner.contains(name))
+        || !a.children().iter().all(|row| names(row).is_some() && alike(row))
+    {
+        return None;
+    }
+    let join = |like: &Operator, parts: Vec<Operator>| match like {
+        Operator::Concat(c) => {
+            Operator::concatenated(c.odim().cloned(), c.idim().cloned(), parts, false).ok()
+        }
+        _ => Some(Operator::added(parts, false)),
+    };
+    let column =
+        |j: usize| join(a, a.children().iter().map(|row| row.children()[j].clone()).collect()).map(hoisted);
+    join(first, (0..first.children().len()).map(column).collect::<Option<Vec<_>>>()?)
 }
 
 /// The parts of each group, by when the first of it comes; without `apart` only neighbours are one, as those without a
