@@ -249,9 +249,10 @@ fn solved(what: &str, a: &Operator, w: &mut Wild, scale: f64) {
     // What is left of `A^H b`, seen from outside.
     let b = w.random.array(a.codomain());
     let right = a.h().apply(&b).unwrap();
-    // As large as the solution, of which rounding leaves nothing else.
-    let start =
-        Array::new(right.space().clone(), right.values().iter().map(|v| -v).collect::<Vec<C>>()).unwrap();
+    // Not far beyond the solution, of which rounding would leave nothing.
+    let small = (norm * norm + damp * damp).recip();
+    let start = right.values().iter().map(|v| -v * small).collect::<Vec<C>>();
+    let start = Array::new(right.space().clone(), start).unwrap();
     let left = |x: &Array| {
         let back = a.h().apply(&a.apply(x).unwrap()).unwrap();
         let parts = right.values().iter().zip(back.values()).zip(x.values());
