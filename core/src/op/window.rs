@@ -57,17 +57,14 @@ impl Operator {
                 in_a_row(std::iter::repeat_n(power.base(), power.exponent() as usize), dim, range)
             }
             Operator::Sum(sum) => {
-                let (from, reads, mut parts) = side_by_side(self, sum.parts(), dim, range)?;
-                Ok(Window { from, reads, operator: sum.map(|_| parts.remove(0)) })
+                side_by_side(self, dim, range, |mut parts| Ok(sum.map(|_| parts.remove(0))))
             }
             Operator::Concat(concat) if ![concat.odim(), concat.idim()].contains(&Some(dim)) => {
-                let (from, reads, parts) = side_by_side(self, concat.parts(), dim, range)?;
-                Ok(Window { from, reads, operator: concat.of(parts)? })
+                side_by_side(self, dim, range, |parts| concat.of(parts))
             }
             Operator::Stack(stack) if ![stack.odim(), stack.idim()].contains(&Some(dim)) => {
-                let (from, reads, parts) = side_by_side(self, stack.parts(), dim, range)?;
-                let operator = Operator::stacked(stack.slot(true), stack.slot(false), parts)?;
-                Ok(Window { from, reads, operator })
+                let stacked = |parts| Operator::stacked(stack.slot(true), stack.slot(false), parts);
+                side_by_side(self, dim, range, stacked)
             }
             Operator::Power(_) | Operator::Concat(_) | Operator::Stack(_) | Operator::BlockDiag(_) => {
                 Err(refused())
@@ -95,11 +92,12 @@ fn in_a_row<'a>(
 /// Parts that read the same input: as much of it as all of them need, of which each takes its own.
 fn side_by_side(
     whole: &Operator,
-    parts: &[Operator],
     dim: &Name,
     range: (i64, i64),
-) -> Result<(Name, (i64, i64), Vec<Operator>), OpError> {
-    let windows = parts.iter().map(|part| part.windowed(dim, range)).collect::<Result<Vec<_>, _>>()?;
+    join: impl FnOnce(Vec<Operator>) -> Result<Operator, OpError>,
+) -> Result<Window, OpError> {
+    let windows =
+        whole.children().iter().map(|part| part.windowed(dim, range)).collect::<Result<Vec<_>, _>>()?;
     let from = windows[0].from.clone();
     if windows.iter().any(|w| w.from != from) {
         return Err(whole.uncuttable(dim));
@@ -110,8 +108,8 @@ fn side_by_side(
         let own = (w.reads.0 - all.0, w.reads.1 - all.0);
         Ok(Operator::join(vec![part_of(&whole, &from, &from, own)?, w.operator]))
     });
-    let taken = taken.collect::<Result<_, OpError>>()?;
-    Ok((from, all, taken))
+    let operator = join(taken.collect::<Result<_, OpError>>()?)?;
+    Ok(Window { from, reads: all, operator })
 }
 
 /// The range of `dim` of a space, as a dimension called `name`.
