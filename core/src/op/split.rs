@@ -123,7 +123,7 @@ impl Tiles {
     /// The tiles put together, each computed on its own device: the input of a tile goes there, its result comes back.
     ///
     /// `devices` gives one device for each tile, in the order of the grid, the last listed dimension fastest
-    /// ([`broadcast`] fills a grid). Transfers stand around every tile; [`Operator::simplify`] joins those of neighbours.
+    /// ([`broadcast`] fills a grid). Transfers stand around every tile; [`Operator::simplify`] joins those of a device.
     ///
     /// # Errors
     /// As [`Operator::cut`]; [`OpError::Argument`] for another number of devices than tiles.
@@ -143,7 +143,7 @@ impl Tiles {
     /// The tiles put together, each read, computed and written where its roles say.
     ///
     /// One space lies on one device, so all inputs must be expected on one, and all results; the computation of each tile may
-    /// be anywhere. [`Operator::simplify`] joins the transfers of neighbours on one device.
+    /// be anywhere. [`Operator::simplify`] joins the transfers of tiles on one device.
     ///
     /// # Errors
     /// As [`Operator::cut`]; [`OpError::Argument`] for another number of roles than tiles, and for inputs or results on

@@ -406,7 +406,7 @@ pub struct Sampling {
 /// `y_m = x[index_m]`; the adjoint adds, in the order of the points, so that repeated points add up. The normal counts
 /// how often each element is read.
 ///
-/// Shapes: the dimension `points` takes the place of the first of the grid.
+/// Shapes: the dimension `points` takes the place of the grid's dimension that is listed first.
 ///
 /// # Errors
 /// When it is built: an index outside its dimension, or lists of different lengths.
