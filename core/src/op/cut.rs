@@ -251,6 +251,7 @@ impl Operator {
     /// `cut(A, tile) = R_out A R_in^H`. A dimension between two parts of a chain may be cut as well: the sum of these cuts
     /// is the whole. Weights are not copied: the cut sees the same storage. A range with a step ([`Tile::stepped`]) keeps parts of
     /// stacks and joins. Along a mirrored dimension the tile says what is written; the same indices from the other end are read.
+    /// Parts on members of tuples are cut one by one, each along the dimensions that it has.
     ///
     /// # Errors
     /// [`OpError::UnknownDim`] for a name that is nowhere, [`OpError::TileRange`] for a range that is empty or leaves the
@@ -265,6 +266,15 @@ impl Operator {
     /// # Ok::<(), spanlift::op::OpError>(())
     /// ```
     pub fn cut(&self, tile: &Tile) -> Result<Operator, OpError> {
+        if let Operator::BlockDiag(blocks) = self
+            && tile.ranges().all(|(dim, _)| self.along(dim) != Along::Absent)
+        {
+            let own = |part: &Operator| {
+                let others = tile.ranges().filter(|(dim, _)| part.along(dim) == Along::Absent);
+                part.cut(&others.fold(tile.clone(), |tile, (dim, _)| tile.without(dim)))
+            };
+            return Operator::blocks(blocks.parts().iter().map(own).collect::<Result<_, _>>()?);
+        }
         if !tile.1.is_empty() {
             return self.cut_by_steps(tile);
         }

@@ -53,10 +53,15 @@ impl std::fmt::Display for DotReport {
 /// # Ok::<(), spanlift::op::OpError>(())
 /// ```
 pub fn dot_test(a: &Operator, seed: u64) -> DotReport {
+    dot_test_of(a, &a.adjoint(), seed)
+}
+
+/// The dot test of an operator and what should be its adjoint.
+pub(super) fn dot_test_of(a: &Operator, adjoint: &Operator, seed: u64) -> DotReport {
     const BUG: &str = "bug: random values fit the space they were drawn for";
     let mut rng = Random(seed);
     let (x, y) = (rng.array(a.domain()), rng.array(a.codomain()));
-    let (ax, ahy) = (a.apply(&x).expect(BUG), a.adjoint().apply(&y).expect(BUG));
+    let (ax, ahy) = (a.apply(&x).expect(BUG), adjoint.apply(&y).expect(BUG));
     let mut difference = inner(&ax, &y) - inner(&x, &ahy);
     // An operator that is linear over real numbers alone has its adjoint with respect to the real part.
     if a.linearity() == Linearity::Real {
@@ -65,7 +70,7 @@ pub fn dot_test(a: &Operator, seed: u64) -> DotReport {
     let difference = difference.norm();
     let scale = norm(&ax) * norm(&y) + norm(&x) * norm(&ahy);
     let eps = a.domain().eps().max(a.codomain().eps());
-    let depth = depth(a);
+    let depth = depth(a).max(depth(adjoint));
     let tolerance = 8.0 * eps * depth;
     let error = |scale: f64| if difference == 0.0 { 0.0 } else { difference / scale };
     // NaN fails.
@@ -73,7 +78,7 @@ pub fn dot_test(a: &Operator, seed: u64) -> DotReport {
         return DotReport { error: error(scale), tolerance };
     }
     // Where parts cancel each other rounding is that of the parts: it is measured, and no more of it than they can make is believed.
-    let rounding = rounded(a, &x, &ax) * norm(&y) + norm(&x) * rounded(&a.adjoint(), &y, &ahy);
+    let rounding = rounded(a, &x, &ax) * norm(&y) + norm(&x) * rounded(adjoint, &y, &ahy);
     let most = 8.0 * gain(a, &mut rng) * norm(&x) * norm(&y);
     let cancelled = if rounding > tolerance * scale { (rounding / (eps * depth)).min(most) } else { 0.0 };
     DotReport { error: error(scale + cancelled), tolerance }

@@ -10,6 +10,7 @@ use super::cut::{Along, Tile};
 use super::name::Name;
 use super::operator::Operator;
 use super::tensor::Tensor;
+use super::window::Window;
 use super::{OpError, Space};
 use crate::memory::Device;
 
@@ -92,6 +93,13 @@ pub trait LeafOp: Any + fmt::Debug + Send + Sync {
     fn window(&self, side: Side, dim: &Name, range: (i64, i64)) -> Option<((i64, i64), Operator)> {
         let _ = (side, dim, range);
         None
+    }
+
+    /// For [`LeafOp::window`]: the name under which what is read has `dim`, a dimension of what is written on this side; the same
+    /// unless a leaf says otherwise.
+    fn window_reads(&self, side: Side, dim: &Name) -> Name {
+        let _ = side;
+        dim.clone()
     }
 
     /// The operator between the parts of both spaces that lie inside `tile`, which names dimensions of this operator alone,
@@ -328,9 +336,14 @@ impl Leaf {
     }
 
     /// What a range of the output along `dim` depends on, and the operator between the two; see [`LeafOp::window`].
-    pub(super) fn window(&self, dim: &Name, range: (i64, i64)) -> Option<((i64, i64), Operator)> {
+    pub(super) fn window(&self, dim: &Name, range: (i64, i64)) -> Option<Window> {
+        let from = self.op.window_reads(self.side, dim);
+        if self.domain().axis(&from).is_none() || self.codomain().axis(dim).is_none() {
+            return None;
+        }
         let (reads, operator) = self.op.window(self.side, dim, range)?;
-        Some((reads, operator.on(self.domain().device()).turned(self.side == Side::Adjoint, self.conj)))
+        let operator = operator.on(self.domain().device()).turned(self.side == Side::Adjoint, self.conj);
+        Some(Window { from, reads, operator })
     }
 
     /// `y = A x` for this side, rounded to the type of `y`.

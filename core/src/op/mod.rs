@@ -46,6 +46,7 @@ mod tags;
 mod tensor;
 mod transfer;
 mod walk;
+mod weighted;
 mod window;
 
 pub use chain::{Open, Part, auto_transfer, chain, identity};
@@ -75,6 +76,7 @@ pub(crate) use sum::first_branch;
 pub use sum::{Power, Sum, sum, tree_sum};
 pub use tensor::Tensor;
 pub use transfer::{DeviceSpec, FromDevice, Route, ToDevice, compute_stream, to, transfer_stream};
+pub use weighted::dot_test_weighted;
 
 pub use crate::memory::{Device, cpu, cuda, mock};
 /// The numbers of complex spaces; those of real ones have no imaginary part.

@@ -123,7 +123,7 @@ impl Tiles {
     /// The tiles put together, each computed on its own device: the input of a tile goes there, its result comes back.
     ///
     /// `devices` gives one device for each tile, in the order of the grid, the last listed dimension fastest
-    /// ([`broadcast`] fills a grid). Transfers stand around every tile; [`Operator::simplify`] joins those of neighbours.
+    /// ([`broadcast`] fills a grid). Transfers stand around every tile; [`Operator::simplify`] joins those of a device.
     ///
     /// # Errors
     /// As [`Operator::cut`]; [`OpError::Argument`] for another number of devices than tiles.
@@ -143,7 +143,7 @@ impl Tiles {
     /// The tiles put together, each read, computed and written where its roles say.
     ///
     /// One space lies on one device, so all inputs must be expected on one, and all results; the computation of each tile may
-    /// be anywhere. [`Operator::simplify`] joins the transfers of neighbours on one device.
+    /// be anywhere. [`Operator::simplify`] joins the transfers of tiles on one device.
     ///
     /// # Errors
     /// As [`Operator::cut`]; [`OpError::Argument`] for another number of roles than tiles, and for inputs or results on
@@ -200,12 +200,13 @@ impl Tiles {
         if !d.windows {
             return recombined(&d.dim, d.along, parts);
         }
-        let windows = d.ranges().zip(parts).map(|(range, operator)| {
-            let reads = self.operator.windowed(&d.dim, range)?.reads;
-            Ok(Window { reads, operator })
-        });
-        let size = self.operator.domain().size(&d.dim).unwrap_or(0);
-        joined(&d.dim, size, windows.collect::<Result<_, OpError>>()?)
+        let windows = d
+            .ranges()
+            .zip(parts)
+            .map(|(range, operator)| Ok(Window { operator, ..self.operator.windowed(&d.dim, range)? }));
+        let windows = windows.collect::<Result<Vec<_>, OpError>>()?;
+        let size = self.operator.domain().size(&windows[0].from).unwrap_or(0);
+        joined(&d.dim, size, windows)
     }
 }
 
@@ -276,7 +277,8 @@ impl Operator {
     }
 
     /// The tiles of `size` along `dim`, each reading up to `halo` elements beyond either end of what it writes: for differences
-    /// and convolutions, and for chains and sums of these with what treats `dim` index by index.
+    /// and convolutions, and for chains and sums of these with what treats `dim` index by index. `dim` is a dimension of what is
+    /// written: of results that are shorter or longer than the input the one with their name.
     ///
     /// # Errors
     /// As [`Operator::tiles`]; [`OpError::Halo`] where a tile needs more; [`OpError::Uncuttable`] for what has no neighbours,
@@ -305,9 +307,14 @@ impl Operator {
     /// Ranges of a dimension that read no more than a halo beside themselves.
     fn halo(&self, dim: &str, halo: i64, edges: Edges<'_>) -> Result<Ranges, OpError> {
         let dim: Name = dim.parse()?;
-        let unknown =
-            || OpError::UnknownDim { operator: self.formula(), dim: dim.clone(), known: self.dims() };
-        let n = self.codomain().size(&dim).ok_or_else(unknown)?;
+        let Some(n) = self.codomain().size(&dim) else {
+            let (operator, known) = (self.formula(), self.dims());
+            if !known.contains(&dim) {
+                return Err(OpError::UnknownDim { operator, dim, known });
+            }
+            let why = "tiles with a halo are tiles of what is written, which lacks it".to_owned();
+            return Err(OpError::Uncuttable { operator, dim, why, others: Vec::new() });
+        };
         if n == 0 {
             return Err(OpError::TileCount { dim, tiles: 1, size: 0 });
         }
@@ -463,8 +470,10 @@ impl Operator {
         bounds.push(tiles);
         let groups = bounds.windows(2).map(|w| (w[0], w[1]));
         if ranges.windows {
-            let windows = groups.map(|(first, end)| spread.window(first, end)).collect::<Result<_, _>>()?;
-            return joined(&ranges.dim, self.domain().size(&ranges.dim).unwrap_or(0), windows);
+            let windows = groups.map(|(first, end)| spread.window(first, end));
+            let windows = windows.collect::<Result<Vec<_>, _>>()?;
+            let size = self.domain().size(&windows[0].from).unwrap_or(0);
+            return joined(&ranges.dim, size, windows);
         }
         let parts = groups.map(|(first, end)| spread.group(first, end)).collect::<Result<_, _>>()?;
         recombined(&ranges.dim, ranges.along, parts)
@@ -504,13 +513,15 @@ impl Spread<'_> {
     /// The tiles of one device, which read what they need together in one transfer.
     fn window(&self, first: usize, end: usize) -> Result<Window, OpError> {
         let (dim, edge) = (&self.ranges.dim, |k: usize| self.ranges.edges[k]);
-        let whole = self.whole.windowed(dim, (edge(first), edge(end)))?.reads;
+        let Window { from, reads: whole, .. } = self.whole.windowed(dim, (edge(first), edge(end)))?;
         let tiles = (first..end).map(|k| {
-            let Window { reads: (a, b), operator } = self.whole.windowed(dim, (edge(k), edge(k + 1)))?;
-            Ok(Window { reads: (a - whole.0, b - whole.0), operator })
+            let tile = self.whole.windowed(dim, (edge(k), edge(k + 1)))?;
+            let (a, b) = tile.reads;
+            Ok(Window { reads: (a - whole.0, b - whole.0), ..tile })
         });
         let together = joined(dim, whole.1 - whole.0, tiles.collect::<Result<_, OpError>>()?)?;
-        Ok(Window { reads: whole, operator: there_and_back(&together, self.devices[(self.owner)(first)]) })
+        let operator = there_and_back(&together, self.devices[(self.owner)(first)]);
+        Ok(Window { from, reads: whole, operator })
     }
 
     /// The tree over tiles: every device has one branch, which is added up there.

@@ -80,7 +80,7 @@ pub(crate) fn first_branch(n: usize) -> usize {
 /// Adds operators of one domain and one codomain.
 ///
 /// `y = sum_i A_i x`; the adjoint is the sum of the adjoints. Sums in sums are flattened. Parts that take their space from
-/// their neighbours take it from the first that has one.
+/// their neighbours take it from the first that has one. An iterator of operators gives the same by `terms.sum()`.
 ///
 /// # Errors
 /// [`OpError::Empty`] without a part; [`OpError::Misfit`] with the first part whose spaces are not those of the first.
@@ -308,6 +308,18 @@ macro_rules! sums_go_on {
     )*};
 }
 sums_go_on!(Operator, &Operator, Diagonal, Part);
+
+macro_rules! iterators {
+    ($($term:ty),*) => {$(
+        /// The sum of all; [`sum`] also takes terms that could not be built.
+        impl<'a> std::iter::Sum<$term> for Result<Operator, OpError> {
+            fn sum<I: Iterator<Item = $term>>(terms: I) -> Result<Operator, OpError> {
+                sum(terms)
+            }
+        }
+    )*};
+}
+iterators!(Operator, &'a Operator, Part);
 
 impl Neg for Operator {
     type Output = Operator;

@@ -11,6 +11,8 @@ use super::{OpError, Space};
 
 /// What gives one range of the output along a dimension.
 pub(super) struct Window {
+    /// The name that the dimension has in the input.
+    pub(super) from: Name,
     /// The range of the input that it reads.
     pub(super) reads: (i64, i64),
     /// From that range to the range of the output.
@@ -29,41 +31,40 @@ impl Operator {
         }
     }
 
-    /// The part that gives the range `range` of `dim`, a dimension of both sides.
+    /// The part that gives the range `range` of `dim`, which both sides have, if under two names.
     pub(super) fn windowed(&self, dim: &Name, range: (i64, i64)) -> Result<Window, OpError> {
         let refused = || self.uncuttable(dim);
-        if self.domain().axis(dim).is_none() || self.codomain().axis(dim).is_none() {
+        if self.codomain().axis(dim).is_none() {
             return Err(refused());
         }
         match self {
             Operator::Leaf(leaf) if leaf.along(dim) != Along::Pointwise => {
-                let (reads, operator) = leaf.window(dim, range).ok_or_else(refused)?;
-                Ok(Window { reads, operator })
+                leaf.window(dim, range).ok_or_else(refused)
             }
             Operator::Leaf(_)
             | Operator::Identity(_)
             | Operator::Zero(_)
             | Operator::Scale(_)
             | Operator::ToDevice(_) => {
+                if self.domain().axis(dim).is_none() {
+                    return Err(refused());
+                }
                 let operator = self.cut(&Tile::default().with(dim, range))?;
-                Ok(Window { reads: range, operator })
+                Ok(Window { from: dim.clone(), reads: range, operator })
             }
             Operator::Chain(chain) => in_a_row(chain.parts().iter().rev(), dim, range),
             Operator::Power(power) if (1..=MOST_FACTORS).contains(&power.exponent()) => {
                 in_a_row(std::iter::repeat_n(power.base(), power.exponent() as usize), dim, range)
             }
             Operator::Sum(sum) => {
-                let (reads, mut parts) = side_by_side(sum.parts(), dim, range)?;
-                Ok(Window { reads, operator: sum.map(|_| parts.remove(0)) })
+                side_by_side(self, dim, range, |mut parts| Ok(sum.map(|_| parts.remove(0))))
             }
             Operator::Concat(concat) if ![concat.odim(), concat.idim()].contains(&Some(dim)) => {
-                let (reads, parts) = side_by_side(concat.parts(), dim, range)?;
-                Ok(Window { reads, operator: concat.of(parts)? })
+                side_by_side(self, dim, range, |parts| concat.of(parts))
             }
             Operator::Stack(stack) if ![stack.odim(), stack.idim()].contains(&Some(dim)) => {
-                let (reads, parts) = side_by_side(stack.parts(), dim, range)?;
-                let operator = Operator::stacked(stack.slot(true), stack.slot(false), parts)?;
-                Ok(Window { reads, operator })
+                let stacked = |parts| Operator::stacked(stack.slot(true), stack.slot(false), parts);
+                side_by_side(self, dim, range, stacked)
             }
             Operator::Power(_) | Operator::Concat(_) | Operator::Stack(_) | Operator::BlockDiag(_) => {
                 Err(refused())
@@ -78,30 +79,37 @@ fn in_a_row<'a>(
     dim: &Name,
     range: (i64, i64),
 ) -> Result<Window, OpError> {
-    let (mut reads, mut found) = (range, Vec::new());
+    let (mut from, mut reads, mut found) = (dim.clone(), range, Vec::new());
     for part in parts {
-        let window = part.windowed(dim, reads)?;
-        reads = window.reads;
+        let window = part.windowed(&from, reads)?;
+        (from, reads) = (window.from, window.reads);
         found.push(window.operator);
     }
     found.reverse();
-    Ok(Window { reads, operator: Operator::join(found) })
+    Ok(Window { from, reads, operator: Operator::join(found) })
 }
 
 /// Parts that read the same input: as much of it as all of them need, of which each takes its own.
 fn side_by_side(
-    parts: &[Operator],
+    whole: &Operator,
     dim: &Name,
     range: (i64, i64),
-) -> Result<((i64, i64), Vec<Operator>), OpError> {
-    let windows = parts.iter().map(|part| part.windowed(dim, range)).collect::<Result<Vec<_>, _>>()?;
+    join: impl FnOnce(Vec<Operator>) -> Result<Operator, OpError>,
+) -> Result<Window, OpError> {
+    let windows =
+        whole.children().iter().map(|part| part.windowed(dim, range)).collect::<Result<Vec<_>, _>>()?;
+    let from = windows[0].from.clone();
+    if windows.iter().any(|w| w.from != from) {
+        return Err(whole.uncuttable(dim));
+    }
     let all = windows.iter().fold(windows[0].reads, |(a, b), w| (a.min(w.reads.0), b.max(w.reads.1)));
     let taken = windows.into_iter().map(|w| {
-        let whole = Tile::default().with(dim, all).space(w.operator.domain());
+        let whole = Tile::default().with(&from, all).space(w.operator.domain());
         let own = (w.reads.0 - all.0, w.reads.1 - all.0);
-        Ok(Operator::join(vec![part_of(&whole, dim, dim, own)?, w.operator]))
+        Ok(Operator::join(vec![part_of(&whole, &from, &from, own)?, w.operator]))
     });
-    Ok((all, taken.collect::<Result<_, OpError>>()?))
+    let operator = join(taken.collect::<Result<_, OpError>>()?)?;
+    Ok(Window { from, reads: all, operator })
 }
 
 /// The range of `dim` of a space, as a dimension called `name`.
@@ -109,7 +117,7 @@ fn part_of(space: &Space, dim: &Name, name: &Name, range: (i64, i64)) -> Result<
     if dim == name && space.size(dim) == Some(range.1 - range.0) {
         return Ok(Operator::identity(space.clone()));
     }
-    let fresh = if dim == name { fresh(space, dim) } else { name.clone() };
+    let fresh = if dim == name { fresh(space, dim, dim) } else { name.clone() };
     let (old, new) = (dim.to_string(), fresh.to_string());
     let part = slice(&old, range.0..range.1, 1).named([new.as_str()]).over(space)?;
     if fresh == *name {
@@ -119,22 +127,24 @@ fn part_of(space: &Space, dim: &Name, name: &Name, range: (i64, i64)) -> Result<
     Ok(Operator::join(vec![part, back]))
 }
 
-fn fresh(space: &Space, dim: &Name) -> Name {
-    dim.next_unused(&space.names().cloned().collect::<Vec<_>>())
+/// The next name after `dim` that neither the space nor `other` has.
+fn fresh(space: &Space, dim: &Name, other: &Name) -> Name {
+    dim.next_unused(&space.names().chain([other]).cloned().collect::<Vec<_>>())
 }
 
-/// Windows in the order of their ranges as one operator, which reads `size` elements along `dim`.
+/// Windows in the order of their ranges along `dim` as one operator, which reads `size` elements along what is `dim` there.
 pub(super) fn joined(dim: &Name, size: i64, windows: Vec<Window>) -> Result<Operator, OpError> {
     let first = &windows[0];
-    let whole = Tile::default().with(dim, (0, size)).space(first.operator.domain());
+    let from = first.from.clone();
+    let whole = Tile::default().with(&from, (0, size)).space(first.operator.domain());
     if windows.len() == 1 && first.reads == (0, size) {
         return Ok(windows.into_iter().next().map_or_else(|| Operator::identity(whole), |w| w.operator));
     }
     // Under a name of its own the input is not joined where the output is.
-    let old = fresh(&whole, dim);
-    let renamed = rename([(dim.to_string().as_str(), old.to_string().as_str())]).over(&whole)?;
+    let old = fresh(&whole, &from, dim);
+    let renamed = rename([(from.to_string().as_str(), old.to_string().as_str())]).over(&whole)?;
     let parts = windows.into_iter().map(|w| {
-        let part = part_of(renamed.codomain(), &old, dim, w.reads)?;
+        let part = part_of(renamed.codomain(), &old, &from, w.reads)?;
         Ok(Operator::join(vec![part, w.operator]))
     });
     let parts = parts.collect::<Result<Vec<_>, OpError>>()?;

@@ -197,7 +197,8 @@ impl Wild {
                 let half = f64::from(i32::try_from(n).unwrap()) / 2.0;
                 let (count, into) = self.points(dim, n, &new);
                 let at = places(self, count, (-half, half));
-                nufft([(dim, at)], into).over(space)
+                let transform = nufft([(dim, at)], into);
+                if self.below(3) == 0 { transform.toeplitz(space) } else { transform.over(space) }
             }
             _ => Ok(self.diagonal(space)),
         }
@@ -243,6 +244,14 @@ impl Wild {
         }
     }
 
+    /// The same on some device, with its data sent there and back.
+    fn there_and_back(&mut self, a: &Operator) -> Operator {
+        let device = mock(u32::try_from(self.random.below(2)).unwrap());
+        let there = a.on(device);
+        let (up, down) = (spanlift::op::to(device), spanlift::op::to(spanlift::memory::cpu()));
+        spanlift::op::chain([Part::from(up), Part::from(there), Part::from(down)]).unwrap()
+    }
+
     /// An expression nested so deep, on some space.
     pub(crate) fn expression(&mut self, depth: u32) -> Operator {
         let dtype = FIELDS[usize::try_from(self.random.below(4)).unwrap()];
@@ -258,7 +267,17 @@ impl Wild {
         if a.domain().members().is_some() {
             return a;
         }
-        let many = |w: &mut Wild, a: &Operator| (0..1 + w.below(3)).map(|_| w.like(a)).collect::<Vec<_>>();
+        let many = |w: &mut Wild, a: &Operator| {
+            // Now and then each on a device of its own, in whichever order.
+            let apart = w.below(3) == 0;
+            let count = 1 + w.below(if apart { 6 } else { 3 });
+            (0..count)
+                .map(|_| {
+                    let part = w.like(a);
+                    if apart { w.there_and_back(&part) } else { part }
+                })
+                .collect::<Vec<_>>()
+        };
         let built = match self.below(13) {
             0 => sum(many(self, &a)),
             1 => tree_sum(many(self, &a)),
@@ -283,15 +302,7 @@ impl Wild {
             9 => block_diag(many(self, &a)),
             10 if a.domain() == a.codomain() => a.pow(u32::try_from(self.random.below(4)).unwrap()),
             11 => spanlift::op::chain([Part::from(&a), Part::from(a.h())]),
-            _ => {
-                let device = mock(u32::try_from(self.random.below(2)).unwrap());
-                let there = a.on(device);
-                spanlift::op::chain([
-                    Part::from(spanlift::op::to(device)),
-                    Part::from(there),
-                    Part::from(spanlift::op::to(spanlift::memory::cpu())),
-                ])
-            }
+            _ => Ok(self.there_and_back(&a)),
         };
         let fits = |b: &Operator| b.domain().elements() <= MOST && b.codomain().elements() <= MOST;
         built.ok().filter(fits).unwrap_or(a)

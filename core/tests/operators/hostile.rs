@@ -210,13 +210,65 @@ fn a_part_of_a_renaming_is_cut_again() {
     assert_eq!(rows.apply(&count(&rows)).unwrap().reals(), [0.0, 1.0]);
 }
 
+/// Which groups there are is looked at, whatever a file says: a cut is exact or refused.
+#[test]
+fn groups_of_a_file_are_none_unless_they_are() {
+    let grid = space(&[("b", 2), ("y", 3), ("x", 2)]);
+    let line = space(&[("b", 2), ("p", 6)]);
+    let movements = [
+        merge_dims(["y", "x"], "p").over(&grid),
+        merge_dims(["b", "y"], "p").over(&grid),
+        split_dim("p", [("y", 3), ("x", 2)]).over(&line),
+        split_dim("p", [("y", 1), ("x", 6)]).over(&line),
+        slice("p", 0..6, -2).over(&line),
+        blocks([("p", 3, 2)]).over(&line),
+        rename([("b", "q")]).over(&grid),
+    ];
+    let matrix = |a: &Operator| -> Vec<Vec<f64>> {
+        let n = a.domain().elements();
+        let unit = |k| (0..n).map(move |j| f64::from(u8::from(j == k)));
+        (0..n).map(|k| a.apply(&Array::new(a.domain().clone(), unit(k)).unwrap()).unwrap().reals()).collect()
+    };
+    let mut cuts = 0;
+    for a in movements.map(Result::unwrap) {
+        let whole = matrix(&a);
+        let file = a.to_json(Weights::Inline).unwrap();
+        let (before, rest) = file.split_once("\"cuts\":").unwrap();
+        let end = if rest.starts_with('[') {
+            rest.find(']').unwrap() + 1
+        } else {
+            rest[1..].find('"').unwrap() + 2
+        };
+        for (axis, unit) in (0..3).flat_map(|axis| [1, 2, 3, 6, 1_i64 << 62].map(|unit| (axis, unit))) {
+            let said = format!("{before}\"cuts\":[{axis},{unit}]{}", &rest[end..]);
+            let Ok(b) = Reader::new().read(said.as_bytes()) else { continue };
+            for (dim, n) in a.domain().dims() {
+                for (lo, hi) in (0..*n).flat_map(|lo| (lo + 1..=*n).map(move |hi| (lo, hi))) {
+                    let tile = Tile::new([(dim.to_string().as_str(), lo..hi)]).unwrap();
+                    let Ok(cut) = b.cut(&tile) else { continue };
+                    let at = a.domain().axis(dim).unwrap();
+                    let inner: i64 = a.domain().dims()[at + 1..].iter().map(|d| d.1).product();
+                    let kept = (0..).zip(&whole).filter(|(k, _)| (lo..hi).contains(&(k / inner % n)));
+                    if cut.codomain() == a.codomain() {
+                        let kept: Vec<Vec<f64>> = kept.map(|(_, column)| column.clone()).collect();
+                        assert_eq!(matrix(&cut), kept, "{a}, cuts [{axis},{unit}], {tile}");
+                        cuts += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(cuts > 50, "{cuts}");
+}
+
 #[test]
 fn a_refused_cut_suggests_no_other_cut_of_the_same_kind() {
     let a = merge_dims(["y", "x"], "m").over(space(&[("y", 4), ("x", 3)])).unwrap();
     let said = a.tiles([("m", 5)]).unwrap().joined().unwrap_err().to_string();
     assert_eq!(
         said,
-        "`Merge(y,x->m)` cannot be cut along `m`: its groups of elements along `m` stay together; cut at their edges"
+        "`Merge(y,x->m)` cannot be cut along `m`: its groups of elements along `m` stay together; cut at their edges; \
+         cut along `y` instead"
     );
     let whole = a.tiles([("m", 6)]).unwrap().joined().unwrap();
     assert_eq!(whole.apply(&count(&a)).unwrap(), a.apply(&count(&a)).unwrap());
@@ -290,6 +342,37 @@ fn a_dimension_inside_of_tuples_is_cut_where_every_part_can_be() {
         assert!(said.contains("cannot be cut along `x`"), "{said}");
         assert!(a.split("x", 2, &[cuda(0)]).is_err());
     }
+}
+
+#[test]
+fn parts_of_a_block_diagonal_are_cut_one_by_one() {
+    let w = |out: &str, into: &str, n: i64| {
+        dense([out], [into], [(out, 1), (into, n)], (1..=n).map(|k| k as f64), Dtype::F64).unwrap()
+    };
+    let rows = |a: Operator| {
+        let mut matrix = vec![0.0; 0];
+        for k in 0..a.domain().elements() {
+            let unit = (0..a.domain().elements()).map(|j| f64::from(u8::from(j == k)));
+            matrix.extend(a.apply(&Array::new(a.domain().clone(), unit).unwrap()).unwrap().reals());
+        }
+        matrix
+    };
+    let cut = |a: &Operator, tile| a.cut(&tile).map(rows);
+    let apart = block_diag([w("m", "n", 3), w("p", "q", 2)]).unwrap();
+    let at = |dim, range| Tile::new([(dim, range)]).unwrap();
+    assert_eq!(cut(&apart, at("n", 1..3)).unwrap(), [2., 0., 3., 0., 0., 1., 0., 2.]);
+    let both = Tile::new([("n", 0..1), ("q", 1..2)]).unwrap();
+    assert_eq!(cut(&apart, both).unwrap(), [1., 0., 0., 2.]);
+    // One name in two sizes: each has its own range.
+    let sizes = block_diag([w("m", "n", 3), w("m", "n", 2)]).unwrap();
+    assert_eq!(cut(&sizes, at("n", 1..2)).unwrap(), [2., 0., 0., 2.]);
+    let last = Tile::stepped([("n", -1..3, 1)]).unwrap();
+    assert_eq!(cut(&block_diag([w("m", "n", 3), w("p", "q", 2)]).unwrap(), last).unwrap()[0], 3.0);
+    let said = |tile| cut(&sizes, tile).unwrap_err().to_string();
+    assert_eq!(said(at("n", 0..3)), "`W`: `n` is 2 long, so no tile is 0..3");
+    assert_eq!(said(at("z", 0..1)), "`diag(W, W)` has no dimension `z`; it has `n`, `m`");
+    // What is read in two places is no split of the whole.
+    assert!(apart.tiles([("n", 1)]).is_err());
 }
 
 #[test]

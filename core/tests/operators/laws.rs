@@ -2,7 +2,10 @@
 
 use spanlift::chain;
 use spanlift::memory::{Dtype, cuda, mock};
-use spanlift::op::{Along, Array, Linearity, Name, OpError, Operator, Tile, block_diag, dot_test, stack};
+use spanlift::op::{
+    Along, Array, Diagonal, Linearity, Name, OpError, Operator, Part, Space, Tile, block_diag, dot_test,
+    dot_test_weighted, identity, stack,
+};
 
 use crate::oracle::{C, Matrix, Random, check_matrix, eps, indices};
 use crate::table::{Entry, FIELDS, table};
@@ -388,4 +391,79 @@ fn block_diagonal_where_said(name: &str, op: &Operator, m: &Matrix, dim: &Name) 
             assert!(same || m.at(i, j) == C::ZERO, "{name} mixes {dim}");
         }
     }
+}
+
+#[test]
+fn an_iterator_of_operators_has_a_sum() {
+    let line = Space::new([("x", 2)], Dtype::F64).unwrap();
+    let terms: Vec<Operator> =
+        (1..=4).map(|k| Operator::scale(f64::from(k), line.clone()).unwrap()).collect();
+    let borrowed: Result<Operator, OpError> = terms.iter().sum();
+    let owned: Result<Operator, OpError> = terms.iter().cloned().sum();
+    let open: Result<Operator, OpError> = [Part::from(&terms[0]), identity()].into_iter().sum();
+    assert_eq!(borrowed.as_ref().unwrap().formula(), "1 + 2 + 3 + 4");
+    assert_eq!((owned, open.unwrap().formula().as_str()), (borrowed, "1 + I"));
+    let none: Result<Operator, OpError> = Vec::<Operator>::new().into_iter().sum();
+    assert_eq!(none, Err(OpError::Empty { container: "sum" }));
+}
+
+/// `<A x, y>_V = <x, A* y>_W` for weights of both sides, real and complex, and of an operator that is linear over real numbers alone.
+#[test]
+fn weighted_adjoints_belong_to_weighted_inner_products() {
+    let inner = |w: &[f64], x: &Array, y: &Array| -> C {
+        let pairs = x.values().iter().zip(y.values()).zip(w);
+        pairs.map(|((x, y), w)| x.conj() * y * w).sum()
+    };
+    let positive = |random: &mut Random, space: &Space| -> Vec<f64> {
+        (0..space.elements()).map(|_| 0.25 + 2.0 * (random.unit() + 1.0)).collect()
+    };
+    let mut random = Random(11);
+    random.warm();
+    let mut checked = 0;
+    for dtype in [Dtype::F64, Dtype::C64] {
+        for Entry { name, op: a, .. } in table(dtype) {
+            if a.domain().members().is_some() || a.codomain().members().is_some() {
+                continue;
+            }
+            let (w, v) = (positive(&mut random, a.domain()), positive(&mut random, a.codomain()));
+            let on = |space: &Space, w: &[f64]| Diagonal::new(space.clone(), w.to_vec()).unwrap();
+            let (dw, dv) = (on(a.domain(), &w), on(a.codomain(), &v));
+            let back = a.weighted_adjoint(dw.clone(), dv.clone()).unwrap();
+            let (x, y) = (random.array(a.domain()), random.array(a.codomain()));
+            let (ax, by) = (a.apply(&x).unwrap(), back.apply(&y).unwrap());
+            let mut off = inner(&v, &ax, &y) - inner(&w, &x, &by);
+            if a.linearity() == Linearity::Real {
+                off.im = 0.0;
+            }
+            let size = |x: &Array| x.values().iter().map(|v| v.norm()).sum::<f64>();
+            assert!(
+                off.norm() < 1e-12 * (size(&ax) * size(&y) + size(&x) * size(&by)).max(1.0),
+                "{name}: {off}"
+            );
+            let test = |back: &Operator| dot_test_weighted(&a, back, dw.clone(), dv.clone(), 3).unwrap();
+            assert!(test(&back).passed(), "{name}: {}", test(&back));
+            // The plain adjoint is none of it, unless there is nothing to see.
+            if size(&by) > 0.0 && w.len() * v.len() > 1 {
+                assert!(!test(&a.h()).passed(), "{name}");
+                checked += 1;
+            }
+            // Twice, and without weights.
+            let again = back.weighted_adjoint(dv.clone(), dw.clone()).unwrap();
+            check_matrix(&format!("{name} twice"), &again, &Matrix::read(&a));
+            assert_eq!(a.weighted_adjoint(identity(), identity()).unwrap(), a.h(), "{name}");
+        }
+    }
+    assert!(checked > 50, "{checked}");
+    let line = Space::new([("x", 2)], Dtype::F64).unwrap();
+    let says = |w: [f64; 2], space: &Space| {
+        let a = Operator::identity(line.clone());
+        a.weighted_adjoint(Diagonal::new(space.clone(), w).unwrap(), identity()).unwrap_err().to_string()
+    };
+    assert_eq!(
+        says([1.0, -1.0], &line),
+        "`D`: weights of an inner product are Hermitian and positive, which this one is not known to be"
+    );
+    assert_eq!(says([1.0, 0.0], &line), "`D` has no exact inverse; solve with it instead");
+    let elsewhere = says([1.0, 1.0], &line.on(mock(0)));
+    assert!(elsewhere.starts_with("`D` expects f64[x]@mock:0 but `I` gives f64[x]@cpu"), "{elsewhere}");
 }

@@ -255,8 +255,23 @@ const INSTANCES: &[(&str, Make)] = &[
         let rows = |d: &mut Draw, device| {
             chain![to(device), d.matrix(("m", 2), &line).on(device), to(cpu())].unwrap()
         };
-        let parts = [mock(0), mock(0), mock(1), mock(1)].map(|device| rows(d, device));
-        if d.random.below(2) == 0 { vstack("m", parts) } else { sum(parts) }.unwrap()
+        // Those of one device lie beside each other or apart.
+        let mut devices = vec![mock(0), mock(1), mock(0), mock(1), mock(0), mock(1)];
+        let parts: [Operator; 6] = std::array::from_fn(|_| {
+            let k = d.random.below(devices.len() as u64);
+            let device = devices.remove(usize::try_from(k).unwrap());
+            rows(d, device)
+        });
+        match d.random.below(7) {
+            0 => vstack("m", parts),
+            1 => sum(parts),
+            2 => hstack("n", parts),
+            3 => block("m", "n", parts),
+            4 => stack(Some(("l", 1)), None, parts),
+            5 => stack(None, Some(("l", 0)), parts),
+            _ => stack(Some(("k", 0)), Some(("l", 1)), parts),
+        }
+        .unwrap()
     }),
     ("blocks", |d| {
         let (two, three) = (space(&[("n", 2)], d.dtype), space(&[("n", 3)], d.dtype));

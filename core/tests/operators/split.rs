@@ -4,10 +4,11 @@ use spanlift::chain;
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::memory::{Device, Dtype, cpu, mock};
 use spanlift::op::{
-    Along, Array, Name, OpError, Operator, Reader, Roles, Tile, Weights, dense, fft, split_dim, to,
+    Along, Array, Diagonal, Name, OpError, Operator, Reader, Roles, Tile, Weights, broadcast, dense, fft,
+    merge_dims, split_dim, stack, to,
 };
 
-use crate::oracle::{Matrix, Random, eps};
+use crate::oracle::{Matrix, Random, eps, indices};
 use crate::table::{Entry, FIELDS, space, table, weights};
 
 fn matrix(sizes: [i64; 2], dtype: Dtype) -> Operator {
@@ -82,6 +83,51 @@ fn what_is_split_into_its_own_name_and_ones_is_cut_under_that_name() {
         close("tiles", &a.tiles([("y", 2)]).unwrap().joined().unwrap(), &m);
         close("devices", &a.split("y", 3, &[mock(0), mock(1)]).unwrap(), &m);
     }
+}
+
+/// The outermost dimension of a group is cut on either side: several that become one under the name of the first, and one that
+/// becomes several by multiples of what the inner ones have.
+#[test]
+fn groups_are_cut_along_their_outermost_dimension() {
+    let grid = space(&[("b", 2), ("y", 3), ("x", 2), ("t", 2)], Dtype::F64);
+    let merge = merge_dims(["y", "x"], "p").over(&grid).unwrap();
+    let line = space(&[("b", 2), ("p", 6), ("t", 2)], Dtype::F64);
+    let split = split_dim("p", [("y", 3), ("x", 2)]).over(&line).unwrap();
+    assert_eq!(Matrix::read(&split).entries, Matrix::read(&merge).h().entries);
+    for (a, dim, unit) in [(&merge, "y", 1), (&split.h(), "y", 1), (&split, "p", 2), (&merge.h(), "p", 2)] {
+        let (name, n) = (dim.parse().unwrap(), a.domain().size(&dim.parse().unwrap()).unwrap());
+        assert_eq!(a.along(&name), Along::In, "{a}");
+        let whole = Matrix::read(a);
+        let kept: Vec<i64> = indices(&a.domain().shape()).iter().map(|i| i[1]).collect();
+        for (lo, hi) in (0..n).flat_map(|lo| (lo + 1..=n).map(move |hi| (lo, hi))) {
+            let what = format!("{a} along {dim}, {lo}..{hi}");
+            let cut = match a.cut(&Tile::new([(dim, lo..hi)]).unwrap()) {
+                Ok(cut) => cut,
+                Err(OpError::Uncuttable { .. }) if (lo % unit, hi % unit) != (0, 0) => continue,
+                Err(error) => panic!("{what}: {error}"),
+            };
+            assert_eq!((lo % unit, hi % unit), (0, 0), "{what}");
+            let columns: Vec<usize> = (0..kept.len()).filter(|&j| lo <= kept[j] && kept[j] < hi).collect();
+            let rows = 0..whole.rows;
+            let entries =
+                rows.flat_map(|i| columns.iter().map(move |&j| (i, j))).map(|(i, j)| whole.at(i, j));
+            let m = Matrix { rows: whole.rows, columns: columns.len(), entries: entries.collect() };
+            assert_eq!(cut.domain().size(&name), Some(hi - lo), "{what}");
+            let file = cut.to_json(Weights::Inline).unwrap();
+            let read = Reader::new().read(file.as_bytes()).unwrap();
+            for (a, m) in [(&cut, &m), (&cut.simplify(), &m), (&read, &m), (&cut.h(), &m.h())] {
+                close(&what, a, m);
+            }
+            close(&what, &cut.normal(), &m.h().times(&m));
+        }
+        close(dim, &a.batch(&[&[(dim, unit)]]).unwrap(), &whole);
+        close(dim, &a.split(dim, 3, &[mock(0), mock(1)]).unwrap().normal(), &whole.h().times(&whole));
+    }
+    // Both sides at once.
+    let part = merge.cut(&Tile::new([("y", 0..2), ("p", 2..6)]).unwrap()).unwrap();
+    let count = Array::new(part.domain().clone(), (0..16).map(f64::from)).unwrap();
+    let found = part.apply(&count).unwrap().reals();
+    assert_eq!(found, [4., 5., 6., 7., 0., 0., 0., 0., 12., 13., 14., 15., 0., 0., 0., 0.]);
 }
 
 #[test]
@@ -231,4 +277,50 @@ fn tiles_have_roles() {
     assert_eq!(says(&apart), "`W`: inputs of tiles lie on several devices: one space lies on one");
     let few = Roles { compute: vec![mock(0)], ..home };
     assert_eq!(says(&few), "`W`: roles of [8, 1, 8] tiles for 8");
+}
+
+/// Tiles that go around the devices, and parts that do, move as often as those that lie side by side there.
+#[test]
+fn tiles_of_a_device_that_lie_apart_move_together() {
+    let devices = [mock(0), mock(1)];
+    let image = space(&[("y", 2), ("x", 2)], Dtype::C64);
+    let coils = (0..8).map(|k| {
+        let w =
+            Diagonal::new(image.on(devices[k % 2]), weights(4 + k as i64, Dtype::C64)[k..].to_vec()).unwrap();
+        chain![to(devices[k % 2]), w, to(cpu())].unwrap()
+    });
+    let round = |a: &Operator, dim| {
+        let tiles = a.tiles([(dim, 1)]).unwrap();
+        tiles.with_roles(&Roles::round_robin(8, cpu(), &devices)).unwrap()
+    };
+    let mut cases = vec![("coils", stack(Some(("coil", 1)), None, coils).unwrap())];
+    for (name, a, dim) in [
+        ("joined", matrix([8, 3], Dtype::F64), "m"),
+        ("added", matrix([3, 8], Dtype::F64), "n"),
+        ("side by side", Operator::scale(2.0, space(&[("b", 2), ("x", 8)], Dtype::F32)).unwrap(), "x"),
+    ] {
+        cases.push((name, round(&a, dim)));
+    }
+    // A grid whose columns are on one device each.
+    let on = broadcast(&devices, &[2], &[4, 2]).unwrap();
+    let grid = |a: &Operator, sizes: [(&str, i64); 2]| a.tiles(sizes).unwrap().on(&on).unwrap();
+    let three = dense(["b", "m"], ["n"], [("b", 2), ("m", 4), ("n", 2)], weights(16, Dtype::F32), Dtype::F32)
+        .unwrap();
+    cases.push(("rows and columns", grid(&matrix([4, 2], Dtype::C64), [("m", 1), ("n", 1)])));
+    cases.push(("columns and rows", grid(&matrix([2, 4], Dtype::C64), [("n", 1), ("m", 1)])));
+    cases.push(("two of the output", grid(&three, [("m", 1), ("b", 1)])));
+    for (name, a) in cases {
+        let m = Matrix::read(&a);
+        for (side, a, m) in [("forward", a.clone(), m.clone()), ("adjoint", a.h(), m.h())] {
+            let what = format!("{name}, {side}");
+            assert_eq!(a.plan().unwrap().transfers().len(), 16, "{what}");
+            let b = a.simplify();
+            let plan = b.plan().unwrap();
+            assert_eq!(plan.transfers().len(), 4, "{what}: {plan}");
+            assert_eq!(hazard::check(plan.program(), Mode::Contract).unwrap().verdict(), Verdict::Safe);
+            close(&what, &b, &m);
+            close(&what, &b.normal(), &m.h().times(&m));
+            close(&what, &Reader::new().read(b.to_json(Weights::Inline).unwrap().as_bytes()).unwrap(), &m);
+        }
+    }
 }

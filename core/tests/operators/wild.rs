@@ -5,6 +5,7 @@ use serde_json::json;
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::memory::{Device, mock};
 use spanlift::op::{Array, Level, Name, OpError, Operator, Reader, Simplify, Space, Tile, Weights, dot_test};
+use spanlift::plan::{Solver, Stop};
 
 use crate::drawn::Wild;
 use crate::laws::{listed, met, read};
@@ -180,6 +181,7 @@ fn check(seed: u64, counts: &mut [usize; 6]) {
         }
     }
     tiled_twice(&what, &a, (&p, &t), &mut w, scale);
+    solved(&what, &a, &mut w, scale);
     planned(&what, &a, &x, e * scale);
     counts[5] += 1;
 }
@@ -234,6 +236,52 @@ fn tiled_twice(what: &str, a: &Operator, (p, t): (&Parts, &Parts), w: &mut Wild,
                 Err(error) => panic!("{what}: {error}"),
             }
         }
+    }
+}
+
+/// Solvers end with what they say they found: `A^H A + d` has a solution whatever `A` is, and least squares are those of its
+/// normal equations.
+fn solved(what: &str, a: &Operator, w: &mut Wild, scale: f64) {
+    let e = eps(a.domain().dtype()).max(eps(a.codomain().dtype()));
+    let (enough, norm) = (e.sqrt(), a.op_norm(30, 1).unwrap());
+    let damp = if norm == 0.0 { 1.0 } else { norm / 4.0 };
+    let size = |x: &Array| x.values().iter().map(C::norm_sqr).sum::<f64>().sqrt();
+    // What is left of `A^H b`, seen from outside.
+    let b = w.random.array(a.codomain());
+    let right = a.h().apply(&b).unwrap();
+    // Not far beyond the solution, of which rounding would leave nothing.
+    let small = (norm * norm + damp * damp).recip();
+    let start = right.values().iter().map(|v| -v * small).collect::<Vec<C>>();
+    let start = Array::new(right.space().clone(), start).unwrap();
+    let left = |x: &Array| {
+        let back = a.h().apply(&a.apply(x).unwrap()).unwrap();
+        let parts = right.values().iter().zip(back.values()).zip(x.values());
+        let values = parts.map(|((r, n), x)| r - n - x * damp * damp).collect::<Vec<C>>();
+        size(&Array::new(x.space().clone(), values).unwrap())
+    };
+    if a.domain().elements() == 0 || a.codomain().elements() == 0 {
+        return;
+    }
+    let system = (a.normal() + Operator::scale(damp * damp, a.domain().clone()).unwrap()).unwrap();
+    let cg = Solver::cg().tolerance(enough).iterations(200).check_every(1);
+    let lsqr = Solver::lsqr().damp(damp).tolerance(enough).iterations(400).check_every(1);
+    for (solver, found) in [
+        ("cg", cg.solve(&system, &right)),
+        ("cg from a start", cg.clone().start(&start).solve(&system, &right)),
+        ("cg, planned", cg.plan(&system, &right).and_then(|plan| plan.solve())),
+        ("lsqr", lsqr.solve(a, &b)),
+    ] {
+        let found = match found {
+            Ok(found) => found,
+            // As little to plan as for the operator itself.
+            Err(_) if solver.ends_with("planned") && system.plan().is_err() => continue,
+            Err(error) => panic!("{solver} of {what}: {error}"),
+        };
+        assert_eq!(found.stop, Stop::Converged, "{solver} of {what}: {found:?}");
+        let off = left(&found.solution);
+        // Sixteen times, for what rounding adds to a residual that is never computed anew, and rounding where parts cancel.
+        let most = 16.0 * (enough * size(&right) + e * scale * size(&b));
+        assert!(off <= most, "{solver} of {what}: {off:e} is left, and {most:e} is near enough");
     }
 }
 

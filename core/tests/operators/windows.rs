@@ -4,8 +4,8 @@ use spanlift::chain;
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::memory::{Dtype, cpu, mock};
 use spanlift::op::{
-    Along, Boundary, Diagonal, OpError, Operator, Space, Tile, convolution, fft, finite_difference, flip,
-    gradient, identity, roll, stack, sum, to,
+    Along, Boundary, Diagonal, Mode as Length, OpError, Operator, Space, Tile, convolution, fft,
+    finite_difference, flip, gradient, identity, roll, stack, sum, to,
 };
 
 use crate::oracle::Random;
@@ -90,6 +90,59 @@ fn tiles_with_a_halo_are_the_whole_bit_by_bit() {
     }
 }
 
+/// What is shorter or longer than its input has another name: tiles are along that one.
+#[test]
+fn tiles_with_a_halo_have_the_name_of_what_is_written() {
+    let mut random = Random(15);
+    for dtype in FIELDS {
+        let valid = |space: &Space, dim| finite_difference(dim, Boundary::Valid).over(space).unwrap();
+        let d = valid(&line(dtype), "x");
+        let twice = chain![&d, diagonal(d.codomain()), valid(d.codomain(), "x1")].unwrap();
+        let conv = |dims: &[(&'static str, i64)], mode| {
+            let kernel = tensor(dims, dtype);
+            convolution(dims.iter().map(|d| d.0), &kernel).mode(mode)
+        };
+        let plane = space(&[("y", 4), ("c", 2), ("x", N)], dtype);
+        let both = conv(&[("y", 2), ("x", 3)], Length::Valid).over(&plane).unwrap();
+        let channels = convolution(["x"], &tensor(&[("o", 3), ("c", 2), ("x", 4)], dtype));
+        let channels = channels.mode(Length::Full).over(&plane).unwrap();
+        let cases = [
+            (d.clone(), "x1", 1),
+            (d.h(), "x", 1),
+            (d.cogram(), "x1", 1),
+            (twice.clone(), "x2", 2),
+            (twice.h(), "x", 2),
+            (sum([d.clone(), chain![&d, diagonal(d.codomain())].unwrap()]).unwrap(), "x1", 1),
+            (stack(Some(("l", 1)), None, [d.clone(), d.conj()]).unwrap(), "x1", 1),
+            (conv(&[("x", 3)], Length::Valid).over(line(dtype)).unwrap(), "x1", 2),
+            (conv(&[("x", 3)], Length::Full).over(line(dtype)).unwrap(), "x1", 2),
+            (conv(&[("x", 3)], Length::Full).dilation(2).named(["q"]).over(line(dtype)).unwrap().t(), "x", 4),
+            (both.clone(), "y1", 1),
+            (both.clone(), "x1", 2),
+            (both.h(), "x", 2),
+            (channels, "x1", 3),
+        ];
+        for (a, dim, needs) in cases {
+            let x = random.array(a.domain());
+            let (whole, n) = (a.apply(&x).unwrap(), a.codomain().size(&dim.parse().unwrap()).unwrap());
+            for size in 1..=n {
+                let what = format!("{a} in tiles of {size} along {dim}");
+                let joined = a.tiles_with_halo(dim, size, needs).unwrap_or_else(|e| panic!("{what}: {e}"));
+                let joined = joined.joined().unwrap();
+                assert_eq!((joined.domain(), joined.codomain()), (a.domain(), a.codomain()), "{what}");
+                assert_eq!(joined.apply(&x).unwrap(), whole, "{what}");
+            }
+            let less = a.tiles_with_halo(dim, 2, needs - 1).unwrap_err();
+            assert!(matches!(&less, OpError::Halo { needs: n, .. } if *n == needs), "{a}: {less}");
+            let b = a.split_with_halo(dim, 3, needs, &[mock(0), mock(1)]).unwrap();
+            assert_eq!(b.apply(&x).unwrap(), whole, "{a} along {dim}");
+            let plan = b.plan().unwrap();
+            assert_eq!(plan.transfers().len(), 4, "{a} along {dim}\n{plan}");
+            assert_eq!(hazard::check(plan.program(), Mode::Contract).unwrap().verdict(), Verdict::Safe);
+        }
+    }
+}
+
 #[test]
 fn a_halo_is_sent_once_to_each_device() {
     let mut random = Random(9);
@@ -128,6 +181,12 @@ fn what_a_halo_cannot_do_is_refused_with_the_reason() {
     let around = convolution(["x"], &kernel).periodic().over(line(dtype)).unwrap();
     assert!(says(&around, "x", 1).contains("cannot be cut along `x`"));
     assert!(says(&d, "z", 1).contains("has no dimension `z`; it has `b`, `x`"));
+    let shorter = difference(dtype, Boundary::Valid);
+    let why = "tiles with a halo are tiles of what is written, which lacks it";
+    assert_eq!(says(&shorter, "x", 1), format!("`D(x)` cannot be cut along `x`: {why}"));
+    let longer = convolution(["x"], &kernel).mode(Length::Full);
+    let of_nothing = longer.over(space(&[("x", 0)], dtype)).unwrap();
+    assert!(says(&of_nothing, "x1", 2).contains("cannot be cut along `x1`"));
     assert!(d.tiles_with_halo("x", 0, 1).unwrap_err().to_string().contains("without an element"));
     assert!(d.tiles_with_halo("x", -1, 1).unwrap_err().to_string().contains("cannot be -1 long"));
     // Nobody asked for one.

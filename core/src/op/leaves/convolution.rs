@@ -243,6 +243,12 @@ pub(in crate::op) struct Axis {
 }
 
 impl Convolve {
+    /// Which convolved dimension is written as `dim` on this side.
+    fn along_which(&self, side: Side, dim: &Name) -> Option<usize> {
+        let forward = side == Side::Forward;
+        self.shape.along.iter().position(|a| *dim == *(if forward { &a.new } else { &a.name }))
+    }
+
     pub(in crate::op) fn new(
         name: String,
         domain: Space,
@@ -373,11 +379,12 @@ impl LeafOp for Convolve {
     }
 
     fn window(&self, side: Side, dim: &Name, range: (i64, i64)) -> Option<((i64, i64), Operator)> {
-        let k = self.shape.along.iter().position(|a| a.name == *dim && a.new == *dim)?;
+        let k = self.along_which(side, dim)?;
         let (domain, codomain) = (&self.facts.domain, &self.facts.codomain);
         let (axis, stride) = (&self.shape.along[k], self.shape.stride);
-        let (n, m) = (domain.size(dim)?, codomain.size(dim)?);
-        if self.shape.periodic || n != m {
+        let (n, m) = (domain.size(&axis.name)?, codomain.size(&axis.new)?);
+        // Of what is part of something longer, one end is not the other's.
+        if self.shape.periodic || axis.name == axis.new && n != m || n == 0 {
             return None;
         }
         let reach = self.shape.dilation * (axis.taps - 1);
@@ -395,10 +402,16 @@ impl LeafOp for Convolve {
         };
         let mut shape = self.shape.clone();
         shape.along[k].offset = axis.offset + stride * rows.0 - columns.0;
-        let sized = |space: &Space, range| Tile::default().with(dim, range).space(space);
-        let (domain, codomain) = (sized(domain, columns), sized(codomain, rows));
+        let sized = |space: &Space, dim, range| Tile::default().with(dim, range).space(space);
+        let (domain, codomain) = (sized(domain, &axis.name, columns), sized(codomain, &axis.new, rows));
         let part = Convolve::new(self.facts.name.clone(), domain, codomain, self.kernel.clone(), shape);
         Some((if side == Side::Forward { columns } else { rows }, Operator::leaf(part)))
+    }
+
+    fn window_reads(&self, side: Side, dim: &Name) -> Name {
+        let axis = self.along_which(side, dim).map(|k| &self.shape.along[k]);
+        let name = axis.map_or(dim, |axis| if side == Side::Forward { &axis.name } else { &axis.new });
+        name.clone()
     }
 
     fn cut(&self, tile: &Tile) -> Option<Operator> {

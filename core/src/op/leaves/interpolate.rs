@@ -72,7 +72,7 @@ pub struct Interpolate {
 /// `y_m = sum_n prod_d K(2 (n_d - l_md) / w) x_n` over the grid points with `|n_d - l_md| <= w/2`. Linear interpolation
 /// (width 2) unless [`Interpolate::kernel`] says otherwise. The adjoint, gridding, adds up with the same weights.
 ///
-/// Shapes: the dimension `points` takes the place of the first of the grid.
+/// Shapes: the dimension `points` takes the place of the grid's dimension that is listed first.
 ///
 /// # Errors
 /// When it is built: a location outside `[0, n - 1]`, or `[0, n)` on a circular grid, lists of different lengths, a

@@ -28,7 +28,7 @@ pub struct Nufft {
 /// `[-n/2, n/2]`. A chain: division by the kernel's transform, zeros around, centred Fourier transform, interpolation with a
 /// Kaiser-Bessel kernel, scale.
 ///
-/// Shapes: the dimension `points` takes the place of the first of the grid; complex types alone.
+/// Shapes: the dimension `points` takes the place of the grid's dimension that is listed first; complex types alone.
 ///
 /// # Errors
 /// When it is built: frequencies outside `[-n/2, n/2]`, a real space, a kernel that is too narrow or too wide.

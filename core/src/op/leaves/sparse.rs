@@ -202,12 +202,15 @@ impl LeafOp for Sparse {
     fn window(&self, side: Side, dim: &Name, range: (i64, i64)) -> Option<((i64, i64), Operator)> {
         let ([grid], rows) = (&self.grid[..], &self.rows) else { return None };
         // Of what is part of something longer, one end is not the other's.
-        let whole = self.facts.domain.size(dim) == Some(self.entries.len());
-        if grid != dim || rows != dim || !whole {
+        let whole = grid != rows || self.facts.domain.size(grid) == Some(self.entries.len());
+        if *dim != *(if side == Side::Forward { rows } else { grid }) || !whole {
             return None;
         }
         let within = |i: i64| range.0 <= i && i < range.1;
-        let mut found = range;
+        // Where there is more of one side than of the other, something of what there is.
+        let there = if side == Side::Forward { self.facts.domain.size(grid)? } else { self.entries.len() };
+        let last = (there > 0).then_some(there - 1)?;
+        let mut found = (range.0.min(last), range.1.min(there));
         for row in 0..self.entries.ends.len() {
             let at = i64::try_from(row).ok()?;
             for column in self.entries.range(row).map(|e| self.entries.columns[e]) {
@@ -217,12 +220,17 @@ impl LeafOp for Sparse {
                 }
             }
         }
-        let (rows, columns) = if side == Side::Forward { (range, found) } else { (found, range) };
+        let (kept, columns) = if side == Side::Forward { (range, found) } else { (found, range) };
         let names = (self.facts.name.clone(), self.facts.adjoint_name.clone());
-        let domain = Tile::default().with(dim, columns).space(&self.facts.domain);
-        let entries = Arc::new(self.entries.block(rows, columns));
-        let part = Sparse::new(names, domain, self.grid.clone(), dim.clone(), entries).ok()?;
+        let domain = Tile::default().with(grid, columns).space(&self.facts.domain);
+        let entries = Arc::new(self.entries.block(kept, columns));
+        let part = Sparse::new(names, domain, self.grid.clone(), rows.clone(), entries).ok()?;
         Some((found, Operator::leaf(part)))
+    }
+
+    fn window_reads(&self, side: Side, dim: &Name) -> Name {
+        let names = (self.grid.first().unwrap_or(dim), &self.rows);
+        if side == Side::Forward { names.0.clone() } else { names.1.clone() }
     }
 
     fn cut(&self, tile: &Tile) -> Option<Operator> {
@@ -398,7 +406,7 @@ pub struct Sampling {
 /// `y_m = x[index_m]`; the adjoint adds, in the order of the points, so that repeated points add up. The normal counts
 /// how often each element is read.
 ///
-/// Shapes: the dimension `points` takes the place of the first of the grid.
+/// Shapes: the dimension `points` takes the place of the grid's dimension that is listed first.
 ///
 /// # Errors
 /// When it is built: an index outside its dimension, or lists of different lengths.

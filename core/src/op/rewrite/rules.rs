@@ -99,7 +99,7 @@ pub const RULES: &[Rule] = &[
     rule("T5", "smaller after",  B, "T P = P T",                               "a movement, fewer bytes",           "new",                                 Two(smaller_after)),
     rule("T7", "hoist",          B, "[A T; B T] = [A; B] T, and at the end",   "same pair in all parts",            "new",                                 Node(hoist)),
     rule("T8", "power",          R, "(T^H B T)^k = T^H B^k T",                 "",                                  "new",                                 Node(power_of_transfers)),
-    rule("T9", "group",          R, "parts of one device behind one transfer", "neighbours in a join, no fixed tree","new",                                Node(group)),
+    rule("T9", "group",          R, "parts of one device behind one transfer", "no fixed tree, less to do",         "new",                                 Node(group)),
     rule("19", "blocks",         B, "diag(A, B) diag(C, D) = diag(AC, BD)",    "equal partitions",                  "furax, PyOperators",                  Two(block_products)),
     rule("20", "equal blocks",   B, "diag(A, .., A) = A with a batch",         "a new dimension on both sides",     "CoLA, AbstractOperators.jl",          Node(equal_blocks)),
     rule("20", "equal matrices", R, "diag(W, .., W) = W with a batch",         "a new dimension on both sides",     "CoLA, AbstractOperators.jl",          Node(equal_matrices)),

@@ -1,9 +1,10 @@
 //! Rules that move transfers: fewer of them, shorter ones, and of less.
 
+use super::Known;
 use super::pairs::{diagonals, movements, scale_into};
-use super::{Cost, Known};
 use crate::op::Space;
-use crate::op::leaves::Gather;
+use crate::op::join::Concat;
+use crate::op::leaves::{Gather, reordered};
 use crate::op::operator::{Operator, Zero};
 use crate::op::transfer::{DeviceSpec, ToDevice};
 
@@ -60,8 +61,10 @@ pub(super) fn slid(a: &Operator, t: &Operator, b: &Operator) -> Parts {
     Some(std::iter::once(moved).chain(pair).collect())
 }
 
+type Ends = (DeviceSpec, DeviceSpec);
+
 /// The ends of the transfer with which a part begins, or ends.
-fn ends(part: &Operator, last: bool) -> Option<(DeviceSpec, DeviceSpec)> {
+fn ends(part: &Operator, last: bool) -> Option<Ends> {
     let parts = part.parts();
     match if last { parts.last() } else { parts.first() } {
         Some(Operator::ToDevice(t)) => Some((t.ispec().clone(), t.ospec().clone())),
@@ -105,53 +108,135 @@ pub(super) fn hoist(a: &Operator, known: &Known) -> Option<Operator> {
     })
 }
 
+/// Which parts go to which devices: the transfers with which each begins and ends, where it has one.
+type Key = Option<(Option<Ends>, Option<Ends>)>;
+
 /// Parts of a sum or join on the same device behind one transfer in and one out, or behind the one that they have.
+///
+/// Those of a join may lie apart: then what is split is put in their order before, and what is joined back in its own behind. Those
+/// of a grid may lie in one column of it.
 pub(super) fn group(a: &Operator, _: &Known) -> Option<Operator> {
-    let parts = a.children();
     let key = |part: &Operator| {
         let both = (ends(part, false), ends(part, true));
         (both.0.is_some() || both.1.is_some()).then_some(both)
     };
-    let (odim, idim) = match a {
-        Operator::Sum(sum) if !sum.tree() => (None, None),
-        Operator::Concat(concat) if !concat.tree() => (concat.odim().cloned(), concat.idim().cloned()),
+    if let Some(after) = turned(a).filter(|after| after.cost() < a.cost()) {
+        return Some(after);
+    }
+    let keys: Vec<Key> = a.children().iter().map(key).collect();
+    let is_sum = match a {
+        Operator::Sum(sum) if !sum.tree() => true,
+        Operator::Concat(concat) if !concat.tree() => false,
+        Operator::Stack(_) => false,
         _ => return None,
     };
-    let alone = parts.iter().all(|part| key(part) == key(&parts[0]));
-    if alone {
+    if keys.iter().all(|key| *key == keys[0]) {
         return None;
     }
-    for i in 0..parts.len() {
-        let Some(wanted) = key(&parts[i]) else { continue };
-        let same = |j: &usize| key(&parts[*j]).as_ref() == Some(&wanted);
-        // Terms of a sum may change places, ranges of a join may not.
-        let members: Vec<usize> = match a {
-            Operator::Sum(_) => (i..parts.len()).filter(same).collect(),
-            _ => (i..parts.len()).take_while(same).collect(),
-        };
-        if members.len() < 2 {
-            continue;
+    let cheaper = |apart: bool| {
+        let groups = in_groups(&keys, apart);
+        let any = groups.iter().any(|group| group.len() > 1 && keys[group[0]].is_some());
+        any.then(|| grouped(a, &groups)).flatten().filter(|after| after.cost() < a.cost())
+    };
+    cheaper(true).or_else(|| if is_sum { None } else { cheaper(false) })
+}
+
+/// A grid of parts by columns instead of rows, each column behind the transfers that all of it has.
+fn turned(a: &Operator) -> Option<Operator> {
+    let [first, _, ..] = a.children() else { return None };
+    let names = |a: &Operator| match a {
+        Operator::Sum(sum) if !sum.tree() => Some(Vec::new()),
+        Operator::Concat(c) if !c.tree() => {
+            Some([c.odim(), c.idim()].into_iter().flatten().cloned().collect())
         }
-        let chosen: Vec<Operator> = members.iter().map(|&j| parts[j].clone()).collect();
-        let joined = |parts: Vec<Operator>| match a {
-            Operator::Sum(_) => Some(Operator::added(parts, false)),
-            _ => Operator::concatenated(odim.clone(), idim.clone(), parts, false).ok(),
-        };
-        let together = hoisted(joined(chosen)?);
-        let mut all: Vec<Operator> = Vec::new();
-        for (j, part) in parts.iter().enumerate() {
-            if j == members[0] {
-                all.push(together.clone());
-            } else if !members.contains(&j) {
-                all.push(part.clone());
-            }
+        _ => None,
+    };
+    let (outer, inner) = (names(a)?, names(first)?);
+    let alike = |row: &Operator| match (row, first) {
+        (Operator::Sum(row), Operator::Sum(first)) => row.parts().len() == first.parts().len(),
+        (Operator::Concat(row), Operator::Concat(first)) => {
+            let along = |c: &Concat| (c.odim().cloned(), c.idim().cloned(), c.ranges(true), c.ranges(false));
+            along(row) == along(first)
         }
-        let after = joined(all)?;
-        if after.cost() < Cost::of(std::slice::from_ref(a)) {
-            return Some(after);
+        _ => false,
+    };
+    if outer.iter().any(|name| inner.contains(name))
+        || !a.children().iter().all(|row| names(row).is_some() && alike(row))
+    {
+        return None;
+    }
+    let join = |like: &Operator, parts: Vec<Operator>| match like {
+        Operator::Concat(c) => {
+            Operator::concatenated(c.odim().cloned(), c.idim().cloned(), parts, false).ok()
+        }
+        _ => Some(Operator::added(parts, false)),
+    };
+    let column =
+        |j: usize| join(a, a.children().iter().map(|row| row.children()[j].clone()).collect()).map(hoisted);
+    join(first, (0..first.children().len()).map(column).collect::<Option<Vec<_>>>()?)
+}
+
+/// The parts of each group, by when the first of it comes; without `apart` only neighbours are one, as those without a
+/// transfer always are.
+fn in_groups(keys: &[Key], apart: bool) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (j, key) in keys.iter().enumerate() {
+        let known = groups.iter_mut().find(|group| {
+            keys[group[0]] == *key && (group.last() == Some(&(j.wrapping_sub(1))) || apart && key.is_some())
+        });
+        match known {
+            Some(group) => group.push(j),
+            None => groups.push(vec![j]),
         }
     }
-    None
+    groups
+}
+
+/// The parts in groups, each behind its own transfers.
+fn grouped(a: &Operator, groups: &[Vec<usize>]) -> Option<Operator> {
+    let parts = a.children();
+    let together = |group: &Vec<usize>| {
+        let chosen: Vec<Operator> = group.iter().map(|&j| parts[j].clone()).collect();
+        Some(hoisted(match a {
+            Operator::Stack(stack) => Operator::stacked(stack.slot(true), stack.slot(false), chosen).ok()?,
+            _ if chosen.len() == 1 => return chosen.into_iter().next(),
+            Operator::Concat(concat) => {
+                let (odim, idim) = (concat.odim().cloned(), concat.idim().cloned());
+                Operator::concatenated(odim, idim, chosen, false).ok()?
+            }
+            _ => Operator::added(chosen, false),
+        }))
+    };
+    let all = groups.iter().map(together).collect::<Option<Vec<_>>>()?;
+    let order: Vec<usize> = groups.iter().flatten().copied().collect();
+    let (dims, ranges) = match a {
+        Operator::Concat(c) => ([c.idim(), c.odim()], [c.ranges(false), c.ranges(true)]),
+        Operator::Stack(s) => {
+            let slots = (0..).zip(parts).map(|(k, _)| (k, k + 1)).collect::<Vec<(i64, i64)>>();
+            ([s.idim(), s.odim()], [s.idim().map(|_| slots.clone()), s.odim().map(|_| slots)])
+        }
+        _ => return Some(Operator::added(all, false)),
+    };
+    let joined = Operator::concatenated(dims[1].cloned(), dims[0].cloned(), all, false).ok()?;
+    if order.is_sorted() {
+        return Some(joined);
+    }
+    let [reads, writes] = ranges;
+    let before = reads.zip(dims[0]).map(|(ranges, dim)| {
+        let taken = order.iter().map(|&j| ranges[j]);
+        reordered(a.domain(), dim, taken)
+    });
+    let behind = writes.zip(dims[1]).map(|(ranges, dim)| {
+        // Where each part ended up.
+        let (mut places, mut at) = (vec![(0, 0); order.len()], 0);
+        for &j in &order {
+            let len = ranges[j].1 - ranges[j].0;
+            places[j] = (at, at + len);
+            at += len;
+        }
+        reordered(a.codomain(), dim, places)
+    });
+    Some(Operator::join([before, Some(joined), behind].into_iter().flatten().collect()))
 }
 
 /// With its transfers outside, at both ends.

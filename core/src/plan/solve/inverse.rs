@@ -102,17 +102,23 @@ impl Operator {
         // Squares of what is very small or large would be no numbers: then the operator is taken times a power of two.
         let size = |x: &Array| x.values().iter().flat_map(|v| [v.re.abs(), v.im.abs()]).fold(0.0, f64::max);
         let scale = near_one(size(&self.apply(&start)?) / size(&start), self.domain().dtype());
-        let normal = if scale == 1.0 {
-            self.normal()
-        } else {
-            // Not folded: the normal of a part may be one of the squares.
-            let scale = Operator::scale(scale, self.domain().clone())?;
-            chain([scale.clone(), self.clone(), self.adjoint(), scale].map(Part::Operator))?
-        };
+        let (_, normal) = lifted(self, scale)?;
         let found = Solver::power().iterations(iterations).tolerance(1e-9).solve(normal, &start)?;
         if matches!(found.stop, Stop::Breakdown(_)) {
             return Ok(f64::INFINITY);
         }
         Ok(found.value.unwrap_or(0.0).max(0.0).sqrt() / scale)
     }
+}
+
+/// The adjoint and the normal operator of `scale A`.
+pub(super) fn lifted(a: &Operator, scale: f64) -> Result<(Operator, Operator), SolveError> {
+    if scale == 1.0 {
+        return Ok((a.adjoint(), a.normal()));
+    }
+    // Not folded: the normal of a part may be one of the squares.
+    let scale = Operator::scale(scale, a.domain().clone())?;
+    let adjoint = chain([a.adjoint(), scale.clone()].map(Part::Operator))?;
+    let normal = chain([scale, a.clone(), adjoint.clone()].map(Part::Operator))?;
+    Ok((adjoint, normal))
 }

@@ -207,9 +207,11 @@ pub(super) struct Shrinkage {
 ///
 /// `z = y - A^H (A y - b) / L`, `x = shrink(z, weight/L)`, `t' = (1 + sqrt(1 + 4 t^2)) / 2`, `y = x + (t - 1)/t' (x - x before)`.
 /// What is looked at is how far `x` moves. (Beck and Teboulle 2009.)
-pub(super) fn fista(a: &Operator, how: &Shrinkage, frame: &Frame) -> Recipe {
-    let (reads, writes) = (a.domain().clone(), a.codomain().clone());
-    let mut k = Kitchen::new(vec![a.adjoint(), a.normal()]);
+///
+/// Takes the adjoint and the normal operator of `A`.
+pub(super) fn fista(operators: [Operator; 2], how: &Shrinkage, frame: &Frame) -> Recipe {
+    let (reads, writes) = (operators[0].codomain().clone(), operators[0].domain().clone());
+    let mut k = Kitchen::new(operators.into());
     let b = k.given("b", frame.b, "b-here", &writes);
     let [c, g, x, y, d] = ["Ab", "g", "x", "y", "d"].map(|name| k.vector(name, &reads));
     let [dd, xx, check, u, m] = ["dd", "xx", "check", "t-next", "m"].map(|name| k.scalar(name));

@@ -3,6 +3,8 @@
 use num_complex::Complex64;
 
 use super::SolveError;
+use super::recipe::near_one;
+use crate::memory::Dtype;
 use crate::op::{Array, Linearity, Operator, Random};
 use crate::ordered::sort_by;
 
@@ -67,7 +69,10 @@ impl Operator {
                 break;
             }
             for _ in 0..steps {
-                let mut next = self.adjoint().applied(&self.applied(&right));
+                // Squares of what is very small or large are no numbers: between the two applies the length is 1.
+                let mut image = self.applied(&right);
+                normalised(&mut image, 0.0);
+                let mut next = self.adjoint().applied(&image);
                 let whole = length(&next);
                 deflated(&mut next, &found, real);
                 // Of a vector with nothing left but zeros the step makes rounding errors, which may lie along what was found.
@@ -108,11 +113,18 @@ fn deflated(x: &mut [Complex64], found: &[Singular], real: bool) {
 /// Makes the length 1; `false` where there is none, or not more than `least`.
 fn normalised(x: &mut [Complex64], least: f64) -> bool {
     let length = length(x);
-    let some = length > least.max(f64::MIN_POSITIVE) && length.is_finite();
-    x.iter_mut().for_each(|x| *x = if some { *x / length } else { Complex64::ZERO });
+    let some = length > least && length.is_finite();
+    let scale = near_one(largest(x), Dtype::F64);
+    x.iter_mut().for_each(|x| *x = if some { *x * scale / (length * scale) } else { Complex64::ZERO });
     some
 }
 
+/// The largest real or imaginary part.
+fn largest(x: &[Complex64]) -> f64 {
+    x.iter().flat_map(|v| [v.re.abs(), v.im.abs()]).fold(0.0, f64::max)
+}
+
 fn length(x: &[Complex64]) -> f64 {
-    x.iter().map(Complex64::norm_sqr).sum::<f64>().sqrt()
+    let scale = near_one(largest(x), Dtype::F64);
+    x.iter().map(|x| (x * scale).norm_sqr()).sum::<f64>().sqrt() / scale
 }

@@ -3,6 +3,7 @@
 use num_complex::Complex64;
 
 use super::drive::{Limits, drive};
+use super::inverse::lifted;
 use super::lower::SolvePlan;
 use super::methods::{self, Frame, Shrinkage};
 use super::recipe::{Recipe, near_one};
@@ -198,21 +199,28 @@ impl Solver {
             }
             Method::Lsqr { damp } => methods::lsqr(inner, *damp, &frame),
             Method::Fista { weight, lipschitz } => {
-                let lipschitz = match lipschitz {
-                    Some(bound) => *bound,
+                let norm = match lipschitz {
+                    Some(bound) => bound.sqrt(),
                     // A little more than the estimate, which comes from below.
-                    None => a.op_norm(100, 1)?.powi(2) * 1.01,
+                    None => a.op_norm(100, 1)? * 1.01f64.sqrt(),
                 };
-                if !lipschitz.is_finite() {
+                if !norm.is_finite() {
                     return Err(SolveError::Argument {
                         what: "the bound of the eigenvalues",
-                        value: lipschitz.to_string(),
+                        value: norm.to_string(),
                         wanted: "it is a positive number",
                     });
                 }
-                let shrinkage =
-                    Shrinkage { weight: *weight * scale, lipschitz: lipschitz.max(f64::MIN_POSITIVE) };
-                methods::fista(inner, &shrinkage, &frame)
+                // Of what is very small or large the normal operator would be no numbers: then `A` is taken times a power of
+                // two, and the solution is that many times as small.
+                let lift = near_one(norm, a.domain().dtype());
+                let (adjoint, normal) = lifted(inner, lift)?;
+                let frame = Frame { scale: scale / lift, ..frame };
+                let shrinkage = Shrinkage {
+                    weight: *weight * scale * lift,
+                    lipschitz: (norm * lift).powi(2).max(f64::MIN_POSITIVE),
+                };
+                methods::fista([adjoint, normal], &shrinkage, &frame)
             }
             Method::Power => methods::power(inner, &frame),
         };

@@ -107,6 +107,23 @@ fn singular_values_come_in_falling_order_with_their_vectors() {
     assert!(nothing.singular_values(2, 1e-9, 10, 1).unwrap().iter().all(|s| s.value == 0.0));
 }
 
+/// Numbers times a power of two have singular values times that power, whatever squares of them would be.
+#[test]
+fn singular_values_of_tiny_and_huge_operators_are_theirs() {
+    for (dtype, powers) in [(Dtype::F32, [-100, -70, 70, 110]), (Dtype::C64, [-1000, -280, 280, 1000])] {
+        for power in powers {
+            let by = 2f64.powi(power);
+            let a =
+                Operator::from(Diagonal::new(line(4, dtype), [1.0, 4.0, 2.0, 3.0].map(|v| v * by)).unwrap());
+            let found = a.singular_values(4, 1e-7, 500, 1).unwrap();
+            for (one, expected) in found.iter().zip([4.0, 3.0, 2.0, 1.0]) {
+                let value = one.value / by;
+                assert!((value - expected).abs() < 1e-5, "{dtype}, 2^{power}: {value} and not {expected}");
+            }
+        }
+    }
+}
+
 #[test]
 fn singular_values_over_real_numbers_are_those_of_the_matrix_of_parts() {
     let r = rfft(["x"]).over(line(8, Dtype::F64)).unwrap();

@@ -241,6 +241,34 @@ fn norms_of_tiny_and_huge_operators_are_norms() {
     }
 }
 
+/// An operator times a power of two has the same solution divided by it: few entries are found whatever squares would be.
+#[test]
+fn few_entries_are_found_for_tiny_and_huge_operators() {
+    for (dtype, powers) in [(Dtype::F32, [-110, -70, 60, 90]), (Dtype::C64, [-900, -540, 540, 900])] {
+        let w = Random(8).matrix(5, 3, dtype);
+        let b = Random(9).array(w.codomain());
+        let solver = |weight| Solver::fista(weight).tolerance(1e-7).iterations(3000).check_every(1);
+        let expected = solver(0.25).solve(&w, &b).unwrap();
+        assert_eq!(expected.stop, Stop::Converged);
+        let norm = w.op_norm(100, 1).unwrap();
+        for power in powers {
+            let by = 2f64.powi(power);
+            let values: Vec<C> = rows(&w).into_iter().flatten().map(|v| v * by).collect();
+            let a = dense(["m"], ["n"], [("m", 5), ("n", 3)], values, dtype).unwrap();
+            // What is given may be no number as a square.
+            let bound = (norm * norm * 1.02) * by * by;
+            let given = (bound.is_normal()).then(|| solver(0.25 * by).lipschitz(bound));
+            for solver in given.into_iter().chain([solver(0.25 * by)]) {
+                let found = solver.solve(&a, &b).unwrap();
+                assert_eq!(found.stop, Stop::Converged, "{dtype}, 2^{power}");
+                let back: Vec<C> = found.solution.values().iter().map(|v| v * by).collect();
+                let off = distance(&back, expected.solution.values());
+                assert!(off < 1e-4, "{dtype}, 2^{power}: {off}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_preconditioner_of_nothing_is_a_breakdown() {
     let a = diagonal(Dtype::F64, &[1.0, 2.0, 3.0]);

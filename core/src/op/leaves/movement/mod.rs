@@ -64,7 +64,7 @@ pub(in crate::op) enum Cuts {
     Out,
     /// Renamed ones, on either side.
     Renamed,
-    /// This dimension of the output, by multiples.
+    /// This dimension of the output, by multiples, and the dimension of the input at the same place: the outermost of a group.
     By(usize, i64),
 }
 
@@ -323,6 +323,44 @@ impl Gather {
 }
 
 impl Gather {
+    /// For the input's dimension `axis`, the outermost of a group: how many places one index of it stands for, and by which
+    /// multiples it is cut. `None` where it is none: nobody else says so for a movement from a file.
+    fn group(&self, axis: usize, unit: i64) -> Option<(i64, i64)> {
+        let reads = self.facts.domain.dims();
+        let (size, own) = (reads.get(axis)?.1, self.axes.get(axis)?);
+        let from = own.from?;
+        if from == axis {
+            // One becomes several: the inner ones count all places between two indices of the outermost.
+            let mut inner = 1;
+            let others = self.axes.iter().enumerate().filter(|(k, a)| *k != axis && a.from == own.from);
+            for (_, a) in others.rev() {
+                let step = if a.size == 1 { 1 } else { inner };
+                if a.pieces != [Piece { at: 0, len: a.size, from: 0, step }] {
+                    return None;
+                }
+                inner = i64::checked_mul(inner, a.size).filter(|n| *n > 0)?;
+            }
+            let apart = |p: &Piece| p.from % inner == 0 && (p.len == 1 || p.step % inner == 0);
+            return own.pieces.iter().all(apart).then_some((1, inner));
+        }
+        // Several become one, which reads places of the group and nothing else does.
+        let between = reads.get(axis + 1..=from)?.iter().try_fold(1i64, |n, d| n.checked_mul(d.1))?;
+        let reads_it = |a: &Axis| a.from.is_some_and(|f| axis <= f && f <= from);
+        let alone = self.axes.iter().enumerate().all(|(k, a)| k == axis || !reads_it(a));
+        let places = 0..size.saturating_mul(between);
+        let inside = |p: &Piece| [p.from, p.from + (p.len - 1) * p.step].iter().all(|at| places.contains(at));
+        (from > axis && between == unit && alone && own.pieces.iter().all(inside)).then_some((unit, 1))
+    }
+
+    /// The part of the input's outermost dimension of a group that a tile asks for, if it does, as places that the group's
+    /// outermost dimension of the output sees; `None` where it takes a group of inner elements apart.
+    fn outermost(&self, axis: usize, unit: i64, tile: &Tile) -> Option<Option<(i64, i64)>> {
+        let asked = self.facts.domain.dims().get(axis).filter(|(name, _)| self.along(name) == Along::In);
+        let Some((lo, hi)) = asked.and_then(|(name, _)| tile.range(name)) else { return Some(None) };
+        let (places, by) = self.group(axis, unit)?;
+        ((lo % by, hi % by) == (0, 0)).then_some(Some((lo * places, hi * places)))
+    }
+
     /// Whether a dimension is the same on both sides, with its indices in the opposite order.
     fn mirrored(&self, dim: &Name) -> bool {
         let (reads, writes) = (&self.facts.domain, &self.facts.codomain);
@@ -370,6 +408,11 @@ impl LeafOp for Gather {
             (Along::Pointwise, _) if self.mirrored(dim) => Along::Mirrored,
             (Along::Out, Cuts::Out | Cuts::Renamed) | (Along::In, Cuts::Renamed) => place,
             (Along::Out, Cuts::By(axis, _)) if self.facts.codomain.axis(dim) == Some(axis) => Along::Out,
+            (Along::In, Cuts::By(axis, unit))
+                if self.facts.domain.axis(dim) == Some(axis) && self.group(axis, unit).is_some() =>
+            {
+                Along::In
+            }
             _ => Along::Mixed,
         }
     }
@@ -402,7 +445,10 @@ impl LeafOp for Gather {
             // is cut under that name alone: the others see all of it.
             let renamed = axes[k].from.map(|i| reads.dims()[i].clone());
             let renamed = renamed.filter(|(old, _)| old != dim && !self.untouched(old));
-            let source = renamed.as_ref().and_then(|(old, _)| tile.range(old));
+            let source = match self.cuts {
+                Cuts::By(axis, unit) => self.outermost(axis, unit, tile)?.filter(|_| axis == k),
+                _ => renamed.as_ref().and_then(|(old, _)| tile.range(old)),
+            };
             match (tile.range(dim), source) {
                 (Some((lo, hi)), _) if self.untouched(dim) => axes[k] = Axis::whole(hi - lo, axes[k].from?),
                 (None, None) => continue,
@@ -418,6 +464,9 @@ impl LeafOp for Gather {
                 }
                 (range, Some((a, b))) => {
                     let (lo, hi) = range.unwrap_or((0, *size));
+                    if matches!(self.cuts, Cuts::By(_, unit) if (lo % unit, hi % unit) != (0, 0)) {
+                        return None;
+                    }
                     // The same range under both names is a renaming again.
                     untouched &= (lo, hi) == (a, b) && axes[k].is_whole(*size);
                     axes[k] = axes[k].reading(a, b).trimmed(lo, hi);
@@ -429,6 +478,26 @@ impl LeafOp for Gather {
         let (name, adjoint) = (self.facts.name.clone(), self.facts.adjoint_name.clone());
         Some(Operator::leaf(Gather::new(name, adjoint, spaces, axes, tags, self.cuts)))
     }
+}
+
+/// All ranges of a dimension in this order, one after the other.
+pub(in crate::op) fn reordered(
+    space: &Space,
+    dim: &Name,
+    ranges: impl IntoIterator<Item = (i64, i64)>,
+) -> Operator {
+    let mut at = 0;
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (lo, hi) in ranges {
+        pieces.push(Piece { at, len: hi - lo, from: lo, step: 1 });
+        at += hi - lo;
+    }
+    let axes = space.dims().iter().enumerate().map(|(k, (name, size))| match name == dim {
+        true => Axis { size: *size, from: Some(k), pieces: std::mem::take(&mut pieces) },
+        false => Axis::whole(*size, k),
+    });
+    let (axes, sides) = (axes.collect(), (space.clone(), space.clone()));
+    Operator::leaf(Gather::new(format!("Order({dim})"), None, sides, axes, Tags::REORDERING, Cuts::Refused))
 }
 
 /// The diagonal of counts: the identity or a factor where all are equal, and without the dimensions that it does not
