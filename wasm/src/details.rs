@@ -1,6 +1,7 @@
 //! A slice in words: for the panel of details, the tooltip, the announcement and the table.
 
-use spanlift::trace::{FlowKind, Kind, LaneKind, Slice, StrId};
+use spanlift::trace::analysis::host_parts;
+use spanlift::trace::{Flow, FlowKind, Kind, LaneKind, Slice, StrId};
 
 use crate::axis;
 use crate::model::Model;
@@ -223,24 +224,90 @@ impl Model {
                 ));
             }
         }
-        let streams = self.rows.by_stream();
-        let place = streams.place(k);
-        if why.is_empty() && slice.kind.is_device_work() && place != Rows::NOWHERE {
-            let track = &streams.rows[place.0 as usize].tracks[place.1 as usize].slices;
-            let at = track.partition_point(|&o| self.trace.slices.start[o as usize] < slice.start.0);
-            if let Some(&before) = at.checked_sub(1).and_then(|i| track.get(i)) {
-                let before = self.trace.slices.get(before as usize);
-                let gap = slice.start.0.saturating_sub(before.end.0);
-                why.push(match gap {
-                    0 => format!("began the moment {} on the same stream ended", self.name_of(before.name)),
-                    gap => format!("the stream was idle for {} before", text::time(gap)),
-                });
-            }
+        let call = self.trace.flows.iter().find(|f| f.kind == FlowKind::Launch && (f.from == k || f.to == k));
+        let blocked = call.and_then(|flow| self.blocked(flow));
+        // Of a call that was held the reason is what held its copy.
+        let work = match (call, blocked.is_some()) {
+            (Some(flow), true) => flow.to,
+            _ => k,
+        };
+        why.extend(blocked);
+        if !self.trace.flows.iter().any(|f| f.to == k && f.kind != FlowKind::Launch) {
+            why.extend(self.before(work));
         }
         if slice.kind == Kind::Wait && why.is_empty() {
-            why.push("the host thread does nothing meanwhile".to_owned());
+            why.push(self.last_within(slice));
         }
         why
+    }
+
+    /// How a call that was still under way when its copy began was held.
+    fn blocked(&self, flow: &Flow) -> Option<String> {
+        let slices = &self.trace.slices;
+        let n = slices.len();
+        let (call, copy) = (flow.from as usize, flow.to as usize);
+        if n <= call.max(copy) || !slices.kind[copy].is_copy() || slices.end[call] <= slices.start[copy] {
+            return None;
+        }
+        let span = |k: usize| (slices.start[k], slices.end[k]);
+        let parts = host_parts(span(call), span(copy)).into_iter().zip([
+            "before its copy began",
+            "during it",
+            "after it",
+        ]);
+        let told = parts
+            .filter(|part| part.0 > 0)
+            .map(|(ns, when)| format!("{} {when}", text::time(i64::try_from(ns).unwrap_or(i64::MAX))));
+        let mut told = format!("the call held the host for {}", told.collect::<Vec<_>>().join(", "));
+        if slices.end[copy] <= slices.end[call] && slices.flags[copy] & Slice::PAGEABLE != 0 {
+            told.push_str(
+                ": a copy of pageable memory lets it go when it is done, one of pinned memory need not",
+            );
+        }
+        Some(told)
+    }
+
+    /// What the stream of a piece of work did right before it.
+    fn before(&self, k: u32) -> Option<String> {
+        let (streams, slices) = (self.rows.by_stream(), &self.trace.slices);
+        let (row, track) = streams.place(k);
+        if (row, track) == Rows::NOWHERE || !slices.kind[k as usize].is_device_work() {
+            return None;
+        }
+        let (track, start) =
+            (&streams.rows[row as usize].tracks[track as usize].slices, slices.start[k as usize]);
+        let at = track.partition_point(|&o| slices.start[o as usize] < start);
+        let before = slices.get(track[at.checked_sub(1)?] as usize);
+        let name = self.name_of(before.name);
+        Some(match start.saturating_sub(before.end.0) {
+            0 => format!("began the moment {name} on the same stream ended"),
+            gap => format!("the stream was idle for {} before, since {name} ended", text::time(gap)),
+        })
+    }
+
+    /// What devices did while a host thread waited that does not say for what: the work of theirs that ended last.
+    fn last_within(&self, wait: &Slice) -> String {
+        let slices = &self.trace.slices;
+        let tracks =
+            self.rows.by_stream().rows.iter().filter(|row| matches!(row.kind, LaneKind::Stream { .. }));
+        let ended = tracks.flat_map(|row| &row.tracks).filter_map(|track| {
+            let at = track.slices.partition_point(|&o| slices.end[o as usize] <= wait.end.0);
+            track.slices.get(at.checked_sub(1)?).copied()
+        });
+        let last =
+            ended.filter(|&k| wait.start.0 < slices.end[k as usize]).max_by_key(|&k| slices.end[k as usize]);
+        last.map_or_else(
+            || "no work of a device ended meanwhile".to_owned(),
+            |k| {
+                let last = slices.get(k as usize);
+                let ago = text::time(wait.end.0.saturating_sub(last.end.0));
+                format!(
+                    "{} on {} ended last meanwhile, {ago} before the call returned",
+                    self.name_of(last.name),
+                    self.lane_of(&last)
+                )
+            },
+        )
     }
 }
 
@@ -303,6 +370,42 @@ mod tests {
         );
         assert_eq!(model.details(7).rows, details.rows, "the engine's slice tells the same");
         assert_eq!(model.details(3).why, ["waited for scale on compute, cuda:0, which ended at 154 µs"]);
+    }
+
+    #[test]
+    fn a_call_that_was_held_says_for_how_long_and_by_what() {
+        let event = |cat: &str, name: &str, tid: u32, (ts, dur): (f64, f64), id: u32| {
+            format!(
+                r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":0,"tid":{tid},"ts":{ts},"dur":{dur},"args":{{"device":0,"stream":7,"correlation":{id}}}}}"#
+            )
+        };
+        let pageable = "Memcpy DtoH (Device -> Pageable)";
+        let events = [
+            event("kernel", "scale", 7, (20.0, 50.0), 1),
+            event("cuda_runtime", "cudaMemcpyAsync", 1, (10.0, 75.375), 2),
+            event("gpu_memcpy", pageable, 7, (73.0, 9.216), 2),
+            event("cuda_runtime", "cudaStreamSynchronize", 1, (100.0, 30.0), 3),
+            event("kernel", "late", 7, (90.0, 37.5), 4),
+            event("cuda_runtime", "cudaDeviceSynchronize", 1, (140.0, 1.0), 5),
+        ];
+        let trace = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
+        let model = Model::new("t", spanlift::trace::read(trace.as_bytes()).unwrap());
+        let why = |name: &str| {
+            let strings = &model.trace.strings;
+            let mut all = (0..).zip(&model.trace.slices.name);
+            let (k, _) = all.find(|(_, id)| strings.get(**id) == name).unwrap();
+            model.details(k).why
+        };
+        let held = [
+            "the call held the host for 63 µs before its copy began, 9.216 µs during it, 3.159 µs after it: \
+             a copy of pageable memory lets it go when it is done, one of pinned memory need not",
+            "the stream was idle for 3 µs before, since scale ended",
+        ];
+        assert_eq!(why("cudaMemcpyAsync"), held);
+        assert_eq!(why(pageable), held, "the copy tells what its call does");
+        let late = ["late on stream 7, device 0 ended last meanwhile, 2.500 µs before the call returned"];
+        assert_eq!(why("cudaStreamSynchronize"), late);
+        assert_eq!(why("cudaDeviceSynchronize"), ["no work of a device ended meanwhile"]);
     }
 
     #[test]
