@@ -400,6 +400,50 @@ test("what if: the changed program lies below, with what it would save", async (
   await visit.close();
 });
 
+test("what if: of a changed program that takes longer the end is on screen too, and the time of before comes back", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const before = await state(canvas);
+  const link = visit.page.locator("[name=link]").first();
+  await visit.page.keyboard.press("i");
+  await link.fill("-1");
+  const second = visit.page.locator(".sl-beside canvas.sl-canvas[data-ready]");
+  const end = () => visit.page.locator(".sl-then b").first().innerText();
+  await says(visit.page.locator(".sl-then").first(), /then \d[\d.]* µs: .* lost/);
+  const ends = 1e3 * Number.parseFloat(await end());
+  assert.ok(ends > before.end, "what comes then was on screen anyway");
+  await until(canvas, (s) => s.end >= ends, "the first shows its own time alone");
+  const both = await until(second, (s) => s.end >= ends, "the end of the second is cut off");
+  assert.ok(both.end < 1.1 * ends, "more than both");
+  await link.fill("0");
+  await until(canvas, (s) => s.end === before.end && s.start === before.start, "it stays wide");
+  await visit.close();
+});
+
+test("an error stands below the text of a program, and nothing covers another part, in any window and with all open", async () => {
+  for (const [width, height] of [[1600, 900], [1024, 768], [800, 450], [320, 700]]) {
+    const visit = await room.chromium.open(page, { width, height });
+    await harness.ready(visit.page);
+    await visit.page.locator(".sl-if summary").first().click();
+    await visit.page.locator("[name=link]").first().fill("-1");
+    await visit.page.locator("[data-do=edit]").first().click();
+    await visit.page.locator(".sl-as").first().selectOption("CUDA C++");
+    const source = visit.page.locator(".sl-source").first();
+    await source.fill("stream s\ncopy x <- y on s\n");
+    const wrong = visit.page.locator(".sl-wrong").first();
+    await says(wrong, /line 2/);
+    const parts = [".sl-source", ".sl-wrong", ".sl-code", ".sl-steps", ".sl-findings"];
+    const left = await Promise.all(parts.map((part) => visit.page.locator(part).first().boundingBox()));
+    for (const [k, box] of left.entries()) {
+      assert.ok(box.height > 12, `${parts[k]} has ${box.height} pixels at ${width}`);
+      if (k) assert.ok(left[k - 1].y + left[k - 1].height <= box.y, `${parts[k]} covers ${parts[k - 1]} at ${width} x ${height}`);
+    }
+    const [legend, right] = await Promise.all([".sl-legend", ".sl-right"].map((part) => visit.page.locator(part).first().boundingBox()));
+    if (width === 800) assert.ok(legend.y + legend.height <= right.y, "the legend lies below what is selected");
+    await visit.close();
+  }
+});
+
 test("two items are compared at the same time, aligned where one likes", async () => {
   const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
@@ -420,7 +464,7 @@ test("two items are compared at the same time, aligned where one likes", async (
   for (const key of ["ArrowRight", "ArrowRight", "ArrowDown"]) await visit.page.keyboard.press(key);
   await until(second, (s) => s.slice !== "", "nothing is selected below");
   await pane.locator(".sl-beside-head button", { hasText: "align" }).click();
-  await says(pane.locator(".sl-beside-head b"), /aligned/);
+  await says(pane.locator(".sl-beside-head b"), /^aligned at the selected slices, [\d.]+ µs (later|earlier):$/);
   await pane.locator(".sl-beside-head button", { hasText: "close" }).click();
   assert.equal(await pane.isVisible(), false);
   await visit.close();

@@ -267,7 +267,7 @@ const tools = (view, place, alone, { module, examples }) => {
   const second = beside(view, place);
   const text = program(view, place, second, examples);
   const arranged = lanes(view);
-  const past = steps(view, whole(view, place, { arranged, search, find, second, text }), alone);
+  const past = steps(view, whole(view, place, { arranged, search, find, second, text, refuse }), alone);
 
   // What the cards say.
   const cards = () => {
@@ -403,7 +403,7 @@ const tools = (view, place, alone, { module, examples }) => {
 };
 
 /** Everything that is chosen and shown, as the words of an address; and that shown again. */
-const whole = (view, place, { arranged, search, find, second, text }) => {
+const whole = (view, place, { arranged, search, find, second, text, refuse }) => {
   const part = (selector) => place.querySelector(selector);
   const canvas = part(".sl-canvas");
   const told = () => JSON.parse(view.told());
@@ -470,7 +470,11 @@ const whole = (view, place, { arranged, search, find, second, text }) => {
       await drawn();
     }
     text.again(changed);
-    second.again(below);
+    try {
+      second.again(below);
+    } catch (error) {
+      refuse([error.message]);
+    }
   };
   return {
     show,
