@@ -363,15 +363,15 @@ impl App {
 
     /// A key went down; says whether it means anything here.
     pub fn key(&mut self, key: &str, shift: bool) -> bool {
-        let times = if shift { 5.0 } else { 1.0 };
-        let step = self.frame.plot_width * 0.1 * times;
+        let times = if shift { 5 } else { 1 };
+        let step = self.frame.plot_width * 0.1 * f64::from(times);
         let middle = match self.pointer {
             Some((x, _)) if x >= self.frame.gutter => x - self.frame.gutter,
             _ => self.frame.plot_width / 2.0,
         };
         match key {
-            "w" | "W" => self.zoom_at(middle, 1.3f64.powf(times)),
-            "s" | "S" => self.zoom_at(middle, 1.3f64.powf(-times)),
+            "w" | "W" => self.zoom_at(middle, 1.3f64.powi(times)),
+            "s" | "S" => self.zoom_at(middle, 1.3f64.powi(-times)),
             "a" | "A" => self.pan(-step),
             "d" | "D" => self.pan(step),
             "f" | "F" => self.fit_selected(),

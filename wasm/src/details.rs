@@ -250,15 +250,18 @@ impl Model {
             return None;
         }
         let span = |k: usize| (slices.start[k], slices.end[k]);
-        let parts = host_parts(span(call), span(copy)).into_iter().zip([
+        let mut told = String::new();
+        for (ns, when) in host_parts(span(call), span(copy)).into_iter().zip([
             "before its copy began",
             "during it",
             "after it",
-        ]);
-        let told = parts
-            .filter(|part| part.0 > 0)
-            .map(|(ns, when)| format!("{} {when}", text::time(i64::try_from(ns).unwrap_or(i64::MAX))));
-        let mut told = format!("the call held the host for {}", told.collect::<Vec<_>>().join(", "));
+        ]) {
+            if ns > 0 {
+                let start = if told.is_empty() { "the call held the host for" } else { "," };
+                let took = text::time(i64::try_from(ns).unwrap_or(i64::MAX));
+                told.push_str(&format!("{start} {took} {when}"));
+            }
+        }
         if slices.end[copy] <= slices.end[call] && slices.flags[copy] & Slice::PAGEABLE != 0 {
             told.push_str(
                 ": a copy of pageable memory lets it go when it is done, one of pinned memory need not",
@@ -288,26 +291,22 @@ impl Model {
     /// What devices did while a host thread waited that does not say for what: the work of theirs that ended last.
     fn last_within(&self, wait: &Slice) -> String {
         let slices = &self.trace.slices;
-        let tracks =
-            self.rows.by_stream().rows.iter().filter(|row| matches!(row.kind, LaneKind::Stream { .. }));
-        let ended = tracks.flat_map(|row| &row.tracks).filter_map(|track| {
-            let at = track.slices.partition_point(|&o| slices.end[o as usize] <= wait.end.0);
-            track.slices.get(at.checked_sub(1)?).copied()
-        });
-        let last =
-            ended.filter(|&k| wait.start.0 < slices.end[k as usize]).max_by_key(|&k| slices.end[k as usize]);
-        last.map_or_else(
-            || "no work of a device ended meanwhile".to_owned(),
-            |k| {
-                let last = slices.get(k as usize);
-                let ago = text::time(wait.end.0.saturating_sub(last.end.0));
-                format!(
-                    "{} on {} ended last meanwhile, {ago} before the call returned",
-                    self.name_of(last.name),
-                    self.lane_of(&last)
-                )
-            },
-        )
+        let mut last: Option<u32> = None;
+        for row in &self.rows.by_stream().rows {
+            for track in row.tracks.iter().filter(|_| matches!(row.kind, LaneKind::Stream { .. })) {
+                let at = track.slices.partition_point(|&o| slices.end[o as usize] <= wait.end.0);
+                let Some(&k) = at.checked_sub(1).and_then(|at| track.slices.get(at)) else { continue };
+                let end = slices.end[k as usize];
+                if wait.start.0 < end && last.is_none_or(|last| slices.end[last as usize] < end) {
+                    last = Some(k);
+                }
+            }
+        }
+        let Some(last) = last else { return "no work of a device ended meanwhile".to_owned() };
+        let last = slices.get(last as usize);
+        let ago = text::time(wait.end.0.saturating_sub(last.end.0));
+        let (name, lane) = (self.name_of(last.name), self.lane_of(&last));
+        format!("{name} on {lane} ended last meanwhile, {ago} before the call returned")
     }
 }
 

@@ -323,15 +323,16 @@ impl App {
                 (state.words, state.command) = (words, Some(c));
             }
         }
-        let told = |(mut state, last, freed): (BufferState, i64, String)| {
+        let mut told = Vec::with_capacity(states.len());
+        for (mut state, last, freed) in states.into_iter().flatten() {
             match (freed.is_empty(), last) {
                 (true, _) => {}
                 (false, i64::MAX) => state.words = format!("{}, {freed}", state.words),
                 _ => (state.words, state.command) = (freed, None),
             }
-            state
-        };
-        states.into_iter().flatten().map(told).collect()
+            told.push(state);
+        }
+        told
     }
 }
 

@@ -427,7 +427,7 @@ fn marks(app: &App) -> Vec<Value> {
     marks
         .map(|(k, &at)| {
             let before = k.checked_sub(1).map(|b| text::time(at.saturating_sub(app.marks()[b])));
-            json!({"name": over::name(k), "at": app.model.moment(at), "ns": at.saturating_sub(zero), "after": before})
+            json!([over::name(k), app.model.moment(at), at.saturating_sub(zero), before])
         })
         .collect()
 }
@@ -470,7 +470,7 @@ fn state(state: &State) -> Value {
         if rest > 0 {
             waiting.push_str(&format!(" and {rest} more"));
         }
-        json!({"name": q.name, "running": q.running, "n": q.n_waiting, "waiting": waiting})
+        json!([q.name, q.running, q.n_waiting, waiting])
     });
     let buffers = state.buffers.iter().map(|b| {
         // Thousandths of a percent of the buffer, and the bytes in words.
@@ -480,11 +480,8 @@ fn state(state: &State) -> Value {
             let words = format!("{does} [{}, {})", lit.lo, lit.hi);
             json!([part(lit.lo).to_string(), part(lit.hi - lit.lo).to_string(), lit.is_write, words])
         });
-        json!({
-            "lit": lit.collect::<Vec<_>>(),
-            "name": b.name, "place": b.place, "bytes": text::bytes(b.bytes), "words": b.words,
-            "written": b.written, "command": b.command, "selected": b.selected,
-        })
+        let lit: Vec<Value> = lit.collect();
+        json!([b.name, b.place, text::bytes(b.bytes), b.words, b.written, b.command, b.selected, lit])
     });
     json!({"calls": [state.calls.0, state.calls.1], "queues": queues.collect::<Vec<_>>(), "buffers": buffers.collect::<Vec<_>>()})
 }

@@ -249,16 +249,16 @@ const program = (view, place, second, packed) => {
     return make("div", {}, bar, make("small", { textContent: lit.map((access) => access[3]).join(", ") }));
   };
   const state = (card, { queues, buffers }) => {
-    const streams = queues.map(({ name, running, n, waiting }) => [name, running ?? "nothing", n ? `${n}: ${waiting}` : "nothing"]);
-    const memory = rows(["buffer", "size", "its bytes"], buffers.map(({ name, place, bytes, words }) => [`${name}, ${place}`, bytes, words]));
+    const streams = queues.map(([name, running, n, waiting]) => [name, running ?? "nothing", n ? `${n}: ${waiting}` : "nothing"]);
+    const memory = rows(["buffer", "size", "its bytes"], buffers.map(([name, place, bytes, words]) => [`${name}, ${place}`, bytes, words]));
     for (const [k, line] of [...memory.tBodies[0].rows].entries()) {
-      const { selected, written, command, lit } = buffers[k];
+      const [, , , words, written, command, selected, lit] = buffers[k];
       line.cells[2].className = "is-words";
       if (lit.length) line.cells[0].append(bytes(lit));
       if (selected) line.className = `is-${selected}`;
       if (written !== null) line.cells[2].append(make("meter", { value: written / 1000, ariaLabel: "part of the time of the copy or kernel that has passed" }));
       if (command === null) continue;
-      const button = make("button", { type: "button", className: "sl-small", textContent: "show", ariaLabel: `show who is meant: ${buffers[k].words}` });
+      const button = make("button", { type: "button", className: "sl-small", textContent: "show", ariaLabel: `show who is meant: ${words}` });
       button.addEventListener("click", () => view.select(undefined, command));
       line.cells[2].append(" ", button);
     }

@@ -282,7 +282,7 @@ const tools = (view, place, alone, { module, examples }) => {
       part("[data-totals]").replaceChildren(make("b", { textContent: range.words }), ...tables, row);
     }
     shown(part(".sl-marks-part"), marks.length);
-    const mark = ({ name, at, ns, after }) => {
+    const mark = ([name, at, ns, after]) => {
       const button = make("button", { type: "button" }, make("b", { textContent: name }), at, make("span", { textContent: after ? `${after} later` : "" }));
       button.addEventListener("click", () => centre(ns, view.times()));
       return make("li", {}, button);
@@ -492,7 +492,7 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
         set("slice", slice);
         set("at", after(at));
         set("range", [after(range), ...lanes.split(" ")].filter(Boolean).join());
-        set("marks", marks.map(({ ns }) => ns).join());
+        set("marks", marks.map(([, , ns]) => ns).join());
       } else {
         set("view", chosen);
         set("bytes", bytes);
