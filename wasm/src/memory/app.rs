@@ -354,6 +354,7 @@ impl MemoryApp {
     }
 
     /// What occurs in it.
+    #[cfg(target_arch = "wasm32")]
     pub(crate) fn seen(&self) -> Seen {
         self.seen
     }

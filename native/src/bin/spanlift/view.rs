@@ -247,7 +247,8 @@ fn picture(opened: &Opened) -> String {
             return map_svg(map, &MemoryOptions { title, ..MemoryOptions::default() });
         }
     };
-    let mut options = TimelineOptions { title: Some(opened.item.name.clone()), ..TimelineOptions::default() };
+    let title = Some(opened.item.name.clone());
+    let mut options = TimelineOptions { title, figures: true, ..TimelineOptions::default() };
     if let Some(program) = &trace.program {
         options.findings = findings(program, Mode::Contract);
     }
