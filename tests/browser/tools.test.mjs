@@ -522,6 +522,45 @@ test("what is on screen is saved as SVG and printed", async () => {
   await visit.close();
 });
 
+test("a picture ends where the canvas does, and has what lies below too", async () => {
+  const visit = await room.chromium.open(await harness.viewed(room.files, "a.html", join(harness.ROOT, "native/programs/strategy-a.txt")), { width: 1200, height: 640 });
+  await harness.ready(visit.page);
+  await visit.page.locator(".sl-files").setInputFiles([file("slow.txt", SLOW)]);
+  await says(visit.page.locator(".sl-name"), /slow/);
+  await visit.page.locator("[data-item='0']").click();
+  await visit.page.keyboard.press("c");
+  await harness.eventually(async () => (await visit.page.locator(".sl-beside canvas.sl-canvas[data-ready]").count()) === 1, "nothing is compared");
+  const [download] = await Promise.all([visit.page.waitForEvent("download"), visit.page.keyboard.press("x")]);
+  const svg = readFileSync(await download.path(), "utf8");
+  /** Of each piece where it begins and ends, its names, and how many pixels of copies stand in its legend. */
+  const ends = await visit.page.locator(".sl-canvas").evaluateAll((all) => all.slice(0, 2).map((canvas) => canvas.clientHeight));
+  const pieces = await visit.page.evaluate(async ([svg, ends]) => {
+    const pieces = [...new DOMParser().parseFromString(svg, "image/svg+xml").documentElement.querySelectorAll("svg")];
+    const picture = new Image();
+    picture.src = `data:image/svg+xml,${encodeURIComponent(svg)}`;
+    await picture.decode();
+    const sheet = Object.assign(document.createElement("canvas"), { width: picture.naturalWidth, height: picture.naturalHeight });
+    const pen = sheet.getContext("2d");
+    pen.drawImage(picture, 0, 0);
+    return pieces.map((piece, k) => {
+      const [y, height] = ["y", "height"].map((name) => Number(piece.getAttribute(name)));
+      const { data } = pen.getImageData(0, y + ends[k] + 1, sheet.width, height - ends[k] - 1);
+      let copies = 0;
+      for (let i = 0; i < data.length; i += 4) if (data[i] === 0 && data[i + 1] === 0x72 && data[i + 2] === 0xb2) copies += 1;
+      return { y, height, copies, all: sheet.height, words: [...piece.querySelectorAll("text")].map((text) => text.textContent) };
+    });
+  }, [svg, ends]);
+  assert.equal(pieces.length, 2);
+  const [above, below] = pieces;
+  assert.deepEqual([above.y, below.y, below.all], [0, above.height, above.height + below.height]);
+  assert.ok(above.words.includes("s0") && !below.words.includes("s0") && below.words.includes("main"), JSON.stringify(pieces));
+  for (const { copies } of pieces) assert.ok(copies < 200, `${copies} pixels, more than a sign: lanes go on below the legend`);
+  const [saved] = await Promise.all([visit.page.waitForEvent("download"), visit.page.locator("[data-do=png]").first().click()]);
+  const bytes = readFileSync(await saved.path());
+  assert.equal(bytes.readUInt32BE(20), 2 * below.all, "the PNG is of another height");
+  await visit.close();
+});
+
 test("the address brings the same view again", async () => {
   const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);

@@ -23,6 +23,7 @@ use crate::model::machine_of;
 use crate::pack::{Content, PageItem, pack, unpack};
 use crate::paint::Canvas;
 use crate::rows::Group;
+use crate::scene::{Rect, Scene};
 use crate::screen::Screen;
 use crate::text;
 use crate::theme::{Theme, kind_name};
@@ -396,14 +397,19 @@ impl View {
         });
         let Some(scene) = scene else { return Vec::new() };
         Canvas::paint_with(&context, &scene);
-        let mut legend = 0.0;
-        if let Some(app) = viewer.time() {
-            let below = crate::legend::scene(&app.legend(&theme), scene.width, &theme);
-            legend = below.height;
-            let mut moved = crate::scene::Scene::new(scene.width, scene.height + legend, theme.ground);
-            moved.place(below, 0.0, scene.height);
-            Canvas::paint_shapes(&context, &moved);
-        }
+        let below = match &viewer.screen {
+            Some(Screen::Memory(app)) => crate::memory::draw::legend(app.seen(), scene.width, &theme),
+            _ => {
+                let entries = viewer.time().map_or_else(Vec::new, |app| app.legend(&theme));
+                crate::legend::scene(&entries, scene.width, &theme)
+            }
+        };
+        let legend = below.height;
+        let mut moved = Scene::new(scene.width, scene.height + legend, theme.ground);
+        // The edge of the canvas cuts rows off; here they would go on below the legend.
+        moved.add(Rect::filled(0.0, scene.height, scene.width, legend, theme.ground));
+        moved.place(below, 0.0, scene.height);
+        Canvas::paint_shapes(&context, &moved);
         vec![scene.width, scene.height + legend]
     }
 }

@@ -120,6 +120,8 @@ const beside = (view, place) => {
     show,
     hide,
     is: (source) => from === source,
+    /** What is to be seen below the first. */
+    views: () => (pane.hidden ? [] : [other]),
     follow() {
       if (pane.hidden || !other) return;
       fit();
