@@ -275,10 +275,21 @@ test("a program is edited in the page, with its errors in place and examples to 
   assert.equal(await area.getAttribute("aria-invalid"), "true");
   assert.match(await area.evaluate((a) => a.style.background), /80px/, "line 5 is not marked");
   assert.equal((await state(canvas)).end, longer.end, "what was shown stays while the text is wrong");
-  await visit.page.locator(".sl-examples").selectOption({ label: "demo-d2h-read-before-sync" });
+  await visit.page.locator(".sl-examples").selectOption("demo-d2h-read-before-sync");
   await harness.eventually(async () => (await visit.page.locator(".sl-bad").count()) > 0, "the example's wrong read is not told");
   assert.equal(await wrong.isVisible(), false);
   assert.ok((await visit.page.locator(".sl-examples option").count()) > 20);
+  // They stand under what they say of themselves; operators over devices are there too, as the programs that they take.
+  const groups = await visit.page.locator(".sl-examples optgroup").evaluateAll((all) => all.map(({ label, children }) => [label, children[0].textContent]));
+  assert.deepEqual(groups.map(([label]) => label), ["run", "demo", "control", "strategy", "pin", "loader", "row", "operator"]);
+  assert.equal(groups[3][1], "strategy A: a stream per item");
+  const n = await visit.page.locator(".sl-examples optgroup[label=operator] option").count();
+  for (let k = 0; k < n; k += 1) {
+    await visit.page.locator(".sl-examples").selectOption(await visit.page.locator(".sl-examples optgroup[label=operator] option").nth(k).getAttribute("value"));
+    await says(visit.page.locator(".sl-name"), /T\(cpu->cuda:0\)/);
+    assert.equal(await visit.page.locator(".sl-wrong").isVisible(), false);
+    await says(visit.page.locator(".sl-findings"), /Every access is ordered/);
+  }
   await area.press("Escape");
   assert.equal(await area.isVisible(), false);
   assert.match(await visit.page.locator(".sl-lines").innerText(), /copy/);

@@ -164,7 +164,13 @@ const program = (view, place, second, packed) => {
   const form = ask.querySelector("form");
   const then = form.querySelector(".sl-then");
   const shipped = packed ? listed(packed) : [];
-  examples.append(make("option", { textContent: "an example …" }), ...shipped.map(({ name }) => make("option", { textContent: name })));
+  examples.append(make("option", { textContent: "an example …" }));
+  for (const { name, source } of shipped) {
+    // Those whose names begin alike stand together, each under what it says of itself.
+    const label = name.split(/[-\d]/)[0];
+    if (examples.lastElementChild.label !== label) examples.append(make("optgroup", { label }));
+    examples.lastElementChild.append(make("option", { value: name, textContent: /^title\s+(.*)$/m.exec(source)?.[1] ?? name }));
+  }
   for (const name of machines().split("\n")) form.elements.machine.append(make("option", { textContent: name }));
   let [now, timer, isNew] = [{}, 0, false];
   const isEditing = () => !area.hidden;
