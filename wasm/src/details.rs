@@ -5,10 +5,14 @@ use spanlift::trace::{Flow, FlowKind, Kind, LaneKind, Slice, StrId};
 
 use crate::axis;
 use crate::model::Model;
-use crate::rows::Rows;
+use crate::rows::{Rows, Track};
+
 use crate::text;
 use crate::theme::kind_name;
 use crate::timeline::{self, is_schedule};
+
+/// An engine takes up its next copy within so many nanoseconds.
+const ENGINE_NS: i64 = 2_000;
 
 /// Everything that is known of one slice.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -270,19 +274,35 @@ impl Model {
         Some(told)
     }
 
-    /// What the stream of a piece of work did right before it.
+    /// What the stream of a piece of work did right before it, or the engine of a copy where it did that later.
     fn before(&self, k: u32) -> Option<String> {
         let (streams, slices) = (self.rows.by_stream(), &self.trace.slices);
         let (row, track) = streams.place(k);
-        if (row, track) == Rows::NOWHERE || !slices.kind[k as usize].is_device_work() {
+        let kind = slices.kind[k as usize];
+        if (row, track) == Rows::NOWHERE || !kind.is_device_work() {
             return None;
         }
-        let (track, start) =
-            (&streams.rows[row as usize].tracks[track as usize].slices, slices.start[k as usize]);
-        let at = track.partition_point(|&o| slices.start[o as usize] < start);
-        let before = slices.get(track[at.checked_sub(1)?] as usize);
-        let name = self.name_of(before.name);
-        Some(match start.saturating_sub(before.end.0) {
+        let (start, command) = (slices.start[k as usize], slices.command[k as usize]);
+        let earlier = |track: &Track| {
+            let at = track.slices.partition_point(|&o| slices.start[o as usize] < start);
+            (at.checked_sub(1).map(|at| track.slices[at]), track.slices.get(at).copied())
+        };
+        let before = earlier(&streams.rows[row as usize].tracks[track as usize]).0;
+        let ended = |o: u32| slices.end[o as usize];
+        let engines =
+            streams.rows.iter().filter(|r| kind.is_copy() && matches!(r.kind, LaneKind::Engine { .. }));
+        for track in engines.flat_map(|row| &row.tracks) {
+            let (Some(other), Some(own)) = earlier(track) else { continue };
+            let is_own = own == k || command != Slice::NONE && slices.command[own as usize] == command;
+            let is_later = before.is_none_or(|before| ended(before) < ended(other));
+            if is_own && is_later && ended(other) <= start && start.saturating_sub(ended(other)) <= ENGINE_NS
+            {
+                let name = self.name_of(slices.name[other as usize]);
+                return Some(format!("until it began its engine was busy with {name} of another stream"));
+            }
+        }
+        let name = self.name_of(slices.name[before? as usize]);
+        Some(match start.saturating_sub(ended(before?)) {
             0 => format!("began the moment {name} on the same stream ended"),
             gap => format!("the stream was idle for {} before, since {name} ended", text::time(gap)),
         })
@@ -405,6 +425,28 @@ mod tests {
         let late = ["late on stream 7, device 0 ended last meanwhile, 2.500 µs before the call returned"];
         assert_eq!(why("cudaStreamSynchronize"), late);
         assert_eq!(why("cudaDeviceSynchronize"), ["no work of a device ended meanwhile"]);
+    }
+
+    #[test]
+    fn a_copy_that_had_to_wait_for_its_engine_says_so() {
+        let text = "stream a, b\npinned x 32MiB\npinned y 32MiB\ndevice d 32MiB\ndevice e 32MiB\ncopy d <- x on a\n\
+                    copy e <- y on b\nkernel k on b reads e for 1us\nsync a\nsync b\ncopy d <- x on a\nsync a\n";
+        let model = Model::open(&crate::pack::PageItem::source("p", text, "h200-pcie5")).unwrap();
+        let why = |command: u32| {
+            let work = model
+                .rows
+                .of_command(command)
+                .find(|&k| model.trace.slices.kind[k as usize].is_device_work());
+            model.details(work.unwrap()).why
+        };
+        assert!(why(6).is_empty(), "nothing was before it");
+        assert_eq!(why(7), ["until it began its engine was busy with d from x of another stream"]);
+        assert!(why(8)[0].ends_with("since e from y ended"), "{:?}", why(8));
+        let again = why(11);
+        assert!(
+            again[0].starts_with("the stream was idle for ") && again[0].ends_with("since d from x ended"),
+            "{again:?}"
+        );
     }
 
     #[test]
