@@ -32,7 +32,7 @@ use spanlift::hazard::Mode;
 use spanlift::trace::{FlowKind, Slice};
 
 use crate::finding::Finding;
-use crate::grip::{Grip, Turn};
+use crate::grip::{Grip, Turn, closer};
 use crate::legend;
 use crate::model::Model;
 use crate::rows::{Group, Rows, Shown, order};
@@ -210,10 +210,9 @@ impl App {
         let before = (self.view, self.scroll);
         let sideways = dx.abs() > dy.abs();
         match turn {
-            // A notch of 100 pixels is a quarter; a touchpad's small steps add up to the same.
             Turn::Zoom => {
                 let at = (x - self.frame.gutter).max(0.0);
-                self.zoom_at(at, (-dy.clamp(-400.0, 400.0) / 100.0 * 0.25).exp());
+                self.zoom_at(at, closer(dy));
             }
             Turn::Pan | Turn::Scroll if sideways => self.pan(dx),
             Turn::Pan => self.pan(dy),

@@ -26,7 +26,7 @@ use super::frame::{BAR, Frame, Item, Limits, RULER};
 use super::map::MemoryPicture;
 use super::past::OverTime;
 use crate::details::Details;
-use crate::grip::{Grip, Turn};
+use crate::grip::{Grip, Turn, closer};
 use crate::scene::Scene;
 use crate::snapshot::Blocks;
 use crate::theme::Theme;
@@ -437,7 +437,7 @@ impl MemoryApp {
         let Some(storage) = self.storage_at(y) else { return false };
         let before = self.window(storage);
         match turn {
-            Turn::Zoom => self.zoom(storage, Some(x), (-dy.clamp(-400.0, 400.0) / 100.0 * 0.25).exp()),
+            Turn::Zoom => self.zoom(storage, Some(x), closer(dy)),
             _ => self.pan(storage, if sideways { dx } else { dy }),
         }
         before != self.window(storage)
