@@ -534,17 +534,25 @@ test("what is on screen is saved as SVG and printed", async () => {
 });
 
 test("a picture ends where the canvas does, and has what lies below too", async () => {
-  const visit = await room.chromium.open(await harness.viewed(room.files, "a.html", join(harness.ROOT, "native/programs/strategy-a.txt")), { width: 1200, height: 640 });
+  const visit = await room.chromium.open(await harness.viewed(room.files, "a.html", join(harness.ROOT, "native/programs/strategy-a.txt")), { width: 1200, height: 660 });
   await harness.ready(visit.page);
   await visit.page.locator(".sl-files").setInputFiles([file("slow.txt", SLOW)]);
   await says(visit.page.locator(".sl-name"), /slow/);
   await visit.page.locator("[data-item='0']").click();
   await visit.page.keyboard.press("c");
   await harness.eventually(async () => (await visit.page.locator(".sl-beside canvas.sl-canvas[data-ready]").count()) === 1, "nothing is compared");
+  const heights = () => visit.page.locator(".sl-canvas").evaluateAll((all) => all.slice(0, 2).map((canvas) => canvas.clientHeight));
+  // Its room comes to rest first.
+  let ends = [];
+  await harness.eventually(async () => {
+    const before = `${ends}`;
+    ends = await heights();
+    await new Promise((wake) => setTimeout(wake, 200));
+    return before && `${ends}` === before;
+  }, "the heights do not come to rest");
   const [download] = await Promise.all([visit.page.waitForEvent("download"), visit.page.keyboard.press("x")]);
   const svg = readFileSync(await download.path(), "utf8");
   /** Of each piece where it begins and ends, its names, and how many pixels of copies stand in its legend. */
-  const ends = await visit.page.locator(".sl-canvas").evaluateAll((all) => all.slice(0, 2).map((canvas) => canvas.clientHeight));
   const pieces = await visit.page.evaluate(async ([svg, ends]) => {
     const pieces = [...new DOMParser().parseFromString(svg, "image/svg+xml").documentElement.querySelectorAll("svg")];
     const picture = new Image();
