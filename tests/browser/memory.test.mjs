@@ -326,7 +326,23 @@ test("a snapshot is seen at every moment, and its cursor is that of the timeline
   };
   const stands = (part) => harness.eventually(async () => Math.abs((await line()) - part) < 0.01, `the line is not at ${part}`);
   await stands(1);
+  // A click on the bar of a segment: the block there, or the segment where none is; Enter lists its blocks, and once more not.
+  const bar = await canvas.evaluate(({ dataset }) => Number(dataset.plotX));
+  const inside = await canvas.boundingBox();
+  const press = (part) => visit.page.mouse.click(inside.x + bar + part * (inside.width - bar - 16), inside.y + 43);
+  const chosen = (pattern) => harness.eventually(async () => pattern.test(await harness.selection(visit.page)), `nobody selected ${pattern}`);
+  await press(0.75);
+  await chosen(/^0x7f0000000800 second \(train\.py:2\)\s+block of 0x7f0000000000 small, stream 0 on cuda:0\s+size\s+2 KiB\s+bytes\s+\[2048, 4096\)$/);
+  await says(/2 KiB at 0x7f0000000800: allocated by event 2, still there at the end[^]*second/);
+  await press(0.37);
+  await chosen(/^0x7f0000000000 small, stream 0\s+storage on cuda:0/);
+  const alone = await harness.look(canvas);
   await visit.page.locator(".sl-plot").focus();
+  await visit.page.keyboard.press("Enter");
+  await harness.eventually(async () => (await harness.look(canvas)) !== alone, "no list of blocks");
+  await visit.page.keyboard.press("Enter");
+  await visit.page.mouse.move(1, 1);
+  await harness.eventually(async () => /2 views in sight/.test(await visit.page.locator(".sl-mirror caption").innerText()), "the table has no blocks");
   await visit.page.keyboard.press("[");
   await moment((m) => m === "5");
   await says(/next: alloc, 1 KiB at 0x7f0000000000, stream 0[^]*third \(model\/train\.py:3\)[^]*main/);

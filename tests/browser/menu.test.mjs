@@ -129,6 +129,11 @@ test("the address brings back what if, and what is compared", async () => {
   await until(below(again), (s) => near(s, seenBelow), "another time below");
   assert.equal(await again.page.locator(".sl-beside-head select").inputValue(), "overlapping.json");
   await holds(again, /beside=1%2C-?\d+$/);
+  // An address that names no slices does not speak of any.
+  await again.page.evaluate(() => (location.hash = "#beside=1,20000"));
+  await says(again.page.locator(".sl-beside-head b"), /^aligned, 20 µs later:$/);
+  await again.page.evaluate(() => (location.hash = "#beside=7"));
+  await says(again.page.locator(".sl-refused").first(), /the address compares with item 7, and there is none but 0 to 1/);
   await again.page.evaluate(() => (location.hash = "#"));
   await harness.eventually(async () => !(await again.page.locator(".sl-beside").isVisible()), "the second timeline stayed");
   for (const each of [visit, again]) await each.close();

@@ -227,6 +227,13 @@ test("a finding is shown in both orders, and in times again", async () => {
     looks.push(await harness.look(canvas));
   }
   assert.equal(new Set(looks).size, 3, "the pictures do not differ");
+  // and is stepped through as the times are, also by hand
+  const calls = visit.page.locator(".sl-steps span");
+  await visit.page.locator("[data-step=first]").click();
+  await harness.eventually(async () => /^1 of \d+ calls$/.test(await calls.innerText()), "no first call of the order");
+  await visit.page.locator("[data-step=']']").click();
+  await harness.eventually(async () => /^2 of \d+ calls$/.test(await calls.innerText()), "no next call of the order");
+  assert.equal(await order(), "1");
   // the copy comes first in the one order, the kernel in the other
   const first = async (k) => {
     await visit.page.locator(`button[data-order='${k}']`).click();

@@ -275,10 +275,21 @@ test("a program is edited in the page, with its errors in place and examples to 
   assert.equal(await area.getAttribute("aria-invalid"), "true");
   assert.match(await area.evaluate((a) => a.style.background), /80px/, "line 5 is not marked");
   assert.equal((await state(canvas)).end, longer.end, "what was shown stays while the text is wrong");
-  await visit.page.locator(".sl-examples").selectOption({ label: "demo-d2h-read-before-sync" });
+  await visit.page.locator(".sl-examples").selectOption("demo-d2h-read-before-sync");
   await harness.eventually(async () => (await visit.page.locator(".sl-bad").count()) > 0, "the example's wrong read is not told");
   assert.equal(await wrong.isVisible(), false);
   assert.ok((await visit.page.locator(".sl-examples option").count()) > 20);
+  // They stand under what they say of themselves; operators over devices are there too, as the programs that they take.
+  const groups = await visit.page.locator(".sl-examples optgroup").evaluateAll((all) => all.map(({ label, children }) => [label, children[0].textContent]));
+  assert.deepEqual(groups.map(([label]) => label), ["run", "demo", "control", "strategy", "pin", "loader", "row", "operator"]);
+  assert.equal(groups[3][1], "strategy A: a stream per item");
+  const n = await visit.page.locator(".sl-examples optgroup[label=operator] option").count();
+  for (let k = 0; k < n; k += 1) {
+    await visit.page.locator(".sl-examples").selectOption(await visit.page.locator(".sl-examples optgroup[label=operator] option").nth(k).getAttribute("value"));
+    await says(visit.page.locator(".sl-name"), /T\(cpu->cuda:0\)/);
+    assert.equal(await visit.page.locator(".sl-wrong").isVisible(), false);
+    await says(visit.page.locator(".sl-findings"), /Every access is ordered/);
+  }
   await area.press("Escape");
   assert.equal(await area.isVisible(), false);
   assert.match(await visit.page.locator(".sl-lines").innerText(), /copy/);
@@ -400,6 +411,50 @@ test("what if: the changed program lies below, with what it would save", async (
   await visit.close();
 });
 
+test("what if: of a changed program that takes longer the end is on screen too, and the time of before comes back", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const before = await state(canvas);
+  const link = visit.page.locator("[name=link]").first();
+  await visit.page.keyboard.press("i");
+  await link.fill("-1");
+  const second = visit.page.locator(".sl-beside canvas.sl-canvas[data-ready]");
+  const end = () => visit.page.locator(".sl-then b").first().innerText();
+  await says(visit.page.locator(".sl-then").first(), /then \d[\d.]* µs: .* lost/);
+  const ends = 1e3 * Number.parseFloat(await end());
+  assert.ok(ends > before.end, "what comes then was on screen anyway");
+  await until(canvas, (s) => s.end >= ends, "the first shows its own time alone");
+  const both = await until(second, (s) => s.end >= ends, "the end of the second is cut off");
+  assert.ok(both.end < 1.1 * ends, "more than both");
+  await link.fill("0");
+  await until(canvas, (s) => s.end === before.end && s.start === before.start, "it stays wide");
+  await visit.close();
+});
+
+test("an error stands below the text of a program, and nothing covers another part, in any window and with all open", async () => {
+  for (const [width, height] of [[1600, 900], [1024, 768], [800, 450], [320, 700]]) {
+    const visit = await room.chromium.open(page, { width, height });
+    await harness.ready(visit.page);
+    await visit.page.locator(".sl-if summary").first().click();
+    await visit.page.locator("[name=link]").first().fill("-1");
+    await visit.page.locator("[data-do=edit]").first().click();
+    await visit.page.locator(".sl-as").first().selectOption("CUDA C++");
+    const source = visit.page.locator(".sl-source").first();
+    await source.fill("stream s\ncopy x <- y on s\n");
+    const wrong = visit.page.locator(".sl-wrong").first();
+    await says(wrong, /line 2/);
+    const parts = [".sl-source", ".sl-wrong", ".sl-code", ".sl-steps", ".sl-findings"];
+    const left = await Promise.all(parts.map((part) => visit.page.locator(part).first().boundingBox()));
+    for (const [k, box] of left.entries()) {
+      assert.ok(box.height > 12, `${parts[k]} has ${box.height} pixels at ${width}`);
+      if (k) assert.ok(left[k - 1].y + left[k - 1].height <= box.y, `${parts[k]} covers ${parts[k - 1]} at ${width} x ${height}`);
+    }
+    const [legend, right] = await Promise.all([".sl-legend", ".sl-right"].map((part) => visit.page.locator(part).first().boundingBox()));
+    if (width === 800) assert.ok(legend.y + legend.height <= right.y, "the legend lies below what is selected");
+    await visit.close();
+  }
+});
+
 test("two items are compared at the same time, aligned where one likes", async () => {
   const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
@@ -420,7 +475,7 @@ test("two items are compared at the same time, aligned where one likes", async (
   for (const key of ["ArrowRight", "ArrowRight", "ArrowDown"]) await visit.page.keyboard.press(key);
   await until(second, (s) => s.slice !== "", "nothing is selected below");
   await pane.locator(".sl-beside-head button", { hasText: "align" }).click();
-  await says(pane.locator(".sl-beside-head b"), /aligned/);
+  await says(pane.locator(".sl-beside-head b"), /^aligned at the selected slices, [\d.]+ µs (later|earlier):$/);
   await pane.locator(".sl-beside-head button", { hasText: "close" }).click();
   assert.equal(await pane.isVisible(), false);
   await visit.close();
@@ -475,6 +530,53 @@ test("what is on screen is saved as SVG and printed", async () => {
   assert.equal(await visit.page.locator(".sl-view").isVisible(), false);
   await visit.page.evaluate(() => dispatchEvent(new Event("afterprint")));
   assert.equal(await paper.count(), 0);
+  await visit.close();
+});
+
+test("a picture ends where the canvas does, and has what lies below too", async () => {
+  const visit = await room.chromium.open(await harness.viewed(room.files, "a.html", join(harness.ROOT, "native/programs/strategy-a.txt")), { width: 1200, height: 660 });
+  await harness.ready(visit.page);
+  await visit.page.locator(".sl-files").setInputFiles([file("slow.txt", SLOW)]);
+  await says(visit.page.locator(".sl-name"), /slow/);
+  await visit.page.locator("[data-item='0']").click();
+  await visit.page.keyboard.press("c");
+  await harness.eventually(async () => (await visit.page.locator(".sl-beside canvas.sl-canvas[data-ready]").count()) === 1, "nothing is compared");
+  const heights = () => visit.page.locator(".sl-canvas").evaluateAll((all) => all.slice(0, 2).map((canvas) => canvas.clientHeight));
+  // Its room comes to rest first.
+  let ends = [];
+  await harness.eventually(async () => {
+    const before = `${ends}`;
+    ends = await heights();
+    await new Promise((wake) => setTimeout(wake, 200));
+    return before && `${ends}` === before;
+  }, "the heights do not come to rest");
+  const [download] = await Promise.all([visit.page.waitForEvent("download"), visit.page.keyboard.press("x")]);
+  const svg = readFileSync(await download.path(), "utf8");
+  /** Of each piece where it begins and ends, its names, and how many pixels of copies stand in its legend. */
+  const pieces = await visit.page.evaluate(async ([svg, ends]) => {
+    const pieces = [...new DOMParser().parseFromString(svg, "image/svg+xml").documentElement.querySelectorAll("svg")];
+    const picture = new Image();
+    picture.src = `data:image/svg+xml,${encodeURIComponent(svg)}`;
+    await picture.decode();
+    const sheet = Object.assign(document.createElement("canvas"), { width: picture.naturalWidth, height: picture.naturalHeight });
+    const pen = sheet.getContext("2d");
+    pen.drawImage(picture, 0, 0);
+    return pieces.map((piece, k) => {
+      const [y, height] = ["y", "height"].map((name) => Number(piece.getAttribute(name)));
+      const { data } = pen.getImageData(0, y + ends[k] + 1, sheet.width, height - ends[k] - 1);
+      let copies = 0;
+      for (let i = 0; i < data.length; i += 4) if (data[i] === 0 && data[i + 1] === 0x72 && data[i + 2] === 0xb2) copies += 1;
+      return { y, height, copies, all: sheet.height, words: [...piece.querySelectorAll("text")].map((text) => text.textContent) };
+    });
+  }, [svg, ends]);
+  assert.equal(pieces.length, 2);
+  const [above, below] = pieces;
+  assert.deepEqual([above.y, below.y, below.all], [0, above.height, above.height + below.height]);
+  assert.ok(above.words.includes("s0") && !below.words.includes("s0") && below.words.includes("main"), JSON.stringify(pieces));
+  for (const { copies } of pieces) assert.ok(copies < 200, `${copies} pixels, more than a sign: lanes go on below the legend`);
+  const [saved] = await Promise.all([visit.page.waitForEvent("download"), visit.page.locator("[data-do=png]").first().click()]);
+  const bytes = readFileSync(await saved.path());
+  assert.equal(bytes.readUInt32BE(20), 2 * below.all, "the PNG is of another height");
   await visit.close();
 });
 

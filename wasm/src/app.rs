@@ -32,7 +32,7 @@ use spanlift::hazard::Mode;
 use spanlift::trace::{FlowKind, Slice};
 
 use crate::finding::Finding;
-use crate::grip::{Grip, Turn};
+use crate::grip::{Grip, Turn, closer};
 use crate::legend;
 use crate::model::Model;
 use crate::rows::{Group, Rows, Shown, order};
@@ -210,10 +210,9 @@ impl App {
         let before = (self.view, self.scroll);
         let sideways = dx.abs() > dy.abs();
         match turn {
-            // A notch of 100 pixels is a quarter; a touchpad's small steps add up to the same.
             Turn::Zoom => {
                 let at = (x - self.frame.gutter).max(0.0);
-                self.zoom_at(at, (-dy.clamp(-400.0, 400.0) / 100.0 * 0.25).exp());
+                self.zoom_at(at, closer(dy));
             }
             Turn::Pan | Turn::Scroll if sideways => self.pan(dx),
             Turn::Pan => self.pan(dy),
@@ -363,15 +362,15 @@ impl App {
 
     /// A key went down; says whether it means anything here.
     pub fn key(&mut self, key: &str, shift: bool) -> bool {
-        let times = if shift { 5.0 } else { 1.0 };
-        let step = self.frame.plot_width * 0.1 * times;
+        let times = if shift { 5 } else { 1 };
+        let step = self.frame.plot_width * 0.1 * f64::from(times);
         let middle = match self.pointer {
             Some((x, _)) if x >= self.frame.gutter => x - self.frame.gutter,
             _ => self.frame.plot_width / 2.0,
         };
         match key {
-            "w" | "W" => self.zoom_at(middle, 1.3f64.powf(times)),
-            "s" | "S" => self.zoom_at(middle, 1.3f64.powf(-times)),
+            "w" | "W" => self.zoom_at(middle, 1.3f64.powi(times)),
+            "s" | "S" => self.zoom_at(middle, 1.3f64.powi(-times)),
             "a" | "A" => self.pan(-step),
             "d" | "D" => self.pan(step),
             "f" | "F" => self.fit_selected(),

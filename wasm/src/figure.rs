@@ -109,6 +109,7 @@ pub fn panels(panels: &[Panel<'_>], options: &PanelOptions) -> Scene {
             legend: false,
             selected: None,
             notes: false,
+            figures: false,
         };
         let plot = timeline::scene(panel.trace, &timeline);
         let mut scene = Scene::new(width, 0.0, theme.ground);

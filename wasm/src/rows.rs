@@ -24,7 +24,7 @@ pub struct Rows {
     pub sections: Vec<Section>,
     /// The rows from top to bottom.
     pub rows: Vec<Row>,
-    /// Slices on tracks below the last one that is drawn.
+    /// Slices that [`Rows::shallow`] left out.
     pub n_below: u64,
     /// Where each slice lies: row and track; slices of lanes that are not shown have [`Rows::NOWHERE`].
     places: Vec<(u32, u32)>,
@@ -100,8 +100,6 @@ pub struct Shown {
     pub memory: bool,
     /// Also streams and engines on which nothing happens.
     pub empty: bool,
-    /// How many tracks a lane has at most; what would lie below is counted, not drawn.
-    pub tracks: usize,
     /// By what the work of devices is put on rows.
     pub group: Group,
 }
@@ -128,7 +126,6 @@ impl Default for Shown {
             counters: true,
             memory: false,
             empty: true,
-            tracks: usize::MAX,
             group: Group::Stream,
         }
     }
@@ -383,12 +380,7 @@ impl Rows {
             if slices.is_empty() && !(shown.empty && says) {
                 continue;
             }
-            let mut tracks = tracks(trace, slices);
-            if is_home {
-                let below = tracks.iter().skip(shown.tracks.max(1));
-                self.n_below += below.map(|t| t.slices.len() as u64).sum::<u64>();
-            }
-            tracks.truncate(shown.tracks.max(1));
+            let tracks = tracks(trace, slices);
             if is_home {
                 let row = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
                 for (t, track) in (0u32..).zip(&tracks) {
@@ -401,6 +393,33 @@ impl Rows {
         }
         if from < self.rows.len() {
             self.sections.push(Section { title, rows: from..self.rows.len() });
+        }
+    }
+}
+
+impl Rows {
+    /// Leaves every row `most` tracks, at least two: the innermost annotations go first, since below a hundred frames of Python lie
+    /// the calls that a picture is about. What goes is counted.
+    pub(crate) fn shallow(&mut self, trace: &Trace, most: usize) {
+        for (r, row) in (0u32..).zip(&mut self.rows).filter(|(_, row)| most < row.tracks.len()) {
+            let all: Vec<u32> = row.tracks.iter().flat_map(|track| track.slices.iter().copied()).collect();
+            let is_home = all.first().is_some_and(|&k| self.places[k as usize].0 == r);
+            let kind = |k: &u32| trace.slices.kind[*k as usize];
+            let (told, asked): (Vec<u32>, Vec<u32>) = all.iter().partition(|k| kind(k) == Kind::Annotation);
+            let mut calls = if asked.is_empty() { Vec::new() } else { tracks(trace, asked) };
+            calls.truncate(if told.is_empty() { most } else { most - 1 });
+            row.tracks = if told.is_empty() { Vec::new() } else { tracks(trace, told) };
+            row.tracks.truncate(most - calls.len());
+            row.tracks.append(&mut calls);
+            if !is_home {
+                continue;
+            }
+            let kept = row.tracks.iter().map(|track| track.slices.len()).sum::<usize>();
+            self.n_below += (all.len() - kept) as u64;
+            all.iter().for_each(|&k| self.places[k as usize] = Rows::NOWHERE);
+            for (t, track) in (0u32..).zip(&row.tracks) {
+                track.slices.iter().for_each(|&k| self.places[k as usize] = (r, t));
+            }
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The scene of a trace: ruler, headings, lanes, slices, arrows, findings.
 
 mod counter;
+#[cfg(not(target_arch = "wasm32"))]
+mod figures;
 pub(crate) mod links;
 mod memory;
 pub(crate) mod over;

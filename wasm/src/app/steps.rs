@@ -48,7 +48,7 @@ pub struct BufferState {
     pub place: String,
     /// Its size.
     pub bytes: u64,
-    /// Who writes or reads it, or who wrote it last.
+    /// Who writes or reads it, who wrote it last, or who freed it.
     pub words: String,
     /// Thousandths of the write that is under way.
     pub written: Option<u32>,
@@ -252,9 +252,9 @@ impl App {
 
     fn buffers(&self, at: i64, program: &spanlift::Program, times: &[Times]) -> Vec<BufferState> {
         let names = program.names();
-        let mut states: Vec<Option<BufferState>> = Vec::new();
+        // With when the last write that is told ended, and who freed the buffer.
+        let mut states: Vec<Option<(BufferState, i64, String)>> = Vec::new();
         let selected = self.selected_command();
-        // What is told of a buffer: a later word replaces an earlier one unless that is under way.
         for (c, (command, times)) in program.commands().iter().zip(times).enumerate() {
             if let Op::Alloc(alloc) = &command.op {
                 let k = alloc.buffer.index();
@@ -265,14 +265,19 @@ impl App {
                     Space::Pageable => "pageable".to_owned(),
                     Space::Managed => "managed".to_owned(),
                 };
-                let words = if alloc.contents.is_some() { "as declared" } else { "nothing written" };
-                states[k] = Some(BufferState {
+                let words = match (times.call, &alloc.contents) {
+                    (Some((_, end)), _) if at < end => "not allocated yet",
+                    (_, Some(_)) => "as declared",
+                    (_, None) => "nothing written",
+                };
+                let state = BufferState {
                     name: text::clean(names.buffer(alloc.buffer)),
                     place,
                     bytes: alloc.bytes.unsigned_abs(),
                     words: words.to_owned(),
                     ..BufferState::default()
-                });
+                };
+                states[k] = Some((state, i64::MIN, String::new()));
                 continue;
             }
             let (reads, writes) = command.op.regions();
@@ -281,9 +286,15 @@ impl App {
                 || format!("{} (command {c})", command.op.name()),
                 |line| format!("{}, line {}", command.op.name(), line + 1),
             );
+            if let Op::Free { buffer, .. } = command.op
+                && let Some(Some((.., freed))) = states.get_mut(buffer.index())
+                && end <= at
+            {
+                *freed = format!("freed by {what}");
+            }
             for (region, is_write) in reads.iter().map(|r| (r, false)).chain(writes.iter().map(|r| (r, true)))
             {
-                let Some(Some(state)) = states.get_mut(region.buffer.index()) else { continue };
+                let Some(Some((state, last, _))) = states.get_mut(region.buffer.index()) else { continue };
                 if selected == Some(c) {
                     state.selected = Some(if is_write { "written" } else { "read" });
                     state.lit.extend(region.span.bounds().map(|(lo, hi)| Lit { lo, hi, is_write }));
@@ -294,16 +305,34 @@ impl App {
                         let part =
                             (i128::from(at) - i128::from(start)) * 1000 / i128::from(end - start).max(1);
                         state.written = u32::try_from(part).ok();
+                        *last = i64::MAX;
                         format!("being written by {what}")
                     }
-                    (false, true) if state.written.is_none() => format!("being read by {what}"),
-                    (true, false) if end <= at && state.written.is_none() => format!("written by {what}"),
+                    // Nothing that is over is told before what is under way.
+                    (false, true) if state.written.is_none() => {
+                        *last = i64::MAX;
+                        format!("being read by {what}")
+                    }
+                    // Streams do not keep the order of the list: the last write is the one that ended last.
+                    (true, false) if end <= at && *last <= end => {
+                        *last = end;
+                        format!("written by {what}")
+                    }
                     _ => continue,
                 };
                 (state.words, state.command) = (words, Some(c));
             }
         }
-        states.into_iter().flatten().collect()
+        let mut told = Vec::with_capacity(states.len());
+        for (mut state, last, freed) in states.into_iter().flatten() {
+            match (freed.is_empty(), last) {
+                (true, _) => {}
+                (false, i64::MAX) => state.words = format!("{}, {freed}", state.words),
+                _ => (state.words, state.command) = (freed, None),
+            }
+            told.push(state);
+        }
+        told
     }
 }
 
@@ -398,6 +427,47 @@ mod tests {
         assert_eq!(app.selected_command(), Some(first_write), "the later write is of other bytes");
         app.key("g", false);
         assert_eq!(app.selected_command(), Some(first_write), "nobody wrote before");
+    }
+
+    /// The words of the buffers at a point in time.
+    fn words(app: &App) -> Vec<String> {
+        app.state().unwrap().buffers.into_iter().map(|buffer| buffer.words).collect()
+    }
+
+    #[test]
+    fn the_last_write_is_the_one_that_ended_last_whatever_stands_last_in_the_list() {
+        let text = "stream copy, compute\npinned x 4MiB\ndevice d 4MiB\ncopy d <- x on copy\n\
+                    kernel scale on compute reads d writes d for 1us\nsync compute\nsync copy\n";
+        let mut app =
+            App::new(Model::open(&PageItem::source("p", text, "h200-pcie5")).unwrap(), Theme::LIGHT);
+        app.resize(900.0, 320.0);
+        app.key("[", false);
+        assert_eq!(words(&app)[1], "written by copy, line 4", "the kernel is called later and done sooner");
+        assert!(app.select_finding(0));
+        let ends = (0..2).map(|order| {
+            assert!(app.show_order(Some(order)));
+            app.key("Escape", false);
+            assert!(app.show_order(Some(order)));
+            app.set_at(Some(i64::MAX));
+            words(&app)[1].clone()
+        });
+        let ends: Vec<String> = ends.collect();
+        assert_eq!(ends, ["written by kernel, line 5", "written by copy, line 4"]);
+    }
+
+    #[test]
+    fn a_buffer_that_is_freed_says_so_also_while_it_is_still_read() {
+        let text = "stream s\npinned h 4MiB\ndevice d 4MiB\ncopy d <- h on s\nfree h via unregister\nsync s\nfree d\n";
+        let mut app =
+            App::new(Model::open(&PageItem::source("p", text, "h200-pcie5")).unwrap(), Theme::LIGHT);
+        app.resize(900.0, 320.0);
+        app.key("[", false);
+        assert_eq!(words(&app), ["freed by free, line 5", "freed by free, line 7"]);
+        assert!(app.select_finding(0) && app.show_order(Some(0)));
+        assert_eq!(words(&app)[0], "being read by copy, line 4, freed by free, line 5");
+        app.key("]", false);
+        app.set_at(Some(0));
+        assert!(words(&app).iter().all(|words| words == "not allocated yet"), "{:?}", words(&app));
     }
 
     #[test]

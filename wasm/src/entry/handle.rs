@@ -23,6 +23,7 @@ use crate::model::machine_of;
 use crate::pack::{Content, PageItem, pack, unpack};
 use crate::paint::Canvas;
 use crate::rows::Group;
+use crate::scene::{Rect, Scene};
 use crate::screen::Screen;
 use crate::text;
 use crate::theme::{Theme, kind_name};
@@ -396,14 +397,19 @@ impl View {
         });
         let Some(scene) = scene else { return Vec::new() };
         Canvas::paint_with(&context, &scene);
-        let mut legend = 0.0;
-        if let Some(app) = viewer.time() {
-            let below = crate::legend::scene(&app.legend(&theme), scene.width, &theme);
-            legend = below.height;
-            let mut moved = crate::scene::Scene::new(scene.width, scene.height + legend, theme.ground);
-            moved.place(below, 0.0, scene.height);
-            Canvas::paint_shapes(&context, &moved);
-        }
+        let below = match &viewer.screen {
+            Some(Screen::Memory(app)) => crate::memory::draw::legend(app.seen(), scene.width, &theme),
+            _ => {
+                let entries = viewer.time().map_or_else(Vec::new, |app| app.legend(&theme));
+                crate::legend::scene(&entries, scene.width, &theme)
+            }
+        };
+        let legend = below.height;
+        let mut moved = Scene::new(scene.width, scene.height + legend, theme.ground);
+        // The edge of the canvas cuts rows off; here they would go on below the legend.
+        moved.add(Rect::filled(0.0, scene.height, scene.width, legend, theme.ground));
+        moved.place(below, 0.0, scene.height);
+        Canvas::paint_shapes(&context, &moved);
         vec![scene.width, scene.height + legend]
     }
 }
@@ -427,7 +433,7 @@ fn marks(app: &App) -> Vec<Value> {
     marks
         .map(|(k, &at)| {
             let before = k.checked_sub(1).map(|b| text::time(at.saturating_sub(app.marks()[b])));
-            json!({"name": over::name(k), "at": app.model.moment(at), "ns": at.saturating_sub(zero), "after": before})
+            json!([over::name(k), app.model.moment(at), at.saturating_sub(zero), before])
         })
         .collect()
 }
@@ -470,7 +476,7 @@ fn state(state: &State) -> Value {
         if rest > 0 {
             waiting.push_str(&format!(" and {rest} more"));
         }
-        json!({"name": q.name, "running": q.running, "n": q.n_waiting, "waiting": waiting})
+        json!([q.name, q.running, q.n_waiting, waiting])
     });
     let buffers = state.buffers.iter().map(|b| {
         // Thousandths of a percent of the buffer, and the bytes in words.
@@ -480,11 +486,8 @@ fn state(state: &State) -> Value {
             let words = format!("{does} [{}, {})", lit.lo, lit.hi);
             json!([part(lit.lo).to_string(), part(lit.hi - lit.lo).to_string(), lit.is_write, words])
         });
-        json!({
-            "lit": lit.collect::<Vec<_>>(),
-            "name": b.name, "place": b.place, "bytes": text::bytes(b.bytes), "words": b.words,
-            "written": b.written, "command": b.command, "selected": b.selected,
-        })
+        let lit: Vec<Value> = lit.collect();
+        json!([b.name, b.place, text::bytes(b.bytes), b.words, b.written, b.command, b.selected, lit])
     });
     json!({"calls": [state.calls.0, state.calls.1], "queues": queues.collect::<Vec<_>>(), "buffers": buffers.collect::<Vec<_>>()})
 }

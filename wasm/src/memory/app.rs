@@ -4,18 +4,19 @@
 //! |---|---|
 //! | wheel | scrolls; with ctrl, as by spreading two fingers, zooms the storage at the pointer, with shift pans it |
 //! | drag | pans along the bytes and scrolls |
-//! | click, double click | selects a view or a storage, brings its bytes into the whole bar |
+//! | click, double click | selects a view or a storage, brings its bytes into the whole bar; on a segment of a snapshot the block there |
 //! | `W` `S`, `A` `D` | zoom in and out, pan left and right; with shift five times as far |
 //! | `F`, `0` | the selected view's bytes, or all bytes of every storage |
 //! | up, down | the view above, below |
 //! | left, right | the previous, the next view that shares bytes with the selected one |
-//! | `Enter` | more views of the storage, where not all are drawn |
+//! | `Enter` | more views of the storage, where not all are drawn; of a snapshot the blocks of the segment, and once more none |
 //! | `Y` | views kept, or one by one |
 //! | `Page Up`, `Page Down` | scroll |
 //! | `]`, `[` | of a snapshot: the next event that hands memory out or takes it back, the one before; with shift a hundred on |
 //! | `Escape` | selects nothing |
 
 mod looks;
+mod views;
 
 use spanlift::memory::{Layout, MoveKind, Target};
 use spanlift::ordered::BTreeMap;
@@ -26,7 +27,7 @@ use super::frame::{BAR, Frame, Item, Limits, RULER};
 use super::map::MemoryPicture;
 use super::past::OverTime;
 use crate::details::Details;
-use crate::grip::{Grip, Turn};
+use crate::grip::{Grip, Turn, closer};
 use crate::scene::Scene;
 use crate::snapshot::Blocks;
 use crate::theme::Theme;
@@ -64,6 +65,8 @@ pub struct MemoryApp {
     pointer: Option<(f64, f64)>,
     drag: Option<Drag>,
     seen: Seen,
+    /// Whether storages are the segments of a snapshot, and views their blocks.
+    is_snapshot: bool,
     /// A snapshot whose past nobody has asked for yet.
     snapshot: Option<Box<Snapshot>>,
     over_time: Option<Box<OverTime>>,
@@ -110,6 +113,7 @@ impl MemoryApp {
             pointer: None,
             drag: None,
             seen: Seen::default(),
+            is_snapshot: false,
             snapshot: None,
             over_time: None,
         })
@@ -122,7 +126,10 @@ impl MemoryApp {
     pub fn of_snapshot(name: &str, bytes: &[u8], theme: Theme) -> Result<MemoryApp, String> {
         let (snapshot, layout, told) = crate::snapshot::open(bytes)?;
         let app = MemoryApp::new(name, layout, None, MoveKind::Aware, theme)?;
-        Ok(MemoryApp { remarks: told, snapshot: Some(Box::new(snapshot)), ..app })
+        let snapshot = Some(Box::new(snapshot));
+        let mut app = MemoryApp { remarks: told, is_snapshot: true, snapshot, ..app };
+        app.lay_out();
+        Ok(app)
     }
 
     /// Whether there is a past that [`MemoryApp::look_back`] can find.
@@ -214,7 +221,10 @@ impl MemoryApp {
 
     fn lay_out(&mut self) {
         let extra = &self.extra;
-        self.frame = Frame::new(&self.map, "", self.size.0, LIMITS, |k| extra.get(&k).copied().unwrap_or(0));
+        // Blocks of a snapshot lie beside each other: the bars of their segments show them all.
+        let views = if self.is_snapshot { 0 } else { LIMITS.views };
+        let limits = Limits { views, ..LIMITS };
+        self.frame = Frame::new(&self.map, "", self.size.0, limits, |k| extra.get(&k).copied().unwrap_or(0));
         self.scroll_by(0.0);
     }
 
@@ -245,13 +255,12 @@ impl MemoryApp {
     /// What is under the pointer, as a title and a line.
     pub fn tip(&self) -> Option<(String, String)> {
         let (x, y) = self.pointer.filter(|_| !self.is_dragging())?;
-        let row = &self.frame.rows[self.frame.row_at(y + self.focus.scroll)?];
-        match row.item {
-            Item::View { tensor, .. } => {
-                let told = self.map.sentence(tensor);
-                let (name, rest) = told.split_once(", ").unwrap_or((&told, ""));
-                Some((name.to_owned(), rest.to_owned()))
-            }
+        if let Some(view) = self.view_at(x, y) {
+            let told = self.map.sentence(view);
+            let (name, rest) = told.split_once(", ").unwrap_or((&told, ""));
+            return Some((name.to_owned(), rest.to_owned()));
+        }
+        match self.item_at(y)? {
             Item::Storage(storage) => {
                 let axis = self.axis_at(storage, x);
                 let at = (axis.x <= x && x <= axis.x + axis.w).then(|| byte_at(&axis, x));
@@ -269,14 +278,6 @@ impl MemoryApp {
     /// Where the pointer is, if it is over the canvas.
     pub fn pointer(&self) -> Option<(f64, f64)> {
         self.pointer
-    }
-
-    /// The tensors of the rows in sight, in order.
-    pub fn in_sight(&self) -> Vec<usize> {
-        let (top, bottom) = (self.focus.scroll, self.focus.scroll + self.size.1);
-        let rows = self.frame.rows.iter().filter(|r| top < r.y + r.h && r.y < bottom);
-        rows.filter_map(|r| if let Item::View { tensor, .. } = r.item { Some(tensor) } else { None })
-            .collect()
     }
 
     /// The bytes of a storage that are on screen.
@@ -318,10 +319,7 @@ impl MemoryApp {
     /// The picture.
     pub fn scene(&mut self) -> Scene {
         self.focus.hovered =
-            self.pointer.filter(|_| !self.is_dragging()).and_then(|(_, y)| match self.item_at(y) {
-                Some(Item::View { tensor, .. }) => Some(tensor),
-                _ => None,
-            });
+            self.pointer.filter(|_| !self.is_dragging()).and_then(|(x, y)| self.view_at(x, y));
         self.focus.bottom = Some(self.size.1);
         let (top, bottom) = (self.focus.scroll, self.focus.scroll + self.size.1);
         let rows = self.frame.rows.iter().filter(|r| top < r.y + r.h && r.y < bottom);
@@ -344,9 +342,21 @@ impl MemoryApp {
         scene
     }
 
+    /// What occurs in it.
+    #[cfg(target_arch = "wasm32")]
+    pub(crate) fn seen(&self) -> Seen {
+        self.seen
+    }
+
     /// What the colours of the picture drawn last mean; of a snapshot over time, of all that were drawn.
     pub fn legend(&self, width: f64) -> Scene {
         draw::legend(self.seen, width, &self.theme)
+    }
+
+    /// The position of the row at a height.
+    #[cfg(test)]
+    pub(crate) fn frame_row(&self, y: f64) -> Option<usize> {
+        self.frame.row_at(y + self.focus.scroll)
     }
 
     fn item_at(&self, y: f64) -> Option<Item> {
@@ -385,7 +395,7 @@ impl MemoryApp {
         let Some(storage) = self.storage_at(y) else { return false };
         let before = self.window(storage);
         match turn {
-            Turn::Zoom => self.zoom(storage, Some(x), (-dy.clamp(-400.0, 400.0) / 100.0 * 0.25).exp()),
+            Turn::Zoom => self.zoom(storage, Some(x), closer(dy)),
             _ => self.pan(storage, if sideways { dx } else { dy }),
         }
         before != self.window(storage)
@@ -471,12 +481,14 @@ impl MemoryApp {
     }
 
     /// The button went up: without a drag this selects what is there.
-    pub fn released(&mut self, _x: f64, y: f64) {
+    pub fn released(&mut self, x: f64, y: f64) {
         if self.drag.take().is_none_or(|drag| drag.is_moving || drag.grip == Grip::Pan) {
             return;
         }
+        if let Some(view) = self.view_at(x, y) {
+            return self.select(Some(view));
+        }
         match self.item_at(y) {
-            Some(Item::View { tensor, .. }) => self.select(Some(tensor)),
             Some(Item::Storage(storage)) => {
                 self.select(None);
                 self.storage = Some(storage);
@@ -528,9 +540,14 @@ impl MemoryApp {
         }
     }
 
-    /// Draws more views of a storage.
+    /// Draws more views of a storage; of a snapshot lists the blocks of a segment, and once all are listed none again.
     fn more(&mut self, storage: usize) {
-        *self.extra.entry(storage).or_insert(0) += MORE;
+        let more = self.extra.entry(storage).or_insert(0);
+        if self.is_snapshot && self.map.held[storage].tensors.len() <= *more + 1 && 0 < *more {
+            *more = 0;
+        } else {
+            *more += MORE;
+        }
         self.lay_out();
     }
 
@@ -556,12 +573,12 @@ impl MemoryApp {
 
     /// A key went down; says whether it means anything here.
     pub fn key(&mut self, key: &str, shift: bool) -> bool {
-        let times = if shift { 5.0 } else { 1.0 };
-        let step = self.frame.panels.width * 0.1 * times;
+        let times = if shift { 5 } else { 1 };
+        let step = self.frame.panels.width * 0.1 * f64::from(times);
         let x = self.pointer.map(|(x, _)| x).filter(|x| *x >= self.frame.panels.gutter);
         match (key, self.current()) {
-            ("w" | "W", Some(k)) => self.zoom(k, x, 1.3f64.powf(times)),
-            ("s" | "S", Some(k)) => self.zoom(k, x, 1.3f64.powf(-times)),
+            ("w" | "W", Some(k)) => self.zoom(k, x, 1.3f64.powi(times)),
+            ("s" | "S", Some(k)) => self.zoom(k, x, 1.3f64.powi(-times)),
             ("a" | "A", Some(k)) => self.pan(k, -step),
             ("d" | "D", Some(k)) => self.pan(k, step),
             ("f" | "F", _) => self.fit_selected(),
@@ -587,31 +604,6 @@ impl MemoryApp {
         true
     }
 
-    /// Selects the view above or below the selected one, from the first in sight on.
-    fn step(&mut self, by: isize) {
-        let tensor = |k: usize| match self.frame.rows[k].item {
-            Item::View { tensor, .. } => Some(tensor),
-            _ => None,
-        };
-        let n = self.frame.rows.len();
-        let at = self.focus.selected.and_then(|s| (0..n).find(|&k| tensor(k) == Some(s)));
-        let from = at.unwrap_or_else(|| {
-            let first = self.frame.row_at(self.focus.scroll).unwrap_or(0);
-            if by > 0 { first.wrapping_sub(1) } else { n }
-        });
-        let mut k = from;
-        loop {
-            k = k.wrapping_add_signed(by);
-            if k >= n {
-                return;
-            }
-            if let Some(next) = tensor(k) {
-                self.select(Some(next));
-                return self.reveal(k);
-            }
-        }
-    }
-
     fn next_partner(&mut self, by: isize) {
         let Some(k) = self.focus.selected else { return self.step(by) };
         let next = match by > 0 {
@@ -620,12 +612,8 @@ impl MemoryApp {
         };
         if let Some(&next) = next {
             self.select(Some(next));
-            let row = self
-                .frame
-                .rows
-                .iter()
-                .position(|r| matches!(r.item, Item::View { tensor, .. } if tensor == next));
-            if let Some(row) = row {
+            let mut rows = 0..self.frame.rows.len();
+            if let Some(row) = rows.find(|&row| self.frame.views(row, &self.map).contains(&next)) {
                 self.reveal(row);
             }
         }

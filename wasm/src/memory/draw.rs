@@ -178,6 +178,15 @@ impl<'d> Draw<'d> {
         self.scene.add(Rect::filled(axis.x, y, axis.w, BAR, theme.lane));
         self.segments(&segments, y, BAR);
         self.scene.add(Rect::framed(axis.x, y, axis.w, BAR, Stroke::solid(theme.dim, 1.0)));
+        for (view, stroke) in [(self.focus.hovered, 1.0), (self.focus.selected, 2.0)] {
+            let here = view.filter(|&view| map.storage_of(view) == storage);
+            let bounds = here.and_then(|view| map.span(view).bounds());
+            if let Some((x0, x1)) = bounds.and_then(|(lo, hi)| shown(&axis, lo, hi)) {
+                // Around it, so that what is narrow keeps its colour.
+                let (x, w) = (x0 - stroke, x1 - x0 + 2.0 * stroke);
+                self.scene.add(Rect::framed(x, y - 2.0, w, BAR + 4.0, Stroke::solid(theme.ink, stroke)));
+            }
+        }
         self.name(&map.storage(storage).id, y + BAR / 2.0, theme.ink, true);
         let size = text::bytes(map.size(storage));
         let size = Text::new(panels.gutter - 8.0, y + BAR + RULER / 2.0 + 1.0, SMALL, theme.dim, size);

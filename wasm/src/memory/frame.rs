@@ -22,7 +22,7 @@ const SIDE_BY_SIDE: f64 = 720.0;
 pub(crate) struct Limits {
     /// Storages of all devices together; each device has at least three.
     pub(crate) storages: usize,
-    /// Views of all storages together; each storage has at least three.
+    /// Views of all storages together; each storage has at least three, or with none here those that are asked for.
     pub(crate) views: usize,
     /// Views with words below them; when there are more, none has.
     pub(crate) words: usize,
@@ -94,12 +94,12 @@ impl Frame {
         let chosen: Vec<Vec<usize>> =
             map.devices.iter().map(|(_, all)| largest(map, all, per_device)).collect();
         let n: usize = chosen.iter().map(Vec::len).sum();
-        let each = (limits.views / n.max(1)).max(3);
+        let each = if limits.views == 0 { 0 } else { (limits.views / n.max(1)).max(3) };
         let shown = |storage: usize| {
             let all = map.held[storage].tensors.len();
             let wanted = each.saturating_add(extra(storage));
             // One that is left out would take the row that says so.
-            if all <= wanted.saturating_add(1) { all } else { wanted }
+            if 0 < wanted && all <= wanted.saturating_add(1) { all } else { wanted }
         };
         let n_views: usize = chosen.iter().flatten().map(|&k| shown(k)).sum();
         let names = chosen.iter().flatten().flat_map(|&k| {
@@ -129,7 +129,7 @@ impl Frame {
             false => Panels { gutter, width: room, after: None },
         };
         let largest = chosen.iter().flatten().map(|&k| map.end(k)).max().unwrap_or(1);
-        let has_words = n_views <= limits.words;
+        let has_words = 0 < each && n_views <= limits.words;
         let mut frame = Frame { panels, rows: Vec::new(), width, height: 10.0, largest, has_words };
         if !title.is_empty() {
             frame.push(Item::Title, 28.0, vec![title.to_owned()], Vec::new());
@@ -199,7 +199,8 @@ impl Frame {
             let n = if stacked { before.len() + after.len() } else { before.len().max(after.len()) };
             self.push(item, TEETH + 3.0 + stack + LINE * n as f64 + 3.0, before, after);
         }
-        if shown < tensors.len() {
+        // Of a bar that shows its views itself nothing is left out.
+        if 0 < shown && shown < tensors.len() {
             // Its words are found when it is drawn: of a thousand such rows a few are in sight.
             self.push(Item::MoreViews { storage, from: shown }, TEETH + 8.0 + LINE, Vec::new(), Vec::new());
         }
@@ -208,6 +209,16 @@ impl Frame {
 }
 
 impl Frame {
+    /// The views of a row: its own, or those of a storage below whose bar none are listed.
+    pub(crate) fn views<'m>(&self, k: usize, map: &'m MemoryPicture) -> &'m [usize] {
+        let is_listed = self.rows.get(k + 1).is_some_and(|next| matches!(next.item, Item::View { .. }));
+        match self.rows[k].item {
+            Item::View { storage, nth, .. } => &map.tensors(storage)[nth..=nth],
+            Item::Storage(storage) if !is_listed => map.tensors(storage),
+            _ => &[],
+        }
+    }
+
     /// The position of the row at a height.
     pub(crate) fn row_at(&self, y: f64) -> Option<usize> {
         let k = self.rows.partition_point(|r| r.y + r.h <= y);

@@ -321,6 +321,47 @@ mod tests {
     }
 
     #[test]
+    fn every_segment_is_a_bar_and_every_block_is_reached_on_it_by_hand_and_by_key() {
+        let Some(mut app) = app() else { return };
+        let map = app.map().clone();
+        app.resize(1400.0, 4000.0);
+        let mut in_sight = app.in_sight();
+        in_sight.sort_unstable();
+        assert!(in_sight.iter().copied().eq(0..map.n_views()), "all are in sight, none is listed");
+        let rows = |app: &MemoryApp| {
+            (0..4000).filter_map(|y| app.frame_row(f64::from(y))).collect::<BTreeSet<_>>().len()
+        };
+        let n_rows = rows(&app);
+        assert!(n_rows <= map.held.len() + map.devices.len(), "{n_rows} rows");
+        // By key, from the first to the last.
+        let mut seen = Vec::new();
+        for _ in 0..map.n_views() {
+            app.key("ArrowDown", false);
+            seen.extend(app.selected());
+        }
+        assert_eq!(seen, app.in_sight());
+        app.key("ArrowDown", false);
+        assert_eq!(app.selected(), seen.last().copied(), "it ends there");
+        // By hand: whatever is wider than three pixels at its middle, and nothing between.
+        let mut found = BTreeSet::new();
+        for y in (0..4000).step_by(5).map(f64::from) {
+            for x in (0..1400).map(f64::from) {
+                app.pressed(x, y, crate::grip::Grip::Main);
+                app.released(x, y);
+                found.extend(app.selected());
+            }
+        }
+        assert!(found.len() * 10 > map.n_views() * 6, "{} of {}", found.len(), map.n_views());
+        // A segment lists its blocks and hides them again.
+        app.select(Some(0));
+        app.key("Enter", false);
+        assert!(n_rows < rows(&app));
+        assert_eq!(app.in_sight().len(), map.n_views(), "listed ones are not there twice");
+        app.key("Enter", false);
+        assert_eq!(rows(&app), n_rows);
+    }
+
+    #[test]
     fn the_legend_of_moments_only_grows_so_that_the_map_stays_where_it_is() {
         let Some(mut app) = app() else { return };
         let n = app.over_time().unwrap().n_events();
@@ -342,8 +383,9 @@ mod tests {
             let s = map.storage(k);
             format!("{} {} {:?} {} {:?}", s.id, s.device, s.bytes, held.listed, held.bytes)
         });
-        let views = (0..map.n_views())
-            .map(|k| format!("{k} {} {} {:?}", map.storage_of(k), map.sentence(k), map.span(k).bounds()));
+        let views = (0..map.n_views()).map(|k| {
+            format!("{k} {} {} {} {:?}", map.storage_of(k), map.name(k), map.listed(k), map.span(k).bounds())
+        });
         storages.chain(views).chain(map.told()).collect()
     }
 

@@ -21,6 +21,13 @@ impl MemoryPicture {
             ..Details::default()
         };
         let mut row = |name: &str, value: String| out.rows.push((name.to_owned(), value));
+        if let (Some((_, life)), Some((lo, hi))) = (self.life(k), tensor.span().bounds()) {
+            // A block of an allocator is bytes and nothing else.
+            out.place = format!("block of {} on {}", text::clean(&home.id), home.device);
+            row("size", text::bytes(life.size.unsigned_abs()));
+            row("bytes", format!("[{lo}, {hi})"));
+            return out;
+        }
         let item = view.dtype.bytes();
         let marks = tensor.marks();
         let wants = if marks.requires_grad { "wants gradients" } else { "no gradients" };
@@ -128,6 +135,10 @@ impl MemoryPicture {
         let touched = Comb::of(tensor.span()).map_or(Some(0), |comb| comb.bytes());
         let home = self.storage(tensor.storage().index());
         let name = text::clean(tensor.name());
+        if let Some((_, life)) = self.life(k) {
+            let size = text::bytes(life.size.unsigned_abs());
+            return format!("{name}, {size}, in {} on {}", text::clean(&home.id), home.device);
+        }
         format!(
             "{name}, {}, {}, in {} on {}",
             form(&tensor),

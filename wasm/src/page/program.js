@@ -10,7 +10,7 @@ const beside = (view, place) => {
   const root = make("div", { className: "spanlift" });
   const pane = make("section", { className: "sl-beside", hidden: true, ariaLabel: "second timeline" }, make("div", { className: "sl-beside-head" }, title, choice, align, close), root);
   place.append(pane);
-  let [other, shift, from, walls] = [null, 0, null, []];
+  let [other, shift, from, walls, isWide] = [null, 0, null, [], false];
   const fit = () => {
     const [outer, inner] = [place.getBoundingClientRect(), room.getBoundingClientRect()];
     pane.style.left = `${inner.left - outer.left}px`;
@@ -34,17 +34,28 @@ const beside = (view, place) => {
   };
   /** The first may have nothing to draw, but what lies below it is part of what is shown. */
   const note = () => place.dispatchEvent(new Event("sl-drawn"));
+  /** What made the time on screen wider than the first is gone. */
+  const narrow = () => {
+    if (isWide) view.key("0", false);
+    isWide = false;
+  };
   const hide = () => {
     pane.hidden = room.hidden = true;
     from = null;
+    narrow();
     note();
     plot.focus({ preventScroll: true });
   };
-  /** Where nothing of the second lies within the time on screen, there is that of both. */
+  /** Where nothing of the second lies within the time on screen, or not all of it while the whole of the first does, there is that of both. */
   const reach = () => {
     const [now, then] = [view.times(), other.times()];
-    if (now.length < 4 || then.length < 4 || (then[2] - shift <= now[1] && now[0] <= then[3] - shift)) return;
-    const [first, last] = [Math.min(now[2], then[2] - shift), Math.max(now[3], then[3] - shift)];
+    if (now.length < 4 || then.length < 4) return;
+    const [from, until] = [then[2] - shift, then[3] - shift];
+    const isWhole = now[0] <= now[2] && now[3] <= now[1];
+    if (isWhole && now[2] <= from && until <= now[3]) return narrow();
+    const [first, last] = [Math.min(now[2], from), Math.max(now[3], until)];
+    isWide = isWhole && last - first < 4 * (now[3] - now[2]);
+    if (!isWide && from <= now[1] && now[0] <= until) return;
     const room = (last - first) / 50;
     view.follow(first - room, last + room);
   };
@@ -53,7 +64,6 @@ const beside = (view, place) => {
     choice.hidden = source !== "item";
     align.hidden = source !== "item";
     title.textContent = words;
-    const isNew = from !== source || source === "item";
     if (from !== source) shift = 0;
     from = source;
     fit();
@@ -76,7 +86,7 @@ const beside = (view, place) => {
     }
     // Where the first keeps its size nothing is drawn that would bring the second to its time.
     same(view, other, shift);
-    if (isNew) reach();
+    reach();
     note();
   };
   for (const kind of ["click", "keydown"]) pane.addEventListener(kind, (event) => event.key !== "Tab" && event.stopPropagation());
@@ -89,9 +99,11 @@ const beside = (view, place) => {
     choice.selectedIndex = item;
     compare();
   };
-  const alignBy = (by) => {
+  const alignBy = (by, where = "") => {
     shift = by;
-    title.textContent = "aligned at the selected slices:";
+    const unit = Math.min(3, Math.floor(Math.log10(Math.abs(by) || 1) / 3));
+    const apart = `${Number((Math.abs(by) / 1000 ** unit).toPrecision(4))} ${["ns", "µs", "ms", "s"][unit]}`;
+    title.textContent = `aligned${where}${by ? `, ${apart} ${by > 0 ? "later" : "earlier"}` : ""}:`;
     same(view, other, shift);
   };
   choice.addEventListener("change", compare);
@@ -100,7 +112,7 @@ const beside = (view, place) => {
     const [a, b] = [view.times()[4], other.times()[4]];
     if (a === undefined || b === undefined) title.textContent = "select a slice above and one below first";
     else {
-      alignBy(b - a);
+      alignBy(b - a, " at the selected slices");
       note();
     }
   });
@@ -108,6 +120,8 @@ const beside = (view, place) => {
     show,
     hide,
     is: (source) => from === source,
+    /** What is to be seen below the first. */
+    views: () => (pane.hidden ? [] : [other]),
     follow() {
       if (pane.hidden || !other) return;
       fit();
@@ -124,11 +138,14 @@ const beside = (view, place) => {
     /** What is compared, and by how much later where that was aligned; and that once more. */
     words: () => (from === "item" ? [choice.selectedIndex, ...(shift ? [shift] : [])].join() : ""),
     again(words) {
-      const [item, by] = words.split(",").map(Number);
-      if (words && item >= 0 && item < view.names().split("\n").length) {
+      const [[item, by], n] = [words.split(",").map(Number), view.names().split("\n").length];
+      if (words && item >= 0 && item < n) {
         compareWith(item);
         if (by) alignBy(by);
-      } else if (from === "item") hide();
+        return;
+      }
+      if (from === "item") hide();
+      if (words) throw new Error(`the address compares with item ${words.split(",")[0]}, and there is none but 0 to ${n - 1}`);
     },
   };
 };
@@ -147,7 +164,13 @@ const program = (view, place, second, packed) => {
   const form = ask.querySelector("form");
   const then = form.querySelector(".sl-then");
   const shipped = packed ? listed(packed) : [];
-  examples.append(make("option", { textContent: "an example …" }), ...shipped.map(({ name }) => make("option", { textContent: name })));
+  examples.append(make("option", { textContent: "an example …" }));
+  for (const { name, source } of shipped) {
+    // Those whose names begin alike stand together, each under what it says of itself.
+    const label = name.split(/[-\d]/)[0];
+    if (examples.lastElementChild.label !== label) examples.append(make("optgroup", { label }));
+    examples.lastElementChild.append(make("option", { value: name, textContent: /^title\s+(.*)$/m.exec(source)?.[1] ?? name }));
+  }
   for (const name of machines().split("\n")) form.elements.machine.append(make("option", { textContent: name }));
   let [now, timer, isNew] = [{}, 0, false];
   const isEditing = () => !area.hidden;
@@ -234,16 +257,16 @@ const program = (view, place, second, packed) => {
     return make("div", {}, bar, make("small", { textContent: lit.map((access) => access[3]).join(", ") }));
   };
   const state = (card, { queues, buffers }) => {
-    const streams = queues.map(({ name, running, n, waiting }) => [name, running ?? "nothing", n ? `${n}: ${waiting}` : "nothing"]);
-    const memory = rows(["buffer", "size", "its bytes"], buffers.map(({ name, place, bytes, words }) => [`${name}, ${place}`, bytes, words]));
+    const streams = queues.map(([name, running, n, waiting]) => [name, running ?? "nothing", n ? `${n}: ${waiting}` : "nothing"]);
+    const memory = rows(["buffer", "size", "its bytes"], buffers.map(([name, place, bytes, words]) => [`${name}, ${place}`, bytes, words]));
     for (const [k, line] of [...memory.tBodies[0].rows].entries()) {
-      const { selected, written, command, lit } = buffers[k];
+      const [, , , words, written, command, selected, lit] = buffers[k];
       line.cells[2].className = "is-words";
       if (lit.length) line.cells[0].append(bytes(lit));
       if (selected) line.className = `is-${selected}`;
       if (written !== null) line.cells[2].append(make("meter", { value: written / 1000, ariaLabel: "part of the time of the copy or kernel that has passed" }));
       if (command === null) continue;
-      const button = make("button", { type: "button", className: "sl-small", textContent: "show", ariaLabel: `show who is meant: ${buffers[k].words}` });
+      const button = make("button", { type: "button", className: "sl-small", textContent: "show", ariaLabel: `show who is meant: ${words}` });
       button.addEventListener("click", () => view.select(undefined, command));
       line.cells[2].append(" ", button);
     }
@@ -352,7 +375,9 @@ const program = (view, place, second, packed) => {
         if (cannotPin) pin.checked = false;
         guess();
       }
-      steps.hidden = part("[data-do=edit]").hidden = !has || Boolean(next.order);
+      part("[data-do=edit]").hidden = !has || Boolean(next.order);
+      // An order is stepped through too.
+      steps.hidden = !has;
       steps.lastElementChild.textContent = next.state ? `${next.state.calls[0]} of ${next.state.calls[1]} calls` : "";
     },
   };

@@ -15,10 +15,10 @@ const rows = (head, lines, caption) => {
 /** A word of a search that is no part of its regular expression. */
 const WORD = /(?<=^|\s)(?:(?:cat|kind|pinned|stream):\S*|name~\S*|[<>]\d\S*)(?=\s|$)/gi;
 
+const quoted = (text) => text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
 /** Records what is painted as SVG: enough of a canvas' context for the scenes of this page. */
 const recorder = () => {
   const [out, number] = [[], (x) => Math.round(x * 100) / 100];
-  const quoted = (text) => text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
   let [path, at] = ["", [0, 0]];
   const to = (letter, x, y) => {
     path += `${letter}${number(x)} ${number(y)}`;
@@ -51,9 +51,8 @@ const recorder = () => {
         `<text x="${number(x)}" y="${number(y)}" font-family="${quoted(family)}" font-size="${size}"${bold ? ' font-weight="600"' : ""} text-anchor="${anchor}" fill="${this.fillStyle}">${quoted(text)}</text>`,
       );
     },
-    text(width, height, title) {
-      return `<svg xmlns="http:${"//"}www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}"><title>${quoted(title)}</title>${out.join("")}</svg>`;
-    },
+    /** What was painted, as a piece of a picture that ends at its edges. */
+    text: (y, width, height) => `<svg y="${y}" width="${width}" height="${height}">${out.join("")}</svg>`,
   };
 };
 
@@ -220,11 +219,18 @@ const tools = (view, place, alone, { module, examples }) => {
     event.stopPropagation();
   });
 
-  // Export: the scene painted once more, on something that writes it down.
+  // Export: the scene painted once more, on something that writes it down; what lies below it too.
   const picture = (dark) => {
-    const pen = recorder();
-    const [width, height] = view.paint_on(pen, dark);
-    return width ? pen.text(width, Math.ceil(height), `${part(".sl-name").textContent}, ${part(".sl-range").textContent}`) : null;
+    let [pieces, width, height] = ["", 0, 0];
+    for (const each of [view, ...second.views()]) {
+      const pen = recorder();
+      const [w, h] = each.paint_on(pen, dark);
+      if (!w) continue;
+      pieces += pen.text(height, w, Math.ceil(h));
+      [width, height] = [Math.max(width, w), height + Math.ceil(h)];
+    }
+    const title = quoted(`${part(".sl-name").textContent}, ${part(".sl-range").textContent}`);
+    return width ? `<svg xmlns="http:${"//"}www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}"><title>${title}</title>${pieces}</svg>` : null;
   };
   const save = () => {
     const svg = picture(place.dataset.theme === "dark");
@@ -239,13 +245,17 @@ const tools = (view, place, alone, { module, examples }) => {
   };
   const png = () => {
     const dark = place.dataset.theme === "dark";
-    const [width, height] = view.paint_on(recorder(), dark);
-    if (!width) return;
+    const sizes = [view, ...second.views()].map((each) => [each, each.paint_on(recorder(), dark)]).filter(([, [width]]) => width);
+    if (!sizes.length) return;
     const ratio = Math.max(2, devicePixelRatio);
-    const sheet = make("canvas", { width: width * ratio, height: Math.ceil(height) * ratio });
+    const height = sizes.reduce((sum, [, [, h]]) => sum + Math.ceil(h), 0);
+    const sheet = make("canvas", { width: Math.max(...sizes.map(([, [w]]) => w)) * ratio, height: height * ratio });
     const pen = sheet.getContext("2d");
     pen.scale(ratio, ratio);
-    view.paint_on(pen, dark);
+    for (const [each, [, h]] of sizes) {
+      each.paint_on(pen, dark);
+      pen.translate(0, Math.ceil(h));
+    }
     sheet.toBlob((blob) => blob && hand(blob, "png"), "image/png");
   };
   const csv = () => "marks" in told && hand(new Blob([view.csv()], { type: "text/csv" }), "csv");
@@ -267,7 +277,7 @@ const tools = (view, place, alone, { module, examples }) => {
   const second = beside(view, place);
   const text = program(view, place, second, examples);
   const arranged = lanes(view);
-  const past = steps(view, whole(view, place, { arranged, search, find, second, text }), alone);
+  const past = steps(view, whole(view, place, { arranged, search, find, second, text, refuse }), alone);
 
   // What the cards say.
   const cards = () => {
@@ -282,7 +292,7 @@ const tools = (view, place, alone, { module, examples }) => {
       part("[data-totals]").replaceChildren(make("b", { textContent: range.words }), ...tables, row);
     }
     shown(part(".sl-marks-part"), marks.length);
-    const mark = ({ name, at, ns, after }) => {
+    const mark = ([name, at, ns, after]) => {
       const button = make("button", { type: "button" }, make("b", { textContent: name }), at, make("span", { textContent: after ? `${after} later` : "" }));
       button.addEventListener("click", () => centre(ns, view.times()));
       return make("li", {}, button);
@@ -403,7 +413,7 @@ const tools = (view, place, alone, { module, examples }) => {
 };
 
 /** Everything that is chosen and shown, as the words of an address; and that shown again. */
-const whole = (view, place, { arranged, search, find, second, text }) => {
+const whole = (view, place, { arranged, search, find, second, text, refuse }) => {
   const part = (selector) => place.querySelector(selector);
   const canvas = part(".sl-canvas");
   const told = () => JSON.parse(view.told());
@@ -470,7 +480,11 @@ const whole = (view, place, { arranged, search, find, second, text }) => {
       await drawn();
     }
     text.again(changed);
-    second.again(below);
+    try {
+      second.again(below);
+    } catch (error) {
+      refuse([error.message]);
+    }
   };
   return {
     show,
@@ -488,7 +502,7 @@ const whole = (view, place, { arranged, search, find, second, text }) => {
         set("slice", slice);
         set("at", after(at));
         set("range", [after(range), ...lanes.split(" ")].filter(Boolean).join());
-        set("marks", marks.map(({ ns }) => ns).join());
+        set("marks", marks.map(([, , ns]) => ns).join());
       } else {
         set("view", chosen);
         set("bytes", bytes);

@@ -8,8 +8,8 @@ use web_sys::Element;
 use super::Canvas;
 use super::panels::{Panels, append, set};
 use crate::memory::MemoryApp;
+use crate::memory::draw::Seen;
 use crate::memory::past::OverTime;
-use crate::scene::Scene;
 use crate::text;
 use crate::theme::Theme;
 
@@ -28,8 +28,8 @@ pub(crate) struct Shown {
     /// The words of the table's rows, and which of them is selected.
     rows: Vec<String>,
     marked: Option<usize>,
-    legend: Option<Scene>,
-    /// Width, pixel ratio and colours of the strip.
+    /// What the legend explains; width, pixel ratio and colours of it, and of the strip.
+    legend: Option<(Seen, f64, f64, Theme)>,
     strip: Option<(f64, f64, Theme)>,
 }
 
@@ -140,13 +140,13 @@ impl Panels {
     /// The legend, and the strip of a snapshot's past.
     pub(super) fn past(&mut self, app: &MemoryApp, ratio: f64) {
         let width = f64::from(self.plot.client_width()).max(40.0);
-        let legend = app.legend(self.legend_width());
-        let is_painted = self.memory.as_ref().is_some_and(|shown| shown.legend.as_ref() == Some(&legend));
-        if !is_painted {
-            self.paint_legend(&legend, ratio);
+        let legend_width = self.legend_width();
+        let legend = Some((app.seen(), legend_width, ratio, app.theme));
+        if self.memory.as_ref().is_none_or(|shown| shown.legend != legend) {
+            self.paint_legend(&app.legend(legend_width), ratio);
         }
         if let Some(shown) = &mut self.memory {
-            shown.legend = Some(legend);
+            shown.legend = legend;
         }
         let strip = self.part(".sl-strip");
         strip.set_hidden(app.over_time().is_none());

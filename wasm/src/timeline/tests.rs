@@ -45,6 +45,42 @@ fn pictures_of_many_slices_stay_small_and_say_so() {
 }
 
 #[test]
+fn below_a_hundred_frames_the_calls_are_still_in_the_picture() {
+    let slice = |cat: &str, name: &str, ts: u32, dur: u32| {
+        format!(r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":1,"tid":1,"ts":{ts},"dur":{dur}}}"#)
+    };
+    let mut events: Vec<String> =
+        (0..100).map(|k| slice("python_function", &format!("frame{k}"), k, 1000 - 2 * k)).collect();
+    events.push(slice("cuda_runtime", "cudaDeviceSynchronize", 200, 600));
+    let trace = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
+    let trace = spanlift::trace::read(trace.as_bytes()).unwrap();
+    let scene = scene(&trace, &TimelineOptions { figures: true, ..TimelineOptions::default() });
+    texts_keep_apart(&scene);
+    let said: Vec<&str> = scene.texts().map(|t| &*t.text).collect();
+    assert!(said.contains(&"cudaDeviceSynchronize") && said.contains(&"frame6"), "{said:?}");
+    assert!(!said.contains(&"frame7"));
+    assert!(said.iter().any(|t| t.starts_with("93 more slices, the innermost, lie too deep")), "{said:?}");
+    // And what is not drawn is counted in the figures.
+    let table = said.windows(3).rfind(|words| words[0] == "annotation").unwrap();
+    assert_eq!(table[1..], ["100", "90.10 ms"]);
+}
+
+#[test]
+fn the_figures_of_a_picture_are_those_of_the_page() {
+    let trace = race();
+    // A narrow one has the first columns.
+    for (width, n) in [(300.0, 4), (960.0, 5)] {
+        let options = TimelineOptions { figures: true, width, ..TimelineOptions::default() };
+        let scene = scene(&trace, &options);
+        texts_keep_apart(&scene);
+        let y = scene.texts().find(|t| t.text == "kind").unwrap().y;
+        let copy = scene.texts().find(|t| t.text == "copy to device" && t.y > y).unwrap().y;
+        let line: Vec<&str> = scene.texts().filter(|t| t.y == copy).map(|t| &*t.text).collect();
+        assert_eq!(line, ["copy to device", "1", "98 µs", "4 MiB", "42.8 GB/s"][..n]);
+    }
+}
+
+#[test]
 fn what_is_under_the_pointer_is_what_was_drawn_there() {
     let trace = race();
     let rows = Rows::new(&trace, Shown::default());

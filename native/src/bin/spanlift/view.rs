@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use spanlift::hazard::Mode;
-use spanlift::memory::{MoveKind, Target};
+use spanlift::memory::{Dtype, MoveKind, Target, cpu, cuda};
+use spanlift::op::{Diagonal, Operator, Space, Tensor, fft, to};
 use spanlift::trace::{self, Trace};
-use spanlift::{Nanos, sim};
+use spanlift::{Nanos, chain, sim};
 use spanlift_native::programs;
 use spanlift_viewer::kind::{self, Kind};
 use spanlift_viewer::model::findings;
@@ -148,7 +149,30 @@ fn serve(args: &ViewArgs, items: &[PageItem], figures: &[Figures], out: &mut Out
 
 /// The programs that ship, for the page's editor.
 fn examples() -> Vec<PageItem> {
-    programs::all().map(|shipped| PageItem::source(shipped.name, shipped.text, "")).collect()
+    let shipped = programs::all().map(|shipped| PageItem::source(shipped.name, shipped.text, ""));
+    let chains = chains().unwrap_or_else(|e| unreachable!("bug: a chain that is built in: {e}"));
+    shipped.chain(chains).collect()
+}
+
+/// Operators over devices, as the programs that applying them takes.
+fn chains() -> Result<Vec<PageItem>, Box<dyn std::error::Error>> {
+    let images = Space::new([("b", 8), ("y", 256), ("x", 256)], Dtype::C32)?;
+    let (here, there) = (images.on(cuda(0)), images.on(cuda(1)));
+    let weights = Tensor::new([("y", 256), ("x", 256)], (0..65_536).map(|k| f64::from(k % 32) / 16.0))?;
+    let w0 = Operator::from(Diagonal::broadcast(here, &weights)?.named("W0"));
+    let w1 = Operator::from(Diagonal::broadcast(there, &weights)?.named("W1"));
+    let there_and_back = chain![to(cuda(0)), &w0, fft(["y", "x"]), to(cpu())]?;
+    let two_devices = chain![to(cuda(0)), &w0, to(cuda(1)), &w1, to(cpu())]?;
+    let normal = there_and_back.normal();
+    let all = [
+        ("operator-there-and-back", &there_and_back),
+        ("operator-two-devices", &two_devices),
+        ("operator-normal", &normal),
+    ];
+    let item = |(name, operator): (&str, &Operator)| {
+        Ok(PageItem::source(name, operator.plan()?.program().to_text(), ""))
+    };
+    all.into_iter().map(item).collect()
 }
 
 /// Where to write, and what.
@@ -247,7 +271,8 @@ fn picture(opened: &Opened) -> String {
             return map_svg(map, &MemoryOptions { title, ..MemoryOptions::default() });
         }
     };
-    let mut options = TimelineOptions { title: Some(opened.item.name.clone()), ..TimelineOptions::default() };
+    let title = Some(opened.item.name.clone());
+    let mut options = TimelineOptions { title, figures: true, ..TimelineOptions::default() };
     if let Some(program) = &trace.program {
         options.findings = findings(program, Mode::Contract);
     }
