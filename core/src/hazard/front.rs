@@ -98,6 +98,16 @@ impl Default for Front {
     }
 }
 
+/// Puts the numbers of those that are `near` into `ids`. A loop, since chains of adapters are calls where units of code are
+/// optimised alone, and this is what every access of a program does.
+fn few(list: &[(Place, u32)], ids: &mut Vec<u32>, near: impl Fn(&Place) -> bool) {
+    for (place, id) in list {
+        if near(place) {
+            ids.push(*id);
+        }
+    }
+}
+
 impl Front {
     pub(super) fn insert(&mut self, place: Place, id: u32) {
         match self {
@@ -146,7 +156,7 @@ impl Front {
     /// Puts the numbers of all places that are not known to be apart from `place` into `ids`.
     pub(super) fn meeting(&self, place: &Place, ids: &mut Vec<u32>) {
         match self {
-            Front::Few(list) => ids.extend(list.iter().filter(|(p, _)| p.meets(place)).map(|&(_, id)| id)),
+            Front::Few(list) => few(list, ids, |p| p.meets(place)),
             Front::Many(classes) => {
                 for (&(pitch, size), alike) in classes {
                     if pitch != 0 && pitch == place.comb.pitch {
@@ -169,7 +179,7 @@ impl Front {
     pub(super) fn inside(&self, place: &Place, ids: &mut Vec<u32>) {
         let is_inside = |p: &Place| place.lo <= p.lo && p.hi <= place.hi;
         match self {
-            Front::Few(list) => ids.extend(list.iter().filter(|(p, _)| is_inside(p)).map(|&(_, id)| id)),
+            Front::Few(list) => few(list, ids, is_inside),
             Front::Many(classes) => {
                 let (_, longest) = place.class();
                 for (_, alike) in classes.iter().filter(|((_, size), _)| *size <= longest) {
@@ -183,7 +193,7 @@ impl Front {
     /// Puts the numbers at exactly this place into `ids`.
     pub(super) fn exactly(&self, place: &Place, ids: &mut Vec<u32>) {
         match self {
-            Front::Few(list) => ids.extend(list.iter().filter(|(p, _)| p == place).map(|&(_, id)| id)),
+            Front::Few(list) => few(list, ids, |p| p == place),
             Front::Many(classes) => {
                 if let Some(alike) = classes.get(&place.class()) {
                     let near = alike.by_start.range((place.lo, place.hi, 0)..=(place.lo, place.hi, u32::MAX));

@@ -40,6 +40,7 @@
 
 mod fields;
 mod read;
+mod value;
 mod write;
 
 pub(super) use read::{read, read_each};

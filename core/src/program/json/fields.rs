@@ -1,7 +1,6 @@
 //! The fields of one command, read one by one: what is wrong is noted, and reading goes on.
 
-use serde_json::{Map, Value};
-
+use super::value::{Json, Object};
 use crate::memory::{Dim, Dtype, Span};
 use crate::program::Names;
 use crate::program::command::*;
@@ -10,7 +9,7 @@ use crate::units::Nanos;
 
 /// The fields of one command, and what is wrong with them.
 pub(super) struct Fields<'a> {
-    map: &'a Map<String, Value>,
+    map: &'a Object<'a>,
     names: &'a mut Names,
     /// The command's name.
     pub(super) name: &'a str,
@@ -20,14 +19,12 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn new(value: &'a Value, names: &'a mut Names) -> Result<Fields<'a>, String> {
-        let Value::Object(map) = value else {
+    pub(super) fn new(value: &'a Json<'a>, names: &'a mut Names) -> Result<Fields<'a>, String> {
+        let Json::Object(map) = value else {
             return Err("a command is an object with a field \"op\"".to_owned());
         };
         match map.get("op") {
-            Some(Value::String(name)) => {
-                Ok(Fields { map, names, name, is_unknown: false, faults: Vec::new() })
-            }
+            Some(Json::Text(name)) => Ok(Fields { map, names, name, is_unknown: false, faults: Vec::new() }),
             Some(_) => Err("\"op\" is not text".to_owned()),
             None => Err("a field \"op\" is missing".to_owned()),
         }
@@ -38,11 +35,11 @@ impl<'a> Fields<'a> {
         None
     }
 
-    pub(super) fn present(&self, key: &str) -> Option<&'a Value> {
+    pub(super) fn present(&self, key: &str) -> Option<&'a Json<'a>> {
         self.map.get(key).filter(|v| !v.is_null())
     }
 
-    pub(super) fn required(&mut self, key: &str) -> Option<&'a Value> {
+    pub(super) fn required(&mut self, key: &str) -> Option<&'a Json<'a>> {
         match self.present(key) {
             Some(value) => Some(value),
             None => self.fault(format!("field {key:?} is missing")),
@@ -51,7 +48,7 @@ impl<'a> Fields<'a> {
 
     pub(super) fn str(&mut self, key: &str) -> Option<&'a str> {
         match self.required(key)? {
-            Value::String(text) => Some(text),
+            Json::Text(text) => Some(text),
             other => self.fault(format!("field {key:?} is {other}, text is needed")),
         }
     }
@@ -61,7 +58,7 @@ impl<'a> Fields<'a> {
         self.str(key).map(str::to_owned)
     }
 
-    pub(super) fn int_of(&mut self, key: &str, value: &Value) -> Option<i64> {
+    pub(super) fn int_of(&mut self, key: &str, value: &Json<'_>) -> Option<i64> {
         match value.as_i64() {
             Some(n) => Some(n),
             None if value.is_number() => {
@@ -87,7 +84,7 @@ impl<'a> Fields<'a> {
 
     pub(super) fn bool(&mut self, key: &str) -> Option<bool> {
         match self.required(key)? {
-            Value::Bool(b) => Some(*b),
+            Json::Bool(b) => Some(*b),
             other => self.fault(format!("field {key:?} is {other}, true or false is needed")),
         }
     }
@@ -96,8 +93,8 @@ impl<'a> Fields<'a> {
         if self.present(key).is_none() { Some(false) } else { self.bool(key) }
     }
 
-    pub(super) fn float(&mut self, key: &str, map: &'a Map<String, Value>) -> Option<f64> {
-        match map.get(key).and_then(Value::as_f64).filter(|v| v.is_finite()) {
+    pub(super) fn float(&mut self, key: &str, map: &'a Object<'a>) -> Option<f64> {
+        match map.get(key).and_then(Json::as_f64).filter(|v| v.is_finite()) {
             Some(v) => Some(v),
             None => self.fault(format!("field {key:?} needs a finite number")),
         }
@@ -175,7 +172,7 @@ impl<'a> Fields<'a> {
 
     pub(super) fn regions(&mut self, key: &str) -> Option<Vec<Region>> {
         match self.required(key)? {
-            Value::Array(list) => {
+            Json::List(list) => {
                 // Every element is looked at, so that one bad span does not hide the next.
                 let regions: Vec<_> = list.iter().map(|v| self.region_of(key, v)).collect();
                 regions.into_iter().collect()
@@ -184,8 +181,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub(super) fn region_of(&mut self, key: &str, value: &'a Value) -> Option<Region> {
-        let Value::Object(map) = value else {
+    pub(super) fn region_of(&mut self, key: &str, value: &'a Json<'a>) -> Option<Region> {
+        let Json::Object(map) = value else {
             return self.fault(format!("field {key:?} is {value}, a span is needed"));
         };
         let mut inner =
@@ -214,14 +211,14 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub(super) fn dims(&mut self, value: &Value) -> Option<Vec<Dim>> {
-        let pairs = value.as_array().map(Vec::as_slice);
+    pub(super) fn dims(&mut self, value: &Json<'_>) -> Option<Vec<Dim>> {
+        let pairs = value.as_array();
         let Some(pairs) = pairs else {
             return self.fault(format!("field \"dims\" is {value}, a list of [count, stride] is needed"));
         };
         let mut dims = Vec::with_capacity(pairs.len());
         for pair in pairs {
-            let Some([count, stride]) = pair.as_array().map(Vec::as_slice) else {
+            let Some([count, stride]) = pair.as_array() else {
                 return self.fault(format!("an entry of \"dims\" is {pair}, [count, stride] is needed"));
             };
             dims.push(Dim { count: self.int_of("count", count)?, stride: self.int_of("stride", stride)? });
@@ -229,8 +226,8 @@ impl<'a> Fields<'a> {
         Some(dims)
     }
 
-    pub(super) fn dtype(&mut self, map: &Map<String, Value>) -> Option<Dtype> {
-        match map.get("dtype").and_then(Value::as_str).map(str::parse) {
+    pub(super) fn dtype(&mut self, map: &Object<'_>) -> Option<Dtype> {
+        match map.get("dtype").and_then(Json::as_str).map(str::parse) {
             Some(Ok(dtype)) => Some(dtype),
             Some(Err(e)) => self.fault(e.to_string()),
             None => self.fault("field \"dtype\" is missing".to_owned()),
@@ -240,7 +237,7 @@ impl<'a> Fields<'a> {
     pub(super) fn contents(&mut self, key: &str) -> Option<Option<Contents>> {
         let map = match self.present(key) {
             None => return Some(None),
-            Some(Value::Object(map)) => map,
+            Some(Json::Object(map)) => map,
             Some(other) => {
                 return self.fault(format!("field {key:?} is {other}, declared contents are needed"));
             }
@@ -252,15 +249,15 @@ impl<'a> Fields<'a> {
             };
         }
         let dtype = self.dtype(map)?;
-        if map.contains_key("fill") {
+        if map.get("fill").is_some() {
             return Some(Some(Contents::Fill { dtype, value: self.float("fill", map)? }));
         }
-        if map.contains_key("start") {
+        if map.get("start").is_some() {
             let (start, step) = (self.float("start", map)?, self.float("step", map)?);
             return Some(Some(Contents::Ramp { dtype, start, step }));
         }
-        let values = map.get("values").and_then(Value::as_array);
-        let values: Option<Vec<f64>> = values.and_then(|list| list.iter().map(Value::as_f64).collect());
+        let values = map.get("values").and_then(Json::as_array);
+        let values: Option<Vec<f64>> = values.and_then(|list| list.iter().map(Json::as_f64).collect());
         match values {
             Some(values) if !values.is_empty() => Some(Some(Contents::Values { dtype, values })),
             _ => self.fault(format!(
@@ -272,12 +269,12 @@ impl<'a> Fields<'a> {
     pub(super) fn compute(&mut self) -> Option<Option<Compute>> {
         let map = match self.present("compute") {
             None => return Some(None),
-            Some(Value::Object(map)) => map,
+            Some(Json::Object(map)) => map,
             Some(other) => return self.fault(format!("field \"compute\" is {other}, an object is needed")),
         };
         let dtype = self.dtype(map)?;
-        let flag = |name: &str| map.get(name).and_then(Value::as_bool).unwrap_or(false);
-        let func = match map.get("fn").and_then(Value::as_str) {
+        let flag = |name: &str| map.get(name).and_then(Json::as_bool).unwrap_or(false);
+        let func = match map.get("fn").and_then(Json::as_str) {
             Some("fill") => Func::Fill(self.float("value", map)?),
             Some("affine") => Func::Affine { mul: self.float("mul", map)?, add: self.float("add", map)? },
             Some("mul") => Func::Mul { conj: flag("conj") },

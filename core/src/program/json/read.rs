@@ -9,6 +9,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use serde_json::Value;
 
 use super::fields::Fields;
+use super::value::Json;
 use crate::ordered::sort_by_key;
 use crate::program::check::{Broken, check_beside};
 use crate::program::command::*;
@@ -138,7 +139,7 @@ impl<'de> Visitor<'de> for Ops<'_, '_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while let Some(value) = seq.next_element::<Value>()? {
+        while let Some(value) = seq.next_element::<Json<'de>>()? {
             self.0.command(&value);
             if let Some(take) = &mut self.0.take {
                 let broken = self.0.broken.pop();
@@ -163,7 +164,7 @@ impl Reader<'_, '_> {
     }
 
     /// Adds a command, or a placeholder for one that cannot be read.
-    fn command(&mut self, value: &Value) {
+    fn command(&mut self, value: &Json<'_>) {
         let index = self.program.len();
         let mut fields = match Fields::new(value, self.program.names_mut()) {
             Ok(fields) => fields,

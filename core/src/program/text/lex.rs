@@ -45,8 +45,7 @@ pub(super) fn lex(line: &str) -> Result<Vec<Token<'_>>, Fault> {
             tokens.push(Token::Quoted(name));
             rest = &rest[end..];
         } else if is_word_char(c) {
-            let end = rest.find(|c| !is_word_char(c)).unwrap_or(rest.len());
-            let end = rest[..end].find("..").unwrap_or(end);
+            let end = word_len(rest);
             tokens.push(Token::Word(&rest[..end]));
             rest = &rest[end..];
         } else {
@@ -55,6 +54,21 @@ pub(super) fn lex(line: &str) -> Result<Vec<Token<'_>>, Fault> {
         rest = rest.trim_start();
     }
     Ok(tokens)
+}
+
+/// Length of the bare word that `rest` begins with, which `..` ends too.
+fn word_len(rest: &str) -> usize {
+    let mut after_dot = false;
+    for (at, c) in rest.char_indices() {
+        if !is_word_char(c) {
+            return at;
+        }
+        if after_dot && c == '.' {
+            return at - 1;
+        }
+        after_dot = c == '.';
+    }
+    rest.len()
 }
 
 /// Length of the quoted text that `rest` starts with, both quotation marks included.
