@@ -24,7 +24,7 @@ pub struct Rows {
     pub sections: Vec<Section>,
     /// The rows from top to bottom.
     pub rows: Vec<Row>,
-    /// Slices that [`Rows::shallow`] left out.
+    /// Slices that `shallow` left out.
     pub n_below: u64,
     /// Where each slice lies: row and track; slices of lanes that are not shown have [`Rows::NOWHERE`].
     places: Vec<(u32, u32)>,
