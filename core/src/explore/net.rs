@@ -5,7 +5,7 @@
 use super::results::ExploreError;
 use crate::hazard::{Life, Relation};
 use crate::memory::Span;
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, sort};
 use crate::program::BufferId;
 
 /// A set of small numbers.
@@ -170,7 +170,7 @@ fn classes(relation: &Relation<'_>, places: &[usize]) -> Result<(Touched, Vec<Bu
     }
     let mut block_of = Vec::new();
     for (block, mut cuts) in cuts {
-        cuts.sort_unstable();
+        sort(&mut cuts);
         let mut known: BTreeMap<Vec<usize>, u32> = BTreeMap::new();
         // Touches whose runs are open, ascending; runs of one touch do not overlap.
         let mut open: Vec<usize> = Vec::new();

@@ -3,7 +3,7 @@
 use super::explain::step_name;
 use super::schedule::Schedule;
 use crate::hazard::{Part, Relation};
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, sort};
 use crate::program::{Copy, Op, Space, StreamId, ThreadId};
 use crate::trace::{Kind, Lane, LaneKind, Slice, Source, StrId, Trace};
 use crate::units::Nanos;
@@ -44,7 +44,7 @@ impl Schedule {
             (stream, if stream.is_some() { ThreadId::FIRST } else { command.thread })
         };
         let mut places: Vec<_> = ids.iter().map(|&id| place(id)).collect();
-        places.sort_unstable();
+        sort(&mut places);
         places.dedup();
         for (stream, thread) in places {
             let (kind, group, name) = match stream {

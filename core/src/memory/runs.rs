@@ -99,6 +99,13 @@ pub(super) fn meeting(
     Ok(())
 }
 
+/// Where the grids are in the list, by their first byte.
+fn by_first_byte(grids: &[Grid]) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..).take(grids.len()).collect();
+    order.sort_unstable_by_key(|&k| grids[k as usize].off);
+    order
+}
+
 /// Calls `visit` with the sorted runs of one stretch of bytes after the other, cut where a stretch ends.
 fn stretches(
     grids: &[Grid],
@@ -108,8 +115,7 @@ fn stretches(
     if MOST_WRITTEN < total {
         return Err(TooManyRuns);
     }
-    let mut order: Vec<u32> = (0..).take(grids.len()).collect();
-    order.sort_unstable_by_key(|&k| grids[k as usize].off);
+    let order = by_first_byte(grids);
     let end = grids.iter().map(Grid::end).max().unwrap_or(0);
     let mut coming = &order[..];
     let mut live: Vec<u32> = Vec::new();

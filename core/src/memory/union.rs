@@ -234,8 +234,9 @@ fn period(grids: &[Grid], extent: i64) -> i64 {
         }
         same
     });
-    runs.sort_by_key(|&(stride, n)| std::cmp::Reverse((n, stride)));
-    let mut strides = runs.iter().map(|&(stride, _)| stride);
+    let mut by_count: Vec<(i64, i64)> = runs.iter().map(|&(stride, n)| (n, stride)).collect();
+    by_count.sort_unstable();
+    let mut strides = by_count.iter().rev().map(|&(_, stride)| stride);
     let first = strides.next().unwrap_or(extent);
     strides.fold(first, |period, stride| {
         let common = (period / gcd(period, stride)).checked_mul(stride);

@@ -3,6 +3,7 @@
 use crate::memory::{Dtype, ViewError};
 use crate::op::name::Name;
 use crate::op::space::{Space, SpaceError};
+use crate::ordered::sort;
 
 /// Why an expression cannot be built, or an operator not be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -212,8 +213,8 @@ fn fix(expects: &Space, gives: &Space, place: &str) -> String {
     if expects.dims() != gives.dims() {
         let (mut wanted, mut found) = (names(expects), names(gives));
         let ordered = wanted == found;
-        wanted.sort();
-        found.sort();
+        sort(&mut wanted);
+        sort(&mut found);
         let unequal = expects.dims().iter().zip(gives.dims()).find(|(a, b)| a != b);
         match unequal {
             Some(((name, n), (_, m))) if ordered => {

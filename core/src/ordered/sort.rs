@@ -8,6 +8,11 @@ pub(crate) fn sort_by<T>(list: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
     rearrange(order, &mut |a, b| list.swap(a, b));
 }
 
+/// As [`sort_by`], by their own order.
+pub(crate) fn sort<T: Ord>(list: &mut [T]) {
+    sort_by(list, T::cmp);
+}
+
 /// As [`sort_by`], by what `key` says of each.
 pub(crate) fn sort_by_key<T, K: Ord>(list: &mut [T], key: impl Fn(&T) -> K) {
     sort_by(list, |a, b| key(a).cmp(&key(b)));

@@ -152,5 +152,8 @@ fn lists_are_sorted_as_by_the_standard_library_equal_ones_in_their_order() {
         super::sort_by(&mut ours, |a, b| b.1.cmp(&a.1));
         theirs.sort_by(|a, b| b.1.cmp(&a.1));
         assert_eq!(ours, theirs);
+        super::sort(&mut ours);
+        theirs.sort();
+        assert_eq!(ours, theirs);
     }
 }

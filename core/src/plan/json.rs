@@ -55,8 +55,10 @@ impl Plan {
     pub fn to_json(&self, weights: Weights) -> Result<String, JsonError> {
         const BUG: &str = "bug: an expression or a program is no JSON";
         let operator: Value = serde_json::from_str(&self.operator.to_json(weights)?).expect(BUG);
-        let caps = self.planning.caps().iter().map(|(device, cap)| (device.to_string(), json!(cap.0)));
-        let caps: Map<String, Value> = caps.collect();
+        let mut caps = Map::new();
+        for (device, cap) in self.planning.caps() {
+            caps.insert(device.to_string(), json!(cap.0));
+        }
         let input = match self.given() {
             None => Value::Null,
             Some(values) if self.operator.domain().is_complex() => json!({"complex": values}),
@@ -137,13 +139,13 @@ impl Plan {
                 "stream": t.stream, "why": t.why, "command": t.command,
             })
         });
-        let memory = self.peaks.iter().map(|(device, p)| {
+        let mut memory = Map::new();
+        for (device, p) in &self.peaks {
             let parts = json!({
                 "input": p.input.0, "output": p.output.0, "weights": p.weights.0, "between": p.between.0,
             });
-            (device.to_string(), parts)
-        });
-        let memory: Map<String, Value> = memory.collect();
+            memory.insert(device.to_string(), parts);
+        }
         [("program", program), ("transfers", transfers.collect()), ("memory", memory.into())]
     }
 }

@@ -8,6 +8,7 @@ use super::schedule::Sim;
 use super::{Mark, names};
 use crate::id::Id;
 use crate::machine::Machine;
+use crate::ordered::sort_by_key;
 use crate::program::{StreamKind, ThreadId};
 use crate::trace::{Engine, Flow, FlowKind, Instant, Kind, Lane, LaneKind, Slice, Source, StrId, Trace};
 use crate::units::Nanos;
@@ -91,7 +92,7 @@ impl Recorder {
     /// Puts the lanes in the order in which they are drawn.
     pub(super) fn finish(mut self) -> (Trace, Vec<Mark>) {
         let mut order: Vec<usize> = (0..self.ranks.len()).collect();
-        order.sort_by_key(|&k| self.ranks[k].key());
+        sort_by_key(&mut order, |&k| self.ranks[k].key());
         let mut place = vec![0u32; order.len()];
         for (to, &from) in (0..).zip(&order) {
             place[from] = to;

@@ -1,6 +1,6 @@
 //! What a run needs of a trace: host calls, operations, and which waits for which, taken from either model of a trace.
 
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, sort};
 use crate::trace::analysis::calls::is_sync;
 use crate::trace::analysis::devices::{Group, Groups};
 use crate::trace::table::Table;
@@ -228,7 +228,7 @@ impl Joined {
             });
         let mut stream_of: Vec<((i64, i64), u32)> = numbered.collect();
         let first = stream_of.first().map_or(0, |stream| stream.0.0);
-        stream_of.sort_unstable();
+        sort(&mut stream_of);
         for k in rows {
             let device = argument(k, "device").unwrap_or(first);
             let find = |name| {
@@ -264,7 +264,7 @@ fn device_of(lane: &Lane) -> (Option<i64>, StrId) {
 
 fn devices(trace: &Trace) -> Vec<(Option<i64>, StrId)> {
     let mut devices: Vec<_> = trace.lanes.iter().map(device_of).collect();
-    devices.sort_unstable();
+    sort(&mut devices);
     devices.dedup();
     devices
 }

@@ -1,7 +1,7 @@
 //! A range of a recorded trace as a small program: its copies, kernels and waits, to be edited and simulated.
 
 use super::recorded::{Joined, StreamWait};
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, sort};
 use crate::program::{
     BufferId, Command, Copy, EventId, Kernel, Op, Program, Region, Space, StreamId, ThreadId,
 };
@@ -226,9 +226,9 @@ impl<'t> Made<'t> {
                 }
             }
         }
-        used.sort_unstable();
+        sort(&mut used);
         used.dedup();
-        sizes.sort_unstable();
+        sort(&mut sizes);
         let mut taken: BTreeMap<String, u64> = BTreeMap::new();
         let mut unique = |name: String| {
             let n = taken.entry(name.clone()).or_default();
@@ -280,7 +280,7 @@ impl<'t> Made<'t> {
             }
         }
         acts.extend(self.syncs());
-        acts.sort_unstable();
+        sort(&mut acts);
         acts
     }
 

@@ -2,6 +2,7 @@
 
 use super::{Idents, Lines};
 use crate::memory::Dtype;
+use crate::ordered::sort;
 use crate::program::Program;
 use crate::program::command::*;
 use crate::program::names::legacy_device;
@@ -30,7 +31,7 @@ pub(super) fn write(program: &Program) -> String {
         let bare = |name: &&str| name.trim_end_matches([':', '(', ' ', '{']).to_owned();
         let mut used: Vec<String> = names.iter().filter(|name| body.contains(**name)).map(bare).collect();
         used.extend((from == "spanlift").then(|| "Program".to_owned()));
-        used.sort_unstable();
+        sort(&mut used);
         match used.as_slice() {
             [] => {}
             [one] => *text += &format!("use {from}::{one};\n"),

@@ -2,6 +2,7 @@
 
 use super::{Counted, Idents, Lines, micros, told};
 use crate::memory::Dtype;
+use crate::ordered::sort;
 use crate::program::Program;
 use crate::program::command::*;
 use crate::program::names::legacy_device;
@@ -176,7 +177,7 @@ impl Writer<'_> {
         };
         let mine = self.program.commands().iter().filter(|command| command.thread == thread);
         let mut made: Vec<&str> = mine.filter_map(of).collect();
-        made.sort_unstable();
+        sort(&mut made);
         made.dedup();
         made
     }

@@ -71,7 +71,11 @@ impl<'a> Json<'a> {
             Json::Text(text) => text.as_ref().into(),
             Json::List(list) => list.iter().map(Json::told).collect(),
             Json::Object(Object(members)) => {
-                members.iter().map(|(name, value)| (name.as_ref(), value.told())).collect()
+                let mut map = serde_json::Map::new();
+                for (name, value) in members {
+                    map.insert(name.as_ref().to_owned(), value.told());
+                }
+                map.into()
             }
         }
     }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::devices::{Group, Groups};
 use super::{Figures, Union};
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, sort_by_key};
 use crate::trace::table::Table;
 use crate::trace::time;
 
@@ -99,7 +99,7 @@ pub fn ranks(files: &[(String, &Table, &Figures)]) -> Vec<Rank> {
         }
     }
     if found.iter().all(|rank| rank.rank.is_some()) {
-        found.sort_by_key(|rank| rank.rank);
+        sort_by_key(&mut found, |rank| rank.rank);
     }
     found
 }

@@ -6,7 +6,7 @@ use super::calls::is_sync;
 use super::copies::is_copy_call;
 use super::devices::{Group, Groups};
 use super::{Union, rounded};
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, sort, sort_by, sort_by_key};
 use crate::trace::table::{CatRole, Table, Work};
 
 /// Figures of each step of a trace: of every figure one value a step, in nanoseconds.
@@ -58,7 +58,7 @@ pub fn compare(a: &Steps, b: &Steps) -> Comparison {
     let mut figures = changes(a, b, |steps| {
         steps.figures.iter().map(|(name, list)| ((*name).to_owned(), list.clone())).collect()
     });
-    figures.sort_by(|x, y| x.name.cmp(&y.name));
+    sort_by(&mut figures, |x, y| x.name.cmp(&y.name));
     Comparison {
         n_steps: [a.n_steps, b.n_steps],
         figures,
@@ -70,7 +70,7 @@ pub fn compare(a: &Steps, b: &Steps) -> Comparison {
 fn changes(a: &Steps, b: &Steps, of: impl Fn(&Steps) -> BTreeMap<String, Vec<i128>>) -> Vec<Change> {
     let (a, b) = (of(a), of(b));
     let mut names: Vec<&String> = a.keys().chain(b.keys()).collect();
-    names.sort();
+    sort(&mut names);
     names.dedup();
     let median_of = |list: Option<&Vec<i128>>| list.map_or(0, |list| median(list.clone()));
     let change = |name: &String| {
@@ -79,7 +79,7 @@ fn changes(a: &Steps, b: &Steps, of: impl Fn(&Steps) -> BTreeMap<String, Vec<i12
         Change { name: name.clone(), a, b, more: b - a, share }
     };
     let mut changes: Vec<Change> = names.into_iter().map(change).collect();
-    changes.sort_by_key(|change| std::cmp::Reverse(change.more.abs()));
+    sort_by_key(&mut changes, |change| std::cmp::Reverse(change.more.abs()));
     changes
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Key, Own};
-use crate::ordered::{BTreeMap, BTreeSet};
+use crate::ordered::{BTreeMap, BTreeSet, sort};
 use crate::trace::{LaneKind, Strings};
 
 /// What makes two events lie on the same lane.
@@ -162,7 +162,7 @@ impl Lanes {
         }
         let mut ranked: Vec<(Rank, usize)> =
             (0..self.found.len()).map(|index| (self.rank(index, &devices, &hosts), index)).collect();
-        ranked.sort_unstable();
+        sort(&mut ranked);
         let n_own = own.map_or(0, |own| own.header.lanes.len());
         let mut order = Order { lanes: Vec::new(), position: vec![0; self.found.len()] };
         for lane in own.iter().flat_map(|own| &own.header.lanes) {
