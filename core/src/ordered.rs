@@ -19,4 +19,4 @@ pub(crate) mod hot {
 }
 
 pub use compact::{BTreeMap, BTreeSet, Entry, Iter, Range};
-pub(crate) use sort::{sort, sort_by, sort_by_key};
+pub(crate) use sort::{ranked, sort, sort_by, sort_by_key};

@@ -6,6 +6,7 @@
 use super::grid::{Grid, TooManyRuns};
 use super::union::union;
 use super::{Dim, Span};
+use crate::ordered::sort_by_key;
 
 /// Disjoint spans that hold the bytes of `these` that are in none of `those`, in order of their first byte.
 pub(super) fn difference(these: &[&Span], those: &[&Span], limit: u64) -> Result<Vec<Span>, TooManyRuns> {
@@ -16,7 +17,7 @@ pub(super) fn difference(these: &[&Span], those: &[&Span], limit: u64) -> Result
         .map(Grid::span)
         .filter_map(|s| s.bounds().map(|(lo, hi)| (lo, hi, s)))
         .collect();
-    those.sort_unstable_by_key(|&(lo, hi, _)| (lo, hi));
+    sort_by_key(&mut those, |&(lo, hi, _)| (lo, hi));
     let mut left = Vec::new();
     let mut budget = limit;
     for this in these {

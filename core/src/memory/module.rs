@@ -8,7 +8,7 @@ use super::handle::{AsTensor, Block, Source, TensorRef};
 use super::layout::{Layout, LayoutProblem, LayoutProblems, Reason, StorageId};
 use super::marks::{Marks, ModuleEntry, TensorKind};
 use super::{Device, View};
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, sort};
 use crate::units::Bytes;
 
 /// Something with tensors and other modules in it.
@@ -337,7 +337,7 @@ pub(super) fn places(found: &[Found<'_>]) -> Vec<Place> {
             slices.push((address, address.saturating_add(bytes)));
         }
     }
-    slices.sort_unstable();
+    sort(&mut slices);
     let mut regions: Vec<(usize, usize)> = Vec::new();
     for (start, end) in slices {
         match regions.last_mut() {

@@ -6,6 +6,7 @@
 //! covers a whole stretch of one digit meets all sets that begin there, one digit lower.
 
 use super::grid::Grid;
+use crate::ordered;
 
 /// Digits of a position at most, the lowest included.
 const MOST_DIGITS: usize = 4;
@@ -33,8 +34,8 @@ pub(super) fn candidates<E>(
     grids: &[Grid],
     ask: &mut impl FnMut(usize, usize) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut order: Vec<usize> = (0..grids.len()).collect();
-    order.sort_unstable_by_key(|&k| (grids[k].off, k));
+    let by_first_byte = ordered::ranked(grids.len(), &|k| grids[k].off);
+    let order: Vec<usize> = by_first_byte.into_iter().map(|k| k as usize).collect();
     if crossing_pairs(grids, &order) <= 4 * grids.len() as u128 + FEW_PAIRS as u128 {
         for (at, &a) in order.iter().enumerate() {
             let end = grids[a].end();
@@ -46,8 +47,7 @@ pub(super) fn candidates<E>(
     }
     let digits = Digits::of(grids);
     let boxes = digits.boxes(grids);
-    let mut all: Vec<u32> = (0..).take(grids.len()).collect();
-    all.sort_unstable_by_key(|&k| boxes[0][k as usize].lo);
+    let all = ordered::ranked(grids.len(), &|k| i64::from(boxes[0][k].lo));
     let whole = (0, u32::MAX);
     Search { boxes: &boxes, ask }.meet(all.clone(), all, whole, boxes.len() - 1)
 }
@@ -87,7 +87,7 @@ impl Digits {
                 _ => counted.push((1, stride)),
             }
         }
-        counted.sort_unstable();
+        ordered::sort(&mut counted);
         counted.reverse();
         let mut periods: Vec<i64> = counted.iter().take(MOST_DIGITS - 1).map(|&(_, stride)| stride).collect();
         periods.sort_unstable();
@@ -105,7 +105,7 @@ impl Digits {
             return first;
         };
         // Every row begins somewhere in the period, and the next may begin where it has ended.
-        let mut edges: Vec<(i64, i32)> = Vec::with_capacity(2 * grids.len());
+        let mut edges: Vec<(i64, i64)> = Vec::with_capacity(2 * grids.len());
         let mut around = 0;
         for g in grids {
             let from = (g.off - first) % period;
@@ -113,7 +113,7 @@ impl Digits {
             if to - from < period {
                 edges.push((from + 1, 1));
                 edges.push((if to > period { to - period } else { to }, -1));
-                around += i32::from(to > period);
+                around += i64::from(to > period);
             }
         }
         edges.sort_unstable();
@@ -166,11 +166,11 @@ fn digit(g: &Grid, period: i64) -> ((i64, i64), Option<Grid>) {
 }
 
 fn ranked(ranges: &[(i64, i64)]) -> Vec<Side> {
-    let mut order: Vec<usize> = (0..ranges.len()).collect();
-    order.sort_unstable_by_key(|&k| (ranges[k].0, k));
-    let begins: Vec<i64> = order.iter().map(|&k| ranges[k].0).collect();
+    let order = ordered::ranked(ranges.len(), &|k| ranges[k].0);
+    let begins: Vec<i64> = order.iter().map(|&k| ranges[k as usize].0).collect();
     let mut sides = vec![Side::default(); ranges.len()];
     for (rank, &k) in (0..).zip(&order) {
+        let k = k as usize;
         let hi = begins.partition_point(|&lo| lo < ranges[k].1);
         sides[k] = Side { lo: rank, hi: u32::try_from(hi).unwrap_or(u32::MAX) };
     }

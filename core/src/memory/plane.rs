@@ -3,7 +3,7 @@
 //! A line sweeps over the rows. A tree over the columns knows which of them are covered; only where rectangles begin or
 //! end is anything looked at.
 
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, ranked};
 
 /// Rows `[top, bottom)` and columns `[left, right)`, none of them empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,10 +91,10 @@ struct Sweep<'r> {
 
 impl Sweep<'_> {
     fn new(rects: &[Rect]) -> Sweep<'_> {
-        let mut by_top: Vec<usize> = (0..rects.len()).collect();
-        let mut by_bottom = by_top.clone();
-        by_top.sort_unstable_by_key(|&k| rects[k].top);
-        by_bottom.sort_unstable_by_key(|&k| rects[k].bottom);
+        let by = |key: &dyn Fn(usize) -> i64| -> Vec<usize> {
+            ranked(rects.len(), key).into_iter().map(|k| k as usize).collect()
+        };
+        let (by_top, by_bottom) = (by(&|k| rects[k].top), by(&|k| rects[k].bottom));
         let mut edges: Vec<i64> = rects.iter().flat_map(|r| [r.left, r.right]).collect();
         edges.sort_unstable();
         edges.dedup();

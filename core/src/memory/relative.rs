@@ -10,7 +10,7 @@ use super::layout::{StorageId, Tensor};
 use super::map::{MapError, MemoryMap, Owner, Region};
 use super::plan::{Allocation, MoveCopy, MoveKind, MovePlan, Names, Placed, Target};
 use super::{Device, Span, View};
-use crate::ordered::{BTreeMap, BTreeSet, sort_by_key};
+use crate::ordered::{BTreeMap, BTreeSet, sort, sort_by_key};
 use crate::units::Bytes;
 
 /// Plans a move of those tensors to one device.
@@ -317,7 +317,7 @@ impl<'m> Planner<'m> {
                 self.place_empty(k, tensor);
             }
         }
-        self.plan.severed.sort_unstable();
+        sort(&mut self.plan.severed);
         self.plan
     }
 

@@ -4,6 +4,7 @@
 //! out, so that the memory this takes does not grow with the number of runs.
 
 use super::grid::{Grid, TooManyRuns, spend};
+use crate::ordered;
 
 /// More runs than this are not written out.
 pub(super) const MOST_WRITTEN: u64 = 1 << 25;
@@ -99,13 +100,6 @@ pub(super) fn meeting(
     Ok(())
 }
 
-/// Where the grids are in the list, by their first byte.
-fn by_first_byte(grids: &[Grid]) -> Vec<u32> {
-    let mut order: Vec<u32> = (0..).take(grids.len()).collect();
-    order.sort_unstable_by_key(|&k| grids[k as usize].off);
-    order
-}
-
 /// Calls `visit` with the sorted runs of one stretch of bytes after the other, cut where a stretch ends.
 fn stretches(
     grids: &[Grid],
@@ -115,7 +109,7 @@ fn stretches(
     if MOST_WRITTEN < total {
         return Err(TooManyRuns);
     }
-    let order = by_first_byte(grids);
+    let order = ordered::ranked(grids.len(), &|k| grids[k].off);
     let end = grids.iter().map(Grid::end).max().unwrap_or(0);
     let mut coming = &order[..];
     let mut live: Vec<u32> = Vec::new();

@@ -9,6 +9,7 @@
 use super::grid::{Band, Grid, TooManyRuns, spend};
 use super::plane::{self, Rect};
 use super::runs;
+use crate::ordered::{sort_by, sort_by_key};
 
 /// Runs that may be written out where strides have nothing in common, before rows are tried.
 const FLAT: u64 = 1 << 20;
@@ -194,7 +195,7 @@ fn join(grids: Vec<Grid>, budget: &mut u64) -> Result<Joined, TooManyRuns> {
         spend(budget, inner_runs.saturating_sub(n_grids).saturating_mul(ONE_RECT))?;
         return Ok(Joined::Plane { lo, period, rects: rectangles(&bands) });
     }
-    bands.sort_unstable_by(|a, b| a.inner.cmp(&b.inner).then(a.row.cmp(&b.row)));
+    sort_by(&mut bands, |a, b| a.inner.cmp(&b.inner).then(a.row.cmp(&b.row)));
     let mut out = Vec::new();
     for columns in crossing(bands, |b| (b.inner.off, b.inner.end()), 1) {
         join_columns(columns, lo, period, &mut out, budget)?;
@@ -280,7 +281,7 @@ fn join_columns(
     let mut edges: Vec<i64> = bands.iter().flat_map(|b| [b.row, b.row + b.n]).collect();
     edges.sort_unstable();
     edges.dedup();
-    bands.sort_by_key(|b| b.row);
+    sort_by_key(&mut bands, |b| b.row);
     let mut coming = bands.iter().peekable();
     let mut active: Vec<&Band> = Vec::new();
     // What the rows before hold, and from which row on; unions come in order, so it is searched by halves.

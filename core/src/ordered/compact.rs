@@ -104,12 +104,17 @@ impl<K, V> BTreeMap<K, V> {
 
     /// The entries in the order of their keys, their values to be changed.
     pub fn iter_mut(&mut self) -> std::vec::IntoIter<(&K, &mut V)> {
-        fn open<K, V>(slot: &mut Option<(K, V)>) -> Option<(&K, &mut V)> {
-            slot.as_mut().map(|(key, value)| (&*key, value))
+        let mut slots = Vec::with_capacity(self.slots.len());
+        for slot in &mut self.slots {
+            slots.push(slot.as_mut().map(|(key, value)| (&*key, value)));
         }
-        let mut slots: Vec<_> = self.slots.iter_mut().map(open).collect();
-        let order: Vec<_> = self.index.slots().filter_map(|slot| slots[slot as usize].take()).collect();
-        order.into_iter()
+        let mut entries = Vec::with_capacity(self.index.len());
+        for slot in self.index.order() {
+            if let Some(entry) = slots[slot as usize].take() {
+                entries.push(entry);
+            }
+        }
+        entries.into_iter()
     }
 
     /// The values in the order of their keys, to be changed.
@@ -371,8 +376,13 @@ impl<K, V> IntoIterator for BTreeMap<K, V> {
     type IntoIter = std::vec::IntoIter<(K, V)>;
 
     fn into_iter(mut self) -> Self::IntoIter {
-        let order: Vec<_> = self.index.slots().filter_map(|slot| self.slots[slot as usize].take()).collect();
-        order.into_iter()
+        let mut entries = Vec::with_capacity(self.index.len());
+        for slot in self.index.order() {
+            if let Some(entry) = self.slots[slot as usize].take() {
+                entries.push(entry);
+            }
+        }
+        entries.into_iter()
     }
 }
 

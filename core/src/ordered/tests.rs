@@ -157,3 +157,14 @@ fn lists_are_sorted_as_by_the_standard_library_equal_ones_in_their_order() {
         assert_eq!(ours, theirs);
     }
 }
+
+#[test]
+fn numbers_are_ranked_by_their_keys_equal_ones_as_they_come() {
+    let mut random = Random(11);
+    for n in (0..40).chain([1000]) {
+        let keys: Vec<i64> = (0..n).map(|_| random.below(12) as i64 - 6).collect();
+        let mut order: Vec<u32> = (0..).take(n).collect();
+        order.sort_by_key(|&k| keys[k as usize]);
+        assert_eq!(super::ranked(n, &|k| keys[k]), order);
+    }
+}

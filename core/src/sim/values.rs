@@ -19,7 +19,7 @@ use super::lowered::{NodeId, bytes_of};
 use super::{Final, Reading, SimError, Wrong};
 use crate::id::Id;
 use crate::memory::{Dtype, Span};
-use crate::ordered::{BTreeMap, BTreeSet, sort_by_key};
+use crate::ordered::{BTreeMap, BTreeSet, sort, sort_by_key};
 use crate::program::{BufferId, Compute, Computes, Contents, Copy, Facts, Func, Op, Program, Region};
 
 /// What all carried bytes may come to.
@@ -301,7 +301,7 @@ fn flows(program: &Program, facts: &Facts, knows: &dyn Computes) -> Vec<(usize, 
             }
         }
     }
-    flows.sort_unstable();
+    sort(&mut flows);
     flows.dedup();
     flows
 }

@@ -10,19 +10,28 @@ use super::Slices;
 /// file's events, and nobody reads a lane of more rows.
 const MAX_ROWS: usize = 64;
 
+/// Sorts slices by lane and time, longer ones first.
+pub(super) fn nest(slices: &Slices, order: &mut [u32]) {
+    order.sort_unstable_by_key(|&s| {
+        let at = s as usize;
+        (slices.lane[at], slices.start[at], Reverse(slices.end[at]), s)
+    });
+}
+
 /// The row of each slice within its lane, from 0, and how many rows each lane has.
 ///
 /// # Cost
 /// `n log n` for `n` slices, times at most [`MAX_ROWS`] where everything overlaps.
 pub(super) fn rows(slices: &Slices, n_lanes: usize) -> (Vec<u8>, Vec<u8>) {
-    let mut order: Vec<usize> = (0..slices.len()).collect();
-    order.sort_unstable_by_key(|&s| (slices.lane[s], slices.start[s], Reverse(slices.end[s]), s));
+    let mut order: Vec<u32> = (0..).take(slices.len()).collect();
+    nest(slices, &mut order);
     let mut row_of = vec![0; slices.len()];
     let mut n_rows = vec![0; n_lanes];
     // The ends of what is open on each row.
     let mut open: Vec<Vec<i64>> = Vec::new();
     let mut lane = None;
     for s in order {
+        let s = s as usize;
         if lane != Some(slices.lane[s]) {
             lane = Some(slices.lane[s]);
             open.clear();

@@ -6,6 +6,7 @@
 
 use super::recorded::Recorded;
 use super::replay::LEAST_LATE_NS;
+use crate::ordered::sort;
 
 /// An operation begins at most this long after what held it has ended: an event takes 1 to 3 us on NVIDIA's devices, and
 /// 9 to 15 on AMD's (read off traces of both).
@@ -35,7 +36,7 @@ pub(super) fn held(recorded: &Recorded, ready: &[Option<i64>]) -> Vec<Option<Hel
     if told.is_empty() {
         return found;
     }
-    told.sort_unstable();
+    sort(&mut told);
     let mut ends: Vec<(i64, u32)> = (0..).zip(ops).map(|(k, op)| (op.at.1, k)).collect();
     ends.sort();
     for ((op, ready), held) in ops.iter().zip(ready).zip(&mut found) {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{counted, size};
-use crate::ordered::sort_by_key;
+use crate::ordered::{sort, sort_by_key};
 use crate::trace::snapshot::{Figures, Segment, Snapshot};
 
 /// Something about memory that could be better.
@@ -114,7 +114,7 @@ fn allocations(snapshot: &Snapshot, mut wanted: Vec<(i64, i64)>) -> Vec<(usize, 
             }
         }
     }
-    found.sort_unstable();
+    sort(&mut found);
     found
 }
 

@@ -45,9 +45,10 @@ impl Index {
         self.chunks.get(at.chunk)?.get(at.place).copied()
     }
 
-    /// The slots in their order.
-    pub(super) fn slots(&self) -> impl Iterator<Item = u32> + '_ {
-        self.chunks.iter().flatten().copied()
+    /// The slots in their order: a list, since walking through chunks would be compiled for every map.
+    #[inline(never)]
+    pub(super) fn order(&self) -> Vec<u32> {
+        self.chunks.concat()
     }
 
     /// The first place whose slot is not before what is sought, and that slot where it is what is sought; `of` says how

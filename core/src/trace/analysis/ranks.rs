@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::devices::{Group, Groups};
 use super::{Figures, Union};
-use crate::ordered::{BTreeMap, sort_by_key};
+use crate::ordered::{BTreeMap, sort, sort_by_key};
 use crate::trace::table::Table;
 use crate::trace::time;
 
@@ -85,7 +85,7 @@ pub fn ranks(files: &[(String, &Table, &Figures)]) -> Vec<Rank> {
             for k in 0..collectives[0][name].len() {
                 let mut begins: Vec<(i128, usize)> =
                     collectives.iter().enumerate().map(|(rank, list)| (list[name][k].0, rank)).collect();
-                begins.sort_unstable();
+                sort(&mut begins);
                 let Some(&(latest, last)) = begins.last() else { continue };
                 for &(begin, rank) in &begins {
                     found[rank].waits_for_others_ns += latest - begin;
@@ -114,7 +114,7 @@ fn of_table(table: &Table) -> BTreeMap<String, Vec<(i128, i128)>> {
         let at = |ns: i64| i128::from(ns) + i128::from(base);
         found.entry(table.name(op.span).to_owned()).or_default().push((at(start), at(end)));
     }
-    found.values_mut().for_each(|list| list.sort_unstable());
+    found.values_mut().for_each(|list| sort(list));
     found
 }
 

@@ -1,8 +1,7 @@
 //! Arrows of foreign files: launches by correlation, everything else by the slices around their ends.
 
-use std::cmp::Reverse;
-
 use super::place::Key;
+use crate::trace::tracks::nest;
 use crate::trace::{Flow, FlowKind, Slices, StrId};
 
 /// An end of an arrow.
@@ -97,10 +96,7 @@ fn innermost(points: &[Point], slices: &Slices) -> Vec<Option<u32>> {
         .filter(|(_, lane)| lanes.binary_search(lane).is_ok())
         .map(|(slice, _)| slice)
         .collect();
-    on_lanes.sort_unstable_by_key(|&s| {
-        let s = s as usize;
-        (slices.lane[s], slices.start[s], Reverse(slices.end[s]), s)
-    });
+    nest(slices, &mut on_lanes);
     let mut slices_left = on_lanes.into_iter().peekable();
     let mut open: Vec<u32> = Vec::new();
     let mut lane = None;
