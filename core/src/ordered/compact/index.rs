@@ -60,10 +60,25 @@ impl Index {
         if lies_before(self.chunks.last().and_then(|chunk| chunk.last())) {
             return (self.end(), None);
         }
-        let chunk = self.chunks.partition_point(|chunk| lies_before(chunk.last()));
+        let (mut chunk, mut end) = (0, self.chunks.len());
+        while chunk < end {
+            let middle = usize::midpoint(chunk, end);
+            match lies_before(self.chunks[middle].last()) {
+                true => chunk = middle + 1,
+                false => end = middle,
+            }
+        }
         let Some(slots) = self.chunks.get(chunk) else { return (self.end(), None) };
-        let place = slots.partition_point(|slot| lies_before(Some(slot)));
-        (At { chunk, place }, slots.get(place).copied().filter(|&slot| of(slot).is_eq()))
+        let (mut place, mut end, mut found) = (0, slots.len(), None);
+        while place < end {
+            let middle = usize::midpoint(place, end);
+            match of(slots[middle]) {
+                Ordering::Less => place = middle + 1,
+                Ordering::Equal => (end, found) = (middle, Some(slots[middle])),
+                Ordering::Greater => end = middle,
+            }
+        }
+        (At { chunk, place }, found)
     }
 
     /// Finds a slot for an entry before the one at `at`: a free one, or one behind all others.

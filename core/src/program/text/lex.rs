@@ -19,8 +19,19 @@ pub(super) enum Token<'a> {
     Mark(&'static str),
 }
 
-/// Longest first, so that `..` is not met as a part of a word.
-const MARKS: [&str; 7] = ["<-", "..", ",", ":", "=", "[", "]"];
+/// The mark that `rest` begins with: asked before a word is, which may have a dot in it. By bytes, since it is asked at every word.
+fn mark(rest: &str) -> Option<&'static str> {
+    match rest.as_bytes() {
+        [b'<', b'-', ..] => Some("<-"),
+        [b'.', b'.', ..] => Some(".."),
+        [b',', ..] => Some(","),
+        [b':', ..] => Some(":"),
+        [b'=', ..] => Some("="),
+        [b'[', ..] => Some("["),
+        [b']', ..] => Some("]"),
+        _ => None,
+    }
+}
 
 /// Whether a character may stand in a bare word.
 pub(super) fn is_word_char(c: char) -> bool {
@@ -34,7 +45,7 @@ pub(super) fn lex(line: &str) -> Result<Vec<Token<'_>>, Fault> {
         if c == '#' {
             break;
         }
-        if let Some(mark) = MARKS.into_iter().find(|m| rest.starts_with(m)) {
+        if let Some(mark) = mark(rest) {
             tokens.push(Token::Mark(mark));
             rest = &rest[mark.len()..];
         } else if c == '"' {

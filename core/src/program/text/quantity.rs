@@ -63,31 +63,34 @@ pub(super) struct Number<'a> {
 
 /// Splits `-1_000.5MiB` into its number and its unit; `None` when it starts with no number, or with an absurd one.
 pub(super) fn number(word: &str) -> Option<Number<'_>> {
-    let (negative, digits) = match word.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, word),
+    let (negative, bytes) = match word.as_bytes() {
+        [b'-', rest @ ..] => (true, rest),
+        all => (false, all),
     };
-    let end = digits.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(digits.len());
-    let (digits, unit) = digits.split_at(end);
     let (mut mantissa, mut n_digits, mut n_decimals, mut point) = (0_i128, 0, 0, false);
-    if !digits.starts_with(|c: char| c.is_ascii_digit()) || !digits.ends_with(|c: char| c.is_ascii_digit()) {
-        return None;
-    }
-    for c in digits.chars() {
-        match c.to_digit(10) {
-            Some(digit) => {
+    let mut end = 0;
+    for &byte in bytes {
+        match byte {
+            b'0'..=b'9' => {
                 n_digits += 1;
                 if n_digits > MAX_DIGITS {
                     return None;
                 }
-                mantissa = mantissa * 10 + i128::from(digit);
+                mantissa = mantissa * 10 + i128::from(byte - b'0');
                 n_decimals += u32::from(point);
             }
-            None if c == '.' && !point => point = true,
-            None if c == '.' => return None,
-            None => {}
+            b'.' if point => return None,
+            b'.' => point = true,
+            b'_' => {}
+            _ => break,
         }
+        end += 1;
     }
+    let digits = &bytes[..end];
+    if !digits.first()?.is_ascii_digit() || !digits.last()?.is_ascii_digit() {
+        return None;
+    }
+    let unit = &word[usize::from(negative) + end..];
     Some(Number { mantissa: if negative { -mantissa } else { mantissa }, n_decimals, unit })
 }
 
