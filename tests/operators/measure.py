@@ -3,7 +3,8 @@
     python3 tests/operators/measure.py [--budget SECONDS] [--only BENCH,...] [--cpu N]
 
 `--only` measures these rows anew and keeps the others of the file: each row says when it was measured and beside which load.
-The bench `clean` is a clean release build of the core.
+The bench `clean` is a clean release build of the core; what is timed is built as other programs build a library, by cargo's own
+choice, which is this workspace's profile `library`.
 
 One core and one thread for everybody, processor time of the thread, batches of at least 5 ms, contenders in turns
 (A B C, C B A, ...), the least of all batches. Results are compared with NumPy's before anything is timed. The Python side
@@ -53,12 +54,12 @@ class Ours:
     """The compiled side, which answers one line for each line."""
 
     def __init__(self, threads=1):
-        command = ["cargo", "build", "--release", "--quiet", "-p", "spanlift-tests", "--features", "peers", "--bin", "peers"]
+        command = ["cargo", "build", "--profile", "library", "--quiet", "-p", "spanlift-tests", "--features", "peers", "--bin", "peers"]
         subprocess.run(command, cwd=ROOT, check=True)
         pipe = subprocess.PIPE
         target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
         env = {**os.environ, "RAYON_NUM_THREADS": str(threads)}
-        self.process = subprocess.Popen([target / "release/peers"], stdin=pipe, stdout=pipe, text=True, env=env)
+        self.process = subprocess.Popen([target / "library/peers"], stdin=pipe, stdout=pipe, text=True, env=env)
 
     def ask(self, line):
         self.process.stdin.write(line + "\n")
@@ -149,17 +150,21 @@ def threaded(ours, _libraries, bench, keys, budget):
 
 
 def clean_build(_ours, _libraries, _bench, _keys, _budget):
-    """Processor time of a clean release build of the core, and how many packages that builds."""
-    with tempfile.TemporaryDirectory() as target:
-        env = {**os.environ, "CARGO_TARGET_DIR": target}
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        command = ["cargo", "build", "--release", "--package", "spanlift", "--message-format", "json"]
-        built = subprocess.run(command, cwd=ROOT, env=env, check=True, capture_output=True, text=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    """Processor time of a clean build of the core, for release and as a dependency, and how many packages that builds."""
+    seconds = {}
+    for profile in ["release", "library"]:
+        with tempfile.TemporaryDirectory() as target:
+            env = {**os.environ, "CARGO_TARGET_DIR": target}
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            command = ["cargo", "build", "--profile", profile, "--package", "spanlift", "--message-format", "json"]
+            built = subprocess.run(command, cwd=ROOT, env=env, check=True, capture_output=True, text=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds[profile] = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
     made = [json.loads(line) for line in built.stdout.splitlines()]
     packages = {m["package_id"] for m in made if m["reason"] == "compiler-artifact"}
-    return "clean", {"cpu_s": round(seconds, 1), "crates": len(packages), "ns": {"spanlift": seconds * 1e9}}
+    return "clean", {
+        "cpu_s": round(seconds["release"], 1), "as_a_dependency_cpu_s": round(seconds["library"], 1), "crates": len(packages),
+        "ns": {"spanlift": seconds["release"] * 1e9}}
 
 
 def plan_of_rows():
@@ -238,7 +243,9 @@ def goals(rows):
             "ns": cost, "note": "tiles run one after the other on this processor"}
     if r := at("clean"):
         found["P10 clean release build of the core: at most 60 s of processor time and 40 crates"] = {
-            "holds": r["cpu_s"] <= 60 and r["crates"] <= 40, "cpu_s": r["cpu_s"], "crates": r["crates"]}
+            "holds": r["cpu_s"] <= 60 and r["crates"] <= 40, "cpu_s": r["cpu_s"],
+            "as_a_dependency_cpu_s": r["as_a_dependency_cpu_s"], "crates": r["crates"],
+            "note": "of the profile `release`; a program that depends on it builds it by its own, by cargo's choice the second figure"}
     if (r := at("build k=100")) and (q := at("build k=30")):
         found["P9 simplify 100 nodes: at most 100 us; plan 30 nodes: at most 20 us"] = {
             "holds": r["ns"]["simplify"] <= 100e3 and q["ns"]["plan"] <= 20e3 and q["ns"]["runner"] <= 20e3,
