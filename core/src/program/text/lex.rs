@@ -228,16 +228,16 @@ impl<'a> Cursor<'a> {
     fn quantity(&mut self, what: &str, units: &[(&'static str, i128)], plain: bool) -> Result<i64, Fault> {
         let Some(word) = self.peek_word() else { return self.expected(what) };
         let Some(number) = number(word) else { return self.expected(what) };
-        let list = crate::program::words::list(units);
+        let list = || crate::program::words::list(units);
         let scale = |unit| crate::program::words::value(units, unit);
         let (scale, n_words) = match (number.unit, self.tokens.get(self.at + 1)) {
             ("", Some(Token::Word(unit))) if scale(unit).is_some() => (scale(unit), 2),
             ("", _) if plain => (Some(1), 1),
-            ("", _) => return Err(format!("{what}: `{word}` needs a unit ({list})")),
+            ("", _) => return Err(format!("{what}: `{word}` needs a unit ({})", list())),
             (unit, _) => (scale(unit), 1),
         };
         let Some(scale) = scale else {
-            return Err(format!("{what}: `{word}` has no known unit ({list})"));
+            return Err(format!("{what}: `{word}` has no known unit ({})", list()));
         };
         match number.times(scale) {
             Some(value) => {
