@@ -302,6 +302,49 @@ function snapshot(at) {
   });
 }
 
+test("steps through a snapshot leave on screen what a page opened at that moment shows", async () => {
+  const visit = await room.chromium.open(await harness.viewed(room.files, "steps.html", room.files.write("steps.pickle", snapshot(1_790_000_000_000_000))));
+  const canvas = await harness.ready(visit.page);
+  const moment = (is) => harness.eventually(async () => (await canvas.getAttribute("data-moment")) === String(is), `moment ${is}`);
+  await moment(6);
+  const [notes, rows] = [visit.page.locator(".sl-notes"), visit.page.locator(".sl-mirror tbody tr")];
+  const [file, first] = [await harness.words(notes), await rows.allInnerTexts()];
+  assert.match(file, /1 segment of 3 blocks: 4 KiB reserved, 3 KiB allocated/);
+  assert.deepEqual([first.length, first[0].slice(0, 20)], [2, "0x7f0000000000 third"]);
+  const inside = await canvas.boundingBox();
+  const bar = await canvas.evaluate(({ dataset }) => Number(dataset.plotX));
+  await visit.page.locator(".sl-plot").focus();
+  const whole = async () => {
+    await visit.page.mouse.move(1, 1);
+    await harness.eventually(() => visit.page.locator(".sl-tip").isHidden(), "the pointer is still there");
+    await canvas.evaluate((c) => (globalThis.parts = c.getContext("2d").getImageData(0, 0, c.width, c.height).data));
+    // Another size and back: the canvas is empty then, and all of it is painted.
+    const size = visit.page.viewportSize();
+    for (const height of [size.height - 60, size.height]) {
+      await visit.page.setViewportSize({ ...size, height });
+      await harness.eventually(() => canvas.evaluate((c, height) => c.clientHeight === c.height && innerHeight === height, height), "the canvas did not follow");
+    }
+    // Where half a pixel is covered, lines in a part are rounded in another way.
+    const apart = await canvas.evaluate((c) => {
+      const whole = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+      return whole.reduce((n, value, k) => n + (Math.abs(value - globalThis.parts[k]) > 32), 0);
+    });
+    assert.equal(apart, 0, "what was painted in parts is another picture");
+  };
+  for (const [key, at] of [["[", 5], ["[", 4], ["[", 2], ["]", 4], ["[", 2], ["[", 1], ["]", 2]]) {
+    // On its way the pointer lights blocks up.
+    await visit.page.mouse.move(inside.x + bar + 20 + 30 * at, inside.y + 43);
+    await harness.eventually(() => visit.page.locator(".sl-tip").isVisible(), "nothing is at the pointer");
+    await visit.page.keyboard.press(key);
+    await moment(at);
+    await whole();
+  }
+  // The table is about the moment once the hand rests; what there is to read of the file stays.
+  await harness.eventually(async () => /^0x7f0000000000 first/.test((await rows.allInnerTexts())[0]), "the table is about another moment");
+  assert.equal(await harness.words(notes), file);
+  await visit.close();
+});
+
 test("a snapshot is seen at every moment, and its cursor is that of the timeline", async () => {
   const at = 1_790_000_000_000_000;
   const file = room.files.write("s.pickle", snapshot(at));

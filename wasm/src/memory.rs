@@ -83,7 +83,7 @@ pub fn scene(map: &MemoryPicture, options: &MemoryOptions) -> Scene {
     let title = crate::text::clean(&options.title);
     let frame = Frame::new(map, &title, width, LIMITS, |_| 0);
     let (focus, mut fields) = (Focus::default(), Fields::default());
-    fields.prepare(map, frame.rows.iter(), &focus);
+    fields.prepare(map, &frame, (0.0, f64::INFINITY), &focus);
     let bars = frame.rows.len().max(1) * if map.plan.is_some() { 2 } else { 1 };
     let mut draw = Draw {
         map,

@@ -203,6 +203,13 @@ impl MemoryApp {
         self.select(again);
     }
 
+    /// What there is to tell of all that is shown, a line each; of a snapshot of its file, whatever the moment.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = if self.is_snapshot { Vec::new() } else { self.map.told() };
+        notes.extend_from_slice(&self.remarks);
+        notes
+    }
+
     /// What is shown.
     pub fn map(&self) -> &MemoryPicture {
         &self.map
@@ -321,9 +328,8 @@ impl MemoryApp {
         self.focus.hovered =
             self.pointer.filter(|_| !self.is_dragging()).and_then(|(x, y)| self.view_at(x, y));
         self.focus.bottom = Some(self.size.1);
-        let (top, bottom) = (self.focus.scroll, self.focus.scroll + self.size.1);
-        let rows = self.frame.rows.iter().filter(|r| top < r.y + r.h && r.y < bottom);
-        self.fields.prepare(&self.map, rows, &self.focus);
+        let sight = (self.focus.scroll, self.focus.scroll + self.size.1);
+        self.fields.prepare(&self.map, &self.frame, sight, &self.focus);
         let mut draw = Draw {
             map: &self.map,
             frame: &self.frame,

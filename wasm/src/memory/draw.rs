@@ -52,27 +52,30 @@ pub(crate) struct Seen {
     rough: bool,
 }
 
-/// The bytes of each storage that is drawn, kept as long as its window stays.
+/// The bytes of each storage that is drawn, kept as long as its window stays and whether its views are listed below it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Fields(BTreeMap<(usize, usize), (Window, Field)>);
+pub(crate) struct Fields(BTreeMap<(usize, usize), ((Window, bool), Field)>);
 
 impl Fields {
-    /// Computes what is missing for these rows.
-    pub(crate) fn prepare<'r>(
+    /// Computes what is missing for the rows between two heights.
+    pub(crate) fn prepare(
         &mut self,
         map: &MemoryPicture,
-        rows: impl Iterator<Item = &'r Row>,
+        frame: &Frame,
+        (top, bottom): (f64, f64),
         focus: &Focus,
     ) {
-        for row in rows {
-            let key = match row.item {
-                Item::Storage(storage) | Item::View { storage, .. } => (storage, 0),
-                Item::MoreViews { storage, from } => (storage, from),
+        for (k, row) in frame.rows.iter().enumerate().filter(|(_, r)| top < r.y + r.h && r.y < bottom) {
+            let (key, is_listed) = match row.item {
+                Item::Storage(storage) => ((storage, 0), frame.is_listed(k)),
+                Item::View { storage, .. } => ((storage, 0), true),
+                Item::MoreViews { storage, from } => ((storage, from), true),
                 _ => continue,
             };
-            let window = window(map, focus, key.0);
-            if self.0.get(&key).is_none_or(|(of, _)| *of != window) {
-                self.0.insert(key, (window, map.field(key.0, key.1, window)));
+            let of = (window(map, focus, key.0), is_listed);
+            if self.0.get(&key).is_none_or(|(known, _)| *known != of) {
+                let bar = if is_listed { None } else { map.bar(key.0, of.0) };
+                self.0.insert(key, (of, bar.unwrap_or_else(|| map.field(key.0, key.1, of.0))));
             }
         }
     }
@@ -119,6 +122,7 @@ impl<'d> Draw<'d> {
             if y + row.h < 0.0 || y > bottom {
                 continue;
             }
+            self.scene.rows.push((y, self.scene.shapes.len()));
             match row.item {
                 Item::Title => self.lines(&row.before, y + 8.0, 14.0, self.theme.ink, true),
                 Item::Remark => self.lines(&row.before, y + 8.0, 12.0, self.theme.ink, false),

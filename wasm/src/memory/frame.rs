@@ -211,12 +211,16 @@ impl Frame {
 impl Frame {
     /// The views of a row: its own, or those of a storage below whose bar none are listed.
     pub(crate) fn views<'m>(&self, k: usize, map: &'m MemoryPicture) -> &'m [usize] {
-        let is_listed = self.rows.get(k + 1).is_some_and(|next| matches!(next.item, Item::View { .. }));
         match self.rows[k].item {
             Item::View { storage, nth, .. } => &map.tensors(storage)[nth..=nth],
-            Item::Storage(storage) if !is_listed => map.tensors(storage),
+            Item::Storage(storage) if !self.is_listed(k) => map.tensors(storage),
             _ => &[],
         }
+    }
+
+    /// Whether the row below is one of a view.
+    pub(crate) fn is_listed(&self, k: usize) -> bool {
+        self.rows.get(k + 1).is_some_and(|next| matches!(next.item, Item::View { .. }))
     }
 
     /// The position of the row at a height.

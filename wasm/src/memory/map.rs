@@ -228,6 +228,12 @@ impl MemoryPicture {
         Field::new(self.tensors(storage)[from..].iter().map(|&k| self.span(k)), lo, hi)
     }
 
+    /// What [`MemoryPicture::field`] gives, for the bar of a segment alone and in a part of the time.
+    pub(crate) fn bar(&self, storage: usize, window: (i64, i64)) -> Option<Field> {
+        let (blocks, segment) = self.home(storage).err()?;
+        Field::of_bar(blocks.bounds(segment), window)
+    }
+
     /// The allocation of a tensor that moves, as its name and the bytes of the storage that it stands for.
     pub(crate) fn allocation_of(&self, tensor: usize) -> Option<(&str, (i64, i64))> {
         let plan = self.plan.as_ref()?;

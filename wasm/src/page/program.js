@@ -74,9 +74,12 @@ const beside = (view, place) => {
       other = mount(root, block, false);
       tellKeys(root);
       named();
+      let resting = 0;
       root.addEventListener("sl-drawn", () =>
         queueMicrotask(() => {
           named();
+          clearTimeout(resting);
+          resting = setTimeout(() => other.tell(), 300);
           // Who is pointed at leads.
           if (pane.hidden || !pane.matches(":hover, :focus-within")) return;
           same(other, view, -shift);

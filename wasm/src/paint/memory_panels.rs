@@ -25,6 +25,9 @@ pub(crate) struct Shown {
     tensor: Option<usize>,
     storage: Option<usize>,
     in_sight: Vec<usize>,
+    /// The moment that the table is about.
+    told: Option<usize>,
+    range: String,
     /// The words of the table's rows, and which of them is selected.
     rows: Vec<String>,
     marked: Option<usize>,
@@ -45,17 +48,17 @@ impl Panels {
             tensor: app.selected(),
             storage: app.selected_storage(),
             in_sight: Vec::new(),
+            told: None,
+            range: String::new(),
             rows: Vec::new(),
             marked: None,
             legend: None,
             strip: None,
         };
         if let Some(before) = before.as_mut().filter(|before| before.item == item) {
-            // At another moment the same rows are other blocks.
-            if before.moment == now.moment {
-                now.in_sight = std::mem::take(&mut before.in_sight);
-            }
+            (now.in_sight, now.told) = (std::mem::take(&mut before.in_sight), before.told);
             (now.legend, now.strip) = (before.legend.take(), before.strip);
+            now.range = std::mem::take(&mut before.range);
             (now.rows, now.marked) = (std::mem::take(&mut before.rows), before.marked);
         }
         let is_new = before.as_ref().is_none_or(|b| b.item != item);
@@ -77,11 +80,12 @@ impl Panels {
                 set(&button, "aria-pressed", if app.kind() == Some(kind) { "true" } else { "false" });
             }
         }
-        if is_planned_anew || before.as_ref().is_some_and(|b| b.moment != now.moment) {
+        // Those of a snapshot are about its file, whatever the moment.
+        if is_planned_anew || before.as_ref().is_some_and(|b| b.moment.is_some() != now.moment.is_some()) {
             let notes = self.part(".sl-notes");
             notes.set_text_content(None);
-            for line in app.map().told().iter().chain(&app.remarks) {
-                append(&notes, &self.element("li", "", line));
+            for line in app.notes() {
+                append(&notes, &self.element("li", "", &line));
             }
         }
         // What is selected is another block at another moment.
@@ -108,21 +112,36 @@ impl Panels {
 
     /// What can only be told when the picture is drawn: range, tip and table.
     pub(crate) fn memory_drawn(&mut self, app: &MemoryApp) {
-        let (lo, hi) = app.current_window();
-        self.part(".sl-range").set_text_content(Some(&format!("{}: bytes [{lo}, {hi})", app.current_name())));
         match (app.tip(), app.pointer()) {
             (Some((title, words)), Some((x, y))) => self.say_tip(&title, &words, x, y),
             _ => self.tip.set_hidden(true),
         }
+        let (lo, hi) = app.current_window();
+        let range = format!("{}: bytes [{lo}, {hi})", app.current_name());
+        let Some(shown) = &mut self.memory else { return };
+        let is_new = shown.range != range;
+        shown.range = range;
+        // At another moment its rows are other blocks: work for each, and mostly for moments that a hand only goes through.
+        let is_at_rest = shown.told == shown.moment || shown.rows.is_empty();
+        if is_new && let Some(shown) = &self.memory {
+            self.part(".sl-range").set_text_content(Some(&shown.range));
+        }
+        if is_at_rest {
+            self.memory_table(app);
+        }
+    }
+
+    /// Brings the table of views up to date.
+    pub(crate) fn memory_table(&mut self, app: &MemoryApp) {
         let in_sight = app.in_sight();
         let Some(mut shown) = self.memory.take() else { return };
         let body = self.part(".sl-mirror tbody");
-        if shown.in_sight != in_sight || in_sight.is_empty() {
+        if shown.in_sight != in_sight || in_sight.is_empty() || shown.told != shown.moment {
             let words = format!("{} in sight", text::count(in_sight.len(), "view"));
             self.part(".sl-mirror caption").set_text_content(Some(&words));
             let rows: Vec<String> = in_sight.iter().take(TABLE).map(|&tensor| app.sentence(tensor)).collect();
-            self.memory_table(&body, &shown.rows, &rows);
-            (shown.rows, shown.in_sight) = (rows, in_sight);
+            self.rewrite(&body, &shown.rows, &rows);
+            (shown.rows, shown.in_sight, shown.told) = (rows, in_sight, shown.moment);
         }
         let selected = app.selected().and_then(|tensor| shown.in_sight.iter().position(|t| *t == tensor));
         let marked = selected.filter(|k| *k < shown.rows.len());
@@ -169,7 +188,7 @@ impl Panels {
 
     /// Makes rows of words of those that were there, which are touched where they differ alone: a step through a snapshot shows as many
     /// blocks as before, and mostly the same.
-    fn memory_table(&self, body: &Element, before: &[String], rows: &[String]) {
+    fn rewrite(&self, body: &Element, before: &[String], rows: &[String]) {
         if before.is_empty() {
             body.set_text_content(None);
         }
