@@ -217,6 +217,22 @@ test("the table is that of the layout which is shown, even where another has as 
   await visit.close();
 });
 
+test("slices are put below each other where both items have any, and not beside a memory map", async () => {
+  const visit = await room.chromium.open(mixed, { width: 1280, height: 900 });
+  const canvas = await harness.ready(visit.page);
+  const [align, choice] = [visit.page.locator(".sl-beside-head button").first(), visit.page.locator(".sl-beside-head select")];
+  await visit.page.keyboard.press("c");
+  await harness.eventually(() => choice.isVisible(), "nothing is compared");
+  assert.equal(await align.innerText(), "align selected");
+  for (const [item, other, isOffered] of [[0, 1, false], [0, 0, true], [1, 0, false], [1, 1, false], [0, 0, true]]) {
+    await visit.page.locator(`[data-item='${item}']`).click();
+    await choice.selectOption({ index: other });
+    const words = `items ${item} and ${other}: ${isOffered ? "not offered" : "offered"}`;
+    await harness.eventually(async () => (await align.isVisible()) === isOffered && (await harness.painted(canvas)) > 500, words);
+  }
+  await visit.close();
+});
+
 test("a window that changes its size is filled again, and two hundred things at random do no harm", async () => {
   const visit = await room.chromium.open(page, { width: 1280, height: 800 });
   const canvas = await harness.ready(visit.page);
@@ -378,14 +394,14 @@ test("a snapshot is seen at every moment, and its cursor is that of the timeline
   await chosen(/^0x7f0000000800 second \(train\.py:2\)\s+block of 0x7f0000000000 small, stream 0 on cuda:0\s+size\s+2 KiB\s+bytes\s+\[2048, 4096\)$/);
   await says(/2 KiB at 0x7f0000000800: allocated by event 2, still there at the end[^]*second/);
   await press(0.37);
-  await chosen(/^0x7f0000000000 small, stream 0\s+storage on cuda:0/);
+  await chosen(/^0x7f0000000000 small, stream 0\s+segment on cuda:0/);
   const alone = await harness.look(canvas);
   await visit.page.locator(".sl-plot").focus();
   await visit.page.keyboard.press("Enter");
   await harness.eventually(async () => (await harness.look(canvas)) !== alone, "no list of blocks");
   await visit.page.keyboard.press("Enter");
   await visit.page.mouse.move(1, 1);
-  await harness.eventually(async () => /2 views in sight/.test(await visit.page.locator(".sl-mirror caption").innerText()), "the table has no blocks");
+  await harness.eventually(async () => /2 blocks in sight/.test(await visit.page.locator(".sl-mirror caption").innerText()), "the table has no blocks");
   await visit.page.keyboard.press("[");
   await moment((m) => m === "5");
   await says(/next: alloc, 1 KiB at 0x7f0000000000, stream 0[^]*third \(model\/train\.py:3\)[^]*main/);

@@ -717,6 +717,13 @@ test("a program is shown as PyTorch, CUDA and Rust, also while it is edited", as
   await visit.page.locator("[data-do=edit]").click();
   await visit.page.locator(".sl-source").fill(RACE.replace("on compute reads", "on copy reads"));
   await harness.eventually(async () => (await code.innerText()).includes("takes(us(120)).on(copy)"), "the code did not follow the edit");
+  // While a text is wrong the code is that of the program before, and says so.
+  const [good, area] = [await code.innerText(), visit.page.locator(".sl-source")];
+  await area.fill(RACE.replace("copy d <- x", "copy d <- y"));
+  await says(visit.page.locator(".sl-wrong"), /^line 5\b[^]*\nUntil then everything else shows the program as it was before\.$/);
+  assert.deepEqual([await code.innerText(), await code.evaluate((c) => getComputedStyle(c).borderTopStyle)], [good, "dashed"]);
+  await area.fill(RACE);
+  await harness.eventually(async () => (await code.evaluate((c) => getComputedStyle(c).borderTopStyle)) === "solid", "the code still looks old");
   await as.selectOption({ label: "commands" });
   await harness.eventually(async () => !(await code.isVisible()), "the code stayed");
   await visit.close();

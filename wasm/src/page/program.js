@@ -59,10 +59,11 @@ const beside = (view, place) => {
     const room = (last - first) / 50;
     view.follow(first - room, last + room);
   };
+  /** Slices are put below each other where both have any. */
+  const offer = () => (align.hidden = from !== "item" || !view.times().length || !other.times().length);
   const show = (block, words, source) => {
     pane.hidden = room.hidden = false;
     choice.hidden = source !== "item";
-    align.hidden = source !== "item";
     title.textContent = words;
     if (from !== source) shift = 0;
     from = source;
@@ -87,6 +88,7 @@ const beside = (view, place) => {
         }),
       );
     }
+    offer();
     // Where the first keeps its size nothing is drawn that would bring the second to its time.
     same(view, other, shift);
     reach();
@@ -128,6 +130,7 @@ const beside = (view, place) => {
     follow() {
       if (pane.hidden || !other) return;
       fit();
+      offer();
       other.dark(place.dataset.theme === "dark");
       if (pane.matches(":hover, :focus-within")) return;
       same(view, other, shift);
@@ -187,9 +190,10 @@ const program = (view, place, second, packed) => {
     } catch (error) {
       message = String(error?.message ?? error);
     }
-    wrong.textContent = message;
+    wrong.textContent = message && `${message}\nUntil then everything else shows the program as it was before.`;
     wrong.hidden = !message;
     area.setAttribute("aria-invalid", String(message !== ""));
+    coded.classList.toggle("is-old", message !== "");
     const line = lineOf(message);
     // A band behind the line that is wrong; it scrolls with the text.
     area.style.background = line ? `linear-gradient(color-mix(in srgb,var(--hazard) 22%,transparent) 0 0) 0 ${(line - 1) * 20}px / 100% 20px no-repeat local var(--panel)` : "";
@@ -214,6 +218,7 @@ const program = (view, place, second, packed) => {
     examples.hidden = !on || !shipped.length;
     wrong.hidden = !on || !wrong.textContent;
     place.classList.toggle("is-editing", on);
+    if (!on) coded.classList.remove("is-old");
     part("[data-do=edit]").setAttribute("aria-pressed", String(on));
     part("[data-do=edit]").textContent = on ? "done" : "edit";
     if (on) {

@@ -96,7 +96,10 @@ impl Panels {
             card.set_text_content(None);
             match app.details() {
                 Some(details) => self.card(&card, &details),
-                None => append(&card, &self.element("p", "", "Click a view or a storage.")),
+                None => {
+                    let (storage, view) = app.map().called();
+                    append(&card, &self.element("p", "", &format!("Click a {view} or a {storage}.")));
+                }
             }
         }
         if before.as_ref().is_some_and(|b| (b.tensor, b.storage) != (now.tensor, now.storage)) {
@@ -137,7 +140,7 @@ impl Panels {
         let Some(mut shown) = self.memory.take() else { return };
         let body = self.part(".sl-mirror tbody");
         if shown.in_sight != in_sight || in_sight.is_empty() || shown.told != shown.moment {
-            let words = format!("{} in sight", text::count(in_sight.len(), "view"));
+            let words = format!("{} in sight", text::count(in_sight.len(), app.map().called().1));
             self.part(".sl-mirror caption").set_text_content(Some(&words));
             let rows: Vec<String> = in_sight.iter().take(TABLE).map(|&tensor| app.sentence(tensor)).collect();
             self.rewrite(&body, &shown.rows, &rows);
