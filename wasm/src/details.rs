@@ -203,8 +203,12 @@ impl Model {
         }
         found.sort_by_key(|(both, _)| std::cmp::Reverse(*both));
         let n = found.len();
-        let mut words: Vec<String> =
-            found.into_iter().take(2).map(|(both, name)| format!("{name}, {}", text::time(both))).collect();
+        // Of a kernel's name in C++ that may be a page.
+        let told = |(both, name): (i64, String)| {
+            let name = text::fit(&name, 1.0, false, 40.0).unwrap_or(name);
+            format!("{name}, {}", text::time(both))
+        };
+        let mut words: Vec<String> = found.into_iter().take(2).map(told).collect();
         if n > 2 {
             words.push(format!("{} more", n - 2));
         }

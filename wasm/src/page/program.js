@@ -266,10 +266,10 @@ const program = (view, place, second, packed) => {
   };
   const state = (card, { queues, buffers }) => {
     const streams = queues.map(([name, running, n, waiting]) => [name, running ?? "nothing", n ? `${n}: ${waiting}` : "nothing"]);
+    const wordy = (table, ...columns) => columns.forEach((k) => [...table.rows].forEach((line) => line.cells[k].classList.add("is-words")));
     const memory = rows(["buffer", "size", "its bytes"], buffers.map(([name, place, bytes, words]) => [`${name}, ${place}`, bytes, words]));
     for (const [k, line] of [...memory.tBodies[0].rows].entries()) {
       const [, , , words, written, command, selected, lit] = buffers[k];
-      line.cells[2].className = "is-words";
       if (lit.length) line.cells[0].append(bytes(lit));
       if (selected) line.className = `is-${selected}`;
       if (written !== null) line.cells[2].append(make("meter", { value: written / 1000, ariaLabel: "part of the time of the copy or kernel that has passed" }));
@@ -279,7 +279,8 @@ const program = (view, place, second, packed) => {
       line.cells[2].append(" ", button);
     }
     const table = rows(["stream", "does", "waits in its queue"], streams);
-    for (const line of table.tBodies[0].rows) line.cells[1].className = line.cells[2].className = "is-words";
+    wordy(table, 1, 2);
+    wordy(memory, 2);
     card.replaceChildren(table, memory);
   };
 
@@ -297,6 +298,13 @@ const program = (view, place, second, packed) => {
     if (Number(streams.value) > 1) lines.push(`streams=${streams.value}`);
     if (engines.value) lines.push(`copy_engines=${engines.value}`);
     return [...lines, ...other.value.split(";").map((line) => line.trim()).filter(Boolean)];
+  };
+  /** The same as their controls say it. */
+  const inWords = (lines) => {
+    const { pin, own, waits } = form.elements;
+    const asked = new Map([["pin:*", pin], ["copy_stream", own], ["no_waits", waits]]);
+    const words = lines.map((line) => asked.get(line)?.previousElementSibling.textContent ?? line).join(", ");
+    return words.replace(/h2d_bw\*([\d.]+), d2h_bw\*\1(?=,|$)/, "rate of the link $1 ×").replace("machine=", "on ").replace("copy_engines=", "copy engines: ").replace("streams=", "streams for each: ");
   };
   const guess = () => {
     const lines = changes();
@@ -316,7 +324,7 @@ const program = (view, place, second, packed) => {
       // What the copies read and write is not in a recording, so nothing holds them back.
       if (recorded && form.elements.own.checked) then.append(make("i", { textContent: "at most: copies that leave their stream no longer wait for its kernels, even where they have to" }));
       if (verdicts[0] !== verdicts[1]) then.append(make("br"), make("span", { className: verdicts[1] === "safe" ? "is-good" : "is-bad", textContent: `by contract: ${verdicts[0]} now, ${verdicts[1]} then` }));
-      second.show(view.changed(), `what if ${lines.join(", ")}`, "what-if");
+      second.show(view.changed(), `what if: ${inWords(lines)}`, "what-if");
     } catch (error) {
       then.replaceChildren(make("span", { className: "is-bad", textContent: String(error?.message ?? error) }));
     }

@@ -271,12 +271,13 @@ const tools = (view, place, alone, { module, examples }) => {
   addEventListener("beforeprint", () => {
     const svg = picture(false);
     if (!svg) return;
-    const words = [part(".sl-name").textContent, part(".sl-origin").textContent, part(".sl-range").textContent];
+    const words = [".sl-name", ".sl-origin", ".sl-range"].map((one) => part(one).textContent);
     const paper = make("div", { className: "sl-print" }, make("p", { textContent: words.filter(Boolean).join(" · ") }));
     paper.append(make("img", { alt: "what was on screen", src: `data:image/svg+xml,${encodeURIComponent(svg)}` }));
+    for (const finding of place.querySelectorAll("[data-finding]")) paper.append(make("p", { textContent: [...finding.children].map((words) => words.textContent).join(": ") }));
     for (const card of ["[data-totals]", "[data-selection]", "[data-state]"]) {
       const filled = part(card).cloneNode(true);
-      if (filled.childElementCount > 1) paper.append(filled);
+      if (filled.childElementCount > 1) paper.append(make("b", { textContent: part(card).previousElementSibling.textContent }), filled);
     }
     place.prepend(paper);
   });
