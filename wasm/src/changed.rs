@@ -38,20 +38,31 @@ pub(crate) fn areas(old: &Scene, new: &Scene) -> Option<Vec<Area>> {
         (was, is) = (&was[same..], &is[same..]);
         let same = was.iter().rev().zip(is.iter().rev()).take_while(|(a, b)| a == b).count();
         (was, is) = (&was[..was.len() - same], &is[..is.len() - same]);
-        let all = was.iter().chain(is).map(Shape::bounds);
-        found.extend(all.reduce(|a, b| (a.0.min(b.0), a.1.min(b.1), a.2.max(b.2), a.3.max(b.3))).map(wider));
+        let mut all = (f64::INFINITY, f64::INFINITY, 0.0_f64, 0.0_f64);
+        for shape in was.iter().chain(is) {
+            let (l, t, r, b) = wider(shape.bounds());
+            all = (all.0.min(l), all.1.min(t), all.2.max(r), all.3.max(b));
+        }
+        if all.0 < all.2 {
+            found.push(all);
+        }
     }
     None
 }
 
-/// The shapes of a picture that an area meets, from back to front.
-pub(crate) fn within(scene: &Scene, area: Area) -> impl Iterator<Item = &Shape> {
-    let near = move |k: &usize| top(scene, *k) < area.3 + ROOM && area.1 - ROOM < top(scene, k + 1);
-    let rows = (0..scene.rows.len()).filter(near);
-    rows.flat_map(|k| row(scene, k)).filter(move |shape| {
-        let (l, t, r, b) = wider(shape.bounds());
-        l < area.2 && area.0 < r && t < area.3 && area.1 < b
-    })
+/// Hands over the shapes of a picture that an area meets, from back to front.
+pub(crate) fn each_within(scene: &Scene, area: Area, act: &mut dyn FnMut(&Shape)) {
+    for k in 0..scene.rows.len() {
+        if area.3 + ROOM <= top(scene, k) || top(scene, k + 1) <= area.1 - ROOM {
+            continue;
+        }
+        for shape in row(scene, k) {
+            let (l, t, r, b) = wider(shape.bounds());
+            if l < area.2 && area.0 < r && t < area.3 && area.1 < b {
+                act(shape);
+            }
+        }
+    }
 }
 
 fn wider((l, t, r, b): Area) -> Area {
@@ -122,8 +133,9 @@ mod tests {
                         let s = shape.bounds();
                         s.0 < r && l < s.2 && s.1 < b && t < s.3
                     };
-                    let painted: Vec<&Shape> = within(&now, (l, t, r, b)).collect();
-                    assert!(now.shapes.iter().filter(meets).all(|s| painted.contains(&s)));
+                    let mut painted = Vec::new();
+                    each_within(&now, (l, t, r, b), &mut |shape| painted.push(shape.clone()));
+                    assert!(now.shapes.iter().filter(meets).all(|s| painted.contains(s)));
                 }
             }
             last = now;

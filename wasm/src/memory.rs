@@ -84,7 +84,7 @@ pub fn scene(map: &MemoryPicture, options: &MemoryOptions) -> Scene {
     let width = if options.width.is_finite() { options.width.clamp(300.0, 20_000.0) } else { 960.0 };
     let title = crate::text::clean(&options.title);
     let storages = if map.is_snapshot { SEGMENTS } else { LIMITS.storages };
-    let frame = Frame::new(map, &title, width, Limits { storages, ..LIMITS }, |_| 0);
+    let frame = Frame::new(map, &title, width, Limits { storages, ..LIMITS }, &|_| 0);
     let (focus, mut fields) = (Focus::default(), Fields::default());
     fields.prepare(map, &frame, (0.0, f64::INFINITY), &focus);
     let bars = frame.rows.len().max(1) * if map.plan.is_some() { 2 } else { 1 };

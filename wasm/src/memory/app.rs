@@ -100,7 +100,7 @@ impl MemoryApp {
             name: crate::text::clean(name),
             theme,
             remarks: Vec::new(),
-            frame: Frame::new(&map, "", 640.0, LIMITS, |_| 0),
+            frame: Frame::new(&map, "", 640.0, LIMITS, &|_| 0),
             map,
             to,
             kind,
@@ -224,7 +224,7 @@ impl MemoryApp {
 
     fn lay_out(&mut self) {
         let extra = &self.extra;
-        self.frame = Frame::new(&self.map, "", self.size.0, LIMITS, |k| extra.get(&k).copied().unwrap_or(0));
+        self.frame = Frame::new(&self.map, "", self.size.0, LIMITS, &|k| extra.get(&k).copied().unwrap_or(0));
         self.scroll_by(0.0);
     }
 

@@ -88,7 +88,7 @@ impl Frame {
         title: &str,
         width: f64,
         limits: Limits,
-        extra: impl Fn(usize) -> usize,
+        extra: &dyn Fn(usize) -> usize,
     ) -> Frame {
         let per_device = (limits.storages / map.devices.len().max(1)).max(3);
         let chosen: Vec<Vec<usize>> =

@@ -57,7 +57,8 @@ impl Canvas {
         context.clip();
         context.set_fill_style_str(&scene.ground.css());
         context.fill_rect(l, t, r - l, b - t);
-        Canvas::paint_all(context, &mut changed::within(scene, (l, t, r, b)));
+        let mut brush = Brush::new(context);
+        changed::each_within(scene, (l, t, r, b), &mut |shape| brush.shape(shape));
         context.restore();
     }
 
@@ -94,24 +95,8 @@ impl Canvas {
 
     /// Paints the shapes alone.
     pub(crate) fn paint_shapes(context: &CanvasRenderingContext2d, scene: &Scene) {
-        Canvas::paint_all(context, &mut scene.shapes.iter());
-    }
-
-    fn paint_all(context: &CanvasRenderingContext2d, shapes: &mut dyn Iterator<Item = &Shape>) {
-        let mut brush = Brush { context, fill: None, stroke: None, font: None, anchor: None };
-        context.set_text_baseline("alphabetic");
-        for shape in shapes {
-            match shape {
-                Shape::Rect(rect) => brush.rect(rect),
-                Shape::Text(text) => brush.text(text),
-                Shape::Path { points, stroke } => brush.path(points, *stroke),
-                Shape::Polygon { points, fill } => {
-                    brush.fill(*fill);
-                    brush.trace(points);
-                    context.fill();
-                }
-            }
-        }
+        let mut brush = Brush::new(context);
+        scene.shapes.iter().for_each(|shape| brush.shape(shape));
     }
 }
 
@@ -125,6 +110,24 @@ struct Brush<'c> {
 }
 
 impl Brush<'_> {
+    fn new(context: &CanvasRenderingContext2d) -> Brush<'_> {
+        context.set_text_baseline("alphabetic");
+        Brush { context, fill: None, stroke: None, font: None, anchor: None }
+    }
+
+    fn shape(&mut self, shape: &Shape) {
+        match shape {
+            Shape::Rect(rect) => self.rect(rect),
+            Shape::Text(text) => self.text(text),
+            Shape::Path { points, stroke } => self.path(points, *stroke),
+            Shape::Polygon { points, fill } => {
+                self.fill(*fill);
+                self.trace(points);
+                self.context.fill();
+            }
+        }
+    }
+
     fn fill(&mut self, color: Color) {
         if self.fill.replace(color) != Some(color) {
             self.context.set_fill_style_str(&color.css());
