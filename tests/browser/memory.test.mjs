@@ -236,7 +236,7 @@ test("slices are put below each other where both items have any, and not beside 
 test("a window that changes its size is filled again, and two hundred things at random do no harm", async () => {
   const visit = await room.chromium.open(page, { width: 1280, height: 800 });
   const canvas = await harness.ready(visit.page);
-  for (const [width, height] of [[1024, 700], [1600, 1000], [800, 700], [420, 800], [1280, 800]]) {
+  for (const [width, height] of [[1024, 700], [1600, 1000], [800, 700], [420, 800], [320, 700], [1280, 800]]) {
     await visit.page.setViewportSize({ width, height });
     await harness.eventually(
       () => canvas.evaluate((c) => Math.abs(c.width - c.clientWidth * devicePixelRatio) <= 1 && Math.abs(c.height - c.clientHeight * devicePixelRatio) <= 1),

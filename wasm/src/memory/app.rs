@@ -218,7 +218,7 @@ impl MemoryApp {
 
     /// The canvas has another size.
     pub fn resize(&mut self, width: f64, height: f64) {
-        self.size = (width.max(300.0), height.max(60.0));
+        self.size = (width.max(280.0), height.max(60.0));
         self.lay_out();
     }
 

@@ -367,7 +367,7 @@ mod tests {
     fn a_segment_is_told_from_the_next_one_in_the_narrowest_page_and_called_what_it_is() {
         let Some(mut app) = app() else { return };
         let n = app.map().held.len();
-        for width in [300.0, 360.0, 700.0] {
+        for width in [280.0, 296.0, 360.0, 700.0] {
             app.resize(width, 4000.0);
             let scene = app.scene();
             let names: Vec<&str> = scene.texts().filter(|t| t.size == 11.0).map(|t| &*t.text).collect();
