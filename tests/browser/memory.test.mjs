@@ -327,6 +327,9 @@ test("steps through a snapshot leave on screen what a page opened at that moment
   const [file, first] = [await harness.words(notes), await rows.allInnerTexts()];
   assert.match(file, /1 segment of 3 blocks: 4 KiB reserved, 3 KiB allocated/);
   assert.deepEqual([first.length, first[0].slice(0, 20)], [2, "0x7f0000000000 third"]);
+  // At the end nobody asks for anything, and nothing stands where their names would.
+  const below = await visit.page.locator("[data-state]").evaluate((c) => c.getBoundingClientRect().bottom - [...c.querySelectorAll("p")].at(-1).getBoundingClientRect().bottom);
+  assert.ok(below < 16, `${below} pixels below the last line`);
   const inside = await canvas.boundingBox();
   const bar = await canvas.evaluate(({ dataset }) => Number(dataset.plotX));
   await visit.page.locator(".sl-plot").focus();

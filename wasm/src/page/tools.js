@@ -318,6 +318,7 @@ const tools = (view, place, alone, { module, examples }) => {
       const [words, frames] = told.block ?? ["", []];
       say(lines, "p", told.lines);
       say(stack, "li", told.stack);
+      shown(stack, told.stack.length);
       name.textContent = words;
       shown(name, words);
       say(asked, "li", frames.length || !words ? frames : ["the file does not say who asked for it"]);
