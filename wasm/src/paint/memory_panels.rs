@@ -11,7 +11,6 @@ use crate::memory::MemoryApp;
 use crate::memory::draw::Seen;
 use crate::memory::past::OverTime;
 use crate::text;
-use crate::theme::Theme;
 
 /// Rows of the table at most.
 const TABLE: usize = 60;
@@ -19,7 +18,7 @@ const TABLE: usize = 60;
 /// What the panels show, to see whether it changed.
 pub(crate) struct Shown {
     item: usize,
-    theme: Theme,
+    is_dark: bool,
     kind: Option<MoveKind>,
     moment: Option<usize>,
     tensor: Option<usize>,
@@ -32,8 +31,8 @@ pub(crate) struct Shown {
     rows: Vec<String>,
     marked: Option<usize>,
     /// What the legend explains; width, pixel ratio and colours of it, and of the strip.
-    legend: Option<(Seen, f64, f64, Theme)>,
-    strip: Option<(f64, f64, Theme)>,
+    legend: Option<(Seen, f64, f64, bool)>,
+    strip: Option<(f64, f64, bool)>,
 }
 
 impl Panels {
@@ -42,7 +41,7 @@ impl Panels {
         let mut before = self.memory.take();
         let mut now = Shown {
             item,
-            theme: app.theme,
+            is_dark: app.theme.is_dark,
             kind: app.kind(),
             moment: app.over_time().map(OverTime::moment),
             tensor: app.selected(),
@@ -62,7 +61,7 @@ impl Panels {
             (now.rows, now.marked) = (std::mem::take(&mut before.rows), before.marked);
         }
         let is_new = before.as_ref().is_none_or(|b| b.item != item);
-        if is_new || before.as_ref().is_some_and(|b| b.theme != now.theme) {
+        if is_new || before.as_ref().is_some_and(|b| b.is_dark != now.is_dark) {
             self.colors(&app.theme);
         }
         if is_new {
@@ -163,9 +162,9 @@ impl Panels {
     pub(super) fn past(&mut self, app: &MemoryApp, ratio: f64) {
         let width = f64::from(self.plot.client_width()).max(40.0);
         let legend_width = self.legend_width();
-        let legend = Some((app.seen(), legend_width, ratio, app.theme));
+        let legend = Some((app.seen(), legend_width, ratio, app.theme.is_dark));
         if self.memory.as_ref().is_none_or(|shown| shown.legend != legend) {
-            self.paint_legend(&app.legend(legend_width), ratio);
+            self.paint_legend(app.legend(legend_width), ratio);
         }
         if let Some(shown) = &mut self.memory {
             shown.legend = legend;
@@ -173,7 +172,7 @@ impl Panels {
         let strip = self.part(".sl-strip");
         strip.set_hidden(app.over_time().is_none());
         let Some(over) = app.over_time() else { return };
-        let key = Some((width, ratio, app.theme));
+        let key = Some((width, ratio, app.theme.is_dark));
         if self.memory.as_ref().is_none_or(|shown| shown.strip != key) {
             let Ok(canvas) = Canvas::new(self.part(".sl-strip canvas").unchecked_into()) else { return };
             canvas.paint(&over.strip(width, &app.theme), ratio);
