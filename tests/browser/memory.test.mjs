@@ -217,10 +217,26 @@ test("the table is that of the layout which is shown, even where another has as 
   await visit.close();
 });
 
+test("slices are put below each other where both items have any, and not beside a memory map", async () => {
+  const visit = await room.chromium.open(mixed, { width: 1280, height: 900 });
+  const canvas = await harness.ready(visit.page);
+  const [align, choice] = [visit.page.locator(".sl-beside-head button").first(), visit.page.locator(".sl-beside-head select")];
+  await visit.page.keyboard.press("c");
+  await harness.eventually(() => choice.isVisible(), "nothing is compared");
+  assert.equal(await align.innerText(), "align selected");
+  for (const [item, other, isOffered] of [[0, 1, false], [0, 0, true], [1, 0, false], [1, 1, false], [0, 0, true]]) {
+    await visit.page.locator(`[data-item='${item}']`).click();
+    await choice.selectOption({ index: other });
+    const words = `items ${item} and ${other}: ${isOffered ? "not offered" : "offered"}`;
+    await harness.eventually(async () => (await align.isVisible()) === isOffered && (await harness.painted(canvas)) > 500, words);
+  }
+  await visit.close();
+});
+
 test("a window that changes its size is filled again, and two hundred things at random do no harm", async () => {
   const visit = await room.chromium.open(page, { width: 1280, height: 800 });
   const canvas = await harness.ready(visit.page);
-  for (const [width, height] of [[1024, 700], [1600, 1000], [800, 700], [420, 800], [1280, 800]]) {
+  for (const [width, height] of [[1024, 700], [1600, 1000], [800, 700], [420, 800], [320, 700], [1280, 800]]) {
     await visit.page.setViewportSize({ width, height });
     await harness.eventually(
       () => canvas.evaluate((c) => Math.abs(c.width - c.clientWidth * devicePixelRatio) <= 1 && Math.abs(c.height - c.clientHeight * devicePixelRatio) <= 1),
@@ -302,6 +318,52 @@ function snapshot(at) {
   });
 }
 
+test("steps through a snapshot leave on screen what a page opened at that moment shows", async () => {
+  const visit = await room.chromium.open(await harness.viewed(room.files, "steps.html", room.files.write("steps.pickle", snapshot(1_790_000_000_000_000))));
+  const canvas = await harness.ready(visit.page);
+  const moment = (is) => harness.eventually(async () => (await canvas.getAttribute("data-moment")) === String(is), `moment ${is}`);
+  await moment(6);
+  const [notes, rows] = [visit.page.locator(".sl-notes"), visit.page.locator(".sl-mirror tbody tr")];
+  const [file, first] = [await harness.words(notes), await rows.allInnerTexts()];
+  assert.match(file, /1 segment of 3 blocks: 4 KiB reserved, 3 KiB allocated/);
+  assert.deepEqual([first.length, first[0].slice(0, 20)], [2, "0x7f0000000000 third"]);
+  // At the end nobody asks for anything, and nothing stands where their names would.
+  const below = await visit.page.locator("[data-state]").evaluate((c) => c.getBoundingClientRect().bottom - [...c.querySelectorAll("p")].at(-1).getBoundingClientRect().bottom);
+  assert.ok(below < 16, `${below} pixels below the last line`);
+  const inside = await canvas.boundingBox();
+  const bar = await canvas.evaluate(({ dataset }) => Number(dataset.plotX));
+  await visit.page.locator(".sl-plot").focus();
+  const whole = async () => {
+    await visit.page.mouse.move(1, 1);
+    await harness.eventually(() => visit.page.locator(".sl-tip").isHidden(), "the pointer is still there");
+    await canvas.evaluate((c) => (globalThis.parts = c.getContext("2d").getImageData(0, 0, c.width, c.height).data));
+    // Another size and back: the canvas is empty then, and all of it is painted.
+    const size = visit.page.viewportSize();
+    for (const height of [size.height - 60, size.height]) {
+      await visit.page.setViewportSize({ ...size, height });
+      await harness.eventually(() => canvas.evaluate((c, height) => c.clientHeight === c.height && innerHeight === height, height), "the canvas did not follow");
+    }
+    // Where half a pixel is covered, lines in a part are rounded in another way.
+    const apart = await canvas.evaluate((c) => {
+      const whole = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+      return whole.reduce((n, value, k) => n + (Math.abs(value - globalThis.parts[k]) > 32), 0);
+    });
+    assert.equal(apart, 0, "what was painted in parts is another picture");
+  };
+  for (const [key, at] of [["[", 5], ["[", 4], ["[", 2], ["]", 4], ["[", 2], ["[", 1], ["]", 2]]) {
+    // On its way the pointer lights blocks up.
+    await visit.page.mouse.move(inside.x + bar + 20 + 30 * at, inside.y + 43);
+    await harness.eventually(() => visit.page.locator(".sl-tip").isVisible(), "nothing is at the pointer");
+    await visit.page.keyboard.press(key);
+    await moment(at);
+    await whole();
+  }
+  // The table is about the moment once the hand rests; what there is to read of the file stays.
+  await harness.eventually(async () => /^0x7f0000000000 first/.test((await rows.allInnerTexts())[0]), "the table is about another moment");
+  assert.equal(await harness.words(notes), file);
+  await visit.close();
+});
+
 test("a snapshot is seen at every moment, and its cursor is that of the timeline", async () => {
   const at = 1_790_000_000_000_000;
   const file = room.files.write("s.pickle", snapshot(at));
@@ -335,14 +397,14 @@ test("a snapshot is seen at every moment, and its cursor is that of the timeline
   await chosen(/^0x7f0000000800 second \(train\.py:2\)\s+block of 0x7f0000000000 small, stream 0 on cuda:0\s+size\s+2 KiB\s+bytes\s+\[2048, 4096\)$/);
   await says(/2 KiB at 0x7f0000000800: allocated by event 2, still there at the end[^]*second/);
   await press(0.37);
-  await chosen(/^0x7f0000000000 small, stream 0\s+storage on cuda:0/);
+  await chosen(/^0x7f0000000000 small, stream 0\s+segment on cuda:0/);
   const alone = await harness.look(canvas);
   await visit.page.locator(".sl-plot").focus();
   await visit.page.keyboard.press("Enter");
   await harness.eventually(async () => (await harness.look(canvas)) !== alone, "no list of blocks");
   await visit.page.keyboard.press("Enter");
   await visit.page.mouse.move(1, 1);
-  await harness.eventually(async () => /2 views in sight/.test(await visit.page.locator(".sl-mirror caption").innerText()), "the table has no blocks");
+  await harness.eventually(async () => /2 blocks in sight/.test(await visit.page.locator(".sl-mirror caption").innerText()), "the table has no blocks");
   await visit.page.keyboard.press("[");
   await moment((m) => m === "5");
   await says(/next: alloc, 1 KiB at 0x7f0000000000, stream 0[^]*third \(model\/train\.py:3\)[^]*main/);

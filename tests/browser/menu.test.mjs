@@ -148,6 +148,8 @@ test("the menu does what its keys do, by the right button and by keys", async ()
   // The first lane is the host's.
   await canvas.click({ button: "right", position: { x: x + 300, y: 60 }, force: true });
   await harness.eventually(() => menu.isVisible(), "no menu");
+  const tip = visit.page.locator(".sl-tip").first();
+  assert.deepEqual([await tip.evaluate((t) => t.hidden), await tip.isVisible()], [false, false], "words beside the pointer stand behind the menu");
   await visit.page.keyboard.press("Escape");
   assert.equal(await menu.count(), 0);
   const plot = visit.page.locator(".sl-plot").first();

@@ -296,6 +296,29 @@ test("a program is edited in the page, with its errors in place and examples to 
   await visit.close();
 });
 
+test("a card has room for what a long name stands beside, and headings stand over their columns", async () => {
+  const args = { "memory bandwidth of the link while it was measured (GB/s)": 25.5, device: 0, stream: 7, bytes: 4096 };
+  const kernel = `void kernel<${"float, ".repeat(200)}float>`;
+  const at = (cat, name, tid, ts, dur) => ({ ph: "X", cat, name, pid: 0, tid, ts, dur, args: { ...args, stream: tid } });
+  const events = [at("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 7, 10, 20), at("kernel", kernel, 8, 5, 40)];
+  const visit = await room.chromium.open(await harness.viewed(room.files, "long.html", room.files.write("long.json", JSON.stringify({ schemaVersion: 1, traceEvents: events }))), { width: 1024, height: 768 });
+  await harness.ready(visit.page);
+  await visit.page.locator(".sl-search").fill("Memcpy");
+  await visit.page.locator(".sl-search").press("Enter");
+  const card = visit.page.locator("[data-selection]");
+  await says(card, /^Memcpy HtoD[^]*overlaps\s+void kernel<float, [float, ]{20,80}…, 20 µs/);
+  const parts = await card.evaluate((c) => [...c.querySelectorAll("dd")].map((dd) => dd.clientWidth / c.clientWidth));
+  assert.ok(parts.length > 5 && parts.every((part) => part > 0.35), `values have ${parts} of the card`);
+  await visit.close();
+  const program = await room.chromium.open(page);
+  await harness.ready(program.page);
+  await program.page.keyboard.press("]");
+  await says(program.page.locator("[data-state]"), /waits in its queue/);
+  const sides = (cell) => program.page.locator(`[data-state] table tr > :nth-child(3):is(${cell})`).evaluateAll((all) => [...new Set(all.map((one) => getComputedStyle(one).textAlign))]);
+  assert.deepEqual([await sides("th"), await sides("td")], [["left"], ["left"]]);
+  await program.close();
+});
+
 test("one call at a time the host runs ahead, and buffers say who writes them", async () => {
   const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
@@ -392,6 +415,16 @@ test("what if: the changed program lies below, with what it would save", async (
   await says(then, /^now \d.*, then \d.*: \d.* saved, \d+\.\d\d times as fast/);
   const second = pane.locator("canvas.sl-canvas[data-ready]");
   await harness.eventually(async () => (await second.count()) === 1 && (await harness.painted(second)) > 500, "no second timeline");
+  // What is asked is said as its controls say it, and what is written by hand as it is written.
+  const title = pane.locator(".sl-beside-head b");
+  assert.equal(await harness.words(title), "what if: pageable memory pinned");
+  await visit.page.locator("[name=link]").first().fill("1");
+  await visit.page.locator("[name=engines]").first().selectOption("2");
+  await visit.page.locator("[name=other]").first().fill("d2h_bw*2");
+  await says(title, /^what if: pageable memory pinned, rate of the link 2 ×, copy engines: 2, d2h_bw\*2$/);
+  for (const name of ["link", "other"]) await visit.page.locator(`[name=${name}]`).first().fill(name === "link" ? "0" : "");
+  await visit.page.locator("[name=engines]").first().selectOption("");
+  await says(title, /^what if: pageable memory pinned$/);
   await harness.eventually(async () => {
     const [a, b] = [await state(canvas), await state(second)];
     return Math.abs(a.start - b.start) <= (a.end - a.start) / 500 && Math.abs(a.end - b.end) <= (a.end - a.start) / 500;
@@ -515,6 +548,8 @@ test("what is compared comes into sight, however much later its slices lie", asy
 test("what is on screen is saved as SVG and printed", async () => {
   const visit = await room.chromium.open(page);
   await harness.ready(visit.page);
+  await visit.page.locator("[data-finding='0']").click();
+  await says(visit.page.locator("[data-selection]"), /^scale/);
   const [download] = await Promise.all([visit.page.waitForEvent("download"), visit.page.keyboard.press("x")]);
   assert.equal(download.suggestedFilename(), "race.txt.svg");
   const svg = readFileSync(await download.path(), "utf8");
@@ -528,6 +563,9 @@ test("what is on screen is saved as SVG and printed", async () => {
   const paper = visit.page.locator(".sl-print img");
   await harness.eventually(() => paper.evaluate((img) => img.complete && img.naturalWidth > 100), "nothing to print");
   assert.equal(await visit.page.locator(".sl-view").isVisible(), false);
+  // With the words of what is found and chosen, each under its heading.
+  const words = await harness.words(visit.page.locator(".sl-print"));
+  assert.match(words, /RAW on d: race: `scale` on compute[^]*WAW on d: [^]*Selected\s+scale\s+kernel on compute[^]*At the end of what is selected\s+stream/);
   await visit.page.evaluate(() => dispatchEvent(new Event("afterprint")));
   assert.equal(await paper.count(), 0);
   await visit.close();
@@ -717,6 +755,13 @@ test("a program is shown as PyTorch, CUDA and Rust, also while it is edited", as
   await visit.page.locator("[data-do=edit]").click();
   await visit.page.locator(".sl-source").fill(RACE.replace("on compute reads", "on copy reads"));
   await harness.eventually(async () => (await code.innerText()).includes("takes(us(120)).on(copy)"), "the code did not follow the edit");
+  // While a text is wrong the code is that of the program before, and says so.
+  const [good, area] = [await code.innerText(), visit.page.locator(".sl-source")];
+  await area.fill(RACE.replace("copy d <- x", "copy d <- y"));
+  await says(visit.page.locator(".sl-wrong"), /^line 5\b[^]*\nUntil then everything else shows the program as it was before\.$/);
+  assert.deepEqual([await code.innerText(), await code.evaluate((c) => getComputedStyle(c).borderTopStyle)], [good, "dashed"]);
+  await area.fill(RACE);
+  await harness.eventually(async () => (await code.evaluate((c) => getComputedStyle(c).borderTopStyle)) === "solid", "the code still looks old");
   await as.selectOption({ label: "commands" });
   await harness.eventually(async () => !(await code.isVisible()), "the code stayed");
   await visit.close();

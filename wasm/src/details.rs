@@ -143,6 +143,12 @@ impl Model {
         text::clean(self.trace.strings.get(id))
     }
 
+    /// The name of something beside what is told: of a kernel in C++ all of it may be a page.
+    fn other(&self, id: StrId) -> String {
+        let name = self.name_of(id);
+        text::fit(&name, 1.0, false, 40.0).unwrap_or(name)
+    }
+
     fn lane_of(&self, slice: &Slice) -> String {
         let lane = &self.trace.lanes[slice.lane as usize];
         let (group, name) = (self.name_of(lane.group), self.name_of(lane.name));
@@ -159,7 +165,7 @@ impl Model {
                 continue;
             }
             let other = self.trace.slices.get(other as usize);
-            let name = self.name_of(other.name);
+            let name = self.other(other.name);
             if flow.to == k {
                 rows.push(("called by".to_owned(), format!("{name} on {}", self.lane_of(&other))));
                 let late = slice.start.0.saturating_sub(other.start.0);
@@ -196,7 +202,7 @@ impl Model {
                     let is_same =
                         other == k || other_slice.command == slice.command && slice.command != Slice::NONE;
                     if both > 0 && other_slice.kind.is_device_work() && !is_same {
-                        found.push((both, self.name_of(other_slice.name)));
+                        found.push((both, self.other(other_slice.name)));
                     }
                 }
             }
@@ -223,7 +229,7 @@ impl Model {
                 let ended = self.clock(from.end.0);
                 why.push(format!(
                     "waited for {} on {}, which ended at {ended}",
-                    self.name_of(from.name),
+                    self.other(from.name),
                     self.lane_of(&from)
                 ));
             }
@@ -297,11 +303,11 @@ impl Model {
             let is_later = before.is_none_or(|before| ended(before) < ended(other));
             if is_own && is_later && ended(other) <= start && start.saturating_sub(ended(other)) <= ENGINE_NS
             {
-                let name = self.name_of(slices.name[other as usize]);
+                let name = self.other(slices.name[other as usize]);
                 return Some(format!("until it began its engine was busy with {name} of another stream"));
             }
         }
-        let name = self.name_of(slices.name[before? as usize]);
+        let name = self.other(slices.name[before? as usize]);
         Some(match start.saturating_sub(ended(before?)) {
             0 => format!("began the moment {name} on the same stream ended"),
             gap => format!("the stream was idle for {} before, since {name} ended", text::time(gap)),
@@ -325,7 +331,7 @@ impl Model {
         let Some(last) = last else { return "no work of a device ended meanwhile".to_owned() };
         let last = slices.get(last as usize);
         let ago = text::time(wait.end.0.saturating_sub(last.end.0));
-        let (name, lane) = (self.name_of(last.name), self.lane_of(&last));
+        let (name, lane) = (self.other(last.name), self.lane_of(&last));
         format!("{name} on {lane} ended last meanwhile, {ago} before the call returned")
     }
 }
@@ -415,6 +421,13 @@ mod tests {
             let (k, _) = all.find(|(_, id)| strings.get(**id) == name).unwrap();
             model.details(k).why
         };
+        let templated = trace.replace("scale", &format!("void scale<{}float>", "float, ".repeat(99)));
+        let templated = Model::new("t", spanlift::trace::read(templated.as_bytes()).unwrap());
+        let told: Vec<Details> = (0..6).map(|k| templated.details(k)).collect();
+        assert!(told.iter().any(|of| of.title.len() > 600), "its own name is whole");
+        for line in told.iter().flat_map(|of| of.rows.iter().map(|(_, value)| value).chain(&of.why)) {
+            assert!(line.len() < 200, "{line}");
+        }
         let held = [
             "the call held the host for 63 µs before its copy began, 9.216 µs during it, 3.159 µs after it: \
              a copy of pageable memory lets it go when it is done, one of pinned memory need not",

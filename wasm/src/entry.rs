@@ -62,6 +62,7 @@ pub fn mount(place: HtmlElement, block: &[u8], alone: bool) -> Result<View, JsVa
         drawn: (0.0, 0.0, 0.0),
         changed: None,
         n_opened: 0,
+        told: Vec::new(),
     };
     viewer.panels.root.class_list().add_1("is-live")?;
     viewer.open(0);
@@ -129,6 +130,8 @@ pub(crate) struct Viewer {
     changed: Option<PageItem>,
     /// How often something else was shown.
     n_opened: u32,
+    /// What the canvas tells tests.
+    told: Vec<(&'static str, String)>,
 }
 
 impl std::fmt::Debug for Viewer {
@@ -299,6 +302,20 @@ impl Viewer {
         }
     }
 
+    /// What was on the canvas is gone.
+    pub(crate) fn forget_picture(&mut self) {
+        self.canvas.forget();
+    }
+
+    /// Brings the table of what is on screen up to date.
+    fn tell(&mut self) {
+        match &self.screen {
+            Some(Screen::Time(app)) => self.panels.table(app),
+            Some(Screen::Memory(app)) => self.panels.memory_table(app),
+            None => {}
+        }
+    }
+
     /// Redraws the lines of the program that are in sight.
     pub(crate) fn draw_lines(&self) {
         if let Some(app) = self.time() {
@@ -310,6 +327,7 @@ impl Viewer {
     pub(crate) fn draw(&mut self) {
         let Some(screen) = &mut self.screen else {
             let _ = self.canvas.element.remove_attribute("data-ready");
+            self.told.clear();
             return;
         };
         let ratio = web_sys::window().map_or(1.0, |w| w.device_pixel_ratio()).clamp(0.5, 4.0);
@@ -325,7 +343,7 @@ impl Viewer {
             }
         }
         // Else all pictures come first: behind what changes in the page, widths and fonts take laying it out.
-        self.canvas.paint(&screen.scene(), ratio);
+        self.canvas.paint_changes(screen.scene(), ratio);
         self.panels.pictures(screen, ratio);
         if has_room {
             self.panels.update(screen, self.item, self.picked, ratio);
@@ -349,11 +367,14 @@ impl Viewer {
             None => self.n_opened.to_string(),
         };
         state.push(("data-told", told));
-        for (name, value) in state {
+        state.push(("data-ready", "1".to_owned()));
+        for (name, value) in
+            state.iter().enumerate().filter_map(|(k, new)| (self.told.get(k) != Some(new)).then_some(new))
+        {
             // These names are attributes.
-            let _ = self.canvas.element.set_attribute(name, &value);
+            let _ = self.canvas.element.set_attribute(name, value);
         }
-        let _ = self.canvas.element.set_attribute("data-ready", "1");
+        self.told = state;
         self.panels.tell_drawn();
     }
 }

@@ -25,6 +25,11 @@ pub(crate) fn listen(shared: &Shared, alone: bool) -> Result<(), JsValue> {
         (viewer.panels.root.clone(), viewer.panels.plot.clone(), viewer.panels.program.clone())
     };
     pointer(shared, &plot)?;
+    let canvas = shared.borrow().panels.part(".sl-canvas");
+    on(shared, &canvas, "contextrestored", |viewer, _: Event| {
+        viewer.forget_picture();
+        true
+    })?;
     wheel(shared, &root, &plot, alone)?;
     let target: EventTarget = match root.owner_document() {
         Some(document) if alone => document.into(),

@@ -9,6 +9,8 @@
 pub mod app;
 pub mod axis;
 pub mod bars;
+#[cfg(any(test, target_arch = "wasm32"))]
+mod changed;
 pub mod color;
 pub mod columns;
 pub mod details;

@@ -52,6 +52,8 @@ impl Default for MemoryOptions {
 
 /// What a picture shows of very many.
 const LIMITS: Limits = Limits { storages: 12, views: 60, words: 24 };
+/// Segments in a picture of a snapshot, which are a bar each.
+const SEGMENTS: usize = 24;
 /// Pieces of all bars of a picture together.
 const PIECES: usize = 900;
 
@@ -81,9 +83,10 @@ pub(crate) fn planned(layout: Layout, to: Target, kind: MoveKind) -> Result<Move
 pub fn scene(map: &MemoryPicture, options: &MemoryOptions) -> Scene {
     let width = if options.width.is_finite() { options.width.clamp(300.0, 20_000.0) } else { 960.0 };
     let title = crate::text::clean(&options.title);
-    let frame = Frame::new(map, &title, width, LIMITS, |_| 0);
+    let storages = if map.is_snapshot { SEGMENTS } else { LIMITS.storages };
+    let frame = Frame::new(map, &title, width, Limits { storages, ..LIMITS }, &|_| 0);
     let (focus, mut fields) = (Focus::default(), Fields::default());
-    fields.prepare(map, frame.rows.iter(), &focus);
+    fields.prepare(map, &frame, (0.0, f64::INFINITY), &focus);
     let bars = frame.rows.len().max(1) * if map.plan.is_some() { 2 } else { 1 };
     let mut draw = Draw {
         map,

@@ -6,7 +6,6 @@ use crate::app::App;
 use crate::lod;
 use crate::rows::Row;
 use crate::scene::{Rect, Scene, Stroke};
-use crate::theme::Theme;
 use crate::view::TimeView;
 
 /// Height of the strip.
@@ -17,12 +16,12 @@ const PAD: f64 = 3.0;
 
 /// Everything that the strip on `width` pixels depends on, as long as the same item is shown.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Key(Theme, f64, u64, Vec<i64>, Option<(i64, i64)>, Option<usize>);
+pub struct Key(bool, f64, u64, Vec<i64>, Option<(i64, i64)>, Option<usize>);
 
 impl Key {
     /// The key of what is shown.
     pub fn of(app: &App, width: f64) -> Key {
-        Key(app.theme, width, app.searches(), app.marks().to_vec(), app.range(), app.shown_order())
+        Key(app.theme.is_dark, width, app.searches(), app.marks().to_vec(), app.range(), app.shown_order())
     }
 }
 
@@ -90,6 +89,7 @@ mod tests {
     use super::*;
     use crate::model::Model;
     use crate::testing::crowd;
+    use crate::theme::Theme;
 
     #[test]
     fn the_whole_trace_is_there_and_nothing_leaves_the_strip() {

@@ -21,6 +21,8 @@ pub struct Scene {
     pub ground: Color,
     /// The shapes, the first at the back.
     pub shapes: Vec<Shape>,
+    /// Rows that meet no other, by their upper ends: where their shapes begin. What changes in one leaves the others as they are.
+    pub rows: Vec<(f64, usize)>,
 }
 
 /// One thing to paint.
@@ -213,6 +215,20 @@ impl Rect {
     }
 }
 
+impl Shape {
+    /// Left, top, right and bottom of the room that it takes at most, half the width of its lines aside.
+    pub fn bounds(&self) -> (f64, f64, f64, f64) {
+        match self {
+            Shape::Rect(r) => (r.x, r.y, r.x + r.w, r.y + r.h),
+            Shape::Text(text) => text.bounds(),
+            Shape::Path { points, .. } | Shape::Polygon { points, .. } => {
+                let none = (f64::INFINITY, f64::INFINITY, f64::NEG_INFINITY, f64::NEG_INFINITY);
+                points.iter().fold(none, |(l, t, r, b), &(x, y)| (l.min(x), t.min(y), r.max(x), b.max(y)))
+            }
+        }
+    }
+}
+
 impl From<Rect> for Shape {
     fn from(rect: Rect) -> Shape {
         Shape::Rect(rect)
@@ -228,7 +244,7 @@ impl From<Text> for Shape {
 impl Scene {
     /// An empty picture.
     pub fn new(width: f64, height: f64, ground: Color) -> Scene {
-        Scene { width, height, ground, shapes: Vec::new() }
+        Scene { width, height, ground, shapes: Vec::new(), rows: Vec::new() }
     }
 
     /// Adds a shape in front of all others.

@@ -225,6 +225,17 @@ impl Blocks {
         (offset, offset + block.size)
     }
 
+    /// The bytes of the blocks of a segment, by address.
+    pub(crate) fn bounds(&self, segment: usize) -> impl Iterator<Item = (i64, i64)> {
+        let held = &self.segments[segment];
+        let begin = segment.checked_sub(1).map_or(0, |before| self.segments[before].end);
+        let spans = self.names.pasts[held.past].1.spans();
+        self.places[begin..held.end].iter().map(move |&k| {
+            let (addr, size) = spans[k as usize];
+            (addr - held.segment.addr, addr - held.segment.addr + size)
+        })
+    }
+
     pub(crate) fn span(&self, k: usize) -> Span {
         let (lo, hi) = self.bytes(k);
         Span::range(lo, hi - lo).unwrap_or_else(|e| unreachable!("bug: a block within its segment: {e}"))

@@ -67,6 +67,12 @@ pub fn fit(text: &str, size: f64, bold: bool, room: f64) -> Option<String> {
     (kept.chars().count() >= 3).then(|| format!("{kept}…"))
 }
 
+/// The end of `text` behind an ellipsis, in at most `room` pixels.
+pub fn end(text: &str, size: f64, bold: bool, room: f64) -> String {
+    let cuts = text.char_indices().map(|(k, _)| format!("…{}", &text[k..]));
+    cuts.skip(1).find(|cut| width(cut, size, bold) <= room).unwrap_or_default()
+}
+
 /// `text` broken at spaces into lines of at most `room` pixels; a longer word is cut.
 pub fn wrap(text: &str, size: f64, room: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();

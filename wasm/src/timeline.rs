@@ -390,7 +390,7 @@ impl Timeline<'_> {
             let (top, height) = self.frame.row(r);
             let top = top - self.scroll;
             if top + height > RULER && top < self.height {
-                let name = text::fit(&row.name, NAME, false, self.frame.gutter - 14.0).unwrap_or_default();
+                let name = named(&row.name, self.frame.gutter - 14.0);
                 let y = top + height.min(self.frame.row_height) / 2.0;
                 let x = self.frame.gutter - 10.0;
                 scene.add(Text::new(x, y, NAME, theme.ink, name).anchored(Anchor::End));
@@ -550,6 +550,18 @@ pub(crate) fn origin(trace: &Trace) -> String {
         Source::Imported { tool } => format!("recorded, read from {tool}"),
         Source::Unknown => String::new(),
     }
+}
+
+/// The name of a row in `room` pixels: of a thread at least its number, which is what tells it from the others.
+fn named(name: &str, room: f64) -> String {
+    let cut = text::fit(name, NAME, false, room).unwrap_or_default();
+    let number = name.strip_prefix("thread ").and_then(|rest| rest.split(' ').next()).unwrap_or_default();
+    let thread = &name[..name.len().min("thread ".len() + number.len())];
+    if number.is_empty() || cut.starts_with(thread) {
+        return cut;
+    }
+    let fits = |words: &&&str| text::width(words, NAME, false) <= room;
+    [thread, number].iter().find(fits).map_or(cut, |words| (*words).to_owned())
 }
 
 #[cfg(test)]

@@ -411,7 +411,7 @@ pub fn snapshot_at_end(file: &[u8]) -> Figure {
         Err(why) => return Figure::error(&why),
     };
     let options = MemoryOptions { title: "What the allocator holds".to_owned(), ..MemoryOptions::default() };
-    let drawn = map_svg(&MemoryPicture::of(layout), &options);
+    let drawn = map_svg(&MemoryPicture::of_segments(layout), &options);
     Figure::over(
         told.join("\n"),
         "memory snapshot",

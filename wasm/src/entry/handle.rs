@@ -292,12 +292,9 @@ impl View {
         schedule(&self.0);
     }
 
-    /// Brings the table of what is on screen up to date: once the view has come to rest, since it is work for every slice.
+    /// Brings the table of what is on screen up to date: once the view has come to rest, since it is work for every slice or block.
     pub fn tell(&self) {
-        let viewer = self.0.borrow();
-        if let Some(app) = viewer.time() {
-            viewer.panels.table(app);
-        }
+        self.0.borrow_mut().tell();
     }
 
     /// Scrolls the rows.

@@ -65,8 +65,6 @@ pub struct MemoryApp {
     pointer: Option<(f64, f64)>,
     drag: Option<Drag>,
     seen: Seen,
-    /// Whether storages are the segments of a snapshot, and views their blocks.
-    is_snapshot: bool,
     /// A snapshot whose past nobody has asked for yet.
     snapshot: Option<Box<Snapshot>>,
     over_time: Option<Box<OverTime>>,
@@ -94,16 +92,18 @@ impl MemoryApp {
         kind: MoveKind,
         theme: Theme,
     ) -> Result<MemoryApp, String> {
-        let map = map(layout, to, kind)?;
-        let frame = Frame::new(&map, "", 640.0, LIMITS, |_| 0);
-        Ok(MemoryApp {
+        Ok(MemoryApp::over(name, map(layout, to, kind)?, to, kind, theme))
+    }
+
+    fn over(name: &str, map: MemoryPicture, to: Option<Target>, kind: MoveKind, theme: Theme) -> MemoryApp {
+        MemoryApp {
             name: crate::text::clean(name),
             theme,
             remarks: Vec::new(),
+            frame: Frame::new(&map, "", 640.0, LIMITS, &|_| 0),
             map,
             to,
             kind,
-            frame,
             fields: Fields::default(),
             focus: Focus::default(),
             storage: None,
@@ -113,10 +113,9 @@ impl MemoryApp {
             pointer: None,
             drag: None,
             seen: Seen::default(),
-            is_snapshot: false,
             snapshot: None,
             over_time: None,
-        })
+        }
     }
 
     /// The map of a memory snapshot, unpacked, at its end.
@@ -125,11 +124,8 @@ impl MemoryApp {
     /// What is no snapshot, in words.
     pub fn of_snapshot(name: &str, bytes: &[u8], theme: Theme) -> Result<MemoryApp, String> {
         let (snapshot, layout, told) = crate::snapshot::open(bytes)?;
-        let app = MemoryApp::new(name, layout, None, MoveKind::Aware, theme)?;
-        let snapshot = Some(Box::new(snapshot));
-        let mut app = MemoryApp { remarks: told, is_snapshot: true, snapshot, ..app };
-        app.lay_out();
-        Ok(app)
+        let app = MemoryApp::over(name, MemoryPicture::of_segments(layout), None, MoveKind::Aware, theme);
+        Ok(MemoryApp { remarks: told, snapshot: Some(Box::new(snapshot)), ..app })
     }
 
     /// Whether there is a past that [`MemoryApp::look_back`] can find.
@@ -203,6 +199,13 @@ impl MemoryApp {
         self.select(again);
     }
 
+    /// What there is to tell of all that is shown, a line each; of a snapshot of its file, whatever the moment.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = if self.map.is_snapshot { Vec::new() } else { self.map.told() };
+        notes.extend_from_slice(&self.remarks);
+        notes
+    }
+
     /// What is shown.
     pub fn map(&self) -> &MemoryPicture {
         &self.map
@@ -215,16 +218,13 @@ impl MemoryApp {
 
     /// The canvas has another size.
     pub fn resize(&mut self, width: f64, height: f64) {
-        self.size = (width.max(300.0), height.max(60.0));
+        self.size = (width.max(280.0), height.max(60.0));
         self.lay_out();
     }
 
     fn lay_out(&mut self) {
         let extra = &self.extra;
-        // Blocks of a snapshot lie beside each other: the bars of their segments show them all.
-        let views = if self.is_snapshot { 0 } else { LIMITS.views };
-        let limits = Limits { views, ..LIMITS };
-        self.frame = Frame::new(&self.map, "", self.size.0, limits, |k| extra.get(&k).copied().unwrap_or(0));
+        self.frame = Frame::new(&self.map, "", self.size.0, LIMITS, &|k| extra.get(&k).copied().unwrap_or(0));
         self.scroll_by(0.0);
     }
 
@@ -269,7 +269,7 @@ impl MemoryApp {
                 Some((crate::text::clean(&self.map.storage(storage).id), format!("{bytes}{at}")))
             }
             Item::MoreViews { .. } => {
-                Some(("more views".to_owned(), "click to draw more of them".to_owned()))
+                Some((format!("more {}s", self.map.called().1), "click to draw more of them".to_owned()))
             }
             _ => None,
         }
@@ -321,9 +321,8 @@ impl MemoryApp {
         self.focus.hovered =
             self.pointer.filter(|_| !self.is_dragging()).and_then(|(x, y)| self.view_at(x, y));
         self.focus.bottom = Some(self.size.1);
-        let (top, bottom) = (self.focus.scroll, self.focus.scroll + self.size.1);
-        let rows = self.frame.rows.iter().filter(|r| top < r.y + r.h && r.y < bottom);
-        self.fields.prepare(&self.map, rows, &self.focus);
+        let sight = (self.focus.scroll, self.focus.scroll + self.size.1);
+        self.fields.prepare(&self.map, &self.frame, sight, &self.focus);
         let mut draw = Draw {
             map: &self.map,
             frame: &self.frame,
@@ -543,7 +542,7 @@ impl MemoryApp {
     /// Draws more views of a storage; of a snapshot lists the blocks of a segment, and once all are listed none again.
     fn more(&mut self, storage: usize) {
         let more = self.extra.entry(storage).or_insert(0);
-        if self.is_snapshot && self.map.held[storage].tensors.len() <= *more + 1 && 0 < *more {
+        if self.map.is_snapshot && self.map.held[storage].tensors.len() <= *more + 1 && 0 < *more {
             *more = 0;
         } else {
             *more += MORE;

@@ -47,6 +47,11 @@ impl Runs {
             }
             touch
         });
+        Runs::apart(list)
+    }
+
+    /// Runs in order, none of which touches the next.
+    pub(crate) fn apart(list: Vec<(i64, i64)>) -> Runs {
         let before = list.iter().scan(0, |n, &(lo, hi)| {
             let before = *n;
             *n += hi - lo;

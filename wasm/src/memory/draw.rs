@@ -50,29 +50,34 @@ pub(crate) struct Seen {
     backward: bool,
     widened: bool,
     rough: bool,
+    /// Whether it is one of segments and blocks.
+    is_snapshot: bool,
 }
 
-/// The bytes of each storage that is drawn, kept as long as its window stays.
+/// The bytes of each storage that is drawn, kept as long as its window stays and whether its views are listed below it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Fields(BTreeMap<(usize, usize), (Window, Field)>);
+pub(crate) struct Fields(BTreeMap<(usize, usize), ((Window, bool), Field)>);
 
 impl Fields {
-    /// Computes what is missing for these rows.
-    pub(crate) fn prepare<'r>(
+    /// Computes what is missing for the rows between two heights.
+    pub(crate) fn prepare(
         &mut self,
         map: &MemoryPicture,
-        rows: impl Iterator<Item = &'r Row>,
+        frame: &Frame,
+        (top, bottom): (f64, f64),
         focus: &Focus,
     ) {
-        for row in rows {
-            let key = match row.item {
-                Item::Storage(storage) | Item::View { storage, .. } => (storage, 0),
-                Item::MoreViews { storage, from } => (storage, from),
+        for (k, row) in frame.rows.iter().enumerate().filter(|(_, r)| top < r.y + r.h && r.y < bottom) {
+            let (key, is_listed) = match row.item {
+                Item::Storage(storage) => ((storage, 0), frame.is_listed(k)),
+                Item::View { storage, .. } => ((storage, 0), true),
+                Item::MoreViews { storage, from } => ((storage, from), true),
                 _ => continue,
             };
-            let window = window(map, focus, key.0);
-            if self.0.get(&key).is_none_or(|(of, _)| *of != window) {
-                self.0.insert(key, (window, map.field(key.0, key.1, window)));
+            let of = (window(map, focus, key.0), is_listed);
+            if self.0.get(&key).is_none_or(|(known, _)| *known != of) {
+                let bar = if is_listed { None } else { map.bar(key.0, of.0) };
+                self.0.insert(key, (of, bar.unwrap_or_else(|| map.field(key.0, key.1, of.0))));
             }
         }
     }
@@ -119,6 +124,7 @@ impl<'d> Draw<'d> {
             if y + row.h < 0.0 || y > bottom {
                 continue;
             }
+            self.scene.rows.push((y, self.scene.shapes.len()));
             match row.item {
                 Item::Title => self.lines(&row.before, y + 8.0, 14.0, self.theme.ink, true),
                 Item::Remark => self.lines(&row.before, y + 8.0, 12.0, self.theme.ink, false),
@@ -171,6 +177,7 @@ impl<'d> Draw<'d> {
         let axis = self::axis(map, frame, self.focus, storage, panels.gutter);
         let Some(field) = self.field(storage, 0) else { return };
         let segments = field.storage(&axis, self.most);
+        self.seen.is_snapshot = map.is_snapshot;
         self.seen.rough |= field.is_rough;
         self.seen.gap |= field.bytes().is_none_or(|(any, _)| any < axis.bytes());
         self.seen.widened |=
@@ -318,7 +325,8 @@ impl<'d> Draw<'d> {
         self.segments(&segments, y, TEETH);
         let rest = &self.map.tensors(storage)[from..];
         let listed = super::map::bytes(rest.iter().map(|&k| self.map.listed(k)).sum());
-        let words = format!("and {} more that list {listed}", text::thousands(rest.len() as u64));
+        let that = if self.map.is_snapshot { "of" } else { "that list" };
+        let words = format!("and {} more {that} {listed}", text::thousands(rest.len() as u64));
         let words = text::fit(&words, SMALL, false, self.frame.panels.width).unwrap_or_default();
         let y = y + TEETH + 10.0;
         self.scene.add(Text::new(self.frame.panels.gutter, y, SMALL, self.theme.dim, words));
@@ -382,8 +390,12 @@ impl<'d> Draw<'d> {
     }
 
     fn name(&mut self, name: &str, y: f64, color: Color, is_bold: bool) {
-        let name =
-            text::fit(&text::clean(name), NAME, is_bold, self.frame.panels.gutter - 20.0).unwrap_or_default();
+        let (name, room) = (text::clean(name), self.frame.panels.gutter - 20.0);
+        let address = name.split(' ').next().filter(|word| self.map.is_snapshot && word.starts_with("0x"));
+        // Addresses begin alike.
+        let end = address.filter(|word| room < text::width(word, NAME, is_bold));
+        let end = end.map(|word| text::end(word, NAME, is_bold, room));
+        let name = end.or_else(|| text::fit(&name, NAME, is_bold, room)).unwrap_or_default();
         let name = Text::new(self.frame.panels.gutter - 8.0, y, NAME, color, name).anchored(Anchor::End);
         self.scene.add(if is_bold { name.bold() } else { name });
     }
@@ -428,14 +440,15 @@ pub(crate) fn legend(seen: Seen, width: f64, theme: &Theme) -> Scene {
     let plain = |fill| (fill, None, false);
     let light = OWN.toward(theme.ground, 50);
     let stripe = MEMSET.toward(Color::hex(0), 45);
+    let named = |of_view, of_block| if seen.is_snapshot { of_block } else { of_view };
     #[rustfmt::skip]
     let swatches = [
-        (seen.own,       plain(OWN),                                             "bytes of one view"),
-        (seen.shared,    (SHARED, None, true),                                   "bytes of several views"),
-        (seen.fine,      (light, Some(Pattern::Hatch(OWN)), false),              "of one, finer than a pixel"),
+        (seen.own,       plain(OWN),                                             named("bytes of one view", "in a block")),
+        (seen.shared,    (SHARED, None, true),                                   named("bytes of several views", "in several blocks")),
+        (seen.fine,      (light, Some(Pattern::Hatch(OWN)), false),              named("of one, finer than a pixel", "in part, finer than a pixel")),
         (seen.shared_fine, (SHARED.toward(theme.ground, 50), Some(Pattern::Hatch(SHARED)), true), "of several, finer than a pixel"),
         (seen.mixed,     (light, Some(Pattern::Hatch(SHARED)), true),            "partly of several views"),
-        (seen.gap,       plain(theme.lane),                                      "bytes of no view"),
+        (seen.gap,       plain(theme.lane),                                      named("bytes of no view", "free")),
         (seen.allocated, (theme.lane, Some(Pattern::Dots(theme.dim)), false),    "allocated, not copied"),
         (seen.wasted,    (MEMSET, Some(Pattern::Hatch(stripe)), false),          "bytes of no view, copied"),
     ];
@@ -457,7 +470,13 @@ pub(crate) fn legend(seen: Seen, width: f64, theme: &Theme) -> Scene {
     y += 20.0;
     let notes = [
         (seen.backward, "triangles: element 0 of a view that runs backwards"),
-        (seen.widened, "the smallest storages are drawn wider than to scale"),
+        (
+            seen.widened,
+            named(
+                "the smallest storages are drawn wider than to scale",
+                "the smallest segments are drawn wider than to scale",
+            ),
+        ),
         (seen.rough, "views too many to resolve are drawn from their first byte to their last"),
     ];
     for (_, words) in notes.into_iter().filter(|n| n.0) {

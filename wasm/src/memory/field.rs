@@ -78,7 +78,7 @@ pub(crate) struct Segment {
 }
 
 /// The views of one storage in one window.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Field {
     combs: Vec<Option<Comb>>,
     spans: Vec<Span>,
@@ -119,6 +119,25 @@ impl Field {
             .collect();
         let (any, twice) = sweep(lists.iter().flatten());
         Field { combs, spans, lists, any, twice, coarse, is_rough, window: (lo, hi) }
+    }
+
+    /// Blocks by their address, none of which meets another: all that their bar shows. Of a single one nothing can be asked.
+    pub(crate) fn of_bar(blocks: impl Iterator<Item = (i64, i64)>, (lo, hi): (i64, i64)) -> Option<Field> {
+        let mut list: Vec<(i64, i64)> = Vec::new();
+        let mut until = i64::MIN;
+        for (from, to) in blocks {
+            if from < until {
+                return None;
+            }
+            until = to;
+            let (from, to) = (from.max(lo), to.min(hi));
+            match list.last_mut() {
+                _ if to <= from => {}
+                Some(last) if last.1 == from => last.1 = to,
+                _ => list.push((from, to)),
+            }
+        }
+        Some(Field { any: Runs::apart(list), window: (lo, hi), ..Field::default() })
     }
 
     /// Bytes that a view touches and bytes that two or more do, where both can be told.
@@ -393,6 +412,36 @@ mod tests {
             let count = |least| i64::try_from(depth.iter().filter(|d| **d >= least).count()).unwrap();
             assert_eq!(told, (count(1), count(2)), "seed {seed}");
         }
+    }
+
+    #[test]
+    fn a_bar_of_blocks_is_the_field_of_their_views() {
+        let mut n_bars = 0;
+        for seed in 0..400 {
+            let mut source = Random(seed);
+            let below = |source: &mut Random, n: u64| i64::try_from(source.below(n)).unwrap();
+            let (mut at, mut blocks) = (0, Vec::new());
+            for _ in 0..source.below(12) {
+                // Some touch, some have no bytes, and in a broken file some meet.
+                at += below(&mut source, 5) - i64::from(source.below(9) == 0);
+                let size = below(&mut source, 40);
+                blocks.push((at.max(0), at.max(0) + size));
+                at = at.max(0) + size;
+            }
+            let lo = below(&mut source, 60);
+            let (window, most) = ((lo, lo + 1 + below(&mut source, 200)), source.pick([3, 400]));
+            let spans = blocks.iter().map(|&(lo, hi)| Span::range(lo, hi - lo).unwrap());
+            let field = Field::new(spans, window.0, window.1);
+            let meet = blocks.windows(2).any(|two| two[1].0 < two[0].1);
+            let bar = Field::of_bar(blocks.iter().copied(), window);
+            assert_eq!(bar.is_none(), meet, "seed {seed}: {blocks:?}");
+            let Some(bar) = bar else { continue };
+            n_bars += 1;
+            assert_eq!(bar.bytes(), field.bytes(), "seed {seed}: {blocks:?} in {window:?}");
+            let axis = Axis { lo: window.0, hi: window.1, x: 7.0, w: 90.0 };
+            assert_eq!(bar.storage(&axis, most), field.storage(&axis, most), "seed {seed}: {blocks:?}");
+        }
+        assert!(n_bars > 100, "{n_bars}");
     }
 
     #[test]

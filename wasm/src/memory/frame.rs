@@ -22,7 +22,7 @@ const SIDE_BY_SIDE: f64 = 720.0;
 pub(crate) struct Limits {
     /// Storages of all devices together; each device has at least three.
     pub(crate) storages: usize,
-    /// Views of all storages together; each storage has at least three, or with none here those that are asked for.
+    /// Views of all storages together; each storage has at least three, or of a snapshot those that are asked for.
     pub(crate) views: usize,
     /// Views with words below them; when there are more, none has.
     pub(crate) words: usize,
@@ -88,13 +88,14 @@ impl Frame {
         title: &str,
         width: f64,
         limits: Limits,
-        extra: impl Fn(usize) -> usize,
+        extra: &dyn Fn(usize) -> usize,
     ) -> Frame {
         let per_device = (limits.storages / map.devices.len().max(1)).max(3);
         let chosen: Vec<Vec<usize>> =
             map.devices.iter().map(|(_, all)| largest(map, all, per_device)).collect();
         let n: usize = chosen.iter().map(Vec::len).sum();
-        let each = if limits.views == 0 { 0 } else { (limits.views / n.max(1)).max(3) };
+        // Blocks of a snapshot lie beside each other: the bars of their segments show them all.
+        let each = if map.is_snapshot { 0 } else { (limits.views / n.max(1)).max(3) };
         let shown = |storage: usize| {
             let all = map.held[storage].tensors.len();
             let wanted = each.saturating_add(extra(storage));
@@ -107,7 +108,8 @@ impl Frame {
             let tensors = map.tensors(k)[..n].iter().map(|&t| map.name(t));
             tensors.chain([map.storage(k).into_owned().id.into()])
         });
-        let most = (width * 0.25).max(84.0);
+        // What tells segments apart is the end of an address.
+        let most = (width * 0.25).max(if map.is_snapshot { 106.0 } else { 84.0 });
         let mut gutter = (map.name_width().unwrap_or(0.0) + 26.0).clamp(84.0, most);
         for name in names {
             gutter = gutter.max(text::width(&text::clean(&name), NAME, true) + 26.0);
@@ -144,7 +146,8 @@ impl Frame {
         }
         for ((device, all), chosen) in map.devices.iter().zip(&chosen) {
             let told = format!("{device}: {}", map.told_of(all));
-            let lines = text::wrap(&told, NAME, width - 24.0);
+            // Drawn bold.
+            let lines = text::wrap(&told, 1.13 * NAME, width - 24.0);
             frame.push(Item::Device, 6.0 + 16.0 * lines.len() as f64, lines, Vec::new());
             for &storage in chosen {
                 frame.storage(map, storage, shown(storage), stacked);
@@ -211,12 +214,16 @@ impl Frame {
 impl Frame {
     /// The views of a row: its own, or those of a storage below whose bar none are listed.
     pub(crate) fn views<'m>(&self, k: usize, map: &'m MemoryPicture) -> &'m [usize] {
-        let is_listed = self.rows.get(k + 1).is_some_and(|next| matches!(next.item, Item::View { .. }));
         match self.rows[k].item {
             Item::View { storage, nth, .. } => &map.tensors(storage)[nth..=nth],
-            Item::Storage(storage) if !is_listed => map.tensors(storage),
+            Item::Storage(storage) if !self.is_listed(k) => map.tensors(storage),
             _ => &[],
         }
+    }
+
+    /// Whether the row below is one of a view.
+    pub(crate) fn is_listed(&self, k: usize) -> bool {
+        self.rows.get(k + 1).is_some_and(|next| matches!(next.item, Item::View { .. }))
     }
 
     /// The position of the row at a height.

@@ -22,6 +22,8 @@ pub struct MemoryPicture {
     pub layout: Layout,
     /// More storages and views, behind those of the layout.
     blocks: Option<Blocks>,
+    /// Whether storages are the segments of a snapshot, and views their blocks.
+    pub(crate) is_snapshot: bool,
     /// How it moves.
     pub plan: Option<MovePlan>,
     /// The devices in the order in which storages name them, with the positions of their storages.
@@ -56,9 +58,14 @@ impl MemoryPicture {
         MemoryPicture::new(layout, None, None)
     }
 
+    /// The map of the end of a snapshot, whose segments are the storages of a layout.
+    pub fn of_segments(layout: Layout) -> MemoryPicture {
+        MemoryPicture { is_snapshot: true, ..MemoryPicture::of(layout) }
+    }
+
     /// The map of one moment of a snapshot.
     pub(crate) fn of_blocks(layout: Layout, blocks: Blocks) -> MemoryPicture {
-        MemoryPicture::new(layout, None, Some(blocks))
+        MemoryPicture { is_snapshot: true, ..MemoryPicture::new(layout, None, Some(blocks)) }
     }
 
     /// The map before and after a move.
@@ -118,7 +125,8 @@ impl MemoryPicture {
                     || ranges.windows(2).any(|r| r[1].0 < r[0].1);
             }
         }
-        MemoryPicture { layout, blocks, plan, devices, held, order, placed, names, copied }
+        let is_snapshot = false;
+        MemoryPicture { layout, blocks, is_snapshot, plan, devices, held, order, placed, names, copied }
     }
 
     /// A storage: one of the layout, or the segment of a snapshot and its place among them.
@@ -228,6 +236,12 @@ impl MemoryPicture {
         Field::new(self.tensors(storage)[from..].iter().map(|&k| self.span(k)), lo, hi)
     }
 
+    /// What [`MemoryPicture::field`] gives, for the bar of a segment alone and in a part of the time.
+    pub(crate) fn bar(&self, storage: usize, window: (i64, i64)) -> Option<Field> {
+        let (blocks, segment) = self.home(storage).err()?;
+        Field::of_bar(blocks.bounds(segment), window)
+    }
+
     /// The allocation of a tensor that moves, as its name and the bytes of the storage that it stands for.
     pub(crate) fn allocation_of(&self, tensor: usize) -> Option<(&str, (i64, i64))> {
         let plan = self.plan.as_ref()?;
@@ -300,10 +314,16 @@ impl MemoryPicture {
         })
     }
 
+    /// What storages and views are called: of a snapshot as its allocator calls them.
+    pub(crate) fn called(&self) -> (&'static str, &'static str) {
+        if self.is_snapshot { ("segment", "block") } else { ("storage", "view") }
+    }
+
     /// The whole picture in words: how much there is, and what moving it takes.
     pub fn told(&self) -> Vec<String> {
         let (n, m) = (self.n_views(), self.held.len());
-        let mut lines = vec![format!("{} of {}", text::count(n, "view"), text::count(m, "storage"))];
+        let (storage, view) = self.called();
+        let mut lines = vec![format!("{} of {}", text::count(n, view), text::count(m, storage))];
         let Some(plan) = &self.plan else {
             for (device, storages) in &self.devices {
                 lines.push(format!("{device}: {}", self.told_of(storages)));
@@ -366,9 +386,16 @@ impl MemoryPicture {
                 plural.to_owned()
             }
         };
-        let mut told = format!("{} in {}", bytes(size), text::count(storages.len(), "storage"));
+        let (storage, view) = self.called();
+        let mut told = format!("{} in {}", bytes(size), text::count(storages.len(), storage));
         if n_views == 0 {
-            return format!("{told}, no view");
+            return format!("{told}, no {view}");
+        }
+        if self.is_snapshot {
+            let shared = sums.filter(|sums| 0 < sums.1);
+            let shared =
+                shared.map_or(String::new(), |(_, twice)| format!(", {} of them in several", bytes(twice)));
+            return format!("{told}, {} of {}{shared}", text::count(n_views, view), bytes(listed));
         }
         told.push_str(&format!(", {} that {} {}", text::count(n_views, "view"), verb("list"), bytes(listed)));
         if let Some((any, twice)) = sums {

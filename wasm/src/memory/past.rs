@@ -266,8 +266,10 @@ impl OverTime {
         area(&|held| held.fragmentation() * room, HEIGHT, theme.hazard.toward(theme.lane, 45));
         scene.line((0.0, BYTES), (width, BYTES), Stroke::solid(theme.ground, 2.0));
         let peak = self.samples.iter().map(|(_, held)| held.reserved).max().unwrap_or(0);
-        let bytes =
-            format!("allocated of reserved, {} at most", text::bytes(u64::try_from(peak).unwrap_or(0)));
+        let device = self.names.pasts[self.main].0;
+        let of = if self.names.pasts.len() > 1 { format!("cuda:{device}: ") } else { String::new() };
+        let peak = text::bytes(u64::try_from(peak).unwrap_or(0));
+        let bytes = format!("{of}allocated of reserved, {peak} at most");
         for (top, words) in [(2.0, bytes), (BYTES + 3.0, "fragmentation, 0 to 100 %".to_owned())] {
             let w = text::width(&words, LABEL, false);
             scene.add(Rect::filled(2.0, top, w + 8.0, LABEL + 4.0, theme.lane.toward(theme.ground, 50)));
@@ -362,6 +364,31 @@ mod tests {
     }
 
     #[test]
+    fn a_segment_is_told_from_the_next_one_in_the_narrowest_page_and_called_what_it_is() {
+        let Some(mut app) = app() else { return };
+        let n = app.map().held.len();
+        for width in [280.0, 296.0, 360.0, 700.0] {
+            app.resize(width, 4000.0);
+            let scene = app.scene();
+            let names: Vec<&str> = scene.texts().filter(|t| t.size == 11.0).map(|t| &*t.text).collect();
+            let names: BTreeSet<&str> = names.into_iter().filter(|name| name.contains("00000")).collect();
+            assert_eq!(names.len(), n, "at {width}: {names:?}");
+            crate::testing::texts_keep_apart(&scene);
+        }
+        // A still picture shows the same: a bar for each segment, and no row for a block.
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/traces");
+        let bytes = std::fs::read(folder.join("snapshot_small_p4.pickle")).unwrap();
+        let map = MemoryPicture::of_segments(crate::snapshot::map(&bytes).unwrap().0);
+        let still = scene(&map, &MemoryOptions { width: 1100.0, ..MemoryOptions::default() }).to_text();
+        let bars = |scene: &str| scene.matches("00000 small").count() + scene.matches("00000 large").count();
+        assert_eq!(bars(&still), 24, "{still}");
+        app.resize(1100.0, 4000.0);
+        for told in [still, app.scene().to_text(), map.told().join("\n"), app.legend(900.0).to_text()] {
+            assert!(!told.contains("view") && !told.contains("storage"), "{told}");
+        }
+    }
+
+    #[test]
     fn the_legend_of_moments_only_grows_so_that_the_map_stays_where_it_is() {
         let Some(mut app) = app() else { return };
         let n = app.over_time().unwrap().n_events();
@@ -416,7 +443,7 @@ mod tests {
                 }
             }
         }
-        MemoryPicture::of(layout)
+        MemoryPicture::of_segments(layout)
     }
 
     /// Of a device's memory, segments with their sizes and the slots that blocks have.

@@ -109,12 +109,17 @@ impl MemoryPicture {
         let (storage, held) = (self.storage(k), &self.held[k]);
         let mut out = Details {
             title: text::clean(&storage.id),
-            place: format!("storage on {}", storage.device),
+            place: format!("{} on {}", self.called().0, storage.device),
             ..Details::default()
         };
         let mut row = |name: &str, value: String| out.rows.push((name.to_owned(), value));
         row("size", format!("{} ({} B)", text::bytes(storage.bytes.0), text::thousands(storage.bytes.0)));
-        row("views", text::thousands(held.tensors.len() as u64));
+        row(if self.is_snapshot { "blocks" } else { "views" }, text::thousands(held.tensors.len() as u64));
+        if let (true, Some((any, _))) = (self.is_snapshot, held.bytes) {
+            row("in blocks", text::bytes(any.unsigned_abs()));
+            row("free", text::bytes(storage.bytes.0.saturating_sub(any.unsigned_abs())));
+            return out;
+        }
         row("listed", bytes(held.listed));
         if let Some((any, twice)) = held.bytes {
             row("touched", text::bytes(any.unsigned_abs()));

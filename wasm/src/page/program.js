@@ -59,10 +59,11 @@ const beside = (view, place) => {
     const room = (last - first) / 50;
     view.follow(first - room, last + room);
   };
+  /** Slices are put below each other where both have any. */
+  const offer = () => (align.hidden = from !== "item" || !view.times().length || !other.times().length);
   const show = (block, words, source) => {
     pane.hidden = room.hidden = false;
     choice.hidden = source !== "item";
-    align.hidden = source !== "item";
     title.textContent = words;
     if (from !== source) shift = 0;
     from = source;
@@ -74,9 +75,12 @@ const beside = (view, place) => {
       other = mount(root, block, false);
       tellKeys(root);
       named();
+      let resting = 0;
       root.addEventListener("sl-drawn", () =>
         queueMicrotask(() => {
           named();
+          clearTimeout(resting);
+          resting = setTimeout(() => other.tell(), 300);
           // Who is pointed at leads.
           if (pane.hidden || !pane.matches(":hover, :focus-within")) return;
           same(other, view, -shift);
@@ -84,6 +88,7 @@ const beside = (view, place) => {
         }),
       );
     }
+    offer();
     // Where the first keeps its size nothing is drawn that would bring the second to its time.
     same(view, other, shift);
     reach();
@@ -125,6 +130,7 @@ const beside = (view, place) => {
     follow() {
       if (pane.hidden || !other) return;
       fit();
+      offer();
       other.dark(place.dataset.theme === "dark");
       if (pane.matches(":hover, :focus-within")) return;
       same(view, other, shift);
@@ -184,9 +190,10 @@ const program = (view, place, second, packed) => {
     } catch (error) {
       message = String(error?.message ?? error);
     }
-    wrong.textContent = message;
+    wrong.textContent = message && `${message}\nUntil then everything else shows the program as it was before.`;
     wrong.hidden = !message;
     area.setAttribute("aria-invalid", String(message !== ""));
+    coded.classList.toggle("is-old", message !== "");
     const line = lineOf(message);
     // A band behind the line that is wrong; it scrolls with the text.
     area.style.background = line ? `linear-gradient(color-mix(in srgb,var(--hazard) 22%,transparent) 0 0) 0 ${(line - 1) * 20}px / 100% 20px no-repeat local var(--panel)` : "";
@@ -211,6 +218,7 @@ const program = (view, place, second, packed) => {
     examples.hidden = !on || !shipped.length;
     wrong.hidden = !on || !wrong.textContent;
     place.classList.toggle("is-editing", on);
+    if (!on) coded.classList.remove("is-old");
     part("[data-do=edit]").setAttribute("aria-pressed", String(on));
     part("[data-do=edit]").textContent = on ? "done" : "edit";
     if (on) {
@@ -258,10 +266,10 @@ const program = (view, place, second, packed) => {
   };
   const state = (card, { queues, buffers }) => {
     const streams = queues.map(([name, running, n, waiting]) => [name, running ?? "nothing", n ? `${n}: ${waiting}` : "nothing"]);
+    const wordy = (table, ...columns) => columns.forEach((k) => [...table.rows].forEach((line) => line.cells[k].classList.add("is-words")));
     const memory = rows(["buffer", "size", "its bytes"], buffers.map(([name, place, bytes, words]) => [`${name}, ${place}`, bytes, words]));
     for (const [k, line] of [...memory.tBodies[0].rows].entries()) {
       const [, , , words, written, command, selected, lit] = buffers[k];
-      line.cells[2].className = "is-words";
       if (lit.length) line.cells[0].append(bytes(lit));
       if (selected) line.className = `is-${selected}`;
       if (written !== null) line.cells[2].append(make("meter", { value: written / 1000, ariaLabel: "part of the time of the copy or kernel that has passed" }));
@@ -271,7 +279,8 @@ const program = (view, place, second, packed) => {
       line.cells[2].append(" ", button);
     }
     const table = rows(["stream", "does", "waits in its queue"], streams);
-    for (const line of table.tBodies[0].rows) line.cells[1].className = line.cells[2].className = "is-words";
+    wordy(table, 1, 2);
+    wordy(memory, 2);
     card.replaceChildren(table, memory);
   };
 
@@ -289,6 +298,13 @@ const program = (view, place, second, packed) => {
     if (Number(streams.value) > 1) lines.push(`streams=${streams.value}`);
     if (engines.value) lines.push(`copy_engines=${engines.value}`);
     return [...lines, ...other.value.split(";").map((line) => line.trim()).filter(Boolean)];
+  };
+  /** The same as their controls say it. */
+  const inWords = (lines) => {
+    const { pin, own, waits } = form.elements;
+    const asked = new Map([["pin:*", pin], ["copy_stream", own], ["no_waits", waits]]);
+    const words = lines.map((line) => asked.get(line)?.previousElementSibling.textContent ?? line).join(", ");
+    return words.replace(/h2d_bw\*([\d.]+), d2h_bw\*\1(?=,|$)/, "rate of the link $1 ×").replace("machine=", "on ").replace("copy_engines=", "copy engines: ").replace("streams=", "streams for each: ");
   };
   const guess = () => {
     const lines = changes();
@@ -308,7 +324,7 @@ const program = (view, place, second, packed) => {
       // What the copies read and write is not in a recording, so nothing holds them back.
       if (recorded && form.elements.own.checked) then.append(make("i", { textContent: "at most: copies that leave their stream no longer wait for its kernels, even where they have to" }));
       if (verdicts[0] !== verdicts[1]) then.append(make("br"), make("span", { className: verdicts[1] === "safe" ? "is-good" : "is-bad", textContent: `by contract: ${verdicts[0]} now, ${verdicts[1]} then` }));
-      second.show(view.changed(), `what if ${lines.join(", ")}`, "what-if");
+      second.show(view.changed(), `what if: ${inWords(lines)}`, "what-if");
     } catch (error) {
       then.replaceChildren(make("span", { className: "is-bad", textContent: String(error?.message ?? error) }));
     }

@@ -5,6 +5,14 @@ const make = (tag, props = {}, ...children) => {
   made.append(...children);
   return made;
 };
+/** Makes the children of an element say these lines, one each; those that are there say another. */
+const say = (parent, tag, lines) => {
+  for (const [k, line] of lines.entries()) {
+    const child = parent.children[k] ?? parent.appendChild(make(tag, {}, ""));
+    if (child.firstChild.data !== line) child.firstChild.data = line;
+  }
+  while (parent.childElementCount > lines.length) parent.lastElementChild.remove();
+};
 const rows = (head, lines, caption) => {
   const table = make("table", {}, ...(caption ? [make("caption", { textContent: caption })] : []));
   const cell = (tag) => (text) => make(tag, { textContent: text, ...(tag === "th" ? { scope: "col" } : {}) });
@@ -263,12 +271,13 @@ const tools = (view, place, alone, { module, examples }) => {
   addEventListener("beforeprint", () => {
     const svg = picture(false);
     if (!svg) return;
-    const words = [part(".sl-name").textContent, part(".sl-origin").textContent, part(".sl-range").textContent];
+    const words = [".sl-name", ".sl-origin", ".sl-range"].map((one) => part(one).textContent);
     const paper = make("div", { className: "sl-print" }, make("p", { textContent: words.filter(Boolean).join(" · ") }));
     paper.append(make("img", { alt: "what was on screen", src: `data:image/svg+xml,${encodeURIComponent(svg)}` }));
+    for (const finding of place.querySelectorAll("[data-finding]")) paper.append(make("p", { textContent: [...finding.children].map((words) => words.textContent).join(": ") }));
     for (const card of ["[data-totals]", "[data-selection]", "[data-state]"]) {
       const filled = part(card).cloneNode(true);
-      if (filled.childElementCount > 1) paper.append(filled);
+      if (filled.childElementCount > 1) paper.append(make("b", { textContent: part(card).previousElementSibling.textContent }), filled);
     }
     place.prepend(paper);
   });
@@ -279,7 +288,8 @@ const tools = (view, place, alone, { module, examples }) => {
   const arranged = lanes(view);
   const past = steps(view, whole(view, place, { arranged, search, find, second, text, refuse }), alone);
 
-  // What the cards say.
+  // What the cards say. That of a moment stays as it is made: a hand goes through a thousand of them.
+  const moments = [make("div"), make("ol", { className: "sl-stack" }), make("b"), make("ol", { className: "sl-stack" })];
   const cards = () => {
     const { range, marks = [], at, state } = told;
     shown(part(".sl-range-part"), range);
@@ -302,11 +312,17 @@ const tools = (view, place, alone, { module, examples }) => {
     shown(part(".sl-state-part"), state || told.moments);
     if (state) text.state(part("[data-state]"), state);
     if (told.moments) {
-      const stack = (lines) => make("ol", { className: "sl-stack" }, ...lines.map((line) => make("li", { textContent: line })));
-      const { lines, block } = told;
-      const card = [...lines.map((line) => make("p", { textContent: line })), stack(told.stack)];
-      if (block) card.push(make("b", { textContent: block[0] }), stack(block[1].length ? block[1] : ["the file does not say who asked for it"]));
-      part("[data-state]").replaceChildren(...card);
+      const card = part("[data-state]");
+      if (!moments[0].isConnected) card.replaceChildren(...moments);
+      const [lines, stack, name, asked] = moments;
+      const [words, frames] = told.block ?? ["", []];
+      say(lines, "p", told.lines);
+      say(stack, "li", told.stack);
+      shown(stack, told.stack.length);
+      name.textContent = words;
+      shown(name, words);
+      say(asked, "li", frames.length || !words ? frames : ["the file does not say who asked for it"]);
+      shown(asked, words);
     }
     if (told.hits === null || told.hits === undefined) {
       if (!hits.classList.contains("is-bad")) hits.textContent = "";

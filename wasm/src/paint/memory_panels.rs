@@ -11,7 +11,6 @@ use crate::memory::MemoryApp;
 use crate::memory::draw::Seen;
 use crate::memory::past::OverTime;
 use crate::text;
-use crate::theme::Theme;
 
 /// Rows of the table at most.
 const TABLE: usize = 60;
@@ -19,18 +18,21 @@ const TABLE: usize = 60;
 /// What the panels show, to see whether it changed.
 pub(crate) struct Shown {
     item: usize,
-    theme: Theme,
+    is_dark: bool,
     kind: Option<MoveKind>,
     moment: Option<usize>,
     tensor: Option<usize>,
     storage: Option<usize>,
     in_sight: Vec<usize>,
+    /// The moment that the table is about.
+    told: Option<usize>,
+    range: String,
     /// The words of the table's rows, and which of them is selected.
     rows: Vec<String>,
     marked: Option<usize>,
     /// What the legend explains; width, pixel ratio and colours of it, and of the strip.
-    legend: Option<(Seen, f64, f64, Theme)>,
-    strip: Option<(f64, f64, Theme)>,
+    legend: Option<(Seen, f64, f64, bool)>,
+    strip: Option<(f64, f64, bool)>,
 }
 
 impl Panels {
@@ -39,27 +41,27 @@ impl Panels {
         let mut before = self.memory.take();
         let mut now = Shown {
             item,
-            theme: app.theme,
+            is_dark: app.theme.is_dark,
             kind: app.kind(),
             moment: app.over_time().map(OverTime::moment),
             tensor: app.selected(),
             storage: app.selected_storage(),
             in_sight: Vec::new(),
+            told: None,
+            range: String::new(),
             rows: Vec::new(),
             marked: None,
             legend: None,
             strip: None,
         };
         if let Some(before) = before.as_mut().filter(|before| before.item == item) {
-            // At another moment the same rows are other blocks.
-            if before.moment == now.moment {
-                now.in_sight = std::mem::take(&mut before.in_sight);
-            }
+            (now.in_sight, now.told) = (std::mem::take(&mut before.in_sight), before.told);
             (now.legend, now.strip) = (before.legend.take(), before.strip);
+            now.range = std::mem::take(&mut before.range);
             (now.rows, now.marked) = (std::mem::take(&mut before.rows), before.marked);
         }
         let is_new = before.as_ref().is_none_or(|b| b.item != item);
-        if is_new || before.as_ref().is_some_and(|b| b.theme != now.theme) {
+        if is_new || before.as_ref().is_some_and(|b| b.is_dark != now.is_dark) {
             self.colors(&app.theme);
         }
         if is_new {
@@ -77,11 +79,12 @@ impl Panels {
                 set(&button, "aria-pressed", if app.kind() == Some(kind) { "true" } else { "false" });
             }
         }
-        if is_planned_anew || before.as_ref().is_some_and(|b| b.moment != now.moment) {
+        // Those of a snapshot are about its file, whatever the moment.
+        if is_planned_anew || before.as_ref().is_some_and(|b| b.moment.is_some() != now.moment.is_some()) {
             let notes = self.part(".sl-notes");
             notes.set_text_content(None);
-            for line in app.map().told().iter().chain(&app.remarks) {
-                append(&notes, &self.element("li", "", line));
+            for line in app.notes() {
+                append(&notes, &self.element("li", "", &line));
             }
         }
         // What is selected is another block at another moment.
@@ -92,7 +95,10 @@ impl Panels {
             card.set_text_content(None);
             match app.details() {
                 Some(details) => self.card(&card, &details),
-                None => append(&card, &self.element("p", "", "Click a view or a storage.")),
+                None => {
+                    let (storage, view) = app.map().called();
+                    append(&card, &self.element("p", "", &format!("Click a {view} or a {storage}.")));
+                }
             }
         }
         if before.as_ref().is_some_and(|b| (b.tensor, b.storage) != (now.tensor, now.storage)) {
@@ -108,21 +114,36 @@ impl Panels {
 
     /// What can only be told when the picture is drawn: range, tip and table.
     pub(crate) fn memory_drawn(&mut self, app: &MemoryApp) {
-        let (lo, hi) = app.current_window();
-        self.part(".sl-range").set_text_content(Some(&format!("{}: bytes [{lo}, {hi})", app.current_name())));
         match (app.tip(), app.pointer()) {
             (Some((title, words)), Some((x, y))) => self.say_tip(&title, &words, x, y),
             _ => self.tip.set_hidden(true),
         }
+        let (lo, hi) = app.current_window();
+        let range = format!("{}: bytes [{lo}, {hi})", app.current_name());
+        let Some(shown) = &mut self.memory else { return };
+        let is_new = shown.range != range;
+        shown.range = range;
+        // At another moment its rows are other blocks: work for each, and mostly for moments that a hand only goes through.
+        let is_at_rest = shown.told == shown.moment || shown.rows.is_empty();
+        if is_new && let Some(shown) = &self.memory {
+            self.part(".sl-range").set_text_content(Some(&shown.range));
+        }
+        if is_at_rest {
+            self.memory_table(app);
+        }
+    }
+
+    /// Brings the table of views up to date.
+    pub(crate) fn memory_table(&mut self, app: &MemoryApp) {
         let in_sight = app.in_sight();
         let Some(mut shown) = self.memory.take() else { return };
         let body = self.part(".sl-mirror tbody");
-        if shown.in_sight != in_sight || in_sight.is_empty() {
-            let words = format!("{} in sight", text::count(in_sight.len(), "view"));
+        if shown.in_sight != in_sight || in_sight.is_empty() || shown.told != shown.moment {
+            let words = format!("{} in sight", text::count(in_sight.len(), app.map().called().1));
             self.part(".sl-mirror caption").set_text_content(Some(&words));
             let rows: Vec<String> = in_sight.iter().take(TABLE).map(|&tensor| app.sentence(tensor)).collect();
-            self.memory_table(&body, &shown.rows, &rows);
-            (shown.rows, shown.in_sight) = (rows, in_sight);
+            self.rewrite(&body, &shown.rows, &rows);
+            (shown.rows, shown.in_sight, shown.told) = (rows, in_sight, shown.moment);
         }
         let selected = app.selected().and_then(|tensor| shown.in_sight.iter().position(|t| *t == tensor));
         let marked = selected.filter(|k| *k < shown.rows.len());
@@ -141,9 +162,9 @@ impl Panels {
     pub(super) fn past(&mut self, app: &MemoryApp, ratio: f64) {
         let width = f64::from(self.plot.client_width()).max(40.0);
         let legend_width = self.legend_width();
-        let legend = Some((app.seen(), legend_width, ratio, app.theme));
+        let legend = Some((app.seen(), legend_width, ratio, app.theme.is_dark));
         if self.memory.as_ref().is_none_or(|shown| shown.legend != legend) {
-            self.paint_legend(&app.legend(legend_width), ratio);
+            self.paint_legend(app.legend(legend_width), ratio);
         }
         if let Some(shown) = &mut self.memory {
             shown.legend = legend;
@@ -151,7 +172,7 @@ impl Panels {
         let strip = self.part(".sl-strip");
         strip.set_hidden(app.over_time().is_none());
         let Some(over) = app.over_time() else { return };
-        let key = Some((width, ratio, app.theme));
+        let key = Some((width, ratio, app.theme.is_dark));
         if self.memory.as_ref().is_none_or(|shown| shown.strip != key) {
             let Ok(canvas) = Canvas::new(self.part(".sl-strip canvas").unchecked_into()) else { return };
             canvas.paint(&over.strip(width, &app.theme), ratio);
@@ -169,7 +190,7 @@ impl Panels {
 
     /// Makes rows of words of those that were there, which are touched where they differ alone: a step through a snapshot shows as many
     /// blocks as before, and mostly the same.
-    fn memory_table(&self, body: &Element, before: &[String], rows: &[String]) {
+    fn rewrite(&self, body: &Element, before: &[String], rows: &[String]) {
         if before.is_empty() {
             body.set_text_content(None);
         }

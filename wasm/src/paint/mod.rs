@@ -8,6 +8,7 @@ pub(crate) mod panels;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement};
 
+use crate::changed;
 use crate::color::Color;
 use crate::scene::{Anchor, Face, Rect, Scene, Shape, Stroke, Text};
 use crate::stroke;
@@ -20,12 +21,45 @@ const MONO: &str = "\"JetBrains Mono\", \"DejaVu Sans Mono\", ui-monospace, mono
 pub(crate) struct Canvas {
     pub(crate) element: HtmlCanvasElement,
     context: CanvasRenderingContext2d,
+    /// What is on it, where the next picture may leave some of that, with its pixel ratio.
+    last: Option<(Scene, f64)>,
 }
 
 impl Canvas {
     pub(crate) fn new(element: HtmlCanvasElement) -> Result<Canvas, JsValue> {
         let context = element.get_context("2d")?.ok_or("the browser gives no 2d context")?;
-        Ok(Canvas { element, context: context.unchecked_into() })
+        Ok(Canvas { element, context: context.unchecked_into(), last: None })
+    }
+
+    /// Paints what of `scene` differs from the picture before, or all of it.
+    pub(crate) fn paint_changes(&mut self, scene: Scene, ratio: f64) {
+        let last = self.last.take().filter(|(_, at)| *at == ratio);
+        match last.and_then(|(old, _)| changed::areas(&old, &scene)) {
+            Some(areas) => areas.into_iter().for_each(|area| self.paint_area(&scene, ratio, area)),
+            None => self.paint(&scene, ratio),
+        }
+        self.last = (!scene.rows.is_empty()).then_some((scene, ratio));
+    }
+
+    /// What was on it is gone.
+    pub(crate) fn forget(&mut self) {
+        self.last = None;
+    }
+
+    fn paint_area(&self, scene: &Scene, ratio: f64, (l, t, r, b): changed::Area) {
+        // Whole pixels of the device: else its edges would be seen.
+        let [l, t] = [l, t].map(|at| (at * ratio).floor() / ratio);
+        let [r, b] = [r, b].map(|at| (at * ratio).ceil() / ratio);
+        let context = &self.context;
+        context.save();
+        context.begin_path();
+        context.rect(l, t, r - l, b - t);
+        context.clip();
+        context.set_fill_style_str(&scene.ground.css());
+        context.fill_rect(l, t, r - l, b - t);
+        let mut brush = Brush::new(context);
+        changed::each_within(scene, (l, t, r, b), &mut |shape| brush.shape(shape));
+        context.restore();
     }
 
     /// Paints `scene` with `ratio` device pixels on a pixel.
@@ -61,20 +95,8 @@ impl Canvas {
 
     /// Paints the shapes alone.
     pub(crate) fn paint_shapes(context: &CanvasRenderingContext2d, scene: &Scene) {
-        let mut brush = Brush { context, fill: None, stroke: None, font: None, anchor: None };
-        context.set_text_baseline("alphabetic");
-        for shape in &scene.shapes {
-            match shape {
-                Shape::Rect(rect) => brush.rect(rect),
-                Shape::Text(text) => brush.text(text),
-                Shape::Path { points, stroke } => brush.path(points, *stroke),
-                Shape::Polygon { points, fill } => {
-                    brush.fill(*fill);
-                    brush.trace(points);
-                    context.fill();
-                }
-            }
-        }
+        let mut brush = Brush::new(context);
+        scene.shapes.iter().for_each(|shape| brush.shape(shape));
     }
 }
 
@@ -88,6 +110,24 @@ struct Brush<'c> {
 }
 
 impl Brush<'_> {
+    fn new(context: &CanvasRenderingContext2d) -> Brush<'_> {
+        context.set_text_baseline("alphabetic");
+        Brush { context, fill: None, stroke: None, font: None, anchor: None }
+    }
+
+    fn shape(&mut self, shape: &Shape) {
+        match shape {
+            Shape::Rect(rect) => self.rect(rect),
+            Shape::Text(text) => self.text(text),
+            Shape::Path { points, stroke } => self.path(points, *stroke),
+            Shape::Polygon { points, fill } => {
+                self.fill(*fill);
+                self.trace(points);
+                self.context.fill();
+            }
+        }
+    }
+
     fn fill(&mut self, color: Color) {
         if self.fill.replace(color) != Some(color) {
             self.context.set_fill_style_str(&color.css());

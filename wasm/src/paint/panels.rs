@@ -49,7 +49,7 @@ pub(crate) struct Panels {
 #[derive(Clone, Copy, PartialEq)]
 struct Shown {
     item: usize,
-    theme: Theme,
+    is_dark: bool,
     mode: Mode,
     selected: Option<u32>,
     finding: Option<usize>,
@@ -167,7 +167,7 @@ impl Panels {
     fn update_time(&mut self, app: &App, item: usize, picked: Option<usize>, ratio: f64) {
         let now = Shown {
             item,
-            theme: app.theme,
+            is_dark: app.theme.is_dark,
             mode: app.mode,
             selected: app.selected(),
             finding: app.finding(),
@@ -181,7 +181,7 @@ impl Panels {
         }
         let is_new = |of: fn(&Shown) -> usize| before.is_none_or(|b| of(&b) != of(&now));
         let item_is_new = is_new(|s| s.item);
-        if before.is_none_or(|b| b.theme != now.theme) || item_is_new {
+        if before.is_none_or(|b| b.is_dark != now.is_dark) || item_is_new {
             self.colors(&app.theme);
             self.legend(app, ratio);
         }
@@ -244,16 +244,16 @@ impl Panels {
 
     /// The meaning of the colours, below the timeline.
     pub(crate) fn legend(&self, app: &App, ratio: f64) {
-        self.paint_legend(&legend::scene(&app.legend(&app.theme), self.legend_width(), &app.theme), ratio);
+        self.paint_legend(legend::scene(&app.legend(&app.theme), self.legend_width(), &app.theme), ratio);
     }
 
     pub(super) fn legend_width(&self) -> f64 {
         f64::from(self.part(".sl-legend").client_width()).max(120.0)
     }
 
-    pub(super) fn paint_legend(&self, scene: &Scene, ratio: f64) {
+    pub(super) fn paint_legend(&self, mut scene: Scene, ratio: f64) {
         let Ok(canvas) = Canvas::new(self.part(".sl-legend canvas").unchecked_into()) else { return };
-        let scene = Scene { height: scene.height.max(1.0), ..scene.clone() };
+        scene.height = scene.height.max(1.0);
         canvas.paint(&scene, ratio);
         let style = canvas.element.style();
         let _ = style.set_property("width", &format!("{}px", scene.width));

@@ -125,3 +125,20 @@ fn a_trace_without_slices_is_a_picture_too() {
     assert!(scene.height > 0.0);
     crate::svg::svg(&scene, "", "");
 }
+
+#[test]
+fn a_thread_in_a_narrow_page_keeps_its_number() {
+    for (room, name, expected) in [
+        (200.0, "thread 59811 (python3)", "thread 59811 (python3)"),
+        (130.0, "thread 59811 (python3)", "thread 59811 (pyt…"),
+        (86.0, "thread 59811 (python3)", "thread 59811"),
+        (60.0, "thread 59811 (python3)", "59811"),
+        (60.0, "thread 59811", "59811"),
+        (60.0, "thread -247463936", "thread…"),
+        (60.0, "threads", "threads"),
+        (60.0, "thread ", "thread "),
+        (60.0, "copy to device", "copy to…"),
+    ] {
+        assert_eq!(super::named(name, room), expected, "{name:?} in {room}");
+    }
+}

@@ -256,7 +256,7 @@ fn open(file: &Path, args: &ViewArgs) -> Result<Opened, Fail> {
             let (layout, told) = snapshot::map(&bytes).map_err(|e| Fail::at(&place, e))?;
             let (n_blocks, n_segments) = (layout.tensors().len(), layout.storages().len());
             let figures = Figures::Snapshot { told, n_blocks, n_segments };
-            let shown = Shown::Memory(Box::new(MemoryPicture::of(layout)));
+            let shown = Shown::Memory(Box::new(MemoryPicture::of_segments(layout)));
             Ok(Opened { item: PageItem::snapshot(name, bytes), figures, shown, n_bytes })
         }
     }

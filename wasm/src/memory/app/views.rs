@@ -20,7 +20,7 @@ impl MemoryApp {
     pub(super) fn view_at(&self, x: f64, y: f64) -> Option<usize> {
         match self.item_at(y)? {
             Item::View { tensor, .. } => Some(tensor),
-            Item::Storage(storage) if self.is_snapshot => {
+            Item::Storage(storage) if self.map.is_snapshot => {
                 let axis = self.axis_at(storage, x);
                 if x < axis.x || axis.x + axis.w < x {
                     return None;
