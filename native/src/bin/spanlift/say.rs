@@ -169,11 +169,6 @@ pub(crate) fn apart(names: &[String], most: usize) -> Vec<String> {
     all.iter().map(told).collect()
 }
 
-/// A relative difference in percent: `+2.2 %`, `-0.3 %`, `+0.0 %`. No zero is negative.
-pub(crate) fn difference(part: f64) -> String {
-    format!("{:+.1} %", (1000.0 * part).round() / 10.0 + 0.0)
-}
-
 /// What colour stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
@@ -341,12 +336,6 @@ mod tests {
                 assert_eq!(names[j] == names[k], told[j] == told[k], "{names:?} {told:?}");
             }
         }
-    }
-
-    #[test]
-    fn no_difference_is_a_negative_zero() {
-        let told = [0.0222, -0.003, -0.0004, 0.0004, 0.0, -0.0].map(difference);
-        assert_eq!(told, ["+2.2 %", "-0.3 %", "+0.0 %", "+0.0 %", "+0.0 %", "+0.0 %"]);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The reports of `spanlift analyze` for people: tables of figures, then what could be better.
 
-use spanlift::Size;
 use spanlift::advise::trace::{Findings, MemoryFinding, Moved};
 use spanlift::trace::analysis::{Figures, Rank};
 use spanlift::trace::snapshot;
+use spanlift::{Size, signed_percent};
 
 use crate::say::{self, Out, Style};
 
@@ -111,7 +111,7 @@ pub(super) fn trace(place: &str, figures: &Figures, findings: &Findings, moved: 
         out.line(&format!(
             "the model behind the predictions repeats the recorded {} with an error of {}",
             time(replay.recorded_ns.into()),
-            say::difference(replay.error)
+            signed_percent(replay.error)
         ));
     }
     told(findings, out);
