@@ -1,6 +1,7 @@
 //! Programs in CUDA C++.
 
-use super::{Counted, Idents, Lines, told};
+use super::turns::Turns;
+use super::{Counted, Idents, Lines, told, unique};
 use crate::memory::{Dim, Span};
 use crate::ordered::BTreeMap;
 use crate::program::Program;
@@ -133,11 +134,12 @@ static void busy(long long ns) {
 ";
 
 pub(super) fn write(program: &Program) -> String {
-    let ids = Idents::of(program, RESERVED);
+    let mut ids = Idents::of(program, RESERVED);
+    let turns = Turns::of(program, &ids.devices, || unique(&mut ids.taken, "turn"));
     let event_devices = event_devices(program, &ids);
-    let counted = Counted::of(program);
+    let counted = Counted::of(program, &mut ids);
     let out = Lines::new("//");
-    let mut writer = Writer { program, ids, event_devices, counted, out, kernels: Vec::new() };
+    let mut writer = Writer { program, ids, event_devices, counted, turns, out, kernels: Vec::new() };
     writer.out.depth = 1;
     let device = writer.declare();
     writer.thread(ThreadId::FIRST, device);
@@ -149,6 +151,7 @@ pub(super) fn write(program: &Program) -> String {
         ("chrono", "std::chrono"),
         ("cstdlib", "malloc("),
         ("cstring", "memcpy("),
+        ("latch", "std::latch"),
         ("semaphore", "std::counting_semaphore"),
         ("thread", "std::jthread"),
         ("thread", "std::this_thread"),
@@ -185,6 +188,7 @@ struct Writer<'a> {
     ids: Idents,
     event_devices: EventDevices,
     counted: Counted,
+    turns: Turns,
     out: Lines,
     /// Kernels by their name here and in the program.
     kernels: Vec<(String, String)>,
@@ -236,9 +240,22 @@ impl Writer<'_> {
                 self.out.line(&format!("{kind} {};", list.join(", ")));
             }
         }
-        for (channel, is_counted) in self.ids.channels.iter().zip(&self.counted.is_counted) {
-            let kind = if *is_counted { "std::atomic<int>" } else { "std::counting_semaphore<>" };
-            self.out.line(&format!("{kind} {channel}(0);"));
+        for (channel, counts) in self.ids.channels.iter().zip(&self.counted.counts) {
+            match counts {
+                Some(counts) => {
+                    counts.values().for_each(|count| self.out.line(&format!("std::atomic<int> {count}(0);")));
+                }
+                None => self.out.line(&format!("std::counting_semaphore<> {channel}(0);")),
+            }
+        }
+        for turn in self.turns.told.values() {
+            self.out.line(&format!("std::latch {turn}(1);"));
+        }
+        // Last, so that they end before what they use: one that nobody joins is joined at the end.
+        if let [_, threads @ ..] = &self.ids.threads[..]
+            && !threads.is_empty()
+        {
+            self.out.line(&format!("std::jthread {};", threads.join(", ")));
         }
         let mut device = 0;
         for event in self.ids.implicit_events(self.program) {
@@ -257,9 +274,14 @@ impl Writer<'_> {
 
     /// The calls of one host thread, for which this device is current.
     fn thread(&mut self, thread: ThreadId, mut device: u32) {
-        for (index, command) in self.program.commands().iter().enumerate() {
-            if command.thread == thread {
-                self.command(command, index, &mut device);
+        for index in std::mem::take(&mut self.ids.calls[thread.index()]) {
+            for before in self.turns.awaited.get(&index).into_iter().flatten() {
+                let words = told(self.program, &self.program.commands()[*before], *before);
+                self.out.told(&format!("{}.wait();", self.turns.told[before]), &format!("after: {words}"));
+            }
+            self.command(&self.program.commands()[index], index, &mut device);
+            if let Some(turn) = self.turns.told.get(&index) {
+                self.out.line(&format!("{turn}.count_down();"));
             }
         }
     }
@@ -292,8 +314,7 @@ impl Writer<'_> {
             self.make_current(dev, device);
         }
         if let Op::ThreadSpawn { thread } = command.op {
-            // One that nobody joins is joined at the end, or the end of `main` would abort.
-            self.out.line(&format!("std::jthread {}([&] {{", self.ids.threads[thread.index()]));
+            self.out.line(&format!("{} = std::jthread([&] {{", self.ids.threads[thread.index()]));
             self.out.depth += 1;
             self.thread(thread, 0);
             self.out.depth -= 1;
@@ -414,21 +435,22 @@ impl Writer<'_> {
             }
             Op::DeviceSync { .. } => "cudaDeviceSynchronize();".to_owned(),
             Op::ThreadJoin { thread } => format!("{}.join();", ids.threads[thread.index()]),
-            Op::Signal { channel } => {
-                let (name, is_counted) =
-                    (&ids.channels[channel.index()], self.counted.is_counted[channel.index()]);
-                if is_counted {
-                    format!("{name}++; {name}.notify_all();")
-                } else {
-                    format!("{name}.release();")
+            Op::Signal { channel } => match &self.counted.counts[channel.index()] {
+                Some(counts) => {
+                    let count = &counts[&command.thread.index()];
+                    format!("{count}++; {count}.notify_all();")
                 }
-            }
+                None => format!("{}.release();", ids.channels[channel.index()]),
+            },
             Op::Await { channel } => {
-                let name = &ids.channels[channel.index()];
-                match self.counted.signals.get(&index).filter(|_| self.counted.is_counted[channel.index()]) {
-                    Some(n) => format!("for (int seen; (seen = {name}) < {n};) {name}.wait(seen);"),
-                    None => format!("{name}.acquire();"),
-                }
+                let Some(awaited) = self.counted.awaited(index, channel.index()) else {
+                    return Some((format!("{}.acquire();", ids.channels[channel.index()]), false));
+                };
+                let wait =
+                    |(count, n)| format!("for (int seen; (seen = {count}) < {n};) {count}.wait(seen);");
+                let waits: Vec<String> = awaited.map(wait).collect();
+                needs_words = waits.len() != 1;
+                if waits.is_empty() { ";".to_owned() } else { waits.join(" ") }
             }
             Op::HostSleep { micros } => {
                 format!("std::this_thread::sleep_for(std::chrono::microseconds({micros}));")
@@ -473,6 +495,7 @@ impl Writer<'_> {
         let is_taken = |name: &String| {
             RESERVED.contains(&name.as_str())
                 || named.iter().any(|list| list.contains(name))
+                || self.ids.taken.contains_key(name)
                 || self.kernels.iter().any(|(other, _)| other == name)
         };
         let mut ident = base.clone();
