@@ -325,6 +325,27 @@ fn calls_move_the_bytes_of_the_program_and_no_other() {
 }
 
 #[test]
+fn blocking_calls_stay_on_their_stream() {
+    // `cudaMemcpy` is on stream 0, which a non-blocking stream is not ordered with.
+    says(
+        "stream s\ndevice d 8\npinned x 8\ncopy d <- x on s blocking\nmemset d 0 on s blocking\nmemset x 0 on s blocking\n\
+         copy d <- x blocking\nmemset d 0 blocking\ncopy d <- x on 0 blocking\ncapture s\ncopy d <- x on s blocking\n\
+         end capture s as g\n",
+        Language::Cuda,
+        &[
+            "cudaMemcpyAsync(d, x, 8, cudaMemcpyHostToDevice, s); cudaStreamSynchronize(s);  // copy d <- x blocking on s",
+            "cudaMemsetAsync(d, 0, 8, s);",
+            "cudaMemsetAsync(x, 0, 8, s); cudaStreamSynchronize(s);  // memset x 0 blocking on s",
+            "cudaMemcpy(d, x, 8, cudaMemcpyHostToDevice);",
+            "cudaMemset(d, 0, 8);",
+            "cudaMemcpy(d, x, 8, cudaMemcpyHostToDevice);",
+            // Nobody waits for what is captured.
+            "cudaMemcpyAsync(d, x, 8, cudaMemcpyHostToDevice, s);",
+        ],
+    );
+}
+
+#[test]
 fn threads_in_python_take_names_away_from_all() {
     says(
         "spawn w\nw: event e\nw: destroy event e\nstream s\nw: capture s\nend capture s as g\n",

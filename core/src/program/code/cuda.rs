@@ -3,7 +3,7 @@
 use super::turns::Turns;
 use super::{Counted, Idents, Lines, told, unique};
 use crate::memory::{Dim, Span};
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, BTreeSet};
 use crate::program::Program;
 use crate::program::command::*;
 use crate::program::names::legacy_device;
@@ -139,7 +139,16 @@ pub(super) fn write(program: &Program) -> String {
     let event_devices = event_devices(program, &ids);
     let counted = Counted::of(program, &mut ids);
     let out = Lines::new("//");
-    let mut writer = Writer { program, ids, event_devices, counted, turns, out, kernels: Vec::new() };
+    let mut writer = Writer {
+        program,
+        ids,
+        event_devices,
+        counted,
+        turns,
+        captured: captured(program),
+        out,
+        kernels: Vec::new(),
+    };
     writer.out.depth = 1;
     let device = writer.declare();
     writer.thread(ThreadId::FIRST, device);
@@ -189,9 +198,24 @@ struct Writer<'a> {
     event_devices: EventDevices,
     counted: Counted,
     turns: Turns,
+    captured: BTreeSet<usize>,
     out: Lines,
     /// Kernels by their name here and in the program.
     kernels: Vec<(String, String)>,
+}
+
+/// The commands on a stream that is captured at that point of the list.
+fn captured(program: &Program) -> BTreeSet<usize> {
+    let mut capturing = BTreeSet::new();
+    let is_captured = |(index, command): (usize, &Command)| {
+        match command.op {
+            Op::CaptureBegin { stream } => _ = capturing.insert(stream),
+            Op::CaptureEnd { stream, .. } => _ = capturing.remove(&stream),
+            _ => {}
+        }
+        command.op.stream().is_some_and(|stream| capturing.contains(&stream)).then_some(index)
+    };
+    program.commands().iter().enumerate().filter_map(is_captured).collect()
 }
 
 /// An event is of the device that is current when it is created, and only streams of that device record it.
@@ -385,19 +409,28 @@ impl Writer<'_> {
                     self.kernel(command.label.as_deref().unwrap_or("kernel"))
                 )
             }
-            Op::Copy(copy) => return self.copy(copy).map(|call| (call, false)),
+            Op::Copy(copy) => {
+                let call = self.copy(copy)?;
+                let waits = self.waits_behind(copy.stream, copy.sync, index);
+                needs_words = !waits.is_empty();
+                call + &waits
+            }
             Op::Memset { stream, dst, sync, value } => {
                 let bytes = dst.span.elem();
                 let at = self.at(dst);
-                let on = self.stream(*stream);
-                let how = if *sync { "cudaMemset" } else { "cudaMemsetAsync" };
-                let on = if *sync { String::new() } else { format!(", {on}") };
+                let (suffix, on) = self.form(*stream, *sync);
+                let how = format!("cudaMemset{suffix}");
+                // Of device memory no memset is waited for.
+                let is_host =
+                    ids.allocs[dst.buffer.index()].as_ref().is_none_or(|a| a.space != Space::Device);
+                let waits = self.waits_behind(*stream, *sync && is_host, index);
+                needs_words = !waits.is_empty();
                 match dst.span.dims() {
-                    [] => format!("{how}({at}, {value}, {bytes}{on});"),
+                    [] => format!("{how}({at}, {value}, {bytes}{on});{waits}"),
                     // A pitch is no shorter than a row.
                     [one] if bytes <= one.stride => {
                         let how = how.replace("Memset", "Memset2D");
-                        format!("{how}({at}, {}, {value}, {bytes}, {}{on});", one.stride, one.count)
+                        format!("{how}({at}, {}, {value}, {bytes}, {}{on});{waits}", one.stride, one.count)
                     }
                     _ => return None,
                 }
@@ -517,6 +550,24 @@ impl Writer<'_> {
         }
     }
 
+    /// What a call's name ends with and its last argument: forms without a stream are on stream 0.
+    fn form(&self, stream: StreamId, sync: bool) -> (&'static str, String) {
+        match sync && legacy_device(self.program.names().stream(stream)).is_some() {
+            true => ("", String::new()),
+            false => ("Async", format!(", {}", self.stream(stream))),
+        }
+    }
+
+    /// How the host waits for a blocking call on another stream than 0, for which there is no form; for one that is captured
+    /// it does not.
+    fn waits_behind(&self, stream: StreamId, sync: bool, index: usize) -> String {
+        let is_zero = legacy_device(self.program.names().stream(stream)).is_some();
+        match sync && !is_zero && !self.captured.contains(&index) {
+            true => format!(" cudaStreamSynchronize({});", self.stream(stream)),
+            false => String::new(),
+        }
+    }
+
     /// A copy as one call; `None` where there is none for such strides.
     fn copy(&self, copy: &Copy) -> Option<String> {
         let (dst, src) = (self.at(&copy.dst), self.at(&copy.src));
@@ -527,8 +578,7 @@ impl Writer<'_> {
         };
         let kind = format!("cudaMemcpy{}To{}", side(&copy.src), side(&copy.dst));
         let dev = |region: &Region| of(region).map_or(0, |alloc| alloc.dev);
-        let suffix = if copy.sync { "" } else { "Async" };
-        let on = if copy.sync { String::new() } else { format!(", {}", self.stream(copy.stream)) };
+        let (suffix, on) = self.form(copy.stream, copy.sync);
         let (a, b) = (&copy.dst.span, &copy.src.span);
         // The smaller count moves.
         let n = a.elem().min(b.elem());
