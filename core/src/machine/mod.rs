@@ -23,6 +23,7 @@ use std::sync::Arc;
 use figure::Value;
 pub use figure::{Figure, Grade, Source};
 pub use read::MachineError;
+pub(crate) use read::object;
 
 use crate::units::{Bytes, Nanos, quotient};
 

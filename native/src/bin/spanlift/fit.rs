@@ -59,7 +59,7 @@ pub(crate) fn run(args: &FitArgs, out: &mut Out) -> Result<End, Fail> {
         Format::Text => text(&fit, out),
     }
     if let (Some(path), Format::Text) = (&args.out, args.report.format) {
-        out.line(&format!("\nWritten: {}", path.display()));
+        out.line(&format!("\nWritten: {}", say::written(path)));
     }
     Ok(End::Done)
 }

@@ -121,6 +121,11 @@ pub(crate) fn place(path: &Path) -> String {
     if path.as_os_str() == "-" { "standard input".to_owned() } else { path.display().to_string() }
 }
 
+/// A file that was written, by its name on one line.
+pub(crate) fn written(path: &Path) -> String {
+    one_line(&path.display().to_string())
+}
+
 /// A number with a comma between groups of three digits.
 pub(crate) fn grouped(n: u64) -> String {
     let digits = n.to_string();

@@ -99,7 +99,7 @@ pub(crate) fn run(args: &SweepArgs, out: &mut Out) -> Result<End, Fail> {
         Format::Text => {
             swept.text(out);
             if let Some(path) = &args.out {
-                let path = say::one_line(&path.display().to_string());
+                let path = say::written(path);
                 out.line(&format!("\npicture written to {path}"));
             }
         }

@@ -82,6 +82,14 @@ pub(crate) fn run(args: &ViewArgs, out: &mut Out) -> Result<End, Fail> {
         }
         figures.push(opened.figures);
     }
+    // Nobody is let believe that a trace was run on that machine.
+    let has = |of: fn(&Figures) -> bool| args.files.is_empty() || figures.iter().any(of);
+    if args.machine.is_some() && !has(|f| matches!(f, Figures::Program { .. })) {
+        return Err(Fail::at("--machine", "programs run on it, and no file is one"));
+    }
+    if args.to.is_some() && (args.files.is_empty() || !has(|f| matches!(f, Figures::Layout { .. }))) {
+        return Err(Fail::at("--to", "layouts are moved to it, and no file is one"));
+    }
     if args.files.is_empty() {
         let first = programs::named(FIRST).unwrap_or_else(|| unreachable!("bug: {FIRST} ships"));
         let machine = args.machine.as_deref().map(machine::named).transpose()?;
@@ -107,7 +115,7 @@ pub(crate) fn run(args: &ViewArgs, out: &mut Out) -> Result<End, Fail> {
             for (figures, file) in figures.iter().zip(&args.files) {
                 out.line(&format!("{}: {}", say::one_line(&say::place(file)), figures.sentence()));
             }
-            let name = out.paint(Style::Strong, &say::one_line(&path.display().to_string()));
+            let name = out.paint(Style::Strong, &say::written(&path));
             out.line(&format!("wrote {name} ({})", spanlift::Bytes(text.len() as u64)));
         }
     }

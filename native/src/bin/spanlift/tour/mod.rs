@@ -17,7 +17,7 @@ use spanlift_native::programs;
 use crate::End;
 use crate::cli::{Format, On, TourArgs};
 use crate::output;
-use crate::say::{Fail, Out};
+use crate::say::{self, Fail, Out};
 use device::OnDevice;
 use story::Story;
 
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &TourArgs, out: &mut Out) -> Result<End, Fail> {
             }
             out.line("\nWritten:\n");
             for (path, what) in written {
-                out.line(&format!("  {:<40} {what}", path.display()));
+                out.line(&format!("  {:<40} {what}", say::written(&path)));
             }
         }
     }
