@@ -90,7 +90,7 @@ pub(crate) fn run(args: &DiffArgs, out: &mut Out) -> Result<End, Fail> {
     match args.report.format {
         Format::Json => {
             let report = Report { found: &found, regressions: regressions.clone() };
-            out.line(&serde_json::to_string(&report).map_err(|e| Fail::new(e.to_string()))?);
+            out.json(&report);
         }
         Format::Text => text(args, &found, &regressions, out),
     }

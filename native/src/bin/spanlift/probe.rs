@@ -31,7 +31,7 @@ pub(crate) fn run(args: &ProbeArgs, out: &mut Out) -> Result<End, Fail> {
                     "devices": [], "links": links, "reason": why.to_string(),
                 }),
             };
-            out.line(&object.to_string());
+            out.json(&object);
         }
     }
     Ok(End::Done)
@@ -60,7 +60,7 @@ fn measured(args: &ProbeArgs, path: &Path, out: &mut Out) -> Result<End, Fail> {
     let machine = Machine::from_json(text.as_bytes()).map_err(|e| failed(&e))?;
     output::write(path, text.as_bytes())?;
     match args.report.format {
-        Format::Json => out.line(&profile.to_string()),
+        Format::Json => out.json(&profile),
         Format::Text => {
             out.line(&format!(
                 "{name} measured; each figure with its source: spanlift machines {}",

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
             if let Some(made) = &made {
                 object["what_if"] = made.object();
             }
-            out.line(&object.to_string());
+            out.json(&object);
         }
         Format::Text => {
             let n = say::counted(program.len(), "command");

@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 
+use crate::help;
+
 /// Problems said at most, of one input.
 const MOST_LINES: usize = 100;
 /// Characters of one line said at most, and how many of them are its end, which says what is wrong.
@@ -206,13 +208,20 @@ fn paint(on: bool, style: Style, text: &str) -> String {
 pub(crate) struct Out {
     to: Box<dyn Write>,
     colour: bool,
+    /// People read it as it comes.
+    is_terminal: bool,
     fault: Option<io::Error>,
 }
 
 impl Out {
     pub(crate) fn stdout() -> Out {
         let stdout = io::stdout();
-        Out { colour: coloured(&stdout), to: Box::new(BufWriter::new(stdout)), fault: None }
+        Out {
+            colour: coloured(&stdout),
+            is_terminal: stdout.is_terminal(),
+            to: Box::new(BufWriter::new(stdout)),
+            fault: None,
+        }
     }
 
     /// Prints text as it is.
@@ -224,9 +233,13 @@ impl Out {
         }
     }
 
-    /// Prints text and ends the line.
+    /// Prints text and ends the line. At a terminal, lines that are too long for it are cut between words; for other programs
+    /// a line stays a line.
     pub(crate) fn line(&mut self, text: &str) {
-        self.text(text);
+        match self.is_terminal {
+            true => self.text(&help::folded(text)),
+            false => self.text(text),
+        }
         self.text("\n");
     }
 

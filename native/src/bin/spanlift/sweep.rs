@@ -94,7 +94,7 @@ pub(crate) fn run(args: &SweepArgs, out: &mut Out) -> Result<End, Fail> {
         Format::Json => {
             let mut object = swept.object();
             object["picture"] = json!(args.out.as_ref().map(|path| path.display().to_string()));
-            out.line(&object.to_string());
+            out.json(&object);
         }
         Format::Text => {
             swept.text(out);

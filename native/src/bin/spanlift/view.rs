@@ -109,7 +109,7 @@ pub(crate) fn run(args: &ViewArgs, out: &mut Out) -> Result<End, Fail> {
             let files = figures.iter().zip(&args.files).map(|(f, file)| f.object(&say::place(file)));
             let files: Vec<Value> = files.collect();
             let object = json!({"written": path.display().to_string(), "bytes": text.len(), "files": files});
-            out.line(&object.to_string());
+            out.json(&object);
         }
         Format::Text => {
             for (figures, file) in figures.iter().zip(&args.files) {
@@ -142,7 +142,7 @@ fn serve(args: &ViewArgs, items: &[PageItem], figures: &[Figures], out: &mut Out
     match args.report.format {
         Format::Json => {
             let files = figures.iter().zip(&args.files).map(|(f, file)| f.object(&say::place(file)));
-            out.line(&json!({"address": address, "files": files.collect::<Vec<_>>()}).to_string());
+            out.json(&json!({"address": address, "files": files.collect::<Vec<_>>()}));
         }
         Format::Text => {
             for (figures, file) in figures.iter().zip(&args.files) {

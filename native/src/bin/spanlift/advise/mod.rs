@@ -190,7 +190,7 @@ pub(crate) fn run(args: &AdviseArgs, out: &mut Out) -> Result<End, Fail> {
         None => None,
     };
     match args.report.format {
-        Format::Json => out.line(&object(&advice).to_string()),
+        Format::Json => out.json(&object(&advice)),
         Format::Text => {
             words::tell(&advice, out);
             if let Some(path) = drawn {

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &TourArgs, out: &mut Out) -> Result<End, Fail> {
             if let Some(device) = &device {
                 object["device"] = device.object();
             }
-            out.line(&object.to_string());
+            out.json(&object);
         }
         Format::Text => {
             words::tell(&story, device.is_none(), out);
