@@ -4,5 +4,6 @@
 
 mod fit;
 mod pipelines;
+mod ranks;
 mod strategies;
 mod torch;
