@@ -214,16 +214,27 @@ pub(super) fn assign(machine: &mut Machine, field: &Field, value: &Value) -> Res
         return Ok(());
     }
     (field.read)(machine, value)?;
-    let factor = match field.name {
-        "stage_chunk" if machine.stage_chunk.0 == 0 => return Err("0 bytes hold nothing".to_owned()),
+    fault(machine, field.name).map_or(Ok(()), |why| Err(why.to_owned()))
+}
+
+/// Whether a figure is the 0 that stands for what is not there.
+pub(super) fn may_be_absent(machine: &Machine, name: &str) -> bool {
+    match name {
+        "p2p_bw" => machine.p2p_bw.0 == 0,
+        "batch_bw" => machine.batch_bw.0 == 0,
+        _ => false,
+    }
+}
+
+/// What is wrong with a figure that its type does not say.
+pub(super) fn fault(machine: &Machine, name: &str) -> Option<&'static str> {
+    let factor = match name {
+        "stage_chunk" if machine.stage_chunk.0 == 0 => return Some("0 bytes hold nothing"),
         "bidir_factor_h2d" => machine.bidir_factor_h2d,
         "bidir_factor_d2h" => machine.bidir_factor_d2h,
-        _ => return Ok(()),
+        _ => return None,
     };
-    if factor.0 < 1_000_000 {
-        return Err("a direction keeps at least 0.001 of its rate".to_owned());
-    }
-    Ok(())
+    (factor.0 < 1_000_000).then_some("a direction keeps at least 0.001 of its rate")
 }
 
 fn is_common(missing: &Missing) -> bool {
