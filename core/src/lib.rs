@@ -22,4 +22,4 @@ mod units;
 
 pub use program::Program;
 pub use trace::Trace;
-pub use units::{Bytes, Nanos, Size, kib, mib, us};
+pub use units::{Bytes, Nanos, Size, kib, mib, signed_percent, us};

@@ -65,6 +65,17 @@ impl Nanos {
     }
 }
 
+/// A relative difference in percent with its sign, for print only; no zero is negative.
+///
+/// ```
+/// use spanlift::signed_percent;
+///
+/// assert_eq!([0.0217, -0.003].map(signed_percent), ["+2.2 %", "-0.3 %"]);
+/// ```
+pub fn signed_percent(part: f64) -> String {
+    format!("{:+.1} %", (1000.0 * part).round() / 10.0 + 0.0)
+}
+
 /// A number of bytes on its way to being read by people, with units of 1024 (KiB, MiB) or of 1000 (kB, MB).
 ///
 /// A whole number of bytes below one unit; else the largest unit that keeps at least one before the point **after**
@@ -181,6 +192,12 @@ impl fmt::Display for Nanos {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_difference_is_a_negative_zero() {
+        let told = [0.0222, -0.003, -0.0004, 0.0004, 0.0, -0.0].map(signed_percent);
+        assert_eq!(told, ["+2.2 %", "-0.3 %", "+0.0 %", "+0.0 %", "+0.0 %", "+0.0 %"]);
+    }
 
     const DECIMAL: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
     const BINARY: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];

@@ -15,7 +15,7 @@ use std::time::Instant;
 use spanlift::advise::transfer::{Calibration, Caps, Explain, HostMemory, Request, Route, Way, choose};
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::machine::{Grade, Machine};
-use spanlift::{Bytes, Nanos, Program, sim};
+use spanlift::{Bytes, Nanos, Program, signed_percent, sim};
 use spanlift_viewer::bars::{BarChart, Cluster, Entry};
 use spanlift_viewer::course::{Answer, told};
 use spanlift_viewer::{Figure, Show};
@@ -375,9 +375,8 @@ pub fn check_line(here: &Here, sizes: &[Bytes], latency: Nanos, gb_s: f64) -> Fi
         let line = |at: &(Bytes, Nanos)| {
             #[expect(clippy::cast_possible_truncation, reason = "float to int casts saturate")]
             let told = Nanos(by_line(at.0) as i64);
-            // No zero has a sign.
-            let percent = (1000.0 * off(at)).round() / 10.0 + 0.0;
-            format!("\n{}: simulated {}, by your line {told}, {percent:+.1} %", at.0, at.1)
+            let percent = signed_percent(off(at));
+            format!("\n{}: simulated {}, by your line {told}, {percent}", at.0, at.1)
         };
         let lines: String = times.iter().map(line).collect();
         match times.iter().all(|at| off(at).abs() <= CLOSE) {

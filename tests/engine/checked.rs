@@ -123,7 +123,7 @@ const WAYS: [(&str, Moves); 10] = [
             .carry_out(here.stream(), &there, &mut BTreeMap::from([("w".to_owned(), Store::Host(&mut host))]))
             .expect("there");
         let [spanlift_native::engine::Moved::Device(slice)] = &moved[..] else { panic!("{moved:?}") };
-        let back = there.after().move_to(cpu()).expect("few runs");
+        let back = there.after().expect("unchanged").move_to(cpu()).expect("few runs");
         here.carry_out(
             here.stream(),
             &back,

@@ -252,7 +252,7 @@ fn carried_out(
     let moved = b.here.carry_out(&b.stream, plan, &mut stores)?;
     let [Moved::Device(slice)] = &moved[..] else { panic!("{moved:?}") };
     b.keep(slice.clone());
-    Ok((plan.allocations[0].name.clone(), plan.after(), Store::Device(slice.clone())))
+    Ok((plan.allocations[0].name.clone(), plan.after().expect("unchanged"), Store::Device(slice.clone())))
 }
 
 /// What was called, or what ran, when the engines were open, when the work was done, and in the end.

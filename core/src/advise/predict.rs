@@ -2,7 +2,7 @@
 
 use super::request::Request;
 use super::strategy::{LOCK, Strategy, UNLOCK};
-use crate::machine::Machine;
+use crate::machine::{Machine, MachineError};
 use crate::program::{Op, PipelineError, Program, Space, Walk};
 use crate::sim::{self, Run, SimError};
 use crate::trace::{Engine, Kind, LaneKind};
@@ -15,6 +15,12 @@ pub enum AdviseError {
     /// There is nothing to send.
     #[error("no tensor is to be sent")]
     Nothing,
+    /// No such transfer can be.
+    #[error("{0}")]
+    Request(&'static str),
+    /// A figure of the machine was set to what no file can say.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
     /// The program of a strategy cannot be written.
     #[error(transparent)]
     Program(#[from] PipelineError),
@@ -200,13 +206,15 @@ struct Measured {
 /// are, and the difference is carried on: such transfers are periodic.
 ///
 /// # Errors
-/// [`AdviseError`]: a request without tensors.
+/// [`AdviseError`]: a request without tensors, or one that cannot be.
 pub fn predict(
     strategy: Strategy,
     request: &Request,
     machine: &Machine,
     depth: Depth,
 ) -> Result<Prediction, AdviseError> {
+    request.check().map_err(AdviseError::Request)?;
+    machine.check()?;
     let (sizes, is_whole) = match strategy {
         // Tensors that lie end to end cost their bytes alone, so fewer and larger ones stand for them.
         Strategy::Coalesced { .. } if request.work == Nanos::ZERO && !request.back => parts(request, depth),

@@ -99,18 +99,19 @@ fn candidates(request: &Request) -> (Vec<Vec<Strategy>>, Vec<Excluded>) {
     (families, excluded)
 }
 
-/// The better of two: less cost; about the same and clearly less time of processors; or that too and less host memory.
-fn is_better(a: &Prediction, b: &Prediction, repeat: u32) -> bool {
-    let about = |x: Nanos, y: Nanos, part: f64| (x.0 as f64 - y.0 as f64).abs() <= part * x.0.min(y.0) as f64;
-    let (x, y) = (a.cost(repeat), b.cost(repeat));
-    if !about(x, y, TIE) {
-        return x < y;
-    }
-    if !about(a.spent.cpu, b.spent.cpu, 4.0 * TIE) {
-        return a.spent.cpu < b.spent.cpu;
-    }
+/// The best of all: of those about as fast as the fastest the ones about as idle as the idlest, and of these the one with the
+/// least host memory. What is about the same as the best is not measured against others of that kind, or small steps would
+/// lead far.
+fn best(of: &[Prediction], repeat: u32) -> Option<usize> {
+    let close = |all: Vec<usize>, value: &dyn Fn(&Prediction) -> Nanos, part: f64| {
+        let least = all.iter().map(|&k| value(&of[k]).0).min().unwrap_or(0);
+        let most = least as f64 * (1.0 + part);
+        all.into_iter().filter(|&k| value(&of[k]).0 as f64 <= most).collect::<Vec<usize>>()
+    };
+    let fast = close((0..of.len()).collect(), &|p| p.cost(repeat), TIE);
+    let idle = close(fast, &|p| p.spent.cpu, 4.0 * TIE);
     let host = |p: &Prediction| p.memory.pinned.0.saturating_add(p.memory.pageable.0);
-    (host(a), x) < (host(b), y)
+    idle.into_iter().min_by_key(|&k| (host(&of[k]), of[k].cost(repeat)))
 }
 
 /// Ranks all strategies for a request on a machine.
@@ -172,24 +173,19 @@ pub(super) fn ranked(predictions: &mut Predictions<'_>) -> Result<Ranking, Advis
     let (families, mut excluded) = candidates(request);
     let mut strategies: Vec<Prediction> = Vec::new();
     for family in families {
-        let mut best: Option<Prediction> = None;
+        let mut found = Vec::new();
         for strategy in family {
-            let found = predictions.of(strategy)?;
-            if let Some(reason) = too_much(&found.memory, request) {
-                excluded.push(Excluded { strategy, reason });
-                continue;
-            }
-            if best.as_ref().is_none_or(|b| is_better(&found, b, request.repeat)) {
-                best = Some(found);
+            let prediction = predictions.of(strategy)?;
+            match too_much(&prediction.memory, request) {
+                Some(reason) => excluded.push(Excluded { strategy, reason }),
+                None => found.push(prediction),
             }
         }
-        strategies.extend(best);
+        strategies.extend(best(&found, request.repeat).map(|k| found.swap_remove(k)));
     }
     sort_by_key(&mut strategies, |p| p.cost(request.repeat));
     // About as fast and less busy goes first.
-    let first = (1..strategies.len()).fold(0, |first, k| {
-        if is_better(&strategies[k], &strategies[first], request.repeat) { k } else { first }
-    });
+    let first = best(&strategies, request.repeat).unwrap_or(0);
     if first > 0 {
         strategies[..=first].rotate_right(1);
     }

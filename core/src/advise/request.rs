@@ -88,6 +88,24 @@ impl Request {
         }
     }
 
+    /// Whether it is within what times and sizes can tell; what factors ask of is a hundred times what was asked.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        let is_one = |t: &Tensors| 1 <= t.count && 1 <= t.bytes.0;
+        let times = Nanos::ZERO..=Nanos(1_000_000_000_000);
+        match self {
+            _ if !self.tensors.iter().all(is_one) => {
+                Err("tensors of one byte at least are sent, at least one")
+            }
+            _ if MOST_TENSORS * 128 < self.count() => Err("more tensors are to be sent than can be told"),
+            _ if MOST_BYTES * 128 < self.total().0 => Err("more bytes are to be sent than can be told"),
+            _ if !times.contains(&self.work) => Err("work on a tensor takes from 0 to 1000 s"),
+            _ if self.in_flight.is_some_and(|k| !(1..=MOST_IN_FLIGHT).contains(&k)) => {
+                Err("from 1 to 65536 tensors are in flight")
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// How many tensors there are.
     pub fn count(&self) -> u64 {
         self.tensors.iter().map(|t| t.count).fold(0, u64::saturating_add)
@@ -154,6 +172,8 @@ pub struct TensorsError {
 /// Tensors are counted and sized within these.
 const MOST_TENSORS: u64 = 1_000_000_000;
 const MOST_BYTES: u64 = 1 << 50;
+/// Tensors that have device memory at the same time.
+const MOST_IN_FLIGHT: u32 = 65_536;
 
 /// `1000x4KB`, or a size alone for one tensor.
 ///

@@ -19,6 +19,7 @@
 use serde_json::{Map, Value};
 
 use crate::machine::Machine;
+use crate::machine::object;
 use crate::program::{AllocVia, BufferId, HostCost, Program, Space};
 use crate::sim::{self, SimError};
 use crate::units::{Bytes, Nanos};
@@ -93,9 +94,7 @@ const MOST_THREADS: u64 = 256;
 /// ```
 pub fn rows(bytes: &[u8]) -> Result<Vec<Row>, RowsError> {
     let syntax = |message: &str| RowsError::Syntax(message.to_owned());
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let file: Map<String, Value> =
-        serde_json::from_slice(bytes).map_err(|e| RowsError::Syntax(e.to_string()))?;
+    let file = object(bytes).map_err(RowsError::Syntax)?;
     if let Some(version) = file.get("schema_version").filter(|v| v.as_i64() != Some(1)) {
         return Err(RowsError::Version(version.to_string()));
     }

@@ -85,6 +85,8 @@ impl Source {
 pub(super) trait Value: Sized {
     fn read(value: &serde_json::Value) -> Result<Self, String>;
     fn show(&self) -> String;
+    /// Whether a file can say it.
+    fn can_be(&self) -> bool;
 }
 
 fn number(value: &serde_json::Value, what: &str, lo: f64, hi: f64) -> Result<f64, String> {
@@ -123,9 +125,17 @@ impl Value for Nanos {
     fn show(&self) -> String {
         decimal(u128::from(self.0.unsigned_abs()), 3)
     }
+
+    fn can_be(&self) -> bool {
+        (0..=1_000_000_000_000).contains(&self.0)
+    }
 }
 
 impl Value for Rate {
+    fn can_be(&self) -> bool {
+        (1..=1_000_000_000_000_000).contains(&self.0)
+    }
+
     fn read(value: &serde_json::Value) -> Result<Rate, String> {
         let what = "rate between 1e-9 and 1e6 GB/s";
         let gb_s = number(value, what, 1e-9, 1e6)?;
@@ -138,6 +148,10 @@ impl Value for Rate {
 }
 
 impl Value for Ratio {
+    fn can_be(&self) -> bool {
+        self.0 <= 100 * Ratio::ONE.0
+    }
+
     fn read(value: &serde_json::Value) -> Result<Ratio, String> {
         let ratio = number(value, "factor between 0 and 100", 0.0, 100.0)?;
         Ok(Ratio(nearest(ratio * 1e9).unsigned_abs()))
@@ -149,6 +163,10 @@ impl Value for Ratio {
 }
 
 impl Value for Bytes {
+    fn can_be(&self) -> bool {
+        self.0 <= 1 << 50
+    }
+
     fn read(value: &serde_json::Value) -> Result<Bytes, String> {
         whole(value, "number of bytes between 0 and 2^50", 0, 1 << 50).map(Bytes)
     }
@@ -159,6 +177,10 @@ impl Value for Bytes {
 }
 
 impl Value for u32 {
+    fn can_be(&self) -> bool {
+        (1..=1_000_000).contains(self)
+    }
+
     fn read(value: &serde_json::Value) -> Result<u32, String> {
         let n = whole(value, "count between 1 and 1000000", 1, 1_000_000)?;
         u32::try_from(n).map_err(|e| e.to_string())
@@ -170,6 +192,10 @@ impl Value for u32 {
 }
 
 impl Value for bool {
+    fn can_be(&self) -> bool {
+        true
+    }
+
     fn read(value: &serde_json::Value) -> Result<bool, String> {
         value.as_bool().ok_or_else(|| format!("{value} is neither true nor false"))
     }

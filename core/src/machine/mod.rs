@@ -23,6 +23,7 @@ use std::sync::Arc;
 use figure::Value;
 pub use figure::{Figure, Grade, Source};
 pub use read::MachineError;
+pub(crate) use read::object;
 
 use crate::units::{Bytes, Nanos, quotient};
 
@@ -116,6 +117,7 @@ macro_rules! machine {
                 unit: $unit,
                 read: |m, v| { m.$field = Value::read(v)?; Ok(()) },
                 show: |m| m.$field.show(),
+                can_be: |m| m.$field.can_be(),
                 default: $default,
             }, )*
         ];
@@ -128,6 +130,7 @@ struct Field {
     unit: &'static str,
     read: fn(&mut Machine, &serde_json::Value) -> Result<(), String>,
     show: fn(&Machine) -> String,
+    can_be: fn(&Machine) -> bool,
     default: Missing,
 }
 
@@ -294,6 +297,31 @@ impl Machine {
     /// As [`Machine::from_json`], but for the number of profiles.
     pub fn all_from_json(bytes: &[u8]) -> Result<Vec<Machine>, MachineError> {
         read::read(bytes)
+    }
+
+    /// Whether every figure is one that a file can say, as those of every machine are whose fields nobody changed.
+    ///
+    /// # Errors
+    /// [`MachineError::Figure`] with the first that is not.
+    ///
+    /// ```
+    /// use spanlift::machine::{Machine, Rate};
+    /// let mut machine = Machine::default();
+    /// assert_eq!(machine.check(), Ok(()));
+    /// machine.h2d_bw = Rate(0);
+    /// assert_eq!(machine.check().unwrap_err().to_string(), "machine \"tutorial-ci\", field \"h2d_bw\": 0 GB/s cannot be");
+    /// ```
+    pub fn check(&self) -> Result<(), MachineError> {
+        for field in FIELDS {
+            if !(field.can_be)(self) && !read::may_be_absent(self, field.name) {
+                let told = format!("{} {}", (field.show)(self), field.unit);
+                return Err(read::wrong(&self.name, field.name, &format!("{} cannot be", told.trim_end())));
+            }
+            if let Some(why) = read::fault(self, field.name) {
+                return Err(read::wrong(&self.name, field.name, why));
+            }
+        }
+        Ok(())
     }
 
     /// The value of a figure by its name in files, in the unit of files; `None` for an unknown name and for yes and no.

@@ -1,5 +1,8 @@
 //! Reads machine profiles from JSON.
 
+use std::fmt;
+
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::{BUILTIN, FIELDS, Field, Grade, Machine, Missing, Rate, Source, source};
@@ -54,7 +57,7 @@ pub enum MachineError {
 type Object = Map<String, Value>;
 
 pub(super) fn read(bytes: &[u8]) -> Result<Vec<Machine>, MachineError> {
-    let file = object(bytes)?;
+    let file = object(bytes).map_err(MachineError::Syntax)?;
     if let Some(version) = file.get("schema_version").filter(|v| v.as_i64() != Some(1)) {
         return Err(MachineError::Version(version.to_string()));
     }
@@ -81,11 +84,77 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Machine>, MachineError> {
     read.collect()
 }
 
-fn object(bytes: &[u8]) -> Result<Object, MachineError> {
+/// A file's one object, with or without a byte order mark.
+pub(crate) fn object(bytes: &[u8]) -> Result<Object, String> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let no_text = |e: std::str::Utf8Error| format!("byte {}: no UTF-8 text", e.valid_up_to());
-    let text = std::str::from_utf8(bytes).map_err(|e| MachineError::Syntax(no_text(e)))?;
-    serde_json::from_str(text).map_err(|e| MachineError::Syntax(e.to_string()))
+    let text = std::str::from_utf8(bytes).map_err(|e| format!("byte {}: no UTF-8 text", e.valid_up_to()))?;
+    match serde_json::from_str(text).map_err(|e| e.to_string())? {
+        Once(Value::Object(object)) => Ok(object),
+        Once(_) => Err("it is no object".to_owned()),
+    }
+}
+
+/// A value whose objects say each of their fields once: of two figures of one name nobody could tell which is meant.
+struct Once(Value);
+
+impl<'de> Deserialize<'de> for Once {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Once, D::Error> {
+        struct Reader;
+
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Value;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value")
+            }
+
+            fn visit_unit<E>(self) -> Result<Value, E> {
+                Ok(Value::Null)
+            }
+
+            fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+                Ok(value.into())
+            }
+
+            fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+                Ok(value.into())
+            }
+
+            fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+                Ok(value.into())
+            }
+
+            fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+                Ok(value.into())
+            }
+
+            fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+                Ok(value.into())
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+                let mut values = Vec::new();
+                while let Some(Once(value)) = list.next_element()? {
+                    values.push(value);
+                }
+                Ok(values.into())
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+                let mut object = Object::new();
+                while let Some(key) = fields.next_key::<String>()? {
+                    if object.contains_key(&key) {
+                        return Err(de::Error::custom(format_args!("field {key:?} stands twice")));
+                    }
+                    let Once(value) = fields.next_value()?;
+                    object.insert(key, value);
+                }
+                Ok(object.into())
+            }
+        }
+
+        from.deserialize_any(Reader).map(Once)
+    }
 }
 
 pub(super) fn wrong(profile: &str, field: &str, message: &str) -> MachineError {
@@ -103,7 +172,7 @@ fn profile(name: &str, fields: &Object, common: Option<&Object>) -> Result<Machi
             &[fields, common]
         }
         _ => {
-            built_in = object(BUILTIN.as_bytes())?;
+            built_in = object(BUILTIN.as_bytes()).map_err(MachineError::Syntax)?;
             let Some(Value::Object(under)) = built_in.get("common") else {
                 unreachable!("bug: the built-in machines have no common figures")
             };
@@ -145,16 +214,27 @@ pub(super) fn assign(machine: &mut Machine, field: &Field, value: &Value) -> Res
         return Ok(());
     }
     (field.read)(machine, value)?;
-    let factor = match field.name {
-        "stage_chunk" if machine.stage_chunk.0 == 0 => return Err("0 bytes hold nothing".to_owned()),
+    fault(machine, field.name).map_or(Ok(()), |why| Err(why.to_owned()))
+}
+
+/// Whether a figure is the 0 that stands for what is not there.
+pub(super) fn may_be_absent(machine: &Machine, name: &str) -> bool {
+    match name {
+        "p2p_bw" => machine.p2p_bw.0 == 0,
+        "batch_bw" => machine.batch_bw.0 == 0,
+        _ => false,
+    }
+}
+
+/// What is wrong with a figure that its type does not say.
+pub(super) fn fault(machine: &Machine, name: &str) -> Option<&'static str> {
+    let factor = match name {
+        "stage_chunk" if machine.stage_chunk.0 == 0 => return Some("0 bytes hold nothing"),
         "bidir_factor_h2d" => machine.bidir_factor_h2d,
         "bidir_factor_d2h" => machine.bidir_factor_d2h,
-        _ => return Ok(()),
+        _ => return None,
     };
-    if factor.0 < 1_000_000 {
-        return Err("a direction keeps at least 0.001 of its rate".to_owned());
-    }
-    Ok(())
+    (factor.0 < 1_000_000).then_some("a direction keeps at least 0.001 of its rate")
 }
 
 fn is_common(missing: &Missing) -> bool {

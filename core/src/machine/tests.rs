@@ -147,6 +147,18 @@ fn a_written_profile_reads_back_with_every_figure() {
 }
 
 #[test]
+fn a_field_that_stands_twice_is_no_figure() {
+    for file in [
+        r#"{"h2d_bw": 26, "h2d_bw": 62}"#,
+        r#"{"profiles": {"a": {"h2d_bw": 26, "d2h_bw": 1, "d2h_bw": 1}}}"#,
+        r#"{"h2d_bw": 26, "conf": {"lat": "e", "lat": "m"}}"#,
+    ] {
+        let error = Machine::all_from_json(file.as_bytes()).unwrap_err().to_string();
+        assert!(error.starts_with("no machine file: field ") && error.contains("stands twice"), "{error}");
+    }
+}
+
+#[test]
 fn figures_are_set_by_name_or_refused() {
     let what_if = || Source { grade: Grade::Assumed, text: Arc::from("what if") };
     let machine = Machine::default();

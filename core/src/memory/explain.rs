@@ -197,13 +197,14 @@ impl MovePlan {
         let mut explained = self.before.explain()?;
         let mut goes: BTreeMap<&str, Goes> = BTreeMap::new();
         for p in &self.tensors {
-            let allocation = p.allocation.map(|a| &self.allocations[a]);
+            let Some(tensor) = self.before.tensors().get(p.tensor) else { continue };
+            let allocation = p.allocation.and_then(|a| self.allocations.get(a));
             let placed = Goes {
                 block: allocation.map(|a| a.name.clone()),
                 bytes: p.view.span().ok().and_then(|span| span.bounds()),
                 is_there: allocation.is_some_and(|a| a.is_there),
             };
-            goes.insert(self.before.tensors()[p.tensor].name(), placed);
+            goes.insert(tensor.name(), placed);
         }
         for tensor in explained.modules.iter_mut().flat_map(|m| &mut m.tensors) {
             tensor.goes = goes.remove(tensor.name.as_str());

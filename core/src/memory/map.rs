@@ -451,24 +451,27 @@ impl MemoryMap {
     /// Notes that a plan has been carried out.
     ///
     /// # Errors
-    /// [`MapError::Stale`] when the map is not as it was when the plan was made; a deep copy moves nothing and is refused too.
+    /// [`MapError::Stale`] when the map is not as it was when the plan was made, or the plan is not as it was made; a deep
+    /// copy moves nothing and is refused too.
     pub fn apply(&mut self, plan: &MovePlan) -> Result<(), MapError> {
         if plan.kind != MoveKind::Aware || plan.before != self.layout() {
             return Err(MapError::Stale);
         }
-        let after = plan.after();
+        let after = plan.after().map_err(|_| MapError::Stale)?;
+        if !self.has_places(plan, &after) {
+            return Err(MapError::Stale);
+        }
         for k in plan.tensors.iter().map(|p| p.tensor) {
             let (then, tensor) = (&self.registered.tensors()[k], &after.tensors()[k]);
             let storage = after.storage_of(tensor.storage());
             let region = match self.region_by_name.get(&storage.id) {
                 Some(&region) => region,
                 None => {
-                    let start = (then.view().offset - tensor.view().offset) * then.view().dtype.bytes();
                     let region = Region {
                         storage: then.storage(),
                         name: storage.id.clone(),
                         device: storage.device,
-                        start: if then.span().is_empty() { 0 } else { start },
+                        start: start_of(then, tensor),
                         bytes: storage.bytes,
                         owner: Owner::Map,
                     };
@@ -499,6 +502,34 @@ impl MemoryMap {
             *region = kept[*region];
         }
         Ok(())
+    }
+}
+
+impl MemoryMap {
+    /// Whether every tensor that moves lies in its region as all others there do: nobody changed the plan.
+    fn has_places(&self, plan: &MovePlan, after: &Layout) -> bool {
+        let mut new: BTreeMap<&str, (StorageId, i64)> = BTreeMap::new();
+        plan.tensors.iter().all(|p| {
+            let (then, tensor) = (&self.registered.tensors()[p.tensor], &after.tensors()[p.tensor]);
+            let block = after.storage_of(tensor.storage());
+            let region = self.region_by_name.get(&block.id).map(|&region| &self.regions[region]);
+            if region.is_some_and(|r| (r.device, r.bytes) != (block.device, block.bytes)) {
+                return false;
+            }
+            if then.span().is_empty() {
+                return p.allocation.is_none() && region.is_none_or(|r| r.owner == Owner::Map);
+            }
+            let here = (then.storage(), start_of(then, tensor));
+            here == region.map_or_else(|| *new.entry(&block.id).or_insert(here), |r| (r.storage, r.start))
+        })
+    }
+}
+
+/// Which byte of its storage a tensor's new block begins with.
+fn start_of(then: &Tensor, now: &Tensor) -> i64 {
+    match then.span().is_empty() {
+        true => 0,
+        false => (then.view().offset - now.view().offset) * then.view().dtype.bytes(),
     }
 }
 

@@ -40,7 +40,7 @@ pub use map::{MapError, MemoryMap};
 pub use marks::{Marks, ModuleEntry, TensorKind};
 pub use module::{Module, Visitor};
 pub use overlap::DEFAULT_LIMIT;
-pub use plan::{Allocation, MoveCopy, MoveKind, MovePlan, Placed, Splitting, Target};
+pub use plan::{Allocation, MoveCopy, MoveError, MoveKind, MovePlan, Placed, Splitting, Target};
 pub use report::{DeviceReport, Moved, Report, TensorReport};
 pub use span::{Dim, Overlap, Span, SpanError};
 pub use view::{View, ViewError};

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use super::budget::{Budget, Undecided};
-use super::layout::{Layout, StorageId};
+use super::layout::{Layout, LayoutProblems, StorageId};
 use super::{Device, Span, View};
 use crate::ordered::BTreeMap;
 use crate::units::Bytes;
@@ -177,11 +177,63 @@ pub struct MovePlan {
     pub(super) empty_blocks: BTreeMap<StorageId, String>,
 }
 
+/// Why a plan that was changed by hand is no move.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MoveError {
+    /// It counts on something that is not there.
+    #[error("{what} names {kind} {number}, there are {n}")]
+    Missing {
+        /// What counts on it: `copy 3`.
+        what: String,
+        /// Of which kind it is.
+        kind: &'static str,
+        /// Its number.
+        number: usize,
+        /// How many of that kind there are.
+        n: usize,
+    },
+    /// A copy takes or puts bytes that are not of its block.
+    #[error("copy {copy} reaches outside {block:?}")]
+    Outside {
+        /// Index of the copy.
+        copy: usize,
+        /// The storage or the allocation.
+        block: String,
+    },
+    /// A tensor has two places.
+    #[error("tensor {0:?} moves twice")]
+    Twice(String),
+    /// A tensor has another type, shape or strides afterwards.
+    #[error("tensor {0:?} changes on its way")]
+    View(String),
+    /// A tensor with bytes has no place for them, or it stays.
+    #[error("tensor {0:?} moves to no block")]
+    NoBlock(String),
+    /// Two blocks are called alike, and are not the same.
+    #[error("two blocks of different size or place are called {0:?}")]
+    Name(String),
+    /// What moved has no valid layout.
+    #[error(transparent)]
+    Layout(#[from] LayoutProblems),
+}
+
 impl MoveCopy {
     /// Where the bytes go, in bytes of the allocation.
+    ///
+    /// # Panics
+    /// When `shift` leads out of `i64`, which [`MovePlan::check`] refuses.
     pub fn target(&self) -> Span {
-        Span::strided(self.span.off() + self.shift, self.span.elem(), self.span.dims().to_vec())
-            .unwrap_or_else(|e| unreachable!("bug: a copy reaches outside its allocation: {e}"))
+        let off = self.span.off().checked_add(self.shift);
+        off.and_then(|off| Span::strided(off, self.span.elem(), self.span.dims().to_vec()).ok())
+            .unwrap_or_else(|| panic!("a copy's shift of {} leads out of i64", self.shift))
+    }
+
+    /// Whether the bytes, so much further, lie in a block of this size.
+    fn lies_in(&self, shift: i64, bytes: Bytes) -> bool {
+        let Some((lo, hi)) = self.span.bounds() else { return true };
+        let [lo, hi] = [lo, hi].map(|end| i128::from(end) + i128::from(shift));
+        0 <= lo && hi <= i128::from(bytes.0)
     }
 }
 
@@ -206,21 +258,64 @@ impl MovePlan {
         self.allocations.iter().map(|a| a.name.clone()).collect()
     }
 
+    /// Whether the parts of the plan fit each other, as those of every plan do whose fields nobody changed.
+    ///
+    /// # Errors
+    /// [`MoveError`] with the first part that does not.
+    pub fn check(&self) -> Result<(), MoveError> {
+        let before = &self.before;
+        let one_of = |what: &dyn Fn() -> String, kind, number, n| match number < n {
+            true => Ok(()),
+            false => Err(MoveError::Missing { what: what(), kind, number, n }),
+        };
+        for (k, a) in self.allocations.iter().enumerate() {
+            one_of(&|| format!("allocation {k}"), "storage", a.storage.index(), before.storages().len())?;
+        }
+        for (k, c) in self.copies.iter().enumerate() {
+            let what = || format!("copy {k}");
+            one_of(&what, "storage", c.from.index(), before.storages().len())?;
+            one_of(&what, "allocation", c.allocation, self.allocations.len())?;
+            let (from, to) = (before.storage_of(c.from), &self.allocations[c.allocation]);
+            for (block, shift, bytes) in [(&from.id, 0, from.bytes), (&to.name, c.shift, to.bytes)] {
+                if !c.lies_in(shift, bytes) {
+                    return Err(MoveError::Outside { copy: k, block: block.clone() });
+                }
+            }
+        }
+        for (k, p) in self.tensors.iter().enumerate() {
+            let what = || format!("place {k}");
+            one_of(&what, "tensor", p.tensor, before.tensors().len())?;
+            if let Some(a) = p.allocation {
+                one_of(&what, "allocation", a, self.allocations.len())?;
+            }
+            let tensor = &before.tensors()[p.tensor];
+            if (View { offset: p.view.offset, ..tensor.view().clone() }) != p.view {
+                return Err(MoveError::View(tensor.name().to_owned()));
+            }
+        }
+        Ok(())
+    }
+
     /// The layout after the move: what moved views its allocations, everything else is as before. After a deep copy it
     /// is the copy, without the originals.
     ///
     /// Storages that no tensor views any more are gone; empty tensors view blocks of no bytes.
-    pub fn after(&self) -> Layout {
-        const BUG: &str = "bug: a move gives no valid layout";
+    ///
+    /// # Errors
+    /// [`MoveError`] for a plan whose fields were changed so that they no longer fit each other.
+    pub fn after(&self) -> Result<Layout, MoveError> {
+        self.check()?;
         let before = &self.before;
         let mut after = Layout::new();
         let mut placed: Vec<Option<&Placed>> = vec![None; before.tensors().len()];
         for p in &self.tensors {
-            placed[p.tensor] = Some(p);
+            if placed[p.tensor].replace(p).is_some() {
+                return Err(MoveError::Twice(before.tensors()[p.tensor].name().to_owned()));
+            }
         }
         let mut moved: Vec<StorageId> = Vec::with_capacity(self.allocations.len());
         for a in &self.allocations {
-            moved.push(after.storage_or_new(&a.name, a.device, a.bytes).expect(BUG));
+            moved.push(after.block(&a.name, a.device, a.bytes)?);
         }
         // For each storage of before, what stays of it, and a block of no bytes for its empty tensors.
         let mut rest: Vec<Option<StorageId>> = vec![None; before.storages().len()];
@@ -228,22 +323,35 @@ impl MovePlan {
         for (tensor, placed) in before.tensors().iter().zip(placed) {
             let old = before.storage_of(tensor.storage());
             let at = tensor.storage().index();
-            let storage = match placed.map(|p| p.allocation) {
-                Some(Some(a)) => moved[a],
-                Some(None) => *empty[at].get_or_insert_with(|| {
-                    let name = &self.empty_blocks[&tensor.storage()];
+            let storage = match (placed.map(|p| p.allocation), empty[at], rest[at]) {
+                (Some(Some(a)), ..) => moved[a],
+                (Some(None), Some(known), _) | (None, _, Some(known)) => known,
+                (Some(None), None, _) => {
+                    let name = self.empty_blocks.get(&tensor.storage());
+                    let name = name.ok_or_else(|| MoveError::NoBlock(tensor.name().to_owned()))?;
                     let device = self.to.of(old.device).unwrap_or(old.device);
-                    after.storage_or_new(name, device, Bytes(0)).expect(BUG)
-                }),
+                    *empty[at].insert(after.block(name, device, Bytes(0))?)
+                }
                 // An allocation that was there may be the storage that others stay in.
-                None => *rest[at]
-                    .get_or_insert_with(|| after.storage_or_new(&old.id, old.device, old.bytes).expect(BUG)),
+                (None, _, None) => *rest[at].insert(after.block(&old.id, old.device, old.bytes)?),
             };
             let view = placed.map_or(tensor.view(), |p| &p.view).clone();
-            after.marked(tensor.name(), storage, view, tensor.marks()).expect(BUG);
+            after.marked(tensor.name(), storage, view, tensor.marks())?;
         }
         after.set_modules(before.modules().to_vec());
-        after
+        Ok(after)
+    }
+}
+
+impl Layout {
+    /// The block of this name, added when there is none.
+    fn block(&mut self, id: &str, device: Device, bytes: Bytes) -> Result<StorageId, MoveError> {
+        let storage = self.storage_or_new(id, device, bytes)?;
+        let found = self.storage_of(storage);
+        match (found.device, found.bytes) == (device, bytes) {
+            true => Ok(storage),
+            false => Err(MoveError::Name(id.to_owned())),
+        }
     }
 }
 
@@ -313,7 +421,7 @@ impl Layout {
     /// let model = Layout::of(&Tied { encoder: weight.clone(), decoder: weight })?;
     /// let plan = model.deepcopy()?;
     /// assert_eq!(plan.bytes_copied(), 4096); // once, though two tensors view it
-    /// assert_eq!(plan.after().report()?.overlaps, model.report()?.overlaps);
+    /// assert_eq!(plan.after()?.report()?.overlaps, model.report()?.overlaps);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn deepcopy(&self) -> Result<MovePlan, Undecided> {

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use super::Device;
 use super::budget::{Budget, TooMuch, Undecided};
 use super::layout::{Layout, Tensor};
-use super::plan::{MoveKind, MovePlan};
+use super::plan::{Allocation, MoveKind, MovePlan};
 use super::table::{MOST_ROWS, grouped, more, shown, width};
 use crate::ordered::{BTreeMap, sort_by_key};
 use crate::units::Size;
@@ -181,7 +181,9 @@ impl Report {
         };
         let mut moved = Moved { payload_bytes: self.devices.iter().map(unique).sum(), ..Moved::default() };
         for copy in &plan.copies {
-            let from = plan.before.storage_of(copy.from).device;
+            let Some(from) = plan.before.storages().get(copy.from.index()).map(|from| from.device) else {
+                continue;
+            };
             let to = target.unwrap_or(from);
             *match (from == Device::Cpu, to == Device::Cpu) {
                 _ if from == to => &mut moved.within_bytes,
@@ -203,24 +205,20 @@ impl Report {
             allocations: plan
                 .allocations
                 .iter()
-                .map(|a| FileAllocation {
-                    storage: &plan.before.storage_of(a.storage).id,
-                    start: a.start,
-                    bytes: a.bytes.0,
-                })
+                .map(|a| FileAllocation { storage: plan.name_of(a), start: a.start, bytes: a.bytes.0 })
                 .collect(),
             bytes_allocated: plan.bytes_allocated(),
             bytes_copied: plan.bytes_copied(),
             tensors: plan
                 .tensors
                 .iter()
-                .map(|p| {
+                .filter_map(|p| {
                     let placed = FilePlaced {
                         allocation: p.allocation,
                         offset: p.view.offset,
                         strides: &p.view.strides,
                     };
-                    (plan.before.tensors()[p.tensor].name(), placed)
+                    Some((plan.before.tensors().get(p.tensor)?.name(), placed))
                 })
                 .collect(),
         });
@@ -309,6 +307,13 @@ impl fmt::Display for Report {
     }
 }
 
+impl MovePlan {
+    /// What the storage of an allocation is called; nothing where a hand changed which it is.
+    fn name_of(&self, a: &Allocation) -> &str {
+        self.before.storages().get(a.storage.index()).map_or("", |s| &s.id)
+    }
+}
+
 /// The move for people: the totals, then each allocation with the tensors in it.
 impl fmt::Display for MovePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -329,16 +334,17 @@ impl fmt::Display for MovePlan {
         )?;
         let mut inside = vec![(0, String::new()); self.allocations.len().min(MOST_ROWS)];
         for p in &self.tensors {
-            if let Some((n, names)) = p.allocation.and_then(|a| inside.get_mut(a)) {
+            let inside = p.allocation.and_then(|a| inside.get_mut(a));
+            if let Some(((n, names), tensor)) = inside.zip(self.before.tensors().get(p.tensor)) {
                 *n += 1;
                 if *n <= MOST_NAMES {
                     let comma = if names.is_empty() { "" } else { ", " };
-                    write!(names, "{comma}{}", shown(self.before.tensors()[p.tensor].name()))?;
+                    write!(names, "{comma}{}", shown(tensor.name()))?;
                 }
             }
         }
         for (a, (n, names)) in self.allocations.iter().zip(inside) {
-            let id = shown(&self.before.storage_of(a.storage).id);
+            let id = shown(self.name_of(a));
             let end = a.start.saturating_add_unsigned(a.bytes.0);
             let rest =
                 if n > MOST_NAMES { format!(" and {} more", grouped(n - MOST_NAMES)) } else { String::new() };

@@ -41,7 +41,7 @@ pub use solve::{
 };
 pub use tasks::{HostWork, Task, Tasks};
 
-use crate::memory::Device;
+use crate::memory::{Device, MoveError};
 use crate::op::Operator;
 use crate::program::Problems;
 use crate::units::Bytes;
@@ -65,6 +65,8 @@ pub enum PlanError {
     TooManySteps { steps: u64, limit: u64 },
     #[error("{0} has no number beside the other devices")]
     DeviceNumber(Device),
+    #[error("the plan is no move: {0}")]
+    Move(#[from] MoveError),
     #[error("the plan is no program: {0}")]
     Program(#[from] Problems),
 }

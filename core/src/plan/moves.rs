@@ -15,7 +15,7 @@ use crate::units::Bytes;
 /// Host memory is pageable: nothing says that it is page-locked. Copies within the host are the calling thread's.
 ///
 /// # Errors
-/// [`PlanError`] when devices cannot be numbered.
+/// [`PlanError`] when devices cannot be numbered, or the plan's fields were changed so that they do not fit each other.
 ///
 /// # Examples
 /// ```
@@ -31,6 +31,7 @@ use crate::units::Bytes;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn lower(plan: &MovePlan) -> Result<Program, PlanError> {
+    plan.check()?;
     let before = &plan.before;
     let devices = || plan.copies.iter().map(|c| before.storage_of(c.from).device);
     let numbers = Numbers::of(devices().chain(plan.allocations.iter().map(|a| a.device)))?;

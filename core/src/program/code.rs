@@ -8,11 +8,13 @@
 //!
 //! A command that a language has no form for is a comment that says so. Declared contents and formulas are comments where
 //! a language has no short form for them. Where a call orders more or less than its command does (a caching allocator's
-//! reuse, PyTorch's copies between devices and blocking ones of pageable memory), the command stands beside it.
+//! reuse, PyTorch's copies between devices and blocking ones of pageable memory), the command stands beside it. Host threads run
+//! freely there: where nothing but the list has one's call before another's, the later one waits for its turn.
 
 mod cuda;
 mod rust;
 mod torch;
+mod turns;
 
 use super::command::{Alloc, Command, Op, Region, ThreadId};
 use super::names::legacy_device;
@@ -49,7 +51,7 @@ impl Program {
     /// The program in a language; see [`code`](super::code) for what stands for what.
     ///
     /// # Cost
-    /// Linear in the commands.
+    /// Linear in the commands, times the host threads where those wait for each other.
     ///
     /// # Examples
     /// ```
@@ -81,6 +83,10 @@ struct Idents {
     allocs: Vec<Option<Alloc>>,
     /// Of each stream its device.
     devices: Vec<u32>,
+    /// Of each thread its commands.
+    calls: Vec<Vec<usize>>,
+    /// All names that there are.
+    taken: BTreeMap<String, u64>,
 }
 
 impl Idents {
@@ -94,7 +100,9 @@ impl Idents {
         let mut allocs = vec![None; names.n_buffers()];
         let mut devices: Vec<u32> =
             names.streams.names().map(|name| legacy_device(name).unwrap_or(0)).collect();
-        for command in program.commands() {
+        let mut calls = vec![Vec::new(); names.n_threads()];
+        for (index, command) in program.commands().iter().enumerate() {
+            calls[command.thread.index()].push(index);
             match &command.op {
                 Op::Alloc(alloc) => {
                     let _ = allocs[alloc.buffer.index()].get_or_insert_with(|| alloc.clone());
@@ -112,6 +120,8 @@ impl Idents {
             graphs: names.graphs.names().map(&mut ident).collect(),
             allocs,
             devices,
+            calls,
+            taken,
         }
     }
 
@@ -164,42 +174,68 @@ fn unique(taken: &mut BTreeMap<String, u64>, name: &str) -> String {
     tried
 }
 
-/// The channels whose `await`s a queue does not say, and what those wait for.
+/// What stands for the channels.
 ///
-/// A queue hands each signal to one `await`. An `await` is more: it comes after every signal before it in the list, whoever
-/// else awaited that one, and where there is none it does not wait.
+/// A queue hands each signal to one `await`. An `await` is more: it comes after every signal before it in the list, however
+/// many those are and whoever else awaited them, and where there is none it does not wait. Where a queue does not say that,
+/// each sender has a count of its own, since the signals of several come in any order.
 struct Counted {
-    /// By channel.
-    is_counted: Vec<bool>,
-    /// Of each command that awaits, the signals before it.
-    signals: BTreeMap<usize, usize>,
+    /// By channel: what each sender's count is called, by thread; `None` for a queue.
+    counts: Vec<Option<BTreeMap<usize, String>>>,
+    /// Of each command that awaits, whose signals it waits for, and how many.
+    awaited: BTreeMap<usize, Vec<(usize, usize)>>,
 }
 
 impl Counted {
-    fn of(program: &Program) -> Counted {
-        let n = program.names().channels.names().count();
+    fn of(program: &Program, ids: &mut Idents) -> Counted {
+        let n = program.names().n_channels();
         let mut is_counted = vec![false; n];
-        let mut signals = BTreeMap::new();
-        let (mut sent, mut taken) = (vec![0; n], vec![0; n]);
-        let (mut sender, mut receiver) = (vec![None; n], vec![None; n]);
+        let mut awaited = BTreeMap::new();
+        // Of each channel who signalled, one after the other, each with the number of his signal.
+        let mut sent: Vec<Vec<(usize, usize)>> = vec![Vec::new(); n];
+        let mut by_sender: Vec<BTreeMap<usize, usize>> = vec![BTreeMap::new(); n];
+        let (mut taken, mut receiver) = (vec![0; n], vec![None; n]);
+        let mut knows: BTreeMap<(usize, usize), usize> = BTreeMap::new();
         for (index, command) in program.commands().iter().enumerate() {
-            let (channel, ends) = match command.op {
+            let me = command.thread.index();
+            match command.op {
                 Op::Signal { channel } => {
-                    sent[channel.index()] += 1;
-                    (channel.index(), &mut sender)
+                    let channel = channel.index();
+                    let count = by_sender[channel].entry(me).or_default();
+                    *count += 1;
+                    sent[channel].push((me, *count));
+                    is_counted[channel] |= by_sender[channel].len() > 1;
                 }
                 Op::Await { channel } => {
                     let channel = channel.index();
-                    is_counted[channel] |= sent[channel] <= taken[channel];
                     taken[channel] += 1;
-                    signals.insert(index, sent[channel]);
-                    (channel, &mut receiver)
+                    let is_other = *receiver[channel].get_or_insert(me) != me;
+                    is_counted[channel] |= is_other || sent[channel].len() != taken[channel];
+                    let known = knows.insert((channel, me), sent[channel].len()).unwrap_or(0);
+                    let new: BTreeMap<usize, usize> = sent[channel][known..].iter().copied().collect();
+                    awaited.insert(index, new.into_iter().collect());
                 }
-                _ => continue,
-            };
-            is_counted[channel] |= *ends[channel].get_or_insert(command.thread) != command.thread;
+                _ => {}
+            }
         }
-        Counted { is_counted, signals }
+        let mut named = |channel: usize| {
+            let senders: Vec<usize> = by_sender[channel].keys().copied().collect();
+            let name = |&sender: &usize| match senders.len() {
+                1 => ids.channels[channel].clone(),
+                _ => unique(&mut ids.taken, &format!("{}_{}", ids.channels[channel], ids.threads[sender])),
+            };
+            let names: Vec<String> = senders.iter().map(name).collect();
+            senders.iter().copied().zip(names).collect()
+        };
+        let counts = (0..n).map(|channel| is_counted[channel].then(|| named(channel))).collect();
+        Counted { counts, awaited }
+    }
+
+    /// The counts that a command awaits, each with how many signals it must have.
+    fn awaited(&self, index: usize, channel: usize) -> Option<impl Iterator<Item = (&str, usize)>> {
+        let counts = self.counts[channel].as_ref()?;
+        let of = self.awaited.get(&index).into_iter().flatten();
+        Some(of.map(|(sender, n)| (counts[sender].as_str(), *n)))
     }
 }
 

@@ -63,7 +63,7 @@ mod values;
 pub use ledger::Ledger;
 pub use prepared::Prepared;
 
-use crate::machine::Machine;
+use crate::machine::{Machine, MachineError};
 use crate::memory::Dtype;
 use crate::program::{BufferId, Computes, Contents, Problems, Program, ThreadId};
 use crate::trace::Trace;
@@ -178,6 +178,9 @@ pub enum SimError {
     /// The program itself is wrong.
     #[error(transparent)]
     Problems(#[from] Problems),
+    /// A figure of the machine was set to what no file can say.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
     /// A thread never comes to its end.
     #[error("{}: the thread never gets past this command", at(*index, *line))]
     Stuck {

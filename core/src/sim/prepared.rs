@@ -92,6 +92,7 @@ impl Prepared {
     }
 
     pub(super) fn run_knowing(&self, machine: &Machine, knows: &dyn Computes) -> Result<Run, SimError> {
+        machine.check()?;
         let mut lowered = lower::lower(self, machine)?;
         schedule::Sim::new(self, machine, &mut lowered, knows).run()
     }
@@ -101,6 +102,7 @@ impl Prepared {
     /// # Errors
     /// As [`Prepared::run`], but for times beyond what can be held.
     pub fn ledger(&self, machine: &Machine) -> Result<Ledger, SimError> {
+        machine.check()?;
         Ok(lower::lower(self, machine)?.ledger)
     }
 }

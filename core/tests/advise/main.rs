@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
+mod figures;
 mod fit;
 mod pipelines;
+mod ranks;
 mod strategies;
 mod torch;

@@ -166,29 +166,100 @@ fn what_was_seen_ready_is_waited_for() {
 
 #[test]
 fn an_await_waits_for_all_signals_before_it_and_for_no_other() {
-    let one = "spawn w\nw: signal q\nw: signal q\nawait q\nawait q\njoin w\n";
-    says(one, Language::PyTorch, &["q = queue.Queue()", "q.put(None)", "q.get()", "q.get()"]);
+    let one = "spawn w\nw: signal q\nawait q\nw: signal q\nawait q\njoin w\n";
+    says(one, Language::PyTorch, &["q = queue.Queue()", "q.put(None)", "q.put(None)", "q.get()", "q.get()"]);
     says(one, Language::Cuda, &["std::counting_semaphore<> q(0);", "q.release();", "q.acquire();"]);
-    let many = "spawn v, w\nawait q\nv: signal q\nw: signal q\nawait q\njoin v, w\n";
+    // A queue would let the first go on after one signal of the two.
+    let two = "spawn w\nw: signal q\nw: signal q\nawait q\nawait q\njoin w\n";
+    says(
+        two,
+        Language::PyTorch,
+        &["q = Signals()", "q.signal()", "q.signal()", "q.wait(2)", "pass  # await q"],
+    );
+    says(
+        two,
+        Language::Cuda,
+        &["std::atomic<int> q(0);", "for (int seen; (seen = q) < 2;) q.wait(seen);", ";  // await q"],
+    );
+    // Nor is one sender's second signal the other's first.
+    let many = "spawn v, w\nawait q\nv: signal q\nw: signal q\nawait q\nw: signal q\njoin v, w\n";
     says(
         many,
         Language::PyTorch,
-        &["class Signals:", "q = Signals()", "q.signal()", "q.signal()", "q.wait(0)", "q.wait(2)"],
+        &[
+            "class Signals:",
+            "q_v = Signals()",
+            "q_w = Signals()",
+            "q_v.signal()",
+            "q_w.signal()",
+            "q_w.signal()",
+            "pass  # await q",
+            "q_v.wait(1); q_w.wait(1)  # await q",
+        ],
     );
     says(
         many,
         Language::Cuda,
         &[
-            "std::atomic<int> q(0);",
-            "std::jthread v([&] {",
-            "q++; q.notify_all();",
-            "for (int seen; (seen = q) < 0;) q.wait(seen);",
-            "for (int seen; (seen = q) < 2;) q.wait(seen);",
+            "std::atomic<int> q_v(0);",
+            "std::atomic<int> q_w(0);",
+            "v = std::jthread([&] {",
+            "q_v++; q_v.notify_all();",
+            ";  // await q",
+            "for (int seen; (seen = q_v) < 1;) q_v.wait(seen); for (int seen; (seen = q_w) < 1;) q_w.wait(seen);  // await q",
         ],
     );
     // One signal for two.
     let both = "spawn v\nsignal q\nawait q\nv: await q\n";
     says(both, Language::PyTorch, &["q = Signals()"]);
+}
+
+#[test]
+fn what_the_list_alone_orders_between_threads_waits_for_its_turn() {
+    // A stream that is made after the thread began, an event that is recorded there, and a stream that is taken away.
+    let late = "spawn t\nstream s\nt: event e\nt: record e on s\nevent f\nwait e on 0\ndestroy stream s\njoin t\nsync event e\n";
+    says(
+        late,
+        Language::Cuda,
+        &[
+            "#include <latch>",
+            "std::latch turn(1);",
+            "std::latch turn_2(1);",
+            "std::jthread t;",
+            "t = std::jthread([&] {",
+            "turn.wait();  // after: stream s",
+            "cudaEventRecord(e, s);",
+            "turn_2.count_down();",
+            "cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);",
+            "turn.count_down();",
+            "turn_2.wait();  // after: record e on s",
+            "cudaStreamWaitEvent(0, e, 0);",
+            "cudaStreamDestroy(s);",
+        ],
+    );
+    says(
+        late,
+        Language::PyTorch,
+        &[
+            "turn = threading.Event()",
+            "turn_2 = threading.Event()",
+            "def t_calls():",
+            "turn.wait()  # after: stream s",
+            "e.record(s)",
+            "turn_2.set()",
+            "s = torch.cuda.Stream(device=0)",
+            "turn.set()",
+            "turn_2.wait()  # after: record e on s",
+            "torch.cuda.default_stream(0).wait_event(e)",
+        ],
+    );
+    // What a spawn, a signal or a join orders needs none.
+    let said = "stream s\nspawn t\nt: event e\nt: record e on s\nt: signal c\nawait c\nwait e on 0\nt: sync s\njoin t\n\
+                destroy stream s\n";
+    let program = Program::from_text(said).unwrap();
+    for language in [Language::Cuda, Language::PyTorch] {
+        assert!(!program.to_code(language).contains("turn"), "{}", program.to_code(language));
+    }
 }
 
 #[test]
@@ -249,6 +320,27 @@ fn calls_move_the_bytes_of_the_program_and_no_other() {
             "# no PyTorch form: copy d[0..8] <- x[0..4] on s",
             "# no PyTorch form: copy d[4 at 0, 3 every 8] <- x[0..8] on s",
             "with torch.cuda.stream(s): d.as_strided((3, 4), (8, 1), 0).copy_(x[0:12].reshape(3, 4), non_blocking=True)",
+        ],
+    );
+}
+
+#[test]
+fn blocking_calls_stay_on_their_stream() {
+    // `cudaMemcpy` is on stream 0, which a non-blocking stream is not ordered with.
+    says(
+        "stream s\ndevice d 8\npinned x 8\ncopy d <- x on s blocking\nmemset d 0 on s blocking\nmemset x 0 on s blocking\n\
+         copy d <- x blocking\nmemset d 0 blocking\ncopy d <- x on 0 blocking\ncapture s\ncopy d <- x on s blocking\n\
+         end capture s as g\n",
+        Language::Cuda,
+        &[
+            "cudaMemcpyAsync(d, x, 8, cudaMemcpyHostToDevice, s); cudaStreamSynchronize(s);  // copy d <- x blocking on s",
+            "cudaMemsetAsync(d, 0, 8, s);",
+            "cudaMemsetAsync(x, 0, 8, s); cudaStreamSynchronize(s);  // memset x 0 blocking on s",
+            "cudaMemcpy(d, x, 8, cudaMemcpyHostToDevice);",
+            "cudaMemset(d, 0, 8);",
+            "cudaMemcpy(d, x, 8, cudaMemcpyHostToDevice);",
+            // Nobody waits for what is captured.
+            "cudaMemcpyAsync(d, x, 8, cudaMemcpyHostToDevice, s);",
         ],
     );
 }
@@ -395,7 +487,7 @@ fn as_cpp(code: &str) -> String {
 fn a_compiler_takes_the_cuda_text() {
     // One name space each, so that one run of the compiler sees all.
     let mut all = String::from(
-        "#include <atomic>\n#include <chrono>\n#include <cstdlib>\n#include <cstring>\n#include <semaphore>\n#include <thread>\n",
+        "#include <atomic>\n#include <chrono>\n#include <cstdlib>\n#include <cstring>\n#include <latch>\n#include <semaphore>\n#include <thread>\n",
     );
     all += HEADER;
     for (k, (_, program)) in programs().iter().enumerate() {
@@ -415,6 +507,7 @@ fn a_compiler_takes_the_cuda_text() {
             ("std::atomic", "atomic"),
             ("std::jthread", "thread"),
             ("std::this_thread", "thread"),
+            ("std::latch", "latch"),
             ("std::counting_semaphore", "semaphore"),
             (" memset(", "cstring"),
         ] {

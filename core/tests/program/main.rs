@@ -9,3 +9,4 @@ mod forms;
 mod random;
 #[path = "../shared/mod.rs"]
 mod shared;
+mod threads;

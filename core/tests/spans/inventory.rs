@@ -111,7 +111,7 @@ fn random_explanations_name_who_shares() {
     for seed in 0..300 {
         let layout = random_layout(seed);
         let explained = layout.move_to(cuda(1)).unwrap().explain().unwrap();
-        let after = layout.move_to(cuda(1)).unwrap().after();
+        let after = layout.move_to(cuda(1)).unwrap().after().unwrap();
         let rows: Vec<_> = explained.modules.iter().flat_map(|m| &m.tensors).collect();
         assert_eq!(rows.len(), layout.tensors().len());
         for row in rows {

@@ -1,6 +1,7 @@
 //! Layouts, spans, maps and snapshots against sets of bytes written out one by one.
 
 mod cases;
+mod changed;
 mod inventory;
 mod maps;
 mod modules;

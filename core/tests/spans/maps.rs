@@ -197,7 +197,7 @@ impl Model {
             let place = |t: &spanlift::memory::Tensor| (l.storage_of(t.storage()).clone(), t.view().clone());
             l.tensors().iter().map(|t| (t.name().to_owned(), place(t))).collect()
         };
-        assert_eq!(by_name(&after), by_name(&plan.after()), "map and plan agree on what is where");
+        assert_eq!(by_name(&after), by_name(&plan.after().unwrap()), "map and plan agree on what is where");
         assert!(plan.copies.is_empty() || self.map.apply(&plan) == Err(MapError::Stale));
         for ((name, b, view), then) in self.tensors.iter().zip(then) {
             let device = self.map.device(name).unwrap();
@@ -309,7 +309,7 @@ impl Model {
         let plan = self.map.deepcopy().unwrap();
         let mut memory = self.memory.clone();
         carry_out(&plan, &mut memory);
-        let copy = plan.after();
+        let copy = plan.after().unwrap();
         assert_eq!(copy.report().unwrap().overlaps, layout.report().unwrap().overlaps);
         for (name, ..) in &self.tensors {
             let (was, is) = (layout.find(name).unwrap(), copy.find(name).unwrap());

@@ -94,7 +94,7 @@ fn a_module_is_a_layout_of_its_tensors() {
     assert_eq!(layout.report().unwrap().devices["cpu"].unique_bytes, unique);
     let plan = layout.move_to(cuda(0)).unwrap();
     assert_eq!(plan.bytes_copied(), unique);
-    let after = plan.after();
+    let after = plan.after().unwrap();
     assert_eq!(after.modules(), layout.modules());
     for (a, b) in after.tensors().iter().zip(layout.tensors()) {
         assert_eq!((a.name(), a.marks(), &a.view().shape), (b.name(), b.marks(), &b.view().shape));
@@ -104,7 +104,7 @@ fn a_module_is_a_layout_of_its_tensors() {
 #[test]
 fn layouts_read_back_as_they_were_written() {
     let layout = Layout::of(&model()).unwrap();
-    for layout in [layout.move_to(cuda(1)).unwrap().after(), Layout::new(), layout] {
+    for layout in [layout.move_to(cuda(1)).unwrap().after().unwrap(), Layout::new(), layout] {
         let text = layout.to_json();
         assert_eq!(Layout::from_json(text.as_bytes()).unwrap(), layout, "{text}");
         assert_eq!(Layout::from_json(text.as_bytes()).unwrap().to_json(), text);

@@ -35,6 +35,15 @@ fn a_wrong_call_is_told_in_one_line_with_a_hint() {
     wrong(&["run", "a", "--schedules", "-1"], "'-1' for '--schedules <N|all>'", "try 'spanlift run --help'");
     wrong(&["run", "a", "--mode", "typical"], "<--schedules <N|all>|--replay <NAME>>", "--help");
     wrong(&["run", "a", "--seed", "2"], "--schedules <N|all>", "--help");
+    // What another option keeps away has no use either.
+    for other in [&["--trace", "o.json"][..], &["--what-if", "lat=1"], &["--replay", "-"]] {
+        wrong(&[&["run", "a", "--seed", "2"], other].concat(), "cannot be used with", "--help");
+    }
+    wrong(
+        &["view", "a", "-o", "a.html", "--port", "80"],
+        "cannot be used with",
+        "try 'spanlift view --help'",
+    );
     wrong(&["view", "a", "--serve", "--port", "-1"], "-1 is not in 0..=65535", "try 'spanlift view --help'");
     wrong(&["bench", "copy", "--threads", "-1"], "-1 is not in 1..=64", "try 'spanlift bench copy --help'");
     wrong(&["run", "a", "-1"], "'-1'", "usage: spanlift run");

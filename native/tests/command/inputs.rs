@@ -203,6 +203,99 @@ fn no_output_replaces_an_input_or_another_output() {
 }
 
 #[test]
+fn what_is_long_is_not_begun_where_its_result_has_no_place() {
+    let folder = folder("no-place");
+    let rows = r#"{"rows": [{"tensors": 1, "bytes_each": 4000, "measured_ms": 1}]}"#;
+    std::fs::write(folder.join("r.json"), rows).unwrap();
+    let long = format!("{}.svg", "x".repeat(300));
+    // It would be refused for another reason if it were begun.
+    let call = ["fit", "r.json", "--figures", "nosuch"];
+    assert!(spanlift(&folder, &call).err.contains("nosuch"));
+    for place in ["missing/m.svg", "r.json/m.svg", ".", "-", &long] {
+        let ran = spanlift(&folder, &[&call[..], &["-o", place]].concat());
+        let told = format!("error: {place}: cannot be written: ");
+        assert!(ran.code == 2 && ran.err.starts_with(&told), "{}", ran.err);
+        assert_eq!(names(&folder), ["r.json"]);
+    }
+}
+
+#[test]
+fn names_of_outputs_break_no_line() {
+    let folder = folder("names-of-outputs");
+    let rows = r#"{"rows": [{"tensors": 1, "bytes_each": 4000, "measured_ms": 1}]}"#;
+    std::fs::write(folder.join("r.json"), rows).unwrap();
+    let p = "stream s\ndevice d 4MB\npinned x 4MB\ncopy d <- x on s\nkernel k on s reads d for 1us\n";
+    std::fs::write(folder.join("p.txt"), p).unwrap();
+    let name = "a\u{1b}[31m\n\r.svg";
+    for args in [
+        &["fit", "r.json", "--figures", "h2d_bw", "-o", name][..],
+        &["view", "p.txt", "-o", name],
+        &["sweep", "p.txt", "--over", "lat=1,2", "-o", name],
+        &["run", "p.txt", "--trace", name],
+        &["check", "p.txt", "--mended", name],
+        &["check", "p.txt", "-o", name],
+        &["course", "-o", name],
+    ] {
+        let ran = spanlift(&folder, args);
+        assert!(ran.code != 2, "{args:?}: {}", ran.err);
+        for said in [&ran.out, &ran.err] {
+            assert!(!said.contains(|c: char| c != '\n' && c.is_control()), "{args:?}: {said:?}");
+            assert!(!said.lines().any(|line| line.ends_with("31m")), "{args:?}: {said:?}");
+        }
+    }
+}
+
+#[test]
+fn an_option_that_no_file_heeds_is_refused() {
+    let folder = folder("heeded");
+    std::fs::write(folder.join("t.json"), r#"{"traceEvents": []}"#).unwrap();
+    std::fs::write(folder.join("p.txt"), "stream s\n").unwrap();
+    let layout = r#"{"storages": [], "tensors": []}"#;
+    std::fs::write(folder.join("l.json"), layout).unwrap();
+    for (args, expected) in [
+        (&["t.json", "--machine", "h200-pcie5"][..], "--machine: programs run on it, and no file is one"),
+        (&["l.json", "--machine", "h200-pcie5"], "--machine: programs run on it, and no file is one"),
+        (&["t.json", "--to", "cuda:0"], "--to: layouts are moved to it, and no file is one"),
+        (&["p.txt", "--to", "cuda:0"], "--to: layouts are moved to it, and no file is one"),
+        (&["--to", "cuda:0"], "--to: layouts are moved to it, and no file is one"),
+    ] {
+        let ran = spanlift(&folder, &[&["view"], args].concat());
+        assert_eq!((ran.code, ran.err), (2, format!("error: {expected}\n")), "{args:?}");
+        assert_eq!(names(&folder), ["l.json", "p.txt", "t.json"], "{args:?}");
+    }
+    for args in [&["t.json", "p.txt", "--machine", "h200-pcie5"][..], &["t.json", "l.json", "--to", "cuda:0"]]
+    {
+        let ran = spanlift(&folder, &[&["view", "-o", "o.html"], args].concat());
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{args:?}");
+    }
+}
+
+#[test]
+fn a_field_that_stands_twice_is_refused() {
+    let folder = folder("fields-twice");
+    std::fs::write(folder.join("m.json"), r#"{"h2d_bw": 20, "h2d_bw": 2}"#).unwrap();
+    let row = r#"{"tensors": 1, "bytes_each": 4000, "measured_ms": 1, "measured_ms": 2}"#;
+    std::fs::write(folder.join("r.json"), format!("{{\"rows\": [{row}]}}")).unwrap();
+    std::fs::write(folder.join("p.txt"), "stream s\n").unwrap();
+    for (args, file, field) in [
+        (&["machines", "m.json"][..], "m.json", "h2d_bw"),
+        (&["run", "p.txt", "--machine", "m.json"], "m.json", "h2d_bw"),
+        (&["advise", "--tensors", "1x4KB", "--machine", "m.json"], "m.json", "h2d_bw"),
+        (&["fit", "r.json"], "r.json", "measured_ms"),
+    ] {
+        let ran = spanlift(&folder, args);
+        let told = format!("field \"{field}\" stands twice at line 1 column ");
+        assert_eq!(
+            (ran.code, ran.err.lines().count(), ran.out.as_str()),
+            (2, 1, ""),
+            "{args:?}: {}",
+            ran.err
+        );
+        assert!(ran.err.contains(file) && ran.err.contains(&told), "{args:?}: {}", ran.err);
+    }
+}
+
+#[test]
 fn standard_input_is_there_once() {
     for args in [&["analyze", "-", "-"][..], &["diff", "-", "-"], &["run", "-", "--machine", "-"]] {
         let sample: &[u8] = if args[0] == "run" { b"stream s\n" } else { b"[]" };

@@ -173,6 +173,55 @@ fn tables_hold_what_the_figures_count() {
     assert_eq!(found, expected);
 }
 
+/// Lines of the tables below these headings are no longer than a terminal's.
+#[track_caller]
+fn fits(out: &str, headings: &[&str]) {
+    for heading in headings {
+        let table = out.lines().skip_while(|line| !line.trim_start().starts_with(heading));
+        let table: Vec<&str> = table.take_while(|line| !line.is_empty()).collect();
+        assert!(table.len() > 1, "{heading}: {out}");
+        for line in table {
+            assert!(line.chars().count() <= 80, "{}: {line}", line.chars().count());
+        }
+    }
+}
+
+#[test]
+fn tables_are_no_wider_than_a_terminal() {
+    let folder = folder("wide");
+    for more in [&[][..], &["--work", "100us", "--back", "--in-flight", "12"], &["--from", "pinned"]] {
+        let args = [&["advise", "--tensors", "12x976KiB", "--cores", "8", "--load", "0"], more].concat();
+        fits(&spanlift(&folder, &args).out, &["strategy"]);
+    }
+    let pipelines = spanlift(&folder, &["advise", "--tensors", "40x976KiB", "--work", "1ms", "--back"]).out;
+    fits(&pipelines, &["engines  strategy"]);
+
+    // Names and times as long as they come, on ten devices.
+    let name = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>>";
+    let mut events = Vec::new();
+    for k in 0..60i64 {
+        let (at, device) = (7_000_000 * k, k % 10);
+        events.push(format!(
+            r#"{{"ph":"X","cat":"kernel","name":"{name}{}","pid":{device},"tid":7,"ts":{at},"dur":6123456,"args":{{"device":{device},"stream":7}}}}"#,
+            k % 12
+        ));
+        events.push(format!(
+            r#"{{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD (Pageable -> Device)","pid":{device},"tid":9,"ts":{at},"dur":5123456,"args":{{"device":{device},"stream":9,"correlation":{k},"bytes":98765432109}}}}"#
+        ));
+        events.push(format!(
+            r#"{{"ph":"X","cat":"cuda_runtime","name":"cudaMemcpyAsync","pid":77,"tid":1,"ts":{at},"dur":5200000,"args":{{"correlation":{k}}}}}"#
+        ));
+    }
+    std::fs::write(folder.join("t.json"), format!("{{\"traceEvents\":[{}]}}", events.join(","))).unwrap();
+    let told = spanlift(&folder, &["analyze", "t.json"]).out;
+    let headings = ["kernels, by their time", "copies and memsets", "devices", "streams", "host calls"];
+    fits(&told, &headings);
+    // Columns that stand below are told with the names again.
+    let devices: Vec<&str> = told.lines().skip_while(|line| *line != "devices").take(23).collect();
+    assert!(devices[1].ends_with("to device") && devices[12].ends_with("communication"), "{devices:#?}");
+    assert_eq!(devices[2].split_whitespace().next(), devices[13].split_whitespace().next());
+}
+
 #[test]
 fn a_table_without_rows_has_its_columns() {
     let folder = folder("parquet-empty");

@@ -324,7 +324,7 @@ fn random_modules_are_moved_with_contents_and_aliasing() {
         let before = all(&original, &memory);
         let plan = map.deepcopy().unwrap();
         memory.carry_out(&plan).unwrap();
-        let copy = plan.after();
+        let copy = plan.after().unwrap();
         assert_eq!(all(&copy, &memory), before, "seed {seed}: copied contents");
         check_aliasing(&copy, &mut memory, &views, rng, &format!("seed {seed}: within the copy"));
         assert_eq!(all(&original, &memory), before, "seed {seed}: the original after writes to the copy");

@@ -10,7 +10,7 @@ use spanlift::machine::Machine;
 use spanlift::program::{Op, Space};
 use spanlift::sim::{self, SimError};
 use spanlift::trace::{Kind, LaneKind, Slice};
-use spanlift::{Bytes, Nanos, Program};
+use spanlift::{Bytes, Nanos, Program, signed_percent};
 
 use super::strategies::with_notes;
 use super::{Answer, Work, judged, safe, told};
@@ -287,8 +287,7 @@ pub fn tutorial_chart(rows: &[Row], machine: &Machine) -> Figure {
         let entry = Entry {
             label: row.id.clone(),
             values: vec![row.ms, (time * 1e4).round() / 1e4],
-            // No zero has a sign.
-            note: format!("({:+.1} %)", (1000.0 * (time / row.ms - 1.0)).round() / 10.0 + 0.0),
+            note: format!("({})", signed_percent(time / row.ms - 1.0)),
         };
         match clusters.last_mut() {
             Some(last) if last.label == label => last.entries.push(entry),

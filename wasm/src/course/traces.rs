@@ -12,7 +12,7 @@ use spanlift::trace::analysis::{Figures, Order};
 use spanlift::trace::snapshot::{self, Snapshot};
 use spanlift::trace::table::Scan;
 use spanlift::trace::{Kind, LaneKind, read};
-use spanlift::{Nanos, Program, Size, Trace};
+use spanlift::{Nanos, Program, Size, Trace, signed_percent};
 
 use super::guess::beside;
 use super::strategies::with_notes;
@@ -115,7 +115,7 @@ impl Recorded {
             lines.push(format!(
                 "the model repeats the recorded {} with an error of {}",
                 text::time(error.recorded_ns),
-                off(error.error)
+                signed_percent(error.error)
             ));
         }
         for finding in &self.found.findings {
@@ -204,7 +204,7 @@ impl Recorded {
             text::time(made.length_ns),
             text::time(same.length_ns),
             text::time(made.saved_ns),
-            off(recording.error().error)
+            signed_percent(recording.error().error)
         );
         let panel = |title: &str, trace| Panel {
             title: title.to_owned(),
@@ -452,11 +452,6 @@ pub fn check_memory(file: &[u8], line: i64) -> Figure {
         }
     };
     told(found())
-}
-
-/// A relative error in percent; no zero is negative.
-fn off(part: f64) -> String {
-    format!("{:+.1} %", (1000.0 * part).round() / 10.0 + 0.0)
 }
 
 #[cfg(test)]

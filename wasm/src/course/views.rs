@@ -214,7 +214,7 @@ impl Views {
                 "{name}: {:>6} bytes copied into {} allocations, {} pairs share bytes",
                 plan.bytes_copied(),
                 plan.allocations.len(),
-                pairs(&plan.after())?
+                pairs(&plan.after().map_err(words)?)?
             ));
         }
         lines.push(format!("before: {} pairs share bytes", pairs(&layout)?));
@@ -238,15 +238,15 @@ impl Views {
 
     fn blocks(&self) -> Result<Figure, String> {
         let layout = self.layout()?;
-        let copy = layout.deepcopy().map_err(words)?;
+        let after = layout.deepcopy().map_err(words)?.after().map_err(words)?;
         let ids = |layout: &Layout| layout.storages().iter().map(|s| s.id.clone()).collect::<Vec<_>>();
         let pairs = |layout: &Layout| layout.report().map(|r| r.overlaps.len()).map_err(words);
         Ok(Figure::words(format!(
             "the original is in {:?}, the copy in {:?}\npairs that share bytes: {} and {}",
             ids(&layout),
-            ids(&copy.after()),
+            ids(&after),
             pairs(&layout)?,
-            pairs(&copy.after())?
+            pairs(&after)?
         )))
     }
 

@@ -1,8 +1,9 @@
 //! Programs in CUDA C++.
 
-use super::{Counted, Idents, Lines, told};
+use super::turns::Turns;
+use super::{Counted, Idents, Lines, told, unique};
 use crate::memory::{Dim, Span};
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, BTreeSet};
 use crate::program::Program;
 use crate::program::command::*;
 use crate::program::names::legacy_device;
@@ -133,11 +134,21 @@ static void busy(long long ns) {
 ";
 
 pub(super) fn write(program: &Program) -> String {
-    let ids = Idents::of(program, RESERVED);
+    let mut ids = Idents::of(program, RESERVED);
+    let turns = Turns::of(program, &ids.devices, || unique(&mut ids.taken, "turn"));
     let event_devices = event_devices(program, &ids);
-    let counted = Counted::of(program);
+    let counted = Counted::of(program, &mut ids);
     let out = Lines::new("//");
-    let mut writer = Writer { program, ids, event_devices, counted, out, kernels: Vec::new() };
+    let mut writer = Writer {
+        program,
+        ids,
+        event_devices,
+        counted,
+        turns,
+        captured: captured(program),
+        out,
+        kernels: Vec::new(),
+    };
     writer.out.depth = 1;
     let device = writer.declare();
     writer.thread(ThreadId::FIRST, device);
@@ -149,6 +160,7 @@ pub(super) fn write(program: &Program) -> String {
         ("chrono", "std::chrono"),
         ("cstdlib", "malloc("),
         ("cstring", "memcpy("),
+        ("latch", "std::latch"),
         ("semaphore", "std::counting_semaphore"),
         ("thread", "std::jthread"),
         ("thread", "std::this_thread"),
@@ -185,9 +197,25 @@ struct Writer<'a> {
     ids: Idents,
     event_devices: EventDevices,
     counted: Counted,
+    turns: Turns,
+    captured: BTreeSet<usize>,
     out: Lines,
     /// Kernels by their name here and in the program.
     kernels: Vec<(String, String)>,
+}
+
+/// The commands on a stream that is captured at that point of the list.
+fn captured(program: &Program) -> BTreeSet<usize> {
+    let mut capturing = BTreeSet::new();
+    let is_captured = |(index, command): (usize, &Command)| {
+        match command.op {
+            Op::CaptureBegin { stream } => _ = capturing.insert(stream),
+            Op::CaptureEnd { stream, .. } => _ = capturing.remove(&stream),
+            _ => {}
+        }
+        command.op.stream().is_some_and(|stream| capturing.contains(&stream)).then_some(index)
+    };
+    program.commands().iter().enumerate().filter_map(is_captured).collect()
 }
 
 /// An event is of the device that is current when it is created, and only streams of that device record it.
@@ -236,9 +264,22 @@ impl Writer<'_> {
                 self.out.line(&format!("{kind} {};", list.join(", ")));
             }
         }
-        for (channel, is_counted) in self.ids.channels.iter().zip(&self.counted.is_counted) {
-            let kind = if *is_counted { "std::atomic<int>" } else { "std::counting_semaphore<>" };
-            self.out.line(&format!("{kind} {channel}(0);"));
+        for (channel, counts) in self.ids.channels.iter().zip(&self.counted.counts) {
+            match counts {
+                Some(counts) => {
+                    counts.values().for_each(|count| self.out.line(&format!("std::atomic<int> {count}(0);")));
+                }
+                None => self.out.line(&format!("std::counting_semaphore<> {channel}(0);")),
+            }
+        }
+        for turn in self.turns.told.values() {
+            self.out.line(&format!("std::latch {turn}(1);"));
+        }
+        // Last, so that they end before what they use: one that nobody joins is joined at the end.
+        if let [_, threads @ ..] = &self.ids.threads[..]
+            && !threads.is_empty()
+        {
+            self.out.line(&format!("std::jthread {};", threads.join(", ")));
         }
         let mut device = 0;
         for event in self.ids.implicit_events(self.program) {
@@ -257,9 +298,14 @@ impl Writer<'_> {
 
     /// The calls of one host thread, for which this device is current.
     fn thread(&mut self, thread: ThreadId, mut device: u32) {
-        for (index, command) in self.program.commands().iter().enumerate() {
-            if command.thread == thread {
-                self.command(command, index, &mut device);
+        for index in std::mem::take(&mut self.ids.calls[thread.index()]) {
+            for before in self.turns.awaited.get(&index).into_iter().flatten() {
+                let words = told(self.program, &self.program.commands()[*before], *before);
+                self.out.told(&format!("{}.wait();", self.turns.told[before]), &format!("after: {words}"));
+            }
+            self.command(&self.program.commands()[index], index, &mut device);
+            if let Some(turn) = self.turns.told.get(&index) {
+                self.out.line(&format!("{turn}.count_down();"));
             }
         }
     }
@@ -292,8 +338,7 @@ impl Writer<'_> {
             self.make_current(dev, device);
         }
         if let Op::ThreadSpawn { thread } = command.op {
-            // One that nobody joins is joined at the end, or the end of `main` would abort.
-            self.out.line(&format!("std::jthread {}([&] {{", self.ids.threads[thread.index()]));
+            self.out.line(&format!("{} = std::jthread([&] {{", self.ids.threads[thread.index()]));
             self.out.depth += 1;
             self.thread(thread, 0);
             self.out.depth -= 1;
@@ -364,19 +409,28 @@ impl Writer<'_> {
                     self.kernel(command.label.as_deref().unwrap_or("kernel"))
                 )
             }
-            Op::Copy(copy) => return self.copy(copy).map(|call| (call, false)),
+            Op::Copy(copy) => {
+                let call = self.copy(copy)?;
+                let waits = self.waits_behind(copy.stream, copy.sync, index);
+                needs_words = !waits.is_empty();
+                call + &waits
+            }
             Op::Memset { stream, dst, sync, value } => {
                 let bytes = dst.span.elem();
                 let at = self.at(dst);
-                let on = self.stream(*stream);
-                let how = if *sync { "cudaMemset" } else { "cudaMemsetAsync" };
-                let on = if *sync { String::new() } else { format!(", {on}") };
+                let (suffix, on) = self.form(*stream, *sync);
+                let how = format!("cudaMemset{suffix}");
+                // Of device memory no memset is waited for.
+                let is_host =
+                    ids.allocs[dst.buffer.index()].as_ref().is_none_or(|a| a.space != Space::Device);
+                let waits = self.waits_behind(*stream, *sync && is_host, index);
+                needs_words = !waits.is_empty();
                 match dst.span.dims() {
-                    [] => format!("{how}({at}, {value}, {bytes}{on});"),
+                    [] => format!("{how}({at}, {value}, {bytes}{on});{waits}"),
                     // A pitch is no shorter than a row.
                     [one] if bytes <= one.stride => {
                         let how = how.replace("Memset", "Memset2D");
-                        format!("{how}({at}, {}, {value}, {bytes}, {}{on});", one.stride, one.count)
+                        format!("{how}({at}, {}, {value}, {bytes}, {}{on});{waits}", one.stride, one.count)
                     }
                     _ => return None,
                 }
@@ -414,21 +468,22 @@ impl Writer<'_> {
             }
             Op::DeviceSync { .. } => "cudaDeviceSynchronize();".to_owned(),
             Op::ThreadJoin { thread } => format!("{}.join();", ids.threads[thread.index()]),
-            Op::Signal { channel } => {
-                let (name, is_counted) =
-                    (&ids.channels[channel.index()], self.counted.is_counted[channel.index()]);
-                if is_counted {
-                    format!("{name}++; {name}.notify_all();")
-                } else {
-                    format!("{name}.release();")
+            Op::Signal { channel } => match &self.counted.counts[channel.index()] {
+                Some(counts) => {
+                    let count = &counts[&command.thread.index()];
+                    format!("{count}++; {count}.notify_all();")
                 }
-            }
+                None => format!("{}.release();", ids.channels[channel.index()]),
+            },
             Op::Await { channel } => {
-                let name = &ids.channels[channel.index()];
-                match self.counted.signals.get(&index).filter(|_| self.counted.is_counted[channel.index()]) {
-                    Some(n) => format!("for (int seen; (seen = {name}) < {n};) {name}.wait(seen);"),
-                    None => format!("{name}.acquire();"),
-                }
+                let Some(awaited) = self.counted.awaited(index, channel.index()) else {
+                    return Some((format!("{}.acquire();", ids.channels[channel.index()]), false));
+                };
+                let wait =
+                    |(count, n)| format!("for (int seen; (seen = {count}) < {n};) {count}.wait(seen);");
+                let waits: Vec<String> = awaited.map(wait).collect();
+                needs_words = waits.len() != 1;
+                if waits.is_empty() { ";".to_owned() } else { waits.join(" ") }
             }
             Op::HostSleep { micros } => {
                 format!("std::this_thread::sleep_for(std::chrono::microseconds({micros}));")
@@ -473,6 +528,7 @@ impl Writer<'_> {
         let is_taken = |name: &String| {
             RESERVED.contains(&name.as_str())
                 || named.iter().any(|list| list.contains(name))
+                || self.ids.taken.contains_key(name)
                 || self.kernels.iter().any(|(other, _)| other == name)
         };
         let mut ident = base.clone();
@@ -494,6 +550,24 @@ impl Writer<'_> {
         }
     }
 
+    /// What a call's name ends with and its last argument: forms without a stream are on stream 0.
+    fn form(&self, stream: StreamId, sync: bool) -> (&'static str, String) {
+        match sync && legacy_device(self.program.names().stream(stream)).is_some() {
+            true => ("", String::new()),
+            false => ("Async", format!(", {}", self.stream(stream))),
+        }
+    }
+
+    /// How the host waits for a blocking call on another stream than 0, for which there is no form; for one that is captured
+    /// it does not.
+    fn waits_behind(&self, stream: StreamId, sync: bool, index: usize) -> String {
+        let is_zero = legacy_device(self.program.names().stream(stream)).is_some();
+        match sync && !is_zero && !self.captured.contains(&index) {
+            true => format!(" cudaStreamSynchronize({});", self.stream(stream)),
+            false => String::new(),
+        }
+    }
+
     /// A copy as one call; `None` where there is none for such strides.
     fn copy(&self, copy: &Copy) -> Option<String> {
         let (dst, src) = (self.at(&copy.dst), self.at(&copy.src));
@@ -504,8 +578,7 @@ impl Writer<'_> {
         };
         let kind = format!("cudaMemcpy{}To{}", side(&copy.src), side(&copy.dst));
         let dev = |region: &Region| of(region).map_or(0, |alloc| alloc.dev);
-        let suffix = if copy.sync { "" } else { "Async" };
-        let on = if copy.sync { String::new() } else { format!(", {}", self.stream(copy.stream)) };
+        let (suffix, on) = self.form(copy.stream, copy.sync);
         let (a, b) = (&copy.dst.span, &copy.src.span);
         // The smaller count moves.
         let n = a.elem().min(b.elem());

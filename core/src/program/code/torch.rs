@@ -1,6 +1,7 @@
 //! Programs in Python, with PyTorch.
 
-use super::{Counted, Idents, Lines, micros, told};
+use super::turns::Turns;
+use super::{Counted, Idents, Lines, micros, told, unique};
 use crate::memory::Dtype;
 use crate::ordered::sort;
 use crate::program::Program;
@@ -83,11 +84,20 @@ class Signals:
 ";
 
 pub(super) fn write(program: &Program) -> String {
-    let ids = Idents::of(program, RESERVED);
-    let mut writer = Writer { program, ids, counted: Counted::of(program), out: Lines::new("#") };
-    for (channel, is_counted) in writer.ids.channels.iter().zip(&writer.counted.is_counted) {
-        let made = if *is_counted { "Signals()" } else { "queue.Queue()" };
-        writer.out.line(&format!("{channel} = {made}"));
+    let mut ids = Idents::of(program, RESERVED);
+    let turns = Turns::of(program, &ids.devices, || unique(&mut ids.taken, "turn"));
+    let counted = Counted::of(program, &mut ids);
+    let mut writer = Writer { program, ids, counted, turns, out: Lines::new("#") };
+    for turn in writer.turns.told.values() {
+        writer.out.line(&format!("{turn} = threading.Event()"));
+    }
+    for (channel, counts) in writer.ids.channels.iter().zip(&writer.counted.counts) {
+        match counts {
+            Some(counts) => {
+                counts.values().for_each(|count| writer.out.line(&format!("{count} = Signals()")));
+            }
+            None => writer.out.line(&format!("{channel} = queue.Queue()")),
+        }
     }
     for event in writer.ids.implicit_events(program) {
         writer.out.line(&format!("{} = torch.cuda.Event()", writer.ids.events[event]));
@@ -121,15 +131,21 @@ struct Writer<'a> {
     program: &'a Program,
     ids: Idents,
     counted: Counted,
+    turns: Turns,
     out: Lines,
 }
 
 impl Writer<'_> {
     /// The calls of one host thread.
     fn thread(&mut self, thread: ThreadId) {
-        for (index, command) in self.program.commands().iter().enumerate() {
-            if command.thread == thread {
-                self.command(command, index);
+        for index in self.ids.calls[thread.index()].clone() {
+            for before in self.turns.awaited.get(&index).into_iter().flatten() {
+                let words = told(self.program, &self.program.commands()[*before], *before);
+                self.out.told(&format!("{}.wait()", self.turns.told[before]), &format!("after: {words}"));
+            }
+            self.command(&self.program.commands()[index], index);
+            if let Some(turn) = self.turns.told.get(&index) {
+                self.out.line(&format!("{turn}.set()"));
             }
         }
     }
@@ -147,7 +163,8 @@ impl Writer<'_> {
             }
             self.thread(thread);
             // Comments alone are no body.
-            if !self.program.commands().iter().any(|c| c.thread == thread && self.call(c, 0).is_some()) {
+            let calls = &self.ids.calls[thread.index()];
+            if !calls.iter().any(|&k| self.call(&self.program.commands()[k], k).is_some()) {
                 self.out.line("pass");
             }
             self.out.depth -= 1;
@@ -166,6 +183,8 @@ impl Writer<'_> {
     fn made(&self, thread: ThreadId) -> Vec<&str> {
         let ids = &self.ids;
         let of = |command: &Command| match &command.op {
+            Op::Stream { stream, .. } => Some(ids.streams[stream.index()].as_str()),
+            Op::ThreadSpawn { thread } => Some(ids.threads[thread.index()].as_str()),
             Op::Alloc(Alloc { buffer, .. }) | Op::Free { buffer, .. } => {
                 Some(ids.buffers[buffer.index()].as_str())
             }
@@ -175,7 +194,7 @@ impl Writer<'_> {
             Op::CaptureBegin { .. } => self.captured(command),
             _ => None,
         };
-        let mine = self.program.commands().iter().filter(|command| command.thread == thread);
+        let mine = ids.calls[thread.index()].iter().map(|&k| &self.program.commands()[k]);
         let mut made: Vec<&str> = mine.filter_map(of).collect();
         sort(&mut made);
         made.dedup();
@@ -277,16 +296,17 @@ impl Writer<'_> {
             }
             Op::DeviceSync { dev } => format!("torch.cuda.synchronize({dev})"),
             Op::ThreadJoin { thread } => format!("{}.join()", ids.threads[thread.index()]),
-            Op::Signal { channel } => {
-                let how = if self.counted.is_counted[channel.index()] { "signal()" } else { "put(None)" };
-                format!("{}.{how}", ids.channels[channel.index()])
-            }
+            Op::Signal { channel } => match &self.counted.counts[channel.index()] {
+                Some(counts) => format!("{}.signal()", counts[&command.thread.index()]),
+                None => format!("{}.put(None)", ids.channels[channel.index()]),
+            },
             Op::Await { channel } => {
-                let name = &ids.channels[channel.index()];
-                match self.counted.signals.get(&index).filter(|_| self.counted.is_counted[channel.index()]) {
-                    Some(n) => format!("{name}.wait({n})"),
-                    None => format!("{name}.get()"),
-                }
+                let Some(awaited) = self.counted.awaited(index, channel.index()) else {
+                    return Some((format!("{}.get()", ids.channels[channel.index()]), false));
+                };
+                let waits: Vec<String> = awaited.map(|(count, n)| format!("{count}.wait({n})")).collect();
+                needs_words = waits.len() != 1;
+                if waits.is_empty() { "pass".to_owned() } else { waits.join("; ") }
             }
             Op::HostSleep { micros } => format!("time.sleep({micros}e-6)"),
             Op::HostCopy { dst, src } => self.copy_into(dst, src, "")?,

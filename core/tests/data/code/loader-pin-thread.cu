@@ -61,6 +61,7 @@ int main() {
     std::counting_semaphore<> ready17(0);
     std::counting_semaphore<> ready18(0);
     std::counting_semaphore<> ready19(0);
+    std::jthread pin;
     b0 = (char *)malloc(16000000);
     cudaMallocHost(&p0, 16000000);  // pinned p0 15625KiB via pinned_pool
     cudaMalloc(&d0, 16000000);
@@ -142,7 +143,7 @@ int main() {
     cudaMalloc(&d19, 16000000);
     memset(b19, 0, 16000000);  // write b19
     // no CUDA form: mark begin
-    std::jthread pin([&] {
+    pin = std::jthread([&] {
         busy(0);  // work pin_overhead
         memcpy(p0, b0, 16000000);
         ready0.release();

@@ -158,7 +158,7 @@ pub(crate) fn run(args: &BenchTransfersArgs, out: &mut Out) -> Result<End, Fail>
         On::Cpu => return Err(Fail::new("transfers are measured on sim or on a cuda device, not on cpu")),
     };
     match args.report.format {
-        Format::Json => out.line(&whole.object(args).to_string()),
+        Format::Json => out.json(&whole.object(args)),
         Format::Text => {
             if let Some(why) = &whole.unavailable {
                 out.line(&say::one_line(why));

@@ -168,7 +168,7 @@ fn mend(args: &CheckArgs, program: &Program, terms: Terms, path: &Path) -> Resul
     if mended.report.verdict() != Verdict::Safe {
         let left = say::counted(mended.report.hazards.len(), "hazard");
         let changes = say::counted(mended.n_fixes, "change");
-        say::warning_line(&format!("{}: left after {changes}: {left}", path.display()));
+        say::warning_line(&format!("{}: left after {changes}: {left}", say::written(path)));
     }
     let is_json = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
     let text = if is_json { mended.program.to_json() } else { mended.program.to_text() };

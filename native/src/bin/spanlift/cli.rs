@@ -156,7 +156,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_enum, value_name = "MODE", default_value_t = ModeArg::Contract, requires = "orders")]
     pub(crate) mode: ModeArg,
     /// Where the schedules of --schedules N come from
-    #[arg(long, value_name = "SEED", default_value_t = 1, requires = "schedules")]
+    #[arg(long, value_name = "SEED", default_value_t = 1, requires = "schedules", conflicts_with_all = ["trace", "what_if", "replay", "record"])]
     pub(crate) seed: u64,
     /// Change the program or the machine and lay both runs side by side; several are made one after the other
     #[arg(long, value_name = "CHANGE")]
@@ -193,7 +193,14 @@ pub(crate) struct ViewArgs {
     #[arg(long, conflicts_with = "out")]
     pub(crate) serve: bool,
     /// Port to serve on [default: any that is free]
-    #[arg(long, value_name = "N", requires = "serve", default_value_t = 0, hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "serve",
+        conflicts_with = "out",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
     pub(crate) port: u16,
     /// Machine profile that programs are simulated on: a name or a JSON file
     #[arg(long, value_name = "M")]

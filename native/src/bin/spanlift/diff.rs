@@ -4,6 +4,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use serde::Serialize;
+use spanlift::signed_percent;
 use spanlift::trace::analysis::{Change, Comparison, Steps, compare};
 
 use crate::End;
@@ -89,7 +90,7 @@ pub(crate) fn run(args: &DiffArgs, out: &mut Out) -> Result<End, Fail> {
     match args.report.format {
         Format::Json => {
             let report = Report { found: &found, regressions: regressions.clone() };
-            out.line(&serde_json::to_string(&report).map_err(|e| Fail::new(e.to_string()))?);
+            out.json(&report);
         }
         Format::Text => text(args, &found, &regressions, out),
     }
@@ -119,8 +120,8 @@ fn text(args: &DiffArgs, found: &Comparison, regressions: &[&Change], out: &mut 
             changed.iter().take(MOST_ROWS).map(|change| say::one_line(&change.name)).collect();
         for (change, name) in changed.into_iter().zip(say::apart(&names, 60)) {
             let share = match change.share {
-                Some(share) => say::difference(share),
-                None if change.more == 0 => say::difference(0.0),
+                Some(share) => signed_percent(share),
+                None if change.more == 0 => signed_percent(0.0),
                 None => "new".to_owned(),
             };
             out.line(&format!(

@@ -55,11 +55,11 @@ pub(crate) fn run(args: &FitArgs, out: &mut Out) -> Result<End, Fail> {
         output::write(path, fit.machine.to_json().as_bytes())?;
     }
     match args.report.format {
-        Format::Json => out.line(&object(&fit).to_string()),
+        Format::Json => out.json(&object(&fit)),
         Format::Text => text(&fit, out),
     }
     if let (Some(path), Format::Text) = (&args.out, args.report.format) {
-        out.line(&format!("\nWritten: {}", path.display()));
+        out.line(&format!("\nWritten: {}", say::written(path)));
     }
     Ok(End::Done)
 }

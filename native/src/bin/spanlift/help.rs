@@ -1,7 +1,7 @@
-//! Help texts in lines that a terminal shows whole.
+//! Help texts and results in lines that a terminal shows whole.
 
 /// Columns of the narrowest terminal that people read in.
-const WIDTH: usize = 80;
+pub(crate) const WIDTH: usize = 80;
 /// Where the text of an option stands that has a line of its own for it.
 const BELOW: usize = 10;
 
@@ -49,6 +49,60 @@ fn hanging(line: &str, indent: usize) -> Option<usize> {
     Some(gap + line[gap..].chars().take_while(|c| *c == ' ').count())
 }
 
+/// The text with what is longer than a line cut between words, each part below what it belongs to: the last column of a
+/// table, or what stands behind a number or a dash. Words that are longer stay whole.
+pub(crate) fn folded(text: &str) -> String {
+    let mut folded = String::with_capacity(text.len());
+    for (k, line) in text.split('\n').enumerate() {
+        folded.push_str(if k == 0 { "" } else { "\n" });
+        if shown(line) <= WIDTH {
+            folded.push_str(line);
+            continue;
+        }
+        fill(&mut folded, line, below(line));
+        folded.pop();
+    }
+    folded
+}
+
+/// Characters that a line takes at a terminal, which shows no colours as such.
+fn shown(line: &str) -> usize {
+    let mut chars = line.chars();
+    let mut n = 0;
+    while let Some(c) = chars.next() {
+        match c {
+            '\u{1b}' => _ = chars.find(|c| *c == 'm'),
+            _ => n += 1,
+        }
+    }
+    n
+}
+
+/// The byte from which on a long line may be cut, below whose column its parts stand.
+fn below(line: &str) -> usize {
+    /// Further to the right there is no room for words.
+    const MOST: usize = 56;
+    let blanks = |from: usize| from + line[from..].len() - line[from..].trim_start_matches(' ').len();
+    let mut at = blanks(0);
+    if let Some((mark, _)) = line[at..].split_once(' ').filter(|(mark, _)| is_mark(mark)) {
+        at += mark.len() + 1;
+    }
+    // Columns of a table are two blanks apart.
+    while let Some(gap) = line[at..].find("  ") {
+        match blanks(at + gap) {
+            column if column <= MOST => at = column,
+            _ => break,
+        }
+    }
+    at
+}
+
+/// Whether a word begins an item of a list: `-`, `12.`.
+fn is_mark(word: &str) -> bool {
+    let number = word.strip_suffix('.').filter(|n| !n.is_empty());
+    word == "-" || number.is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
+}
+
 /// Adds a line, cut between words, the later parts from a column on.
 fn fill(text: &mut String, line: &str, hang: usize) {
     if line.is_empty() {
@@ -56,9 +110,10 @@ fn fill(text: &mut String, line: &str, hang: usize) {
     }
     let (head, words) = line.split_at(hang);
     text.push_str(head);
+    let hang = shown(head);
     let mut column = hang;
     for word in words.split(' ') {
-        let width = word.chars().count();
+        let width = shown(word);
         if column > hang && WIDTH < column + 1 + width {
             text.push('\n');
             text.extend(std::iter::repeat_n(' ', hang));
@@ -76,6 +131,33 @@ fn fill(text: &mut String, line: &str, hang: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lines_are_cut_below_what_they_belong_to() {
+        let row = |n: usize| vec!["word"; n].join(" ");
+        for (head, first, hang) in [
+            ("", 16, 0),
+            ("     ", 15, 5),
+            ("  12. ", 15, 6),
+            ("   - ", 15, 5),
+            ("  lat    1.5 us  ", 12, 17),
+            // No room is left behind the last column.
+            (&format!("  lat  {}", "x".repeat(60)), 2, 7),
+            ("  \u{1b}[1mlat\u{1b}[0m  ", 14, 15),
+        ] {
+            let told = folded(&format!("{head}{}\nshort", row(20)));
+            let lines: Vec<&str> = told.lines().collect();
+            assert_eq!(lines[0], format!("{head}{}", row(first)), "{told}");
+            let blanks = lines[1].chars().take_while(|c| *c == ' ').count();
+            assert_eq!(blanks, if head.contains('\u{1b}') { 7 } else { hang }, "{told}");
+            assert_eq!(lines.last(), Some(&"short"));
+            assert!(lines.iter().all(|line| shown(line) <= WIDTH), "{told}");
+            assert_eq!(told.matches("word").count(), 20);
+        }
+        let long = "x".repeat(200);
+        assert_eq!(folded(&format!("a {long} b")), format!("a\n{long}\nb"));
+        assert_eq!(folded(&"y".repeat(80)), "y".repeat(80));
+    }
 
     #[test]
     fn prose_is_cut_between_words_and_commands_are_not() {

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &MachinesArgs, out: &mut Out) -> Result<End, Fail> {
     match (args.report.format, &machines[..], &args.name) {
         (Format::Json, machines, _) => {
             let list: Vec<Value> = machines.iter().map(object).collect();
-            out.line(&Value::Array(list).to_string());
+            out.json(&list);
         }
         (Format::Text, [one], Some(_)) => figures(one, out),
         (Format::Text, machines, _) => table(machines, out),
@@ -121,8 +121,12 @@ fn figures(machine: &Machine, out: &mut Out) {
     out.line("");
     for f in machine.figures() {
         let value = format!("{} {}", f.value, f.unit);
-        let line =
-            format!("  {:<24} {value:<20} {:<10} {}", f.name, f.source.grade, say::one_line(&f.source.text));
+        let line = format!(
+            "  {:<22}  {value:<14}  {:<9}  {}",
+            f.name,
+            f.source.grade,
+            say::one_line(&f.source.text)
+        );
         out.line(line.trim_end());
     }
     if !machine.ignored.is_empty() {

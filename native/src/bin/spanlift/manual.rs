@@ -49,7 +49,7 @@ pub(crate) fn man(args: &ManArgs, out: &mut Out) -> Result<End, Fail> {
         let name = command.get_display_name().unwrap_or(command.get_name());
         let path = folder.join(format!("{name}.1"));
         output::write(&path, page(&command)?.as_bytes())?;
-        out.line(&say::one_line(&path.display().to_string()));
+        out.line(&say::written(&path));
         left.extend(command.get_subcommands().cloned());
     }
     Ok(End::Done)

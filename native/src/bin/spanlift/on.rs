@@ -132,7 +132,7 @@ fn tell(
             for (name, path) in written {
                 object[name] = json!(path.as_ref().map(|path| path.display().to_string()));
             }
-            out.line(&object.to_string());
+            out.json(&object);
         }
         Format::Text => {
             let n = say::counted(program.len(), "command");

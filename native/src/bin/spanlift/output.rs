@@ -1,7 +1,7 @@
 //! Outputs: a file is there whole or not at all.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -27,11 +27,17 @@ pub(crate) fn keep(path: &Path) {
     }
 }
 
-/// Whether writing to `path` leaves all that this call has read and written as it is.
+/// Whether writing to `path` leaves all that this call has read and written as it is, and can be done: what is long is not
+/// begun where its result has no place.
 ///
 /// # Errors
 /// One line when it does not.
 pub(crate) fn is_free(path: &Path) -> Result<(), Fail> {
+    is_other(path)?;
+    has_place(path).map_err(|e| cannot(path, &e))
+}
+
+fn is_other(path: &Path) -> Result<(), Fail> {
     let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     if as_file(path).is_some_and(|file| taken.contains(&file)) {
         let why = "is an input or another output: give the output another name";
@@ -53,30 +59,49 @@ fn as_file(path: &Path) -> Option<PathBuf> {
 /// # Errors
 /// One line with the path; nothing is left behind, and a file that was there is as it was.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Fail> {
-    is_free(path)?;
-    try_write(path, bytes).map_err(|e| {
-        Fail::at(&path.display().to_string(), format!("cannot be written: {}", say::lower(&e)))
-    })?;
+    is_other(path)?;
+    try_write(path, bytes).map_err(|e| cannot(path, &e))?;
     keep(path);
     Ok(())
 }
 
-fn try_write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn cannot(path: &Path, why: &io::Error) -> Fail {
+    Fail::at(&path.display().to_string(), format!("cannot be written: {}", say::lower(why)))
+}
+
+/// Whether a file can be there: a new one beside it can be made.
+fn has_place(path: &Path) -> io::Result<()> {
+    match target(path)? {
+        (_, Some(there)) if !there.is_file() => Ok(()),
+        (target, _) => create_beside(&target).and_then(|(beside, _)| fs::remove_file(beside)),
+    }
+}
+
+/// The file that is replaced, and what is there.
+fn target(path: &Path) -> io::Result<(PathBuf, Option<Metadata>)> {
     if path.as_os_str() == "-" {
         return Err(io::Error::other("reports go to standard output; give a file's name"));
     }
     // A link stays a link: the file that it names is replaced.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let there = fs::metadata(&target).ok();
-    match &there {
-        Some(there) if there.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
-        Some(there) if !there.is_file() => {
-            return File::options().write(true).open(&target)?.write_all(bytes);
-        }
-        Some(there) if there.permissions().readonly() => return Err(io::ErrorKind::PermissionDenied.into()),
-        _ => {}
+    match fs::metadata(&target) {
+        Ok(there) if there.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(there) if !there.is_file() => Ok((target, Some(there))),
+        Ok(there) if there.permissions().readonly() => Err(io::ErrorKind::PermissionDenied.into()),
+        Ok(there) => Ok((target, Some(there))),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => match target.file_name() {
+            Some(_) => Ok((target, None)),
+            None => Err(io::ErrorKind::InvalidInput.into()),
+        },
+        Err(e) => Err(e),
     }
-    target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+}
+
+fn try_write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let (target, there) = target(path)?;
+    if there.as_ref().is_some_and(|there| !there.is_file()) {
+        return File::options().write(true).open(&target)?.write_all(bytes);
+    }
     let (beside, mut file) = create_beside(&target)?;
     let permissions = there.map(|there| there.permissions());
     let written = fill(&mut file, bytes, permissions).and_then(|()| {

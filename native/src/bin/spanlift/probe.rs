@@ -31,7 +31,7 @@ pub(crate) fn run(args: &ProbeArgs, out: &mut Out) -> Result<End, Fail> {
                     "devices": [], "links": links, "reason": why.to_string(),
                 }),
             };
-            out.line(&object.to_string());
+            out.json(&object);
         }
     }
     Ok(End::Done)
@@ -54,16 +54,17 @@ fn measured(args: &ProbeArgs, path: &Path, out: &mut Out) -> Result<End, Fail> {
     let context = driver.context(0).map_err(|e| failed(&e))?;
     let name =
         path.file_stem().map_or_else(|| "measured".to_owned(), |stem| stem.to_string_lossy().into_owned());
+    output::is_free(path)?;
     let profile = cuda::measure(&context, &name, args.largest).map_err(|e| failed(&e))?;
     let text = serde_json::to_string_pretty(&profile).map_err(|e| failed(&e))?;
     let machine = Machine::from_json(text.as_bytes()).map_err(|e| failed(&e))?;
     output::write(path, text.as_bytes())?;
     match args.report.format {
-        Format::Json => out.line(&profile.to_string()),
+        Format::Json => out.json(&profile),
         Format::Text => {
             out.line(&format!(
                 "{name} measured; each figure with its source: spanlift machines {}",
-                path.display()
+                say::written(path)
             ));
             for figure in machine.figures().filter(|figure| figure.source.grade == Grade::Measured) {
                 out.line(&format!("  {:<22} {:>14} {}", figure.name, figure.value, figure.unit));

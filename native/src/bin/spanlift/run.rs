@@ -58,7 +58,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
             if let Some(made) = &made {
                 object["what_if"] = made.object();
             }
-            out.line(&object.to_string());
+            out.json(&object);
         }
         Format::Text => {
             let n = say::counted(program.len(), "command");
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
                 None => text(&program, &run, &lanes, out),
             }
             if let Some(path) = &args.trace {
-                out.line(&format!("\ntrace written to {}", say::one_line(&path.display().to_string())));
+                out.line(&format!("\ntrace written to {}", say::written(path)));
             }
         }
     }

@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 
+use crate::help;
+
 /// Problems said at most, of one input.
 const MOST_LINES: usize = 100;
 /// Characters of one line said at most, and how many of them are its end, which says what is wrong.
@@ -121,6 +123,11 @@ pub(crate) fn place(path: &Path) -> String {
     if path.as_os_str() == "-" { "standard input".to_owned() } else { path.display().to_string() }
 }
 
+/// A file that was written, by its name on one line.
+pub(crate) fn written(path: &Path) -> String {
+    one_line(&path.display().to_string())
+}
+
 /// A number with a comma between groups of three digits.
 pub(crate) fn grouped(n: u64) -> String {
     let digits = n.to_string();
@@ -169,11 +176,6 @@ pub(crate) fn apart(names: &[String], most: usize) -> Vec<String> {
     all.iter().map(told).collect()
 }
 
-/// A relative difference in percent: `+2.2 %`, `-0.3 %`, `+0.0 %`. No zero is negative.
-pub(crate) fn difference(part: f64) -> String {
-    format!("{:+.1} %", (1000.0 * part).round() / 10.0 + 0.0)
-}
-
 /// What colour stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
@@ -206,13 +208,20 @@ fn paint(on: bool, style: Style, text: &str) -> String {
 pub(crate) struct Out {
     to: Box<dyn Write>,
     colour: bool,
+    /// People read it as it comes.
+    is_terminal: bool,
     fault: Option<io::Error>,
 }
 
 impl Out {
     pub(crate) fn stdout() -> Out {
         let stdout = io::stdout();
-        Out { colour: coloured(&stdout), to: Box::new(BufWriter::new(stdout)), fault: None }
+        Out {
+            colour: coloured(&stdout),
+            is_terminal: stdout.is_terminal(),
+            to: Box::new(BufWriter::new(stdout)),
+            fault: None,
+        }
     }
 
     /// Prints text as it is.
@@ -224,9 +233,13 @@ impl Out {
         }
     }
 
-    /// Prints text and ends the line.
+    /// Prints text and ends the line. At a terminal, lines that are too long for it are cut between words; for other programs
+    /// a line stays a line.
     pub(crate) fn line(&mut self, text: &str) {
-        self.text(text);
+        match self.is_terminal {
+            true => self.text(&help::folded(text)),
+            false => self.text(text),
+        }
         self.text("\n");
     }
 
@@ -341,12 +354,6 @@ mod tests {
                 assert_eq!(names[j] == names[k], told[j] == told[k], "{names:?} {told:?}");
             }
         }
-    }
-
-    #[test]
-    fn no_difference_is_a_negative_zero() {
-        let told = [0.0222, -0.003, -0.0004, 0.0004, 0.0, -0.0].map(difference);
-        assert_eq!(told, ["+2.2 %", "-0.3 %", "+0.0 %", "+0.0 %", "+0.0 %", "+0.0 %"]);
     }
 
     #[test]

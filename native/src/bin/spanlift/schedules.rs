@@ -40,7 +40,7 @@ pub(crate) fn explored(
         Fail::at(&say::place(&args.program), format!("{e}{hint}"))
     })?;
     match args.report.format {
-        Format::Json => out.line(&object(&relation, &found).to_string()),
+        Format::Json => out.json(&object(&relation, &found)),
         Format::Text => text(&relation, &found, out),
     }
     Ok(End::Done)

@@ -94,12 +94,12 @@ pub(crate) fn run(args: &SweepArgs, out: &mut Out) -> Result<End, Fail> {
         Format::Json => {
             let mut object = swept.object();
             object["picture"] = json!(args.out.as_ref().map(|path| path.display().to_string()));
-            out.line(&object.to_string());
+            out.json(&object);
         }
         Format::Text => {
             swept.text(out);
             if let Some(path) = &args.out {
-                let path = say::one_line(&path.display().to_string());
+                let path = say::written(path);
                 out.line(&format!("\npicture written to {path}"));
             }
         }

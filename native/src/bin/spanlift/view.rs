@@ -82,6 +82,14 @@ pub(crate) fn run(args: &ViewArgs, out: &mut Out) -> Result<End, Fail> {
         }
         figures.push(opened.figures);
     }
+    // Nobody is let believe that a trace was run on that machine.
+    let has = |of: fn(&Figures) -> bool| args.files.is_empty() || figures.iter().any(of);
+    if args.machine.is_some() && !has(|f| matches!(f, Figures::Program { .. })) {
+        return Err(Fail::at("--machine", "programs run on it, and no file is one"));
+    }
+    if args.to.is_some() && (args.files.is_empty() || !has(|f| matches!(f, Figures::Layout { .. }))) {
+        return Err(Fail::at("--to", "layouts are moved to it, and no file is one"));
+    }
     if args.files.is_empty() {
         let first = programs::named(FIRST).unwrap_or_else(|| unreachable!("bug: {FIRST} ships"));
         let machine = args.machine.as_deref().map(machine::named).transpose()?;
@@ -101,13 +109,13 @@ pub(crate) fn run(args: &ViewArgs, out: &mut Out) -> Result<End, Fail> {
             let files = figures.iter().zip(&args.files).map(|(f, file)| f.object(&say::place(file)));
             let files: Vec<Value> = files.collect();
             let object = json!({"written": path.display().to_string(), "bytes": text.len(), "files": files});
-            out.line(&object.to_string());
+            out.json(&object);
         }
         Format::Text => {
             for (figures, file) in figures.iter().zip(&args.files) {
                 out.line(&format!("{}: {}", say::one_line(&say::place(file)), figures.sentence()));
             }
-            let name = out.paint(Style::Strong, &say::one_line(&path.display().to_string()));
+            let name = out.paint(Style::Strong, &say::written(&path));
             out.line(&format!("wrote {name} ({})", spanlift::Bytes(text.len() as u64)));
         }
     }
@@ -134,7 +142,7 @@ fn serve(args: &ViewArgs, items: &[PageItem], figures: &[Figures], out: &mut Out
     match args.report.format {
         Format::Json => {
             let files = figures.iter().zip(&args.files).map(|(f, file)| f.object(&say::place(file)));
-            out.line(&json!({"address": address, "files": files.collect::<Vec<_>>()}).to_string());
+            out.json(&json!({"address": address, "files": files.collect::<Vec<_>>()}));
         }
         Format::Text => {
             for (figures, file) in figures.iter().zip(&args.files) {

@@ -5,7 +5,7 @@
 mod map;
 mod words;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use spanlift_native::host;
 
 use crate::End;
 use crate::cli::{Format, ReportArgs};
-use crate::say::{Fail, Out};
+use crate::say::{self, Fail, Out};
 use crate::{machine, output};
 
 /// Rank the ways of sending tensors to a device by predicted time, and say what decides
@@ -153,13 +153,6 @@ pub(crate) fn run(args: &AdviseArgs, out: &mut Out) -> Result<End, Fail> {
     {
         return Err(Fail::at(&path.display().to_string(), "the map's name ends in .svg"));
     }
-    // Drawing is long: it is not begun where it has no place.
-    if let Some(folder) = args.out.as_deref().and_then(Path::parent).filter(|folder| *folder != Path::new(""))
-        && !folder.is_dir()
-    {
-        let path = args.out.as_deref().unwrap_or(folder).display().to_string();
-        return Err(Fail::at(&path, format!("there is no folder {}", folder.display())));
-    }
     if args.idle.len() > map::MOST_PANELS {
         return Err(Fail::at("--idle", format!("a map has at most {} panels", map::MOST_PANELS)));
     }
@@ -192,12 +185,12 @@ pub(crate) fn run(args: &AdviseArgs, out: &mut Out) -> Result<End, Fail> {
         Some(path) => {
             let cells = map::cells(&advice, &args.idle).map_err(failed)?;
             output::write(path, map::svg(&advice, &args.idle, &cells).as_bytes())?;
-            Some(path.display().to_string())
+            Some(say::written(path))
         }
         None => None,
     };
     match args.report.format {
-        Format::Json => out.line(&object(&advice).to_string()),
+        Format::Json => out.json(&object(&advice)),
         Format::Text => {
             words::tell(&advice, out);
             if let Some(path) = drawn {

@@ -1,7 +1,7 @@
 //! Advice at the terminal.
 
 use spanlift::advise::{Decision, Prediction, Varies};
-use spanlift::{Bytes, Nanos};
+use spanlift::{Bytes, Nanos, Size};
 
 use super::Advice;
 use crate::say::{self, Out, Style, grouped};
@@ -50,38 +50,42 @@ fn head(advice: &Advice, out: &mut Out) {
 fn ranking(advice: &Advice, out: &mut Out) {
     let ranking = &advice.ranking;
     let repeat = advice.request.repeat;
-    heading(
-        out,
-        "     strategy                       one transfer  made once    pinned      pageable    bound by",
-    );
+    heading(out, "                                      one      made    memory:            bound");
+    let head = "    strategy                     transfer      once    pinned  pageable by";
+    out.line(&out.paint(Style::Strong, head));
     for (k, p) in ranking.strategies.iter().enumerate() {
         let line = format!(
-            "{:>3}  {:<30} {:>12} {:>10}  {:>10}  {:>10}    {}{}",
+            "{:>2}{} {:<28} {:>9} {:>9} {:>9} {:>9} {}",
             k + 1,
+            if p.is_whole { " " } else { "*" },
             p.strategy.to_string(),
             p.time.to_string(),
             if p.setup == Nanos::ZERO { "-".to_owned() } else { p.setup.to_string() },
             memory(p.memory.pinned),
             memory(p.memory.pageable),
-            p.bound(),
-            if p.is_whole { "" } else { "  *" },
+            bound(p),
         );
         out.line(&if k == 0 { out.paint(Style::Good, &line) } else { line });
     }
     if ranking.strategies.is_empty() {
-        out.line("     none fits into the memory that is free");
+        out.line("    none fits into the memory that is free");
     }
-    out.line(&format!("     Ranked by one transfer and 1/{} of what is made once.", grouped(repeat.into())));
+    out.line(&format!("    Ranked by one transfer and 1/{} of what is made once.", grouped(repeat.into())));
     if ranking.strategies.iter().any(|p| !p.is_whole) {
-        out.line("     * a part was simulated and carried on: such transfers are periodic");
+        out.line("  * a part was simulated and carried on: such transfers are periodic");
     }
     for e in &ranking.excluded {
-        out.line(&format!("  -  {:<30} {}", e.strategy.to_string(), e.reason));
+        out.line(&format!(" -  {:<28}  {}", e.strategy.to_string(), e.reason));
     }
 }
 
 fn memory(bytes: Bytes) -> String {
-    if bytes.0 == 0 { "-".to_owned() } else { bytes.to_string() }
+    if bytes.0 == 0 { "-".to_owned() } else { format!("{:.1}", Size::binary(bytes.0.into())) }
+}
+
+/// What most of the time goes to, in a word.
+fn bound(p: &Prediction) -> &'static str {
+    p.bound().trim_start_matches("the ").rsplit([' ', '-']).next().unwrap_or_default()
 }
 
 /// What decided, in one sentence.
@@ -153,14 +157,14 @@ fn pipelines(advice: &Advice, out: &mut Out) {
         first.work,
         first.slots(),
     ));
-    out.line("  copy engines  strategy              time         device      pinned      pageable");
+    out.line("  engines  strategy              time      device      pinned    pageable");
     for c in &advice.compared {
         let strategy = match c.order() {
             Some(order) => format!("{}, {order}", c.name()),
             None => c.name().to_owned(),
         };
         out.line(&format!(
-            "  {:>12}  {strategy:<18} {:>11}  {:>10}  {:>10}  {:>10}",
+            "  {:>7}  {strategy:<18} {:>7}  {:>10}  {:>10}  {:>10}",
             c.engines,
             c.time.to_string(),
             memory(c.memory.device),

@@ -1,10 +1,11 @@
 //! The reports of `spanlift analyze` for people: tables of figures, then what could be better.
 
-use spanlift::Size;
 use spanlift::advise::trace::{Findings, MemoryFinding, Moved};
 use spanlift::trace::analysis::{Figures, Rank};
 use spanlift::trace::snapshot;
+use spanlift::{Size, signed_percent};
 
+use crate::help;
 use crate::say::{self, Out, Style};
 
 /// Rows of a table at most; `--format json` has all.
@@ -55,32 +56,43 @@ impl Table {
         }
     }
 
-    /// Prints it below a title, the columns as wide as they have to be; names are cut to what a terminal shows.
+    /// Prints it below a title, the columns as wide as they have to be. Names are cut to what a terminal shows; columns that it
+    /// does not stand below, with the names again.
     fn print(self, title: &str, out: &mut Out) {
         const MOST_CHARS: usize = 56;
+        const LEAST_CHARS: usize = 24;
         let n = self.n_rows;
         if n == 0 {
             return;
         }
         let names: Vec<String> = self.rows.iter().map(|row| say::one_line(&row[0])).collect();
         let mut rows = self.rows;
-        for (row, name) in rows.iter_mut().zip(say::apart(&names, MOST_CHARS)) {
+        let widest = |rows: &[Vec<String>], column: usize| {
+            rows.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (1..rows[0].len()).map(|column| 2 + widest(&rows, column)).collect();
+        let room = help::WIDTH.saturating_sub(2 + widths.iter().sum::<usize>());
+        let most = room.clamp(LEAST_CHARS, MOST_CHARS);
+        for (row, name) in rows.iter_mut().zip(say::apart(&names, most)) {
             row[0] = name;
         }
-        let width =
-            |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max();
-        let widths: Vec<usize> = (0..rows[0].len()).map(|column| width(column).unwrap_or(0)).collect();
+        let name = widest(&rows, 0);
         out.line(&format!("\n{}", out.paint(Style::Strong, title)));
-        for row in &rows {
-            let mut line = String::new();
-            for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-                let space = " ".repeat(width - cell.chars().count());
-                match column {
-                    0 => line += &format!("  {cell}{space}"),
-                    _ => line += &format!("  {space}{cell}"),
-                }
+        let mut from = 0;
+        while from < widths.len() {
+            let mut to = from + 1;
+            let is_full = |to: usize| help::WIDTH < 2 + name + widths[from..to].iter().sum::<usize>();
+            while to < widths.len() && !is_full(to + 1) {
+                to += 1;
             }
-            out.line(line.trim_end());
+            for row in &rows {
+                let mut line = format!("  {:<name$}", row[0]);
+                for (cell, width) in row[1..].iter().zip(&widths).take(to).skip(from) {
+                    line += &format!("{cell:>width$}");
+                }
+                out.line(line.trim_end());
+            }
+            from = to;
         }
         if MOST_ROWS < n {
             out.line(&format!(
@@ -111,7 +123,7 @@ pub(super) fn trace(place: &str, figures: &Figures, findings: &Findings, moved: 
         out.line(&format!(
             "the model behind the predictions repeats the recorded {} with an error of {}",
             time(replay.recorded_ns.into()),
-            say::difference(replay.error)
+            signed_percent(replay.error)
         ));
     }
     told(findings, out);
@@ -171,11 +183,11 @@ fn told(findings: &Findings, out: &mut Out) {
     }
 }
 
-/// Prints a sentence on lines of a hundred characters.
+/// Prints a sentence on lines that a terminal shows whole.
 fn wrapped(text: &str, out: &mut Out) {
     let mut line = String::from("    ");
     for word in text.split(' ') {
-        if 100 < line.chars().count() + word.chars().count() {
+        if help::WIDTH < line.chars().count() + 1 + word.chars().count() {
             out.line(&line);
             line = String::from("    ");
         }

@@ -9,7 +9,7 @@ use std::fs;
 use crate::End;
 use crate::cli::CourseArgs;
 use crate::output;
-use crate::say::{Fail, Out};
+use crate::say::{self, Fail, Out};
 use spanlift_native::lessons;
 
 pub(crate) fn run(args: &CourseArgs, out: &mut Out) -> Result<End, Fail> {
@@ -27,13 +27,14 @@ pub(crate) fn run(args: &CourseArgs, out: &mut Out) -> Result<End, Fail> {
         }
         None => lessons::builtin(),
     };
+    output::is_free(&args.out)?;
     let html = page::html(&lessons);
     output::write(&args.out, html.as_bytes())?;
     let cells = lessons.iter().flat_map(|lesson| &lesson.cells);
     let exercises = cells.filter(|cell| matches!(cell, lessons::Cell::Act(act) if act.is_exercise())).count();
     out.line(&format!(
         "{}: {} lessons, {exercises} exercises; open it in a browser, no network is needed",
-        args.out.display(),
+        say::written(&args.out),
         lessons.len()
     ));
     Ok(End::Done)

@@ -17,7 +17,7 @@ use spanlift_native::programs;
 use crate::End;
 use crate::cli::{Format, On, TourArgs};
 use crate::output;
-use crate::say::{Fail, Out};
+use crate::say::{self, Fail, Out};
 use device::OnDevice;
 use story::Story;
 
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &TourArgs, out: &mut Out) -> Result<End, Fail> {
             if let Some(device) = &device {
                 object["device"] = device.object();
             }
-            out.line(&object.to_string());
+            out.json(&object);
         }
         Format::Text => {
             words::tell(&story, device.is_none(), out);
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &TourArgs, out: &mut Out) -> Result<End, Fail> {
             }
             out.line("\nWritten:\n");
             for (path, what) in written {
-                out.line(&format!("  {:<40} {what}", path.display()));
+                out.line(&format!("  {:<40} {what}", say::written(&path)));
             }
         }
     }

@@ -79,7 +79,10 @@ fn moved() -> Result<Moved, Fail> {
             n_allocations: plan.allocations.len(),
             allocated: bytes(plan.bytes_allocated()),
             copied: bytes(plan.bytes_copied()),
-            n_shared: (report.overlaps.len(), plan.after().report().map_err(|e| fail(&e))?.overlaps.len()),
+            n_shared: (
+                report.overlaps.len(),
+                plan.after().map_err(|e| fail(&e))?.report().map_err(|e| fail(&e))?.overlaps.len(),
+            ),
         })
     };
     let ways = [by("views kept", &aware)?, by("one by one", &naive)?];

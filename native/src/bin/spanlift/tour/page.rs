@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use spanlift::Trace;
 use spanlift::explore::Explanation;
 use spanlift::hazard::Mode;
+use spanlift::{Trace, signed_percent};
 use spanlift_native::claims::Test;
 use spanlift_native::programs;
 use spanlift_native::tutorial::{self, CHARTS, Chart};
@@ -23,7 +23,7 @@ use spanlift_viewer::{
 use super::operators::{Moved, Way};
 use super::story::{Control, Demonstration, Judged, STRATEGY_MACHINE, Story, overtaken};
 use super::words;
-use crate::say::{difference, grouped};
+use crate::say::grouped;
 
 /// The one word that the page's own style and scripts carry.
 const NONCE: &str = "spanlift-tour";
@@ -222,7 +222,7 @@ fn bars(story: &Story, chart: &Chart) -> BarChart {
         Entry {
             label: label.to_owned(),
             values: vec![row.published.published_ms, row.simulated.as_millis()],
-            note: difference(row.difference_percent() / 100.0),
+            note: signed_percent(row.difference_percent() / 100.0),
         }
     };
     let cluster = |&(label, entries): &(&str, &[(&str, usize)])| Cluster {
