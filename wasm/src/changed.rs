@@ -101,7 +101,10 @@ mod tests {
     #[test]
     fn whatever_differs_lies_in_an_area_and_what_meets_one_is_painted() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/traces");
-        let Ok(bytes) = std::fs::read(folder.join("snapshot_small_p4.pickle")) else { return };
+        let Ok(bytes) = std::fs::read(folder.join("snapshot_small_p4.pickle")) else {
+            eprintln!("skipped: no snapshot in {}", folder.display());
+            return;
+        };
         let mut app = MemoryApp::of_snapshot("s", &bytes, Theme::LIGHT).unwrap();
         app.resize(900.0, 500.0);
         assert!(app.look_back());

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use num_complex::Complex64;
-use rustfft::{Fft as Plan, FftPlannerScalar};
+use rustfft::algorithm::{BluesteinsAlgorithm, Dft, MixedRadix, Radix4};
+use rustfft::{Fft as Plan, FftDirection};
 
 use crate::memory::Dtype;
 use crate::op::chain::{builder, one_size};
@@ -135,6 +136,28 @@ impl Fft {
 
 builder!(Fft);
 
+/// A transform of `n` elements out of rustfft's algorithms: the same bits on every processor, and in WebAssembly.
+///
+/// Its planner has a routine for every small length, which would be much of what this crate compiles; the definition does for an
+/// evaluator.
+fn transform(n: usize, way: FftDirection) -> Arc<dyn Plan<f64>> {
+    const SMALL: usize = 32;
+    let twos = 1 << n.trailing_zeros();
+    if twos == n {
+        return Arc::new(Radix4::new(n, way));
+    }
+    if 1 < twos {
+        return Arc::new(MixedRadix::new(transform(twos, way), transform(n / twos, way)));
+    }
+    match (1..=SMALL).rev().find(|factor| n.is_multiple_of(*factor)) {
+        Some(factor) if factor == n => Arc::new(Dft::new(n, way)),
+        Some(factor) if 1 < factor => {
+            Arc::new(MixedRadix::new(transform(factor, way), transform(n / factor, way)))
+        }
+        _ => Arc::new(BluesteinsAlgorithm::new(n, transform((2 * n - 1).next_power_of_two(), way))),
+    }
+}
+
 /// A Fourier transform on a space.
 pub struct Fourier {
     facts: LeafFacts,
@@ -175,10 +198,10 @@ impl Fourier {
 
     fn plans(&self) -> &[[Arc<dyn Plan<f64>>; 2]] {
         self.plans.get_or_init(|| {
-            // The same bits on every processor, and in WebAssembly.
-            let mut planner = FftPlannerScalar::new();
             let lengths = self.axes.iter().map(|&axis| place(self.facts.domain.dims()[axis].1));
-            lengths.map(|n| [planner.plan_fft_forward(n), planner.plan_fft_inverse(n)]).collect()
+            lengths
+                .map(|n| [FftDirection::Forward, FftDirection::Inverse].map(|way| transform(n, way)))
+                .collect()
         })
     }
 
@@ -314,5 +337,34 @@ impl LeafOp for Fourier {
         let (domain, codomain) = (tile.space(&self.facts.domain), tile.space(&self.facts.codomain));
         let (name, axes) = (self.facts.name.clone(), self.axes.clone());
         Some(Operator::leaf(Fourier::new(name, domain, codomain, axes, self.centered)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::f64::consts::TAU;
+
+    use num_complex::Complex64;
+    use rustfft::FftDirection;
+
+    use super::transform;
+
+    /// Every length up to 140, which has all ways of being put together, and a few beyond.
+    #[test]
+    fn transforms_of_every_length_are_what_the_definition_says() {
+        for n in (1..=140).chain([243, 257, 1009, 1024, 1155, 2 * 37 * 41]) {
+            let x: Vec<Complex64> =
+                (0..n).map(|k| Complex64::new((k * k % 17) as f64 - 8.0, (k % 5) as f64)).collect();
+            for (way, sign) in [(FftDirection::Forward, -1.0), (FftDirection::Inverse, 1.0)] {
+                let mut y = x.clone();
+                transform(n, way).process(&mut y);
+                let turn = |j: usize, k: usize| Complex64::cis(sign * TAU * (j * k % n) as f64 / n as f64);
+                let size = x.iter().map(|x| x.norm()).sum::<f64>();
+                for (k, y) in y.iter().enumerate() {
+                    let expected: Complex64 = x.iter().enumerate().map(|(j, x)| x * turn(j, k)).sum();
+                    assert!((y - expected).norm() <= 1e-14 * size, "{n}, {k}: {y} is not {expected}");
+                }
+            }
+        }
     }
 }
