@@ -398,73 +398,76 @@ _15: function(arg0) {
 return arg0.clientY;
 },
 _16: function(arg0) {
+arg0.clip();
+},
+_17: function(arg0) {
 arg0.closePath();
 },
-_17: function() { return handleError(function (arg0, arg1, arg2) {
+_18: function() { return handleError(function (arg0, arg1, arg2) {
 const ret = arg0.closest(getStringFromWasm0(arg1, arg2));
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 }, arguments); },
-_18: function() { return handleError(function (arg0, arg1, arg2) {
+_19: function() { return handleError(function (arg0, arg1, arg2) {
 return arg0.createElement(getStringFromWasm0(arg1, arg2));
 }, arguments); },
-_19: function(arg0, arg1, arg2) {
+_20: function(arg0, arg1, arg2) {
 return arg0.createTextNode(getStringFromWasm0(arg1, arg2));
-},
-_20: function(arg0) {
-return arg0.ctrlKey;
 },
 _21: function(arg0) {
 return arg0.ctrlKey;
 },
 _22: function(arg0) {
-return arg0.deltaMode;
+return arg0.ctrlKey;
 },
 _23: function(arg0) {
-return arg0.deltaX;
+return arg0.deltaMode;
 },
 _24: function(arg0) {
-return arg0.deltaY;
+return arg0.deltaX;
 },
 _25: function(arg0) {
+return arg0.deltaY;
+},
+_26: function(arg0) {
 return arg0.devicePixelRatio;
 },
-_26: function() { return handleError(function (arg0, arg1) {
+_27: function() { return handleError(function (arg0, arg1) {
 return arg0.dispatchEvent(arg1);
 }, arguments); },
-_27: function(arg0, arg1, arg2, arg3, arg4) {
+_28: function(arg0, arg1, arg2, arg3, arg4) {
 arg0.fillRect(arg1, arg2, arg3, arg4);
 },
-_28: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
+_29: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
 arg0.fillText(getStringFromWasm0(arg1, arg2), arg3, arg4);
 }, arguments); },
-_29: function(arg0) {
+_30: function(arg0) {
 arg0.fill();
 },
-_30: function(arg0) {
+_31: function(arg0) {
 const ret = arg0.firstElementChild;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_31: function(arg0, arg1, arg2, arg3) {
+_32: function(arg0, arg1, arg2, arg3) {
 const ret = arg1.getAttribute(getStringFromWasm0(arg2, arg3));
 var ptr1 = isLikeNone(ret) ? 0 : passStringToWasm0(ret, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
 var len1 = WASM_VECTOR_LEN;
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 1, len1, true);
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 0, ptr1, true);
 },
-_32: function(arg0) {
+_33: function(arg0) {
 return arg0.getBoundingClientRect();
 },
-_33: function() { return handleError(function (arg0, arg1, arg2) {
+_34: function() { return handleError(function (arg0, arg1, arg2) {
 const ret = arg0.getContext(getStringFromWasm0(arg1, arg2));
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 }, arguments); },
-_34: function(arg0) {
+_35: function(arg0) {
 return arg0.height;
 },
-_35: function(arg0) {
+_36: function(arg0) {
 return arg0.hidden;
 },
-_36: function(arg0) {
+_37: function(arg0) {
 let result;
 try {
 result = arg0 instanceof Element;
@@ -473,7 +476,7 @@ result = false;
 }
 return result;
 },
-_37: function(arg0) {
+_38: function(arg0) {
 let result;
 try {
 result = arg0 instanceof HTMLSelectElement;
@@ -482,7 +485,7 @@ result = false;
 }
 return result;
 },
-_38: function(arg0) {
+_39: function(arg0) {
 let result;
 try {
 result = arg0 instanceof Window;
@@ -491,205 +494,214 @@ result = false;
 }
 return result;
 },
-_39: function(arg0, arg1) {
+_40: function(arg0, arg1) {
 const ret = arg0.item(arg1 >>> 0);
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_40: function(arg0, arg1) {
+_41: function(arg0, arg1) {
 const ret = arg1.key;
 const ptr1 = passStringToWasm0(ret, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
 const len1 = WASM_VECTOR_LEN;
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 1, len1, true);
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 0, ptr1, true);
 },
-_41: function(arg0) {
+_42: function(arg0) {
 const ret = arg0.lastElementChild;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_42: function(arg0) {
+_43: function(arg0) {
 return arg0.left;
 },
-_43: function(arg0) {
+_44: function(arg0) {
 return arg0.length;
 },
-_44: function(arg0, arg1, arg2) {
+_45: function(arg0, arg1, arg2) {
 arg0.lineTo(arg1, arg2);
 },
-_45: function() { return handleError(function (arg0, arg1, arg2) {
+_46: function() { return handleError(function (arg0, arg1, arg2) {
 const ret = arg0.matchMedia(getStringFromWasm0(arg1, arg2));
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 }, arguments); },
-_46: function(arg0) {
+_47: function(arg0) {
 return arg0.matches;
 },
-_47: function() { return handleError(function (arg0, arg1, arg2) {
+_48: function() { return handleError(function (arg0, arg1, arg2) {
 return arg0.matches(getStringFromWasm0(arg1, arg2));
 }, arguments); },
-_48: function(arg0) {
+_49: function(arg0) {
 return arg0.metaKey;
 },
-_49: function(arg0, arg1, arg2) {
+_50: function(arg0, arg1, arg2) {
 arg0.moveTo(arg1, arg2);
 },
-_50: function() { return handleError(function (arg0) {
+_51: function() { return handleError(function (arg0) {
 return new ResizeObserver(arg0);
 }, arguments); },
-_51: function() {
+_52: function() {
 return new Object();
 },
-_52: function() { return handleError(function (arg0, arg1) {
+_53: function() { return handleError(function (arg0, arg1) {
 return new Event(getStringFromWasm0(arg0, arg1));
 }, arguments); },
-_53: function(arg0, arg1) {
+_54: function(arg0, arg1) {
 arg0.observe(arg1);
 },
-_54: function(arg0) {
+_55: function(arg0) {
 return arg0.offsetHeight;
 },
-_55: function(arg0) {
+_56: function(arg0) {
 return arg0.offsetWidth;
 },
-_56: function(arg0) {
+_57: function(arg0) {
 const ret = arg0.ownerDocument;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_57: function(arg0) {
+_58: function(arg0) {
 return arg0.pointerId;
 },
-_58: function(arg0, arg1) {
+_59: function(arg0, arg1) {
 const ret = arg1.pointerType;
 const ptr1 = passStringToWasm0(ret, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
 const len1 = WASM_VECTOR_LEN;
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 1, len1, true);
 getDataViewMemory0().setInt32((arg0 >>> 0) + 4 * 0, ptr1, true);
 },
-_59: function(arg0) {
+_60: function(arg0) {
 arg0.preventDefault();
 },
-_60: function() { return handleError(function (arg0, arg1, arg2) {
+_61: function() { return handleError(function (arg0, arg1, arg2) {
 const ret = arg0.querySelector(getStringFromWasm0(arg1, arg2));
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 }, arguments); },
-_61: function() { return handleError(function (arg0, arg1, arg2) {
+_62: function(arg0, arg1, arg2, arg3, arg4) {
+arg0.rect(arg1, arg2, arg3, arg4);
+},
+_63: function() { return handleError(function (arg0, arg1, arg2) {
 arg0.removeAttribute(getStringFromWasm0(arg1, arg2));
 }, arguments); },
-_62: function() { return handleError(function (arg0, arg1, arg2) {
+_64: function() { return handleError(function (arg0, arg1, arg2) {
 arg0.remove(getStringFromWasm0(arg1, arg2));
 }, arguments); },
-_63: function(arg0) {
+_65: function(arg0) {
 arg0.remove();
 },
-_64: function() { return handleError(function (arg0, arg1) {
+_66: function() { return handleError(function (arg0, arg1) {
 return arg0.requestAnimationFrame(arg1);
 }, arguments); },
-_65: function(arg0) {
+_67: function(arg0) {
+arg0.restore();
+},
+_68: function(arg0) {
+arg0.save();
+},
+_69: function(arg0) {
 return arg0.scrollTop;
 },
-_66: function(arg0) {
+_70: function(arg0) {
 return arg0.selectedIndex;
 },
-_67: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
+_71: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
 arg0.setAttribute(getStringFromWasm0(arg1, arg2), getStringFromWasm0(arg3, arg4));
 }, arguments); },
-_68: function() { return handleError(function (arg0, arg1) {
+_72: function() { return handleError(function (arg0, arg1) {
 arg0.setPointerCapture(arg1);
 }, arguments); },
-_69: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
+_73: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4) {
 arg0.setProperty(getStringFromWasm0(arg1, arg2), getStringFromWasm0(arg3, arg4));
 }, arguments); },
-_70: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4, arg5, arg6) {
+_74: function() { return handleError(function (arg0, arg1, arg2, arg3, arg4, arg5, arg6) {
 arg0.setTransform(arg1, arg2, arg3, arg4, arg5, arg6);
 }, arguments); },
-_71: function(arg0, arg1, arg2) {
+_75: function(arg0, arg1, arg2) {
 arg0.className = getStringFromWasm0(arg1, arg2);
 },
-_72: function(arg0, arg1, arg2) {
+_76: function(arg0, arg1, arg2) {
 arg0.fillStyle = getStringFromWasm0(arg1, arg2);
 },
-_73: function(arg0, arg1, arg2) {
+_77: function(arg0, arg1, arg2) {
 arg0.font = getStringFromWasm0(arg1, arg2);
 },
-_74: function(arg0, arg1) {
+_78: function(arg0, arg1) {
 arg0.height = arg1 >>> 0;
 },
-_75: function(arg0, arg1) {
+_79: function(arg0, arg1) {
 arg0.hidden = arg1 !== 0;
 },
-_76: function(arg0, arg1, arg2) {
+_80: function(arg0, arg1, arg2) {
 arg0.innerHTML = getStringFromWasm0(arg1, arg2);
 },
-_77: function(arg0, arg1) {
+_81: function(arg0, arg1) {
 arg0.lineWidth = arg1;
 },
-_78: function(arg0, arg1) {
+_82: function(arg0, arg1) {
 arg0.passive = arg1 !== 0;
 },
-_79: function(arg0, arg1) {
+_83: function(arg0, arg1) {
 arg0.scrollTop = arg1;
 },
-_80: function(arg0, arg1, arg2) {
+_84: function(arg0, arg1, arg2) {
 arg0.strokeStyle = getStringFromWasm0(arg1, arg2);
 },
-_81: function(arg0, arg1, arg2) {
+_85: function(arg0, arg1, arg2) {
 arg0.textAlign = getStringFromWasm0(arg1, arg2);
 },
-_82: function(arg0, arg1, arg2) {
+_86: function(arg0, arg1, arg2) {
 arg0.textBaseline = getStringFromWasm0(arg1, arg2);
 },
-_83: function(arg0, arg1, arg2) {
+_87: function(arg0, arg1, arg2) {
 arg0.textContent = arg1 === 0 ? undefined : getStringFromWasm0(arg1, arg2);
 },
-_84: function(arg0, arg1) {
+_88: function(arg0, arg1) {
 arg0.width = arg1 >>> 0;
 },
-_85: function(arg0) {
+_89: function(arg0) {
 return arg0.shiftKey;
 },
-_86: function(arg0) {
+_90: function(arg0) {
 return arg0.shiftKey;
 },
-_87: function() {
+_91: function() {
 const ret = typeof globalThis === 'undefined' ? undefined : globalThis;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_88: function() {
+_92: function() {
 const ret = typeof global === 'undefined' ? undefined : global;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_89: function() {
+_93: function() {
 const ret = typeof self === 'undefined' ? undefined : self;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_90: function() {
+_94: function() {
 const ret = typeof window === 'undefined' ? undefined : window;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_91: function(arg0) {
+_95: function(arg0) {
 arg0.stroke();
 },
-_92: function(arg0) {
+_96: function(arg0) {
 return arg0.style;
 },
-_93: function(arg0) {
+_97: function(arg0) {
 const ret = arg0.target;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_94: function() { return handleError(function (arg0, arg1, arg2, arg3) {
+_98: function() { return handleError(function (arg0, arg1, arg2, arg3) {
 return arg0.toggle(getStringFromWasm0(arg1, arg2), arg3 !== 0);
 }, arguments); },
-_95: function(arg0) {
+_99: function(arg0) {
 return arg0.top;
 },
-_96: function(arg0) {
+_100: function(arg0) {
 return arg0.width;
 },
-_97: function(arg0, arg1) {
-return makeMutClosure(arg0, arg1, _98);
-},
-_99: function(arg0, arg1) {
-return makeMutClosure(arg0, arg1, _100);
-},
 _101: function(arg0, arg1) {
+return makeMutClosure(arg0, arg1, _102);
+},
+_103: function(arg0, arg1) {
+return makeMutClosure(arg0, arg1, _104);
+},
+_105: function(arg0, arg1) {
 return getStringFromWasm0(arg0, arg1);
 },
 __wbindgen_init_externref_table: function() {
@@ -706,11 +718,11 @@ __proto__: null,
 "./viewer_bg.js": import0,
 };
 }
-function _100(arg0, arg1) {
-wasm._100(arg0, arg1);
+function _104(arg0, arg1) {
+wasm._104(arg0, arg1);
 }
-function _98(arg0, arg1, arg2) {
-wasm._98(arg0, arg1, arg2);
+function _102(arg0, arg1, arg2) {
+wasm._102(arg0, arg1, arg2);
 }
 const ColumnsFinalization = (typeof FinalizationRegistry === 'undefined')
 ? { register: () => {}, unregister: () => {} }
