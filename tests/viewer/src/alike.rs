@@ -13,9 +13,9 @@ use wasmparser::{
 };
 
 /// So many bytes in a row are one thing that two functions may share.
-const GRAM: usize = 6;
+const GRAM: usize = 5;
 /// What more functions share says nothing of any two.
-const MOST_COMMON: usize = 40;
+const MOST_COMMON: usize = 1000;
 
 /// The module with its functions in another order and other names for what it imports and exports, and nothing else changed.
 pub(crate) fn beside(module: &[u8], names: &BTreeMap<String, String>) -> Result<Vec<u8>> {
