@@ -11,18 +11,7 @@ use spanlift::program::code::Language;
 use spanlift::program::{EventId, ThreadId};
 use spanlift::{Program, kib, us};
 
-/// Numbers drawn from a seed (splitmix64).
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((z ^ (z >> 31)) % n as u64).unwrap()
-    }
-}
+use crate::random::Random;
 
 /// A program, and what each of its streams must be told, in order: `k12`, `record`, `wait 2` (for the second record of an
 /// event's life).
@@ -31,7 +20,7 @@ type Drawn = (Program, Vec<Vec<String>>);
 /// Threads that make streams, events and threads, use those of others and take them away, most of it ordered by the list
 /// alone.
 fn drawn(seed: u64) -> Drawn {
-    let rng = &mut Rng(seed);
+    let rng = &mut Random(seed);
     let mut p = Program::new();
     let d = p.device(0, "d", kib(1));
     let c = p.channel("c");
