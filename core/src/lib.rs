@@ -9,6 +9,7 @@ pub mod advise;
 pub mod explore;
 pub mod hazard;
 pub mod id;
+mod json;
 pub mod machine;
 pub mod memory;
 pub mod op;

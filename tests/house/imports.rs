@@ -6,7 +6,7 @@ use crate::lexer::{Token, tokens};
 
 /// The rooms of `core`; each may use those that stand before it.
 const ORDER: &[&str] = &[
-    "units", "id", "ordered", "splitmix", "memory", "program", "machine", "trace", "hazard", "sim",
+    "units", "id", "json", "ordered", "splitmix", "memory", "program", "machine", "trace", "hazard", "sim",
     "explore", "op", "plan", "advise",
 ];
 

@@ -1,11 +1,9 @@
 //! Reads machine profiles from JSON.
 
-use std::fmt;
-
-use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::{BUILTIN, FIELDS, Field, Grade, Machine, Missing, Rate, Source, source};
+use crate::json;
 
 /// Why bytes could not be read as a machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -86,74 +84,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Machine>, MachineError> {
 
 /// A file's one object, with or without a byte order mark.
 pub(crate) fn object(bytes: &[u8]) -> Result<Object, String> {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let text = std::str::from_utf8(bytes).map_err(|e| format!("byte {}: no UTF-8 text", e.valid_up_to()))?;
-    match serde_json::from_str(text).map_err(|e| e.to_string())? {
-        Once(Value::Object(object)) => Ok(object),
-        Once(_) => Err("it is no object".to_owned()),
-    }
-}
-
-/// A value whose objects say each of their fields once: of two figures of one name nobody could tell which is meant.
-struct Once(Value);
-
-impl<'de> Deserialize<'de> for Once {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Once, D::Error> {
-        struct Reader;
-
-        impl<'de> Visitor<'de> for Reader {
-            type Value = Value;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a value")
-            }
-
-            fn visit_unit<E>(self) -> Result<Value, E> {
-                Ok(Value::Null)
-            }
-
-            fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-                Ok(value.into())
-            }
-
-            fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-                Ok(value.into())
-            }
-
-            fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-                Ok(value.into())
-            }
-
-            fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-                Ok(value.into())
-            }
-
-            fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-                Ok(value.into())
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
-                let mut values = Vec::new();
-                while let Some(Once(value)) = list.next_element()? {
-                    values.push(value);
-                }
-                Ok(values.into())
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
-                let mut object = Object::new();
-                while let Some(key) = fields.next_key::<String>()? {
-                    if object.contains_key(&key) {
-                        return Err(de::Error::custom(format_args!("field {key:?} stands twice")));
-                    }
-                    let Once(value) = fields.next_value()?;
-                    object.insert(key, value);
-                }
-                Ok(object.into())
-            }
-        }
-
-        from.deserialize_any(Reader).map(Once)
+    match json::value(bytes)? {
+        Value::Object(object) => Ok(object),
+        _ => Err("it is no object".to_owned()),
     }
 }
 

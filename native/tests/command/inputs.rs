@@ -284,7 +284,7 @@ fn a_field_that_stands_twice_is_refused() {
         (&["fit", "r.json"], "r.json", "measured_ms"),
     ] {
         let ran = spanlift(&folder, args);
-        let told = format!("field \"{field}\" stands twice at line 1 column ");
+        let told = format!("duplicate field `{field}` at line 1 column ");
         assert_eq!(
             (ran.code, ran.err.lines().count(), ran.out.as_str()),
             (2, 1, ""),

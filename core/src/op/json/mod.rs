@@ -24,13 +24,11 @@
 
 mod leaves;
 mod read;
-mod strict;
 mod write;
 
 use std::fmt;
 
 pub use read::Reader;
-pub(crate) use strict::read_value;
 pub use write::Weights;
 
 /// How many points a file may ask for that do not stand in it: the lengths of all transforms, whose tables are made when they
@@ -47,6 +45,11 @@ pub struct JsonError {
     pub place: String,
     /// What is wrong there.
     pub problem: String,
+}
+
+/// The value in an expression's or a plan's file.
+pub(crate) fn read_value(bytes: &[u8]) -> Result<serde_json::Value, JsonError> {
+    crate::json::value(bytes).map_err(|e| JsonError::new("the file", e))
 }
 
 impl fmt::Display for JsonError {

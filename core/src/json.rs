@@ -5,16 +5,15 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use super::JsonError;
-
 /// The value in a file, with or without a byte order mark.
 ///
 /// # Errors
 /// What is no JSON, and a field that stands in one object twice: which of the two is meant nobody knows.
-pub(crate) fn read_value(bytes: &[u8]) -> Result<Value, JsonError> {
+pub(crate) fn value(bytes: &[u8]) -> Result<Value, String> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let read: Result<Strict, _> = serde_json::from_slice(bytes);
-    read.map(|strict| strict.0).map_err(|e| JsonError::new("the file", e))
+    let text = std::str::from_utf8(bytes).map_err(|e| format!("byte {}: no UTF-8 text", e.valid_up_to()))?;
+    let read: Result<Strict, _> = serde_json::from_str(text);
+    read.map(|strict| strict.0).map_err(|e| e.to_string())
 }
 
 struct Strict(Value);
