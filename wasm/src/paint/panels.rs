@@ -433,6 +433,7 @@ impl Panels {
             (None, None) => {
                 let words = match app.model.listing {
                     Some(_) => "Click a slice, a line of the program or a finding.",
+                    None if app.model.trace.slices.is_empty() => "No slices.",
                     None => "Click a slice.",
                 };
                 append(&card, &self.element("p", "", words));
