@@ -194,8 +194,11 @@ impl<'d> Draw<'d> {
                 self.scene.add(Rect::framed(x, y - 2.0, w, BAR + 4.0, Stroke::solid(theme.ink, stroke)));
             }
         }
-        self.name(&map.storage(storage).id, y + BAR / 2.0, theme.ink, true);
+        let (name, below) = map.label(storage);
+        self.name(&name, y + BAR / 2.0, theme.ink, true);
         let size = text::bytes(map.size(storage));
+        let whole = below.map(|below| format!("{below}, {size}"));
+        let size = whole.filter(|w| text::width(w, SMALL, false) <= panels.gutter - 20.0).unwrap_or(size);
         let size = Text::new(panels.gutter - 8.0, y + BAR + RULER / 2.0 + 1.0, SMALL, theme.dim, size);
         self.scene.add(size.anchored(Anchor::End));
         if map.size(storage) > 0 {

@@ -106,7 +106,7 @@ impl Frame {
         let names = chosen.iter().flatten().flat_map(|&k| {
             let n = if map.name_width().is_some() { 0 } else { shown(k) };
             let tensors = map.tensors(k)[..n].iter().map(|&t| map.name(t));
-            tensors.chain([map.storage(k).into_owned().id.into()])
+            tensors.chain([map.label(k).0.into()])
         });
         // What tells segments apart is the end of an address.
         let most = (width * 0.25).max(if map.is_snapshot { 106.0 } else { 84.0 });

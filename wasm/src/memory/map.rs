@@ -226,6 +226,15 @@ impl MemoryPicture {
         self.blocks.as_ref().map(Blocks::name_width)
     }
 
+    /// What stands beside a storage's bar, and what of it stands in small letters below: of a segment its stream, which is
+    /// a long number.
+    pub(crate) fn label(&self, storage: usize) -> (String, Option<String>) {
+        let mut id = self.storage(storage).into_owned().id;
+        let stream = if self.is_snapshot { id.rfind(", stream ") } else { None };
+        let below = stream.map(|at| id.split_off(at).split_off(", ".len()));
+        (id, below)
+    }
+
     /// The view that is the same block as one of another moment.
     pub(crate) fn same(&self, life: (usize, Life)) -> Option<usize> {
         self.blocks.as_ref()?.find(life).map(|k| k + self.layout.tensors().len())

@@ -323,6 +323,20 @@ mod tests {
     }
 
     #[test]
+    fn the_stream_of_a_segment_can_be_read() {
+        let Some(mut app) = app() else { return };
+        app.resize(960.0, 4000.0);
+        let scene = app.scene();
+        let words: Vec<&str> = scene.texts().map(|text| text.text.as_str()).collect();
+        for storage in 0..app.map().held.len() {
+            let id = app.map().storage(storage).into_owned().id;
+            let (segment, stream) = id.split_once(", ").unwrap();
+            let below = format!("{stream}, {}", text::bytes(app.map().size(storage)));
+            assert!(words.windows(2).any(|w| w == [segment, &below]), "{id}: {words:?}");
+        }
+    }
+
+    #[test]
     fn every_segment_is_a_bar_and_every_block_is_reached_on_it_by_hand_and_by_key() {
         let Some(mut app) = app() else { return };
         let map = app.map().clone();
