@@ -76,6 +76,25 @@ pub fn signed_percent(part: f64) -> String {
     format!("{:+.1} %", (1000.0 * part).round() / 10.0 + 0.0)
 }
 
+/// A whole number with a comma between groups of three digits, for print only.
+///
+/// ```
+/// use spanlift::grouped;
+///
+/// assert_eq!([0, 999, 1000, -1_234_567].map(grouped), ["0", "999", "1,000", "-1,234,567"]);
+/// ```
+pub fn grouped(n: impl fmt::Display) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (k, digit) in digits.chars().enumerate() {
+        if k > 0 && (digits.len() - k).is_multiple_of(3) && !text.ends_with('-') {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// A number of bytes on its way to being read by people, with units of 1024 (KiB, MiB) or of 1000 (kB, MB).
 ///
 /// A whole number of bytes below one unit; else the largest unit that keeps at least one before the point **after**

@@ -312,7 +312,7 @@ test("several items are chosen in the page, and one that cannot be shown says wh
   assert.match(await name.innerText(), /strategy B/);
   await visit.page.locator("[data-item='1']").click();
   await harness.eventually(async () => /overwritten/.test(await name.innerText()), "the item was not opened");
-  assert.match(await visit.page.locator(".sl-bad").innerText(), /1048576 of 1048576 elements wrong/);
+  assert.match(await visit.page.locator(".sl-bad").innerText(), /1,048,576 of 1,048,576 elements wrong/);
   assert.ok((await harness.painted(canvas)) > 2000);
   await visit.close();
 

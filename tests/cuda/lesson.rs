@@ -29,7 +29,7 @@ fn with_a_device_the_lesson_measures_it() {
             assert!(!figure.plain().contains("not measured"));
         }
         let run = here.run(DOWN_AND_UP);
-        assert!(run.plain().contains("run on cuda:0\nread y: all 16384 elements right"), "{}", run.plain());
+        assert!(run.plain().contains("run on cuda:0\nread y: all 16,384 elements right"), "{}", run.plain());
         let racy = check_run(&here, &DOWN_AND_UP.replace("sync s\n", ""));
         assert!(racy.plain().starts_with("not yet: not run: race"), "{}", racy.plain());
         let small = Request::many(Route::Up, HostMemory::Pageable, 1000, Bytes(4_000_000));

@@ -2,6 +2,7 @@
 
 use crate::text;
 use crate::view::TimeView;
+use spanlift::grouped;
 
 /// The ticks of one view.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,7 +67,7 @@ pub fn axis(view: &TimeView, zero_ns: i64, size: f64) -> Axis {
 /// The ticks of a view of steps that take `unit_ns` each: the number of a step, from 1, over its middle.
 pub fn steps(view: &TimeView, unit_ns: i64, size: f64) -> Axis {
     let unit = unit_ns.max(1);
-    let label = |step: i128| text::thousands(step.unsigned_abs().try_into().unwrap_or(u64::MAX));
+    let label = |step: i128| grouped(step.unsigned_abs().try_into().unwrap_or(u64::MAX));
     let last = i128::from(view.end_ns() / unit) + 1;
     let room = text::width(&label(last), size, false) + GAP / 2.0;
     let mut stride: i128 = 1;

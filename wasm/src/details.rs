@@ -1,5 +1,6 @@
 //! A slice in words: for the panel of details, the tooltip, the announcement and the table.
 
+use spanlift::grouped;
 use spanlift::trace::analysis::host_parts;
 use spanlift::trace::{Flow, FlowKind, Kind, LaneKind, Slice, StrId};
 
@@ -45,7 +46,7 @@ impl Model {
             row("memory", "pinned".to_owned());
         }
         if slice.bytes > 0 {
-            row("bytes", text::thousands(slice.bytes));
+            row("bytes", grouped(slice.bytes));
         }
         if is_schedule(&self.trace) {
             row("comes as", self.clock(slice.start.0));
@@ -75,7 +76,7 @@ impl Model {
         let given = self.given.as_ref().filter(|given| given.0 == k);
         let args = given.map_or_else(|| self.trace.strings.get(slice.args), |given| &given.1);
         match spanlift::trace::left_in_file(args) {
-            Some(at) => row("arguments", format!("in the file, from byte {} on", text::thousands(at))),
+            Some(at) => row("arguments", format!("in the file, from byte {} on", grouped(at))),
             None => arguments(args).into_iter().for_each(|(name, value)| row(&name, value)),
         }
         out.why = self.why(work, &slice);

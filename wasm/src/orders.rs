@@ -1,6 +1,7 @@
 //! The orders that show a finding: schedules of the program's relation, as traces to draw and as one picture.
 
 use spanlift::explore::{self, STEP, Shown as Seen, Witness};
+use spanlift::grouped;
 use spanlift::hazard::{self, Hazard, Mode, Relation};
 use spanlift::program::Op;
 use spanlift::trace::{Slices, Trace};
@@ -10,7 +11,6 @@ use crate::figure::{self, Note, Panel, PanelOptions};
 use crate::finding::Finding;
 use crate::rows::Shown;
 use crate::scene::Scene;
-use crate::text;
 use crate::theme::Theme;
 
 /// Commands of a program whose orders are made while somebody waits.
@@ -51,7 +51,7 @@ pub struct Order {
 /// ```
 pub fn orders(program: &Program, mode: Mode, k: usize) -> Result<Vec<Order>, String> {
     if program.len() > MOST_COMMANDS {
-        return Err(format!("orders are made of up to {} commands", text::thousands(MOST_COMMANDS as u64)));
+        return Err(format!("orders are made of up to {} commands", grouped(MOST_COMMANDS as u64)));
     }
     let report = hazard::check(program, mode).map_err(|e| e.to_string())?;
     let hazard = report.hazards.get(k).ok_or_else(|| format!("there is no finding {k}"))?;

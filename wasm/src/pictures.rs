@@ -1,6 +1,7 @@
 //! From values to SVG in one call, with the picture told in words for those who cannot see it.
 
 use spanlift::Trace;
+use spanlift::grouped;
 use spanlift::memory::{Layout, MovePlan};
 use spanlift::plan::Plan;
 
@@ -110,14 +111,14 @@ pub(crate) fn told(trace: &Trace, n_findings: usize) -> String {
         n => format!(", {n} findings"),
     };
     if timeline::is_schedule(trace) {
-        let n = text::thousands(trace.slices.len() as u64);
+        let n = grouped(trace.slices.len() as u64);
         return format!("{n} steps on {} lanes, in one order{found}", trace.lanes.len());
     }
     format!(
         "{} slices on {} lanes, {} of them copies, over {}{found}",
-        text::thousands(trace.slices.len() as u64),
+        grouped(trace.slices.len() as u64),
         trace.lanes.len(),
-        text::thousands(n_copies as u64),
+        grouped(n_copies as u64),
         text::time(length)
     )
 }

@@ -6,6 +6,7 @@
 #[cfg(not(target_arch = "wasm32"))]
 mod display;
 
+use spanlift::grouped;
 use spanlift::hazard::{self, Mode, Relation, Report};
 use spanlift::memory::{Layout, MoveKind, MovePlan, Target};
 use spanlift::op::{DotReport, Operator, Simplified};
@@ -172,7 +173,7 @@ fn program_figure(program: &Program, run: &Run) -> Figure {
         _ => "an unknown machine",
     };
     let mut plain =
-        format!("{} commands on {machine}: {}", text::thousands(program.len() as u64), text::time(run.end.0));
+        format!("{} commands on {machine}: {}", grouped(program.len() as u64), text::time(run.end.0));
     match hazard::check(program, Mode::Contract) {
         Ok(report) => plain.push_str(&sentences(program, &report)),
         Err(problems) => plain.push_str(&format!("\n{problems}")),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use spanlift::Bytes;
+use spanlift::grouped;
 use spanlift::memory::{Device, Dtype, Layout, Span, Storage, StorageId, Tensor, View, cuda};
 use spanlift::ordered::BTreeMap;
 use spanlift::trace::StrId;
@@ -410,10 +411,10 @@ fn told(snapshot: &Snapshot) -> Vec<String> {
         ));
     }
     if figures.segment_block_layout_inconsistencies > 0 {
-        let n = text::thousands(figures.segment_block_layout_inconsistencies);
+        let n = grouped(figures.segment_block_layout_inconsistencies);
         told.push(format!("segments that their blocks do not fill, or blocks out of place: {n}"));
     }
-    told.extend(snapshot.problems.iter().map(|(what, n)| format!("{what}: {}", text::thousands(*n))));
+    told.extend(snapshot.problems.iter().map(|(what, n)| format!("{what}: {}", grouped(*n))));
     told
 }
 

@@ -3,6 +3,7 @@
 //! Widths are guesses from above: those of DejaVu Sans, one of the widest common faces, so that text which fits here
 //! fits with every face that a reader's machine may choose for `sans-serif`.
 
+use spanlift::grouped;
 use spanlift::{Bytes, Nanos};
 
 /// At most how wide `text` is at `size` pixels.
@@ -140,22 +141,9 @@ pub fn unbroken(text: &str) -> String {
     out + rest
 }
 
-/// A whole number with its thousands apart: `4,194,304`.
-pub fn thousands(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (k, digit) in digits.chars().enumerate() {
-        if k > 0 && (digits.len() - k).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 /// A number of things: `1 view`, `3 views`, `2 copies`.
 pub fn count(n: usize, what: &str) -> String {
-    let n_digits = thousands(n as u64);
+    let n_digits = grouped(n as u64);
     match (n, what.strip_suffix('y')) {
         (1, _) => format!("1 {what}"),
         (_, Some(stem)) => format!("{n_digits} {stem}ies"),
@@ -224,8 +212,8 @@ mod tests {
         assert_eq!(bytes(4_000_000), "3.81 MiB");
         assert_eq!(rate(4 << 20, 98_000).as_deref(), Some("42.8 GB/s"));
         assert_eq!(rate(4096, 0), None);
-        assert_eq!(thousands(4_194_304), "4,194,304");
-        assert_eq!(thousands(7), "7");
+        assert_eq!(grouped(4_194_304), "4,194,304");
+        assert_eq!(grouped(7), "7");
         assert_eq!(
             [count(1, "copy"), count(0, "copy"), count(1200, "view")],
             ["1 copy", "0 copies", "1,200 views"]

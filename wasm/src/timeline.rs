@@ -9,6 +9,7 @@ pub(crate) mod over;
 mod still;
 
 use spanlift::explore::STEP;
+use spanlift::grouped;
 use spanlift::trace::{Kind, LaneKind, Slice, Source, Trace};
 
 pub use still::{TimelineOptions, scene};
@@ -534,7 +535,7 @@ pub fn is_schedule(trace: &Trace) -> bool {
 /// A point in time as people read it, counted from the trace's zero; in an order of steps, the step that is under way.
 pub fn clock(trace: &Trace, rows: &Rows, at: i64) -> String {
     match is_schedule(trace) {
-        true => format!("step {}", text::thousands(at.max(0).unsigned_abs() / STEP.0.unsigned_abs() + 1)),
+        true => format!("step {}", grouped(at.max(0).unsigned_abs() / STEP.0.unsigned_abs() + 1)),
         false => text::time(at.saturating_sub(rows.zero())),
     }
 }

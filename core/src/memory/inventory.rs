@@ -10,7 +10,8 @@ use super::budget::{Budget, MAX_RUNS, TooMuch, Undecided};
 use super::grid::Grid;
 use super::layout::Layout;
 use super::report::{count, size};
-use super::table::{MOST_ROWS, grouped, more, shown, width};
+use super::table::{MOST_ROWS, more, shown, width};
+use crate::grouped;
 use crate::ordered::{BTreeMap, sort_by, sort_by_key};
 
 /// What is held where; a pure function of the layout, so that asking twice gives the same.

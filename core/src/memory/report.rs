@@ -9,7 +9,8 @@ use super::Device;
 use super::budget::{Budget, TooMuch, Undecided};
 use super::layout::{Layout, Tensor};
 use super::plan::{Allocation, MoveKind, MovePlan};
-use super::table::{MOST_ROWS, grouped, more, shown, width};
+use super::table::{MOST_ROWS, more, shown, width};
+use crate::grouped;
 use crate::ordered::{BTreeMap, sort_by_key};
 use crate::units::Size;
 

@@ -1,5 +1,7 @@
 //! What the tables for people have in common: names that cannot break a line, and rows that have an end.
 
+use crate::grouped;
+
 /// Rows of a table in text; data and JSON have all of them.
 pub(crate) const MOST_ROWS: usize = 20;
 /// Characters of a name in text.
@@ -29,19 +31,6 @@ pub(crate) fn more(n: usize) -> Option<String> {
     n.checked_sub(MOST_ROWS).filter(|&rest| rest > 0).map(|rest| format!("and {} more", grouped(rest)))
 }
 
-/// A whole number with a comma between groups of three digits.
-pub(crate) fn grouped(n: usize) -> String {
-    let digits = n.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (k, digit) in digits.chars().enumerate() {
-        if k > 0 && (digits.len() - k).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,6 +42,5 @@ mod tests {
         assert_eq!(shown(&"é".repeat(60)), "é".repeat(60));
         assert_eq!((more(0), more(20), more(21).as_deref()), (None, None, Some("and 1 more")));
         assert_eq!(more(10_000).as_deref(), Some("and 9,980 more"));
-        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
     }
 }

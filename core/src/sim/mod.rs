@@ -63,6 +63,7 @@ mod values;
 pub use ledger::Ledger;
 pub use prepared::Prepared;
 
+use crate::grouped;
 use crate::machine::{Machine, MachineError};
 use crate::memory::Dtype;
 use crate::program::{BufferId, Computes, Contents, Problems, Program, ThreadId};
@@ -144,15 +145,17 @@ impl Reading {
         self.expected.is_some() && self.n_wrong == 0
     }
 
-    /// The finding in a sentence: `out: 999998 of 999999 elements wrong, the first at 0: expected 1, read 0`.
+    /// The finding in a sentence: `out: 999,998 of 999,999 elements wrong, the first at 0: expected 1, read 0`.
     pub fn sentence(&self, program: &Program) -> String {
         let name = program.names().buffer(self.buffer);
         match &self.first_wrong {
             None if self.expected.is_none() => format!("{name}: nothing is expected"),
-            None => format!("{name}: all {} elements right", self.n_elements),
+            None => format!("{name}: all {} elements right", grouped(self.n_elements)),
             Some(Wrong { index, expected, read }) => format!(
-                "{name}: {} of {} elements wrong, the first at {index}: expected {expected}, read {read}",
-                self.n_wrong, self.n_elements
+                "{name}: {} of {} elements wrong, the first at {}: expected {expected}, read {read}",
+                grouped(self.n_wrong),
+                grouped(self.n_elements),
+                grouped(*index)
             ),
         }
     }

@@ -165,7 +165,7 @@ mod tests {
         let lines: Vec<&str> = told.plain().lines().collect();
         assert_eq!(lines[0], "               contract  typical  this schedule");
         assert!(lines[1].starts_with(
-            "pageable       race      safe     read y: all 1048576 elements right, done after "
+            "pageable       race      safe     read y: all 1,048,576 elements right, done after "
         ));
         assert_eq!(lines[2], "a longer name  safe      safe     done after 2 µs");
         assert!(lines[3].starts_with("pageable: race: the host (command "), "{}", lines[3]);

@@ -6,6 +6,7 @@
 mod draw;
 
 use spanlift::advise::Row;
+use spanlift::grouped;
 use spanlift::machine::Machine;
 use spanlift::program::{Op, Space};
 use spanlift::sim::{self, SimError};
@@ -282,7 +283,7 @@ pub fn tutorial_chart(rows: &[Row], machine: &Machine) -> Figure {
         let label = format!(
             "{what}{} of {} bytes",
             text::count(usize::try_from(row.tensors).unwrap_or(usize::MAX), "tensor"),
-            text::thousands(row.bytes_each)
+            grouped(row.bytes_each)
         );
         let entry = Entry {
             label: row.id.clone(),

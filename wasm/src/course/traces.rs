@@ -6,6 +6,7 @@ use std::fmt;
 use spanlift::advise::trace::{
     Finding, Findings, RecordedChange, Recording, findings, memory_findings, skeleton,
 };
+use spanlift::grouped;
 use spanlift::hazard::{self, Mode};
 use spanlift::sim;
 use spanlift::trace::analysis::{Figures, Order};
@@ -241,9 +242,9 @@ impl Show for Recorded {
         let ops: u64 = self.figures.gpu_ops.values().sum();
         let plain = format!(
             "{} events over {}, {} operations on {}",
-            text::thousands(self.figures.n_events),
+            grouped(self.figures.n_events),
             text::time(span),
-            text::thousands(ops),
+            grouped(ops),
             text::count(self.figures.devices.len(), "device")
         );
         self.trace.show().saying(plain).taller(160)

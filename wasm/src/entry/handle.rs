@@ -453,11 +453,11 @@ fn totals(app: &App, totals: &Totals) -> Value {
         if t.waited > 0 {
             told.push(format!("host waited {}", text::time(t.waited)));
         }
-        json!([kind_name(t.kind), text::thousands(t.n), told.join("\n")])
+        json!([kind_name(t.kind), grouped(t.n), told.join("\n")])
     });
     let lanes = totals.lanes.iter().map(|(name, n, busy)| {
         let part = 100.0 * *busy as f64 / length.max(1) as f64;
-        json!([name, text::thousands(*n), format!("{}\n{part:.1} %", text::time(*busy))])
+        json!([name, grouped(*n), format!("{}\n{part:.1} %", text::time(*busy))])
     });
     let on = totals.chosen.map_or(String::new(), |n| format!(", on {}", text::count(n, "lane")));
     json!({

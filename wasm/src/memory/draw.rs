@@ -1,5 +1,6 @@
 //! Draws the rows of a memory map: the same shapes for a picture and for the page.
 
+use spanlift::grouped;
 use spanlift::memory::Target;
 use spanlift::ordered::{BTreeMap, BTreeSet};
 
@@ -329,7 +330,7 @@ impl<'d> Draw<'d> {
         let rest = &self.map.tensors(storage)[from..];
         let listed = super::map::bytes(rest.iter().map(|&k| self.map.listed(k)).sum());
         let that = if self.map.is_snapshot { "of" } else { "that list" };
-        let words = format!("and {} more {that} {listed}", text::thousands(rest.len() as u64));
+        let words = format!("and {} more {that} {listed}", grouped(rest.len() as u64));
         let words = text::fit(&words, SMALL, false, self.frame.panels.width).unwrap_or_default();
         let y = y + TEETH + 10.0;
         self.scene.add(Text::new(self.frame.panels.gutter, y, SMALL, self.theme.dim, words));
@@ -530,5 +531,5 @@ pub(crate) fn label(at: i128, step: i128) -> String {
         2 => ".5",
         _ => ".75",
     };
-    format!("{}{quarters} {name}", text::thousands(u64::try_from(whole).unwrap_or(0)))
+    format!("{}{quarters} {name}", grouped(u64::try_from(whole).unwrap_or(0)))
 }

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use spanlift::grouped;
 use spanlift::memory::Layout;
 use spanlift::trace::snapshot::{Event, Held, Life, Moment, Past, Snapshot};
 
@@ -206,12 +207,12 @@ impl OverTime {
                 _ => String::new(),
             }
         };
-        let n = text::thousands(events.len() as u64);
+        let n = grouped(events.len() as u64);
         let mut told = Told::default();
         match events.get(self.moment) {
             Some(event) => {
                 let action = self.snapshot.strings.get(event.action).replace('_', " ");
-                told.at = format!("event {} of {n}", text::thousands(self.moment as u64));
+                told.at = format!("event {} of {n}", grouped(self.moment as u64));
                 let size = size(event.size.into());
                 told.lines
                     .push(format!("next: {action}, {size} at {:#x}, stream {}", event.addr, event.stream));
@@ -234,11 +235,11 @@ impl OverTime {
         told.block = selected.map(|life| {
             let came = match life.from {
                 0 => "before the first event".to_owned(),
-                from => format!("by event {}", text::thousands(u64::from(from) - 1)),
+                from => format!("by event {}", grouped(u64::from(from) - 1)),
             };
             let went = match life.to as usize {
                 to if to >= events.len() => "still there at the end".to_owned(),
-                to => format!("freed by event {}", text::thousands(to as u64)),
+                to => format!("freed by event {}", grouped(to as u64)),
             };
             (
                 format!("{} at {:#x}: allocated {came}, {went}", size(life.size.into()), life.addr),

@@ -4,6 +4,7 @@ use super::comb::Comb;
 use super::map::{MemoryPicture, bytes, form, place};
 use crate::details::Details;
 use crate::text;
+use spanlift::grouped;
 
 /// Names that are listed of those that share bytes.
 const NAMED: usize = 12;
@@ -59,7 +60,7 @@ impl MemoryPicture {
             match (partners.len().saturating_sub(NAMED), is_all) {
                 (_, false) => names.push_str(" and others"),
                 (0, true) => {}
-                (n, true) => names.push_str(&format!(" and {} more", text::thousands(n as u64))),
+                (n, true) => names.push_str(&format!(" and {} more", grouped(n as u64))),
             }
             row("shares with", names);
         }
@@ -113,8 +114,8 @@ impl MemoryPicture {
             ..Details::default()
         };
         let mut row = |name: &str, value: String| out.rows.push((name.to_owned(), value));
-        row("size", format!("{} ({} B)", text::bytes(storage.bytes.0), text::thousands(storage.bytes.0)));
-        row(if self.is_snapshot { "blocks" } else { "views" }, text::thousands(held.tensors.len() as u64));
+        row("size", format!("{} ({} B)", text::bytes(storage.bytes.0), grouped(storage.bytes.0)));
+        row(if self.is_snapshot { "blocks" } else { "views" }, grouped(held.tensors.len() as u64));
         if let (true, Some((any, _))) = (self.is_snapshot, held.bytes) {
             row("in blocks", text::bytes(any.unsigned_abs()));
             row("free", text::bytes(storage.bytes.0.saturating_sub(any.unsigned_abs())));

@@ -1,5 +1,6 @@
 //! What was read of a trace, what was not, and how exact its times are: a line each.
 
+use spanlift::grouped;
 use spanlift::program::{Op, Space};
 use spanlift::trace::{FlowKind, Source, Trace};
 
@@ -29,7 +30,7 @@ pub(super) fn notes(trace: &Trace) -> Vec<Note> {
     let problems = trace.import.problems.iter();
     notes.extend(problems.map(|(what, n)| Note {
         holds: Some(false),
-        text: format!("{}: {}", text::clean(what).replace('_', " "), text::thousands(*n)),
+        text: format!("{}: {}", text::clean(what).replace('_', " "), grouped(*n)),
     }));
     notes
 }
@@ -42,7 +43,7 @@ fn read(trace: &Trace) -> String {
         None if import.n_events > 0 => format!(
             "{}, {} not placed, {n_slices}",
             text::count(usize::try_from(import.n_events).unwrap_or(usize::MAX), "event"),
-            text::thousands(import.dropped)
+            grouped(import.dropped)
         ),
         None => n_slices,
     }
@@ -77,7 +78,7 @@ fn imported(trace: &Trace) -> Vec<String> {
     let mut notes = Vec::new();
     let mut tell = |n: usize, what: &str| {
         if n > 0 {
-            notes.push(format!("{}: {}", what, text::thousands(n as u64)));
+            notes.push(format!("{}: {}", what, grouped(n as u64)));
         }
     };
     let mut has_call = vec![false; slices.len()];

@@ -3,6 +3,7 @@
 use super::Timeline;
 use crate::scene::{Anchor, Rect, Scene, Shape, Stroke, Text};
 use crate::text;
+use spanlift::grouped;
 
 const LABEL: f64 = 10.0;
 
@@ -87,7 +88,7 @@ fn amount(name: &str, value: f64) -> String {
     let whole = value.max(0.0) as u64;
     match () {
         () if counts_bytes && value >= 0.0 => text::bytes(whole),
-        () if value.fract() == 0.0 && (0.0..1e15).contains(&value) => text::thousands(whole),
+        () if value.fract() == 0.0 && (0.0..1e15).contains(&value) => grouped(whole),
         () => format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned(),
     }
 }

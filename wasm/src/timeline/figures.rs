@@ -1,5 +1,6 @@
 //! The figures below a still picture: what the page shows of a range, for those who have a file alone.
 
+use spanlift::grouped;
 use spanlift::trace::Trace;
 
 use crate::app::{App, Total};
@@ -23,7 +24,7 @@ pub(super) fn table(
     let line = |t: &Total| {
         [
             kind_name(t.kind).to_owned(),
-            text::thousands(t.n),
+            grouped(t.n),
             text::time(t.ns),
             some(t.busy < t.ns, text::time(t.busy)),
             some(t.bytes > 0, text::bytes(t.bytes)),

@@ -1,6 +1,7 @@
 //! The still picture of a trace: heading, timeline, legend, and what is not drawn apart.
 
 use spanlift::Nanos;
+use spanlift::grouped;
 use spanlift::trace::Trace;
 
 use super::{Drawn, Frame, Timeline};
@@ -143,12 +144,12 @@ pub fn scene(trace: &Trace, options: &TimelineOptions) -> Scene {
 fn notes(rows: &Rows, drawn: Drawn, grain: f64) -> Vec<String> {
     let mut notes = Vec::new();
     if drawn.merged > 0 {
-        let (all, merged) = (text::thousands(drawn.merged + drawn.alone), text::thousands(drawn.merged));
+        let (all, merged) = (grouped(drawn.merged + drawn.alone), grouped(drawn.merged));
         let pixels = if grain == 1.0 { "a pixel".to_owned() } else { format!("{grain} pixels") };
         notes.push(format!("{all} slices; {merged} of them narrower than {pixels}, drawn together"));
     }
     if rows.n_below > 0 {
-        let below = text::thousands(rows.n_below);
+        let below = grouped(rows.n_below);
         notes.push(format!(
             "{below} more slices, the innermost, lie too deep for a still picture; the page shows them"
         ));

@@ -36,7 +36,7 @@ fn a_look_in_the_middle_of_a_copy_finds_a_new_beginning_and_an_old_end() {
     assert_eq!((first.index, first.expected.as_str(), first.read.as_str()), (250, "1", "0"));
     assert_eq!(
         run.reads[0].sentence(&p),
-        "h: 750 of 1000 elements wrong, the first at 250: expected 1, read 0"
+        "h: 750 of 1,000 elements wrong, the first at 250: expected 1, read 0"
     );
     assert_eq!(
         run.finals.iter().map(|f| f.bytes.clone()).collect::<Vec<_>>(),

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use spanlift::Program;
 use spanlift::explore;
+use spanlift::grouped;
 use spanlift::hazard::{self, Certainty, Mode, Relation, Report, Terms, Verdict};
 use spanlift::program::ReadError;
 use spanlift_viewer::explained_svg;
@@ -122,7 +123,7 @@ fn streamed(args: &CheckArgs, terms: Terms, out: &mut Out) -> Result<End, Fail> 
                 out.line(&say::one_line(&hazard::short_sentence(&found.program, hazard)));
             }
             if MOST_HAZARDS < found.report.hazards.len() {
-                let n = say::grouped((found.report.hazards.len() - MOST_HAZARDS) as u64);
+                let n = grouped(found.report.hazards.len() - MOST_HAZARDS);
                 out.line(&format!("and {n} other ones, which --format json lists"));
             }
             summary(&found.report, out);
@@ -195,7 +196,7 @@ fn text(program: &Program, report: &Report, relation: Option<&Relation<'_>>, out
         }
     }
     if MOST_HAZARDS < alike.len() {
-        let n = say::grouped((alike.len() - MOST_HAZARDS) as u64);
+        let n = grouped(alike.len() - MOST_HAZARDS);
         out.line(&format!("and {n} other ones, which --format json lists\n"));
     }
     summary(report, out);
@@ -226,7 +227,7 @@ fn summary(report: &Report, out: &mut Out) {
     let n_may = report.hazards.iter().filter(|h| h.certainty == Certainty::May).count();
     let unsure = match n_may {
         0 => String::new(),
-        n => format!(" ({} not certain)", say::grouped(n as u64)),
+        n => format!(" ({} not certain)", grouped(n)),
     };
     out.line(&format!(
         "{at_least}{}{unsure} {}",
@@ -239,6 +240,6 @@ fn summary(report: &Report, out: &mut Out) {
 pub(crate) fn and_more(n: usize) -> String {
     match n {
         0 | 1 => String::new(),
-        n => format!(" The same holds {} more times between these lines.", say::grouped((n - 1) as u64)),
+        n => format!(" The same holds {} more times between these lines.", grouped(n - 1)),
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
+use spanlift::grouped;
 use spanlift::hazard::{self, Mode, Terms};
 use spanlift::sim::{self, Ledger, Reading, Run, SimError};
 use spanlift::trace::{self, LaneKind, Trace};
@@ -91,7 +92,7 @@ pub(crate) fn warn(place: &str, program: &Program, report: &hazard::Report) {
         say::warning_line(&format!("{place}: {}{}", hazard::sentence(program, found), check::and_more(*n)));
     }
     if MOST_WARNINGS < alike.len() {
-        let n = say::grouped((alike.len() - MOST_WARNINGS) as u64);
+        let n = grouped(alike.len() - MOST_WARNINGS);
         say::warning_line(&format!("{place}: and {n} other ones, which `spanlift check` tells"));
     }
 }
@@ -209,7 +210,7 @@ pub(crate) fn text(program: &Program, run: &Run, lanes: &[LaneFigures<'_>], out:
         let n_wrong = expecting.iter().filter(|r| !r.is_right()).count();
         let head = match n_wrong {
             0 => out.paint(Style::Good, "all right"),
-            n => out.paint(Style::Error, &format!("{} wrong", say::grouped(n as u64))),
+            n => out.paint(Style::Error, &format!("{} wrong", grouped(n))),
         };
         out.line(&format!("\n{}: {head}", say::counted(expecting.len(), "read")));
         // The wrong ones are what one looks for.
@@ -257,7 +258,7 @@ pub(crate) fn heading(out: &mut Out, text: &str) {
 
 fn more(out: &mut Out, n: usize) {
     if MOST_ROWS < n {
-        out.line(&format!("  and {} more, which --format json lists", say::grouped((n - MOST_ROWS) as u64)));
+        out.line(&format!("  and {} more, which --format json lists", grouped(n - MOST_ROWS)));
     }
 }
 

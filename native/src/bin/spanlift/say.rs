@@ -7,6 +7,7 @@ use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 
 use crate::help;
+use spanlift::grouped;
 
 /// Problems said at most, of one input.
 const MOST_LINES: usize = 100;
@@ -128,22 +129,9 @@ pub(crate) fn written(path: &Path) -> String {
     one_line(&path.display().to_string())
 }
 
-/// A number with a comma between groups of three digits.
-pub(crate) fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (k, digit) in digits.chars().enumerate() {
-        if k > 0 && (digits.len() - k).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// `1 hazard`, `2 hazards`.
 pub(crate) fn counted(n: usize, what: &str) -> String {
-    format!("{} {what}{}", grouped(n as u64), if n == 1 { "" } else { "s" })
+    format!("{} {what}{}", grouped(n), if n == 1 { "" } else { "s" })
 }
 
 /// As [`counted`], for any count.
@@ -357,12 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_grouped_in_threes() {
-        for (n, expected) in
-            [(0, "0"), (999, "999"), (1000, "1,000"), (123_456, "123,456"), (1_234_567, "1,234,567")]
-        {
-            assert_eq!(grouped(n), expected);
-        }
+    fn one_is_counted_alone() {
         assert_eq!(counted(1, "hazard"), "1 hazard");
         assert_eq!(counted(1200, "hazard"), "1,200 hazards");
     }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use spanlift::Program;
 use spanlift::explore::{self, Explored, Find, Holds, Outcome, Schedule, Stamp, lane_of};
+use spanlift::grouped;
 use spanlift::hazard::{Mode, Part, Relation, StepId};
 use spanlift::trace;
 
@@ -113,7 +114,7 @@ fn text(relation: &Relation<'_>, found: &Explored, out: &mut Out) {
     let racing = match found.n_racing {
         0 => "none of them race".to_owned(),
         1 => "1 of them races".to_owned(),
-        n => format!("{} of them race", say::grouped(n as u64)),
+        n => format!("{} of them race", grouped(n)),
     };
     out.line(&format!("{}, {racing} {by}", steps(found.n_steps, "touch memory")));
     let results = say::counted(found.n_results, "result");
@@ -159,7 +160,7 @@ fn text(relation: &Relation<'_>, found: &Explored, out: &mut Out) {
         ));
     }
     if MOST_RESULTS < found.n_results {
-        let n = say::grouped((found.n_results - MOST_RESULTS) as u64);
+        let n = grouped(found.n_results - MOST_RESULTS);
         out.line(&format!("\nand {n} more results, of which --format json lists the first"));
     }
 }
@@ -167,7 +168,7 @@ fn text(relation: &Relation<'_>, found: &Explored, out: &mut Out) {
 fn counted(n: u128, what: &str) -> String {
     match u64::try_from(n) {
         Ok(1) => format!("1 {what}"),
-        Ok(n) => format!("{} {what}s", say::grouped(n)),
+        Ok(n) => format!("{} {what}s", grouped(n)),
         Err(_) => format!("{n} {what}s"),
     }
 }
@@ -221,7 +222,7 @@ fn steps(relation: &Relation<'_>, schedule: &Schedule, finds: &[Find], out: &mut
         }
     }
     if MOST_STEPS < ids.len() {
-        let n = say::grouped((ids.len() - MOST_STEPS) as u64);
+        let n = grouped(ids.len() - MOST_STEPS);
         out.line(&format!("and {n} more steps, which --format json lists"));
     }
     for find in finds.iter().filter(|find| find.by.is_none()) {

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use flate2::bufread::GzDecoder;
+use spanlift::grouped;
 
 use crate::output;
 use crate::say::{self, Fail};
@@ -130,10 +131,7 @@ impl Source {
             if most < all.len() + n {
                 return Err(Fail::at(
                     &self.place,
-                    format!(
-                        "byte {most}: more than {} bytes, the limit for such files",
-                        say::grouped(most as u64)
-                    ),
+                    format!("byte {most}: more than {} bytes, the limit for such files", grouped(most)),
                 ));
             }
             all.extend_from_slice(&piece[..n]);
@@ -207,7 +205,7 @@ impl Gunzip {
             if self.free.max(at.saturating_mul(MOST_EXPANSION)) < self.given {
                 return Err(format!(
                     "byte {at}: expands past {} bytes and {MOST_EXPANSION} times what was read of it",
-                    say::grouped(self.free)
+                    grouped(self.free)
                 ));
             }
             if n != 0 || room.is_empty() {

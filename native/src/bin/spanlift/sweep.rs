@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 use spanlift::Program;
+use spanlift::grouped;
 use spanlift::hazard::Verdict;
 use spanlift::machine::Machine;
 use spanlift::sim::{self, Run};
@@ -165,8 +166,7 @@ impl Swept<'_> {
         out.line(&format!("\nsoonest: {values}: {}", out.paint(Style::Good, &best.end.to_string())));
         let n_unsafe = self.cells.iter().filter(|c| c.verdict != Verdict::Safe).count();
         if 0 < n_unsafe {
-            let text =
-                format!("! {} of {} not safe by contract", say::grouped(n_unsafe as u64), self.cells.len());
+            let text = format!("! {} of {} not safe by contract", grouped(n_unsafe), self.cells.len());
             out.line(&out.paint(Style::Error, &text));
         }
     }
@@ -192,7 +192,7 @@ impl Swept<'_> {
             out.line(&line);
         }
         if MOST_ROWS < self.cells.len() {
-            let more = say::grouped((self.cells.len() - MOST_ROWS) as u64);
+            let more = grouped(self.cells.len() - MOST_ROWS);
             out.line(&format!("  and {more} more, which --format json lists"));
         }
     }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use spanlift::grouped;
 use spanlift::hazard::Mode;
 use spanlift::memory::{Dtype, MoveKind, Target, cpu, cuda};
 use spanlift::op::{Diagonal, Operator, Space, Tensor, fft, to};
@@ -296,10 +297,9 @@ impl Figures {
             }
             Figures::Trace { n_events, dropped, problems } => {
                 let n = usize::try_from(*n_events).unwrap_or(usize::MAX);
-                let mut text =
-                    format!("{} read, {} dropped", say::counted(n, "event"), say::grouped(*dropped));
+                let mut text = format!("{} read, {} dropped", say::counted(n, "event"), grouped(*dropped));
                 for (name, n) in problems {
-                    text.push_str(&format!(", {} {}", say::grouped(*n), say::one_line(name)));
+                    text.push_str(&format!(", {} {}", grouped(*n), say::one_line(name)));
                 }
                 text
             }

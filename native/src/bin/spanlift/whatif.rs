@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use spanlift::advise::whatif::{Changed, Comparison, WhatIf, compare, what_if};
+use spanlift::grouped;
 use spanlift::hazard::{self, Mode, Terms, Verdict};
 use spanlift::machine::Machine;
 use spanlift::sim::{self, Run};
@@ -154,7 +155,7 @@ impl Made {
                 ));
             }
             if MOST_COMMANDS < moved.len() {
-                let more = say::grouped((moved.len() - MOST_COMMANDS) as u64);
+                let more = grouped(moved.len() - MOST_COMMANDS);
                 out.line(&format!("  and {more} more, which --format json lists"));
             }
         }

@@ -1,10 +1,11 @@
 //! Advice at the terminal.
 
 use spanlift::advise::{Decision, Prediction, Varies};
+use spanlift::grouped;
 use spanlift::{Bytes, Nanos, Size};
 
 use super::Advice;
-use crate::say::{self, Out, Style, grouped};
+use crate::say::{self, Out, Style};
 
 pub(super) fn tell(advice: &Advice, out: &mut Out) {
     head(advice, out);
@@ -70,7 +71,7 @@ fn ranking(advice: &Advice, out: &mut Out) {
     if ranking.strategies.is_empty() {
         out.line("    none fits into the memory that is free");
     }
-    out.line(&format!("    Ranked by one transfer and 1/{} of what is made once.", grouped(repeat.into())));
+    out.line(&format!("    Ranked by one transfer and 1/{} of what is made once.", grouped(repeat)));
     if ranking.strategies.iter().any(|p| !p.is_whole) {
         out.line("  * a part was simulated and carried on: such transfers are periodic");
     }

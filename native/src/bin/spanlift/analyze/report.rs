@@ -1,6 +1,7 @@
 //! The reports of `spanlift analyze` for people: tables of figures, then what could be better.
 
 use spanlift::advise::trace::{Findings, MemoryFinding, Moved};
+use spanlift::grouped;
 use spanlift::trace::analysis::{Figures, Rank};
 use spanlift::trace::snapshot;
 use spanlift::{Size, signed_percent};
@@ -26,10 +27,6 @@ pub(crate) fn time(ns: i128) -> String {
     let thousandths = ns.unsigned_abs() * 1000 / per;
     let sign = if ns < 0 { "-" } else { "" };
     format!("{sign}{}.{:03} {unit}", grouped(thousandths / 1000), thousandths % 1000)
-}
-
-fn grouped(n: u128) -> String {
-    u64::try_from(n).map_or_else(|_| n.to_string(), say::grouped)
 }
 
 /// Bytes: `117.9 kB`.
@@ -95,10 +92,7 @@ impl Table {
             from = to;
         }
         if MOST_ROWS < n {
-            out.line(&format!(
-                "  and {} more, which --format json lists",
-                say::grouped((n - MOST_ROWS) as u64)
-            ));
+            out.line(&format!("  and {} more, which --format json lists", grouped(n - MOST_ROWS)));
         }
     }
 }
@@ -114,7 +108,7 @@ pub(super) fn trace(place: &str, figures: &Figures, findings: &Findings, moved: 
         say::counted_u64(n_ops, "operation")
     )));
     let problems: Vec<String> =
-        figures.import.problems.iter().map(|(name, n)| format!("{name} {}", say::grouped(*n))).collect();
+        figures.import.problems.iter().map(|(name, n)| format!("{name} {}", grouped(*n))).collect();
     out.line(&match (figures.import.dropped_events, problems.as_slice()) {
         (0, []) => "every event was used".to_owned(),
         (dropped, list) => format!("{} left out; {}", say::counted_u64(dropped, "event"), list.join(", ")),
@@ -138,7 +132,7 @@ pub(super) fn trace(place: &str, figures: &Figures, findings: &Findings, moved: 
     for (name, calls) in calls {
         table.row(vec![
             name.clone(),
-            say::grouped(calls.count),
+            grouped(calls.count),
             time(calls.self_ns),
             format!("{:.1} %", calls.self_share * 100.0),
             time(calls.total_ns),
@@ -169,8 +163,7 @@ fn told(findings: &Findings, out: &mut Out) {
         wrapped(&say::one_line(&format!("do: {}", finding.change)), out);
         if 1 < finding.places.len() {
             for place in finding.places.iter().take(MOST_PLACES) {
-                let line =
-                    format!("{} x {} ({})", say::grouped(place.count), place.maker, time(place.cost_ns));
+                let line = format!("{} x {} ({})", grouped(place.count), place.maker, time(place.cost_ns));
                 out.line(&format!("       - {}", say::one_line(&line)));
             }
         }
@@ -206,7 +199,7 @@ fn copies(figures: &Figures, out: &mut Out) {
     for (name, copies) in list {
         table.row(vec![
             name.clone(),
-            say::grouped(copies.count),
+            grouped(copies.count),
             size(copies.bytes_from_host_calls.unwrap_or(copies.bytes)),
             time(copies.time_ns),
             copies.gbps.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.3}")),
@@ -214,7 +207,7 @@ fn copies(figures: &Figures, out: &mut Out) {
             time(copies.host_wait_before_copy_ns),
             time(copies.host_during_copy_ns),
             time(copies.host_after_copy_ns),
-            say::grouped(copies.blocking_host_calls),
+            grouped(copies.blocking_host_calls),
         ]);
     }
     table.print("copies and memsets, and how long their calls held the host", out);
@@ -261,7 +254,7 @@ fn kernels(figures: &Figures, out: &mut Out) {
     for (name, kernels) in list {
         table.row(vec![
             name.clone(),
-            say::grouped(kernels.count),
+            grouped(kernels.count),
             time(kernels.time_ns),
             format!("{:.1} %", kernels.share * 100.0),
             time(kernels.mean_ns),
@@ -276,8 +269,8 @@ fn streams(figures: &Figures, out: &mut Out) {
     list.sort_by_key(|(_, stream)| std::cmp::Reverse(stream.busy_ns));
     let mut table = Table::new(&["", "operations", "busy", "most in flight"]);
     for (name, stream) in list {
-        let flight = say::grouped(stream.max_in_flight.unsigned_abs());
-        table.row(vec![name.clone(), say::grouped(stream.ops), time(stream.busy_ns), flight]);
+        let flight = grouped(stream.max_in_flight.unsigned_abs());
+        table.row(vec![name.clone(), grouped(stream.ops), time(stream.busy_ns), flight]);
     }
     table.print("streams", out);
 }
@@ -328,7 +321,7 @@ pub(super) fn ranks(ranks: &[Rank], out: &mut Out) {
             rank.offset_ns.map_or_else(|| "-".to_owned(), time),
             time(rank.waits_for_others_ns),
             time(rank.keeps_others_waiting_ns),
-            format!("{} of {}", say::grouped(rank.last), say::grouped(rank.collectives)),
+            format!("{} of {}", grouped(rank.last), grouped(rank.collectives)),
             time(rank.compute_busy_ns),
             time(rank.comm_busy_ns),
             time(rank.idle_ns),
@@ -341,10 +334,10 @@ pub(super) fn ranks(ranks: &[Rank], out: &mut Out) {
 pub(super) fn snapshot(place: &str, figures: &snapshot::Figures, found: &[MemoryFinding], out: &mut Out) {
     out.line(&say::one_line(&format!(
         "{place}: memory snapshot, {} segments of {}, {} allocated in {} blocks",
-        say::grouped(figures.segments),
+        grouped(figures.segments),
         size(figures.reserved_end),
         size(figures.allocated_end),
-        say::grouped(figures.blocks)
+        grouped(figures.blocks)
     )));
     out.line(&format!(
         "{} free, the largest piece {}; fragmentation {}; rounding takes {}",
@@ -355,9 +348,9 @@ pub(super) fn snapshot(place: &str, figures: &snapshot::Figures, found: &[Memory
     ));
     if !figures.import.problems.is_empty() || figures.segment_block_layout_inconsistencies != 0 {
         let mut problems: Vec<String> =
-            figures.import.problems.iter().map(|(name, n)| format!("{name} {}", say::grouped(*n))).collect();
+            figures.import.problems.iter().map(|(name, n)| format!("{name} {}", grouped(*n))).collect();
         if figures.segment_block_layout_inconsistencies != 0 {
-            let n = say::grouped(figures.segment_block_layout_inconsistencies);
+            let n = grouped(figures.segment_block_layout_inconsistencies);
             problems.push(format!("blocks or segments out of place {n}"));
         }
         out.line(&problems.join(", "));
@@ -368,13 +361,13 @@ pub(super) fn snapshot(place: &str, figures: &snapshot::Figures, found: &[Memory
     for (device, trace) in &figures.traces {
         table.row(vec![
             format!("device {device}"),
-            say::grouped(trace.events),
+            grouped(trace.events),
             size(trace.allocated_start),
             size(trace.allocated_end),
             size(trace.peak_allocated),
-            say::grouped(trace.peak_before_event_index),
+            grouped(trace.peak_before_event_index),
             size(trace.peak_reserved),
-            format!("{} x", say::grouped(trace.address_reuse_max)),
+            format!("{} x", grouped(trace.address_reuse_max)),
         ]);
     }
     table.print("devices", out);

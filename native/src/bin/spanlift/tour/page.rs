@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use spanlift::explore::Explanation;
+use spanlift::grouped;
 use spanlift::hazard::Mode;
 use spanlift::{Trace, signed_percent};
 use spanlift_native::claims::Test;
@@ -23,7 +24,6 @@ use spanlift_viewer::{
 use super::operators::{Moved, Way};
 use super::story::{Control, Demonstration, Judged, STRATEGY_MACHINE, Story, overtaken};
 use super::words;
-use crate::say::grouped;
 
 /// The one word that the page's own style and scripts carry.
 const NONCE: &str = "spanlift-tour";

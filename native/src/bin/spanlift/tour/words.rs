@@ -1,5 +1,6 @@
 //! The tour at the terminal.
 
+use spanlift::grouped;
 use spanlift::trace::{Engine, Trace};
 use spanlift::{Nanos, hazard};
 
@@ -8,7 +9,7 @@ use super::story::{
     Condition, Control, Demonstration, Judged, ProfiledRun, STRATEGY_MACHINE, Story, Tested, busy, overtaken,
 };
 use crate::explain;
-use crate::say::{Out, Style, counted, grouped};
+use crate::say::{Out, Style, counted};
 
 /// Columns of a bar.
 const BAR: i64 = 56;
