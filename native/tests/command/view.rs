@@ -141,6 +141,7 @@ fn without_a_file_there_is_a_page_to_begin_with() {
     assert!(ran.out.starts_with("wrote spanlift.html ("), "{}", ran.out);
     let page = std::fs::read_to_string(folder.join("spanlift.html")).unwrap();
     assert!(page.contains("data-examples="));
+    assert!(page.len() <= 600_000, "a page without data has {} bytes", page.len());
     assert_eq!(spanlift(&folder, &["view", "-o", "out.svg"]).code, 2, "a picture of nothing");
 }
 
