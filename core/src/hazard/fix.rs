@@ -3,8 +3,9 @@
 use super::found::HazardKind;
 use super::remedy::{Remedy, remedy};
 use super::report::Hazard;
-use super::{Terms, check};
+use super::{Mode, Terms, check};
 use crate::id::Id;
+use crate::ordered::BTreeSet;
 use crate::program::{Alloc, ChannelId, Command, Edit, EventId, Op, Program, ThreadId};
 
 /// The smallest change of a program that mends one hazard, ready to be applied.
@@ -139,6 +140,7 @@ fn freed_later(program: &Program, hazard: &Hazard, after: usize, terms: Terms) -
             draft.edit(&[Edit::Replace { at: index, command: Command { op, ..command.clone() } }], 0);
         }
     }
+    keep_waits(program, &mut draft, hazard.first, terms);
     let (mut new_event, mut new_channel) = (None, None);
     // The free may now come while its memory is in use; each round mends one such hazard.
     for _ in 0..16 {
@@ -158,6 +160,28 @@ fn freed_later(program: &Program, hazard: &Hazard, after: usize, terms: Terms) -
         draft.edit(&next.edits, 0);
     }
     Fix { remedy, edits: draft.edits(program), new_event, new_channel }
+}
+
+/// Where a free waited for devices, as drivers do, and moved away: waits there for those whose work something relied on.
+fn keep_waits(program: &Program, draft: &mut Draft, at: usize, terms: Terms) {
+    if terms.mode != Mode::Typical {
+        return;
+    }
+    let (Ok(facts), Ok(old)) = (program.check(), check(program, terms)) else { return };
+    let known: BTreeSet<_> = old.hazards.iter().map(|h| (h.kind, h.first, h.second)).collect();
+    for _ in 0..facts.n_devices {
+        let Ok(report) = check(&draft.program, terms) else { return };
+        let is_new = |h: &&Hazard| match [h.first, h.second].map(|k| draft.origin[k]) {
+            [Origin::Old(first), Origin::Old(second)] => !known.contains(&(h.kind, first, second)),
+            _ => false,
+        };
+        let stream =
+            report.hazards.iter().filter(is_new).find_map(|h| draft.program.commands()[h.first].op.stream());
+        let Some(stream) = stream else { return };
+        let op = Op::DeviceSync { dev: facts.stream(stream).dev };
+        let command = Command { op, thread: program.commands()[at].thread, label: None };
+        draft.edit(&[Edit::Insert { before: at, command }], 0);
+    }
 }
 
 /// A program that is changed several times, and where its commands come from.

@@ -102,7 +102,7 @@ fn spare(old: &Program, draft: &mut Draft, mut report: Report, terms: Terms) -> 
 }
 
 fn is_wait_of_thread(op: &Op) -> bool {
-    matches!(op, Op::StreamSync { .. } | Op::EventSync { .. } | Op::Await { .. })
+    matches!(op, Op::StreamSync { .. } | Op::DeviceSync { .. } | Op::EventSync { .. } | Op::Await { .. })
 }
 
 fn is_wait_of_device(op: &Op) -> bool {

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use super::clock::{Clock, Epoch};
 use super::rules::Rules;
 use super::{Terms, walk};
+use crate::memory::{DEFAULT_LIMIT, Overlap};
 use crate::program::{BufferId, Facts, Problems, Program, Region};
 
 /// Which part of a command a step is, in the order in which they can follow each other.
@@ -102,7 +103,7 @@ pub struct Step {
     /// What begins or ends with it.
     pub life: Option<Life>,
     clock: Clock,
-    /// What it comes after besides, without handing it on: see [`Relation::before`].
+    /// What it comes after besides as far as that writes what it reads, without handing it on: see [`Relation::before`].
     also: Option<Clock>,
     /// Its place in the graph that a launch runs.
     inner: Option<Clock>,
@@ -188,15 +189,30 @@ impl<'p> Relation<'p> {
 
     /// Whether the step at position `a` must be over before the one at `b` begins.
     ///
-    /// Not transitive in one corner: a pageable source that drivers read in the call (typical mode) comes after the work
-    /// of its stream, as in contract mode, yet what comes after the call need not. Orders obey this all the same.
+    /// Not transitive in one corner: a pageable source that drivers read in the call (typical mode) comes after what its
+    /// stream wrote there, as in contract mode, yet what comes after the call need not. Orders obey this all the same.
     pub fn before(&self, a: usize, b: usize) -> bool {
-        a < b && self.steps[b].knows(&self.steps[a], true)
+        a < b && (self.steps[b].knows(&self.steps[a]) || self.is_source_of(a, b))
     }
 
     /// As [`Relation::before`] without that corner: a partial order by itself.
     pub fn surely_before(&self, a: usize, b: usize) -> bool {
-        a < b && self.steps[b].knows(&self.steps[a], false)
+        a < b && self.steps[b].knows(&self.steps[a])
+    }
+
+    /// Whether the step at `a` writes what the call at `b` reads early, and its stream has it before the copy.
+    fn is_source_of(&self, a: usize, b: usize) -> bool {
+        let (a, b) = (&self.steps[a], &self.steps[b]);
+        let block = |touch: &Touch| self.facts.buffer(touch.region.buffer).block;
+        let meets = |write: &Touch, read: &Touch| {
+            let spans = [write, read].map(|touch| &touch.region.span);
+            block(write) == block(read) && spans[0].overlaps(spans[1], DEFAULT_LIMIT) != Overlap::No
+        };
+        b.also.as_ref().is_some_and(|also| also.knows(a.epoch()))
+            && a.touches
+                .iter()
+                .filter(|t| t.write)
+                .any(|write| b.touches.iter().any(|read| meets(write, read)))
     }
 }
 
@@ -205,14 +221,13 @@ impl Step {
         self.clock.epoch()
     }
 
-    fn knows(&self, other: &Step, strict: bool) -> bool {
+    fn knows(&self, other: &Step) -> bool {
         if let (Some(mine), Some(theirs)) = (&self.inner, &other.inner)
             && self.id.command == other.id.command
         {
             return mine.knows(theirs.epoch());
         }
-        let other = other.epoch();
-        self.clock.knows(other) || (strict && self.also.as_ref().is_some_and(|also| also.knows(other)))
+        self.clock.knows(other.epoch())
     }
 }
 

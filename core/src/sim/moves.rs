@@ -7,7 +7,7 @@ use super::values::{Moving, Place, compute_bytes, differences, formula, is_seed,
 use super::{Reading, Wrong};
 use crate::id::Id;
 use crate::memory::Dtype;
-use crate::program::{Contents, Copy, Op, Region, ThreadId};
+use crate::program::{Alloc, Contents, Copy, Op, Region, ThreadId};
 use crate::units::Nanos;
 
 impl<'a> Sim<'a> {
@@ -228,6 +228,27 @@ impl<'a> Sim<'a> {
         }
     }
 
+    /// Memory that a stream hands out again is there.
+    pub(super) fn life_begins(&mut self, node: NodeId) {
+        let program = self.program;
+        if !self.values.is_on() {
+            return;
+        }
+        let command = self.nodes[node as usize].command as usize;
+        if let Op::Alloc(alloc @ Alloc { reuse: Some(_), .. }) = &program.commands()[command].op {
+            self.settle_values();
+            self.declare(alloc);
+        }
+    }
+
+    fn declare(&mut self, alloc: &Alloc) {
+        if let Some(contents) = &alloc.contents {
+            let region = alloc.buffer.range(0, alloc.bytes);
+            let block = self.block(&region);
+            self.values.put(block, &region.span, contents);
+        }
+    }
+
     /// A thread begins to read, write or copy host memory.
     pub(super) fn access_begins(&mut self, t: u32, command: u32) {
         let program = self.program;
@@ -241,13 +262,7 @@ impl<'a> Sim<'a> {
                 let block = self.block(region);
                 self.values.put(block, &region.span, contents);
             }
-            Op::Alloc(alloc) => {
-                if let Some(contents) = &alloc.contents {
-                    let region = alloc.buffer.range(0, alloc.bytes);
-                    let block = self.block(&region);
-                    self.values.put(block, &region.span, contents);
-                }
-            }
+            Op::Alloc(alloc) => self.declare(alloc),
             Op::HostCopy { src, dst } | Op::Copy(Copy { src, dst, .. }) => {
                 if self.values.blocks[self.block(dst)].is_none() {
                     return;

@@ -261,7 +261,11 @@ impl<'a> Sim<'a> {
     fn begin(&mut self, node: NodeId) {
         let Node { command, work, .. } = self.nodes[node as usize];
         match work {
-            Work::Host | Work::Point | Work::Record | Work::Wait { .. } => self.complete(node),
+            Work::Point => {
+                self.life_begins(node);
+                self.complete(node);
+            }
+            Work::Host | Work::Record | Work::Wait { .. } => self.complete(node),
             Work::Compute { dev, .. } | Work::Mapped { dev, .. } => self.queue_compute(dev, node),
             Work::Dma { engine, .. } | Work::TwoHops { from: engine, .. } => {
                 self.queue_engine(engine, node, 0)

@@ -115,12 +115,24 @@ pub(crate) fn hazards(ops: &[Value], terms: impl Into<Terms>) -> BTreeSet<Pair> 
     World::of(ops, terms, false).judge()
 }
 
-/// Steps by name with the names of those that come before them: the transitive closure, over steps alone.
+/// Steps by name with the names of those that come before them: the transitive closure, over steps alone. An early read
+/// comes besides after what its stream wrote there.
 pub(crate) fn order(ops: &[Value], terms: impl Into<Terms>) -> BTreeMap<String, BTreeSet<String>> {
-    let w = World::of(ops, terms, true);
+    let terms = terms.into();
+    let mut w = World::of(ops, terms, true);
+    if w.labels.values().any(|(_, also)| also.is_some()) {
+        w = World::of(ops, terms, false);
+    }
     let before = w.closure();
+    let block = |x: &Touch| &w.buffers[&x.buffer].block;
+    let is_source = |a: usize, b: usize| {
+        w.touches.iter().filter(|x| x.node == a && x.write).any(|x| {
+            let mut reads = w.touches.iter().filter(|y| y.node == b);
+            reads.any(|y| block(x) == block(y) && !x.bytes.is_disjoint(&y.bytes))
+        })
+    };
     let is_before = |a: usize, (b, also): (usize, Option<usize>)| {
-        a != b && (before[b][a] || also.is_some_and(|also| also != a && before[also][a]))
+        a != b && (before[b][a] || also.is_some_and(|also| also != a && before[also][a] && is_source(a, b)))
     };
     let past = |&at: &(usize, Option<usize>)| {
         w.labels.iter().filter(|(_, a)| is_before(a.0, at)).map(|(name, _)| name.clone()).collect()

@@ -118,6 +118,7 @@ fn needless(old: &Program, mended: &Program, terms: Terms) -> Option<String> {
             Op::Wait { .. }
                 | Op::EventSync { .. }
                 | Op::StreamSync { .. }
+                | Op::DeviceSync { .. }
                 | Op::Await { .. }
                 | Op::RecordStream { .. }
         )
@@ -238,4 +239,28 @@ fn a_hazard_beyond_mending_does_not_stop_the_rest() {
     let mended = hazard::mend(&program, Mode::Contract, 100).expect("well formed");
     let left: Vec<_> = mended.report.hazards.iter().map(|h| h.kind).collect();
     assert_eq!((left, mended.n_fixes), (vec![hazard::HazardKind::UseAfterFree], 2));
+}
+
+/// What a free waits for is still waited for where it was, as far as that is needed.
+#[test]
+fn a_free_that_moves_leaves_its_waits_behind() {
+    let mended = |text: &str| {
+        let program = Program::from_text(text).expect("well formed");
+        let report = hazard::check(&program, Mode::Typical).expect("well formed");
+        let kinds: Vec<_> = report.hazards.iter().map(|h| h.kind).collect();
+        assert_eq!(kinds, [hazard::HazardKind::UseAfterFree], "{text}");
+        let better = Fix::of(&program, &report.hazards[0], Mode::Typical).apply(&program);
+        let left = hazard::check(&better, Mode::Typical).expect("well formed").hazards;
+        assert!(left.is_empty(), "{left:?} is left\n{}", better.to_text());
+        better.commands().iter().filter(|c| matches!(c.op, Op::DeviceSync { .. })).count()
+    };
+    let streams = "stream a\nstream b on cuda:1\nmanaged m, n 8\npageable x 8\n";
+    assert_eq!(mended(&format!("{streams}kernel on a writes m\nfree m\nwrite m")), 1);
+    assert_eq!(mended(&format!("{streams}kernel on b writes n\nfree m\nwrite n\nread m")), 1);
+    assert_eq!(
+        mended(&format!("{streams}kernel on a writes m\nkernel on b writes n\nfree m\nwrite n\nread m")),
+        2
+    );
+    assert_eq!(mended(&format!("{streams}kernel on a writes n\nfree m\nwrite m")), 0);
+    assert_eq!(mended(&format!("{streams}write x\nfree x\nwrite x")), 0);
 }

@@ -93,7 +93,7 @@ fn check(ops: &[Value], terms: Terms, place: &str) -> usize {
 }
 
 /// Whether a driver's early read is in it, the only thing whose order is not transitive.
-fn is_corner(relation: &Relation<'_>) -> bool {
+pub(crate) fn is_corner(relation: &Relation<'_>) -> bool {
     let n = relation.steps().len();
     (0..n).any(|b| (0..b).any(|a| relation.before(a, b) && !relation.surely_before(a, b)))
 }

@@ -401,6 +401,14 @@ fn a_bad_command_is_told_once_and_hides_nothing_else() {
             r#"command 13: "op" is not text"#,
         ],
     );
+    // Of several spans the message names the one.
+    check_json(
+        r#"{"op": "kernel", "s": "0", "reads": [{"buf": "z", "off": 0, "len": 0}, 3], "writes": [{"buf": "z", "off": 0, "len": -1}]}"#,
+        &[
+            r#"command 0: kernel: field "reads[1]" is 3, a span is needed"#,
+            "command 0: kernel: writes[0]: negative length",
+        ],
+    );
     // A broken capture is no reason to blame its end, or what is captured.
     check_json(
         r#"{"op": "stream", "s": "s", "dev": 0, "kind": "nonblocking"},
@@ -496,6 +504,20 @@ fn files_that_are_no_programs_say_where() {
     syntax(r#"{"schema_version": 2, "ops": []}"#, "byte 0: schema_version is 2, only 1 is known");
     syntax(r#"{"ops": 3}"#, "byte 8: invalid type: integer `3`, expected a list of commands");
     syntax(r#"{"ops": [], "ops": []}"#, "byte 16: duplicate field `ops`");
+    // Which of the two is meant nobody knows, wherever it stands and whatever it is.
+    syntax(r#"{"title": "a", "title": "b"}"#, "byte 21: duplicate field `title`");
+    syntax(r#"{"machine": "a", "machine": "b"}"#, "byte 25: duplicate field `machine`");
+    syntax(r#"{"schema_version": 1, "schema_version": 2}"#, "byte 37: duplicate field `schema_version`");
+    syntax(r#"{"schema_version": null, "schema_version": 1}"#, "byte 40: duplicate field `schema_version`");
+    syntax(r#"{"ops": [{"op": "sync", "op": "mark"}]}"#, "byte 27: duplicate field `op`");
+    syntax(r#"{"ops": [{"op": "mark", "\u006fp": "mark"}]}"#, "byte 32: duplicate field `op`");
+    syntax(r#"{"ops": [{"dst": {"off": 0, "off": 8}}]}"#, "byte 32: duplicate field `off`");
+    syntax(r#"{"ops": [{"x": [{"y": {"z": 1, "z": 1}}]}]}"#, "byte 33: duplicate field `z`");
+    let many: Vec<String> = (0..100_000).map(|k| format!(r#""f{k}": 0"#)).collect();
+    let ops = |many: &str| format!(r#"{{"schema_version": 1, "ops": [{{"op": "mark", {many}}}]}}"#);
+    assert!(Program::from_json(ops(&many.join(",")).as_bytes()).is_ok());
+    let twice = Program::from_json(ops(&format!("{}, \"f17\": 0", many.join(","))).as_bytes());
+    assert!(twice.unwrap_err().to_string().ends_with("duplicate field `f17`"));
     syntax(r#"{"schema_version": 1, "ops": []} x"#, "byte 33: trailing characters");
     let deep = format!(r#"{{"schema_version": 1, "ops": [{{"op": {}"#, "[".repeat(100_000));
     syntax(&deep, "byte 161: recursion limit exceeded");

@@ -157,7 +157,10 @@ fn bad_lines_say_what_was_expected() {
         "stream s of w",
         &["line 1: `of` names the host thread of a `per_thread` stream, and this is none"],
     );
+    refuses("device d 8 on gpu:0", &["line 1: expected a device such as `cuda:0`, found `gpu`"]);
+    refuses("sync gpu:0", &["line 1: expected a device such as `cuda:0`, found `gpu`"]);
     refuses("stream s blocking blocking", &["line 1: `blocking` stands twice"]);
+    refuses("stream s blocking nonblocking", &["line 1: a stream is `blocking` or `nonblocking`, not both"]);
     refuses(
         "stream s slow",
         &[

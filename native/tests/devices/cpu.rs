@@ -104,7 +104,7 @@ fn random_program(seed: u64) -> Program {
         let stream = rng.of(&streams[..2]);
         let ((a, space_a), (b, _), (c, _)) = (rng.of(&buffers), rng.of(&buffers), rng.of(&buffers));
         let (at, from, other) = (part(&mut rng, a), part(&mut rng, b), part(&mut rng, c));
-        match rng.below(9) {
+        match rng.below(10) {
             0..3 if a != b => {
                 p.copy(at, from).on(stream);
             }
@@ -136,6 +136,26 @@ fn random_program(seed: u64) -> Program {
                 let graph = p.end_capture(stream, &format!("g{}", p.len()));
                 p.launch(graph, stream);
                 p.launch(graph, stream);
+            }
+            9 => {
+                // Its bytes are handed out again: by the stream, or by the host, which waits for all that used them.
+                let by_stream = rng.below(2) == 0;
+                if by_stream {
+                    p.free_async(a, stream);
+                } else {
+                    p.device_sync(0);
+                    p.device_sync(1);
+                    p.free(a);
+                }
+                let (name, k) = (format!("b{}", p.len()), buffers.iter().position(|x| x.0 == a).unwrap());
+                let dev = u32::from(space_a == Space::Device && k % 2 == 1);
+                let again = p.alloc(space_a, &name, Bytes(64)).dev(dev).reuse(a);
+                let again = if by_stream { again.on(stream) } else { again };
+                let again = match rng.below(3) {
+                    0 => again.declare(),
+                    _ => again.holds(Contents::fill(Dtype::U8, 4.0)).declare(),
+                };
+                buffers[k].0 = again;
             }
             _ => {}
         }

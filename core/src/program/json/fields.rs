@@ -1,5 +1,7 @@
 //! The fields of one command, read one by one: what is wrong is noted, and reading goes on.
 
+use std::fmt;
+
 use super::value::{Json, Object};
 use crate::memory::{Dim, Dtype, Span};
 use crate::program::Names;
@@ -167,29 +169,31 @@ impl<'a> Fields<'a> {
 
     pub(super) fn region(&mut self, key: &str) -> Option<Region> {
         let value = self.required(key)?;
-        self.region_of(key, value)
+        self.region_of(format_args!("{key}"), value)
     }
 
     pub(super) fn regions(&mut self, key: &str) -> Option<Vec<Region>> {
         match self.required(key)? {
             Json::List(list) => {
                 // Every element is looked at, so that one bad span does not hide the next.
-                let regions: Vec<_> = list.iter().map(|v| self.region_of(key, v)).collect();
+                let one = |(k, v)| self.region_of(format_args!("{key}[{k}]"), v);
+                let regions: Vec<_> = list.iter().enumerate().map(one).collect();
                 regions.into_iter().collect()
             }
             other => self.fault(format!("field {key:?} is {other}, a list of spans is needed")),
         }
     }
 
-    pub(super) fn region_of(&mut self, key: &str, value: &'a Json<'a>) -> Option<Region> {
+    /// The span at a place of the command.
+    fn region_of(&mut self, place: fmt::Arguments<'_>, value: &'a Json<'a>) -> Option<Region> {
         let Json::Object(map) = value else {
-            return self.fault(format!("field {key:?} is {value}, a span is needed"));
+            return self.fault(format!("field \"{place}\" is {value}, a span is needed"));
         };
         let mut inner =
             Fields { map, names: self.names, name: self.name, is_unknown: false, faults: Vec::new() };
         let region = inner.region_fields();
         let faults = std::mem::take(&mut inner.faults);
-        self.faults.extend(faults.into_iter().map(|f| format!("{key}: {f}")));
+        self.faults.extend(faults.into_iter().map(|f| format!("{place}: {f}")));
         region
     }
 

@@ -104,9 +104,9 @@ impl<'de> Visitor<'de> for &mut Reader<'_, '_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
-                "schema_version" => self.version = Some(map.next_value()?),
-                "title" => self.title = Some(map.next_value()?),
-                "machine" => self.machine = Some(map.next_value()?),
+                "schema_version" => once("schema_version", &mut self.version, &mut map)?,
+                "title" => once("title", &mut self.title, &mut map)?,
+                "machine" => once("machine", &mut self.machine, &mut map)?,
                 "ops" if self.has_ops => return Err(Error::duplicate_field("ops")),
                 "ops" => {
                     self.has_ops = true;
@@ -119,6 +119,19 @@ impl<'de> Visitor<'de> for &mut Reader<'_, '_> {
         }
         if self.has_ops { Ok(()) } else { Err(Error::missing_field("ops")) }
     }
+}
+
+/// A field that stands in the file at most once.
+fn once<'de, A: MapAccess<'de>>(
+    name: &'static str,
+    field: &mut Option<Value>,
+    map: &mut A,
+) -> Result<(), A::Error> {
+    if field.is_some() {
+        return Err(A::Error::duplicate_field(name));
+    }
+    *field = Some(map.next_value()?);
+    Ok(())
 }
 
 struct Ops<'r, 't, 'u>(&'r mut Reader<'t, 'u>);

@@ -272,8 +272,11 @@ impl<'a> Cursor<'a> {
 
     /// `cuda:N`, if it comes next.
     pub(super) fn device(&mut self) -> Result<Option<u32>, Fault> {
-        if self.peek_word() != Some("cuda") || !self.mark_ahead(1, ":") {
+        if !self.mark_ahead(1, ":") {
             return Ok(None);
+        }
+        if self.peek_word() != Some("cuda") {
+            return self.expected("a device such as `cuda:0`");
         }
         self.at += 2;
         self.device_number().map(Some)

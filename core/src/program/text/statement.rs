@@ -5,7 +5,9 @@ use crate::id::{Id, TooMany};
 use crate::memory::{Dim, Span};
 use crate::program::Program;
 use crate::program::command::*;
-use crate::program::words::{ALLOC_VIAS, FREE_VIAS, HOST_COSTS, SPACES, STREAM_KINDS, value};
+use crate::program::words::{
+    ALLOC_VIAS, FREE_VIAS, HOST_COSTS, SPACES, STREAM_KINDS, value, word as word_of,
+};
 use crate::units::Nanos;
 
 /// Reads what one line says into the program.
@@ -196,6 +198,10 @@ impl Statement<'_> {
         while let Some(word) = c.peek_word() {
             if let Some(found) = value(&STREAM_KINDS, word) {
                 c.step();
+                if let Some(before) = kind.filter(|before| *before != found) {
+                    let before = word_of(&STREAM_KINDS, &before);
+                    return Err(format!("a stream is `{before}` or `{word}`, not both"));
+                }
                 once(&mut kind, found, word)?;
             } else if c.eat("of") {
                 once(&mut of, self.thread(c.name("a host thread")?)?, "of")?;

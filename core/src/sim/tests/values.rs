@@ -224,6 +224,16 @@ fn reused_memory_begins_with_what_its_declaration_says() {
     assert_eq!(run.finals.len(), 1, "one block, one buffer that still has it");
 }
 
+/// The same in stream order, where a copy before the birth still brings what was there.
+#[test]
+fn memory_that_a_stream_hands_out_again_begins_with_what_its_declaration_says() {
+    let text = "stream s\ndevice a 8 via malloc_async on s = u8 fill 1\npinned back 8 = u8 fill 0\ncopy back <- a on s\n\
+                free a on s\ndevice b 4 via malloc_async on s reuse a = u8 fill 2\nsync s";
+    let p = Program::from_text(text).unwrap();
+    let [back, b] = [1, 2].map(|k: usize| BufferId::try_from(k).unwrap());
+    assert_eq!(finals(&p), [(back, vec![1; 8]), (b, vec![2, 2, 2, 2, 1, 1, 1, 1])]);
+}
+
 /// The bytes at the end, by buffer.
 fn finals(p: &Program) -> Vec<(BufferId, Vec<u8>)> {
     run(p, &round()).unwrap().finals.into_iter().map(|f| (f.buffer, f.bytes)).collect()
