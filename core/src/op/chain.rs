@@ -67,6 +67,7 @@ pub fn identity() -> Part {
 ///
 /// # Errors
 /// [`OpError::Mismatch`] where a part does not read what the part before it writes: names, sizes, type or device.
+/// [`OpError::SizeMismatch`] for a name with two sizes along the chain; those inside a normal are its own.
 /// [`OpError::Untyped`] when no part knows its space.
 ///
 /// See [`chain!`](crate::chain) for the form with commas.
