@@ -306,7 +306,8 @@ impl Operator {
     /// ```
     pub fn inverse(&self) -> Result<Operator, OpError> {
         let none = || OpError::NoInverse { operator: self.formula() };
-        let inverses = |parts: &[Operator]| parts.iter().map(Operator::inverse).collect::<Result<Vec<_>, _>>();
+        let inverses =
+            |parts: &[Operator]| parts.iter().map(Operator::inverse).collect::<Result<Vec<_>, _>>();
         match self {
             // What keeps all lengths and reaches everything is undone by its adjoint.
             Operator::Leaf(leaf) if leaf.tags().unitary() => Ok(self.adjoint()),
@@ -314,12 +315,9 @@ impl Operator {
                 let inverse = leaf.op.inverse().ok_or_else(none)?.on(leaf.domain().device());
                 Ok(inverse.turned(leaf.side == super::Side::Adjoint, leaf.conj))
             }
-            Operator::Concat(c) if c.odim().is_some() && c.idim().is_some() => Operator::concatenated(
-                c.idim().cloned(),
-                c.odim().cloned(),
-                inverses(c.parts())?,
-                c.tree(),
-            ),
+            Operator::Concat(c) if c.odim().is_some() && c.idim().is_some() => {
+                Operator::concatenated(c.idim().cloned(), c.odim().cloned(), inverses(c.parts())?, c.tree())
+            }
             Operator::Stack(s) if s.odim().is_some() && s.idim().is_some() => {
                 Operator::stacked(s.slot(false), s.slot(true), inverses(s.parts())?)
             }

@@ -113,8 +113,18 @@ fn check(seed: u64, counts: &mut [usize; 7]) {
     if let Ok(b) = a.inverse() {
         let what = format!("inverse of {what}\n{b}");
         let scale = scale.max(p.size() * Parts::read(&b).size());
-        near(&what, &spanlift::op::chain([Part::from(&a), Part::from(&b)]).unwrap(), &Parts::identity(n), scale);
-        near(&what, &spanlift::op::chain([Part::from(&b), Part::from(&a)]).unwrap(), &Parts::identity(m), scale);
+        near(
+            &what,
+            &spanlift::op::chain([Part::from(&a), Part::from(&b)]).unwrap(),
+            &Parts::identity(n),
+            scale,
+        );
+        near(
+            &what,
+            &spanlift::op::chain([Part::from(&b), Part::from(&a)]).unwrap(),
+            &Parts::identity(m),
+            scale,
+        );
         counts[6] += 1;
     }
 
