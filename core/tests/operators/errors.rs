@@ -66,7 +66,7 @@ fn containers() {
     );
     refused(
         stack(Some(("m", 0)), None, [a.clone()]),
-        "dimension `m` is named twice; give one of the two another name",
+        "`W` on f64[m=2]@cpu: dimension `m` is named twice; give one of the two another name",
     );
     refused(
         stack(Some(("n", 0)), None, [a.clone()]),

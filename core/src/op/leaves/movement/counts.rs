@@ -11,8 +11,10 @@ use crate::op::{Name, Operator, Space, Tensor};
 /// The product of a factor and of numbers that depend on some dimensions each.
 pub(super) struct Counts {
     factor: f64,
-    along: Vec<(Vec<(Name, i64)>, Vec<f64>)>,
+    along: Vec<(Dims, Vec<f64>)>,
 }
+
+type Dims = Vec<(Name, i64)>;
 
 impl Counts {
     fn none() -> Counts {
