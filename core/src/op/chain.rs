@@ -8,7 +8,7 @@ use num_complex::Complex64;
 
 use super::error::Mismatch;
 use super::name::Name;
-use super::operator::Operator;
+use super::operator::{Number, Operator};
 use super::sum::MOST_ROOM;
 use super::transfer::Route;
 use super::{Diagonal, Gather, OpError, Space, ToDevice};
@@ -67,6 +67,7 @@ pub fn identity() -> Part {
 ///
 /// # Errors
 /// [`OpError::Mismatch`] where a part does not read what the part before it writes: names, sizes, type or device.
+/// [`OpError::SizeMismatch`] for a name with two sizes along the chain; those inside a normal are its own.
 /// [`OpError::Untyped`] when no part knows its space.
 ///
 /// See [`chain!`](crate::chain) for the form with commas.
@@ -206,6 +207,7 @@ fn one_size_each(parts: &[Operator]) -> Result<(), OpError> {
     if parts.iter().all(|part| Some(part.domain()) == first && Some(part.codomain()) == first) {
         return Ok(());
     }
+    one_device_each(parts)?;
     let mut known: Vec<(&Name, i64, &Operator)> = Vec::new();
     let mut before = None;
     for (k, part) in parts.iter().enumerate() {
@@ -234,6 +236,18 @@ fn one_size_each(parts: &[Operator]) -> Result<(), OpError> {
         }
     }
     Ok(())
+}
+
+/// Refuses a leaf that reads on one device and writes on another: data moves where a transfer stands.
+fn one_device_each(parts: &[Operator]) -> Result<(), OpError> {
+    let here = |a: &Operator| (a.domain().device(), a.codomain().device());
+    let apart = |a: &Operator| matches!(a, Operator::Leaf(_)) && here(a).0 != here(a).1;
+    let Some(k) = parts.iter().position(apart) else { return Ok(()) };
+    let (reads, writes) = here(&parts[k]);
+    let fix = format!("make it on one and insert `to({})` behind it", writes.call());
+    let problem =
+        format!("it reads on {reads} and writes on {writes}, where data moves by a transfer alone; {fix}");
+    Err(OpError::Argument { operator: parts[k].formula(), problem }.at(k, parts.len()))
 }
 
 /// Whether the first two parts give back the names that the first one reads: what stands between them, as in the normal of a
@@ -308,7 +322,7 @@ impl Part {
             Part::Operator(a) => a.formula(),
             Part::Route(route) => route.to_string(),
             Part::Identity => "I".to_owned(),
-            Part::Scale(factor) => factor.to_string(),
+            Part::Scale(factor) => Number(*factor).to_string(),
             Part::Open(open) => open.name.clone(),
             Part::Failed(error) => error.to_string(),
         }

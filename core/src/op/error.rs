@@ -77,6 +77,8 @@ pub enum OpError {
     NegativeTiles { dim: Name, size: i64 },
     #[error("`{dim}` is {size} long: it has no {tiles} tiles")]
     TileCount { dim: Name, tiles: usize, size: i64 },
+    #[error("`{dim}` is {size} long: {tiles} tiles are more than anybody lists; make them larger")]
+    TooManyTiles { dim: Name, size: i64, tiles: i64 },
     #[error("edges {edges:?} of tiles do not rise from 0 to {size}, the size of `{dim}`")]
     TileEdges { dim: Name, edges: Vec<i64>, size: i64 },
     #[error("`{operator}`: nothing says how long `{dim}` is; {known} have a size")]

@@ -3,7 +3,7 @@
 use num_complex::Complex64;
 
 use super::leaf::{Leaf, Side};
-use super::operator::{Operator, stands_alone};
+use super::operator::{Operator, is_compound, is_enclosed, stands_alone};
 use super::space::Space;
 use crate::memory::Device;
 
@@ -63,10 +63,13 @@ impl Ink {
             Operator::Scale(scale) => self.number(scale.factor()),
             Operator::ToDevice(t) => self.transfer(t.ispec().device, t.ospec().device),
             Operator::Chain(chain) => {
-                let parts = chain.parts().iter().rev().map(|part| self.factor(part));
+                let parts = chain.parts().iter().rev().enumerate().map(|(k, part)| {
+                    let inner = self.formula(part);
+                    if is_enclosed(part, k == 0) { self.enclosed(&inner) } else { inner }
+                });
                 parts.collect::<Vec<_>>().join(self.pick(" \\, ", "<mo>\u{b7}</mo>"))
             }
-            Operator::Sum(sum) => self.joined(sum.parts(), self.pick(" + ", "<mo>+</mo>")),
+            Operator::Sum(sum) => self.sum(sum.parts()),
             Operator::Concat(concat) => {
                 self.grid(concat.parts(), concat.odim().is_some(), concat.idim().is_some())
             }
@@ -86,13 +89,18 @@ impl Ink {
         if self == Ink::Latex { latex } else { mathml }
     }
 
-    fn factor(self, a: &Operator) -> String {
-        let inner = self.formula(a);
-        if matches!(a, Operator::Sum(_)) { self.enclosed(&inner) } else { inner }
-    }
-
-    fn joined(self, parts: &[Operator], between: &str) -> String {
-        parts.iter().map(|part| self.formula(part)).collect::<Vec<_>>().join(between)
+    /// Terms; what has a sign of its own is subtracted.
+    fn sum(self, terms: &[Operator]) -> String {
+        let mut all = String::new();
+        for (k, term) in terms.iter().enumerate() {
+            let term = self.formula(term);
+            let minus = term.strip_prefix(self.pick("-", "<mn>-"));
+            match minus.filter(|_| k > 0) {
+                Some(rest) => all.extend([self.pick(" - ", "<mo>-</mo><mn>"), rest]),
+                None => all.extend([if k > 0 { self.pick(" + ", "<mo>+</mo>") } else { "" }, &term]),
+            }
+        }
+        all
     }
 
     /// Parts below each other, beside each other, or along the diagonal.
@@ -127,8 +135,10 @@ impl Ink {
         let name = self.name(own.unwrap_or(&facts.name));
         match (leaf.side == Side::Adjoint && own.is_none(), leaf.conj) {
             (false, false) => name,
-            (true, false) => self.raised(&name, &self.letter("H")),
-            (true, true) => self.raised(&name, &self.letter("T")),
+            (true, conj) => {
+                let base = if is_compound(&facts.name) { self.enclosed(&name) } else { name };
+                self.raised(&base, &self.letter(if conj { "T" } else { "H" }))
+            }
             (false, true) => match self {
                 Ink::Latex => format!("\\overline{{{name}}}"),
                 Ink::MathMl => format!("<mover accent=\"true\">{name}<mo>\u{af}</mo></mover>"),
@@ -163,7 +173,10 @@ impl Ink {
 
     fn number(self, z: Complex64) -> String {
         let number = super::Number(z).to_string();
-        self.numeral(&number)
+        let Some((head, tail)) = number.split_once('e').filter(|_| self == Ink::Latex && z.im == 0.0) else {
+            return self.numeral(&number);
+        };
+        format!("{head} \\cdot 10^{{{tail}}}")
     }
 
     fn raised(self, base: &str, power: &str) -> String {

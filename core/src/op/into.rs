@@ -4,7 +4,7 @@ use num_complex::Complex64;
 
 use super::eval::Array;
 use super::leaf::check_values;
-use super::operator::Operator;
+use super::operator::{Number, Operator};
 use super::tensor::check_view;
 use super::walk::walk;
 use super::{OpError, Space};
@@ -127,7 +127,7 @@ impl Operator {
 /// A factor that is finite and of the space's field.
 fn factor(factor: Complex64, space: &Space) -> Result<Complex64, OpError> {
     if !factor.re.is_finite() || !factor.im.is_finite() {
-        return Err(OpError::Factor { factor: factor.to_string(), space: Box::new(space.clone()) });
+        return Err(OpError::Factor { factor: Number(factor).to_string(), space: Box::new(space.clone()) });
     }
     check_values(&factor.to_string(), &[factor], space)?;
     Ok(factor)

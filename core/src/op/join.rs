@@ -401,7 +401,7 @@ impl Operator {
             }
             let mut dims = space.dims().to_vec();
             dims.insert((*axis).min(dims.len()), (name.clone(), n));
-            Ok(space.with_dims(dims)?)
+            space.with_dims(dims).map_err(|e| OpError::from(e).on(parts[0].formula(), space))
         };
         // A new name of one side that the other side has already would be two things.
         let (domain, codomain) = (parts[0].domain(), parts[0].codomain());
@@ -409,7 +409,9 @@ impl Operator {
             if let Some((name, _)) = slot
                 && other.axis(name).is_some()
             {
-                return Err(SpaceError::DuplicateDim(name.clone()).into());
+                return Err(
+                    OpError::from(SpaceError::DuplicateDim(name.clone())).on(parts[0].formula(), other)
+                );
             }
         }
         let (domain, codomain) = (with(&into, domain)?, with(&out, codomain)?);

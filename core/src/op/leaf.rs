@@ -8,7 +8,7 @@ use num_complex::Complex64;
 
 use super::cut::{Along, Tile};
 use super::name::Name;
-use super::operator::Operator;
+use super::operator::{Operator, is_compound};
 use super::tensor::Tensor;
 use super::window::Window;
 use super::{OpError, Space};
@@ -368,8 +368,10 @@ impl fmt::Display for Leaf {
             (Side::Adjoint, false, Some(name)) => f.write_str(name),
             (Side::Adjoint, true, Some(name)) => write!(f, "conj({name})"),
             (Side::Forward, false, _) => f.write_str(&facts.name),
-            (Side::Adjoint, false, None) => write!(f, "{}^H", facts.name),
-            (Side::Adjoint, true, None) => write!(f, "{}^T", facts.name),
+            (Side::Adjoint, conj, None) => {
+                let (open, close) = if is_compound(&facts.name) { ("(", ")") } else { ("", "") };
+                write!(f, "{open}{}{close}^{}", facts.name, if conj { 'T' } else { 'H' })
+            }
             (Side::Forward, true, _) => write!(f, "conj({})", facts.name),
         }
     }

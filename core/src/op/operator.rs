@@ -113,7 +113,7 @@ impl Operator {
         let factor: Complex64 = factor.into();
         let held = space.round(factor);
         if ![factor.re, factor.im, held.re, held.im].iter().all(|part| part.is_finite()) {
-            return Err(OpError::Factor { factor: factor.to_string(), space: Box::new(space) });
+            return Err(OpError::Factor { factor: Number(factor).to_string(), space: Box::new(space) });
         }
         if factor.im != 0.0 && !space.is_complex() {
             return Err(OpError::MixedFields { of: factor.to_string(), index: 0, space: Box::new(space) });
@@ -289,18 +289,39 @@ impl Operator {
 
     /// The operator that undoes this one exactly, where every part has one.
     ///
-    /// Transforms, reorderings, renamings, transfers, and diagonals and factors without a zero have one. Where there is none,
-    /// a solver finds what an inverse would give.
+    /// Transforms, reorderings, renamings, transfers, and diagonals and factors without a zero have one, and so has what is
+    /// made of these alone, one after the other or side by side. Where there is none, a solver finds what an inverse would give.
     ///
     /// # Errors
     /// [`OpError::NoInverse`] with the part that has none.
+    ///
+    /// ```
+    /// use spanlift::chain;
+    /// use spanlift::memory::Dtype;
+    /// use spanlift::op::{Diagonal, Space, fft, roll};
+    /// let line = Space::new([("x", 2)], Dtype::C64)?;
+    /// let a = chain![Diagonal::new(line, [2.0, 4.0])?, roll("x", 1), fft(["x"])]?;
+    /// assert_eq!(a.inverse()?.formula(), "D^-1 · Roll(x,-1) · F(x)^H");
+    /// # Ok::<(), spanlift::op::OpError>(())
+    /// ```
     pub fn inverse(&self) -> Result<Operator, OpError> {
         let none = || OpError::NoInverse { operator: self.formula() };
+        let inverses =
+            |parts: &[Operator]| parts.iter().map(Operator::inverse).collect::<Result<Vec<_>, _>>();
         match self {
+            // What keeps all lengths and reaches everything is undone by its adjoint.
+            Operator::Leaf(leaf) if leaf.tags().unitary() => Ok(self.adjoint()),
             Operator::Leaf(leaf) => {
                 let inverse = leaf.op.inverse().ok_or_else(none)?.on(leaf.domain().device());
                 Ok(inverse.turned(leaf.side == super::Side::Adjoint, leaf.conj))
             }
+            Operator::Concat(c) if c.odim().is_some() && c.idim().is_some() => {
+                Operator::concatenated(c.idim().cloned(), c.odim().cloned(), inverses(c.parts())?, c.tree())
+            }
+            Operator::Stack(s) if s.odim().is_some() && s.idim().is_some() => {
+                Operator::stacked(s.slot(false), s.slot(true), inverses(s.parts())?)
+            }
+            Operator::BlockDiag(blocks) => Operator::blocks(inverses(blocks.parts())?),
             Operator::Identity(_) => Ok(self.clone()),
             Operator::ToDevice(t) => Ok(Operator::ToDevice(t.adjoint())),
             Operator::Scale(Scale { factor, space }) => {
@@ -411,13 +432,17 @@ impl fmt::Display for Formula<'_> {
             Operator::ToDevice(t) => t.fmt(f),
             Operator::Chain(chain) => {
                 let mut parts = chain.0.iter().rev();
-                parts.next().map_or(Ok(()), |last| factor(last, f))?;
-                parts.try_for_each(|part| f.write_str(" · ").and_then(|()| factor(part, f)))
+                parts.next().map_or(Ok(()), |last| factor(last, true, f))?;
+                parts.try_for_each(|part| f.write_str(" · ").and_then(|()| factor(part, false, f)))
             }
             Operator::Sum(sum) => {
                 let mut terms = sum.parts().iter();
                 terms.next().map_or(Ok(()), |first| Formula(first).fmt(f))?;
-                terms.try_for_each(|term| write!(f, " + {}", Formula(term)))
+                terms.try_for_each(|term| {
+                    let term = Formula(term).to_string();
+                    let minus = term.strip_prefix('-');
+                    write!(f, " {} {}", if minus.is_some() { '-' } else { '+' }, minus.unwrap_or(&term))
+                })
             }
             Operator::Concat(concat) => f.write_str(&concat.formula()),
             Operator::Stack(stack) => f.write_str(&stack.formula()),
@@ -440,18 +465,33 @@ pub(super) fn stands_alone(a: &Operator) -> bool {
         Operator::Chain(_) | Operator::Sum(_) | Operator::Power(_) => false,
         Operator::Leaf(_) | Operator::Scale(_) => {
             let formula = Formula(a).to_string();
-            !formula.contains('^') && !formula.starts_with('-')
+            let power_of_ten = matches!(a, Operator::Scale(_)) && formula.contains('e');
+            !is_compound(&formula) && !formula.starts_with('-') && !power_of_ten
         }
         _ => true,
     }
 }
 
-/// Writes an operator as it stands in a product.
-fn factor(a: &Operator, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// Whether a name is a formula itself, such as `|D|^2` or two movements in one: what is raised behind it would be its last part's.
+pub(super) fn is_compound(name: &str) -> bool {
+    name.contains(['^', ' '])
+}
+
+/// Whether an operator is enclosed in a product: a sum, and a sign behind something that it would be subtracted from.
+pub(super) fn is_enclosed(a: &Operator, first: bool) -> bool {
     match a {
-        Operator::Sum(_) => write!(f, "({})", Formula(a)),
-        _ => fmt::Display::fmt(&Formula(a), f),
+        Operator::Sum(_) => true,
+        Operator::Scale(scale) => !first && Number(scale.factor).to_string().starts_with('-'),
+        _ => false,
     }
+}
+
+/// Writes an operator as it stands in a product.
+fn factor(a: &Operator, first: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if is_enclosed(a, first) {
+        return write!(f, "({})", Formula(a));
+    }
+    fmt::Display::fmt(&Formula(a), f)
 }
 
 /// A factor as it is written in a formula.
@@ -459,7 +499,14 @@ pub(crate) struct Number(pub(crate) Complex64);
 
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.im == 0.0 { fmt::Display::fmt(&self.0.re, f) } else { write!(f, "({})", self.0) }
+        // Beyond these nobody counts zeros.
+        let far = |v: f64| v != 0.0 && !(1e-5..1e16).contains(&v.abs());
+        match (self.0.im == 0.0, far(self.0.re) || far(self.0.im)) {
+            (true, false) => fmt::Display::fmt(&self.0.re, f),
+            (true, true) => fmt::LowerExp::fmt(&self.0.re, f),
+            (false, false) => write!(f, "({})", self.0),
+            (false, true) => write!(f, "({:e})", self.0),
+        }
     }
 }
 

@@ -12,6 +12,7 @@
 use std::ops::Range;
 
 use super::cut::{Along, Tile};
+use super::json::MOST_POINTS;
 use super::leaves::{rename, slice};
 use super::name::Name;
 use super::operator::Operator;
@@ -224,6 +225,19 @@ fn recombined(dim: &Name, along: Along, parts: Vec<Operator>) -> Result<Operator
     }
 }
 
+/// Where tiles of `size` begin and end along a dimension of `n`.
+fn edges_of(dim: &Name, n: i64, size: i64) -> Result<Vec<i64>, OpError> {
+    let dim = dim.clone();
+    match size {
+        0 => Err(OpError::EmptyTiles { dim }),
+        ..0 => Err(OpError::NegativeTiles { dim, size }),
+        _ if (n - 1) / size >= MOST_POINTS => {
+            Err(OpError::TooManyTiles { dim, size: n, tiles: (n - 1) / size + 1 })
+        }
+        _ => Ok((0..n).step_by(usize::try_from(size).unwrap_or(usize::MAX)).chain([n]).collect()),
+    }
+}
+
 /// The operator on `device`, with its input sent there and its result sent back.
 fn there_and_back(a: &Operator, device: Device) -> Operator {
     let there = a.on(device);
@@ -242,16 +256,7 @@ impl Operator {
         let mut dims: Vec<Ranges> = Vec::new();
         for (dim, size) in sizes {
             let (dim, along, n) = self.cuttable(dim, &dims)?;
-            if size < 1 {
-                let empty = size == 0;
-                return Err(if empty {
-                    OpError::EmptyTiles { dim }
-                } else {
-                    OpError::NegativeTiles { dim, size }
-                });
-            }
-            let step = usize::try_from(size).unwrap_or(usize::MAX);
-            let edges = (0..n).step_by(step).chain([n]).collect();
+            let edges = edges_of(&dim, n, size)?;
             dims.push(Ranges { dim, along, edges, windows: along == Along::Mirrored });
         }
         Ok(Tiles { operator: self.clone(), dims })
@@ -296,11 +301,7 @@ impl Operator {
     /// # Ok::<(), spanlift::op::OpError>(())
     /// ```
     pub fn tiles_with_halo(&self, dim: &str, size: i64, halo: i64) -> Result<Tiles, OpError> {
-        let ranges = self.halo(dim, halo, &|dim, n| match size {
-            0 => Err(OpError::EmptyTiles { dim: dim.clone() }),
-            ..0 => Err(OpError::NegativeTiles { dim: dim.clone(), size }),
-            _ => Ok((0..n).step_by(usize::try_from(size).unwrap_or(usize::MAX)).chain([n]).collect()),
-        })?;
+        let ranges = self.halo(dim, halo, &|dim, n| edges_of(dim, n, size))?;
         Ok(Tiles { operator: self.clone(), dims: vec![ranges] })
     }
 
@@ -485,6 +486,9 @@ fn even(dim: &Name, n: i64, tiles: usize) -> Result<Vec<i64>, OpError> {
     let count = i64::try_from(tiles).unwrap_or(i64::MAX);
     if !(1..=n).contains(&count) {
         return Err(OpError::TileCount { dim: dim.clone(), tiles, size: n });
+    }
+    if count > MOST_POINTS {
+        return Err(OpError::TooManyTiles { dim: dim.clone(), size: n, tiles: count });
     }
     Ok((0..=count).map(|k| k * (n / count) + k.min(n % count)).collect())
 }

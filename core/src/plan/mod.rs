@@ -55,6 +55,8 @@ pub enum PlanError {
     Empty(String),
     #[error("`{operator}` reads {expects} but the input is {gives}")]
     Input { operator: String, expects: String, gives: String },
+    #[error("`{operator}` reads on {reads} and writes on {writes}: data moves by `to({})` alone", writes.call())]
+    TwoDevices { operator: String, reads: Device, writes: Device },
     #[error("stream {name:?} cannot be on {first} and on {second}")]
     StreamOnTwoDevices { name: String, first: Device, second: Device },
     #[error("`{operator}` needs at least {needs} on {device}, {cap} are allowed; that is {tiles}")]

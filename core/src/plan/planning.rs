@@ -84,6 +84,7 @@ impl Planning {
     }
 
     fn planned(&self, operator: &Operator, x: Option<&Array>) -> Result<Plan, PlanError> {
+        one_device_each(operator)?;
         if self.caps.is_empty() {
             return write::plan(operator, self, x);
         }
@@ -100,4 +101,13 @@ impl Planning {
     pub fn plan_for(&self, operator: &Operator, x: &Array) -> Result<Plan, PlanError> {
         self.planned(operator, Some(x))
     }
+}
+
+/// Refuses leaves that read on one device and write on another, which no kernel does.
+fn one_device_each(a: &Operator) -> Result<(), PlanError> {
+    let (reads, writes) = (a.domain().device(), a.codomain().device());
+    if matches!(a, Operator::Leaf(_)) && reads != writes {
+        return Err(PlanError::TwoDevices { operator: a.formula(), reads, writes });
+    }
+    a.children().iter().try_for_each(one_device_each)
 }

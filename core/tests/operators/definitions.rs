@@ -62,6 +62,49 @@ fn powers_of_what_has_a_power_or_a_sign_are_enclosed() {
     }
 }
 
+/// Nothing is transferred implicitly, by an operator of one's own neither.
+#[test]
+fn a_leaf_on_two_devices_is_refused() {
+    let line = Space::new([("x", 2)], Dtype::F64).unwrap();
+    let copy = |x: &[Complex64], y: &mut [Complex64]| y.copy_from_slice(x);
+    let hidden = Operator::from(spanlift::op::FromFn::new("H", line.clone(), line.on(mock(0)), copy, copy));
+    check_error(
+        chain![Operator::scale(2.0, line), &hidden],
+        "`H`: it reads on cpu and writes on mock:0, where data moves by a transfer alone; make it on one and insert \
+         `to(mock(0))` behind it (second of two in the chain)",
+    );
+    let planned = hidden.plan().unwrap_err().to_string();
+    assert_eq!(planned, "`H` reads on cpu and writes on mock:0: data moves by `to(mock(0))` alone");
+    assert!(hidden.on(mock(0)).plan().is_ok());
+}
+
+/// A sign is never what subtracts, and what is raised is raised as a whole.
+#[test]
+fn signs_and_adjoints_read_one_way() {
+    let d = Operator::from(diagonal("D", Dtype::C64, cpu()));
+    let minus = Operator::scale(-2.0, d.domain().clone()).unwrap();
+    let far = Operator::scale(1e-30, d.domain().clone()).unwrap();
+    let wide = spanlift::op::dense(["m"], ["n"], [("m", 3), ("n", 2)], [1.0; 6], Dtype::C64).unwrap();
+    let cases = [
+        (chain![&d, &minus, &d].unwrap(), "D · (-2) · D", r"\mathrm{D} \, \left(-2\right) \, \mathrm{D}"),
+        (chain![&d, &minus].unwrap(), "-2 · D", r"-2 \, \mathrm{D}"),
+        ((&d - &d).unwrap(), "D - 1 · D", r"\mathrm{D} - 1 \, \mathrm{D}"),
+        ((&minus + &d).unwrap(), "-2 + D", r"-2 + \mathrm{D}"),
+        (chain![&d, &far].unwrap(), "1e-30 · D", r"1 \cdot 10^{-30} \, \mathrm{D}"),
+        (far.pow(2).unwrap(), "(1e-30)^2", r"{\left(1 \cdot 10^{-30}\right)}^{2}"),
+        (
+            wide.normal().h(),
+            "(|W|^2)^H · Rename(n->n1)",
+            r"{\left({\mathrm{|W|}}^{2}\right)}^{H} \, \mathrm{Rename(n->n1)}",
+        ),
+    ];
+    for (a, text, latex) in cases {
+        assert_eq!(a.formula(), text);
+        assert_eq!(a.to_latex().split(" : ").next(), Some(latex));
+        assert!(!a.to_mathml().contains("<mo>+</mo><mn>-"), "{}", a.to_mathml());
+    }
+}
+
 #[test]
 fn formulas() {
     let d = |device| diagonal("D", Dtype::C32, device);
@@ -215,10 +258,7 @@ fn spaces_and_weights_are_checked() {
     assert_eq!(weights(Dtype::C32, &[one, i * 1e300]), "value 1 of `D` is not finite");
     let line = Space::new([("x", 2)], Dtype::F32).unwrap();
     let refused = Operator::scale(-1e39, line.clone()).unwrap_err().to_string();
-    assert_eq!(
-        refused,
-        "factor -1000000000000000000000000000000000000000+0i on f32[x]@cpu is not finite; no operator is left of it"
-    );
+    assert_eq!(refused, "factor -1e39 on f32[x]@cpu is not finite; no operator is left of it");
     assert!(Operator::scale(3.4e38, line).is_ok());
 }
 

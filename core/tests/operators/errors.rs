@@ -66,18 +66,18 @@ fn containers() {
     );
     refused(
         stack(Some(("m", 0)), None, [a.clone()]),
-        "dimension `m` is named twice; give one of the two another name",
+        "`W` on f64[m=2]@cpu: dimension `m` is named twice; give one of the two another name",
     );
     refused(
         stack(Some(("n", 0)), None, [a.clone()]),
-        "dimension `n` is named twice; give one of the two another name",
+        "`W` on f64[n=3]@cpu: dimension `n` is named twice; give one of the two another name",
     );
     refused(
         stack(Some(("l", 2)), None, [a.clone()]),
         "`l` cannot be inserted at 2 of f64[m]@cpu: choose 0 to 1",
     );
     refused(a.pow(2), "`W` reads f64[n=3]@cpu but gives f64[m=2]@cpu: only a square operator has powers");
-    refused(f64::NAN * &a, "factor NaN+0i on f64[m]@cpu is not finite; no operator is left of it");
+    refused(f64::NAN * &a, "factor NaN on f64[m]@cpu is not finite; no operator is left of it");
     refused(C::I * &a, "value 0 of `0+1i` has an imaginary part but f64[m]@cpu is real; build both in c64");
     refused(
         chain![fft(["x"]), to(cuda(0))],

@@ -6,8 +6,8 @@ use spanlift::memory::{Dtype, cpu, cuda};
 use spanlift::op::{
     Array, Boundary, Dense, Diagonal, Edge, Kernel, Level, Mode, OpError, Operator, Reader, Simplify, Space,
     SpaceError, Tensor, Tile, Weights, block, block_diag, blocks, convolution, dense, end_pad, fft,
-    finite_difference, hstack, interpolate, merge_dims, nufft, pad, rename, repeat, rfft, sampling, slice,
-    split_dim, stack, sum_reduce, to, unblocks, vstack,
+    finite_difference, hstack, interpolate, merge_dims, nufft, pad, permute, rename, repeat, rfft, sampling,
+    slice, split_dim, stack, sum_reduce, to, unblocks, vstack,
 };
 use spanlift::plan::{Plan, PlanError, Planning};
 use spanlift::{Bytes, chain};
@@ -83,13 +83,71 @@ fn a_name_has_one_size_on_both_sides() {
         rfft(["x"]).named(["x"]).over(&x),
         fft(["y", "x"]).named(["x", "y"]).over(complex(&[("y", 2), ("x", 3)])),
         nufft([("x", vec![0.1])], "x").over(complex(&[("x", 4)])),
+        rename([("y", "x"), ("x", "y")]).over(&yx),
     ];
     for found in refused {
         assert!(matches!(found, Err(OpError::SizeMismatch { .. })), "{found:?}");
     }
-    // A swap of names swaps their sizes, and equal sizes are one size.
-    assert!(rename([("y", "x"), ("x", "y")]).over(&yx).is_ok());
+    // Equal sizes are one size.
+    assert!(rename([("y", "x"), ("x", "y")]).over(space(&[("y", 3), ("x", 3)])).is_ok());
     assert!(rfft(["x"]).named(["x"]).over(space(&[("x", 2)])).is_ok());
+}
+
+/// What a movement takes is counted one dimension at a time, and nothing is as long as the data.
+#[test]
+fn sizes_that_no_memory_holds_are_never_listed() {
+    const HUGE: i64 = 1 << 40;
+    let far = space(&[("b", HUGE), ("x", 5)]);
+    let moved = [
+        slice("x", 1..4, 2).over(&far),
+        slice("b", 1..4, 2).over(&far),
+        pad("x", 9).over(&far),
+        pad("b", HUGE + 3).over(&far),
+        repeat("r", 3).over(&far),
+        sum_reduce(["b"]).over(&far),
+        blocks([("x", 2, 1)]).over(&far),
+        blocks([("b", 2, 1)]).over(&far),
+        rename([("b", "u")]).over(&far),
+        rename([]).over(&far),
+        permute(["x", "b"]).over(&far),
+        merge_dims(["b", "x"], "m").over(&far),
+        sampling([("x", vec![1, 1, 4])], "m").over(&far),
+        sampling([("b", vec![1, 1, 4])], "m").over(&far),
+    ];
+    for a in moved {
+        let a = a.unwrap();
+        for b in [a.h(), a.normal(), a.cogram(), a.normal().normal()] {
+            let simple = Simplify::default().level(Level::Approximate).run(&b).operator;
+            assert_eq!((simple.domain(), simple.codomain()), (b.domain(), b.codomain()), "{a}");
+        }
+    }
+    // Counts stand for every index of the batch, as weights of the dimension that they depend on.
+    let covered = blocks([("x", 2, 1)]).over(&far).unwrap().normal();
+    let Operator::Leaf(leaf) = &covered else { panic!("{covered}") };
+    let counts = leaf.downcast::<Diagonal>().unwrap().weights();
+    assert_eq!(counts.to_vec().iter().map(|n| n.re).collect::<Vec<_>>(), [1.0, 2.0, 2.0, 2.0, 1.0]);
+    assert_eq!(counts.dims().len(), 1);
+
+    let line = complex(&[("x", HUGE)]);
+    let refused = [
+        finite_difference("x", Boundary::Zero).over(&line),
+        interpolate([("x", vec![0.5])], "m").kernel(Kernel::Box, 1e30).over(&line),
+        interpolate([("x", vec![0.5])], "m").kernel(Kernel::Box, 1e12).edge(Edge::Circular).over(&line),
+        nufft([("x", vec![0.5])], "m").over(&line),
+        nufft([("x", vec![0.5])], "m").toeplitz(&line),
+    ];
+    for found in refused {
+        assert!(matches!(found, Err(OpError::Argument { .. })), "{found:?}");
+    }
+    let wide = Operator::identity(line);
+    let many = [
+        wide.tiles([("x", 1)]).map(drop),
+        wide.tiles_with_halo("x", 1, 0).map(drop),
+        wide.split("x", 1 << 39, &[cpu()]).map(drop),
+    ];
+    for found in many {
+        assert!(matches!(found, Err(OpError::TooManyTiles { .. })), "{found:?}");
+    }
 }
 
 #[test]

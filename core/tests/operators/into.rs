@@ -51,7 +51,7 @@ fn other_spaces_and_factors_are_refused_and_nothing_is_written() {
     );
     assert_eq!(
         says(C::from(f64::INFINITY), C::ONE, &line),
-        "factor inf+0i on f64[x]@cpu is not finite; no operator is left of it"
+        "factor inf on f64[x]@cpu is not finite; no operator is left of it"
     );
     assert_eq!(
         says(C::ONE, C::I, &line),

@@ -4,7 +4,9 @@
 use serde_json::json;
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::memory::{Device, mock};
-use spanlift::op::{Array, Level, Name, OpError, Operator, Reader, Simplify, Space, Tile, Weights, dot_test};
+use spanlift::op::{
+    Array, Level, Name, OpError, Operator, Part, Reader, Simplify, Space, Tile, Weights, dot_test,
+};
 use spanlift::plan::{Solver, Stop};
 
 use crate::drawn::Wild;
@@ -37,6 +39,10 @@ impl Parts {
         let rows =
             usize::try_from(a.codomain().elements()).unwrap() * if a.codomain().is_complex() { 2 } else { 1 };
         Parts((0..rows).map(|i| columns.iter().map(|c| c[i]).collect()).collect())
+    }
+
+    fn identity(n: usize) -> Parts {
+        Parts((0..n).map(|i| (0..n).map(|j| if i == j { 1.0 } else { 0.0 }).collect()).collect())
     }
 
     fn transposed(&self, columns: usize) -> Parts {
@@ -79,7 +85,7 @@ fn kept(space: &Space, dim: &Name, list: &[i64]) -> Vec<usize> {
     listed(space, dim, list).into_iter().flat_map(|k| (0..each).map(move |part| k * each + part)).collect()
 }
 
-fn check(seed: u64, counts: &mut [usize; 6]) {
+fn check(seed: u64, counts: &mut [usize; 7]) {
     let mut w = Wild::new(seed);
     let depth = u32::try_from(seed % 4).unwrap();
     let a = w.expression(depth);
@@ -103,6 +109,24 @@ fn check(seed: u64, counts: &mut [usize; 6]) {
     near(&format!("transpose of {what}"), &a.t(), &turned(&t, a.domain(), a.codomain()), scale);
     assert_eq!((a.h().h(), a.t().t(), a.conj().conj()), (a.clone(), a.clone(), a.clone()), "{what}");
     assert!((0..2).all(|k| dot_test(&a, seed + k).passed()), "{what}: {:?}", dot_test(&a, seed));
+
+    if let Ok(b) = a.inverse() {
+        let what = format!("inverse of {what}\n{b}");
+        let scale = scale.max(p.size() * Parts::read(&b).size());
+        near(
+            &what,
+            &spanlift::op::chain([Part::from(&a), Part::from(&b)]).unwrap(),
+            &Parts::identity(n),
+            scale,
+        );
+        near(
+            &what,
+            &spanlift::op::chain([Part::from(&b), Part::from(&a)]).unwrap(),
+            &Parts::identity(m),
+            scale,
+        );
+        counts[6] += 1;
+    }
 
     let x = w.random.array(a.domain());
     let y = a.apply(&x).unwrap();
@@ -300,15 +324,15 @@ fn planned(what: &str, a: &Operator, x: &Array, _: f64) {
 fn wild_expressions_keep_every_law() {
     let n = draws(120, 20_000);
     let first: u64 = std::env::var("SPANLIFT_WILD").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
-    let mut counts = [0; 6];
+    let mut counts = [0; 7];
     for seed in first..first + n {
         check(seed, &mut counts);
     }
-    let [rules, cuts, refused, tiles, untiled, plans] = counts;
-    assert!(rules > 50 && cuts > 200 && tiles > 100, "{counts:?}");
+    let [rules, cuts, refused, tiles, untiled, plans, inverses] = counts;
+    assert!(rules > 50 && cuts > 200 && tiles > 100 && inverses > 10, "{counts:?}");
     record(
         "wild expressions",
         json!({"expressions": n, "rules_used": rules, "cuts": cuts, "cuts_refused": refused, "ways_to_tile": tiles,
-               "tilings_refused": untiled, "plans": plans}),
+               "tilings_refused": untiled, "plans": plans, "inverses": inverses}),
     );
 }

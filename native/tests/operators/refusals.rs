@@ -107,7 +107,7 @@ fn mistakes() -> Vec<(&'static str, String, Vec<&'static str>)> {
         (
             "scalar that is not finite",
             said(f64::NAN * &first),
-            vec!["factor NaN+0i on f64[x]@cpu is not finite"],
+            vec!["factor NaN on f64[x]@cpu is not finite"],
         ),
         (
             "unknown dimension",

@@ -10,6 +10,9 @@ use crate::op::{Name, OpError, Operator, Space, SpaceError};
 /// How often a kernel may go around a circular grid.
 const MOST_TURNS: f64 = 64.0;
 
+/// How many grid points one location may read.
+const MOST_NEAR: usize = 1 << 20;
+
 /// The weight of a grid point by its distance from the location, in halves of the width.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kernel {
@@ -76,7 +79,7 @@ pub struct Interpolate {
 ///
 /// # Errors
 /// When it is built: a location outside `[0, n - 1]`, or `[0, n)` on a circular grid, lists of different lengths, a
-/// width that is not positive or goes around a circular grid more than 64 times.
+/// width that is not positive, goes around a circular grid more than 64 times or covers more than a million grid points.
 ///
 /// # Cost
 /// About `w^d` multiplications and additions for each point and batch index.
@@ -196,6 +199,11 @@ impl Interpolate {
         }
         let mut entries = Entries::default();
         for m in 0..count {
+            let all = near.iter().map(|along| along[m].len()).fold(1, usize::saturating_mul);
+            if all > MOST_NEAR {
+                return Err(self
+                    .wrong(format!("location {m} reads {all} grid points, at most {MOST_NEAR} are listed")));
+            }
             let mut row: Vec<(Vec<i64>, f64)> = vec![(Vec::new(), 1.0)];
             for along in &near {
                 let extended = row.iter().flat_map(|(index, weight)| {
@@ -231,6 +239,11 @@ impl Interpolate {
                 return Err(self.wrong(format!("a kernel {} wide {turns}", self.width)));
             }
         };
+        #[expect(clippy::cast_precision_loss, reason = "a limit of this size is exact")]
+        if half > MOST_NEAR as f64 {
+            let far = format!("reads more than {MOST_NEAR} grid points along `{dim}`");
+            return Err(self.wrong(format!("a kernel {} wide {far}", self.width)));
+        }
         #[expect(clippy::cast_possible_truncation, reason = "near a grid that fits memory")]
         let (first, last) = ((at - half).ceil() as i64, (at + half).floor() as i64);
         let mut found: Vec<(i64, f64)> = Vec::new();

@@ -10,6 +10,9 @@ mod movement;
 mod nufft;
 mod sparse;
 
+/// What a table along one dimension may list: beyond, memory would end before the table does.
+const MOST_ROWS: i64 = 1 << 27;
+
 pub use closures::FromFn;
 pub use convolution::{Convolution, Convolve, Mode, convolution};
 pub use dense::{Dense, dense};

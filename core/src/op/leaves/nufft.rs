@@ -4,6 +4,7 @@ use std::f64::consts::PI;
 
 use num_complex::Complex64;
 
+use super::MOST_ROWS;
 use super::diagonal::Diagonal;
 use super::fourier::fft;
 use super::interpolate::{Edge, Kernel, interpolate};
@@ -53,6 +54,9 @@ pub fn nufft<'a>(frequencies: impl IntoIterator<Item = (&'a str, Vec<f64>)>, poi
         width: 4,
     }
 }
+
+/// How large the grid may be on which the weight of [`Nufft::toeplitz`] is computed, on the host.
+const MOST_DOUBLED: i64 = 1 << 31;
 
 /// How long the grid in the middle is along one dimension.
 struct Grid {
@@ -105,6 +109,11 @@ impl Nufft {
             })?;
             #[expect(clippy::cast_precision_loss, reason = "a size that fits memory")]
             let size = n as f64;
+            if n > MOST_ROWS {
+                return Err(
+                    self.wrong(format!("`{dim}` is {n} long; at most {MOST_ROWS} weights are listed"))
+                );
+            }
             if let Some(k) = list.iter().find(|k| !(-size / 2.0..=size / 2.0).contains(*k)) {
                 return Err(self.wrong(format!("frequency {k} along `{dim}` is outside -{0}/2..{0}/2", n)));
             }
@@ -200,6 +209,12 @@ impl Nufft {
         // The sum over all points, as the adjoint of a finer transform applied to ones.
         let doubled: Vec<(Name, i64)> = grids.iter().map(|g| (g.name.clone(), 2 * g.n)).collect();
         let doubled = Space::named(doubled, Dtype::C64)?;
+        if doubled.elements() > MOST_DOUBLED {
+            let points = doubled.elements();
+            return Err(
+                self.wrong(format!("a doubled grid of {points} points; at most {MOST_DOUBLED} are computed"))
+            );
+        }
         let twice =
             self.frequencies.iter().map(|(d, list)| (d.as_str(), list.iter().map(|k| 2.0 * k).collect()));
         let twice: Vec<(&str, Vec<f64>)> = twice.collect();

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use num_complex::Complex64;
 
+use super::MOST_ROWS;
 use super::diagonal::Diagonal;
 use crate::op::chain::{builder, one_size};
+use crate::op::json::MOST_POINTS;
 use crate::op::walk::{place, walk};
 use crate::op::{
     Along, LeafFacts, LeafOp, Name, OpError, Operator, Side, Space, SpaceError, Tags, Tensor, Tile, stack,
@@ -130,7 +132,7 @@ impl Sparse {
     /// `A^H A` along one dimension that keeps its size, entry by entry.
     fn squared(&self) -> Option<Operator> {
         let [dim] = &self.grid[..] else { return None };
-        let n = place(self.facts.domain.size(dim)?);
+        let n = place(self.facts.domain.size(dim).filter(|n| *n <= MOST_POINTS)?);
         let mut sums: Vec<crate::ordered::BTreeMap<i64, f64>> = vec![Default::default(); n];
         for row in 0..self.entries.ends.len() {
             for e in self.entries.range(row) {
@@ -182,10 +184,19 @@ impl LeafOp for Sparse {
         if !single {
             return self.squared();
         }
-        // Rows of one entry read one place each: the normal counts how often each place is read.
-        let mut counts = vec![Complex64::ZERO; space.len()];
-        self.each(|_, from, w| counts[from] += w * w);
-        let counts = Tensor::of(space, counts.into()).compact();
+        // Rows of one entry read one place of the grid each: the normal counts how often each is read, whatever the batch.
+        let dims = space.dims().iter().filter(|(name, _)| self.grid.contains(name));
+        let grid = space.with_dims(dims.cloned().collect()).ok()?;
+        if grid.elements() > MOST_POINTS {
+            return None;
+        }
+        let units: Vec<i64> =
+            self.grid.iter().map(|n| grid.axis(n).map_or(0, |k| grid.strides()[k])).collect();
+        let mut counts = vec![Complex64::ZERO; grid.len()];
+        for (index, w) in self.entries.columns.chunks(units.len()).zip(&self.entries.weights) {
+            counts[place(index.iter().zip(&units).map(|(i, u)| i * u).sum())] += w * w;
+        }
+        let counts = Tensor::of(&grid, counts.into()).compact();
         Some(Diagonal::of("N".to_owned(), space.clone(), counts).into())
     }
 
@@ -300,6 +311,10 @@ impl FiniteDifference {
     fn build(&self, space: &Space) -> Result<Operator, OpError> {
         let dim: Name = self.dim.parse()?;
         let n = size_of(space, &dim, &self.title())?;
+        if n > MOST_ROWS {
+            let problem = format!("`{dim}` is {n} long; at most {MOST_ROWS} differences are listed");
+            return Err(OpError::Argument { operator: self.title(), problem });
+        }
         let mut entries = Entries::default();
         for i in 0..n {
             let next = match self.boundary {

@@ -111,6 +111,9 @@ pub(super) fn cg(a: &Operator, m: Option<&Operator>, frame: &Frame) -> Recipe {
 ///
 /// What is looked at is `|A^H r| / |A^H b|` (without damping). The rotation's sign alternates; it is kept apart, so that all
 /// quotients are of positive numbers. (Paige and Saunders, ACM TOMS 8, 1982.)
+///
+/// Once that is small enough, or nothing but rounding, `x` stands still: beyond the last direction that `A` has, what is left of a
+/// vector is noise, made as long as 1, and along that `x` would go as far as one over rounding.
 pub(super) fn lsqr(a: &Operator, damp: f64, frame: &Frame) -> Recipe {
     let (reads, writes) = (a.domain().clone(), a.codomain().clone());
     let mut k = Kitchen::new(vec![a.clone(), a.adjoint()]);
@@ -127,6 +130,9 @@ pub(super) fn lsqr(a: &Operator, damp: f64, frame: &Frame) -> Recipe {
     let [by, t, t1, first, check] = ["by", "t", "t1", "first", "check"].map(|n| k.scalar(n));
     let one = S(0);
     let sign = k.starting("sign", -1.0);
+    let (go, stay, rel) = (k.starting("go", 1.0), k.scalar("stay"), k.scalar("rel"));
+    let far = Func::Where { above: frame.enough.max((4.0 * reads.eps()).powi(2)) };
+    let going = Func::Where { above: 0.0 };
     let health = k.starting("health", 1.0);
     let damp2 = k.starting("damp2", damp * damp);
     let normed =
@@ -175,19 +181,27 @@ pub(super) fn lsqr(a: &Operator, damp: f64, frame: &Frame) -> Recipe {
         scalar(t, TIMES, &[c, phibar]),
         scalar(by, DIVIDE, &[t, rho]),
         scalar(by, TIMES, &[by, sign]),
+        scalar(by, going, &[by, go]),
         multiple(x, x, 1.0, by, w),
         scalar(t1, TIMES, &[s, alpha]),
         scalar(t1, DIVIDE, &[t1, rho]),
+        scalar(t1, going, &[t1, go]),
         multiple(w, v, -1.0, t1, w),
         scalar(rhobar, TIMES, &[c, alpha]),
         scalar(phibar, TIMES, &[s, phibar]),
         // |A^H r| = phibar alpha c
         scalar(t, TIMES, &[phibar, alpha]),
         scalar(t, TIMES, &[t, c]),
+        scalar(t, going, &[t, go]),
         scalar(health, GUARD, &[health, t]),
         scalar(t, DIVIDE, &[t, first]),
         scalar(t, TIMES, &[t, t]),
-        scalar(check, GUARD, &[t, health]),
+        // What was found before it stood still stays as well.
+        scalar(stay, Func::Affine { mul: -1.0, add: 1.0 }, &[go]),
+        scalar(rel, going, &[rel, stay]),
+        scalar(rel, Func::Add, &[rel, t]),
+        scalar(go, far, &[go, t]),
+        scalar(check, GUARD, &[rel, health]),
     ]);
     k.remember(check, health);
     k.recipe.check = check;

@@ -108,13 +108,16 @@ impl Solver {
 
     /// After how many iterations one scalar comes to the host, 10 unless said otherwise.
     ///
-    /// Conjugate gradients stand still once they are near enough, so that their solution does not depend on this.
+    /// Conjugate gradients and [`lsqr`] stand still once they are near enough, so that their solution does not depend on this.
     #[must_use]
     pub fn check_every(self, iterations: usize) -> Solver {
         Solver { check_every: iterations, ..self }
     }
 
     /// Where conjugate gradients begin instead of at zero: one vector more that is sent.
+    ///
+    /// The residual is updated and never computed anew, so it does not see the rounding of `A start`: a start that is far longer than
+    /// the solution spoils it.
     #[must_use]
     pub fn start(self, start: &Array) -> Solver {
         Solver { start: Some(start.clone()), ..self }

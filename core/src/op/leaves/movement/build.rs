@@ -149,8 +149,7 @@ impl Movement {
             return Err(OpError::tuple(self.title()));
         }
         let built = match &self.kind {
-            // A swap of two names swaps their sizes too.
-            Kind::Rename(pairs) => return self.rename(space, pairs),
+            Kind::Rename(pairs) => self.rename(space, pairs),
             Kind::Permute(order) => self.permute(space, order),
             Kind::Merge(dims, into) => self.merge(space, dims, into),
             Kind::Split(dim, into) => self.split(space, dim, into),

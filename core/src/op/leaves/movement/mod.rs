@@ -6,13 +6,13 @@
 
 mod algebra;
 mod build;
+mod counts;
 mod verbs;
 
 use num_complex::Complex64;
 
-use super::diagonal::Diagonal;
 use crate::op::walk::walk;
-use crate::op::{Along, LeafFacts, LeafOp, Name, OpError, Operator, Side, Space, Tags, Tensor, Tile, Work};
+use crate::op::{Along, LeafFacts, LeafOp, Name, OpError, Operator, Side, Space, Tags, Tile, Work};
 
 pub(in crate::op) use algebra::{merged, trivial};
 pub use build::Movement;
@@ -386,17 +386,11 @@ impl LeafOp for Gather {
 
     fn normal(&self, side: Side) -> Option<Operator> {
         // Rows have at most one entry, so A^H A counts how often each element is taken.
-        let mut taken = vec![0.0f64; self.facts.domain.len()];
-        self.each(|_, from| taken[from] += 1.0);
+        let taken = self.taken()?;
         match side {
-            Side::Forward => Some(counted(&self.facts.domain, taken)),
+            Side::Forward => taken.diagonal(&self.facts.domain),
             // A A^H is diagonal where no element is taken twice.
-            Side::Adjoint if taken.iter().all(|n| *n <= 1.0) => {
-                let mut filled = vec![0.0f64; self.facts.codomain.len()];
-                self.each(|to, _| filled[to] = 1.0);
-                Some(counted(&self.facts.codomain, filled))
-            }
-            Side::Adjoint => None,
+            Side::Adjoint => taken.at_most_once().then(|| self.filled()?.diagonal(&self.facts.codomain))?,
         }
     }
 
@@ -498,23 +492,6 @@ pub(in crate::op) fn reordered(
     });
     let (axes, sides) = (axes.collect(), (space.clone(), space.clone()));
     Operator::leaf(Gather::new(format!("Order({dim})"), None, sides, axes, Tags::REORDERING, Cuts::Refused))
-}
-
-/// The diagonal of counts: the identity or a factor where all are equal, and without the dimensions that it does not
-/// depend on.
-fn counted(space: &Space, counts: Vec<f64>) -> Operator {
-    let first = counts.first().copied().unwrap_or(1.0);
-    if counts.iter().all(|n| *n == first) {
-        if first == 1.0 {
-            return Operator::Identity(space.clone());
-        }
-        if let Ok(scale) = Operator::scale(first, space.clone()) {
-            return scale;
-        }
-    }
-    let all = Tensor::of(space, counts.into_iter().map(Complex64::from).collect());
-    let name = if all.storage().iter().all(|n| n.re <= 1.0) { "M" } else { "N" };
-    Diagonal::of(name.to_owned(), space.clone(), all.compact()).into()
 }
 
 /// The way back from fresh names: each `(old, new)` pair as `new -> old`.

@@ -17,14 +17,17 @@ fn owned<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
 /// `y = x`; the adjoint names back.
 ///
 /// # Errors
-/// When it is built: an old name that is not there, one that should get two names, a new name that something else has.
+/// When it is built: an old name that is not there, one that should get two names, a new name that something else has, and a
+/// swap of names whose sizes differ, since a name has one size ([`permute`] changes the order instead).
 ///
 /// ```
 /// use spanlift::memory::Dtype;
 /// use spanlift::op::{Space, rename};
-/// let image = Space::new([("y", 2), ("x", 3)], Dtype::C32)?;
+/// let image = Space::new([("y", 3), ("x", 3)], Dtype::C32)?;
 /// let a = rename([("y", "x"), ("x", "y")]).over(&image)?;
 /// assert_eq!(a.to_string(), "Rename(y->x,x->y) : c32[y,x]@cpu -> c32[x,y]@cpu");
+/// let wide = rename([("y", "x"), ("x", "y")]).over(Space::new([("y", 2), ("x", 3)], Dtype::C32)?);
+/// assert!(wide.unwrap_err().to_string().starts_with("`y` is 2 long in the input"));
 /// # Ok::<(), spanlift::op::OpError>(())
 /// ```
 pub fn rename<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Movement {
