@@ -219,7 +219,7 @@ export const selection = (frame, selector = "[data-selection]") => words(frame.l
 
 const COMMITTED = join(ROOT, "wasm/dist");
 /** What the page's script unpacks its module with. */
-export const UNPACKING = readFileSync(join(ROOT, "wasm/src/page/lzma.js"), "utf8");
+export const UNPACKING = ["digits", "lzma"].map((name) => readFileSync(join(ROOT, `wasm/src/page/${name}.js`), "utf8")).join("");
 const { digits, unlzma } = new Function(`${UNPACKING}; return { digits, unlzma };`)();
 
 /** Bytes as a page holds a module, by a way of their own: the digits are those whose worth the page finds. */
@@ -239,6 +239,13 @@ export const written = (bytes) => {
     text += five;
   }
   return text;
+};
+/** A script as a page holds it, a multiple of four bytes by blanks behind its end. */
+export const packedScript = (script) => {
+  for (let whole = script.trimEnd(); ; whole += "\n") {
+    const packed = gzipSync(whole);
+    if (packed.length % 4 === 0) return written(packed);
+  }
 };
 const dist = (folder, pair) => ({
   name: pair,
@@ -296,11 +303,11 @@ export const until = (state, canvas, is, what) =>
 export function withFreshViewer(html, fresh = viewer(), committed = dist(COMMITTED, fresh.name ?? "viewer")) {
   const holds = (is, what) => assert.ok(is, `the page does not hold the committed ${what}`);
   let scripts = 0;
-  const page = html.replace(/(data-script=(?:\\?"|&(?:amp;)?quot;))([\w+/=]+)/g, (_, before, packed) => {
-    const script = gunzipSync(Buffer.from(packed, "base64")).toString();
+  const page = html.replace(/(data-script=(?:\\?"|&(?:amp;)?quot;))([^"&\\]+)/g, (_, before, packed) => {
+    const script = gunzipSync(digits(packed)).toString();
     holds(script.includes(committed.glue), `${fresh.name}.js`);
     scripts += 1;
-    return before + gzipSync(script.replace(committed.glue, () => fresh.glue)).toString("base64");
+    return before + packedScript(script.replace(committed.glue, () => fresh.glue));
   });
   holds(scripts, `${fresh.name}.js`);
   holds(page.includes(committed.module), `${fresh.name}.wasm.lzma`);

@@ -14,8 +14,8 @@
 //! `<iframe src="run.html" width="100%" height="600"></iframe>`. A place with `data-from="ADDRESS"` in place of
 //! `data-spanlift` asks that address for the block of [`pack`], where the page's policy lets it connect.
 //!
-//! Nothing else is fetched. Data and script travel packed with gzip, in base64, and are unpacked by the browser; the module with
-//! LZMA, which the script unpacks, and written with 85 digits. What users wrote is never part of markup or script.
+//! Nothing else is fetched. Data and script travel packed with gzip, which the browser unpacks, the module with LZMA, which the
+//! script unpacks; data is written in base64, script and module with 85 digits. What users wrote is never part of markup or script.
 
 use std::io::Write as _;
 
@@ -40,7 +40,7 @@ const COURSE: Pair =
     Pair { glue: include_str!("../dist/course.js"), module: include_bytes!("../dist/course.wasm.lzma") };
 const STYLE: &str = include_str!("page/viewer.css");
 /// The one script that stands in the page as it is: it unpacks the other and starts it.
-const LOADER: &str = include_str!("page/loader.js");
+const LOADER: &str = concat!(include_str!("page/digits.js"), include_str!("page/loader.js"));
 const BOOT: &str = concat!(
     include_str!("page/lzma.js"),
     include_str!("page/files.js"),
@@ -143,7 +143,7 @@ fn assets(nonce: &str, pair: &Pair, more: &str) -> String {
          <script type=\"application/x-lzma\" id=\"spanlift-module\">{}</script>\n\
          <script type=\"module\" id=\"spanlift-loader\" data-script=\"{}\"{nonce}>\n{}</script>\n",
         base85(pair.module),
-        packed(script(pair, more).as_bytes()),
+        base85(&whole_fours(gzip(script(pair, more).as_bytes()))),
         joined(&slim_script(LOADER)),
     )
 }
@@ -217,11 +217,28 @@ fn data(items: &[PageItem]) -> String {
     packed(&pack(items))
 }
 
-/// Bytes packed with gzip, with a fixed level and no time, in base64.
+/// Bytes packed with gzip, in base64.
 fn packed(bytes: &[u8]) -> String {
+    STANDARD.encode(gzip(bytes))
+}
+
+/// Bytes packed with gzip, with a fixed level and no time.
+fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut packer = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
     let packed = packer.write_all(bytes).and_then(|()| packer.finish());
-    STANDARD.encode(packed.unwrap_or_else(|e| unreachable!("bug: writing to memory failed: {e}")))
+    packed.unwrap_or_else(|e| unreachable!("bug: writing to memory failed: {e}"))
+}
+
+/// The same packed bytes, a multiple of four of them: the header, which had no fields, gets a comment (RFC 1952), since browsers refuse
+/// what follows behind the end.
+fn whole_fours(mut packed: Vec<u8>) -> Vec<u8> {
+    const COMMENT: u8 = 16;
+    let room = (4 - packed.len() % 4) % 4;
+    if room > 0 {
+        packed[3] |= COMMENT;
+        packed.splice(10..10, std::iter::repeat_n(b' ', room - 1).chain([0]));
+    }
+    packed
 }
 
 /// A picture that shows everywhere and whose scripts, if it had any, could not run.
@@ -265,6 +282,22 @@ mod tests {
                 digit.is_ascii_graphic() && !b"<>&\"'`\\".contains(digit) && !DIGITS[..k].contains(digit)
             );
         }
+    }
+
+    #[test]
+    fn a_script_is_packed_to_a_multiple_of_four_bytes_with_nothing_behind_it() {
+        let mut seen = [false; 4];
+        for n in 0..40 {
+            let script: String = (0..n).map(|k| char::from(b'a' + (k * k % 23) as u8)).collect();
+            let packed = gzip(script.as_bytes());
+            seen[packed.len() % 4] = true;
+            let whole = whole_fours(packed);
+            assert_eq!(whole.len() % 4, 0);
+            let mut reader = flate2::bufread::GzDecoder::new(&whole[..]);
+            assert_eq!(std::io::read_to_string(&mut reader).unwrap(), script);
+            assert!(reader.into_inner().is_empty(), "{n} letters: something is left behind the end");
+        }
+        assert_eq!(seen, [true; 4]);
     }
 
     #[test]

@@ -1,11 +1,10 @@
-// Unpacks the page's script and starts it where this one stands, under the same policy.
+// Unpacks the page's script and starts it where this one stands, under the same policy. It needs the digits too.
 const loader = document.getElementById("spanlift-loader");
 try {
-  const packed = Uint8Array.from(atob(loader.dataset.script), (c) => c.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const stream = new Blob([digits(loader.dataset.script)]).stream().pipeThrough(new DecompressionStream("gzip"));
   const script = document.createElement("script");
   [script.type, script.id, script.nonce] = ["module", "spanlift-script", loader.nonce];
-  script.textContent = await new Response(stream).text();
+  script.textContent = `${digits}\n${await new Response(stream).text()}`;
   loader.replaceWith(script);
 } catch (error) {
   for (const place of document.querySelectorAll("[data-spanlift], [data-from]")) {

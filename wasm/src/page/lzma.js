@@ -6,19 +6,6 @@ const [IS_MATCH, IS_REP, IS_REP_0, IS_REP_1, IS_REP_2, IS_LONG, SLOT, FAR, ALIGN
   0, 192, 204, 216, 228, 240, 432, 688, 803, 819, 1333, 1847,
 ];
 
-/** The bytes that text of 85 digits stands for, four for five of them. */
-const digits = (text) => {
-  const all = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%)*+,-./:;?@[]^_{|}~";
-  const worth = Uint8Array.from({ length: 128 }, (_, code) => Math.max(0, all.indexOf(String.fromCharCode(code))));
-  const view = new DataView(new ArrayBuffer((text.length / 5) * 4));
-  for (let k = 0; 5 * k < text.length; k += 1) {
-    let number = 0;
-    for (let i = 5 * k; i < 5 * k + 5; i += 1) number = number * 85 + worth[text.charCodeAt(i)];
-    view.setUint32(4 * k, number);
-  }
-  return new Uint8Array(view.buffer);
-};
-
 /** The bytes that were packed. */
 const unlzma = (packed) => {
   const [lc, lp, pb] = [packed[0] % 9, Math.floor(packed[0] / 9) % 5, Math.floor(packed[0] / 45)];
