@@ -301,7 +301,7 @@ impl fmt::Display for Explanation {
             let blocks = count(total.allocations, "block");
             let copies = count(total.copies, "copy");
             let (allocated, copied) = (size(total.bytes_allocated), size(total.bytes_copied));
-            writeln!(f, "{to}: {blocks} of {allocated} allocated, {copies} of {copied} copied")?;
+            writeln!(f, "{to}: {allocated} allocated in {blocks}, {copied} copied in {copies}")?;
             for (moves, stays) in &total.severed {
                 writeln!(f, "{moves} no longer shares bytes with {stays}, which does not move")?;
             }

@@ -11,7 +11,6 @@ use super::grid::Grid;
 use super::layout::Layout;
 use super::report::{count, size};
 use super::table::{MOST_ROWS, more, shown, width};
-use crate::grouped;
 use crate::ordered::{BTreeMap, sort_by, sort_by_key};
 
 /// What is held where; a pure function of the layout, so that asking twice gives the same.
@@ -303,9 +302,9 @@ impl fmt::Display for Inventory {
             }
             writeln!(
                 f,
-                "{name}: {}, {} own bytes; {} unique of {} listed, in {} of {}",
+                "{name}: {}, {}; {} unique of {} listed, in {} with {}",
                 count(d.n_tensors, "tensor"),
-                grouped(d.roots.len()),
+                count(d.roots.len(), "owner"),
                 size(d.unique_bytes),
                 size(d.listed_bytes),
                 count(d.segments.len(), "block"),

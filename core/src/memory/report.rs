@@ -325,12 +325,12 @@ impl fmt::Display for MovePlan {
         };
         writeln!(
             f,
-            "to {}, {how}: {} of {} allocated, {} of {} copied, {} rebuilt",
+            "to {}, {how}: {} allocated in {}, {} copied in {}, {} rebuilt",
             self.to,
-            count(self.new_allocations().count(), "block"),
             size(self.bytes_allocated()),
-            count(self.copies.len(), "copy"),
+            count(self.new_allocations().count(), "block"),
             size(self.bytes_copied()),
+            count(self.copies.len(), "copy"),
             count(self.tensors.len(), "view"),
         )?;
         let mut inside = vec![(0, String::new()); self.allocations.len().min(MOST_ROWS)];

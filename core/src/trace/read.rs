@@ -55,7 +55,7 @@ pub enum ReadError {
         message: String,
     },
     /// The text ends too early: it was cut off.
-    #[error("byte {offset}: the text ends here, after {events} whole events")]
+    #[error("byte {offset}: the text ends here, after {events} whole event{}", if *events == 1 { "" } else { "s" })]
     Truncated {
         /// The length of the text.
         offset: usize,

@@ -408,7 +408,7 @@ fn the_naive_move_copies_gaps_and_shared_bytes_again() {
     assert_eq!(naive.after().unwrap().report().unwrap().overlaps.len(), 0);
     assert_eq!(
         aware.to_string(),
-        "to cuda:0, views stay views: 1 block of 400 B allocated, 1 copy of 400 B copied, 3 views rebuilt\n  \
+        "to cuda:0, views stay views: 400 B allocated in 1 block, 400 B copied in 1 copy, 3 views rebuilt\n  \
          w[0, 400): all, row, column\n"
     );
     // A column alone: its ten runs are one strided copy of 40 bytes.

@@ -174,7 +174,7 @@ fn a_model_is_explained_module_by_module() {
     let mut map = MemoryMap::of(&model()).unwrap();
     let expected = "\
 6 tensors in 5 modules; cpu: 2.53 KiB unique, 4.03 KiB listed
-to cuda:0: 3 blocks of 2.53 KiB allocated, 3 copies of 2.53 KiB copied
+to cuda:0: 2.53 KiB allocated in 3 blocks, 2.53 KiB copied in 3 copies
 
 : Model
   tied    parameter               f32[8, 32]  1.00 KiB  cpu weights[0..1024]     is embed.weight; shares bytes with layers.0.weight; -> weights@cuda:0[0..1024]
@@ -200,7 +200,7 @@ layers.1: Linear
     assert!(there.to_string().contains("stays"), "{there}");
     let inventory = map.layout().inventory().unwrap().to_string();
     let expected = "\
-cuda:0: 6 tensors, 4 own bytes; 2.53 KiB unique of 4.03 KiB listed, in 4 blocks of 2.53 KiB
+cuda:0: 6 tensors, 4 owners; 2.53 KiB unique of 4.03 KiB listed, in 4 blocks with 2.53 KiB
   owner             bytes owned
   layers.1.weight      1.00 KiB
   tied                 1.00 KiB

@@ -251,7 +251,7 @@ fn wrong_fields_are_told_with_their_event() {
     assert_eq!(text, "device_traces[0] event 1: addr is no whole number");
     let wide =
         event(&|w| w.op(b"}(").text("action").text("a").text("addr").op(b"\x8a\x09\0\0\0\0\0\0\0\x80\0u"));
-    assert_eq!(wide, "device_traces[0] event 1: addr is beyond 64 bits");
+    assert_eq!(wide, "device_traces[0] event 1: addr is beyond signed 64 bits");
     // A frame on no line has line -1, without a sign where a compiled part of PyTorch wrote it.
     let line = |digits: &[u8]| {
         let mut writer = Writer::default();

@@ -4,11 +4,15 @@
 
 use std::io::Read;
 
-use spanlift::advise::trace::{Finding, Findings, findings, memory_findings};
-use spanlift::trace::analysis::Order;
+use spanlift::advise::trace::{
+    Finding, Findings, RecordedChange, Recording, findings, memory_findings, skeleton,
+};
+use spanlift::trace;
+use spanlift::trace::analysis::{Order, Steps, compare, hta};
 use spanlift::trace::snapshot::{Figures, Snapshot};
 use spanlift::trace::table::{Scan, Table};
 
+use crate::random::Random;
 use crate::shared::shared;
 
 /// Writes traces, in microseconds.
@@ -64,9 +68,13 @@ impl Writer {
         self.work(("cudaMemcpyAsync", call.0, call.1), "gpu_memcpy", &name, at, &format!("\"bytes\":{bytes}"))
     }
 
+    fn text(&self) -> String {
+        format!("[{}]", self.events.join(","))
+    }
+
     fn table(&self) -> Table {
         let mut scan = Scan::new();
-        scan.feed(format!("[{}]", self.events.join(",")).as_bytes()).unwrap();
+        scan.feed(self.text().as_bytes()).unwrap();
         scan.finish().unwrap()
     }
 
@@ -113,6 +121,47 @@ fn a_hidden_sync_is_named_by_its_line() {
     // Pinned, and waited for all the same.
     let found = step("DtoH (Device -> Pinned)", 1020).found();
     assert_eq!(rule(&found, "blocking-copy").unwrap().cost_ns, 1_000_000);
+}
+
+/// Anything between the first and the last time that a trace can hold, with all that is done with a recording.
+#[test]
+fn times_however_far_apart_are_explained_and_run_again() {
+    const LAST: i64 = i64::MAX / 1000;
+    const KINDS: [&str; 4] = [
+        "DtoH (Device -> Pageable)",
+        "HtoD (Pinned -> Device)",
+        "HtoD (Pageable -> Device)",
+        "PtoP (Device -> Device)",
+    ];
+    let changes: Vec<RecordedChange> = ["pin:*", "h2d_bw*1e-300", "d2h_bw*0.5", "copy_stream", "no_waits"]
+        .map(|text| text.parse().unwrap())
+        .into();
+    let mut random = Random(1);
+    for _ in 0..600 {
+        let mut writer = Writer::default();
+        for _ in 0..random.below(12) {
+            let mut time = || random.of(&[-LAST, -LAST / 2, -5, 0, 7, LAST / 2, LAST]) + random.int(3);
+            let (call, begin, takes) = (time(), time(), time());
+            let (kind, bytes) = (random.of(&KINDS), random.of(&[0, 4, i64::MAX.unsigned_abs()]));
+            match random.below(5) {
+                0 => writer.kernel(call, (begin, begin + takes)),
+                1 | 2 => writer.copy((call, call + takes), kind, (begin, begin + takes), bytes),
+                3 => writer.host("cuda_runtime", "cudaStreamSynchronize", call, call + takes),
+                _ => writer.host("user_annotation", "ProfilerStep#1", call, call + takes),
+            };
+        }
+        let table = writer.table();
+        let found = findings(&table, &Order::of(&table));
+        assert!(found.findings.iter().all(|found| found.cost_ns >= 0), "{:?}", writer.events);
+        let steps = Steps::of(&table);
+        assert!(compare(&steps, &steps).figures.iter().all(|change| change.more == 0), "{:?}", writer.events);
+        let _ = hta(&table);
+        let trace = trace::read(writer.text().as_bytes()).unwrap();
+        if let Some(recording) = Recording::of(&trace) {
+            recording.what_if(&changes);
+        }
+        let _ = skeleton(&trace, i64::MIN, i64::MAX);
+    }
 }
 
 #[test]

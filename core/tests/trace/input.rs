@@ -47,7 +47,7 @@ fn unusable_files_are_refused_with_their_place() {
     refused(b"[{}{}]", "byte 3: expected ',' or ']'");
     refused(b"[1, 2,]", "byte 6: expected a value");
     refused(b"{\"traceEvents\": [", "byte 17: the text ends here, after 0 whole events");
-    refused(b"{\"traceEvents\": [{}, {\"a", "byte 24: the text ends here, after 1 whole events");
+    refused(b"{\"traceEvents\": [{}, {\"a", "byte 24: the text ends here, after 1 whole event");
     refused(b"{\"traceEvents\": [{}, {}]", "byte 24: the text ends here, after 2 whole events");
     refused(b"\xff\xfe[\0]\0", "byte 0: this looks like UTF-16, UTF-8 is needed");
     refused(b"[\0]\0", "byte 0: this looks like UTF-16, UTF-8 is needed");

@@ -63,7 +63,7 @@ fn what_cannot_be_used_is_one_line_with_its_place() {
         ("none.json", b"{\"a\": []}", "byte 9: the object has no list traceEvents"),
         ("comma.json", b"{\"traceEvents\": [{\"ph\": \"X\" 1}]}", "byte 28: expected ',' or '}'"),
         ("comma.gz", &gz(b"{\"traceEvents\": [{\"ph\": \"X\" 1}]}"), "byte 28: expected ',' or '}'"),
-        ("cut.json", b"{\"traceEvents\": [{}, {\"ph", "byte 25: the text ends here, after 1 whole events"),
+        ("cut.json", b"{\"traceEvents\": [{}, {\"ph", "byte 25: the text ends here, after 1 whole event"),
         ("head.gz", &[0x1f, 0x8b], "byte 2: the gzip data end too early"),
         ("utf16.json", b"\xff\xfe[\0]\0", "byte 0: this looks like UTF-16, UTF-8 is needed"),
     ];

@@ -155,13 +155,13 @@ fn is_set_up(call: &str) -> bool {
 fn cause(scene: &Scene<'_>, calls: &[(i64, u32)], begin: i64, launched: i64) -> (Cause, Vec<u32>) {
     let table = scene.table;
     let until = calls.partition_point(|(start, _)| *start < launched);
-    let mut in_calls = 0;
+    let mut in_calls = 0_i128;
     let mut all: Vec<u32> = calls.get(until).map(|(_, call)| *call).into_iter().collect();
     let mut longest: Option<(i64, u32)> = None;
     for &(start, call) in calls[..until].iter().rev().take(MOST_CALLS) {
         let end = table.spans.end[table.calls[call as usize].span as usize];
         let inside = end.min(launched).saturating_sub(start.max(begin)).max(0);
-        in_calls += inside;
+        in_calls += i128::from(inside);
         if longest.is_none_or(|(most, _)| most < inside) {
             longest = Some((inside, call));
         }
@@ -173,7 +173,7 @@ fn cause(scene: &Scene<'_>, calls: &[(i64, u32)], begin: i64, launched: i64) -> 
         }
     }
     match longest {
-        Some((_, call)) if launched.saturating_sub(begin) <= 2 * in_calls => {
+        Some((_, call)) if i128::from(launched) - i128::from(begin) <= 2 * in_calls => {
             (Cause::Call(table.spans.name[table.calls[call as usize].span as usize]), vec![call])
         }
         _ => (Cause::Between, all),

@@ -461,7 +461,9 @@ fn op_costs(recorded: &Recorded, steps: &[Step]) -> (Vec<OpCost>, i64) {
         if let Some(call) = op.call {
             let launched = calls[call as usize].at.0;
             match before {
-                Some((_, free)) if launched < free && free <= start => pauses.push(start - free),
+                Some((_, free)) if launched < free && free <= start => {
+                    pauses.push(start.saturating_sub(free))
+                }
                 Some((_, free)) if launched < free => {}
                 _ => launches.push(start.saturating_sub(launched)),
             }

@@ -96,10 +96,15 @@ impl Steps {
     /// `n log n` in operations and host calls, and one walk over the slices.
     pub fn of(table: &Table) -> Steps {
         let marks = marks(table);
+        let is_marked = !marks.is_empty();
+        let marks = if is_marked { marks } else { extent(table).into_iter().collect() };
         let n = marks.len();
         let at = |span: u32| table.spans.interval(span);
         // The last step that began at or before a time, if that has not ended.
         let step_at = |time: i64| {
+            if !is_marked {
+                return Some(0);
+            }
             let before = marks.partition_point(|mark| mark.0 <= time).checked_sub(1)?;
             (time < marks[before].1).then_some(before)
         };
@@ -177,12 +182,13 @@ fn marks(table: &Table) -> Vec<(i64, i64)> {
         end = if after { mark.1 } else { end };
         after
     });
-    if marks.is_empty() {
-        let from = table.spans.start.iter().min().copied();
-        let to = table.spans.end.iter().max().copied();
-        marks.extend(from.zip(to).map(|(from, to)| (from, to.saturating_add(1))));
-    }
     marks
+}
+
+/// From the first beginning to the last end.
+fn extent(table: &Table) -> Option<(i64, i64)> {
+    let first = table.spans.start.iter().min().copied();
+    first.zip(table.spans.end.iter().max().copied())
 }
 
 #[cfg(test)]
@@ -217,6 +223,21 @@ mod tests {
         assert_eq!(a.figures["step_ns"], [1_000_000; 3]);
         assert_eq!(a.figures["host_in_copy_calls_ns"], [4000; 3]);
         assert_eq!(a.calls["cudaMemcpyAsync"], [4000; 3]);
+    }
+
+    /// What begins at the very end belongs to it, and adds nothing to its length.
+    #[test]
+    fn without_marks_the_trace_is_one_step() {
+        let mut scan = Scan::new();
+        scan.feed(
+            br#"[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":-3.001,"dur":10},
+                 {"ph":"X","cat":"cuda_runtime","name":"cudaStreamSynchronize","pid":1,"tid":1,"ts":6.999,"dur":0}]"#,
+        )
+        .unwrap();
+        let steps = Steps::of(&scan.finish().unwrap());
+        assert_eq!((steps.n_steps, &steps.figures["step_ns"][..]), (1, &[10_000][..]));
+        assert_eq!(steps.calls["cudaStreamSynchronize"], [0]);
+        assert_eq!(steps.figures["kernel_busy_ns"], [10_000]);
     }
 
     #[test]

@@ -176,7 +176,7 @@ impl<'a> Builder<'a> {
             None => Ok(None),
             Some(Kind::Int(number)) => Ok(Some(number)),
             Some(Kind::Bool(value)) => Ok(Some(i64::from(value))),
-            Some(Kind::Huge) => Err(self.wrong(&place(), &format!("{what} is beyond 64 bits"))),
+            Some(Kind::Huge) => Err(self.wrong(&place(), &format!("{what} is beyond signed 64 bits"))),
             Some(_) => Err(self.wrong(&place(), &format!("{what} is no whole number"))),
         }
     }

@@ -30,7 +30,7 @@ pub(super) enum Kind {
     None,
     Bool(bool),
     Int(i64),
-    /// An integer beyond 64 bits.
+    /// An integer beyond signed 64 bits.
     Huge,
     Float(f64),
     Text(StrId),
