@@ -5,6 +5,7 @@
 use serde_json::{Value, json};
 use spanlift::advise::trace::{NotAChange, RecordedChange, Recording, skeleton};
 use spanlift::advise::whatif::{WhatIf, compare, most_parts, what_if};
+use spanlift::grouped;
 use spanlift::hazard::{self, Mode, Terms};
 use spanlift::machine::Machine;
 use spanlift::program::code::Language;
