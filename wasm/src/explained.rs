@@ -67,7 +67,7 @@ fn sentence(program: &Program, hazard: &Hazard, n: usize) -> String {
     if n < 2 {
         return told;
     }
-    format!("{told} The same holds {} more times between these lines.", grouped((n - 1) as u64))
+    format!("{told} The same holds {} more times between these lines.", grouped(n - 1))
 }
 
 fn verdict_line(program: &Program, report: &Report) -> String {
@@ -156,7 +156,7 @@ fn scene(relation: &Relation<'_>, report: &Report, width: f64, theme: &Theme) ->
         y += 14.0;
     }
     if alike.len() > MOST {
-        let more = format!("and {} more", grouped((alike.len() - MOST) as u64));
+        let more = format!("and {} more", grouped(alike.len() - MOST));
         out.add(Text::new(INDENT, y + 9.0, 12.0, theme.dim, more));
         y += 22.0;
     }

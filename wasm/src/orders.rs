@@ -51,7 +51,7 @@ pub struct Order {
 /// ```
 pub fn orders(program: &Program, mode: Mode, k: usize) -> Result<Vec<Order>, String> {
     if program.len() > MOST_COMMANDS {
-        return Err(format!("orders are made of up to {} commands", grouped(MOST_COMMANDS as u64)));
+        return Err(format!("orders are made of up to {} commands", grouped(MOST_COMMANDS)));
     }
     let report = hazard::check(program, mode).map_err(|e| e.to_string())?;
     let hazard = report.hazards.get(k).ok_or_else(|| format!("there is no finding {k}"))?;

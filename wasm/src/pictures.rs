@@ -111,14 +111,14 @@ pub(crate) fn told(trace: &Trace, n_findings: usize) -> String {
         n => format!(", {n} findings"),
     };
     if timeline::is_schedule(trace) {
-        let n = grouped(trace.slices.len() as u64);
+        let n = grouped(trace.slices.len());
         return format!("{n} steps on {} lanes, in one order{found}", trace.lanes.len());
     }
     format!(
         "{} slices on {} lanes, {} of them copies, over {}{found}",
-        grouped(trace.slices.len() as u64),
+        grouped(trace.slices.len()),
         trace.lanes.len(),
-        grouped(n_copies as u64),
+        grouped(n_copies),
         text::time(length)
     )
 }

@@ -172,8 +172,7 @@ fn program_figure(program: &Program, run: &Run) -> Figure {
         spanlift::trace::Source::Simulated { machine } => machine.as_str(),
         _ => "an unknown machine",
     };
-    let mut plain =
-        format!("{} commands on {machine}: {}", grouped(program.len() as u64), text::time(run.end.0));
+    let mut plain = format!("{} commands on {machine}: {}", grouped(program.len()), text::time(run.end.0));
     match hazard::check(program, Mode::Contract) {
         Ok(report) => plain.push_str(&sentences(program, &report)),
         Err(problems) => plain.push_str(&format!("\n{problems}")),

@@ -143,7 +143,7 @@ pub fn unbroken(text: &str) -> String {
 
 /// A number of things: `1 view`, `3 views`, `2 copies`.
 pub fn count(n: usize, what: &str) -> String {
-    let n_digits = grouped(n as u64);
+    let n_digits = grouped(n);
     match (n, what.strip_suffix('y')) {
         (1, _) => format!("1 {what}"),
         (_, Some(stem)) => format!("{n_digits} {stem}ies"),

@@ -198,8 +198,10 @@ impl<'d> Draw<'d> {
         let (name, below) = map.label(storage);
         self.name(&name, y + BAR / 2.0, theme.ink, true);
         let size = text::bytes(map.size(storage));
-        let whole = below.map(|below| format!("{below}, {size}"));
-        let size = whole.filter(|w| text::width(w, SMALL, false) <= panels.gutter - 20.0).unwrap_or(size);
+        // The ruler says the size too.
+        let mut with_stream = below.into_iter().flat_map(|stream| [format!("{stream}, {size}"), stream]);
+        let fits = |words: &String| text::width(words, SMALL, false) <= panels.gutter - 20.0;
+        let size = with_stream.find(fits).unwrap_or(size);
         let size = Text::new(panels.gutter - 8.0, y + BAR + RULER / 2.0 + 1.0, SMALL, theme.dim, size);
         self.scene.add(size.anchored(Anchor::End));
         if map.size(storage) > 0 {
@@ -330,7 +332,7 @@ impl<'d> Draw<'d> {
         let rest = &self.map.tensors(storage)[from..];
         let listed = super::map::bytes(rest.iter().map(|&k| self.map.listed(k)).sum());
         let that = if self.map.is_snapshot { "of" } else { "that list" };
-        let words = format!("and {} more {that} {listed}", grouped(rest.len() as u64));
+        let words = format!("and {} more {that} {listed}", grouped(rest.len()));
         let words = text::fit(&words, SMALL, false, self.frame.panels.width).unwrap_or_default();
         let y = y + TEETH + 10.0;
         self.scene.add(Text::new(self.frame.panels.gutter, y, SMALL, self.theme.dim, words));

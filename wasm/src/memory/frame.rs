@@ -157,7 +157,7 @@ impl Frame {
                 let mut chosen = chosen.iter().peekable();
                 let rest: Vec<usize> =
                     all.iter().copied().filter(|k| chosen.next_if_eq(&k).is_none()).collect();
-                let told = format!("and {} more: {}", grouped(rest.len() as u64), map.told_of(&rest));
+                let told = format!("and {} more: {}", grouped(rest.len()), map.told_of(&rest));
                 let lines = text::wrap(&told, NAME, panels.width);
                 frame.push(Item::MoreStorages, 8.0 + 16.0 * lines.len() as f64, lines, Vec::new());
             }
@@ -246,7 +246,7 @@ fn shares(map: &MemoryPicture, field: &super::field::Field, storage: usize, nth:
     let more = match (rest, is_all) {
         (_, false) => " and others".to_owned(),
         (0, true) => String::new(),
-        (n, true) => format!(" and {} more", grouped(n as u64)),
+        (n, true) => format!(" and {} more", grouped(n)),
     };
     format!(" · shares with {}{more}", named.join(", "))
 }

@@ -60,7 +60,7 @@ impl MemoryPicture {
             match (partners.len().saturating_sub(NAMED), is_all) {
                 (_, false) => names.push_str(" and others"),
                 (0, true) => {}
-                (n, true) => names.push_str(&format!(" and {} more", grouped(n as u64))),
+                (n, true) => names.push_str(&format!(" and {} more", grouped(n))),
             }
             row("shares with", names);
         }
@@ -115,7 +115,7 @@ impl MemoryPicture {
         };
         let mut row = |name: &str, value: String| out.rows.push((name.to_owned(), value));
         row("size", format!("{} ({} B)", text::bytes(storage.bytes.0), grouped(storage.bytes.0)));
-        row(if self.is_snapshot { "blocks" } else { "views" }, grouped(held.tensors.len() as u64));
+        row(if self.is_snapshot { "blocks" } else { "views" }, grouped(held.tensors.len()));
         if let (true, Some((any, _))) = (self.is_snapshot, held.bytes) {
             row("in blocks", text::bytes(any.unsigned_abs()));
             row("free", text::bytes(storage.bytes.0.saturating_sub(any.unsigned_abs())));

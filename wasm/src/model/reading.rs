@@ -78,7 +78,7 @@ fn imported(trace: &Trace) -> Vec<String> {
     let mut notes = Vec::new();
     let mut tell = |n: usize, what: &str| {
         if n > 0 {
-            notes.push(format!("{}: {}", what, grouped(n as u64)));
+            notes.push(format!("{}: {}", what, grouped(n)));
         }
     };
     let mut has_call = vec![false; slices.len()];
