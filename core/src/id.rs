@@ -13,9 +13,17 @@ pub struct Id<T> {
 }
 
 /// More things of one kind than an [`Id`] can number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("index {0} does not fit an id: at most {max} things of one kind", max = u32::MAX)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooMany(pub usize);
+
+impl fmt::Display for TooMany {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TooMany(n) = self;
+        write!(f, "index {n} does not fit an id: at most {max} things of one kind", max = u32::MAX)
+    }
+}
+
+impl std::error::Error for TooMany {}
 
 impl<T> Id<T> {
     /// The first id; every name space that predeclares something puts it here.

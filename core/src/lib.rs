@@ -6,6 +6,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod advise;
+mod error;
 pub mod explore;
 pub mod hazard;
 pub mod id;

@@ -6,19 +6,38 @@ mod float;
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub(crate) use float::float;
 
+/// `Serialize` and `Deserialize` as the plain number.
+macro_rules! number {
+    ($type:ident($number:ty)) => {
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                self.0.serialize(to)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<$type, D::Error> {
+                <$number>::deserialize(from).map($type)
+            }
+        }
+    };
+}
+
 /// A number of bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 
+number!(Bytes(u64));
+
 /// A point in time or a length of time in nanoseconds; foreign traces have negative ones.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub i64);
+
+number!(Nanos(i64));
 
 /// `n` kibibytes.
 pub const fn kib(n: u64) -> Bytes {

@@ -32,7 +32,8 @@ pub(crate) fn readers(path: &str, source: &str) -> Vec<Reader> {
         {
             found.push(entry("from_str", &word(of_what.1)));
         }
-        if line.starts_with("impl") {
+        let opens_nothing = line.lines().next().is_some_and(|line| line.ends_with("{}"));
+        if line.starts_with("impl") && !opens_nothing {
             let of_what =
                 head.rsplit_once(" for ").map_or_else(|| head.trim_start_matches("impl"), |(_, of)| of);
             let of_what = match of_what.strip_prefix('<') {
@@ -85,7 +86,7 @@ mod tests {
     #[test]
     fn planted_readers_are_found() {
         let source = "//! What.\nimpl<'a> Plan<'a> {\n    pub fn read(\n        bytes: &[u8],\n    ) -> Result<Plan, E> {\n    }\n\
-                      pub fn size(&self) -> usize {\n    }\n}\npub fn rows(bytes: &[u8]) -> Result<Vec<Row>, E> {\n}\n\
+                      pub fn size(&self) -> usize {\n    }\n}\nimpl Error for RowsError {}\npub fn rows(bytes: &[u8]) -> Result<Vec<Row>, E> {\n}\n\
                       fn private(bytes: &[u8]) -> Result<(), E> {\n}\nimpl FromStr for Axis {\n}\n";
         let found = readers("core/src/advise/row.rs", source);
         let names: Vec<String> = found.iter().map(|r| format!("{}::{}", r.of, r.name)).collect();

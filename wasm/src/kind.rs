@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_core::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use spanlift::trace::snapshot::Snapshot;
 
 use crate::columns;

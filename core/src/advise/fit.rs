@@ -4,6 +4,8 @@
 //! sum of squared relative residuals is smallest. The derivatives at the end say how far each figure is determined: a
 //! direction in which figures can move together without moving a row is named with them.
 
+use std::fmt;
+
 use super::least_squares::{self, Minimum, Stop, Svd, svd};
 use super::row::{Row, timed};
 use crate::machine::{Grade, Machine, MachineError, Source};
@@ -37,19 +39,30 @@ const SHARE: f64 = 0.1;
 const MOST_STEPS: u32 = 60;
 
 /// Why there is no fit.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum FitError {
-    #[error("{0:?} is no figure that can be fitted: {list}", list = fittable().join(", "))]
     Figure(String),
-    #[error("there is no figure to fit")]
     NoFigure,
-    #[error("{0:?} is named twice")]
     Twice(String),
-    #[error("row {id:?}: {error}")]
     Simulation { id: String, error: SimError },
 }
+
+impl fmt::Display for FitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FitError::Figure(text) => {
+                write!(f, "{text:?} is no figure that can be fitted: {list}", list = fittable().join(", "))
+            }
+            FitError::NoFigure => f.write_str("there is no figure to fit"),
+            FitError::Twice(text) => write!(f, "{text:?} is named twice"),
+            FitError::Simulation { id, error } => write!(f, "row {id:?}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for FitError {}
 
 /// A machine fitted to rows.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,7 +1,10 @@
 //! What a strategy would take: simulated, and carried on from a part where the whole is too large to write down.
 
+use std::fmt;
+
 use super::request::Request;
 use super::strategy::{LOCK, Strategy, UNLOCK};
+use crate::error::wraps;
 use crate::machine::{Machine, MachineError};
 use crate::program::{Op, PipelineError, Program, Space, Walk};
 use crate::sim::{self, Run, SimError};
@@ -9,23 +12,18 @@ use crate::trace::{Engine, Kind, LaneKind};
 use crate::units::{Bytes, Nanos};
 
 /// Why nothing can be predicted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AdviseError {
     /// There is nothing to send.
-    #[error("no tensor is to be sent")]
     Nothing,
     /// No such transfer can be.
-    #[error("{0}")]
     Request(&'static str),
     /// A figure of the machine was set to what no file can say.
-    #[error(transparent)]
-    Machine(#[from] MachineError),
+    Machine(MachineError),
     /// The program of a strategy cannot be written.
-    #[error(transparent)]
-    Program(#[from] PipelineError),
+    Program(PipelineError),
     /// It cannot be simulated.
-    #[error("{strategy}: {error}")]
     Simulation {
         /// The strategy.
         strategy: String,
@@ -33,6 +31,20 @@ pub enum AdviseError {
         error: SimError,
     },
 }
+
+impl fmt::Display for AdviseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AdviseError::Nothing => f.write_str("no tensor is to be sent"),
+            AdviseError::Request(what) => write!(f, "{what}"),
+            AdviseError::Machine(error) => error.fmt(f),
+            AdviseError::Program(error) => error.fmt(f),
+            AdviseError::Simulation { strategy, error } => write!(f, "{strategy}: {error}"),
+        }
+    }
+}
+
+wraps!(AdviseError { Machine(MachineError), Program(PipelineError) });
 
 /// How much of a transfer is written down and simulated; beyond it times are carried on linearly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -160,14 +160,22 @@ impl Request {
 }
 
 /// Why a text names no tensors.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{word:?}: {message}")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorsError {
     /// What was read.
     pub word: String,
     /// What is wrong with it.
     pub message: &'static str,
 }
+
+impl fmt::Display for TensorsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TensorsError { word, message } = self;
+        write!(f, "{word:?}: {message}")
+    }
+}
+
+impl std::error::Error for TensorsError {}
 
 /// Tensors are counted and sized within these.
 const MOST_TENSORS: u64 = 1_000_000_000;

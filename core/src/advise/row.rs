@@ -16,6 +16,8 @@
 //! | `tensordict` | through a dictionary of tensors | `false` |
 //! | `pin_threads` | threads that pin the leaves; 0 is the calling one | `null` |
 
+use std::fmt;
+
 use serde_json::{Map, Value};
 
 use crate::machine::Machine;
@@ -43,17 +45,14 @@ pub struct Row {
 }
 
 /// Why bytes are no list of rows.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RowsError {
     /// The bytes are no JSON object with a list `rows`.
-    #[error("no file of rows: {0}")]
     Syntax(String),
     /// `schema_version` is there and not 1.
-    #[error("schema_version is {0}, only 1 is known")]
     Version(String),
     /// A row that cannot be.
-    #[error("row {row}, field {field:?}: {message}")]
     Row {
         /// Its number, counted from 1.
         row: usize,
@@ -63,7 +62,6 @@ pub enum RowsError {
         message: String,
     },
     /// More than can be simulated again and again in reasonable time.
-    #[error("the rows send {found} {what} in all, at most {most} are simulated")]
     TooMuch {
         /// What there is too much of.
         what: &'static str,
@@ -73,6 +71,21 @@ pub enum RowsError {
         most: u64,
     },
 }
+
+impl fmt::Display for RowsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RowsError::Syntax(text) => write!(f, "no file of rows: {text}"),
+            RowsError::Version(text) => write!(f, "schema_version is {text}, only 1 is known"),
+            RowsError::Row { row, field, message } => write!(f, "row {row}, field {field:?}: {message}"),
+            RowsError::TooMuch { what, found, most } => {
+                write!(f, "the rows send {found} {what} in all, at most {most} are simulated")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RowsError {}
 
 const MOST_ROWS: usize = 1000;
 const MOST_TENSORS: u64 = 200_000;

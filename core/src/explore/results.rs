@@ -8,6 +8,8 @@
 //! how many ways there were is counted, and the one with the fewest late steps is kept. A step is *late* when one that the
 //! list has behind it ran before it.
 
+use std::fmt;
+
 use super::net::{Bits, Net};
 use super::policy::{Policy, Random};
 use super::schedule::Schedule;
@@ -17,11 +19,10 @@ use crate::ordered::{BTreeMap, Entry, sort_by, sort_by_key};
 use crate::program::{BufferId, FreeVia, Op};
 
 /// Why the orders of a program are not explored.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExploreError {
     /// Too many steps.
-    #[error("{n} steps touch memory, the orders of at most {limit} are explored")]
     TooManySteps {
         /// How many there are.
         n: usize,
@@ -29,12 +30,29 @@ pub enum ExploreError {
         limit: usize,
     },
     /// Too many pieces of memory.
-    #[error("the accesses cut memory into more pieces than can be told apart")]
     TooManyBytes,
     /// Too many sets of steps.
-    #[error("after {0} states the end is not in sight; a number of schedules can be sampled instead")]
     TooManyStates(usize),
 }
+
+impl fmt::Display for ExploreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ExploreError::TooManySteps { n, limit } => {
+                write!(f, "{n} steps touch memory, the orders of at most {limit} are explored")
+            }
+            ExploreError::TooManyBytes => {
+                f.write_str("the accesses cut memory into more pieces than can be told apart")
+            }
+            ExploreError::TooManyStates(n) => write!(
+                f,
+                "after {n} states the end is not in sight; a number of schedules can be sampled instead"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ExploreError {}
 
 /// What one access finds, or what is left at the end.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -53,17 +53,14 @@ impl FromStr for Holds {
 }
 
 /// Why a schedule cannot be replayed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplayError {
     /// The program has no such step.
-    #[error("there is no step {0}")]
     NoStep(StepId),
     /// One step cannot wait for two.
-    #[error("step {0} is held back twice")]
     Twice(StepId),
     /// What it waits for comes after it, or waits for it.
-    #[error("step {step} is held back for ever: {until} cannot run before it")]
     Never {
         /// The step that waits.
         step: StepId,
@@ -71,9 +68,23 @@ pub enum ReplayError {
         until: StepId,
     },
     /// The steps are too many, too far apart.
-    #[error("the schedule takes more than {0} comparisons of steps")]
     TooLong(u64),
 }
+
+impl fmt::Display for ReplayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReplayError::NoStep(error) => write!(f, "there is no step {error}"),
+            ReplayError::Twice(error) => write!(f, "step {error} is held back twice"),
+            ReplayError::Never { step, until } => {
+                write!(f, "step {step} is held back for ever: {until} cannot run before it")
+            }
+            ReplayError::TooLong(n) => write!(f, "the schedule takes more than {n} comparisons of steps"),
+        }
+    }
+}
+
+impl std::error::Error for ReplayError {}
 
 /// One order of all steps of a program that obeys its relation.
 #[derive(Debug, Clone, PartialEq, Eq)]

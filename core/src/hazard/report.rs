@@ -1,10 +1,9 @@
 //! What was found, as data and in the form of the file contract.
 
-use serde::Serialize;
-
 use super::access::{Access, Certainty};
 use super::found::{Evidence, Found, HazardKind, Key};
 use super::{Mode, Terms};
+use crate::json::written;
 use crate::memory::DEFAULT_LIMIT;
 use crate::ordered::{BTreeMap, sort_by_key};
 use crate::program::{BufferId, Names, Program};
@@ -132,7 +131,6 @@ pub fn alike<'a>(program: &Program, report: &'a Report) -> Vec<(&'a Hazard, usiz
 }
 
 /// The file contract's object, fields in its order.
-#[derive(Serialize)]
 struct Object {
     verdict: &'static str,
     hazards: Vec<Entry>,
@@ -140,7 +138,8 @@ struct Object {
     errors: [String; 0],
 }
 
-#[derive(Serialize)]
+written!(Object: verdict, hazards, errors);
+
 struct Entry {
     kind: &'static str,
     buffer: String,
@@ -148,6 +147,8 @@ struct Entry {
     second: usize,
     certainty: &'static str,
 }
+
+written!(Entry: kind, buffer, first, second, certainty);
 
 impl Object {
     fn to_json(&self) -> String {

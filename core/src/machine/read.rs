@@ -1,31 +1,28 @@
 //! Reads machine profiles from JSON.
 
+use std::fmt;
+
 use serde_json::{Map, Value};
 
 use super::{BUILTIN, FIELDS, Field, Grade, Machine, Missing, Rate, Source, source};
 use crate::json;
 
 /// Why bytes could not be read as a machine.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MachineError {
     /// The bytes are no JSON object.
-    #[error("no machine file: {0}")]
     Syntax(String),
     /// `schema_version` is there and not 1.
-    #[error("schema_version is {0}, only 1 is known")]
     Version(String),
     /// A list of profiles without a profile.
-    #[error("the file holds no machine profile")]
     NoProfile,
     /// One profile was wanted.
-    #[error("the file holds {} machine profiles, one is wanted: {}", names.len(), names.join(", "))]
     Several {
         /// Their names.
         names: Vec<String>,
     },
     /// A figure without which there is no machine.
-    #[error("machine {profile:?}, field {field:?}: it is missing")]
     Missing {
         /// The profile.
         profile: String,
@@ -33,7 +30,6 @@ pub enum MachineError {
         field: &'static str,
     },
     /// No figure has this name.
-    #[error("machine {profile:?}: no figure is called {field:?}")]
     Unknown {
         /// The profile.
         profile: String,
@@ -41,7 +37,6 @@ pub enum MachineError {
         field: String,
     },
     /// A figure that cannot be.
-    #[error("machine {profile:?}, field {field:?}: {message}")]
     Figure {
         /// The profile.
         profile: String,
@@ -51,6 +46,33 @@ pub enum MachineError {
         message: String,
     },
 }
+
+impl fmt::Display for MachineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MachineError::Syntax(text) => write!(f, "no machine file: {text}"),
+            MachineError::Version(text) => write!(f, "schema_version is {text}, only 1 is known"),
+            MachineError::NoProfile => f.write_str("the file holds no machine profile"),
+            MachineError::Several { names } => write!(
+                f,
+                "the file holds {} machine profiles, one is wanted: {}",
+                names.len(),
+                names.join(", ")
+            ),
+            MachineError::Missing { profile, field } => {
+                write!(f, "machine {profile:?}, field {field:?}: it is missing")
+            }
+            MachineError::Unknown { profile, field } => {
+                write!(f, "machine {profile:?}: no figure is called {field:?}")
+            }
+            MachineError::Figure { profile, field, message } => {
+                write!(f, "machine {profile:?}, field {field:?}: {message}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for MachineError {}
 
 type Object = Map<String, Value>;
 

@@ -3,6 +3,8 @@
 //! Hostile layouts are small: a few strides that have nothing in common, or many views of one block. So work is counted,
 //! over all storages together, and what is allowed grows with the number of tensors alone.
 
+use std::fmt;
+
 use super::grid::{Grid, TooManyRuns};
 use super::layout::Tensor;
 use super::overlap::DEFAULT_LIMIT;
@@ -28,8 +30,7 @@ const ONE_PAIR: u64 = 8;
 const MAX_PAIRS: usize = 10_000_000;
 
 /// An answer about a layout that is not given, since it would take more than a bounded number of steps or bytes.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("storage {storage:?}: {why}")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undecided {
     /// The storage's id.
     pub storage: String,
@@ -37,25 +38,47 @@ pub struct Undecided {
     pub why: TooMuch,
 }
 
+impl fmt::Display for Undecided {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Undecided { storage, why } = self;
+        write!(f, "storage {storage:?}: {why}")
+    }
+}
+
+impl std::error::Error for Undecided {}
+
 /// What a layout has too much of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TooMuch {
     /// Separate runs, where strides have no common multiple.
-    #[error(
-        "its bytes are undecided: strides without a common multiple give more separate runs than the {MAX_RUNS} that are \
-         written out"
-    )]
     Runs,
     /// Steps of the search for tensors that share bytes.
-    #[error(
-        "which of its tensors share bytes is undecided after {MAX_STEPS} steps: too many of them are interleaved"
-    )]
     Steps,
     /// Pairs of tensors that share bytes.
-    #[error("more than {MAX_PAIRS} pairs of its tensors share bytes, too many to list")]
     Pairs,
 }
+
+impl fmt::Display for TooMuch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TooMuch::Runs => write!(
+                f,
+                "its bytes are undecided: strides without a common multiple give more separate runs than the {MAX_RUNS} that are \
+         written out"
+            ),
+            TooMuch::Steps => write!(
+                f,
+                "which of its tensors share bytes is undecided after {MAX_STEPS} steps: too many of them are interleaved"
+            ),
+            TooMuch::Pairs => {
+                write!(f, "more than {MAX_PAIRS} pairs of its tensors share bytes, too many to list")
+            }
+        }
+    }
+}
+
+impl std::error::Error for TooMuch {}
 
 /// The work that is left for one answer.
 pub(super) struct Budget {

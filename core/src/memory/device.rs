@@ -41,9 +41,17 @@ pub const fn mock(index: u32) -> Device {
 }
 
 /// A name that is no device.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown device {0:?}: expected `cpu`, `cuda:N` or `mock:N`")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownDevice(pub String);
+
+impl fmt::Display for UnknownDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let UnknownDevice(text) = self;
+        write!(f, "unknown device {text:?}: expected `cpu`, `cuda:N` or `mock:N`")
+    }
+}
+
+impl std::error::Error for UnknownDevice {}
 
 impl Device {
     /// The CUDA device `ordinal`, or the host for a negative one.

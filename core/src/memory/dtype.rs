@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use crate::json::named;
 
 /// The type of one element of a tensor.
 ///
@@ -14,8 +14,7 @@ use serde::{Deserialize, Serialize};
 /// | `i32` `f32` | 4 |
 /// | `i64` `f64`, `c32` (two `f32`) | 8 |
 /// | `c64` (two `f64`) | 16 |
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the table above says what each is")]
 pub enum Dtype {
     U8,
@@ -31,10 +30,20 @@ pub enum Dtype {
     C64,
 }
 
+named!(Dtype by name);
+
 /// A name that is no element type.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown dtype {0:?}")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownDtype(pub String);
+
+impl fmt::Display for UnknownDtype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let UnknownDtype(text) = self;
+        write!(f, "unknown dtype {text:?}")
+    }
+}
+
+impl std::error::Error for UnknownDtype {}
 
 impl Dtype {
     /// Every type, in the order of the table.

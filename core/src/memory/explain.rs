@@ -3,43 +3,44 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use super::budget::{Budget, Undecided};
 use super::layout::Layout;
 use super::plan::{MoveKind, MovePlan};
 use super::report::{DeviceReport, count, size};
+use crate::json::written;
 use crate::ordered::BTreeMap;
 
 /// Others that are named in text; data and JSON have all of them.
 const MOST_OTHERS: usize = 3;
 
 /// A layout module by module; see [`Layout::explain`] and [`MovePlan::explain`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
     /// The modules in the order of the walk; tensors that are in none are in a first one without a type.
     pub modules: Vec<ExplainedModule>,
     /// By device name, what all tensors there touch.
     pub devices: BTreeMap<String, DeviceReport>,
     /// What the move does in all, where it is one.
-    #[serde(rename = "move", skip_serializing_if = "Option::is_none")]
     pub total: Option<ExplainedMove>,
 }
 
+written!(Explanation: modules, devices, total as "move"?);
+
 /// One module and the tensors that are its own.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExplainedModule {
     /// Its dotted path; empty for the root.
     pub path: String,
     /// Its type's name.
-    #[serde(rename = "type")]
     pub module_type: String,
     /// Its own tensors, without those of its modules.
     pub tensors: Vec<ExplainedTensor>,
 }
 
+written!(ExplainedModule: path, module_type as "type", tensors);
+
 /// One tensor of a walk.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExplainedTensor {
     /// Its full name.
     pub name: String,
@@ -66,12 +67,16 @@ pub struct ExplainedTensor {
     /// Other tensors that share a byte with it.
     pub shares_with: Vec<String>,
     /// What the move does with it; `None` where it stays, or where there is no move.
-    #[serde(rename = "move", skip_serializing_if = "Option::is_none")]
     pub goes: Option<Goes>,
 }
 
+written!(ExplainedTensor:
+    name, kind, requires_grad, dtype, shape, strides, device, storage, bytes, listed_bytes, tied_to,
+    shares_with, goes as "move"?
+);
+
 /// Where a move puts a tensor.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Goes {
     /// The block; `None` for an empty tensor, which needs none.
     pub block: Option<String>,
@@ -81,8 +86,10 @@ pub struct Goes {
     pub is_there: bool,
 }
 
+written!(Goes: block, bytes, is_there);
+
 /// What a move does in all.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExplainedMove {
     /// The target; `None` for a deep copy.
     pub to: Option<String>,
@@ -97,6 +104,8 @@ pub struct ExplainedMove {
     /// Pairs that share bytes before and not after.
     pub severed: Vec<(String, String)>,
 }
+
+written!(ExplainedMove: to, allocations, bytes_allocated, copies, bytes_copied, severed);
 
 impl Layout {
     /// The layout module by module.

@@ -4,24 +4,25 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
 
-use serde::Serialize;
-
 use super::budget::{Budget, MAX_RUNS, TooMuch, Undecided};
 use super::grid::Grid;
 use super::layout::Layout;
 use super::report::{count, size};
 use super::table::{MOST_ROWS, more, shown, width};
+use crate::json::written;
 use crate::ordered::{BTreeMap, sort_by, sort_by_key};
 
 /// What is held where; a pure function of the layout, so that asking twice gives the same.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inventory {
     /// By device name; every device that holds a storage.
     pub devices: BTreeMap<String, DeviceInventory>,
 }
 
+written!(Inventory: devices);
+
 /// What one device holds.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeviceInventory {
     /// Tensors, empty ones included.
     pub n_tensors: usize,
@@ -37,10 +38,12 @@ pub struct DeviceInventory {
     pub segments: Vec<Segment>,
 }
 
+written!(DeviceInventory: n_tensors, unique_bytes, listed_bytes, block_bytes, roots, segments);
+
 /// A tensor that owns bytes: some that no larger tensor touches, nor an earlier one of the same size.
 ///
 /// A view inside another tensor owns nothing and is no root.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
     /// Its name.
     pub name: String,
@@ -48,8 +51,10 @@ pub struct Root {
     pub bytes: u64,
 }
 
+written!(Root: name, bytes);
+
 /// A block as an allocator sees it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
     /// The storage's name.
     pub storage: String,
@@ -64,6 +69,8 @@ pub struct Segment {
     /// Tensors that view it, empty ones included.
     pub n_tensors: usize,
 }
+
+written!(Segment: storage, bytes, used, unused, largest_gap, n_tensors);
 
 /// A tensor that is not empty.
 struct Item {

@@ -26,14 +26,15 @@
 
 use std::fmt;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::grid::Grid;
 use super::marks::{Marks, ModuleEntry, TensorKind};
 use super::write::FileModule;
 use super::{Device, Dtype, Span, SpanError, UnknownDevice, UnknownDtype, View, ViewError};
+use crate::error::wraps;
 use crate::id::Id;
+use crate::json::read;
 use crate::ordered::{BTreeMap, BTreeSet};
 use crate::units::Bytes;
 
@@ -163,37 +164,52 @@ pub struct LayoutProblem {
 }
 
 /// What can be wrong with a storage or tensor.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum Reason {
-    #[error("outside storage: it needs bytes [{lo}, {hi}) of {storage:?}, which has {bytes} bytes")]
     OutsideStorage { lo: i64, hi: i64, storage: String, bytes: u64 },
-    #[error("outside storage: its offset is {0}")]
     NegativeOffset(i64),
-    #[error(transparent)]
-    UnknownDtype(#[from] UnknownDtype),
-    #[error("unknown storage {0:?}")]
+    UnknownDtype(UnknownDtype),
     UnknownStorage(String),
-    #[error(transparent)]
-    UnknownDevice(#[from] UnknownDevice),
-    #[error(transparent)]
-    View(#[from] ViewError),
-    #[error("negative size: {0} bytes")]
+    UnknownDevice(UnknownDevice),
+    View(ViewError),
     NegativeBytes(i64),
-    #[error(
-        "outside storage: its data begin {shift} bytes into it, no whole number of elements of {item} bytes"
-    )]
     Unaligned { item: i64, shift: i64 },
-    #[error("not a copy: block {0:?} is known to hold other bytes")]
     OtherBytes(String),
-    #[error("not a copy: the existing tensor has another dtype, shape or strides")]
     NotACopy,
-    #[error("overflow: its bytes leave i64")]
     Overflow,
-    #[error("duplicate name")]
     DuplicateName,
 }
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::OutsideStorage { lo, hi, storage, bytes } => write!(
+                f,
+                "outside storage: it needs bytes [{lo}, {hi}) of {storage:?}, which has {bytes} bytes"
+            ),
+            Reason::NegativeOffset(n) => write!(f, "outside storage: its offset is {n}"),
+            Reason::UnknownDtype(error) => error.fmt(f),
+            Reason::UnknownStorage(text) => write!(f, "unknown storage {text:?}"),
+            Reason::UnknownDevice(error) => error.fmt(f),
+            Reason::View(error) => error.fmt(f),
+            Reason::NegativeBytes(n) => write!(f, "negative size: {n} bytes"),
+            Reason::Unaligned { item, shift } => write!(
+                f,
+                "outside storage: its data begin {shift} bytes into it, no whole number of elements of {item} bytes"
+            ),
+            Reason::OtherBytes(text) => write!(f, "not a copy: block {text:?} is known to hold other bytes"),
+            Reason::NotACopy => {
+                f.write_str("not a copy: the existing tensor has another dtype, shape or strides")
+            }
+            Reason::Overflow => f.write_str("overflow: its bytes leave i64"),
+            Reason::DuplicateName => f.write_str("duplicate name"),
+        }
+    }
+}
+
+wraps!(Reason { UnknownDtype(UnknownDtype), UnknownDevice(UnknownDevice), View(ViewError) });
 
 impl fmt::Display for LayoutProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -221,16 +237,25 @@ impl fmt::Display for LayoutProblems {
 impl std::error::Error for LayoutProblems {}
 
 /// Why a file gave no layout.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LayoutError {
     /// It is no JSON of the layout's form; the message names line and column.
-    #[error("not a layout: {0}")]
     Syntax(String),
     /// It is one, but not a valid one.
-    #[error(transparent)]
-    Problems(#[from] LayoutProblems),
+    Problems(LayoutProblems),
 }
+
+impl fmt::Display for LayoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LayoutError::Syntax(text) => write!(f, "not a layout: {text}"),
+            LayoutError::Problems(problems) => problems.fmt(f),
+        }
+    }
+}
+
+wraps!(LayoutError { Problems(LayoutProblems) });
 
 impl Layout {
     /// A layout without storages.
@@ -440,40 +465,37 @@ fn form_problems(shape: &[i64], strides: &[i64], offset: i64, problems: &mut Vec
     }
 }
 
-#[derive(Deserialize)]
-#[serde(expecting = "an object with the lists `storages` and `tensors`")]
 struct File<'a> {
     storages: Vec<FileStorage>,
-    #[serde(borrow)]
     tensors: Vec<FileTensor<'a>>,
-    #[serde(borrow)]
     modules: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
-#[serde(expecting = "an object that describes a storage")]
+read!(File<'de>, "an object with the lists `storages` and `tensors`": storages, tensors, modules?);
+
 struct FileStorage {
     id: String,
     device: String,
     bytes: i64,
 }
 
-#[derive(Deserialize)]
-#[serde(expecting = "an object that describes a tensor")]
+read!(FileStorage, "an object that describes a storage": id, device, bytes);
+
 struct FileTensor<'a> {
     name: String,
     storage: String,
     dtype: String,
     shape: Vec<i64>,
     strides: Vec<i64>,
-    #[serde(default)]
     offset: i64,
     // Other writers may mean something else by these names: what is no mark is an unknown field.
-    #[serde(borrow)]
     kind: Option<&'a RawValue>,
-    #[serde(borrow)]
     requires_grad: Option<&'a RawValue>,
 }
+
+read!(FileTensor<'de>, "an object that describes a tensor":
+    name, storage, dtype, shape, strides, offset?, kind?, requires_grad?
+);
 
 impl FileTensor<'_> {
     fn marks(&self) -> Marks {

@@ -13,6 +13,8 @@
 //! | home | the registered block itself: coming home allocates nothing |
 //! | some, not all | a tensor that moves alone no longer shares bytes with those that stay; the plan names each such pair |
 
+use std::fmt;
+
 use super::budget::Undecided;
 use super::handle::{AsTensor, Block, Source, TensorView};
 use super::layout::{
@@ -23,6 +25,7 @@ use super::module::{Found, Identity, Module, Place, Visitor, places};
 use super::plan::{MoveKind, MovePlan, Splitting};
 use super::relative;
 use super::{Device, Span, View};
+use crate::error::wraps;
 use crate::ordered::{BTreeMap, BTreeSet};
 use crate::units::Bytes;
 
@@ -102,19 +105,28 @@ pub(super) enum Owner {
 }
 
 /// Why there is no plan, or why it cannot be applied.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MapError {
     /// Views that are interleaved beyond counting.
-    #[error(transparent)]
-    Undecided(#[from] Undecided),
+    Undecided(Undecided),
     /// No tensor and no module is called so.
-    #[error("no tensor and no module is called {0:?}")]
     Unknown(String),
     /// The plan was made for another state of the map.
-    #[error("the plan was made before the map changed: plan the move again")]
     Stale,
 }
+
+impl fmt::Display for MapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MapError::Undecided(error) => error.fmt(f),
+            MapError::Unknown(text) => write!(f, "no tensor and no module is called {text:?}"),
+            MapError::Stale => f.write_str("the plan was made before the map changed: plan the move again"),
+        }
+    }
+}
+
+wraps!(MapError { Undecided(Undecided) });
 
 impl MemoryMap {
     /// A map that knows nothing.

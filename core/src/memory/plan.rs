@@ -7,6 +7,7 @@ use std::fmt;
 use super::budget::{Budget, Undecided};
 use super::layout::{Layout, LayoutProblems, StorageId};
 use super::{Device, Span, View};
+use crate::error::wraps;
 use crate::ordered::BTreeMap;
 use crate::units::Bytes;
 
@@ -178,11 +179,10 @@ pub struct MovePlan {
 }
 
 /// Why a plan that was changed by hand is no move.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MoveError {
     /// It counts on something that is not there.
-    #[error("{what} names {kind} {number}, there are {n}")]
     Missing {
         /// What counts on it: `copy 3`.
         what: String,
@@ -194,7 +194,6 @@ pub enum MoveError {
         n: usize,
     },
     /// A copy takes or puts bytes that are not of its block.
-    #[error("copy {copy} reaches outside {block:?}")]
     Outside {
         /// Index of the copy.
         copy: usize,
@@ -202,21 +201,34 @@ pub enum MoveError {
         block: String,
     },
     /// A tensor has two places.
-    #[error("tensor {0:?} moves twice")]
     Twice(String),
     /// A tensor has another type, shape or strides afterwards.
-    #[error("tensor {0:?} changes on its way")]
     View(String),
     /// A tensor with bytes has no place for them, or it stays.
-    #[error("tensor {0:?} moves to no block")]
     NoBlock(String),
     /// Two blocks are called alike, and are not the same.
-    #[error("two blocks of different size or place are called {0:?}")]
     Name(String),
     /// What moved has no valid layout.
-    #[error(transparent)]
-    Layout(#[from] LayoutProblems),
+    Layout(LayoutProblems),
 }
+
+impl fmt::Display for MoveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MoveError::Missing { what, kind, number, n } => {
+                write!(f, "{what} names {kind} {number}, there are {n}")
+            }
+            MoveError::Outside { copy, block } => write!(f, "copy {copy} reaches outside {block:?}"),
+            MoveError::Twice(text) => write!(f, "tensor {text:?} moves twice"),
+            MoveError::View(text) => write!(f, "tensor {text:?} changes on its way"),
+            MoveError::NoBlock(text) => write!(f, "tensor {text:?} moves to no block"),
+            MoveError::Name(text) => write!(f, "two blocks of different size or place are called {text:?}"),
+            MoveError::Layout(problems) => problems.fmt(f),
+        }
+    }
+}
+
+wraps!(MoveError { Layout(LayoutProblems) });
 
 impl MoveCopy {
     /// Where the bytes go, in bytes of the allocation.

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
+use serde_core::{Serialize, Serializer};
 
 use super::Device;
 use super::budget::{Budget, TooMuch, Undecided};
@@ -11,6 +11,7 @@ use super::layout::{Layout, Tensor};
 use super::plan::{Allocation, MoveKind, MovePlan};
 use super::table::{MOST_ROWS, more, shown, width};
 use crate::grouped;
+use crate::json::written;
 use crate::ordered::{BTreeMap, sort_by_key};
 use crate::units::Size;
 
@@ -20,19 +21,18 @@ const MOST_NAMES: usize = 8;
 /// What a layout holds; a pure function of the layout.
 ///
 /// Names are sorted by their UTF-8 bytes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// By tensor name.
     pub tensors: BTreeMap<String, TensorReport>,
     /// By device name; every device that holds a storage.
     pub devices: BTreeMap<String, DeviceReport>,
     /// Pairs of tensors that share at least one byte.
-    #[serde(serialize_with = "as_pairs")]
     pub overlaps: Vec<(Arc<str>, Arc<str>)>,
 }
 
 /// What one tensor touches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TensorReport {
     /// Lowest and highest element position, both inclusive, in elements of the dtype; `None` when empty.
     pub span: Option<(i64, i64)>,
@@ -40,14 +40,18 @@ pub struct TensorReport {
     pub bytes: Option<(i64, i64)>,
 }
 
+written!(TensorReport: span, bytes);
+
 /// What the tensors of one device touch.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeviceReport {
     /// Bytes that at least one tensor touches, each counted once.
     pub unique_bytes: u128,
     /// Number of elements times element size, summed over tensors: views and repeats count again.
     pub listed_bytes: u128,
 }
+
+written!(DeviceReport: unique_bytes, listed_bytes);
 
 impl Layout {
     /// What this layout holds.
@@ -122,19 +126,37 @@ impl Layout {
     }
 }
 
-fn as_pairs<S: Serializer>(pairs: &[(Arc<str>, Arc<str>)], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(pairs.iter().map(|(a, b)| (&**a, &**b)))
+/// Pairs of names as lists of two.
+struct Pairs<'a>(&'a [(Arc<str>, Arc<str>)]);
+
+impl Serialize for Pairs<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(self.0.iter().map(|(a, b)| (&**a, &**b)))
+    }
 }
 
-#[derive(Serialize)]
 struct File<'a> {
-    #[serde(flatten)]
-    report: &'a Report,
-    #[serde(rename = "move", skip_serializing_if = "Option::is_none")]
+    tensors: &'a BTreeMap<String, TensorReport>,
+    devices: &'a BTreeMap<String, DeviceReport>,
+    overlaps: Pairs<'a>,
     plan: Option<FileMove<'a>>,
 }
 
-#[derive(Serialize)]
+written!(File<'a>: tensors, devices, overlaps, plan as "move"?);
+
+impl<'a> File<'a> {
+    fn of(report: &'a Report, plan: Option<FileMove<'a>>) -> File<'a> {
+        let Report { tensors, devices, overlaps } = report;
+        File { tensors, devices, overlaps: Pairs(overlaps), plan }
+    }
+}
+
+impl Serialize for Report {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        File::of(self, None).serialize(to)
+    }
+}
+
 struct FileMove<'a> {
     to: String,
     allocations: Vec<FileAllocation<'a>>,
@@ -143,19 +165,23 @@ struct FileMove<'a> {
     tensors: BTreeMap<&'a str, FilePlaced<'a>>,
 }
 
-#[derive(Serialize)]
+written!(FileMove<'a>: to, allocations, bytes_allocated, bytes_copied, tensors);
+
 struct FileAllocation<'a> {
     storage: &'a str,
     start: i64,
     bytes: u64,
 }
 
-#[derive(Serialize)]
+written!(FileAllocation<'a>: storage, start, bytes);
+
 struct FilePlaced<'a> {
     allocation: Option<usize>,
     offset: i64,
     strides: &'a [i64],
 }
+
+written!(FilePlaced<'a>: allocation, offset, strides);
 
 impl Report {
     /// The bytes that a move asks for and those that it copies, by where they come from.
@@ -223,7 +249,7 @@ impl Report {
                 })
                 .collect(),
         });
-        serde_json::to_string(&File { report: self, plan })
+        serde_json::to_string(&File::of(self, plan))
             .unwrap_or_else(|e| unreachable!("bug: a report that cannot be written: {e}"))
     }
 }
@@ -233,7 +259,7 @@ impl Report {
 /// The layout does not say whether host memory is page-locked: where it is not, a driver that stages copies the bytes of
 /// `to_device_bytes` and `to_host_bytes` once more on the host. Nor does it say whether devices have a link: where they have
 /// none, `peer_bytes` go through the host.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moved {
     /// Bytes of the tensors that move, each byte once.
     pub payload_bytes: u128,
@@ -246,6 +272,8 @@ pub struct Moved {
     /// Copied within a device or the host.
     pub within_bytes: u128,
 }
+
+written!(Moved: payload_bytes, to_device_bytes, to_host_bytes, peer_bytes, within_bytes);
 
 impl Moved {
     /// All bytes that are copied.

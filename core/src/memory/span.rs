@@ -2,16 +2,20 @@
 //!
 //! Knows no dtype and no storage: offsets are bytes from the start of one block.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use crate::json::object;
 
 /// One dimension of a [`Span`]: `count` steps of `stride` bytes; strides may be negative or 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Dim {
     /// Number of index values, not negative.
     pub count: i64,
     /// Bytes from one index value to the next.
     pub stride: i64,
 }
+
+object!(Dim: count, stride);
 
 /// A set of bytes of one block: the union of runs of `elem` bytes on a strided grid.
 ///
@@ -28,16 +32,25 @@ pub struct Span {
 }
 
 /// Why a set of bytes cannot be described.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SpanError {
     /// A length or count below zero.
-    #[error("negative {0}")]
     Negative(&'static str),
     /// A byte position outside `i64`.
-    #[error("byte positions leave i64 (overflow)")]
     Overflow,
 }
+
+impl fmt::Display for SpanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SpanError::Negative(what) => write!(f, "negative {what}"),
+            SpanError::Overflow => f.write_str("byte positions leave i64 (overflow)"),
+        }
+    }
+}
+
+impl std::error::Error for SpanError {}
 
 /// Whether two spans of one block share a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

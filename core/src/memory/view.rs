@@ -1,5 +1,7 @@
 //! A strided view of a storage, counted in elements.
 
+use std::fmt;
+
 use super::{Dim, Dtype, Span, SpanError};
 
 /// A tensor's window onto a storage: shape and strides in elements, offset in elements from the storage's start.
@@ -16,14 +18,12 @@ pub struct View {
 }
 
 /// Why a view cannot be described.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ViewError {
     /// An entry of the shape below zero.
-    #[error("negative size {0}")]
     NegativeSize(i64),
     /// Shape and strides differ in length.
-    #[error("rank mismatch: shape has {shape} entries, strides {strides}")]
     RankMismatch {
         /// Entries of the shape.
         shape: usize,
@@ -31,7 +31,6 @@ pub enum ViewError {
         strides: usize,
     },
     /// A dimension that the view does not have.
-    #[error("no dimension {dim}: the view has {rank}")]
     NoDim {
         /// The dimension asked for.
         dim: usize,
@@ -39,7 +38,6 @@ pub enum ViewError {
         rank: usize,
     },
     /// Entries that a dimension does not have.
-    #[error("dimension {dim} has {size} entries, {index} is outside them")]
     OutOfDim {
         /// The dimension.
         dim: usize,
@@ -49,12 +47,31 @@ pub enum ViewError {
         index: i64,
     },
     /// A step that leads nowhere.
-    #[error("a step of {0}, at least 1 is needed")]
     Step(i64),
     /// A count, element position or byte position outside `i64`.
-    #[error("overflow: an element count, element position or byte position leaves i64")]
     Overflow,
 }
+
+impl fmt::Display for ViewError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ViewError::NegativeSize(n) => write!(f, "negative size {n}"),
+            ViewError::RankMismatch { shape, strides } => {
+                write!(f, "rank mismatch: shape has {shape} entries, strides {strides}")
+            }
+            ViewError::NoDim { dim, rank } => write!(f, "no dimension {dim}: the view has {rank}"),
+            ViewError::OutOfDim { dim, size, index } => {
+                write!(f, "dimension {dim} has {size} entries, {index} is outside them")
+            }
+            ViewError::Step(n) => write!(f, "a step of {n}, at least 1 is needed"),
+            ViewError::Overflow => {
+                f.write_str("overflow: an element count, element position or byte position leaves i64")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ViewError {}
 
 impl View {
     /// A row-major view of the whole `shape`, starting at element 0.

@@ -1,26 +1,25 @@
 //! The JSON form of layouts, written; it reads back as an equal layout.
 
-use serde::{Deserialize, Serialize};
-
 use super::layout::{Layout, Tensor};
 use super::marks::{Marks, ModuleEntry, TensorKind};
+use crate::json::{object, written};
 
-#[derive(Serialize)]
 struct File<'a> {
     storages: Vec<FileStorage<'a>>,
     tensors: Vec<FileTensor<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     modules: Vec<FileModule>,
 }
 
-#[derive(Serialize)]
+written!(File<'a>: storages, tensors, modules?);
+
 struct FileStorage<'a> {
     id: &'a str,
     device: String,
     bytes: u64,
 }
 
-#[derive(Serialize)]
+written!(FileStorage<'a>: id, device, bytes);
+
 struct FileTensor<'a> {
     name: &'a str,
     storage: &'a str,
@@ -28,19 +27,19 @@ struct FileTensor<'a> {
     shape: &'a [i64],
     strides: &'a [i64],
     offset: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     requires_grad: Option<bool>,
 }
 
+written!(FileTensor<'a>: name, storage, dtype, shape, strides, offset, kind?, requires_grad?);
+
 /// A module in the file.
-#[derive(Serialize, Deserialize)]
 pub(super) struct FileModule {
     path: String,
-    #[serde(rename = "type")]
     module_type: String,
 }
+
+object!(FileModule: path, module_type as "type");
 
 impl FileModule {
     pub(super) fn entry(self) -> ModuleEntry {

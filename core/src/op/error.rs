@@ -1,105 +1,197 @@
 //! What is wrong with an expression, said when it is built: both sides, the place and the fix.
 
+use std::fmt;
+
+use crate::error::wraps;
 use crate::memory::{Dtype, ViewError};
 use crate::op::name::Name;
 use crate::op::space::{Space, SpaceError};
 use crate::ordered::sort;
 
 /// Why an expression cannot be built, or an operator not be applied.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum OpError {
-    #[error(transparent)]
-    Space(#[from] SpaceError),
-    #[error("`{operator}` on {}: {problem}", space.sized())]
+    Space(SpaceError),
     On { operator: String, space: Box<Space>, problem: Box<SpaceError> },
-    #[error("{problem} ({} of {} in the chain)", ordinal(*place), cardinal(*parts))]
     Part { problem: Box<OpError>, place: usize, parts: usize },
-    #[error(transparent)]
     Mismatch(Box<Mismatch>),
-    #[error("`{operator}` expects {} but the input is {}; {}", shown(expects, gives).0, shown(expects, gives).1,
-            fix(expects, gives, "before it"))]
     Input { operator: String, expects: Box<Space>, gives: Box<Space> },
-    #[error("`{operator}` gives {} but the output is {}; {}", shown(gives, holds).0, shown(gives, holds).1,
-            fix(holds, gives, "behind it"))]
     Output { operator: String, gives: Box<Space>, holds: Box<Space> },
-    #[error("`{operator}` reads elements {}..={} and writes {}..={} of one memory: element {element} would be {}", reads.0,
-            reads.1, writes.0, writes.1, if *twice { "written twice; let the output lie apart from itself" } else {
-            "overwritten while it is still read; let the output lie apart from the input" })]
     Aliased { operator: String, reads: (usize, usize), writes: (usize, usize), element: usize, twice: bool },
-    #[error("a view of shape {shape:?} holds no {}", space.sized())]
     ViewShape { space: Box<Space>, shape: Vec<i64> },
-    #[error("`{operator}` has {weights} weights but {} has {} elements", space.sized(), space.elements())]
     Weights { operator: String, weights: usize, space: Box<Space> },
-    #[error("{space} has {} elements but {values} values are given", space.elements())]
     Values { values: usize, space: Box<Space> },
-    #[error(
-        "value {index} of `{of}` has an imaginary part but {space} is real; build both in {}",
-        wider(space)
-    )]
     MixedFields { of: String, index: usize, space: Box<Space> },
-    #[error("value {index} of `{of}` is not finite")]
     NotFinite { of: String, index: usize },
-    #[error("a {container} needs at least one operator")]
     Empty { container: &'static str },
-    #[error(transparent)]
     Misfit(Box<Misfit>),
-    #[error("factor {factor} on {space} is not finite; no operator is left of it")]
     Factor { factor: String, space: Box<Space> },
-    #[error("`{operator}` has no exact inverse; solve with it instead")]
     NoInverse { operator: String },
-    #[error("`{operator}` reads {} but gives {}: only a square operator has powers", reads.sized(), gives.sized())]
     NotSquare { operator: String, reads: Box<Space>, gives: Box<Space> },
-    #[error("`{operator}` has no dimension `{dim}`; it has {}", listed(known))]
     UnknownDim { operator: String, dim: Name, known: Vec<Name> },
-    #[error("`{operator}` has `{dim}` on the other side too, where it is not joined; rename it there")]
     JoinedTwice { dim: Name, operator: String },
-    #[error("`{operator}` has `{dim}` in neither the weights nor the output; sum over it with `sum_reduce`")]
     SummedAlone { operator: String, dim: Name },
-    #[error("say along which dimension the operators are joined: on the output, on the input, or on both")]
     NoAxis,
-    #[error("`{name}` cannot be inserted at {place} of {space}: choose 0 to {}", space.dims().len())]
     Place { name: String, place: i64, space: Box<Space> },
-    #[error("a view of {} is none: {problem}", space.sized())]
     View { space: Box<Space>, problem: ViewError },
-    #[error("`{operator}` cannot be cut along `{dim}`: {why}{}", instead(others))]
     Uncuttable { operator: String, dim: Name, why: String, others: Vec<Name> },
-    #[error("`{operator}`: `{dim}` is {size} long, so no tile is {lo}..{hi}")]
     TileRange { operator: String, dim: Name, size: i64, lo: i64, hi: i64 },
-    #[error(
-        "`{operator}` reads up to {needs} elements beyond a tile of `{dim}`; a halo of {halo} is too small, ask for {needs}"
-    )]
     Halo { operator: String, dim: Name, needs: i64, halo: i64 },
-    #[error("tiles of `{dim}` without an element: make them at least 1 long")]
     EmptyTiles { dim: Name },
-    #[error("tiles of `{dim}` cannot be {size} long")]
     NegativeTiles { dim: Name, size: i64 },
-    #[error("`{dim}` is {size} long: it has no {tiles} tiles")]
     TileCount { dim: Name, tiles: usize, size: i64 },
-    #[error("`{dim}` is {size} long: {tiles} tiles are more than anybody lists; make them larger")]
     TooManyTiles { dim: Name, size: i64, tiles: i64 },
-    #[error("edges {edges:?} of tiles do not rise from 0 to {size}, the size of `{dim}`")]
     TileEdges { dim: Name, edges: Vec<i64>, size: i64 },
-    #[error("`{operator}`: nothing says how long `{dim}` is; {known} have a size")]
     UnsizedDim { operator: String, dim: Name, known: String },
-    #[error("`{dim}` is {} long in {first} and {} long in {second}; give one of the two another name", sizes.0, sizes.1)]
     SizeMismatch { dim: Name, first: String, second: String, sizes: (i64, i64) },
-    #[error("`{operator}`: entry {entry} along `{dim}` is outside 0..{size}")]
     Index { operator: String, dim: Name, entry: i64, size: i64 },
-    #[error("`{operator}`: entry {entry} along `{dim}` is kept twice")]
     Twice { operator: String, dim: Name, entry: i64 },
-    #[error("`{operator}`: {problem}")]
     Argument { operator: String, problem: String },
-    #[error("nothing says which space `{0}` works on; give it one with `over(space)`")]
     Untyped(String),
 }
 
+impl fmt::Display for OpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpError::Space(error) => error.fmt(f),
+            OpError::On { operator, space, problem } => {
+                write!(f, "`{operator}` on {}: {problem}", space.sized())
+            }
+            OpError::Part { problem, place, parts } => {
+                write!(f, "{problem} ({} of {} in the chain)", ordinal(*place), cardinal(*parts))
+            }
+            OpError::Mismatch(error) => error.fmt(f),
+            OpError::Input { operator, expects, gives } => write!(
+                f,
+                "`{operator}` expects {} but the input is {}; {}",
+                shown(expects, gives).0,
+                shown(expects, gives).1,
+                fix(expects, gives, "before it")
+            ),
+            OpError::Output { operator, gives, holds } => write!(
+                f,
+                "`{operator}` gives {} but the output is {}; {}",
+                shown(gives, holds).0,
+                shown(gives, holds).1,
+                fix(holds, gives, "behind it")
+            ),
+            OpError::Aliased { operator, reads, writes, element, twice } => write!(
+                f,
+                "`{operator}` reads elements {}..={} and writes {}..={} of one memory: element {element} would be {}",
+                reads.0,
+                reads.1,
+                writes.0,
+                writes.1,
+                if *twice {
+                    "written twice; let the output lie apart from itself"
+                } else {
+                    "overwritten while it is still read; let the output lie apart from the input"
+                }
+            ),
+            OpError::ViewShape { space, shape } => {
+                write!(f, "a view of shape {shape:?} holds no {}", space.sized())
+            }
+            OpError::Weights { operator, weights, space } => write!(
+                f,
+                "`{operator}` has {weights} weights but {} has {} elements",
+                space.sized(),
+                space.elements()
+            ),
+            OpError::Values { values, space } => {
+                write!(f, "{space} has {} elements but {values} values are given", space.elements())
+            }
+            OpError::MixedFields { of, index, space } => write!(
+                f,
+                "value {index} of `{of}` has an imaginary part but {space} is real; build both in {}",
+                wider(space)
+            ),
+            OpError::NotFinite { of, index } => write!(f, "value {index} of `{of}` is not finite"),
+            OpError::Empty { container } => write!(f, "a {container} needs at least one operator"),
+            OpError::Misfit(error) => error.fmt(f),
+            OpError::Factor { factor, space } => {
+                write!(f, "factor {factor} on {space} is not finite; no operator is left of it")
+            }
+            OpError::NoInverse { operator } => {
+                write!(f, "`{operator}` has no exact inverse; solve with it instead")
+            }
+            OpError::NotSquare { operator, reads, gives } => write!(
+                f,
+                "`{operator}` reads {} but gives {}: only a square operator has powers",
+                reads.sized(),
+                gives.sized()
+            ),
+            OpError::UnknownDim { operator, dim, known } => {
+                write!(f, "`{operator}` has no dimension `{dim}`; it has {}", listed(known))
+            }
+            OpError::JoinedTwice { dim, operator } => write!(
+                f,
+                "`{operator}` has `{dim}` on the other side too, where it is not joined; rename it there"
+            ),
+            OpError::SummedAlone { operator, dim } => write!(
+                f,
+                "`{operator}` has `{dim}` in neither the weights nor the output; sum over it with `sum_reduce`"
+            ),
+            OpError::NoAxis => f.write_str(
+                "say along which dimension the operators are joined: on the output, on the input, or on both",
+            ),
+            OpError::Place { name, place, space } => write!(
+                f,
+                "`{name}` cannot be inserted at {place} of {space}: choose 0 to {}",
+                space.dims().len()
+            ),
+            OpError::View { space, problem } => write!(f, "a view of {} is none: {problem}", space.sized()),
+            OpError::Uncuttable { operator, dim, why, others } => {
+                write!(f, "`{operator}` cannot be cut along `{dim}`: {why}{}", instead(others))
+            }
+            OpError::TileRange { operator, dim, size, lo, hi } => {
+                write!(f, "`{operator}`: `{dim}` is {size} long, so no tile is {lo}..{hi}")
+            }
+            OpError::Halo { operator, dim, needs, halo } => write!(
+                f,
+                "`{operator}` reads up to {needs} elements beyond a tile of `{dim}`; a halo of {halo} is too small, ask for {needs}"
+            ),
+            OpError::EmptyTiles { dim } => {
+                write!(f, "tiles of `{dim}` without an element: make them at least 1 long")
+            }
+            OpError::NegativeTiles { dim, size } => write!(f, "tiles of `{dim}` cannot be {size} long"),
+            OpError::TileCount { dim, tiles, size } => {
+                write!(f, "`{dim}` is {size} long: it has no {tiles} tiles")
+            }
+            OpError::TooManyTiles { dim, size, tiles } => write!(
+                f,
+                "`{dim}` is {size} long: {tiles} tiles are more than anybody lists; make them larger"
+            ),
+            OpError::TileEdges { dim, edges, size } => {
+                write!(f, "edges {edges:?} of tiles do not rise from 0 to {size}, the size of `{dim}`")
+            }
+            OpError::UnsizedDim { operator, dim, known } => {
+                write!(f, "`{operator}`: nothing says how long `{dim}` is; {known} have a size")
+            }
+            OpError::SizeMismatch { dim, first, second, sizes } => write!(
+                f,
+                "`{dim}` is {} long in {first} and {} long in {second}; give one of the two another name",
+                sizes.0, sizes.1
+            ),
+            OpError::Index { operator, dim, entry, size } => {
+                write!(f, "`{operator}`: entry {entry} along `{dim}` is outside 0..{size}")
+            }
+            OpError::Twice { operator, dim, entry } => {
+                write!(f, "`{operator}`: entry {entry} along `{dim}` is kept twice")
+            }
+            OpError::Argument { operator, problem } => write!(f, "`{operator}`: {problem}"),
+            OpError::Untyped(text) => {
+                write!(f, "nothing says which space `{text}` works on; give it one with `over(space)`")
+            }
+        }
+    }
+}
+
+wraps!(OpError { Space(SpaceError) });
+
 /// The output of one part of a chain is not the input of the next.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{reader}` expects {} but `{writer}` gives {} ({} of {} in the chain); {}",
-        shown(expects, gives).0, shown(expects, gives).1,
-        ordinal(*place), cardinal(*parts), fix(expects, gives, "between them"))]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
     /// The part that reads.
     pub reader: String,
@@ -115,11 +207,25 @@ pub struct Mismatch {
     pub parts: usize,
 }
 
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Mismatch { reader, expects, writer, gives, place, parts } = self;
+        write!(
+            f,
+            "`{reader}` expects {} but `{writer}` gives {} ({} of {} in the chain); {}",
+            shown(expects, gives).0,
+            shown(expects, gives).1,
+            ordinal(*place),
+            cardinal(*parts),
+            fix(expects, gives, "between them")
+        )
+    }
+}
+
+impl std::error::Error for Mismatch {}
+
 /// The parts of a sum or a join differ.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{other}` {verb} {} but `{first}` {verb} {} ({} of {} in the {container}); {}",
-        shown(gives, has).0, shown(gives, has).1,
-        ordinal(*place), cardinal(*parts), fix(has, gives, if *verb == "reads" { "before it" } else { "after it" }))]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misfit {
     /// What the parts are put into.
     pub container: &'static str,
@@ -138,6 +244,23 @@ pub struct Misfit {
     /// Parts of the container.
     pub parts: usize,
 }
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Misfit { container, verb, first, has, other, gives, place, parts } = self;
+        write!(
+            f,
+            "`{other}` {verb} {} but `{first}` {verb} {} ({} of {} in the {container}); {}",
+            shown(gives, has).0,
+            shown(gives, has).1,
+            ordinal(*place),
+            cardinal(*parts),
+            fix(has, gives, if *verb == "reads" { "before it" } else { "after it" })
+        )
+    }
+}
+
+impl std::error::Error for Misfit {}
 
 impl OpError {
     /// A tuple where dimensions are asked for.

@@ -9,33 +9,63 @@ use super::name::Name;
 use crate::memory::{Device, Dtype};
 
 /// Why there is no such space.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum SpaceError {
-    #[error("{0:?} is no name of a dimension: expected letters and an optional number")]
     Name(String),
-    #[error("{text:?} is no list of dimensions: no name begins at position {at}")]
     Dims { text: String, at: usize },
-    #[error("dimension `{0}` is named twice; give one of the two another name")]
     DuplicateDim(Name),
-    #[error("there is no dimension `{0}`")]
     Unknown(Name),
-    #[error("dimension `{old}` cannot become `{first}` and `{second}`")]
     TwoNames { old: Name, first: Name, second: Name },
-    #[error("[{left}] and [{right}] describe no common list of dimensions")]
     NoMatch { left: String, right: String },
-    #[error("[{left}] and [{right}] leave too many alternatives: name more of their dimensions")]
     AmbiguousEllipsis { left: String, right: String },
-    #[error("a tuple of spaces holds {first} and {second}: all must have one type and one device")]
     Tuple { first: Box<str>, second: Box<str> },
-    #[error("dimension `{name}` has negative size {size}")]
     NegativeSize { name: Name, size: i64 },
-    #[error("{0} is no field: operators work on f32, f64, c32 and c64")]
     NotAField(Dtype),
-    #[error("the bytes of {0} elements of {1} leave i64 (overflow)")]
     Overflow(String, Dtype),
 }
+
+impl fmt::Display for SpaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SpaceError::Name(text) => {
+                write!(f, "{text:?} is no name of a dimension: expected letters and an optional number")
+            }
+            SpaceError::Dims { text, at } => {
+                write!(f, "{text:?} is no list of dimensions: no name begins at position {at}")
+            }
+            SpaceError::DuplicateDim(name) => {
+                write!(f, "dimension `{name}` is named twice; give one of the two another name")
+            }
+            SpaceError::Unknown(name) => write!(f, "there is no dimension `{name}`"),
+            SpaceError::TwoNames { old, first, second } => {
+                write!(f, "dimension `{old}` cannot become `{first}` and `{second}`")
+            }
+            SpaceError::NoMatch { left, right } => {
+                write!(f, "[{left}] and [{right}] describe no common list of dimensions")
+            }
+            SpaceError::AmbiguousEllipsis { left, right } => {
+                write!(f, "[{left}] and [{right}] leave too many alternatives: name more of their dimensions")
+            }
+            SpaceError::Tuple { first, second } => write!(
+                f,
+                "a tuple of spaces holds {first} and {second}: all must have one type and one device"
+            ),
+            SpaceError::NegativeSize { name, size } => {
+                write!(f, "dimension `{name}` has negative size {size}")
+            }
+            SpaceError::NotAField(dtype) => {
+                write!(f, "{dtype} is no field: operators work on f32, f64, c32 and c64")
+            }
+            SpaceError::Overflow(text, dtype) => {
+                write!(f, "the bytes of {text} elements of {dtype} leave i64 (overflow)")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SpaceError {}
 
 /// Named dimensions with sizes, an element type and a place.
 ///

@@ -10,8 +10,8 @@ use std::iter::FusedIterator;
 use std::marker::PhantomData;
 use std::ops::{self, Bound, RangeBounds};
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
-use serde::ser::{Serialize, Serializer};
+use serde_core::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_core::ser::{Serialize, Serializer};
 
 use index::{At, Index};
 pub use set::BTreeSet;

@@ -16,6 +16,8 @@
 //!
 //! Devices are numbered as their CUDA index says; mock devices come after them.
 
+use std::fmt;
+
 mod caps;
 mod devices;
 mod expression;
@@ -41,37 +43,62 @@ pub use solve::{
 };
 pub use tasks::{HostWork, Task, Tasks};
 
+use crate::error::wraps;
 use crate::memory::{Device, MoveError};
 use crate::op::Operator;
 use crate::program::Problems;
 use crate::units::Bytes;
 
 /// Why there is no program for an expression or a move.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum PlanError {
-    #[error("{0} has no element: there is nothing to plan")]
     Empty(String),
-    #[error("`{operator}` reads {expects} but the input is {gives}")]
     Input { operator: String, expects: String, gives: String },
-    #[error("`{operator}` reads on {reads} and writes on {writes}: data moves by `to({})` alone", writes.call())]
     TwoDevices { operator: String, reads: Device, writes: Device },
-    #[error("stream {name:?} cannot be on {first} and on {second}")]
     StreamOnTwoDevices { name: String, first: Device, second: Device },
-    #[error("`{operator}` needs at least {needs} on {device}, {cap} are allowed; that is {tiles}")]
     Cap { operator: String, device: Device, needs: Bytes, cap: Bytes, tiles: String },
-    #[error("event {name:?} cannot say that two things are done: name them apart")]
     EventTwice { name: String },
-    #[error("the expression has {steps} steps, at most {limit} are planned")]
     TooManySteps { steps: u64, limit: u64 },
-    #[error("{0} has no number beside the other devices")]
     DeviceNumber(Device),
-    #[error("the plan is no move: {0}")]
-    Move(#[from] MoveError),
-    #[error("the plan is no program: {0}")]
-    Program(#[from] Problems),
+    Move(MoveError),
+    Program(Problems),
 }
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PlanError::Empty(text) => write!(f, "{text} has no element: there is nothing to plan"),
+            PlanError::Input { operator, expects, gives } => {
+                write!(f, "`{operator}` reads {expects} but the input is {gives}")
+            }
+            PlanError::TwoDevices { operator, reads, writes } => write!(
+                f,
+                "`{operator}` reads on {reads} and writes on {writes}: data moves by `to({})` alone",
+                writes.call()
+            ),
+            PlanError::StreamOnTwoDevices { name, first, second } => {
+                write!(f, "stream {name:?} cannot be on {first} and on {second}")
+            }
+            PlanError::Cap { operator, device, needs, cap, tiles } => write!(
+                f,
+                "`{operator}` needs at least {needs} on {device}, {cap} are allowed; that is {tiles}"
+            ),
+            PlanError::EventTwice { name } => {
+                write!(f, "event {name:?} cannot say that two things are done: name them apart")
+            }
+            PlanError::TooManySteps { steps, limit } => {
+                write!(f, "the expression has {steps} steps, at most {limit} are planned")
+            }
+            PlanError::DeviceNumber(device) => write!(f, "{device} has no number beside the other devices"),
+            PlanError::Move(error) => write!(f, "the plan is no move: {error}"),
+            PlanError::Program(problems) => write!(f, "the plan is no program: {problems}"),
+        }
+    }
+}
+
+wraps!(PlanError { Move(MoveError), Program(Problems) });
 
 impl Operator {
     /// The program that applies this operator, for data of any value; see [`Plan`].

@@ -5,12 +5,13 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde_core::ser::{Serialize, SerializeStruct, Serializer};
 
 use super::command::{Alloc, BufferId, Op, Space};
 use super::words::{SPACES, word};
 use super::{Problems, Program};
 use crate::grouped;
+use crate::json::written;
 use crate::memory::table::{MOST_ROWS, more, shown, width};
 use crate::memory::{Device, Dtype, Layout, StorageId, View, cpu, cuda};
 use crate::ordered::{BTreeMap, BTreeSet, sort_by_key};
@@ -32,7 +33,7 @@ const NOT_IN_CALLS: [&str; 6] = [
 /// Memory that is held; a pure function of what it was asked of, so that asking twice gives the same.
 ///
 /// Host memory is that of `cpu`. As text it prints totals, the largest buffers and what it does not see; JSON has all.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alive {
     /// The command after whose call it is; `None` when there is none.
     pub command: Option<usize>,
@@ -46,18 +47,32 @@ pub struct Alive {
     pub not_seen: Vec<&'static str>,
 }
 
+written!(Alive: command, view, devices, buffers, not_seen);
+
 /// What one device holds.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AliveOn {
     /// All spaces together; their peaks need not come at one time.
-    #[serde(flatten)]
     pub all: AliveBytes,
     /// By space: `device`, `managed`, `pageable`, `pinned`.
     pub spaces: BTreeMap<&'static str, AliveBytes>,
 }
 
+/// The totals beside the spaces.
+impl Serialize for AliveOn {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let AliveOn { all: AliveBytes { bytes, peak_bytes, peak_command }, spaces } = self;
+        let mut object = to.serialize_struct("AliveOn", 4)?;
+        object.serialize_field("bytes", bytes)?;
+        object.serialize_field("peak_bytes", peak_bytes)?;
+        object.serialize_field("peak_command", peak_command)?;
+        object.serialize_field("spaces", spaces)?;
+        object.end()
+    }
+}
+
 /// Bytes now and at the most.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AliveBytes {
     /// Held now.
     pub bytes: u128,
@@ -66,6 +81,8 @@ pub struct AliveBytes {
     /// The first command after whose call that much is held; `None` outside programs.
     pub peak_command: Option<usize>,
 }
+
+written!(AliveBytes: bytes, peak_bytes, peak_command);
 
 impl AliveBytes {
     fn see(&mut self, index: usize) {
@@ -76,7 +93,7 @@ impl AliveBytes {
 }
 
 /// One buffer that is held.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AliveBuffer {
     /// Its name.
     pub name: String,
@@ -91,6 +108,8 @@ pub struct AliveBuffer {
     /// The command that allocates it; `None` outside programs.
     pub allocated_at: Option<usize>,
 }
+
+written!(AliveBuffer: name, device, space, bytes, block, allocated_at);
 
 /// Where a block lies.
 type Place = (Device, Space);

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::error::wraps;
+
 /// What is wrong with one command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
@@ -62,11 +64,10 @@ impl fmt::Display for LineProblems {
 impl std::error::Error for LineProblems {}
 
 /// Why bytes could not be read as a program.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The bytes are no program file at all.
-    #[error("byte {offset}: {message}")]
     Syntax {
         /// Where reading ended.
         offset: usize,
@@ -74,12 +75,22 @@ pub enum ReadError {
         message: String,
     },
     /// The file is text, and some of its lines are no commands.
-    #[error(transparent)]
-    Lines(#[from] LineProblems),
+    Lines(LineProblems),
     /// The file is a program, and the program is wrong.
-    #[error(transparent)]
-    Problems(#[from] Problems),
+    Problems(Problems),
 }
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::Syntax { offset, message } => write!(f, "byte {offset}: {message}"),
+            ReadError::Lines(problems) => problems.fmt(f),
+            ReadError::Problems(problems) => problems.fmt(f),
+        }
+    }
+}
+
+wraps!(ReadError { Lines(LineProblems), Problems(Problems) });
 
 impl ReadError {
     /// One message for each problem, each with its place.

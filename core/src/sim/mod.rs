@@ -38,6 +38,8 @@
 //! buffers without declared contents cost nothing per byte. A memset declares contents too, as long as no kernel without
 //! a formula writes to the buffer, and all memsets together add no more than 64 MiB to what is carried.
 
+use std::fmt;
+
 mod cache;
 mod copies;
 mod device;
@@ -63,6 +65,7 @@ mod values;
 pub use ledger::Ledger;
 pub use prepared::Prepared;
 
+use crate::error::wraps;
 use crate::grouped;
 use crate::machine::{Machine, MachineError};
 use crate::memory::Dtype;
@@ -175,17 +178,14 @@ pub struct Mark {
 }
 
 /// Why a program cannot be run.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SimError {
     /// The program itself is wrong.
-    #[error(transparent)]
-    Problems(#[from] Problems),
+    Problems(Problems),
     /// A figure of the machine was set to what no file can say.
-    #[error(transparent)]
-    Machine(#[from] MachineError),
+    Machine(MachineError),
     /// A thread never comes to its end.
-    #[error("{}: the thread never gets past this command", at(*index, *line))]
     Stuck {
         /// The command where it stays.
         index: usize,
@@ -193,7 +193,6 @@ pub enum SimError {
         line: Option<u32>,
     },
     /// The program takes longer than nanoseconds in an `i64` can say.
-    #[error("{}: it ends more than 73 years after the start, beyond what times can hold", at(*index, *line))]
     TooLong {
         /// The command that ends too late.
         index: usize,
@@ -201,7 +200,6 @@ pub enum SimError {
         line: Option<u32>,
     },
     /// More pieces of work than are kept in memory.
-    #[error("{}: the program makes more than 67 million pieces of work", at(*index, *line))]
     TooLarge {
         /// The first command beyond the limit.
         index: usize,
@@ -209,7 +207,6 @@ pub enum SimError {
         line: Option<u32>,
     },
     /// More bytes with declared contents than are kept in memory.
-    #[error("buffers with declared contents come to {bytes} bytes, at most {limit} are carried")]
     TooManyBytes {
         /// What they come to, and what they reach.
         bytes: u64,
@@ -217,7 +214,6 @@ pub enum SimError {
         limit: u64,
     },
     /// A region that counts its bytes so often that they cannot be kept in memory.
-    #[error("{}: a region of a buffer with declared contents counts {bytes} bytes, at most {limit} are carried", at(*index, *line))]
     TooManyBytesAt {
         /// The command.
         index: usize,
@@ -229,6 +225,36 @@ pub enum SimError {
         limit: u64,
     },
 }
+
+impl fmt::Display for SimError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SimError::Problems(problems) => problems.fmt(f),
+            SimError::Machine(error) => error.fmt(f),
+            SimError::Stuck { index, line } => {
+                write!(f, "{}: the thread never gets past this command", at(*index, *line))
+            }
+            SimError::TooLong { index, line } => write!(
+                f,
+                "{}: it ends more than 73 years after the start, beyond what times can hold",
+                at(*index, *line)
+            ),
+            SimError::TooLarge { index, line } => {
+                write!(f, "{}: the program makes more than 67 million pieces of work", at(*index, *line))
+            }
+            SimError::TooManyBytes { bytes, limit } => {
+                write!(f, "buffers with declared contents come to {bytes} bytes, at most {limit} are carried")
+            }
+            SimError::TooManyBytesAt { index, line, bytes, limit } => write!(
+                f,
+                "{}: a region of a buffer with declared contents counts {bytes} bytes, at most {limit} are carried",
+                at(*index, *line)
+            ),
+        }
+    }
+}
+
+wraps!(SimError { Problems(Problems), Machine(MachineError) });
 
 fn at(index: usize, line: Option<u32>) -> String {
     match line {

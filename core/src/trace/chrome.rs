@@ -8,11 +8,11 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use serde::Serialize;
+use serde_core::Serialize;
 use serde_json::value::RawValue;
 
 use super::figures::{StreamWork, device_name, stream_work};
-use super::own::{Arrow, CounterForm, Header, LaneForm, Mark, SCHEMA_VERSION};
+use super::own::{Arrow, CounterForm, Header, LaneForm, LaneKindForm, Mark, SCHEMA_VERSION, SourceForm};
 use super::read::scan::{Cursor, Value};
 use super::time::write_micros;
 use super::{FlowKind, Import, Instant, Kind, LaneKind, Slice, Trace, tracks};
@@ -117,11 +117,11 @@ impl Writer {
         let header = Header {
             schema_version: SCHEMA_VERSION,
             title: trace.title.clone(),
-            source: (&trace.source).into(),
+            source: SourceForm(trace.source.clone()),
             lanes: (0..)
                 .zip(&trace.lanes)
                 .map(|(index, lane)| LaneForm {
-                    kind: lane.kind.into(),
+                    kind: LaneKindForm(lane.kind),
                     group: text(lane.group),
                     name: text(lane.name),
                     pid: rows.pid(trace, index) as i64,

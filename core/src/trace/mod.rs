@@ -20,9 +20,9 @@ pub use chrome::write_chrome;
 pub(crate) use read::integer_argument;
 pub(crate) use read::names::is_host_call;
 pub use read::{Finished, ReadError, Reading, arguments_at, left_in_file, read};
-use serde::{Deserialize, Serialize};
 pub use strings::{StrId, Strings};
 
+use crate::json::{named, read, written};
 use crate::ordered::BTreeMap;
 use crate::program::Program;
 use crate::units::Nanos;
@@ -112,8 +112,7 @@ pub enum LaneKind {
 }
 
 /// What does the work of a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Engine {
     /// Host to device.
     ToDevice,
@@ -124,6 +123,8 @@ pub enum Engine {
     /// Kernels, memsets and copies within a device.
     Compute,
 }
+
+named!(Engine: ToDevice = "to_device", ToHost = "to_host", Peer = "peer", Compute = "compute");
 
 impl Engine {
     /// The name for people.
@@ -138,8 +139,7 @@ impl Engine {
 }
 
 /// What a slice is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Kind {
     /// A host thread is inside a call.
@@ -177,6 +177,13 @@ pub enum Kind {
     /// Anything else.
     Other,
 }
+
+named!(Kind:
+    Call = "call", Wait = "wait", Work = "work", HostCopy = "host_copy", ToDevice = "to_device", ToHost = "to_host",
+    WithinDevice = "within_device", Peer = "peer", OtherCopy = "other_copy", Memset = "memset", Kernel = "kernel",
+    Communication = "communication", HostFn = "host_fn", Record = "record", Sync = "sync", Annotation = "annotation",
+    Other = "other"
+);
 
 impl Kind {
     /// Whether a copy engine or a device's own memory moves bytes.
@@ -329,8 +336,7 @@ pub struct Flow {
 }
 
 /// What an arrow tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FlowKind {
     /// A host call enqueued this work.
     Launch,
@@ -341,6 +347,8 @@ pub enum FlowKind {
     /// Whatever a file says.
     Other,
 }
+
+named!(FlowKind: Launch = "launch", Event = "event", Sync = "sync", Other = "other");
 
 /// Something that happened at one point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -372,8 +380,7 @@ pub struct Counter {
 ///
 /// A file that we wrote of an imported trace carries the counts of the file it came from, and reading it gives those;
 /// reading a file of ours of any other trace gives the counts of that file.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Import {
     /// Events of the file, all phases.
     pub n_events: u64,
@@ -392,6 +399,9 @@ pub struct Import {
     /// Everything that stands beside the events in the file, as JSON text by name: devices, ranks, versions.
     pub header: BTreeMap<String, String>,
 }
+
+written!(Import: n_events, by_phase_cat, dropped, problems, base_time_ns, first_ns, last_end_ns, header);
+read!(Import: n_events?, by_phase_cat?, dropped?, problems?, base_time_ns?, first_ns?, last_end_ns?, header?);
 
 impl PartialEq for Trace {
     fn eq(&self, other: &Trace) -> bool {

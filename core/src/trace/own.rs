@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `schema_version` | int | 1 |
 //! | `title` | str | what the trace shows |
-//! | `source` | `{"simulated": machine}`, `{"schedule": name}`, `{"imported": tool}` or null | where it came from |
+//! | `source` | `{"simulated": machine}`, `{"schedule": name}`, `{"imported": tool}` or `"unknown"` | where it came from |
 //! | `lanes` | list of `{"kind", "group", "name", "pid", "tids"}` | one per lane, in order; several `tids` where slices overlap. `kind`: `"host"`, `{"stream": [dev, stream]}`, `{"engine": [dev, "to_device"\|"to_host"\|"peer"\|"compute"]}`, `"other"` |
 //! | `counters` | list of `{"group", "name"}` | one per counter |
 //! | `import` | object, absent for traces that were no file | the counts of the file that the trace was first read from |
@@ -16,40 +16,71 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
+use serde_core::de::Error;
+use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Engine, FlowKind, Import, Kind, LaneKind, Source};
+use super::{FlowKind, Import, Kind, LaneKind, Source};
+use crate::json::object;
 
 /// The version that is written and read.
 pub(super) const SCHEMA_VERSION: u64 = 1;
 
 /// The top-level object.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 pub(super) struct Header {
     pub schema_version: u64,
     pub title: String,
     pub source: SourceForm,
     pub lanes: Vec<LaneForm>,
     pub counters: Vec<CounterForm>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub import: Option<Import>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Box<RawValue>>,
 }
 
+object!(Header: schema_version, title, source, lanes, counters, import?, program?);
+
 /// [`Source`] in a file.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum SourceForm {
-    Simulated(String),
-    Schedule(String),
-    Imported(String),
-    #[default]
-    Unknown,
+#[derive(Debug)]
+pub(super) struct SourceForm(pub Source);
+
+impl Serialize for SourceForm {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let (tag, name) = match &self.0 {
+            Source::Simulated { machine } => ("simulated", machine),
+            Source::Schedule { replay } => ("schedule", replay),
+            Source::Imported { tool } => ("imported", tool),
+            Source::Unknown => return to.serialize_str("unknown"),
+        };
+        to.collect_map([(tag, name)])
+    }
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+impl<'de> Deserialize<'de> for SourceForm {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<SourceForm, D::Error> {
+        let value = Value::deserialize(from)?;
+        let name = |name: &Value| String::deserialize(name).map_err(D::Error::custom);
+        Ok(SourceForm(match tagged(&value) {
+            Some(("unknown", Value::Null)) => Source::Unknown,
+            Some(("simulated", machine)) => Source::Simulated { machine: name(machine)? },
+            Some(("schedule", replay)) => Source::Schedule { replay: name(replay)? },
+            Some(("imported", tool)) => Source::Imported { tool: name(tool)? },
+            _ => return Err(D::Error::custom(format_args!("{value} is no source"))),
+        }))
+    }
+}
+
+/// A choice in a file: the tag alone, or an object of the tag and what comes with it.
+fn tagged(value: &Value) -> Option<(&str, &Value)> {
+    match value {
+        Value::String(tag) => Some((tag, &Value::Null)),
+        Value::Object(map) if map.len() == 1 => map.iter().next().map(|(tag, with)| (&tag[..], with)),
+        _ => None,
+    }
+}
+
+#[derive(Debug)]
 pub(super) struct LaneForm {
     pub kind: LaneKindForm,
     pub group: String,
@@ -58,106 +89,81 @@ pub(super) struct LaneForm {
     pub tids: Vec<i64>,
 }
 
+object!(LaneForm: kind, group, name, pid, tids);
+
 /// [`LaneKind`] in a file.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum LaneKindForm {
-    Host,
-    Stream(i64, i64),
-    Engine(i64, Engine),
-    Other,
+#[derive(Debug)]
+pub(super) struct LaneKindForm(pub LaneKind);
+
+impl Serialize for LaneKindForm {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            LaneKind::Host => to.serialize_str("host"),
+            LaneKind::Stream { dev, stream } => to.collect_map([("stream", (dev, stream))]),
+            LaneKind::Engine { dev, engine } => to.collect_map([("engine", (dev, engine))]),
+            LaneKind::Other => to.serialize_str("other"),
+        }
+    }
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+impl<'de> Deserialize<'de> for LaneKindForm {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<LaneKindForm, D::Error> {
+        let value = Value::deserialize(from)?;
+        Ok(LaneKindForm(match tagged(&value) {
+            Some(("host", Value::Null)) => LaneKind::Host,
+            Some(("other", Value::Null)) => LaneKind::Other,
+            Some(("stream", of)) => {
+                let (dev, stream) = Deserialize::deserialize(of).map_err(D::Error::custom)?;
+                LaneKind::Stream { dev, stream }
+            }
+            Some(("engine", of)) => {
+                let (dev, engine) = Deserialize::deserialize(of).map_err(D::Error::custom)?;
+                LaneKind::Engine { dev, engine }
+            }
+            _ => return Err(D::Error::custom(format_args!("{value} is no kind of lane"))),
+        }))
+    }
+}
+
+#[derive(Debug)]
 pub(super) struct CounterForm {
     pub group: String,
     pub name: String,
 }
 
+object!(CounterForm: group, name);
+
 /// What a slice or an instant is to us.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default)]
 pub(super) struct Mark<'a> {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
     /// The name, where the event's own is Kineto's word for the operation.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Cow<'a, str>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<u32>,
-    #[serde(default, skip_serializing_if = "is_false")]
     pub pageable: bool,
-    #[serde(default, skip_serializing_if = "is_false")]
     pub pinned: bool,
     /// The category of the file that the slice was first read from.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub cat: Option<Cow<'a, str>>,
     /// The bytes, where the event's `args.bytes` is not ours.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
     /// There is no correlation, whatever the event's `args.correlation` says.
-    #[serde(default, skip_serializing_if = "is_false")]
     pub no_correlation: bool,
     /// The correlation, where the event's `args.correlation` is not ours.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation: Option<i64>,
     /// The arguments, where they are no object with members.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub args: Option<Cow<'a, str>>,
 }
 
+object!(Mark<'de>:
+    kind?, name?, command?, pageable?, pinned?, cat?, bytes?, no_correlation?, correlation?, args?
+);
+
 /// An arrow between two slices, by their positions among the slices of the file.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 pub(super) struct Arrow {
     pub kind: FlowKind,
     pub from: u32,
     pub to: u32,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for this signature")]
-fn is_false(value: &bool) -> bool {
-    !*value
-}
-
-impl From<&Source> for SourceForm {
-    fn from(source: &Source) -> SourceForm {
-        match source {
-            Source::Simulated { machine } => SourceForm::Simulated(machine.clone()),
-            Source::Schedule { replay } => SourceForm::Schedule(replay.clone()),
-            Source::Imported { tool } => SourceForm::Imported(tool.clone()),
-            Source::Unknown => SourceForm::Unknown,
-        }
-    }
-}
-
-impl From<SourceForm> for Source {
-    fn from(source: SourceForm) -> Source {
-        match source {
-            SourceForm::Simulated(machine) => Source::Simulated { machine },
-            SourceForm::Schedule(replay) => Source::Schedule { replay },
-            SourceForm::Imported(tool) => Source::Imported { tool },
-            SourceForm::Unknown => Source::Unknown,
-        }
-    }
-}
-
-impl From<LaneKind> for LaneKindForm {
-    fn from(kind: LaneKind) -> LaneKindForm {
-        match kind {
-            LaneKind::Host => LaneKindForm::Host,
-            LaneKind::Stream { dev, stream } => LaneKindForm::Stream(dev, stream),
-            LaneKind::Engine { dev, engine } => LaneKindForm::Engine(dev, engine),
-            LaneKind::Other => LaneKindForm::Other,
-        }
-    }
-}
-
-impl From<&LaneKindForm> for LaneKind {
-    fn from(kind: &LaneKindForm) -> LaneKind {
-        match *kind {
-            LaneKindForm::Host => LaneKind::Host,
-            LaneKindForm::Stream(dev, stream) => LaneKind::Stream { dev, stream },
-            LaneKindForm::Engine(dev, engine) => LaneKind::Engine { dev, engine },
-            LaneKindForm::Other => LaneKind::Other,
-        }
-    }
-}
+object!(Arrow: kind, from, to);

@@ -19,6 +19,8 @@
 //! kept and not added.
 
 pub(super) mod event;
+use std::fmt;
+
 mod join;
 pub(super) mod names;
 mod own;
@@ -43,11 +45,10 @@ use super::time::{self, Unusable};
 use super::{Source, Trace};
 
 /// Why bytes could not be read as a trace.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The bytes are no trace.
-    #[error("byte {offset}: {message}")]
     Syntax {
         /// Where reading ended.
         offset: usize,
@@ -55,7 +56,6 @@ pub enum ReadError {
         message: String,
     },
     /// The text ends too early: it was cut off.
-    #[error("byte {offset}: the text ends here, after {events} whole event{}", if *events == 1 { "" } else { "s" })]
     Truncated {
         /// The length of the text.
         offset: usize,
@@ -63,6 +63,21 @@ pub enum ReadError {
         events: u64,
     },
 }
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::Syntax { offset, message } => write!(f, "byte {offset}: {message}"),
+            ReadError::Truncated { offset, events } => write!(
+                f,
+                "byte {offset}: the text ends here, after {events} whole event{}",
+                if *events == 1 { "" } else { "s" }
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
 
 /// Reads a trace in Chrome Trace Event JSON; compressed files have to be unpacked first.
 ///

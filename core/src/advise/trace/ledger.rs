@@ -1,7 +1,6 @@
 //! Bytes that a trace's copies asked for and moved, and what a trace cannot tell of them.
 
-use serde::Serialize;
-
+use crate::json::written;
 use crate::trace::analysis::devices::{Group, Groups};
 use crate::trace::table::{Table, Work};
 
@@ -14,7 +13,7 @@ use crate::trace::table::{Table, Work};
 /// - what host threads copy, such as `pin_memory()`;
 /// - what kernels read and write of mapped host memory, and pages of managed memory that move;
 /// - whether a copy between devices went through the host.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Moved {
     /// Bytes asked for.
     pub payload_bytes: u64,
@@ -37,6 +36,11 @@ pub struct Moved {
     /// The same if the driver staged every pageable copy.
     pub factor_if_staged: Option<f64>,
 }
+
+written!(Moved:
+    payload_bytes, to_device_bytes, to_host_bytes, peer_bytes, within_device_bytes, other_bytes,
+    pageable_bytes, n_without_bytes, factor, factor_if_staged
+);
 
 impl Moved {
     /// The copies of a trace.

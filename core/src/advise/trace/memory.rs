@@ -1,13 +1,12 @@
 //! Findings on memory snapshots: fragmentation, thrash, failed allocations, rounding.
 
-use serde::Serialize;
-
 use super::{counted, size};
+use crate::json::written;
 use crate::ordered::{sort, sort_by_key};
 use crate::trace::snapshot::{Figures, Segment, Snapshot};
 
 /// Something about memory that could be better.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct MemoryFinding {
     /// Its name, the same for every snapshot.
     pub rule: &'static str,
@@ -21,6 +20,8 @@ pub struct MemoryFinding {
     /// them.
     pub events: Vec<(usize, usize)>,
 }
+
+written!(MemoryFinding: rule, title, change, bytes, events);
 
 /// Less than this share of the reserved memory is not worth a sentence.
 const LEAST_SHARE: i128 = 50;

@@ -18,8 +18,6 @@ mod replay;
 mod skeleton;
 mod waits;
 
-use serde::Serialize;
-
 pub use blame::Maker;
 use blame::{Makers, Told};
 pub use ledger::Moved;
@@ -27,6 +25,7 @@ pub use memory::{MemoryFinding, memory_findings};
 pub use recording::{NotAChange, RecordedChange, RecordedRun, Recording};
 pub use skeleton::{NoSkeleton, Skeleton, skeleton};
 
+use crate::json::written;
 use crate::ordered::{BTreeMap, sort_by_key};
 use crate::trace::analysis::Order;
 use crate::trace::table::Table;
@@ -35,7 +34,7 @@ use recorded::Recorded;
 use replay::{Change, Replay};
 
 /// What is to be said of a trace.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Findings {
     /// How well the model repeats the trace; `None` without host calls that are joined with operations.
     pub replay: Option<ReplayError>,
@@ -45,8 +44,10 @@ pub struct Findings {
     pub missing: Vec<Missing>,
 }
 
+written!(Findings: replay, findings, missing);
+
 /// The recorded time against that of a run of the model without any change.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReplayError {
     /// From the first start to the last end of any host call or operation.
     pub recorded_ns: i64,
@@ -56,8 +57,10 @@ pub struct ReplayError {
     pub error: f64,
 }
 
+written!(ReplayError: recorded_ns, replayed_ns, error);
+
 /// Something that could be better.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     /// Its name, the same in every trace: `hidden-sync`.
     pub rule: &'static str,
@@ -80,8 +83,10 @@ pub struct Finding {
     pub events: Vec<u32>,
 }
 
+written!(Finding: rule, title, why, change, cost_ns, wins_ns, count, places, events);
+
 /// A place that asked for something.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// In words: `train.py:212 step: aten::item in ## forward ##`.
     pub maker: String,
@@ -91,14 +96,18 @@ pub struct Place {
     pub cost_ns: i128,
 }
 
+written!(Place: maker, count, cost_ns);
+
 /// What a file does not have.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
     /// What is missing, and what cannot be said without it.
     pub what: &'static str,
     /// How to record it.
     pub record: &'static str,
 }
+
+written!(Missing: what, record);
 
 /// Findings at most, the most costly ones: a file of a million names could ask for as many.
 const MOST_FINDINGS: usize = 64;

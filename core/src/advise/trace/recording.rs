@@ -1,5 +1,6 @@
 //! A recorded trace run again with changes, and the timeline that this would give.
 
+use std::fmt;
 use std::str::FromStr;
 
 use super::recorded::Joined;
@@ -32,11 +33,20 @@ pub enum RecordedChange {
 }
 
 /// A text that is no change to a recorded trace.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{0:?} is no change to a recorded trace: pin:*, h2d_bw*F, d2h_bw*F, copy_stream or no_waits, F above 0"
-)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotAChange(String);
+
+impl fmt::Display for NotAChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NotAChange(text) = self;
+        write!(
+            f,
+            "{text:?} is no change to a recorded trace: pin:*, h2d_bw*F, d2h_bw*F, copy_stream or no_waits, F above 0"
+        )
+    }
+}
+
+impl std::error::Error for NotAChange {}
 
 impl FromStr for RecordedChange {
     type Err = NotAChange;

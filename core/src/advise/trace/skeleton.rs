@@ -1,5 +1,7 @@
 //! A range of a recorded trace as a small program: its copies, kernels and waits, to be edited and simulated.
 
+use std::fmt;
+
 use super::recorded::{Joined, StreamWait};
 use crate::ordered::{BTreeMap, sort};
 use crate::program::{
@@ -27,22 +29,35 @@ pub struct Skeleton {
 }
 
 /// Why a range does not become a program.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoSkeleton {
     /// The trace is no recording of another tool.
-    #[error("this trace is no recording: its program is known, or there was none")]
     NotRecorded,
     /// No operation of a device begins in the range.
-    #[error("no operation of a device begins in this range")]
     Empty,
     /// The range has more operations than can be read.
-    #[error("{n} operations begin in this range: choose a shorter one, of {MOST} at most")]
     TooMany {
         /// How many there are.
         n: usize,
     },
 }
+
+impl fmt::Display for NoSkeleton {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoSkeleton::NotRecorded => {
+                f.write_str("this trace is no recording: its program is known, or there was none")
+            }
+            NoSkeleton::Empty => f.write_str("no operation of a device begins in this range"),
+            NoSkeleton::TooMany { n } => {
+                write!(f, "{n} operations begin in this range: choose a shorter one, of {MOST} at most")
+            }
+        }
+    }
+}
+
+impl std::error::Error for NoSkeleton {}
 
 impl Skeleton {
     /// The program in its text form, what is not known in comments above it.

@@ -2,13 +2,12 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use super::{Calibration, Plan, Rejected, Request};
+use crate::json::written;
 use crate::units::Nanos;
 
 /// The reasons of a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explain {
     /// What was asked for.
     pub request: Request,
@@ -21,6 +20,8 @@ pub struct Explain {
     /// What went differently than planned: memory that could not be page-locked, a capability that is not there.
     pub notes: Vec<String>,
 }
+
+written!(Explain: request, calibration, plan, measured, notes);
 
 impl Explain {
     /// The reasons of `plan` before it ran.

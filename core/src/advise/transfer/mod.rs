@@ -39,39 +39,32 @@ mod formula;
 #[cfg(test)]
 mod tests;
 
-use serde::Serialize;
+use serde_core::ser::{Serialize, SerializeStructVariant, Serializer};
 
 pub use calibration::Calibration;
 pub use explain::Explain;
 
+use crate::json::{named, written};
 use crate::ordered::sort_by_key;
 use crate::units::{Bytes, Nanos};
 
 /// A way of moving bytes, by the name that benchmarks print.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the module's table says what each does")]
 pub enum Way {
-    #[serde(rename = "S0")]
     Direct,
-    #[serde(rename = "S1")]
     Inline,
-    #[serde(rename = "S2")]
     Ring,
-    #[serde(rename = "S3")]
     Register,
-    #[serde(rename = "S4")]
     Coalesce,
-    #[serde(rename = "S5")]
     Mapped,
-    #[serde(rename = "S6")]
     Drain,
-    #[serde(rename = "S7")]
     Batch,
-    #[serde(rename = "S8")]
     Device,
-    #[serde(rename = "driver")]
     Driver,
 }
+
+named!(Way by id);
 
 impl Way {
     /// All of them, in the order of the module's table.
@@ -89,7 +82,7 @@ impl Way {
     ];
 
     /// `S0` to `S8`, or `driver`.
-    pub fn id(self) -> &'static str {
+    pub const fn id(self) -> &'static str {
         match self {
             Way::Direct => "S0",
             Way::Inline => "S1",
@@ -122,8 +115,7 @@ impl Way {
 }
 
 /// Where bytes come from and go to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Route {
     /// Host to device.
     Up,
@@ -135,9 +127,10 @@ pub enum Route {
     Peer,
 }
 
+named!(Route: Up = "up", Down = "down", Within = "within", Peer = "peer");
+
 /// What the host's memory is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HostMemory {
     /// Page-locked.
     Pinned,
@@ -149,8 +142,10 @@ pub enum HostMemory {
     File,
 }
 
+named!(HostMemory: Pinned = "pinned", Pageable = "pageable", Fresh = "fresh", File = "file");
+
 /// One call of the engine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// From where to where.
     pub route: Route,
@@ -169,6 +164,8 @@ pub struct Request {
     /// A way that is taken if it can be, whatever it costs.
     pub force: Option<Way>,
 }
+
+written!(Request: route, host, tensors, bytes, views, both_ways, uses, force);
 
 impl Request {
     /// One tensor of `bytes` from or to `host`.
@@ -197,7 +194,7 @@ impl Request {
 }
 
 /// What the engine and its driver can do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caps {
     /// Threads that copy at most, the calling one included.
     pub workers: u32,
@@ -212,6 +209,8 @@ pub struct Caps {
     /// Whether devices reach each other's memory.
     pub peer: bool,
 }
+
+written!(Caps: workers, slots, register, mapped, batch, peer);
 
 impl Caps {
     /// Everything, with eight workers and 64 MiB of slots.
@@ -228,7 +227,7 @@ impl Caps {
 pub const SLOTS: u32 = 3;
 
 /// Part of a predicted time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Term {
     /// What it is spent on.
     pub name: &'static str,
@@ -236,8 +235,10 @@ pub struct Term {
     pub ns: Nanos,
 }
 
+written!(Term: name, ns);
+
 /// A way with its parameters and what it takes by the closed form.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// The way.
     pub way: Way,
@@ -255,9 +256,10 @@ pub struct Candidate {
     pub cpu: Nanos,
 }
 
+written!(Candidate: way, workers, slots, chunk, predicted, terms, cpu);
+
 /// A way that was not taken.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rejected {
     /// It would take longer, or as long with more work for the processors.
@@ -271,6 +273,20 @@ pub enum Rejected {
     },
 }
 
+impl Serialize for Rejected {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Rejected::Slower(candidate) => to.serialize_newtype_variant("Rejected", 0, "slower", candidate),
+            Rejected::Excluded { way, rule } => {
+                let mut excluded = to.serialize_struct_variant("Rejected", 1, "excluded", 2)?;
+                excluded.serialize_field("way", way)?;
+                excluded.serialize_field("rule", rule)?;
+                excluded.end()
+            }
+        }
+    }
+}
+
 impl Rejected {
     /// The way that was not taken.
     pub fn way(&self) -> Way {
@@ -282,7 +298,7 @@ impl Rejected {
 }
 
 /// What the engine does for a request, and what it does not.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// What is done.
     pub chosen: Candidate,
@@ -291,6 +307,8 @@ pub struct Plan {
     /// Whether the request forced it.
     pub forced: bool,
 }
+
+written!(Plan: chosen, rejected, forced);
 
 /// Times that differ by less than a 33rd are equal.
 const TIE: i64 = 33;

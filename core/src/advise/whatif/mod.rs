@@ -80,14 +80,22 @@ pub struct Profile {
 }
 
 /// Why a change cannot be made.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what:?}: {message}")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WhatIfError {
     /// The change, as it was written.
     pub what: String,
     /// What is wrong with it.
     pub message: String,
 }
+
+impl fmt::Display for WhatIfError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let WhatIfError { what, message } = self;
+        write!(f, "{what:?}: {message}")
+    }
+}
+
+impl std::error::Error for WhatIfError {}
 
 /// A program and a machine after changes.
 #[derive(Debug, Clone, PartialEq)]

@@ -39,13 +39,15 @@ pub const MOST_POINTS: i64 = 1 << 24;
 const DEEPEST: usize = 32;
 
 /// Why an expression cannot be written or read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonError {
     /// Where in the file, as a path of fields.
     pub place: String,
     /// What is wrong there.
     pub problem: String,
 }
+
+impl std::error::Error for JsonError {}
 
 /// The value in an expression's or a plan's file.
 pub(crate) fn read_value(bytes: &[u8]) -> Result<serde_json::Value, JsonError> {

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::fmt::{self, Debug, Formatter};
 use std::ops::RangeBounds;
 
-use serde::ser::{Serialize, Serializer};
+use serde_core::ser::{Serialize, Serializer};
 
 use super::BTreeMap;
 

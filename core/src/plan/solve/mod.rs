@@ -15,6 +15,8 @@
 //! What goes wrong on the way is a value, [`Stop::Breakdown`], and the solution is the last good one. A right-hand side whose squares
 //! are no numbers is solved times a power of two, which rounds nothing.
 
+use std::fmt;
+
 mod drive;
 mod ends;
 mod inverse;
@@ -37,6 +39,7 @@ pub use singular::Singular;
 pub use solver::{Solver, cg, fista, lsqr, pcg, power};
 
 use super::PlanError;
+use crate::error::wraps;
 use crate::op::{Array, OpError, SpaceError};
 use crate::sim::SimError;
 
@@ -102,27 +105,40 @@ impl std::fmt::Display for Breakdown {
 }
 
 /// Why nothing can be solved.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum SolveError {
-    #[error(transparent)]
-    Op(#[from] OpError),
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    #[error(transparent)]
-    Sim(#[from] SimError),
-    #[error("{method} needs {wanted} but `{operator}` is {found}")]
+    Op(OpError),
+    Plan(PlanError),
+    Sim(SimError),
     Operator { method: &'static str, wanted: &'static str, operator: String, found: String },
-    #[error("{what} is {value}: {wanted}")]
     Argument { what: &'static str, value: String, wanted: &'static str },
-    #[error("the start has no element that is not zero")]
     ZeroStart,
-    #[error("`{0}` has no formula in the program: who runs it must know the plan")]
     NoFormula(String),
-    #[error("the runner: {0}")]
     Runner(String),
 }
+
+impl fmt::Display for SolveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SolveError::Op(error) => error.fmt(f),
+            SolveError::Plan(error) => error.fmt(f),
+            SolveError::Sim(error) => error.fmt(f),
+            SolveError::Operator { method, wanted, operator, found } => {
+                write!(f, "{method} needs {wanted} but `{operator}` is {found}")
+            }
+            SolveError::Argument { what, value, wanted } => write!(f, "{what} is {value}: {wanted}"),
+            SolveError::ZeroStart => f.write_str("the start has no element that is not zero"),
+            SolveError::NoFormula(text) => {
+                write!(f, "`{text}` has no formula in the program: who runs it must know the plan")
+            }
+            SolveError::Runner(text) => write!(f, "the runner: {text}"),
+        }
+    }
+}
+
+wraps!(SolveError { Op(OpError), Plan(PlanError), Sim(SimError) });
 
 impl From<SpaceError> for SolveError {
     fn from(error: SpaceError) -> SolveError {

@@ -12,6 +12,9 @@
 //! result come it takes the last one. Everything is ordered by events and streams, so the programs are safe by contract
 //! for all parameters.
 
+use std::fmt;
+
+use crate::error::wraps;
 use crate::memory::Dtype;
 use crate::program::command::*;
 use crate::program::{Problems, Program};
@@ -70,25 +73,38 @@ pub struct Pipeline {
 }
 
 /// Why there is no such pipeline.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum PipelineError {
-    #[error("a pipeline of no items: there is nothing to do")]
     NoItem,
-    #[error("{0} items: at most {MOST_ITEMS} are written down")]
     TooManyItems(u32),
-    #[error("items of 0 bytes: there is nothing to copy")]
     NoBytes,
-    #[error("no item may be under way: at least one has to")]
     NoSlot,
-    #[error("an item takes {footprint} on the device, more than the {cap} that it may have")]
     TooLarge { footprint: Bytes, cap: Bytes },
-    #[error("items in {0:?} memory: they come from the host, pinned or pageable")]
     Host(Space),
-    #[error(transparent)]
-    Program(#[from] Problems),
+    Program(Problems),
 }
+
+impl fmt::Display for PipelineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PipelineError::NoItem => f.write_str("a pipeline of no items: there is nothing to do"),
+            PipelineError::TooManyItems(n) => write!(f, "{n} items: at most {MOST_ITEMS} are written down"),
+            PipelineError::NoBytes => f.write_str("items of 0 bytes: there is nothing to copy"),
+            PipelineError::NoSlot => f.write_str("no item may be under way: at least one has to"),
+            PipelineError::TooLarge { footprint, cap } => {
+                write!(f, "an item takes {footprint} on the device, more than the {cap} that it may have")
+            }
+            PipelineError::Host(space) => {
+                write!(f, "items in {space:?} memory: they come from the host, pinned or pageable")
+            }
+            PipelineError::Program(problems) => problems.fmt(f),
+        }
+    }
+}
+
+wraps!(PipelineError { Program(Problems) });
 
 /// Items that are written down at most.
 const MOST_ITEMS: u32 = 1_000_000;

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_core::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 
 use crate::ordered::sort;
@@ -193,7 +193,7 @@ impl<'de> Deserialize<'de> for Key<'de> {
 
 #[cfg(test)]
 mod tests {
-    use serde::Deserialize as _;
+    use serde_core::Deserialize as _;
     use serde_json::{Value, from_str};
 
     use super::Json;

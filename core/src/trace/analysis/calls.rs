@@ -1,9 +1,8 @@
 //! Host calls and operators by name, and the time that threads wait in calls that synchronise.
 
-use serde::Serialize;
-
 use super::order::Order;
 use super::{Union, rounded};
+use crate::json::written;
 use crate::ordered::BTreeMap;
 use crate::trace::StrId;
 use crate::trace::table::{CatRole, Table};
@@ -29,7 +28,7 @@ const SYNCS: &[&str] = &[
 ];
 
 /// Host calls that wait by their nature.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostSync {
     /// How many, by name.
     pub calls: BTreeMap<String, u64>,
@@ -41,8 +40,10 @@ pub struct HostSync {
     pub threads: u64,
 }
 
+written!(HostSync: calls, time_ns_by_call, stall_ns_union_per_thread_sum, threads);
+
 /// All calls of one name by host threads.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Calls {
     /// How many.
     pub count: u64,
@@ -55,6 +56,8 @@ pub struct Calls {
     /// `total_ns / count`, rounded down.
     pub mean_ns: i128,
 }
+
+written!(Calls: count, total_ns, self_ns, self_share, mean_ns);
 
 /// Whether a host call waits by its nature.
 pub(crate) fn is_sync(name: &str) -> bool {

@@ -1,15 +1,14 @@
 //! Copies and memsets by name: how often, how much, how long, and how long they held the host.
 
-use serde::Serialize;
-
 use super::rate;
+use crate::json::written;
 use crate::ordered::BTreeMap;
 use crate::trace::StrId;
 use crate::trace::table::{Table, Work};
 
 /// All copies or memsets of one name. With the copy at `[a, b)` and its host call at `[s, e)`, the host sums run over
 /// the matched copies whose call's name says that it copies.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Copies {
     /// Operations of that name.
     pub count: u64,
@@ -18,7 +17,6 @@ pub struct Copies {
     /// Sum of `b - a`.
     pub time_ns: i128,
     /// Bytes in a nanosecond, which are gigabytes in a second, to six places.
-    #[serde(rename = "GBps_aggregate")]
     pub gbps: Option<f64>,
     /// Matched operations whose host call copies.
     pub matched_host_calls: u64,
@@ -33,9 +31,13 @@ pub struct Copies {
     /// Sum of `max(0, e - max(s, b))`.
     pub host_after_copy_ns: i128,
     /// Bytes that the host calls state where the device's rows state none (ROCm).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_from_host_calls: Option<i128>,
 }
+
+written!(Copies:
+    count, bytes, time_ns, gbps as "GBps_aggregate", matched_host_calls, host_call_ns, blocking_host_calls,
+    host_wait_before_copy_ns, host_during_copy_ns, host_after_copy_ns, bytes_from_host_calls?
+);
 
 /// Splits a host call `[s, e)` at its copy `[a, b)`: nanoseconds that it held the host before, during and after the copy,
 /// `[max(0, min(e, a) - s), max(0, min(e, b) - max(s, a)), max(0, e - max(s, b))]`.

@@ -1,15 +1,14 @@
 //! What each device did: busy and idle, by what, and how copies and kernels overlap.
 
-use serde::Serialize;
-
 use super::{Union, overlap};
+use crate::json::written;
 use crate::ordered::BTreeMap;
 use crate::trace::StrId;
 use crate::trace::read::names::communicates;
 use crate::trace::table::{Op, Table, Work};
 
 /// One device. A field that is `None` is left out of the JSON form when the device has no such operations.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "busy: the union of such operations; overlap: both unions at once")]
 pub struct Device {
     /// From the first start to the last end of operations of some length.
@@ -22,34 +21,29 @@ pub struct Device {
     pub copy_busy_ns: i128,
     pub memset_busy_ns: i128,
     pub copy_and_kernel_overlap_ns: i128,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub h2d_busy_ns: Option<i128>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub h2d_and_kernel_overlap_ns: Option<i128>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub d2h_busy_ns: Option<i128>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub d2h_and_kernel_overlap_ns: Option<i128>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub d2d_busy_ns: Option<i128>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub d2d_and_kernel_overlap_ns: Option<i128>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub p2p_busy_ns: Option<i128>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub p2p_and_kernel_overlap_ns: Option<i128>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub h2d_and_d2h_overlap_ns: Option<i128>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub comm_kernel_busy_ns: Option<i128>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub compute_kernel_busy_ns: Option<i128>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub comm_and_compute_overlap_ns: Option<i128>,
 }
 
+written!(Device:
+    window_ns, busy_ns, idle_ns, kernel_busy_ns, copy_busy_ns, memset_busy_ns, copy_and_kernel_overlap_ns,
+    h2d_busy_ns?, h2d_and_kernel_overlap_ns?, d2h_busy_ns?, d2h_and_kernel_overlap_ns?, d2d_busy_ns?,
+    d2d_and_kernel_overlap_ns?, p2p_busy_ns?, p2p_and_kernel_overlap_ns?, h2d_and_d2h_overlap_ns?,
+    comm_kernel_busy_ns?, compute_kernel_busy_ns?, comm_and_compute_overlap_ns?
+);
+
 /// What HolisticTraceAnalysis 0.6.1 reports of files of whole microseconds: matched operations of all devices together.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HtaCompatible {
     /// From the first start to the last end.
     pub window_ns: Option<i128>,
@@ -60,6 +54,8 @@ pub struct HtaCompatible {
     /// Kernels that do not communicate.
     pub compute_kernel_busy_ns: i128,
 }
+
+written!(HtaCompatible: window_ns, busy_ns, idle_ns, compute_kernel_busy_ns);
 
 /// What an operation counts as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

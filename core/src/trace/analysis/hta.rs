@@ -4,16 +4,15 @@
 //! no whole microseconds: a start up, an end down, both as floats. On the shared trace with nanoseconds it finds an idle
 //! time of 12,143 us in this way, where 7,574.738 us are idle.
 
-use serde::Serialize;
-
 use super::Union;
 use super::devices::{Group, Groups};
+use crate::json::written;
 use crate::trace::table::{Num, Table};
 use crate::trace::time;
 use crate::units::float;
 
 /// The temporal breakdown of one file, in whole microseconds times a thousand.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Hta {
     /// From the first start to the last end.
     pub window_ns: i128,
@@ -32,6 +31,8 @@ pub struct Hta {
     /// Times were rounded to microseconds.
     pub rounded: bool,
 }
+
+written!(Hta: window_ns, busy_ns, idle_ns, compute_ns, non_compute_ns, ignored_ops, syncs_as_work, rounded);
 
 /// What that tool reports; `None` when it has nothing to report.
 pub fn hta(table: &Table) -> Option<Hta> {

@@ -1,13 +1,12 @@
 //! What a file's arrows and memory instants add up to, and what was wrong with it.
 
-use serde::Serialize;
-
+use crate::json::written;
 use crate::ordered::BTreeMap;
 use crate::trace::StrId;
 use crate::trace::table::{Num, Table};
 
 /// Starts and ends of arrows. An arrow is its category and id.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FlowFigures {
     /// Events of phase `s`.
     pub s: u64,
@@ -27,8 +26,10 @@ pub struct FlowFigures {
     pub id_reused_f: u64,
 }
 
+written!(FlowFigures: s, f, ids_s, ids_f, f_without_s, s_without_f, id_reused_s, id_reused_f);
+
 /// Sums over the memory instants of one device.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Memory {
     /// Instants.
     pub events: u64,
@@ -48,17 +49,23 @@ pub struct Memory {
     pub with_addr: u64,
 }
 
+written!(Memory:
+    events, alloc_events, free_events, sum_alloc, sum_free, peak_total_allocated, peak_total_reserved,
+    with_addr
+);
+
 /// What could not be used.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImportFigures {
     /// Events that only the counts know.
     pub dropped_events: u64,
     /// What was wrong, and how often.
     pub problems: BTreeMap<&'static str, u64>,
     /// The first events that it was found at, where an event is to blame.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub problem_events: BTreeMap<&'static str, Vec<u64>>,
 }
+
+written!(ImportFigures: dropped_events, problems, problem_events?);
 
 pub(super) fn flows(table: &Table) -> FlowFigures {
     let starts = distinct(&table.flows.starts);

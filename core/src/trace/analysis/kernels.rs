@@ -1,14 +1,13 @@
 //! Kernels by name: how often, how long, and their part of all that kernels take.
 
-use serde::Serialize;
-
 use super::rounded;
+use crate::json::written;
 use crate::ordered::BTreeMap;
 use crate::trace::StrId;
 use crate::trace::table::{Table, Work};
 
 /// All kernels of one name, on all devices and streams.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Kernels {
     /// How many.
     pub count: u64,
@@ -23,6 +22,8 @@ pub struct Kernels {
     /// The longest.
     pub max_ns: i128,
 }
+
+written!(Kernels: count, time_ns, share, mean_ns, min_ns, max_ns);
 
 pub(super) fn kernels(table: &Table) -> BTreeMap<String, Kernels> {
     let mut by_name: BTreeMap<StrId, Kernels> = BTreeMap::new();

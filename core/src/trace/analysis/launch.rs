@@ -1,12 +1,11 @@
 //! From host call to operation: how long work waited after it was enqueued.
 
-use serde::Serialize;
-
+use crate::json::written;
 use crate::ordered::BTreeMap;
 use crate::trace::table::Table;
 
 /// Launches of a file.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Launch {
     /// Operations that no host call is joined with.
     pub gpu_ops_without_host_launch: u64,
@@ -16,8 +15,10 @@ pub struct Launch {
     pub delay_ns: BTreeMap<&'static str, Delay>,
 }
 
+written!(Launch: gpu_ops_without_host_launch, negative_delay, delay_ns);
+
 /// The delays of one type of operation. Percentile `p` of `n` sorted delays is that at `(p * (n - 1) + 50) / 100`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are what they are called")]
 pub struct Delay {
     pub n: u64,
@@ -28,6 +29,8 @@ pub struct Delay {
     pub max: i128,
     pub sum: i128,
 }
+
+written!(Delay: n, min, p50, p90, p99, max, sum);
 
 pub(super) fn launch(table: &Table) -> Launch {
     let mut launch = Launch::default();

@@ -17,8 +17,6 @@ mod ranks;
 mod steps;
 mod streams;
 
-use serde::Serialize;
-
 pub use calls::{Calls, HostSync};
 pub use copies::{Copies, host_parts};
 pub use devices::{Device, HtaCompatible};
@@ -33,6 +31,7 @@ pub use steps::{Change, Comparison, Steps, compare};
 pub use streams::Stream;
 
 use super::table::Table;
+use crate::json::written;
 use crate::ordered::BTreeMap;
 use crate::units::float;
 
@@ -49,7 +48,7 @@ use crate::units::float;
 /// assert_eq!(figures.streams["dev0/stream7"].busy_ns, 2000);
 /// # Ok::<(), spanlift::trace::ReadError>(())
 /// ```
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct Figures {
     /// Elements of the list of events.
     pub n_events: u64,
@@ -70,7 +69,6 @@ pub struct Figures {
     /// From host call to operation.
     pub launch: Launch,
     /// What an importer that knows only nesting would lose.
-    #[serde(rename = "partially_overlapping_X_on_same_tid")]
     pub partial_overlaps: PartialOverlaps,
     /// What HolisticTraceAnalysis reports of files of whole microseconds.
     pub hta_compatible_matched_only: Option<HtaCompatible>,
@@ -86,8 +84,14 @@ pub struct Figures {
     pub import: ImportFigures,
 }
 
+written!(Figures:
+    n_events, by_phase_cat, ts_ns, gpu_ops, copies, kernels, streams, devices, launch, partial_overlaps as
+    "partially_overlapping_X_on_same_tid", hta_compatible_matched_only, host_sync, host_calls, flows,
+    memory_instants, import
+);
+
 /// From when to when.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Extent {
     /// The least time of any event that is not metadata.
     pub min: Option<i64>,
@@ -96,6 +100,8 @@ pub struct Extent {
     /// From the one to the other; 0 when there are events and no slice.
     pub span: Option<i128>,
 }
+
+written!(Extent: min, max_end, span);
 
 impl Figures {
     /// The figures of a file.

@@ -2,8 +2,7 @@
 
 use std::cmp::Reverse;
 
-use serde::Serialize;
-
+use crate::json::written;
 use crate::ordered::BTreeMap;
 use crate::trace::table::Table;
 
@@ -65,13 +64,15 @@ impl Order {
 }
 
 /// Slices that overlap another one on their row without nesting.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PartialOverlaps {
     /// How many.
     pub total: u64,
     /// How many of each category.
     pub by_cat: BTreeMap<String, u64>,
 }
+
+written!(PartialOverlaps: total, by_cat);
 
 pub(super) fn partial_overlaps(table: &Table, order: &Order) -> PartialOverlaps {
     let mut by_cat = vec![0_u64; table.cats.len()];

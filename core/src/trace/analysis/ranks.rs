@@ -4,16 +4,15 @@
 //! rank that has as many of that name; the offset of a rank's clock is the median over these of the difference between
 //! the ends. Who begins a collective last, in aligned time, is the one the others waited for.
 
-use serde::Serialize;
-
 use super::devices::{Group, Groups};
 use super::{Figures, Union};
+use crate::json::{read, written};
 use crate::ordered::{BTreeMap, sort, sort_by_key};
 use crate::trace::table::Table;
 use crate::trace::time;
 
 /// One rank of a run.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rank {
     /// The file.
     pub file: String,
@@ -36,6 +35,11 @@ pub struct Rank {
     /// No operation runs, on any device.
     pub idle_ns: i128,
 }
+
+written!(Rank:
+    file, rank, offset_ns, collectives, waits_for_others_ns, keeps_others_waiting_ns, last, compute_busy_ns,
+    comm_busy_ns, idle_ns
+);
 
 /// Puts ranks side by side, in the order of their numbers where all state one.
 ///
@@ -119,10 +123,11 @@ fn of_table(table: &Table) -> BTreeMap<String, Vec<(i128, i128)>> {
 }
 
 fn number(table: &Table) -> Option<i64> {
-    #[derive(serde::Deserialize)]
     struct Info {
         rank: i64,
     }
+
+    read!(Info: rank);
     let info = table.header.get("distributedInfo")?;
     serde_json::from_str::<Info>(info).ok().map(|info| info.rank)
 }

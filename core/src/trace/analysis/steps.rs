@@ -1,11 +1,10 @@
 //! Traces folded by training step, and two of them compared by the medians of their steps.
 
-use serde::Serialize;
-
 use super::calls::is_sync;
 use super::copies::is_copy_call;
 use super::devices::{Group, Groups};
 use super::{Union, rounded};
+use crate::json::written;
 use crate::ordered::{BTreeMap, sort, sort_by, sort_by_key};
 use crate::trace::table::{CatRole, Table, Work};
 
@@ -13,7 +12,7 @@ use crate::trace::table::{CatRole, Table, Work};
 ///
 /// Steps are the profiler's marks `ProfilerStep#N`; a trace without them is one step. Work belongs to the step in which
 /// its host call began, and without a call to that in which it began itself.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Steps {
     /// How many steps there are.
     pub n_steps: usize,
@@ -25,8 +24,10 @@ pub struct Steps {
     pub calls: BTreeMap<String, Vec<i128>>,
 }
 
+written!(Steps: n_steps, figures, work, calls);
+
 /// One figure of two traces: medians over their steps, in nanoseconds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Change {
     /// What is compared: `step_ns`, or the name of a kernel or call.
     pub name: String,
@@ -40,8 +41,10 @@ pub struct Change {
     pub share: Option<f64>,
 }
 
+written!(Change: name, a, b, more, share);
+
 /// Two traces compared.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     /// Steps of both.
     pub n_steps: [usize; 2],
@@ -52,6 +55,8 @@ pub struct Comparison {
     /// Host calls by name, the greatest difference first.
     pub calls: Vec<Change>,
 }
+
+written!(Comparison: n_steps, figures, work, calls);
 
 /// Compares the medians of two traces' steps.
 pub fn compare(a: &Steps, b: &Steps) -> Comparison {

@@ -1,13 +1,12 @@
 //! What each stream did: operations, busy time, and how much was enqueued ahead.
 
-use serde::Serialize;
-
 use super::Union;
+use crate::json::written;
 use crate::ordered::BTreeMap;
 use crate::trace::table::Table;
 
 /// One stream.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stream {
     /// Operations.
     pub ops: u64,
@@ -26,6 +25,10 @@ pub struct Stream {
     /// The most matched operations at one time that were launched and had not ended.
     pub max_in_flight: i64,
 }
+
+written!(Stream:
+    ops, by_type, busy_ns, sum_dur_ns, first_ns, last_end_ns, adjacent_overlaps_on_stream, max_in_flight
+);
 
 pub(super) fn streams(table: &Table) -> BTreeMap<String, Stream> {
     let mut intervals: Vec<Vec<(i64, i64)>> = vec![Vec::new(); table.streams.len()];

@@ -2,6 +2,7 @@
 
 use super::ReadError;
 use crate::Program;
+use crate::json::read;
 use crate::ordered::BTreeMap;
 use crate::trace::Trace;
 use crate::trace::own::{Header, SCHEMA_VERSION};
@@ -17,10 +18,11 @@ pub(super) struct Own {
 
 /// Reads the object `spanlift`; `None` when it is somebody else's.
 pub(super) fn read(text: &str, offset: usize) -> Result<Option<Own>, ReadError> {
-    #[derive(serde::Deserialize)]
     struct Version {
         schema_version: u64,
     }
+
+    read!(Version: schema_version);
     let wrong = |message: String| ReadError::Syntax { offset, message };
     let Ok(Version { schema_version }) = serde_json::from_str(text) else { return Ok(None) };
     if schema_version != SCHEMA_VERSION {
@@ -47,7 +49,7 @@ impl Own {
     /// Puts what stands beside the events into the trace.
     pub(super) fn restore(self, trace: &mut Trace) {
         trace.title = self.header.title;
-        trace.source = self.header.source.into();
+        trace.source = self.header.source.0;
         trace.program = self.program;
         if let Some(import) = self.header.import {
             trace.import = import;

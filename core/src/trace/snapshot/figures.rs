@@ -1,14 +1,13 @@
 //! The figures of a memory snapshot.
 
-use serde::Serialize;
-
 use super::Snapshot;
+use crate::json::written;
 use crate::ordered::BTreeMap;
 use crate::trace::StrId;
 use crate::trace::analysis::rounded;
 
 /// The figures of one snapshot.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "sums and counts over the file's fields of the same names")]
 pub struct Figures {
     pub bytes: u64,
@@ -41,8 +40,14 @@ pub struct Figures {
     pub import: ImportFigures,
 }
 
+written!(Figures:
+    bytes, protocol, keys, segments, blocks, reserved_end, allocated_end, active_end, requested_end,
+    blocks_by_state, bytes_by_state, segment_block_layout_inconsistencies, rounding_waste, external_free,
+    largest_free, frag_ratio, segments_by_stream, segments_by_type, external_annotations, traces, import
+);
+
 /// The figures of one device's events.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "counts of the file's fields of the same names")]
 pub struct DeviceFigures {
     pub events: u64,
@@ -68,14 +73,22 @@ pub struct DeviceFigures {
     pub distinct_alloc_addresses: u64,
 }
 
+written!(DeviceFigures:
+    events, actions, time_us, frame_refs, unique_stacks_by_identity, unique_frames, allocated_start,
+    reserved_start, allocated_end, reserved_end, peak_allocated, peak_before_event_index, peak_reserved,
+    undo_inconsistencies, address_reuse_max, distinct_alloc_addresses
+);
+
 /// What was wrong with a snapshot.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImportFigures {
     /// No event of a snapshot is left out.
     pub dropped_events: u64,
     /// By name, and how often.
     pub problems: BTreeMap<&'static str, u64>,
 }
+
+written!(ImportFigures: dropped_events, problems);
 
 impl Figures {
     /// The figures of a snapshot.

@@ -6,6 +6,8 @@
 //!
 //! **Invariant:** stacks and frames that the file shares stay shared: events refer to stacks by index.
 
+use std::fmt;
+
 mod build;
 mod figures;
 mod history;
@@ -21,11 +23,10 @@ pub use past::{Held, Life, Moment, Past};
 use super::{StrId, Strings};
 
 /// Why bytes could not be read as a memory snapshot.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The pickle is broken, or has what no snapshot has.
-    #[error("byte {offset}: {message}")]
     Pickle {
         /// Where in the file.
         offset: usize,
@@ -33,7 +34,6 @@ pub enum ReadError {
         message: String,
     },
     /// The pickle's values are no snapshot.
-    #[error("byte {offset}: {place}: {message}")]
     Form {
         /// Where in the file the container was made that was looked at last: the value itself, or what is around it.
         offset: usize,
@@ -43,6 +43,17 @@ pub enum ReadError {
         message: String,
     },
 }
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::Pickle { offset, message } => write!(f, "byte {offset}: {message}"),
+            ReadError::Form { offset, place, message } => write!(f, "byte {offset}: {place}: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
 
 /// A memory snapshot.
 #[derive(Debug, Clone, Default)]

@@ -166,7 +166,7 @@ impl Lanes {
         let n_own = own.map_or(0, |own| own.header.lanes.len());
         let mut order = Order { lanes: Vec::new(), position: vec![0; self.found.len()] };
         for lane in own.iter().flat_map(|own| &own.header.lanes) {
-            order.lanes.push(((&lane.kind).into(), lane.group.clone(), lane.name.clone()));
+            order.lanes.push((lane.kind.0, lane.group.clone(), lane.name.clone()));
         }
         for (rank, index) in ranked {
             let found = &self.found[index];

@@ -1,8 +1,8 @@
-//! JSON in which no object says one thing twice.
+//! The value in a file, read so that no object says one thing twice.
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_core::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 /// The value in a file, with or without a byte order mark.
