@@ -8,6 +8,7 @@ mod device;
 #[path = "../../../core/tests/operators/drawn.rs"]
 mod drawn;
 mod into;
+mod large;
 #[path = "../../../core/tests/operators/oracle.rs"]
 #[expect(dead_code, reason = "matrices are what the tests of the reference need")]
 mod oracle;

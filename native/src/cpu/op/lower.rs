@@ -13,7 +13,7 @@ use spanlift::op::{
 use super::fourier::{Line, Passes, RealPasses};
 use super::halves::Halves;
 use super::kernel::{Add, Blocks, Fill, Foreign, Kernel};
-use super::matrix::matrix;
+use super::matrix::{Seen, matrix};
 use super::product::{Act, Product, Weights};
 use super::real::{Element, Real};
 use super::short::{self, Made, short};
@@ -45,6 +45,8 @@ pub(super) const OUTPUT: usize = 1;
 pub(super) struct Steps<R> {
     pub(super) steps: Vec<Step<R>>,
     pub(super) lens: Vec<usize>,
+    /// Matrices whose weights several steps share.
+    matrices: Seen,
 }
 
 /// A size as a length.
@@ -101,7 +103,7 @@ where
 {
     pub(super) fn of(a: &Operator) -> Steps<R> {
         let lens = vec![reals(a.domain()), reals(a.codomain())];
-        let mut steps = Steps { steps: Vec::new(), lens };
+        let mut steps = Steps { steps: Vec::new(), lens, matrices: Seen::default() };
         let (x, y) = (steps.whole(INPUT), steps.whole(OUTPUT));
         steps.lower(a, x, y);
         steps
@@ -198,7 +200,7 @@ where
         }
     }
 
-    fn leaf<E: Element<Real = R>>(&self, leaf: &Leaf) -> Box<dyn Kernel<R>> {
+    fn leaf<E: Element<Real = R>>(&mut self, leaf: &Leaf) -> Box<dyn Kernel<R>> {
         let (reads, writes) = (leaf.domain(), leaf.codomain());
         let conj = (leaf.side == Side::Adjoint) != leaf.conj;
         let turned = move |w: Complex64| if conj { w.conj() } else { w };
@@ -207,7 +209,7 @@ where
             return Box::new(table);
         }
         if let Some(dense) = leaf.downcast::<Dense>() {
-            return matrix::<E>(leaf, dense);
+            return matrix::<E>(leaf, dense, &mut self.matrices);
         }
         if let Some(sparse) = leaf.downcast::<Sparse>() {
             return Box::new(Table::<E>::of_entries(count(writes), |f| {

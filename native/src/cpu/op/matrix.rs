@@ -1,4 +1,10 @@
 //! Matrices between named dimensions: sums of products, row by row.
+//!
+//! A large matrix has its weights in memory once, however often and on whichever side an expression has it: its adjoint adds up
+//! rows, each times one element.
+
+use std::any::Any;
+use std::sync::Arc;
 
 use num_complex::Complex64;
 use spanlift::op::{Dense, Leaf, Name, Side, Space};
@@ -115,7 +121,7 @@ impl<E: Element> Loop for Rows<'_, E> {
         let Rows { mut weights, x, places, y } = self;
         for place in places {
             let (row, rest) = weights.split_at(x.len());
-            y[*place] = dot(row, x);
+            y[*place] = dot::<E, false>(row, x);
             weights = rest;
         }
     }
@@ -123,11 +129,11 @@ impl<E: Element> Loop for Rows<'_, E> {
 
 /// `sum_k w_k x_k`
 #[inline(always)]
-fn dot<E: Element>(w: &[E], x: &[E]) -> E {
+fn dot<E: Element, const CONJ: bool>(w: &[E], x: &[E]) -> E {
     let ((w, w_rest), (x, x_rest)) = (w.as_chunks::<LANES>(), x.as_chunks::<LANES>());
     let mut rest = E::default();
     for (w, x) in w_rest.iter().zip(x_rest) {
-        rest += *w * *x;
+        rest += turned::<E, CONJ>(*w) * *x;
     }
     if w.is_empty() {
         return rest;
@@ -135,7 +141,7 @@ fn dot<E: Element>(w: &[E], x: &[E]) -> E {
     let mut sums = [E::default(); LANES];
     for (w, x) in w.iter().zip(x) {
         for j in 0..LANES {
-            sums[j] += w[j] * x[j];
+            sums[j] += turned::<E, CONJ>(w[j]) * x[j];
         }
     }
     sums.into_iter().fold(rest, |sum, s| sum + s)
@@ -190,19 +196,136 @@ pub(super) fn weights<E: Element>(leaf: &Leaf, dense: &Dense) -> Vec<E> {
 }
 
 /// The kernel of a matrix.
-pub(super) fn matrix<E: Element>(leaf: &Leaf, dense: &Dense) -> Box<dyn Kernel<E::Real>> {
+pub(super) fn matrix<E: Element>(leaf: &Leaf, dense: &Dense, seen: &mut Seen) -> Box<dyn Kernel<E::Real>> {
+    if let Some(large) = seen.kernel::<E>(leaf) {
+        return large;
+    }
     let all = Matrix::<E>::new(leaf, dense);
     let plain = all.rows.iter().enumerate().all(|(k, row)| k == *row);
     if !plain || !all.is_contiguous || all.others != [(0, 0, 0)] {
         return Box::new(all);
     }
     match all.columns.len() {
+        _ if all.weights.len() >= LARGE => large(leaf, all.weights, seen),
         1 => narrow::<E, 1>(&all.weights),
         2 => narrow::<E, 2>(&all.weights),
         3 => narrow::<E, 3>(&all.weights),
         4 => narrow::<E, 4>(&all.weights),
         n if n < LANES => Box::new(Small(all.weights)),
         _ => Box::new(all),
+    }
+}
+
+/// From so many weights on a matrix is large: what is read by columns costs less than a second copy.
+const LARGE: usize = 1 << 12;
+
+/// The large matrices of an expression, with the leaf whose rows they have.
+#[derive(Default)]
+pub(super) struct Seen(Vec<(Leaf, Arc<dyn Any + Send + Sync>)>);
+
+impl Seen {
+    /// The kernel of a large matrix that the expression has had.
+    fn kernel<E: Element>(&self, leaf: &Leaf) -> Option<Box<dyn Kernel<E::Real>>> {
+        self.0.iter().find_map(|(of, weights)| {
+            if !Arc::ptr_eq(&of.op, &leaf.op) {
+                return None;
+            }
+            let weights = Arc::clone(weights).downcast::<Vec<E>>().ok()?;
+            // Weights are conjugated for an adjoint, and for a conjugate.
+            let conj = (of.side == leaf.side) == (of.conj != leaf.conj);
+            let kernel: Box<dyn Kernel<E::Real>> = match (of.side == leaf.side, conj) {
+                (true, false) => Box::new(Large::<E, false, false>(weights)),
+                (true, true) => Box::new(Large::<E, false, true>(weights)),
+                (false, false) => Box::new(Large::<E, true, false>(weights)),
+                (false, true) => Box::new(Large::<E, true, true>(weights)),
+            };
+            Some(kernel)
+        })
+    }
+}
+
+fn large<E: Element>(leaf: &Leaf, weights: Vec<E>, seen: &mut Seen) -> Box<dyn Kernel<E::Real>> {
+    let weights = Arc::new(weights);
+    seen.0.push((leaf.clone(), Arc::clone(&weights) as Arc<dyn Any + Send + Sync>));
+    Box::new(Large::<E, false, false>(weights))
+}
+
+/// A matrix of which input and output lie as they are, by its rows or, `TURNED`, by its columns; with the weights as they are
+/// or, `CONJ`, with their conjugates.
+struct Large<E, const TURNED: bool, const CONJ: bool>(Arc<Vec<E>>);
+
+impl<R, E, const TURNED: bool, const CONJ: bool> Kernel<R> for Large<E, TURNED, CONJ>
+where
+    R: Real,
+    E: Element<Real = R>,
+{
+    fn apply(&self, x: &[R], y: &mut [R], _: &mut Scratch<R>) {
+        let (weights, x, y) = (&self.0[..], elements::<E>(x), elements_mut::<E>(y));
+        if TURNED {
+            widest(Columns::<E, CONJ> { weights, x, y })
+        } else {
+            widest(Lines::<E, CONJ> { weights, x, y })
+        }
+    }
+}
+
+/// The weight itself or its conjugate.
+#[inline(always)]
+fn turned<E: Element, const CONJ: bool>(w: E) -> E {
+    if CONJ { w.conj() } else { w }
+}
+
+/// `y_m = sum_n w_mn x_n`
+struct Lines<'a, E, const CONJ: bool> {
+    weights: &'a [E],
+    x: &'a [E],
+    y: &'a mut [E],
+}
+
+impl<E: Element, const CONJ: bool> Loop for Lines<'_, E, CONJ> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (y, row) in self.y.iter_mut().zip(self.weights.chunks_exact(self.x.len())) {
+            *y = dot::<E, CONJ>(row, self.x);
+        }
+    }
+}
+
+/// `y_n = sum_m w_mn x_m`: rows are added to `y` some at a time, so that it is read and written less often than they are.
+struct Columns<'a, E, const CONJ: bool> {
+    weights: &'a [E],
+    x: &'a [E],
+    y: &'a mut [E],
+}
+
+/// So many rows are added at a time.
+const ROWS: usize = 4;
+
+impl<E: Element, const CONJ: bool> Loop for Columns<'_, E, CONJ> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Columns { weights, x, y } = self;
+        let n = y.len();
+        y.fill(E::default());
+        let (blocks, rest) = x.as_chunks::<ROWS>();
+        let (whole, last) = weights.split_at(blocks.len() * ROWS * n);
+        for (x, rows) in blocks.iter().zip(whole.chunks_exact(ROWS * n)) {
+            let (a, b) = rows.split_at(2 * n);
+            let ((a, b), (c, d)) = (a.split_at(n), b.split_at(n));
+            for ((((y, a), b), c), d) in y.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+                let of = turned::<E, CONJ>;
+                *y += (of(*a) * x[0] + of(*b) * x[1]) + (of(*c) * x[2] + of(*d) * x[3]);
+            }
+        }
+        for (x, row) in rest.iter().zip(last.chunks_exact(n)) {
+            for (y, w) in y.iter_mut().zip(row) {
+                *y += turned::<E, CONJ>(*w) * *x;
+            }
+        }
     }
 }
 

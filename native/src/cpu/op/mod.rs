@@ -7,6 +7,7 @@
 //! | of the expression | here |
 //! |---|---|
 //! | diagonals, factors, identities in a row, and sums of such chains | one pass: eight elements go through all weights in registers |
+//! | a matrix of 4,096 weights or more | its weights are in memory once for all its sides: an adjoint adds up rows |
 //! | matrices, diagonals and factors in a row, all of at most four elements | one step, with what is between them in registers |
 //! | a transform, weights, the inverse transform | the last pass of the first, the weights and the first pass of the second are one |
 //! | transforms, element-wise chains | in place where their input is not needed any more |
@@ -188,7 +189,7 @@ where
     /// Every weight is copied once; tables of movements grow with the elements that do not lie at equal distances.
     pub fn new(operator: &Operator) -> Result<Runner<R>, RunnerError> {
         check::<R>(operator)?;
-        let Steps { steps, lens } = Steps::<R>::of(operator);
+        let Steps { steps, lens, .. } = Steps::<R>::of(operator);
         let places = Places::find(&steps, &lens);
         let needs = steps.iter().map(|step| step.kernel.scratch());
         let scratch = needs.fold((0, 0), |all, need| (all.0.max(need.0), all.1.max(need.1)));

@@ -112,6 +112,17 @@ impl<E: Element> Product<E> {
         let (whole, rest) = y.as_chunks_mut::<LANES>();
         let begun = whole.len() * LANES;
         match source {
+            // One weight alone: nothing but the three streams of memory.
+            Source::Same if is_chain && n == 1 => {
+                whole.iter_mut().zip(weights).for_each(|(y, w)| *y = std::array::from_fn(|j| w[j] * y[j]));
+            }
+            Source::Other(x) if is_chain && n == 1 => {
+                let groups = x.as_chunks::<LANES>().0.iter().zip(weights);
+                whole
+                    .iter_mut()
+                    .zip(groups)
+                    .for_each(|(y, (x, w))| *y = std::array::from_fn(|j| w[j] * x[j]));
+            }
             Source::Same => {
                 for (k, y) in whole.iter_mut().enumerate() {
                     let w = weights[k * n..(k + 1) * n].iter().copied();

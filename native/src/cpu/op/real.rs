@@ -40,6 +40,9 @@ pub trait Element:
 
     /// The same number in double precision.
     fn wide(self) -> Complex64;
+
+    /// Its conjugate.
+    fn conj(self) -> Self;
 }
 
 macro_rules! real {
@@ -59,6 +62,11 @@ macro_rules! real {
             fn wide(self) -> Complex64 {
                 Complex64::from(f64::from(self))
             }
+
+            #[inline(always)]
+            fn conj(self) -> $real {
+                self
+            }
         }
 
         impl Element for Complex<$real> {
@@ -71,6 +79,11 @@ macro_rules! real {
 
             fn wide(self) -> Complex64 {
                 Complex64::new(f64::from(self.re), f64::from(self.im))
+            }
+
+            #[inline(always)]
+            fn conj(self) -> Complex<$real> {
+                Complex::conj(&self)
             }
         }
     };

@@ -66,12 +66,17 @@ struct Short<E, const N: usize>(Box<[Part<E, N>]>);
 
 impl<R: Real, E: Element<Real = R>, const N: usize> Kernel<R> for Short<E, N> {
     fn apply(&self, x: &[R], y: &mut [R], _: &mut Scratch<R>) {
-        let mut now = [E::default(); N];
-        now.iter_mut().zip(elements::<E>(x)).for_each(|(now, x)| *now = *x);
+        let (x, y) = (elements::<E>(x), elements_mut::<E>(y));
+        // One by one: a copy of a few would go through memory, and what reads it next would wait for it.
+        let mut now = std::array::from_fn(|k| if k < x.len() { x[k] } else { E::default() });
         for part in &self.0 {
             now = part.apply(&now);
         }
-        elements_mut::<E>(y).iter_mut().zip(now).for_each(|(y, now)| *y = now);
+        for (k, now) in now.into_iter().enumerate() {
+            if k < y.len() {
+                y[k] = now;
+            }
+        }
     }
 }
 
