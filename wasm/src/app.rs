@@ -466,8 +466,9 @@ impl App {
         let (start, end) = (slices.start[k as usize], slices.end[k as usize]);
         let (x0, x1) = (self.view.x_from_time(start), self.view.x_from_time(end));
         let width = self.frame.plot_width;
-        if x1 - x0 < 2.0 {
-            self.fit(start, end, 4.0);
+        // Just wide enough to be seen beside what is around it; what has no length is as wide at any scale.
+        if start < end && x1 - x0 < 2.0 {
+            self.fit(start, end, width / 48.0);
         } else if x0 < 0.0 || x1 > width {
             if x1 - x0 > width * 0.9 {
                 self.fit(start, end, 0.2);
@@ -476,6 +477,15 @@ impl App {
             }
         }
         self.scroll_to(k);
+    }
+
+    /// Chooses a point in time and brings it into view, at the scale that is on screen.
+    fn go_to(&mut self, at: i64) {
+        self.set_at(Some(at));
+        let (x, width) = (self.view.x_from_time(at), self.frame.plot_width);
+        if !(0.0..=width).contains(&x) {
+            self.pan(x - width / 2.0);
+        }
     }
 
     /// Scrolls until the row of a slice is on screen.
