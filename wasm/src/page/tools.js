@@ -46,6 +46,9 @@ const recorder = () => {
     fillRect(x, y, w, h) {
       out.push(`<rect x="${number(x)}" y="${number(y)}" width="${number(w)}" height="${number(h)}" fill="${this.fillStyle}"/>`);
     },
+    strokeRect(x, y, w, h) {
+      out.push(`<rect x="${number(x)}" y="${number(y)}" width="${number(w)}" height="${number(h)}" fill="none" stroke="${this.strokeStyle}" stroke-width="${this.lineWidth}"/>`);
+    },
     fill() {
       out.push(`<path d="${path}" fill="${this.fillStyle}"/>`);
     },
