@@ -514,6 +514,24 @@ test("two items are compared at the same time, aligned where one likes", async (
   await visit.close();
 });
 
+test("what is at the same time lies below each other, however long the names beside the lanes are", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const alone = await state(canvas);
+  const long = SLOW.replace(/^stream (\w+)/m, "stream $1, the_stream_of_all_others");
+  await visit.page.locator(".sl-files").setInputFiles([file("long.txt", `${long}kernel k on the_stream_of_all_others for 1us\nsync the_stream_of_all_others\n`)]);
+  await says(visit.page.locator(".sl-program"), /the_stream_of_all_others/);
+  const wide = await until(canvas, (s) => s.x > alone.x + 20, "the name takes no room");
+  await visit.page.locator("[data-item='0']").click();
+  await until(canvas, (s) => s.x === alone.x, "the names of the first take as much room as before");
+  await visit.page.keyboard.press("c");
+  const second = visit.page.locator(".sl-beside canvas.sl-canvas[data-ready]");
+  for (const each of [second, canvas]) await until(each, (s) => s.x === wide.x && s.width === wide.width, "the two differ");
+  await visit.page.keyboard.press("c");
+  await until(canvas, (s) => s.x === alone.x, "the room for names stays when the second is gone");
+  await visit.close();
+});
+
 test("what is compared is at the same time in a narrow page too, where the first keeps its size", async () => {
   const visit = await room.chromium.open(page, { width: 320, height: 700 });
   const canvas = await harness.ready(visit.page);
