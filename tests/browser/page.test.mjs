@@ -75,6 +75,8 @@ function pageOf(items) {
 
 test("the page shows the lanes in their colours and is small enough to send", async () => {
   assert.ok(readFileSync(page).length < 1_500_000);
+  const early = /<style[^>]*>([^]*?)<\/style>/.exec(readFileSync(page, "utf8"))[1];
+  assert.ok(early.length < 2500, `${early.length} letters of style are not packed`);
   const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   assert.ok((await harness.pixels(canvas, KERNEL)) > 2000);

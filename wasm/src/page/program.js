@@ -78,7 +78,7 @@ const beside = (view, place) => {
     else {
       // Names that differ from the first viewer's, for those who go from part to part.
       const named = () => root.querySelector(".sl-middle")?.setAttribute("aria-label", "timeline below");
-      other = mount(root, block, false);
+      other = mounted(root, block, false);
       tellKeys(root);
       named();
       let resting = 0;

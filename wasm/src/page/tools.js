@@ -20,6 +20,12 @@ const rows = (head, lines, caption) => {
   return table;
 };
 
+/** A viewer of a block in a place. */
+const mounted = (place, block, alone) => {
+  place.append(make("div", { className: "sl-view", innerHTML: BODY }));
+  return mount(place, block, alone);
+};
+
 /** A word of a search that is no part of its regular expression. */
 const WORD = /(?<=^|\s)(?:(?:cat|kind|pinned|stream):\S*|name~\S*|[<>]\d\S*)(?=\s|$)/gi;
 

@@ -23,7 +23,6 @@ use crate::text;
 use crate::theme::Theme;
 use crate::timeline;
 
-const TEMPLATE: &str = include_str!("../page/viewer.html");
 /// Height of a line of the program, as the style sheet has it.
 const LINE: f64 = 20.0;
 /// More items than this are chosen from a list.
@@ -59,17 +58,11 @@ struct Shown {
 }
 
 impl Panels {
-    /// Puts the empty viewer into `root`.
+    /// The elements in `root`, where the page's script has put the empty viewer.
     pub(crate) fn new(root: HtmlElement) -> Result<Panels, JsValue> {
         let document = root.owner_document().ok_or("the viewer's place is in no document")?;
-        let view: HtmlElement = document.create_element("div")?.unchecked_into();
-        view.set_class_name("sl-view");
-        view.set_inner_html(TEMPLATE);
-        root.append_child(&view)?;
         let find = |selector: &str| -> Result<HtmlElement, JsValue> {
-            let found =
-                view.query_selector(selector)?.ok_or_else(|| JsValue::from(format!("no {selector}")))?;
-            Ok(found.unchecked_into())
+            Ok(root.query_selector(selector)?.ok_or("the viewer's place is empty")?.unchecked_into())
         };
         Ok(Panels {
             plot: find(".sl-plot")?,
