@@ -77,6 +77,16 @@ test("files that are dropped are shown, several at once, and a bad one says why 
   await visit.close();
 });
 
+test("of a file that is no program at all only the first lines are refused one by one", async () => {
+  const visit = await room.chromium.open(page);
+  await harness.ready(visit.page);
+  const prose = Array.from({ length: 40 }, (_, k) => `These are words ${k}.\n`).join("");
+  await visit.page.locator(".sl-files").setInputFiles([file("prose.md", prose), file("empty", "{}")]);
+  const refused = visit.page.locator(".sl-refused");
+  await says(refused, /^prose\.md: line 1: [^\n]+\nline 2: [^\n]+\nline 3: [^\n]+\nand 37 more\nempty: neither a program/);
+  await visit.close();
+});
+
 test("files that come while others are read wait for them, and what was refused is still told", async () => {
   const visit = await room.chromium.open(page);
   await harness.ready(visit.page);
@@ -258,6 +268,34 @@ test("a range has totals, by drag and by key; marks and the strip show the way",
   await visit.page.keyboard.press("Home");
   await until(canvas, (s) => s.start === whole.start && s.end === whole.end, "Home did not show the whole");
   await visit.close();
+});
+
+test("no word of a range's table is broken, in any window", async () => {
+  for (const width of [1024, 1280, 1600]) {
+    const visit = await room.chromium.open(page, { width });
+    await harness.ready(visit.page);
+    const kernel = (name, stream, ts) => ({ ph: "X", cat: "kernel", name, pid: 0, tid: stream, ts, dur: 225_437, args: { device: 0, stream, correlation: ts } });
+    const all = [...Array(20_000).keys()].map((k) => event("Memcpy DtoH (Device -> Pinned)", 12 * k, 10, 4_194_304));
+    all.push(kernel("ncclKernel_AllReduce", 8, 1), kernel("gemm", 9, 2));
+    await visit.page.locator(".sl-files").setInputFiles([file("all.json", JSON.stringify({ traceEvents: all }))]);
+    await says(visit.page.locator(".sl-notes"), /20,002 events/);
+    await visit.page.keyboard.press("r");
+    const cells = visit.page.locator("[data-totals] table:first-of-type td:first-child");
+    await harness.eventually(async () => (await cells.count()) > 0, "no totals");
+    // A word that is broken has a rectangle on each of its lines.
+    const broken = await cells.evaluateAll((all) =>
+      all.flatMap(({ firstChild: text }) => [...text.data.matchAll(/\S+/g)].filter(({ 0: word, index }) => {
+        const range = document.createRange();
+        range.setStart(text, index);
+        range.setEnd(text, index + word.length);
+        return range.getClientRects().length > 1;
+      }).map(([word]) => word)),
+    );
+    assert.deepEqual(broken, [], `at ${width}`);
+    const out = await visit.page.locator("[data-totals]").evaluate((card) => card.scrollWidth - card.clientWidth);
+    assert.ok(out <= 0, `${out} pixels stick out at ${width}`);
+    await visit.close();
+  }
 });
 
 test("a program is edited in the page, with its errors in place and examples to begin with", async () => {

@@ -126,7 +126,8 @@ const tools = (view, place, alone, { module, examples }) => {
         wholes.set(view.item(), whole);
       } catch (error) {
         if (error.name === "AbortError") break;
-        wrong.push(`${file.name}: ${error?.message ?? error}`);
+        const [first, second, third, ...more] = `${file.name}: ${error?.message ?? error}`.split("\n");
+        wrong.push(...[first, second, third, more.length && `and ${more.length} more`].filter(Boolean));
       }
     }
     refuse(wrong);
@@ -392,6 +393,8 @@ const tools = (view, place, alone, { module, examples }) => {
   place.addEventListener("click", (event) => {
     const what = event.target.closest?.("[data-do]")?.dataset.do;
     acts[what]?.();
+    // In a narrow page the picture of what was chosen stands above the list.
+    if (event.target.closest?.("[data-finding], [data-order]")) part(".sl-body").scrollTop = 0;
   });
   const keys = { l: acts.open, x: (event) => (event.shiftKey ? png() : save()), v: (event) => (event.shiftKey ? packets() : csv()), p: () => print(), c: second.toggle, e: text.edit, i: text.ask, "/": () => search.select() ?? search.focus() };
   target.addEventListener("keydown", (event) => {

@@ -372,7 +372,10 @@ impl Panels {
             let button = self.element("button", "", "");
             set(&button, "type", "button");
             set(&button, "data-finding", &k.to_string());
-            set(&button, "aria-current", if app.finding() == Some(k) { "true" } else { "false" });
+            // Of an order that is shown the finding stays the chosen one, whatever is selected in it.
+            let is_ordered = app.shown_order().is_some() && app.orders_of() == Some(k);
+            let is_current = is_ordered || app.finding() == Some(k);
+            set(&button, "aria-current", if is_current { "true" } else { "false" });
             let title = if finding.is_certain {
                 finding.title.clone()
             } else {
@@ -481,10 +484,10 @@ impl Panels {
         let (first, second) = Panels::marked(app, picked);
         let line_of = |command: Option<usize>| command.and_then(|c| listing.line_of(c));
         let (selected, other) = (line_of(first), line_of(second));
+        // Asked before the lines are gone: without them there is nothing to scroll to the right, and the place there is lost.
+        let (top, height) = (self.program.scroll_top(), self.program.client_height());
         self.lines.set_text_content(None);
-        for line in
-            in_sight(listing, f64::from(self.program.scroll_top()), f64::from(self.program.client_height()))
-        {
+        for line in in_sight(listing, f64::from(top), f64::from(height)) {
             let class = match line {
                 _ if Some(line) == selected => "sl-line is-selected",
                 _ if Some(line) == other => "sl-line is-second",
