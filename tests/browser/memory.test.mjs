@@ -346,7 +346,7 @@ test("steps through a snapshot leave on screen what a page opened at that moment
     // Where half a pixel is covered, lines in a part are rounded in another way.
     const apart = await canvas.evaluate((c) => {
       const whole = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
-      return whole.reduce((n, value, k) => n + (Math.abs(value - globalThis.parts[k]) > 32), 0);
+      return whole.reduce((n, value, k) => n + (Math.abs(value - globalThis.parts[k]) > 2), 0);
     });
     assert.equal(apart, 0, "what was painted in parts is another picture");
   };

@@ -75,6 +75,8 @@ function pageOf(items) {
 
 test("the page shows the lanes in their colours and is small enough to send", async () => {
   assert.ok(readFileSync(page).length < 1_500_000);
+  const early = /<style[^>]*>([^]*?)<\/style>/.exec(readFileSync(page, "utf8"))[1];
+  assert.ok(early.length < 2500, `${early.length} letters of style are not packed`);
   const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   assert.ok((await harness.pixels(canvas, KERNEL)) > 2000);
@@ -203,6 +205,44 @@ test("a finding jumps to its place in timeline and program", async () => {
   await visit.close();
 });
 
+test("in a narrow window the picture of a chosen finding, and of its orders, comes into sight", async () => {
+  const visit = await room.chromium.open(page, { width: 640, height: 700 });
+  await harness.ready(visit.page);
+  const plot = visit.page.locator(".sl-plot").first();
+  const isSeen = async () => {
+    const box = await plot.boundingBox();
+    return box.y >= 0 && box.y + box.height <= 700;
+  };
+  for (const choice of ["[data-finding='0']", "button[data-order='0']", "button[data-order='times']"]) {
+    await visit.page.locator(choice).scrollIntoViewIfNeeded();
+    await visit.page.locator(".sl-body").evaluate((body) => (body.scrollTop = body.scrollHeight));
+    await visit.page.locator(choice).click();
+    await harness.eventually(isSeen, `the picture is out of sight after ${choice}`);
+  }
+  await visit.close();
+});
+
+test("lines that go on to the right are shaded at their edge, until they have been scrolled to their end", async () => {
+  const long = `machine h200-pcie5\nstream s\n\n\npinned x 4MiB   # ${"far ".repeat(60)}\ndevice d 4MiB\ncopy d <- x on s\nsync s\n`;
+  const edge = async (text) => {
+    const visit = await room.chromium.open(room.files.write("lines.html", pageOf([["lines", text]])), { width: 1280 });
+    await harness.ready(visit.page);
+    const lines = visit.page.locator(".sl-program");
+    const { x, y, width } = await lines.boundingBox();
+    // Beside the fourth line, which is empty.
+    const look = () => visit.page.screenshot({ clip: { x: x + width - 12, y: y + 62, width: 12, height: 16 } });
+    const before = await look();
+    await lines.evaluate((element) => (element.scrollLeft = element.scrollWidth));
+    await visit.page.evaluate(() => new Promise((next) => requestAnimationFrame(() => requestAnimationFrame(next))));
+    const after = await look();
+    await visit.close();
+    return [before, after].map((image) => image.toString("base64"));
+  };
+  const [[before, after], [short]] = [await edge(long), await edge(long.replace(/#.*/, ""))];
+  assert.notEqual(before, after, "nothing tells that the line goes on");
+  assert.equal(after, short, "at its end nothing is shaded");
+});
+
 test("a finding is shown in both orders, and in times again", async () => {
   const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
@@ -234,6 +274,7 @@ test("a finding is shown in both orders, and in times again", async () => {
   await visit.page.locator("[data-step=']']").click();
   await harness.eventually(async () => /^2 of \d+ calls$/.test(await calls.innerText()), "no next call of the order");
   assert.equal(await order(), "1");
+  assert.equal(await visit.page.locator("[data-finding='0']").getAttribute("aria-current"), "true", "its finding is no longer the chosen one");
   // the copy comes first in the one order, the kernel in the other
   const first = async (k) => {
     await visit.page.locator(`button[data-order='${k}']`).click();

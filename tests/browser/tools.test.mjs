@@ -77,6 +77,16 @@ test("files that are dropped are shown, several at once, and a bad one says why 
   await visit.close();
 });
 
+test("of a file that is no program at all only the first lines are refused one by one", async () => {
+  const visit = await room.chromium.open(page);
+  await harness.ready(visit.page);
+  const prose = Array.from({ length: 40 }, (_, k) => `These are words ${k}.\n`).join("");
+  await visit.page.locator(".sl-files").setInputFiles([file("prose.md", prose), file("empty", "{}")]);
+  const refused = visit.page.locator(".sl-refused");
+  await says(refused, /^prose\.md: line 1: [^\n]+\nline 2: [^\n]+\nline 3: [^\n]+\nand 37 more\nempty: neither a program/);
+  await visit.close();
+});
+
 test("files that come while others are read wait for them, and what was refused is still told", async () => {
   const visit = await room.chromium.open(page);
   await harness.ready(visit.page);
@@ -258,6 +268,34 @@ test("a range has totals, by drag and by key; marks and the strip show the way",
   await visit.page.keyboard.press("Home");
   await until(canvas, (s) => s.start === whole.start && s.end === whole.end, "Home did not show the whole");
   await visit.close();
+});
+
+test("no word of a range's table is broken, in any window", async () => {
+  for (const width of [1024, 1280, 1600]) {
+    const visit = await room.chromium.open(page, { width });
+    await harness.ready(visit.page);
+    const kernel = (name, stream, ts) => ({ ph: "X", cat: "kernel", name, pid: 0, tid: stream, ts, dur: 225_437, args: { device: 0, stream, correlation: ts } });
+    const all = [...Array(20_000).keys()].map((k) => event("Memcpy DtoH (Device -> Pinned)", 12 * k, 10, 4_194_304));
+    all.push(kernel("ncclKernel_AllReduce", 8, 1), kernel("gemm", 9, 2));
+    await visit.page.locator(".sl-files").setInputFiles([file("all.json", JSON.stringify({ traceEvents: all }))]);
+    await says(visit.page.locator(".sl-notes"), /20,002 events/);
+    await visit.page.keyboard.press("r");
+    const cells = visit.page.locator("[data-totals] table:first-of-type td:first-child");
+    await harness.eventually(async () => (await cells.count()) > 0, "no totals");
+    // A word that is broken has a rectangle on each of its lines.
+    const broken = await cells.evaluateAll((all) =>
+      all.flatMap(({ firstChild: text }) => [...text.data.matchAll(/\S+/g)].filter(({ 0: word, index }) => {
+        const range = document.createRange();
+        range.setStart(text, index);
+        range.setEnd(text, index + word.length);
+        return range.getClientRects().length > 1;
+      }).map(([word]) => word)),
+    );
+    assert.deepEqual(broken, [], `at ${width}`);
+    const out = await visit.page.locator("[data-totals]").evaluate((card) => card.scrollWidth - card.clientWidth);
+    assert.ok(out <= 0, `${out} pixels stick out at ${width}`);
+    await visit.close();
+  }
 });
 
 test("a program is edited in the page, with its errors in place and examples to begin with", async () => {
@@ -511,6 +549,24 @@ test("two items are compared at the same time, aligned where one likes", async (
   await says(pane.locator(".sl-beside-head b"), /^aligned at the selected slices, [\d.]+ µs (later|earlier):$/);
   await pane.locator(".sl-beside-head button", { hasText: "close" }).click();
   assert.equal(await pane.isVisible(), false);
+  await visit.close();
+});
+
+test("what is at the same time lies below each other, however long the names beside the lanes are", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const alone = await state(canvas);
+  const long = SLOW.replace(/^stream (\w+)/m, "stream $1, the_stream_of_all_others");
+  await visit.page.locator(".sl-files").setInputFiles([file("long.txt", `${long}kernel k on the_stream_of_all_others for 1us\nsync the_stream_of_all_others\n`)]);
+  await says(visit.page.locator(".sl-program"), /the_stream_of_all_others/);
+  const wide = await until(canvas, (s) => s.x > alone.x + 20, "the name takes no room");
+  await visit.page.locator("[data-item='0']").click();
+  await until(canvas, (s) => s.x === alone.x, "the names of the first take as much room as before");
+  await visit.page.keyboard.press("c");
+  const second = visit.page.locator(".sl-beside canvas.sl-canvas[data-ready]");
+  for (const each of [second, canvas]) await until(each, (s) => s.x === wide.x && s.width === wide.width, "the two differ");
+  await visit.page.keyboard.press("c");
+  await until(canvas, (s) => s.x === alone.x, "the room for names stays when the second is gone");
   await visit.close();
 });
 

@@ -53,6 +53,7 @@ pub struct App {
     /// Whose order the findings are about.
     pub mode: Mode,
     frame: Frame,
+    least_gutter: f64,
     view: TimeView,
     scroll: f64,
     size: (f64, f64),
@@ -90,6 +91,7 @@ impl App {
             theme,
             mode: Mode::Contract,
             frame,
+            least_gutter: 0.0,
             view,
             scroll: 0.0,
             size: (640.0, 360.0),
@@ -106,8 +108,19 @@ impl App {
     pub fn resize(&mut self, width: f64, height: f64) {
         self.size = (width.max(160.0), height.max(60.0));
         self.frame = Frame::filling(&self.model.trace, &self.model.rows, self.size.0, self.size.1);
+        let room = (self.frame.plot_width - 40.0).max(0.0);
+        let more = (self.least_gutter - self.frame.gutter).clamp(0.0, room);
+        self.frame.gutter += more;
+        self.frame.plot_width -= more;
         self.view = self.view.resize(self.frame.plot_width);
         self.scroll_by(0.0);
+    }
+
+    /// Leaves at least so much room for names, as another timeline does; says how much those of this one take.
+    pub fn widen(&mut self, least: f64) -> f64 {
+        self.least_gutter = least;
+        self.resize(self.size.0, self.size.1);
+        Frame::new(&self.model.trace, &self.model.rows, self.size.0).gutter
     }
 
     /// Left end and width of the part of the canvas that shows time.
@@ -466,8 +479,9 @@ impl App {
         let (start, end) = (slices.start[k as usize], slices.end[k as usize]);
         let (x0, x1) = (self.view.x_from_time(start), self.view.x_from_time(end));
         let width = self.frame.plot_width;
-        if x1 - x0 < 2.0 {
-            self.fit(start, end, 4.0);
+        // Just wide enough to be seen beside what is around it; what has no length is as wide at any scale.
+        if start < end && x1 - x0 < 2.0 {
+            self.fit(start, end, width / 48.0);
         } else if x0 < 0.0 || x1 > width {
             if x1 - x0 > width * 0.9 {
                 self.fit(start, end, 0.2);
@@ -476,6 +490,15 @@ impl App {
             }
         }
         self.scroll_to(k);
+    }
+
+    /// Chooses a point in time and brings it into view, at the scale that is on screen.
+    fn go_to(&mut self, at: i64) {
+        self.set_at(Some(at));
+        let (x, width) = (self.view.x_from_time(at), self.frame.plot_width);
+        if !(0.0..=width).contains(&x) {
+            self.pan(x - width / 2.0);
+        }
     }
 
     /// Scrolls until the row of a slice is on screen.

@@ -36,7 +36,8 @@ pub fn version() -> String {
     env!("CARGO_PKG_VERSION").to_owned()
 }
 
-/// Shows the items of `block` in `place`; `alone` when the page holds nothing else, so that keys and wheel belong to it.
+/// Shows the items of `block` in `place`, which holds the elements of an empty viewer; `alone` when the page holds nothing
+/// else, so that keys and wheel belong to it.
 ///
 /// # Errors
 /// Data that cannot be read, or a browser without a canvas. An item that cannot be shown says so in its place.

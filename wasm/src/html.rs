@@ -14,7 +14,7 @@
 //! `<iframe src="run.html" width="100%" height="600"></iframe>`. A place with `data-from="ADDRESS"` in place of
 //! `data-spanlift` asks that address for the block of [`pack`], where the page's policy lets it connect.
 //!
-//! Nothing else is fetched. Data and script travel packed with gzip, which the browser unpacks, the module with LZMA, which the
+//! Nothing else is fetched. Data, script and style travel packed with gzip, which the browser unpacks, the module with LZMA, which the
 //! script unpacks; data is written in base64, script and module with 85 digits. What users wrote is never part of markup or script.
 
 use std::io::Write as _;
@@ -38,7 +38,12 @@ const VIEWER: Pair =
 /// The viewer with the cells of the course's page: no other page carries them.
 const COURSE: Pair =
     Pair { glue: include_str!("../dist/course.js"), module: include_bytes!("../dist/course.wasm.lzma") };
+/// The style of a place that no script has come to.
+const EARLY: &str = include_str!("page/early.css");
+/// All other style, which the script puts behind it.
 const STYLE: &str = include_str!("page/viewer.css");
+/// What a viewer consists of, empty. It would be more bytes in the module.
+const BODY: &str = include_str!("page/viewer.html");
 /// The one script that stands in the page as it is: it unpacks the other and starts it.
 const LOADER: &str = concat!(include_str!("page/digits.js"), include_str!("page/loader.js"));
 const BOOT: &str = concat!(
@@ -139,18 +144,21 @@ pub fn lesson_assets_html(nonce: &str) -> String {
 fn assets(nonce: &str, pair: &Pair, more: &str) -> String {
     let nonce = if nonce.is_empty() { String::new() } else { format!(" nonce=\"{}\"", escaped(nonce)) };
     format!(
-        "<style{nonce}>{STYLE}</style>\n\
+        "<style{nonce}>{}</style>\n\
          <script type=\"application/x-lzma\" id=\"spanlift-module\">{}</script>\n\
          <script type=\"module\" id=\"spanlift-loader\" data-script=\"{}\"{nonce}>\n{}</script>\n",
+        slim_script(EARLY),
         base85(pair.module),
         base85(&whole_fours(gzip(script(pair, more).as_bytes()))),
         joined(&slim_script(LOADER)),
     )
 }
 
-/// The glue and the page's own scripts as one; `more` stands in front of what starts the viewers.
+/// The glue, style, elements and the page's own scripts as one; `more` stands in front of what starts the viewers.
 fn script(pair: &Pair, more: &str) -> String {
-    [pair.glue, &joined(&slim_script(more)), &joined(&slim_script(BOOT))].concat()
+    let [style, body] = [STYLE, BODY].map(|text| serde_json::Value::from(slim_script(text)));
+    let texts = format!("const STYLE={style},BODY={body};\n");
+    [pair.glue, &texts, &joined(&slim_script(more)), &joined(&slim_script(BOOT))].concat()
 }
 
 /// The digits of [`base85`]: none of them means anything in markup, in quotes or not, or calls or assigns in script.

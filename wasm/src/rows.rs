@@ -4,6 +4,7 @@
 //! both ascend, so that what is on screen is found by bisection and nothing is ever hidden behind something else.
 
 mod arrows;
+mod counters;
 mod track;
 
 use std::ops::Range;
@@ -334,29 +335,6 @@ impl Rows {
     /// The copies by their beginning, where memory is shown.
     pub(crate) fn copies(&self) -> &[u32] {
         &self.copies
-    }
-
-    /// A row for each counter, below the lanes; a counter without a number that is finite has none.
-    fn counters(&mut self, trace: &Trace) {
-        let mut list: Vec<_> = trace.counters.iter().collect();
-        list.sort_by_key(|counter| trace.strings.get(counter.group));
-        for counter in list {
-            let samples = counter.samples.iter().filter(|(_, value)| value.is_finite());
-            let mut samples: Vec<(i64, f64)> = samples.map(|(at, value)| (at.0, *value)).collect();
-            samples.sort_by_key(|(at, _)| *at);
-            if samples.is_empty() {
-                continue;
-            }
-            let group = clean(trace.strings.get(counter.group));
-            let title = if group.is_empty() { "COUNTERS".to_owned() } else { format!("COUNTERS · {group}") };
-            let at = self.rows.len();
-            let name = clean(trace.strings.get(counter.name));
-            self.rows.push(Row { name, samples, ..Row::empty() });
-            match self.sections.last_mut().filter(|section| section.title == title) {
-                Some(section) => section.rows.end = at + 1,
-                None => self.sections.push(Section { title, rows: at..at + 1 }),
-            }
-        }
     }
 
     /// A row for each place that holds buffers, below everything else.

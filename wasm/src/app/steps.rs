@@ -122,11 +122,7 @@ impl App {
         let next =
             if by > 0 { times.filter(|&at| from <= at).min() } else { times.filter(|&at| at <= until).max() };
         if let Some(at) = next {
-            self.set_at(Some(at));
-            let x = self.view.x_from_time(at);
-            if !(0.0..=self.frame.plot_width).contains(&x) {
-                self.pan(x - self.frame.plot_width / 2.0);
-            }
+            self.go_to(at);
         }
     }
 
@@ -152,9 +148,10 @@ impl App {
             (Some(now), false) => calls.iter().rev().find(|c| (c.0, c.1) < now),
         };
         if let Some(&(end, _, slice)) = next {
+            // Call by call at one scale: a closer look at each would be of something else every time.
             self.select(Some(slice));
-            self.set_at(Some(end));
-            self.reveal(slice);
+            self.go_to(end);
+            self.scroll_to(slice);
         }
     }
 
@@ -399,6 +396,46 @@ mod tests {
         app.key("]", false);
         let view = app.view();
         assert!(view.start_ns() < 70_000 && 70_000 < view.end_ns(), "it comes into sight");
+    }
+
+    #[test]
+    fn calls_are_stepped_through_at_the_scale_that_is_on_screen() {
+        // Beside a kernel of 20 ms no call is as wide as a pixel.
+        let text = PROGRAM.replace("120us", "20ms");
+        let mut app =
+            App::new(Model::open(&PageItem::source("p", text, "h200-pcie5")).unwrap(), Theme::LIGHT);
+        app.resize(900.0, 320.0);
+        let whole = app.view();
+        for _ in 0..9 {
+            app.key("]", false);
+            assert_eq!(app.view(), whole, "all of it stays in sight");
+        }
+        app.key("f", false);
+        app.key("w", true);
+        let close = app.view();
+        for key in ["[", "[", "[", "]", "]"] {
+            app.key(key, false);
+            assert_eq!(app.view().ns_per_px(), close.ns_per_px());
+            let x = app.view().x_from_time(app.at().unwrap());
+            assert!((0.0..=app.plot().1).contains(&x), "the call comes into sight: {x}");
+        }
+    }
+
+    #[test]
+    fn what_is_jumped_to_is_brought_as_near_as_it_takes_to_see_it() {
+        let mut app = app();
+        let commands = app.model.trace.program.as_ref().unwrap().commands().to_vec();
+        let of = |name: &str| commands.iter().position(|command| command.op.name() == name).unwrap();
+        let whole = app.view();
+        assert!(app.select_command(of("host_write")));
+        assert_eq!(app.view(), whole, "it has no length, so no scale shows more of it");
+        let far = App { view: whole.zoom(0.0, 1e-3), ..app };
+        let mut app = far;
+        assert!(app.select_command(of("copy")));
+        let slices = &app.model.trace.slices;
+        let k = app.selected().unwrap() as usize;
+        let [x0, x1] = [slices.start[k], slices.end[k]].map(|at| app.view().x_from_time(at));
+        assert!(0.0 < x0 && x1 < app.plot().1 && (20.0..30.0).contains(&(x1 - x0)), "{x0} to {x1}");
     }
 
     #[test]

@@ -44,6 +44,22 @@ fn a_trace_without_slices_shows_its_samples_or_says_that_there_is_nothing() {
 }
 
 #[test]
+fn names_have_as_much_room_as_another_timeline_needs_and_lanes_have_some_too() {
+    let mut app = app();
+    let (alone, view) = (app.plot(), app.view());
+    assert_eq!(app.widen(alone.0 + 50.0), alone.0, "what its own names take");
+    assert_eq!(app.plot(), (alone.0 + 50.0, alone.1 - 50.0));
+    assert_eq!((app.view().start_ns(), app.view().end_ns()), (view.start_ns(), view.end_ns()));
+    // A viewer that is hidden has no size.
+    app.resize(0.0, 0.0);
+    assert!(app.plot().1 >= 40.0, "{:?}", app.plot());
+    app.scene();
+    app.resize(900.0, 320.0);
+    app.widen(0.0);
+    assert_eq!(app.plot(), alone);
+}
+
+#[test]
 fn the_wheel_scrolls_zooms_at_the_pointer_and_pans() {
     let mut app = app();
     let (x, y) = middle(&app, 5);

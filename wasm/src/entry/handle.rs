@@ -268,6 +268,11 @@ impl View {
         });
     }
 
+    /// Leaves at least so many pixels for names beside the lanes; gives how many they take.
+    pub fn widen(&self, least: f64) -> Option<f64> {
+        time!(self, app => app.widen(least))
+    }
+
     /// Chooses a range of time, on the rows from one to another where they are given; none where the ends are equal.
     pub fn choose(&self, from: f64, to: f64, first: Option<usize>, last: Option<usize>) {
         time!(self, app => {

@@ -181,7 +181,7 @@ impl MemoryApp {
         }
     }
 
-    /// Makes the map of the moment; a block that is still there stays chosen, and parts of storages stay in sight.
+    /// Makes the map of the moment; a block or segment that is still there stays chosen, and parts of storages stay in sight.
     fn show_moment(&mut self) {
         let Some(over) = &self.over_time else { return };
         let chosen = self.focus.selected.and_then(|view| self.map.life(view));
@@ -192,11 +192,13 @@ impl MemoryApp {
             self.focus.windows.clear();
             self.extra.clear();
         }
+        let segment = self.storage.and_then(|k| map.segment_of(&self.map, k));
         self.map = map;
         let again = chosen.and_then(|life| self.map.same(life));
         self.fields = Fields::default();
         self.lay_out();
         self.select(again);
+        self.storage = segment;
     }
 
     /// What there is to tell of all that is shown, a line each; of a snapshot of its file, whatever the moment.

@@ -168,6 +168,14 @@ impl MemoryPicture {
         self.held.len() == other.held.len() && (0..self.held.len()).all(is_same)
     }
 
+    /// The storage that is the same segment as one of another moment's map.
+    pub(crate) fn segment_of(&self, other: &MemoryPicture, k: usize) -> Option<usize> {
+        let (there, at) = other.home(k).err()?;
+        let place = there.segments()[at].place();
+        let found = self.blocks.as_ref()?.segments().iter().position(|held| held.place() == place);
+        found.map(|k| self.layout.storages().len() + k)
+    }
+
     /// How many views there are.
     pub fn n_views(&self) -> usize {
         self.layout.tensors().len() + self.blocks.as_ref().map_or(0, Blocks::len)

@@ -630,6 +630,32 @@ mod tests {
     }
 
     #[test]
+    fn a_segment_stays_chosen_while_it_is_there_wherever_it_stands_in_the_list() {
+        let Some(mut app) = app() else { return };
+        let n = app.over_time().unwrap().n_events();
+        let names = |app: &MemoryApp| -> Vec<String> {
+            let n: usize = app.over_time().unwrap().moments().iter().map(|(_, m)| m.segments.len()).sum();
+            (0..n).map(|k| app.map().storage_details(k).title).collect()
+        };
+        let (mut n_kept, mut n_gone) = (0, 0);
+        for moment in (0..n).step_by(37) {
+            app.go_to_moment(n);
+            let last = names(&app).len() - 1;
+            app.look_at("", &format!("s{last}"));
+            let name = app.details().unwrap().title;
+            app.go_to_moment(moment);
+            let is_there = names(&app).contains(&name);
+            assert_eq!(
+                app.details().map(|details| details.title),
+                is_there.then_some(name),
+                "moment {moment}"
+            );
+            if is_there { n_kept += 1 } else { n_gone += 1 }
+        }
+        assert!(n_kept > 0 && n_gone > 0, "{n_kept} kept, {n_gone} gone");
+    }
+
+    #[test]
     fn steps_stop_where_memory_moves_and_a_block_stays_chosen_while_it_is_there() {
         let Some(mut app) = app() else { return };
         let n = app.over_time().unwrap().n_events();

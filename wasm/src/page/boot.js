@@ -26,6 +26,9 @@ const served = async (place) => {
   }
 };
 const start = async () => {
+  // Under the same policy, and behind the little that stands in the page as it is.
+  const script = document.getElementById("spanlift-script");
+  script.before(make("style", { textContent: STYLE, nonce: script.nonce }));
   const places = [...document.querySelectorAll("[data-spanlift], [data-from]")];
   try {
     const module = await WebAssembly.compile(unlzma(digits(document.getElementById("spanlift-module").textContent)));
@@ -36,7 +39,7 @@ const start = async () => {
         if (place.dataset.height) place.style.setProperty("--sl-height", `${place.dataset.height}px`);
         const alone = place.hasAttribute("data-alone");
         const { from, spanlift } = place.dataset;
-        const view = mount(place, from ? await served(place) : await unpack(spanlift), alone);
+        const view = mounted(place, from ? await served(place) : await unpack(spanlift), alone);
         const { examples } = document.body.dataset;
         tools(view, place, alone, { module, examples: examples ? await unpack(examples) : null });
       } catch (error) {

@@ -27,7 +27,7 @@ globalThis.startLessons = (module) => {
     place.style.setProperty("--sl-height", `${told.height() + (out.clientWidth < 1100 ? 260 : 0)}px`);
     out.append(place);
     try {
-      const view = mount(place, block, false);
+      const view = mounted(place, block, false);
       tools(view, place, false, { module, examples: null });
     } catch {
       place.remove();

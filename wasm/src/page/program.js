@@ -10,7 +10,7 @@ const beside = (view, place) => {
   const root = make("div", { className: "spanlift" });
   const pane = make("section", { className: "sl-beside", hidden: true, ariaLabel: "second timeline" }, make("div", { className: "sl-beside-head" }, title, choice, align, close), root);
   place.append(pane);
-  let [other, shift, from, walls, isWide] = [null, 0, null, [], false];
+  let [other, shift, from, walls, isWide, leveled] = [null, 0, null, [], false, 0];
   const fit = () => {
     const [outer, inner] = [place.getBoundingClientRect(), room.getBoundingClientRect()];
     pane.style.left = `${inner.left - outer.left}px`;
@@ -24,6 +24,11 @@ const beside = (view, place) => {
     if (now.length < 4 || then.length < 4) return;
     const near = Math.max(1, (now[1] - now[0]) / 2000);
     if (Math.abs(now[0] + by - then[0]) > near || Math.abs(now[1] + by - then[1]) > near) b.follow(now[0] + by, now[1] + by);
+  };
+  /** The same room for names in both, so that what is at the same time lies below each other. */
+  const level = (all) => {
+    const room = Math.max(...all.map((each) => each.widen(0) ?? 0));
+    if (all.length > 1) for (const each of all) each.widen(room);
   };
   /** One point in time for both: who moved it since it was looked at last leads. */
   const together = (a, b, k) => {
@@ -42,6 +47,7 @@ const beside = (view, place) => {
   const hide = () => {
     pane.hidden = room.hidden = true;
     from = null;
+    level([view]);
     narrow();
     note();
     plot.focus({ preventScroll: true });
@@ -72,7 +78,7 @@ const beside = (view, place) => {
     else {
       // Names that differ from the first viewer's, for those who go from part to part.
       const named = () => root.querySelector(".sl-middle")?.setAttribute("aria-label", "timeline below");
-      other = mount(root, block, false);
+      other = mounted(root, block, false);
       tellKeys(root);
       named();
       let resting = 0;
@@ -89,6 +95,8 @@ const beside = (view, place) => {
       );
     }
     offer();
+    level([view, other]);
+    leveled = view.item();
     // Where the first keeps its size nothing is drawn that would bring the second to its time.
     same(view, other, shift);
     reach();
@@ -131,6 +139,7 @@ const beside = (view, place) => {
       if (pane.hidden || !other) return;
       fit();
       offer();
+      if (leveled !== (leveled = view.item())) level([view, other]);
       other.dark(place.dataset.theme === "dark");
       if (pane.matches(":hover, :focus-within")) return;
       same(view, other, shift);

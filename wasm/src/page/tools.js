@@ -20,6 +20,12 @@ const rows = (head, lines, caption) => {
   return table;
 };
 
+/** A viewer of a block in a place. */
+const mounted = (place, block, alone) => {
+  place.append(make("div", { className: "sl-view", innerHTML: BODY }));
+  return mount(place, block, alone);
+};
+
 /** A word of a search that is no part of its regular expression. */
 const WORD = /(?<=^|\s)(?:(?:cat|kind|pinned|stream):\S*|name~\S*|[<>]\d\S*)(?=\s|$)/gi;
 
@@ -45,6 +51,9 @@ const recorder = () => {
     },
     fillRect(x, y, w, h) {
       out.push(`<rect x="${number(x)}" y="${number(y)}" width="${number(w)}" height="${number(h)}" fill="${this.fillStyle}"/>`);
+    },
+    strokeRect(x, y, w, h) {
+      out.push(`<rect x="${number(x)}" y="${number(y)}" width="${number(w)}" height="${number(h)}" fill="none" stroke="${this.strokeStyle}" stroke-width="${this.lineWidth}"/>`);
     },
     fill() {
       out.push(`<path d="${path}" fill="${this.fillStyle}"/>`);
@@ -117,7 +126,8 @@ const tools = (view, place, alone, { module, examples }) => {
         wholes.set(view.item(), whole);
       } catch (error) {
         if (error.name === "AbortError") break;
-        wrong.push(`${file.name}: ${error?.message ?? error}`);
+        const [first, second, third, ...more] = `${file.name}: ${error?.message ?? error}`.split("\n");
+        wrong.push(...[first, second, third, more.length && `and ${more.length} more`].filter(Boolean));
       }
     }
     refuse(wrong);
@@ -383,6 +393,8 @@ const tools = (view, place, alone, { module, examples }) => {
   place.addEventListener("click", (event) => {
     const what = event.target.closest?.("[data-do]")?.dataset.do;
     acts[what]?.();
+    // In a narrow page the picture of what was chosen stands above the list.
+    if (event.target.closest?.("[data-finding], [data-order]")) part(".sl-body").scrollTop = 0;
   });
   const keys = { l: acts.open, x: (event) => (event.shiftKey ? png() : save()), v: (event) => (event.shiftKey ? packets() : csv()), p: () => print(), c: second.toggle, e: text.edit, i: text.ask, "/": () => search.select() ?? search.focus() };
   target.addEventListener("keydown", (event) => {

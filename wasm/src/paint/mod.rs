@@ -35,7 +35,8 @@ impl Canvas {
     pub(crate) fn paint_changes(&mut self, scene: Scene, ratio: f64) {
         let last = self.last.take().filter(|(_, at)| *at == ratio);
         match last.and_then(|(old, _)| changed::areas(&old, &scene)) {
-            Some(areas) => areas.into_iter().for_each(|area| self.paint_area(&scene, ratio, area)),
+            Some(areas) if areas.is_empty() => {}
+            Some(areas) => self.paint_areas(&scene, ratio, &areas),
             None => self.paint(&scene, ratio),
         }
         self.last = (!scene.rows.is_empty()).then_some((scene, ratio));
@@ -46,20 +47,25 @@ impl Canvas {
         self.last = None;
     }
 
-    fn paint_area(&self, scene: &Scene, ratio: f64, (l, t, r, b): changed::Area) {
-        // Whole pixels of the device: else its edges would be seen.
-        let [l, t] = [l, t].map(|at| (at * ratio).floor() / ratio);
-        let [r, b] = [r, b].map(|at| (at * ratio).ceil() / ratio);
+    /// Paints what meets these areas, each within itself.
+    fn paint_areas(&self, scene: &Scene, ratio: f64, areas: &[changed::Area]) {
         let context = &self.context;
-        context.save();
-        context.begin_path();
-        context.rect(l, t, r - l, b - t);
-        context.clip();
-        context.set_fill_style_str(&scene.ground.css());
-        context.fill_rect(l, t, r - l, b - t);
         let mut brush = Brush::new(context);
-        changed::each_within(scene, (l, t, r, b), &mut |shape| brush.shape(shape));
-        context.restore();
+        brush.fill(scene.ground);
+        for &(l, t, r, b) in areas {
+            // Whole pixels of the device: else its edges would be seen.
+            let [l, t] = [l, t].map(|at| (at * ratio).floor() / ratio);
+            let [r, b] = [r, b].map(|at| (at * ratio).ceil() / ratio);
+            let before = brush.set;
+            context.save();
+            context.begin_path();
+            context.rect(l, t, r - l, b - t);
+            context.clip();
+            context.fill_rect(l, t, r - l, b - t);
+            changed::each_within(scene, (l, t, r, b), &mut |shape| brush.shape(shape));
+            context.restore();
+            brush.set = before;
+        }
     }
 
     /// Paints `scene` with `ratio` device pixels on a pixel.
@@ -103,8 +109,17 @@ impl Canvas {
 /// The context with what was set last, since setting costs more than drawing.
 struct Brush<'c> {
     context: &'c CanvasRenderingContext2d,
+    set: Set,
+    /// The colours that were used, as the page has them: else each is read out of the module's memory every time.
+    colors: Vec<(Color, JsValue)>,
+}
+
+/// What a context draws with.
+#[derive(Clone, Copy, Default)]
+struct Set {
     fill: Option<Color>,
     stroke: Option<Color>,
+    line: f64,
     font: Option<(Face, f64)>,
     anchor: Option<Anchor>,
 }
@@ -112,7 +127,16 @@ struct Brush<'c> {
 impl Brush<'_> {
     fn new(context: &CanvasRenderingContext2d) -> Brush<'_> {
         context.set_text_baseline("alphabetic");
-        Brush { context, fill: None, stroke: None, font: None, anchor: None }
+        Brush { context, set: Set::default(), colors: Vec::new() }
+    }
+
+    fn color(&mut self, color: Color) -> &JsValue {
+        let known = self.colors.iter().position(|(known, _)| *known == color);
+        let k = known.unwrap_or_else(|| {
+            self.colors.push((color, JsValue::from_str(&color.css())));
+            self.colors.len() - 1
+        });
+        &self.colors[k].1
     }
 
     fn shape(&mut self, shape: &Shape) {
@@ -128,17 +152,22 @@ impl Brush<'_> {
         }
     }
 
+    #[expect(deprecated, reason = "the form that replaces it takes text alone")]
     fn fill(&mut self, color: Color) {
-        if self.fill.replace(color) != Some(color) {
-            self.context.set_fill_style_str(&color.css());
+        if self.set.fill.replace(color) != Some(color) {
+            self.context.set_fill_style(self.color(color));
         }
     }
 
+    #[expect(deprecated, reason = "the form that replaces it takes text alone")]
     fn stroke(&mut self, stroke: Stroke) {
-        if self.stroke.replace(stroke.color) != Some(stroke.color) {
-            self.context.set_stroke_style_str(&stroke.color.css());
+        if self.set.stroke.replace(stroke.color) != Some(stroke.color) {
+            self.context.set_stroke_style(self.color(stroke.color));
         }
-        self.context.set_line_width(stroke.width);
+        if self.set.line != stroke.width {
+            self.set.line = stroke.width;
+            self.context.set_line_width(stroke.width);
+        }
     }
 
     fn trace(&self, points: &[(f64, f64)]) {
@@ -176,8 +205,14 @@ impl Brush<'_> {
         if let Some(line) = r.outline {
             self.stroke(line);
             let inset = line.width / 2.0;
-            self.round(r.x + inset, r.y + inset, r.w - line.width, r.h - line.width, r.radius);
-            context.stroke();
+            let (x, y, w, h) = (r.x + inset, r.y + inset, r.w - line.width, r.h - line.width);
+            if r.radius > 0.0 {
+                self.round(x, y, w, h, r.radius);
+                context.stroke();
+            } else {
+                // The corners of a path depend on what else is painted.
+                context.stroke_rect(x, y, w, h);
+            }
         }
     }
 
@@ -200,7 +235,7 @@ impl Brush<'_> {
 
     fn text(&mut self, t: &Text) {
         let font = (t.face, t.size);
-        if self.font.replace(font) != Some(font) {
+        if self.set.font.replace(font) != Some(font) {
             let (weight, family) = match t.face {
                 Face::Plain => ("", SANS),
                 Face::Bold => ("600 ", SANS),
@@ -208,7 +243,7 @@ impl Brush<'_> {
             };
             self.context.set_font(&format!("{weight}{}px {family}", t.size));
         }
-        if self.anchor.replace(t.anchor) != Some(t.anchor) {
+        if self.set.anchor.replace(t.anchor) != Some(t.anchor) {
             self.context.set_text_align(match t.anchor {
                 Anchor::Start => "left",
                 Anchor::Middle => "center",

@@ -23,7 +23,6 @@ use crate::text;
 use crate::theme::Theme;
 use crate::timeline;
 
-const TEMPLATE: &str = include_str!("../page/viewer.html");
 /// Height of a line of the program, as the style sheet has it.
 const LINE: f64 = 20.0;
 /// More items than this are chosen from a list.
@@ -59,17 +58,11 @@ struct Shown {
 }
 
 impl Panels {
-    /// Puts the empty viewer into `root`.
+    /// The elements in `root`, where the page's script has put the empty viewer.
     pub(crate) fn new(root: HtmlElement) -> Result<Panels, JsValue> {
         let document = root.owner_document().ok_or("the viewer's place is in no document")?;
-        let view: HtmlElement = document.create_element("div")?.unchecked_into();
-        view.set_class_name("sl-view");
-        view.set_inner_html(TEMPLATE);
-        root.append_child(&view)?;
         let find = |selector: &str| -> Result<HtmlElement, JsValue> {
-            let found =
-                view.query_selector(selector)?.ok_or_else(|| JsValue::from(format!("no {selector}")))?;
-            Ok(found.unchecked_into())
+            Ok(root.query_selector(selector)?.ok_or("the viewer's place is empty")?.unchecked_into())
         };
         Ok(Panels {
             plot: find(".sl-plot")?,
@@ -379,7 +372,10 @@ impl Panels {
             let button = self.element("button", "", "");
             set(&button, "type", "button");
             set(&button, "data-finding", &k.to_string());
-            set(&button, "aria-current", if app.finding() == Some(k) { "true" } else { "false" });
+            // Of an order that is shown the finding stays the chosen one, whatever is selected in it.
+            let is_ordered = app.shown_order().is_some() && app.orders_of() == Some(k);
+            let is_current = is_ordered || app.finding() == Some(k);
+            set(&button, "aria-current", if is_current { "true" } else { "false" });
             let title = if finding.is_certain {
                 finding.title.clone()
             } else {
@@ -488,10 +484,10 @@ impl Panels {
         let (first, second) = Panels::marked(app, picked);
         let line_of = |command: Option<usize>| command.and_then(|c| listing.line_of(c));
         let (selected, other) = (line_of(first), line_of(second));
+        // Asked before the lines are gone: without them there is nothing to scroll to the right, and the place there is lost.
+        let (top, height) = (self.program.scroll_top(), self.program.client_height());
         self.lines.set_text_content(None);
-        for line in
-            in_sight(listing, f64::from(self.program.scroll_top()), f64::from(self.program.client_height()))
-        {
+        for line in in_sight(listing, f64::from(top), f64::from(height)) {
             let class = match line {
                 _ if Some(line) == selected => "sl-line is-selected",
                 _ if Some(line) == other => "sl-line is-second",

@@ -282,6 +282,37 @@ mod tests {
     }
 
     #[test]
+    fn no_request_ends_the_process_that_serves_others() {
+        // A release build aborts where it panics, so nothing that is sent may lead there.
+        let whole =
+            format!("GET /{TOKEN}/data HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nContent-Length: 0\r\n\r\n");
+        let mut state = 7_u64;
+        let mut below = |n: usize| {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            usize::try_from((state >> 33) % n as u64).unwrap()
+        };
+        let mut n_answered = [0; 2];
+        for _ in 0..50_000 {
+            let mut sent = whole.clone().into_bytes();
+            for _ in 0..below(4) {
+                let at = below(sent.len());
+                match below(4) {
+                    0 => drop(sent.drain(at..(at + 1 + below(48)).min(sent.len()))),
+                    1 => sent.insert(at, [b'\r', b'\n', b'/', b':', b' ', 0, 0x80, 0xc3][below(8)]),
+                    2 => sent[at] = u8::try_from(below(256)).unwrap(),
+                    _ => sent.truncate(at + 1),
+                }
+                if sent.is_empty() {
+                    break;
+                }
+            }
+            let Ok(Some(head)) = head(&mut &sent[..]) else { continue };
+            n_answered[usize::from(wanted(&head, 8080, TOKEN).is_ok())] += 1;
+        }
+        assert!(n_answered.iter().all(|&n| n > 5_000), "{n_answered:?} were refused and answered");
+    }
+
+    #[test]
     fn tokens_differ() {
         let (a, b) = (token(), token());
         assert!(a.len() == 32 && b.len() == 32 && a != b && a.bytes().all(|c| c.is_ascii_hexdigit()));
