@@ -66,7 +66,6 @@ pub use leaves::{
     rename, repeat, rfft, roll, sampling, select, slice, split_dim, sum_reduce, unblocks,
 };
 pub use name::{Dim, Name, dims};
-pub(crate) use operator::Number;
 pub use operator::{Chain, Operator, Scale, Zero};
 pub use pattern::{Matching, NamedShape, matching};
 pub use rewrite::{Cost, Level, RULES, Rewrite, Rule, Simplified, Simplify, Stop};

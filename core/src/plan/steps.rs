@@ -8,14 +8,12 @@ use crate::ordered::sort_by_key;
 use std::fmt;
 use std::sync::Arc;
 
-use num_complex::Complex64;
-
 use super::PlanError;
 use super::view::{Reads, View};
 use crate::memory::Device;
 use crate::op::{
-    Concat, DeviceSpec, Diagonal, Leaf, Number, Operator, Scale, Space, Stack, ToDevice, Work,
-    compute_stream, first_branch, transfer_stream,
+    Concat, DeviceSpec, Diagonal, Leaf, Operator, Scale, Space, Stack, ToDevice, Work, compute_stream,
+    first_branch, transfer_stream,
 };
 
 /// The most steps that an expression may have to be planned.
@@ -31,7 +29,7 @@ pub(super) enum Does {
     /// A leaf of the expression.
     Leaf(Leaf),
     /// Every element times a factor.
-    Scale(Complex64),
+    Scale(Scale),
     /// Zeros.
     Fill,
     /// The sum of the two values that are read.
@@ -68,7 +66,7 @@ impl fmt::Display for Does {
             Does::Given => f.write_str("input"),
             Does::Copy(t) => t.fmt(f),
             Does::Leaf(leaf) => leaf.fmt(f),
-            Does::Scale(factor) => Number(*factor).fmt(f),
+            Does::Scale(scale) => scale.number().fmt(f),
             Does::Fill => f.write_str("0"),
             Does::Add => f.write_str("+"),
             Does::Move(word) => f.write_str(word),
@@ -240,8 +238,8 @@ impl Steps {
                 view
             }
             Operator::Leaf(leaf) => self.add(Does::Leaf(leaf.clone()), Reads::one(x.clone()), y, into, None),
-            Operator::Scale(scale @ Scale { .. }) => {
-                self.add(Does::Scale(scale.factor()), Reads::one(x.clone()), y, into, None)
+            Operator::Scale(scale) => {
+                self.add(Does::Scale(scale.clone()), Reads::one(x.clone()), y, into, None)
             }
             Operator::Zero(_) => {
                 let view = self.add(Does::Fill, Reads::default(), y, into, None);
