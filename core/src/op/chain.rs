@@ -238,12 +238,12 @@ fn one_size_each(parts: &[Operator]) -> Result<(), OpError> {
     Ok(())
 }
 
-/// Refuses a leaf that reads on one device and writes on another: data moves where a transfer stands.
+/// Refuses a leaf that reads on one device and writes on another.
 fn one_device_each(parts: &[Operator]) -> Result<(), OpError> {
-    let here = |a: &Operator| (a.domain().device(), a.codomain().device());
-    let apart = |a: &Operator| matches!(a, Operator::Leaf(_)) && here(a).0 != here(a).1;
-    let Some(k) = parts.iter().position(apart) else { return Ok(()) };
-    let (reads, writes) = here(&parts[k]);
+    let torn = |a: &Operator| if let Operator::Leaf(leaf) = a { leaf.torn() } else { None };
+    let Some((k, (reads, writes))) = (0..).zip(parts).find_map(|(k, a)| Some((k, torn(a)?))) else {
+        return Ok(());
+    };
     let fix = format!("make it on one and insert `to({})` behind it", writes.call());
     let problem =
         format!("it reads on {reads} and writes on {writes}, where data moves by a transfer alone; {fix}");

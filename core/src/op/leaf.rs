@@ -308,6 +308,12 @@ impl Leaf {
         Leaf { elsewhere, ..self.clone() }
     }
 
+    /// The devices that it reads and writes on, where these are two: data moves where a transfer stands, so nobody applies such a leaf.
+    pub(crate) fn torn(&self) -> Option<(Device, Device)> {
+        let (reads, writes) = (self.domain().device(), self.codomain().device());
+        (reads != writes).then_some((reads, writes))
+    }
+
     /// The adjoint, the conjugate, or both at once.
     pub(super) fn turned(&self, adjoint: bool, conj: bool) -> Leaf {
         let tags = self.op.facts().tags;

@@ -103,10 +103,11 @@ impl Planning {
     }
 }
 
-/// Refuses leaves that read on one device and write on another, which no kernel does.
+/// Refuses leaves that read on one device and write on another, wherever they stand.
 fn one_device_each(a: &Operator) -> Result<(), PlanError> {
-    let (reads, writes) = (a.domain().device(), a.codomain().device());
-    if matches!(a, Operator::Leaf(_)) && reads != writes {
+    if let Operator::Leaf(leaf) = a
+        && let Some((reads, writes)) = leaf.torn()
+    {
         return Err(PlanError::TwoDevices { operator: a.formula(), reads, writes });
     }
     a.children().iter().try_for_each(one_device_each)
