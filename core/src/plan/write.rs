@@ -71,7 +71,7 @@ struct Buffers {
 
 pub(super) fn plan(operator: &Operator, planning: &Planning, x: Option<&Array>) -> Result<Plan, PlanError> {
     x.map_or(Ok(()), |x| fits(operator, x))?;
-    let lowered = Steps::of(operator, planning.ahead_of() != Some(0))?;
+    let lowered = Steps::of(operator, planning)?;
     let empty = lowered.roots.iter().find(|root| root.space.elements() == 0);
     if let Some(root) = empty {
         return Err(PlanError::Empty(root.space.sized()));
