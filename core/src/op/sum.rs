@@ -242,6 +242,8 @@ fn minus(part: Part) -> Part {
     match part {
         Part::Operator(a) => Part::Operator(a.negative()),
         Part::Failed(error) => Part::Failed(error),
+        Part::Identity => Part::Scale((-1.0).into()),
+        Part::Scale(factor) => Part::Scale(Complex64::ZERO - factor),
         open => chain_open(open),
     }
 }
@@ -262,6 +264,14 @@ fn scaled(factor: Complex64, part: Part) -> Part {
             let name = format!("{factor} · {}", part.name());
             Part::open(name, move |space| part.clone().over(space)?.times(factor))
         }
+    }
+}
+
+/// `factor A` of an operator that knows its spaces.
+fn product(factor: Complex64, part: Part) -> Result<Operator, OpError> {
+    match part {
+        Part::Operator(a) => a.times(factor),
+        open => super::chain::chain([open, Part::Scale(factor)]),
     }
 }
 
@@ -337,6 +347,38 @@ impl Neg for &Operator {
     }
 }
 
+/// What a number does with an operator to its right.
+macro_rules! scalar_and {
+    ($scalar:ty, $complex:expr; $($right:ty),*) => {$(
+        /// The operator, then the factor.
+        impl Mul<$right> for $scalar {
+            type Output = Result<Operator, OpError>;
+
+            fn mul(self, right: $right) -> Result<Operator, OpError> {
+                product(($complex)(self), right.into())
+            }
+        }
+
+        /// The factor alone and the operator, added; see [`sum`].
+        impl Add<$right> for $scalar {
+            type Output = Result<Operator, OpError>;
+
+            fn add(self, right: $right) -> Result<Operator, OpError> {
+                added(Part::from(self), right.into())
+            }
+        }
+
+        /// The factor alone less the operator; see [`sum`].
+        impl Sub<$right> for $scalar {
+            type Output = Result<Operator, OpError>;
+
+            fn sub(self, right: $right) -> Result<Operator, OpError> {
+                added(Part::from(self), minus(right.into()))
+            }
+        }
+    )*};
+}
+
 macro_rules! scalars {
     ($($scalar:ty: $complex:expr),*) => {$(
         /// The operator that multiplies with this number, on whatever it is given.
@@ -346,23 +388,7 @@ macro_rules! scalars {
             }
         }
 
-        /// The operator, then the factor.
-        impl Mul<Operator> for $scalar {
-            type Output = Result<Operator, OpError>;
-
-            fn mul(self, right: Operator) -> Result<Operator, OpError> {
-                right.times(($complex)(self))
-            }
-        }
-
-        /// The operator, then the factor.
-        impl Mul<&Operator> for $scalar {
-            type Output = Result<Operator, OpError>;
-
-            fn mul(self, right: &Operator) -> Result<Operator, OpError> {
-                right.times(($complex)(self))
-            }
-        }
+        scalar_and!($scalar, $complex; Operator, &Operator, Diagonal);
 
         /// The part, then the factor.
         impl Mul<Part> for $scalar {
