@@ -54,7 +54,15 @@ impl PartialEq for Open {
     }
 }
 
-/// The identity, which takes its space from its neighbours in a chain.
+/// The identity, which takes its space from its neighbours in a chain or a sum: `a.normal() + 0.1 * identity()`.
+///
+/// ```
+/// use spanlift::memory::Dtype;
+/// use spanlift::op::{Diagonal, Operator, Space, identity};
+/// let d = Operator::from(Diagonal::new(Space::new([("x", 2)], Dtype::F64)?, [1.0, 2.0])?);
+/// assert_eq!((d.normal() + 0.1 * identity())?.formula(), "|D|^2 + 0.1");
+/// # Ok::<(), spanlift::op::OpError>(())
+/// ```
 pub fn identity() -> Part {
     Part::Identity
 }
@@ -71,6 +79,18 @@ pub fn identity() -> Part {
 /// [`OpError::Untyped`] when no part knows its space.
 ///
 /// See [`chain!`](crate::chain) for the form with commas.
+///
+/// # Cost
+/// One look at each part; no weight is copied.
+///
+/// ```
+/// use spanlift::memory::Dtype;
+/// use spanlift::op::{Part, Space, chain, fft, roll};
+/// let line = Space::new([("x", 4)], Dtype::C64)?;
+/// let a = chain([roll("x", 1).over(&line).into(), Part::from(fft(["x"]))])?;
+/// assert_eq!(a.to_string(), "F(x) · Roll(x,1) : c64[x]@cpu -> c64[kx]@cpu");
+/// # Ok::<(), spanlift::op::OpError>(())
+/// ```
 pub fn chain(parts: impl IntoIterator<Item = Part>) -> Result<Operator, OpError> {
     Ok(assembled(parts, false)?.0)
 }

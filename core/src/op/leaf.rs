@@ -308,7 +308,8 @@ impl Leaf {
         Leaf { elsewhere, ..self.clone() }
     }
 
-    /// The devices that it reads and writes on, where these are two: data moves where a transfer stands, so nobody applies such a leaf.
+    /// The devices that it reads and writes on, where these are two: data moves where a transfer stands, so nobody applies
+    /// such a leaf.
     pub(crate) fn torn(&self) -> Option<(Device, Device)> {
         let (reads, writes) = (self.domain().device(), self.codomain().device());
         (reads != writes).then_some((reads, writes))

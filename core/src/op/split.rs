@@ -266,6 +266,15 @@ impl Operator {
     ///
     /// # Errors
     /// As [`Operator::tiles`]; [`OpError::TileEdges`] for edges that are none.
+    ///
+    /// ```
+    /// use spanlift::memory::Dtype;
+    /// use spanlift::op::{Operator, Space};
+    /// let a = Operator::identity(Space::new([("x", 9)], Dtype::F64)?);
+    /// assert_eq!(a.tiles_at([("x", vec![0, 1, 9])])?.tile(&[1])?.to_string(), "x=1..9");
+    /// assert!(a.tiles_at([("x", vec![0, 8])]).is_err());
+    /// # Ok::<(), spanlift::op::OpError>(())
+    /// ```
     pub fn tiles_at<'a>(
         &self,
         edges: impl IntoIterator<Item = (&'a str, Vec<i64>)>,
@@ -409,6 +418,17 @@ impl Operator {
     ///
     /// # Errors
     /// As [`Operator::split`].
+    ///
+    /// ```
+    /// use spanlift::memory::{Dtype, mock};
+    /// use spanlift::op::{Array, dense};
+    /// let w = (0..16).map(|k| 1.0 / f64::from(k + 3));
+    /// let a = dense(["m"], ["n"], [("m", 1), ("n", 16)], w, Dtype::F32)?;
+    /// let x = Array::new(a.domain().clone(), (0..16).map(|k| 0.1 * f64::from(k)))?;
+    /// let on = |n| a.split_fixed("n", 8, &(0..n).map(mock).collect::<Vec<_>>())?.apply(&x);
+    /// assert!((1..=8).all(|n| on(n) == on(1)));
+    /// # Ok::<(), spanlift::op::OpError>(())
+    /// ```
     pub fn split_fixed(&self, dim: &str, tiles: usize, devices: &[Device]) -> Result<Operator, OpError> {
         self.even_spread(dim, tiles, devices, true)
     }

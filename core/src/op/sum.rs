@@ -99,10 +99,21 @@ pub fn sum<P: Into<Part>>(parts: impl IntoIterator<Item = P>) -> Result<Operator
     Ok(Operator::added(parts, false))
 }
 
-/// Adds operators in a fixed tree; see [`Sum::tree`].
+/// Adds operators in a fixed tree, so that the bits of the result do not depend on where the terms are computed; see [`Sum::tree`].
 ///
 /// # Errors
 /// As [`sum`].
+///
+/// ```
+/// use spanlift::memory::Dtype;
+/// use spanlift::op::{Array, Operator, Space, sum, tree_sum};
+/// let line = Space::new([("x", 1)], Dtype::F64)?;
+/// let terms = || [1.0, 1e-16, 1e-16, 1e-16].map(|a| Operator::scale(a, line.clone()));
+/// let one = Array::new(line.clone(), [1.0])?;
+/// assert_eq!(sum(terms())?.apply(&one)?.reals(), [1.0]); // each is lost beside 1
+/// assert!(tree_sum(terms())?.apply(&one)?.reals()[0] > 1.0); // the last two are added first
+/// # Ok::<(), spanlift::op::OpError>(())
+/// ```
 pub fn tree_sum<P: Into<Part>>(parts: impl IntoIterator<Item = P>) -> Result<Operator, OpError> {
     let parts = closed("sum", parts)?;
     check_sum(&parts)?;
@@ -209,8 +220,20 @@ impl Operator {
 
     /// `A^k`: the operator applied `k` times; the identity for 0.
     ///
+    /// The adjoint is `(A^H)^k`. Nothing is multiplied out: an apply is `k` applies.
+    ///
     /// # Errors
     /// [`OpError::NotSquare`] when it does not write what it reads.
+    ///
+    /// ```
+    /// use spanlift::memory::Dtype;
+    /// use spanlift::op::{Array, Space, roll};
+    /// let line = Space::new([("x", 4)], Dtype::F64)?;
+    /// let a = roll("x", 1).over(&line)?.pow(3)?;
+    /// assert_eq!(a.formula(), "Roll(x,1)^3");
+    /// assert_eq!(a.apply(&Array::new(line, [1.0, 2.0, 3.0, 4.0])?)?.reals(), [2.0, 3.0, 4.0, 1.0]);
+    /// # Ok::<(), spanlift::op::OpError>(())
+    /// ```
     pub fn pow(&self, exponent: u32) -> Result<Operator, OpError> {
         if self.domain() != self.codomain() {
             return Err(OpError::NotSquare {
@@ -222,7 +245,7 @@ impl Operator {
         Ok(Operator::power(self.clone(), exponent))
     }
 
-    /// `a A`
+    /// `a A`, as `a * A` gives it.
     ///
     /// # Errors
     /// As [`Operator::scale`].

@@ -283,7 +283,13 @@ pub struct FiniteDifference {
 /// `y_i = x[i + 1] - x[i]`. The adjoint is minus the backward difference with the matching ends, the normal a second
 /// difference.
 ///
-/// Shapes: with [`Boundary::Valid`] one element fewer, under a fresh name; else unchanged.
+/// Shapes: with [`Boundary::Valid`] one element fewer, under a fresh name that [`FiniteDifference::named`] chooses; else unchanged.
+///
+/// # Errors
+/// When it is built: a name that is not there, a dimension longer than 2^27.
+///
+/// # Cost
+/// One subtraction for each element of the result.
 ///
 /// ```
 /// use spanlift::memory::Dtype;
@@ -372,6 +378,9 @@ pub struct Gradient {
 ///
 /// `y[d, ..] = D_d x`, zero at the ends ([`Boundary::Replicate`], or what [`Gradient::boundary`] says). The adjoint is minus
 /// the divergence, the normal the sum of the normals.
+///
+/// # Errors
+/// As [`finite_difference`]; without a dimension, with a name that is taken, and for [`Boundary::Valid`].
 ///
 /// ```
 /// use spanlift::memory::Dtype;
