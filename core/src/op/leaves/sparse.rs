@@ -276,6 +276,8 @@ pub struct FiniteDifference {
     dim: String,
     boundary: Boundary,
     named: Option<String>,
+    /// Names that no fresh one is.
+    avoid: Vec<Name>,
 }
 
 /// The difference of neighbours along `dim`.
@@ -300,7 +302,7 @@ pub struct FiniteDifference {
 /// # Ok::<(), spanlift::op::OpError>(())
 /// ```
 pub fn finite_difference(dim: &str, boundary: Boundary) -> FiniteDifference {
-    FiniteDifference { dim: dim.to_owned(), boundary, named: None }
+    FiniteDifference { dim: dim.to_owned(), boundary, named: None, avoid: Vec::new() }
 }
 
 impl FiniteDifference {
@@ -339,7 +341,9 @@ impl FiniteDifference {
         }
         let rows = match (&self.named, self.boundary) {
             (Some(name), _) => name.parse()?,
-            (None, Boundary::Valid) => dim.next_unused(&space.names().cloned().collect::<Vec<_>>()),
+            (None, Boundary::Valid) => {
+                dim.next_unused(&space.names().chain(&self.avoid).cloned().collect::<Vec<_>>())
+            }
             (None, _) => dim.clone(),
         };
         if rows == dim && entries.len() != n {
@@ -356,7 +360,7 @@ impl FiniteDifference {
     }
 }
 
-builder!(FiniteDifference);
+builder!(FiniteDifference, fresh);
 
 fn size_of(space: &Space, dim: &Name, operator: &str) -> Result<i64, OpError> {
     space.size(dim).ok_or_else(|| OpError::UnknownDim {

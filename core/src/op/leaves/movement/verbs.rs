@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::build::{Kind, Movement, Window};
 
 fn movement(kind: Kind) -> Movement {
-    Movement { kind, named: Vec::new() }
+    Movement { kind, named: Vec::new(), avoid: Vec::new() }
 }
 
 fn owned<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
