@@ -3,7 +3,7 @@
 use num_complex::Complex64;
 
 use super::drive::{Limits, drive};
-use super::inverse::lifted;
+use super::inverse::{lift_by_weights, lifted, times};
 use super::lower::SolvePlan;
 use super::methods::{self, Frame, Shrinkage};
 use super::recipe::{Recipe, near_one};
@@ -200,7 +200,11 @@ impl Solver {
                 let m = preconditioner.as_ref().map(|m| self.preconditioner(m, a, inner)).transpose()?;
                 methods::cg(inner, m.as_ref(), &frame)
             }
-            Method::Lsqr { damp } => methods::lsqr(inner, *damp, &frame),
+            Method::Lsqr { damp } => {
+                let lift = lift_by_weights(a)?;
+                let frame = Frame { scale: scale / lift, ..frame };
+                methods::lsqr(&times(inner, lift)?, *damp * lift, &frame)
+            }
             Method::Fista { weight, lipschitz } => {
                 let norm = match lipschitz {
                     Some(bound) => bound.sqrt(),
@@ -225,7 +229,10 @@ impl Solver {
                 };
                 methods::fista([adjoint, normal], &shrinkage, &frame)
             }
-            Method::Power => methods::power(inner, &frame),
+            Method::Power => {
+                let lift = lift_by_weights(a)?;
+                methods::power(&times(inner, lift)?, lift, &frame)
+            }
         };
         let most = usize::try_from(a.domain().elements()).unwrap_or(usize::MAX).clamp(10, 10_000);
         let iterations = self.iterations.unwrap_or(most);
