@@ -81,7 +81,7 @@ pub enum OpError {
     TooManyTiles { dim: Name, size: i64, tiles: i64 },
     #[error("edges {edges:?} of tiles do not rise from 0 to {size}, the size of `{dim}`")]
     TileEdges { dim: Name, edges: Vec<i64>, size: i64 },
-    #[error("`{operator}`: nothing says how long `{dim}` is; {known} have a size")]
+    #[error("`{operator}`: nothing says how long `{dim}` is; of {known} it is known")]
     UnsizedDim { operator: String, dim: Name, known: String },
     #[error("`{dim}` is {} long in {first} and {} long in {second}; give one of the two another name", sizes.0, sizes.1)]
     SizeMismatch { dim: Name, first: String, second: String, sizes: (i64, i64) },

@@ -30,6 +30,7 @@ mod home;
 mod into;
 mod join;
 mod json;
+mod laws;
 mod leaf;
 mod leaves;
 mod name;
@@ -58,6 +59,7 @@ pub use eval::Array;
 pub use join::{BlockDiag, Concat, Stack, block, block_diag, hstack, stack, vstack};
 pub(crate) use json::read_value;
 pub use json::{JsonError, MOST_POINTS, Reader, Weights};
+pub use laws::{Broken, broken_laws};
 pub use leaf::{Leaf, LeafFacts, LeafOp, Linearity, Side, Tags, Work};
 pub use leaves::{
     Boundary, Convolution, Convolve, Dense, Diagonal, Edge, Fft, FiniteDifference, Fourier, FromFn, Gather,
