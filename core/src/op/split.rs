@@ -124,7 +124,8 @@ impl Tiles {
     /// The tiles put together, each computed on its own device: the input of a tile goes there, its result comes back.
     ///
     /// `devices` gives one device for each tile, in the order of the grid, the last listed dimension fastest
-    /// ([`broadcast`] fills a grid). Transfers stand around every tile; [`Operator::simplify`] joins those of a device.
+    /// ([`broadcast`](super::broadcast()) fills a grid). Transfers stand around every tile; [`Operator::simplify`] joins those of
+    /// a device.
     ///
     /// # Errors
     /// As [`Operator::cut`]; [`OpError::Argument`] for another number of devices than tiles.

@@ -171,6 +171,10 @@ fn every_promise_that_is_not_kept_is_named() {
         let a = Operator::leaf(wrong);
         assert_eq!(broken_laws(&a, 3), [], "{a:?}");
     }
+    // Squares of these are numbers, and squares of what their normals make are none.
+    for by in [1e100, 1e-100] {
+        assert_eq!(broken_laws(&Operator::scale(by, line.clone()).unwrap(), 3), [], "{by}");
+    }
     let broken = &broken_laws(&Operator::leaf(Wrong { normal: Some(2.0), ..right(twice) }), 1)[0];
     assert!(broken.to_string().starts_with("the normal of `A` is A^H A: 2.0e-1 off"), "{broken}");
 }

@@ -415,7 +415,8 @@ fn numbers_stand_on_either_side() {
     let d = Diagonal::new(space.clone(), w).unwrap();
     let a = Operator::from(d.clone());
     let (i, two) = (C::I, C::from(2.0));
-    let cases: [(Result<Operator, OpError>, &str, fn(C) -> C); 19] = [
+    type Of = fn(C) -> C;
+    let cases: [(Result<Operator, OpError>, &str, Of); 19] = [
         (2.0 * &a, "2 · D", |w| w * 2.0),
         (&a * 2.0, "D · 2", |w| w * 2.0),
         (2 * a.clone(), "2 · D", |w| w * 2.0),
