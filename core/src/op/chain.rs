@@ -31,8 +31,8 @@ pub enum Part {
     Failed(OpError),
 }
 
-/// What builds an operator on the space that it is given.
-type Build = dyn Fn(&Space) -> Result<Operator, OpError> + Send + Sync;
+/// What builds an operator on the space that it is given, with names of its choice that are none of the listed ones.
+type Build = dyn Fn(&Space, &[Name]) -> Result<Operator, OpError> + Send + Sync;
 
 /// An operator that is built as soon as its domain is known.
 #[derive(Clone)]
@@ -54,7 +54,15 @@ impl PartialEq for Open {
     }
 }
 
-/// The identity, which takes its space from its neighbours in a chain.
+/// The identity, which takes its space from its neighbours in a chain or a sum: `a.normal() + 0.1 * identity()`.
+///
+/// ```
+/// use spanlift::memory::Dtype;
+/// use spanlift::op::{Diagonal, Operator, Space, identity};
+/// let d = Operator::from(Diagonal::new(Space::new([("x", 2)], Dtype::F64)?, [1.0, 2.0])?);
+/// assert_eq!((d.normal() + 0.1 * identity())?.formula(), "|D|^2 + 0.1");
+/// # Ok::<(), spanlift::op::OpError>(())
+/// ```
 pub fn identity() -> Part {
     Part::Identity
 }
@@ -67,10 +75,23 @@ pub fn identity() -> Part {
 ///
 /// # Errors
 /// [`OpError::Mismatch`] where a part does not read what the part before it writes: names, sizes, type or device.
-/// [`OpError::SizeMismatch`] for a name with two sizes along the chain; those inside a normal are its own.
+/// [`OpError::SizeMismatch`] for a name with two sizes along the chain; those inside a normal are its own, and a fresh name of a part
+/// that takes its space from its neighbours is another one then.
 /// [`OpError::Untyped`] when no part knows its space.
 ///
 /// See [`chain!`](crate::chain) for the form with commas.
+///
+/// # Cost
+/// One look at each part; no weight is copied.
+///
+/// ```
+/// use spanlift::memory::Dtype;
+/// use spanlift::op::{Part, Space, chain, fft, roll};
+/// let line = Space::new([("x", 4)], Dtype::C64)?;
+/// let a = chain([roll("x", 1).over(&line).into(), Part::from(fft(["x"]))])?;
+/// assert_eq!(a.to_string(), "F(x) · Roll(x,1) : c64[x]@cpu -> c64[kx]@cpu");
+/// # Ok::<(), spanlift::op::OpError>(())
+/// ```
 pub fn chain(parts: impl IntoIterator<Item = Part>) -> Result<Operator, OpError> {
     Ok(assembled(parts, false)?.0)
 }
@@ -142,7 +163,14 @@ fn assembled(
     for (k, part) in flat.into_iter().enumerate() {
         let space = operators.last().map_or(&reads, Operator::codomain);
         let open = if matches!(part, Part::Operator(_)) { None } else { Some(part.clone()) };
-        let operator = part.over(space).map_err(|e| e.at(k, n))?;
+        let mut operator = part.over(space).map_err(|e| e.at(k, n))?;
+        if let Some(Part::Open(open)) = &open
+            && names_two_things(&operators, &operator)
+        {
+            let sides = operators.iter().flat_map(|a| [a.domain(), a.codomain()]);
+            let taken: Vec<Name> = sides.flat_map(Space::names).cloned().collect();
+            operator = (open.build)(space, &taken).map_err(|e| e.at(k, n))?;
+        }
         if *operator.domain() != *space {
             let there = operator.domain().device();
             if !insert || there == space.device() || *operator.domain() != space.on(there) {
@@ -201,6 +229,16 @@ fn first_space(parts: &[Part]) -> Result<Space, OpError> {
     }
 }
 
+/// Whether what is new in the output of the next part has another size somewhere before.
+fn names_two_things(before: &[Operator], next: &Operator) -> bool {
+    let other = |space: &Space, name: &Name, size: i64| space.size(name).is_some_and(|n| n != size);
+    let new = next.codomain().dims().iter().filter(|(name, _)| next.domain().axis(name).is_none());
+    let mut new = new.map(|(name, size)| (name, *size));
+    new.any(|(name, size)| {
+        before.iter().any(|a| other(a.domain(), name, size) || other(a.codomain(), name, size))
+    })
+}
+
 /// Refuses a name that has two sizes between the parts of a chain: sizes belong to names.
 fn one_size_each(parts: &[Operator]) -> Result<(), OpError> {
     let first = parts.first().map(Operator::domain);
@@ -238,12 +276,12 @@ fn one_size_each(parts: &[Operator]) -> Result<(), OpError> {
     Ok(())
 }
 
-/// Refuses a leaf that reads on one device and writes on another: data moves where a transfer stands.
+/// Refuses a leaf that reads on one device and writes on another.
 fn one_device_each(parts: &[Operator]) -> Result<(), OpError> {
-    let here = |a: &Operator| (a.domain().device(), a.codomain().device());
-    let apart = |a: &Operator| matches!(a, Operator::Leaf(_)) && here(a).0 != here(a).1;
-    let Some(k) = parts.iter().position(apart) else { return Ok(()) };
-    let (reads, writes) = here(&parts[k]);
+    let torn = |a: &Operator| if let Operator::Leaf(leaf) = a { leaf.torn() } else { None };
+    let Some((k, (reads, writes))) = (0..).zip(parts).find_map(|(k, a)| Some((k, torn(a)?))) else {
+        return Ok(());
+    };
     let fix = format!("make it on one and insert `to({})` behind it", writes.call());
     let problem =
         format!("it reads on {reads} and writes on {writes}, where data moves by a transfer alone; {fix}");
@@ -293,7 +331,15 @@ impl Part {
         name: impl Into<String>,
         build: impl Fn(&Space) -> Result<Operator, OpError> + Send + Sync + 'static,
     ) -> Part {
-        Part::Open(Open { name: name.into(), build: Arc::new(build) })
+        Part::choosing(name.into(), move |space, _| build(space))
+    }
+
+    /// As [`Part::open`], for an operator that chooses names: none of those that it is given.
+    pub(super) fn choosing(
+        name: String,
+        build: impl Fn(&Space, &[Name]) -> Result<Operator, OpError> + Send + Sync + 'static,
+    ) -> Part {
+        Part::Open(Open { name, build: Arc::new(build) })
     }
 
     /// The part as an operator that reads `space`; one that knows its space keeps it.
@@ -312,7 +358,7 @@ impl Part {
             }
             Part::Identity => Ok(Operator::Identity(space.clone())),
             Part::Scale(factor) => Operator::scale(factor, space.clone()),
-            Part::Open(open) => (open.build)(space),
+            Part::Open(open) => (open.build)(space, &[]),
             Part::Failed(error) => Err(error),
         }
     }
@@ -397,9 +443,23 @@ impl<T: Into<Part>> From<Result<T, OpError>> for Part {
 
 /// What every builder of an operator that takes its space from its neighbours has.
 ///
-/// The builder has a method `build(&self, &Space) -> Result<Operator, OpError>` and a `title(&self) -> String`.
+/// The builder has a method `build(&self, &Space) -> Result<Operator, OpError>` and a `title(&self) -> String`; one that chooses
+/// fresh names has a list `avoid` of names that it does not choose.
 macro_rules! builder {
-    ($($builder:ty),*) => {$(
+    ($builder:ty) => {
+        $crate::op::chain::builder!($builder, |builder, _| &builder);
+    };
+    ($builder:ty, fresh) => {
+        $crate::op::chain::builder!($builder, |builder, taken| <$builder>::clone(&builder).avoiding(taken));
+
+        impl $builder {
+            fn avoiding(mut self, names: &[$crate::op::Name]) -> $builder {
+                self.avoid.extend_from_slice(names);
+                self
+            }
+        }
+    };
+    ($builder:ty, |$own:ident, $taken:pat_param| $choosing:expr) => {
         impl $builder {
             /// The operator on `space`.
             ///
@@ -416,7 +476,8 @@ macro_rules! builder {
 
         impl From<$builder> for $crate::op::Part {
             fn from(builder: $builder) -> $crate::op::Part {
-                $crate::op::Part::open(builder.title(), move |space| builder.over(space))
+                let $own = builder;
+                $crate::op::Part::choosing($own.title(), move |space, $taken| $choosing.over(space))
             }
         }
 
@@ -428,7 +489,7 @@ macro_rules! builder {
                 $crate::op::chain([first.into(), self.into()])
             }
         }
-    )*};
+    };
 }
 pub(super) use builder;
 

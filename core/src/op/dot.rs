@@ -108,7 +108,7 @@ fn rounded(a: &Operator, x: &Array, ax: &Array) -> f64 {
 }
 
 /// How much longer parts make what they are given, one after the other and added up, whether they cancel each other or not.
-fn gain(a: &Operator, rng: &mut Random) -> f64 {
+pub(super) fn gain(a: &Operator, rng: &mut Random) -> f64 {
     let mut parts = |a: &Operator| a.children().iter().map(|part| gain(part, rng)).collect::<Vec<f64>>();
     match a {
         Operator::Chain(_) => parts(a).into_iter().product(),

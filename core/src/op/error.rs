@@ -167,7 +167,7 @@ impl fmt::Display for OpError {
                 write!(f, "edges {edges:?} of tiles do not rise from 0 to {size}, the size of `{dim}`")
             }
             OpError::UnsizedDim { operator, dim, known } => {
-                write!(f, "`{operator}`: nothing says how long `{dim}` is; {known} have a size")
+                write!(f, "`{operator}`: nothing says how long `{dim}` is; of {known} it is known")
             }
             OpError::SizeMismatch { dim, first, second, sizes } => write!(
                 f,

@@ -1,9 +1,7 @@
 //! Formulas for people: LaTeX and MathML, with the spaces and their sizes.
 
-use num_complex::Complex64;
-
 use super::leaf::{Leaf, Side};
-use super::operator::{Operator, is_compound, is_enclosed, stands_alone};
+use super::operator::{Number, Operator, is_compound, is_enclosed, stands_alone};
 use super::space::Space;
 use crate::memory::Device;
 
@@ -60,7 +58,7 @@ impl Ink {
             Operator::Leaf(leaf) => self.leaf(leaf),
             Operator::Identity(_) => self.symbol("I"),
             Operator::Zero(_) => self.symbol("0"),
-            Operator::Scale(scale) => self.number(scale.factor()),
+            Operator::Scale(scale) => self.number(scale.number()),
             Operator::ToDevice(t) => self.transfer(t.ispec().device, t.ospec().device),
             Operator::Chain(chain) => {
                 let parts = chain.parts().iter().rev().enumerate().map(|(k, part)| {
@@ -171,9 +169,10 @@ impl Ink {
         if self == Ink::Latex { text.to_owned() } else { format!("<mn>{text}</mn>") }
     }
 
-    fn number(self, z: Complex64) -> String {
-        let number = super::Number(z).to_string();
-        let Some((head, tail)) = number.split_once('e').filter(|_| self == Ink::Latex && z.im == 0.0) else {
+    fn number(self, z: Number) -> String {
+        let number = z.to_string();
+        let Some((head, tail)) = number.split_once('e').filter(|_| self == Ink::Latex && z.0.im == 0.0)
+        else {
             return self.numeral(&number);
         };
         format!("{head} \\cdot 10^{{{tail}}}")
@@ -240,6 +239,8 @@ fn html_escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use num_complex::Complex64;
+
     use super::*;
     use crate::memory::{Dtype, cpu, mock};
     use crate::op::{Diagonal, chain, fft, stack, sum, to};

@@ -265,20 +265,40 @@ pub fn vstack<P: Into<Part>>(dim: &str, parts: impl IntoIterator<Item = P>) -> R
 
 /// Splits the input along `dim` and adds the results.
 ///
-/// `y = A_1 x_1 + A_2 x_2 + ...`; the adjoint is vertical.
+/// `y = A_1 x_1 + A_2 x_2 + ...`; the adjoint is vertical, the normal `A^H A`.
 ///
 /// # Errors
 /// As [`vstack`], for the other side.
+///
+/// ```
+/// use spanlift::memory::Dtype;
+/// use spanlift::op::{Array, dense, hstack};
+/// let column = |w: [f64; 2]| dense(["m"], ["n"], [("m", 2), ("n", 1)], w, Dtype::F64);
+/// let a = hstack("n", [column([1.0, 2.0]), column([3.0, 4.0])])?;
+/// let x = Array::new(a.domain().clone(), [1.0, 10.0])?;
+/// assert_eq!(a.apply(&x)?.reals(), [31.0, 42.0]);
+/// # Ok::<(), spanlift::op::OpError>(())
+/// ```
 pub fn hstack<P: Into<Part>>(dim: &str, parts: impl IntoIterator<Item = P>) -> Result<Operator, OpError> {
     Operator::concatenated(None, Some(dim.parse()?), closed("concatenation", parts)?, false)
 }
 
 /// Splits the input along `idim` and joins the results along `odim`, which may be the same.
 ///
-/// `y_i = A_i x_i`
+/// `y_i = A_i x_i`; adjoint and normal are those of the parts, side by side.
 ///
 /// # Errors
 /// As [`vstack`], for both sides.
+///
+/// ```
+/// use spanlift::memory::Dtype;
+/// use spanlift::op::{Array, Operator, Space, block};
+/// let part = |n, a: f64| Operator::scale(a, Space::new([("x", n)], Dtype::F64)?);
+/// let a = block("x", "x", [part(1, 2.0), part(2, 3.0)])?;
+/// let x = Array::new(a.domain().clone(), [1.0, 10.0, 100.0])?;
+/// assert_eq!(a.apply(&x)?.reals(), [2.0, 30.0, 300.0]);
+/// # Ok::<(), spanlift::op::OpError>(())
+/// ```
 pub fn block<P: Into<Part>>(
     odim: &str,
     idim: &str,

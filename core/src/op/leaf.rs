@@ -18,7 +18,7 @@ use crate::memory::Device;
 ///
 /// `facts` says what it is and `apply` computes it and its adjoint. Transposes, conjugates, chains, transfers and plans
 /// need nothing more. The other methods offer what a leaf knows better than its definition: a faster normal, an inverse,
-/// how it is cut into tiles.
+/// how it is cut into tiles. [`broken_laws`](super::broken_laws()) holds it to what it offers and to its tags.
 ///
 /// # Examples
 /// ```
@@ -306,6 +306,13 @@ impl Leaf {
         let at_home = domain.device() == device && codomain.device() == device;
         let elsewhere = (!at_home).then(|| Arc::new([domain.on(device), codomain.on(device)]));
         Leaf { elsewhere, ..self.clone() }
+    }
+
+    /// The devices that it reads and writes on, where these are two: data moves where a transfer stands, so nobody applies
+    /// such a leaf.
+    pub(crate) fn torn(&self) -> Option<(Device, Device)> {
+        let (reads, writes) = (self.domain().device(), self.codomain().device());
+        (reads != writes).then_some((reads, writes))
     }
 
     /// The adjoint, the conjugate, or both at once.

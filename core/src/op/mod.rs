@@ -30,6 +30,7 @@ mod home;
 mod into;
 mod join;
 mod json;
+mod laws;
 mod leaf;
 mod leaves;
 mod name;
@@ -38,6 +39,7 @@ mod operator;
 mod pattern;
 mod polynomial;
 mod rewrite;
+mod roles;
 mod space;
 mod split;
 mod stride;
@@ -58,6 +60,7 @@ pub use eval::Array;
 pub use join::{BlockDiag, Concat, Stack, block, block_diag, hstack, stack, vstack};
 pub(crate) use json::read_value;
 pub use json::{JsonError, MOST_POINTS, Reader, Weights};
+pub use laws::{Broken, broken_laws};
 pub use leaf::{Leaf, LeafFacts, LeafOp, Linearity, Side, Tags, Work};
 pub use leaves::{
     Boundary, Convolution, Convolve, Dense, Diagonal, Edge, Fft, FiniteDifference, Fourier, FromFn, Gather,
@@ -66,12 +69,12 @@ pub use leaves::{
     rename, repeat, rfft, roll, sampling, select, slice, split_dim, sum_reduce, unblocks,
 };
 pub use name::{Dim, Name, dims};
-pub(crate) use operator::Number;
 pub use operator::{Chain, Operator, Scale, Zero};
 pub use pattern::{Matching, NamedShape, matching};
 pub use rewrite::{Cost, Level, RULES, Rewrite, Rule, Simplified, Simplify, Stop};
+pub use roles::{Roles, broadcast};
 pub use space::{Space, SpaceError};
-pub use split::{Roles, Tiles, broadcast, partition};
+pub use split::{Tiles, partition};
 pub(crate) use sum::first_branch;
 pub use sum::{Power, Sum, sum, tree_sum};
 pub use tensor::Tensor;

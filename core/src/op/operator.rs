@@ -83,6 +83,11 @@ impl Scale {
         Operator::Scale(Scale { factor: space.round(self.factor), space: space.clone() })
     }
 
+    /// The factor as it is written: of an `f32` no more digits than tell it from its neighbours.
+    pub(crate) fn number(&self) -> Number {
+        Number(self.space.shortest(self.factor))
+    }
+
     /// The factor, rounded to the type of the space.
     pub fn factor(&self) -> Complex64 {
         self.factor
@@ -428,7 +433,7 @@ impl fmt::Display for Formula<'_> {
             Operator::Leaf(leaf) => leaf.fmt(f),
             Operator::Identity(_) => f.write_str("I"),
             Operator::Zero(_) => f.write_str("0"),
-            Operator::Scale(scale) => Number(scale.factor).fmt(f),
+            Operator::Scale(scale) => scale.number().fmt(f),
             Operator::ToDevice(t) => t.fmt(f),
             Operator::Chain(chain) => {
                 let mut parts = chain.0.iter().rev();
@@ -481,7 +486,7 @@ pub(super) fn is_compound(name: &str) -> bool {
 pub(super) fn is_enclosed(a: &Operator, first: bool) -> bool {
     match a {
         Operator::Sum(_) => true,
-        Operator::Scale(scale) => !first && Number(scale.factor).to_string().starts_with('-'),
+        Operator::Scale(scale) => !first && scale.number().to_string().starts_with('-'),
         _ => false,
     }
 }

@@ -259,6 +259,18 @@ impl Space {
         }
     }
 
+    /// Of what rounds to `z`, which the type holds, the number with the shortest text.
+    pub(crate) fn shortest(&self, z: Complex64) -> Complex64 {
+        #[expect(clippy::cast_possible_truncation, reason = "a number of the narrower type")]
+        let short = |v: f64| (v as f32).to_string().parse().unwrap_or(v);
+        match self.0.dtype {
+            Dtype::F32 | Dtype::C32 => Some(Complex64::new(short(z.re), short(z.im)))
+                .filter(|s| self.round(*s) == self.round(z))
+                .unwrap_or(z),
+            _ => z,
+        }
+    }
+
     /// The spacing of numbers near 1.
     pub(crate) fn eps(&self) -> f64 {
         match self.0.dtype {

@@ -18,7 +18,7 @@ use super::name::Name;
 use super::operator::Operator;
 use super::sum::first_branch;
 use super::window::{Window, joined};
-use super::{OpError, Space, SpaceError, ToDevice};
+use super::{OpError, Roles, Space, SpaceError, ToDevice};
 use crate::memory::Device;
 
 /// An operator and the grid of its tiles.
@@ -124,7 +124,8 @@ impl Tiles {
     /// The tiles put together, each computed on its own device: the input of a tile goes there, its result comes back.
     ///
     /// `devices` gives one device for each tile, in the order of the grid, the last listed dimension fastest
-    /// ([`broadcast`] fills a grid). Transfers stand around every tile; [`Operator::simplify`] joins those of a device.
+    /// ([`broadcast`](super::broadcast()) fills a grid). Transfers stand around every tile; [`Operator::simplify`] joins those of
+    /// a device.
     ///
     /// # Errors
     /// As [`Operator::cut`]; [`OpError::Argument`] for another number of devices than tiles.
@@ -266,6 +267,15 @@ impl Operator {
     ///
     /// # Errors
     /// As [`Operator::tiles`]; [`OpError::TileEdges`] for edges that are none.
+    ///
+    /// ```
+    /// use spanlift::memory::Dtype;
+    /// use spanlift::op::{Operator, Space};
+    /// let a = Operator::identity(Space::new([("x", 9)], Dtype::F64)?);
+    /// assert_eq!(a.tiles_at([("x", vec![0, 1, 9])])?.tile(&[1])?.to_string(), "x=1..9");
+    /// assert!(a.tiles_at([("x", vec![0, 8])]).is_err());
+    /// # Ok::<(), spanlift::op::OpError>(())
+    /// ```
     pub fn tiles_at<'a>(
         &self,
         edges: impl IntoIterator<Item = (&'a str, Vec<i64>)>,
@@ -409,6 +419,17 @@ impl Operator {
     ///
     /// # Errors
     /// As [`Operator::split`].
+    ///
+    /// ```
+    /// use spanlift::memory::{Dtype, mock};
+    /// use spanlift::op::{Array, dense};
+    /// let w = (0..16).map(|k| 1.0 / f64::from(k + 3));
+    /// let a = dense(["m"], ["n"], [("m", 1), ("n", 16)], w, Dtype::F32)?;
+    /// let x = Array::new(a.domain().clone(), (0..16).map(|k| 0.1 * f64::from(k)))?;
+    /// let on = |n| a.split_fixed("n", 8, &(0..n).map(mock).collect::<Vec<_>>())?.apply(&x);
+    /// assert!((1..=8).all(|n| on(n) == on(1)));
+    /// # Ok::<(), spanlift::op::OpError>(())
+    /// ```
     pub fn split_fixed(&self, dim: &str, tiles: usize, devices: &[Device]) -> Result<Operator, OpError> {
         self.even_spread(dim, tiles, devices, true)
     }
@@ -619,80 +640,4 @@ pub fn partition(edges: &[i64], range: Range<i64>, step: i64) -> Result<Vec<(usi
         (lo < hi).then(|| (k, lo - w[0]..hi - w[0]))
     });
     Ok(parts.collect())
-}
-
-/// A grid filled with a smaller array: last dimensions aligned, repeated to fill, cut where it is too long.
-///
-/// `values` lies in row-major order of `shape`; the result in that of `grid`.
-///
-/// # Errors
-/// [`OpError::Argument`] for an array without an element, with another number of elements than its shape has, or with more
-/// dimensions than the grid.
-///
-/// ```
-/// use spanlift::op::broadcast;
-/// assert_eq!(broadcast(&[1, 2, 3], &[3], &[4])?, [1, 2, 3, 1]);
-/// assert_eq!(broadcast(&[1, 2], &[2], &[2, 3])?, [1, 2, 1, 1, 2, 1]);
-/// # Ok::<(), spanlift::op::OpError>(())
-/// ```
-pub fn broadcast<T: Clone>(values: &[T], shape: &[usize], grid: &[usize]) -> Result<Vec<T>, OpError> {
-    let elements = shape.iter().try_fold(1usize, |n, s| n.checked_mul(*s));
-    if values.is_empty() || elements != Some(values.len()) || shape.len() > grid.len() {
-        let problem = format!("{} values in {shape:?} do not fill a grid of {grid:?}", values.len());
-        return Err(OpError::Argument { operator: "broadcast".to_owned(), problem });
-    }
-    let mut filled = vec![0usize];
-    for (d, &n) in grid.iter().enumerate() {
-        // Dimensions that the array lacks see the same everywhere.
-        let size = (d + shape.len()).checked_sub(grid.len()).map_or(1, |k| shape[k]);
-        filled = filled.iter().flat_map(|at| (0..n).map(move |i| at * size + i % size)).collect();
-    }
-    Ok(filled.into_iter().map(|at| values[at].clone()).collect())
-}
-
-/// Where the tiles of an operator are read, computed and written: one device for each tile and role.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Roles {
-    /// Where its input is expected.
-    pub input: Vec<Device>,
-    /// Where it is computed.
-    pub compute: Vec<Device>,
-    /// Where its result goes.
-    pub output: Vec<Device>,
-}
-
-impl Roles {
-    /// All tiles at home on one device, computed in turn on each of several.
-    pub fn round_robin(tiles: usize, home: Device, devices: &[Device]) -> Roles {
-        let compute = devices.iter().cycle().take(if devices.is_empty() { 0 } else { tiles }).copied();
-        Roles { input: vec![home; tiles], compute: compute.collect(), output: vec![home; tiles] }
-    }
-
-    /// The transfers between input and computation, one for each tile that moves: tile, from, to.
-    ///
-    /// ```
-    /// use spanlift::op::{Roles, mock};
-    /// let roles = Roles::round_robin(4, mock(0), &[mock(0), mock(1)]);
-    /// assert_eq!(roles.sent(), [(1, mock(0), mock(1)), (3, mock(0), mock(1))]);
-    /// assert_eq!(roles.returned(), [(1, mock(1), mock(0)), (3, mock(1), mock(0))]);
-    /// ```
-    pub fn sent(&self) -> Vec<(usize, Device, Device)> {
-        moved(&self.input, &self.compute)
-    }
-
-    /// The transfers between computation and result.
-    pub fn returned(&self) -> Vec<(usize, Device, Device)> {
-        moved(&self.compute, &self.output)
-    }
-
-    /// The roles of the adjoint: input and output swapped.
-    #[must_use]
-    pub fn h(&self) -> Roles {
-        Roles { input: self.output.clone(), compute: self.compute.clone(), output: self.input.clone() }
-    }
-}
-
-fn moved(from: &[Device], to: &[Device]) -> Vec<(usize, Device, Device)> {
-    let pairs = from.iter().zip(to).enumerate();
-    pairs.filter(|(_, (a, b))| a != b).map(|(k, (a, b))| (k, *a, *b)).collect()
 }

@@ -99,10 +99,21 @@ pub fn sum<P: Into<Part>>(parts: impl IntoIterator<Item = P>) -> Result<Operator
     Ok(Operator::added(parts, false))
 }
 
-/// Adds operators in a fixed tree; see [`Sum::tree`].
+/// Adds operators in a fixed tree, so that the bits of the result do not depend on where the terms are computed; see [`Sum::tree`].
 ///
 /// # Errors
 /// As [`sum`].
+///
+/// ```
+/// use spanlift::memory::Dtype;
+/// use spanlift::op::{Array, Operator, Space, sum, tree_sum};
+/// let line = Space::new([("x", 1)], Dtype::F64)?;
+/// let terms = || [1.0, 1e-16, 1e-16, 1e-16].map(|a| Operator::scale(a, line.clone()));
+/// let one = Array::new(line.clone(), [1.0])?;
+/// assert_eq!(sum(terms())?.apply(&one)?.reals(), [1.0]); // each is lost beside 1
+/// assert!(tree_sum(terms())?.apply(&one)?.reals()[0] > 1.0); // the last two are added first
+/// # Ok::<(), spanlift::op::OpError>(())
+/// ```
 pub fn tree_sum<P: Into<Part>>(parts: impl IntoIterator<Item = P>) -> Result<Operator, OpError> {
     let parts = closed("sum", parts)?;
     check_sum(&parts)?;
@@ -209,8 +220,20 @@ impl Operator {
 
     /// `A^k`: the operator applied `k` times; the identity for 0.
     ///
+    /// The adjoint is `(A^H)^k`. Nothing is multiplied out: an apply is `k` applies.
+    ///
     /// # Errors
     /// [`OpError::NotSquare`] when it does not write what it reads.
+    ///
+    /// ```
+    /// use spanlift::memory::Dtype;
+    /// use spanlift::op::{Array, Space, roll};
+    /// let line = Space::new([("x", 4)], Dtype::F64)?;
+    /// let a = roll("x", 1).over(&line)?.pow(3)?;
+    /// assert_eq!(a.formula(), "Roll(x,1)^3");
+    /// assert_eq!(a.apply(&Array::new(line, [1.0, 2.0, 3.0, 4.0])?)?.reals(), [2.0, 3.0, 4.0, 1.0]);
+    /// # Ok::<(), spanlift::op::OpError>(())
+    /// ```
     pub fn pow(&self, exponent: u32) -> Result<Operator, OpError> {
         if self.domain() != self.codomain() {
             return Err(OpError::NotSquare {
@@ -222,7 +245,7 @@ impl Operator {
         Ok(Operator::power(self.clone(), exponent))
     }
 
-    /// `a A`
+    /// `a A`, as `a * A` gives it.
     ///
     /// # Errors
     /// As [`Operator::scale`].
@@ -242,6 +265,8 @@ fn minus(part: Part) -> Part {
     match part {
         Part::Operator(a) => Part::Operator(a.negative()),
         Part::Failed(error) => Part::Failed(error),
+        Part::Identity => Part::Scale((-1.0).into()),
+        Part::Scale(factor) => Part::Scale(Complex64::ZERO - factor),
         open => chain_open(open),
     }
 }
@@ -262,6 +287,14 @@ fn scaled(factor: Complex64, part: Part) -> Part {
             let name = format!("{factor} · {}", part.name());
             Part::open(name, move |space| part.clone().over(space)?.times(factor))
         }
+    }
+}
+
+/// `factor A` of an operator that knows its spaces.
+fn product(factor: Complex64, part: Part) -> Result<Operator, OpError> {
+    match part {
+        Part::Operator(a) => a.times(factor),
+        open => super::chain::chain([open, Part::Scale(factor)]),
     }
 }
 
@@ -337,6 +370,38 @@ impl Neg for &Operator {
     }
 }
 
+/// What a number does with an operator to its right.
+macro_rules! scalar_and {
+    ($scalar:ty, $complex:expr; $($right:ty),*) => {$(
+        /// The operator, then the factor.
+        impl Mul<$right> for $scalar {
+            type Output = Result<Operator, OpError>;
+
+            fn mul(self, right: $right) -> Result<Operator, OpError> {
+                product(($complex)(self), right.into())
+            }
+        }
+
+        /// The factor alone and the operator, added; see [`sum`].
+        impl Add<$right> for $scalar {
+            type Output = Result<Operator, OpError>;
+
+            fn add(self, right: $right) -> Result<Operator, OpError> {
+                added(Part::from(self), right.into())
+            }
+        }
+
+        /// The factor alone less the operator; see [`sum`].
+        impl Sub<$right> for $scalar {
+            type Output = Result<Operator, OpError>;
+
+            fn sub(self, right: $right) -> Result<Operator, OpError> {
+                added(Part::from(self), minus(right.into()))
+            }
+        }
+    )*};
+}
+
 macro_rules! scalars {
     ($($scalar:ty: $complex:expr),*) => {$(
         /// The operator that multiplies with this number, on whatever it is given.
@@ -346,23 +411,7 @@ macro_rules! scalars {
             }
         }
 
-        /// The operator, then the factor.
-        impl Mul<Operator> for $scalar {
-            type Output = Result<Operator, OpError>;
-
-            fn mul(self, right: Operator) -> Result<Operator, OpError> {
-                right.times(($complex)(self))
-            }
-        }
-
-        /// The operator, then the factor.
-        impl Mul<&Operator> for $scalar {
-            type Output = Result<Operator, OpError>;
-
-            fn mul(self, right: &Operator) -> Result<Operator, OpError> {
-                right.times(($complex)(self))
-            }
-        }
+        scalar_and!($scalar, $complex; Operator, &Operator, Diagonal);
 
         /// The part, then the factor.
         impl Mul<Part> for $scalar {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `schema_version` | 1 |
 //! | `operator` | the expression with its weights, as [`Operator::to_json`](crate::op::Operator::to_json) writes it |
-//! | `planning` | `ahead`, a number of tiles or null; `caps`, bytes by device |
+//! | `planning` | `ahead`, a number of tiles or null; `caps`, bytes by device; `streams`, the names of those that were chosen, by device |
 //! | `input` | the values that the plan is for, as `{"real": [...]}` or `{"complex": [re, im, ...]}`; null for any values |
 //! | `program` | the program in its JSON form, without values of input and weights |
 //! | `transfers` | `edge`, `bytes`, `from`, `to`, `stream`, `why`, `command` of each |
@@ -59,6 +59,10 @@ impl Plan {
         for (device, cap) in self.planning.caps() {
             caps.insert(device.to_string(), json!(cap.0));
         }
+        let mut planning = json!({"ahead": self.planning.ahead_of(), "caps": caps});
+        for (device, name) in self.planning.streams() {
+            planning["streams"][device.to_string()] = json!(name);
+        }
         let input = match self.given() {
             None => Value::Null,
             Some(values) if self.operator.domain().is_complex() => json!({"complex": values}),
@@ -66,7 +70,7 @@ impl Plan {
         };
         let mut file = json!({
             "schema_version": 1, "operator": operator, "input": input,
-            "planning": {"ahead": self.planning.ahead_of(), "caps": caps},
+            "planning": planning,
         });
         let bare =
             write::plan(&self.operator, &self.planning, None).map_err(|e| JsonError::new("operator", e))?;
@@ -169,6 +173,16 @@ fn planning(file: &Value) -> Result<Planning, JsonError> {
         let known: Device = device.parse().map_err(|e| JsonError::new(&place, e))?;
         let bytes = cap.as_u64().ok_or_else(|| JsonError::new(&place, "expected a number of bytes"))?;
         planning = planning.cap(known, Bytes(bytes));
+    }
+    let Some(streams) = file.get("streams") else { return Ok(planning) };
+    let streams = streams.as_object();
+    for (device, name) in
+        streams.ok_or_else(|| JsonError::new("planning.streams", "expected names by device"))?
+    {
+        let place = format!("planning.streams.{device}");
+        let known: Device = device.parse().map_err(|e| JsonError::new(&place, e))?;
+        let name = name.as_str().ok_or_else(|| JsonError::new(&place, "expected a name"))?;
+        planning = planning.compute_on(known, name);
     }
     Ok(planning)
 }

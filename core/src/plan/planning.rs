@@ -19,6 +19,7 @@ use crate::units::Bytes;
 pub struct Planning {
     ahead: Option<usize>,
     caps: BTreeMap<Device, Bytes>,
+    streams: BTreeMap<Device, String>,
 }
 
 impl Planning {
@@ -75,6 +76,31 @@ impl Planning {
         &self.caps
     }
 
+    /// Lets work on `device` run on the stream `name`, as that of the caller; a transfer that names another one at its end goes first.
+    ///
+    /// A plan is the same on any stream: what begins or ends on the device is ordered with that stream by events.
+    ///
+    /// ```
+    /// use spanlift::memory::{Dtype, cuda};
+    /// use spanlift::op::{Diagonal, Operator, Space};
+    /// use spanlift::plan::Planning;
+    /// let line = Space::new([("x", 2)], Dtype::F32)?.on(cuda(0));
+    /// let a = Operator::from(Diagonal::new(line, [1.0, 2.0])?);
+    /// let plan = Planning::new().compute_on(cuda(0), "mine").plan(&a)?;
+    /// assert!(plan.program().to_text().contains("kernel  D on mine"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn compute_on(mut self, device: Device, name: &str) -> Planning {
+        self.streams.insert(device, name.to_owned());
+        self
+    }
+
+    /// The streams of work that were named.
+    pub fn streams(&self) -> &BTreeMap<Device, String> {
+        &self.streams
+    }
+
     /// The program that applies `operator`, for data of any value.
     ///
     /// # Errors
@@ -103,10 +129,11 @@ impl Planning {
     }
 }
 
-/// Refuses leaves that read on one device and write on another, which no kernel does.
+/// Refuses leaves that read on one device and write on another, wherever they stand.
 fn one_device_each(a: &Operator) -> Result<(), PlanError> {
-    let (reads, writes) = (a.domain().device(), a.codomain().device());
-    if matches!(a, Operator::Leaf(_)) && reads != writes {
+    if let Operator::Leaf(leaf) = a
+        && let Some((reads, writes)) = leaf.torn()
+    {
         return Err(PlanError::TwoDevices { operator: a.formula(), reads, writes });
     }
     a.children().iter().try_for_each(one_device_each)

@@ -8,14 +8,13 @@ use crate::ordered::sort_by_key;
 use std::fmt;
 use std::sync::Arc;
 
-use num_complex::Complex64;
-
 use super::PlanError;
+use super::planning::Planning;
 use super::view::{Reads, View};
 use crate::memory::Device;
 use crate::op::{
-    Concat, DeviceSpec, Diagonal, Leaf, Number, Operator, Scale, Space, Stack, ToDevice, Work,
-    compute_stream, first_branch, transfer_stream,
+    Concat, DeviceSpec, Diagonal, Leaf, Operator, Scale, Space, Stack, ToDevice, Work, compute_stream,
+    first_branch, transfer_stream,
 };
 
 /// The most steps that an expression may have to be planned.
@@ -31,7 +30,7 @@ pub(super) enum Does {
     /// A leaf of the expression.
     Leaf(Leaf),
     /// Every element times a factor.
-    Scale(Complex64),
+    Scale(Scale),
     /// Zeros.
     Fill,
     /// The sum of the two values that are read.
@@ -68,7 +67,7 @@ impl fmt::Display for Does {
             Does::Given => f.write_str("input"),
             Does::Copy(t) => t.fmt(f),
             Does::Leaf(leaf) => leaf.fmt(f),
-            Does::Scale(factor) => Number(*factor).fmt(f),
+            Does::Scale(scale) => scale.number().fmt(f),
             Does::Fill => f.write_str("0"),
             Does::Add => f.write_str("+"),
             Does::Move(word) => f.write_str(word),
@@ -121,7 +120,7 @@ pub(super) struct Steps {
     /// A device that has streams: functions that a stream calls on the host need one too.
     any: Device,
     tile: usize,
-    /// The compute streams that steps use and nobody named.
+    /// The compute streams that no transfer named.
     streams: Vec<(Device, Arc<str>)>,
     /// All of a value of the space that came up last: mostly the next one is of the same.
     whole: (Space, View),
@@ -130,8 +129,8 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// With `prefetch` the inputs of a tile are sent before the work on the tile before begins.
-    pub(super) fn of(operator: &Operator, prefetch: bool) -> Result<Steps, PlanError> {
+    /// Unless nothing may be ahead, the inputs of a tile are sent before the work on the tile before begins.
+    pub(super) fn of(operator: &Operator, planning: &Planning) -> Result<Steps, PlanError> {
         let steps = count(operator);
         if steps > MOST_STEPS {
             return Err(PlanError::TooManySteps { steps, limit: MOST_STEPS });
@@ -152,7 +151,7 @@ impl Steps {
             result: 0,
             any,
             tile: 0,
-            streams: Vec::new(),
+            streams: planning.streams().iter().map(|(d, name)| (*d, name.as_str().into())).collect(),
             whole: (domain.clone(), x.clone()),
             writers: Lists::default(),
             readers: Lists::default(),
@@ -168,7 +167,7 @@ impl Steps {
         }
         steps.result = result.root;
         steps.keep_what_matters();
-        if prefetch && steps.tile > 0 {
+        if planning.ahead_of() != Some(0) && steps.tile > 0 {
             steps.send_ahead();
         }
         let (n, each) = (steps.roots.len(), steps.steps.iter().enumerate());
@@ -240,8 +239,8 @@ impl Steps {
                 view
             }
             Operator::Leaf(leaf) => self.add(Does::Leaf(leaf.clone()), Reads::one(x.clone()), y, into, None),
-            Operator::Scale(scale @ Scale { .. }) => {
-                self.add(Does::Scale(scale.factor()), Reads::one(x.clone()), y, into, None)
+            Operator::Scale(scale) => {
+                self.add(Does::Scale(scale.clone()), Reads::one(x.clone()), y, into, None)
             }
             Operator::Zero(_) => {
                 let view = self.add(Does::Fill, Reads::default(), y, into, None);
@@ -410,7 +409,7 @@ impl Steps {
         (name, if device.is_host() { self.any } else { device })
     }
 
-    /// The compute stream of a device that nobody named; there are few devices.
+    /// The compute stream of a device that no transfer named; there are few devices.
     fn usual(&mut self, device: Device) -> Arc<str> {
         if let Some((_, name)) = self.streams.iter().find(|known| known.0 == device) {
             return Arc::clone(name);

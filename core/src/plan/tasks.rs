@@ -61,7 +61,7 @@ impl Tasks for Plan {
         let job = self.job(command)?;
         match &job.does {
             Does::Leaf(leaf) => Some(Task::Leaf(leaf)),
-            Does::Scale(factor) => Some(Task::Scale(*factor, &job.space)),
+            Does::Scale(scale) => Some(Task::Scale(scale.factor(), &job.space)),
             Does::Fill => Some(Task::Fill),
             Does::Add => Some(Task::Add),
             Does::Given | Does::Copy(_) | Does::Move(_) => None,

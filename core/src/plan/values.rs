@@ -25,7 +25,7 @@ impl Job {
         let applied = |a: &Operator| Some(a.applied(&values(a.domain(), 0)?));
         let y = match &self.does {
             Does::Leaf(leaf) => applied(&Operator::Leaf(leaf.clone()))?,
-            Does::Scale(factor) => applied(&Operator::scale(*factor, self.space.clone()).ok()?)?,
+            Does::Scale(scale) => applied(&Operator::Scale(scale.clone()))?,
             Does::Fill => vec![Complex64::ZERO; usize::try_from(self.space.elements()).ok()?],
             Does::Add => {
                 let (a, b) = (values(&self.space, 0)?, values(&self.space, 1)?);

@@ -71,7 +71,7 @@ struct Buffers {
 
 pub(super) fn plan(operator: &Operator, planning: &Planning, x: Option<&Array>) -> Result<Plan, PlanError> {
     x.map_or(Ok(()), |x| fits(operator, x))?;
-    let lowered = Steps::of(operator, planning.ahead_of() != Some(0))?;
+    let lowered = Steps::of(operator, planning)?;
     let empty = lowered.roots.iter().find(|root| root.space.elements() == 0);
     if let Some(root) = empty {
         return Err(PlanError::Empty(root.space.sized()));
@@ -127,7 +127,7 @@ pub(super) fn plan(operator: &Operator, planning: &Planning, x: Option<&Array>) 
 fn expected(operator: &Operator, steps: &[Step], x: &Array) -> Option<Contents> {
     let known = |step: &Step| match &step.does {
         Does::Leaf(leaf) => multiplies(leaf),
-        Does::Scale(factor) => factor.im == 0.0,
+        Does::Scale(scale) => scale.factor().im == 0.0,
         Does::Given | Does::Copy(_) | Does::Add | Does::Fill | Does::Move(_) => true,
     };
     if !steps.iter().all(known) {
@@ -382,7 +382,9 @@ fn formula(step: &Step) -> Option<Compute> {
             Some(Compute { dtype, func: Func::Mul { conj } })
         }
         Does::Add => Some(Compute::sum(dtype)),
-        Does::Scale(factor) if factor.im == 0.0 => Some(Compute::affine(dtype, factor.re, 0.0)),
+        Does::Scale(scale) if scale.factor().im == 0.0 => {
+            Some(Compute::affine(dtype, scale.factor().re, 0.0))
+        }
         Does::Fill => Some(Compute::fill(dtype, 0.0)),
         _ => None,
     }

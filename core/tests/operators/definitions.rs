@@ -5,9 +5,12 @@ use num_complex::Complex64;
 use spanlift::chain;
 use spanlift::memory::{Device, Dtype};
 use spanlift::op::{
-    Array, DeviceSpec, Diagonal, LeafFacts, LeafOp, OpError, Operator, Part, Side, Space, Tags, ToDevice,
-    Work, auto_transfer, chain, cpu, cuda, dot_test, identity, mock, to,
+    Array, Boundary, DeviceSpec, Diagonal, LeafFacts, LeafOp, Mode, OpError, Operator, Part, Side, Space,
+    Tags, Tensor, ToDevice, Work, auto_transfer, blocks, chain, convolution, cpu, crop, cuda, dot_test,
+    embed, end_pad, finite_difference, identity, mock, pad, select, slice, sum_reduce, to,
 };
+
+use crate::oracle::{Matrix, check_matrix};
 
 fn image(dtype: Dtype, device: Device) -> Space {
     Space::new([("y", 2), ("x", 3)], dtype).unwrap().on(device)
@@ -76,6 +79,51 @@ fn a_leaf_on_two_devices_is_refused() {
     let planned = hidden.plan().unwrap_err().to_string();
     assert_eq!(planned, "`H` reads on cpu and writes on mock:0: data moves by `to(mock(0))` alone");
     assert!(hidden.on(mock(0)).plan().is_ok());
+}
+
+/// What takes its space from its neighbours chooses names that mean nothing else in the chain, if it has to; names that somebody
+/// chose stay.
+#[test]
+fn fresh_names_of_a_long_chain_are_of_its_own() {
+    let before = Space::new([("x", 6), ("x1", 3)], Dtype::F64).unwrap();
+    let kernel = Tensor::new([("x", 2)], [1.0, 2.0]).unwrap();
+    let valid = || convolution(["x"], &kernel).mode(Mode::Valid);
+    let cases: Vec<(Part, Part, &str)> = vec![
+        (slice("x", 0..4, 1).into(), slice("x", 0..4, 1).named(["u"]).into(), "[x2=4]"),
+        (pad("x", 9).into(), pad("x", 9).named(["u"]).into(), "[x2=9]"),
+        (end_pad("x", 1, 1).into(), end_pad("x", 1, 1).named(["u"]).into(), "[x2=8]"),
+        (crop("x", 2).into(), crop("x", 2).named(["u"]).into(), "[x2=2]"),
+        (select("x", [5, 0]).into(), select("x", [5, 0]).named(["u"]).into(), "[x2=2]"),
+        (embed("x", 0..6, 7).into(), embed("x", 0..6, 7).named(["u"]).into(), "[x2=7]"),
+        (blocks([("x", 2, 1)]).into(), blocks([("x", 2, 1)]).named(["u", "v"]).into(), "[x2=5,x3=2]"),
+        (
+            finite_difference("x", Boundary::Valid).into(),
+            finite_difference("x", Boundary::Valid).named("u").into(),
+            "[x2=5]",
+        ),
+        (valid().into(), valid().named(["u"]).into(), "[x2=5]"),
+        // As long as the name that is there already: one size, and nothing to avoid.
+        (crop("x", 3).into(), crop("x", 3).named(["u"]).into(), "[x1=3]"),
+    ];
+    let sums = || Part::from(sum_reduce(["x1"]).over(&before));
+    for (fresh, named, shape) in cases {
+        let built = chain![sums(), fresh.clone()].unwrap_or_else(|e| panic!("{shape}: {e}"));
+        assert_eq!(built.codomain().sized(), format!("f64{shape}@cpu"));
+        let expected = chain![sums(), named].unwrap();
+        check_matrix(shape, &built, &Matrix::read(&expected));
+        // In a product, and behind something that was built before.
+        let product = (fresh.clone() * sums()).unwrap();
+        let chained = chain![chain![sums()], identity(), fresh.clone()].unwrap();
+        assert_eq!((product.codomain(), chained.codomain()), (built.codomain(), built.codomain()));
+        // With nothing to avoid the first name is as good as ever.
+        let alone = chain![Operator::identity(Space::new([("x", 6)], Dtype::F64).unwrap()), fresh].unwrap();
+        assert!(alone.codomain().axis(&"x1".parse().unwrap()).is_some(), "{alone}");
+    }
+    check_error(
+        chain![sums(), slice("x", 0..4, 1).named(["x1"])],
+        "`x1` is 3 long in `Sum(x1)` and 4 long in `Slice(x,0..4)`; give one of the two another name (second of two in the \
+         chain)",
+    );
 }
 
 /// A sign is never what subtracts, and what is raised is raised as a whole.

@@ -10,6 +10,7 @@ use spanlift::op::{
     Array, DeviceSpec, Diagonal, LeafFacts, LeafOp, Operator, Side, Space, ToDevice, Work, cpu, cuda, mock,
     to,
 };
+use spanlift::plan::Planning;
 use spanlift::program::Op;
 use spanlift::{Bytes, Program, chain, plan, sim};
 
@@ -270,6 +271,35 @@ fn named_streams_are_used_and_clashes_are_refused() {
         a.plan_for(&x).unwrap_err().to_string(),
         "`D · T(cuda:0->cuda:1) · D · T(cpu->cuda:0)` reads f32[y=2,x=3]@cpu but the input is f32[y=2,x=3]@cuda:1"
     );
+}
+
+/// A plan on the caller's stream is the plan with one stream called otherwise; what a transfer names stays.
+#[test]
+fn a_plan_is_the_same_on_any_stream() {
+    let mut random = crate::oracle::Random(91);
+    let mut all = expressions();
+    all.extend((0..40).map(|_| crate::memory::random_expression(&mut random)));
+    let near = || DeviceSpec::new(cuda(0)).compute_on("work");
+    let d = |device| diagonal("D", Dtype::F32, device);
+    all.push(chain![to(near()), d(cuda(0)), to(cpu())].unwrap());
+    all.push(d(cuda(0)).into());
+    let mut changed = 0;
+    for a in all {
+        for device in [cpu(), cuda(0), cuda(1), mock(0)] {
+            let own = format!("\"compute-{}\"", device.to_string().replace(':', ""));
+            let (usual, mine) =
+                (a.plan().unwrap(), Planning::new().compute_on(device, "mine").plan(&a).unwrap());
+            let expected = usual.program().to_json().replace(&own, "\"mine\"");
+            assert_eq!(mine.program().to_json(), expected, "{device}, {a}");
+            assert_eq!((mine.transfers(), mine.peaks()), (usual.transfers(), usual.peaks()), "{device}, {a}");
+            assert_eq!(verdict(mine.program()), Verdict::Safe, "{device}, {a}");
+            changed += usize::from(mine.program() != usual.program());
+        }
+    }
+    assert!(changed > 40, "only {changed} plans use the stream");
+    let clash = Planning::new().compute_on(cuda(0), "s").compute_on(cuda(1), "s");
+    let both = chain![to(cuda(0)), d(cuda(0)), to(cuda(1)), d(cuda(1))].unwrap();
+    assert_eq!(clash.plan(&both).unwrap_err().to_string(), r#"stream "s" cannot be on cuda:0 and on cuda:1"#);
 }
 
 #[test]

@@ -204,7 +204,7 @@ fn leaves() {
         "`W` has `b` in neither the weights nor the output; sum over it with `sum_reduce`",
     );
     refused(dense(&w, &["b"]), "`W` has no dimension `m`; it has `b`, `x`");
-    refused(dense(&w, &["m", "b", "q"]), "`W`: nothing says how long `q` is; `m`, `x`, `b` have a size");
+    refused(dense(&w, &["m", "b", "q"]), "`W`: nothing says how long `q` is; of `m`, `x`, `b` it is known");
 }
 
 #[test]

@@ -55,6 +55,65 @@ fn every_operator_comes_back() {
     assert!(n > 500, "only {n} operators");
 }
 
+/// An `f32` in a formula, in a plan and in a file has no more digits than tell it from its neighbours, and is the same again.
+#[test]
+fn a_factor_of_single_precision_is_written_as_one() {
+    let line = |dtype| Space::new([("x", 2)], dtype).unwrap();
+    let tenth = Operator::scale(0.1, line(Dtype::F32)).unwrap();
+    assert_eq!(tenth.formula(), "0.1");
+    assert!(tenth.to_latex().starts_with("0.1 :") && tenth.to_mathml().contains("<mn>0.1</mn>"));
+    assert!(tenth.to_json(Weights::Inline).unwrap().contains(r#""factor":[0.1,0.0]"#));
+    let labelled = tenth.plan().unwrap().program().to_text();
+    assert!(labelled.contains("fn 0.1 on"), "{labelled}");
+    let z = Operator::scale(Complex64::new(0.1, -0.7), line(Dtype::C32)).unwrap();
+    assert_eq!((z.formula(), z.h().formula()), ("(0.1-0.7i)".to_owned(), "(0.1+0.7i)".to_owned()));
+    // What the type holds is what is written, not what was asked for.
+    assert_eq!(Operator::scale(1.0 / 3.0, line(Dtype::F32)).unwrap().formula(), "0.33333334");
+    assert_eq!(Operator::scale(1.0 / 3.0, line(Dtype::F64)).unwrap().formula(), "0.3333333333333333");
+
+    let mut random = Random(35);
+    for k in 0..2_000u32 {
+        let bits = u32::try_from(random.below(1 << 32)).unwrap();
+        let v = if k < 8 {
+            [0.0, -0.0, f32::MIN_POSITIVE, f32::MAX, 1e-45, 16_777_217.0, 0.1, -1.5e-7][k as usize]
+        } else {
+            f32::from_bits(bits)
+        };
+        if !v.is_finite() {
+            continue;
+        }
+        for dtype in [Dtype::F32, Dtype::C32] {
+            for a in [f64::from(v), -f64::from(v)].map(|v| Operator::scale(v, line(dtype)).unwrap()) {
+                for a in [a.h(), a] {
+                    let Operator::Scale(scale) = &a else { panic!("{a}") };
+                    let text = a.formula().parse::<f32>().map(f32::to_bits);
+                    #[expect(clippy::cast_possible_truncation, reason = "it is one")]
+                    let own = scale.factor().re as f32;
+                    assert_eq!(text, Ok(own.to_bits()), "{a}");
+                    let (short, shortest) = (a.formula(), format!("{own:e}"));
+                    let digits = |t: &str| {
+                        t.split('e')
+                            .next()
+                            .unwrap()
+                            .chars()
+                            .filter(char::is_ascii_digit)
+                            .collect::<String>()
+                            .trim_matches('0')
+                            .len()
+                    };
+                    assert_eq!(digits(&short), digits(&shortest), "{short} and {shortest}");
+                    let file = a.to_json(Weights::Inline).unwrap();
+                    let Operator::Scale(again) = Reader::new().read(file.as_bytes()).unwrap() else {
+                        panic!("{file}")
+                    };
+                    let bits = |z: Complex64| [z.re.to_bits(), z.im.to_bits()];
+                    assert_eq!(bits(again.factor()), bits(scale.factor()), "{file}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn tuples_in_tuples_and_what_reads_nothing_come_back() {
     let line = |n| Space::new([("x", n)], Dtype::F64).unwrap();

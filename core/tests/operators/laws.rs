@@ -407,6 +407,49 @@ fn an_iterator_of_operators_has_a_sum() {
     assert_eq!(none, Err(OpError::Empty { container: "sum" }));
 }
 
+/// Numbers of every kind stand on either side of an operator, and are what they are in formulas of matrices.
+#[test]
+fn numbers_stand_on_either_side() {
+    let space = Space::new([("x", 2)], Dtype::C64).unwrap();
+    let w = [C::new(1.0, 2.0), C::new(-3.0, 0.5)];
+    let d = Diagonal::new(space.clone(), w).unwrap();
+    let a = Operator::from(d.clone());
+    let (i, two) = (C::I, C::from(2.0));
+    type Of = fn(C) -> C;
+    let cases: [(Result<Operator, OpError>, &str, Of); 19] = [
+        (2.0 * &a, "2 · D", |w| w * 2.0),
+        (&a * 2.0, "D · 2", |w| w * 2.0),
+        (2 * a.clone(), "2 · D", |w| w * 2.0),
+        (a.clone() * 2, "D · 2", |w| w * 2.0),
+        (i * d.clone(), "(0+1i) · D", |w| w * C::I),
+        (&a * i, "D · (0+1i)", |w| w * C::I),
+        (2.0 * d.clone(), "2 · D", |w| w * 2.0),
+        (d.clone() * two, "D · 2", |w| w * 2.0),
+        (2.0 + &a, "2 + D", |w| w + 2.0),
+        (&a + 2.0, "D + 2", |w| w + 2.0),
+        (2 + d.clone(), "2 + D", |w| w + 2.0),
+        (i + a.clone(), "(0+1i) + D", |w| w + C::I),
+        (2.0 - &a, "2 - 1 · D", |w| 2.0 - w),
+        (&a - 2.0, "D - 2", |w| w - 2.0),
+        (i - d.clone(), "(0+1i) - 1 · D", |w| C::I - w),
+        (a.clone() - i, "D + (0-1i)", |w| w - C::I),
+        (&a - 2, "D - 2", |w| w - 2.0),
+        (&a - identity(), "D - 1", |w| w - 1.0),
+        (&a - 2.0 * identity(), "D - 2", |w| w - 2.0),
+    ];
+    for (built, formula, of) in cases {
+        let built = built.unwrap();
+        assert_eq!(built.formula(), formula);
+        let entries = [of(w[0]), C::ZERO, C::ZERO, of(w[1])];
+        check_matrix(formula, &built, &Matrix { rows: 2, columns: 2, entries: entries.to_vec() });
+    }
+    let real = Operator::identity(Space::new([("x", 2)], Dtype::F64).unwrap());
+    assert!(
+        matches!(i + &real, Err(OpError::MixedFields { .. }))
+            && matches!(i * real, Err(OpError::MixedFields { .. }))
+    );
+}
+
 /// `<A x, y>_V = <x, A* y>_W` for weights of both sides, real and complex, and of an operator that is linear over real numbers alone.
 #[test]
 fn weighted_adjoints_belong_to_weighted_inner_products() {

@@ -11,6 +11,7 @@ mod errors;
 mod hostile;
 mod into;
 mod json;
+mod kept;
 mod laws;
 mod memory;
 mod mutants;

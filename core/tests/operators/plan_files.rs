@@ -37,7 +37,8 @@ fn random_plans_come_back_and_run_the_same() {
     for round in 0..40 {
         let a = random_expression(&mut random);
         let x = random.array(a.domain());
-        let planning = [Planning::new(), Planning::new().ahead(0), Planning::new().ahead(1)];
+        let on = Planning::new().compute_on(mock(0), "mine").compute_on(cpu(), "host");
+        let planning = [Planning::new(), Planning::new().ahead(0), Planning::new().ahead(1), on];
         for how in planning {
             comes_back(&format!("round {round}, {a}"), &how.plan(&a).unwrap());
             let plan = how.plan_for(&a, &x).unwrap();
@@ -112,6 +113,15 @@ fn a_file_that_disagrees_with_its_expression_is_refused() {
     check("/planning/caps/mock:0", json!("all"), "planning.caps.mock:0: expected a number of bytes");
     check("/planning/caps/mock:0", json!(8), "memory.mock:0: ");
     check("/planning/caps", json!({"tpu:0": 1}), "planning.caps.tpu:0: ");
+    let streams = |streams: Value| {
+        let mut planning = good["planning"].clone();
+        planning["streams"] = streams;
+        planning
+    };
+    check("/planning", streams(json!([])), "planning.streams: expected names by device");
+    check("/planning", streams(json!({"mock:0": 1})), "planning.streams.mock:0: expected a name");
+    check("/planning", streams(json!({"tpu:0": "s"})), "planning.streams.tpu:0: ");
+    check("/planning", streams(json!({"mock:0": "mine"})), "program.ops[");
     check("/input", json!({"real": [1.0]}), "input.complex: expected a list");
     check("/input/complex", json!([1.0]), "input.complex: expected pairs of numbers");
     check("/input/complex", json!([1.0, 2.0]), "input.complex: ");

@@ -5,7 +5,8 @@ use serde_json::json;
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::memory::{Device, mock};
 use spanlift::op::{
-    Array, Level, Name, OpError, Operator, Part, Reader, Simplify, Space, Tile, Weights, dot_test,
+    Array, Dim, Level, Name, NamedShape, OpError, Operator, Part, Reader, Simplify, Space, Tile, Weights,
+    dot_test, matching, rename,
 };
 use spanlift::plan::{Solver, Stop};
 
@@ -85,7 +86,7 @@ fn kept(space: &Space, dim: &Name, list: &[i64]) -> Vec<usize> {
     listed(space, dim, list).into_iter().flat_map(|k| (0..each).map(move |part| k * each + part)).collect()
 }
 
-fn check(seed: u64, counts: &mut [usize; 7]) {
+fn check(seed: u64, counts: &mut [usize; 8]) {
     let mut w = Wild::new(seed);
     let depth = u32::try_from(seed % 4).unwrap();
     let a = w.expression(depth);
@@ -206,6 +207,8 @@ fn check(seed: u64, counts: &mut [usize; 7]) {
     }
     tiled_twice(&what, &a, (&p, &t), &mut w, scale);
     solved(&what, &a, &mut w, scale);
+    counts[7] += usize::from(few_entries(&what, &a, (&p, &t), &mut w, scale));
+    shaped(&what, &a, &mut w);
     planned(&what, &a, &x, e * scale);
     counts[5] += 1;
 }
@@ -309,6 +312,99 @@ fn solved(what: &str, a: &Operator, w: &mut Wild, scale: f64) {
     }
 }
 
+/// The steps of sparse least squares, as they are written down, on real and imaginary parts: `each` of them are one element.
+fn shrunk(
+    (p, t): (&Parts, &Parts),
+    b: &[f64],
+    (weight, lipschitz): (f64, f64),
+    steps: usize,
+    each: usize,
+) -> Vec<f64> {
+    let times = |m: &Parts, v: &[f64]| -> Vec<f64> {
+        m.0.iter().map(|row| row.iter().zip(v).map(|(a, v)| a * v).sum()).collect()
+    };
+    let (mut x, mut y, mut now) = (vec![0.0; t.0.len()], vec![0.0; t.0.len()], 1.0f64);
+    for _ in 0..steps {
+        let off: Vec<f64> = times(p, &y).iter().zip(b).map(|(a, b)| a - b).collect();
+        let down: Vec<f64> = y.iter().zip(times(t, &off)).map(|(y, g)| y - g / lipschitz).collect();
+        let shrink = |z: &[f64]| {
+            let size = z.iter().map(|v| v * v).sum::<f64>().sqrt();
+            let keep = if size > weight / lipschitz { 1.0 - weight / lipschitz / size } else { 0.0 };
+            z.iter().map(|v| keep * v).collect::<Vec<f64>>()
+        };
+        let new: Vec<f64> = down.chunks(each).flat_map(shrink).collect();
+        let next = f64::midpoint(1.0, (1.0 + 4.0 * now * now).sqrt());
+        y = new.iter().zip(&x).map(|(new, old)| new + (now - 1.0) / next * (new - old)).collect();
+        (x, now) = (new, next);
+    }
+    x
+}
+
+/// Sparse least squares take the steps that are written down; whether rounding leaves something to compare.
+fn few_entries(what: &str, a: &Operator, (p, t): (&Parts, &Parts), w: &mut Wild, scale: f64) -> bool {
+    let e = eps(a.domain().dtype()).max(eps(a.codomain().dtype()));
+    let norm = a.op_norm(30, 1).unwrap();
+    if norm == 0.0 || a.domain().elements() == 0 || a.codomain().elements() == 0 {
+        return false;
+    }
+    let size = |v: &[f64]| v.iter().map(|v| v * v).sum::<f64>().sqrt();
+    let b = w.random.array(a.codomain());
+    let parts = parts_of(a.codomain(), b.values());
+    let back = a.h().apply(&b).unwrap().values().iter().map(|z| z.norm()).fold(0.0, f64::max);
+    let (weight, lipschitz) =
+        (back * [0.0, 0.1, 0.5][usize::try_from(w.below(3)).unwrap()], 2.0 * norm * norm);
+    let solver = Solver::fista(weight).lipschitz(lipschitz).tolerance(0.0).iterations(40).check_every(1);
+    let found = solver.solve(a, &b).unwrap_or_else(|error| panic!("fista of {what}: {error}"));
+    assert!(matches!(found.stop, Stop::Iterations | Stop::Converged), "fista of {what}: {found:?}");
+    let each = if a.domain().is_complex() { 2 } else { 1 };
+    let expected = shrunk((p, t), &parts, (weight, lipschitz), found.iterations, each);
+    let solution = parts_of(a.domain(), found.solution.values());
+    let off: Vec<f64> = solution.iter().zip(&expected).map(|(x, y)| x - y).collect();
+    // Rounding of each step, and of parts that cancel, carried on by the steps after it.
+    let most = 4096.0 * e * (size(&parts) / norm) * (scale / (norm * norm)).max(1.0);
+    assert!(size(&off) <= most, "fista of {what}: {:e} off, {most:e} is rounding", size(&off));
+    if let Ok(plan) = solver.plan(a, &b) {
+        assert_eq!(plan.solve().unwrap(), found, "fista, planned, of {what}");
+    }
+    most < size(&expected) / 16.0
+}
+
+/// The names of both sides with `...` for some of them in a row, or for none: it stands for those alone, is what it was with their
+/// names given back, and a name changes on both sides as it does of the operator.
+fn shaped(what: &str, a: &Operator, w: &mut Wild) {
+    let side = |space: &Space| space.names().cloned().map(Dim::from).collect::<Vec<Dim>>();
+    let (reads, writes) = (side(a.domain()), side(a.codomain()));
+    let open = |w: &mut Wild, dims: &[Dim]| {
+        let n = i64::try_from(dims.len()).unwrap();
+        let lo = w.below(n + 1);
+        let hi = lo + w.below(n - lo + 1);
+        let [lo, hi] = [lo, hi].map(|k| usize::try_from(k).unwrap());
+        ([&dims[..lo], &[Dim::Rest], &dims[hi..]].concat(), lo, hi)
+    };
+    let ((p, lo, hi), (q, ..)) = (open(w, &reads), open(w, &writes));
+    let found = matching(&p, &reads).unwrap_or_else(|e| panic!("{what}: {e}"));
+    assert_eq!((&found.left[lo][..], &found.joined), (&reads[lo..hi], &reads), "{what}");
+    let whole = NamedShape::new(reads.clone(), writes.clone());
+    let shape = NamedShape::new(p, q.clone());
+    let half = shape.with_domain(&reads).unwrap_or_else(|e| panic!("{shape} of {what}: {e}"));
+    assert_eq!((half.domain(), half.codomain()), (&reads[..], &q[..]), "{shape} of {what}");
+    assert_eq!(half.with_codomain(&writes).as_ref(), Ok(&whole), "{shape} of {what}");
+    assert_eq!(shape.h().with_codomain(&reads).map(|s| s.h()), Ok(half), "{shape} of {what}");
+
+    let names: Vec<Name> = a.ishape().into_iter().chain(a.oshape()).collect();
+    let Some(old) = names.get(usize::try_from(w.below(names.len().max(1) as i64)).unwrap()) else { return };
+    let (from, to) = (old.to_string(), "other".to_owned());
+    let renamed = whole.rename(&[(old.clone(), to.parse().unwrap())]).unwrap();
+    // The operator between two renamings.
+    let change = |space: &Space| match space.axis(old) {
+        Some(_) => rename([(from.as_str(), to.as_str())]).over(space).unwrap(),
+        None => Operator::identity(space.clone()),
+    };
+    let (before, after) = (change(a.domain()).h(), change(a.codomain()));
+    let b = spanlift::op::chain([before, a.clone(), after].map(Part::from)).unwrap();
+    assert_eq!(renamed, NamedShape::new(side(b.domain()), side(b.codomain())), "{from} of {what}");
+}
+
 /// The plan is safe and says how often data moves.
 fn planned(what: &str, a: &Operator, x: &Array, _: f64) {
     // There is nothing to plan for what has no element.
@@ -324,15 +420,15 @@ fn planned(what: &str, a: &Operator, x: &Array, _: f64) {
 fn wild_expressions_keep_every_law() {
     let n = draws(120, 20_000);
     let first: u64 = std::env::var("SPANLIFT_WILD").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
-    let mut counts = [0; 7];
+    let mut counts = [0; 8];
     for seed in first..first + n {
         check(seed, &mut counts);
     }
-    let [rules, cuts, refused, tiles, untiled, plans, inverses] = counts;
-    assert!(rules > 50 && cuts > 200 && tiles > 100 && inverses > 10, "{counts:?}");
+    let [rules, cuts, refused, tiles, untiled, plans, inverses, sparse] = counts;
+    assert!(rules > 50 && cuts > 200 && tiles > 100 && inverses > 10 && sparse > 40, "{counts:?}");
     record(
         "wild expressions",
         json!({"expressions": n, "rules_used": rules, "cuts": cuts, "cuts_refused": refused, "ways_to_tile": tiles,
-               "tilings_refused": untiled, "plans": plans, "inverses": inverses}),
+               "tilings_refused": untiled, "plans": plans, "inverses": inverses, "sparse_solves": sparse}),
     );
 }

@@ -97,7 +97,7 @@ fn mistakes() -> Vec<(&'static str, String, Vec<&'static str>)> {
         (
             "unsized dimension",
             said(unsized_dim),
-            vec!["`W`", "nothing says how long `q` is", "`m`, `x` have a size"],
+            vec!["`W`", "nothing says how long `q` is", "of `m`, `x` it is known"],
         ),
         (
             "mixed fields",

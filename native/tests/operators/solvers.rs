@@ -165,6 +165,38 @@ fn tiny_and_huge_right_hand_sides_are_solved_here_too() {
     }
 }
 
+/// Powers of two of an operator neither: programs and kernels find the least squares divided by that power, and the eigenvalue
+/// times it.
+#[test]
+fn tiny_and_huge_operators_are_solved_here_too() {
+    let w = matrix(Dtype::F64, host(), 5);
+    let square = w.normal();
+    let (y, start) = (Random(8).array(w.codomain()), Random(7).array(square.domain()));
+    let lsqr = Solver::lsqr().tolerance(1e-9);
+    let largest = Solver::power().tolerance(1e-9).iterations(400);
+    for power in [-1000, -540, 520, 960] {
+        let by = 2f64.powi(power);
+        let times = |a: &Operator| {
+            chain![Operator::scale(by, a.domain().clone()).unwrap(), a, to(mock(1)), to(host())].unwrap()
+        };
+        for (solver, a, b, back) in [(&lsqr, &w, &y, by), (&largest, &square, &start, 1.0)] {
+            let scaled = times(a);
+            let plan = solver.plan(&scaled, b).unwrap();
+            assert_eq!(cpu::solve(&plan).unwrap(), plan.solve().unwrap(), "2^{power}");
+            let real = |x: &Array| x.values().iter().map(|v| v.re).collect::<Vec<f64>>();
+            let by_kernels = |a: &Operator| {
+                let mut x = vec![0.0; usize::try_from(a.domain().elements()).unwrap()];
+                let found = cpu::Solving::<f64>::new(solver, a).unwrap().solve(&real(b), &mut x).unwrap();
+                (found, x)
+            };
+            let ((one, x), (found, scaled)) = (by_kernels(a), by_kernels(&scaled));
+            assert_eq!((found.stop, found.iterations), (Stop::Converged, one.iterations), "2^{power}");
+            assert_eq!(scaled.iter().map(|v| v * back).collect::<Vec<_>>(), x, "2^{power}");
+            assert_eq!(found.value.map(|v| v / by), one.value, "2^{power}");
+        }
+    }
+}
+
 /// How a solve by kernels ends, and what it finds.
 fn kernels(solver: &Solver, a: &Operator, b: &Array) -> (Stop, Vec<Complex64>) {
     #[expect(clippy::cast_possible_truncation, reason = "rounding to the type of the space")]

@@ -168,11 +168,12 @@ impl File<'_> {
                 };
                 let factor = Complex64::new(re, im);
                 match Operator::scale(factor, fields.space("space")?).map_err(here)? {
-                    // Equal, but for the sign of a zero.
-                    Operator::Scale(scale) if scale.factor == factor => {
+                    // The sign of a zero stays.
+                    Operator::Scale(scale) if im == 0.0 => {
+                        let factor = Complex64::new(scale.factor.re, im);
                         Operator::Scale(Scale { factor, ..scale })
                     }
-                    rounded => rounded,
+                    scale => scale,
                 }
             }
             "to_device" => {

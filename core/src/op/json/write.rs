@@ -95,7 +95,8 @@ impl Writer {
                 json!({"op": "zero", "domain": space(a.domain()), "codomain": space(a.codomain())})
             }
             Operator::Scale(s) => {
-                json!({"op": "scale", "space": space(a.domain()), "factor": [s.factor.re, s.factor.im]})
+                let factor = s.number().0;
+                json!({"op": "scale", "space": space(a.domain()), "factor": [factor.re, factor.im]})
             }
             Operator::ToDevice(t) => json!({
                 "op": "to_device", "space": space(t.domain()), "from": end(t.ispec()), "to": end(t.ospec()),

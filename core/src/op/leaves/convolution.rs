@@ -30,6 +30,8 @@ pub struct Convolution {
     stride: i64,
     dilation: i64,
     named: Vec<String>,
+    /// Names that no fresh one is.
+    avoid: Vec<Name>,
 }
 
 /// True convolution with `kernel` along one to three of its dimensions, which the input has too.
@@ -67,6 +69,7 @@ pub fn convolution<'a>(dims: impl IntoIterator<Item = &'a str>, kernel: &Tensor)
         stride: 1,
         dilation: 1,
         named: Vec::new(),
+        avoid: Vec::new(),
     }
 }
 
@@ -128,7 +131,8 @@ impl Convolution {
         let names: Vec<Name> = self.dims.iter().map(|d| d.parse()).collect::<Result<_, SpaceError>>()?;
         let mut dims = space.dims().to_vec();
         let mut along = Vec::new();
-        let mut avoid: Vec<Name> = space.names().chain(kernel.dims().iter().map(|d| &d.0)).cloned().collect();
+        let others = kernel.dims().iter().map(|d| &d.0).chain(&self.avoid);
+        let mut avoid: Vec<Name> = space.names().chain(others).cloned().collect();
         for (k, name) in names.iter().enumerate() {
             let missing = |known: Vec<Name>| OpError::UnknownDim {
                 operator: operator.clone(),
@@ -207,7 +211,7 @@ impl Convolution {
     }
 }
 
-builder!(Convolution);
+builder!(Convolution, fresh);
 
 /// Whether every index that comes up along a dimension is a number, in the normal too, whose kernel is twice as long.
 pub(in crate::op) fn counts(stride: i64, dilation: i64, (taps, offset): (i64, i64), outputs: i64) -> bool {

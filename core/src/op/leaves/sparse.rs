@@ -276,6 +276,8 @@ pub struct FiniteDifference {
     dim: String,
     boundary: Boundary,
     named: Option<String>,
+    /// Names that no fresh one is.
+    avoid: Vec<Name>,
 }
 
 /// The difference of neighbours along `dim`.
@@ -283,7 +285,13 @@ pub struct FiniteDifference {
 /// `y_i = x[i + 1] - x[i]`. The adjoint is minus the backward difference with the matching ends, the normal a second
 /// difference.
 ///
-/// Shapes: with [`Boundary::Valid`] one element fewer, under a fresh name; else unchanged.
+/// Shapes: with [`Boundary::Valid`] one element fewer, under a fresh name that [`FiniteDifference::named`] chooses; else unchanged.
+///
+/// # Errors
+/// When it is built: a name that is not there, a dimension longer than 2^27.
+///
+/// # Cost
+/// One subtraction for each element of the result.
 ///
 /// ```
 /// use spanlift::memory::Dtype;
@@ -294,7 +302,7 @@ pub struct FiniteDifference {
 /// # Ok::<(), spanlift::op::OpError>(())
 /// ```
 pub fn finite_difference(dim: &str, boundary: Boundary) -> FiniteDifference {
-    FiniteDifference { dim: dim.to_owned(), boundary, named: None }
+    FiniteDifference { dim: dim.to_owned(), boundary, named: None, avoid: Vec::new() }
 }
 
 impl FiniteDifference {
@@ -333,7 +341,9 @@ impl FiniteDifference {
         }
         let rows = match (&self.named, self.boundary) {
             (Some(name), _) => name.parse()?,
-            (None, Boundary::Valid) => dim.next_unused(&space.names().cloned().collect::<Vec<_>>()),
+            (None, Boundary::Valid) => {
+                dim.next_unused(&space.names().chain(&self.avoid).cloned().collect::<Vec<_>>())
+            }
             (None, _) => dim.clone(),
         };
         if rows == dim && entries.len() != n {
@@ -350,7 +360,7 @@ impl FiniteDifference {
     }
 }
 
-builder!(FiniteDifference);
+builder!(FiniteDifference, fresh);
 
 fn size_of(space: &Space, dim: &Name, operator: &str) -> Result<i64, OpError> {
     space.size(dim).ok_or_else(|| OpError::UnknownDim {
@@ -372,6 +382,9 @@ pub struct Gradient {
 ///
 /// `y[d, ..] = D_d x`, zero at the ends ([`Boundary::Replicate`], or what [`Gradient::boundary`] says). The adjoint is minus
 /// the divergence, the normal the sum of the normals.
+///
+/// # Errors
+/// As [`finite_difference`]; without a dimension, with a name that is taken, and for [`Boundary::Valid`].
 ///
 /// ```
 /// use spanlift::memory::Dtype;

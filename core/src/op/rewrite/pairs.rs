@@ -241,7 +241,7 @@ pub(super) fn passes(factor: Complex64, a: &Operator) -> bool {
 pub(super) fn scale_into(a: &Operator, b: &Operator, _: &Known) -> Parts {
     let into = |scale: &Scale, diagonal: &Leaf| {
         let weights = weights_of(diagonal)?;
-        let name = format!("({} {diagonal})", crate::op::Number(scale.factor));
+        let name = format!("({} {diagonal})", scale.number());
         let one = Tensor::scalar(scale.factor);
         combined(name, diagonal.domain(), [&one, &weights], |a, w| a * w).map(|d| vec![d])
     };

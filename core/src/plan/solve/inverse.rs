@@ -4,7 +4,8 @@ use num_complex::Complex64;
 
 use super::recipe::near_one;
 use super::{SolveError, Solved, Solver, Stop};
-use crate::op::{Array, LeafFacts, LeafOp, Operator, Part, Random, Side, Tags, chain};
+use crate::memory::Dtype;
+use crate::op::{Array, LeafFacts, LeafOp, Operator, Part, Random, Side, Tags, Work, chain};
 
 /// `y = A^-1 x` by solving `A y = x`.
 #[derive(Debug)]
@@ -99,9 +100,7 @@ impl Operator {
         if self.domain().elements() == 0 {
             return Ok(0.0);
         }
-        // Squares of what is very small or large would be no numbers: then the operator is taken times a power of two.
-        let size = |x: &Array| x.values().iter().flat_map(|v| [v.re.abs(), v.im.abs()]).fold(0.0, f64::max);
-        let scale = near_one(size(&self.apply(&start)?) / size(&start), self.domain().dtype());
+        let scale = lift(self, &start)?;
         let (_, normal) = lifted(self, scale)?;
         let found = Solver::power().iterations(iterations).tolerance(1e-9).solve(normal, &start)?;
         if matches!(found.stop, Stop::Breakdown(_)) {
@@ -109,6 +108,48 @@ impl Operator {
         }
         Ok(found.value.unwrap_or(0.0).max(0.0).sqrt() / scale)
     }
+}
+
+/// What to take an operator times where squares of what it makes of numbers near 1 would be no numbers: a power of two, which rounds
+/// nothing.
+fn lift(a: &Operator, start: &Array) -> Result<f64, SolveError> {
+    let size = |x: &Array| x.values().iter().flat_map(|v| [v.re.abs(), v.im.abs()]).fold(0.0, f64::max);
+    Ok(near_one(size(&a.apply(start)?) / size(start), a.domain().dtype()))
+}
+
+/// As [`lift`], with an apply only where factors or weights are so small or large that it may be needed.
+pub(super) fn lift_by_weights(a: &Operator) -> Result<f64, SolveError> {
+    if near_one(exponent(a).clamp(-1000.0, 1000.0).exp2(), Dtype::F64) == 1.0 || a.domain().elements() == 0 {
+        return Ok(1.0);
+    }
+    lift(a, &Random(1).array(a.domain()))
+}
+
+/// About how much larger an operator makes what it is given, as a power of two, from its factors and weights alone.
+fn exponent(a: &Operator) -> f64 {
+    let log = |largest: f64| if largest == 0.0 { 0.0 } else { largest.log2() };
+    let largest = |all: &[Complex64]| all.iter().map(|w| w.re.abs().max(w.im.abs())).fold(0.0, f64::max);
+    let parts = || a.children().iter().map(exponent);
+    match a {
+        Operator::Scale(scale) => log(largest(&[scale.factor()])),
+        Operator::Leaf(leaf) => match &leaf.op.facts().work {
+            Work::Multiply(weights) => log(largest(weights)),
+            Work::Weights(weights) => log(largest(weights.storage())),
+            _ => 0.0,
+        },
+        Operator::Chain(_) => parts().sum(),
+        Operator::Power(power) => parts().sum::<f64>() * f64::from(power.exponent()),
+        _ => parts().reduce(f64::max).unwrap_or(0.0),
+    }
+}
+
+/// `factor A`
+pub(super) fn times(a: &Operator, factor: f64) -> Result<Operator, SolveError> {
+    if factor == 1.0 {
+        return Ok(a.clone());
+    }
+    let factor = Operator::scale(factor, a.domain().clone())?;
+    Ok(chain([factor, a.clone()].map(Part::Operator))?)
 }
 
 /// The adjoint and the normal operator of `scale A`.

@@ -270,8 +270,9 @@ pub(super) fn fista(operators: [Operator; 2], how: &Shrinkage, frame: &Frame) ->
 
 /// The eigenvector of the largest eigenvalue of a Hermitian operator, from a start that is not zero.
 ///
-/// `w = A v`, `lambda = <v,w>`, `v = w / |w|`; what is looked at is `|w - lambda v| / |w|`.
-pub(super) fn power(a: &Operator, frame: &Frame) -> Recipe {
+/// `w = A v`, `lambda = <v,w>`, `v = w / |w|`; what is looked at is `|w - lambda v| / |w|`. What the operator was taken times is divided
+/// out at the end.
+pub(super) fn power(a: &Operator, lift: f64, frame: &Frame) -> Recipe {
     let home = a.domain().clone();
     let mut k = Kitchen::new(vec![a.clone()]);
     let v = k.given("start", frame.b, "v", &home);
@@ -309,6 +310,9 @@ pub(super) fn power(a: &Operator, frame: &Frame) -> Recipe {
     k.remember(check, health);
     k.recipe.check = check;
     k.recipe.value = Some(lambda);
+    if lift != 1.0 {
+        k.recipe.finish.push(scalar(lambda, Func::Affine { mul: lift.recip(), add: 0.0 }, &[lambda]));
+    }
     k.solved(v, frame.x, 1.0);
     k.recipe
 }

@@ -13,7 +13,8 @@
 //! | [`power`] | the largest eigenvalue of a Hermitian `A` | `A` |
 //!
 //! What goes wrong on the way is a value, [`Stop::Breakdown`], and the solution is the last good one. A right-hand side whose squares
-//! are no numbers is solved times a power of two, which rounds nothing.
+//! are no numbers is solved times a power of two, which rounds nothing; least squares and eigenvalues take an operator times one
+//! whose factors and weights are so small or large that squares of what it makes of numbers near 1 would be none.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! What methods find, how long they take, and how they end.
 
 use spanlift::memory::{Dtype, cuda};
-use spanlift::op::{Array, Diagonal, Operator, dense, dot_test, identity, sum};
+use spanlift::op::{Array, Diagonal, FromFn, Operator, dense, dot_test, identity, sum};
 use spanlift::plan::{Breakdown, SolveError, Solver, Stop, cg, fista, lsqr, pcg, power};
 
 use super::dense::{C, Random, Rows, distance, eps, line, normal_equations, rows, solve};
@@ -241,10 +241,19 @@ fn a_solution_that_left_the_range_is_not_said_to_be_one() {
         let found = Solver::cg().check_every(1).solve(&a, &one(&a, 1.0)).unwrap();
         assert_eq!(found.stop, Stop::Converged);
         assert!((found.solution.reals()[0] * by - 1.0).abs() < 1e-9, "{found:?}");
-        for solver in [Solver::lsqr(), Solver::fista(0.0).lipschitz(1.0), Solver::power()] {
-            let found = solver.solve(&a, &one(&a, 1.0)).unwrap();
+        // Of an operator of one's own nobody knows how small it makes what it is given.
+        let times = move |w: [f64; 2]| {
+            move |x: &[C], y: &mut [C]| y.iter_mut().zip(x).zip(w).for_each(|((y, x), w)| *y = x * w)
+        };
+        let w = [by, 2.0 * by];
+        let own =
+            Operator::from(FromFn::new("A", line(2, Dtype::F64), line(2, Dtype::F64), times(w), times(w)));
+        for (a, solver) in
+            [(&own, Solver::lsqr()), (&a, Solver::fista(0.0).lipschitz(1.0)), (&own, Solver::power())]
+        {
+            let found = solver.solve(a, &one(a, 1.0)).unwrap();
             assert_eq!(found.stop, lost, "{solver:?} of {by}: {found:?}");
-            assert_eq!(solver.plan(&a, &one(&a, 1.0)).unwrap().solve().unwrap().stop, lost, "{solver:?}");
+            assert_eq!(solver.plan(a, &one(a, 1.0)).unwrap().solve().unwrap().stop, lost, "{solver:?}");
         }
     }
     // Zeros are zeros.
@@ -293,6 +302,52 @@ fn few_entries_are_found_for_tiny_and_huge_operators() {
                 let back: Vec<C> = found.solution.values().iter().map(|v| v * by).collect();
                 let off = distance(&back, expected.solution.values());
                 assert!(off < 1e-4, "{dtype}, 2^{power}: {off}");
+            }
+        }
+    }
+}
+
+/// The same for least squares and eigenvalues, in one piece and in several that are tiny or huge each.
+#[test]
+fn least_squares_and_eigenvalues_are_found_for_tiny_and_huge_operators() {
+    for (dtype, powers) in [(Dtype::F64, [-1000, -540, 520, 960]), (Dtype::C64, [-900, -510, 540, 900])] {
+        let w = Random(18).matrix(5, 3, dtype);
+        let b = Random(19).array(w.codomain());
+        let damped = |damp: f64| Solver::lsqr().damp(damp).tolerance(1e-9).check_every(1);
+        let expected = damped(0.25).solve(&w, &b).unwrap();
+        assert_eq!(expected.stop, Stop::Converged);
+        let square = w.normal();
+        let start = Random(20).array(square.domain());
+        let power = Solver::power().tolerance(1e-9).iterations(3000).check_every(1);
+        let largest = power.solve(&square, &start).unwrap();
+        for exponent in powers {
+            let what = format!("{dtype}, 2^{exponent}");
+            let by = 2f64.powi(exponent);
+            let times = |a: &Operator, k: i32| {
+                let factor = Operator::scale(2f64.powi(k), a.domain().clone()).unwrap();
+                spanlift::chain![factor, a].unwrap()
+            };
+            let values: Vec<C> = rows(&w).into_iter().flatten().map(|v| v * by).collect();
+            let whole = dense(["m"], ["n"], [("m", 5), ("n", 3)], values, dtype).unwrap();
+            let half = exponent / 2;
+            for a in [whole, times(&w, exponent), times(&times(&w, half), exponent - half)] {
+                let plan = damped(0.25 * by).plan(&a, &b).unwrap();
+                for found in [damped(0.25 * by).solve(&a, &b).unwrap(), plan.solve().unwrap()] {
+                    let back: Vec<C> = found.solution.values().iter().map(|v| v * by).collect();
+                    assert_eq!(back, expected.solution.values(), "{what}, {a}");
+                    assert_eq!(
+                        (found.stop, found.iterations),
+                        (expected.stop, expected.iterations),
+                        "{what}"
+                    );
+                    assert_eq!(found.residual, expected.residual, "{what}");
+                }
+            }
+            let a = times(&square, exponent);
+            for found in [power.solve(&a, &start).unwrap(), power.plan(&a, &start).unwrap().solve().unwrap()]
+            {
+                assert_eq!(found.value.map(|v| v / by), largest.value, "{what}");
+                assert_eq!((&found.solution, found.stop), (&largest.solution, largest.stop), "{what}");
             }
         }
     }

@@ -370,6 +370,19 @@ fn within<R: Real>(
 ///
 /// # Errors
 /// As [`Runner::new`]; [`OpError::Input`] for values of another space, device included.
+///
+/// # Cost
+/// A runner is planned for the one apply; who applies again keeps a [`Runner`].
+///
+/// ```
+/// use spanlift::memory::Dtype;
+/// use spanlift::op::{Array, Space, fft};
+/// use spanlift_native::cpu;
+/// let f = fft(["x"]).over(Space::new([("x", 4)], Dtype::C32)?)?;
+/// let y = cpu::op::apply(&f, &Array::new(f.domain().clone(), [1.0; 4])?)?;
+/// assert_eq!(y.reals(), [2.0, 0.0, 0.0, 0.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn apply(operator: &Operator, x: &Array) -> Result<Array, RunnerError> {
     fn by<X: Element, Y: Element<Real = X::Real>>(a: &Operator, x: &Array) -> Result<Array, RunnerError>
     where

@@ -16,6 +16,8 @@ const COLUMNS: Tags = Tags { isometry: true, ..Tags::NONE };
 pub struct Movement {
     pub(super) kind: Kind,
     pub(super) named: Vec<String>,
+    /// Names that no fresh one is.
+    pub(super) avoid: Vec<Name>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -91,7 +93,7 @@ impl Movement {
     /// The names for dimensions that change their size: chosen, or fresh ones.
     fn fresh(&self, space: &Space, dims: &[Name]) -> Result<Vec<Name>, OpError> {
         if self.named.is_empty() {
-            let mut avoid: Vec<Name> = space.names().cloned().collect();
+            let mut avoid: Vec<Name> = space.names().chain(&self.avoid).cloned().collect();
             let fresh = dims.iter().map(|dim| {
                 let name = dim.next_unused(&avoid);
                 avoid.push(name.clone());
@@ -518,4 +520,4 @@ fn repeated(domain: Space, codomain: Space, (name, adjoint): (String, String)) -
     Operator::leaf(Gather::new(name, Some(adjoint), (domain, codomain), axes, Tags::default(), Cuts::Out))
 }
 
-builder!(Movement);
+builder!(Movement, fresh);

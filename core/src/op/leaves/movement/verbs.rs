@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::build::{Kind, Movement, Window};
 
 fn movement(kind: Kind) -> Movement {
-    Movement { kind, named: Vec::new() }
+    Movement { kind, named: Vec::new(), avoid: Vec::new() }
 }
 
 fn owned<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
@@ -136,8 +136,19 @@ pub fn pad(dim: &str, to: i64) -> Movement {
 ///
 /// `y[i + before] = x[i]`; the adjoint drops them, the normal is the identity.
 ///
+/// Shapes: `dim` gets a fresh name; [`Movement::named`] chooses it.
+///
 /// # Errors
 /// When it is built: negative numbers.
+///
+/// ```
+/// use spanlift::memory::Dtype;
+/// use spanlift::op::{Array, Space, end_pad};
+/// let a = end_pad("x", 1, 2).over(Space::new([("x", 2)], Dtype::F64)?)?;
+/// let x = Array::new(a.domain().clone(), [1.0, 2.0])?;
+/// assert_eq!(a.apply(&x)?.reals(), [0.0, 1.0, 2.0, 0.0, 0.0]);
+/// # Ok::<(), spanlift::op::OpError>(())
+/// ```
 pub fn end_pad(dim: &str, before: i64, after: i64) -> Movement {
     movement(Kind::EndPad { dim: dim.to_owned(), before, after })
 }
@@ -145,6 +156,8 @@ pub fn end_pad(dim: &str, before: i64, after: i64) -> Movement {
 /// The middle of the data: the inverse positions of [`pad`].
 ///
 /// `y[i] = x[i + n/2 - to/2]`; the adjoint pads, the normal is a mask.
+///
+/// Shapes: `dim` gets a fresh name; [`Movement::named`] chooses it.
 ///
 /// # Errors
 /// When it is built: a size that is larger than that of the dimension.
@@ -164,6 +177,18 @@ pub fn crop(dim: &str, to: i64) -> Movement {
 /// The data shifted around along `dim`.
 ///
 /// `y_i = x[(i - by) mod n]`; the adjoint shifts back, the normal is the identity.
+///
+/// # Errors
+/// When it is built: a name that is not there.
+///
+/// ```
+/// use spanlift::memory::Dtype;
+/// use spanlift::op::{Array, Space, roll};
+/// let a = roll("x", 1).over(Space::new([("x", 3)], Dtype::F64)?)?;
+/// let x = Array::new(a.domain().clone(), [1.0, 2.0, 3.0])?;
+/// assert_eq!(a.apply(&x)?.reals(), [3.0, 1.0, 2.0]);
+/// # Ok::<(), spanlift::op::OpError>(())
+/// ```
 pub fn roll(dim: &str, by: i64) -> Movement {
     movement(Kind::Roll { dim: dim.to_owned(), by })
 }
@@ -171,6 +196,18 @@ pub fn roll(dim: &str, by: i64) -> Movement {
 /// The data backwards along `dims`.
 ///
 /// `y_i = x[n - 1 - i]`; its own adjoint and inverse.
+///
+/// # Errors
+/// When it is built: a name that is not there, or is listed twice.
+///
+/// ```
+/// use spanlift::memory::Dtype;
+/// use spanlift::op::{Array, Space, flip};
+/// let a = flip(["x"]).over(Space::new([("y", 2), ("x", 2)], Dtype::F64)?)?;
+/// let x = Array::new(a.domain().clone(), [1.0, 2.0, 3.0, 4.0])?;
+/// assert_eq!(a.apply(&x)?.reals(), [2.0, 1.0, 4.0, 3.0]);
+/// # Ok::<(), spanlift::op::OpError>(())
+/// ```
 pub fn flip<'a>(dims: impl IntoIterator<Item = &'a str>) -> Movement {
     movement(Kind::Flip(owned(dims)))
 }
@@ -178,6 +215,9 @@ pub fn flip<'a>(dims: impl IntoIterator<Item = &'a str>) -> Movement {
 /// The data `n` times along a new dimension, the innermost or where [`Movement::at`] says.
 ///
 /// `y[.., r] = x`; the adjoint adds up, the normal is the factor `n`.
+///
+/// # Errors
+/// When it is built: a name that is taken, a negative `n`, a place beyond the rank.
 ///
 /// ```
 /// use spanlift::memory::Dtype;
@@ -196,6 +236,9 @@ pub fn repeat(dim: &str, n: i64) -> Movement {
 ///
 /// `y = sum_r x[.., r]`; the adjoint repeats.
 ///
+/// # Errors
+/// When it is built: a name that is not there, or is listed twice.
+///
 /// ```
 /// use spanlift::memory::Dtype;
 /// use spanlift::op::{Array, Space, sum_reduce};
@@ -212,8 +255,20 @@ pub fn sum_reduce<'a>(dims: impl IntoIterator<Item = &'a str>) -> Movement {
 ///
 /// `y_k = x[keep_k]`; the adjoint is [`embed`], the normal a mask.
 ///
+/// Shapes: `dim` gets a fresh name; [`Movement::named`] chooses it.
+///
 /// # Errors
-/// When it is built: an index outside the dimension, or one that is there twice.
+/// When it is built: an index outside the dimension, or one that is there twice; [`sampling`](crate::op::sampling()) takes repeats.
+///
+/// ```
+/// use spanlift::memory::Dtype;
+/// use spanlift::op::{Array, Space, select};
+/// let a = select("x", [3, 1]).over(Space::new([("x", 4)], Dtype::F64)?)?;
+/// let x = Array::new(a.domain().clone(), [10.0, 11.0, 12.0, 13.0])?;
+/// assert_eq!(a.apply(&x)?.reals(), [13.0, 11.0]);
+/// assert_eq!(a.normal().apply(&x)?.reals(), [0.0, 11.0, 0.0, 13.0]);
+/// # Ok::<(), spanlift::op::OpError>(())
+/// ```
 pub fn select(dim: &str, keep: impl IntoIterator<Item = i64>) -> Movement {
     movement(Kind::Select { dim: dim.to_owned(), keep: keep.into_iter().collect() })
 }
@@ -222,8 +277,19 @@ pub fn select(dim: &str, keep: impl IntoIterator<Item = i64>) -> Movement {
 ///
 /// `y[keep_k] = x_k`; the adjoint is [`select`], the normal the identity.
 ///
+/// Shapes: `dim` gets a fresh name; [`Movement::named`] chooses it.
+///
 /// # Errors
 /// As [`select`]; another number of indices than the dimension has.
+///
+/// ```
+/// use spanlift::memory::Dtype;
+/// use spanlift::op::{Array, Space, embed};
+/// let a = embed("x", [3, 1], 5).over(Space::new([("x", 2)], Dtype::F64)?)?;
+/// let x = Array::new(a.domain().clone(), [7.0, 8.0])?;
+/// assert_eq!(a.apply(&x)?.reals(), [0.0, 8.0, 0.0, 7.0, 0.0]);
+/// # Ok::<(), spanlift::op::OpError>(())
+/// ```
 pub fn embed(dim: &str, keep: impl IntoIterator<Item = i64>, n: i64) -> Movement {
     movement(Kind::Embed { dim: dim.to_owned(), keep: keep.into_iter().collect(), n })
 }
@@ -254,10 +320,19 @@ pub fn blocks<'a>(windows: impl IntoIterator<Item = (&'a str, i64, i64)>) -> Mov
 
 /// Windows added where they came from: the adjoint of [`blocks`] on dimensions `(dim, size, block, stride)`.
 ///
-/// Its input is what [`blocks`] with these dimensions writes, which names the result.
+/// `y[c stride + b] += x[c, b]`, into zeros. Its input is what [`blocks`] with these dimensions writes, which names the result.
 ///
 /// # Errors
 /// As [`blocks`]; an input that is not what [`blocks`] writes.
+///
+/// ```
+/// use spanlift::memory::Dtype;
+/// use spanlift::op::{Array, Space, unblocks};
+/// let windows = Space::new([("x1", 2), ("x2", 3)], Dtype::F64)?;
+/// let a = unblocks([("x", 5, 3, 2)]).over(&windows)?;
+/// assert_eq!(a.apply(&Array::new(windows, [1.0; 6])?)?.reals(), [1.0, 1.0, 2.0, 1.0, 1.0]);
+/// # Ok::<(), spanlift::op::OpError>(())
+/// ```
 pub fn unblocks<'a>(windows: impl IntoIterator<Item = (&'a str, i64, i64, i64)>) -> Movement {
     let (mut found, mut sizes) = (Vec::new(), Vec::new());
     for (dim, size, block, stride) in windows {
