@@ -361,7 +361,9 @@ impl Engine {
                 Ok(())
             }
             (Some(ring), way) if way != Way::Driver => {
-                ring.up(&inner.workers, shape(plan, ring), source, to, n, stream, watch)
+                let (workers, chunk) = shape(plan, ring);
+                let how = (workers, chunk, way != Way::Ring);
+                ring.up(&inner.workers, how, source, to, n, stream, watch)
             }
             _ => {
                 slot::send_staged(stream, (to.0.memory(), to.1), n, |bytes| source.fill(0, bytes))?;
@@ -434,7 +436,7 @@ fn of_call(request: &Request, tensors: u64, bytes: usize) -> Request {
 }
 
 /// Threads and bytes of a chunk, within what the ring has.
-fn shape(plan: &Plan, ring: &Ring) -> (usize, usize) {
+pub(super) fn shape(plan: &Plan, ring: &Ring) -> (usize, usize) {
     let workers = usize::try_from(plan.chosen.workers).unwrap_or(1).max(1);
     let chunk = usize::try_from(plan.chosen.chunk.0).unwrap_or(ring.slot());
     (workers, chunk.clamp(1, ring.slot()))
