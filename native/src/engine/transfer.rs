@@ -15,6 +15,7 @@ use crate::cuda::{Kernels, Place, Stream};
 
 use super::copy::Packing;
 use super::device::{Block, DevBuf, DeviceSlice, OnDevice};
+use super::journal::UnderWay;
 use super::open::{ALIGN, Engine};
 use super::ring::{Ring, Several, Source, Watch};
 use super::{EngineError, copy, slot};
@@ -332,6 +333,7 @@ impl Engine {
             self.same_device(stream.context())?;
             self.same_device(block.context())?;
             let began = Instant::now();
+            let _under_way = UnderWay::new(self.journal());
             let plan = self.plan(request);
             block.written_on(stream)?;
             if n > 0 {
@@ -387,6 +389,7 @@ impl Engine {
             let began = Instant::now();
             let (count, n) = (to.len() as u64, packing.bytes());
             let request = Request::many(Route::Down, HostMemory::Pageable, count, Bytes(n as u64));
+            let _under_way = UnderWay::new(self.journal());
             let plan = self.plan(&request);
             block.used_on(stream);
             let inner = self.inner();
