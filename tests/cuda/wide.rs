@@ -349,7 +349,7 @@ fn all_that_runners_know_is_run_alike() {
     // More of them where somebody asks.
     let n: u64 = std::env::var("SPANLIFT_WIDE").map_or(60, |n| n.parse().unwrap());
     kit::alone(&crate::everywhere(3), |soft| {
-        let driver = Driver::open().unwrap();
+        let base = Config::from_environment().unwrap();
         let (mut n_safe, mut n_racy, mut n_not) = (0, 0, std::collections::BTreeMap::<String, u32>::new());
         for seed in 0..n {
             let program = wide(seed);
@@ -361,6 +361,9 @@ fn all_that_runners_know_is_run_alike() {
                 n_racy += 1;
                 continue;
             }
+            // Anew for each: what the driver has seen is looked at after every program.
+            soft.reset(base.clone());
+            let driver = Driver::open_first(&["libcuda.so"]).unwrap();
             match cuda::run(&program, &driver, 0) {
                 Err(RunError::Unsupported { why, .. }) => *n_not.entry(why).or_default() += 1,
                 Err(other) => panic!("{what}: {other}\n{}", program.to_text()),
@@ -372,9 +375,10 @@ fn all_that_runners_know_is_run_alike() {
                 }
             }
             broke_no_rule(soft, &program, &what);
+            drop(driver);
+            assert_eq!(soft.report().leaked, Vec::<String>::new(), "{what}");
         }
         assert!(n_safe > n / 5, "{n_safe} safe, {n_racy} racy, refused: {n_not:?}");
-        assert_eq!(soft.report().leaked, Vec::<String>::new());
     });
 }
 

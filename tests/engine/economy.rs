@@ -257,3 +257,47 @@ fn copies_of_page_locked_buffers_are_explained() {
         assert!(explain.to_string().contains("\nmeasured "), "{explain}");
     });
 }
+
+/// A page-locked buffer of more than 32 MiB goes in one copy where it has the link to itself, and in pieces of 16 MiB beside others,
+/// which so get their turn between them.
+#[test]
+fn large_copies_beside_others_go_in_pieces() {
+    kit::alone(&[Config::default()], |driver| {
+        const MIB: usize = 1 << 20;
+        let engine = engine();
+        let n_calls = |call: &str| driver.report().calls.get(call).copied().unwrap_or(0);
+        let (up, down) = ("cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2");
+        // A pattern that no piece's length is a multiple of.
+        let source: Vec<u8> = bytes(65_521, 7).into_iter().cycle().take(34 * MIB).collect();
+        for (n, pieces) in [(32 * MIB, 1), (33 * MIB + 5, 3)] {
+            let stream = Stream::new(engine.context(), StreamKind::NonBlocking).expect("a stream");
+            let mut host = engine.pinned::<u8>(n).expect("pinned");
+            host.copy_from_slice(&source[..n]);
+            let there = engine.alloc::<u8>(&stream, n).expect("room");
+            let before = n_calls(up);
+            let (mut host, there) = engine.h2d(&stream, host, there).expect("up").wait().expect("landed");
+            assert_eq!(n_calls(up) - before, 1, "{n} bytes alone");
+            host.fill(0);
+            // Nothing waits for these, so they are under way.
+            let other = engine.h2d(
+                engine.stream(),
+                engine.pinned::<u8>(9).expect("pinned"),
+                engine.alloc(engine.stream(), 9).expect("room"),
+            );
+            let before = n_calls(down);
+            let (there, mut host) = engine.d2h(&stream, there, host).expect("down").wait().expect("landed");
+            assert_eq!(n_calls(down) - before, pieces, "{n} bytes beside another");
+            assert!(host[..] == source[..n]);
+            host.reverse();
+            let before = n_calls(up);
+            let (host, there) = engine.h2d(&stream, host, there).expect("up").wait().expect("landed");
+            assert_eq!(n_calls(up) - before, pieces, "{n} bytes beside another");
+            drop(other);
+            let before = n_calls(down);
+            let (_, mut host) = engine.d2h(&stream, there, host).expect("down").wait().expect("landed");
+            assert_eq!(n_calls(down) - before, 1, "alone again");
+            host.reverse();
+            assert!(host[..] == source[..n]);
+        }
+    });
+}

@@ -1,13 +1,13 @@
 //! The failure modes, each injected.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use spanlift::Bytes;
 use spanlift::advise::transfer::Way;
 use spanlift::memory::{Dtype, Layout, cpu, cuda};
 use spanlift::program::{Compute, StreamKind};
-use spanlift_native::cuda::{Kernels, Stream};
+use spanlift_native::cuda::{Event, Kernels, Stream, Timing};
 use spanlift_native::engine::{
     Config as EngineConfig, Engine, EngineError, Limits, Mode, Pipeline, Refused, Watch,
 };
@@ -92,11 +92,7 @@ fn every_call_after_a_fork_is_refused() {
             let (engine, stream) = (&of_child, &on);
             let formula = Compute::affine(Dtype::U8, 1.0, 0.0);
             let (program, watch) = (std::env::current_exe().expect("it has a name"), Watch::default());
-            // What is dropped here is nobody's but the first process's.
-            let kept = |refused: Refused<_>| {
-                std::mem::forget(refused.buffers);
-                refused.error
-            };
+            let kept = |refused: Refused<_>| refused.error;
             let before = n_calls();
             let told = [
                 engine.upload(stream, &[1u8; 9]).map(drop).err(),
@@ -121,19 +117,57 @@ fn every_call_after_a_fork_is_refused() {
                 pipeline.submit(item).map(drop).map_err(|refused| refused.error).err(),
                 ticket.wait().map(drop).map_err(|refused| refused.error).err(),
             ];
+            let flight = flight.wait().map(drop).map_err(|refused| refused.error).err();
+            let told: Vec<Option<EngineError>> = told.into_iter().chain([flight]).collect();
+            // Waits for no thread.
+            drop(pipeline);
+            drop((kernels, mine, lent, there, view));
             if n_calls() != before {
                 return 200;
             }
-            let flight = flight.wait().map(drop).map_err(|refused| refused.error).err();
-            let told: Vec<Option<EngineError>> = told.into_iter().chain([flight]).collect();
-            std::mem::forget((kernels, mine, lent, there, view));
-            // Waits for no thread.
-            drop(pipeline);
             let is_refused = |told: &Option<EngineError>| matches!(told, Some(EngineError::Forked));
             told.iter().position(|told| !is_refused(told)).map_or(0, |k| 1 + u8::try_from(k).unwrap_or(98))
         };
         assert_eq!(kit::in_a_copy(refused), 0, "the call of this number was not refused");
         there_and_back(&engine, 100_000);
+    });
+}
+
+/// What the copy of a process drops is the first one's: nothing of it is given back, and nobody is waited for.
+#[test]
+#[cfg(unix)]
+fn drops_after_a_fork_ask_the_driver_for_nothing() {
+    kit::alone(&[Config::default()], |driver| {
+        let engine = engine();
+        let stream = Stream::new(engine.context(), StreamKind::NonBlocking).expect("a stream");
+        let across = Engine::open(1, config()).expect("opens");
+        let up = engine.upload(&stream, &[1u8; 10_000]).expect("up");
+        let there = engine.to_device(&across, &stream, across.stream(), &up).expect("across");
+        let list = engine.upload_all(&stream, &[[2u8; 500], [3; 500]]).expect("up");
+        // On a stream that is not its home, so that its end waits for one.
+        let own = engine.compact(engine.stream(), &list[0]).expect("copied");
+        let flight = engine.h2d(
+            &stream,
+            engine.pinned::<u8>(9).expect("pinned"),
+            engine.alloc(&stream, 9).expect("room"),
+        );
+        let event = Event::new(engine.context(), Timing::On).expect("an event");
+        let kernels = Kernels::load(engine.context()).expect("the module loads");
+        let pinned = engine.pinned::<u8>(9).expect("pinned");
+        let others = (up, there, own, flight.expect("up"), event, kernels, pinned, stream, across);
+        let held = Arc::new(Mutex::new(Some((others, list, engine))));
+        let (of_child, driver) = (Arc::clone(&held), *driver);
+        let dropped = move || {
+            let n_calls = || driver.report().calls.values().sum::<u64>();
+            let before = n_calls();
+            drop(of_child.lock().expect("alone").take());
+            u8::try_from(n_calls() - before).unwrap_or(255)
+        };
+        assert_eq!(kit::in_a_copy(dropped), 0, "calls of the driver");
+        let (_others, list, engine) = held.lock().expect("alone").take().expect("the child took its own");
+        let mut back = [0; 500];
+        engine.download(engine.stream(), &list[1], &mut back).expect("down");
+        assert_eq!(back, [3; 500]);
     });
 }
 

@@ -246,6 +246,34 @@ fn a_list_goes_the_way_that_is_asked_for() {
     });
 }
 
+/// A ring's chunks are of one tensor each, as its closed form has them; gathered, tensors share chunks.
+#[test]
+fn a_ring_has_chunks_of_one_tensor_each() {
+    kit::alone(&[spanlift_softcuda::Config::default()], |driver| {
+        let engine = engine();
+        let tensors: Vec<Vec<u8>> =
+            [100, 0, 300_000, 513, 1].map(|n| bytes(n, 1 + n as u64)).into_iter().collect();
+        // Slots of 256 KiB: the third tensor takes two of them, the empty one none.
+        for (way, n_copies) in [(Way::Ring, 5), (Way::Coalesce, 2)] {
+            let one = Request::one(Route::Up, HostMemory::Pageable, Bytes(0));
+            let request = Request { force: Some(way), ..one };
+            let n_sent = || driver.report().calls.get("cuMemcpyHtoDAsync_v2").copied().unwrap_or(0);
+            let (before, told) = (n_sent(), AtomicUsize::new(0));
+            let progress = |done: usize, all: usize| {
+                assert!(done <= all);
+                told.fetch_max(done, Ordering::Relaxed);
+            };
+            let watch = Watch { progress: Some(&progress), cancel: None };
+            let there = engine.upload_all_with(&request, engine.stream(), &tensors, watch).expect("up");
+            assert_eq!(n_sent() - before, n_copies, "{way:?}");
+            assert_eq!(told.into_inner(), 301_568 + 512, "{way:?}");
+            let mut back: Vec<Vec<u8>> = tensors.iter().map(|t| vec![0x55; t.len()]).collect();
+            engine.download_all(engine.stream(), &there, &mut back).expect("down");
+            assert!(back == tensors, "{way:?}");
+        }
+    });
+}
+
 #[test]
 fn lengths_and_devices_must_fit() {
     kit::alone(&[spanlift_softcuda::Config::default()], |_| {

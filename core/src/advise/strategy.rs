@@ -15,6 +15,7 @@
 use std::fmt;
 
 use super::request::{Origin, Request};
+use super::transfer::{SLOTS, share};
 use crate::machine::Machine;
 use crate::program::{
     Arrangement, BufferId, ChannelId, EventId, HostCost, IssueOrder, Pipeline, PipelineError, Program,
@@ -141,15 +142,6 @@ impl fmt::Display for Strategy {
             Strategy::B { slots } => write!(f, "B: stream per stage, {slots} slots"),
         }
     }
-}
-
-/// Slots of each thread of a ring.
-const RING_SLOTS: usize = 3;
-
-/// Bytes of a slot when `threads` share `total`.
-fn chunk(total: u64, threads: u32) -> u64 {
-    let half = total / (2 * u64::from(threads.max(1)));
-    half.clamp(256 << 10, 4 << 20) & !4095
 }
 
 struct Draft<'r> {
@@ -343,7 +335,7 @@ impl<'r> Draft<'r> {
 
     /// Threads with slots of page-locked memory; the calling thread is the one thread where one is enough.
     fn ring(&mut self, n_threads: u32, end_to_end: bool) {
-        let size = chunk(self.request.total().0, n_threads);
+        let size = share(self.request.total().0, n_threads);
         let size = i64::try_from(size).unwrap_or(4096);
         let chunks = self.chunks(size, end_to_end);
         let mut ring = self.ring_of(n_threads, &chunks, end_to_end);
@@ -392,7 +384,7 @@ impl<'r> Draft<'r> {
         };
         self.p.mark("setup");
         // No more slots than chunks.
-        let n_slots = RING_SLOTS.min(chunks.len().div_ceil(workers.len()));
+        let n_slots = (SLOTS as usize).min(chunks.len().div_ceil(workers.len()));
         let slots = (0..workers.len())
             .map(|w| {
                 let slot = |k| format!("slot{w}.{k}");

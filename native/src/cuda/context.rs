@@ -142,7 +142,9 @@ impl Driver {
         let number = N_CONTEXTS.fetch_add(1, Ordering::Relaxed) + 1;
         let (driver, events, pool, lost) =
             (self.clone(), Mutex::default(), Mutex::default(), OnceLock::new());
-        let owner = Owner { driver, calls, device, ordinal, handle, number, recorder, events, pool, lost };
+        let process = std::process::id();
+        let owner =
+            Owner { driver, calls, device, ordinal, handle, number, recorder, events, pool, lost, process };
         Ok(Context(Arc::new(owner)))
     }
 }
@@ -169,6 +171,8 @@ struct Owner {
     pool: Mutex<Pool>,
     /// The first sticky error.
     lost: OnceLock<Failure>,
+    /// The process that asked for it.
+    process: u32,
 }
 
 /// A memory pool of the context's own, made when it is first needed. What others of the process do with the device's default
@@ -189,6 +193,10 @@ unsafe impl Sync for Owner {}
 
 impl Drop for Owner {
     fn drop(&mut self) {
+        // The copy of a process has nothing to give back: the driver's state is the first one's.
+        if self.process != std::process::id() {
+            return;
+        }
         let events = std::mem::take(self.events.get_mut().unwrap_or_else(PoisonError::into_inner));
         if self.lost.get().is_none() && !events.is_empty() {
             // SAFETY: the handle is live until it is released below.
@@ -290,6 +298,16 @@ impl Context {
         self.0.calls
     }
 
+    /// Whether this is the process that asked for it, and no copy of that, in which nothing is to be given back.
+    pub(crate) fn is_here(&self) -> bool {
+        self.0.process == std::process::id()
+    }
+
+    /// Whether what the driver made in it can be given back from this thread.
+    pub(super) fn can_destroy(&self) -> bool {
+        self.is_here() && self.lost().is_none() && self.bind_once().is_ok()
+    }
+
     /// The sticky error that ended this context, if one did.
     pub fn lost(&self) -> Option<&Failure> {
         self.0.lost.get()
@@ -321,9 +339,12 @@ impl Context {
     /// Every call here does so where it must; a worker thread may do it once, before its first call.
     ///
     /// # Errors
-    /// The context is lost, or the driver refuses.
+    /// The context is lost, the driver refuses, or this is the copy of the process that asked for the context.
     pub fn bind(&self) -> Result<(), CudaError> {
         let calls = self.calls()?;
+        if !self.is_here() {
+            return Err(CudaError::Argument("a context in the copy of the process that asked for it"));
+        }
         // SAFETY: the handle is the live one of this owner.
         self.answer("cuCtxSetCurrent", unsafe { (calls.set_current)(self.handle()) })?;
         BOUND.set(self.0.number);

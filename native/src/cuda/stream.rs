@@ -44,7 +44,7 @@ unsafe impl Sync for Queue {}
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        if self.is_own && self.context.lost().is_none() && self.context.bind_once().is_ok() {
+        if self.is_own && self.context.can_destroy() {
             // SAFETY: the handle is live and no clone is left. Pending work completes without the handle.
             let _ = unsafe { (self.context.calls_to_destroy().stream_destroy)(self.handle) };
         }
@@ -311,7 +311,7 @@ impl Drop for Point {
         if self.is_pooled {
             // Waits that were enqueued keep what they wait for, also when the event is recorded anew.
             self.context.keep_event(self.handle);
-        } else if self.context.lost().is_none() && self.context.bind_once().is_ok() {
+        } else if self.context.can_destroy() {
             // SAFETY: the handle is live and no clone is left. Waits that were enqueued keep what they wait for.
             let _ = unsafe { (self.context.calls_to_destroy().event_destroy)(self.handle) };
         }

@@ -44,7 +44,18 @@ pub(super) fn calibrate(
         // A figure out of range, as of a clock that stood still, stays assumed.
         let _ = machine.set(name, value, source);
     }
+    bound_cold(&mut machine);
     Ok(Calibration::of(machine))
+}
+
+/// There is no time to measure copies of what lies in no cache; they are no faster than those that were measured.
+fn bound_cold(machine: &mut Machine) {
+    if let Some(hot) = machine.figure("host_memcpy_hot_bw")
+        && machine.host_memcpy_hot_bw < machine.host_memcpy_cold_bw
+    {
+        let text = Arc::from("no faster than what is in the cache, which was measured");
+        let _ = machine.set("host_memcpy_cold_bw", hot, Source { grade: Grade::Assumed, text });
+    }
 }
 
 /// Rates and times of the host, in the units of profiles.
@@ -125,6 +136,18 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_in_no_cache_is_copied_no_faster() {
+        let slow = || Source { grade: Grade::Measured, text: Arc::from("here") };
+        let assumed = Machine::default().figure("host_memcpy_cold_bw").unwrap();
+        for (hot, cold) in [(3.0, 3.0), (6.5, 6.5), (20.0, assumed)] {
+            let mut machine = Machine::default();
+            machine.set("host_memcpy_hot_bw", hot, slow()).unwrap();
+            bound_cold(&mut machine);
+            assert_eq!(machine.figure("host_memcpy_cold_bw"), Some(cold), "{hot}");
+        }
+    }
 
     #[test]
     fn a_figure_has_so_many_runs_at_most_and_none_when_the_time_is_over() {

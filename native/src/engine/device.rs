@@ -104,7 +104,7 @@ impl Drop for Block {
         // A stream that is another one on each thread cannot be waited for from this one.
         let mut streams = [&self.home].into_iter().chain(others.iter().map(Held::stream));
         let is_known = streams.all(|stream| !stream.is_per_thread());
-        if is_known && join(&self.home, &others).is_ok() {
+        if is_known && self.home.context().is_here() && join(&self.home, &others).is_ok() {
             // Refused, it is leaked.
             let _ = block.free_on(&self.home);
         }

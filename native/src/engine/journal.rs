@@ -2,7 +2,8 @@
 //! learn of errors and may outlive the engine.
 
 use std::cell::Cell;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use spanlift::Nanos;
@@ -84,11 +85,36 @@ pub(super) struct Journal {
     last: Mutex<Call>,
     /// The process that opened the engine.
     process: u32,
+    /// Transfers over the link that are not known to be done.
+    n_under_way: AtomicUsize,
+}
+
+/// A transfer over the link, for as long as it may be going on.
+#[derive(Debug)]
+pub(super) struct UnderWay(Arc<Journal>);
+
+impl UnderWay {
+    pub(super) fn new(journal: &Arc<Journal>) -> UnderWay {
+        journal.n_under_way.fetch_add(1, Ordering::Relaxed);
+        UnderWay(Arc::clone(journal))
+    }
+
+    /// Whether there are others.
+    pub(super) fn has_others(&self) -> bool {
+        self.0.n_under_way.load(Ordering::Relaxed) > 1
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.n_under_way.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Journal {
     pub(super) fn new() -> Journal {
-        Journal { lost: OnceLock::new(), last: Mutex::default(), process: std::process::id() }
+        let (lost, last, process) = (OnceLock::new(), Mutex::default(), std::process::id());
+        Journal { lost, last, process, n_under_way: AtomicUsize::new(0) }
     }
 
     pub(super) fn lost(&self) -> Option<&Lost> {

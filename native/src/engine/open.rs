@@ -220,10 +220,7 @@ impl Engine {
     }
 
     fn done(&self, Done { request, measured, hopped }: &Done) -> Explain {
-        // Whether devices reach each other is known of the pair that was asked for, not of the engine.
-        let caps = Caps { peer: !hopped, ..self.0.caps };
-        let plan = choose(request, &self.0.calibration, &caps);
-        Explain { measured: Some(*measured), ..self.explained(request, plan) }
+        Explain { measured: Some(*measured), ..self.explained(request, self.planned(request, *hopped)) }
     }
 
     /// What ended it, if something did.
@@ -305,7 +302,13 @@ impl Engine {
     }
 
     pub(super) fn plan(&self, request: &Request) -> Plan {
-        choose(request, &self.0.calibration, &self.0.caps)
+        self.planned(request, false)
+    }
+
+    /// The same where it is known whether it goes from one device to the other through the host: of the pair that is asked for, not
+    /// of the engine.
+    pub(super) fn planned(&self, request: &Request, hopped: bool) -> Plan {
+        choose(request, &self.0.calibration, &Caps { peer: !hopped, ..self.0.caps })
     }
 }
 

@@ -23,6 +23,7 @@ use crate::cuda::{Event, Place, Stream};
 
 use super::device::{Block, DevBuf, DeviceSlice, OnDevice};
 use super::open::Engine;
+use super::transfer::shape;
 use super::{EngineError, slot};
 
 impl Engine {
@@ -109,7 +110,8 @@ impl Engine {
         let (Some([_, down]), Some([up, _])) = (&self.inner().rings, &other.inner().rings) else {
             return staged((producer, consumer), from, to);
         };
-        let (n, chunk) = (from.bytes(), down.slot());
+        let request = Request::one(Route::Peer, HostMemory::Pinned, Bytes(from.bytes() as u64));
+        let (n, chunk) = (from.bytes(), shape(&self.planned(&request, true), down).1);
         let (onward, stream, mut lane) = (up.stream(0), down.stream(0), down.lane(0));
         from.used_on(stream);
         let mut hops = || -> Result<(), EngineError> {

@@ -19,9 +19,11 @@ use crate::cuda::{CudaError, Event, Place, Stream};
 
 use super::EngineError;
 use super::device::Block;
-use super::journal::Journal;
+use super::journal::{Journal, UnderWay};
 use super::pool::{HostPool, PAGE, Part};
 
+/// Bytes of a copy from which on it is cut in pieces of half as many beside others.
+const LARGE: usize = 32 << 20;
 /// No copy touches the bytes.
 const IDLE: u8 = 0;
 /// One may be reading them; for ever, where it could not be waited for.
@@ -147,6 +149,7 @@ struct Held {
     piece: Arc<Piece>,
     block: Arc<Block>,
     request: Request,
+    under_way: UnderWay,
 }
 
 impl fmt::Debug for Flight {
@@ -194,7 +197,8 @@ impl Flight {
         let request = Request::one(route, HostMemory::Pinned, Bytes(n as u64));
         let began = Instant::now();
         piece.part.block.note_taken(&piece.part.custody);
-        let held = Held { event, stream: stream.clone(), piece, block, request };
+        let under_way = UnderWay::new(journal);
+        let held = Held { event, stream: stream.clone(), piece, block, request, under_way };
         let called = held.call(at, n, is_down).and_then(|()| held.event.record(stream));
         if let Err(error) = called {
             // It may have been started all the same, and no event tells of it.
@@ -263,14 +267,19 @@ impl Flight {
 }
 
 impl Held {
+    /// One copy, or where others want the link too, large ones in pieces, so that nobody waits for all of it.
     fn call(&self, at: usize, n: usize, is_down: bool) -> Result<(), CudaError> {
-        let device = Place::Device(self.block.memory(), at);
-        let host = Place::Host(&self.piece.part.block, self.piece.part.at);
-        let (dst, src) = if is_down { (host, device) } else { (device, host) };
-        // SAFETY: the bytes lie inside the piece (`start`), which nobody else has and the flight keeps. Its state was made
-        // `READ` or `WRITTEN` through an exclusive borrow of the buffer, so that no slice of it is out, and none is lent
-        // that the copy's accesses would race with until `land` has waited for it; where that fails the state stays. A
-        // forgotten flight leaves it so too.
-        unsafe { self.stream.copy(dst, src, n) }
+        let is_cut = LARGE < n && self.under_way.has_others();
+        let piece = if is_cut { LARGE / 2 } else { n.max(1) };
+        (0..n).step_by(piece).try_for_each(|from| {
+            let device = Place::Device(self.block.memory(), at + from);
+            let host = Place::Host(&self.piece.part.block, self.piece.part.at + from);
+            let (dst, src) = if is_down { (host, device) } else { (device, host) };
+            // SAFETY: the bytes lie inside the piece (`start`), which nobody else has and the flight keeps. Its state was made
+            // `READ` or `WRITTEN` through an exclusive borrow of the buffer, so that no slice of it is out, and none is lent
+            // that the copy's accesses would race with until `land` has waited for it; where that fails the state stays. A
+            // forgotten flight leaves it so too.
+            unsafe { self.stream.copy(dst, src, piece.min(n - from)) }
+        })
     }
 }

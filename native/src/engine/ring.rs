@@ -1,7 +1,7 @@
 //! The staged ring: threads that copy chunks through page-locked slots, each with a stream of its own.
 //!
 //! ```text
-//! job     source, destination, chunk bytes, the number of the next chunk, what the caller's stream has been given so far
+//! job     source, destination, the chunks that are left, what the caller's stream has been given so far
 //! lane    its stream waits for that; then, until there are no chunks:
 //!             take the next slot in turn            (waits for the copy that used it last: without it bytes are lost)
 //!             copy a chunk of the source into it
@@ -15,6 +15,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{Error, ErrorKind};
+use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -256,32 +257,34 @@ impl Ring {
         self.lanes[k].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends `n` bytes of `source` to byte `at` of a block, before what `caller` is given next.
+    /// Sends `n` bytes of `source` to byte `at` of a block, before what `caller` is given next. Tensors that are not to be gathered
+    /// have chunks of their own.
     #[expect(clippy::too_many_arguments, reason = "what, from where, to where, in whose order, and how")]
     pub(super) fn up(
         &self,
         workers: &Workers,
-        (n_lanes, chunk): (usize, usize),
+        (n_lanes, chunk, is_gathered): (usize, usize, bool),
         source: &Source<'_>,
         (block, at): (&Block, usize),
         n: usize,
         caller: &Stream,
         watch: Watch<'_>,
     ) -> Result<(), EngineError> {
-        let n_chunks = n.div_ceil(chunk);
-        let next = AtomicUsize::new(0);
+        let starts = match source {
+            Source::Packed(_, packing) if !is_gathered => packing.starts(),
+            _ => &[0],
+        };
+        let chunks = Queue::new(chunks(starts, n, chunk));
+        let n_chunks = starts.len().max(n.div_ceil(chunk));
         self.run(workers, n_lanes.min(n_chunks), (caller, block), watch, n, &|lane, job| {
             while job.goes_on() {
-                let from = next.fetch_add(1, Ordering::Relaxed).saturating_mul(chunk);
-                if n <= from {
-                    break;
-                }
-                let len = chunk.min(n - from);
+                let Some(Range { start, end }) = chunks.next() else { break };
+                let len = end - start;
                 let Lane { stream, .. } = lane;
                 let stream = stream.clone();
                 let slot = lane.slot()?;
-                source.fill(from, slot.fill(len)?)?;
-                slot.send(&stream, (block.memory(), at + from), len)?;
+                source.fill(start, slot.fill(len)?)?;
+                slot.send(&stream, (block.memory(), at + start), len)?;
                 job.advance(len);
             }
             Ok(())
@@ -376,6 +379,14 @@ impl Ring {
         // Nothing of a transfer that failed is left running, so that its memory can go.
         job.result().map_err(|error| block.given_up(error, &self.streams[..n_lanes]))
     }
+}
+
+/// Stretches of `n` bytes from each start to the next, cut into chunks.
+fn chunks(starts: &[usize], n: usize, chunk: usize) -> impl Iterator<Item = Range<usize>> {
+    let ends = starts.iter().skip(1).copied().chain([n]);
+    starts.iter().copied().zip(ends).flat_map(move |(start, end)| {
+        (start..end).step_by(chunk).map(move |at| at..end.min(at.saturating_add(chunk)))
+    })
 }
 
 impl Lane {

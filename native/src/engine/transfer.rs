@@ -15,6 +15,7 @@ use crate::cuda::{Kernels, Place, Stream};
 
 use super::copy::Packing;
 use super::device::{Block, DevBuf, DeviceSlice, OnDevice};
+use super::journal::UnderWay;
 use super::open::{ALIGN, Engine};
 use super::ring::{Ring, Several, Source, Watch};
 use super::{EngineError, copy, slot};
@@ -332,6 +333,7 @@ impl Engine {
             self.same_device(stream.context())?;
             self.same_device(block.context())?;
             let began = Instant::now();
+            let _under_way = UnderWay::new(self.journal());
             let plan = self.plan(request);
             block.written_on(stream)?;
             if n > 0 {
@@ -361,7 +363,9 @@ impl Engine {
                 Ok(())
             }
             (Some(ring), way) if way != Way::Driver => {
-                ring.up(&inner.workers, shape(plan, ring), source, to, n, stream, watch)
+                let (workers, chunk) = shape(plan, ring);
+                let how = (workers, chunk, way != Way::Ring);
+                ring.up(&inner.workers, how, source, to, n, stream, watch)
             }
             _ => {
                 slot::send_staged(stream, (to.0.memory(), to.1), n, |bytes| source.fill(0, bytes))?;
@@ -385,6 +389,7 @@ impl Engine {
             let began = Instant::now();
             let (count, n) = (to.len() as u64, packing.bytes());
             let request = Request::many(Route::Down, HostMemory::Pageable, count, Bytes(n as u64));
+            let _under_way = UnderWay::new(self.journal());
             let plan = self.plan(&request);
             block.used_on(stream);
             let inner = self.inner();
@@ -434,7 +439,7 @@ fn of_call(request: &Request, tensors: u64, bytes: usize) -> Request {
 }
 
 /// Threads and bytes of a chunk, within what the ring has.
-fn shape(plan: &Plan, ring: &Ring) -> (usize, usize) {
+pub(super) fn shape(plan: &Plan, ring: &Ring) -> (usize, usize) {
     let workers = usize::try_from(plan.chosen.workers).unwrap_or(1).max(1);
     let chunk = usize::try_from(plan.chosen.chunk.0).unwrap_or(ring.slot());
     (workers, chunk.clamp(1, ring.slot()))

@@ -54,14 +54,10 @@ impl Calibration {
         if self.is_hot(bytes) { m.host_memcpy_hot_bw } else { m.host_memcpy_cold_bw }
     }
 
-    /// The rate at which the driver alone stages.
-    pub(super) fn driver(&self, bytes: Bytes, route: Route) -> Rate {
+    /// The rate of the driver's own copies into and out of its slots.
+    pub(super) fn staging(&self, bytes: Bytes) -> Rate {
         let m = &self.machine;
-        if m.pageable_direct {
-            return if route == Route::Down { m.pageable_d2h_bw } else { m.pageable_h2d_bw };
-        }
-        let staged = if self.is_hot(bytes) { m.stage_hot_bw } else { m.stage_cold_bw };
-        staged.min(self.link(route, false))
+        if self.is_hot(bytes) { m.stage_hot_bw } else { m.stage_cold_bw }
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::machine::Rate;
 use crate::units::{Bytes, Nanos};
 
+use super::rounds::{Round, Rounds, pipelined};
 use super::{Calibration, Candidate, Caps, HostMemory, Request, Route, SLOTS, Term, Way};
 
 /// Bytes of a slot, at least and at most.
@@ -37,8 +38,13 @@ pub(super) fn candidates(
 
 /// Bytes that are copied at a time when `workers` share `total`; no more than a slot has.
 pub(super) fn chunk(total: Bytes, workers: u32, caps: &Caps) -> Bytes {
-    let half = (total.0 / (2 * u64::from(workers.max(1)))).clamp(CHUNK.0, CHUNK.1);
-    Bytes((half & !4095).min(caps.slot().0))
+    Bytes(share(total.0, workers).min(caps.slot().0))
+}
+
+/// The same where slots may be of any size: so many that each thread has two, in whole pages.
+pub(in crate::advise) fn share(total: u64, workers: u32) -> u64 {
+    let half = total.div_ceil(2 * u64::from(workers.max(1)));
+    half.clamp(CHUNK.0, CHUNK.1).next_multiple_of(4096)
 }
 
 struct Form<'a> {
@@ -71,6 +77,7 @@ impl Form<'_> {
                 (host == File && fewest > 0, "a mapped file is never the source of a direct copy"),
             ],
             Way::Inline => &[
+                (route != Route::Up, "it goes to the host"),
                 (self.request.tensors > 1, "there are several tensors"),
                 (self.request.bytes.0 > INLINE, "it is larger than 4 MiB"),
                 (self.request.bytes > self.caps.slot(), "no slot is large enough"),
@@ -124,74 +131,121 @@ impl Form<'_> {
         self.of.link(self.request.route, self.request.both_ways)
     }
 
-    /// The terms that every way with one call or more has.
-    fn calls(&self, n: u64) -> [Term; 2] {
+    /// At least one.
+    fn tensors(&self) -> u64 {
+        self.request.tensors.max(1)
+    }
+
+    /// `k` asynchronous copies on one stream at `rate`, and the wait for the last: the engine starts on each anew, and the
+    /// longer of a call and a copy is what is seen of all but one of them.
+    fn queued(&self, rate: Rate) -> Vec<Term> {
         let machine = self.of.machine();
-        let calls = times(machine.call_memcpy_async.0, n);
-        [term("calls", calls), term("latency", Nanos(machine.lat.0.saturating_add(machine.sync_return.0)))]
+        let (k, bytes) = (self.tensors(), self.request.bytes);
+        let (call, lat) = (machine.call_memcpy_async, machine.lat);
+        let each = sum([rate.time(Bytes(bytes.0 / k)), lat]);
+        let (n_calls, n_copies) = if each < call { (k, 1) } else { (1, k) };
+        let link = rate.time(Bytes(if n_copies == k { bytes.0 } else { bytes.0 / k }));
+        let latency = sum([times(lat.0, n_copies), machine.sync_return]);
+        vec![term("calls", times(call.0, n_calls)), term("latency", latency), term("link", link)]
     }
 
     fn direct(&self) -> Candidate {
-        let [calls, latency] = self.calls(self.request.tensors);
-        // Calls and the link work side by side: the longer one is what is seen.
-        let (link, cpu) = (self.link().time(self.request.bytes), calls.ns);
-        let calls = hidden(calls, link);
-        plain(Way::Direct, vec![calls, latency, term("link", link)], cpu)
+        let cpu = times(self.of.machine().call_memcpy_async.0, self.request.tensors);
+        plain(Way::Direct, self.queued(self.link()), cpu)
     }
 
     fn inline(&self) -> Candidate {
-        let [calls, latency] = self.calls(1);
-        let copy = self.core().time(self.request.bytes);
-        let terms =
-            vec![calls, latency, term("host copy", copy), term("link", self.link().time(self.request.bytes))];
+        let copy = self.core(self.request.bytes.0).time(self.request.bytes);
+        let mut terms = self.queued(self.link());
+        let cpu = sum([terms[0].ns, copy]);
+        terms.push(term("host copy", copy));
         let chunk = Bytes(self.request.bytes.0.max(1).next_multiple_of(4096));
-        Candidate { workers: 1, slots: 1, chunk, ..plain(Way::Inline, terms, sum([calls.ns, copy])) }
+        Candidate { workers: 1, slots: 1, chunk, ..plain(Way::Inline, terms, cpu) }
     }
 
-    /// A core's rate; page faults bound writes to fresh memory.
-    fn core(&self) -> Rate {
-        let core = self.of.core(self.request.bytes);
-        match (self.request.host, self.request.route) {
-            (HostMemory::Fresh, Route::Down) => core.min(self.of.machine().host_fault_bw),
-            _ => core,
+    /// A core's rate beside so many bytes of slots, which lie in the cache too; what a device has just written lies in none, and page
+    /// faults bound writes to fresh memory.
+    fn core(&self, slots: u64) -> Rate {
+        let machine = self.of.machine();
+        match (self.request.route, self.request.host) {
+            (Route::Down, HostMemory::Fresh) => machine.host_memcpy_cold_bw.min(machine.host_fault_bw),
+            (Route::Down, _) => machine.host_memcpy_cold_bw,
+            _ => self.of.core(Bytes(self.request.bytes.0.saturating_add(slots))),
         }
     }
 
-    /// Threads that copy into or out of slots beside the link: the slower of the two is seen, and the other one's chunk at
-    /// the end of the pipeline.
+    /// The processor's own time for many tensors.
+    fn gathers(&self) -> Nanos {
+        match self.tensors() {
+            1 => Nanos::ZERO,
+            k => times(self.of.machine().gather_per_tensor.0, k),
+        }
+    }
+
+    /// Threads that copy into or out of slots, in rounds of a chunk each, beside the link.
     fn staged(&self, way: Way, workers: u32) -> Candidate {
-        let (machine, bytes) = (self.of.machine(), self.request.bytes);
-        let chunk = chunk(bytes, workers, self.caps);
-        let n_chunks = bytes.0.div_ceil(chunk.0.max(1)).max(1);
+        let (machine, bytes) = (self.of.machine(), self.request.bytes.0);
+        let chunk = chunk(Bytes(bytes), workers, self.caps);
         // Tensors that are not gathered have chunks of their own.
-        let n_chunks = if way == Way::Coalesce { n_chunks } else { n_chunks.max(self.request.tensors) };
+        let k = if way == Way::Ring { self.tensors() } else { 1 };
+        let of_each = (bytes / k).div_ceil(chunk.0.max(1)).max(1);
+        let n_chunks = of_each.saturating_mul(k);
+        let piece = if k == 1 { chunk.0.min(bytes) } else { bytes.div_ceil(n_chunks) };
         let busy = u64::from(workers).min(n_chunks);
-        let core = self.core();
-        // Chunks are whole: one thread may have one more than the others.
-        let most = Bytes(n_chunks.div_ceil(busy).saturating_mul(chunk.0).min(bytes.0));
-        let copies = core.time(most).max(machine.host_memcpy_cap_bw.time(bytes));
-        let per_call = machine.call_memcpy_async.0.saturating_add(machine.call_event_record.0);
-        let calls = times(per_call, n_chunks);
-        let gathers = match way {
-            Way::Coalesce => times(machine.gather_per_tensor.0, self.request.tensors),
-            _ => Nanos::ZERO,
+        let n_rounds = n_chunks.div_ceil(busy);
+        let gathers = if way == Way::Ring { Nanos::ZERO } else { self.gathers() };
+        let slots = u64::from(SLOTS).min(n_rounds) * busy;
+        let (is_down, core) = (way == Way::Drain, self.core(slots.saturating_mul(piece)));
+        let (record, wait) = (machine.call_event_record.0, machine.call_stream_wait.0);
+        let call = machine.call_memcpy_async.0.saturating_add(record);
+        // A slot's copy is waited for before the processor has the slot again; on the way down, before it has it at all, and the
+        // first copies are called for before any of them is.
+        let is_again = n_rounds > u64::from(SLOTS);
+        let called = if is_down && !is_again { 0 } else { call };
+        let waited = if is_down || is_again { machine.sync_return.0 } else { 0 };
+        let gather = gathers.0 / i64::try_from(n_chunks).unwrap_or(i64::MAX);
+        let calls = sum([called, waited, gather].map(Nanos));
+        let copy = |bytes: u64, n: u64| {
+            let all = Bytes(bytes.saturating_mul(n));
+            core.time(Bytes(bytes)).max(machine.host_memcpy_cap_bw.time(all))
         };
-        let share = |ns: Nanos| Nanos(ns.0 / i64::try_from(busy).unwrap_or(i64::MAX));
-        let host = [term("host copy", copies), term("calls", share(calls)), term("gather", share(gathers))];
-        // The engine starts on every chunk anew.
-        let link = sum([self.link().time(bytes), times(machine.lat.0, n_chunks - 1)]);
-        let last = Bytes(chunk.0.min(bytes.0));
+        let link = |bytes: u64, n: u64| {
+            sum([self.link().time(Bytes(bytes.saturating_mul(n))), times(machine.lat.0, n)])
+        };
+        let full = Round { copy: copy(piece, busy), calls, link: link(piece, busy) };
+        let n_last = n_chunks - (n_rounds - 1) * busy;
+        let rest = bytes.saturating_sub((n_chunks - 1).saturating_mul(piece)).min(piece);
+        let last = match n_last {
+            1 => Round { copy: copy(rest, 1), calls, link: link(rest, 1) },
+            // The last chunk is done before the others of its round.
+            n => {
+                let (whole, less) = (copy(piece, n), sum([copy(rest, n), link(rest, 1)]));
+                let less = if is_down { link(rest, 1) } else { beyond(less, whole) };
+                Round { copy: whole, calls, link: sum([link(piece, n - 1), less]) }
+            }
+        };
+        let rounds = Rounds { n: n_rounds, full, last };
+        let waits = times(wait, busy);
         let wake = if workers > 1 { machine.thread_wake } else { Nanos::ZERO };
-        let mut terms = vec![term("wake", wake), self.calls(0)[1]];
-        if link.0 < sum(host.map(|t| t.ns)).0 {
-            terms.extend(host);
-            terms.push(term("last chunk", self.link().time(last)));
+        let mut terms = vec![term("wake", wake)];
+        if is_down {
+            let ahead = times(call, u64::from(SLOTS).min(n_rounds));
+            let beside = if n_rounds > 1 { full.link } else { last.link };
+            let ahead = beyond(ahead, sum([machine.call_memcpy_async, beside]));
+            let start = sum([Nanos(record), Nanos(wait), machine.call_memcpy_async, ahead]);
+            terms.extend([term("start", start), term("end", sum([Nanos(record), waits]))]);
+            let first = link(piece, n_last);
+            terms.extend(rounds.down(first, machine.dma_interference));
         } else {
-            terms.push(term("link", link));
-            terms.push(term("first chunk", core.time(last)));
+            // While the link has the last chunks.
+            let end = term("end", beyond(sum([Nanos(record), waits]), last.link));
+            terms.extend([term("start", sum([Nanos(record), Nanos(wait)])), end]);
+            terms.push(term("latency", machine.sync_return));
+            terms.extend(rounds.up(machine.dma_interference));
         }
         // Threads that were woken spin while they wait.
-        let cpu = sum([core.time(bytes), calls, gathers, times(wake.0, u64::from(workers))]);
+        let calls = times(call, n_chunks);
+        let cpu = sum([core.time(Bytes(bytes)), calls, gathers, times(wake.0, u64::from(workers))]);
         Candidate { workers, slots: SLOTS, chunk, ..plain(way, terms, cpu) }
     }
 
@@ -201,10 +255,9 @@ impl Form<'_> {
         // Locked once and unlocked once; each use has its share.
         let pages = self.request.bytes.0.div_ceil(4096).saturating_mul(2);
         let lock = Nanos(times(machine.host_register_per_4k.0, pages).0 / uses);
-        let [calls, latency] = self.calls(self.request.tensors);
-        let link = self.link().time(self.request.bytes);
-        let cpu = sum([lock, calls.ns]);
-        let terms = vec![hidden(calls, link), latency, term("page-locking", lock), term("link", link)];
+        let mut terms = self.queued(self.link());
+        terms.push(term("page-locking", lock));
+        let cpu = sum([lock, times(machine.call_memcpy_async.0, self.request.tensors)]);
         plain(Way::Register, terms, cpu)
     }
 
@@ -217,58 +270,110 @@ impl Form<'_> {
 
     fn batch(&self) -> Candidate {
         let machine = self.of.machine();
-        let [call, latency] = self.calls(1);
+        let call = term("calls", machine.call_memcpy_async);
+        let latency = term("latency", sum([machine.lat, machine.sync_return]));
         let pieces = times(machine.batch_per_copy.0, self.request.tensors);
         let link = machine.batch_bw.min(self.link()).time(self.request.bytes);
         let cpu = sum([call.ns, pieces]);
-        plain(Way::Batch, vec![call, latency, hidden(term("pieces", pieces), link), term("link", link)], cpu)
+        plain(Way::Batch, vec![call, latency, term("pieces", beyond(pieces, link)), term("link", link)], cpu)
     }
 
     fn device(&self) -> Candidate {
         let machine = self.of.machine();
-        let [calls, latency] = self.calls(self.request.tensors);
-        let cpu = calls.ns;
         if self.request.route == Route::Peer && (!self.caps.peer || machine.p2p_bw.0 == 0) {
-            let slowest = machine.h2d_bw.min(machine.d2h_bw);
-            let chunk = chunk(self.request.bytes, 1, self.caps);
-            let hops = slowest.time(self.request.bytes);
-            let first = slowest.time(Bytes(chunk.0.min(self.request.bytes.0)));
-            let terms =
-                vec![hidden(calls, hops), latency, term("two hops", hops), term("first chunk", first)];
-            return Candidate { slots: SLOTS, chunk, ..plain(Way::Device, terms, cpu) };
+            return self.hops();
         }
-        let link = self.link().time(self.request.bytes);
-        plain(Way::Device, vec![hidden(calls, link), latency, term("link", link)], cpu)
+        let cpu = times(machine.call_memcpy_async.0, self.request.tensors);
+        plain(Way::Device, self.queued(self.link()), cpu)
     }
 
+    /// To another device through the slots of one thread.
+    fn hops(&self) -> Candidate {
+        let (machine, bytes) = (self.of.machine(), self.request.bytes.0);
+        let chunk = chunk(Bytes(bytes), 1, self.caps);
+        let n_chunks = bytes.div_ceil(chunk.0.max(1)).max(1);
+        let hop = |rate: Rate, bytes: u64| sum([rate.time(Bytes(bytes)), machine.lat]);
+        let piece = chunk.0.min(bytes);
+        let last = bytes.saturating_sub((n_chunks - 1).saturating_mul(piece));
+        let two = |rate| (hop(rate, piece), hop(rate, last));
+        let ((down, last_down), (up, last_up)) = (two(machine.d2h_bw), two(machine.h2d_bw));
+        let hops = pipelined(n_chunks, (down, last_down), (up, last_up));
+        let waits = if n_chunks > u64::from(SLOTS) { machine.sync_return.0 } else { 0 };
+        let [call, record, wait] =
+            [machine.call_memcpy_async, machine.call_event_record, machine.call_stream_wait].map(|ns| ns.0);
+        let each = times(call.saturating_add(record), 2).0.saturating_add(wait).saturating_add(waits);
+        // The thread makes both calls of a chunk before those of the next, and the second hop of one begins with its own call.
+        let onward = Nanos(record.saturating_add(wait).saturating_add(call));
+        let called = sum([times(each, n_chunks - 1), last_down.max(onward), last_up]);
+        let hops = sum([hops, beyond(onward, if n_chunks > 1 { down } else { last_down })]);
+        let calls = beyond(called, hops);
+        let around = times(record.saturating_add(wait), 2).0.saturating_add(call);
+        // While the second hop of the last chunk goes on.
+        let end = beyond(sum([times(record, 3), Nanos(wait)]), last_up);
+        let terms = vec![
+            term("calls", sum([Nanos(around), calls, end])),
+            term("latency", machine.sync_return),
+            term("two hops", hops),
+        ];
+        Candidate { slots: SLOTS, chunk, ..plain(Way::Device, terms, times(each, n_chunks)) }
+    }
+
+    /// The engine's own copy, for no device touches memory of the caller's, and what the driver does with that.
     fn driver(&self) -> Candidate {
-        let machine = self.of.machine();
-        let each = machine.call_memcpy_async.0.saturating_add(machine.sync_return.0);
-        let calls = times(each, self.request.tensors);
-        let mut staged = self.of.driver(self.request.bytes, self.request.route);
-        if (self.request.host, self.request.route) == (HostMemory::Fresh, Route::Down) {
-            staged = staged.min(machine.host_fault_bw);
-        }
-        let copy = staged.time(self.request.bytes);
-        let terms = vec![term("calls", calls), term("latency", machine.lat), term("driver's staging", copy)];
-        plain(Way::Driver, terms, sum([calls, copy]))
+        let (machine, route) = (self.of.machine(), self.request.route);
+        let bytes = self.request.bytes;
+        // Of tensors that become views of one block the copy is one.
+        let k = if self.request.views { 1 } else { self.tensors() };
+        let own = self.of.core(bytes).min(machine.host_fault_bw).time(bytes);
+        let own = sum([own, self.gathers()]);
+        let each = bytes.0 / k;
+        let copy = if machine.pageable_direct {
+            let rate = if route == Route::Down { machine.pageable_d2h_bw } else { machine.pageable_h2d_bw };
+            sum([rate.time(Bytes(each)), machine.lat])
+        } else {
+            let is_inline = route == Route::Up && each <= machine.inline_h2d_bytes.0;
+            let piece = if is_inline { each } else { each.min(machine.stage_chunk.0) };
+            let n = each.div_ceil(piece.max(1)).max(1);
+            let stage = self.of.staging(bytes);
+            let round = |bytes: u64| {
+                let link = sum([self.link().time(Bytes(bytes)), machine.lat]);
+                Round { copy: stage.time(Bytes(bytes)), calls: Nanos::ZERO, link }
+            };
+            let last = round(each.saturating_sub((n - 1).saturating_mul(piece)));
+            let rounds = Rounds { n, full: round(piece), last };
+            let g = machine.dma_interference;
+            sum(if route == Route::Down {
+                rounds.down(last.link.max(rounds.full.link), g)
+            } else {
+                rounds.up(g)
+            }
+            .iter()
+            .map(|t| t.ns))
+        };
+        // A copy that the call itself waits for is waited for twice.
+        let n_waits = if route == Route::Down || machine.pageable_direct { 2 } else { 1 };
+        let calls = sum([machine.call_memcpy_async, times(machine.sync_return.0, n_waits)]);
+        let calls = times(calls.0, k);
+        let staging = times(copy.0, k);
+        let terms = vec![term("own copy", own), term("calls", calls), term("driver's staging", staging)];
+        plain(Way::Driver, terms, sum([own, calls, staging]))
     }
 }
 
-fn term(name: &'static str, ns: Nanos) -> Term {
+pub(super) fn term(name: &'static str, ns: Nanos) -> Term {
     Term { name, ns }
 }
 
-/// What is left of a term beside work of this length that goes on at the same time.
-fn hidden(term: Term, beside: Nanos) -> Term {
-    Term { ns: Nanos((term.ns.0 - beside.0).max(0)), ..term }
+/// What is left of a time beside another that passes meanwhile.
+pub(super) fn beyond(time: Nanos, beside: Nanos) -> Nanos {
+    Nanos(time.0.saturating_sub(beside.0).max(0))
 }
 
-fn sum(all: impl IntoIterator<Item = Nanos>) -> Nanos {
+pub(super) fn sum(all: impl IntoIterator<Item = Nanos>) -> Nanos {
     Nanos(all.into_iter().fold(0, |sum, ns| sum.saturating_add(ns.0)))
 }
 
-fn times(ns: i64, n: u64) -> Nanos {
+pub(super) fn times(ns: i64, n: u64) -> Nanos {
     Nanos(ns.saturating_mul(i64::try_from(n).unwrap_or(i64::MAX)))
 }
 

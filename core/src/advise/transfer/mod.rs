@@ -11,24 +11,27 @@
 //! | `S6` drain | to pageable memory | the device copies into slots, threads drain them |
 //! | `S7` batch | several large page-locked pieces | one call of the driver for all |
 //! | `S8` device | within a device, between devices | one copy, or two hops through slots |
-//! | driver | nothing could be page-locked | the driver stages by itself |
+//! | driver | nothing could be page-locked | the engine copies, the driver stages that copy |
 //!
 //! With `L` the link's rate, `b` a core's copy rate (`B` for all cores), `W` threads, `c` bytes of a slot, `n` bytes in `k`
 //! tensors, `call` the host time of a copy's call, `lat` the engine's latency and `wait` the return from a wait:
 //!
 //! ```text
-//! S0      max(k call, n/L) + lat + wait
-//! driver  k (call + wait) + lat + n/D                             D: the driver's staging rate
+//! S0      call + (k-1) max(call, t) + t + wait                    t = lat + n/kL
+//! driver  n/min(b, f) + k (call + wait) + k P                     the engine's own copy, then the driver's: P as S2 with one
+//!                                                                 thread at its rate, in its slots
 //! S1      call + lat + n/b + n/L + wait
-//! S2      wake(W) + lat + wait + max(h, l) + e                    h = max(n/W b, n/B) + calls/W, l = n/L + chunks lat
-//! S3      max(k call, n/L) + lat + wait + 2 R n/r                 R: page-locking a byte, r: uses
-//! S4      as S2, h with k g/W                                     g: gathering one tensor
+//! S2      wake(W) + start + wait + P                              P = max(h + R l, R h + l): R rounds of W chunks, of which
+//!                                                                 h = max(c/b, W c/B) + calls, l = W (c/L + lat)
+//! S3      as S0, and 2 R n/r                                      R: page-locking a byte, r: uses
+//! S4      as S2, h with a chunk's part of k g                     g: gathering one tensor
 //! S5      launch + n/M + wait                                     M: rate of mapped reads
-//! S6      as S2, with min(b, f) for b                             f: page faults, if the memory is fresh
+//! S6      as S4, the link first, with a cold core's b, or f       f: page faults, if the memory is fresh
 //! S7      call + lat + wait + max(k g', n/Q)                      Q: rate of batches
-//! S8      max(k call, n/d) + lat + wait                           two hops: d = min(up, down), and c/d more
+//! S8      as S0 at the device's rate                              two hops: P of one thread, of both links
 //!
-//! e = c/b where the link bounds, c/L where the host does: the pipeline's first or last chunk
+//! start   an event of the caller's stream, and W waits for those of the threads; in rounds after the first a copy takes longer by
+//!         what the link takes from the host's memory
 //! ```
 //!
 //! The least time wins; within 3 % the least time of processors.
@@ -36,6 +39,7 @@
 mod calibration;
 mod explain;
 mod formula;
+mod rounds;
 #[cfg(test)]
 mod tests;
 
@@ -43,6 +47,7 @@ use serde_core::ser::{Serialize, SerializeStructVariant, Serializer};
 
 pub use calibration::Calibration;
 pub use explain::Explain;
+pub(super) use formula::share;
 
 use crate::json::{named, written};
 use crate::ordered::sort_by_key;

@@ -1,11 +1,8 @@
-//! Choices on recorded calibrations: what is chosen, that thresholds are monotone, that nothing forced would be better,
-//! and that the closed forms say what the simulator says.
+//! Choices on recorded calibrations: what is chosen, that thresholds are monotone, that nothing forced would be better.
 
 use super::calibration::recorded;
 use super::*;
-use crate::advise::{self, Depth, Origin, Strategy};
-use crate::machine::{Grade, Machine};
-use crate::units::kib;
+use crate::machine::Grade;
 
 const SIZES: [u64; 11] = [
     4 << 10,
@@ -206,36 +203,6 @@ fn sizes_without_end_are_no_panic() {
                         choose(&Request::many(route, host, tensors, Bytes(bytes)), &calibration, &first());
                     assert!(plan.chosen.predicted.0 > 0);
                 }
-            }
-        }
-    }
-}
-
-/// The closed forms and the simulated programs of the same strategies, on machines whose frameworks cost nothing
-/// and whose threads are awake.
-#[test]
-fn closed_forms_are_close_to_the_simulator() {
-    let none = |m| Machine { framework_to_overhead: Nanos::ZERO, thread_wake: Nanos::ZERO, ..m };
-    for machine in recorded().into_iter().map(none) {
-        let calibration = Calibration::of(machine.clone());
-        for (n, each) in [(1, 4_000_000), (1, 64 << 20), (20, 4_000_000), (200, kib(4).0)] {
-            for (origin, host) in
-                [(Origin::Pageable, HostMemory::Pageable), (Origin::Pinned, HostMemory::Pinned)]
-            {
-                let request = Request::many(Route::Up, host, n, Bytes(n * each));
-                let plan = choose(&request, &calibration, &first());
-                let strategy = match plan.chosen.way {
-                    Way::Direct => Strategy::Direct,
-                    Way::Ring | Way::Inline => Strategy::Ring { threads: plan.chosen.workers },
-                    Way::Coalesce => Strategy::Coalesced { threads: plan.chosen.workers },
-                    way => panic!("{way:?}"),
-                };
-                let tensors = vec![format!("{n}x{each}B").parse().unwrap()];
-                let request = advise::Request::new(tensors, origin);
-                let simulated = advise::predict(strategy, &request, &machine, Depth::FULL).unwrap().time;
-                let (closed, simulated) = (plan.chosen.predicted.0 as f64, simulated.0 as f64);
-                let ratio = closed / simulated;
-                assert!(0.7 < ratio && ratio < 1.3, "{machine} {n} x {each} {host:?} {strategy}: {ratio:.2}");
             }
         }
     }

@@ -43,6 +43,11 @@ impl Packing {
         self.bytes
     }
 
+    /// Where each tensor starts.
+    pub(crate) fn starts(&self) -> &[usize] {
+        &self.starts
+    }
+
     /// Where each tensor starts, and its length.
     pub fn places(&self) -> impl ExactSizeIterator<Item = (usize, usize)> + '_ {
         self.starts.iter().copied().zip(self.lens.iter().copied())
