@@ -18,5 +18,14 @@ pub(crate) mod hot {
     pub(crate) use std::collections::BTreeMap;
 }
 
+/// All lists as one. The standard library's `flat_map` asks and keeps more than this needs, for every pair of lists anew.
+pub(crate) fn joined<T, L: IntoIterator<Item = T>>(lists: impl IntoIterator<Item = L>) -> Vec<T> {
+    let mut all = Vec::new();
+    for list in lists {
+        all.extend(list);
+    }
+    all
+}
+
 pub use compact::{BTreeMap, BTreeSet, Entry, Iter, Range};
 pub(crate) use sort::{ranked, sort, sort_by, sort_by_key};

@@ -1,7 +1,7 @@
 //! Which of many spans may meet a given one: a plain list for a few, sorted by where they begin for many.
 
 use crate::memory::Span;
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, joined};
 
 /// Where the runs of a span lie modulo a number that divides all its strides: most neighbours in a matrix are told apart
 /// by it in a few instructions.
@@ -208,7 +208,7 @@ impl Front {
         match self {
             Front::Few(list) => list.iter().map(|&(_, id)| id).collect(),
             Front::Many(classes) => {
-                classes.values().flat_map(|alike| alike.by_start.keys().map(|&(.., id)| id)).collect()
+                joined(classes.values().map(|alike| alike.by_start.keys().map(|&(.., id)| id)))
             }
         }
     }

@@ -6,7 +6,7 @@
 use super::grid::{Grid, TooManyRuns};
 use super::union::union;
 use super::{Dim, Span};
-use crate::ordered::sort_by_key;
+use crate::ordered::{joined, sort_by_key};
 
 /// Disjoint spans that hold the bytes of `these` that are in none of `those`, in order of their first byte.
 pub(super) fn difference(these: &[&Span], those: &[&Span], limit: u64) -> Result<Vec<Span>, TooManyRuns> {
@@ -50,7 +50,7 @@ fn runs(span: &Span, out: &mut Vec<(i64, i64)>, budget: &mut u64) -> Result<(), 
     *budget = n.and_then(|n| budget.checked_sub(n)).ok_or(TooManyRuns)?;
     let mut offsets = vec![span.off()];
     for &Dim { count, stride } in span.dims() {
-        offsets = offsets.iter().flat_map(|off| (0..count).map(move |i| off + i * stride)).collect();
+        offsets = joined(offsets.iter().map(|off| (0..count).map(move |i| off + i * stride)));
     }
     out.extend(offsets.into_iter().map(|off| (off, off + span.elem())));
     Ok(())

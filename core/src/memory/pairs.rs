@@ -7,6 +7,7 @@
 
 use super::grid::Grid;
 use crate::ordered;
+use crate::ordered::joined;
 
 /// Digits of a position at most, the lowest included.
 const MOST_DIGITS: usize = 4;
@@ -78,7 +79,7 @@ struct Digits {
 impl Digits {
     /// The strides that most grids have, or multiples of which they have.
     fn of(grids: &[Grid]) -> Digits {
-        let mut strides: Vec<i64> = grids.iter().flat_map(|g| g.dims.iter().map(|d| d.1)).collect();
+        let mut strides: Vec<i64> = joined(grids.iter().map(|g| g.dims.iter().map(|d| d.1)));
         strides.sort_unstable();
         let mut counted: Vec<(usize, i64)> = Vec::new();
         for stride in strides {

@@ -8,7 +8,7 @@ use super::budget::{Budget, Undecided};
 use super::layout::{Layout, LayoutProblems, StorageId};
 use super::{Device, Span, View};
 use crate::error::wraps;
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, joined};
 use crate::units::Bytes;
 
 /// How tensors are moved.
@@ -550,7 +550,7 @@ impl Layout {
         match one {
             // Rounding a start down may take more than the gap before it saves.
             Some(mut one) if one.bytes() < blocks.iter().map(Block::bytes).sum() => {
-                one.tensors = blocks.into_iter().flat_map(|b| b.tensors).collect();
+                one.tensors = joined(blocks.into_iter().map(|b| b.tensors));
                 vec![one]
             }
             _ => blocks,

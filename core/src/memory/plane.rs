@@ -3,7 +3,7 @@
 //! A line sweeps over the rows. A tree over the columns knows which of them are covered; only where rectangles begin or
 //! end is anything looked at.
 
-use crate::ordered::{BTreeMap, ranked};
+use crate::ordered::{BTreeMap, joined, ranked};
 
 /// Rows `[top, bottom)` and columns `[left, right)`, none of them empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,7 +95,7 @@ impl Sweep<'_> {
             ranked(rects.len(), key).into_iter().map(|k| k as usize).collect()
         };
         let (by_top, by_bottom) = (by(&|k| rects[k].top), by(&|k| rects[k].bottom));
-        let mut edges: Vec<i64> = rects.iter().flat_map(|r| [r.left, r.right]).collect();
+        let mut edges: Vec<i64> = joined(rects.iter().map(|r| [r.left, r.right]));
         edges.sort_unstable();
         edges.dedup();
         let cover = Cover::new(edges);

@@ -9,7 +9,7 @@
 use super::grid::{Band, Grid, TooManyRuns, spend};
 use super::plane::{self, Rect};
 use super::runs;
-use crate::ordered::{sort_by, sort_by_key};
+use crate::ordered::{joined, sort_by, sort_by_key};
 
 /// Runs that may be written out where strides have nothing in common, before rows are tried.
 const FLAT: u64 = 1 << 20;
@@ -251,7 +251,7 @@ fn gcd(a: i64, b: i64) -> i64 {
 
 /// How many grids would be joined if the columns were asked for in every row where something begins or ends.
 fn asked_again(bands: &[Band]) -> u64 {
-    let mut edges: Vec<i64> = bands.iter().flat_map(|b| [b.row, b.row + b.n]).collect();
+    let mut edges: Vec<i64> = joined(bands.iter().map(|b| [b.row, b.row + b.n]));
     edges.sort_unstable();
     edges.dedup();
     let at = |row: i64| edges.partition_point(|&e| e < row);
@@ -278,7 +278,7 @@ fn join_columns(
     out: &mut Vec<Grid>,
     budget: &mut u64,
 ) -> Result<(), TooManyRuns> {
-    let mut edges: Vec<i64> = bands.iter().flat_map(|b| [b.row, b.row + b.n]).collect();
+    let mut edges: Vec<i64> = joined(bands.iter().map(|b| [b.row, b.row + b.n]));
     edges.sort_unstable();
     edges.dedup();
     sort_by_key(&mut bands, |b| b.row);

@@ -13,6 +13,7 @@ use super::sum::MOST_ROOM;
 use super::transfer::Route;
 use super::{Diagonal, Gather, OpError, Space, ToDevice};
 use crate::memory::Device;
+use crate::ordered::joined;
 
 /// Something that can stand in a chain.
 #[derive(Debug, Clone, PartialEq)]
@@ -168,7 +169,7 @@ fn assembled(
             && names_two_things(&operators, &operator)
         {
             let sides = operators.iter().flat_map(|a| [a.domain(), a.codomain()]);
-            let taken: Vec<Name> = sides.flat_map(Space::names).cloned().collect();
+            let taken: Vec<Name> = joined(sides.map(|space| space.names().cloned()));
             operator = (open.build)(space, &taken).map_err(|e| e.at(k, n))?;
         }
         if *operator.domain() != *space {

@@ -8,6 +8,7 @@ use super::sum::first_branch;
 use super::tensor::check_view;
 use super::walk::{place, walk};
 use super::{OpError, Space};
+use crate::ordered::joined;
 
 /// Values in a space, as the reference evaluator sees them.
 ///
@@ -223,7 +224,7 @@ fn gathered(
 
 /// The elements of `x` with an index in `range` along `axis`.
 fn taken(space: &Space, axis: usize, range: (i64, i64), x: &[Complex64]) -> Vec<Complex64> {
-    blocks(space, axis, range).flat_map(|block| x[block].iter().copied()).collect()
+    joined(blocks(space, axis, range).map(|block| x[block].iter().copied()))
 }
 
 /// Where the elements with an index in `range` along `axis` lie, one block for each index of the dimensions before.

@@ -5,6 +5,7 @@ use std::f64::consts::PI;
 use super::operator::Operator;
 use super::sum::sum;
 use super::{OpError, Part};
+use crate::ordered::joined;
 
 /// The highest degree of a polynomial near an inverse: beyond it rounding takes what the degree gives.
 const HIGHEST: usize = 30;
@@ -103,7 +104,7 @@ fn spread(m: usize) -> Vec<usize> {
     let mut width = 1;
     while width < m {
         // Each index is followed by its mirror image, as in the stable order of Lebedev and Finogenov.
-        order = order.iter().flat_map(|&j| [j, 2 * width - 1 - j]).collect();
+        order = joined(order.iter().map(|&j| [j, 2 * width - 1 - j]));
         width *= 2;
     }
     order.retain(|j| *j < m);

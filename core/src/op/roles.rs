@@ -2,6 +2,7 @@
 
 use super::OpError;
 use crate::memory::Device;
+use crate::ordered::joined;
 
 /// Where the tiles of an operator are read, computed and written: one device for each tile and role.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,7 +75,7 @@ pub fn broadcast<T: Clone>(values: &[T], shape: &[usize], grid: &[usize]) -> Res
     for (d, &n) in grid.iter().enumerate() {
         // Dimensions that the array lacks see the same everywhere.
         let size = (d + shape.len()).checked_sub(grid.len()).map_or(1, |k| shape[k]);
-        filled = filled.iter().flat_map(|at| (0..n).map(move |i| at * size + i % size)).collect();
+        filled = joined(filled.iter().map(|at| (0..n).map(move |i| at * size + i % size)));
     }
     Ok(filled.into_iter().map(|at| values[at].clone()).collect())
 }

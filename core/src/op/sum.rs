@@ -10,6 +10,7 @@ use super::error::Misfit;
 use super::operator::Operator;
 use super::transfer::Route;
 use super::{Diagonal, OpError};
+use crate::ordered::joined;
 
 /// Operators of one input, their results added.
 #[derive(Debug, Clone, PartialEq)]
@@ -204,7 +205,7 @@ impl Operator {
                 Operator::Sum(inner) if !tree && !inner.tree => inner.parts.to_vec(),
                 part => vec![part],
             };
-            flat = flat.into_iter().flat_map(parts).collect();
+            flat = joined(flat.into_iter().map(parts));
         }
         if flat.len() == 1 { flat.remove(0) } else { Operator::Sum(Sum { parts: flat.into(), tree }) }
     }

@@ -5,6 +5,7 @@ use num_complex::Complex64;
 use super::steps::Does;
 use crate::memory::Dtype;
 use crate::op::{Operator, Space};
+use crate::ordered::joined;
 use crate::program::Contents;
 
 /// What one command of a plan computes.
@@ -50,7 +51,7 @@ pub(super) fn contents(space: &Space, values: &[Complex64]) -> Contents {
 /// The real numbers of values, in pairs where a space is complex.
 fn reals(space: &Space, values: &[Complex64]) -> Vec<f64> {
     if space.is_complex() {
-        values.iter().flat_map(|z| [z.re, z.im]).collect()
+        joined(values.iter().map(|z| [z.re, z.im]))
     } else {
         values.iter().map(|z| z.re).collect()
     }
@@ -62,8 +63,8 @@ pub(super) fn encoded(space: &Space, values: &[Complex64]) -> Vec<u8> {
     let single = |v: f64| (v as f32).to_le_bytes();
     let reals = reals(space, values).into_iter();
     match space.dtype() {
-        Dtype::F32 | Dtype::C32 => reals.flat_map(single).collect(),
-        _ => reals.flat_map(f64::to_le_bytes).collect(),
+        Dtype::F32 | Dtype::C32 => joined(reals.map(single)),
+        _ => joined(reals.map(f64::to_le_bytes)),
     }
 }
 

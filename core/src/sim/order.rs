@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::lowered::{NONE, NodeId, Work};
-use crate::ordered::{BTreeMap, BTreeSet};
+use crate::ordered::{BTreeMap, BTreeSet, joined};
 use crate::program::{
     BufferId, ChannelId, Facts, FreeVia, GraphId, Program, StreamFacts, StreamId, StreamKind, ThreadId,
 };
@@ -189,7 +189,7 @@ impl Order {
             return Vec::new();
         }
         // They stay: another thread may sync too.
-        self.streams.iter().filter(|s| s.dev == dev).flat_map(|s| s.loose.iter().copied()).collect()
+        joined(self.streams.iter().filter(|s| s.dev == dev).map(|s| s.loose.iter().copied()))
     }
 
     /// Puts a node into a stream's queue; gives the one that must be done before there is room.
@@ -243,7 +243,7 @@ impl Order {
 
     pub(super) fn join_all(&mut self, thread: ThreadId) -> Vec<NodeId> {
         let n_devices = u32::try_from(self.devices.len()).unwrap_or(u32::MAX);
-        (0..n_devices).flat_map(|dev| self.join_device(thread, dev)).collect()
+        joined((0..n_devices).map(|dev| self.join_device(thread, dev)))
     }
 
     /// What a thread waits for on a channel.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::{DEEPEST, JsonError, leaves, name_of};
 use crate::op::operator::Operator;
 use crate::op::{DeviceSpec, LeafOp, Side, Space, Tensor};
+use crate::ordered::joined;
 
 /// Whether values of weights stand in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +54,7 @@ impl Operator {
                 json!({"real": values.iter().map(|z| z.re).collect::<Vec<_>>()})
             }
             Weights::Inline => {
-                json!({"complex": values.iter().flat_map(|z| [z.re, z.im]).collect::<Vec<_>>()})
+                json!({"complex": joined(values.iter().map(|z| [z.re, z.im]))})
             }
         });
         let storages: Vec<Value> = storages.collect();

@@ -8,6 +8,7 @@ use crate::op::leaves::{Fourier, Gather, combined, weights_of};
 use crate::op::operator::Operator;
 use crate::op::tensor::Tensor;
 use crate::op::{Side, Space};
+use crate::ordered::joined;
 
 type Parts = Option<Vec<Operator>>;
 
@@ -42,7 +43,7 @@ fn signs(space: &Space, axes: &[usize]) -> Option<Tensor> {
     let mut values = vec![Complex64::ONE];
     for (_, size) in small.dims() {
         let sign = |k: i64| if k % 2 == 0 { 1.0 } else { -1.0 };
-        values = values.iter().flat_map(|v| (0..*size).map(move |k| v * sign(k))).collect();
+        values = joined(values.iter().map(|v| (0..*size).map(move |k| v * sign(k))));
     }
     Some(Tensor::of(&small, values.into()))
 }

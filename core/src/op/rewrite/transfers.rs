@@ -7,6 +7,7 @@ use crate::op::join::Concat;
 use crate::op::leaves::{Gather, reordered};
 use crate::op::operator::{Operator, Zero};
 use crate::op::transfer::{DeviceSpec, ToDevice};
+use crate::ordered::joined;
 
 type Parts = Option<Vec<Operator>>;
 
@@ -208,7 +209,7 @@ fn grouped(a: &Operator, groups: &[Vec<usize>]) -> Option<Operator> {
         }))
     };
     let all = groups.iter().map(together).collect::<Option<Vec<_>>>()?;
-    let order: Vec<usize> = groups.iter().flatten().copied().collect();
+    let order: Vec<usize> = joined(groups.iter().map(|group| group.iter().copied()));
     let (dims, ranges) = match a {
         Operator::Concat(c) => ([c.idim(), c.odim()], [c.ranges(false), c.ranges(true)]),
         Operator::Stack(s) => {

@@ -7,7 +7,7 @@
 use super::devices::{Group, Groups};
 use super::{Figures, Union};
 use crate::json::{read, written};
-use crate::ordered::{BTreeMap, sort, sort_by_key};
+use crate::ordered::{BTreeMap, joined, sort, sort_by_key};
 use crate::trace::table::Table;
 use crate::trace::time;
 
@@ -49,8 +49,7 @@ pub fn ranks(files: &[(String, &Table, &Figures)]) -> Vec<Rank> {
     let mut collectives: Vec<BTreeMap<String, Vec<(i128, i128)>>> =
         files.iter().map(|(_, table, _)| of_table(table)).collect();
     // Only names that every rank has equally often; windows that differ would join what does not belong together.
-    let names: Vec<String> =
-        collectives.first().into_iter().flat_map(|first| first.keys().cloned()).collect();
+    let names: Vec<String> = joined(collectives.first().map(|first| first.keys().cloned()));
     let n_of = |list: &BTreeMap<String, Vec<_>>, name: &str| list.get(name).map_or(0, Vec::len);
     let common: Vec<String> = names
         .into_iter()

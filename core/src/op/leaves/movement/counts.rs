@@ -7,6 +7,7 @@ use crate::op::json::MOST_POINTS;
 use crate::op::leaves::Diagonal;
 use crate::op::walk::place;
 use crate::op::{Name, Operator, Space, Tensor};
+use crate::ordered::joined;
 
 /// The product of a factor and of numbers that depend on some dimensions each.
 pub(super) struct Counts {
@@ -50,11 +51,11 @@ impl Counts {
         if self.along.is_empty() {
             return Operator::scale(self.factor, space.clone()).ok();
         }
-        let dims: Vec<(Name, i64)> = self.along.iter().flat_map(|(dims, _)| dims.clone()).collect();
+        let dims: Vec<(Name, i64)> = joined(self.along.iter().map(|(dims, _)| dims.clone()));
         let small = space.with_dims(dims).ok().filter(|s| s.elements() <= MOST_POINTS)?;
         let mut values = vec![self.factor];
         for (_, counts) in &self.along {
-            values = values.iter().flat_map(|v| counts.iter().map(move |n| v * n)).collect();
+            values = joined(values.iter().map(|v| counts.iter().map(move |n| v * n)));
         }
         let name = if self.at_most_once() { "M" } else { "N" };
         let weights = Tensor::of(&small, values.into_iter().map(Complex64::from).collect());
@@ -135,8 +136,9 @@ fn taken_along(n: i64, readers: &[&Axis]) -> Option<Taken> {
         if all > MOST_POINTS {
             return None;
         }
-        let indices = axis.pieces.iter().flat_map(|p| (0..p.len).map(move |i| p.from + i * p.step));
-        places = indices.flat_map(|i| places.iter().map(move |at| at + i)).collect();
+        let indices =
+            joined(axis.pieces.iter().map(|p| (0..p.len).map(move |i| p.from + i * p.step))).into_iter();
+        places = joined(indices.map(|i| places.iter().map(move |at| at + i)));
     }
     if !places.iter().all(|at| (0..n).contains(at)) {
         return Some(Taken::Beyond);
