@@ -310,6 +310,10 @@ return getStringFromWasm0(ptr2, len2);
 wasm.__wbindgen_free(deferred3_0, deferred3_1, 1);
 }
 }
+widen(least) {
+const ret = wasm.view_widen(this.__wbg_ptr, least);
+return ret[0] === 0 ? undefined : ret[1];
+}
 }
 if (Symbol.dispose) View.prototype[Symbol.dispose] = View.prototype.free;
 function machines() {
@@ -618,17 +622,17 @@ arg0.className = getStringFromWasm0(arg1, arg2);
 _76: function(arg0, arg1, arg2) {
 arg0.fillStyle = getStringFromWasm0(arg1, arg2);
 },
-_77: function(arg0, arg1, arg2) {
+_77: function(arg0, arg1) {
+arg0.fillStyle = arg1;
+},
+_78: function(arg0, arg1, arg2) {
 arg0.font = getStringFromWasm0(arg1, arg2);
 },
-_78: function(arg0, arg1) {
+_79: function(arg0, arg1) {
 arg0.height = arg1 >>> 0;
 },
-_79: function(arg0, arg1) {
+_80: function(arg0, arg1) {
 arg0.hidden = arg1 !== 0;
-},
-_80: function(arg0, arg1, arg2) {
-arg0.innerHTML = getStringFromWasm0(arg1, arg2);
 },
 _81: function(arg0, arg1) {
 arg0.lineWidth = arg1;
@@ -639,8 +643,8 @@ arg0.passive = arg1 !== 0;
 _83: function(arg0, arg1) {
 arg0.scrollTop = arg1;
 },
-_84: function(arg0, arg1, arg2) {
-arg0.strokeStyle = getStringFromWasm0(arg1, arg2);
+_84: function(arg0, arg1) {
+arg0.strokeStyle = arg1;
 },
 _85: function(arg0, arg1, arg2) {
 arg0.textAlign = getStringFromWasm0(arg1, arg2);
@@ -676,32 +680,35 @@ _94: function() {
 const ret = typeof window === 'undefined' ? undefined : window;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_95: function(arg0) {
-arg0.stroke();
+_95: function(arg0, arg1, arg2, arg3, arg4) {
+arg0.strokeRect(arg1, arg2, arg3, arg4);
 },
 _96: function(arg0) {
-return arg0.style;
+arg0.stroke();
 },
 _97: function(arg0) {
+return arg0.style;
+},
+_98: function(arg0) {
 const ret = arg0.target;
 return isLikeNone(ret) ? 0 : addToExternrefTable0(ret);
 },
-_98: function() { return handleError(function (arg0, arg1, arg2, arg3) {
+_99: function() { return handleError(function (arg0, arg1, arg2, arg3) {
 return arg0.toggle(getStringFromWasm0(arg1, arg2), arg3 !== 0);
 }, arguments); },
-_99: function(arg0) {
+_100: function(arg0) {
 return arg0.top;
 },
-_100: function(arg0) {
+_101: function(arg0) {
 return arg0.width;
 },
-_101: function(arg0, arg1) {
-return makeMutClosure(arg0, arg1, _102);
+_102: function(arg0, arg1) {
+return makeMutClosure(arg0, arg1, _103);
 },
-_103: function(arg0, arg1) {
-return makeMutClosure(arg0, arg1, _104);
+_104: function(arg0, arg1) {
+return makeMutClosure(arg0, arg1, _105);
 },
-_105: function(arg0, arg1) {
+_106: function(arg0, arg1) {
 return getStringFromWasm0(arg0, arg1);
 },
 __wbindgen_init_externref_table: function() {
@@ -718,11 +725,11 @@ __proto__: null,
 "./viewer_bg.js": import0,
 };
 }
-function _104(arg0, arg1) {
-wasm._104(arg0, arg1);
+function _105(arg0, arg1) {
+wasm._105(arg0, arg1);
 }
-function _102(arg0, arg1, arg2) {
-wasm._102(arg0, arg1, arg2);
+function _103(arg0, arg1, arg2) {
+wasm._103(arg0, arg1, arg2);
 }
 const ColumnsFinalization = (typeof FinalizationRegistry === 'undefined')
 ? { register: () => {}, unregister: () => {} }
