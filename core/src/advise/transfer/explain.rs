@@ -38,7 +38,7 @@ impl Explain {
 /// let gen3 = Calibration::recorded("gen3").ok_or("unknown")?;
 /// let request = Request::one(Route::Up, HostMemory::Pinned, Bytes(12_000_000));
 /// let explain = Explain::new(&request, &gen3, choose(&request, &gen3, &Caps::ALL));
-/// assert!(explain.to_string().starts_with("S0 direct, 1.006 ms predicted by gen3: "), "{explain}");
+/// assert!(explain.to_string().starts_with("S0 direct, 1.011 ms predicted by gen3: "), "{explain}");
 /// # Ok::<(), &str>(())
 /// ```
 impl fmt::Display for Explain {
