@@ -367,7 +367,7 @@ impl HostSpans {
 
 /// The length of a union of spans.
 fn union(mut spans: Vec<(i64, i64)>) -> Nanos {
-    spans.sort_unstable();
+    spans.sort();
     let (mut length, mut reached) = (0, i64::MIN);
     for (from, to) in spans {
         length += (to - from.max(reached)).max(0);

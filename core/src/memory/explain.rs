@@ -8,7 +8,7 @@ use super::layout::Layout;
 use super::plan::{MoveKind, MovePlan};
 use super::report::{DeviceReport, count, size};
 use crate::json::written;
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, sort};
 
 /// Others that are named in text; data and JSON have all of them.
 const MOST_OTHERS: usize = 3;
@@ -147,7 +147,7 @@ impl Layout {
         }
         let mut loose = Vec::new();
         for (k, of) in others.iter_mut().enumerate() {
-            of.sort_unstable();
+            sort(of);
             let tensor = self.explained(k, of);
             match module_of(&by_path, &tensor.name) {
                 Some(m) => modules[m].tensors.push(tensor),

@@ -4,6 +4,7 @@
 //! that repeats another.
 
 use super::{Dim, Span};
+use crate::ordered::sort_by_key;
 
 /// More runs than the limit would have to be written out one by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +44,7 @@ impl Grid {
 
     /// Brings positive strides into the one form.
     pub(super) fn normal(off: i64, mut run: i64, mut dims: Vec<(i64, i64)>) -> Grid {
-        dims.sort_unstable_by_key(|&(_, stride)| stride);
+        sort_by_key(&mut dims, |&(_, stride)| stride);
         let mut kept: Vec<(i64, i64)> = Vec::with_capacity(dims.len());
         for (count, stride) in dims {
             if count == 1 {

@@ -8,6 +8,7 @@ use super::budget::{Budget, MAX_RUNS, TooMuch, Undecided};
 use super::grid::Grid;
 use super::layout::Layout;
 use super::report::{count, size};
+use super::runs::Run;
 use super::table::{MOST_ROWS, more, shown, width};
 use crate::json::written;
 use crate::ordered::{BTreeMap, sort_by, sort_by_key};
@@ -219,21 +220,21 @@ impl Layout {
 fn swept(group: &[Item]) -> Vec<(usize, u64)> {
     let mut order: Vec<&Item> = group.iter().collect();
     sort_by_key(&mut order, |item| (Reverse(item.bytes), item.tensor));
-    let mut starts: Vec<(i64, i64, usize)> = Vec::new();
+    let mut starts: Vec<Run> = Vec::new();
     let mut runs = Vec::new();
-    for (rank, item) in order.iter().enumerate() {
+    for (of, item) in (0..).zip(&order) {
         item.grid.write_out(&mut runs);
-        starts.extend(runs.drain(..).map(|(lo, hi)| (lo, hi, rank)));
+        starts.extend(runs.drain(..).map(|(lo, hi)| Run { lo, hi, of }));
     }
     starts.sort_unstable();
     let mut owned: Vec<(usize, u64)> = order.iter().map(|item| (item.tensor, 0)).collect();
-    let mut here: BinaryHeap<Reverse<(usize, i64)>> = BinaryHeap::new();
+    let mut here: BinaryHeap<Reverse<(u32, i64)>> = BinaryHeap::new();
     let mut at = i64::MIN;
-    let stops = starts.iter().map(|&run| (run.0, Some(run))).chain([(i64::MAX, None)]);
+    let stops = starts.iter().map(|&run| (run.lo, Some(run))).chain([(i64::MAX, None)]);
     for (stop, run) in stops {
         while let Some(&Reverse((rank, end))) = here.peek() {
             if at < end.min(stop) {
-                owned[rank].1 += at.abs_diff(end.min(stop));
+                owned[rank as usize].1 += at.abs_diff(end.min(stop));
                 at = end.min(stop);
             }
             if at < end {
@@ -242,8 +243,8 @@ fn swept(group: &[Item]) -> Vec<(usize, u64)> {
             here.pop();
         }
         at = at.max(stop);
-        if let Some((_, hi, rank)) = run {
-            here.push(Reverse((rank, hi)));
+        if let Some(Run { hi, of, .. }) = run {
+            here.push(Reverse((of, hi)));
         }
     }
     owned
@@ -282,7 +283,7 @@ fn largest_gap(grids: Vec<Grid>, end: i64, budget: &mut Budget) -> Option<u64> {
                 }
                 let mut runs = Vec::new();
                 crossing.iter().for_each(|g| g.write_out(&mut runs));
-                runs.sort_unstable();
+                runs.sort();
                 let gaps = runs.windows(2).map(|pair| pair[1].0 - pair[0].1);
                 largest = gaps.fold(largest, i64::max);
             }

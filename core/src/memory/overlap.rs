@@ -9,6 +9,7 @@
 //! below `2^127`: `i128` cannot overflow.
 
 use super::{Dim, Overlap, Span};
+use crate::ordered::sort_by_key;
 
 /// Work that [`Span::overlaps`] may spend before it answers [`Overlap::May`].
 ///
@@ -242,7 +243,7 @@ impl Question<'_> {
     fn simplify(&mut self) -> bool {
         let terms = std::mem::take(&mut self.terms);
         let before = terms.len();
-        terms.sort_unstable_by_key(|t| t.step);
+        sort_by_key(terms, |t| t.step);
         // A step no longer than the interval leaves no hole: the interval grows by all of its multiples.
         let mut filled = 0;
         while let Some(t) = terms.get(filled).filter(|t| t.step <= self.hi - self.lo + 1) {

@@ -117,7 +117,7 @@ impl Digits {
                 around += i64::from(to > period);
             }
         }
-        edges.sort_unstable();
+        edges.sort();
         let (mut inside, mut best) = (around, (around, 0));
         for (at, change) in edges {
             inside += change;

@@ -8,7 +8,7 @@ use super::budget::{Budget, Undecided};
 use super::layout::{Layout, LayoutProblems, StorageId};
 use super::{Device, Span, View};
 use crate::error::wraps;
-use crate::ordered::{BTreeMap, joined};
+use crate::ordered::{BTreeMap, joined, sort};
 use crate::units::Bytes;
 
 /// How tensors are moved.
@@ -530,7 +530,7 @@ impl Layout {
             .iter()
             .filter_map(|&k| self.tensors()[k].span().bounds().map(|(lo, hi)| (lo, hi, k)))
             .collect();
-        ranges.sort_unstable();
+        sort(&mut ranges);
         let mut blocks: Vec<Block> = Vec::new();
         for (lo, hi, k) in ranges {
             let widest = self.tensors()[k].view().dtype.bytes();

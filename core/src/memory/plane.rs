@@ -26,7 +26,7 @@ pub(super) fn disjoint(rects: &[Rect]) -> Vec<Rect> {
     let mut open: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
     let (mut changed, mut old, mut now) = (Vec::new(), Vec::new(), Vec::new());
     while let Some(row) = sweep.next_row(&mut changed) {
-        changed.sort_unstable();
+        changed.sort();
         let mut k = 0;
         while k < changed.len() {
             let (mut lo, mut hi) = changed[k];

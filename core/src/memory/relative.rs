@@ -73,7 +73,7 @@ impl Ordered {
     fn new(map: &MemoryMap, tensors: &[usize]) -> Ordered {
         let range = |&k: &usize| map.registered.tensors()[k].span().bounds().map(|(lo, hi)| (lo, hi, k));
         let mut ranges: Vec<(i64, i64, usize)> = tensors.iter().filter_map(range).collect();
-        ranges.sort_unstable();
+        sort(&mut ranges);
         let mut reach: Vec<i64> = ranges.iter().map(|r| r.1).collect();
         for k in 1..reach.len() {
             reach[k] = reach[k].max(reach[k - 1]);

@@ -13,10 +13,10 @@ const MOST_HELD: usize = 1 << 20;
 
 /// A run `[lo, hi)` of the grid with this position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Run {
-    lo: i64,
-    hi: i64,
-    of: u32,
+pub(super) struct Run {
+    pub(super) lo: i64,
+    pub(super) hi: i64,
+    pub(super) of: u32,
 }
 
 /// Number of runs of all `grids`, each counted as often as they are met.

@@ -9,7 +9,7 @@
 use super::grid::{Band, Grid, TooManyRuns, spend};
 use super::plane::{self, Rect};
 use super::runs;
-use crate::ordered::{joined, sort_by, sort_by_key};
+use crate::ordered::{joined, sort, sort_by, sort_by_key};
 
 /// Runs that may be written out where strides have nothing in common, before rows are tried.
 const FLAT: u64 = 1 << 20;
@@ -87,7 +87,7 @@ fn union_within(grids: Vec<Grid>, budget: &mut u64) -> Result<Vec<Grid>, TooMany
             }
         }
     }
-    out.sort_unstable();
+    sort(&mut out);
     join_touching(&mut out);
     Ok(out)
 }
@@ -117,7 +117,7 @@ fn regions(grids: Vec<Grid>, budget: &mut u64) -> Result<Vec<Vec<Grid>>, TooMany
             }
         }
     }
-    nested.sort_unstable();
+    sort(&mut nested);
     nested.dedup();
     Ok(crossing(nested, |g| (g.off, g.end()), 0))
 }
@@ -227,7 +227,7 @@ fn written_out(grids: &[Grid]) -> Vec<Grid> {
 /// A common multiple of the outer strides of most runs, not so large that few rows are left.
 fn period(grids: &[Grid], extent: i64) -> i64 {
     let mut runs: Vec<(i64, i64)> = grids.iter().filter_map(|g| g.dims.first()).map(|d| (d.1, d.0)).collect();
-    runs.sort_unstable();
+    runs.sort();
     runs.dedup_by(|next, last| {
         let same = next.0 == last.0;
         if same {
@@ -236,7 +236,7 @@ fn period(grids: &[Grid], extent: i64) -> i64 {
         same
     });
     let mut by_count: Vec<(i64, i64)> = runs.iter().map(|&(stride, n)| (n, stride)).collect();
-    by_count.sort_unstable();
+    by_count.sort();
     let mut strides = by_count.iter().rev().map(|&(_, stride)| stride);
     let first = strides.next().unwrap_or(extent);
     strides.fold(first, |period, stride| {
@@ -314,7 +314,7 @@ fn join_columns(
 
 /// Turns three and more equal grids at equal distances into one grid, where that stays nested; sorts.
 fn gather(grids: &mut Vec<Grid>) {
-    grids.sort_unstable_by(|a, b| (&a.dims, a.run, a.off).cmp(&(&b.dims, b.run, b.off)));
+    sort_by(grids, |a, b| (&a.dims, a.run, a.off).cmp(&(&b.dims, b.run, b.off)));
     let mut out: Vec<Grid> = Vec::with_capacity(grids.len());
     let mut k = 0;
     while k < grids.len() {
@@ -335,6 +335,6 @@ fn gather(grids: &mut Vec<Grid>) {
         }
         k += n;
     }
-    out.sort_unstable();
+    sort(&mut out);
     *grids = out;
 }

@@ -9,6 +9,7 @@ use super::tensor::check_view;
 use super::walk::walk;
 use super::{OpError, Space};
 use crate::memory::View;
+use crate::ordered::sort;
 
 impl Operator {
     /// `y = alpha A x + beta y`; where `beta` is 0, `y` is overwritten and never read.
@@ -98,7 +99,7 @@ impl Operator {
         let (reads, writes) = (places(self.domain(), x, memory)?, places(self.codomain(), y, memory)?);
         let sorted = |places: &[usize]| {
             let mut sorted = places.to_vec();
-            sorted.sort_unstable();
+            sort(&mut sorted);
             sorted
         };
         let (read, written) = (sorted(&reads), sorted(&writes));

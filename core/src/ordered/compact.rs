@@ -11,9 +11,9 @@ use std::marker::PhantomData;
 use std::ops::{self, Bound, RangeBounds};
 
 use serde_core::de::{Deserialize, Deserializer, MapAccess, Visitor};
-use serde_core::ser::{Serialize, Serializer};
+use serde_core::ser::{Serialize, SerializeMap, Serializer};
 
-use index::{At, Index};
+use index::{At, Index, Sought};
 pub use set::BTreeSet;
 
 /// An ordered map with the part of the standard library's interface that spanlift uses.
@@ -174,7 +174,7 @@ impl<K, V> BTreeMap<K, V> {
     where
         K: Borrow<Q>,
     {
-        self.index.lower(&|slot| self.entry_of(slot).0.borrow().cmp(key))
+        self.index.lower(&Key { map: self, key, equal: Ordering::Equal })
     }
 
     /// The value of a key.
@@ -259,10 +259,7 @@ impl<K, V> BTreeMap<K, V> {
     where
         K: Borrow<Q>,
     {
-        // The first entry that is not before a bound; of equal ones, what `equal` says.
-        let edge = |key: &Q, equal: Ordering| {
-            self.index.lower(&|slot| self.entry_of(slot).0.borrow().cmp(key).then(equal)).0
-        };
+        let edge = |key: &Q, equal: Ordering| self.index.lower(&Key { map: self, key, equal }).0;
         let front = match range.start_bound() {
             Bound::Included(key) => edge(key, Ordering::Equal),
             Bound::Excluded(key) => edge(key, Ordering::Less),
@@ -274,6 +271,19 @@ impl<K, V> BTreeMap<K, V> {
             Bound::Unbounded => self.index.end(),
         };
         Range { map: self, front: front.min(back), back }
+    }
+}
+
+/// A key that is looked for; `equal` says how one that equals it lies to it.
+struct Key<'a, K, V, Q: ?Sized> {
+    map: &'a BTreeMap<K, V>,
+    key: &'a Q,
+    equal: Ordering,
+}
+
+impl<K: Borrow<Q>, V, Q: Ord + ?Sized> Sought for Key<'_, K, V, Q> {
+    fn lies(&self, slot: u32) -> Ordering {
+        self.map.entry_of(slot).0.borrow().cmp(self.key).then(self.equal)
     }
 }
 
@@ -450,7 +460,11 @@ impl<Q: Ord + ?Sized, K: Borrow<Q>, V> ops::Index<&Q> for BTreeMap<K, V> {
 
 impl<K: Serialize, V: Serialize> Serialize for BTreeMap<K, V> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self)
+        let mut map = serializer.serialize_map(Some(self.len()))?;
+        for (key, value) in self {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
     }
 }
 

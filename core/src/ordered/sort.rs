@@ -2,46 +2,61 @@
 
 use std::cmp::Ordering;
 
-/// Sorts, stably; slower than the standard library's by a call for each comparison and a list of places.
+/// Lists as short as this are sorted where they are.
+const SHORT: usize = 16;
+
+/// Sorts, stably; slower than the standard library's by a call for each comparison and, where the list is long, a list of places.
 pub(crate) fn sort_by<T>(list: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
-    let order = order(list.len(), &|a, b| compare(&list[a], &list[b]));
-    rearrange(order, &mut |a, b| list.swap(a, b));
+    sorted(list, &compare);
 }
 
 /// As [`sort_by`], by their own order.
 pub(crate) fn sort<T: Ord>(list: &mut [T]) {
-    sort_by(list, T::cmp);
+    sorted(list, &T::cmp);
 }
 
 /// As [`sort_by`], by what `key` says of each.
 pub(crate) fn sort_by_key<T, K: Ord>(list: &mut [T], key: impl Fn(&T) -> K) {
-    sort_by(list, |a, b| key(a).cmp(&key(b)));
+    sorted(list, &|a, b| key(a).cmp(&key(b)));
+}
+
+/// Sorts numbers, stably, by what lies at them.
+pub(crate) fn sort_places(places: &mut [u32], compare: &dyn Fn(usize, usize) -> Ordering) {
+    places.sort_by(|&a, &b| compare(a as usize, b as usize));
 }
 
 /// The numbers below `n` in the order of their keys, equal ones as they come: fast, and one sort for all lists.
 pub(crate) fn ranked(n: usize, key: &dyn Fn(usize) -> i64) -> Vec<u32> {
     let mut keyed: Vec<(i64, u32)> = (0..).take(n).map(|k: u32| (key(k as usize), k)).collect();
-    keyed.sort_unstable();
+    keyed.sort();
     keyed.into_iter().map(|(_, k)| k).collect()
 }
 
-/// Where in the list each one comes from, in the new order.
-fn order(n: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..n).collect();
-    order.sort_by(|&a, &b| compare(a, b));
-    order
+fn sorted<T>(list: &mut [T], compare: &dyn Fn(&T, &T) -> Ordering) {
+    if SHORT < list.len() {
+        let mut order: Vec<u32> = (0..).take(list.len()).collect();
+        sort_places(&mut order, &|a, b| compare(&list[a], &list[b]));
+        return rearrange(&mut order, &mut |a, b| list.swap(a, b));
+    }
+    for k in 1..list.len() {
+        let mut at = k;
+        while 0 < at && compare(&list[at - 1], &list[at]).is_gt() {
+            list.swap(at - 1, at);
+            at -= 1;
+        }
+    }
 }
 
 /// Brings everything to its place: around each cycle, one swap for each that moves.
-fn rearrange(mut order: Vec<usize>, swap: &mut dyn FnMut(usize, usize)) {
-    for first in 0..order.len() {
-        let mut to = first;
+fn rearrange(order: &mut [u32], swap: &mut dyn FnMut(usize, usize)) {
+    for first in (0..).take(order.len()) {
+        let mut to: u32 = first;
         loop {
-            let from = std::mem::replace(&mut order[to], to);
+            let from = std::mem::replace(&mut order[to as usize], to);
             if from == first {
                 break;
             }
-            swap(to, from);
+            swap(to as usize, from as usize);
             to = from;
         }
     }

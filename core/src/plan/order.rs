@@ -1,5 +1,7 @@
 //! What is done before a step begins: by the order of its stream and by the waits so far.
 
+use crate::ordered::sort;
+
 /// How many steps of each stream, by its number, are done; streams that are left out have none.
 #[derive(Debug, Default)]
 pub(super) struct Done(Vec<usize>);
@@ -59,7 +61,7 @@ impl Order {
 
     /// The waits that make all of `steps` done, as few as can be, the latest step first; `known` learns what they bring.
     pub(super) fn waits(&self, known: &mut Done, mut steps: Vec<usize>) -> Vec<usize> {
-        steps.sort_unstable();
+        sort(&mut steps);
         steps.reverse();
         steps.retain(|&step| {
             let waits = !self.covers(known, step);

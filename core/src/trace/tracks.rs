@@ -5,6 +5,7 @@
 use std::cmp::Reverse;
 
 use super::Slices;
+use crate::ordered::sort_places;
 
 /// Rows per lane at most. Beyond it slices overlap on the last row: laying out must not cost the square of a hostile
 /// file's events, and nobody reads a lane of more rows.
@@ -12,10 +13,8 @@ const MAX_ROWS: usize = 64;
 
 /// Sorts slices by lane and time, longer ones first.
 pub(super) fn nest(slices: &Slices, order: &mut [u32]) {
-    order.sort_unstable_by_key(|&s| {
-        let at = s as usize;
-        (slices.lane[at], slices.start[at], Reverse(slices.end[at]), s)
-    });
+    let key = |s: usize| (slices.lane[s], slices.start[s], Reverse(slices.end[s]), s);
+    sort_places(order, &|a, b| key(a).cmp(&key(b)));
 }
 
 /// The row of each slice within its lane, from 0, and how many rows each lane has.

@@ -2,7 +2,7 @@
 
 use super::replay::Change;
 use super::{Case, Predicted, Scene, Words, counted, time};
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, sort};
 use crate::trace::StrId;
 use crate::trace::analysis::Union;
 
@@ -64,7 +64,7 @@ fn pauses(scene: &Scene<'_>) -> Pauses {
     let mut starts: Vec<(u32, i64, u32)> =
         (0..).zip(&table.ops).map(|(k, op)| (op.device, table.spans.start[op.span as usize], k)).collect();
     // In order already, more or less, which this sort makes use of.
-    starts.sort();
+    sort(&mut starts);
     let mut found = Pauses::new();
     for device in scene.devices() {
         let of_device = scene.ops_of[device as usize].iter().map(|k| &table.ops[*k as usize]);

@@ -101,7 +101,7 @@ fn rounded_up(snapshot: &Snapshot) -> Vec<(usize, usize)> {
 /// The last allocation at each of some addresses of devices, in the order of the events.
 fn allocations(snapshot: &Snapshot, mut wanted: Vec<(i64, i64)>) -> Vec<(usize, usize)> {
     let alloc = snapshot.strings.find("alloc");
-    wanted.sort_unstable();
+    wanted.sort();
     wanted.dedup();
     let mut found = Vec::new();
     for (device, events) in snapshot.traces.iter().enumerate() {

@@ -176,7 +176,7 @@ fn through_host(scene: &mut Scene<'_>, of: &[Group]) {
         .collect();
     /// Numbers that happen to be equal are small.
     const SMALLEST: u64 = 4096;
-    copies.sort_unstable();
+    copies.sort();
     // The last copy to the host by size.
     let mut to_host: BTreeMap<u64, u32> = BTreeMap::new();
     let (mut cases, mut downloads) = (Vec::new(), Vec::new());

@@ -121,7 +121,7 @@ impl Recorded {
                 launched[op.stream as usize].push((start(call), k));
             }
         }
-        launched.iter_mut().for_each(|list| list.sort_unstable());
+        launched.iter_mut().for_each(|list| list.sort());
         let found = self.waits.iter().filter_map(|wait| {
             let on = &launched[wait.on as usize];
             let before = on.partition_point(|(at, _)| *at < start(wait.record));
@@ -215,7 +215,7 @@ impl Joined {
         }
         let mut call_of: Vec<(i64, u32)> =
             (0..).zip(&self.calls).map(|(k, &slice)| (slices.correlation[slice as usize], k)).collect();
-        call_of.sort_unstable();
+        call_of.sort();
         // The last call of the file counts.
         let call = |correlation: i64| {
             let after = call_of.partition_point(|call| call.0 <= correlation);

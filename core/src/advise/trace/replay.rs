@@ -17,6 +17,7 @@ use std::borrow::Cow;
 
 use super::held::held;
 use super::recorded::{Op, Recorded};
+use crate::ordered::BTreeMap;
 use crate::trace::StrId;
 
 /// After a longer pause a thread is taken to wait for another one.
@@ -111,16 +112,16 @@ impl Replay {
         if calls.is_empty() || ops.iter().all(|op| op.call.is_none()) {
             return None;
         }
-        let mut steps: Vec<(i64, u8, u32)> = Vec::with_capacity(calls.len() + ops.len());
-        steps.extend((0..).zip(calls).map(|(k, call)| (call.at.0, 0, k)));
-        steps.extend((0..).zip(ops).map(|(k, op)| (op.at.0, 1, k)));
+        // At the same time calls come first, so operations are counted on from them.
+        let n_calls = u32::try_from(calls.len()).ok()?;
+        let mut steps: Vec<(i64, u32)> = Vec::with_capacity(calls.len() + ops.len());
+        steps.extend((0..).zip(calls).map(|(k, call)| (call.at.0, k)));
+        steps.extend((n_calls..).zip(ops).map(|(k, op)| (op.at.0, k)));
         steps.sort();
         let first = steps.first().map_or(0, |step| step.0);
         let last = calls.iter().map(|c| c.at.1).chain(ops.iter().map(|o| o.at.1)).max().unwrap_or(first);
-        let steps: Vec<Step> = steps
-            .into_iter()
-            .map(|(_, kind, k)| if kind == 0 { Step::Call(k) } else { Step::Op(k) })
-            .collect();
+        let steps: Vec<Step> =
+            steps.into_iter().map(|(_, k)| k.checked_sub(n_calls).map_or(Step::Call(k), Step::Op)).collect();
         let (mut op_costs, usual_launch) = op_costs(recorded, &steps);
         let waiting = recorded.waiting();
         let mut place = vec![0_usize; if waiting.is_empty() { 0 } else { ops.len() }];
@@ -427,11 +428,11 @@ fn synchronising(recorded: &Recorded, waits: &mut [Option<(u32, bool)>]) {
 /// What calls of each name take that wait for nothing: their median, by name in order.
 fn usual_lengths(recorded: &Recorded, waits: &[Option<(u32, bool)>]) -> Vec<(StrId, i64)> {
     let free = recorded.calls.iter().zip(waits).filter(|(_, waits)| waits.is_none());
-    let mut lengths: Vec<(StrId, i64)> =
-        free.map(|(call, _)| (call.name, call.at.1.saturating_sub(call.at.0))).collect();
-    lengths.sort_unstable();
-    // The middle of each name's, as `median` has it.
-    lengths.chunk_by(|a, b| a.0 == b.0).map(|same| same[same.len() / 2]).collect()
+    let mut lengths: BTreeMap<StrId, Vec<i64>> = BTreeMap::new();
+    for (call, _) in free {
+        lengths.entry(call.name).or_default().push(call.at.1.saturating_sub(call.at.0));
+    }
+    lengths.into_iter().map(|(name, mut list)| (name, median(&mut list))).collect()
 }
 
 fn median(list: &mut [i64]) -> i64 {

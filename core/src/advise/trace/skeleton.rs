@@ -303,7 +303,7 @@ impl<'t> Made<'t> {
     fn syncs(&self) -> Vec<(i64, i64, u32, Act)> {
         let recorded = &self.joined.recorded;
         let mut ends: Vec<(i64, u32)> = self.ops().map(|op| (recorded.ops[op as usize].at.1, op)).collect();
-        ends.sort_unstable();
+        ends.sort();
         let copies = |call: u32| ends.iter().any(|&(_, op)| recorded.ops[op as usize].call == Some(call));
         let mut found = Vec::new();
         for (k, call) in (0u32..).zip(&recorded.calls) {

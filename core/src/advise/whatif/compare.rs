@@ -143,7 +143,7 @@ pub(super) fn busy(trace: &Trace) -> Vec<Nanos> {
         spans[slice.lane as usize].push((slice.start.0, slice.end.0));
     }
     let covered = |mut spans: Vec<(i64, i64)>| {
-        spans.sort_unstable();
+        spans.sort();
         let (mut sum, mut reached) = (0i64, i64::MIN);
         for (start, end) in spans {
             sum = sum.saturating_add(end.saturating_sub(start.max(reached)).max(0));

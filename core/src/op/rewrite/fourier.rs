@@ -8,7 +8,7 @@ use crate::op::leaves::{Fourier, Gather, combined, weights_of};
 use crate::op::operator::Operator;
 use crate::op::tensor::Tensor;
 use crate::op::{Side, Space};
-use crate::ordered::joined;
+use crate::ordered::{joined, sort};
 
 type Parts = Option<Vec<Operator>>;
 
@@ -54,7 +54,7 @@ pub(super) fn half_shift(a: &Operator, f: &Operator, b: &Operator) -> Parts {
     match (shifts(a, fourier), shifts(b, fourier)) {
         (Some(before), Some(after)) => {
             let mut all = fourier.axes().to_vec();
-            all.sort_unstable();
+            sort(&mut all);
             if before != all || after != all {
                 return None;
             }

@@ -15,6 +15,12 @@ pub(super) struct Index {
     n_slots: usize,
 }
 
+/// What is looked for. Closures would be compiled thrice for every map: as `Fn`, `FnMut` and `FnOnce`.
+pub(super) trait Sought {
+    /// How a slot lies to it.
+    fn lies(&self, slot: u32) -> Ordering;
+}
+
 /// A place in the order: one that has a slot, or the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct At {
@@ -51,11 +57,10 @@ impl Index {
         self.chunks.concat()
     }
 
-    /// The first place whose slot is not before what is sought, and that slot where it is what is sought; `of` says how
-    /// a slot lies to it.
+    /// The first place whose slot is not before what is sought, and that slot where it is what is sought.
     #[inline(never)]
-    pub(super) fn lower(&self, of: &dyn Fn(u32) -> Ordering) -> (At, Option<u32>) {
-        let lies_before = |slot: Option<&u32>| slot.is_some_and(|&slot| of(slot).is_lt());
+    pub(super) fn lower(&self, sought: &dyn Sought) -> (At, Option<u32>) {
+        let lies_before = |slot: Option<&u32>| slot.is_some_and(|&slot| sought.lies(slot).is_lt());
         // Keys that come in their order are looked for once.
         if lies_before(self.chunks.last().and_then(|chunk| chunk.last())) {
             return (self.end(), None);
@@ -72,7 +77,7 @@ impl Index {
         let (mut place, mut end, mut found) = (0, slots.len(), None);
         while place < end {
             let middle = usize::midpoint(place, end);
-            match of(slots[middle]) {
+            match sought.lies(slots[middle]) {
                 Ordering::Less => place = middle + 1,
                 Ordering::Equal => (end, found) = (middle, Some(slots[middle])),
                 Ordering::Greater => end = middle,

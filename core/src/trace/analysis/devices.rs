@@ -2,7 +2,7 @@
 
 use super::{Union, overlap};
 use crate::json::written;
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, sort_by_key};
 use crate::trace::StrId;
 use crate::trace::read::names::communicates;
 use crate::trace::table::{Op, Table, Work};
@@ -115,7 +115,7 @@ pub(super) fn devices(table: &Table) -> BTreeMap<String, Device> {
 
 fn device(mut ops: Vec<(Group, (i64, i64))>) -> Device {
     // Sorted once here, every union below is linear.
-    ops.sort_by_key(|op| op.1);
+    sort_by_key(&mut ops, |op| op.1);
     let union =
         |wanted: &dyn Fn(Group) -> bool| Union::of(ops.iter().filter(|op| wanted(op.0)).map(|op| op.1));
     let has = |group: Group| ops.iter().any(|op| op.0 == group);

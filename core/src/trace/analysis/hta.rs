@@ -7,6 +7,7 @@
 use super::Union;
 use super::devices::{Group, Groups};
 use crate::json::written;
+use crate::ordered::sort;
 use crate::trace::table::{Num, Table};
 use crate::trace::time;
 use crate::units::float;
@@ -39,7 +40,7 @@ pub fn hta(table: &Table) -> Option<Hta> {
     let mut groups = Groups::default();
     let matched: Vec<_> = table.ops.iter().filter(|op| op.call().is_some()).collect();
     let mut calls: Vec<Num> = table.calls.iter().filter_map(|call| call.correlation).collect();
-    calls.sort_unstable();
+    sort(&mut calls);
     let called = |correlation: Option<Num>| correlation.is_some_and(|c| calls.binary_search(&c).is_ok());
     let syncs: Vec<u32> = table
         .syncs

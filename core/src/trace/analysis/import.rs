@@ -1,7 +1,7 @@
 //! What a file's arrows and memory instants add up to, and what was wrong with it.
 
 use crate::json::written;
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, sort};
 use crate::trace::StrId;
 use crate::trace::table::{Num, Table};
 
@@ -92,7 +92,7 @@ type Arrow = (StrId, Num);
 /// Each arrow once, in order, and how often it came.
 fn distinct(arrows: &[Arrow]) -> Vec<(Arrow, u64)> {
     let mut sorted = arrows.to_vec();
-    sorted.sort();
+    sort(&mut sorted);
     let mut counted: Vec<(Arrow, u64)> = Vec::new();
     for arrow in sorted {
         match counted.last_mut() {

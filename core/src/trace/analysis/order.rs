@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use crate::json::written;
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, sort_places};
 use crate::trace::table::Table;
 
 /// All slices, row by row; on a row by start, the longer one first, then as in the file.
@@ -37,11 +37,8 @@ impl Order {
         }
         let mut begin = 0;
         for &end in &ends {
-            let key = |&span: &u32| (spans.start[span as usize], Reverse(spans.end[span as usize]));
-            let row = &mut sorted[begin..end];
-            if !row.is_sorted_by_key(key) {
-                row.sort_by_key(key);
-            }
+            let key = |span: usize| (spans.start[span], Reverse(spans.end[span]));
+            sort_places(&mut sorted[begin..end], &|a, b| key(a).cmp(&key(b)));
             begin = end;
         }
         Order { spans: sorted, ends }

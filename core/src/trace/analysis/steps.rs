@@ -180,7 +180,7 @@ fn marks(table: &Table) -> Vec<(i64, i64)> {
             marks.push(table.spans.interval(span));
         }
     }
-    marks.sort_unstable();
+    marks.sort();
     let mut end = i64::MIN;
     marks.retain(|mark| {
         let after = end <= mark.0;

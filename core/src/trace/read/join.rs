@@ -1,6 +1,7 @@
 //! Arrows of foreign files: launches by correlation, everything else by the slices around their ends.
 
 use super::place::Key;
+use crate::ordered::{sort, sort_by_key};
 use crate::trace::tracks::nest;
 use crate::trace::{Flow, FlowKind, Slices, StrId};
 
@@ -27,7 +28,7 @@ pub(super) enum Role {
 ///
 /// Gives the arrows and how many calls shared a correlation with a later one.
 pub(super) fn launches(mut calls: Vec<(i64, u32)>, work: &[u32], slices: &Slices) -> (Vec<Flow>, u64) {
-    calls.sort_unstable();
+    calls.sort();
     let all = calls.len();
     // The last of each run of equal correlations is the last of the file.
     calls.reverse();
@@ -52,10 +53,10 @@ pub(super) fn arrows(mut points: Vec<Point>, slices: &Slices) -> (Vec<Flow>, u64
     if points.is_empty() {
         return (Vec::new(), 0);
     }
-    points.sort_unstable_by_key(|p| (p.lane, p.at));
+    sort_by_key(&mut points, |p| (p.lane, p.at));
     let around = innermost(&points, slices);
     let mut ends: Vec<(Point, Option<u32>)> = points.into_iter().zip(around).collect();
-    ends.sort_unstable();
+    sort(&mut ends);
     let mut flows = Vec::new();
     let mut used = vec![false; ends.len()];
     let mut last_start: Option<usize> = None;
@@ -69,7 +70,7 @@ pub(super) fn arrows(mut points: Vec<Point>, slices: &Slices) -> (Vec<Flow>, u64
             && let Some(start) = last_start
             && let (Some(from), Some(to)) = (ends[start].1, slice)
         {
-            flows.push(Flow { kind: FlowKind::Other, from, to });
+            flows.push((from, to));
             used[start] = true;
             used[k] = true;
         }
@@ -78,8 +79,9 @@ pub(super) fn arrows(mut points: Vec<Point>, slices: &Slices) -> (Vec<Flow>, u64
         }
     }
     let unused = used.iter().filter(|used| !**used).count() as u64;
-    flows.sort_unstable_by_key(|f| (f.from, f.to));
-    (flows, unused)
+    flows.sort_unstable();
+    let flow = |(from, to)| Flow { kind: FlowKind::Other, from, to };
+    (flows.into_iter().map(flow).collect(), unused)
 }
 
 /// The innermost slice around each point; the points are sorted by lane and time.

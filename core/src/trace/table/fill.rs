@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::num::{integer, text_of};
 use super::{Call, Cat, CatRole, Num, Op, Row, Sync, Table, Work};
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, sort};
 use crate::trace::read::event::{Args, Fields};
 use crate::trace::read::scan::{Lenient, Value};
 use crate::trace::read::walk::Sink;
@@ -414,7 +414,7 @@ fn join(table: &mut Table) -> u64 {
         (0..).zip(&table.calls).filter_map(|(index, call)| Some((call.correlation?, index))).collect();
     let n_calls = calls.len();
     // Almost in order already, which this sort makes use of.
-    calls.sort();
+    sort(&mut calls);
     calls.reverse();
     calls.dedup_by_key(|(correlation, _)| *correlation);
     calls.reverse();
