@@ -4,6 +4,7 @@ use super::predict::{AdviseError, Memory};
 use super::request::{Origin, Request};
 use super::row::timed;
 use crate::machine::{Grade, Machine, Source};
+use crate::ordered::CollectVec;
 use crate::program::{Arrangement, IssueOrder, Pipeline, Space};
 use crate::units::{Bytes, Nanos};
 
@@ -179,7 +180,7 @@ fn values(pipeline: &Pipeline, varies: Varies) -> Vec<u64> {
     let around = |value: u64, lo: u64, hi: u64| {
         let steps = (-8..=8i32).map(|k| value as f64 * 2f64.powi(k));
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the range")]
-        let mut values: Vec<u64> = steps.map(|v| v.round().clamp(lo as f64, hi as f64) as u64).collect();
+        let mut values: Vec<u64> = steps.map(|v| v.round().clamp(lo as f64, hi as f64) as u64).collect_vec();
         values.dedup();
         values
     };

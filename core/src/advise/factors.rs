@@ -9,6 +9,7 @@ use super::rank::rank;
 use super::request::{Request, Tensors, exact};
 use super::strategy::Strategy;
 use crate::machine::{Grade, Machine, Source};
+use crate::ordered::CollectVec;
 use crate::units::Bytes;
 
 /// One of the seven factors.
@@ -85,9 +86,9 @@ fn table(request: &Request, machine: &Machine) -> [(&'static str, String, Vec<Va
     };
     let cores =
         [1, request.cores.saturating_mul(4).clamp(8, 256)].into_iter().filter(|&n| n != request.cores);
-    let cores = cores.map(|n| asked(counted(n.into(), "core"), &|r| r.cores = n)).collect();
+    let cores = cores.map(|n| asked(counted(n.into(), "core"), &|r| r.cores = n)).collect_vec();
     let loads = [0.0, 0.9].into_iter().filter(|l| (l - request.load).abs() > 0.05);
-    let loads = loads.map(|l| asked(format!("{:.0} % busy", 100.0 * l), &|r| r.load = l)).collect();
+    let loads = loads.map(|l| asked(format!("{:.0} % busy", 100.0 * l), &|r| r.load = l)).collect_vec();
     let tight = Bytes(request.total().0 / 16);
     let memory = asked(format!("{tight} free"), &|r| r.free_ram = Some(tight));
     let engines =
@@ -97,7 +98,7 @@ fn table(request: &Request, machine: &Machine) -> [(&'static str, String, Vec<Va
         tensors
             .iter()
             .map(|t| Tensors { count: of(t.count, count), bytes: Bytes(of(t.bytes.0, size)) })
-            .collect()
+            .collect_vec()
     };
     let scale = |count, size, what: &dyn Fn(&Request) -> String| {
         let mut other = request.clone();
@@ -110,8 +111,8 @@ fn table(request: &Request, machine: &Machine) -> [(&'static str, String, Vec<Va
         let most = if r.tensors.windows(2).all(|t| t[0].bytes == t[1].bytes) { "" } else { " at most" };
         format!("{} each{most}", exact(r.largest()))
     };
-    let number = [(1, 100), (100, 1)].into_iter().filter_map(|c| scale(c, (1, 1), &tensors)).collect();
-    let size = [(1, 100), (100, 1)].into_iter().filter_map(|s| scale((1, 1), s, &sizes)).collect();
+    let number = [(1, 100), (100, 1)].into_iter().filter_map(|c| scale(c, (1, 1), &tensors)).collect_vec();
+    let size = [(1, 100), (100, 1)].into_iter().filter_map(|s| scale((1, 1), s, &sizes)).collect_vec();
     let gb_s = |name: &str| machine.figure(name).unwrap_or_default();
     let links = [0.25, 4.0].map(|f| {
         let (up, down) = (gb_s("h2d_bw") * f, gb_s("d2h_bw") * f);

@@ -9,7 +9,7 @@ use std::fmt;
 use super::least_squares::{self, Minimum, Stop, Svd, svd};
 use super::row::{Row, timed};
 use crate::machine::{Grade, Machine, MachineError, Source};
-use crate::ordered::{BTreeMap, sort_by};
+use crate::ordered::{BTreeMap, CollectVec, sort_by};
 use crate::program::Program;
 use crate::sim::SimError;
 
@@ -144,7 +144,7 @@ pub struct Direction {
 fn fittable() -> Vec<&'static str> {
     let machine = Machine::default();
     let is_fittable = |name: &str, unit: &str| matches!(unit, "us" | "GB/s") || FACTORS.contains(&name);
-    machine.figures().filter(|f| is_fittable(f.name, f.unit)).map(|f| f.name).collect()
+    machine.figures().filter(|f| is_fittable(f.name, f.unit)).map(|f| f.name).collect_vec()
 }
 
 /// Fits `figures` of `start` to `rows`.
@@ -177,14 +177,15 @@ pub fn fit(rows: &[Row], start: &Machine, figures: &[&str]) -> Result<Fit, FitEr
     let x = problem.start();
     // Figures that no row depends on would only slow the search down.
     let columns = least_squares::jacobian(&mut |x: &[f64]| problem.residuals(x), &x)?;
-    let mut seen: Vec<bool> = columns.iter().map(|c| NOTHING < length(c)).collect();
+    let mut seen: Vec<bool> = columns.iter().map(|c| NOTHING < length(c)).collect_vec();
     let mut x = x;
     loop {
         let Minimum { x: there, n_steps, stop, .. } = problem.minimise(&x, &seen)?;
         x = there;
         // A figure may begin to matter where others have moved to, such as a limit that was out of reach.
         let columns = least_squares::jacobian(&mut |x: &[f64]| problem.residuals(x), &x)?;
-        let now: Vec<bool> = columns.iter().zip(&seen).map(|(c, was)| *was || NOTHING < length(c)).collect();
+        let now: Vec<bool> =
+            columns.iter().zip(&seen).map(|(c, was)| *was || NOTHING < length(c)).collect_vec();
         if now == seen {
             return problem.report(&x, &columns, n_steps, stop);
         }
@@ -219,14 +220,14 @@ impl<'a> Problem<'a> {
             }
             checked.push((name, unit));
         }
-        let programs = rows.iter().map(Row::program).collect();
+        let programs = rows.iter().map(Row::program).collect_vec();
         Ok(Problem { rows, programs, start, figures: checked })
     }
 
     /// The logarithms of the figures; what begins at nothing begins at a thousandth.
     fn start(&self) -> Vec<f64> {
         let value = |name| self.start.figure(name).unwrap_or_default();
-        self.figures.iter().map(|(name, _)| value(name).max(1e-3).ln()).collect()
+        self.figures.iter().map(|(name, _)| value(name).max(1e-3).ln()).collect_vec()
     }
 
     /// The machine whose figures have these logarithms.
@@ -243,7 +244,7 @@ impl<'a> Problem<'a> {
         // Values that cannot be are as bad as it gets, so that the search turns back.
         let Ok(machine) = self.machine(x) else { return Ok(vec![1e6; self.rows.len()]) };
         let times = self.times(&machine)?;
-        Ok(times.iter().zip(self.rows).map(|(ms, row)| ms / row.ms - 1.0).collect())
+        Ok(times.iter().zip(self.rows).map(|(ms, row)| ms / row.ms - 1.0).collect_vec())
     }
 
     fn times(&self, machine: &Machine) -> Result<Vec<f64>, FitError> {
@@ -252,7 +253,7 @@ impl<'a> Problem<'a> {
                 .map(|t| t.as_millis())
                 .map_err(|error| FitError::Simulation { id: row.id.clone(), error })
         });
-        simulated.collect()
+        simulated.try_collect_vec()
     }
 
     /// Moves the figures that are `seen`, from `x` on.
@@ -260,9 +261,9 @@ impl<'a> Problem<'a> {
         let whole = |part: &[f64]| {
             let mut part = part.iter();
             let moved = x.iter().zip(seen).map(|(x, seen)| if *seen { part.next().unwrap_or(x) } else { x });
-            moved.copied().collect::<Vec<f64>>()
+            moved.copied().collect_vec()
         };
-        let begin: Vec<f64> = x.iter().zip(seen).filter(|(_, seen)| **seen).map(|(x, _)| *x).collect();
+        let begin: Vec<f64> = x.iter().zip(seen).filter(|(_, seen)| **seen).map(|(x, _)| *x).collect_vec();
         let mut residuals = |part: &[f64]| self.residuals(&whole(part));
         let found = least_squares::minimise(&mut residuals, begin, MOST_STEPS)?;
         Ok(Minimum { x: whole(&found.x), ..found })
@@ -285,7 +286,7 @@ impl<'a> Problem<'a> {
                 fitted_ms,
                 leverage: seen.u[..rank].iter().map(|u| u[i] * u[i]).sum(),
             })
-            .collect();
+            .collect_vec();
         let sum: f64 = rows.iter().map(|r| r.residual() * r.residual()).sum();
         let n_free = rows.len().saturating_sub(rank);
         let spread = (n_free > 0).then(|| (sum / n_free as f64).sqrt());
@@ -311,7 +312,7 @@ impl<'a> Problem<'a> {
                 standing,
             }
         });
-        let figures: Vec<FittedFigure> = figures.collect();
+        let figures: Vec<FittedFigure> = figures.collect_vec();
         let undetermined = self.directions(&seen, rank, &figures);
         Ok(Fit { machine, figures, rows, undetermined, rank, n_steps, stop })
     }
@@ -325,7 +326,7 @@ impl<'a> Problem<'a> {
                 .zip(v)
                 .filter(|(f, v)| f.standing != Standing::NoInfluence && SHARE < *v * *v)
                 .map(|(f, v)| (f.name.clone(), *v))
-                .collect();
+                .collect_vec();
             sort_by(&mut parts, |a, b| b.1.abs().total_cmp(&a.1.abs()));
             if !parts.is_empty() {
                 found.push(Direction { parts, moves: *sigma });

@@ -3,7 +3,7 @@
 //! Problems here have a dozen parameters and some tens of rows, so a one-sided Jacobi iteration is fast enough and gives
 //! what a fit must tell: which directions of the parameters the rows see, and how well.
 
-use crate::ordered::sort_by;
+use crate::ordered::{CollectVec, sort_by};
 
 /// `A = U diag(sigma) V^T`, by columns; `sigma` falls. Columns of `u` for a `sigma` of 0 are zero.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +25,7 @@ pub(super) fn svd(columns: &[Vec<f64>]) -> Svd {
     let n = columns.len();
     let mut u = columns.to_vec();
     let mut v: Vec<Vec<f64>> =
-        (0..n).map(|j| (0..n).map(|i| f64::from(u8::from(i == j))).collect()).collect();
+        (0..n).map(|j| (0..n).map(|i| f64::from(u8::from(i == j))).collect_vec()).collect_vec();
     // It converges in about ten sweeps; the bound only ends a matrix with values that are no numbers.
     for _ in 0..60 {
         let mut turned = false;
@@ -51,7 +51,7 @@ pub(super) fn svd(columns: &[Vec<f64>]) -> Svd {
             break;
         }
     }
-    let mut order: Vec<(f64, usize)> = u.iter().map(|c| dot(c, c).sqrt()).zip(0..).collect();
+    let mut order: Vec<(f64, usize)> = u.iter().map(|c| dot(c, c).sqrt()).zip(0..).collect_vec();
     sort_by(&mut order, |a, b| b.0.total_cmp(&a.0));
     for (sigma, k) in &order {
         if *sigma > 0.0 {
@@ -59,9 +59,9 @@ pub(super) fn svd(columns: &[Vec<f64>]) -> Svd {
         }
     }
     Svd {
-        u: order.iter().map(|&(_, k)| u[k].clone()).collect(),
-        sigma: order.iter().map(|&(sigma, _)| sigma).collect(),
-        v: order.iter().map(|&(_, k)| v[k].clone()).collect(),
+        u: order.iter().map(|&(_, k)| u[k].clone()).collect_vec(),
+        sigma: order.iter().map(|&(sigma, _)| sigma).collect_vec(),
+        v: order.iter().map(|&(_, k)| v[k].clone()).collect_vec(),
     }
 }
 
@@ -119,7 +119,7 @@ pub(super) fn jacobian<E>(
         near[k] = x[k] - DIFFERENCE;
         let below = residuals(&near)?;
         near[k] = x[k];
-        columns.push(above.iter().zip(&below).map(|(a, b)| (a - b) / (2.0 * DIFFERENCE)).collect());
+        columns.push(above.iter().zip(&below).map(|(a, b)| (a - b) / (2.0 * DIFFERENCE)).collect_vec());
     }
     Ok(columns)
 }
@@ -147,7 +147,7 @@ pub(super) fn minimise<E>(
             if longest > LONGEST {
                 step.iter_mut().for_each(|s| *s *= LONGEST / longest);
             }
-            let there: Vec<f64> = x.iter().zip(&step).map(|(x, s)| x + s).collect();
+            let there: Vec<f64> = x.iter().zip(&step).map(|(x, s)| x + s).collect_vec();
             let r_there = residuals(&there)?;
             if dot(&r_there, &r_there) < dot(&r, &r) {
                 better = Some((there, r_there, longest));

@@ -5,6 +5,7 @@ use super::rank::{Predictions, ranked};
 use super::request::{Origin, Request, Tensors};
 use super::strategy::Strategy;
 use crate::machine::Machine;
+use crate::ordered::CollectVec;
 use crate::units::Bytes;
 
 /// One point of the map.
@@ -114,10 +115,10 @@ pub fn cell(
 /// Counts of the map: two a decade, up to a million.
 pub fn counts() -> Vec<u64> {
     let decades = (0..6).map(|k| 10u64.pow(k));
-    decades.flat_map(|d| [d, 3 * d]).chain([1_000_000]).collect()
+    decades.flat_map(|d| [d, 3 * d]).chain([1_000_000]).collect_vec()
 }
 
 /// Sizes of the map: from 256 bytes to 1 GiB, a factor of 4 apart.
 pub fn sizes() -> Vec<Bytes> {
-    (0..12).map(|k| Bytes(256 << (2 * k))).collect()
+    (0..12).map(|k| Bytes(256 << (2 * k))).collect_vec()
 }

@@ -6,6 +6,7 @@ use super::request::Request;
 use super::strategy::{LOCK, Strategy, UNLOCK};
 use crate::error::wraps;
 use crate::machine::{Machine, MachineError};
+use crate::ordered::CollectVec;
 use crate::program::{Op, PipelineError, Program, Space, Walk};
 use crate::sim::{self, Run, SimError};
 use crate::trace::{Engine, Kind, LaneKind};
@@ -333,7 +334,7 @@ fn spent(run: &Run, begin: i64, end: i64) -> Spent {
             _ => {}
         }
     }
-    let busy: Vec<(Nanos, Nanos)> = hosts.into_iter().map(HostSpans::busy).collect();
+    let busy: Vec<(Nanos, Nanos)> = hosts.into_iter().map(HostSpans::busy).collect_vec();
     let cpu = busy.iter().map(|(calls, copies)| calls.0 + copies.0).sum::<i64>() + locking;
     Spent {
         calls: busy.iter().map(|b| b.0).max().unwrap_or_default(),

@@ -4,7 +4,7 @@ use super::predict::{AdviseError, Depth, Memory, Prediction, Spent, predict};
 use super::request::{Origin, Request};
 use super::strategy::Strategy;
 use crate::machine::Machine;
-use crate::ordered::sort_by_key;
+use crate::ordered::{CollectVec, sort_by_key};
 use crate::units::{Bytes, Nanos};
 
 /// All strategies for a request, the best first.
@@ -71,7 +71,7 @@ fn candidates(request: &Request) -> (Vec<Vec<Strategy>>, Vec<Excluded>) {
     let mut excluded = Vec::new();
     let mut exclude =
         |strategy, reason: &str| excluded.push(Excluded { strategy, reason: reason.to_owned() });
-    let threads = |of: fn(u32) -> Strategy| thread_counts(request).map(of).collect::<Vec<_>>();
+    let threads = |of: fn(u32) -> Strategy| thread_counts(request).map(of).collect_vec();
     let pinned = |threads| Strategy::Pinned { threads };
     let ring = |threads| Strategy::Ring { threads };
     if request.from == Origin::Pinned {
@@ -106,9 +106,9 @@ fn best(of: &[Prediction], repeat: u32) -> Option<usize> {
     let close = |all: Vec<usize>, value: &dyn Fn(&Prediction) -> Nanos, part: f64| {
         let least = all.iter().map(|&k| value(&of[k]).0).min().unwrap_or(0);
         let most = least as f64 * (1.0 + part);
-        all.into_iter().filter(|&k| value(&of[k]).0 as f64 <= most).collect::<Vec<usize>>()
+        all.into_iter().filter(|&k| value(&of[k]).0 as f64 <= most).collect_vec()
     };
-    let fast = close((0..of.len()).collect(), &|p| p.cost(repeat), TIE);
+    let fast = close((0..of.len()).collect_vec(), &|p| p.cost(repeat), TIE);
     let idle = close(fast, &|p| p.spent.cpu, 4.0 * TIE);
     let host = |p: &Prediction| p.memory.pinned.0.saturating_add(p.memory.pageable.0);
     idle.into_iter().min_by_key(|&k| (host(&of[k]), of[k].cost(repeat)))

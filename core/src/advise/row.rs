@@ -22,6 +22,7 @@ use serde_json::{Map, Value};
 
 use crate::machine::Machine;
 use crate::machine::object;
+use crate::ordered::CollectVec;
 use crate::program::{AllocVia, BufferId, HostCost, Program, Space};
 use crate::sim::{self, SimError};
 use crate::units::{Bytes, Nanos};
@@ -125,7 +126,7 @@ pub fn rows(bytes: &[u8]) -> Result<Vec<Row>, RowsError> {
         Value::Object(fields) => read(fields, number),
         _ => Err(RowsError::Row { row: number, field: "rows", message: "it is no object".to_owned() }),
     });
-    let rows = rows.collect::<Result<Vec<Row>, RowsError>>()?;
+    let rows = rows.try_collect_vec()?;
     let sum = |of: fn(&Row) -> u64| rows.iter().map(of).fold(0, u64::saturating_add);
     let tensors = sum(|r| r.tensors);
     if MOST_TENSORS < tensors {
@@ -210,7 +211,7 @@ impl Row {
     pub fn program(&self) -> Program {
         let mut p = Program::new();
         p.title = self.id.clone();
-        let leaves: Vec<Leaf> = (0..self.tensors).map(|i| self.declare(&mut p, i)).collect();
+        let leaves: Vec<Leaf> = (0..self.tensors).map(|i| self.declare(&mut p, i)).collect_vec();
         for leaf in &leaves {
             p.host_write(leaf.source, None);
         }
@@ -265,7 +266,7 @@ impl Row {
                 p.host_cost(HostCost::DictLeaf);
             });
         }
-        let threads: Vec<_> = (0..n_threads).map(|t| p.spawn(&format!("{name}pin{t}"))).collect();
+        let threads: Vec<_> = (0..n_threads).map(|t| p.spawn(&format!("{name}pin{t}"))).collect_vec();
         let mut ready = Vec::with_capacity(leaves.len());
         for ((i, leaf), &thread) in leaves.iter().enumerate().zip(threads.iter().cycle()) {
             let channel = p.channel(&format!("{name}ready{i}"));

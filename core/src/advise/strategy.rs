@@ -17,6 +17,7 @@ use std::fmt;
 use super::request::{Origin, Request};
 use super::transfer::{SLOTS, share};
 use crate::machine::Machine;
+use crate::ordered::CollectVec;
 use crate::program::{
     Arrangement, BufferId, ChannelId, EventId, HostCost, IssueOrder, Pipeline, PipelineError, Program,
     Source, Space, StreamId, ThreadId,
@@ -94,7 +95,7 @@ impl Strategy {
         machine: &Machine,
         sizes: &[u64],
     ) -> Result<Program, PipelineError> {
-        let sizes: Vec<i64> = sizes.iter().map(|&n| i64::try_from(n).unwrap_or(i64::MAX)).collect();
+        let sizes: Vec<i64> = sizes.iter().map(|&n| i64::try_from(n).unwrap_or(i64::MAX)).collect_vec();
         if sizes.is_empty() {
             return Err(PipelineError::NoItem);
         }
@@ -193,7 +194,7 @@ impl<'r> Draft<'r> {
         let bytes = |n: i64| Bytes(n.unsigned_abs());
         let of = |p: &mut Program, name: &str, space: Space| -> Vec<BufferId> {
             let each = sizes.iter().enumerate();
-            each.map(|(i, &n)| p.buffer(&format!("{name}{i}"), space, 0, bytes(n), None)).collect()
+            each.map(|(i, &n)| p.buffer(&format!("{name}{i}"), space, 0, bytes(n), None)).collect_vec()
         };
         let sources = of(&mut p, "t", space);
         let is_cold = request.from == Origin::File || machine.last_level_cache.0 < request.total().0;
@@ -246,8 +247,9 @@ impl<'r> Draft<'r> {
         self.p.mark("setup");
         // The framework's cache of page-locked memory hands out powers of two.
         let block = |n: i64| Bytes(n.unsigned_abs().checked_next_power_of_two().unwrap_or(u64::MAX >> 1));
-        let blocks: Vec<BufferId> =
-            (0..self.sizes.len()).map(|i| self.p.pinned(&format!("p{i}"), block(self.sizes[i]))).collect();
+        let blocks: Vec<BufferId> = (0..self.sizes.len())
+            .map(|i| self.p.pinned(&format!("p{i}"), block(self.sizes[i])))
+            .collect_vec();
         self.begin();
         let pin = |p: &mut Program, source: BufferId, block: BufferId, n: i64| {
             p.host_cost(HostCost::PinOverhead);
@@ -255,7 +257,8 @@ impl<'r> Draft<'r> {
         };
         let mut ready = Vec::new();
         if n_threads > 1 {
-            let threads: Vec<ThreadId> = (0..n_threads).map(|t| self.p.spawn(&format!("pin{t}"))).collect();
+            let threads: Vec<ThreadId> =
+                (0..n_threads).map(|t| self.p.spawn(&format!("pin{t}"))).collect_vec();
             for (i, &thread) in (0..self.sizes.len()).zip(threads.iter().cycle()) {
                 let (source, block, n) = (self.sources[i], blocks[i], self.sizes[i]);
                 let channel = self.p.channel(&format!("ready{i}"));
@@ -373,11 +376,11 @@ impl<'r> Draft<'r> {
     fn ring_of(&mut self, n_threads: u32, chunks: &[Vec<Piece>], end_to_end: bool) -> Ring {
         let largest = chunks.iter().map(|c| c.iter().map(|p| p.len).sum::<i64>()).max().unwrap_or(0);
         let place = |at: &mut i64, n: &i64| Some(std::mem::replace(at, *at + n));
-        let starts: Vec<i64> = self.sizes.iter().scan(0, place).collect();
+        let starts: Vec<i64> = self.sizes.iter().scan(0, place).collect_vec();
         let total = Bytes(self.sizes.iter().sum::<i64>().unsigned_abs());
         let block = end_to_end.then(|| self.p.device(0, "block", total));
         let goes_on = self.request.work > Nanos::ZERO || self.request.back;
-        let workers: Vec<StreamId> = (0..n_threads).map(|w| self.p.stream(&format!("up{w}"))).collect();
+        let workers: Vec<StreamId> = (0..n_threads).map(|w| self.p.stream(&format!("up{w}"))).collect_vec();
         let [compute, down] = match goes_on {
             true => ["compute", "down"].map(|name| self.p.stream(name)),
             false => [workers[0]; 2],
@@ -388,14 +391,14 @@ impl<'r> Draft<'r> {
         let slots = (0..workers.len())
             .map(|w| {
                 let slot = |k| format!("slot{w}.{k}");
-                (0..n_slots).map(|k| self.p.pinned(&slot(k), Bytes(largest.unsigned_abs()))).collect()
+                (0..n_slots).map(|k| self.p.pinned(&slot(k), Bytes(largest.unsigned_abs()))).collect_vec()
             })
-            .collect();
+            .collect_vec();
         self.begin();
         // One call of the framework stands for all tensors.
         self.p.host_cost(HostCost::FrameworkTo);
         let threads = match n_threads > 1 {
-            true => (0..n_threads).map(|w| self.p.spawn(&format!("worker{w}"))).collect(),
+            true => (0..n_threads).map(|w| self.p.spawn(&format!("worker{w}"))).collect_vec(),
             false => vec![ThreadId::FIRST],
         };
         let arrived = vec![None; workers.len()];
@@ -480,7 +483,7 @@ impl<'r> Draft<'r> {
             .iter()
             .zip(&self.sizes)
             .map(|(&buffer, &bytes)| Source { buffer, bytes, is_staged })
-            .collect();
+            .collect_vec();
         self.p.mark("setup");
         let (buffers, elsewhere) = (self.sources, self.elsewhere);
         let begin = |p: &mut Program| write_sources(p, &buffers, elsewhere);

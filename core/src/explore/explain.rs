@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::schedule::{ReplayError, Schedule};
 use super::witness::{Seen, Shown, Stamp, Witness, witness};
 use crate::hazard::{self, Fix, Hazard, HazardKind, Part, Relation, Report, StepId};
-use crate::ordered::sort_by_key;
+use crate::ordered::{CollectVec, sort_by_key};
 use crate::program::{BufferId, Command, Edit, Op, Program, ThreadId};
 
 /// One of the two places of a hazard.
@@ -144,10 +144,10 @@ impl Explanation {
                 None if at < program.len() => format!("{what} command {at}"),
                 None => "at the end".to_owned(),
             };
-            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let text = text.split_whitespace().collect_vec().join(" ");
             FixLine { place, is_new: !matches!(edit, Edit::Remove(_)), text }
         };
-        self.fix.edits.iter().map(line).collect()
+        self.fix.edits.iter().map(line).collect_vec()
     }
 
     /// The fields that stand beside those of the file contract.
@@ -200,15 +200,14 @@ impl Explanation {
                 "replace": at, "line": program.line(*at), "command": command(c), "text": named.text_of(c, *at),
             }),
         };
-        json!(self.fix.edits.iter().map(edit).collect::<Vec<_>>())
+        json!(self.fix.edits.iter().map(edit).collect_vec())
     }
 }
 
 fn schedules(relation: &Relation<'_>, hazard: &Hazard, witness: &Witness) -> Vec<Value> {
     let one = |shown: &Shown| {
         let is_short = shown.schedule.order().len() <= MOST_LISTED;
-        let order =
-            is_short.then(|| shown.schedule.ids(relation).map(|id| id.to_string()).collect::<Vec<_>>());
+        let order = is_short.then(|| shown.schedule.ids(relation).map(|id| id.to_string()).collect_vec());
         let Seen { by, is_read, stamp } = shown.seen;
         json!({
             "replay": shown.holds.to_string(), "title": order_in_words(relation, witness, shown), "order": order,
@@ -218,7 +217,7 @@ fn schedules(relation: &Relation<'_>, hazard: &Hazard, witness: &Witness) -> Vec
             },
         })
     };
-    witness.shown.iter().map(one).collect()
+    witness.shown.iter().map(one).collect_vec()
 }
 
 /// The object of the file contract with an explanation beside the fields of each hazard; of very long lists the first.
@@ -242,7 +241,7 @@ pub fn explained_json(relation: &Relation<'_>, report: &Report) -> String {
             h.certainty.name(),
         )
     };
-    let hazards: Vec<String> = report.hazards.iter().enumerate().map(entry).collect();
+    let hazards: Vec<String> = report.hazards.iter().enumerate().map(entry).collect_vec();
     let verdict = report.verdict().name();
     format!("{{\"verdict\":\"{verdict}\",\"hazards\":[{}],\"errors\":[]}}", hazards.join(","))
 }
@@ -343,9 +342,9 @@ pub fn lane_of(program: &Program, id: StepId) -> String {
 impl Schedule {
     /// The steps from two before the first of `sites` to one after the last, for showing; `None` stands for a gap.
     pub fn around(&self, relation: &Relation<'_>, sites: &[StepId]) -> Vec<Option<StepId>> {
-        let ids: Vec<StepId> = self.ids(relation).collect();
+        let ids: Vec<StepId> = self.ids(relation).collect_vec();
         let calls = sites.iter().map(|site| StepId { part: Part::Call, ..*site });
-        let wanted: Vec<StepId> = sites.iter().copied().chain(calls).collect();
+        let wanted: Vec<StepId> = sites.iter().copied().chain(calls).collect_vec();
         let mut shown = Vec::new();
         for (at, id) in ids.iter().enumerate() {
             let near = |k: usize| ids.get(k).is_some_and(|other| sites.contains(other));

@@ -5,7 +5,7 @@
 use super::results::ExploreError;
 use crate::hazard::{Life, Relation};
 use crate::memory::Span;
-use crate::ordered::{BTreeMap, sort};
+use crate::ordered::{BTreeMap, CollectVec, sort};
 use crate::program::BufferId;
 
 /// A set of small numbers.
@@ -66,8 +66,9 @@ const MOST_RUNS: usize = 1 << 18;
 impl Net {
     pub(super) fn of(relation: &Relation<'_>) -> Result<Net, ExploreError> {
         let steps = relation.steps();
-        let places: Vec<usize> =
-            (0..steps.len()).filter(|&k| !steps[k].touches.is_empty() || steps[k].life.is_some()).collect();
+        let places: Vec<usize> = (0..steps.len())
+            .filter(|&k| !steps[k].touches.is_empty() || steps[k].life.is_some())
+            .collect_vec();
         if MOST_STEPS < places.len() {
             return Err(ExploreError::TooManySteps { n: places.len(), limit: MOST_STEPS });
         }
@@ -151,7 +152,7 @@ type Touched = Vec<Vec<Vec<u32>>>;
 fn classes(relation: &Relation<'_>, places: &[usize]) -> Result<(Touched, Vec<BufferId>), ExploreError> {
     let steps = relation.steps();
     let mut touched: Touched =
-        places.iter().map(|&step| vec![Vec::new(); steps[step].touches.len()]).collect();
+        places.iter().map(|&step| vec![Vec::new(); steps[step].touches.len()]).collect_vec();
     // By block: where runs begin and end, and of which touch.
     let mut cuts: BTreeMap<BufferId, Vec<(i64, bool, usize)>> = BTreeMap::new();
     let mut touch_at = Vec::new();
@@ -214,7 +215,7 @@ fn runs(span: &Span, limit: usize) -> Option<Vec<(i64, i64)>> {
         starts = starts
             .iter()
             .flat_map(|&start| (0..dim.count).map(move |i| start.wrapping_add(i.wrapping_mul(dim.stride))))
-            .collect();
+            .collect_vec();
     }
     if limit < starts.len() {
         return None;

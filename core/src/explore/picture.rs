@@ -3,7 +3,7 @@
 use super::explain::step_name;
 use super::schedule::Schedule;
 use crate::hazard::{Part, Relation};
-use crate::ordered::{BTreeMap, sort};
+use crate::ordered::{BTreeMap, CollectVec, sort};
 use crate::program::{Copy, Op, Space, StreamId, ThreadId};
 use crate::trace::{Kind, Lane, LaneKind, Slice, Source, StrId, Trace};
 use crate::units::Nanos;
@@ -37,13 +37,13 @@ impl Schedule {
             ..Trace::default()
         };
         let mut lanes: BTreeMap<(Option<StreamId>, ThreadId), u32> = BTreeMap::new();
-        let ids: Vec<_> = self.ids(relation).collect();
+        let ids: Vec<_> = self.ids(relation).collect_vec();
         let place = |id: crate::hazard::StepId| {
             let command = &program.commands()[id.command];
             let stream = command.op.stream().filter(|_| id.part != Part::Call);
             (stream, if stream.is_some() { ThreadId::FIRST } else { command.thread })
         };
-        let mut places: Vec<_> = ids.iter().map(|&id| place(id)).collect();
+        let mut places: Vec<_> = ids.iter().map(|&id| place(id)).collect_vec();
         sort(&mut places);
         places.dedup();
         for (stream, thread) in places {

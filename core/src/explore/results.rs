@@ -15,7 +15,7 @@ use super::policy::{Policy, Random};
 use super::schedule::Schedule;
 use super::witness::Stamp;
 use crate::hazard::{Life, Relation, StepId};
-use crate::ordered::{BTreeMap, Entry, sort_by, sort_by_key};
+use crate::ordered::{BTreeMap, CollectVec, Entry, sort_by, sort_by_key};
 use crate::program::{BufferId, FreeVia, Op};
 
 /// Why the orders of a program are not explored.
@@ -127,7 +127,7 @@ const MOST_OUTCOMES: usize = 256;
 /// ```
 pub fn explore(relation: &Relation<'_>) -> Result<Explored, ExploreError> {
     let net = Net::of(relation)?;
-    let racing: Vec<usize> = (0..net.nodes.len()).filter(|&k| net.nodes[k].races).collect();
+    let racing: Vec<usize> = (0..net.nodes.len()).filter(|&k| net.nodes[k].races).collect_vec();
     let mut values = Values::new(relation, &net);
     let start = {
         let mut state = values.start();
@@ -203,7 +203,7 @@ pub fn explore(relation: &Relation<'_>) -> Result<Explored, ExploreError> {
 /// For each schedule one look at every step for each one that runs.
 pub fn sample(relation: &Relation<'_>, n: u64, seed: u64) -> Result<Explored, ExploreError> {
     let net = Net::of(relation)?;
-    let all: Vec<usize> = (0..net.nodes.len()).collect();
+    let all: Vec<usize> = (0..net.nodes.len()).collect_vec();
     let mut values = Values::new(relation, &net);
     let mut policy = Random::new(seed);
     let mut results = BTreeMap::new();
@@ -211,7 +211,7 @@ pub fn sample(relation: &Relation<'_>, n: u64, seed: u64) -> Result<Explored, Ex
         let mut state = values.start();
         let (mut order, mut n_late, mut last) = (Vec::new(), 0, None);
         let mut ready: Vec<usize> =
-            all.iter().copied().filter(|&k| state.done.holds_all(&net.nodes[k].past)).collect();
+            all.iter().copied().filter(|&k| state.done.holds_all(&net.nodes[k].past)).collect_vec();
         while !ready.is_empty() {
             let pick = if round == 0 { 0 } else { policy.pick(&ready).min(ready.len() - 1) };
             let k = ready.remove(pick);
@@ -270,18 +270,18 @@ fn told(
     is_complete: bool,
 ) -> Explored {
     let n_results = results.len();
-    let mut ends: Vec<End> = results.into_values().collect();
+    let mut ends: Vec<End> = results.into_values().collect_vec();
     sort_by(&mut ends, |a, b| (a.n_late, &a.order).cmp(&(b.n_late, &b.order)));
     ends.truncate(MOST_OUTCOMES);
     let outcome = |end: End| {
-        let steps: Vec<usize> = end.order.iter().map(|&k| net.nodes[k].step).collect();
+        let steps: Vec<usize> = end.order.iter().map(|&k| net.nodes[k].step).collect_vec();
         let mut is_picked = vec![false; relation.steps().len()];
         picked.iter().for_each(|&k| is_picked[net.nodes[k].step] = true);
         let schedule = Schedule::by(relation, &mut Follow { steps: &steps, is_picked: &is_picked, next: 0 });
         let finds = finds(relation, net, &schedule);
         Outcome { schedule, n_late: end.n_late, n_orders: end.n_orders, finds }
     };
-    let outcomes = ends.into_iter().map(outcome).collect();
+    let outcomes = ends.into_iter().map(outcome).collect_vec();
     let n_racing = net.nodes.iter().filter(|node| node.races).count();
     Explored { n_steps: net.nodes.len(), n_racing, n_schedules, n_orders, is_complete, outcomes, n_results }
 }
@@ -346,7 +346,7 @@ fn finds(relation: &Relation<'_>, net: &Net, schedule: &Schedule) -> Vec<Find> {
         done.add(k);
     }
     sort_by_key(&mut found, |(k, _)| *k);
-    let mut finds: Vec<Find> = found.into_iter().map(|(_, find)| find).collect();
+    let mut finds: Vec<Find> = found.into_iter().map(|(_, find)| find).collect_vec();
     for (block, owner) in owners(relation) {
         let classes = (0..stamps.len()).filter(|&c| net.block_of[c] == block);
         let stamps = distinct(&mut classes.map(|c| stamps[c]));
@@ -422,14 +422,14 @@ struct Values<'n> {
 impl<'n> Values<'n> {
     fn new(relation: &Relation<'_>, net: &'n Net) -> Values<'n> {
         let owners = owners(relation);
-        let left = (0..net.block_of.len()).filter(|&c| owners.contains_key(&net.block_of[c])).collect();
+        let left = (0..net.block_of.len()).filter(|&c| owners.contains_key(&net.block_of[c])).collect_vec();
         let mut n_seen = 0;
         let place = net.nodes.iter().map(|node| {
             let only_reads = node.writes.is_empty() && !node.reads.is_empty();
             n_seen += usize::from(only_reads);
             only_reads.then(|| n_seen - 1)
         });
-        let place = place.collect();
+        let place = place.collect_vec();
         Values { net, lives: Lives::of(net), left, place, n_seen, numbers: BTreeMap::new() }
     }
 
@@ -476,6 +476,6 @@ impl<'n> Values<'n> {
     /// What a finished state says of the result.
     fn result(&self, state: State) -> Vec<u32> {
         let left = self.left.iter().map(|&class| state.memory[class]);
-        left.chain(state.seen.iter().copied()).collect()
+        left.chain(state.seen.iter().copied()).collect_vec()
     }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::policy::Policy;
 use crate::hazard::{Relation, StepId};
-use crate::ordered::{BTreeMap, BTreeSet, sort_by_key};
+use crate::ordered::{BTreeMap, BTreeSet, CollectVec, sort_by_key};
 
 /// One step held back until another has run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl FromStr for Holds {
             })?;
             Ok(Hold { step: step.parse()?, until: until.parse()? })
         };
-        text.split(',').map(hold).collect::<Result<_, _>>().map(Holds)
+        text.split(',').map(hold).try_collect_vec().map(Holds)
     }
 }
 
@@ -99,7 +99,7 @@ const MOST_WORK: u64 = 1 << 26;
 impl Schedule {
     /// The order of the list.
     pub fn in_order(relation: &Relation<'_>) -> Schedule {
-        Schedule { order: (0..relation.steps().len()).collect() }
+        Schedule { order: (0..relation.steps().len()).collect_vec() }
     }
 
     /// The order in which these steps are held back and all others come as early as the list has them.
@@ -182,8 +182,8 @@ impl Schedule {
     pub fn by(relation: &Relation<'_>, policy: &mut dyn Policy) -> Schedule {
         let n = relation.steps().len();
         let mut left: Vec<usize> =
-            (0..n).map(|k| (0..k).filter(|&j| relation.before(j, k)).count()).collect();
-        let mut ready: Vec<usize> = (0..n).filter(|&k| left[k] == 0).collect();
+            (0..n).map(|k| (0..k).filter(|&j| relation.before(j, k)).count()).collect_vec();
+        let mut ready: Vec<usize> = (0..n).filter(|&k| left[k] == 0).collect_vec();
         let mut order = Vec::with_capacity(n);
         while !ready.is_empty() {
             let pick = policy.pick(&ready).min(ready.len() - 1);

@@ -9,6 +9,7 @@ use std::fmt;
 use super::schedule::{Hold, Holds, ReplayError, Schedule};
 use crate::hazard::{Certainty, Hazard, HazardKind, Life, Part, Relation, StepId, Touch};
 use crate::memory::{DEFAULT_LIMIT, Overlap, Span};
+use crate::ordered::CollectVec;
 use crate::program::BufferId;
 
 /// What bytes hold: whose stamp is on them.
@@ -122,7 +123,7 @@ fn sites(relation: &Relation<'_>, command: usize, captured: Option<usize>) -> Ve
         .flat_map(|step| {
             relation.steps()[step].touches.iter().map(move |touch| Site { step, touch: touch.clone() })
         })
-        .collect()
+        .collect_vec()
 }
 
 fn race(relation: &Relation<'_>, hazard: &Hazard) -> Result<Option<Witness>, ReplayError> {
@@ -173,7 +174,7 @@ fn race(relation: &Relation<'_>, hazard: &Hazard) -> Result<Option<Witness>, Rep
                 between.partition(|&step| relation.before(step, b.step));
             let hold = |step, until| Hold { step: id(step), until: id(until) };
             let first = sooner.last().map(|&last| hold(a.step, last));
-            let holds = Holds(first.into_iter().chain(later.iter().map(|&w| hold(w, b.step))).collect());
+            let holds = Holds(first.into_iter().chain(later.iter().map(|&w| hold(w, b.step))).collect_vec());
             straight = look(Schedule::replay(relation, &holds)?, holds);
         }
         let sites = [id(a.step), id(b.step)];

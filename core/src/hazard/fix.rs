@@ -5,7 +5,7 @@ use super::remedy::{Remedy, remedy};
 use super::report::Hazard;
 use super::{Mode, Terms, check};
 use crate::id::Id;
-use crate::ordered::BTreeSet;
+use crate::ordered::{BTreeSet, CollectVec};
 use crate::program::{Alloc, ChannelId, Command, Edit, EventId, Op, Program, ThreadId};
 
 /// The smallest change of a program that mends one hazard, ready to be applied.
@@ -211,7 +211,7 @@ impl Origin {
 
 impl Draft {
     pub(super) fn new(program: &Program) -> Draft {
-        Draft { program: program.clone(), origin: (0..program.len()).map(Origin::Old).collect() }
+        Draft { program: program.clone(), origin: (0..program.len()).map(Origin::Old).collect_vec() }
     }
 
     /// One change, with its number.
@@ -237,7 +237,7 @@ impl Draft {
             }
         }
         let removed = (0..old.len()).filter(|&at| !is_left[at]);
-        let mut edits: Vec<Edit> = removed.map(Edit::Remove).collect();
+        let mut edits: Vec<Edit> = removed.map(Edit::Remove).collect_vec();
         let mut before = 0;
         for (command, origin) in self.program.commands().iter().zip(&self.origin) {
             match *origin {

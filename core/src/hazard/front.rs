@@ -1,7 +1,7 @@
 //! Which of many spans may meet a given one: a plain list for a few, sorted by where they begin for many.
 
 use crate::memory::Span;
-use crate::ordered::{BTreeMap, joined};
+use crate::ordered::{BTreeMap, CollectVec, joined};
 
 /// Where the runs of a span lie modulo a number that divides all its strides: most neighbours in a matrix are told apart
 /// by it in a few instructions.
@@ -206,7 +206,7 @@ impl Front {
     /// All numbers.
     pub(super) fn ids(&self) -> Vec<u32> {
         match self {
-            Front::Few(list) => list.iter().map(|&(_, id)| id).collect(),
+            Front::Few(list) => list.iter().map(|&(_, id)| id).collect_vec(),
             Front::Many(classes) => {
                 joined(classes.values().map(|alike| alike.by_start.keys().map(|&(.., id)| id)))
             }

@@ -20,7 +20,7 @@ use super::clock::{Clock, Epoch, Past};
 use super::found::Found;
 use super::front::{Front, Place};
 use super::rules::{Mutation, Rules};
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, CollectVec};
 use crate::program::{BufferId, Region};
 
 #[derive(Debug, Clone)]
@@ -469,7 +469,8 @@ impl Block {
     fn forget_readers(&mut self, new: &mut Newcomer<'_, impl Fn(BufferId) -> bool>, near: &mut Vec<u32>) {
         self.reads.fresh.meeting(&new.place, near);
         for k in near.drain(..) {
-            let members = self.reads.groups[k as usize].as_ref().map(|group| group.members.iter().collect());
+            let members =
+                self.reads.groups[k as usize].as_ref().map(|group| group.members.iter().collect_vec());
             let members: Vec<(u32, u32)> = members.unwrap_or_default();
             for (chain, id) in members {
                 if !new.after.knows(self.records[id as usize].node) {

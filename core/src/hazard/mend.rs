@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::fix::{Draft, Fix, Origin, fresh};
 use super::report::{Hazard, Report};
 use super::{Terms, check};
-use crate::ordered::{BTreeMap, BTreeSet, sort_by_key};
+use crate::ordered::{BTreeMap, BTreeSet, CollectVec, sort_by_key};
 use crate::program::{ChannelId, Edit, EventId, Op, Problems, Program};
 
 /// A program mended hazard by hazard.
@@ -47,7 +47,7 @@ pub fn mend(program: &Program, terms: impl Into<Terms>, limit: usize) -> Result<
     // A change that makes no program is none; others come first then.
     let (mut n_vain, mut vain) = (0, BTreeSet::new());
     'mended: while n_fixes < limit {
-        let mut surest: Vec<&Hazard> = report.hazards.iter().collect();
+        let mut surest: Vec<&Hazard> = report.hazards.iter().collect_vec();
         let is_new = |h: &Hazard| !vain.contains(&(h.kind, h.buffer));
         sort_by_key(&mut surest, |h| (is_new(h), h.certainty, Reverse((h.second, h.first))));
         for hazard in surest.into_iter().rev() {
@@ -114,7 +114,7 @@ fn without(old: &Program, program: &Program, at: usize) -> Vec<Edit> {
     let is_other = |index: &usize| *index != at;
     let of = |wanted: &dyn Fn(&Op) -> bool| -> Vec<usize> {
         let all = program.commands().iter().enumerate();
-        all.filter(|(_, c)| wanted(&c.op)).map(|(index, _)| index).filter(is_other).collect()
+        all.filter(|(_, c)| wanted(&c.op)).map(|(index, _)| index).filter(is_other).collect_vec()
     };
     let needless = match program.commands()[at].op {
         Op::Wait { event, .. } | Op::EventSync { event } if event.index() >= old.names().n_events() => {
@@ -133,7 +133,7 @@ fn without(old: &Program, program: &Program, at: usize) -> Vec<Edit> {
         }
         _ => Vec::new(),
     };
-    needless.into_iter().chain([at]).map(Edit::Remove).collect()
+    needless.into_iter().chain([at]).map(Edit::Remove).collect_vec()
 }
 
 /// The mended program, with new names for no more than it has.

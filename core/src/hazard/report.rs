@@ -5,7 +5,7 @@ use super::found::{Evidence, Found, HazardKind, Key};
 use super::{Mode, Terms};
 use crate::json::written;
 use crate::memory::DEFAULT_LIMIT;
-use crate::ordered::{BTreeMap, sort_by_key};
+use crate::ordered::{BTreeMap, CollectVec, sort_by_key};
 use crate::program::{BufferId, Names, Program};
 
 /// The answer to "is it safe?".
@@ -73,7 +73,7 @@ impl Report {
     pub(super) fn new(names: &Names, terms: Terms, found: Found) -> Report {
         let Terms { mode, ordered_copies } = terms;
         let mut hazards: Vec<Hazard> =
-            found.pairs.iter().map(|(key, evidence)| hazard(key, evidence, ordered_copies)).collect();
+            found.pairs.iter().map(|(key, evidence)| hazard(key, evidence, ordered_copies)).collect_vec();
         sort_by_key(&mut hazards, |h| (h.first, h.second, h.kind, names.buffer(h.buffer)));
         Report { mode, ordered_copies, hazards, complete: found.complete }
     }
@@ -96,7 +96,7 @@ impl Report {
             second: h.second,
             certainty: h.certainty.name(),
         };
-        let hazards = self.hazards.iter().map(entry).collect();
+        let hazards = self.hazards.iter().map(entry).collect_vec();
         Object { verdict: self.verdict().name(), hazards, errors: [] }.to_json()
     }
 }

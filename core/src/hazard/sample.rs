@@ -1,5 +1,6 @@
 //! A safe program of any length to measure with: columns of a matrix move through streams, every span strided.
 
+use crate::ordered::CollectVec;
 use crate::program::{BufferId, Program, Region, Space};
 use crate::units::{Bytes, us};
 
@@ -32,10 +33,11 @@ pub fn columns(n: usize, n_streams: usize) -> Program {
     let column = |of: BufferId, k: usize| -> Region {
         of.strided(RUN * i64::try_from(k).unwrap_or_default(), RUN, [(ROWS, pitch)])
     };
-    let streams: Vec<_> =
-        (0..n_streams).map(|k| [p.stream(&format!("copy{k}")), p.stream(&format!("compute{k}"))]).collect();
+    let streams: Vec<_> = (0..n_streams)
+        .map(|k| [p.stream(&format!("copy{k}")), p.stream(&format!("compute{k}"))])
+        .collect_vec();
     let events: Vec<_> =
-        (0..n_streams).map(|k| [p.event(&format!("filled{k}")), p.event(&format!("used{k}"))]).collect();
+        (0..n_streams).map(|k| [p.event(&format!("filled{k}")), p.event(&format!("used{k}"))]).collect_vec();
     let mut k = 0;
     while p.len() < n {
         let [copy, compute] = streams[k];

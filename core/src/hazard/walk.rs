@@ -10,7 +10,7 @@ use super::history::History;
 use super::order::Order;
 use super::relation::{Life as LifeStep, Part, Step, StepId};
 use super::rules::{Mutation, Rule, Rules};
-use crate::ordered::{BTreeMap, BTreeSet};
+use crate::ordered::{BTreeMap, BTreeSet, CollectVec};
 use crate::program::{
     Alloc, AllocVia, BufferId, Command, Copy, EventId, FreeVia, GraphId, Kernel, Names, Op, Program, Region,
     Space, StreamId, ThreadId,
@@ -350,7 +350,9 @@ impl Walk {
             (AllocVia::Pool | AllocVia::PinnedPool | AllocVia::RawPool, _) => {
                 let pooled = reused.and_then(|old| old.pooled.as_ref());
                 let kept = match self.rules.stray(Mutation::KeptAtReuse) {
-                    true => pooled.map(|p| p.noted.iter().map(|&s| self.order.frontier(s).clone()).collect()),
+                    true => {
+                        pooled.map(|p| p.noted.iter().map(|&s| self.order.frontier(s).clone()).collect_vec())
+                    }
                     false => pooled.map(|pooled| pooled.kept.clone()),
                 };
                 for frontier in kept.unwrap_or_default() {
@@ -403,7 +405,7 @@ impl Walk {
             (FreeVia::Pool | FreeVia::PinnedPool | FreeVia::RawPool, _) => {
                 let frontier = |&s: &StreamId| self.order.frontier(s).clone();
                 let noted = self.life(buffer).pooled.as_ref().map(|pooled| &pooled.noted);
-                let kept: Vec<Clock> = noted.into_iter().flatten().map(frontier).collect();
+                let kept: Vec<Clock> = noted.into_iter().flatten().map(frontier).collect_vec();
                 if let Some(pooled) = &mut self.life_mut(buffer).pooled {
                     pooled.kept = kept;
                 }
@@ -529,7 +531,7 @@ impl Walk {
         // Taken out while its accesses are put into the history.
         let Some(mut launched) = self.graphs.remove(&graph) else { return };
         let before = launched.launched.take().filter(|_| self.rules.hold(Rule::Relaunch));
-        let mut before: Vec<&Clock> = before.iter().collect();
+        let mut before: Vec<&Clock> = before.iter().collect_vec();
         if self.rules.stray(Mutation::GraphsInLine) {
             before.extend(self.graphs.values().filter_map(|graph| graph.launched.as_ref()));
         }

@@ -25,6 +25,7 @@ pub use figure::{Figure, Grade, Source};
 pub use read::MachineError;
 pub(crate) use read::object;
 
+use crate::ordered::CollectVec;
 use crate::units::{Bytes, Nanos, quotient};
 
 /// Bytes per second; a copy of `n` bytes takes `n / rate`, rounded to the nearest nanosecond.
@@ -284,7 +285,7 @@ impl Machine {
         match machines.pop() {
             Some(machine) if machines.is_empty() => Ok(machine),
             Some(last) => {
-                let names = machines.into_iter().chain([last]).map(|m| m.name).collect();
+                let names = machines.into_iter().chain([last]).map(|m| m.name).collect_vec();
                 Err(MachineError::Several { names })
             }
             None => Err(MachineError::NoProfile),

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{BUILTIN, FIELDS, Field, Grade, Machine, Missing, Rate, Source, source};
 use crate::json;
+use crate::ordered::CollectVec;
 
 /// Why bytes could not be read as a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,7 +102,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Machine>, MachineError> {
         Value::Object(fields) => profile(name, fields, common),
         _ => Err(wrong(name, "profiles", "the profile is no object")),
     });
-    read.collect()
+    read.try_collect_vec()
 }
 
 /// A file's one object, with or without a byte order mark.
@@ -152,7 +153,7 @@ fn profile(name: &str, fields: &Object, common: Option<&Object>) -> Result<Machi
         machine.sources.push(from);
     }
     let known = |key: &str| OTHERS.contains(&key) || FIELDS.iter().any(|f| f.name == key);
-    machine.ignored = fields.keys().filter(|key| !known(key)).cloned().collect();
+    machine.ignored = fields.keys().filter(|key| !known(key)).cloned().collect_vec();
     Ok(machine)
 }
 

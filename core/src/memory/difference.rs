@@ -6,17 +6,17 @@
 use super::grid::{Grid, TooManyRuns};
 use super::union::union;
 use super::{Dim, Span};
-use crate::ordered::{joined, sort_by_key};
+use crate::ordered::{CollectVec, joined, sort_by_key};
 
 /// Disjoint spans that hold the bytes of `these` that are in none of `those`, in order of their first byte.
 pub(super) fn difference(these: &[&Span], those: &[&Span], limit: u64) -> Result<Vec<Span>, TooManyRuns> {
-    let grids = |spans: &[&Span]| spans.iter().filter_map(|s| Grid::of(s)).collect::<Vec<_>>();
+    let grids = |spans: &[&Span]| spans.iter().filter_map(|s| Grid::of(s)).collect_vec();
     let these = union(grids(these), &mut { limit })?;
     let mut those: Vec<(i64, i64, Span)> = union(grids(those), &mut { limit })?
         .iter()
         .map(Grid::span)
         .filter_map(|s| s.bounds().map(|(lo, hi)| (lo, hi, s)))
-        .collect();
+        .collect_vec();
     sort_by_key(&mut those, |&(lo, hi, _)| (lo, hi));
     let mut left = Vec::new();
     let mut budget = limit;
@@ -25,7 +25,7 @@ pub(super) fn difference(these: &[&Span], those: &[&Span], limit: u64) -> Result
         let Some((lo, hi)) = span.bounds() else { continue };
         let before_end = &those[..those.partition_point(|&(start, ..)| start < hi)];
         let crossing: Vec<&Span> =
-            before_end.iter().filter(|(_, end, _)| lo < *end).map(|(.., s)| s).collect();
+            before_end.iter().filter(|(_, end, _)| lo < *end).map(|(.., s)| s).collect_vec();
         let covers = |s: &&Span| s.is_range() && s.bounds().is_some_and(|(a, b)| a <= lo && hi <= b);
         if crossing.is_empty() {
             left.push(span);
@@ -82,7 +82,7 @@ fn subtract(whole: &[(i64, i64)], cut: &[(i64, i64)]) -> Vec<(i64, i64)> {
 /// The same runs as strided sets: equal runs at equal distances are one.
 fn gather(runs: &[(i64, i64)]) -> Vec<Span> {
     let mut sets: Vec<Strided> =
-        runs.iter().map(|&(lo, hi)| Strided { off: lo, run: hi - lo, dims: Vec::new() }).collect();
+        runs.iter().map(|&(lo, hi)| Strided { off: lo, run: hi - lo, dims: Vec::new() }).collect_vec();
     loop {
         let n = sets.len();
         sets = gathered(sets);
@@ -90,7 +90,7 @@ fn gather(runs: &[(i64, i64)]) -> Vec<Span> {
             break;
         }
     }
-    sets.into_iter().filter_map(|s| Span::strided(s.off, s.run, s.dims).ok()).collect()
+    sets.into_iter().filter_map(|s| Span::strided(s.off, s.run, s.dims).ok()).collect_vec()
 }
 
 /// Runs of `run` bytes on a grid, the outermost dimension first.
@@ -121,7 +121,7 @@ fn gathered(sets: Vec<Strided>) -> Vec<Strided> {
         }
         set
     };
-    out.into_iter().map(put).collect()
+    out.into_iter().map(put).collect_vec()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::layout::Layout;
 use super::plan::{MoveKind, MovePlan};
 use super::report::{DeviceReport, count, size};
 use crate::json::written;
-use crate::ordered::{BTreeMap, sort};
+use crate::ordered::{BTreeMap, CollectVec, sort};
 
 /// Others that are named in text; data and JSON have all of them.
 const MOST_OTHERS: usize = 3;
@@ -139,7 +139,7 @@ impl Layout {
                 module_type: m.module_type.clone(),
                 tensors: Vec::new(),
             })
-            .collect();
+            .collect_vec();
         // The first module of a path has its tensors.
         let mut by_path: BTreeMap<&str, usize> = BTreeMap::new();
         for (k, m) in self.modules().iter().enumerate() {
@@ -166,7 +166,8 @@ impl Layout {
         let storage = self.storage_of(t.storage());
         let (tied, sharing): (Vec<usize>, Vec<usize>) =
             others.iter().partition(|&&o| self.tensors()[o].view() == t.view());
-        let names = |list: Vec<usize>| list.iter().map(|&o| self.tensors()[o].name().to_owned()).collect();
+        let names =
+            |list: Vec<usize>| list.iter().map(|&o| self.tensors()[o].name().to_owned()).collect_vec();
         ExplainedTensor {
             name: t.name().to_owned(),
             kind: t.marks().kind.name(),
@@ -247,7 +248,7 @@ impl ExplainedTensor {
             ("buffer", true) => ", gradient",
             _ => "",
         };
-        let shape: Vec<String> = self.shape.iter().map(ToString::to_string).collect();
+        let shape: Vec<String> = self.shape.iter().map(ToString::to_string).collect_vec();
         [
             own.to_owned(),
             format!("{}{frozen}", self.kind),

@@ -4,7 +4,7 @@
 //! that repeats another.
 
 use super::{Dim, Span};
-use crate::ordered::sort_by_key;
+use crate::ordered::{CollectVec, sort_by_key};
 
 /// More runs than the limit would have to be written out one by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Grid {
     pub(super) fn of(span: &Span) -> Option<Grid> {
         let (lo, _) = span.bounds()?;
         let dims = span.dims().iter().filter(|d| d.count > 1 && d.stride != 0);
-        Some(Grid::normal(lo, span.elem(), dims.map(|d| (d.count, d.stride.abs())).collect()))
+        Some(Grid::normal(lo, span.elem(), dims.map(|d| (d.count, d.stride.abs())).collect_vec()))
     }
 
     /// Brings positive strides into the one form.
@@ -67,7 +67,7 @@ impl Grid {
 
     /// The bytes as a span.
     pub(super) fn span(&self) -> Span {
-        let dims = self.dims.iter().map(|&(count, stride)| Dim { count, stride }).collect();
+        let dims = self.dims.iter().map(|&(count, stride)| Dim { count, stride }).collect_vec();
         Span::strided(self.off, self.run, dims)
             .unwrap_or_else(|e| unreachable!("bug: a grid is no span: {e}"))
     }

@@ -11,7 +11,7 @@ use super::report::{count, size};
 use super::runs::Run;
 use super::table::{MOST_ROWS, more, shown, width};
 use crate::json::written;
-use crate::ordered::{BTreeMap, sort_by, sort_by_key};
+use crate::ordered::{BTreeMap, CollectVec, sort_by, sort_by_key};
 
 /// What is held where; a pure function of the layout, so that asking twice gives the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,12 +110,12 @@ impl Layout {
     /// ```
     pub fn inventory(&self) -> Result<Inventory, Undecided> {
         let mut devices: BTreeMap<String, DeviceInventory> = BTreeMap::new();
-        let ranks: Vec<u32> = (0..).take(self.tensors().len()).collect();
+        let ranks: Vec<u32> = (0..).take(self.tensors().len()).collect_vec();
         let mut budget = Budget::of(self.tensors().len());
         for (storage, tensors) in self.storages().iter().zip(&self.tensors_by_storage()) {
             let undecided = |why| Undecided { storage: storage.id.clone(), why };
             let device = devices.entry(storage.device.to_string()).or_default();
-            let grids: Vec<Grid> = tensors.iter().filter_map(|&k| self.tensors()[k].grid()).collect();
+            let grids: Vec<Grid> = tensors.iter().filter_map(|&k| self.tensors()[k].grid()).collect_vec();
             let used = budget.unique(grids.clone()).map_err(undecided)?;
             device.n_tensors += tensors.len();
             device.unique_bytes += u128::from(used);
@@ -179,7 +179,7 @@ impl Layout {
         ranks: &[u32],
         budget: &mut Budget,
     ) -> Result<Vec<(usize, u64)>, TooMuch> {
-        let tensors: Vec<usize> = group.iter().map(|item| item.tensor).collect();
+        let tensors: Vec<usize> = group.iter().map(|item| item.tensor).collect_vec();
         let mut pairs = Vec::new();
         self.add_overlaps(&tensors, ranks, &mut pairs, budget)?;
         let mut others: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -191,7 +191,8 @@ impl Layout {
         let mut roots = Vec::new();
         for (&k, &own) in &sizes {
             let first = |o: &&usize| sizes.get(o).is_some_and(|&size| own < size || (own == size && **o < k));
-            let larger: Vec<usize> = others.get(&k).into_iter().flatten().filter(first).copied().collect();
+            let larger: Vec<usize> =
+                others.get(&k).into_iter().flatten().filter(first).copied().collect_vec();
             let span = self.tensors()[k].span();
             let covers = |&o: &usize| {
                 let other = &self.tensors()[o];
@@ -205,7 +206,8 @@ impl Layout {
             } else if larger.is_empty() {
                 own
             } else {
-                let mut grids: Vec<Grid> = larger.iter().filter_map(|&o| self.tensors()[o].grid()).collect();
+                let mut grids: Vec<Grid> =
+                    larger.iter().filter_map(|&o| self.tensors()[o].grid()).collect_vec();
                 let without = budget.unique(grids.clone())?;
                 grids.extend(self.tensors()[k].grid());
                 budget.unique(grids)? - without
@@ -218,7 +220,7 @@ impl Layout {
 
 /// What each tensor of a group owns, by one sweep over all their runs: each byte is the first one's that has it.
 fn swept(group: &[Item]) -> Vec<(usize, u64)> {
-    let mut order: Vec<&Item> = group.iter().collect();
+    let mut order: Vec<&Item> = group.iter().collect_vec();
     sort_by_key(&mut order, |item| (Reverse(item.bytes), item.tensor));
     let mut starts: Vec<Run> = Vec::new();
     let mut runs = Vec::new();
@@ -227,7 +229,7 @@ fn swept(group: &[Item]) -> Vec<(usize, u64)> {
         starts.extend(runs.drain(..).map(|(lo, hi)| Run { lo, hi, of }));
     }
     starts.sort_unstable();
-    let mut owned: Vec<(usize, u64)> = order.iter().map(|item| (item.tensor, 0)).collect();
+    let mut owned: Vec<(usize, u64)> = order.iter().map(|item| (item.tensor, 0)).collect_vec();
     let mut here: BinaryHeap<Reverse<(u32, i64)>> = BinaryHeap::new();
     let mut at = i64::MIN;
     let stops = starts.iter().map(|&run| (run.lo, Some(run))).chain([(i64::MAX, None)]);
@@ -320,7 +322,7 @@ impl fmt::Display for Inventory {
             )?;
             if !d.roots.is_empty() {
                 let roots = &d.roots[..d.roots.len().min(MOST_ROWS)];
-                let names: Vec<String> = roots.iter().map(|r| shown(&r.name)).collect();
+                let names: Vec<String> = roots.iter().map(|r| shown(&r.name)).collect_vec();
                 let w = width("owner", &names);
                 writeln!(f, "  {:w$}  {:>12}", "owner", "bytes owned")?;
                 for (name, root) in names.iter().zip(roots) {
@@ -329,10 +331,10 @@ impl fmt::Display for Inventory {
                 rest(f, d.roots.len())?;
             }
             if !d.segments.is_empty() {
-                let mut segments: Vec<&Segment> = d.segments.iter().collect();
+                let mut segments: Vec<&Segment> = d.segments.iter().collect_vec();
                 sort_by_key(&mut segments, |s| Reverse(s.unused));
                 segments.truncate(MOST_ROWS);
-                let names: Vec<String> = segments.iter().map(|s| shown(&s.storage)).collect();
+                let names: Vec<String> = segments.iter().map(|s| shown(&s.storage)).collect_vec();
                 let w = width("block", &names);
                 let row = |f: &mut fmt::Formatter<'_>, name: &str, [a, b, c, d]: [String; 4]| {
                     writeln!(f, "  {name:w$}  {a:>12}  {b:>12}  {c:>12}  {d:>12}")

@@ -35,7 +35,7 @@ use super::{Device, Dtype, Span, SpanError, UnknownDevice, UnknownDtype, View, V
 use crate::error::wraps;
 use crate::id::Id;
 use crate::json::read;
-use crate::ordered::{BTreeMap, BTreeSet};
+use crate::ordered::{BTreeMap, BTreeSet, CollectVec};
 use crate::units::Bytes;
 
 /// A storage by its position in its layout.
@@ -420,7 +420,7 @@ fn of(of_tensor: bool, name: &str, reasons: Vec<Reason>) -> impl Iterator<Item =
 }
 
 fn refuse(of_tensor: bool, name: &str, reasons: Vec<Reason>) -> Result<(), LayoutProblems> {
-    if reasons.is_empty() { Ok(()) } else { Err(LayoutProblems(of(of_tensor, name, reasons).collect())) }
+    if reasons.is_empty() { Ok(()) } else { Err(LayoutProblems(of(of_tensor, name, reasons).collect_vec())) }
 }
 
 /// The view's bytes, and what is wrong with it; without problems there is always a span.
@@ -565,7 +565,7 @@ impl File<'_> {
             }
         }
         let modules = self.modules.and_then(|raw| serde_json::from_str::<Vec<FileModule>>(raw.get()).ok());
-        layout.modules = modules.into_iter().flatten().map(FileModule::entry).collect();
+        layout.modules = modules.into_iter().flatten().map(FileModule::entry).collect_vec();
         if problems.is_empty() { Ok(layout) } else { Err(LayoutProblems(problems).into()) }
     }
 }

@@ -26,7 +26,7 @@ use super::plan::{MoveKind, MovePlan, Splitting};
 use super::relative;
 use super::{Device, Span, View};
 use crate::error::wraps;
-use crate::ordered::{BTreeMap, BTreeSet};
+use crate::ordered::{BTreeMap, BTreeSet, CollectVec};
 use crate::units::Bytes;
 
 /// Which blocks there are, which tensors view them, and where each lies now.
@@ -554,7 +554,7 @@ impl From<Layout> for MemoryMap {
                 StorageId::try_from(k).unwrap_or_else(|_| unreachable!("bug: more storages than ids"));
             map.home(storage, None);
         }
-        map.places = map.registered.tensors().iter().map(|t| t.storage().index()).collect();
+        map.places = map.registered.tensors().iter().map(|t| t.storage().index()).collect_vec();
         map.module_paths = map.registered.modules().iter().map(|m| m.path.clone()).collect();
         map
     }

@@ -8,7 +8,7 @@ use super::handle::{AsTensor, Block, Source, TensorRef};
 use super::layout::{Layout, LayoutProblem, LayoutProblems, Reason, StorageId};
 use super::marks::{Marks, ModuleEntry, TensorKind};
 use super::{Device, View};
-use crate::ordered::{BTreeMap, sort};
+use crate::ordered::{BTreeMap, CollectVec, sort};
 use crate::units::Bytes;
 
 /// Something with tensors and other modules in it.
@@ -367,5 +367,5 @@ pub(super) fn places(found: &[Found<'_>]) -> Vec<Place> {
             }
         }
     };
-    found.iter().map(place).collect()
+    found.iter().map(place).collect_vec()
 }

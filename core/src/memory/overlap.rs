@@ -9,7 +9,7 @@
 //! below `2^127`: `i128` cannot overflow.
 
 use super::{Dim, Overlap, Span};
-use crate::ordered::sort_by_key;
+use crate::ordered::{CollectVec, sort_by_key};
 
 /// Work that [`Span::overlaps`] may spend before it answers [`Overlap::May`].
 ///
@@ -57,12 +57,24 @@ impl Span {
         let gap = i128::from(hi_b) - i128::from(other.elem()) - i128::from(lo_a);
         let (lo, hi) = (gap - (i128::from(self.elem()) - 1), gap + (i128::from(other.elem()) - 1));
         let (mut few, mut many) = ([Term { step: 1, most: 0 }; FEW], Vec::new());
-        let both = || self.dims().iter().chain(other.dims()).filter_map(Term::of);
-        let terms = if self.dims().len() + other.dims().len() <= FEW {
-            let n = both().zip(&mut few).map(|(term, place)| *place = term).count();
+        let both = [self.dims(), other.dims()];
+        let terms = if both[0].len() + both[1].len() <= FEW {
+            let mut n = 0;
+            for dim in both[0].iter().chain(both[1]) {
+                if let Some(term) = Term::of(dim) {
+                    let mut at = n;
+                    while 0 < at && term.step < few[at - 1].step {
+                        few[at] = few[at - 1];
+                        at -= 1;
+                    }
+                    few[at] = term;
+                    n += 1;
+                }
+            }
             &mut few[..n]
         } else {
-            many.extend(both());
+            many.extend(both.into_iter().flatten().filter_map(Term::of));
+            sort_by_key(&mut many, |t| t.step);
             &mut many[..]
         };
         let mut question = Question { lo, hi, terms };
@@ -78,7 +90,7 @@ impl Span {
             return Overlap::from(meets);
         }
         // Listing the sums of two groups of terms needs memory, but no luck. The runs of the two spans are such groups.
-        let [a, b] = [self, other].map(|span| span.dims().iter().filter_map(Term::of).collect::<Vec<_>>());
+        let [a, b] = [self, other].map(|span| span.dims().iter().filter_map(Term::of).collect_vec());
         let all = |terms: &[Term]| n_sums(terms.iter().copied());
         let plain = Listing { lo, hi, sums: all(&a).saturating_add(all(&b)), groups: [a, b] };
         let listing = question.best_listing().into_iter().chain([plain]).min_by_key(|l| l.sums);
@@ -235,15 +247,15 @@ impl Question<'_> {
         let cuts = 1usize << self.terms.len().saturating_sub(1); // a mirrored cut is the same cut
         let sums = |mask: usize| n_sums(side(mask, 0)).saturating_add(n_sums(side(mask, 1)));
         let (mask, sums) = (0..cuts).map(|mask| (mask, sums(mask))).min_by_key(|&(_, sums)| sums)?;
-        let groups = [0, 1].map(|k| side(mask, k).collect());
+        let groups = [0, 1].map(|k| side(mask, k).collect_vec());
         Some(Listing { lo: self.lo, hi: self.hi, sums, groups })
     }
 
     /// Rewrites the question into an equal one with fewer or smaller numbers; whether anything changed.
+    #[inline(always)] // a question of two views is most often answered by this alone
     fn simplify(&mut self) -> bool {
         let terms = std::mem::take(&mut self.terms);
         let before = terms.len();
-        sort_by_key(terms, |t| t.step);
         // A step no longer than the interval leaves no hole: the interval grows by all of its multiples.
         let mut filled = 0;
         while let Some(t) = terms.get(filled).filter(|t| t.step <= self.hi - self.lo + 1) {

@@ -7,7 +7,7 @@
 
 use super::grid::Grid;
 use crate::ordered;
-use crate::ordered::joined;
+use crate::ordered::{CollectVec, joined};
 
 /// Digits of a position at most, the lowest included.
 const MOST_DIGITS: usize = 4;
@@ -36,7 +36,7 @@ pub(super) fn candidates<E>(
     ask: &mut impl FnMut(usize, usize) -> Result<(), E>,
 ) -> Result<(), E> {
     let by_first_byte = ordered::ranked(grids.len(), &|k| grids[k].off);
-    let order: Vec<usize> = by_first_byte.into_iter().map(|k| k as usize).collect();
+    let order: Vec<usize> = by_first_byte.into_iter().map(|k| k as usize).collect_vec();
     if crossing_pairs(grids, &order) <= 4 * grids.len() as u128 + FEW_PAIRS as u128 {
         for (at, &a) in order.iter().enumerate() {
             let end = grids[a].end();
@@ -55,7 +55,7 @@ pub(super) fn candidates<E>(
 
 /// Pairs whose ranges cross; `order` sorts the grids by their first byte.
 fn crossing_pairs(grids: &[Grid], order: &[usize]) -> u128 {
-    let mut ends: Vec<i64> = grids.iter().map(Grid::end).collect();
+    let mut ends: Vec<i64> = grids.iter().map(Grid::end).collect_vec();
     ends.sort_unstable();
     let mut ended = 0;
     let mut pairs = 0;
@@ -90,7 +90,8 @@ impl Digits {
         }
         ordered::sort(&mut counted);
         counted.reverse();
-        let mut periods: Vec<i64> = counted.iter().take(MOST_DIGITS - 1).map(|&(_, stride)| stride).collect();
+        let mut periods: Vec<i64> =
+            counted.iter().take(MOST_DIGITS - 1).map(|&(_, stride)| stride).collect_vec();
         periods.sort_unstable();
         periods.reverse();
         let mut digits = Digits { lo: 0, periods };
@@ -143,7 +144,7 @@ impl Digits {
             }
             ranges[0].push(left.map_or((0, above), |g| (g.off, g.end())));
         }
-        ranges.iter().map(|ranges| ranked(ranges)).collect()
+        ranges.iter().map(|ranges| ranked(ranges)).collect_vec()
     }
 }
 
@@ -162,13 +163,13 @@ fn digit(g: &Grid, period: i64) -> ((i64, i64), Option<Grid>) {
     }
     let steps = g.dims.iter().filter(|d| d.1 % period == 0);
     let last = steps.fold(row, |last, &(count, stride)| last + (count - 1) * (stride / period));
-    let dims = g.dims.iter().filter(|d| d.1 % period != 0).copied().collect();
+    let dims = g.dims.iter().filter(|d| d.1 % period != 0).copied().collect_vec();
     ((row, last + 1), Some(Grid { off: at, run: g.run, dims }))
 }
 
 fn ranked(ranges: &[(i64, i64)]) -> Vec<Side> {
     let order = ordered::ranked(ranges.len(), &|k| ranges[k].0);
-    let begins: Vec<i64> = order.iter().map(|&k| ranges[k as usize].0).collect();
+    let begins: Vec<i64> = order.iter().map(|&k| ranges[k as usize].0).collect_vec();
     let mut sides = vec![Side::default(); ranges.len()];
     for (rank, &k) in (0..).zip(&order) {
         let k = k as usize;
@@ -229,11 +230,11 @@ impl<E, F: FnMut(usize, usize) -> Result<(), E>> Search<'_, F> {
             self.meet(whole.clone(), points.clone(), all, level - 1)?;
             self.meet(points.clone(), whole, all, level - 1)?;
         }
-        let mut begins: Vec<u32> = points.iter().map(|&p| sides[p as usize].lo).collect();
+        let mut begins: Vec<u32> = points.iter().map(|&p| sides[p as usize].lo).collect_vec();
         let (first, last) = begins.iter().fold((u32::MAX, 0), |(lo, hi), &b| (lo.min(b), hi.max(b)));
         if first == last {
             // One point, and the spans that hold it.
-            let hold: Vec<u32> = part.into_iter().filter(|&s| begins_in(points[0], s)).collect();
+            let hold: Vec<u32> = part.into_iter().filter(|&s| begins_in(points[0], s)).collect_vec();
             let all = (0, u32::MAX);
             self.meet(hold.clone(), points.clone(), all, level - 1)?;
             return self.meet(points, hold, all, level - 1);
@@ -245,7 +246,7 @@ impl<E, F: FnMut(usize, usize) -> Result<(), E>> Search<'_, F> {
             points.into_iter().partition(|&p| sides[p as usize].lo < cut);
         for (points, (lo, hi)) in [(before, (first, cut)), (after, (cut, last + 1))] {
             let meets = |s: u32| sides[s as usize].lo < hi && lo < sides[s as usize].hi;
-            let spans = part.iter().copied().filter(|&s| meets(s)).collect();
+            let spans = part.iter().copied().filter(|&s| meets(s)).collect_vec();
             self.meet(spans, points, (lo, hi), level)?;
         }
         Ok(())

@@ -8,7 +8,7 @@ use super::budget::{Budget, Undecided};
 use super::layout::{Layout, LayoutProblems, StorageId};
 use super::{Device, Span, View};
 use crate::error::wraps;
-use crate::ordered::{BTreeMap, joined, sort};
+use crate::ordered::{BTreeMap, CollectVec, joined, sort};
 use crate::units::Bytes;
 
 /// How tensors are moved.
@@ -267,7 +267,7 @@ impl MovePlan {
 
     /// The name of each allocation; no storage of the layout before is called like a new one.
     pub fn allocation_names(&self) -> Vec<String> {
-        self.allocations.iter().map(|a| a.name.clone()).collect()
+        self.allocations.iter().map(|a| a.name.clone()).collect_vec()
     }
 
     /// Whether the parts of the plan fit each other, as those of every plan do whose fields nobody changed.
@@ -462,7 +462,7 @@ impl Layout {
                     device,
                     is_there: false,
                 });
-                let grids = region.tensors.iter().filter_map(|&k| self.tensors()[k].grid()).collect();
+                let grids = region.tensors.iter().filter_map(|&k| self.tensors()[k].grid()).collect_vec();
                 let runs = budget.union(grids);
                 let runs = runs.map_err(|why| Undecided { storage: storage.id.clone(), why })?;
                 plan.copies.extend(runs.iter().map(|run| MoveCopy {
@@ -529,7 +529,7 @@ impl Layout {
         let mut ranges: Vec<(i64, i64, usize)> = tensors
             .iter()
             .filter_map(|&k| self.tensors()[k].span().bounds().map(|(lo, hi)| (lo, hi, k)))
-            .collect();
+            .collect_vec();
         sort(&mut ranges);
         let mut blocks: Vec<Block> = Vec::new();
         for (lo, hi, k) in ranges {

@@ -3,7 +3,7 @@
 //! A line sweeps over the rows. A tree over the columns knows which of them are covered; only where rectangles begin or
 //! end is anything looked at.
 
-use crate::ordered::{BTreeMap, joined, ranked};
+use crate::ordered::{BTreeMap, CollectVec, joined, ranked};
 
 /// Rows `[top, bottom)` and columns `[left, right)`, none of them empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,14 +92,14 @@ struct Sweep<'r> {
 impl Sweep<'_> {
     fn new(rects: &[Rect]) -> Sweep<'_> {
         let by = |key: &dyn Fn(usize) -> i64| -> Vec<usize> {
-            ranked(rects.len(), key).into_iter().map(|k| k as usize).collect()
+            ranked(rects.len(), key).into_iter().map(|k| k as usize).collect_vec()
         };
         let (by_top, by_bottom) = (by(&|k| rects[k].top), by(&|k| rects[k].bottom));
         let mut edges: Vec<i64> = joined(rects.iter().map(|r| [r.left, r.right]));
         edges.sort_unstable();
         edges.dedup();
         let cover = Cover::new(edges);
-        let columns = rects.iter().map(|r| (cover.index(r.left), cover.index(r.right))).collect();
+        let columns = rects.iter().map(|r| (cover.index(r.left), cover.index(r.right))).collect_vec();
         Sweep { rects, columns, by_top, by_bottom, come: 0, gone: 0, cover }
     }
 

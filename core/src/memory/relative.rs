@@ -10,7 +10,7 @@ use super::layout::{StorageId, Tensor};
 use super::map::{MapError, MemoryMap, Owner, Region};
 use super::plan::{Allocation, MoveCopy, MoveKind, MovePlan, Names, Placed, Target};
 use super::{Device, Span, View};
-use crate::ordered::{BTreeMap, BTreeSet, sort, sort_by_key};
+use crate::ordered::{BTreeMap, BTreeSet, CollectVec, sort, sort_by_key};
 use crate::units::Bytes;
 
 /// Plans a move of those tensors to one device.
@@ -72,9 +72,9 @@ struct Ordered {
 impl Ordered {
     fn new(map: &MemoryMap, tensors: &[usize]) -> Ordered {
         let range = |&k: &usize| map.registered.tensors()[k].span().bounds().map(|(lo, hi)| (lo, hi, k));
-        let mut ranges: Vec<(i64, i64, usize)> = tensors.iter().filter_map(range).collect();
+        let mut ranges: Vec<(i64, i64, usize)> = tensors.iter().filter_map(range).collect_vec();
         sort(&mut ranges);
-        let mut reach: Vec<i64> = ranges.iter().map(|r| r.1).collect();
+        let mut reach: Vec<i64> = ranges.iter().map(|r| r.1).collect_vec();
         for k in 1..reach.len() {
             reach[k] = reach[k].max(reach[k - 1]);
         }
@@ -190,8 +190,8 @@ impl<'m> Planner<'m> {
             _ if !group.sharing.is_empty() => group.sharing.len() == 1 && group.sharing.contains(&k),
             Owner::Home | Owner::Map => true,
             Owner::Declared { copies } => {
-                let moving: Vec<&Span> = group.moving.iter().map(|&k| self.tensor(k).span()).collect();
-                let copies: Vec<&Span> = copies.iter().collect();
+                let moving: Vec<&Span> = group.moving.iter().map(|&k| self.tensor(k).span()).collect_vec();
+                let copies: Vec<&Span> = copies.iter().collect_vec();
                 difference(&moving, &copies, MAX_RUNS).is_ok_and(|left| left.is_empty())
             }
         };
@@ -225,7 +225,7 @@ impl<'m> Planner<'m> {
             None => {
                 // Tensors of regions that are not large enough come along, within the target.
                 let is_old = |t: &usize| group.sharing.contains(&map.places[*t]);
-                let old: Vec<usize> = there.iter().copied().filter(is_old).collect();
+                let old: Vec<usize> = there.iter().copied().filter(is_old).collect_vec();
                 let ((lo, hi), widest) = self.extent(group.moving.iter().chain(&old));
                 let start = lo - lo % widest;
                 let new = self.allocate(id, start, Bytes((hi - start).unsigned_abs()), group.moving[0]);

@@ -12,7 +12,7 @@ use super::plan::{Allocation, MoveKind, MovePlan};
 use super::table::{MOST_ROWS, more, shown, width};
 use crate::grouped;
 use crate::json::written;
-use crate::ordered::{BTreeMap, sort_by_key};
+use crate::ordered::{BTreeMap, CollectVec, sort_by_key};
 use crate::units::Size;
 
 /// Tensors of one block that are named in text.
@@ -68,7 +68,7 @@ impl Layout {
         let mut devices: BTreeMap<String, DeviceReport> = BTreeMap::new();
         let mut pairs = Vec::new();
         let mut budget = Budget::of(self.tensors().len());
-        let mut by_name: Vec<usize> = (0..self.tensors().len()).collect();
+        let mut by_name: Vec<usize> = (0..self.tensors().len()).collect_vec();
         sort_by_key(&mut by_name, |&k| self.tensors()[k].name());
         let mut ranks = vec![0; by_name.len()];
         for (rank, &k) in (0..).zip(&by_name) {
@@ -79,7 +79,7 @@ impl Layout {
             let undecided = |why| Undecided { storage: storage.id.clone(), why };
             let device = devices.entry(storage.device.to_string()).or_default();
             self.add_overlaps(tensors, &ranks, &mut pairs, &mut budget).map_err(undecided)?;
-            let grids = tensors.iter().filter_map(|&k| self.tensors()[k].grid()).collect();
+            let grids = tensors.iter().filter_map(|&k| self.tensors()[k].grid()).collect_vec();
             let unique = budget.unique(grids).map_err(undecided)?;
             device.unique_bytes += u128::from(unique);
             device.listed_bytes +=
@@ -92,7 +92,7 @@ impl Layout {
             let rank = rank as usize;
             names[rank].get_or_insert_with(|| self.tensors()[by_name[rank]].name().into()).clone()
         };
-        let overlaps = pairs.iter().map(|&(a, b)| (name(a), name(b))).collect();
+        let overlaps = pairs.iter().map(|&(a, b)| (name(a), name(b))).collect_vec();
         let report = |t: &Tensor| TensorReport { span: t.elements(), bytes: t.span().bounds() };
         let tensors = by_name.iter().map(|&k| &self.tensors()[k]).map(|t| (t.name().to_owned(), report(t)));
         Ok(Report { tensors: tensors.collect(), devices, overlaps })
@@ -100,14 +100,14 @@ impl Layout {
 
     /// The pairs of tensors that share a byte, by their positions.
     pub(super) fn pairs(&self, budget: &mut Budget) -> Result<Vec<(usize, usize)>, Undecided> {
-        let positions: Vec<u32> = (0..).take(self.tensors().len()).collect();
+        let positions: Vec<u32> = (0..).take(self.tensors().len()).collect_vec();
         let mut pairs = Vec::new();
         for (storage, tensors) in self.storages().iter().zip(&self.tensors_by_storage()) {
             let undecided = |why| Undecided { storage: storage.id.clone(), why };
             self.add_overlaps(tensors, &positions, &mut pairs, budget).map_err(undecided)?;
         }
         pairs.sort_unstable();
-        Ok(pairs.into_iter().map(|(a, b)| (a as usize, b as usize)).collect())
+        Ok(pairs.into_iter().map(|(a, b)| (a as usize, b as usize)).collect_vec())
     }
 
     /// Adds the pairs of these tensors of one storage that share a byte, by the ranks of their names.
@@ -118,7 +118,7 @@ impl Layout {
         pairs: &mut Vec<(u32, u32)>,
         budget: &mut Budget,
     ) -> Result<(), TooMuch> {
-        let tensors: Vec<&Tensor> = positions.iter().map(|&k| &self.tensors()[k]).collect();
+        let tensors: Vec<&Tensor> = positions.iter().map(|&k| &self.tensors()[k]).collect_vec();
         let rank = |k: u32| ranks[positions[k as usize]];
         let ranked = |(a, b): (u32, u32)| (rank(a).min(rank(b)), rank(a).max(rank(b)));
         pairs.extend(budget.pairs(&tensors)?.into_iter().map(ranked));
@@ -233,7 +233,7 @@ impl Report {
                 .allocations
                 .iter()
                 .map(|a| FileAllocation { storage: plan.name_of(a), start: a.start, bytes: a.bytes.0 })
-                .collect(),
+                .collect_vec(),
             bytes_allocated: plan.bytes_allocated(),
             bytes_copied: plan.bytes_copied(),
             tensors: plan
@@ -292,7 +292,7 @@ impl fmt::Display for Moved {
             ("within one", self.within_bytes),
         ];
         let hops = hops.iter().filter(|(_, bytes)| 0 < *bytes);
-        let hops: Vec<String> = hops.map(|(name, bytes)| format!("{name} {}", size(*bytes))).collect();
+        let hops: Vec<String> = hops.map(|(name, bytes)| format!("{name} {}", size(*bytes))).collect_vec();
         if !hops.is_empty() {
             write!(f, " ({})", hops.join(", "))?;
         }
@@ -311,7 +311,7 @@ impl fmt::Display for Report {
             writeln!(f, "{name}: {unique} unique, {listed} listed")?;
         }
         let rows = || self.tensors.iter().take(MOST_ROWS).map(|(name, t)| (shown(name), t));
-        let names: Vec<String> = rows().map(|(name, _)| name).collect();
+        let names: Vec<String> = rows().map(|(name, _)| name).collect_vec();
         let width = width("tensor", &names);
         writeln!(f)?;
         writeln!(f, "{:width$}  {:>20}  {:>24}", "tensor", "elements", "bytes")?;

@@ -1,6 +1,7 @@
 //! Layouts and pairs of views to test and to measure with: as many as asked for, the same every time.
 
 use super::{Dtype, Layout, LayoutProblems, View, cpu};
+use crate::ordered::CollectVec;
 use crate::{Bytes, splitmix};
 
 /// Rows and columns of each matrix.
@@ -189,8 +190,8 @@ impl Random {
         let most = [60, 60, 24, 12, 8, 6, 5][usize::try_from(rank).unwrap_or(0)];
         let scale = self.pick(1, 12);
         let size = |r: &mut Random| if r.pick(0, 60) == 0 { 0 } else { r.pick(1, most) };
-        let shape: Vec<i64> = (0..rank).map(|_| size(self)).collect();
-        let strides: Vec<i64> = (0..rank).map(|_| self.pick(-12, 40) * self.pick(1, scale)).collect();
+        let shape: Vec<i64> = (0..rank).map(|_| size(self)).collect_vec();
+        let strides: Vec<i64> = (0..rank).map(|_| self.pick(-12, 40) * self.pick(1, scale)).collect_vec();
         view(self.dtype(), &shape, &strides, 0)
     }
 
@@ -199,10 +200,10 @@ impl Random {
         let rank = self.pick(1, 6);
         let most = [0, 4000, 60, 16, 8, 5, 4][usize::try_from(rank).unwrap_or(0)];
         let factor = self.pick(1, 6);
-        let shape: Vec<i64> = (0..rank).map(|_| self.pick(2, most)).collect();
+        let shape: Vec<i64> = (0..rank).map(|_| self.pick(2, most)).collect_vec();
         let strides: Vec<i64> = (0..rank)
             .map(|_| factor * self.pick(50, 100_000) * if self.pick(0, 3) == 0 { -1 } else { 1 })
-            .collect();
+            .collect_vec();
         view([Dtype::U8, Dtype::I16][usize::try_from(self.pick(0, 1)).unwrap_or(0)], &shape, &strides, 0)
     }
 
@@ -210,7 +211,7 @@ impl Random {
     fn hard(&mut self, factor: i64) -> View {
         let rank = self.pick(2, 6);
         let most = [0, 0, 90, 20, 9, 6, 4][usize::try_from(rank).unwrap_or(0)];
-        let shape: Vec<i64> = (0..rank).map(|_| self.pick(2.max(most / 2), most)).collect();
+        let shape: Vec<i64> = (0..rank).map(|_| self.pick(2.max(most / 2), most)).collect_vec();
         let strides: Vec<i64> =
             (0..rank)
                 .map(|_| {
@@ -220,7 +221,7 @@ impl Random {
                         self.pick(1000, 9_000_000)
                     }
                 })
-                .collect();
+                .collect_vec();
         view(Dtype::U8, &shape, &strides, 0)
     }
 

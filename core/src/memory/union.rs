@@ -9,7 +9,7 @@
 use super::grid::{Band, Grid, TooManyRuns, spend};
 use super::plane::{self, Rect};
 use super::runs;
-use crate::ordered::{joined, sort, sort_by, sort_by_key};
+use crate::ordered::{CollectVec, joined, sort, sort_by, sort_by_key};
 
 /// Runs that may be written out where strides have nothing in common, before rows are tried.
 const FLAT: u64 = 1 << 20;
@@ -221,12 +221,13 @@ fn written_out(grids: &[Grid]) -> Vec<Grid> {
         }
         meet
     });
-    runs.iter().map(|&(lo, hi)| Grid { off: lo, run: hi - lo, dims: Vec::new() }).collect()
+    runs.iter().map(|&(lo, hi)| Grid { off: lo, run: hi - lo, dims: Vec::new() }).collect_vec()
 }
 
 /// A common multiple of the outer strides of most runs, not so large that few rows are left.
 fn period(grids: &[Grid], extent: i64) -> i64 {
-    let mut runs: Vec<(i64, i64)> = grids.iter().filter_map(|g| g.dims.first()).map(|d| (d.1, d.0)).collect();
+    let mut runs: Vec<(i64, i64)> =
+        grids.iter().filter_map(|g| g.dims.first()).map(|d| (d.1, d.0)).collect_vec();
     runs.sort();
     runs.dedup_by(|next, last| {
         let same = next.0 == last.0;
@@ -235,7 +236,7 @@ fn period(grids: &[Grid], extent: i64) -> i64 {
         }
         same
     });
-    let mut by_count: Vec<(i64, i64)> = runs.iter().map(|&(stride, n)| (n, stride)).collect();
+    let mut by_count: Vec<(i64, i64)> = runs.iter().map(|&(stride, n)| (n, stride)).collect_vec();
     by_count.sort();
     let mut strides = by_count.iter().rev().map(|&(_, stride)| stride);
     let first = strides.next().unwrap_or(extent);
@@ -298,9 +299,9 @@ fn join_columns(
             active.push(band);
         }
         spend(budget, active.len() as u64)?;
-        let held = union_within(active.iter().map(|b| b.inner.clone()).collect(), budget)?;
+        let held = union_within(active.iter().map(|b| b.inner.clone()).collect_vec(), budget)?;
         let since = |g: &Grid| find(&open, g).map_or(row, |k| open[k].1);
-        let next: Vec<(Grid, i64)> = held.into_iter().map(|g| (g.clone(), since(&g))).collect();
+        let next: Vec<(Grid, i64)> = held.into_iter().map(|g| (g.clone(), since(&g))).collect_vec();
         for (g, since) in &open {
             if find(&next, g).is_none() {
                 close(g, *since, row, out);

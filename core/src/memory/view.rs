@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::{Dim, Dtype, Span, SpanError};
+use crate::ordered::CollectVec;
 
 /// A tensor's window onto a storage: shape and strides in elements, offset in elements from the storage's start.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -119,7 +120,7 @@ impl View {
             // A dimension of one entry never steps, so its stride may be any number.
             Ok(Dim { count, stride: if count == 1 { 0 } else { bytes(stride)? } })
         });
-        Span::strided(bytes(self.offset)?, item, dims.collect::<Result<_, ViewError>>()?).map_err(from_span)
+        Span::strided(bytes(self.offset)?, item, dims.try_collect_vec()?).map_err(from_span)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::layout::{Layout, Tensor};
 use super::marks::{Marks, ModuleEntry, TensorKind};
 use crate::json::{object, written};
+use crate::ordered::CollectVec;
 
 struct File<'a> {
     storages: Vec<FileStorage<'a>>,
@@ -65,9 +66,9 @@ impl Layout {
         let modules = self.modules().iter().cloned();
         let modules = modules.map(|ModuleEntry { path, module_type }| FileModule { path, module_type });
         let file = File {
-            storages: storages.collect(),
-            tensors: self.tensors().iter().map(|t| self.file_tensor(t)).collect(),
-            modules: modules.collect(),
+            storages: storages.collect_vec(),
+            tensors: self.tensors().iter().map(|t| self.file_tensor(t)).collect_vec(),
+            modules: modules.collect_vec(),
         };
         serde_json::to_string(&file)
             .unwrap_or_else(|e| unreachable!("bug: a layout that cannot be written: {e}"))

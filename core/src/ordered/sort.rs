@@ -5,19 +5,28 @@ use std::cmp::Ordering;
 /// Lists as short as this are sorted where they are.
 const SHORT: usize = 16;
 
-/// Sorts, stably; slower than the standard library's by a call for each comparison and, where the list is long, a list of places.
+/// Sorts, stably; slower than the standard library's by a call for each comparison and a list of places where the list is long.
 pub(crate) fn sort_by<T>(list: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
-    sorted(list, &compare);
+    if SHORT < list.len() {
+        return sort_long(list, &compare);
+    }
+    for k in 1..list.len() {
+        let mut at = k;
+        while 0 < at && compare(&list[at - 1], &list[at]).is_gt() {
+            list.swap(at - 1, at);
+            at -= 1;
+        }
+    }
 }
 
 /// As [`sort_by`], by their own order.
 pub(crate) fn sort<T: Ord>(list: &mut [T]) {
-    sorted(list, &T::cmp);
+    sort_by(list, T::cmp);
 }
 
 /// As [`sort_by`], by what `key` says of each.
 pub(crate) fn sort_by_key<T, K: Ord>(list: &mut [T], key: impl Fn(&T) -> K) {
-    sorted(list, &|a, b| key(a).cmp(&key(b)));
+    sort_by(list, |a, b| key(a).cmp(&key(b)));
 }
 
 /// Sorts numbers, stably, by what lies at them.
@@ -32,19 +41,10 @@ pub(crate) fn ranked(n: usize, key: &dyn Fn(usize) -> i64) -> Vec<u32> {
     keyed.into_iter().map(|(_, k)| k).collect()
 }
 
-fn sorted<T>(list: &mut [T], compare: &dyn Fn(&T, &T) -> Ordering) {
-    if SHORT < list.len() {
-        let mut order: Vec<u32> = (0..).take(list.len()).collect();
-        sort_places(&mut order, &|a, b| compare(&list[a], &list[b]));
-        return rearrange(&mut order, &mut |a, b| list.swap(a, b));
-    }
-    for k in 1..list.len() {
-        let mut at = k;
-        while 0 < at && compare(&list[at - 1], &list[at]).is_gt() {
-            list.swap(at - 1, at);
-            at -= 1;
-        }
-    }
+fn sort_long<T>(list: &mut [T], compare: &dyn Fn(&T, &T) -> Ordering) {
+    let mut order: Vec<u32> = (0..).take(list.len()).collect();
+    sort_places(&mut order, &|a, b| compare(&list[a], &list[b]));
+    rearrange(&mut order, &mut |a, b| list.swap(a, b));
 }
 
 /// Brings everything to its place: around each cycle, one swap for each that moves.

@@ -14,7 +14,7 @@ use crate::grouped;
 use crate::json::written;
 use crate::memory::table::{MOST_ROWS, more, shown, width};
 use crate::memory::{Device, Dtype, Layout, StorageId, View, cpu, cuda};
-use crate::ordered::{BTreeMap, BTreeSet, sort_by_key};
+use crate::ordered::{BTreeMap, BTreeSet, CollectVec, sort_by_key};
 use crate::units::{Bytes, Size};
 
 const BY_CALLS: &str = "by the order of the host calls: a buffer is held from its allocating call to its freeing call, \
@@ -223,7 +223,7 @@ impl Walk {
             }
         }
         sort_by_key(&mut held, |&(index, _)| index);
-        held.into_iter().map(|(_, buffer)| buffer).collect()
+        held.into_iter().map(|(_, buffer)| buffer).collect_vec()
     }
 }
 
@@ -310,7 +310,7 @@ impl Alive {
                 block: name.to_owned(),
                 allocated_at: None,
             })
-            .collect();
+            .collect_vec();
         let bytes = buffers.iter().map(|b| u128::from(b.bytes)).sum();
         let all = AliveBytes { bytes, peak_bytes: peak.max(bytes), peak_command: None };
         let on = AliveOn { all, spaces: BTreeMap::from([(space, all)]) };
@@ -380,7 +380,7 @@ impl fmt::Display for Alive {
             columns(f, &rows, 2)?;
         }
         if !self.buffers.is_empty() {
-            let mut order: Vec<&AliveBuffer> = self.buffers.iter().collect();
+            let mut order: Vec<&AliveBuffer> = self.buffers.iter().collect_vec();
             sort_by_key(&mut order, |b| std::cmp::Reverse(b.bytes));
             let mut rows = vec![["buffer", "device", "space", "block of", "size"].map(str::to_owned)];
             rows.extend(order.iter().take(MOST_ROWS).map(|b| {

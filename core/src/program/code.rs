@@ -19,7 +19,7 @@ mod turns;
 use super::command::{Alloc, Command, Op, Region, ThreadId};
 use super::names::legacy_device;
 use super::{Program, text};
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, CollectVec};
 
 /// A language that programs are written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,7 +99,7 @@ impl Idents {
         let stream = |name| if legacy_device(name).is_some() { "default_stream" } else { name };
         let mut allocs = vec![None; names.n_buffers()];
         let mut devices: Vec<u32> =
-            names.streams.names().map(|name| legacy_device(name).unwrap_or(0)).collect();
+            names.streams.names().map(|name| legacy_device(name).unwrap_or(0)).collect_vec();
         let mut calls = vec![Vec::new(); names.n_threads()];
         for (index, command) in program.commands().iter().enumerate() {
             calls[command.thread.index()].push(index);
@@ -112,12 +112,12 @@ impl Idents {
             }
         }
         Idents {
-            streams: names.streams.names().map(stream).map(&mut ident).collect(),
-            buffers: names.buffers.names().map(&mut ident).collect(),
-            events: names.events.names().map(&mut ident).collect(),
-            threads: names.threads.names().map(&mut ident).collect(),
-            channels: names.channels.names().map(&mut ident).collect(),
-            graphs: names.graphs.names().map(&mut ident).collect(),
+            streams: names.streams.names().map(stream).map(&mut ident).collect_vec(),
+            buffers: names.buffers.names().map(&mut ident).collect_vec(),
+            events: names.events.names().map(&mut ident).collect_vec(),
+            threads: names.threads.names().map(&mut ident).collect_vec(),
+            channels: names.channels.names().map(&mut ident).collect_vec(),
+            graphs: names.graphs.names().map(&mut ident).collect_vec(),
             allocs,
             devices,
             calls,
@@ -141,7 +141,7 @@ impl Idents {
             let is_created = matches!(command.op, Op::EventCreate { .. });
             let _ = is_first_created[event.index()].get_or_insert(is_created);
         }
-        (0..self.events.len()).filter(|&event| is_first_created[event] != Some(true)).collect()
+        (0..self.events.len()).filter(|&event| is_first_created[event] != Some(true)).collect_vec()
     }
 
     fn bytes(&self, region: &Region) -> i64 {
@@ -213,7 +213,7 @@ impl Counted {
                     is_counted[channel] |= is_other || sent[channel].len() != taken[channel];
                     let known = knows.insert((channel, me), sent[channel].len()).unwrap_or(0);
                     let new: BTreeMap<usize, usize> = sent[channel][known..].iter().copied().collect();
-                    awaited.insert(index, new.into_iter().collect());
+                    awaited.insert(index, new.into_iter().collect_vec());
                 }
                 _ => {}
             }
@@ -224,7 +224,7 @@ impl Counted {
                 1 => ids.channels[channel].clone(),
                 _ => unique(&mut ids.taken, &format!("{}_{}", ids.channels[channel], ids.threads[sender])),
             };
-            let names: Vec<String> = senders.iter().map(name).collect();
+            let names: Vec<String> = senders.iter().map(name).collect_vec();
             senders.iter().copied().zip(names).collect()
         };
         let counts = (0..n).map(|channel| is_counted[channel].then(|| named(channel))).collect();
@@ -293,7 +293,7 @@ fn one_line(text: &str) -> String {
 fn told(program: &Program, command: &Command, index: usize) -> String {
     let bare = Command { thread: ThreadId::FIRST, ..command.clone() };
     let line = text::write_command(program, &bare, index);
-    line.split_whitespace().collect::<Vec<_>>().join(" ")
+    line.split_whitespace().collect_vec().join(" ")
 }
 
 /// Microseconds as languages write numbers.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::error::wraps;
+use crate::ordered::CollectVec;
 
 /// What is wrong with one command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,8 +103,8 @@ impl ReadError {
     pub fn messages(&self) -> Vec<String> {
         match self {
             ReadError::Syntax { .. } => vec![self.to_string()],
-            ReadError::Lines(LineProblems(list)) => list.iter().map(ToString::to_string).collect(),
-            ReadError::Problems(Problems(list)) => list.iter().map(ToString::to_string).collect(),
+            ReadError::Lines(LineProblems(list)) => list.iter().map(ToString::to_string).collect_vec(),
+            ReadError::Problems(Problems(list)) => list.iter().map(ToString::to_string).collect_vec(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The words that files use for the closed choices of commands; both forms share them.
 
 use super::command::{AllocVia, FreeVia, HostCost, Space, StreamKind};
+use crate::ordered::CollectVec;
 
 /// Devices that a program may name: readers keep a table of them, and a synchronous peer copy fences every one.
 pub(super) const MAX_DEVICES: u32 = 1 << 12;
@@ -54,5 +55,5 @@ pub(super) fn value<T: Copy>(table: &[(&'static str, T)], word: &str) -> Option<
 
 /// All words of a table, for messages.
 pub(super) fn list<T>(table: &[(&'static str, T)]) -> String {
-    table.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ")
+    table.iter().map(|(word, _)| *word).collect_vec().join(", ")
 }

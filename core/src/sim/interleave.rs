@@ -8,6 +8,7 @@
 use super::schedule::Sim;
 use super::values::{Place, byte_at};
 use crate::memory::{Overlap, Span};
+use crate::ordered::CollectVec;
 use crate::program::Op;
 
 /// Pieces of time that are looked at in one run: a second's work.
@@ -62,7 +63,7 @@ impl<'a> Sim<'a> {
             offset: moving.offset,
             writes,
         });
-        touched.filter(|t| self.values.blocks[t.block].is_some()).collect()
+        touched.filter(|t| self.values.blocks[t.block].is_some()).collect_vec()
     }
 
     /// Pairs of regions of two engines of which one is written.
@@ -80,7 +81,7 @@ impl<'a> Sim<'a> {
 
     /// Whether any two engines that work now move a common byte, one of them to it.
     pub(super) fn engines_meet(&self) -> bool {
-        let engines: Vec<u32> = self.values.moving.keys().copied().collect();
+        let engines: Vec<u32> = self.values.moving.keys().copied().collect_vec();
         let meet = |a: u32, b: u32| {
             self.shared(a, b).iter().any(|(x, y)| x.span.overlaps(y.span, OVERLAP_STEPS) != Overlap::No)
         };
@@ -92,7 +93,7 @@ impl<'a> Sim<'a> {
         if end <= begin {
             return;
         }
-        let engines: Vec<u32> = self.values.moving.keys().copied().collect();
+        let engines: Vec<u32> = self.values.moving.keys().copied().collect_vec();
         let starts = engines.iter().filter_map(|&e| self.engines[e as usize].job.map(|job| job.moves_from()));
         // An engine at rest and then at work is never ahead all along.
         let inside = starts.filter(|at| begin < *at && *at < end).min();

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::lowered::{Alone, Work};
+use crate::ordered::CollectVec;
 use crate::trace::Kind;
 use crate::units::Bytes;
 
@@ -126,7 +127,7 @@ impl fmt::Display for Ledger {
             .into_iter()
             .filter(|(_, bytes)| *bytes != Bytes(0))
             .map(|(name, bytes)| format!("{} {bytes}", name.replace('_', " ")))
-            .collect();
+            .collect_vec();
         if !hops.is_empty() {
             write!(f, " ({})", hops.join(", "))?;
         }

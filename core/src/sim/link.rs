@@ -7,7 +7,7 @@ use super::device::Job;
 use super::lowered::{EngineId, NodeId, Work};
 use super::schedule::{Event, Sim};
 use crate::machine::{Machine, Rate, Ratio};
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, CollectVec};
 use crate::trace::{Engine as Which, Kind};
 
 /// A direction of the link.
@@ -139,7 +139,7 @@ impl Sim<'_> {
         }
         let now = self.now;
         let here = self.links.reaches.iter().filter(|(_, r)| r.dev == dev);
-        let numbers: Vec<u32> = here.map(|(&number, _)| number).collect();
+        let numbers: Vec<u32> = here.map(|(&number, _)| number).collect_vec();
         for number in numbers {
             let Some((way, alone)) = self.links.reaches.get(&number).map(|r| (r.way, r.job.alone)) else {
                 continue;

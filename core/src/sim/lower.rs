@@ -12,6 +12,7 @@ use super::order::{Graph, Held, Order};
 use super::prepared::Says;
 use super::{Prepared, SimError};
 use crate::machine::Machine;
+use crate::ordered::CollectVec;
 use crate::program::{
     Alloc, AllocVia, BufferFacts, Facts, FreeVia, GraphId, HostCost, Op, Program, Space, StreamId, ThreadId,
 };
@@ -364,7 +365,7 @@ impl Lowering<'_> {
         for node in &nodes {
             let before = &preds[node.preds.clone()];
             let before: Vec<NodeId> =
-                if before.is_empty() { vec![entry] } else { before.iter().map(|p| first + p).collect() };
+                if before.is_empty() { vec![entry] } else { before.iter().map(|p| first + p).collect_vec() };
             let made = Node::new(node.command, self.command, node.stream, node.work);
             self.out.node(made, before);
             self.account(node.command, node.work);
@@ -374,7 +375,7 @@ impl Lowering<'_> {
         preds.iter().for_each(|&p| is_last[p as usize] = false);
         let last = (first..).zip(is_last).filter(|(_, last)| *last).map(|(node, _)| node);
         let exit = self.at(position(stream.index()), Work::Point);
-        let exit = self.out.node(exit, last.chain([entry]).collect::<Vec<_>>());
+        let exit = self.out.node(exit, last.chain([entry]).collect_vec());
         self.order.advance(stream, exit);
         let n = exit - entry + 1;
         if let Some(Step { act: Act::Call { n: submitted, .. }, .. }) =

@@ -7,6 +7,7 @@ use super::values::{Moving, Place, compute_bytes, differences, formula, is_seed,
 use super::{Reading, Wrong};
 use crate::id::Id;
 use crate::memory::Dtype;
+use crate::ordered::CollectVec;
 use crate::program::{Alloc, Contents, Copy, Op, Region, ThreadId};
 use crate::units::Nanos;
 
@@ -36,7 +37,7 @@ impl<'a> Sim<'a> {
         if self.values.meet {
             return self.interleave(before, self.now);
         }
-        let engines: Vec<u32> = self.values.moving.keys().copied().collect();
+        let engines: Vec<u32> = self.values.moving.keys().copied().collect_vec();
         for engine in engines {
             if let Some(job) = self.engines[engine as usize].job {
                 self.move_up_to(engine, job.moved(self.now));
@@ -189,7 +190,7 @@ impl<'a> Sim<'a> {
         let command = self.nodes[node as usize].command as usize;
         if formula(op).is_none() && self.knows.computes(command) {
             let all = |r: &Region| self.values.read(self.block(r), &r.span, 0, bytes_of(&r.span));
-            if let Some(result) = self.knows.compute(command, &reads.iter().map(all).collect::<Vec<_>>()) {
+            if let Some(result) = self.knows.compute(command, &reads.iter().map(all).collect_vec()) {
                 self.values.results.insert(node, result);
             }
             return;
@@ -198,11 +199,7 @@ impl<'a> Sim<'a> {
             Some(compute) => {
                 // A sum over all elements is shorter than what it reads.
                 let all = |r: &Region| self.values.read(self.block(r), &r.span, 0, bytes_of(&r.span));
-                compute_bytes(
-                    compute,
-                    &reads.iter().take(3).map(all).collect::<Vec<_>>(),
-                    bytes_of(&out.span),
-                )
+                compute_bytes(compute, &reads.iter().take(3).map(all).collect_vec(), bytes_of(&out.span))
             }
             None => reads.first().map(whole).unwrap_or_default(),
         };

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::lowered::{NONE, NodeId, Work};
-use crate::ordered::{BTreeMap, BTreeSet, joined};
+use crate::ordered::{BTreeMap, BTreeSet, CollectVec, joined};
 use crate::program::{
     BufferId, ChannelId, Facts, FreeVia, GraphId, Program, StreamFacts, StreamId, StreamKind, ThreadId,
 };
@@ -120,7 +120,7 @@ impl Order {
             let StreamFacts { dev, kind, .. } = facts.stream(id(k));
             Stream { dev, kind, frontier: NONE, queue: VecDeque::new(), capture: None, loose: Vec::new() }
         };
-        let streams: Vec<Stream> = (0..names.n_streams()).map(stream).collect();
+        let streams: Vec<Stream> = (0..names.n_streams()).map(stream).collect_vec();
         let n_devices = streams.iter().map(|s| s.dev + 1).max().unwrap_or(1).max(facts.n_devices);
         let device = Device { legacy: NONE, log: Vec::new(), blocking: Vec::new(), legacy_saw: 0 };
         Order {
@@ -214,9 +214,9 @@ impl Order {
         };
         let seen = self.joined.insert((thread, log), n).unwrap_or(0);
         match log {
-            Log::Device(dev) => current(&self.streams, &self.devices[dev as usize].log[seen..]).collect(),
+            Log::Device(dev) => current(&self.streams, &self.devices[dev as usize].log[seen..]).collect_vec(),
             Log::Blocking(dev) => {
-                current(&self.streams, &self.devices[dev as usize].blocking[seen..]).collect()
+                current(&self.streams, &self.devices[dev as usize].blocking[seen..]).collect_vec()
             }
             Log::Channel(channel) => self.signals[channel.index()][seen..].to_vec(),
         }
@@ -256,7 +256,7 @@ impl Order {
         let legacy = self.devices.iter().map(|d| d.legacy);
         // What a legacy stream comes after already need not be said again.
         let blocking = self.devices.iter().flat_map(|d| current(&self.streams, &d.blocking[d.legacy_saw..]));
-        legacy.chain(blocking).collect()
+        legacy.chain(blocking).collect_vec()
     }
 
     /// Every device's legacy stream comes after `node`, which comes after all of [`Order::all_legacy_frontiers`].
@@ -283,7 +283,7 @@ impl Order {
     /// A free to a pool keeps where the noted streams are.
     pub(super) fn keep_noted(&mut self, buffer: BufferId, via: FreeVia) {
         if let (FreeVia::Pool | FreeVia::PinnedPool, Some(streams)) = (via, self.noted.get(&buffer)) {
-            let frontiers = streams.iter().map(|s| self.frontier(*s)).collect();
+            let frontiers = streams.iter().map(|s| self.frontier(*s)).collect_vec();
             self.noted_at_free.insert(buffer, frontiers);
         }
     }

@@ -3,6 +3,7 @@
 use super::lowered::{bytes_of, copied};
 use super::{Ledger, Run, SimError, lower, names, schedule, values};
 use crate::machine::Machine;
+use crate::ordered::CollectVec;
 use crate::program::{BufferId, Computes, Copy, Facts, Op, Program, Region, Space};
 use crate::trace::{Kind, Slice, StrId, Strings};
 
@@ -69,7 +70,7 @@ impl Prepared {
         let facts = program.check()?;
         let carried = values::Carried::new(program, &facts, knows)?;
         let mut texts = Texts { strings: Strings::default(), calls: Vec::new(), copies: vec![None; COPIES] };
-        let says = (0..program.len()).map(|index| says(program, &facts, index, &mut texts)).collect();
+        let says = (0..program.len()).map(|index| says(program, &facts, index, &mut texts)).collect_vec();
         Ok(Prepared { program: program.clone(), facts, says, strings: texts.strings, carried })
     }
 

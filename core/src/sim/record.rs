@@ -8,7 +8,7 @@ use super::schedule::Sim;
 use super::{Mark, names};
 use crate::id::Id;
 use crate::machine::Machine;
-use crate::ordered::sort_by_key;
+use crate::ordered::{CollectVec, sort_by_key};
 use crate::program::{StreamKind, ThreadId};
 use crate::trace::{Engine, Flow, FlowKind, Instant, Kind, Lane, LaneKind, Slice, Source, StrId, Trace};
 use crate::units::Nanos;
@@ -91,13 +91,13 @@ impl Recorder {
 
     /// Puts the lanes in the order in which they are drawn.
     pub(super) fn finish(mut self) -> (Trace, Vec<Mark>) {
-        let mut order: Vec<usize> = (0..self.ranks.len()).collect();
+        let mut order: Vec<usize> = (0..self.ranks.len()).collect_vec();
         sort_by_key(&mut order, |&k| self.ranks[k].key());
         let mut place = vec![0u32; order.len()];
         for (to, &from) in (0..).zip(&order) {
             place[from] = to;
         }
-        self.trace.lanes = order.iter().map(|&k| self.trace.lanes[k]).collect();
+        self.trace.lanes = order.iter().map(|&k| self.trace.lanes[k]).collect_vec();
         self.trace.slices.lane.iter_mut().for_each(|lane| *lane = place[*lane as usize]);
         self.trace.instants.iter_mut().for_each(|i| i.lane = place[i.lane as usize]);
         (self.trace, self.marks)

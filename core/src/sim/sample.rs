@@ -1,5 +1,6 @@
 //! Programs of any size, to measure with.
 
+use crate::ordered::CollectVec;
 use crate::program::Program;
 use crate::units::{mib, us};
 
@@ -19,7 +20,7 @@ pub fn pipelines(n: usize, n_streams: usize) -> Program {
             let y = p.pinned(&format!("y{k}"), mib(4));
             (p.stream(&format!("s{k}")), p.event(&format!("e{k}")), x, d, y)
         })
-        .collect();
+        .collect_vec();
     for k in (0..n_streams).cycle().take(n / 5) {
         let (s, e, x, d, y) = streams[k];
         p.copy(d, x).on(s);

@@ -17,6 +17,7 @@ use super::record::Recorder;
 use super::values::Values;
 use super::{Run, SimError};
 use crate::machine::Machine;
+use crate::ordered::CollectVec;
 use crate::program::{Computes, Facts, Program};
 use crate::units::Nanos;
 
@@ -107,10 +108,10 @@ impl<'a> Sim<'a> {
             waiters: Vec::new(),
             ready: VecDeque::new(),
             awake: BinaryHeap::new(),
-            threads: low.steps.iter().map(|_| Thread::new(machine.stage_slots)).collect(),
-            engines: (0..low.n_devices * 3).map(|_| Engine::default()).collect(),
+            threads: low.steps.iter().map(|_| Thread::new(machine.stage_slots)).collect_vec(),
+            engines: (0..low.n_devices * 3).map(|_| Engine::default()).collect_vec(),
             free_engines: Vec::new(),
-            computes: (0..low.n_devices).map(|_| Compute::default()).collect(),
+            computes: (0..low.n_devices).map(|_| Compute::default()).collect_vec(),
             free_computes: Vec::new(),
             stagings: vec![StagingState::default(); low.stagings.len()],
             busy_links: 0,

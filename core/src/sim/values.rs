@@ -19,7 +19,7 @@ use super::lowered::{NodeId, bytes_of};
 use super::{Final, Reading, SimError, Wrong};
 use crate::id::Id;
 use crate::memory::{Dtype, Span};
-use crate::ordered::{BTreeMap, BTreeSet, sort, sort_by_key};
+use crate::ordered::{BTreeMap, BTreeSet, CollectVec, sort, sort_by_key};
 use crate::program::{BufferId, Compute, Computes, Contents, Copy, Facts, Func, Op, Program, Region};
 
 /// What all carried bytes may come to.
@@ -80,7 +80,7 @@ impl Values {
         }
         let zeros = |k: usize| carried.blocks[k].then(|| vec![0; length(block_bytes(facts, k))]);
         let mut values =
-            Values { blocks: (0..carried.blocks.len()).map(zeros).collect(), ..Values::default() };
+            Values { blocks: (0..carried.blocks.len()).map(zeros).collect_vec(), ..Values::default() };
         for command in program.commands() {
             if let Op::Alloc(alloc) = &command.op
                 && let (Some(contents), None) = (&alloc.contents, alloc.reuse)
@@ -240,7 +240,7 @@ pub(super) fn carried(
             _ => None,
         },
     };
-    let mut declared: Vec<usize> = program.commands().iter().filter_map(|c| declares(&c.op)).collect();
+    let mut declared: Vec<usize> = program.commands().iter().filter_map(|c| declares(&c.op)).collect_vec();
     declared.extend(given.iter().map(|&b| facts.buffer(b).block.index()));
     let set = set_blocks(program, facts, knows);
     if declared.is_empty() && set.is_empty() {

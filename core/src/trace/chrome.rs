@@ -16,7 +16,7 @@ use super::own::{Arrow, CounterForm, Header, LaneForm, LaneKindForm, Mark, SCHEM
 use super::read::scan::{Cursor, Value};
 use super::time::write_micros;
 use super::{FlowKind, Import, Instant, Kind, LaneKind, Slice, Trace, tracks};
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, CollectVec};
 
 /// The trace as Chrome Trace Event JSON, one event a line.
 ///
@@ -88,7 +88,7 @@ impl<'a> Rows<'a> {
         let mut next = rows.groups.len() as i64 + 1;
         for n in n_rows {
             let n = i64::from(n.max(1));
-            rows.tids.push((next..next + n).collect());
+            rows.tids.push((next..next + n).collect_vec());
             next += n;
         }
         rows
@@ -127,12 +127,12 @@ impl Writer {
                     pid: rows.pid(trace, index) as i64,
                     tids: rows.tids[index as usize].clone(),
                 })
-                .collect(),
+                .collect_vec(),
             counters: trace
                 .counters
                 .iter()
                 .map(|counter| CounterForm { group: text(counter.group), name: text(counter.name) })
-                .collect(),
+                .collect_vec(),
             import: (trace.import != Import::default()).then(|| trace.import.clone()),
             program: trace.program.as_ref().and_then(|program| raw(program.to_json())),
         };

@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 
 use super::Slices;
-use crate::ordered::sort_places;
+use crate::ordered::{CollectVec, sort_places};
 
 /// Rows per lane at most. Beyond it slices overlap on the last row: laying out must not cost the square of a hostile
 /// file's events, and nobody reads a lane of more rows.
@@ -22,7 +22,7 @@ pub(super) fn nest(slices: &Slices, order: &mut [u32]) {
 /// # Cost
 /// `n log n` for `n` slices, times at most [`MAX_ROWS`] where everything overlaps.
 pub(super) fn rows(slices: &Slices, n_lanes: usize) -> (Vec<u8>, Vec<u8>) {
-    let mut order: Vec<u32> = (0..).take(slices.len()).collect();
+    let mut order: Vec<u32> = (0..).take(slices.len()).collect_vec();
     nest(slices, &mut order);
     let mut row_of = vec![0; slices.len()];
     let mut n_rows = vec![0; n_lanes];

@@ -2,7 +2,7 @@
 
 use super::replay::Change;
 use super::{Case, LARGE_BYTES, Rate, Scene, Words, counted, size, time};
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, CollectVec};
 use crate::trace::StrId;
 use crate::trace::analysis::copies::{host_parts, is_copy_call};
 use crate::trace::analysis::devices::{Group, Groups};
@@ -60,7 +60,7 @@ fn holds_the_host(scene: &mut Scene<'_>, name: &str, named: &Named, rates: &BTre
     };
     let upload = named.group == Some(Group::ToDevice);
     let held: Vec<&(u32, u32, [i128; 3])> =
-        named.copies.iter().filter(|copy| named.pageable && upload || blocks(copy)).collect();
+        named.copies.iter().filter(|copy| named.pageable && upload || blocks(copy)).collect_vec();
     let cases: Vec<Case> = held
         .iter()
         .map(|(op, call, parts)| Case {
@@ -68,7 +68,7 @@ fn holds_the_host(scene: &mut Scene<'_>, name: &str, named: &Named, rates: &BTre
             shows: table.ops[*op as usize].span,
             cost_ns: parts.iter().sum(),
         })
-        .collect();
+        .collect_vec();
     let all: i128 = cases.iter().map(|case| case.cost_ns).sum();
     let [before, during, after] =
         [0, 1, 2].map(|part| held.iter().map(|(_, _, parts)| parts[part]).sum::<i128>());
@@ -83,7 +83,7 @@ fn holds_the_host(scene: &mut Scene<'_>, name: &str, named: &Named, rates: &BTre
         time(after)
     );
     let mut change =
-        Change { free_calls: held.iter().map(|(_, call, _)| *call).collect(), ..Change::default() };
+        Change { free_calls: held.iter().map(|(_, call, _)| *call).collect_vec(), ..Change::default() };
     let (rule, advice) = match (named.group, named.pageable) {
         (Some(Group::ToHost), true) => (
             "hidden-sync",
@@ -102,7 +102,7 @@ fn holds_the_host(scene: &mut Scene<'_>, name: &str, named: &Named, rates: &BTre
                         // Not slower than it was: small copies cost their launch.
                         Some((*op, rate.ns(bytes).min(len)))
                     })
-                    .collect();
+                    .collect_vec();
             }
             (
                 "pageable-upload",
@@ -146,7 +146,7 @@ fn small(scene: &mut Scene<'_>, name: &str, named: &Named) {
     };
     // Copies that the host waits for one by one are not coalesced by anything but asking for less.
     let waits = |copy: &&(u32, u32, [i128; 3])| scene.replay.calls[copy.1 as usize].waits_for.is_some();
-    let copies: Vec<_> = named.copies.iter().filter(|copy| is_small(copy) && !waits(copy)).collect();
+    let copies: Vec<_> = named.copies.iter().filter(|copy| is_small(copy) && !waits(copy)).collect_vec();
     if copies.len() < FEW {
         return;
     }
@@ -159,11 +159,11 @@ fn small(scene: &mut Scene<'_>, name: &str, named: &Named) {
             cost_ns: i128::from(end) - i128::from(start),
         }
     };
-    let cases: Vec<Case> = copies.iter().map(case).collect();
+    let cases: Vec<Case> = copies.iter().map(case).collect_vec();
     let bytes: i128 = copies.iter().map(|c| i128::from(table.ops[c.0 as usize].bytes.unwrap_or(0))).sum();
     // One of them stays.
     let change = Change {
-        dropped_calls: copies.iter().skip(1).map(|(_, call, _)| *call).collect(),
+        dropped_calls: copies.iter().skip(1).map(|(_, call, _)| *call).collect_vec(),
         ..Change::default()
     };
     let words = Words {

@@ -2,7 +2,7 @@
 
 use super::replay::Change;
 use super::{Case, Predicted, Scene, Words, counted, time};
-use crate::ordered::{BTreeMap, sort};
+use crate::ordered::{BTreeMap, CollectVec, sort};
 use crate::trace::StrId;
 use crate::trace::analysis::Union;
 
@@ -61,8 +61,10 @@ fn pauses(scene: &Scene<'_>) -> Pauses {
         calls.entry(table.spans.row[span]).or_default().push((table.spans.start[span], index));
     }
     calls.values_mut().for_each(|list| list.sort());
-    let mut starts: Vec<(u32, i64, u32)> =
-        (0..).zip(&table.ops).map(|(k, op)| (op.device, table.spans.start[op.span as usize], k)).collect();
+    let mut starts: Vec<(u32, i64, u32)> = (0..)
+        .zip(&table.ops)
+        .map(|(k, op)| (op.device, table.spans.start[op.span as usize], k))
+        .collect_vec();
     // In order already, more or less, which this sort makes use of.
     sort(&mut starts);
     let mut found = Pauses::new();
@@ -156,7 +158,7 @@ fn cause(scene: &Scene<'_>, calls: &[(i64, u32)], begin: i64, launched: i64) -> 
     let table = scene.table;
     let until = calls.partition_point(|(start, _)| *start < launched);
     let mut in_calls = 0_i128;
-    let mut all: Vec<u32> = calls.get(until).map(|(_, call)| *call).into_iter().collect();
+    let mut all: Vec<u32> = calls.get(until).map(|(_, call)| *call).into_iter().collect_vec();
     let mut longest: Option<(i64, u32)> = None;
     for &(start, call) in calls[..until].iter().rev().take(MOST_CALLS) {
         let end = table.spans.end[table.calls[call as usize].span as usize];

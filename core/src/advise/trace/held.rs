@@ -6,7 +6,7 @@
 
 use super::recorded::Recorded;
 use super::replay::LEAST_LATE_NS;
-use crate::ordered::sort;
+use crate::ordered::{CollectVec, sort};
 
 /// An operation begins at most this long after what held it has ended: an event takes 1 to 3 us on NVIDIA's devices, and
 /// 9 to 15 on AMD's (read off traces of both).
@@ -32,12 +32,12 @@ pub(super) fn held(recorded: &Recorded, ready: &[Option<i64>]) -> Vec<Option<Hel
     let mut found = vec![None; ops.len()];
     // Where each thread told a stream to wait, in order.
     let mut told: Vec<(u32, i64)> =
-        calls.iter().filter(|call| call.makes_wait).map(|call| (call.row, call.at.0)).collect();
+        calls.iter().filter(|call| call.makes_wait).map(|call| (call.row, call.at.0)).collect_vec();
     if told.is_empty() {
         return found;
     }
     sort(&mut told);
-    let mut ends: Vec<(i64, u32)> = (0..).zip(ops).map(|(k, op)| (op.at.1, k)).collect();
+    let mut ends: Vec<(i64, u32)> = (0..).zip(ops).map(|(k, op)| (op.at.1, k)).collect_vec();
     ends.sort();
     for ((op, ready), held) in ops.iter().zip(ready).zip(&mut found) {
         let (Some(call), &Some(ready)) = (op.call, ready) else { continue };

@@ -2,7 +2,7 @@
 
 use super::{counted, size};
 use crate::json::written;
-use crate::ordered::{sort, sort_by_key};
+use crate::ordered::{CollectVec, sort, sort_by_key};
 use crate::trace::snapshot::{Figures, Segment, Snapshot};
 
 /// Something about memory that could be better.
@@ -76,14 +76,14 @@ fn beside_free(snapshot: &Snapshot) -> Vec<(usize, usize)> {
         let blocks = snapshot.blocks[segment.blocks.clone()].iter();
         blocks.filter(|block| Some(block.state) == inactive).map(|block| block.size).sum()
     };
-    let mut segments: Vec<(i64, &Segment)> = snapshot.segments.iter().map(|s| (free(s), s)).collect();
+    let mut segments: Vec<(i64, &Segment)> = snapshot.segments.iter().map(|s| (free(s), s)).collect_vec();
     segments.retain(|(free, segment)| 0 < *free && *free < segment.total_size);
     sort_by_key(&mut segments, |(free, _)| std::cmp::Reverse(*free));
     let blocks = segments.iter().flat_map(|(_, segment)| {
         let kept = snapshot.placed(segment).filter(|(_, block)| Some(block.state) != inactive);
         kept.map(|(at, _)| (segment.device, at))
     });
-    allocations(snapshot, blocks.take(MOST_EVENTS).collect())
+    allocations(snapshot, blocks.take(MOST_EVENTS).collect_vec())
 }
 
 /// The allocations that were rounded up by the most.
@@ -95,7 +95,7 @@ fn rounded_up(snapshot: &Snapshot) -> Vec<(usize, usize)> {
         blocks.extend(used.map(|(at, b)| (b.size.saturating_sub(b.requested_size), (segment.device, at))));
     }
     sort_by_key(&mut blocks, |(waste, _)| std::cmp::Reverse(*waste));
-    allocations(snapshot, blocks.into_iter().take(MOST_EVENTS).map(|(_, at)| at).collect())
+    allocations(snapshot, blocks.into_iter().take(MOST_EVENTS).map(|(_, at)| at).collect_vec())
 }
 
 /// The last allocation at each of some addresses of devices, in the order of the events.

@@ -26,7 +26,7 @@ pub use recording::{NotAChange, RecordedChange, RecordedRun, Recording};
 pub use skeleton::{NoSkeleton, Skeleton, skeleton};
 
 use crate::json::written;
-use crate::ordered::{BTreeMap, sort_by_key};
+use crate::ordered::{BTreeMap, CollectVec, sort_by_key};
 use crate::trace::analysis::Order;
 use crate::trace::table::Table;
 use crate::units::Size;
@@ -169,7 +169,7 @@ pub fn findings(table: &Table, order: &Order) -> Findings {
         let wins = replayed_ns.saturating_sub(replay.run(what));
         finding.wins_ns = Some(wins.min(change.most_ns.unwrap_or(i64::MAX)));
     }
-    let mut findings: Vec<Finding> = found.into_iter().map(|(finding, _)| finding).collect();
+    let mut findings: Vec<Finding> = found.into_iter().map(|(finding, _)| finding).collect_vec();
     sort_by_key(&mut findings, |f| std::cmp::Reverse((f.wins_ns.unwrap_or(0), f.cost_ns)));
     let replay = Some(ReplayError::of(replay.recorded_ns, replayed_ns));
     Findings { replay, findings, missing }
@@ -272,7 +272,7 @@ impl Scene<'_> {
             *place = (place.0 + count, place.1 + cost_ns);
         }
         let mut places: Vec<Place> =
-            places.into_iter().map(|(maker, (count, cost_ns))| Place { maker, count, cost_ns }).collect();
+            places.into_iter().map(|(maker, (count, cost_ns))| Place { maker, count, cost_ns }).collect_vec();
         sort_by_key(&mut places, |place| std::cmp::Reverse(place.cost_ns));
         let head = match places.as_slice() {
             [] => String::new(),
@@ -334,7 +334,7 @@ fn time(ns: i128) -> String {
     let sign = if ns < 0 { "-" } else { "" };
     // In groups of three digits, as the tables beside it.
     let mut whole = (thousandths / 1000).to_string();
-    for at in (1..whole.len()).rev().filter(|at| (whole.len() - at).is_multiple_of(3)).collect::<Vec<_>>() {
+    for at in (1..whole.len()).rev().filter(|at| (whole.len() - at).is_multiple_of(3)).collect_vec() {
         whole.insert(at, ',');
     }
     format!("{sign}{whole}.{:03} {unit}", thousandths % 1000)

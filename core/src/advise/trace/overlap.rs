@@ -3,7 +3,7 @@
 use super::migrations::is_migration;
 use super::replay::Change;
 use super::{Case, LARGE_BYTES, Predicted, Rate, Scene, Words, counted, size, time};
-use crate::ordered::{BTreeMap, sort_by_key};
+use crate::ordered::{BTreeMap, CollectVec, sort_by_key};
 use crate::trace::analysis::Union;
 use crate::trace::analysis::devices::{Group, Groups};
 use crate::trace::table::{Num, Work};
@@ -11,14 +11,14 @@ use crate::trace::table::{Num, Work};
 pub(super) fn look(scene: &mut Scene<'_>) {
     let table = scene.table;
     let mut groups = Groups::default();
-    let of: Vec<Group> = table.ops.iter().map(|op| groups.of(table, op)).collect();
+    let of: Vec<Group> = table.ops.iter().map(|op| groups.of(table, op)).collect_vec();
     for device in scene.devices() {
         let kernels = Kernels::of(scene, &of, device);
         for direction in [Group::ToDevice, Group::ToHost] {
             let ops = scene.ops_of[device as usize].iter();
             let is_here =
                 |k: &&u32| of[**k as usize] == direction && !is_migration(table, &table.ops[**k as usize]);
-            let here: Vec<u32> = ops.filter(is_here).copied().collect();
+            let here: Vec<u32> = ops.filter(is_here).copied().collect_vec();
             if !kernels.busy.is_empty() {
                 missed(scene, &kernels, device, direction, &here);
             }
@@ -56,7 +56,7 @@ impl Kernels {
 fn missed(scene: &mut Scene<'_>, kernels: &Kernels, device: u32, direction: Group, here: &[u32]) {
     let table = scene.table;
     let at = |k: u32| table.spans.interval(table.ops[k as usize].span);
-    let mut ends: Vec<(i64, i64)> = here.iter().map(|&k| at(k)).collect();
+    let mut ends: Vec<(i64, i64)> = here.iter().map(|&k| at(k)).collect_vec();
     ends.sort();
     let mut conditions: BTreeMap<&'static str, i128> = BTreeMap::new();
     let (mut cases, mut movable) = (Vec::new(), Vec::new());
@@ -89,10 +89,10 @@ fn missed(scene: &mut Scene<'_>, kernels: &Kernels, device: u32, direction: Grou
         movable.push(k);
     }
     let all: i128 = cases.iter().map(|case| case.cost_ns).sum();
-    let mut told: Vec<(&str, i128)> = conditions.into_iter().collect();
+    let mut told: Vec<(&str, i128)> = conditions.into_iter().collect_vec();
     sort_by_key(&mut told, |(_, ns)| std::cmp::Reverse(*ns));
     let told: Vec<String> =
-        told.into_iter().map(|(condition, ns)| format!("{}: {condition}", time(ns))).collect();
+        told.into_iter().map(|(condition, ns)| format!("{}: {condition}", time(ns))).collect_vec();
     // However early such a copy could begin, it hides no more than it took.
     let predicted = Predicted {
         what: Some(Change { own_stream: movable, ..Change::default() }),
@@ -127,7 +127,7 @@ fn link(scene: &mut Scene<'_>, device: u32, direction: Group, here: &[u32]) {
         let bytes = op.bytes.filter(|bytes| LARGE_BYTES <= *bytes && start < end)?;
         Some((k, bytes, end.saturating_sub(start)))
     };
-    let copies: Vec<(u32, u64, i64)> = here.iter().filter_map(large).collect();
+    let copies: Vec<(u32, u64, i64)> = here.iter().filter_map(large).collect_vec();
     let rate = |copy: &(u32, u64, i64)| Rate { bytes: i128::from(copy.1), ns: i128::from(copy.2) };
     let all = copies
         .iter()
@@ -143,9 +143,11 @@ fn link(scene: &mut Scene<'_>, device: u32, direction: Group, here: &[u32]) {
         let call = op.call().map(|call| table.calls[call].span);
         Case { call, shows: op.span, cost_ns: i128::from(copy.2.saturating_sub(could(copy))) }
     });
-    let cases: Vec<Case> = cases.filter(|case| 0 < case.cost_ns).collect();
-    let change =
-        Change { lengths: copies.iter().map(|copy| (copy.0, could(copy))).collect(), ..Change::default() };
+    let cases: Vec<Case> = cases.filter(|case| 0 < case.cost_ns).collect_vec();
+    let change = Change {
+        lengths: copies.iter().map(|copy| (copy.0, could(copy))).collect_vec(),
+        ..Change::default()
+    };
     let words = Words {
         rule: "link-use",
         title: format!(
@@ -173,7 +175,7 @@ fn through_host(scene: &mut Scene<'_>, of: &[Group]) {
         .zip(&table.ops)
         .filter(|(_, op)| op.work == Work::Memcpy && op.bytes.is_some_and(|bytes| SMALLEST <= bytes))
         .map(|(k, op): (u32, _)| (table.spans.start[op.span as usize], k))
-        .collect();
+        .collect_vec();
     /// Numbers that happen to be equal are small.
     const SMALLEST: u64 = 4096;
     copies.sort();
@@ -216,8 +218,8 @@ fn through_host(scene: &mut Scene<'_>, of: &[Group]) {
                 .to_owned(),
     };
     let change = Change {
-        dropped_calls: downloads.iter().filter_map(|&k| scene.replay.ops[k as usize].call).collect(),
-        lengths: downloads.iter().map(|&k| (k, 0)).collect(),
+        dropped_calls: downloads.iter().filter_map(|&k| scene.replay.ops[k as usize].call).collect_vec(),
+        lengths: downloads.iter().map(|&k| (k, 0)).collect_vec(),
         ..Change::default()
     };
     scene.note(cases, words, change);

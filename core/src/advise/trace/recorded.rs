@@ -1,6 +1,6 @@
 //! What a run needs of a trace: host calls, operations, and which waits for which, taken from either model of a trace.
 
-use crate::ordered::{BTreeMap, sort};
+use crate::ordered::{BTreeMap, CollectVec, sort};
 use crate::trace::analysis::calls::is_sync;
 use crate::trace::analysis::devices::{Group, Groups};
 use crate::trace::table::Table;
@@ -66,7 +66,7 @@ impl Recorded {
                 let place = (table.spans.interval(call.span), table.spans.row[span], table.spans.name[span]);
                 Call::of(place, table.name(call.span))
             })
-            .collect();
+            .collect_vec();
         let ops = table.ops.iter().map(|op| {
             let engine = match groups.of(table, op) {
                 Group::ToDevice => Some(0),
@@ -81,7 +81,7 @@ impl Recorded {
                 engine: engine.map(|engine| op.device * 3 + engine),
             }
         });
-        let ops = ops.collect();
+        let ops = ops.collect_vec();
         let n_engines = table.devices.len() * 3;
         let mut recorded =
             Recorded { calls, ops, waits: Vec::new(), n_streams: table.streams.len(), n_engines };
@@ -129,7 +129,7 @@ impl Recorded {
             let after = list.partition_point(|(at, _)| *at <= start(wait.wait));
             Some((list.get(after)?.1, on[before.checked_sub(1)?].1))
         });
-        found.collect()
+        found.collect_vec()
     }
 }
 
@@ -209,12 +209,12 @@ impl Joined {
         let is_wait = |k: &usize| {
             slices.kind[*k] == Kind::Sync && trace.strings.get(slices.name[*k]) == "Stream Wait Event"
         };
-        let rows: Vec<usize> = (0..slices.len()).filter(is_wait).collect();
+        let rows: Vec<usize> = (0..slices.len()).filter(is_wait).collect_vec();
         if rows.is_empty() {
             return;
         }
         let mut call_of: Vec<(i64, u32)> =
-            (0..).zip(&self.calls).map(|(k, &slice)| (slices.correlation[slice as usize], k)).collect();
+            (0..).zip(&self.calls).map(|(k, &slice)| (slices.correlation[slice as usize], k)).collect_vec();
         call_of.sort();
         // The last call of the file counts.
         let call = |correlation: i64| {
@@ -226,7 +226,7 @@ impl Joined {
                 LaneKind::Stream { dev, stream } => Some(((dev, stream), k)),
                 _ => None,
             });
-        let mut stream_of: Vec<((i64, i64), u32)> = numbered.collect();
+        let mut stream_of: Vec<((i64, i64), u32)> = numbered.collect_vec();
         let first = stream_of.first().map_or(0, |stream| stream.0.0);
         sort(&mut stream_of);
         for k in rows {
@@ -263,7 +263,7 @@ fn device_of(lane: &Lane) -> (Option<i64>, StrId) {
 }
 
 fn devices(trace: &Trace) -> Vec<(Option<i64>, StrId)> {
-    let mut devices: Vec<_> = trace.lanes.iter().map(device_of).collect();
+    let mut devices: Vec<_> = trace.lanes.iter().map(device_of).collect_vec();
     sort(&mut devices);
     devices.dedup();
     devices

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use super::recorded::Joined;
 use super::replay::{Change, Replay, Times};
 use super::{LARGE_BYTES, Rate, ReplayError};
+use crate::ordered::CollectVec;
 use crate::trace::{Flow, FlowKind, Kind, Lane, Slice, Source, StrId, Trace};
 use crate::units::{Nanos, float};
 
@@ -213,7 +214,7 @@ impl Recording<'_> {
         let placed: Vec<(u32, (i64, i64))> = calls
             .chain(self.joined.ops.iter().zip(&times.ops))
             .filter_map(|(&slice, at)| Some((slice, (*at)?)))
-            .collect();
+            .collect_vec();
         for (slice, _) in &placed {
             lane_of[old.slices.lane[*slice as usize] as usize] = Some(0);
         }

@@ -17,7 +17,7 @@ use std::borrow::Cow;
 
 use super::held::held;
 use super::recorded::{Op, Recorded};
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, CollectVec};
 use crate::trace::StrId;
 
 /// After a longer pause a thread is taken to wait for another one.
@@ -120,8 +120,10 @@ impl Replay {
         steps.sort();
         let first = steps.first().map_or(0, |step| step.0);
         let last = calls.iter().map(|c| c.at.1).chain(ops.iter().map(|o| o.at.1)).max().unwrap_or(first);
-        let steps: Vec<Step> =
-            steps.into_iter().map(|(_, k)| k.checked_sub(n_calls).map_or(Step::Call(k), Step::Op)).collect();
+        let steps: Vec<Step> = steps
+            .into_iter()
+            .map(|(_, k)| k.checked_sub(n_calls).map_or(Step::Call(k), Step::Op))
+            .collect_vec();
         let (mut op_costs, usual_launch) = op_costs(recorded, &steps);
         let waiting = recorded.waiting();
         let mut place = vec![0_usize; if waiting.is_empty() { 0 } else { ops.len() }];
@@ -221,9 +223,9 @@ impl<'a> Run<'a> {
         let mut made = vec![Made::AsRecorded; replay.calls.len()];
         change.free_calls.iter().for_each(|&call| made[call as usize] = Made::WaitsForNothing);
         change.dropped_calls.iter().for_each(|&call| made[call as usize] = Made::NotAtAll);
-        let mut lengths: Vec<i64> = replay.ops.iter().map(|op| op.len).collect();
+        let mut lengths: Vec<i64> = replay.ops.iter().map(|op| op.len).collect_vec();
         change.lengths.iter().for_each(|&(op, len)| lengths[op as usize] = len);
-        let mut streams: Vec<u32> = replay.ops.iter().map(|op| op.stream).collect();
+        let mut streams: Vec<u32> = replay.ops.iter().map(|op| op.stream).collect_vec();
         let own = u32::try_from(replay.queues.len() - 1).unwrap_or(u32::MAX);
         for &op in &change.own_stream {
             let to_host = replay.ops[op as usize].engine.is_some_and(|engine| engine % 3 == 1);
@@ -408,7 +410,7 @@ fn call_costs(recorded: &Recorded, steps: &[Step]) -> Vec<CallCost> {
 fn synchronising(recorded: &Recorded, waits: &mut [Option<(u32, bool)>]) {
     let Recorded { calls, ops, .. } = recorded;
     let mut ends: Vec<(i64, u32)> =
-        (0..).zip(ops).filter(|(_, op)| op.call.is_some()).map(|(index, op)| (op.at.1, index)).collect();
+        (0..).zip(ops).filter(|(_, op)| op.call.is_some()).map(|(index, op)| (op.at.1, index)).collect_vec();
     // In order already, more or less, which this sort makes use of.
     ends.sort();
     for (waits, call) in waits.iter_mut().zip(calls) {
@@ -432,7 +434,7 @@ fn usual_lengths(recorded: &Recorded, waits: &[Option<(u32, bool)>]) -> Vec<(Str
     for (call, _) in free {
         lengths.entry(call.name).or_default().push(call.at.1.saturating_sub(call.at.0));
     }
-    lengths.into_iter().map(|(name, mut list)| (name, median(&mut list))).collect()
+    lengths.into_iter().map(|(name, mut list)| (name, median(&mut list))).collect_vec()
 }
 
 fn median(list: &mut [i64]) -> i64 {
@@ -484,7 +486,7 @@ fn op_costs(recorded: &Recorded, steps: &[Step]) -> (Vec<OpCost>, i64) {
         let free = befores[k].map_or(i64::MIN, |before| usual(before.1, pause));
         Some(usual(launched(op)?, launch).max(free).max(engine_befores[k]))
     };
-    let ready: Vec<Option<i64>> = ops.iter().enumerate().map(ready).collect();
+    let ready: Vec<Option<i64>> = ops.iter().enumerate().map(ready).collect_vec();
     let held = if recorded.waits.is_empty() { held(recorded, &ready) } else { vec![None; ops.len()] };
     let cost = |(k, op): (usize, &Op)| {
         let (before, held, ready) = (befores[k], held[k], ready[k]);
@@ -509,5 +511,5 @@ fn op_costs(recorded: &Recorded, steps: &[Step]) -> (Vec<OpCost>, i64) {
             kept: if idle || held.is_some() || late < LEAST_LATE_NS { 0 } else { late },
         }
     };
-    (ops.iter().enumerate().map(cost).collect(), launch)
+    (ops.iter().enumerate().map(cost).collect_vec(), launch)
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::recorded::{Joined, StreamWait};
-use crate::ordered::{BTreeMap, sort};
+use crate::ordered::{BTreeMap, CollectVec, sort};
 use crate::program::{
     BufferId, Command, Copy, EventId, Kernel, Op, Program, Region, Space, StreamId, ThreadId,
 };
@@ -302,7 +302,8 @@ impl<'t> Made<'t> {
     /// The calls of the range that wait for an operation of the range: the last one to end while they ran.
     fn syncs(&self) -> Vec<(i64, i64, u32, Act)> {
         let recorded = &self.joined.recorded;
-        let mut ends: Vec<(i64, u32)> = self.ops().map(|op| (recorded.ops[op as usize].at.1, op)).collect();
+        let mut ends: Vec<(i64, u32)> =
+            self.ops().map(|op| (recorded.ops[op as usize].at.1, op)).collect_vec();
         ends.sort();
         let copies = |call: u32| ends.iter().any(|&(_, op)| recorded.ops[op as usize].call == Some(call));
         let mut found = Vec::new();
@@ -328,7 +329,7 @@ impl<'t> Made<'t> {
     fn commands(&mut self) {
         let acts = self.acts();
         let rows = acts.iter().map(|act| act.2).filter(|&row| row != u32::MAX);
-        let mut others: Vec<u32> = rows.collect();
+        let mut others: Vec<u32> = rows.collect_vec();
         others.dedup();
         let main = others.first().copied().unwrap_or(u32::MAX);
         others.sort_unstable();

@@ -2,7 +2,7 @@
 
 use super::replay::Change;
 use super::{Case, Scene, Words, counted, time};
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, CollectVec};
 use crate::trace::StrId;
 use crate::trace::analysis::calls::is_sync;
 use crate::trace::analysis::copies::is_copy_call;
@@ -29,8 +29,8 @@ pub(super) fn look(scene: &mut Scene<'_>) {
             Case { call: Some(span), shows, cost_ns: i128::from(end) - i128::from(start) }
         };
         let sum = |cases: &[Case]| time(cases.iter().map(|case| case.cost_ns).sum());
-        let cases: Vec<Case> = waiting.iter().map(case).collect();
-        let idle_cases: Vec<Case> = idle.iter().map(case).collect();
+        let cases: Vec<Case> = waiting.iter().map(case).collect_vec();
+        let idle_cases: Vec<Case> = idle.iter().map(case).collect_vec();
         let words = Words {
             rule: "explicit-sync",
             title: format!(

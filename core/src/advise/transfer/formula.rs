@@ -1,6 +1,7 @@
 //! The closed form of each way, and the rules that exclude it.
 
 use crate::machine::Rate;
+use crate::ordered::CollectVec;
 use crate::units::{Bytes, Nanos};
 
 use super::rounds::{Round, Rounds, pipelined};
@@ -27,7 +28,7 @@ pub(super) fn candidates(
     Ok(match way {
         Way::Direct => vec![form.direct()],
         Way::Inline => vec![form.inline()],
-        Way::Ring | Way::Coalesce | Way::Drain => form.workers().map(|w| form.staged(way, w)).collect(),
+        Way::Ring | Way::Coalesce | Way::Drain => form.workers().map(|w| form.staged(way, w)).collect_vec(),
         Way::Register => vec![form.register()],
         Way::Mapped => vec![form.mapped()],
         Way::Batch => vec![form.batch()],

@@ -1,6 +1,6 @@
 //! Two results side by side: in all, per lane and per command.
 
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, CollectVec};
 use crate::sim::{Ledger, Run};
 use crate::trace::{Kind, LaneKind, Slice, Trace};
 use crate::units::Nanos;
@@ -132,7 +132,7 @@ pub fn compare(before: &Run, after: &Run, from: &[usize]) -> Comparison {
             }
         }
     }
-    let commands = commands.into_values().collect();
+    let commands = commands.into_values().collect_vec();
     Comparison { end: [before.end, after.end], lanes, commands, marks, ledger: [before.ledger, after.ledger] }
 }
 
@@ -151,5 +151,5 @@ pub(super) fn busy(trace: &Trace) -> Vec<Nanos> {
         }
         Nanos(sum)
     };
-    spans.into_iter().map(covered).collect()
+    spans.into_iter().map(covered).collect_vec()
 }

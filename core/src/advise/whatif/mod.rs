@@ -27,6 +27,7 @@ use std::fmt;
 pub use compare::{CommandChange, Comparison, LaneChange, MarkChange, compare};
 
 use crate::machine::{Grade, Machine, Source};
+use crate::ordered::CollectVec;
 use crate::program::{Alloc, Op, Program, Space};
 use crate::units::float;
 
@@ -145,7 +146,7 @@ const MAX_STREAMS: u32 = 256;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn what_if(program: &Program, machine: &Machine, changes: &[WhatIf]) -> Result<Changed, WhatIfError> {
-    let from = (0..program.len()).collect();
+    let from = (0..program.len()).collect_vec();
     let mut changed = Changed { program: program.clone(), machine: machine.clone(), from };
     for change in changes {
         change.make(&mut changed).map_err(|message| WhatIfError { what: change.to_string(), message })?;
@@ -230,7 +231,7 @@ impl WhatIf {
                 machine.set(name, value.clone(), assumed()).map_err(|e| e.to_string())
             }
             WhatIf::Scale { name, factor } => {
-                let figures: Vec<(&str, String)> = machine.figures().map(|f| (f.name, f.value)).collect();
+                let figures: Vec<(&str, String)> = machine.figures().map(|f| (f.name, f.value)).collect_vec();
                 let whole = |text: &str| !text.contains('.') && is_whole(name);
                 let Some((_, text)) = figures.iter().find(|(known, _)| known == name) else {
                     return Err(format!("no figure is called {name:?}"));
@@ -252,7 +253,7 @@ impl Changed {
             let first = problems.0.first().map(ToString::to_string).unwrap_or_default();
             format!("the program would not be well formed: {first}")
         })?;
-        self.from = from.into_iter().map(|at| self.from[at]).collect();
+        self.from = from.into_iter().map(|at| self.from[at]).collect_vec();
         self.program = program;
         Ok(())
     }
@@ -282,7 +283,7 @@ impl Profile {
             return Ok((**given).clone());
         }
         Machine::builtin(&self.name).ok_or_else(|| {
-            let names: Vec<&str> = Machine::names().collect();
+            let names: Vec<&str> = Machine::names().collect_vec();
             format!("no machine is called {:?}: one of {}", self.name, names.join(", "))
         })
     }

@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use super::{MAX_STREAMS, Profile, WhatIf, WhatIfError};
 use crate::machine::Machine;
+use crate::ordered::CollectVec;
 use crate::units::float;
 
 impl FromStr for WhatIf {
@@ -78,8 +79,11 @@ fn figure(name: &str) -> Result<String, String> {
         return Ok(name.to_owned());
     }
     // Whoever types a part of a name means one of those that have it.
-    let like: Vec<&str> =
-        machine.figures().map(|f| f.name).filter(|known| !name.is_empty() && known.contains(name)).collect();
+    let like: Vec<&str> = machine
+        .figures()
+        .map(|f| f.name)
+        .filter(|known| !name.is_empty() && known.contains(name))
+        .collect_vec();
     let hint = if like.is_empty() { String::new() } else { format!("; there are {}", like.join(", ")) };
     Err(format!("no figure of machines is called {name:?}{hint}"))
 }

@@ -5,7 +5,7 @@
 //! done, a sync waits for each. So whatever was ordered by the stream and mattered to memory is ordered still.
 
 use super::MAX_STREAMS;
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, CollectVec};
 use crate::program::{
     AllocVia, Command, EventId, Facts, FreeVia, Op, Program, StreamId, StreamKind, ThreadId,
 };
@@ -40,7 +40,7 @@ pub(super) fn one(program: &Program, name: &str, n: u32) -> Result<(Program, Vec
         && !is_legacy
     {
         let join = fresh_stream(&mut named, &format!("{name}.join"));
-        let events = (0..n).map(|k| fresh_event(&mut named, &format!("{name}.{}.done", k + 1))).collect();
+        let events = (0..n).map(|k| fresh_event(&mut named, &format!("{name}.{}.done", k + 1))).collect_vec();
         split.joined = Some((join, events));
     }
     Ok(named.rewritten(|out, index, command| split.command(out, index, command)))
@@ -54,7 +54,7 @@ pub(super) fn worth(program: &Program) -> Result<Vec<String>, String> {
     let worth = ids.filter(|&s| {
         refusal(program, s).is_ok() && parts(program, &facts, s, 2).values().any(|&part| part == 1)
     });
-    Ok(worth.map(|s| names.stream(s).to_owned()).collect())
+    Ok(worth.map(|s| names.stream(s).to_owned()).collect_vec())
 }
 
 /// Over how many streams the work of one can be spread so that each has some: the most of all streams.
@@ -88,7 +88,7 @@ fn parts(program: &Program, facts: &Facts, stream: StreamId, n: u32) -> BTreeMap
     let n_blocks = program.names().n_buffers();
     let n_commands = program.len();
     // Blocks and then commands, joined where a command touches a block.
-    let mut above: Vec<usize> = (0..n_blocks + n_commands).collect();
+    let mut above: Vec<usize> = (0..n_blocks + n_commands).collect_vec();
     let mut works = Vec::new();
     for (index, command) in program.commands().iter().enumerate() {
         if !is_work(&command.op, stream, facts) {
@@ -232,7 +232,7 @@ impl Split<'_> {
     /// A record holds what every part has done: the part's own record where there is one, else that of the stream that
     /// joins them, which waits for whatever was done since its last one.
     fn record(&mut self, out: &mut Program, command: &Command, event: EventId) {
-        let used: Vec<usize> = (0..self.used.len()).filter(|&k| self.used[k]).collect();
+        let used: Vec<usize> = (0..self.used.len()).filter(|&k| self.used[k]).collect_vec();
         let Some((join, done)) = &self.joined else { return out.append(command) };
         if let [] | [_] = used[..] {
             let stream = self.streams[used.first().copied().unwrap_or(0)];

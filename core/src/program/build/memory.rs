@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::fits;
 use crate::id::Id;
 use crate::memory::{Dim, Span};
+use crate::ordered::CollectVec;
 use crate::program::Program;
 use crate::program::command::*;
 use crate::units::Bytes;
@@ -65,7 +66,7 @@ impl Id<Buffer> {
     /// # Panics
     /// When `elem` or a count is negative, or a byte position leaves `i64`.
     pub fn strided(self, off: i64, elem: i64, dims: impl IntoIterator<Item = (i64, i64)>) -> Region {
-        let dims: Vec<Dim> = dims.into_iter().map(|(count, stride)| Dim { count, stride }).collect();
+        let dims: Vec<Dim> = dims.into_iter().map(|(count, stride)| Dim { count, stride }).collect_vec();
         let span = Span::strided(off, elem, dims)
             .unwrap_or_else(|e| panic!("runs of {elem} bytes at {off} of a buffer: {e}"));
         self.spanned(span)

@@ -23,7 +23,7 @@
 //! `c10/cuda/CUDACachingAllocator.cpp`, `aten/src/ATen/core/CachingHostAllocator.h`; torchlinops `linops/device.py`.
 
 use crate::memory::Device;
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, CollectVec};
 use crate::program::command::*;
 use crate::program::{Declared, Program};
 use crate::units::Bytes;
@@ -401,7 +401,7 @@ impl Torch {
         let pin = (loader.pin != Pin::No).then(|| self.program.spawn("pin_memory"));
         let slots: Vec<BufferId> = match loader.pin {
             Pin::Slots(_) => {
-                (0..ahead).map(|k| self.program.pinned(&format!("slot{k}"), loader.bytes)).collect()
+                (0..ahead).map(|k| self.program.pinned(&format!("slot{k}"), loader.bytes)).collect_vec()
             }
             Pin::No | Pin::Cached => Vec::new(),
         };

@@ -3,7 +3,7 @@
 //! What a capture records is kept as nodes that know what they come directly after. At its end, everything recorded must
 //! lie before the origin stream's last node; walking back from there meets every node once.
 
-use crate::ordered::BTreeSet;
+use crate::ordered::{BTreeSet, CollectVec};
 use crate::program::command::StreamId;
 
 /// Commands that all captures of a program may record: a graph keeps each of them as long as the program goes on.
@@ -184,6 +184,6 @@ impl Captures {
             }
             stack.extend(node.after.into_iter().flatten());
         }
-        streams.into_iter().filter(|(stream, _)| left.contains(stream)).collect()
+        streams.into_iter().filter(|(stream, _)| left.contains(stream)).collect_vec()
     }
 }

@@ -3,7 +3,7 @@
 use super::turns::Turns;
 use super::{Counted, Idents, Lines, told, unique};
 use crate::memory::{Dim, Span};
-use crate::ordered::{BTreeMap, BTreeSet};
+use crate::ordered::{BTreeMap, BTreeSet, CollectVec};
 use crate::program::Program;
 use crate::program::command::*;
 use crate::program::names::legacy_device;
@@ -252,8 +252,8 @@ impl Writer<'_> {
             .zip(&self.ids.streams)
             .filter(|(name, _)| legacy_device(name).is_none())
             .map(|(_, ident)| ident.clone())
-            .collect();
-        let pointers: Vec<String> = self.ids.buffers.iter().map(|name| format!("*{name}")).collect();
+            .collect_vec();
+        let pointers: Vec<String> = self.ids.buffers.iter().map(|name| format!("*{name}")).collect_vec();
         for (kind, list) in [
             ("cudaStream_t", &made),
             ("cudaEvent_t", &self.ids.events),
@@ -481,7 +481,7 @@ impl Writer<'_> {
                 };
                 let wait =
                     |(count, n)| format!("for (int seen; (seen = {count}) < {n};) {count}.wait(seen);");
-                let waits: Vec<String> = awaited.map(wait).collect();
+                let waits: Vec<String> = awaited.map(wait).collect_vec();
                 needs_words = waits.len() != 1;
                 if waits.is_empty() { ";".to_owned() } else { waits.join(" ") }
             }

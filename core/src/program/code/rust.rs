@@ -2,7 +2,7 @@
 
 use super::{Idents, Lines};
 use crate::memory::Dtype;
-use crate::ordered::sort;
+use crate::ordered::{CollectVec, sort};
 use crate::program::Program;
 use crate::program::command::*;
 use crate::program::names::legacy_device;
@@ -29,7 +29,7 @@ pub(super) fn write(program: &Program) -> String {
     // Names that the body uses, as they stand there, in the order in which imports are sorted.
     let import = |text: &mut String, from: &str, names: &[&'static str]| {
         let bare = |name: &&str| name.trim_end_matches([':', '(', ' ', '{']).to_owned();
-        let mut used: Vec<String> = names.iter().filter(|name| body.contains(**name)).map(bare).collect();
+        let mut used: Vec<String> = names.iter().filter(|name| body.contains(**name)).map(bare).collect_vec();
         used.extend((from == "spanlift").then(|| "Program".to_owned()));
         sort(&mut used);
         match used.as_slice() {
@@ -338,7 +338,8 @@ impl Writer<'_> {
         let text = if span.is_range() {
             format!("{name}.range({off}, {elem})")
         } else {
-            let dims: Vec<_> = span.dims().iter().map(|d| format!("({}, {})", d.count, d.stride)).collect();
+            let dims: Vec<_> =
+                span.dims().iter().map(|d| format!("({}, {})", d.count, d.stride)).collect_vec();
             format!("{name}.strided({off}, {elem}, [{}])", dims.join(", "))
         };
         if region.opaque { text + ".opaque()" } else { text }

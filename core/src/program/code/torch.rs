@@ -3,7 +3,7 @@
 use super::turns::Turns;
 use super::{Counted, Idents, Lines, micros, told, unique};
 use crate::memory::Dtype;
-use crate::ordered::sort;
+use crate::ordered::{CollectVec, sort};
 use crate::program::Program;
 use crate::program::command::*;
 use crate::program::names::legacy_device;
@@ -195,7 +195,7 @@ impl Writer<'_> {
             _ => None,
         };
         let mine = ids.calls[thread.index()].iter().map(|&k| &self.program.commands()[k]);
-        let mut made: Vec<&str> = mine.filter_map(of).collect();
+        let mut made: Vec<&str> = mine.filter_map(of).collect_vec();
         sort(&mut made);
         made.dedup();
         made
@@ -304,7 +304,7 @@ impl Writer<'_> {
                 let Some(awaited) = self.counted.awaited(index, channel.index()) else {
                     return Some((format!("{}.get()", ids.channels[channel.index()]), false));
                 };
-                let waits: Vec<String> = awaited.map(|(count, n)| format!("{count}.wait({n})")).collect();
+                let waits: Vec<String> = awaited.map(|(count, n)| format!("{count}.wait({n})")).collect_vec();
                 needs_words = waits.len() != 1;
                 if waits.is_empty() { "pass".to_owned() } else { waits.join("; ") }
             }
@@ -391,7 +391,7 @@ impl Writer<'_> {
     fn copy_into(&self, dst: &Region, src: &Region, how: &str) -> Option<String> {
         let shape = |region: &Region| {
             let dims = region.span.dims().iter().map(|d| d.count);
-            dims.chain([region.span.elem()]).map(|n| n.to_string()).collect::<Vec<_>>().join(", ")
+            dims.chain([region.span.elem()]).map(|n| n.to_string()).collect_vec().join(", ")
         };
         let n = |region: &Region| {
             region
@@ -426,7 +426,7 @@ impl Writer<'_> {
         }
         let list = |of: &dyn Fn(&crate::memory::Dim) -> i64, last: i64| {
             let dims = span.dims().iter().map(of).chain([last]);
-            dims.map(|n| n.to_string()).collect::<Vec<_>>().join(", ")
+            dims.map(|n| n.to_string()).collect_vec().join(", ")
         };
         Some(format!(
             "{name}.as_strided(({}), ({}), {off})",

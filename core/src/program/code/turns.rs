@@ -5,7 +5,7 @@
 //! goes on a stream; an event is recorded and waited for. Where a spawn, a join or a channel orders them already, nothing is
 //! added.
 
-use crate::ordered::{BTreeMap, BTreeSet};
+use crate::ordered::{BTreeMap, BTreeSet, CollectVec};
 use crate::program::Program;
 use crate::program::command::*;
 use crate::program::names::legacy_device;
@@ -75,7 +75,7 @@ impl Turns {
             return Turns::default();
         }
         let mut is_blocking: Vec<bool> =
-            names.streams.names().map(|name| legacy_device(name).is_some()).collect();
+            names.streams.names().map(|name| legacy_device(name).is_some()).collect_vec();
         for command in program.commands() {
             if let Op::Stream { stream, kind, .. } = command.op {
                 is_blocking[stream.index()] = kind != StreamKind::NonBlocking;

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::value::{Json, Object};
 use crate::memory::{Dim, Dtype, Span};
+use crate::ordered::CollectVec;
 use crate::program::Names;
 use crate::program::command::*;
 use crate::program::words::MAX_DEVICES;
@@ -107,7 +108,7 @@ impl<'a> Fields<'a> {
         match table.iter().find(|(name, _)| *name == text) {
             Some(&(_, value)) => Some(value),
             None => {
-                let names: Vec<&str> = table.iter().map(|(name, _)| *name).collect();
+                let names: Vec<&str> = table.iter().map(|(name, _)| *name).collect_vec();
                 self.fault(format!("field {key:?} is {text:?}, one of {} is needed", names.join(", ")))
             }
         }

@@ -7,7 +7,8 @@ use std::fmt;
 use serde_core::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 
-use crate::ordered::sort;
+use crate::json::Name;
+use crate::ordered::{CollectVec, sort};
 
 /// A JSON value.
 #[derive(Debug, Clone, PartialEq)]
@@ -143,14 +144,14 @@ impl<'de> Deserialize<'de> for Json<'de> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json<'de>, A::Error> {
                 let twice = |name: &str| Err(A::Error::custom(format_args!("duplicate field `{name}`")));
                 let mut members: Vec<(Cow<'de, str>, Json<'de>)> = Vec::new();
-                while let Some(Key(name)) = map.next_key()? {
+                while let Some(Name(name)) = map.next_key()? {
                     if members.len() < FEW && members.iter().any(|(known, _)| *known == name) {
                         return twice(&name);
                     }
                     members.push((name, map.next_value()?));
                 }
                 if FEW <= members.len() {
-                    let mut names: Vec<&str> = members.iter().map(|(name, _)| name.as_ref()).collect();
+                    let mut names: Vec<&str> = members.iter().map(|(name, _)| name.as_ref()).collect_vec();
                     sort(&mut names);
                     if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
                         return twice(pair[0]);
@@ -161,33 +162,6 @@ impl<'de> Deserialize<'de> for Json<'de> {
         }
 
         deserializer.deserialize_any(Any)
-    }
-}
-
-/// A member's name. Serde alone would own every one.
-struct Key<'a>(Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Key<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Key<'de>, D::Error> {
-        struct Name;
-
-        impl<'de> Visitor<'de> for Name {
-            type Value = Key<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a name")
-            }
-
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Key<'de>, E> {
-                Ok(Key(text.into()))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Key<'de>, E> {
-                Ok(Key(text.to_owned().into()))
-            }
-        }
-
-        deserializer.deserialize_str(Name)
     }
 }
 

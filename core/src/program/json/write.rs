@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::memory::Dtype;
+use crate::ordered::CollectVec;
 use crate::program::command::*;
 use crate::program::words::{ALLOC_VIAS, FREE_VIAS, HOST_COSTS, SPACES, STREAM_KINDS, word};
 use crate::program::{Names, Program};
@@ -110,7 +111,7 @@ impl Object {
 fn fields(line: Object, names: &Names, op: &Op) -> Object {
     let stream = |id: StreamId| names.stream(id);
     let region = |r: &Region| region(names, r);
-    let regions = |list: &[Region]| format!("[{}]", list.iter().map(region).collect::<Vec<_>>().join(", "));
+    let regions = |list: &[Region]| format!("[{}]", list.iter().map(region).collect_vec().join(", "));
     match op {
         Op::Stream { stream: s, dev, kind, thread, priority } => line
             .text("s", stream(*s))
@@ -198,7 +199,8 @@ fn region(names: &Names, region: &Region) -> String {
     let object = if span.is_range() {
         object.int("len", span.elem())
     } else {
-        let dims: Vec<String> = span.dims().iter().map(|d| format!("[{}, {}]", d.count, d.stride)).collect();
+        let dims: Vec<String> =
+            span.dims().iter().map(|d| format!("[{}, {}]", d.count, d.stride)).collect_vec();
         object.put("dims", &format!("[{}]", dims.join(", "))).int("elem", span.elem())
     };
     object.flag("opaque", region.opaque).end()

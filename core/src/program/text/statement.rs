@@ -3,6 +3,7 @@
 use super::lex::{Cursor, Fault};
 use crate::id::{Id, TooMany};
 use crate::memory::{Dim, Span};
+use crate::ordered::CollectVec;
 use crate::program::Program;
 use crate::program::command::*;
 use crate::program::words::{
@@ -141,7 +142,7 @@ impl Statement<'_> {
         op: impl Fn(&mut Self, &str) -> Result<Op, Fault>,
     ) -> Result<(), Fault> {
         let names = c.names(what)?;
-        let ops = names.iter().map(|name| op(self, name)).collect::<Result<_, _>>()?;
+        let ops = names.iter().map(|name| op(self, name)).try_collect_vec()?;
         self.finish_each(c, ops)
     }
 
@@ -539,7 +540,7 @@ fn distance(a: &str, b: &str) -> usize {
     if 24 < a.len() {
         return 9;
     }
-    let mut row: Vec<usize> = (0..=b.len()).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect_vec();
     for (i, x) in a.bytes().enumerate() {
         let mut diagonal = std::mem::replace(&mut row[0], i + 1);
         for (j, y) in b.bytes().enumerate() {

@@ -5,6 +5,7 @@ use std::fmt::{self, Display, Write};
 use super::lex::is_word_char;
 use super::quantity::{SIZES, SLEEPS, TIMES, with_unit};
 use crate::memory::Span;
+use crate::ordered::CollectVec;
 use crate::program::Program;
 use crate::program::command::*;
 use crate::program::names::legacy_device;
@@ -341,7 +342,7 @@ impl Writer<'_> {
     ) -> String {
         for (word, regions) in [("reads", reads), ("writes", writes)] {
             if !regions.is_empty() {
-                let list: Vec<_> = regions.iter().map(|r| self.region(r)).collect();
+                let list: Vec<_> = regions.iter().map(|r| self.region(r)).collect_vec();
                 line += &format!(" {word} {}", list.join(", "));
             }
         }

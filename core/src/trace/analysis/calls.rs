@@ -3,7 +3,7 @@
 use super::order::Order;
 use super::{Union, rounded};
 use crate::json::written;
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, CollectVec};
 use crate::trace::StrId;
 use crate::trace::table::{CatRole, Table};
 
@@ -92,7 +92,7 @@ pub(super) fn host_calls(table: &Table, order: &Order) -> BTreeMap<String, Calls
         .cats
         .iter()
         .map(|cat| matches!(cat.role, CatRole::Call | CatRole::Operator | CatRole::Note))
-        .collect();
+        .collect_vec();
     let mut by_name: BTreeMap<StrId, Calls> = BTreeMap::new();
     // What is open, innermost last: end, name, length, and the length of what is inside.
     let mut open: Vec<(i64, StrId, i128, i128)> = Vec::new();

@@ -7,7 +7,7 @@
 use super::Union;
 use super::devices::{Group, Groups};
 use crate::json::written;
-use crate::ordered::sort;
+use crate::ordered::{CollectVec, sort};
 use crate::trace::table::{Num, Table};
 use crate::trace::time;
 use crate::units::float;
@@ -38,8 +38,8 @@ written!(Hta: window_ns, busy_ns, idle_ns, compute_ns, non_compute_ns, ignored_o
 /// What that tool reports; `None` when it has nothing to report.
 pub fn hta(table: &Table) -> Option<Hta> {
     let mut groups = Groups::default();
-    let matched: Vec<_> = table.ops.iter().filter(|op| op.call().is_some()).collect();
-    let mut calls: Vec<Num> = table.calls.iter().filter_map(|call| call.correlation).collect();
+    let matched: Vec<_> = table.ops.iter().filter(|op| op.call().is_some()).collect_vec();
+    let mut calls: Vec<Num> = table.calls.iter().filter_map(|call| call.correlation).collect_vec();
     sort(&mut calls);
     let called = |correlation: Option<Num>| correlation.is_some_and(|c| calls.binary_search(&c).is_ok());
     let syncs: Vec<u32> = table
@@ -47,7 +47,7 @@ pub fn hta(table: &Table) -> Option<Hta> {
         .iter()
         .filter(|sync| matches!(sync.stream, Some(Num::Int(n)) if 0 <= n) && called(sync.correlation))
         .map(|sync| sync.span)
-        .collect();
+        .collect_vec();
     let rounded = table.spans.start.iter().any(|start| start % 1000 != 0);
     let at = |span: u32| {
         let (start, end) = table.spans.interval(span);
@@ -55,7 +55,7 @@ pub fn hta(table: &Table) -> Option<Hta> {
     };
     let all = Union::of(matched.iter().map(|op| at(op.span)).chain(syncs.iter().map(|span| at(*span))));
     let compute = matched.iter().filter(|op| groups.of(table, op) == Group::Compute);
-    let compute = Union::of(compute.map(|op| at(op.span)).collect::<Vec<_>>()).len();
+    let compute = Union::of(compute.map(|op| at(op.span)).collect_vec()).len();
     Some(Hta {
         window_ns: all.window()?,
         busy_ns: all.len(),

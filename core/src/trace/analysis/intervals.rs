@@ -1,5 +1,7 @@
 //! Unions of half-open intervals, their lengths and intersections.
 
+use crate::ordered::CollectVec;
+
 /// Intervals that neither overlap nor touch, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Union(Vec<(i64, i64)>);
@@ -10,7 +12,7 @@ impl Union {
     /// # Cost
     /// `n log n`, linear where they are in order already.
     pub fn of(intervals: impl IntoIterator<Item = (i64, i64)>) -> Union {
-        let mut all: Vec<(i64, i64)> = intervals.into_iter().filter(|(start, end)| start < end).collect();
+        let mut all: Vec<(i64, i64)> = intervals.into_iter().filter(|(start, end)| start < end).collect_vec();
         if !all.is_sorted() {
             all.sort();
         }

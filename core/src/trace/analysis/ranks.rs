@@ -7,7 +7,7 @@
 use super::devices::{Group, Groups};
 use super::{Figures, Union};
 use crate::json::{read, written};
-use crate::ordered::{BTreeMap, joined, sort, sort_by_key};
+use crate::ordered::{BTreeMap, CollectVec, joined, sort, sort_by_key};
 use crate::trace::table::Table;
 use crate::trace::time;
 
@@ -47,14 +47,14 @@ written!(Rank:
 /// `n log n` in operations.
 pub fn ranks(files: &[(String, &Table, &Figures)]) -> Vec<Rank> {
     let mut collectives: Vec<BTreeMap<String, Vec<(i128, i128)>>> =
-        files.iter().map(|(_, table, _)| of_table(table)).collect();
+        files.iter().map(|(_, table, _)| of_table(table)).collect_vec();
     // Only names that every rank has equally often; windows that differ would join what does not belong together.
     let names: Vec<String> = joined(collectives.first().map(|first| first.keys().cloned()));
     let n_of = |list: &BTreeMap<String, Vec<_>>, name: &str| list.get(name).map_or(0, Vec::len);
     let common: Vec<String> = names
         .into_iter()
         .filter(|name| collectives.iter().all(|list| n_of(list, name) == n_of(&collectives[0], name)))
-        .collect();
+        .collect_vec();
     let n_common: usize = common.iter().map(|name| n_of(&collectives[0], name)).sum();
     let mut found: Vec<Rank> = files
         .iter()
@@ -67,16 +67,16 @@ pub fn ranks(files: &[(String, &Table, &Figures)]) -> Vec<Rank> {
             idle_ns: figures.devices.values().filter_map(|device| device.idle_ns).sum(),
             ..Rank::default()
         })
-        .collect();
+        .collect_vec();
     if n_common != 0 {
         for rank in 0..files.len() {
             let mut differences: Vec<i128> = common
                 .iter()
                 .flat_map(|name| {
                     let (first, own) = (&collectives[0][name], &collectives[rank][name]);
-                    first.iter().zip(own).map(|(a, b)| a.1 - b.1).collect::<Vec<_>>()
+                    first.iter().zip(own).map(|(a, b)| a.1 - b.1).collect_vec()
                 })
-                .collect();
+                .collect_vec();
             differences.sort_unstable();
             let offset = differences[(differences.len() - 1) / 2];
             found[rank].offset_ns = Some(offset);
@@ -87,7 +87,7 @@ pub fn ranks(files: &[(String, &Table, &Figures)]) -> Vec<Rank> {
         for name in &common {
             for k in 0..collectives[0][name].len() {
                 let mut begins: Vec<(i128, usize)> =
-                    collectives.iter().enumerate().map(|(rank, list)| (list[name][k].0, rank)).collect();
+                    collectives.iter().enumerate().map(|(rank, list)| (list[name][k].0, rank)).collect_vec();
                 sort(&mut begins);
                 let Some(&(latest, last)) = begins.last() else { continue };
                 for &(begin, rank) in &begins {

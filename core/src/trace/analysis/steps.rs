@@ -5,7 +5,7 @@ use super::copies::is_copy_call;
 use super::devices::{Group, Groups};
 use super::{Union, rounded};
 use crate::json::written;
-use crate::ordered::{BTreeMap, sort, sort_by, sort_by_key};
+use crate::ordered::{BTreeMap, CollectVec, sort, sort_by, sort_by_key};
 use crate::trace::table::{CatRole, Table, Work};
 
 /// Figures of each step of a trace: of every figure one value a step, in nanoseconds.
@@ -74,7 +74,7 @@ pub fn compare(a: &Steps, b: &Steps) -> Comparison {
 
 fn changes(a: &Steps, b: &Steps, of: impl Fn(&Steps) -> BTreeMap<String, Vec<i128>>) -> Vec<Change> {
     let (a, b) = (of(a), of(b));
-    let mut names: Vec<&String> = a.keys().chain(b.keys()).collect();
+    let mut names: Vec<&String> = a.keys().chain(b.keys()).collect_vec();
     sort(&mut names);
     names.dedup();
     let median_of = |list: Option<&Vec<i128>>| list.map_or(0, |list| median(list.clone()));
@@ -83,7 +83,7 @@ fn changes(a: &Steps, b: &Steps, of: impl Fn(&Steps) -> BTreeMap<String, Vec<i12
         let share = (a != 0).then(|| rounded(b as f64 / a as f64 - 1.0));
         Change { name: name.clone(), a, b, more: b - a, share }
     };
-    let mut changes: Vec<Change> = names.into_iter().map(change).collect();
+    let mut changes: Vec<Change> = names.into_iter().map(change).collect_vec();
     sort_by_key(&mut changes, |change| std::cmp::Reverse(change.more.abs()));
     changes
 }
@@ -102,7 +102,7 @@ impl Steps {
     pub fn of(table: &Table) -> Steps {
         let marks = marks(table);
         let is_marked = !marks.is_empty();
-        let marks = if is_marked { marks } else { extent(table).into_iter().collect() };
+        let marks = if is_marked { marks } else { extent(table).into_iter().collect_vec() };
         let n = marks.len();
         let at = |span: u32| table.spans.interval(span);
         // The last step that began at or before a time, if that has not ended.
@@ -162,7 +162,7 @@ impl Steps {
         for ((name, step), intervals) in busy {
             steps.figures.entry(name).or_insert_with(|| vec![0; n])[step] = Union::of(intervals).len();
         }
-        let lengths = marks.iter().map(|mark| i128::from(mark.1) - i128::from(mark.0)).collect();
+        let lengths = marks.iter().map(|mark| i128::from(mark.1) - i128::from(mark.0)).collect_vec();
         steps.figures.insert("step_ns", lengths);
         steps.figures.insert("host_in_copy_calls_ns", in_copy_calls);
         steps.figures.insert("host_in_syncs_ns", in_syncs);

@@ -1,7 +1,7 @@
 //! Arrows of foreign files: launches by correlation, everything else by the slices around their ends.
 
 use super::place::Key;
-use crate::ordered::{sort, sort_by_key};
+use crate::ordered::{CollectVec, sort, sort_by_key};
 use crate::trace::tracks::nest;
 use crate::trace::{Flow, FlowKind, Slices, StrId};
 
@@ -41,7 +41,7 @@ pub(super) fn launches(mut calls: Vec<(i64, u32)>, work: &[u32], slices: &Slices
             let at = calls.binary_search_by_key(&correlation, |call| call.0).ok()?;
             Some(Flow { kind: FlowKind::Launch, from: calls[at].1, to })
         })
-        .collect();
+        .collect_vec();
     (flows, (all - calls.len()) as u64)
 }
 
@@ -55,7 +55,7 @@ pub(super) fn arrows(mut points: Vec<Point>, slices: &Slices) -> (Vec<Flow>, u64
     }
     sort_by_key(&mut points, |p| (p.lane, p.at));
     let around = innermost(&points, slices);
-    let mut ends: Vec<(Point, Option<u32>)> = points.into_iter().zip(around).collect();
+    let mut ends: Vec<(Point, Option<u32>)> = points.into_iter().zip(around).collect_vec();
     sort(&mut ends);
     let mut flows = Vec::new();
     let mut used = vec![false; ends.len()];
@@ -81,7 +81,7 @@ pub(super) fn arrows(mut points: Vec<Point>, slices: &Slices) -> (Vec<Flow>, u64
     let unused = used.iter().filter(|used| !**used).count() as u64;
     flows.sort_unstable();
     let flow = |(from, to)| Flow { kind: FlowKind::Other, from, to };
-    (flows.into_iter().map(flow).collect(), unused)
+    (flows.into_iter().map(flow).collect_vec(), unused)
 }
 
 /// The innermost slice around each point; the points are sorted by lane and time.
@@ -89,7 +89,7 @@ pub(super) fn arrows(mut points: Vec<Point>, slices: &Slices) -> (Vec<Flow>, u64
 /// Both lists are walked together once per lane, with the open slices on a stack.
 fn innermost(points: &[Point], slices: &Slices) -> Vec<Option<u32>> {
     let lanes: Vec<u32> = {
-        let mut lanes: Vec<u32> = points.iter().map(|p| p.lane).collect();
+        let mut lanes: Vec<u32> = points.iter().map(|p| p.lane).collect_vec();
         lanes.dedup();
         lanes
     };
@@ -97,7 +97,7 @@ fn innermost(points: &[Point], slices: &Slices) -> Vec<Option<u32>> {
         .zip(&slices.lane)
         .filter(|(_, lane)| lanes.binary_search(lane).is_ok())
         .map(|(slice, _)| slice)
-        .collect();
+        .collect_vec();
     nest(slices, &mut on_lanes);
     let mut slices_left = on_lanes.into_iter().peekable();
     let mut open: Vec<u32> = Vec::new();
@@ -119,7 +119,7 @@ fn innermost(points: &[Point], slices: &Slices) -> Vec<Option<u32>> {
             close(&mut open, slices, point.at);
             open.last().copied()
         })
-        .collect()
+        .collect_vec()
 }
 
 /// Takes what ended before `at` off the stack.

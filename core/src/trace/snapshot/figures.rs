@@ -2,7 +2,7 @@
 
 use super::Snapshot;
 use crate::json::written;
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, CollectVec};
 use crate::trace::StrId;
 use crate::trace::analysis::rounded;
 
@@ -200,7 +200,7 @@ fn trace(snapshot: &Snapshot, device: usize) -> DeviceFigures {
     }
     let alloc = snapshot.strings.find("alloc");
     let mut addresses: Vec<i64> =
-        events.iter().filter(|event| Some(event.action) == alloc).map(|event| event.addr).collect();
+        events.iter().filter(|event| Some(event.action) == alloc).map(|event| event.addr).collect_vec();
     addresses.sort_unstable();
     let reuses = addresses.chunk_by(|a, b| a == b).map(|same| same.len() as u64);
     let (distinct, most) = reuses.fold((0, 0), |(n, most), reused| (n + 1, most.max(reused)));

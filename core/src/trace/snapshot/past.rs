@@ -6,7 +6,7 @@
 
 use super::Snapshot;
 use super::history::{Step, Steps};
-use crate::ordered::{BTreeMap, sort_by_key};
+use crate::ordered::{BTreeMap, CollectVec, sort_by_key};
 
 /// Places in the lists of all moments together: some 16 MB.
 const LISTED: usize = 4 << 20;
@@ -250,7 +250,7 @@ impl Lives {
         lives.retain(|life| life.from <= life.to);
         // In a module whose standard library is built small its unstable sort is a heap's, several times slower.
         sort_by_key(&mut lives, |life| (life.addr, life.from));
-        let mut begun: Vec<u32> = (0u32..).take(lives.len()).collect();
+        let mut begun: Vec<u32> = (0u32..).take(lives.len()).collect_vec();
         sort_by_key(&mut begun, |&k| lives[k as usize].from);
         let running: usize = lives.iter().map(|life| (life.to - life.from) as usize + 1).sum();
         let every = LEAST.max(running / LISTED + 1);
@@ -275,8 +275,8 @@ impl Lives {
                 next[list] += 1;
             }
         }
-        let last = lives.iter().map(|life| life.to).collect();
-        let spans = lives.iter().map(|life| (life.addr, life.size)).collect();
+        let last = lives.iter().map(|life| life.to).collect_vec();
+        let spans = lives.iter().map(|life| (life.addr, life.size)).collect_vec();
         Lives { lives, last, spans, begun, every, ends, listed }
     }
 

@@ -12,7 +12,7 @@
 use std::cell::Cell;
 
 use super::ReadError;
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, CollectVec};
 use crate::trace::{StrId, Strings};
 
 /// Memory that the values of one file may take, as they are counted here.
@@ -201,7 +201,7 @@ impl Pickle {
         let pairs = runs.iter().rev().flat_map(|run| {
             self.shapes[run.shape as usize].iter().copied().zip(self.items_of(run).iter().copied())
         });
-        pairs.collect()
+        pairs.collect_vec()
     }
 
     /// The key for a text, where any dict could have it.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::num::{integer, text_of};
 use super::{Call, Cat, CatRole, Num, Op, Row, Sync, Table, Work};
-use crate::ordered::{BTreeMap, sort};
+use crate::ordered::{BTreeMap, CollectVec, sort};
 use crate::trace::read::event::{Args, Fields};
 use crate::trace::read::scan::{Lenient, Value};
 use crate::trace::read::walk::Sink;
@@ -411,7 +411,7 @@ impl Fill {
 /// Gives every operation the last call of the file that has its correlation; says how many calls another one hides.
 fn join(table: &mut Table) -> u64 {
     let mut calls: Vec<(Num, u32)> =
-        (0..).zip(&table.calls).filter_map(|(index, call)| Some((call.correlation?, index))).collect();
+        (0..).zip(&table.calls).filter_map(|(index, call)| Some((call.correlation?, index))).collect_vec();
     let n_calls = calls.len();
     // Almost in order already, which this sort makes use of.
     sort(&mut calls);

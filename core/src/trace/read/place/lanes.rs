@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Key, Own};
-use crate::ordered::{BTreeMap, BTreeSet, sort};
+use crate::ordered::{BTreeMap, BTreeSet, CollectVec, sort};
 use crate::trace::{LaneKind, Strings};
 
 /// What makes two events lie on the same lane.
@@ -161,7 +161,7 @@ impl Lanes {
             hosts.entry(found.pid).or_insert(next);
         }
         let mut ranked: Vec<(Rank, usize)> =
-            (0..self.found.len()).map(|index| (self.rank(index, &devices, &hosts), index)).collect();
+            (0..self.found.len()).map(|index| (self.rank(index, &devices, &hosts), index)).collect_vec();
         sort(&mut ranked);
         let n_own = own.map_or(0, |own| own.header.lanes.len());
         let mut order = Order { lanes: Vec::new(), position: vec![0; self.found.len()] };
