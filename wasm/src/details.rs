@@ -77,7 +77,13 @@ impl Model {
         let args = given.map_or_else(|| self.trace.strings.get(slice.args), |given| &given.1);
         match spanlift::trace::left_in_file(args) {
             Some(at) => row("arguments", format!("in the file, from byte {} on", grouped(at))),
-            None => arguments(args).into_iter().for_each(|(name, value)| row(&name, value)),
+            None => {
+                // What stands above, and in groups of three, is not said again.
+                let bytes = slice.bytes.to_string();
+                let rest =
+                    arguments(args).into_iter().filter(|of| *of != ("bytes".to_owned(), bytes.clone()));
+                rest.for_each(|(name, value)| row(&name, value));
+            }
         }
         out.why = self.why(work, &slice);
         out
@@ -439,6 +445,25 @@ mod tests {
         let late = ["late on stream 7, device 0 ended last meanwhile, 2.500 µs before the call returned"];
         assert_eq!(why("cudaStreamSynchronize"), late);
         assert_eq!(why("cudaDeviceSynchronize"), ["no work of a device ended meanwhile"]);
+    }
+
+    #[test]
+    fn a_recorded_copy_tells_its_bytes_once_and_other_bytes_too() {
+        let told = |bytes: &str| {
+            let trace = format!(
+                r#"{{"traceEvents":[{{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD (Pinned -> Device)","pid":0,"tid":7,"ts":1,"dur":9,"args":{{"device":0,"stream":7,"bytes":{bytes},"channel":3}}}}]}}"#
+            );
+            let model = Model::new("t", spanlift::trace::read(trace.as_bytes()).unwrap());
+            let rows = model.details(0).rows;
+            rows.into_iter().filter(|(name, _)| ["bytes", "channel"].contains(&&**name)).collect::<Vec<_>>()
+        };
+        let row = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(told("4194304"), [row("bytes", "4,194,304"), row("channel", "3")]);
+        assert_eq!(
+            told("\"many\""),
+            [row("bytes", "many"), row("channel", "3")],
+            "what is no number is still told"
+        );
     }
 
     #[test]
