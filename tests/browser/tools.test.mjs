@@ -570,15 +570,53 @@ test("what is at the same time lies below each other, however long the names bes
   await visit.close();
 });
 
+test("of two that are compared neither is empty however much longer the other is, and either fills the page when asked", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const alone = await state(canvas);
+  // Hundreds of times as long, with nothing in it while most of the first goes on.
+  const apart = JSON.stringify({ traceEvents: [0, 60_000].map((ts) => event("Memcpy HtoD (Pinned -> Device)", ts, 10, 1000)) });
+  await visit.page.locator(".sl-files").setInputFiles([file("long.json", apart)]);
+  await says(visit.page.locator(".sl-name"), /long/);
+  const long = await until(canvas, (s) => s.end > 10_000_000, "the long one is not shown");
+  const [second, near, all] = ["canvas.sl-canvas[data-ready]", "button", "button"].map((of, k) =>
+    visit.page.locator(k ? `.sl-beside-head ${of}` : `.sl-beside ${of}`, k ? { hasText: ["", "fit the one", "fit both"][k] } : {}));
+  for (const [item, where, other] of [[0, "above", long], [1, "below", alone]]) {
+    await visit.page.locator(`[data-item='${item}']`).click();
+    await visit.page.keyboard.press("c");
+    const holds = (s) => s.start <= 0 && s.end >= 60_000_000;
+    await until(canvas, holds, `not all of both with ${item}, ${JSON.stringify(other)}`);
+    const both = await until(second, holds, "the second is at another time");
+    await says(near, new RegExp(`^fit the one ${where}, [\\d.]+ µs$`));
+    assert.equal(await all.isVisible(), false, "both are there");
+    await near.click();
+    for (const each of [canvas, second]) await until(each, (s) => s.end - s.start < 1.1 * (alone.end - alone.start), `the one ${where} does not fill the page`);
+    await harness.eventually(async () => !(await near.isVisible()) && (await all.isVisible()), "the way back is not offered");
+    await harness.eventually(() => visit.page.evaluate(() => /from=-?\d+&to=\d+/.test(location.hash)), "the address does not say what is seen");
+    await all.click();
+    await until(canvas, (s) => s.start === both.start && s.end === both.end, "not both again");
+    await visit.page.locator(".sl-plot").first().focus();
+    for (const key of ["w", "w", "0"]) await visit.page.keyboard.press(key);
+    await until(canvas, (s) => s.start === both.start && s.end === both.end, "0 does not fit both");
+    await visit.page.keyboard.press("c");
+    await until(canvas, (s) => (item ? s.end === long.end : s.end === alone.end && s.start === alone.start), "it stays as wide without the second");
+  }
+  await visit.close();
+});
+
 test("what is compared is at the same time in a narrow page too, where the first keeps its size", async () => {
   const visit = await room.chromium.open(page, { width: 320, height: 700 });
   const canvas = await harness.ready(visit.page);
   await visit.page.locator(".sl-files").setInputFiles([file("slow.txt", SLOW)]);
   await says(visit.page.locator(".sl-name"), /slow/);
   await visit.page.locator("[data-item='0']").click();
-  const first = await until(canvas, (s) => s.end < 1_000_000, "the first is not shown");
+  await until(canvas, (s) => s.end < 1_000_000, "the first is not shown");
   await visit.page.keyboard.press("c");
-  await until(visit.page.locator(".sl-beside canvas.sl-canvas[data-ready]"), (s) => Math.abs(s.end - first.end) < 2000, "the second is at another time");
+  const second = visit.page.locator(".sl-beside canvas.sl-canvas[data-ready]");
+  await harness.eventually(async () => {
+    const [first, then] = [await state(canvas), (await second.count()) ? await state(second) : {}];
+    return Math.abs(then.end - first.end) < 2000 && Math.abs(then.start - first.start) < 2000;
+  }, "the second is at another time");
   await visit.close();
 });
 
@@ -598,6 +636,11 @@ test("what is compared comes into sight, however much later its slices lie", asy
   await until(canvas, (s) => s.start < 0 && s.end > 5_000_000_000, "the second lies outside of what is on screen");
   const both = await until(second, (s) => s.start < 0 && s.end > 5_000_000_000, "the second is not at the same time");
   assert.ok(both.end < 5_200_000_000, "more than both");
+  // Without anything selected the beginnings of both are put below each other.
+  await visit.page.locator(".sl-beside-head button", { hasText: "align" }).click();
+  await says(visit.page.locator(".sl-beside-head b"), /^aligned at their beginnings, 5 s later:$/);
+  await until(canvas, (s) => s.end < 1_000_000, "more than both are long");
+  await until(second, (s) => s.start > 4_999_000_000 && s.end < 5_001_000_000, "the second does not begin where the first does");
   await visit.close();
 });
 

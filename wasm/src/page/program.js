@@ -5,12 +5,14 @@ const beside = (view, place) => {
   const [room, plot] = [place.querySelector(".sl-room"), place.querySelector(".sl-plot")];
   const title = make("b");
   const choice = make("select", { ariaLabel: "what is compared" });
-  const align = make("button", { type: "button", textContent: "align selected", title: "puts the starts of the two selected slices below each other" });
-  const close = make("button", { type: "button", textContent: "close" });
+  const button = (textContent, title = "") => make("button", { type: "button", textContent, title });
+  const [all, near] = [button("fit both", "all of both (0)"), button("")];
+  const align = button("align", "puts the starts of the two selected slices below each other; without them the beginnings of both");
+  const close = button("close");
   const root = make("div", { className: "spanlift" });
-  const pane = make("section", { className: "sl-beside", hidden: true, ariaLabel: "second timeline" }, make("div", { className: "sl-beside-head" }, title, choice, align, close), root);
+  const pane = make("section", { className: "sl-beside", hidden: true, ariaLabel: "second timeline" }, make("div", { className: "sl-beside-head" }, title, near, all, choice, align, close), root);
   place.append(pane);
-  let [other, shift, from, walls, isWide, leveled] = [null, 0, null, [], false, 0];
+  let [other, shift, from, walls, leveled, narrowest] = [null, 0, null, [], 0, []];
   const fit = () => {
     const [outer, inner] = [place.getBoundingClientRect(), room.getBoundingClientRect()];
     pane.style.left = `${inner.left - outer.left}px`;
@@ -39,10 +41,11 @@ const beside = (view, place) => {
   };
   /** The first may have nothing to draw, but what lies below it is part of what is shown. */
   const note = () => place.dispatchEvent(new Event("sl-drawn"));
-  /** What made the time on screen wider than the first is gone. */
+  /** What made the time on screen longer than the first, or another, is gone. */
   const narrow = () => {
-    if (isWide) view.key("0", false);
-    isWide = false;
+    const [start, end, first, last] = view.times();
+    const room = (last - first) / 40 + 2;
+    if (start < first - room || end > last + room) view.key("0", false);
   };
   const hide = () => {
     pane.hidden = room.hidden = true;
@@ -52,21 +55,52 @@ const beside = (view, place) => {
     note();
     plot.focus({ preventScroll: true });
   };
+  /** From when to when each of the two lasts, in the time of the first; nothing where one is no timeline. */
+  const lasting = () => {
+    const [now, then] = [view.times(), other.times()];
+    return now.length < 4 || then.length < 4 ? [] : [[now[2], now[3]], [then[2] - shift, then[3] - shift]];
+  };
+  /** These stretches of time from edge to edge, in both. */
+  const fitted = (stretches) => {
+    const [first, last] = [Math.min(...stretches.flat()), Math.max(...stretches.flat())];
+    const room = Math.max(1, (last - first) / 50);
+    view.follow(first - room, last + room);
+    same(view, other, shift);
+    note();
+  };
+  const both = () => {
+    if (pane.hidden || !lasting().length) return false;
+    fitted(lasting());
+    return true;
+  };
   /** Where nothing of the second lies within the time on screen, or not all of it while the whole of the first does, there is that of both. */
   const reach = () => {
-    const [now, then] = [view.times(), other.times()];
-    if (now.length < 4 || then.length < 4) return;
-    const [from, until] = [then[2] - shift, then[3] - shift];
-    const isWhole = now[0] <= now[2] && now[3] <= now[1];
-    if (isWhole && now[2] <= from && until <= now[3]) return narrow();
-    const [first, last] = [Math.min(now[2], from), Math.max(now[3], until)];
-    isWide = isWhole && last - first < 4 * (now[3] - now[2]);
-    if (!isWide && from <= now[1] && now[0] <= until) return;
-    const room = (last - first) / 50;
-    view.follow(first - room, last + room);
+    const [above, below] = lasting();
+    if (!above) return;
+    const [start, end] = view.times();
+    const isWhole = start <= above[0] && above[1] <= end;
+    if (isWhole && above[0] <= below[0] && below[1] <= above[1]) {
+      narrow();
+      same(view, other, shift);
+    } else if (isWhole || below[0] > end || below[1] < start) both();
   };
-  /** Slices are put below each other where both have any. */
-  const offer = () => (align.hidden = from !== "item" || !view.times().length || !other.times().length);
+  /** A length of time in words. */
+  const long = (ns) => {
+    const unit = Math.min(3, Math.floor(Math.log10(Math.abs(ns) || 1) / 3));
+    return `${Number((Math.abs(ns) / 1000 ** unit).toPrecision(4))} ${["ns", "µs", "ms", "s"][unit]}`;
+  };
+  /** What brings both into sight, and what makes the one readable that has no width; slices are put below each other where both have any. */
+  const offer = () => {
+    const [lengths, [start, end]] = [lasting(), view.times()];
+    align.hidden = from !== "item" || !lengths.length;
+    all.hidden = lengths.every(([a, b]) => start <= a && b <= end);
+    const pixels = place.querySelector(".sl-canvas").dataset.plotWidth / (end - start);
+    const k = lengths.findIndex(([a, b]) => a <= end && start <= b && (b - a) * pixels < 40);
+    near.hidden = k < 0;
+    if (k < 0) return;
+    narrowest = [lengths[k]];
+    near.textContent = `fit the one ${["above", "below"][k]}, ${long(lengths[k][1] - lengths[k][0])}`;
+  };
   const show = (block, words, source) => {
     pane.hidden = room.hidden = false;
     choice.hidden = source !== "item";
@@ -94,12 +128,12 @@ const beside = (view, place) => {
         }),
       );
     }
-    offer();
     level([view, other]);
     leveled = view.item();
     // Where the first keeps its size nothing is drawn that would bring the second to its time.
     same(view, other, shift);
     reach();
+    offer();
     note();
   };
   for (const kind of ["click", "keydown"]) pane.addEventListener(kind, (event) => event.key !== "Tab" && event.stopPropagation());
@@ -114,24 +148,24 @@ const beside = (view, place) => {
   };
   const alignBy = (by, where = "") => {
     shift = by;
-    const unit = Math.min(3, Math.floor(Math.log10(Math.abs(by) || 1) / 3));
-    const apart = `${Number((Math.abs(by) / 1000 ** unit).toPrecision(4))} ${["ns", "µs", "ms", "s"][unit]}`;
-    title.textContent = `aligned${where}${by ? `, ${apart} ${by > 0 ? "later" : "earlier"}` : ""}:`;
+    title.textContent = `aligned${where}${by ? `, ${long(by)} ${by > 0 ? "later" : "earlier"}` : ""}:`;
     same(view, other, shift);
+    reach();
   };
   choice.addEventListener("change", compare);
   close.addEventListener("click", hide);
   align.addEventListener("click", () => {
-    const [a, b] = [view.times()[4], other.times()[4]];
-    if (a === undefined || b === undefined) title.textContent = "select a slice above and one below first";
-    else {
-      alignBy(b - a, " at the selected slices");
-      note();
-    }
+    const [now, then] = [view.times(), other.times()];
+    const are = now.length > 4 && then.length > 4;
+    alignBy(are ? then[4] - now[4] : then[2] - now[2], are ? " at the selected slices" : " at their beginnings");
+    note();
   });
+  all.addEventListener("click", both);
+  near.addEventListener("click", () => fitted(narrowest));
   return {
     show,
     hide,
+    both,
     is: (source) => from === source,
     /** What is to be seen below the first. */
     views: () => (pane.hidden ? [] : [other]),

@@ -396,7 +396,7 @@ const tools = (view, place, alone, { module, examples }) => {
     // In a narrow page the picture of what was chosen stands above the list.
     if (event.target.closest?.("[data-finding], [data-order]")) part(".sl-body").scrollTop = 0;
   });
-  const keys = { l: acts.open, x: (event) => (event.shiftKey ? png() : save()), v: (event) => (event.shiftKey ? packets() : csv()), p: () => print(), c: second.toggle, e: text.edit, i: text.ask, "/": () => search.select() ?? search.focus() };
+  const keys = { l: acts.open, x: (event) => (event.shiftKey ? png() : save()), v: (event) => (event.shiftKey ? packets() : csv()), p: () => print(), c: second.toggle, 0: second.both, e: text.edit, i: text.ask, "/": () => search.select() ?? search.focus() };
   target.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.target.closest?.("input, textarea, select, [contenteditable]")) return;
     const lane = (way) => () => arranged.shift(view.row_at(), way);
@@ -513,6 +513,8 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
     } catch (error) {
       refuse([error.message]);
     }
+    // Beside the first trace too, where another is compared.
+    if ((changed || below) && from < to) view.follow(from, to);
   };
   return {
     show,
@@ -521,7 +523,8 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
       const set = (name, value) => (value ?? "") !== "" && now.set(name, value);
       const after = (times) => times?.split(" ").filter(Boolean).map((ns) => BigInt(ns) - BigInt(zeroNs)).join();
       if (view.item() > 0) now.set("item", view.item());
-      if (start !== undefined && view.times().slice(0, 4).join() !== first) {
+      // Beside another trace the whole of the first alone is a choice too.
+      if (start !== undefined && (second.views().length || view.times().slice(0, 4).join() !== first)) {
         now.set("from", start);
         now.set("to", end);
       }
