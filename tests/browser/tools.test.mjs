@@ -570,6 +570,25 @@ test("what is at the same time lies below each other, however long the names bes
   await visit.close();
 });
 
+test("a program that is edited while it is compared shares the room for names with what lies below", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  await visit.page.locator(".sl-files").setInputFiles([file("slow.txt", SLOW)]);
+  await says(visit.page.locator(".sl-name"), /slow/);
+  await visit.page.locator("[data-item='0']").click();
+  await visit.page.keyboard.press("c");
+  const second = visit.page.locator(".sl-beside canvas.sl-canvas[data-ready]");
+  const usual = await until(second, (s) => s.width > 0, "nothing is compared");
+  await visit.page.keyboard.press("e");
+  const text = visit.page.locator(".sl-source").first();
+  for (const [name, is] of [["the_stream_of_all_others", (x) => x > usual.x + 20], ["t", (x) => x === usual.x]]) {
+    await text.fill(`${RACE}stream ${name}\nkernel k on ${name} for 1us\nsync ${name}\n`);
+    const first = await until(canvas, (s) => is(s.x), `the name ${name} takes other room`);
+    await until(second, (s) => s.x === first.x && s.width === first.width, `the two differ with ${name}`);
+  }
+  await visit.close();
+});
+
 test("of two that are compared neither is empty however much longer the other is, and either fills the page when asked", async () => {
   const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);

@@ -12,7 +12,7 @@ const beside = (view, place) => {
   const root = make("div", { className: "spanlift" });
   const pane = make("section", { className: "sl-beside", hidden: true, ariaLabel: "second timeline" }, make("div", { className: "sl-beside-head" }, title, near, all, choice, align, close), root);
   place.append(pane);
-  let [other, shift, from, walls, leveled, narrowest] = [null, 0, null, [], 0, []];
+  let [other, shift, from, walls, leveled, narrowest] = [null, 0, null, [], "", []];
   const fit = () => {
     const [outer, inner] = [place.getBoundingClientRect(), room.getBoundingClientRect()];
     pane.style.left = `${inner.left - outer.left}px`;
@@ -129,7 +129,6 @@ const beside = (view, place) => {
       );
     }
     level([view, other]);
-    leveled = view.item();
     // Where the first keeps its size nothing is drawn that would bring the second to its time.
     same(view, other, shift);
     reach();
@@ -173,7 +172,10 @@ const beside = (view, place) => {
       if (pane.hidden || !other) return;
       fit();
       offer();
-      if (leveled !== (leveled = view.item())) level([view, other]);
+      // Another item, a program that was edited, lanes by something else: the names of the first may take other room.
+      const { plotX } = place.querySelector(".sl-canvas").dataset;
+      if (leveled !== plotX) level([view, other]);
+      leveled = plotX;
       other.dark(place.dataset.theme === "dark");
       if (pane.matches(":hover, :focus-within")) return;
       same(view, other, shift);
