@@ -268,6 +268,14 @@ impl View {
         });
     }
 
+    /// Lets the trace be left as far as another lasts that is compared with it; none where the ends are equal.
+    pub fn reach(&self, from: f64, to: f64) {
+        self.0.borrow_mut().with_time(|app| {
+            let beside = (time_of(app, from), time_of(app, to));
+            app.reach((beside.0 < beside.1).then_some(beside));
+        });
+    }
+
     /// Leaves at least so many pixels for names beside the lanes; gives how many they take.
     pub fn widen(&self, least: f64) -> Option<f64> {
         time!(self, app => app.widen(least))

@@ -41,17 +41,15 @@ const beside = (view, place) => {
   };
   /** The first may have nothing to draw, but what lies below it is part of what is shown. */
   const note = () => place.dispatchEvent(new Event("sl-drawn"));
-  /** What made the time on screen longer than the first, or another, is gone. */
-  const narrow = () => {
-    const [start, end, first, last] = view.times();
-    const room = (last - first) / 40 + 2;
-    if (start < first - room || end > last + room) view.key("0", false);
-  };
   const hide = () => {
     pane.hidden = room.hidden = true;
     from = null;
     level([view]);
-    narrow();
+    view.reach(0, 0);
+    // What made the time on screen longer than the first lasts is gone.
+    const [start, end, first, last] = view.times();
+    const usual = (last - first) / 40 + 2;
+    if (start < first - usual || end > last + usual) view.key("0", false);
     note();
     plot.focus({ preventScroll: true });
   };
@@ -60,29 +58,23 @@ const beside = (view, place) => {
     const [now, then] = [view.times(), other.times()];
     return now.length < 4 || then.length < 4 ? [] : [[now[2], now[3]], [then[2] - shift, then[3] - shift]];
   };
-  /** These stretches of time from edge to edge, in both. */
-  const fitted = (stretches) => {
-    const [first, last] = [Math.min(...stretches.flat()), Math.max(...stretches.flat())];
-    const room = Math.max(1, (last - first) / 50);
-    view.follow(first - room, last + room);
+  /** Each can be left as far as the other lasts. */
+  const bind = () => {
+    const [above, below] = lasting();
+    view.reach(...(below ?? [0, 0]));
+    other.reach(...(above ?? [0, 0]).map((at) => at + shift));
+  };
+  /** The whole of both. */
+  const both = () => {
+    bind();
+    view.key("0", false);
     same(view, other, shift);
     note();
   };
-  const both = () => {
-    if (pane.hidden || !lasting().length) return false;
-    fitted(lasting());
-    return true;
-  };
-  /** Where nothing of the second lies within the time on screen, or not all of it while the whole of the first does, there is that of both. */
+  /** Where nothing of the second lies within the time on screen, or the whole of the first does, there is that of both. */
   const reach = () => {
-    const [above, below] = lasting();
-    if (!above) return;
-    const [start, end] = view.times();
-    const isWhole = start <= above[0] && above[1] <= end;
-    if (isWhole && above[0] <= below[0] && below[1] <= above[1]) {
-      narrow();
-      same(view, other, shift);
-    } else if (isWhole || below[0] > end || below[1] < start) both();
+    const [[start, end], [above, below]] = [view.times(), lasting()];
+    if (above && ((start <= above[0] && above[1] <= end) || below[0] > end || below[1] < start)) both();
   };
   /** A length of time in words. */
   const long = (ns) => {
@@ -91,6 +83,7 @@ const beside = (view, place) => {
   };
   /** What brings both into sight, and what makes the one readable that has no width; slices are put below each other where both have any. */
   const offer = () => {
+    bind();
     const [lengths, [start, end]] = [lasting(), view.times()];
     align.hidden = from !== "item" || !lengths.length;
     all.hidden = lengths.every(([a, b]) => start <= a && b <= end);
@@ -98,7 +91,7 @@ const beside = (view, place) => {
     const k = lengths.findIndex(([a, b]) => a <= end && start <= b && (b - a) * pixels < 40);
     near.hidden = k < 0;
     if (k < 0) return;
-    narrowest = [lengths[k]];
+    narrowest = lengths[k];
     near.textContent = `fit the one ${["above", "below"][k]}, ${long(lengths[k][1] - lengths[k][0])}`;
   };
   const show = (block, words, source) => {
