@@ -679,13 +679,41 @@ test("what is on screen is saved as SVG and printed", async () => {
   await visit.page.evaluate(() => dispatchEvent(new Event("beforeprint")));
   await visit.page.emulateMedia({ media: "print" });
   const paper = visit.page.locator(".sl-print img");
-  await harness.eventually(() => paper.evaluate((img) => img.complete && img.naturalWidth > 100), "nothing to print");
+  await harness.eventually(() => paper.evaluateAll((all) => all.length === 2 && all.every((img) => img.complete && img.naturalWidth > 100)), "nothing to print");
   assert.equal(await visit.page.locator(".sl-view").isVisible(), false);
+  // Whichever way the paper lies, its picture is as wide as it is, with words as large as on screen, on the paper's own ground.
+  for (const [name, width, height] of [["upright", 718, 1047], ["across", 1047, 718]]) {
+    await visit.page.setViewportSize({ width, height });
+    await harness.eventually(async () => (await paper.evaluateAll((all) => all.filter((img) => img.clientWidth).map((img) => img.className).join())) === `sl-${name}`, `another picture than ${name}`);
+    const [shown, drawn, high] = await visit.page.locator(`.sl-${name}`).evaluate((img) => [img.clientWidth, img.naturalWidth, img.clientHeight]);
+    assert.ok(shown > 0.97 * width && Math.abs(drawn - shown) < 0.05 * shown && high < 0.95 * height, `${shown} of ${width}, drawn for ${drawn}, ${high} high`);
+    const text = decodeURIComponent(await visit.page.locator(`.sl-${name}`).getAttribute("src"));
+    assert.ok(text.includes('fill="#fff"') && !text.includes("#fbfbf9") && text.includes("120 µs"), "another ground, or no words");
+  }
   // With the words of what is found and chosen, each under its heading.
   const words = await harness.words(visit.page.locator(".sl-print"));
-  assert.match(words, /RAW on d: race: `scale` on compute[^]*WAW on d: [^]*Selected\s+scale\s+kernel on compute[^]*At the end of what is selected\s+stream/);
+  assert.match(words, /RAW on d: race: `scale` on compute[^]*WAW on d: [^]*Selected\s+scale\s+kernel on compute[^]*At the end of what is selected\s+stream[^]*Program\s+1\s+\S[^\n]*\n[^]*\d\s+kernel\s+scale on compute/);
   await visit.page.evaluate(() => dispatchEvent(new Event("afterprint")));
   assert.equal(await paper.count(), 0);
+  await visit.close();
+});
+
+test("of a high window the print is as wide as the paper too, and on screen nothing has moved", async () => {
+  const visit = await room.chromium.open(page, { width: 1400, height: 1900, colorScheme: "dark" });
+  const canvas = await harness.ready(visit.page);
+  for (const key of ["w", "d"]) await visit.page.keyboard.press(key);
+  const before = await until(canvas, (s) => s.start > 0, "not nearer");
+  await visit.page.evaluate(() => dispatchEvent(new Event("beforeprint")));
+  await visit.page.emulateMedia({ media: "print" });
+  const picture = visit.page.locator(".sl-across");
+  await harness.eventually(() => picture.evaluate((img) => img.complete && img.naturalWidth > 100), "nothing to print");
+  const [width, height] = await picture.evaluate((img) => [img.naturalWidth, img.naturalHeight]);
+  assert.ok(width >= 1045 && height / width < 620 / 1045 + 0.1, `${width} x ${height} fills no sheet`);
+  await visit.page.evaluate(() => dispatchEvent(new Event("afterprint")));
+  await visit.page.emulateMedia({ media: "screen" });
+  await visit.page.locator("[data-do=theme]").first().click();
+  await harness.eventually(async () => (await visit.page.locator("[data-theme=light]").count()) === 1, "not light");
+  assert.deepEqual(await state(canvas), before);
   await visit.close();
 });
 
@@ -719,17 +747,20 @@ test("a picture ends where the canvas does, and has what lies below too", async 
     pen.drawImage(picture, 0, 0);
     return pieces.map((piece, k) => {
       const [y, height] = ["y", "height"].map((name) => Number(piece.getAttribute(name)));
-      const { data } = pen.getImageData(0, y + ends[k] + 1, sheet.width, height - ends[k] - 1);
+      // Where the lanes end sooner the legend is all that is left.
+      const end = Math.min(ends[k], height - 30);
+      const { data } = pen.getImageData(0, y + end + 1, sheet.width, height - end - 1);
       let copies = 0;
       for (let i = 0; i < data.length; i += 4) if (data[i] === 0 && data[i + 1] === 0x72 && data[i + 2] === 0xb2) copies += 1;
       return { y, height, copies, all: sheet.height, words: [...piece.querySelectorAll("text")].map((text) => text.textContent) };
     });
-  }, [svg, ends]);
-  assert.equal(pieces.length, 2);
-  const [above, below] = pieces;
-  assert.deepEqual([above.y, below.y, below.all], [0, above.height, above.height + below.height]);
+  }, [svg, [ends[0], 0, ends[1]]]);
+  assert.equal(pieces.length, 3);
+  const [above, name, below] = pieces;
+  assert.deepEqual([above.y, name.y, below.y, below.all], [0, above.height, above.height + name.height, above.height + name.height + below.height]);
+  assert.deepEqual(name.words, ["below: slow.txt"]);
   assert.ok(above.words.includes("s0") && !below.words.includes("s0") && below.words.includes("main"), JSON.stringify(pieces));
-  for (const { copies } of pieces) assert.ok(copies < 200, `${copies} pixels, more than a sign: lanes go on below the legend`);
+  for (const { copies } of [above, below]) assert.ok(copies < 200, `${copies} pixels, more than a sign: lanes go on below the legend`);
   const [saved] = await Promise.all([visit.page.waitForEvent("download"), visit.page.locator("[data-do=png]").first().click()]);
   const bytes = readFileSync(await saved.path());
   assert.equal(bytes.readUInt32BE(20), 2 * below.all, "the PNG is of another height");

@@ -443,6 +443,21 @@ impl App {
         }
     }
 
+    /// Width and height of the canvas.
+    pub(crate) fn size(&self) -> (f64, f64) {
+        self.size
+    }
+
+    /// Where the last lane ends, from the top of the first.
+    pub(crate) fn end(&self) -> f64 {
+        self.frame.height
+    }
+
+    /// Shows what was on screen before.
+    pub(crate) fn set_view(&mut self, view: TimeView) {
+        self.view = view;
+    }
+
     /// Pixels that the lanes are scrolled up.
     pub fn scroll(&self) -> f64 {
         self.scroll

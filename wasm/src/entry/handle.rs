@@ -394,19 +394,12 @@ impl View {
         text::unbroken(&told.to_string())
     }
 
-    /// Paints what is on screen on another context, light or dark whatever the page is; gives its width and height.
-    pub fn paint_on(&self, context: CanvasRenderingContext2d, dark: bool) -> Vec<f64> {
+    /// Paints what is on screen on another context, light or dark whatever the page is and on another width if one is given;
+    /// gives its width and height.
+    pub fn paint_on(&self, context: CanvasRenderingContext2d, dark: bool, width: Option<f64>) -> Vec<f64> {
         let theme = if dark { Theme::DARK } else { Theme::LIGHT };
         let mut viewer = self.0.borrow_mut();
-        let usual = viewer.theme();
-        let scene = viewer.with(|screen| {
-            screen.pointer_left();
-            screen.set_theme(theme);
-            let scene = screen.scene();
-            screen.set_theme(usual);
-            scene
-        });
-        let Some(scene) = scene else { return Vec::new() };
+        let Some(scene) = viewer.with(|screen| screen.picture(width, theme)) else { return Vec::new() };
         Canvas::paint_with(&context, &scene);
         let below = match &viewer.screen {
             Some(Screen::Memory(app)) => crate::memory::draw::legend(app.seen(), scene.width, &theme),

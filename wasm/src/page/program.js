@@ -153,14 +153,20 @@ const beside = (view, place) => {
     note();
   });
   all.addEventListener("click", both);
-  near.addEventListener("click", () => fitted(narrowest));
+  near.addEventListener("click", () => {
+    const [first, last] = narrowest;
+    const room = Math.max(1, (last - first) / 50);
+    view.follow(first - room, last + room);
+    same(view, other, shift);
+    note();
+  });
   return {
     show,
     hide,
-    both,
     is: (source) => from === source,
     /** What is to be seen below the first. */
     views: () => (pane.hidden ? [] : [other]),
+    title: () => `${title.textContent} ${from === "item" ? choice.value : ""}`.trim(),
     follow() {
       if (pane.hidden || !other) return;
       fit();
@@ -386,6 +392,12 @@ const program = (view, place, second, packed) => {
 
   return {
     edit: () => edit(),
+    /** The program as it stands on screen: the lines in sight, its text while it is edited, or the other language. */
+    lines() {
+      if (isEditing()) return area.value;
+      if (!coded.hidden) return coded.textContent;
+      return [...place.querySelectorAll(".sl-line")].map((line) => `${line.firstChild.textContent.padStart(5)}  ${line.textContent.slice(line.firstChild.textContent.length)}`).join("\n");
+    },
     state,
     /** The controls that ask what if, and their values; and those asked once more. */
     words: () => (second.is("what-if") ? `${new URLSearchParams([...form.elements].filter(isSet).map(({ name, value }) => [name, value]))}` : ""),

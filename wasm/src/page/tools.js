@@ -30,6 +30,12 @@ const mounted = (place, block, alone) => {
 const WORD = /(?<=^|\s)(?:(?:cat|kind|pinned|stream):\S*|name~\S*|[<>]\d\S*)(?=\s|$)/gi;
 
 const quoted = (text) => text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
+/** Ways to lay a sheet of paper, and the pixels between its margins: so words are as large on it as on screen. */
+const PAPER = [["upright", 718, 960], ["across", 1045, 620]];
+
+/** Pixels above the second of two pictures, for its name. */
+const CAPTION = 26;
+
 /** Records what is painted as SVG: enough of a canvas' context for the scenes of this page. */
 const recorder = () => {
   const [out, number] = [[], (x) => Math.round(x * 100) / 100];
@@ -237,23 +243,35 @@ const tools = (view, place, alone, { module, examples }) => {
     event.stopPropagation();
   });
 
-  // Export: the scene painted once more, on something that writes it down; what lies below it too.
-  const picture = (dark) => {
+  // Export: the scene painted once more, on something that writes it down; what lies below it too, under its name.
+  const caption = (pen, width, dark) => {
+    pen.fillStyle = dark ? "#14171a" : "#fbfbf9";
+    pen.fillRect(0, 0, width, CAPTION);
+    Object.assign(pen, { fillStyle: dark ? "#e8e8e4" : "#1c1f23", font: '600 12.5px Inter,"DejaVu Sans",sans-serif', textAlign: "left" });
+    pen.fillText(second.title(), 4, CAPTION - 8);
+  };
+  const picture = (dark, wide) => {
     let [pieces, width, height] = ["", 0, 0];
     for (const each of [view, ...second.views()]) {
       const pen = recorder();
-      const [w, h] = each.paint_on(pen, dark);
+      const [w, h] = each.paint_on(pen, dark, wide);
       if (!w) continue;
+      if (each !== view) {
+        const above = recorder();
+        caption(above, w, dark);
+        pieces += above.text(height, w, CAPTION);
+        height += CAPTION;
+      }
       pieces += pen.text(height, w, Math.ceil(h));
       [width, height] = [Math.max(width, w), height + Math.ceil(h)];
     }
     const title = quoted(`${part(".sl-name").textContent}, ${part(".sl-range").textContent}`);
-    return width ? `<svg xmlns="http:${"//"}www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}"><title>${title}</title>${pieces}</svg>` : null;
+    const svg = `<svg xmlns="http:${"//"}www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}"><title>${title}</title>${pieces}</svg>`;
+    return { svg, width, height };
   };
   const save = () => {
-    const svg = picture(place.dataset.theme === "dark");
-    if (!svg) return;
-    hand(new Blob([svg], { type: "image/svg+xml" }), "svg");
+    const { svg, width } = picture(place.dataset.theme === "dark");
+    if (width) hand(new Blob([svg], { type: "image/svg+xml" }), "svg");
   };
   const hand = (blob, ending) => {
     const link = make("a", { href: URL.createObjectURL(blob) });
@@ -266,11 +284,15 @@ const tools = (view, place, alone, { module, examples }) => {
     const sizes = [view, ...second.views()].map((each) => [each, each.paint_on(recorder(), dark)]).filter(([, [width]]) => width);
     if (!sizes.length) return;
     const ratio = Math.max(2, devicePixelRatio);
-    const height = sizes.reduce((sum, [, [, h]]) => sum + Math.ceil(h), 0);
+    const height = sizes.reduce((sum, [each, [, h]]) => sum + Math.ceil(h) + (each === view ? 0 : CAPTION), 0);
     const sheet = make("canvas", { width: Math.max(...sizes.map(([, [w]]) => w)) * ratio, height: height * ratio });
     const pen = sheet.getContext("2d");
     pen.scale(ratio, ratio);
-    for (const [each, [, h]] of sizes) {
+    for (const [each, [w, h]] of sizes) {
+      if (each !== view) {
+        caption(pen, w, dark);
+        pen.translate(0, CAPTION);
+      }
       each.paint_on(pen, dark);
       pen.translate(0, Math.ceil(h));
     }
@@ -279,16 +301,23 @@ const tools = (view, place, alone, { module, examples }) => {
   const csv = () => "marks" in told && hand(new Blob([view.csv()], { type: "text/csv" }), "csv");
   const packets = () => "marks" in told && hand(perfetto(view.csv()), "pftrace");
   addEventListener("beforeprint", () => {
-    const svg = picture(false);
-    if (!svg) return;
+    const images = PAPER.map(([name, wide, high]) => {
+      const fits = picture(false, wide);
+      // What is too high for a sheet is painted wider, so that it fills one when it is made to fit.
+      const { svg, height } = fits.height > high ? picture(false, (wide * fits.height) / high) : fits;
+      return height && make("img", { className: `sl-${name}`, alt: "what was on screen", src: `data:image/svg+xml,${encodeURIComponent(svg.replaceAll("#fbfbf9", "#fff"))}` });
+    });
+    if (!images[0]) return;
     const words = [".sl-name", ".sl-origin", ".sl-range"].map((one) => part(one).textContent);
     const paper = make("div", { className: "sl-print" }, make("p", { textContent: words.filter(Boolean).join(" · ") }));
-    paper.append(make("img", { alt: "what was on screen", src: `data:image/svg+xml,${encodeURIComponent(svg)}` }));
+    paper.append(...images);
     for (const finding of place.querySelectorAll("[data-finding]")) paper.append(make("p", { textContent: [...finding.children].map((words) => words.textContent).join(": ") }));
     for (const card of ["[data-totals]", "[data-selection]", "[data-state]"]) {
       const filled = part(card).cloneNode(true);
       if (filled.childElementCount > 1) paper.append(make("b", { textContent: part(card).previousElementSibling.textContent }), filled);
     }
+    const lines = text.lines();
+    if (lines) paper.append(make("b", { textContent: "Program" }), make("pre", { textContent: lines }));
     place.prepend(paper);
   });
   addEventListener("afterprint", () => part(".sl-print")?.remove());
@@ -396,7 +425,7 @@ const tools = (view, place, alone, { module, examples }) => {
     // In a narrow page the picture of what was chosen stands above the list.
     if (event.target.closest?.("[data-finding], [data-order]")) part(".sl-body").scrollTop = 0;
   });
-  const keys = { l: acts.open, x: (event) => (event.shiftKey ? png() : save()), v: (event) => (event.shiftKey ? packets() : csv()), p: () => print(), c: second.toggle, 0: second.both, e: text.edit, i: text.ask, "/": () => search.select() ?? search.focus() };
+  const keys = { l: acts.open, x: (event) => (event.shiftKey ? png() : save()), v: (event) => (event.shiftKey ? packets() : csv()), p: () => print(), c: second.toggle, e: text.edit, i: text.ask, "/": () => search.select() ?? search.focus() };
   target.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.target.closest?.("input, textarea, select, [contenteditable]")) return;
     const lane = (way) => () => arranged.shift(view.row_at(), way);
