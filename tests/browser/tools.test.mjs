@@ -748,16 +748,22 @@ test("a picture ends where the canvas does, and has what lies below too", async 
     return pieces.map((piece, k) => {
       const [y, height] = ["y", "height"].map((name) => Number(piece.getAttribute(name)));
       // Where the lanes end sooner the legend is all that is left.
-      const end = Math.min(ends[k], height - 30);
+      const end = ends[k] && Math.min(ends[k], height - 30);
       const { data } = pen.getImageData(0, y + end + 1, sheet.width, height - end - 1);
       let copies = 0;
       for (let i = 0; i < data.length; i += 4) if (data[i] === 0 && data[i + 1] === 0x72 && data[i + 2] === 0xb2) copies += 1;
       return { y, height, copies, all: sheet.height, words: [...piece.querySelectorAll("text")].map((text) => text.textContent) };
     });
-  }, [svg, [ends[0], 0, ends[1]]]);
-  assert.equal(pieces.length, 3);
-  const [above, name, below] = pieces;
-  assert.deepEqual([above.y, name.y, below.y, below.all], [0, above.height, above.height + name.height, above.height + name.height + below.height]);
+  }, [svg, [0, ends[0], 0, ends[1]]]);
+  // Each follows the one above it, under what it is, and there is a margin around all of them.
+  const [what, above, name, below] = pieces;
+  let y = 12;
+  for (const piece of pieces) {
+    assert.equal(piece.y, y);
+    y += piece.height;
+  }
+  assert.deepEqual([pieces.length, below.all], [4, y + 12]);
+  assert.match(what.words.join(), /^strategy A: .* · simulated on [\w-]+ · 0 ns to [\d.]+ \ws$/);
   assert.deepEqual(name.words, ["below: slow.txt"]);
   assert.ok(above.words.includes("s0") && !below.words.includes("s0") && below.words.includes("main"), JSON.stringify(pieces));
   for (const { copies } of [above, below]) assert.ok(copies < 200, `${copies} pixels, more than a sign: lanes go on below the legend`);

@@ -200,6 +200,11 @@ impl Screen {
         either!(self, app => app.scroll())
     }
 
+    /// Whether rows go on below the edge of the canvas, more than a little.
+    pub fn goes_on(&self) -> bool {
+        either!(self, app => app.end() - app.scroll() > app.size().1 + 12.0)
+    }
+
     /// Scrolls the rows to there.
     pub fn set_scroll(&mut self, top: f64) {
         either!(self, app => app.set_scroll(top));
