@@ -184,7 +184,8 @@ impl Model {
                 // ROCm's copies leave it to their calls to say how many bytes they are.
                 if slice.bytes == 0
                     && slice.kind.is_copy()
-                    && let Some(bytes) = said(self.trace.strings.get(other.args), "size")
+                    && let Some(size) = said(self.trace.strings.get(other.args), "size")
+                    && let Some(bytes) = size.as_u64().or_else(|| size.as_str()?.parse().ok())
                 {
                     rows.push(("bytes, by its call".to_owned(), grouped(bytes)));
                     let took = slice.end.0.saturating_sub(slice.start.0);
@@ -370,16 +371,15 @@ fn partition(n: usize, is: impl Fn(usize) -> bool) -> usize {
 /// The argument by which Kineto tells how fast a copy was, in bytes per nanosecond.
 const BANDWIDTH: &str = "memory bandwidth (GB/s)";
 
-/// What an argument of these says as a number, be it written as text.
-fn said<T: std::str::FromStr>(json: &str, name: &str) -> Option<T> {
-    let (_, rest) = json.split_once(&format!("\"{name}\""))?;
-    let value = rest.trim_start().strip_prefix(':')?.trim_start().trim_start_matches('"');
-    value.split([',', '}', '"', ' ', '\n']).next()?.parse().ok()
+/// What an argument of these says.
+fn said(args: &str, name: &str) -> Option<serde_json::Value> {
+    let members = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(args).ok()?;
+    members.into_iter().find(|(of, _)| of == name).map(|(_, value)| value)
 }
 
 /// The rate that these arguments say, in bytes per nanosecond.
 fn recorded(args: &str) -> Option<f64> {
-    said(args, BANDWIDTH).filter(|rate: &f64| rate.is_finite() && *rate > 0.0)
+    said(args, BANDWIDTH)?.as_f64().filter(|rate| *rate > 0.0)
 }
 
 /// How fast a slice moved its bytes: as its file says, which knows its length better than one that is rounded to microseconds
