@@ -306,6 +306,7 @@ test("a program is edited in the page, with its errors in place and examples to 
   const [area, wrong] = [visit.page.locator(".sl-source"), visit.page.locator(".sl-wrong")];
   await harness.eventually(() => area.isVisible(), "no editor");
   assert.equal(await area.inputValue(), RACE);
+  assert.equal(await area.evaluate((text) => text.selectionEnd), 0, "the text is not at its beginning");
   await area.fill(RACE.replace("120us", "900us"));
   const longer = await until(canvas, (s) => s.end > whole.end + 500_000, "the longer kernel is not shown");
   await area.fill(RACE.replace("copy d <- x", "copy d <- y"));
@@ -321,6 +322,7 @@ test("a program is edited in the page, with its errors in place and examples to 
   const groups = await visit.page.locator(".sl-examples optgroup").evaluateAll((all) => all.map(({ label, children }) => [label, children[0].textContent]));
   assert.deepEqual(groups.map(([label]) => label), ["run", "demo", "control", "strategy", "pin", "loader", "row", "operator"]);
   assert.equal(groups[3][1], "strategy A: a stream per item");
+  assert.match(groups[7][1], /^there and back: T\(/);
   const n = await visit.page.locator(".sl-examples optgroup[label=operator] option").count();
   for (let k = 0; k < n; k += 1) {
     await visit.page.locator(".sl-examples").selectOption(await visit.page.locator(".sl-examples optgroup[label=operator] option").nth(k).getAttribute("value"));
@@ -347,6 +349,16 @@ test("a card has room for what a long name stands beside, and headings stand ove
   await says(card, /^Memcpy HtoD[^]*overlaps\s+void kernel<float, [float, ]{20,80}…, 20 µs/);
   const parts = await card.evaluate((c) => [...c.querySelectorAll("dd")].map((dd) => dd.clientWidth / c.clientWidth));
   assert.ok(parts.length > 5 && parts.every((part) => part > 0.35), `values have ${parts} of the card`);
+  // A name of a page takes a few lines, so that what it took is in sight; pointed at, it is whole.
+  await visit.page.locator(".sl-search").fill("^void");
+  await visit.page.locator(".sl-search").press("Enter");
+  await says(card, /^void kernel/);
+  const title = card.locator("b").first();
+  const height = () => title.evaluate((b) => b.clientHeight);
+  assert.ok((await height()) < 110, `${await height()} pixels`);
+  assert.ok((await title.textContent()).endsWith("float>"), "it is cut off for those who read or copy it");
+  await title.hover();
+  await harness.eventually(async () => (await height()) > 300, "the name stays cut");
   await visit.close();
   const program = await room.chromium.open(page);
   await harness.ready(program.page);

@@ -219,7 +219,10 @@ const program = (view, place, second, packed) => {
     // Those whose names begin alike stand together, each under what it says of itself.
     const label = name.split(/[-\d]/)[0];
     if (examples.lastElementChild.label !== label) examples.append(make("optgroup", { label }));
-    examples.lastElementChild.append(make("option", { value: name, textContent: /^title\s+(.*)$/m.exec(source)?.[1] ?? name }));
+    const title = /^title\s+(.*)$/m.exec(source)?.[1] ?? name;
+    // Of an operator that is an expression, which says less than the name to those who look for one.
+    const words = label === "operator" ? `${name.slice(label.length + 1).replaceAll("-", " ")}: ${title}` : title;
+    examples.lastElementChild.append(make("option", { value: name, textContent: words }));
   }
   for (const name of machines().split("\n")) form.elements.machine.append(make("option", { textContent: name }));
   let [now, timer, isNew] = [{}, 0, false];
@@ -267,7 +270,10 @@ const program = (view, place, second, packed) => {
     part("[data-do=edit]").textContent = on ? "done" : "edit";
     if (on) {
       run();
+      // At its beginning, as it is read: a text that was put there has its end in sight.
+      area.setSelectionRange(0, 0);
       area.focus();
+      area.scrollTop = 0;
     } else part(".sl-program").focus();
   };
   area.addEventListener("input", () => {
