@@ -493,7 +493,7 @@ fn state(state: &State) -> Value {
         let lit: Vec<Value> = lit.collect();
         json!([b.name, b.place, text::bytes(b.bytes), b.words, b.written, b.command, b.selected, lit])
     });
-    json!({"calls": [state.calls.0, state.calls.1], "queues": queues.collect::<Vec<_>>(), "buffers": buffers.collect::<Vec<_>>()})
+    json!({"calls": [state.calls.0, state.calls.1], "queues": queues.collect::<Vec<_>>(), "buffers": buffers.collect::<Vec<_>>(), "more": state.n_more})
 }
 
 /// The program that is shown, changed: the times as JSON, and an item that shows it.

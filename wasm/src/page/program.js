@@ -314,7 +314,7 @@ const program = (view, place, second, packed) => {
     }
     return make("div", {}, bar, make("small", { textContent: lit.map((access) => access[3]).join(", ") }));
   };
-  const state = (card, { queues, buffers }) => {
+  const state = (card, { queues, buffers, more }) => {
     const streams = queues.map(([name, running, n, waiting]) => [name, running ?? "nothing", n ? `${n}: ${waiting}` : "nothing"]);
     const wordy = (table, ...columns) => columns.forEach((k) => [...table.rows].forEach((line) => line.cells[k].classList.add("is-words")));
     const memory = rows(["buffer", "size", "its bytes"], buffers.map(([name, place, bytes, words]) => [`${name}, ${place}`, bytes, words]));
@@ -332,6 +332,7 @@ const program = (view, place, second, packed) => {
     wordy(table, 1, 2);
     wordy(memory, 2);
     card.replaceChildren(table, memory);
+    if (more) card.append(make("p", { textContent: `and ${more.toLocaleString("en")} more buffers` }));
   };
 
   // What if: each control is one line of change.
