@@ -550,6 +550,8 @@ test("two items are compared at the same time, aligned where one likes", async (
   const second = pane.locator("canvas.sl-canvas[data-ready]");
   await harness.eventually(async () => (await second.count()) === 1, "no second timeline");
   assert.equal(await pane.locator(".sl-beside-head select").inputValue(), "slow.txt");
+  const pressed = () => visit.page.locator("[data-do=beside]").first().getAttribute("aria-pressed");
+  assert.equal(await pressed(), "true");
   await visit.page.locator(".sl-plot").first().focus();
   for (const key of ["ArrowRight", "ArrowDown"]) await visit.page.keyboard.press(key);
   await until(canvas, (s) => s.slice !== "", "nothing is selected above");
@@ -560,7 +562,7 @@ test("two items are compared at the same time, aligned where one likes", async (
   await pane.locator(".sl-beside-head button", { hasText: "align" }).click();
   await says(pane.locator(".sl-beside-head b"), /^aligned at the selected slices, [\d.]+ µs (later|earlier):$/);
   await pane.locator(".sl-beside-head button", { hasText: "close" }).click();
-  assert.equal(await pane.isVisible(), false);
+  assert.deepEqual([await pane.isVisible(), await pressed()], [false, "false"]);
   await visit.close();
 });
 

@@ -41,9 +41,11 @@ const beside = (view, place) => {
   };
   /** The first may have nothing to draw, but what lies below it is part of what is shown. */
   const note = () => place.dispatchEvent(new Event("sl-drawn"));
+  const pressed = () => (place.querySelector("[data-do=beside]").ariaPressed = String(from === "item"));
   const hide = () => {
     pane.hidden = room.hidden = true;
     from = null;
+    pressed();
     level([view]);
     view.reach(0, 0);
     // What made the time on screen longer than the first lasts is gone.
@@ -100,6 +102,7 @@ const beside = (view, place) => {
     title.textContent = words;
     if (from !== source) shift = 0;
     from = source;
+    pressed();
     fit();
     if (other) other.replace(block);
     else {
