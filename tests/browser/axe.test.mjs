@@ -139,3 +139,51 @@ test("axe finds nothing in a recording that is searched, measured and run again"
     await sees(".sl-refused");
     await look("refused");
   }));
+
+test("what has the focus is seen, wherever the keys have taken it, light and dark", async () => {
+  for (const colorScheme of ["light", "dark"]) {
+    const visit = await room.chromium.open(await harness.viewed(room.files, `focus-${colorScheme}.html`, room.files.write("race.txt", RACE)), { colorScheme });
+    await harness.ready(visit.page);
+    await visit.page.locator(".sl-if").first().evaluate((part) => (part.open = true));
+    const seen = [];
+    for (;;) {
+      await visit.page.keyboard.press("Tab");
+      const at = await visit.page.evaluate(() => {
+        const { activeElement: element } = document;
+        if (element === document.body || element.dataset.tabbed) return null;
+        element.dataset.tabbed = "1";
+        const { x, y, width, height } = element.getBoundingClientRect();
+        const [left, top] = [Math.max(0, x - 5), Math.max(0, y - 5)];
+        const clip = { x: left, y: top, width: Math.min(innerWidth, x + width + 5) - left, height: Math.min(innerHeight, y + height + 5) - top };
+        return { clip, name: element.ariaLabel || element.name || element.textContent.slice(0, 40), edge: 2 * (width + Math.min(height, innerHeight - y)) };
+      });
+      if (!at) break;
+      const shot = async () => (await visit.page.screenshot({ clip: at.clip, caret: "hide" })).toString("base64");
+      const focused = await shot();
+      // As it looks without, and nothing else moves.
+      const ring = (color) => visit.page.evaluate((color) => document.activeElement.style.setProperty("outline-color", color, color && "important"), color);
+      await ring("transparent");
+      const plain = await shot();
+      await ring("");
+      const differ = await visit.page.evaluate(async (shots) => {
+        const [a, b] = await Promise.all(
+          shots.map(async (shot) => {
+            const image = new Image();
+            image.src = `data:image/png;base64,${shot}`;
+            await image.decode();
+            const pen = Object.assign(document.createElement("canvas"), { width: image.width, height: image.height }).getContext("2d");
+            pen.drawImage(image, 0, 0);
+            return pen.getImageData(0, 0, image.width, image.height).data;
+          }),
+        );
+        let n = 0;
+        for (let i = 0; i < a.length; i += 4) if (Math.max(...[0, 1, 2].map((c) => Math.abs(a[i + c] - b[i + c]))) > 70) n += 1;
+        return n;
+      }, [focused, plain]);
+      assert.ok(differ > 0.6 * at.edge, `${at.name}: ${differ} pixels of a ring around ${at.edge}, ${colorScheme}`);
+      seen.push(at.name);
+    }
+    assert.ok(seen.length > 20 && seen.includes("contract") && seen.some((name) => name.startsWith("part of the trace")), seen.join());
+    await visit.close();
+  }
+});

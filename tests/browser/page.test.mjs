@@ -130,9 +130,14 @@ test("the wheel scrolls the lanes, and no further than they go", async () => {
   const scrolled = () => canvas.evaluate(({ dataset }) => Number(dataset.scroll));
   await harness.wheel(visit.page, canvas, first.x + 100, 100, 30);
   await harness.eventually(async () => (await scrolled()) === 30, "the wheel did not scroll");
+  const told = () => visit.page.locator(".sl-plot").first().evaluate((plot) => getComputedStyle(plot, "::after").content);
+  assert.match(await told(), /more below/, "nobody sees that lanes go on");
+  const wide = await visit.page.locator(".sl-plot").first().evaluate((plot) => Number.parseFloat(getComputedStyle(plot, "::after").width));
+  assert.ok(wide < first.x, `${wide} pixels of ${first.x} beside the slices`);
   assert.deepEqual(await state(canvas), first);
   await harness.wheel(visit.page, canvas, first.x + 100, 100, 5000);
   const most = await harness.eventually(async () => (await scrolled()) > 30 && scrolled(), "not to the end");
+  await harness.eventually(async () => (await told()) === "none", "there is no more below");
   await visit.page.keyboard.press("PageUp");
   await harness.eventually(async () => (await scrolled()) < most, "Page Up does nothing");
   await visit.page.keyboard.press("PageDown");

@@ -306,6 +306,7 @@ test("a program is edited in the page, with its errors in place and examples to 
   const [area, wrong] = [visit.page.locator(".sl-source"), visit.page.locator(".sl-wrong")];
   await harness.eventually(() => area.isVisible(), "no editor");
   assert.equal(await area.inputValue(), RACE);
+  assert.equal(await area.evaluate((text) => text.selectionEnd), 0, "the text is not at its beginning");
   await area.fill(RACE.replace("120us", "900us"));
   const longer = await until(canvas, (s) => s.end > whole.end + 500_000, "the longer kernel is not shown");
   await area.fill(RACE.replace("copy d <- x", "copy d <- y"));
@@ -321,6 +322,7 @@ test("a program is edited in the page, with its errors in place and examples to 
   const groups = await visit.page.locator(".sl-examples optgroup").evaluateAll((all) => all.map(({ label, children }) => [label, children[0].textContent]));
   assert.deepEqual(groups.map(([label]) => label), ["run", "demo", "control", "strategy", "pin", "loader", "row", "operator"]);
   assert.equal(groups[3][1], "strategy A: a stream per item");
+  assert.match(groups[7][1], /^there and back: T\(/);
   const n = await visit.page.locator(".sl-examples optgroup[label=operator] option").count();
   for (let k = 0; k < n; k += 1) {
     await visit.page.locator(".sl-examples").selectOption(await visit.page.locator(".sl-examples optgroup[label=operator] option").nth(k).getAttribute("value"));
@@ -347,6 +349,16 @@ test("a card has room for what a long name stands beside, and headings stand ove
   await says(card, /^Memcpy HtoD[^]*overlaps\s+void kernel<float, [float, ]{20,80}…, 20 µs/);
   const parts = await card.evaluate((c) => [...c.querySelectorAll("dd")].map((dd) => dd.clientWidth / c.clientWidth));
   assert.ok(parts.length > 5 && parts.every((part) => part > 0.35), `values have ${parts} of the card`);
+  // A name of a page takes a few lines, so that what it took is in sight; pointed at, it is whole.
+  await visit.page.locator(".sl-search").fill("^void");
+  await visit.page.locator(".sl-search").press("Enter");
+  await says(card, /^void kernel/);
+  const title = card.locator("b").first();
+  const height = () => title.evaluate((b) => b.clientHeight);
+  assert.ok((await height()) < 110, `${await height()} pixels`);
+  assert.ok((await title.textContent()).endsWith("float>"), "it is cut off for those who read or copy it");
+  await title.hover();
+  await harness.eventually(async () => (await height()) > 300, "the name stays cut");
   await visit.close();
   const program = await room.chromium.open(page);
   await harness.ready(program.page);
@@ -538,6 +550,8 @@ test("two items are compared at the same time, aligned where one likes", async (
   const second = pane.locator("canvas.sl-canvas[data-ready]");
   await harness.eventually(async () => (await second.count()) === 1, "no second timeline");
   assert.equal(await pane.locator(".sl-beside-head select").inputValue(), "slow.txt");
+  const pressed = () => visit.page.locator("[data-do=beside]").first().getAttribute("aria-pressed");
+  assert.equal(await pressed(), "true");
   await visit.page.locator(".sl-plot").first().focus();
   for (const key of ["ArrowRight", "ArrowDown"]) await visit.page.keyboard.press(key);
   await until(canvas, (s) => s.slice !== "", "nothing is selected above");
@@ -548,7 +562,7 @@ test("two items are compared at the same time, aligned where one likes", async (
   await pane.locator(".sl-beside-head button", { hasText: "align" }).click();
   await says(pane.locator(".sl-beside-head b"), /^aligned at the selected slices, [\d.]+ µs (later|earlier):$/);
   await pane.locator(".sl-beside-head button", { hasText: "close" }).click();
-  assert.equal(await pane.isVisible(), false);
+  assert.deepEqual([await pane.isVisible(), await pressed()], [false, "false"]);
   await visit.close();
 });
 
@@ -570,15 +584,72 @@ test("what is at the same time lies below each other, however long the names bes
   await visit.close();
 });
 
+test("a program that is edited while it is compared shares the room for names with what lies below", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  await visit.page.locator(".sl-files").setInputFiles([file("slow.txt", SLOW)]);
+  await says(visit.page.locator(".sl-name"), /slow/);
+  await visit.page.locator("[data-item='0']").click();
+  await visit.page.keyboard.press("c");
+  const second = visit.page.locator(".sl-beside canvas.sl-canvas[data-ready]");
+  const usual = await until(second, (s) => s.width > 0, "nothing is compared");
+  await visit.page.keyboard.press("e");
+  const text = visit.page.locator(".sl-source").first();
+  for (const [name, is] of [["the_stream_of_all_others", (x) => x > usual.x + 20], ["t", (x) => x === usual.x]]) {
+    await text.fill(`${RACE}stream ${name}\nkernel k on ${name} for 1us\nsync ${name}\n`);
+    const first = await until(canvas, (s) => is(s.x), `the name ${name} takes other room`);
+    await until(second, (s) => s.x === first.x && s.width === first.width, `the two differ with ${name}`);
+  }
+  await visit.close();
+});
+
+test("of two that are compared neither is empty however much longer the other is, and either fills the page when asked", async () => {
+  const visit = await room.chromium.open(page);
+  const canvas = await harness.ready(visit.page);
+  const alone = await state(canvas);
+  // Hundreds of times as long, with nothing in it while most of the first goes on.
+  const apart = JSON.stringify({ traceEvents: [0, 60_000].map((ts) => event("Memcpy HtoD (Pinned -> Device)", ts, 10, 1000)) });
+  await visit.page.locator(".sl-files").setInputFiles([file("long.json", apart)]);
+  await says(visit.page.locator(".sl-name"), /long/);
+  const long = await until(canvas, (s) => s.end > 10_000_000, "the long one is not shown");
+  const [second, near, all] = ["canvas.sl-canvas[data-ready]", "button", "button"].map((of, k) =>
+    visit.page.locator(k ? `.sl-beside-head ${of}` : `.sl-beside ${of}`, k ? { hasText: ["", "fit the one", "fit both"][k] } : {}));
+  for (const [item, where, other] of [[0, "above", long], [1, "below", alone]]) {
+    await visit.page.locator(`[data-item='${item}']`).click();
+    await visit.page.keyboard.press("c");
+    const holds = (s) => s.start <= 0 && s.end >= 60_000_000;
+    await until(canvas, holds, `not all of both with ${item}, ${JSON.stringify(other)}`);
+    const both = await until(second, holds, "the second is at another time");
+    await says(near, new RegExp(`^fit the one ${where}, [\\d.]+ µs$`));
+    assert.equal(await all.isVisible(), false, "both are there");
+    await near.click();
+    for (const each of [canvas, second]) await until(each, (s) => s.end - s.start < 1.1 * (alone.end - alone.start), `the one ${where} does not fill the page`);
+    await harness.eventually(async () => !(await near.isVisible()) && (await all.isVisible()), "the way back is not offered");
+    await harness.eventually(() => visit.page.evaluate(() => /from=-?\d+&to=\d+/.test(location.hash)), "the address does not say what is seen");
+    await all.click();
+    await until(canvas, (s) => s.start === both.start && s.end === both.end, "not both again");
+    await visit.page.locator(".sl-plot").first().focus();
+    for (const key of ["w", "w", "0"]) await visit.page.keyboard.press(key);
+    await until(canvas, (s) => s.start === both.start && s.end === both.end, "0 does not fit both");
+    await visit.page.keyboard.press("c");
+    await until(canvas, (s) => (item ? s.end === long.end : s.end === alone.end && s.start === alone.start), "it stays as wide without the second");
+  }
+  await visit.close();
+});
+
 test("what is compared is at the same time in a narrow page too, where the first keeps its size", async () => {
   const visit = await room.chromium.open(page, { width: 320, height: 700 });
   const canvas = await harness.ready(visit.page);
   await visit.page.locator(".sl-files").setInputFiles([file("slow.txt", SLOW)]);
   await says(visit.page.locator(".sl-name"), /slow/);
   await visit.page.locator("[data-item='0']").click();
-  const first = await until(canvas, (s) => s.end < 1_000_000, "the first is not shown");
+  await until(canvas, (s) => s.end < 1_000_000, "the first is not shown");
   await visit.page.keyboard.press("c");
-  await until(visit.page.locator(".sl-beside canvas.sl-canvas[data-ready]"), (s) => Math.abs(s.end - first.end) < 2000, "the second is at another time");
+  const second = visit.page.locator(".sl-beside canvas.sl-canvas[data-ready]");
+  await harness.eventually(async () => {
+    const [first, then] = [await state(canvas), (await second.count()) ? await state(second) : {}];
+    return Math.abs(then.end - first.end) < 2000 && Math.abs(then.start - first.start) < 2000;
+  }, "the second is at another time");
   await visit.close();
 });
 
@@ -598,6 +669,11 @@ test("what is compared comes into sight, however much later its slices lie", asy
   await until(canvas, (s) => s.start < 0 && s.end > 5_000_000_000, "the second lies outside of what is on screen");
   const both = await until(second, (s) => s.start < 0 && s.end > 5_000_000_000, "the second is not at the same time");
   assert.ok(both.end < 5_200_000_000, "more than both");
+  // Without anything selected the beginnings of both are put below each other.
+  await visit.page.locator(".sl-beside-head button", { hasText: "align" }).click();
+  await says(visit.page.locator(".sl-beside-head b"), /^aligned at their beginnings, 5 s later:$/);
+  await until(canvas, (s) => s.end < 1_000_000, "more than both are long");
+  await until(second, (s) => s.start > 4_999_000_000 && s.end < 5_001_000_000, "the second does not begin where the first does");
   await visit.close();
 });
 
@@ -617,13 +693,41 @@ test("what is on screen is saved as SVG and printed", async () => {
   await visit.page.evaluate(() => dispatchEvent(new Event("beforeprint")));
   await visit.page.emulateMedia({ media: "print" });
   const paper = visit.page.locator(".sl-print img");
-  await harness.eventually(() => paper.evaluate((img) => img.complete && img.naturalWidth > 100), "nothing to print");
+  await harness.eventually(() => paper.evaluateAll((all) => all.length === 2 && all.every((img) => img.complete && img.naturalWidth > 100)), "nothing to print");
   assert.equal(await visit.page.locator(".sl-view").isVisible(), false);
+  // Whichever way the paper lies, its picture is as wide as it is, with words as large as on screen, on the paper's own ground.
+  for (const [name, width, height] of [["upright", 718, 1047], ["across", 1047, 718]]) {
+    await visit.page.setViewportSize({ width, height });
+    await harness.eventually(async () => (await paper.evaluateAll((all) => all.filter((img) => img.clientWidth).map((img) => img.className).join())) === `sl-${name}`, `another picture than ${name}`);
+    const [shown, drawn, high] = await visit.page.locator(`.sl-${name}`).evaluate((img) => [img.clientWidth, img.naturalWidth, img.clientHeight]);
+    assert.ok(shown > 0.97 * width && Math.abs(drawn - shown) < 0.05 * shown && high < 0.95 * height, `${shown} of ${width}, drawn for ${drawn}, ${high} high`);
+    const text = decodeURIComponent(await visit.page.locator(`.sl-${name}`).getAttribute("src"));
+    assert.ok(text.includes('fill="#fff"') && !text.includes("#fbfbf9") && text.includes("120 µs"), "another ground, or no words");
+  }
   // With the words of what is found and chosen, each under its heading.
   const words = await harness.words(visit.page.locator(".sl-print"));
-  assert.match(words, /RAW on d: race: `scale` on compute[^]*WAW on d: [^]*Selected\s+scale\s+kernel on compute[^]*At the end of what is selected\s+stream/);
+  assert.match(words, /RAW on d: race: `scale` on compute[^]*WAW on d: [^]*Selected\s+scale\s+kernel on compute[^]*At the end of what is selected\s+stream[^]*Program\s+1\s+\S[^\n]*\n[^]*\d\s+kernel\s+scale on compute/);
   await visit.page.evaluate(() => dispatchEvent(new Event("afterprint")));
   assert.equal(await paper.count(), 0);
+  await visit.close();
+});
+
+test("of a high window the print is as wide as the paper too, and on screen nothing has moved", async () => {
+  const visit = await room.chromium.open(page, { width: 1400, height: 1900, colorScheme: "dark" });
+  const canvas = await harness.ready(visit.page);
+  for (const key of ["w", "d"]) await visit.page.keyboard.press(key);
+  const before = await until(canvas, (s) => s.start > 0, "not nearer");
+  await visit.page.evaluate(() => dispatchEvent(new Event("beforeprint")));
+  await visit.page.emulateMedia({ media: "print" });
+  const picture = visit.page.locator(".sl-across");
+  await harness.eventually(() => picture.evaluate((img) => img.complete && img.naturalWidth > 100), "nothing to print");
+  const [width, height] = await picture.evaluate((img) => [img.naturalWidth, img.naturalHeight]);
+  assert.ok(width >= 1045 && height / width < 620 / 1045 + 0.1, `${width} x ${height} fills no sheet`);
+  await visit.page.evaluate(() => dispatchEvent(new Event("afterprint")));
+  await visit.page.emulateMedia({ media: "screen" });
+  await visit.page.locator("[data-do=theme]").first().click();
+  await harness.eventually(async () => (await visit.page.locator("[data-theme=light]").count()) === 1, "not light");
+  assert.deepEqual(await state(canvas), before);
   await visit.close();
 });
 
@@ -657,17 +761,26 @@ test("a picture ends where the canvas does, and has what lies below too", async 
     pen.drawImage(picture, 0, 0);
     return pieces.map((piece, k) => {
       const [y, height] = ["y", "height"].map((name) => Number(piece.getAttribute(name)));
-      const { data } = pen.getImageData(0, y + ends[k] + 1, sheet.width, height - ends[k] - 1);
+      // Where the lanes end sooner the legend is all that is left.
+      const end = ends[k] && Math.min(ends[k], height - 30);
+      const { data } = pen.getImageData(0, y + end + 1, sheet.width, height - end - 1);
       let copies = 0;
       for (let i = 0; i < data.length; i += 4) if (data[i] === 0 && data[i + 1] === 0x72 && data[i + 2] === 0xb2) copies += 1;
       return { y, height, copies, all: sheet.height, words: [...piece.querySelectorAll("text")].map((text) => text.textContent) };
     });
-  }, [svg, ends]);
-  assert.equal(pieces.length, 2);
-  const [above, below] = pieces;
-  assert.deepEqual([above.y, below.y, below.all], [0, above.height, above.height + below.height]);
+  }, [svg, [0, ends[0], 0, ends[1]]]);
+  // Each follows the one above it, under what it is, and there is a margin around all of them.
+  const [what, above, name, below] = pieces;
+  let y = 12;
+  for (const piece of pieces) {
+    assert.equal(piece.y, y);
+    y += piece.height;
+  }
+  assert.deepEqual([pieces.length, below.all], [4, y + 12]);
+  assert.match(what.words.join(), /^strategy A: .* · simulated on [\w-]+ · 0 ns to [\d.]+ \ws$/);
+  assert.deepEqual(name.words, ["below: slow.txt"]);
   assert.ok(above.words.includes("s0") && !below.words.includes("s0") && below.words.includes("main"), JSON.stringify(pieces));
-  for (const { copies } of pieces) assert.ok(copies < 200, `${copies} pixels, more than a sign: lanes go on below the legend`);
+  for (const { copies } of [above, below]) assert.ok(copies < 200, `${copies} pixels, more than a sign: lanes go on below the legend`);
   const [saved] = await Promise.all([visit.page.waitForEvent("download"), visit.page.locator("[data-do=png]").first().click()]);
   const bytes = readFileSync(await saved.path());
   assert.equal(bytes.readUInt32BE(20), 2 * below.all, "the PNG is of another height");

@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n<title>A report with viewers in it</title>\n\
-         <style nonce=\"{NONCE}\">body {{ max-width: 1100px; margin: 2em auto; padding: 0 1em; font: 16px/1.5 Georgia, serif }}</style>\n\
+         <style nonce=\"{NONCE}\">:root {{ color-scheme: light dark }} body {{ max-width: 1100px; margin: 2em auto; padding: 0 1em; font: 16px/1.5 Georgia, serif }}</style>\n\
          </head>\n<body>\n<h1>A report with viewers in it</h1>\n<p>Each is alive: click it, then W, S, A, D and ?.</p>\n{places}\
          {}</body>\n</html>\n",
         content_policy(NONCE),

@@ -54,6 +54,8 @@ pub struct App {
     pub mode: Mode,
     frame: Frame,
     least_gutter: f64,
+    /// How long what is compared with this trace lasts.
+    beside: Option<(i64, i64)>,
     view: TimeView,
     scroll: f64,
     size: (f64, f64),
@@ -92,6 +94,7 @@ impl App {
             mode: Mode::Contract,
             frame,
             least_gutter: 0.0,
+            beside: None,
             view,
             scroll: 0.0,
             size: (640.0, 360.0),
@@ -344,15 +347,26 @@ impl App {
         true
     }
 
-    /// Shows all of the trace.
+    /// Lets this trace be left as far as another lasts that is compared with it; without one no further than its own ends.
+    pub fn reach(&mut self, beside: Option<(i64, i64)>) {
+        self.beside = beside;
+    }
+
+    /// First and last moment that can be gone to: those of the trace, and of what it is compared with.
+    fn limits(&self) -> (i64, i64) {
+        let (first, last) = self.model.extent();
+        self.beside.map_or((first, last), |(a, b)| (first.min(a), last.max(b)))
+    }
+
+    /// Shows all of the trace, and of what it is compared with.
     pub fn fit_all(&mut self) {
-        let (start, end) = self.model.extent();
+        let (start, end) = self.limits();
         self.view = TimeView::around(start, end, self.frame.plot_width);
     }
 
     /// Shows a stretch of time from edge to edge.
     pub fn show(&mut self, from: i64, to: i64) {
-        let (first, last) = self.model.extent();
+        let (first, last) = self.limits();
         self.view = TimeView::new(from.min(to), to.max(from), self.frame.plot_width).kept_near(first, last);
     }
 
@@ -429,6 +443,21 @@ impl App {
         }
     }
 
+    /// Width and height of the canvas.
+    pub(crate) fn size(&self) -> (f64, f64) {
+        self.size
+    }
+
+    /// Where the last lane ends, from the top of the first.
+    pub(crate) fn end(&self) -> f64 {
+        self.frame.height
+    }
+
+    /// Shows what was on screen before.
+    pub(crate) fn set_view(&mut self, view: TimeView) {
+        self.view = view;
+    }
+
     /// Pixels that the lanes are scrolled up.
     pub fn scroll(&self) -> f64 {
         self.scroll
@@ -448,7 +477,7 @@ impl App {
     }
 
     fn zoom_at(&mut self, x: f64, factor: f64) {
-        let (first, last) = self.model.extent();
+        let (first, last) = self.limits();
         let whole = TimeView::around(first, last, self.view.width_px());
         // The limit is met exactly, so that the point under the pointer stays where it is up to there.
         let widest = whole.ns_per_px() * 1.25;
@@ -457,7 +486,7 @@ impl App {
     }
 
     fn pan(&mut self, dx: f64) {
-        let (first, last) = self.model.extent();
+        let (first, last) = self.limits();
         self.view = self.view.pan(dx).kept_near(first, last);
     }
 

@@ -2,7 +2,7 @@
 
 use spanlift::grouped;
 use spanlift::trace::analysis::host_parts;
-use spanlift::trace::{Flow, FlowKind, Kind, LaneKind, Slice, StrId};
+use spanlift::trace::{Flow, FlowKind, Kind, LaneKind, Slice, StrId, Trace};
 
 use crate::axis;
 use crate::model::Model;
@@ -52,7 +52,7 @@ impl Model {
             row("comes as", self.clock(slice.start.0));
         } else {
             row("took", text::time(took));
-            if let Some(rate) = text::rate(slice.bytes, took) {
+            if let Some(rate) = rate(&self.trace, k) {
                 row("rate", rate);
             }
             row("began", self.moment(slice.start.0));
@@ -77,7 +77,17 @@ impl Model {
         let args = given.map_or_else(|| self.trace.strings.get(slice.args), |given| &given.1);
         match spanlift::trace::left_in_file(args) {
             Some(at) => row("arguments", format!("in the file, from byte {} on", grouped(at))),
-            None => arguments(args).into_iter().for_each(|(name, value)| row(&name, value)),
+            None => {
+                // What stands above, bytes in groups of three and the rate with its unit, is not said again.
+                let bytes = slice.bytes.to_string();
+                let is_said = |(name, value): &(String, String)| match name.as_str() {
+                    "bytes" => *value == bytes,
+                    BANDWIDTH => recorded(args).is_some() && slice.bytes > 0,
+                    _ => false,
+                };
+                let rest = arguments(args).into_iter().filter(|of| !is_said(of));
+                rest.for_each(|(name, value)| row(&name, value));
+            }
         }
         out.why = self.why(work, &slice);
         out
@@ -123,7 +133,7 @@ impl Model {
             false => format!("{} at {}", text::time(took), self.clock(slice.start.0)),
         });
         parts.push(self.lane_of(&slice));
-        parts.extend(text::rate(slice.bytes, took));
+        parts.extend(rate(&self.trace, k));
         parts.join(", ")
     }
 
@@ -171,6 +181,16 @@ impl Model {
                 rows.push(("called by".to_owned(), format!("{name} on {}", self.lane_of(&other))));
                 let late = slice.start.0.saturating_sub(other.start.0);
                 rows.push(("after call".to_owned(), text::time(late)));
+                // ROCm's copies leave it to their calls to say how many bytes they are.
+                if slice.bytes == 0
+                    && slice.kind.is_copy()
+                    && let Some(size) = said(self.trace.strings.get(other.args), "size")
+                    && let Some(bytes) = size.as_u64().or_else(|| size.as_str()?.parse().ok())
+                {
+                    rows.push(("bytes, by its call".to_owned(), grouped(bytes)));
+                    let took = slice.end.0.saturating_sub(slice.start.0);
+                    rows.extend(text::rate(bytes, took).map(|rate| ("rate".to_owned(), rate)));
+                }
             } else {
                 rows.push(("started".to_owned(), format!("{name} on {}", self.lane_of(&other))));
                 let late = other.start.0.saturating_sub(slice.start.0);
@@ -348,6 +368,31 @@ fn partition(n: usize, is: impl Fn(usize) -> bool) -> usize {
 }
 
 /// The members of an object in JSON as names and values; other text as it stands.
+/// The argument by which Kineto tells how fast a copy was, in bytes per nanosecond.
+const BANDWIDTH: &str = "memory bandwidth (GB/s)";
+
+/// What an argument of these says.
+fn said(args: &str, name: &str) -> Option<serde_json::Value> {
+    let members = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(args).ok()?;
+    members.into_iter().find(|(of, _)| of == name).map(|(_, value)| value)
+}
+
+/// The rate that these arguments say, in bytes per nanosecond.
+fn recorded(args: &str) -> Option<f64> {
+    said(args, BANDWIDTH)?.as_f64().filter(|rate| *rate > 0.0)
+}
+
+/// How fast a slice moved its bytes: as its file says, which knows its length better than one that is rounded to microseconds
+/// tells it; else bytes by time.
+pub(crate) fn rate(trace: &Trace, k: u32) -> Option<String> {
+    let slice = trace.slices.get(k as usize);
+    let took = slice.end.0.saturating_sub(slice.start.0);
+    let exact = recorded(trace.strings.get(slice.args)).map(|rate| slice.bytes as f64 / rate);
+    #[expect(clippy::cast_possible_truncation, reason = "float to int casts saturate")]
+    let took = exact.map_or(took, |ns| (ns.round() as i64).max(1));
+    text::rate(slice.bytes, took)
+}
+
 fn arguments(json: &str) -> Vec<(String, String)> {
     if json.is_empty() {
         return Vec::new();
@@ -439,6 +484,63 @@ mod tests {
         let late = ["late on stream 7, device 0 ended last meanwhile, 2.500 µs before the call returned"];
         assert_eq!(why("cudaStreamSynchronize"), late);
         assert_eq!(why("cudaDeviceSynchronize"), ["no work of a device ended meanwhile"]);
+    }
+
+    #[test]
+    fn a_recorded_copy_tells_its_bytes_once_and_other_bytes_too() {
+        let told = |bytes: &str| {
+            let trace = format!(
+                r#"{{"traceEvents":[{{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD (Pinned -> Device)","pid":0,"tid":7,"ts":1,"dur":9,"args":{{"device":0,"stream":7,"bytes":{bytes},"channel":3}}}}]}}"#
+            );
+            let model = Model::new("t", spanlift::trace::read(trace.as_bytes()).unwrap());
+            let rows = model.details(0).rows;
+            rows.into_iter().filter(|(name, _)| ["bytes", "channel"].contains(&&**name)).collect::<Vec<_>>()
+        };
+        let row = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(told("4194304"), [row("bytes", "4,194,304"), row("channel", "3")]);
+        assert_eq!(
+            told("\"many\""),
+            [row("bytes", "many"), row("channel", "3")],
+            "what is no number is still told"
+        );
+    }
+
+    #[test]
+    fn a_rate_that_the_file_tells_is_not_made_of_a_rounded_length() {
+        let told = |args: &str| {
+            let trace = format!(
+                r#"{{"traceEvents":[{{"ph":"X","cat":"gpu_memcpy","name":"Memcpy DtoH (Device -> Pageable)","pid":0,"tid":7,"ts":1,"dur":2,"args":{{"device":0,"stream":7,{args}}}}}]}}"#
+            );
+            let model = Model::new("t", spanlift::trace::read(trace.as_bytes()).unwrap());
+            let rows = model.details(0).rows;
+            let found = rows.iter().filter(|(name, _)| name == "rate" || name == BANDWIDTH);
+            (found.cloned().collect::<Vec<_>>(), model.sentence(0))
+        };
+        let row = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        // Four bytes in 2,784 ns, of which the file keeps two microseconds.
+        let (rows, sentence) = told(r#""bytes":4,"memory bandwidth (GB/s)":0.0014367816"#);
+        assert_eq!(rows, [row("rate", "1.4 MB/s")], "not 2 MB/s");
+        assert!(sentence.ends_with("1.4 MB/s"), "{sentence}");
+        for bandwidth in ["\"inf\"", "0", "-3"] {
+            let (rows, _) = told(&format!(r#""bytes":4000,"{BANDWIDTH}":{bandwidth}"#));
+            assert_eq!(rows, [row("rate", "2.0 GB/s"), row(BANDWIDTH, bandwidth.trim_matches('"'))]);
+        }
+    }
+
+    #[test]
+    fn a_copy_without_bytes_has_those_of_its_call() {
+        let trace = r#"{"traceEvents":[
+            {"ph":"X","cat":"cuda_runtime","name":"hipMemcpyWithStream","pid":1,"tid":1,"ts":1,"dur":4,"args":{"stream":"0x0","correlation":117,"size":"2560","kind":"1"}},
+            {"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD (Host -> Device)","pid":0,"tid":7,"ts":2,"dur":2.5,"args":{"device":0,"stream":7,"correlation":117,"kind":"HtoD"}}]}"#;
+        let model = Model::new("t", spanlift::trace::read(trace.as_bytes()).unwrap());
+        let rows = model.details(1).rows;
+        let value = |name: &str| rows.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
+        assert_eq!(
+            (value("bytes, by its call"), value("rate")),
+            (Some("2,560"), Some("1.0 GB/s")),
+            "{rows:?}"
+        );
+        assert_eq!(value("bytes"), None);
     }
 
     #[test]

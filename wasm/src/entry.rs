@@ -367,6 +367,8 @@ impl Viewer {
             }
             None => self.n_opened.to_string(),
         };
+        let is_cut = self.screen.as_ref().is_some_and(Screen::goes_on);
+        state.push(("data-below", u8::from(is_cut).to_string()));
         state.push(("data-told", told));
         state.push(("data-ready", "1".to_owned()));
         for (name, value) in

@@ -7,8 +7,11 @@ use crate::grip::{Grip, Turn};
 use crate::memory::MemoryApp;
 use crate::model::Model;
 use crate::pack::{Content, DEEP_COPY, PageItem};
-use crate::scene::Scene;
+use crate::scene::{Rect, Scene};
 use crate::theme::Theme;
+
+/// Pixels between the past of a snapshot and its map.
+const GAP: f64 = 10.0;
 
 /// What a viewer shows.
 #[derive(Debug, Clone)]
@@ -110,6 +113,47 @@ impl Screen {
         either!(self, app => app.scene())
     }
 
+    /// The same as on screen on another width, if one is given, and in other colours, down to where the rows end; a snapshot has
+    /// its past above it. What is on screen stays as it is.
+    pub fn picture(&mut self, width: Option<f64>, theme: Theme) -> Scene {
+        self.pointer_left();
+        let (usual, size, scroll) = either!(self, app => (app.theme, app.size(), app.scroll()));
+        let view = self.time().map(App::view);
+        self.set_theme(theme);
+        if let Some(width) = width {
+            // Lanes that a high window draws higher than they need be are as high as they are.
+            let fits = self.time().is_some_and(|app| app.end() <= size.1);
+            self.resize(width, if fits { 0.0 } else { size.1 });
+            if let (true, Some(app)) = (fits, self.time_mut()) {
+                app.resize(width, app.end());
+            }
+        }
+        let mut scene = self.scene();
+        let end = either!(self, app => app.end()) - self.scroll();
+        scene.height = scene.height.min(end.max(1.0));
+        if let Screen::Memory(app) = self
+            && let Some(over) = app.over_time()
+        {
+            let strip = over.strip(scene.width, &theme);
+            let mut both = Scene::new(scene.width, strip.height + GAP + scene.height, theme.ground);
+            let top = strip.height + GAP;
+            both.place(scene, 0.0, top);
+            // What is scrolled up ends below it.
+            both.add(Rect::filled(0.0, 0.0, both.width, top, theme.ground));
+            both.place(strip, 0.0, 0.0);
+            let x = both.width * over.moment() as f64 / over.n_events().max(1) as f64;
+            both.add(Rect::filled(x.min(both.width - 2.0), 0.0, 2.0, top - GAP, theme.ink));
+            scene = both;
+        }
+        self.set_theme(usual);
+        self.resize(size.0, size.1);
+        self.set_scroll(scroll);
+        if let (Some(app), Some(view)) = (self.time_mut(), view) {
+            app.set_view(view);
+        }
+        scene
+    }
+
     /// The wheel turned by `(dx, dy)` pixels with the pointer at `at`; says whether anything moved.
     pub fn wheel(&mut self, at: (f64, f64), by: (f64, f64), turn: Turn) -> bool {
         either!(self, app => app.wheel(at, by, turn))
@@ -156,6 +200,11 @@ impl Screen {
         either!(self, app => app.scroll())
     }
 
+    /// Whether rows go on below the edge of the canvas, more than a little.
+    pub fn goes_on(&self) -> bool {
+        either!(self, app => app.end() - app.scroll() > app.size().1 + 12.0)
+    }
+
     /// Scrolls the rows to there.
     pub fn set_scroll(&mut self, top: f64) {
         either!(self, app => app.set_scroll(top));
@@ -177,6 +226,51 @@ mod tests {
     use spanlift::memory::MoveKind;
 
     use super::*;
+
+    #[test]
+    fn a_picture_on_another_width_leaves_what_is_on_screen_as_it_is() {
+        let text = "stream s\npinned x 4MiB\ndevice d 4MiB\ncopy d <- x on s\nkernel k on s reads d for 9us\nsync s\n";
+        let json = r#"{"storages": [{"id": "w", "device": "cpu", "bytes": 8}, {"id": "v", "device": "cpu", "bytes": 800}],
+            "tensors": [{"name": "a", "storage": "w", "dtype": "f32", "shape": [2], "strides": [1]}]}"#;
+        let content = Content::Layout { json: json.to_owned(), to: String::new(), kind: MoveKind::Aware };
+        for item in [PageItem::source("p", text, "h200-pcie5"), PageItem { name: "l".to_owned(), content }] {
+            let mut screen = Screen::open(&item, Theme::DARK).unwrap();
+            for height in [900.0, 70.0] {
+                screen.resize(1400.0, height);
+                screen.key("w", true);
+                screen.key("d", false);
+                screen.set_scroll(30.0);
+                let (before, top, view) = (screen.scene(), screen.scroll(), screen.time().map(App::view));
+                let picture = screen.picture(Some(700.0), Theme::LIGHT);
+                assert_eq!((picture.width, picture.ground), (700.0, Theme::LIGHT.ground));
+                assert!(picture.height <= height, "{}", picture.height);
+                assert!(
+                    height < 900.0 || picture.height < 700.0,
+                    "room below the last row: {}",
+                    picture.height
+                );
+                assert_eq!(
+                    (screen.scene(), screen.scroll(), screen.time().map(App::view)),
+                    (before, top, view)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_picture_of_a_snapshot_has_its_past_above() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/traces");
+        let Ok(bytes) = std::fs::read(folder.join("snapshot_small_p4.pickle")) else { return };
+        let item = PageItem { name: "s".to_owned(), content: Content::Snapshot(bytes) };
+        let mut screen = Screen::open(&item, Theme::LIGHT).unwrap();
+        screen.resize(900.0, 500.0);
+        let words = |scene: &Scene| scene.texts().map(|t| t.text.clone()).collect::<Vec<_>>();
+        let without = words(&screen.picture(None, Theme::LIGHT));
+        screen.memory_mut().unwrap().look_back();
+        let with = words(&screen.picture(None, Theme::LIGHT));
+        assert!(!without.iter().any(|w| w.starts_with("fragmentation")), "{without:?}");
+        assert!(with.iter().any(|w| w.starts_with("fragmentation")), "{with:?}");
+    }
 
     #[test]
     fn items_open_as_what_they_are() {

@@ -319,7 +319,7 @@ impl Timeline<'_> {
         let name = text::clean(self.trace.strings.get(slice.name));
         let took = slice.end.0.saturating_sub(slice.start.0);
         let more = match (lane, slice.bytes) {
-            (LaneKind::Engine { .. }, 1..) => text::rate(slice.bytes, took),
+            (LaneKind::Engine { .. }, 1..) => crate::details::rate(self.trace, k),
             (_, 1..) => Some(text::bytes(slice.bytes)),
             (LaneKind::Stream { .. } | LaneKind::Engine { .. }, 0) if !is_schedule(self.trace) => {
                 Some(text::time(took))

@@ -12,6 +12,8 @@ use crate::text;
 
 /// Names that are told of what waits in a queue.
 const NAMED: usize = 3;
+/// Buffers that are told of, at most: nobody reads a thousand lines at each step, and the page would wait for them.
+const TOLD: usize = 48;
 /// Work of asking whether two accesses share a byte; where it is not enough they may.
 const OVERLAP: u64 = 1 << 16;
 
@@ -22,8 +24,10 @@ pub struct State {
     pub calls: (usize, usize),
     /// The streams.
     pub queues: Vec<Queue>,
-    /// The buffers that live in the program, in the order of their declaration.
+    /// The buffers of the program in the order of their declaration; of many the ones that something is done with, and the first.
     pub buffers: Vec<BufferState>,
+    /// How many buffers are left out.
+    pub n_more: usize,
 }
 
 /// What a stream has to do.
@@ -210,7 +214,8 @@ impl App {
         let at = self.at().or_else(|| done().map(|(_, end)| end))?;
         let ends: Vec<i64> = times.iter().filter_map(|t| t.call.map(|(_, end)| end)).collect();
         let calls = (ends.iter().filter(|&&end| end <= at).count(), ends.len());
-        Some(State { calls, queues: self.queues(at, &times), buffers: self.buffers(at, program, &times) })
+        let (buffers, n_more) = self.buffers(at, program, &times);
+        Some(State { calls, queues: self.queues(at, &times), buffers, n_more })
     }
 
     fn queues(&self, at: i64, times: &[Times]) -> Vec<Queue> {
@@ -247,10 +252,10 @@ impl App {
         queues
     }
 
-    fn buffers(&self, at: i64, program: &spanlift::Program, times: &[Times]) -> Vec<BufferState> {
+    fn buffers(&self, at: i64, program: &spanlift::Program, times: &[Times]) -> (Vec<BufferState>, usize) {
         let names = program.names();
-        // With when the last write that is told ended, and who freed the buffer.
-        let mut states: Vec<Option<(BufferState, i64, String)>> = Vec::new();
+        // With when the last write that is told ended, and what freed the buffer.
+        let mut states: Vec<Option<(BufferState, i64, Option<usize>)>> = Vec::new();
         let selected = self.selected_command();
         for (c, (command, times)) in program.commands().iter().zip(times).enumerate() {
             if let Op::Alloc(alloc) = &command.op {
@@ -274,20 +279,16 @@ impl App {
                     words: words.to_owned(),
                     ..BufferState::default()
                 };
-                states[k] = Some((state, i64::MIN, String::new()));
+                states[k] = Some((state, i64::MIN, None));
                 continue;
             }
             let (reads, writes) = command.op.regions();
             let Some((start, end)) = times.work.or(times.call) else { continue };
-            let what = self.model.listing.as_ref().and_then(|l| l.line_of(c)).map_or_else(
-                || format!("{} (command {c})", command.op.name()),
-                |line| format!("{}, line {}", command.op.name(), line + 1),
-            );
             if let Op::Free { buffer, .. } = command.op
                 && let Some(Some((.., freed))) = states.get_mut(buffer.index())
                 && end <= at
             {
-                *freed = format!("freed by {what}");
+                *freed = Some(c);
             }
             for (region, is_write) in reads.iter().map(|r| (r, false)).chain(writes.iter().map(|r| (r, true)))
             {
@@ -297,39 +298,66 @@ impl App {
                     state.lit.extend(region.span.bounds().map(|(lo, hi)| Lit { lo, hi, is_write }));
                 }
                 let is_running = start <= at && at < end;
-                let words = match (is_write, is_running) {
+                let does = match (is_write, is_running) {
                     (true, true) => {
                         let part =
                             (i128::from(at) - i128::from(start)) * 1000 / i128::from(end - start).max(1);
                         state.written = u32::try_from(part).ok();
                         *last = i64::MAX;
-                        format!("being written by {what}")
+                        "being written by"
                     }
                     // Nothing that is over is told before what is under way.
                     (false, true) if state.written.is_none() => {
                         *last = i64::MAX;
-                        format!("being read by {what}")
+                        "being read by"
                     }
                     // Streams do not keep the order of the list: the last write is the one that ended last.
                     (true, false) if end <= at && *last <= end => {
                         *last = end;
-                        format!("written by {what}")
+                        "written by"
                     }
                     _ => continue,
                 };
-                (state.words, state.command) = (words, Some(c));
+                state.words.clear();
+                state.words.push_str(does);
+                state.command = Some(c);
             }
         }
-        let mut told = Vec::with_capacity(states.len());
-        for (mut state, last, freed) in states.into_iter().flatten() {
-            match (freed.is_empty(), last) {
-                (true, _) => {}
-                (false, i64::MAX) => state.words = format!("{}, {freed}", state.words),
-                _ => (state.words, state.command) = (freed, None),
+        let what = |c: usize| {
+            let name = program.commands()[c].op.name();
+            self.model
+                .listing
+                .as_ref()
+                .and_then(|l| l.line_of(c))
+                .map_or_else(|| format!("{name} (command {c})"), |line| format!("{name}, line {}", line + 1))
+        };
+        let is_busy =
+            |(state, last, _): &(BufferState, i64, _)| state.selected.is_some() || *last == i64::MAX;
+        let n = states.iter().flatten().count();
+        let n_busy = states.iter().flatten().filter(|state| is_busy(state)).count();
+        let (mut busy, mut quiet) = (TOLD, TOLD.saturating_sub(n_busy));
+        let mut told = Vec::with_capacity(n.min(TOLD));
+        for state in states.into_iter().flatten() {
+            let room = if is_busy(&state) { &mut busy } else { &mut quiet };
+            if *room == 0 {
+                continue;
+            }
+            *room -= 1;
+            let (mut state, last, freed) = state;
+            if let Some(c) = state.command {
+                state.words = format!("{} {}", state.words, what(c));
+            }
+            if let Some(c) = freed {
+                let freed = format!("freed by {}", what(c));
+                match last {
+                    i64::MAX => state.words = format!("{}, {freed}", state.words),
+                    _ => (state.words, state.command) = (freed, None),
+                }
             }
             told.push(state);
         }
-        told
+        let n_more = n - told.len();
+        (told, n_more)
     }
 }
 
@@ -348,6 +376,34 @@ mod tests {
         let mut app = App::new(model, Theme::LIGHT);
         app.resize(900.0, 320.0);
         app
+    }
+
+    #[test]
+    fn of_many_buffers_those_are_told_that_something_is_done_with() {
+        let text = "stream s\nrepeat i 100\n  pinned x{i} 4MiB\n  device d{i} 4MiB\nend\nrepeat i 100\n  copy d{i} <- x{i} on s\nend\nsync s\n";
+        let model = Model::open(&PageItem::source("p", text, "h200-pcie5")).unwrap();
+        let mut app = App::new(model, Theme::LIGHT);
+        app.resize(900.0, 320.0);
+        let slices = &app.model.trace.slices;
+        let busy = (0..slices.len()).find(|&k| {
+            let name = app.model.trace.strings.get(slices.name[k]);
+            name == "d90 from x90" && slices.kind[k].is_copy()
+        });
+        let k = busy.unwrap();
+        let middle = (slices.start[k] + slices.end[k]) / 2;
+        app.set_at(Some(middle));
+        let state = app.state().unwrap();
+        assert_eq!((state.buffers.len(), state.n_more), (48, 152));
+        let names: Vec<&str> = state.buffers.iter().map(|b| &*b.name).collect();
+        assert_eq!(&names[..3], ["x0", "d0", "x1"], "the first, as they are declared");
+        assert_eq!(&names[46..], ["x90", "d90"], "and what is copied then, from far down");
+        assert!(
+            state.buffers[47].words.starts_with("being written by copy, line 7"),
+            "{:?}",
+            state.buffers[47]
+        );
+        assert!(state.buffers[0].words.starts_with("nothing written"), "{:?}", state.buffers[0]);
+        assert!(state.buffers[1].words.starts_with("written by copy, line 7"), "{:?}", state.buffers[1]);
     }
 
     #[test]

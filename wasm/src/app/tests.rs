@@ -245,3 +245,30 @@ fn random_interactions_never_panic_and_keep_the_trace_near() {
         }
     }
 }
+
+#[test]
+fn a_short_trace_is_left_as_far_as_what_it_is_compared_with_lasts() {
+    let mut app = App::new(Model::new("race", race()), Theme::LIGHT);
+    app.resize(900.0, 400.0);
+    let (first, last) = app.model.extent();
+    let (from, to) = (first - 10_000, last + 500 * (last - first));
+    app.reach(Some((from, to)));
+    app.key("0", false);
+    let both = app.view();
+    assert!(both.start_ns() <= from && both.end_ns() >= to, "0 shows all of both");
+    app.key("s", false);
+    assert!(app.view().ns_per_px() >= both.ns_per_px(), "zooming out does not come nearer");
+    app.key("0", false);
+    app.key("w", false);
+    let nearer = both.ns_per_px() / app.view().ns_per_px();
+    assert!((nearer - 1.3).abs() < 1e-9, "one step nearer, not {nearer} times");
+    for _ in 0..30 {
+        app.key("w", true);
+    }
+    app.show(to - 1000, to);
+    app.key("a", false);
+    assert!(app.view().start_ns() > last, "beside the trace there is the other");
+    app.reach(None);
+    app.key("0", false);
+    assert!(app.view().end_ns() < last + (last - first) / 10, "without it the trace alone");
+}

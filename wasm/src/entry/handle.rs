@@ -268,6 +268,14 @@ impl View {
         });
     }
 
+    /// Lets the trace be left as far as another lasts that is compared with it; none where the ends are equal.
+    pub fn reach(&self, from: f64, to: f64) {
+        self.0.borrow_mut().with_time(|app| {
+            let beside = (time_of(app, from), time_of(app, to));
+            app.reach((beside.0 < beside.1).then_some(beside));
+        });
+    }
+
     /// Leaves at least so many pixels for names beside the lanes; gives how many they take.
     pub fn widen(&self, least: f64) -> Option<f64> {
         time!(self, app => app.widen(least))
@@ -386,19 +394,12 @@ impl View {
         text::unbroken(&told.to_string())
     }
 
-    /// Paints what is on screen on another context, light or dark whatever the page is; gives its width and height.
-    pub fn paint_on(&self, context: CanvasRenderingContext2d, dark: bool) -> Vec<f64> {
+    /// Paints what is on screen on another context, light or dark whatever the page is and on another width if one is given;
+    /// gives its width and height.
+    pub fn paint_on(&self, context: CanvasRenderingContext2d, dark: bool, width: Option<f64>) -> Vec<f64> {
         let theme = if dark { Theme::DARK } else { Theme::LIGHT };
         let mut viewer = self.0.borrow_mut();
-        let usual = viewer.theme();
-        let scene = viewer.with(|screen| {
-            screen.pointer_left();
-            screen.set_theme(theme);
-            let scene = screen.scene();
-            screen.set_theme(usual);
-            scene
-        });
-        let Some(scene) = scene else { return Vec::new() };
+        let Some(scene) = viewer.with(|screen| screen.picture(width, theme)) else { return Vec::new() };
         Canvas::paint_with(&context, &scene);
         let below = match &viewer.screen {
             Some(Screen::Memory(app)) => crate::memory::draw::legend(app.seen(), scene.width, &theme),
@@ -492,7 +493,7 @@ fn state(state: &State) -> Value {
         let lit: Vec<Value> = lit.collect();
         json!([b.name, b.place, text::bytes(b.bytes), b.words, b.written, b.command, b.selected, lit])
     });
-    json!({"calls": [state.calls.0, state.calls.1], "queues": queues.collect::<Vec<_>>(), "buffers": buffers.collect::<Vec<_>>()})
+    json!({"calls": [state.calls.0, state.calls.1], "queues": queues.collect::<Vec<_>>(), "buffers": buffers.collect::<Vec<_>>(), "more": state.n_more})
 }
 
 /// The program that is shown, changed: the times as JSON, and an item that shows it.

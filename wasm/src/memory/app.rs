@@ -312,6 +312,16 @@ impl MemoryApp {
         self.focus.scroll
     }
 
+    /// Width and height of the canvas.
+    pub(crate) fn size(&self) -> (f64, f64) {
+        self.size
+    }
+
+    /// Where the last row ends, from the top of the first.
+    pub(crate) fn end(&self) -> f64 {
+        self.frame.height + 8.0
+    }
+
     /// Scrolls the rows to there.
     pub fn set_scroll(&mut self, top: f64) {
         self.focus.scroll = top;

@@ -11,7 +11,7 @@ const KEYS = {
     ["W S", "zoom in, out"],
     ["A D", "pan left, right; with shift five times as far"],
     ["F", "fit the selected slice"],
-    ["0", "the whole trace"],
+    ["0", "the whole trace; of two that are compared both"],
     ["← →", "previous, next slice on the lane"],
     ["↑ ↓", "lane above, below; with alt the lane moves"],
     ["shift F10", "a menu, as by the right button: lanes to the top, by stream, engine or kind, and more"],

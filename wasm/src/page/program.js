@@ -5,12 +5,14 @@ const beside = (view, place) => {
   const [room, plot] = [place.querySelector(".sl-room"), place.querySelector(".sl-plot")];
   const title = make("b");
   const choice = make("select", { ariaLabel: "what is compared" });
-  const align = make("button", { type: "button", textContent: "align selected", title: "puts the starts of the two selected slices below each other" });
-  const close = make("button", { type: "button", textContent: "close" });
+  const button = (textContent, title = "") => make("button", { type: "button", textContent, title });
+  const [all, near] = [button("fit both", "all of both (0)"), button("")];
+  const align = button("align", "puts the starts of the two selected slices below each other; without them the beginnings of both");
+  const close = button("close");
   const root = make("div", { className: "spanlift" });
-  const pane = make("section", { className: "sl-beside", hidden: true, ariaLabel: "second timeline" }, make("div", { className: "sl-beside-head" }, title, choice, align, close), root);
+  const pane = make("section", { className: "sl-beside", hidden: true, ariaLabel: "second timeline" }, make("div", { className: "sl-beside-head" }, title, near, all, choice, align, close), root);
   place.append(pane);
-  let [other, shift, from, walls, isWide, leveled] = [null, 0, null, [], false, 0];
+  let [other, shift, from, walls, leveled, narrowest] = [null, 0, null, [], "", []];
   const fit = () => {
     const [outer, inner] = [place.getBoundingClientRect(), room.getBoundingClientRect()];
     pane.style.left = `${inner.left - outer.left}px`;
@@ -39,40 +41,68 @@ const beside = (view, place) => {
   };
   /** The first may have nothing to draw, but what lies below it is part of what is shown. */
   const note = () => place.dispatchEvent(new Event("sl-drawn"));
-  /** What made the time on screen wider than the first is gone. */
-  const narrow = () => {
-    if (isWide) view.key("0", false);
-    isWide = false;
-  };
+  const pressed = () => (place.querySelector("[data-do=beside]").ariaPressed = String(from === "item"));
   const hide = () => {
     pane.hidden = room.hidden = true;
     from = null;
+    pressed();
     level([view]);
-    narrow();
+    view.reach(0, 0);
+    // What made the time on screen longer than the first lasts is gone.
+    const [start, end, first, last] = view.times();
+    const usual = (last - first) / 40 + 2;
+    if (start < first - usual || end > last + usual) view.key("0", false);
     note();
     plot.focus({ preventScroll: true });
   };
-  /** Where nothing of the second lies within the time on screen, or not all of it while the whole of the first does, there is that of both. */
-  const reach = () => {
+  /** From when to when each of the two lasts, in the time of the first; nothing where one is no timeline. */
+  const lasting = () => {
     const [now, then] = [view.times(), other.times()];
-    if (now.length < 4 || then.length < 4) return;
-    const [from, until] = [then[2] - shift, then[3] - shift];
-    const isWhole = now[0] <= now[2] && now[3] <= now[1];
-    if (isWhole && now[2] <= from && until <= now[3]) return narrow();
-    const [first, last] = [Math.min(now[2], from), Math.max(now[3], until)];
-    isWide = isWhole && last - first < 4 * (now[3] - now[2]);
-    if (!isWide && from <= now[1] && now[0] <= until) return;
-    const room = (last - first) / 50;
-    view.follow(first - room, last + room);
+    return now.length < 4 || then.length < 4 ? [] : [[now[2], now[3]], [then[2] - shift, then[3] - shift]];
   };
-  /** Slices are put below each other where both have any. */
-  const offer = () => (align.hidden = from !== "item" || !view.times().length || !other.times().length);
+  /** Each can be left as far as the other lasts. */
+  const bind = () => {
+    const [above, below] = lasting();
+    view.reach(...(below ?? [0, 0]));
+    other.reach(...(above ?? [0, 0]).map((at) => at + shift));
+  };
+  /** The whole of both. */
+  const both = () => {
+    bind();
+    view.key("0", false);
+    same(view, other, shift);
+    note();
+  };
+  /** Where nothing of the second lies within the time on screen, or the whole of the first does, there is that of both. */
+  const reach = () => {
+    const [[start, end], [above, below]] = [view.times(), lasting()];
+    if (above && ((start <= above[0] && above[1] <= end) || below[0] > end || below[1] < start)) both();
+  };
+  /** A length of time in words. */
+  const long = (ns) => {
+    const unit = Math.min(3, Math.floor(Math.log10(Math.abs(ns) || 1) / 3));
+    return `${Number((Math.abs(ns) / 1000 ** unit).toPrecision(4))} ${["ns", "µs", "ms", "s"][unit]}`;
+  };
+  /** What brings both into sight, and what makes the one readable that has no width; slices are put below each other where both have any. */
+  const offer = () => {
+    bind();
+    const [lengths, [start, end]] = [lasting(), view.times()];
+    align.hidden = from !== "item" || !lengths.length;
+    all.hidden = lengths.every(([a, b]) => start <= a && b <= end);
+    const pixels = place.querySelector(".sl-canvas").dataset.plotWidth / (end - start);
+    const k = lengths.findIndex(([a, b]) => a <= end && start <= b && (b - a) * pixels < 40);
+    near.hidden = k < 0;
+    if (k < 0) return;
+    narrowest = lengths[k];
+    near.textContent = `fit the one ${["above", "below"][k]}, ${long(lengths[k][1] - lengths[k][0])}`;
+  };
   const show = (block, words, source) => {
     pane.hidden = room.hidden = false;
     choice.hidden = source !== "item";
     title.textContent = words;
     if (from !== source) shift = 0;
     from = source;
+    pressed();
     fit();
     if (other) other.replace(block);
     else {
@@ -94,12 +124,11 @@ const beside = (view, place) => {
         }),
       );
     }
-    offer();
     level([view, other]);
-    leveled = view.item();
     // Where the first keeps its size nothing is drawn that would bring the second to its time.
     same(view, other, shift);
     reach();
+    offer();
     note();
   };
   for (const kind of ["click", "keydown"]) pane.addEventListener(kind, (event) => event.key !== "Tab" && event.stopPropagation());
@@ -114,20 +143,25 @@ const beside = (view, place) => {
   };
   const alignBy = (by, where = "") => {
     shift = by;
-    const unit = Math.min(3, Math.floor(Math.log10(Math.abs(by) || 1) / 3));
-    const apart = `${Number((Math.abs(by) / 1000 ** unit).toPrecision(4))} ${["ns", "µs", "ms", "s"][unit]}`;
-    title.textContent = `aligned${where}${by ? `, ${apart} ${by > 0 ? "later" : "earlier"}` : ""}:`;
+    title.textContent = `aligned${where}${by ? `, ${long(by)} ${by > 0 ? "later" : "earlier"}` : ""}:`;
     same(view, other, shift);
+    reach();
   };
   choice.addEventListener("change", compare);
   close.addEventListener("click", hide);
   align.addEventListener("click", () => {
-    const [a, b] = [view.times()[4], other.times()[4]];
-    if (a === undefined || b === undefined) title.textContent = "select a slice above and one below first";
-    else {
-      alignBy(b - a, " at the selected slices");
-      note();
-    }
+    const [now, then] = [view.times(), other.times()];
+    const are = now.length > 4 && then.length > 4;
+    alignBy(are ? then[4] - now[4] : then[2] - now[2], are ? " at the selected slices" : " at their beginnings");
+    note();
+  });
+  all.addEventListener("click", both);
+  near.addEventListener("click", () => {
+    const [first, last] = narrowest;
+    const room = Math.max(1, (last - first) / 50);
+    view.follow(first - room, last + room);
+    same(view, other, shift);
+    note();
   });
   return {
     show,
@@ -135,11 +169,15 @@ const beside = (view, place) => {
     is: (source) => from === source,
     /** What is to be seen below the first. */
     views: () => (pane.hidden ? [] : [other]),
+    title: () => `${title.textContent} ${from === "item" ? choice.value : ""}`.trim(),
     follow() {
       if (pane.hidden || !other) return;
       fit();
       offer();
-      if (leveled !== (leveled = view.item())) level([view, other]);
+      // Another item, a program that was edited, lanes by something else: the names of the first may take other room.
+      const { plotX } = place.querySelector(".sl-canvas").dataset;
+      if (leveled !== plotX) level([view, other]);
+      leveled = plotX;
       other.dark(place.dataset.theme === "dark");
       if (pane.matches(":hover, :focus-within")) return;
       same(view, other, shift);
@@ -184,7 +222,10 @@ const program = (view, place, second, packed) => {
     // Those whose names begin alike stand together, each under what it says of itself.
     const label = name.split(/[-\d]/)[0];
     if (examples.lastElementChild.label !== label) examples.append(make("optgroup", { label }));
-    examples.lastElementChild.append(make("option", { value: name, textContent: /^title\s+(.*)$/m.exec(source)?.[1] ?? name }));
+    const title = /^title\s+(.*)$/m.exec(source)?.[1] ?? name;
+    // Of an operator that is an expression, which says less than the name to those who look for one.
+    const words = label === "operator" ? `${name.slice(label.length + 1).replaceAll("-", " ")}: ${title}` : title;
+    examples.lastElementChild.append(make("option", { value: name, textContent: words }));
   }
   for (const name of machines().split("\n")) form.elements.machine.append(make("option", { textContent: name }));
   let [now, timer, isNew] = [{}, 0, false];
@@ -232,7 +273,10 @@ const program = (view, place, second, packed) => {
     part("[data-do=edit]").textContent = on ? "done" : "edit";
     if (on) {
       run();
+      // At its beginning, as it is read: a text that was put there has its end in sight.
+      area.setSelectionRange(0, 0);
       area.focus();
+      area.scrollTop = 0;
     } else part(".sl-program").focus();
   };
   area.addEventListener("input", () => {
@@ -273,7 +317,7 @@ const program = (view, place, second, packed) => {
     }
     return make("div", {}, bar, make("small", { textContent: lit.map((access) => access[3]).join(", ") }));
   };
-  const state = (card, { queues, buffers }) => {
+  const state = (card, { queues, buffers, more }) => {
     const streams = queues.map(([name, running, n, waiting]) => [name, running ?? "nothing", n ? `${n}: ${waiting}` : "nothing"]);
     const wordy = (table, ...columns) => columns.forEach((k) => [...table.rows].forEach((line) => line.cells[k].classList.add("is-words")));
     const memory = rows(["buffer", "size", "its bytes"], buffers.map(([name, place, bytes, words]) => [`${name}, ${place}`, bytes, words]));
@@ -291,6 +335,7 @@ const program = (view, place, second, packed) => {
     wordy(table, 1, 2);
     wordy(memory, 2);
     card.replaceChildren(table, memory);
+    if (more) card.append(make("p", { textContent: `and ${more.toLocaleString("en")} more buffers` }));
   };
 
   // What if: each control is one line of change.
@@ -357,6 +402,12 @@ const program = (view, place, second, packed) => {
 
   return {
     edit: () => edit(),
+    /** The program as it stands on screen: the lines in sight, its text while it is edited, or the other language. */
+    lines() {
+      if (isEditing()) return area.value;
+      if (!coded.hidden) return coded.textContent;
+      return [...place.querySelectorAll(".sl-line")].map((line) => `${line.firstChild.textContent.padStart(5)}  ${line.textContent.slice(line.firstChild.textContent.length)}`).join("\n");
+    },
     state,
     /** The controls that ask what if, and their values; and those asked once more. */
     words: () => (second.is("what-if") ? `${new URLSearchParams([...form.elements].filter(isSet).map(({ name, value }) => [name, value]))}` : ""),

@@ -30,6 +30,12 @@ const mounted = (place, block, alone) => {
 const WORD = /(?<=^|\s)(?:(?:cat|kind|pinned|stream):\S*|name~\S*|[<>]\d\S*)(?=\s|$)/gi;
 
 const quoted = (text) => text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
+/** Ways to lay a sheet of paper, and the pixels between its margins: so words are as large on it as on screen. */
+const PAPER = [["upright", 718, 960], ["across", 1045, 620]];
+
+/** Pixels above a picture for what it is, and around all of it. */
+const [CAPTION, MARGIN] = [26, 12];
+
 /** Records what is painted as SVG: enough of a canvas' context for the scenes of this page. */
 const recorder = () => {
   const [out, number] = [[], (x) => Math.round(x * 100) / 100];
@@ -69,7 +75,7 @@ const recorder = () => {
       );
     },
     /** What was painted, as a piece of a picture that ends at its edges. */
-    text: (y, width, height) => `<svg y="${y}" width="${width}" height="${height}">${out.join("")}</svg>`,
+    text: (x, y, width, height) => `<svg x="${x}" y="${y}" width="${width}" height="${height}">${out.join("")}</svg>`,
   };
 };
 
@@ -237,23 +243,40 @@ const tools = (view, place, alone, { module, examples }) => {
     event.stopPropagation();
   });
 
-  // Export: the scene painted once more, on something that writes it down; what lies below it too.
-  const picture = (dark) => {
-    let [pieces, width, height] = ["", 0, 0];
+  // Export: the scene painted once more, on something that writes it down; what lies below it too, each under what it is.
+  const title = () => [".sl-name", ".sl-origin", ".sl-range"].map((one) => part(one).textContent).filter(Boolean).join(" · ");
+  /** All that is on screen, piece by piece: `at` gives what paints one that begins so many pixels below; their width and height. */
+  const pieces = (dark, wide, at) => {
+    let [width, height] = [0, 0];
     for (const each of [view, ...second.views()]) {
-      const pen = recorder();
-      const [w, h] = each.paint_on(pen, dark);
+      const [w, h] = each.paint_on(recorder(), dark, wide);
       if (!w) continue;
-      pieces += pen.text(height, w, Math.ceil(h));
-      [width, height] = [Math.max(width, w), height + Math.ceil(h)];
+      const top = at(height, w, CAPTION);
+      top.fillStyle = dark ? "#14171a" : "#fbfbf9";
+      top.fillRect(0, 0, w, CAPTION);
+      Object.assign(top, { fillStyle: dark ? "#e8e8e4" : "#1c1f23", font: '600 12.5px Inter,"DejaVu Sans",sans-serif', textAlign: "left" });
+      top.fillText(each === view ? title() : second.title(), 4, CAPTION - 10);
+      each.paint_on(at(height + CAPTION, w, Math.ceil(h)), dark, wide);
+      [width, height] = [Math.max(width, w), height + CAPTION + Math.ceil(h)];
     }
-    const title = quoted(`${part(".sl-name").textContent}, ${part(".sl-range").textContent}`);
-    return width ? `<svg xmlns="http:${"//"}www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}"><title>${title}</title>${pieces}</svg>` : null;
+    return [width, height];
+  };
+  const picture = (dark, wide) => {
+    const made = [];
+    const [w, h] = pieces(dark, wide, (...box) => {
+      const pen = recorder();
+      made.push([pen, box]);
+      return pen;
+    });
+    const [width, height] = [w + 2 * MARGIN, h + 2 * MARGIN];
+    const inner = made.map(([pen, [y, ...size]]) => pen.text(MARGIN, MARGIN + y, ...size)).join("");
+    const ground = `<rect width="${width}" height="${height}" fill="${dark ? "#14171a" : "#fbfbf9"}"/>`;
+    const svg = `<svg xmlns="http:${"//"}www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}"><title>${quoted(title())}</title>${ground}${inner}</svg>`;
+    return { svg, width: w && width, height };
   };
   const save = () => {
-    const svg = picture(place.dataset.theme === "dark");
-    if (!svg) return;
-    hand(new Blob([svg], { type: "image/svg+xml" }), "svg");
+    const { svg, width } = picture(place.dataset.theme === "dark");
+    if (width) hand(new Blob([svg], { type: "image/svg+xml" }), "svg");
   };
   const hand = (blob, ending) => {
     const link = make("a", { href: URL.createObjectURL(blob) });
@@ -263,32 +286,37 @@ const tools = (view, place, alone, { module, examples }) => {
   };
   const png = () => {
     const dark = place.dataset.theme === "dark";
-    const sizes = [view, ...second.views()].map((each) => [each, each.paint_on(recorder(), dark)]).filter(([, [width]]) => width);
-    if (!sizes.length) return;
+    const [width, height] = pieces(dark, undefined, recorder);
+    if (!width) return;
     const ratio = Math.max(2, devicePixelRatio);
-    const height = sizes.reduce((sum, [, [, h]]) => sum + Math.ceil(h), 0);
-    const sheet = make("canvas", { width: Math.max(...sizes.map(([, [w]]) => w)) * ratio, height: height * ratio });
+    const sheet = make("canvas", { width: (width + 2 * MARGIN) * ratio, height: (height + 2 * MARGIN) * ratio });
     const pen = sheet.getContext("2d");
-    pen.scale(ratio, ratio);
-    for (const [each, [, h]] of sizes) {
-      each.paint_on(pen, dark);
-      pen.translate(0, Math.ceil(h));
-    }
+    pen.fillStyle = dark ? "#14171a" : "#fbfbf9";
+    pen.fillRect(0, 0, sheet.width, sheet.height);
+    pieces(dark, undefined, (y) => {
+      pen.setTransform(ratio, 0, 0, ratio, ratio * MARGIN, ratio * (MARGIN + y));
+      return pen;
+    });
     sheet.toBlob((blob) => blob && hand(blob, "png"), "image/png");
   };
   const csv = () => "marks" in told && hand(new Blob([view.csv()], { type: "text/csv" }), "csv");
   const packets = () => "marks" in told && hand(perfetto(view.csv()), "pftrace");
   addEventListener("beforeprint", () => {
-    const svg = picture(false);
-    if (!svg) return;
-    const words = [".sl-name", ".sl-origin", ".sl-range"].map((one) => part(one).textContent);
-    const paper = make("div", { className: "sl-print" }, make("p", { textContent: words.filter(Boolean).join(" · ") }));
-    paper.append(make("img", { alt: "what was on screen", src: `data:image/svg+xml,${encodeURIComponent(svg)}` }));
+    const images = PAPER.map(([name, wide, high]) => {
+      const fits = picture(false, wide - 2 * MARGIN);
+      // What is too high for a sheet is painted wider, so that it fills one when it is made to fit.
+      const { svg, height } = fits.height > high ? picture(false, (wide * fits.height) / high) : fits;
+      return height && make("img", { className: `sl-${name}`, alt: title(), src: `data:image/svg+xml,${encodeURIComponent(svg.replaceAll("#fbfbf9", "#fff"))}` });
+    });
+    if (!images[0]) return;
+    const paper = make("div", { className: "sl-print" }, ...images);
     for (const finding of place.querySelectorAll("[data-finding]")) paper.append(make("p", { textContent: [...finding.children].map((words) => words.textContent).join(": ") }));
     for (const card of ["[data-totals]", "[data-selection]", "[data-state]"]) {
       const filled = part(card).cloneNode(true);
       if (filled.childElementCount > 1) paper.append(make("b", { textContent: part(card).previousElementSibling.textContent }), filled);
     }
+    const lines = text.lines();
+    if (lines) paper.append(make("b", { textContent: "Program" }), make("pre", { textContent: lines }));
     place.prepend(paper);
   });
   addEventListener("afterprint", () => part(".sl-print")?.remove());
@@ -513,6 +541,8 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
     } catch (error) {
       refuse([error.message]);
     }
+    // Beside the first trace too, where another is compared.
+    if ((changed || below) && from < to) view.follow(from, to);
   };
   return {
     show,
@@ -521,7 +551,8 @@ const whole = (view, place, { arranged, search, find, second, text, refuse }) =>
       const set = (name, value) => (value ?? "") !== "" && now.set(name, value);
       const after = (times) => times?.split(" ").filter(Boolean).map((ns) => BigInt(ns) - BigInt(zeroNs)).join();
       if (view.item() > 0) now.set("item", view.item());
-      if (start !== undefined && view.times().slice(0, 4).join() !== first) {
+      // Beside another trace the whole of the first alone is a choice too.
+      if (start !== undefined && (second.views().length || view.times().slice(0, 4).join() !== first)) {
         now.set("from", start);
         now.set("to", end);
       }

@@ -61,7 +61,13 @@ impl Timeline<'_> {
             scene.shapes.push(Shape::Polygon { points: area, fill });
             scene.shapes.push(Shape::Path { points, stroke: Stroke::solid(self.theme.accent, 1.0) });
         }
-        let label = format!("greatest {}", amount(&row.name, most));
+        // At the chosen point in time, or under the pointer, the value that holds then.
+        let then = self.over.at.or(self.cursor).and_then(|at| {
+            let after = row.samples.partition_point(|(sample, _)| *sample <= at);
+            Some(row.samples[after.checked_sub(1)?].1)
+        });
+        let then = then.map_or(String::new(), |value| format!("{}, ", amount(&row.name, value)));
+        let label = format!("{then}greatest {}", amount(&row.name, most));
         let wide = text::width(&label, LABEL, false);
         if wide + 12.0 < width {
             let (right, middle) = (g + width - 6.0, top + height / 2.0);
@@ -135,6 +141,30 @@ mod tests {
         assert!((high / low - 0.75).abs() < 1e-9, "1 MB is a quarter of 4 MB above nothing");
         let said: Vec<String> = app.scene().texts().map(|t| t.text.clone()).collect();
         assert!(said.contains(&"greatest 3.81 MiB".to_owned()), "{said:?}");
+    }
+
+    #[test]
+    fn at_a_point_in_time_a_counter_says_the_value_that_holds() {
+        let mut app = app(&[(10_000, 1e6), (90_000, 4e6), (120_000, 0.0)]);
+        let label = |app: &App| {
+            let scene = app.scene();
+            let found = scene.texts().find(|t| t.text.contains("greatest")).map(|t| t.text.clone());
+            found.unwrap()
+        };
+        for (at, told) in [
+            (9_999, "greatest 3.81 MiB"),
+            (10_000, "976.56 KiB, greatest 3.81 MiB"),
+            (89_999, "976.56 KiB, greatest 3.81 MiB"),
+            (90_000, "3.81 MiB, greatest 3.81 MiB"),
+            (125_000, "0 B, greatest 3.81 MiB"),
+        ] {
+            app.set_at(Some(at));
+            assert_eq!(label(&app), told, "at {at}");
+        }
+        app.set_at(None);
+        let x = app.plot().0 + app.view().x_from_time(50_000);
+        app.pointer_moved(x, 300.0);
+        assert_eq!(label(&app), "976.56 KiB, greatest 3.81 MiB", "under the pointer");
     }
 
     #[test]
