@@ -281,6 +281,23 @@ impl OpError {
         }
     }
 
+    /// The name that stands for two things, where that is what is wrong.
+    pub(super) fn clash(&self) -> Option<&Name> {
+        match self {
+            OpError::SizeMismatch { dim, .. } => Some(dim),
+            OpError::Space(SpaceError::DuplicateDim(dim)) => Some(dim),
+            OpError::On { problem, .. } => {
+                if let SpaceError::DuplicateDim(dim) = &**problem {
+                    Some(dim)
+                } else {
+                    None
+                }
+            }
+            OpError::Part { problem, .. } => problem.clash(),
+            _ => None,
+        }
+    }
+
     /// The same with a place in a chain, counted from 0, where none is said.
     pub(super) fn at(self, place: usize, parts: usize) -> OpError {
         match self {

@@ -7,7 +7,8 @@ use spanlift::memory::{Device, Dtype};
 use spanlift::op::{
     Array, Boundary, DeviceSpec, Diagonal, LeafFacts, LeafOp, Mode, OpError, Operator, Part, Side, Space,
     Tags, Tensor, ToDevice, Work, auto_transfer, blocks, chain, convolution, cpu, crop, cuda, dot_test,
-    embed, end_pad, finite_difference, identity, mock, pad, select, slice, sum_reduce, to,
+    embed, end_pad, finite_difference, identity, mock, nufft, pad, rename, repeat, select, slice, sum_reduce,
+    to,
 };
 
 use crate::oracle::{Matrix, check_matrix};
@@ -102,8 +103,8 @@ fn fresh_names_of_a_long_chain_are_of_its_own() {
             "[x2=5]",
         ),
         (valid().into(), valid().named(["u"]).into(), "[x2=5]"),
-        // As long as the name that is there already: one size, and nothing to avoid.
-        (crop("x", 3).into(), crop("x", 3).named(["u"]).into(), "[x1=3]"),
+        // As long as a name that is there already: what the chain reads is something else.
+        (crop("x", 3).into(), crop("x", 3).named(["u"]).into(), "[x2=3]"),
     ];
     let sums = || Part::from(sum_reduce(["x1"]).over(&before));
     for (fresh, named, shape) in cases {
@@ -123,6 +124,83 @@ fn fresh_names_of_a_long_chain_are_of_its_own() {
         chain![sums(), slice("x", 0..4, 1).named(["x1"])],
         "`x1` is 3 long in `Sum(x1)` and 4 long in `Slice(x,0..4)`; give one of the two another name (second of two in the \
          chain)",
+    );
+}
+
+/// A fresh name gives way to what somebody says behind it, and to names inside of what was built before.
+#[test]
+fn fresh_names_give_way_to_what_comes_later() {
+    let line = Space::new([("x", 6)], Dtype::F64).unwrap();
+    let start = || Part::from(Diagonal::new(line.clone(), (1..7).map(f64::from)).unwrap());
+    // What works on a dimension whatever it is called.
+    let first = |space: &Space| space.names().next().unwrap().to_string();
+    let summed = || Part::open("sum", move |space| sum_reduce([first(space).as_str()]).over(space));
+    let longer = || Part::open("embed", move |space| embed(&first(space), 0..4, 6).named(["x"]).over(space));
+    let inner = || chain![pad("x", 8).over(&line), crop("x1", 6).named(["x"])].unwrap();
+    let short = || Part::from(slice("x", 1..5, 1));
+    let named = || Part::from(slice("x", 1..5, 1).named(["u"]));
+    let built = |parts: Vec<Part>| chain(parts);
+    type Around<'a> = &'a dyn Fn(Part) -> Vec<Part>;
+    let cases: [(&str, Around<'_>); 4] = [
+        ("a name that is made beside it", &|part| vec![start(), part, repeat("x1", 3).into()]),
+        ("a name that is made once it is gone", &|part| {
+            vec![start(), part, summed(), repeat("x1", 3).into()]
+        }),
+        ("a name inside an operator", &|part| vec![start(), part, longer(), inner().into()]),
+        ("two", &|part| {
+            vec![start(), part, summed(), repeat("x1", 3).into(), summed(), repeat("x2", 5).into()]
+        }),
+    ];
+    for (what, parts) in cases {
+        let a = built(parts(short())).unwrap_or_else(|e| panic!("{what}: {e}"));
+        check_matrix(what, &a, &Matrix::read(&built(parts(named())).unwrap()));
+        for (name, n) in a.codomain().dims() {
+            assert_eq!(a.size(name), Some(*n), "{what}: {a}");
+        }
+    }
+    // Who says the fresh name means it.
+    check_error(
+        built(vec![start(), short(), sum_reduce(["x1"]).into(), repeat("x1", 3).into()]),
+        "`x1` is 4 long in `Slice(x,1..5)` and 3 long in `Repeat(x1)`; give one of the two another name (fourth of four in the \
+         chain)",
+    );
+}
+
+/// The grid inside of a transform at any frequencies is nothing that anybody else can mean.
+#[test]
+fn the_grid_of_a_nufft_is_its_own() {
+    let frequencies = || vec![-1.5, 0.25, 2.0];
+    for points in ["x1", "kx1", "x10", "kx10", "x11"] {
+        let line = Space::new([("x", 8), ("kx10", 2), ("x11", 2)], Dtype::C64).unwrap();
+        let line = if line.names().any(|n| n.to_string() == points) {
+            Space::new([("x", 8)], Dtype::C64).unwrap()
+        } else {
+            line
+        };
+        let plain = nufft([("x", frequencies())], "m");
+        let a = nufft([("x", frequencies())], points).over(&line).unwrap_or_else(|e| panic!("{points}: {e}"));
+        assert_eq!(a.size(&points.parse().unwrap()), Some(3), "{a:#}");
+        check_matrix(points, &a, &Matrix::read(&plain.over(&line).unwrap()));
+        let halves = a.tiles([(points, 2)]).unwrap().joined().unwrap();
+        check_matrix(points, &halves, &Matrix::read(&a));
+        let doubled = nufft([("x", frequencies())], points).toeplitz(&line).unwrap();
+        assert_eq!(doubled.domain(), &line);
+    }
+    // Grids of several lengths in one expression, built one by one or as parts of a chain.
+    let line = Space::new([("x", 8)], Dtype::C64).unwrap();
+    let fine = nufft([("x", frequencies())], "m").oversampling(2.0);
+    let (a, b) = (nufft([("x", frequencies())], "m"), fine.over(&line).unwrap());
+    let doubled = a.toeplitz(&line).unwrap();
+    let product = chain![a.over(&line), b.h(), &doubled].unwrap();
+    let parts = chain![Operator::identity(line.clone()), a.clone(), b.h(), &doubled].unwrap();
+    assert_eq!(format!("{product:#}"), format!("{parts:#}"));
+    // Beside a name that somebody chose.
+    let chosen =
+        chain![pad("x", 12).named(["u"]).over(&line), crop("u", 8).named(["x10"]), rename([("x10", "x")])];
+    let beside = chain![chosen.unwrap(), a].unwrap();
+    assert_eq!(
+        (beside.size(&"x10".parse().unwrap()), beside.size(&"x11".parse().unwrap())),
+        (Some(8), Some(10))
     );
 }
 
