@@ -358,8 +358,9 @@ impl Operator {
             return self.windowed(dim, range)?.operator.part(&tile.without(dim));
         }
         match self {
-            Operator::Leaf(leaf) => leaf.cut(tile).ok_or_else(|| {
-                let refused = |(dim, range)| leaf.cut(&Tile::default().with(dim, range)).is_none();
+            Operator::Leaf(leaf) => leaf.cut(tile)?.ok_or_else(|| {
+                let refused =
+                    |(dim, range)| !matches!(leaf.cut(&Tile::default().with(dim, range)), Ok(Some(_)));
                 let culprit = tile.ranges().find(|&found| refused(found)).or(tile.ranges().next());
                 culprit.map_or(OpError::NoAxis, |(dim, _)| self.uncuttable(dim))
             }),

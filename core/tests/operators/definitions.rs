@@ -5,11 +5,13 @@ use num_complex::Complex64;
 use spanlift::chain;
 use spanlift::memory::{Device, Dtype};
 use spanlift::op::{
-    Array, Boundary, DeviceSpec, Diagonal, LeafFacts, LeafOp, Mode, OpError, Operator, Part, Side, Space,
-    Tags, Tensor, ToDevice, Work, auto_transfer, blocks, chain, convolution, cpu, crop, cuda, dot_test,
-    embed, end_pad, finite_difference, identity, mock, nufft, pad, rename, repeat, select, slice, sum_reduce,
-    to,
+    Along, Array, Boundary, DeviceSpec, Diagonal, LeafFacts, LeafOp, Mode, Name, OpError, Operator, Part,
+    Side, Space, Tags, Tensor, Tile, ToDevice, Work, auto_transfer, blocks, broken_laws, chain, convolution,
+    cpu, crop, cuda, dot_test, embed, end_pad, finite_difference, identity, mock, nufft, pad, rename, repeat,
+    select, slice, sum_reduce, to,
 };
+
+use spanlift::plan::Solver;
 
 use crate::oracle::{Matrix, check_matrix};
 
@@ -80,6 +82,67 @@ fn a_leaf_on_two_devices_is_refused() {
     let planned = hidden.plan().unwrap_err().to_string();
     assert_eq!(planned, "`H` reads on cpu and writes on mock:0: data moves by `to(mock(0))` alone");
     assert!(hidden.on(mock(0)).plan().is_ok());
+}
+
+/// What somebody's leaf offers and does not fit is refused in words, wherever it is used, and never taken for something else.
+#[test]
+fn a_leaf_that_offers_what_does_not_fit_is_refused() {
+    #[derive(Debug)]
+    struct Offers(LeafFacts, &'static str);
+    impl LeafOp for Offers {
+        fn facts(&self) -> &LeafFacts {
+            &self.0
+        }
+        fn apply(&self, _: Side, x: &[Complex64], y: &mut [Complex64]) {
+            y.iter_mut().zip(x).for_each(|(y, x)| *y = *x);
+        }
+        fn normal(&self, side: Side) -> Option<Operator> {
+            let space = if side == Side::Forward { &self.0.codomain } else { &self.0.domain };
+            (self.1 == "normal").then(|| Operator::identity(space.clone()))
+        }
+        fn inverse(&self) -> Option<Operator> {
+            (self.1 == "inverse").then(|| Operator::identity(self.0.domain.clone()))
+        }
+        fn along(&self, dim: &Name) -> Along {
+            if dim.base() == "z" { Along::Pointwise } else { Along::Mixed }
+        }
+        fn cut(&self, _: &Tile) -> Option<Operator> {
+            (self.1 == "cut").then(|| Operator::identity(self.0.domain.clone()))
+        }
+        fn window(&self, _: Side, _: &Name, range: (i64, i64)) -> Option<((i64, i64), Operator)> {
+            let part = Operator::identity(self.0.domain.clone());
+            (self.1 == "window").then_some(((range.0, range.1 + 7), part))
+        }
+    }
+    let space = |name, n| Space::new([("z", 4), (name, n)], Dtype::F64).unwrap();
+    let offers = |what| Operator::leaf(Offers(LeafFacts::new("S", space("x", 3), space("y", 2)), what));
+    let x = Array::new(space("x", 3), [1.0; 12]).unwrap();
+    let said = "`S`: the normal that it offers is from f64[z=4,y=2]@cpu to f64[z=4,y=2]@cpu, where one from f64[z=4,x=3]@cpu to \
+                f64[z=4,x=3]@cpu is wanted";
+    let a = offers("normal");
+    assert_eq!(a.normal().apply(&x).unwrap_err().to_string(), said);
+    assert_eq!(a.normal().plan().unwrap_err().to_string(), said);
+    assert_eq!((a.normal() + 0.5 * identity()).unwrap().plan().unwrap_err().to_string(), said);
+    assert_eq!(Solver::cg().solve(a.normal(), &x).unwrap_err().to_string(), said);
+    let both = chain![&a, a.h()].unwrap();
+    assert_eq!(both.simplify().apply(&x).unwrap(), both.apply(&x).unwrap());
+    let other = a.h().normal().apply(&Array::new(space("y", 2), [1.0; 8]).unwrap()).unwrap_err().to_string();
+    assert!(other.starts_with("`S^H`: the normal that it offers is from f64[z=4,x=3]@cpu"), "{other}");
+    // Around something else nobody asks for it.
+    let around = chain![&a, Operator::scale(2.0, space("y", 2)).unwrap()].unwrap().normal();
+    assert!(around.apply(&x).is_ok(), "{around}");
+    assert!(broken_laws(&a, 1).iter().any(|b| b.law == "the normal of `S` is A^H A"));
+    assert_eq!(
+        offers("inverse").inverse().unwrap_err().to_string(),
+        "`S`: the inverse that it offers is from f64[z=4,x=3]@cpu to f64[z=4,x=3]@cpu, where one from f64[z=4,y=2]@cpu to \
+         f64[z=4,x=3]@cpu is wanted"
+    );
+    assert_eq!(
+        offers("cut").cut(&Tile::new([("z", 1..3)]).unwrap()).unwrap_err().to_string(),
+        "`S`: the cut to z=1..3 that it offers is from f64[z=4,x=3]@cpu to f64[z=4,x=3]@cpu, where one from f64[z=2,x=3]@cpu \
+         to f64[z=2,y=2]@cpu is wanted"
+    );
+    assert!(offers("").normal().apply(&x).is_ok());
 }
 
 /// What takes its space from its neighbours chooses names that mean nothing else in the chain, if it has to; names that somebody

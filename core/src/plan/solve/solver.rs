@@ -252,6 +252,9 @@ impl Solver {
         };
         let most = usize::try_from(a.domain().elements()).unwrap_or(usize::MAX).clamp(10, 10_000);
         let iterations = self.iterations.unwrap_or(most);
+        if let Some(error) = recipe.operators.iter().find_map(Operator::misfit) {
+            return Err(error.into());
+        }
         Ok(Recipe { limits: Limits { enough, iterations, check_every: self.check_every }, scale, ..recipe })
     }
 
