@@ -318,7 +318,23 @@ impl Gather {
         let (Some(i), Some(o), Some(n)) = (reads.axis(dim), writes.axis(dim), reads.size(dim)) else {
             return false;
         };
-        self.axes[o].from == Some(i) && self.axes[o].is_whole(n)
+        self.axes[o].from == Some(i) && self.axes[o].is_whole(n) && !self.counts_across(i, o)
+    }
+
+    /// Whether what a dimension of the output other than `own` reads depends on how long the dimension `i` of the input is: an index
+    /// that leaves its own dimension counts on into the ones outside.
+    fn counts_across(&self, i: usize, own: usize) -> bool {
+        let (dims, strides) = (self.facts.domain.dims(), self.facts.domain.strides());
+        let crosses = |axis: &Axis| {
+            axis.from.is_some_and(|d| {
+                let ends = axis.pieces.iter().flat_map(|p| [p.from, p.from + (p.len - 1) * p.step]);
+                let leaves = |k: i64| k < 0 || k >= dims[d].1;
+                i <= d
+                    && ends.clone().any(leaves)
+                    && ends.into_iter().any(|k| k < 0 || k * strides[d] >= strides[i])
+            })
+        };
+        self.axes.iter().enumerate().any(|(k, axis)| k != own && crosses(axis))
     }
 }
 
@@ -368,7 +384,8 @@ impl Gather {
             return false;
         };
         let back = Piece { at: 0, len: n, from: n - 1, step: -1 };
-        n > 1 && self.axes[o].from == Some(i) && self.axes[o].size == n && self.axes[o].pieces == [back]
+        let is_back = self.axes[o].from == Some(i) && self.axes[o].size == n && self.axes[o].pieces == [back];
+        n > 1 && is_back && !self.counts_across(i, o)
     }
 }
 
