@@ -8,7 +8,7 @@ use spanlift::chain;
 use spanlift::memory::{Dtype, cpu, cuda, mock};
 use spanlift::op::{
     Diagonal, FromFn, LeafFacts, LeafOp, Mode, Operator, Reader, Side, Space, Tensor, Tile, Weights,
-    block_diag, convolution, dense, to,
+    block_diag, convolution, dense, flip, pad, to,
 };
 
 use crate::memory::random_expression;
@@ -175,6 +175,18 @@ fn weights_of_single_precision_are_written_as_such() {
     let wrong = file.replace(r#"],"dtype":"c32"}"#, r#"],"dtype":"i8"}"#);
     let error = Reader::new().read(wrong.as_bytes()).unwrap_err();
     assert_eq!(error.to_string(), "weights[0].dtype: expected `f32`, `c32`, `f64` or `c64`");
+}
+
+/// What rewriting makes one of movements that were made on two devices is on one.
+#[test]
+fn movements_from_two_devices_come_back_as_one() {
+    let image = |device| Space::new([("y", 2), ("x", 3)], Dtype::F64).unwrap().on(device);
+    let flipped = flip(["x"]).over(image(cpu())).unwrap().on(mock(1));
+    let a = chain![flipped, pad("y", 4).over(image(mock(1)))].unwrap().simplify();
+    assert_eq!(a.parts().len(), 1, "{a}");
+    for a in [a.on(cpu()), a.clone(), a.h(), chain![to(mock(1)), &a, to(cpu())].unwrap()] {
+        round_trip(&a.to_string(), &a, &mut Random(5));
+    }
 }
 
 #[test]

@@ -19,7 +19,10 @@ pub(in crate::op) fn merged(first: &Leaf, second: &Leaf) -> Option<Operator> {
     let axes = after.axes.iter().map(|axis| composed(&before, axis)).collect::<Option<Vec<_>>>()?;
     // Names of what is done in the order in which it reads.
     let name = format!("{second} · {first}");
-    let spaces = (before.facts.domain.clone(), after.facts.codomain.clone());
+    // Each was made where it was made; as one they are in one place.
+    let reads = before.facts.domain.clone();
+    let writes = after.facts.codomain.on(reads.device());
+    let spaces = (reads, writes);
     let both = |f: fn(&Tags) -> bool| f(&before.facts.tags) && f(&after.facts.tags);
     let tags = Tags { isometry: both(|t| t.isometry), coisometry: both(|t| t.coisometry), ..Tags::default() };
     let gather = Gather::new(name, None, spaces, axes, tags, Cuts::Refused);
