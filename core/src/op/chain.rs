@@ -167,18 +167,15 @@ fn assembled(
         Ok(chain) => return Ok(chain),
         Err(error) => error,
     };
-    // A name in the way that a part made up: it takes another one, as long as that is what is wrong.
+    // A name in the way that a part made up: it takes another one, as long as that is what is wrong. What it takes nobody said so far,
+    // and nobody takes what it leaves: a name that was said later meant the same before, or is not there any more.
     let mut now = error.clone();
     for _ in 0..4 * flat.len() {
-        let Some((part, name)) =
-            now.clash().and_then(|name| Some((giving_way(&flat, &built, &avoid, name)?, name)))
-        else {
-            break;
-        };
-        avoid[part].push(name.clone());
-        // What others say of their own is nothing to be met by accident.
-        let said = flat.iter().filter_map(|p| if let Part::Operator(a) = p { Some(a.dims()) } else { None });
-        avoid[part].extend(joined(said));
+        let Some(part) = now.clash().and_then(|name| giving_way(&flat, &built, &avoid, name)) else { break };
+        let left = made(&built[part]);
+        avoid.iter_mut().for_each(|names| names.extend_from_slice(&left));
+        let given = flat.iter().filter_map(|p| if let Part::Operator(a) = p { Some(a.dims()) } else { None });
+        avoid[part].extend(joined(given.chain(built.iter().map(Operator::dims))));
         built.clear();
         match laid(&flat, &avoid, insert, &mut built) {
             Ok(chain) => return Ok(chain),

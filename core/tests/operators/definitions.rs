@@ -221,6 +221,13 @@ fn fresh_names_give_way_to_what_comes_later() {
             assert_eq!(a.size(name), Some(*n), "{what}: {a}");
         }
     }
+    // Of several fresh names the others stay what they were, or nothing is named so: `x3` is never the counts of the windows.
+    let windows = || Part::from(blocks([("x", 4, 1)]));
+    let said = || {
+        vec![start(), windows(), finite_difference("x2", Boundary::Periodic).into(), repeat("x1", 2).into()]
+    };
+    assert!(chain(said()[..3].to_vec()).unwrap().formula().starts_with("D(x2)"));
+    assert!(built(said()).unwrap_err().to_string().contains("`x1` is named twice"), "{:?}", built(said()));
     // Who says the fresh name means it.
     check_error(
         built(vec![start(), short(), sum_reduce(["x1"]).into(), repeat("x1", 3).into()]),
