@@ -321,6 +321,15 @@ impl Gather {
         self.axes[o].from == Some(i) && self.axes[o].is_whole(n) && !self.counts_across(i, o)
     }
 
+    /// Whether one dimension of the output reads this one of the input, and nothing else depends on how long it is: nobody else says so
+    /// for a movement from a file.
+    fn read_by_one(&self, dim: &Name) -> bool {
+        self.facts.domain.axis(dim).is_some_and(|i| {
+            let readers = self.axes.iter().filter(|axis| axis.from == Some(i)).count();
+            readers == 1 && !self.counts_across(i, self.axes.len())
+        })
+    }
+
     /// Whether what a dimension of the output other than `own` reads depends on how long the dimension `i` of the input is: an index
     /// that leaves its own dimension counts on into the ones outside.
     fn counts_across(&self, i: usize, own: usize) -> bool {
@@ -417,7 +426,8 @@ impl LeafOp for Gather {
             (Along::Absent, _) => Along::Absent,
             (Along::Pointwise, _) if self.untouched(dim) => Along::Pointwise,
             (Along::Pointwise, _) if self.mirrored(dim) => Along::Mirrored,
-            (Along::Out, Cuts::Out | Cuts::Renamed) | (Along::In, Cuts::Renamed) => place,
+            (Along::Out, Cuts::Out | Cuts::Renamed) => place,
+            (Along::In, Cuts::Renamed) if self.read_by_one(dim) => place,
             (Along::Out, Cuts::By(axis, _)) if self.facts.codomain.axis(dim) == Some(axis) => Along::Out,
             (Along::In, Cuts::By(axis, unit))
                 if self.facts.domain.axis(dim) == Some(axis) && self.group(axis, unit).is_some() =>
