@@ -196,6 +196,10 @@ impl Operator {
     /// ```
     pub fn along(&self, dim: &Name) -> Along {
         let here = Along::by_place(self.domain(), self.codomain(), dim);
+        // Two sizes under one name, as inside of windows and in files, are two things.
+        if here == Along::Pointwise && self.domain().size(dim) != self.codomain().size(dim) {
+            return Along::Mixed;
+        }
         match self {
             Operator::Leaf(leaf) => leaf.along(dim),
             Operator::Identity(_) | Operator::Scale(_) | Operator::ToDevice(_) => here,

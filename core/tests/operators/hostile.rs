@@ -524,6 +524,17 @@ fn a_movement_of_a_file_that_counts_across_a_renamed_dimension_is_not_cut_along_
         ),
         file(r#"[["u", 2], ["v", 3]]"#, &format!("[{rows}, {columns}]"), r#""out""#),
         file(r#"[["u", 2], ["x", 3]]"#, &format!("[{rows}, {columns}]"), "[0, 1]"),
+        // Another index moves along what one leaves alone, or stays where it is.
+        file(
+            r#"[["u", 1], ["x", 3]]"#,
+            &format!(r#"[{{"from": 1, "pieces": [[0, 1, 1, 1]]}}, {columns}]"#),
+            r#""refused""#,
+        ),
+        file(
+            r#"[["u", 2], ["v", 3]]"#,
+            &format!(r#"[{{"from": 0, "pieces": [[0, 2, 1, 0]]}}, {columns}]"#),
+            r#""renamed""#,
+        ),
     ];
     for text in files {
         let a = Reader::new().read(text.as_bytes()).unwrap_or_else(|e| panic!("{e}: {text}"));
@@ -534,5 +545,16 @@ fn a_movement_of_a_file_that_counts_across_a_renamed_dimension_is_not_cut_along_
                 check_matrix(&format!("{name} of {text}"), &tiles, &expected);
             }
         }
+        assert_eq!(Matrix::read(&a.simplify()), expected, "{text}");
     }
+    // Parts side by side along a name with two sizes.
+    let twice = file(
+        r#"[["y", 4], ["x", 3]]"#,
+        &format!(r#"[{{"from": 0, "pieces": [[1, 2, 0, 1]]}}, {columns}]"#),
+        r#""refused""#,
+    );
+    let leaf = r#"{"op": "leaf", "leaf": 0, "adjoint": false, "conj": false, "device": "cpu"}"#;
+    let both = format!(r#"{{"op": "concat", "odim": "y", "idim": "y", "parts": [{leaf}, {leaf}]}}"#);
+    let a = Reader::new().read(twice.replacen(leaf, &both, 1).as_bytes()).unwrap();
+    assert!(a.tiles([("y", 2)]).and_then(|tiles| tiles.joined()).is_err());
 }

@@ -77,6 +77,11 @@ impl Axis {
     /// `y_i = x[start + i step]` where that lies in `0..n`.
     fn affine(size: i64, from: usize, n: i64, start: i64, step: i64) -> Axis {
         let inside = |i: i64| (0..n).contains(&(start + i * step));
+        if step == 0 {
+            let len = if inside(0) { size } else { 0 };
+            let pieces = if len > 0 { vec![Piece { at: 0, len, from: start, step }] } else { Vec::new() };
+            return Axis { size, from: Some(from), pieces };
+        }
         // A monotone sequence is inside for one range of indices.
         let (first, last) = if step > 0 {
             (
@@ -131,6 +136,11 @@ impl Axis {
             inside(p).into_iter().map(move |q| Piece { at: at + q.at, ..q })
         });
         Axis { size: self.size, from: self.from, pieces: pieces.collect() }
+    }
+
+    /// The first and the last index of each range of the input.
+    fn ends(&self) -> impl Iterator<Item = i64> {
+        self.pieces.iter().flat_map(|p| [p.from, p.from + (p.len - 1) * p.step])
     }
 
     fn is_whole(&self, n: i64) -> bool {
@@ -321,27 +331,28 @@ impl Gather {
         self.axes[o].from == Some(i) && self.axes[o].is_whole(n) && !self.counts_across(i, o)
     }
 
-    /// Whether one dimension of the output reads this one of the input, and nothing else depends on how long it is: nobody else says so
-    /// for a movement from a file.
+    /// Whether one dimension of the output reads this one of the input, inside it, and nothing else depends on how long it is: nobody
+    /// else says so for a movement from a file.
     fn read_by_one(&self, dim: &Name) -> bool {
-        self.facts.domain.axis(dim).is_some_and(|i| {
-            let readers = self.axes.iter().filter(|axis| axis.from == Some(i)).count();
-            readers == 1 && !self.counts_across(i, self.axes.len())
+        let (dims, axis) = (self.facts.domain.dims(), self.facts.domain.axis(dim));
+        let reader = axis.and_then(|i| Some((i, self.axes.iter().position(|axis| axis.from == Some(i))?)));
+        reader.is_some_and(|(i, own)| {
+            let inside = |k: i64| (0..dims[i].1).contains(&k);
+            self.axes[own].ends().all(inside) && !self.counts_across(i, own)
         })
     }
 
-    /// Whether what a dimension of the output other than `own` reads depends on how long the dimension `i` of the input is: an index
-    /// that leaves its own dimension counts on into the ones outside.
+    /// Whether what a dimension of the output other than `own` reads depends on how long the dimension `i` of the input is, or where a
+    /// range of it begins: another one that moves along it, or an index that leaves its own dimension and counts on into the ones outside.
     fn counts_across(&self, i: usize, own: usize) -> bool {
         let (dims, strides) = (self.facts.domain.dims(), self.facts.domain.strides());
-        let crosses = |axis: &Axis| {
-            axis.from.is_some_and(|d| {
-                let ends = axis.pieces.iter().flat_map(|p| [p.from, p.from + (p.len - 1) * p.step]);
-                let leaves = |k: i64| k < 0 || k >= dims[d].1;
-                i <= d
-                    && ends.clone().any(leaves)
-                    && ends.into_iter().any(|k| k < 0 || k * strides[d] >= strides[i])
-            })
+        let crosses = |axis: &Axis| match axis.from {
+            Some(d) if d == i => axis.ends().any(|k| k != 0),
+            Some(d) if d > i => {
+                let leaves = axis.ends().any(|k| k < 0 || k >= dims[d].1);
+                leaves && axis.ends().any(|k| k < 0 || k * strides[d] >= strides[i])
+            }
+            _ => false,
         };
         self.axes.iter().enumerate().any(|(k, axis)| k != own && crosses(axis))
     }
