@@ -524,6 +524,11 @@ fn a_movement_of_a_file_that_counts_across_a_renamed_dimension_is_not_cut_along_
         ),
         file(r#"[["u", 2], ["v", 3]]"#, &format!("[{rows}, {columns}]"), r#""out""#),
         file(r#"[["u", 2], ["x", 3]]"#, &format!("[{rows}, {columns}]"), "[0, 1]"),
+        file(
+            r#"[["u", 2], ["x", 1]]"#,
+            r#"[{"from": 0, "pieces": [[0, 2, 0, 1]]}, {"from": 0, "pieces": [[0, 1, 0, 1]]}]"#,
+            r#""renamed""#,
+        ),
         // Another index moves along what one leaves alone, or stays where it is.
         file(
             r#"[["u", 1], ["x", 3]]"#,

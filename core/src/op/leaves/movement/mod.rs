@@ -338,7 +338,8 @@ impl Gather {
         let reader = axis.and_then(|i| Some((i, self.axes.iter().position(|axis| axis.from == Some(i))?)));
         reader.is_some_and(|(i, own)| {
             let inside = |k: i64| (0..dims[i].1).contains(&k);
-            self.axes[own].ends().all(inside) && !self.counts_across(i, own)
+            let alone = self.axes.iter().filter(|axis| axis.from == Some(i)).count() == 1;
+            alone && self.axes[own].ends().all(inside) && !self.counts_across(i, own)
         })
     }
 
