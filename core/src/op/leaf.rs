@@ -19,7 +19,8 @@ use crate::memory::Device;
 ///
 /// `facts` says what it is and `apply` computes it and its adjoint. Transposes, conjugates, chains, transfers and plans
 /// need nothing more. The other methods offer what a leaf knows better than its definition: a faster normal, an inverse,
-/// how it is cut into tiles. [`broken_laws`](super::broken_laws()) holds it to what it offers and to its tags.
+/// how it is cut into tiles. [`broken_laws`](super::broken_laws()) holds it to what it offers and to its tags; what is offered on
+/// other spaces than these is refused.
 ///
 /// # Examples
 /// ```
