@@ -40,6 +40,8 @@ type Build = dyn Fn(&Space, &[Name]) -> Result<Operator, OpError> + Send + Sync;
 pub struct Open {
     name: String,
     build: Arc<Build>,
+    /// Whether it may choose names: with others to avoid it may become another operator.
+    chooses: bool,
 }
 
 impl fmt::Debug for Open {
@@ -76,8 +78,10 @@ pub fn identity() -> Part {
 ///
 /// # Errors
 /// [`OpError::Mismatch`] where a part does not read what the part before it writes: names, sizes, type or device.
-/// [`OpError::SizeMismatch`] for a name with two sizes along the chain; those inside a normal are its own, and a fresh name of a part
-/// that takes its space from its neighbours is another one then.
+/// [`OpError::SizeMismatch`] for a name with two sizes along the chain, or [`SpaceError::DuplicateDim`](super::SpaceError::DuplicateDim)
+/// for one that a part would make twice. Names inside a normal are its own. A fresh name that a part chose which takes its space from
+/// its neighbours is another one where the first would be in the way: it is none of what the chain reads, of no other size before
+/// it, and gives way to what other parts say behind it.
 /// [`OpError::Untyped`] when no part knows its space.
 ///
 /// See [`chain!`](crate::chain) for the form with commas.
@@ -156,30 +160,90 @@ fn assembled(
         }
         flat = std::mem::take(&mut operators).into_iter().map(Part::Operator).collect();
     }
+    // Names that each part must not choose.
+    let mut avoid: Vec<Vec<Name>> = vec![Vec::new(); flat.len()];
+    let mut built = Vec::with_capacity(flat.len());
+    let error = match laid(&flat, &avoid, insert, &mut built) {
+        Ok(chain) => return Ok(chain),
+        Err(error) => error,
+    };
+    // A name in the way that a part made up: it takes another one, as long as that is what is wrong. What it takes nobody said so far,
+    // and nobody takes what it leaves: a name that was said later meant the same before, or is not there any more.
+    let mut now = error.clone();
+    for _ in 0..4 * flat.len() {
+        let Some(part) = now.clash().and_then(|name| giving_way(&flat, &built, &avoid, name)) else { break };
+        let left = made(&built[part]);
+        avoid.iter_mut().for_each(|names| names.extend_from_slice(&left));
+        let given = flat.iter().filter_map(|p| if let Part::Operator(a) = p { Some(a.dims()) } else { None });
+        avoid[part].extend(joined(given.chain(built.iter().map(Operator::dims))));
+        built.clear();
+        match laid(&flat, &avoid, insert, &mut built) {
+            Ok(chain) => return Ok(chain),
+            Err(error) => now = error,
+        }
+    }
+    Err(error)
+}
+
+/// The last of the built parts that made `name` up and can do with another one.
+fn giving_way(flat: &[Part], built: &[Operator], avoid: &[Vec<Name>], name: &Name) -> Option<usize> {
+    let can = |k: &usize| {
+        let Part::Open(open) = &flat[*k] else { return false };
+        let reads = built[*k].domain();
+        let others = || {
+            let avoid: Vec<Name> = avoid[*k].iter().chain([name]).cloned().collect();
+            (open.build)(reads, &avoid)
+        };
+        open.chooses && made(&built[*k]).contains(name) && others().is_ok_and(|a| !made(&a).contains(name))
+    };
+    (0..built.len()).rev().find(can)
+}
+
+/// The names that are anywhere in an operator and not in what it reads.
+fn made(a: &Operator) -> Vec<Name> {
+    let mut names = a.dims();
+    names.retain(|name| a.domain().axis(name).is_none());
+    names
+}
+
+/// The parts one after the other, each with names to avoid, and the transfers that were inserted; `built` is each part as it was
+/// built, as far as it came.
+fn laid(
+    flat: &[Part],
+    avoid: &[Vec<Name>],
+    insert: bool,
+    built: &mut Vec<Operator>,
+) -> Result<(Operator, Vec<(usize, ToDevice)>), OpError> {
+    let mut operators: Vec<Operator> = Vec::with_capacity(flat.len());
     let mut inserted = Vec::new();
-    let reads = first_space(&flat)?;
+    let reads = first_space(flat)?;
     let n = flat.len();
     // The part before, where an operator does not say what was written for it.
-    let mut before: Option<Part> = None;
-    for (k, part) in flat.into_iter().enumerate() {
+    let mut before: Option<&Part> = None;
+    for (k, part) in flat.iter().enumerate() {
         let space = operators.last().map_or(&reads, Operator::codomain);
-        let open = if matches!(part, Part::Operator(_)) { None } else { Some(part.clone()) };
-        let mut operator = part.over(space).map_err(|e| e.at(k, n))?;
-        if let Some(Part::Open(open)) = &open
-            && names_two_things(&operators, &operator)
+        let open = if matches!(part, Part::Operator(_)) { None } else { Some(part) };
+        let mut operator = match part {
+            Part::Open(open) => (open.build)(space, &avoid[k]),
+            part => part.clone().over(space),
+        }
+        .map_err(|e| e.at(k, n))?;
+        if let Part::Open(open) = part
+            && open.chooses
+            && names_two_things(&reads, &operators, &operator)
         {
-            let sides = operators.iter().flat_map(|a| [a.domain(), a.codomain()]);
-            let taken: Vec<Name> = joined(sides.map(|space| space.names().cloned()));
+            let sides = operators.iter().map(Operator::dims);
+            let taken: Vec<Name> =
+                [joined(sides), reads.names().cloned().collect(), avoid[k].clone()].concat();
             operator = (open.build)(space, &taken).map_err(|e| e.at(k, n))?;
         }
         if *operator.domain() != *space {
             let there = operator.domain().device();
             if !insert || there == space.device() || *operator.domain() != space.on(there) {
-                let name =
-                    |part: &Option<Part>, a: &Operator| part.as_ref().map_or_else(|| a.formula(), Part::name);
-                let reader = name(&open, &operator);
+                let name = |part: Option<&Part>, a: &Operator| part.map_or_else(|| a.formula(), Part::name);
+                let reader = name(open, &operator);
                 return Err(OpError::Mismatch(Box::new(Mismatch {
-                    writer: operators.last().map_or_else(|| reader.clone(), |a| name(&before, a)),
+                    writer: operators.last().map_or_else(|| reader.clone(), |a| name(before, a)),
                     reader,
                     expects: operator.domain().clone(),
                     gives: space.clone(),
@@ -191,6 +255,7 @@ fn assembled(
             inserted.push((operators.len(), transfer.clone()));
             operators.push(Operator::to_device(transfer));
         }
+        built.push(operator.clone());
         operators.push(operator);
         before = open;
     }
@@ -230,14 +295,13 @@ fn first_space(parts: &[Part]) -> Result<Space, OpError> {
     }
 }
 
-/// Whether what is new in the output of the next part has another size somewhere before.
-fn names_two_things(before: &[Operator], next: &Operator) -> bool {
-    let other = |space: &Space, name: &Name, size: i64| space.size(name).is_some_and(|n| n != size);
-    let new = next.codomain().dims().iter().filter(|(name, _)| next.domain().axis(name).is_none());
-    let mut new = new.map(|(name, size)| (name, *size));
-    new.any(|(name, size)| {
-        before.iter().any(|a| other(a.domain(), name, size) || other(a.codomain(), name, size))
-    })
+/// Whether what the next part makes has another size somewhere before, or is there at the beginning, where it is something else.
+fn names_two_things(reads: &Space, before: &[Operator], next: &Operator) -> bool {
+    let other = |name: &Name| {
+        let size = next.size(name);
+        reads.axis(name).is_some() || before.iter().any(|a| a.size(name).is_some_and(|n| Some(n) != size))
+    };
+    made(next).iter().any(other)
 }
 
 /// Refuses a name that has two sizes between the parts of a chain: sizes belong to names.
@@ -332,7 +396,7 @@ impl Part {
         name: impl Into<String>,
         build: impl Fn(&Space) -> Result<Operator, OpError> + Send + Sync + 'static,
     ) -> Part {
-        Part::choosing(name.into(), move |space, _| build(space))
+        Part::Open(Open { name: name.into(), build: Arc::new(move |space, _| build(space)), chooses: false })
     }
 
     /// As [`Part::open`], for an operator that chooses names: none of those that it is given.
@@ -340,7 +404,7 @@ impl Part {
         name: String,
         build: impl Fn(&Space, &[Name]) -> Result<Operator, OpError> + Send + Sync + 'static,
     ) -> Part {
-        Part::Open(Open { name, build: Arc::new(build) })
+        Part::Open(Open { name, build: Arc::new(build), chooses: true })
     }
 
     /// The part as an operator that reads `space`; one that knows its space keeps it.
@@ -448,10 +512,16 @@ impl<T: Into<Part>> From<Result<T, OpError>> for Part {
 /// fresh names has a list `avoid` of names that it does not choose.
 macro_rules! builder {
     ($builder:ty) => {
-        $crate::op::chain::builder!($builder, |builder, _| &builder);
+        $crate::op::chain::builder!($builder, |builder| {
+            $crate::op::Part::open(builder.title(), move |space| builder.over(space))
+        });
     };
     ($builder:ty, fresh) => {
-        $crate::op::chain::builder!($builder, |builder, taken| <$builder>::clone(&builder).avoiding(taken));
+        $crate::op::chain::builder!($builder, |builder| {
+            $crate::op::Part::choosing(builder.title(), move |space, taken| {
+                <$builder>::clone(&builder).avoiding(taken).over(space)
+            })
+        });
 
         impl $builder {
             fn avoiding(mut self, names: &[$crate::op::Name]) -> $builder {
@@ -460,7 +530,7 @@ macro_rules! builder {
             }
         }
     };
-    ($builder:ty, |$own:ident, $taken:pat_param| $choosing:expr) => {
+    ($builder:ty, |$own:ident| $part:expr) => {
         impl $builder {
             /// The operator on `space`.
             ///
@@ -476,9 +546,8 @@ macro_rules! builder {
         }
 
         impl From<$builder> for $crate::op::Part {
-            fn from(builder: $builder) -> $crate::op::Part {
-                let $own = builder;
-                $crate::op::Part::choosing($own.title(), move |space, $taken| $choosing.over(space))
+            fn from($own: $builder) -> $crate::op::Part {
+                $part
             }
         }
 

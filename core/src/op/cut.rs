@@ -196,6 +196,10 @@ impl Operator {
     /// ```
     pub fn along(&self, dim: &Name) -> Along {
         let here = Along::by_place(self.domain(), self.codomain(), dim);
+        // Two sizes under one name, as inside of windows and in files, are two things.
+        if here == Along::Pointwise && self.domain().size(dim) != self.codomain().size(dim) {
+            return Along::Mixed;
+        }
         match self {
             Operator::Leaf(leaf) => leaf.along(dim),
             Operator::Identity(_) | Operator::Scale(_) | Operator::ToDevice(_) => here,
@@ -358,8 +362,9 @@ impl Operator {
             return self.windowed(dim, range)?.operator.part(&tile.without(dim));
         }
         match self {
-            Operator::Leaf(leaf) => leaf.cut(tile).ok_or_else(|| {
-                let refused = |(dim, range)| leaf.cut(&Tile::default().with(dim, range)).is_none();
+            Operator::Leaf(leaf) => leaf.cut(tile)?.ok_or_else(|| {
+                let refused =
+                    |(dim, range)| !matches!(leaf.cut(&Tile::default().with(dim, range)), Ok(Some(_)));
                 let culprit = tile.ranges().find(|&found| refused(found)).or(tile.ranges().next());
                 culprit.map_or(OpError::NoAxis, |(dim, _)| self.uncuttable(dim))
             }),

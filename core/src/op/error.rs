@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::error::wraps;
-use crate::memory::{Dtype, ViewError};
+use crate::memory::{Device, Dtype, ViewError};
 use crate::op::name::Name;
 use crate::op::space::{Space, SpaceError};
 use crate::ordered::sort;
@@ -100,7 +100,7 @@ impl fmt::Display for OpError {
                 space.elements()
             ),
             OpError::Values { values, space } => {
-                write!(f, "{space} has {} elements but {values} values are given", space.elements())
+                write!(f, "{} has {} elements but {values} values are given", space.sized(), space.elements())
             }
             OpError::MixedFields { of, index, space } => write!(
                 f,
@@ -255,7 +255,12 @@ impl fmt::Display for Misfit {
             shown(gives, has).1,
             ordinal(*place),
             cardinal(*parts),
-            fix(has, gives, if *verb == "reads" { "before it" } else { "after it" })
+            if *verb == "reads" {
+                // What the first reads is there; it has to become what the other one reads.
+                fix_moving(has, gives, (has.device(), gives.device()), "before it")
+            } else {
+                fix(has, gives, "after it")
+            }
         )
     }
 }
@@ -278,6 +283,23 @@ impl OpError {
                 OpError::SizeMismatch { dim, first: format!("{first} of `{operator}`"), second, sizes }
             }
             error => error,
+        }
+    }
+
+    /// The name that stands for two things, where that is what is wrong.
+    pub(super) fn clash(&self) -> Option<&Name> {
+        match self {
+            OpError::SizeMismatch { dim, .. } => Some(dim),
+            OpError::Space(SpaceError::DuplicateDim(dim)) => Some(dim),
+            OpError::On { problem, .. } => {
+                if let SpaceError::DuplicateDim(dim) = &**problem {
+                    Some(dim)
+                } else {
+                    None
+                }
+            }
+            OpError::Part { problem, .. } => problem.clash(),
+            _ => None,
         }
     }
 
@@ -328,9 +350,25 @@ fn names(space: &Space) -> Vec<String> {
 
 /// What to do so that `gives` becomes `expects`.
 fn fix(expects: &Space, gives: &Space, place: &str) -> String {
+    fix_moving(expects, gives, (gives.device(), expects.device()), place)
+}
+
+/// The same, where data that differs in its place moves between these devices.
+fn fix_moving(expects: &Space, gives: &Space, (from, to): (Device, Device), place: &str) -> String {
     let mut steps = Vec::new();
-    if expects.device() != gives.device() {
-        steps.push(format!("insert `to({})` {place}", expects.device().call()));
+    if from != to {
+        // At the beginning of a chain a transfer that does not say where it begins begins on the host.
+        let begins = place == "before it" && from != Device::Cpu;
+        let (from, to) = (from.call(), to.call());
+        let transfer = if begins { format!("ToDevice::from({from}).to({to})") } else { format!("to({to})") };
+        steps.push(format!("insert `{transfer}` {place}"));
+    }
+    if expects.members().is_some() != gives.members().is_some() {
+        steps.push(
+            "one of them is a tuple of spaces, as `block_diag` has them; `stack` and `block` have one space"
+                .to_owned(),
+        );
+        return steps.join("; ");
     }
     if expects.dtype() != gives.dtype() {
         steps.push(format!("build both in {} or both in {}", expects.dtype(), gives.dtype()));

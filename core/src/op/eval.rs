@@ -117,6 +117,9 @@ impl Operator {
                 gives: Box::new(x.space.clone()),
             });
         }
+        if let Some(error) = self.misfit() {
+            return Err(error);
+        }
         Ok(Array { space: self.codomain().clone(), values: applied(self, &x.values) })
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use num_complex::Complex64;
 
 use super::cut::{Along, Tile};
+use super::leaves::Gather;
 use super::name::Name;
 use super::operator::{Operator, is_compound};
 use super::tensor::Tensor;
@@ -18,7 +19,8 @@ use crate::memory::Device;
 ///
 /// `facts` says what it is and `apply` computes it and its adjoint. Transposes, conjugates, chains, transfers and plans
 /// need nothing more. The other methods offer what a leaf knows better than its definition: a faster normal, an inverse,
-/// how it is cut into tiles. [`broken_laws`](super::broken_laws()) holds it to what it offers and to its tags.
+/// how it is cut into tiles. [`broken_laws`](super::broken_laws()) holds it to what it offers and to its tags; what is offered on
+/// other spaces than these is refused.
 ///
 /// # Examples
 /// ```
@@ -59,7 +61,8 @@ pub trait LeafOp: Any + fmt::Debug + Send + Sync {
     /// This is the reference: it should be obviously right rather than fast.
     fn apply(&self, side: Side, x: &[Complex64], y: &mut [Complex64]);
 
-    /// `A^H A` on the forward side, `A A^H` on the adjoint side, as something faster than the two one after the other.
+    /// `A^H A` on the forward side, `A A^H` on the adjoint side, as something faster than the two one after the other: from what is read
+    /// on that side to the same space. Applying or planning one that is on other spaces is refused.
     fn normal(&self, side: Side) -> Option<Operator> {
         let _ = side;
         None
@@ -336,21 +339,62 @@ impl Leaf {
         if self.side == Side::Forward { along } else { along.swapped() }
     }
 
+    /// What the leaf offers as its `what`, if it is from `domain` to `codomain`.
+    pub(super) fn held(
+        &self,
+        what: &str,
+        offered: Operator,
+        [domain, codomain]: [&Space; 2],
+    ) -> Result<Operator, OpError> {
+        if (offered.domain(), offered.codomain()) == (domain, codomain) {
+            return Ok(offered);
+        }
+        let spaces = |a: &Space, b: &Space| format!("from {} to {}", a.sized(), b.sized());
+        let (found, wanted) = (spaces(offered.domain(), offered.codomain()), spaces(domain, codomain));
+        let problem = format!("the {what} that it offers is {found}, where one {wanted} is wanted");
+        Err(OpError::Argument { operator: self.to_string(), problem })
+    }
+
+    /// The operator that undoes it, where it offers one.
+    pub(super) fn inverse(&self) -> Result<Option<Operator>, OpError> {
+        let Some(inverse) = self.op.inverse() else { return Ok(None) };
+        let inverse = inverse.on(self.domain().device()).turned(self.side == Side::Adjoint, self.conj);
+        self.held("inverse", inverse, [self.codomain(), self.domain()]).map(Some)
+    }
+
     /// The part inside `tile`, where the leaf can be cut so.
-    pub(super) fn cut(&self, tile: &Tile) -> Option<Operator> {
-        let cut = self.op.cut(tile)?.on(self.domain().device());
-        Some(cut.turned(self.side == Side::Adjoint, self.conj))
+    pub(super) fn cut(&self, tile: &Tile) -> Result<Option<Operator>, OpError> {
+        let Some(cut) = self.op.cut(tile) else { return Ok(None) };
+        let cut = cut.on(self.domain().device()).turned(self.side == Side::Adjoint, self.conj);
+        // A group of dimensions is cut under its own name where it is one dimension, and along its outermost where it is several.
+        if self.downcast::<Gather>().is_some() {
+            return Ok(Some(cut));
+        }
+        let (reads, writes) = (tile.space(self.domain()), tile.space(self.codomain()));
+        self.held(&format!("cut to {tile}"), cut, [&reads, &writes]).map(Some)
     }
 
     /// What a range of the output along `dim` depends on, and the operator between the two; see [`LeafOp::window`].
-    pub(super) fn window(&self, dim: &Name, range: (i64, i64)) -> Option<Window> {
+    pub(super) fn window(&self, dim: &Name, range: (i64, i64)) -> Result<Option<Window>, OpError> {
         let from = self.op.window_reads(self.side, dim);
-        if self.domain().axis(&from).is_none() || self.codomain().axis(dim).is_none() {
-            return None;
-        }
-        let (reads, operator) = self.op.window(self.side, dim, range)?;
+        let (Some(n), true) = (self.domain().size(&from), self.codomain().axis(dim).is_some()) else {
+            return Ok(None);
+        };
+        let Some((reads, operator)) = self.op.window(self.side, dim, range) else { return Ok(None) };
         let operator = operator.on(self.domain().device()).turned(self.side == Side::Adjoint, self.conj);
-        Some(Window { from, reads, operator })
+        if !(0 <= reads.0 && reads.0 < reads.1 && reads.1 <= n) {
+            return Err(OpError::TileRange {
+                operator: self.to_string(),
+                dim: from,
+                size: n,
+                lo: reads.0,
+                hi: reads.1,
+            });
+        }
+        let side = |name: &Name, range, space| Tile::default().with(name, range).space(space);
+        let spaces = [&side(&from, reads, self.domain()), &side(dim, range, self.codomain())];
+        let operator = self.held(&format!("window of {dim}={}..{}", range.0, range.1), operator, spaces)?;
+        Ok(Some(Window { from, reads, operator }))
     }
 
     /// `y = A x` for this side, rounded to the type of `y`.

@@ -67,6 +67,18 @@ impl Name {
         name
     }
 
+    /// The name for this dimension as a grid of `n` points with frequencies, neither name in `avoid`: the letters with the number `n`, so
+    /// that grids of two lengths have two names, or the next that is free.
+    pub(super) fn grid(&self, n: i64, avoid: &[Name]) -> Name {
+        let mut name = Name::of(self.base().to_owned(), n.unsigned_abs()).next_unused(avoid);
+        let mut taken = avoid.to_vec();
+        while avoid.contains(&name.frequency()) {
+            taken.push(name.clone());
+            name = name.next_unused(&taken);
+        }
+        name
+    }
+
     /// The name of the frequencies of this dimension: `Nx` gives `Kx`, `x` gives `kx`, `X` gives `Kx`.
     #[must_use]
     pub(super) fn frequency(&self) -> Name {

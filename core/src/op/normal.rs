@@ -2,7 +2,8 @@
 
 use num_complex::Complex64;
 
-use super::leaf::Leaf;
+use super::OpError;
+use super::leaf::{Leaf, LeafFacts, LeafOp, Side, Tags};
 use super::operator::{Operator, Scale, Zero};
 
 impl Operator {
@@ -97,12 +98,39 @@ fn has_zero(parts: &[Operator]) -> bool {
 
 /// The fast normal of a leaf on its side; `conj(A)^H conj(A) = conj(A^H A)`.
 pub(super) fn leaf_normal(leaf: &Leaf) -> Option<Operator> {
-    let tags = leaf.tags();
-    let normal = if tags.isometry {
-        Operator::Identity(leaf.domain().clone())
-    } else {
-        leaf.op.normal(leaf.side)?.on(leaf.domain().device()).turned(false, leaf.conj)
-    };
-    debug_assert!(normal.domain() == leaf.domain() && normal.codomain() == leaf.domain(), "bug: {normal}");
-    Some(normal)
+    if leaf.tags().isometry {
+        return Some(Operator::Identity(leaf.domain().clone()));
+    }
+    let normal = leaf.op.normal(leaf.side)?.on(leaf.domain().device()).turned(false, leaf.conj);
+    let held = leaf.held("normal", normal, [leaf.domain(); 2]);
+    Some(held.unwrap_or_else(|error| Operator::leaf(Unfit::new(leaf, error))))
+}
+
+/// Stands for the normal of a leaf that offered one on other spaces: who applies or plans it is told.
+#[derive(Debug)]
+pub(super) struct Unfit {
+    facts: LeafFacts,
+    leaf: Leaf,
+    pub(super) error: OpError,
+}
+
+impl Unfit {
+    fn new(leaf: &Leaf, error: OpError) -> Unfit {
+        let space = leaf.domain();
+        let tags = Tags { hermitian: true, psd: true, ..Tags::NONE };
+        let linearity = leaf.op.facts().linearity;
+        let facts = LeafFacts::new(format!("|{leaf}|^2"), space.clone(), space.clone());
+        Unfit { facts: LeafFacts { tags, linearity, ..facts }, leaf: leaf.clone(), error }
+    }
+}
+
+impl LeafOp for Unfit {
+    fn facts(&self) -> &LeafFacts {
+        &self.facts
+    }
+
+    /// The two one after the other.
+    fn apply(&self, _: Side, x: &[Complex64], y: &mut [Complex64]) {
+        y.copy_from_slice(&self.leaf.turned(true, false).apply(&self.leaf.apply(x)));
+    }
 }

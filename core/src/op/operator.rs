@@ -12,6 +12,7 @@ use num_complex::Complex64;
 use super::join::{BlockDiag, Concat, Stack};
 use super::leaf::{Leaf, LeafOp};
 use super::name::Name;
+use super::normal::Unfit;
 use super::sum::{Power, Sum};
 use super::{Linearity, OpError, Space, ToDevice, Work};
 use crate::memory::Device;
@@ -316,10 +317,7 @@ impl Operator {
         match self {
             // What keeps all lengths and reaches everything is undone by its adjoint.
             Operator::Leaf(leaf) if leaf.tags().unitary() => Ok(self.adjoint()),
-            Operator::Leaf(leaf) => {
-                let inverse = leaf.op.inverse().ok_or_else(none)?.on(leaf.domain().device());
-                Ok(inverse.turned(leaf.side == super::Side::Adjoint, leaf.conj))
-            }
+            Operator::Leaf(leaf) => leaf.inverse()?.ok_or_else(none),
             Operator::Concat(c) if c.odim().is_some() && c.idim().is_some() => {
                 Operator::concatenated(c.idim().cloned(), c.odim().cloned(), inverses(c.parts())?, c.tree())
             }
@@ -338,6 +336,14 @@ impl Operator {
             }
             Operator::Power(power) => power.base().inverse()?.pow(power.exponent()),
             _ => Err(none()),
+        }
+    }
+
+    /// What keeps it from being applied: a leaf in it that offered what does not fit.
+    pub(crate) fn misfit(&self) -> Option<OpError> {
+        match self {
+            Operator::Leaf(leaf) => leaf.downcast::<Unfit>().map(|unfit| unfit.error.clone()),
+            _ => self.children().iter().find_map(Operator::misfit),
         }
     }
 

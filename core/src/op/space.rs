@@ -261,12 +261,11 @@ impl Space {
 
     /// Of what rounds to `z`, which the type holds, the number with the shortest text.
     pub(crate) fn shortest(&self, z: Complex64) -> Complex64 {
-        #[expect(clippy::cast_possible_truncation, reason = "a number of the narrower type")]
-        let short = |v: f64| (v as f32).to_string().parse().unwrap_or(v);
         match self.0.dtype {
-            Dtype::F32 | Dtype::C32 => Some(Complex64::new(short(z.re), short(z.im)))
-                .filter(|s| self.round(*s) == self.round(z))
-                .unwrap_or(z),
+            Dtype::F32 | Dtype::C32 => {
+                let short = |v: f64| shortest_single(v).unwrap_or(v);
+                Complex64::new(short(z.re), short(z.im))
+            }
             _ => z,
         }
     }
@@ -287,6 +286,15 @@ impl Space {
         let dims: Vec<String> = self.0.dims.iter().map(|(name, size)| format!("{name}={size}")).collect();
         format!("{}[{}]@{}", self.0.dtype, dims.join(","), self.0.device)
     }
+}
+
+/// Of the numbers that single precision rounds to `v`, the one with the shortest text; `None` where `v` is no number of single precision.
+#[expect(clippy::cast_possible_truncation, reason = "a number of the narrower type")]
+pub(super) fn shortest_single(v: f64) -> Option<f64> {
+    let single = v as f32;
+    let same = |a: f32| a.to_bits() == single.to_bits();
+    let held = v.is_finite() && f64::from(single).to_bits() == v.to_bits();
+    held.then(|| single.to_string().parse().ok().filter(|short: &f64| same(*short as f32)).unwrap_or(v))
 }
 
 /// `c32[y,x]@cpu`, without sizes.

@@ -152,7 +152,7 @@ fn kept_leaf(leaf: &Leaf, by: Step<'_>) -> Option<Operator> {
         if !batched || leaf.along(by.dim) != Along::Pointwise {
             return None;
         }
-        return leaf.cut(&Tile::default().with(by.dim, (0, by.kept())));
+        return leaf.cut(&Tile::default().with(by.dim, (0, by.kept()))).ok().flatten();
     };
     let kept: Operator = kept;
     Some(kept.on(leaf.domain().device()).turned(leaf.side == super::Side::Adjoint, leaf.conj))

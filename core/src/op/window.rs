@@ -39,7 +39,7 @@ impl Operator {
         }
         match self {
             Operator::Leaf(leaf) if leaf.along(dim) != Along::Pointwise => {
-                leaf.window(dim, range).ok_or_else(refused)
+                leaf.window(dim, range)?.ok_or_else(refused)
             }
             Operator::Leaf(_)
             | Operator::Identity(_)

@@ -65,8 +65,12 @@ impl Plan {
         }
         let input = match self.given() {
             None => Value::Null,
-            Some(values) if self.operator.domain().is_complex() => json!({"complex": values}),
-            Some(values) => json!({"real": values}),
+            Some(values) => {
+                let space = self.operator.domain();
+                let name = if space.is_complex() { "complex" } else { "real" };
+                let short = values.iter().map(|v| space.shortest((*v).into()).re);
+                json!({name: short.collect::<Vec<f64>>()})
+            }
         };
         let mut file = json!({
             "schema_version": 1, "operator": operator, "input": input,

@@ -45,7 +45,7 @@ pub use tasks::{HostWork, Task, Tasks};
 
 use crate::error::wraps;
 use crate::memory::{Device, MoveError};
-use crate::op::Operator;
+use crate::op::{OpError, Operator};
 use crate::program::Problems;
 use crate::units::Bytes;
 
@@ -62,6 +62,7 @@ pub enum PlanError {
     EventTwice { name: String },
     TooManySteps { steps: u64, limit: u64 },
     DeviceNumber(Device),
+    Operator(OpError),
     Move(MoveError),
     Program(Problems),
 }
@@ -69,6 +70,7 @@ pub enum PlanError {
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            PlanError::Operator(error) => error.fmt(f),
             PlanError::Empty(text) => write!(f, "{text} has no element: there is nothing to plan"),
             PlanError::Input { operator, expects, gives } => {
                 write!(f, "`{operator}` reads {expects} but the input is {gives}")
@@ -98,7 +100,7 @@ impl fmt::Display for PlanError {
     }
 }
 
-wraps!(PlanError { Move(MoveError), Program(Problems) });
+wraps!(PlanError { Operator(OpError), Move(MoveError), Program(Problems) });
 
 impl Operator {
     /// The program that applies this operator, for data of any value; see [`Plan`], and [`Planning`] for limits and streams.

@@ -111,6 +111,9 @@ impl Planning {
 
     fn planned(&self, operator: &Operator, x: Option<&Array>) -> Result<Plan, PlanError> {
         one_device_each(operator)?;
+        if let Some(error) = operator.misfit() {
+            return Err(PlanError::Operator(error));
+        }
         if self.caps.is_empty() {
             return write::plan(operator, self, x);
         }

@@ -5,10 +5,13 @@ use num_complex::Complex64;
 use spanlift::chain;
 use spanlift::memory::{Device, Dtype};
 use spanlift::op::{
-    Array, Boundary, DeviceSpec, Diagonal, LeafFacts, LeafOp, Mode, OpError, Operator, Part, Side, Space,
-    Tags, Tensor, ToDevice, Work, auto_transfer, blocks, chain, convolution, cpu, crop, cuda, dot_test,
-    embed, end_pad, finite_difference, identity, mock, pad, select, slice, sum_reduce, to,
+    Along, Array, Boundary, DeviceSpec, Diagonal, LeafFacts, LeafOp, Mode, Name, OpError, Operator, Part,
+    Side, Space, Tags, Tensor, Tile, ToDevice, Work, auto_transfer, blocks, broken_laws, chain, convolution,
+    cpu, crop, cuda, dot_test, embed, end_pad, finite_difference, identity, mock, nufft, pad, rename, repeat,
+    select, slice, sum_reduce, to,
 };
+
+use spanlift::plan::Solver;
 
 use crate::oracle::{Matrix, check_matrix};
 
@@ -81,6 +84,67 @@ fn a_leaf_on_two_devices_is_refused() {
     assert!(hidden.on(mock(0)).plan().is_ok());
 }
 
+/// What somebody's leaf offers and does not fit is refused in words, wherever it is used, and never taken for something else.
+#[test]
+fn a_leaf_that_offers_what_does_not_fit_is_refused() {
+    #[derive(Debug)]
+    struct Offers(LeafFacts, &'static str);
+    impl LeafOp for Offers {
+        fn facts(&self) -> &LeafFacts {
+            &self.0
+        }
+        fn apply(&self, _: Side, x: &[Complex64], y: &mut [Complex64]) {
+            y.iter_mut().zip(x).for_each(|(y, x)| *y = *x);
+        }
+        fn normal(&self, side: Side) -> Option<Operator> {
+            let space = if side == Side::Forward { &self.0.codomain } else { &self.0.domain };
+            (self.1 == "normal").then(|| Operator::identity(space.clone()))
+        }
+        fn inverse(&self) -> Option<Operator> {
+            (self.1 == "inverse").then(|| Operator::identity(self.0.domain.clone()))
+        }
+        fn along(&self, dim: &Name) -> Along {
+            if dim.base() == "z" { Along::Pointwise } else { Along::Mixed }
+        }
+        fn cut(&self, _: &Tile) -> Option<Operator> {
+            (self.1 == "cut").then(|| Operator::identity(self.0.domain.clone()))
+        }
+        fn window(&self, _: Side, _: &Name, range: (i64, i64)) -> Option<((i64, i64), Operator)> {
+            let part = Operator::identity(self.0.domain.clone());
+            (self.1 == "window").then_some(((range.0, range.1 + 7), part))
+        }
+    }
+    let space = |name, n| Space::new([("z", 4), (name, n)], Dtype::F64).unwrap();
+    let offers = |what| Operator::leaf(Offers(LeafFacts::new("S", space("x", 3), space("y", 2)), what));
+    let x = Array::new(space("x", 3), [1.0; 12]).unwrap();
+    let said = "`S`: the normal that it offers is from f64[z=4,y=2]@cpu to f64[z=4,y=2]@cpu, where one from f64[z=4,x=3]@cpu to \
+                f64[z=4,x=3]@cpu is wanted";
+    let a = offers("normal");
+    assert_eq!(a.normal().apply(&x).unwrap_err().to_string(), said);
+    assert_eq!(a.normal().plan().unwrap_err().to_string(), said);
+    assert_eq!((a.normal() + 0.5 * identity()).unwrap().plan().unwrap_err().to_string(), said);
+    assert_eq!(Solver::cg().solve(a.normal(), &x).unwrap_err().to_string(), said);
+    let both = chain![&a, a.h()].unwrap();
+    assert_eq!(both.simplify().apply(&x).unwrap(), both.apply(&x).unwrap());
+    let other = a.h().normal().apply(&Array::new(space("y", 2), [1.0; 8]).unwrap()).unwrap_err().to_string();
+    assert!(other.starts_with("`S^H`: the normal that it offers is from f64[z=4,x=3]@cpu"), "{other}");
+    // Around something else nobody asks for it.
+    let around = chain![&a, Operator::scale(2.0, space("y", 2)).unwrap()].unwrap().normal();
+    assert!(around.apply(&x).is_ok(), "{around}");
+    assert!(broken_laws(&a, 1).iter().any(|b| b.law == "the normal of `S` is A^H A"));
+    assert_eq!(
+        offers("inverse").inverse().unwrap_err().to_string(),
+        "`S`: the inverse that it offers is from f64[z=4,x=3]@cpu to f64[z=4,x=3]@cpu, where one from f64[z=4,y=2]@cpu to \
+         f64[z=4,x=3]@cpu is wanted"
+    );
+    assert_eq!(
+        offers("cut").cut(&Tile::new([("z", 1..3)]).unwrap()).unwrap_err().to_string(),
+        "`S`: the cut to z=1..3 that it offers is from f64[z=4,x=3]@cpu to f64[z=4,x=3]@cpu, where one from f64[z=2,x=3]@cpu \
+         to f64[z=2,y=2]@cpu is wanted"
+    );
+    assert!(offers("").normal().apply(&x).is_ok());
+}
+
 /// What takes its space from its neighbours chooses names that mean nothing else in the chain, if it has to; names that somebody
 /// chose stay.
 #[test]
@@ -102,8 +166,8 @@ fn fresh_names_of_a_long_chain_are_of_its_own() {
             "[x2=5]",
         ),
         (valid().into(), valid().named(["u"]).into(), "[x2=5]"),
-        // As long as the name that is there already: one size, and nothing to avoid.
-        (crop("x", 3).into(), crop("x", 3).named(["u"]).into(), "[x1=3]"),
+        // As long as a name that is there already: what the chain reads is something else.
+        (crop("x", 3).into(), crop("x", 3).named(["u"]).into(), "[x2=3]"),
     ];
     let sums = || Part::from(sum_reduce(["x1"]).over(&before));
     for (fresh, named, shape) in cases {
@@ -123,6 +187,90 @@ fn fresh_names_of_a_long_chain_are_of_its_own() {
         chain![sums(), slice("x", 0..4, 1).named(["x1"])],
         "`x1` is 3 long in `Sum(x1)` and 4 long in `Slice(x,0..4)`; give one of the two another name (second of two in the \
          chain)",
+    );
+}
+
+/// A fresh name gives way to what somebody says behind it, and to names inside of what was built before.
+#[test]
+fn fresh_names_give_way_to_what_comes_later() {
+    let line = Space::new([("x", 6)], Dtype::F64).unwrap();
+    let start = || Part::from(Diagonal::new(line.clone(), (1..7).map(f64::from)).unwrap());
+    // What works on a dimension whatever it is called.
+    let first = |space: &Space| space.names().next().unwrap().to_string();
+    let summed = || Part::open("sum", move |space| sum_reduce([first(space).as_str()]).over(space));
+    let longer = || Part::open("embed", move |space| embed(&first(space), 0..4, 6).named(["x"]).over(space));
+    let inner = || chain![pad("x", 8).over(&line), crop("x1", 6).named(["x"])].unwrap();
+    let short = || Part::from(slice("x", 1..5, 1));
+    let named = || Part::from(slice("x", 1..5, 1).named(["u"]));
+    let built = |parts: Vec<Part>| chain(parts);
+    type Around<'a> = &'a dyn Fn(Part) -> Vec<Part>;
+    let cases: [(&str, Around<'_>); 4] = [
+        ("a name that is made beside it", &|part| vec![start(), part, repeat("x1", 3).into()]),
+        ("a name that is made once it is gone", &|part| {
+            vec![start(), part, summed(), repeat("x1", 3).into()]
+        }),
+        ("a name inside an operator", &|part| vec![start(), part, longer(), inner().into()]),
+        ("two", &|part| {
+            vec![start(), part, summed(), repeat("x1", 3).into(), summed(), repeat("x2", 5).into()]
+        }),
+    ];
+    for (what, parts) in cases {
+        let a = built(parts(short())).unwrap_or_else(|e| panic!("{what}: {e}"));
+        check_matrix(what, &a, &Matrix::read(&built(parts(named())).unwrap()));
+        for (name, n) in a.codomain().dims() {
+            assert_eq!(a.size(name), Some(*n), "{what}: {a}");
+        }
+    }
+    // Of several fresh names the others stay what they were, or nothing is named so: `x3` is never the counts of the windows.
+    let windows = || Part::from(blocks([("x", 4, 1)]));
+    let said = || {
+        vec![start(), windows(), finite_difference("x2", Boundary::Periodic).into(), repeat("x1", 2).into()]
+    };
+    assert!(chain(said()[..3].to_vec()).unwrap().formula().starts_with("D(x2)"));
+    assert!(built(said()).unwrap_err().to_string().contains("`x1` is named twice"), "{:?}", built(said()));
+    // Who says the fresh name means it.
+    check_error(
+        built(vec![start(), short(), sum_reduce(["x1"]).into(), repeat("x1", 3).into()]),
+        "`x1` is 4 long in `Slice(x,1..5)` and 3 long in `Repeat(x1)`; give one of the two another name (fourth of four in the \
+         chain)",
+    );
+}
+
+/// The grid inside of a transform at any frequencies is nothing that anybody else can mean.
+#[test]
+fn the_grid_of_a_nufft_is_its_own() {
+    let frequencies = || vec![-1.5, 0.25, 2.0];
+    for points in ["x1", "kx1", "x10", "kx10", "x11"] {
+        let line = Space::new([("x", 8), ("kx10", 2), ("x11", 2)], Dtype::C64).unwrap();
+        let line = if line.names().any(|n| n.to_string() == points) {
+            Space::new([("x", 8)], Dtype::C64).unwrap()
+        } else {
+            line
+        };
+        let plain = nufft([("x", frequencies())], "m");
+        let a = nufft([("x", frequencies())], points).over(&line).unwrap_or_else(|e| panic!("{points}: {e}"));
+        assert_eq!(a.size(&points.parse().unwrap()), Some(3), "{a:#}");
+        check_matrix(points, &a, &Matrix::read(&plain.over(&line).unwrap()));
+        let halves = a.tiles([(points, 2)]).unwrap().joined().unwrap();
+        check_matrix(points, &halves, &Matrix::read(&a));
+        let doubled = nufft([("x", frequencies())], points).toeplitz(&line).unwrap();
+        assert_eq!(doubled.domain(), &line);
+    }
+    // Grids of several lengths in one expression, built one by one or as parts of a chain.
+    let line = Space::new([("x", 8)], Dtype::C64).unwrap();
+    let fine = nufft([("x", frequencies())], "m").oversampling(2.0);
+    let (a, b) = (nufft([("x", frequencies())], "m"), fine.over(&line).unwrap());
+    let doubled = a.toeplitz(&line).unwrap();
+    let product = chain![a.over(&line), b.h(), &doubled].unwrap();
+    let parts = chain![Operator::identity(line.clone()), a.clone(), b.h(), &doubled].unwrap();
+    assert_eq!(format!("{product:#}"), format!("{parts:#}"));
+    // Beside a name that somebody chose.
+    let chosen =
+        chain![pad("x", 12).named(["u"]).over(&line), crop("u", 8).named(["x10"]), rename([("x10", "x")])];
+    let beside = chain![chosen.unwrap(), a].unwrap();
+    assert_eq!(
+        (beside.size(&"x10".parse().unwrap()), beside.size(&"x11".parse().unwrap())),
+        (Some(8), Some(10))
     );
 }
 

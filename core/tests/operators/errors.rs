@@ -3,10 +3,10 @@
 use spanlift::chain;
 use spanlift::memory::Dtype;
 use spanlift::op::{
-    Boundary, Dense, Diagonal, Mode, OpError, Operator, Space, Tensor, Tile, block, blocks, convolution,
-    crop, cuda, dense, embed, end_pad, fft, finite_difference, flip, gradient, hstack, interpolate,
-    merge_dims, nufft, pad, permute, rename, repeat, sampling, select, slice, split_dim, stack, sum,
-    sum_reduce, to, vstack,
+    Array, Boundary, Dense, Diagonal, Mode, OpError, Operator, Space, Tensor, Tile, ToDevice, block,
+    block_diag, blocks, convolution, cpu, crop, cuda, dense, embed, end_pad, fft, finite_difference, flip,
+    gradient, hstack, interpolate, merge_dims, nufft, pad, permute, rename, repeat, sampling, select, slice,
+    split_dim, stack, sum, sum_reduce, to, vstack,
 };
 
 use crate::oracle::C;
@@ -35,7 +35,31 @@ fn containers() {
     );
     refused(
         sum([a.clone(), a.clone(), a.on(cuda(0))]),
-        "`W` reads f64[n]@cuda:0 but `W` reads f64[n]@cpu (third of three in the sum); insert `to(cpu())` before it",
+        "`W` reads f64[n]@cuda:0 but `W` reads f64[n]@cpu (third of three in the sum); insert `to(cuda(0))` before it",
+    );
+    refused(
+        sum([a.on(cuda(0)), a.clone()]),
+        "`W` reads f64[n]@cpu but `W` reads f64[n]@cuda:0 (second of two in the sum); insert \
+         `ToDevice::from(cuda(0)).to(cpu())` before it",
+    );
+    refused(
+        sum([a.clone(), chain![to(cuda(0)), a.on(cuda(0))].unwrap()]),
+        "`W · T(cpu->cuda:0)` gives f64[m]@cuda:0 but `W` gives f64[m]@cpu (second of two in the sum); insert `to(cpu())` after it",
+    );
+    // What is said to be inserted makes them fit.
+    let there = ToDevice::from(cuda(0)).to(cpu());
+    assert!(sum([a.on(cuda(0)), chain![there, a.clone(), to(cuda(0))].unwrap()]).is_ok());
+    let said = a.apply(&Array::new(a.domain().on(cuda(0)), [1.0; 3]).unwrap()).unwrap_err().to_string();
+    assert!(said.ends_with("insert `ToDevice::from(cuda(0)).to(cpu())` before it"), "{said}");
+    let pair = block_diag([a.clone(), a.clone()]).unwrap();
+    refused(
+        &pair * &a,
+        "`diag(W, W)` expects (f64[n]@cpu, f64[n]@cpu) but `W` gives f64[m]@cpu (second of two in the chain); one of them is a tuple \
+         of spaces, as `block_diag` has them; `stack` and `block` have one space",
+    );
+    refused(
+        dense(["m"], ["n"], [("m", 2), ("n", 3)], [1.0; 5], Dtype::F32),
+        "f32[m=2,n=3]@cpu has 6 elements but 5 values are given",
     );
     refused(sum(Vec::<Operator>::new()), "a sum needs at least one operator");
     refused(vstack("m", Vec::<Operator>::new()), "a concatenation needs at least one operator");

@@ -12,6 +12,8 @@ use spanlift::op::{
 use spanlift::plan::{Plan, PlanError, Planning};
 use spanlift::{Bytes, chain};
 
+use crate::oracle::{Matrix, check_matrix};
+
 fn space(dims: &[(&str, i64)]) -> Space {
     Space::new(dims.iter().copied(), Dtype::F64).unwrap()
 }
@@ -493,4 +495,71 @@ fn a_join_is_torn_inside_of_a_part_only_where_the_part_can_be() {
     let two = block("kx", "x", [&transform, &transform]).unwrap();
     let corner = two.cut(&Tile::new([("kx", 0..4), ("x", 4..6)]).unwrap()).unwrap();
     assert_eq!(corner.apply(&count(&corner)).unwrap().reals(), [0.0; 4]);
+}
+
+/// What a file calls renamed is cut along its names only where no other index counts across them.
+#[test]
+fn a_movement_of_a_file_that_counts_across_a_renamed_dimension_is_not_cut_along_it() {
+    let file = |to: &str, axes: &str, cuts: &str| {
+        format!(
+            r#"{{"schema_version": 1, "operator": {{"op": "leaf", "leaf": 0, "adjoint": false, "conj": false, "device": "cpu"}},
+            "leaves": [{{"kind": "gather", "name": "G", "adjoint_name": null, "domain": {{"dims": [["y", 2], ["x", 3]], "dtype": "f64",
+            "device": "cpu"}}, "codomain": {{"dims": {to}, "dtype": "f64", "device": "cpu"}}, "axes": {axes}, "cuts": {cuts},
+            "tags": []}}], "weights": []}}"#
+        )
+    };
+    // The first index of the output counts rows in steps of the innermost dimension.
+    let rows = r#"{"from": 1, "pieces": [[0, 2, 0, 3]]}"#;
+    let columns = r#"{"from": 1, "pieces": [[0, 3, 0, 1]]}"#;
+    let single = r#"{"from": 1, "pieces": [[0, 3, 3, 1]]}"#;
+    let files = [
+        file(r#"[["u", 2], ["v", 3]]"#, &format!("[{rows}, {columns}]"), r#""renamed""#),
+        file(r#"[["u", 2], ["x", 3]]"#, &format!("[{rows}, {columns}]"), r#""renamed""#),
+        file(r#"[["v", 3]]"#, &format!("[{single}]"), r#""renamed""#),
+        file(r#"[["v", 3]]"#, &format!("[{columns}]"), r#""renamed""#),
+        file(
+            r#"[["u", 2], ["v", 2]]"#,
+            r#"[{"from": 1, "pieces": [[0, 2, 0, 1]]}, {"from": 1, "pieces": [[0, 2, 0, 1]]}]"#,
+            r#""renamed""#,
+        ),
+        file(r#"[["u", 2], ["v", 3]]"#, &format!("[{rows}, {columns}]"), r#""out""#),
+        file(r#"[["u", 2], ["x", 3]]"#, &format!("[{rows}, {columns}]"), "[0, 1]"),
+        file(
+            r#"[["u", 2], ["x", 1]]"#,
+            r#"[{"from": 0, "pieces": [[0, 2, 0, 1]]}, {"from": 0, "pieces": [[0, 1, 0, 1]]}]"#,
+            r#""renamed""#,
+        ),
+        // Another index moves along what one leaves alone, or stays where it is.
+        file(
+            r#"[["u", 1], ["x", 3]]"#,
+            &format!(r#"[{{"from": 1, "pieces": [[0, 1, 1, 1]]}}, {columns}]"#),
+            r#""refused""#,
+        ),
+        file(
+            r#"[["u", 2], ["v", 3]]"#,
+            &format!(r#"[{{"from": 0, "pieces": [[0, 2, 1, 0]]}}, {columns}]"#),
+            r#""renamed""#,
+        ),
+    ];
+    for text in files {
+        let a = Reader::new().read(text.as_bytes()).unwrap_or_else(|e| panic!("{e}: {text}"));
+        let expected = Matrix::read(&a);
+        for name in ["y", "x", "u", "v"] {
+            // Refused, or the whole again.
+            if let Ok(tiles) = a.tiles([(name, 1)]).and_then(|tiles| tiles.joined()) {
+                check_matrix(&format!("{name} of {text}"), &tiles, &expected);
+            }
+        }
+        assert_eq!(Matrix::read(&a.simplify()), expected, "{text}");
+    }
+    // Parts side by side along a name with two sizes.
+    let twice = file(
+        r#"[["y", 4], ["x", 3]]"#,
+        &format!(r#"[{{"from": 0, "pieces": [[1, 2, 0, 1]]}}, {columns}]"#),
+        r#""refused""#,
+    );
+    let leaf = r#"{"op": "leaf", "leaf": 0, "adjoint": false, "conj": false, "device": "cpu"}"#;
+    let both = format!(r#"{{"op": "concat", "odim": "y", "idim": "y", "parts": [{leaf}, {leaf}]}}"#);
+    let a = Reader::new().read(twice.replacen(leaf, &both, 1).as_bytes()).unwrap();
+    assert!(a.tiles([("y", 2)]).and_then(|tiles| tiles.joined()).is_err());
 }

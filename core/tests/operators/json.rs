@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use spanlift::chain;
 use spanlift::memory::{Dtype, cpu, cuda, mock};
 use spanlift::op::{
-    FromFn, LeafFacts, LeafOp, Mode, Operator, Reader, Side, Space, Tensor, Weights, convolution, to,
+    Diagonal, FromFn, LeafFacts, LeafOp, Mode, Operator, Reader, Side, Space, Tensor, Tile, Weights,
+    block_diag, convolution, dense, flip, pad, to,
 };
 
 use crate::memory::random_expression;
@@ -111,6 +112,80 @@ fn a_factor_of_single_precision_is_written_as_one() {
                 }
             }
         }
+    }
+}
+
+/// So are weights, bit for bit, whoever else has the same storage.
+#[test]
+fn weights_of_single_precision_are_written_as_such() {
+    let line = |dtype| Space::new([("x", 3)], dtype).unwrap();
+    let tenths = Diagonal::new(line(Dtype::F32), [0.1, -0.7, 1.0 / 3.0]).unwrap();
+    let file = Operator::from(tenths.clone()).to_json(Weights::Inline).unwrap();
+    assert!(file.contains(r#""weights":[{"dtype":"f32","real":[0.1,-0.7,0.33333334]}]"#), "{file}");
+    // Numbers of double precision, and those whose text is as short, are written as they were.
+    for (dtype, values, text) in [
+        (Dtype::F64, [0.1, 0.5, 2.0], r#"[{"real":[0.1,0.5,2.0]}]"#),
+        (Dtype::F32, [-0.0, 0.5, 16_777_216.0], r#"[{"real":[-0.0,0.5,16777216.0]}]"#),
+    ] {
+        let file =
+            Operator::from(Diagonal::new(line(dtype), values).unwrap()).to_json(Weights::Inline).unwrap();
+        assert!(file.contains(text), "{file}");
+    }
+    let complex =
+        Diagonal::new(line(Dtype::C32), [Complex64::new(0.1, -0.0), Complex64::I, 0.3.into()]).unwrap();
+    let file = Operator::from(complex).to_json(Weights::Inline).unwrap();
+    assert!(file.contains(r#"{"complex":[0.1,-0.0,0.0,1.0,0.3,0.0],"dtype":"c32"}"#), "{file}");
+
+    // One storage that two leaves share is one again.
+    let whole = Operator::from(tenths);
+    let part = whole.cut(&Tile::new([("x", 1..3)]).unwrap()).unwrap();
+    let both = block_diag([whole, part]).unwrap();
+    assert_eq!(both.weights().len(), 1);
+    let mut random = Random(7);
+    let mut any = move |n: usize| -> Vec<Complex64> {
+        let mut number = || loop {
+            #[expect(clippy::cast_possible_truncation, reason = "the low half of the bits")]
+            let v = f32::from_bits(random.below(1 << 32) as u32);
+            // Squares stay in the range.
+            if v.is_finite() && v.abs() < 1e18 {
+                return f64::from(v);
+            }
+        };
+        (0..n).map(|_| Complex64::new(number(), number())).collect()
+    };
+    let square = |dtype| Space::new([("y", 3), ("x", 3)], dtype).unwrap();
+    let mut all = vec![both];
+    for _ in 0..50 {
+        let kernel = Tensor::new([("y", 3), ("x", 3)], any(9)).unwrap();
+        all.push(Diagonal::broadcast(square(Dtype::C32), &kernel).unwrap().into());
+        all.push(convolution(["y", "x"], &kernel).over(square(Dtype::C32)).unwrap());
+        let reals = any(9).into_iter().map(|z| z.re);
+        all.push(dense(["m"], ["x"], [("m", 3), ("x", 3)], reals, Dtype::F32).unwrap());
+    }
+    let bits = |a: &Operator| -> Vec<Vec<[u64; 2]>> {
+        let of = |values: &[Complex64]| values.iter().map(|z| [z.re.to_bits(), z.im.to_bits()]).collect();
+        a.weights().iter().map(|(_, values)| of(values)).collect()
+    };
+    for a in all {
+        let file = a.to_json(Weights::Inline).unwrap();
+        let b = Reader::new().read(file.as_bytes()).unwrap();
+        assert_eq!(bits(&b), bits(&a), "{file}");
+        assert_eq!(b.to_json(Weights::Inline).unwrap(), file);
+    }
+    let wrong = file.replace(r#"],"dtype":"c32"}"#, r#"],"dtype":"i8"}"#);
+    let error = Reader::new().read(wrong.as_bytes()).unwrap_err();
+    assert_eq!(error.to_string(), "weights[0].dtype: expected `f32`, `c32`, `f64` or `c64`");
+}
+
+/// What rewriting makes one of movements that were made on two devices is on one.
+#[test]
+fn movements_from_two_devices_come_back_as_one() {
+    let image = |device| Space::new([("y", 2), ("x", 3)], Dtype::F64).unwrap().on(device);
+    let flipped = flip(["x"]).over(image(cpu())).unwrap().on(mock(1));
+    let a = chain![flipped, pad("y", 4).over(image(mock(1)))].unwrap().simplify();
+    assert_eq!(a.parts().len(), 1, "{a}");
+    for a in [a.on(cpu()), a.clone(), a.h(), chain![to(mock(1)), &a, to(cpu())].unwrap()] {
+        round_trip(&a.to_string(), &a, &mut Random(5));
     }
 }
 

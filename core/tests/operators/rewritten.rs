@@ -2,9 +2,12 @@
 
 use spanlift::chain;
 use spanlift::memory::{Dtype, cpu, cuda};
-use spanlift::op::{Array, Diagonal, Level, Operator, Simplify, fft, roll, stack, sum, sum_reduce, to};
+use spanlift::op::{
+    Array, Diagonal, Level, Operator, Simplify, Space, crop, fft, flip, merge_dims, permute, rename, roll,
+    split_dim, stack, sum, sum_reduce, to,
+};
 
-use crate::oracle::C;
+use crate::oracle::{C, Matrix, check_matrix};
 use crate::rules::{Draw, same};
 use crate::table::space;
 
@@ -95,4 +98,32 @@ fn parts_on_names_apart_change_places() {
     let w = crate::table::tensor(&[("y", 4)], Dtype::C64);
     let small = Operator::from(Diagonal::broadcast(total.codomain().clone(), &w).unwrap());
     assert_eq!(simple(vec![y, total, small], Level::Rounding), "(D D) · Sum(x)");
+}
+
+/// A merge or a split that was made one movement with its neighbours counts across no dimension that can be cut.
+#[test]
+fn movements_in_a_row_are_cut_along_what_none_of_them_touches() {
+    let space = |dims: [(&str, i64); 3]| Space::new(dims, Dtype::F64).unwrap();
+    let split =
+        || split_dim("u", [("c", 2), ("y", 3)]).over(Space::new([("u", 6), ("x", 3)], Dtype::F64).unwrap());
+    let image = space([("c", 2), ("y", 3), ("x", 3)]);
+    let cases = [
+        chain![crop("y", 3).named(["v"]).over(&image), roll("v", 1)],
+        chain![split().unwrap().h(), roll("u", 1)],
+        chain![split().unwrap().h(), permute(["x", "u"])],
+        chain![flip(["c"]).over(&image), split().unwrap().h(), flip(["u"])],
+        chain![merge_dims(["c", "y"], "u").over(&image), permute(["x", "u"]), flip(["u"])],
+        chain![rename([("c", "w")]).over(&image), merge_dims(["w", "y"], "u"), roll("u", 2)],
+    ];
+    for a in cases {
+        let a = a.unwrap();
+        let expected = Matrix::read(&a);
+        assert!(a.simplify().parts().len() < a.parts().len(), "{a}");
+        for b in [a.simplify(), a.h().simplify().h(), a.h().h().simplify()] {
+            for size in 1..3 {
+                let tiles = b.tiles([("x", size)]).and_then(|tiles| tiles.joined()).unwrap();
+                check_matrix(&format!("{b}, tiles of {size}"), &tiles, &expected);
+            }
+        }
+    }
 }

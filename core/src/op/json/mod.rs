@@ -18,7 +18,8 @@
 //!
 //! Leaves have a `kind`: `diagonal`, `dense`, `fft`, `gather`, `sparse`, `convolve`, or one that [`Reader::kind`] names, with
 //! a `recipe`. Weights are `{"storage", "dims", "strides", "offset"}`, views of a storage. A storage is
-//! `{"real": [...]}`, `{"complex": [re, im, ...]}` or `{"name", "elements"}`: values that the file leaves out and
+//! `{"real": [...]}`, `{"complex": [re, im, ...]}`, with `"dtype": "f32"` or `"c32"` where the numbers are those of single precision
+//! that are nearest to what stands there, or `{"name", "elements"}`: values that the file leaves out and
 //! [`Reader::weights`] finds by a name that follows from them. Spaces are `{"dims": [[name, size], ...], "dtype", "device"}`
 //! or `{"members": [...]}`.
 

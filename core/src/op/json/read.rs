@@ -96,8 +96,18 @@ impl Reader {
         fields: &Fields<'_>,
         named: &mut BTreeMap<String, usize>,
     ) -> Result<Arc<[Complex64]>, JsonError> {
+        let single = match fields.maybe_text("dtype")? {
+            None | Some("f64" | "c64") => false,
+            Some("f32" | "c32") => true,
+            Some(_) => return Err(fields.error("dtype", "expected `f32`, `c32`, `f64` or `c64`")),
+        };
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the file says that these are numbers of the narrower type"
+        )]
+        let held = |v: f64| if single { f64::from(v as f32) } else { v };
         let numbers = |name: &str| -> Result<Vec<f64>, JsonError> {
-            let list: Option<Vec<f64>> = fields.list(name)?.iter().map(Value::as_f64).collect();
+            let list: Option<Vec<f64>> = fields.list(name)?.iter().map(|v| v.as_f64().map(held)).collect();
             list.ok_or_else(|| fields.error(name, "expected numbers"))
         };
         if fields.map.contains_key("real") {

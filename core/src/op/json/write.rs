@@ -6,7 +6,9 @@ use num_complex::Complex64;
 use serde_json::{Value, json};
 
 use super::{DEEPEST, JsonError, leaves, name_of};
+use crate::memory::Dtype;
 use crate::op::operator::Operator;
+use crate::op::space::shortest_single;
 use crate::op::{DeviceSpec, LeafOp, Side, Space, Tensor};
 use crate::ordered::joined;
 
@@ -50,12 +52,7 @@ impl Operator {
         let operator = writer.operator(self, "operator", 0)?;
         let storages = writer.storages.iter().map(|values| match weights {
             Weights::ByName => json!({"name": name_of(values), "elements": values.len()}),
-            Weights::Inline if values.iter().all(|z| z.im.to_bits() == 0) => {
-                json!({"real": values.iter().map(|z| z.re).collect::<Vec<_>>()})
-            }
-            Weights::Inline => {
-                json!({"complex": joined(values.iter().map(|z| [z.re, z.im]))})
-            }
+            Weights::Inline => storage(values),
         });
         let storages: Vec<Value> = storages.collect();
         let leaves: Vec<Value> = writer.leaves.into_iter().map(|(_, leaf)| leaf).collect();
@@ -145,6 +142,19 @@ impl Writer {
             self.storages.len() - 1
         });
         json!({"storage": storage, "dims": dims(t.dims()), "strides": t.strides(), "offset": t.offset()})
+    }
+}
+
+/// The values of a storage. Those of single precision that have a shorter text than the same numbers of double precision are written so,
+/// and the type is said.
+fn storage(values: &[Complex64]) -> Value {
+    let real = values.iter().all(|z| z.im.to_bits() == 0);
+    let (name, dtype) = if real { ("real", Dtype::F32) } else { ("complex", Dtype::C32) };
+    let numbers = joined(values.iter().map(|z| if real { vec![z.re] } else { vec![z.re, z.im] }));
+    let short: Option<Vec<f64>> = numbers.iter().map(|v| shortest_single(*v)).collect();
+    match short {
+        Some(short) if short != numbers => json!({name: short, "dtype": dtype.to_string()}),
+        _ => json!({name: numbers}),
     }
 }
 

@@ -86,8 +86,12 @@ pub fn dense<'a, W: Into<Complex64>>(
             all.push((name, size));
         }
     }
-    let weights = Tensor::new(all, weights)?;
-    Ok(Dense::new(Space::new(inputs, dtype)?, &weights, output)?.into())
+    let weights: Vec<Complex64> = weights.into_iter().map(Into::into).collect();
+    let all = Space::new(all, dtype)?;
+    if i64::try_from(weights.len()) != Ok(all.elements()) {
+        return Err(OpError::Values { values: weights.len(), space: Box::new(all) });
+    }
+    Ok(Dense::new(Space::new(inputs, dtype)?, &Tensor::of(&all, weights.into()), output)?.into())
 }
 
 fn unsized_dim(operator: &str, dim: Name, known: &[Name]) -> OpError {

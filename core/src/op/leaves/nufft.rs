@@ -21,6 +21,8 @@ pub struct Nufft {
     points: String,
     oversampling: f64,
     width: u32,
+    /// Names that no fresh one is.
+    avoid: Vec<Name>,
 }
 
 /// The orthonormal Fourier transform at given frequencies: for each dimension the frequency of every point.
@@ -29,7 +31,8 @@ pub struct Nufft {
 /// `[-n/2, n/2]`. A chain: division by the kernel's transform, zeros around, centred Fourier transform, interpolation with a
 /// Kaiser-Bessel kernel, scale.
 ///
-/// Shapes: the dimension `points` takes the place of the grid's dimension that is listed first; complex types alone.
+/// Shapes: the dimension `points` takes the place of the grid's dimension that is listed first; complex types alone. The grid in the
+/// middle has names of its own with its length as their number: of `x` with 16 points `x16`, and `kx16`.
 ///
 /// # Errors
 /// When it is built: frequencies outside `[-n/2, n/2]`, a real space, a kernel that is too narrow or too wide.
@@ -52,6 +55,7 @@ pub fn nufft<'a>(frequencies: impl IntoIterator<Item = (&'a str, Vec<f64>)>, poi
         points: points.to_owned(),
         oversampling: 1.25,
         width: 4,
+        avoid: Vec::new(),
     }
 }
 
@@ -129,6 +133,28 @@ impl Nufft {
         Ok(grids)
     }
 
+    /// Zeros around each dimension, under a name that nothing else has here; the names.
+    fn finer(
+        &self,
+        grids: &[Grid],
+        length: impl Fn(&Grid) -> i64,
+        here: &mut Space,
+        chain: &mut Vec<Operator>,
+    ) -> Result<Vec<String>, OpError> {
+        let mut avoid: Vec<Name> = here.names().chain(&self.avoid).cloned().collect();
+        avoid.push(self.points.parse()?);
+        let padded = grids.iter().map(|grid| {
+            let name = grid.name.grid(length(grid), &avoid);
+            avoid.extend([name.clone(), name.frequency()]);
+            let text = name.to_string();
+            let operator = pad(&grid.name.to_string(), length(grid)).named([text.as_str()]).over(&*here)?;
+            *here = operator.codomain().clone();
+            chain.push(operator);
+            Ok(text)
+        });
+        padded.collect()
+    }
+
     fn build(&self, space: &Space) -> Result<Operator, OpError> {
         let grids = self.grids(space)?;
         let width = f64::from(self.width);
@@ -154,14 +180,7 @@ impl Nufft {
             let apodisation = Tensor::new([(text.as_str(), grid.n)], weights.collect::<Vec<f64>>())?;
             chain.push(Diagonal::broadcast(here.clone(), &apodisation)?.named("apod").into());
         }
-        let mut padded: Vec<String> = Vec::new();
-        for grid in &grids {
-            let operator = pad(&grid.name.to_string(), grid.over).over(&here)?;
-            let axis = here.axis(&grid.name).unwrap_or(0);
-            here = operator.codomain().clone();
-            padded.push(here.dims()[axis].0.to_string());
-            chain.push(operator);
-        }
+        let padded = self.finer(&grids, |grid| grid.over, &mut here, &mut chain)?;
         let transform = fft(padded.iter().map(String::as_str)).centered().over(&here)?;
         let axes: Vec<usize> = padded.iter().filter_map(|n| here.axis(&n.parse().ok()?)).collect();
         here = transform.codomain().clone();
@@ -200,7 +219,7 @@ impl Nufft {
     /// use spanlift::memory::Dtype;
     /// use spanlift::op::{Space, nufft};
     /// let a = nufft([("x", vec![-1.5, 0.25])], "m").toeplitz(Space::new([("x", 8)], Dtype::C64)?)?;
-    /// assert_eq!(a.formula(), "Crop(x1,8) · F(x1)^H · psf · F(x1) · Pad(x,16)");
+    /// assert_eq!(a.formula(), "Crop(x16,8) · F(x16)^H · psf · F(x16) · Pad(x,16)");
     /// # Ok::<(), spanlift::op::OpError>(())
     /// ```
     pub fn toeplitz(&self, space: impl std::borrow::Borrow<Space>) -> Result<Operator, OpError> {
@@ -229,14 +248,7 @@ impl Nufft {
 
         let mut chain = Vec::new();
         let mut here = space.clone();
-        let mut padded: Vec<String> = Vec::new();
-        for grid in &grids {
-            let operator = pad(&grid.name.to_string(), 2 * grid.n).over(&here)?;
-            let axis = here.axis(&grid.name).unwrap_or(0);
-            here = operator.codomain().clone();
-            padded.push(here.dims()[axis].0.to_string());
-            chain.push(operator);
-        }
+        let padded = self.finer(&grids, |grid| 2 * grid.n, &mut here, &mut chain)?;
         let axes: Vec<usize> = padded.iter().filter_map(|n| here.axis(&n.parse().ok()?)).collect();
         let forward = fft(padded.iter().map(String::as_str)).centered().over(&here)?;
         here = forward.codomain().clone();
@@ -249,4 +261,4 @@ impl Nufft {
     }
 }
 
-builder!(Nufft);
+builder!(Nufft, fresh);

@@ -70,10 +70,13 @@ impl Recipe {
             if check >= 0.0 {
                 residual = check.sqrt();
             }
-            match verdict(check, limits.enough) {
-                Some(stop) => break stop,
-                None if iterations >= limits.iterations => break Stop::Iterations,
-                None => {}
+            match (verdict(check, limits.enough), self.bound) {
+                (Some(Stop::Breakdown(Breakdown::Indefinite { curvature })), Some(lift)) => {
+                    break Stop::Breakdown(Breakdown::Bound { eigenvalue: -curvature / lift / lift });
+                }
+                (Some(stop), _) => break stop,
+                (None, _) if iterations >= limits.iterations => break Stop::Iterations,
+                (None, _) => {}
             }
             for _ in 0..limits.check_every.min(limits.iterations - iterations) {
                 engine.run(Phase::Step)?;

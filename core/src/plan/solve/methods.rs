@@ -215,12 +215,24 @@ pub(super) struct Shrinkage {
     pub(super) weight: f64,
     /// The largest eigenvalue of the normal operator, or more.
     pub(super) lipschitz: f64,
+    /// What the operator was taken times.
+    pub(super) lift: f64,
 }
+
+/// Beyond this times its bound an eigenvalue makes the iteration grow, however small it begins: with a momentum near 1 the roots of
+/// `z^2 - 2 (1 - q) z + (1 - q) = 0` leave the unit circle at `q = 4/3`.
+const TOO_STEEP: f64 = 4.0 / 3.0;
+
+/// Vectors with squares below this may be nothing but rounding.
+const ROUNDING: f64 = 1e-70;
 
 /// Least squares with few entries: the `x` with the smallest `|A x - b|^2 / 2 + weight |x|_1`.
 ///
 /// `z = y - A^H (A y - b) / L`, `x = shrink(z, weight/L)`, `t' = (1 + sqrt(1 + 4 t^2)) / 2`, `y = x + (t - 1)/t' (x - x before)`.
 /// What is looked at is how far `x` moves. (Beck and Teboulle 2009.)
+///
+/// No quotient `|A^H b|^2 / |b|^2` or `<y, A^H A y> / <y, y>` is larger than the largest eigenvalue: one that is too large for `L` is what
+/// is looked at from then on, as a negative number, and the solution is zero.
 ///
 /// Takes the adjoint and the normal operator of `A`.
 pub(super) fn fista(operators: [Operator; 2], how: &Shrinkage, frame: &Frame) -> Recipe {
@@ -235,14 +247,35 @@ pub(super) fn fista(operators: [Operator; 2], how: &Shrinkage, frame: &Frame) ->
     k.recipe.set_up.push(scalar(check, GUARD, &[check, health]));
     let lost = k.is_double(c).then(|| k.lost(c, g));
     k.recipe.set_up.extend(lost.map(|lost| scalar(check, Func::Add, &[check, lost])));
+    let [squares, quotient, large] = ["squares", "quotient", "large"].map(|name| k.scalar(name));
+    let (one, steep, ok) = (S(0), k.scalar("steep"), k.starting("ok", 1.0));
+    // The first quotient that is too large stays.
+    let judged = [
+        scalar(quotient, DIVIDE, &[quotient, squares]),
+        scalar(quotient, Func::Where { above: TOO_STEEP * how.lipschitz }, &[quotient, quotient]),
+        scalar(quotient, Func::Where { above: ROUNDING }, &[quotient, squares]),
+        scalar(quotient, Func::Where { above: 0.0 }, &[quotient, ok]),
+        scalar(steep, Func::Add, &[steep, quotient]),
+        scalar(large, Func::Where { above: 0.0 }, &[one, steep]),
+        scalar(ok, Func::Affine { mul: -1.0, add: 1.0 }, &[large]),
+    ];
+    let looked = [
+        scalar(check, Func::Where { above: 0.0 }, &[check, ok]),
+        scalar(large, Func::Affine { mul: -1.0, add: 0.0 }, &[steep]),
+        scalar(check, Func::Add, &[check, large]),
+    ];
+    k.recipe.set_up.extend([dot(squares, b, b), scalar(quotient, SAME, &[xx])]);
+    k.recipe.set_up.extend(judged.iter().chain(&looked).cloned());
+    k.recipe.bound = Some(how.lift);
     let step = -1.0 / how.lipschitz;
     // Of an operator that is all but zero every entry is small.
     let small = (how.weight / how.lipschitz).min(f64::MAX);
     let (gradient, down) = (k.added(g, g, -1.0, c), k.added(g, y, step, g));
     let before = k.copied(d, x);
     let moved = k.added(d, x, -1.0, d);
+    k.recipe.step.extend([apply(g, 1, y), dot(quotient, y, g), dot(squares, y, y)]);
+    k.recipe.step.extend(judged);
     k.recipe.step.extend([
-        apply(g, 1, y),
         gradient,
         down,
         before,
@@ -263,7 +296,9 @@ pub(super) fn fista(operators: [Operator; 2], how: &Shrinkage, frame: &Frame) ->
         scalar(check, GUARD, &[check, health]),
     ]);
     k.remember(check, health);
+    k.recipe.step.extend(looked);
     k.recipe.check = check;
+    k.recipe.finish.push(scaled(x, ok, x));
     k.solved(x, frame.x, frame.scale);
     k.recipe
 }

@@ -90,6 +90,12 @@ pub enum Breakdown {
         /// The product, or that of the residual with the preconditioned residual.
         curvature: f64,
     },
+    /// The bound that [`Solver::lipschitz`] was given is so far below an eigenvalue of the normal operator that the iteration grows; the
+    /// solution is zero.
+    Bound {
+        /// The normal operator has an eigenvalue that is as large or larger.
+        eigenvalue: f64,
+    },
     /// A product left the range of numbers: beyond the largest, or below the smallest where it is not zero.
     NotFinite,
 }
@@ -100,6 +106,11 @@ impl std::fmt::Display for Breakdown {
             Breakdown::Indefinite { curvature } => {
                 write!(f, "<p, A p> = {curvature}: the operator is not positive definite")
             }
+            Breakdown::Bound { eigenvalue } => write!(
+                f,
+                "the normal operator has an eigenvalue of at least {eigenvalue:e}, beyond the bound that was given; give a larger one \
+                 or none"
+            ),
             Breakdown::NotFinite => f.write_str("a product left the range of numbers"),
         }
     }

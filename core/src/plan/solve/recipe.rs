@@ -85,6 +85,9 @@ pub struct Recipe {
     /// What else is read at the end.
     pub(super) value: Option<S>,
     pub(super) limits: Limits,
+    /// Of a method with a bound of the eigenvalues: what the operator was taken times. A negative number that is looked at is minus an
+    /// eigenvalue beyond the bound, times the square of it.
+    pub(super) bound: Option<f64>,
     /// What a right-hand side that is known was multiplied with.
     pub(super) scale: f64,
 }
@@ -227,6 +230,7 @@ impl Kitchen {
             check: S(0),
             value: None,
             limits: Limits { enough: 0.0, iterations: 0, check_every: 1 },
+            bound: None,
             scale: 1.0,
         };
         Kitchen { recipe, one: S(0) }

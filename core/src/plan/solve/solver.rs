@@ -86,6 +86,21 @@ impl Solver {
 
     /// The largest eigenvalue of the normal operator, or a number above it, for [`Solver::fista`]; found by [`power`]
     /// where it is not given.
+    ///
+    /// The larger the bound, the shorter the steps. One that is shown to lie below three quarters of an eigenvalue ends in
+    /// [`Breakdown::Bound`](super::Breakdown::Bound), which says how large that is at least.
+    ///
+    /// ```
+    /// use spanlift::memory::Dtype;
+    /// use spanlift::op::{Array, Diagonal, Space};
+    /// use spanlift::plan::{Breakdown, Solver, Stop};
+    /// let line = Space::new([("x", 2)], Dtype::F64)?;
+    /// let (a, b) = (Diagonal::new(line.clone(), [3.0, 3.0])?, Array::new(line, [1.0, 2.0])?);
+    /// let stop = Solver::fista(0.1).lipschitz(1.0).solve(a.clone(), &b)?.stop;
+    /// assert_eq!(stop, Stop::Breakdown(Breakdown::Bound { eigenvalue: 9.0 }));
+    /// assert_eq!(Solver::fista(0.1).lipschitz(9.0).solve(a, &b)?.stop, Stop::Converged);
+    /// # Ok::<(), spanlift::plan::SolveError>(())
+    /// ```
     #[must_use]
     pub fn lipschitz(mut self, bound: f64) -> Solver {
         if let Method::Fista { lipschitz, .. } = &mut self.method {
@@ -226,6 +241,7 @@ impl Solver {
                 let shrinkage = Shrinkage {
                     weight: *weight * scale * lift,
                     lipschitz: (norm * lift).powi(2).max(f64::MIN_POSITIVE),
+                    lift,
                 };
                 methods::fista([adjoint, normal], &shrinkage, &frame)
             }
@@ -236,6 +252,9 @@ impl Solver {
         };
         let most = usize::try_from(a.domain().elements()).unwrap_or(usize::MAX).clamp(10, 10_000);
         let iterations = self.iterations.unwrap_or(most);
+        if let Some(error) = recipe.operators.iter().find_map(Operator::misfit) {
+            return Err(error.into());
+        }
         Ok(Recipe { limits: Limits { enough, iterations, check_every: self.check_every }, scale, ..recipe })
     }
 

@@ -129,6 +129,77 @@ fn exact_convergence_and_zeros_are_no_trouble() {
     assert_eq!((found.iterations, found.solution.reals()), (1, vec![2.0, 0.0, -2.0]));
 }
 
+/// A bound far below the largest eigenvalue is shown to be none and never leads to numbers that are none; one that is somewhat below
+/// finds what a good one finds.
+#[test]
+fn a_bound_that_is_too_small_is_said_with_an_eigenvalue() {
+    for (seed, dtype) in (1..=12).flat_map(|seed| FIELDS.map(|dtype| (seed, dtype))) {
+        let mut random = Random(seed);
+        let (m, n) = (5, 2 + i64::try_from(seed % 3).unwrap());
+        let a = random.matrix(m, n, dtype);
+        let b = random.array(a.codomain());
+        let largest = a.op_norm(2000, 1).unwrap().powi(2);
+        let weight = 0.05 * a.h().apply(&b).unwrap().values().iter().map(|v| v.norm()).fold(0.0, f64::max);
+        let solver = |bound: f64| {
+            Solver::fista(weight).lipschitz(bound).tolerance((64.0 * eps(dtype)).max(1e-9)).iterations(8000)
+        };
+        let good = solver(1.01 * largest).solve(&a, &b).unwrap();
+        assert_eq!(good.stop, Stop::Converged, "{dtype}, seed {seed}");
+        let wanted = |x: &Array| {
+            let rest = a
+                .apply(x)
+                .unwrap()
+                .values()
+                .iter()
+                .zip(b.values())
+                .map(|(y, b)| (y - b).norm_sqr())
+                .sum::<f64>();
+            0.5 * rest + weight * x.values().iter().map(|v| v.norm()).sum::<f64>()
+        };
+        let same = |found: &Array| (wanted(found) / wanted(&good.solution) - 1.0).abs() < eps(dtype).sqrt();
+        let near = solver(0.9 * largest).solve(&a, &b).unwrap();
+        assert!(near.stop == Stop::Converged && same(&near.solution), "{dtype}, seed {seed}: {near:?}");
+        for by in [0.5, 1e-3, 1e-9, 1e-20, 1e-200] {
+            let solver = solver(by * largest);
+            let found = solver.solve(&a, &b).unwrap();
+            let what = format!("{dtype}, seed {seed}, {by:e}: {found:?}");
+            match found.stop {
+                Stop::Breakdown(Breakdown::Bound { eigenvalue }) => {
+                    assert!(by * largest < 0.76 * eigenvalue && eigenvalue < 1.0001 * largest, "{what}");
+                    assert!(found.solution.values().iter().all(|v| *v == C::ZERO), "{what}");
+                }
+                // A solution that is zero along the steep directions is found all the same.
+                Stop::Converged if by == 0.5 => assert!(same(&found.solution), "{what}"),
+                _ => panic!("{what}"),
+            }
+            assert_eq!(solver.plan(&a, &b).unwrap().solve().unwrap(), found, "planned, {what}");
+        }
+    }
+    let message = Breakdown::Bound { eigenvalue: 9.0 }.to_string();
+    assert!(message.contains("at least 9e0, beyond the bound"), "{message}");
+}
+
+/// Where nothing shows it at the beginning, the iteration does.
+#[test]
+fn a_bound_is_found_too_small_along_the_way() {
+    // What is measured lies along the flat direction but for a trace.
+    let a = diagonal(Dtype::F64, &[1.0, 10.0]);
+    let b = Array::new(a.codomain().clone(), [1.0, 1e-9]).unwrap();
+    for every in [1, 7, 50] {
+        let found = Solver::fista(0.0)
+            .lipschitz(1.0)
+            .tolerance(1e-15)
+            .iterations(1000)
+            .check_every(every)
+            .solve(&a, &b)
+            .unwrap();
+        assert!(found.iterations > 0 && found.iterations <= 50, "{found:?}");
+        let Stop::Breakdown(Breakdown::Bound { eigenvalue }) = found.stop else { panic!("{found:?}") };
+        assert!((4.0 / 3.0..=100.0 + 1e-9).contains(&eigenvalue), "{found:?}");
+        assert_eq!(found.solution.reals(), [0.0, 0.0]);
+    }
+}
+
 #[test]
 fn a_breakdown_is_a_value_and_the_solution_the_last_good_one() {
     let b = |n: usize| Array::new(line(i64::try_from(n).unwrap(), Dtype::F64), vec![1.0; n]).unwrap();

@@ -45,7 +45,7 @@ fn plans(a: &Operator, seed: u64) -> Vec<(&'static str, SolvePlan)> {
         ("pcg", Solver::pcg(&near).check_every(2).plan(&system, &b(&system)).unwrap()),
         ("lsqr", Solver::lsqr().check_every(1).plan(a, &b(a)).unwrap()),
         ("damped lsqr", Solver::lsqr().damp(0.3).plan(a, &b(a)).unwrap()),
-        ("fista", Solver::fista(0.2).lipschitz(20.0).iterations(30).plan(a, &b(a)).unwrap()),
+        ("fista", Solver::fista(0.2).lipschitz(60.0).iterations(30).plan(a, &b(a)).unwrap()),
         ("power", Solver::power().iterations(30).plan(&n, &b(&n)).unwrap()),
     ]
 }

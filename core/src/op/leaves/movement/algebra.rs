@@ -19,7 +19,10 @@ pub(in crate::op) fn merged(first: &Leaf, second: &Leaf) -> Option<Operator> {
     let axes = after.axes.iter().map(|axis| composed(&before, axis)).collect::<Option<Vec<_>>>()?;
     // Names of what is done in the order in which it reads.
     let name = format!("{second} · {first}");
-    let spaces = (before.facts.domain.clone(), after.facts.codomain.clone());
+    // Each was made where it was made; as one they are in one place.
+    let reads = before.facts.domain.clone();
+    let writes = after.facts.codomain.on(reads.device());
+    let spaces = (reads, writes);
     let both = |f: fn(&Tags) -> bool| f(&before.facts.tags) && f(&after.facts.tags);
     let tags = Tags { isometry: both(|t| t.isometry), coisometry: both(|t| t.coisometry), ..Tags::default() };
     let gather = Gather::new(name, None, spaces, axes, tags, Cuts::Refused);
@@ -79,10 +82,12 @@ fn forward(leaf: &Leaf) -> Option<Gather> {
 
 /// The adjoint as a movement: every element goes back where it came from, and none came from two places.
 fn inverted(gather: &Gather) -> Option<Gather> {
+    each_back(gather).or_else(|| regrouped(gather))
+}
+
+/// The adjoint of a movement along each dimension by itself.
+fn each_back(gather: &Gather) -> Option<Gather> {
     let (reads, writes) = (&gather.facts.domain, &gather.facts.codomain);
-    if let Some(split) = regrouped(gather) {
-        return Some(split);
-    }
     let mut axes: Vec<Option<Axis>> = vec![None; reads.dims().len()];
     for (k, axis) in gather.axes.iter().enumerate() {
         let from = axis.from?;
@@ -142,19 +147,30 @@ fn regrouped(gather: &Gather) -> Option<Gather> {
     if !in_order {
         return None;
     }
-    // Each dimension of what was read counts in steps of the innermost dimension of what was written.
-    let innermost = writes.dims().len().checked_sub(1)?;
-    let unit = to[innermost];
-    let axes = reads.dims().iter().zip(&from).map(|((_, size), stride)| Axis {
-        size: *size,
-        from: Some(innermost),
-        pieces: vec![Piece { at: 0, len: *size, from: 0, step: stride / unit }],
+    // Each dimension of what was read counts in steps of one of what was written.
+    let axes = reads.dims().iter().zip(&from).map(|((_, size), stride)| {
+        let (d, unit) = counting(writes, |unit| stride % unit == 0)?;
+        let piece = Piece { at: 0, len: *size, from: 0, step: stride / unit };
+        Some(Axis { size: *size, from: Some(d), pieces: vec![piece] })
     });
+    let axes = axes.collect::<Option<Vec<_>>>()?;
     let facts = &gather.facts;
     let name = facts.adjoint_name.clone().unwrap_or_else(|| format!("{}^H", facts.name));
-    let axes = axes.collect();
     let spaces = (writes.clone(), reads.clone());
     Some(Gather::new(name, Some(facts.name.clone()), spaces, axes, facts.tags, Cuts::Refused))
+}
+
+/// The dimension with the largest steps that count something, and how large they are: the further out, the fewer dimensions are
+/// counted across, and those can be cut.
+fn counting(space: &Space, counts: impl Fn(i64) -> bool) -> Option<(usize, i64)> {
+    let mut all = space.strides().into_iter().enumerate().zip(space.dims()).rev();
+    let innermost = all.clone().next().map(|(step, _)| step);
+    let fits = |((_, unit), (_, size)): &((usize, i64), &(_, i64))| *size > 1 && *unit > 0 && counts(*unit);
+    let mut best = innermost;
+    for found in all.by_ref().filter(fits) {
+        best = Some(found.0);
+    }
+    best
 }
 
 /// Where one dimension of the last output comes from in the first input.
@@ -189,12 +205,14 @@ fn composed(before: &Gather, axis: &Axis) -> Option<Axis> {
     Some(Axis { size: axis.size, from: inner.from, pieces: joined(pieces) })
 }
 
-/// An index that counts on, where everything before keeps its order: counted in the innermost dimension of the input.
+/// An index that counts on, where everything before keeps its order: counted in a dimension of the input.
 fn recounted(before: &Gather, axis: &Axis, middle: usize, between: &Space) -> Option<Axis> {
-    let innermost = before.facts.domain.dims().len().checked_sub(1)?;
     let unit = between.strides()[middle];
-    let pieces = axis.pieces.iter().map(|p| Piece { from: p.from * unit, step: p.step * unit, ..*p });
-    Some(Axis { size: axis.size, from: Some(innermost), pieces: pieces.collect() })
+    let places = || axis.pieces.iter().map(|p| Piece { from: p.from * unit, step: p.step * unit, ..*p });
+    let all = |unit: i64| places().all(|p| p.from % unit == 0 && p.step % unit == 0);
+    let (d, unit) = counting(&before.facts.domain, all)?;
+    let pieces = places().map(|p| Piece { from: p.from / unit, step: p.step / unit, ..p });
+    Some(Axis { size: axis.size, from: Some(d), pieces: pieces.collect() })
 }
 
 /// Neighbouring ranges that continue each other as one.

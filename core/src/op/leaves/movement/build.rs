@@ -439,6 +439,9 @@ impl Movement {
             if inner.iter().any(|(before, _)| *before == axis) {
                 return Err(SpaceError::DuplicateDim(name).into());
             }
+            if n == 0 {
+                return Err(self.wrong(format!("`{dim}` has no element, and no block either")));
+            }
             if !(1 <= *block && *block <= n) || *stride < 1 {
                 return Err(
                     self.wrong(format!("`{dim}` is {n} long; a block is 1 to {n} and a stride at least 1"))

@@ -77,6 +77,11 @@ impl Axis {
     /// `y_i = x[start + i step]` where that lies in `0..n`.
     fn affine(size: i64, from: usize, n: i64, start: i64, step: i64) -> Axis {
         let inside = |i: i64| (0..n).contains(&(start + i * step));
+        if step == 0 {
+            let len = if inside(0) { size } else { 0 };
+            let pieces = if len > 0 { vec![Piece { at: 0, len, from: start, step }] } else { Vec::new() };
+            return Axis { size, from: Some(from), pieces };
+        }
         // A monotone sequence is inside for one range of indices.
         let (first, last) = if step > 0 {
             (
@@ -131,6 +136,11 @@ impl Axis {
             inside(p).into_iter().map(move |q| Piece { at: at + q.at, ..q })
         });
         Axis { size: self.size, from: self.from, pieces: pieces.collect() }
+    }
+
+    /// The first and the last index of each range of the input.
+    fn ends(&self) -> impl Iterator<Item = i64> {
+        self.pieces.iter().flat_map(|p| [p.from, p.from + (p.len - 1) * p.step])
     }
 
     fn is_whole(&self, n: i64) -> bool {
@@ -318,7 +328,34 @@ impl Gather {
         let (Some(i), Some(o), Some(n)) = (reads.axis(dim), writes.axis(dim), reads.size(dim)) else {
             return false;
         };
-        self.axes[o].from == Some(i) && self.axes[o].is_whole(n)
+        self.axes[o].from == Some(i) && self.axes[o].is_whole(n) && !self.counts_across(i, o)
+    }
+
+    /// Whether one dimension of the output reads this one of the input, inside it, and nothing else depends on how long it is: nobody
+    /// else says so for a movement from a file.
+    fn read_by_one(&self, dim: &Name) -> bool {
+        let (dims, axis) = (self.facts.domain.dims(), self.facts.domain.axis(dim));
+        let reader = axis.and_then(|i| Some((i, self.axes.iter().position(|axis| axis.from == Some(i))?)));
+        reader.is_some_and(|(i, own)| {
+            let inside = |k: i64| (0..dims[i].1).contains(&k);
+            let alone = self.axes.iter().filter(|axis| axis.from == Some(i)).count() == 1;
+            alone && self.axes[own].ends().all(inside) && !self.counts_across(i, own)
+        })
+    }
+
+    /// Whether what a dimension of the output other than `own` reads depends on how long the dimension `i` of the input is, or where a
+    /// range of it begins: another one that moves along it, or an index that leaves its own dimension and counts on into the ones outside.
+    fn counts_across(&self, i: usize, own: usize) -> bool {
+        let (dims, strides) = (self.facts.domain.dims(), self.facts.domain.strides());
+        let crosses = |axis: &Axis| match axis.from {
+            Some(d) if d == i => axis.ends().any(|k| k != 0),
+            Some(d) if d > i => {
+                let leaves = axis.ends().any(|k| k < 0 || k >= dims[d].1);
+                leaves && axis.ends().any(|k| k < 0 || k * strides[d] >= strides[i])
+            }
+            _ => false,
+        };
+        self.axes.iter().enumerate().any(|(k, axis)| k != own && crosses(axis))
     }
 }
 
@@ -368,7 +405,8 @@ impl Gather {
             return false;
         };
         let back = Piece { at: 0, len: n, from: n - 1, step: -1 };
-        n > 1 && self.axes[o].from == Some(i) && self.axes[o].size == n && self.axes[o].pieces == [back]
+        let is_back = self.axes[o].from == Some(i) && self.axes[o].size == n && self.axes[o].pieces == [back];
+        n > 1 && is_back && !self.counts_across(i, o)
     }
 }
 
@@ -400,7 +438,8 @@ impl LeafOp for Gather {
             (Along::Absent, _) => Along::Absent,
             (Along::Pointwise, _) if self.untouched(dim) => Along::Pointwise,
             (Along::Pointwise, _) if self.mirrored(dim) => Along::Mirrored,
-            (Along::Out, Cuts::Out | Cuts::Renamed) | (Along::In, Cuts::Renamed) => place,
+            (Along::Out, Cuts::Out | Cuts::Renamed) => place,
+            (Along::In, Cuts::Renamed) if self.read_by_one(dim) => place,
             (Along::Out, Cuts::By(axis, _)) if self.facts.codomain.axis(dim) == Some(axis) => Along::Out,
             (Along::In, Cuts::By(axis, unit))
                 if self.facts.domain.axis(dim) == Some(axis) && self.group(axis, unit).is_some() =>
