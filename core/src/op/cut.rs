@@ -3,7 +3,7 @@
 //! `cut(A, tile) = R_out A R_in^H` with restrictions `R`: exact, or refused with the reason. How the tiles of a dimension
 //! make the whole again follows from where the dimension is ([`Along`]).
 
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, CollectVec};
 use std::ops::Range;
 
 use super::join::{Concat, Stack};
@@ -57,7 +57,7 @@ impl Tile {
     pub fn stepped<'a>(
         ranges: impl IntoIterator<Item = (&'a str, Range<i64>, i64)>,
     ) -> Result<Tile, OpError> {
-        let ranges: Vec<(&str, Range<i64>, i64)> = ranges.into_iter().collect();
+        let ranges: Vec<(&str, Range<i64>, i64)> = ranges.into_iter().collect_vec();
         let mut tile = Tile::new(ranges.iter().map(|(name, range, _)| (*name, range.clone())))?;
         for (name, range, step) in ranges {
             if step == 0 {
@@ -126,7 +126,7 @@ impl Tile {
             (name.clone(), self.met(name, *size).map_or(*size, kept))
         });
         space
-            .with_dims(dims.collect())
+            .with_dims(dims.collect_vec())
             .unwrap_or_else(|e| unreachable!("bug: a part of {space} is none: {e}"))
     }
 }
@@ -135,7 +135,7 @@ impl std::fmt::Display for Tile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let step = |n: &Name| self.1.get(n).filter(|s| **s != 1).map_or(String::new(), |s| format!(",{s}"));
         let ranges: Vec<String> =
-            self.0.iter().map(|(n, (lo, hi))| format!("{n}={lo}..{hi}{}", step(n))).collect();
+            self.0.iter().map(|(n, (lo, hi))| format!("{n}={lo}..{hi}{}", step(n))).collect_vec();
         f.write_str(&ranges.join(", "))
     }
 }
@@ -277,7 +277,7 @@ impl Operator {
                 let others = tile.ranges().filter(|(dim, _)| part.along(dim) == Along::Absent);
                 part.cut(&others.fold(tile.clone(), |tile, (dim, _)| tile.without(dim)))
             };
-            return Operator::blocks(blocks.parts().iter().map(own).collect::<Result<_, _>>()?);
+            return Operator::blocks(blocks.parts().iter().map(own).try_collect_vec()?);
         }
         if !tile.1.is_empty() {
             return self.cut_by_steps(tile);
@@ -344,7 +344,12 @@ impl Operator {
         } else {
             format!("its parts have `{dim}` in different places")
         };
-        OpError::Uncuttable { operator: culprit.formula(), dim: dim.clone(), why, others: others.collect() }
+        OpError::Uncuttable {
+            operator: culprit.formula(),
+            dim: dim.clone(),
+            why,
+            others: others.collect_vec(),
+        }
     }
 
     /// The innermost operator that mixes `dim`.
@@ -378,16 +383,16 @@ impl Operator {
             Operator::ToDevice(t) => Ok(Operator::ToDevice(t.cut(tile))),
             Operator::Chain(chain) => {
                 let parts = chain.parts().iter().map(|part| part.part(&tile.within(part)));
-                Ok(Operator::join(parts.collect::<Result<_, _>>()?))
+                Ok(Operator::join(parts.try_collect_vec()?))
             }
             Operator::Sum(sum) => {
-                let parts = sum.parts().iter().map(|part| part.part(tile)).collect::<Result<_, _>>()?;
+                let parts = sum.parts().iter().map(|part| part.part(tile)).try_collect_vec()?;
                 Ok(Operator::added(parts, sum.tree()))
             }
             Operator::Concat(concat) => concat_part(self, concat, tile),
             Operator::Stack(stack) => stack_part(self, stack, tile),
             Operator::BlockDiag(blocks) => {
-                Operator::blocks(blocks.parts().iter().map(|p| p.part(tile)).collect::<Result<_, _>>()?)
+                Operator::blocks(blocks.parts().iter().map(|p| p.part(tile)).try_collect_vec()?)
             }
             Operator::Power(power) => Ok(Operator::power(power.base().part(tile)?, power.exponent())),
         }
@@ -423,7 +428,7 @@ fn agreed(parts: &[Operator], dim: &Name) -> Along {
 ///
 /// `A^H A` has the domain of `A` on both sides and yet mixes it: between the two it is gone.
 fn chain_along(parts: &[Operator], dim: &Name) -> Along {
-    let acts: Vec<Along> = parts.iter().map(|part| part.along(dim)).collect();
+    let acts: Vec<Along> = parts.iter().map(|part| part.along(dim)).collect_vec();
     if acts.contains(&Along::Mixed) {
         return Along::Mixed;
     }
@@ -481,10 +486,10 @@ fn concat_part(whole: &Operator, concat: &Concat, tile: &Tile) -> Result<Operato
         }
     }
     let (Some(odim), Some(idim), (Some(outs), Some(ins))) = (odim, idim, (outs, ins)) else {
-        return concat.of(cut.into_iter().map(|c| c.1).collect());
+        return concat.of(cut.into_iter().map(|c| c.1).collect_vec());
     };
     if odim == idim {
-        return concat.of(cut.into_iter().map(|c| c.1).collect());
+        return concat.of(cut.into_iter().map(|c| c.1).collect_vec());
     }
     // Ranges of the two sides are independent, so a part may have rows in the tile and no column: those are zeros.
     let (rows, columns) = (tile.range(odim), tile.range(idim));
@@ -494,7 +499,7 @@ fn concat_part(whole: &Operator, concat: &Concat, tile: &Tile) -> Result<Operato
     let mut rest: Vec<Operator> = Vec::new();
     let sized = |space: &Space, dim: &Name, n: i64| {
         let dims = space.dims().iter().map(|(name, s)| (name.clone(), if name == dim { n } else { *s }));
-        space.with_dims(dims.collect())
+        space.with_dims(dims.collect_vec())
     };
     let (domain, codomain) = (tile.space(whole.domain()), tile.space(whole.codomain()));
     for k in 0..concat.parts().len() {
@@ -525,7 +530,7 @@ fn stack_part(whole: &Operator, stack: &Stack, tile: &Tile) -> Result<Operator, 
     for dim in [stack.odim(), stack.idim()].into_iter().flatten() {
         own = own.without(dim);
     }
-    let parts = stack.parts().iter().map(|part| part.part(&own)).collect::<Result<Vec<_>, _>>()?;
+    let parts = stack.parts().iter().map(|part| part.part(&own)).try_collect_vec()?;
     let among = |(lo, hi): (i64, i64)| {
         let at = |k: i64| usize::try_from(k).unwrap_or(usize::MAX);
         at(lo)..at(hi)
@@ -543,7 +548,7 @@ fn stack_part(whole: &Operator, stack: &Stack, tile: &Tile) -> Result<Operator, 
                 unreachable!("bug: a stack on both sides has a slot on both")
             };
             // The block works under fresh names; rows and columns outside it are filled and dropped.
-            let mut taken: Vec<Name> = codomain.names().chain(domain.names()).cloned().collect();
+            let mut taken: Vec<Name> = codomain.names().chain(domain.names()).cloned().collect_vec();
             let mut fresh = |dim: &Name| {
                 let name = dim.next_unused(&taken);
                 taken.push(name.clone());

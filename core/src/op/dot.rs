@@ -5,6 +5,7 @@ use num_complex::Complex64;
 use super::eval::Array;
 use super::operator::Operator;
 use super::{Linearity, Space};
+use crate::ordered::CollectVec;
 use crate::splitmix;
 
 /// What the dot test found.
@@ -98,8 +99,7 @@ fn depth(a: &Operator) -> f64 {
 fn rounded(a: &Operator, x: &Array, ax: &Array) -> f64 {
     const BUG: &str = "bug: finite values fit the space they come from";
     let off = |c: f64| {
-        let cx =
-            Array::new(x.space().clone(), x.values().iter().map(|v| v * c).collect::<Vec<_>>()).expect(BUG);
+        let cx = Array::new(x.space().clone(), x.values().iter().map(|v| v * c).collect_vec()).expect(BUG);
         let acx = a.apply(&cx).expect(BUG);
         let pairs = acx.values().iter().zip(ax.values());
         pairs.map(|(y, z)| (y / c - z).norm_sqr()).sum::<f64>()
@@ -109,7 +109,7 @@ fn rounded(a: &Operator, x: &Array, ax: &Array) -> f64 {
 
 /// How much longer parts make what they are given, one after the other and added up, whether they cancel each other or not.
 pub(super) fn gain(a: &Operator, rng: &mut Random) -> f64 {
-    let mut parts = |a: &Operator| a.children().iter().map(|part| gain(part, rng)).collect::<Vec<f64>>();
+    let mut parts = |a: &Operator| a.children().iter().map(|part| gain(part, rng)).collect_vec();
     match a {
         Operator::Chain(_) => parts(a).into_iter().product(),
         Operator::Power(power) => parts(a)[0].powi(i32::try_from(power.exponent()).unwrap_or(i32::MAX)),
@@ -235,7 +235,7 @@ fn matrix(a: &Operator) -> Vec<Vec<Complex64>> {
         let unit = Array::new(a.domain().clone(), unit).unwrap_or_else(|e| unreachable!("{BUG}: {e}"));
         a.apply(&unit).unwrap_or_else(|e| unreachable!("{BUG}: {e}")).values().to_vec()
     };
-    (0..n).map(column).collect()
+    (0..n).map(column).collect_vec()
 }
 
 /// `sum conj(x_i) y_i`
@@ -264,7 +264,7 @@ impl Random {
                 let re = self.next();
                 Complex64::new(re, if space.is_complex() { self.next() } else { 0.0 })
             })
-            .collect();
+            .collect_vec();
         Array::new(space.clone(), values).expect("bug: as many finite values as elements")
     }
 }

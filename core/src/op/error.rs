@@ -6,7 +6,7 @@ use crate::error::wraps;
 use crate::memory::{Device, Dtype, ViewError};
 use crate::op::name::Name;
 use crate::op::space::{Space, SpaceError};
-use crate::ordered::sort;
+use crate::ordered::{CollectVec, sort};
 
 /// Why an expression cannot be built, or an operator not be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -345,7 +345,7 @@ fn shown(expects: &Space, gives: &Space) -> (String, String) {
 }
 
 fn names(space: &Space) -> Vec<String> {
-    space.dims().iter().map(|(name, _)| name.to_string()).collect()
+    space.dims().iter().map(|(name, _)| name.to_string()).collect_vec()
 }
 
 /// What to do so that `gives` becomes `expects`.

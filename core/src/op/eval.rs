@@ -8,7 +8,7 @@ use super::sum::first_branch;
 use super::tensor::check_view;
 use super::walk::{place, walk};
 use super::{OpError, Space};
-use crate::ordered::joined;
+use crate::ordered::{CollectVec, joined};
 
 /// Values in a space, as the reference evaluator sees them.
 ///
@@ -29,7 +29,7 @@ impl Array {
         space: Space,
         values: impl IntoIterator<Item = V>,
     ) -> Result<Array, OpError> {
-        let values: Vec<Complex64> = values.into_iter().map(|v| space.round(v.into())).collect();
+        let values: Vec<Complex64> = values.into_iter().map(|v| space.round(v.into())).collect_vec();
         Array::of(space, values)
     }
 
@@ -53,7 +53,7 @@ impl Array {
         offset: i64,
         storage: &[V],
     ) -> Result<Array, OpError> {
-        let strides: Vec<i64> = strides.into_iter().collect();
+        let strides: Vec<i64> = strides.into_iter().collect_vec();
         check_view(&space, &strides, offset, storage.len())?;
         let mut values = Vec::with_capacity(space.len());
         walk(&space.shape(), [&strides], [offset], |[at]| values.push(storage[at].into()));
@@ -80,7 +80,7 @@ impl Array {
 
     /// The real parts in row-major order.
     pub fn reals(&self) -> Vec<f64> {
-        self.values.iter().map(|v| v.re).collect()
+        self.values.iter().map(|v| v.re).collect_vec()
     }
 }
 
@@ -138,10 +138,10 @@ fn applied(a: &Operator, x: &[Complex64]) -> Vec<Complex64> {
         // A transfer changes the place alone.
         Operator::Identity(_) | Operator::ToDevice(_) => x.to_vec(),
         Operator::Zero(zero) => vec![Complex64::ZERO; zero.codomain.len()],
-        Operator::Scale(s) => x.iter().map(|v| s.space.round(times(s.factor, *v))).collect(),
+        Operator::Scale(s) => x.iter().map(|v| s.space.round(times(s.factor, *v))).collect_vec(),
         Operator::Chain(chain) => chain.parts().iter().fold(x.to_vec(), |x, part| applied(part, &x)),
         Operator::Sum(sum) if sum.tree() => {
-            let terms: Vec<Vec<Complex64>> = sum.parts().iter().map(|part| applied(part, x)).collect();
+            let terms: Vec<Vec<Complex64>> = sum.parts().iter().map(|part| applied(part, x)).collect_vec();
             tree(a.codomain(), &terms)
         }
         Operator::Sum(sum) => {
@@ -160,7 +160,7 @@ fn applied(a: &Operator, x: &[Complex64]) -> Vec<Complex64> {
             gathered(a.codomain(), terms, writes.map(|axis| (axis, &outputs[..])))
         }
         Operator::Stack(stack) => {
-            let slots: Vec<(i64, i64)> = (0..).map(|k| (k, k + 1)).take(stack.parts().len()).collect();
+            let slots: Vec<(i64, i64)> = (0..).map(|k| (k, k + 1)).take(stack.parts().len()).collect_vec();
             let reads = stack.idim().and_then(|d| a.domain().axis(d));
             let writes = stack.odim().and_then(|d| a.codomain().axis(d));
             let terms = stack.parts().iter().zip(&slots).map(|(part, &slot)| match reads {
@@ -189,7 +189,7 @@ fn times(a: Complex64, x: Complex64) -> Complex64 {
 }
 
 fn added(space: &Space, y: &[Complex64], term: &[Complex64]) -> Vec<Complex64> {
-    y.iter().zip(term).map(|(y, t)| space.round(y + t)).collect()
+    y.iter().zip(term).map(|(y, t)| space.round(y + t)).collect_vec()
 }
 
 /// The sum in the order of [`Sum::tree`](super::Sum::tree).

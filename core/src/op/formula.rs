@@ -4,6 +4,7 @@ use super::leaf::{Leaf, Side};
 use super::operator::{Number, Operator, is_compound, is_enclosed, stands_alone};
 use super::space::Space;
 use crate::memory::Device;
+use crate::ordered::CollectVec;
 
 /// How a formula is written down.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,7 +66,7 @@ impl Ink {
                     let inner = self.formula(part);
                     if is_enclosed(part, k == 0) { self.enclosed(&inner) } else { inner }
                 });
-                parts.collect::<Vec<_>>().join(self.pick(" \\, ", "<mo>\u{b7}</mo>"))
+                parts.collect_vec().join(self.pick(" \\, ", "<mo>\u{b7}</mo>"))
             }
             Operator::Sum(sum) => self.sum(sum.parts()),
             Operator::Concat(concat) => {
@@ -109,15 +110,15 @@ impl Ink {
             Ink::Latex => cells.join(" & "),
             Ink::MathMl => format!("<mtr>{}</mtr>", cells.concat()),
         };
-        let all: Vec<String> = parts.iter().map(|part| self.formula(part)).collect();
+        let all: Vec<String> = parts.iter().map(|part| self.formula(part)).collect_vec();
         let lines: Vec<String> = if diagonal {
             let n = all.len();
             let at = |i: usize, j: usize| if i == j { all[i].clone() } else { String::new() };
-            (0..n).map(|i| line((0..n).map(|j| cell(at(i, j))).collect())).collect()
+            (0..n).map(|i| line((0..n).map(|j| cell(at(i, j))).collect_vec())).collect_vec()
         } else if rows {
-            all.into_iter().map(|part| line(vec![cell(part)])).collect()
+            all.into_iter().map(|part| line(vec![cell(part)])).collect_vec()
         } else {
-            vec![line(all.into_iter().map(cell).collect())]
+            vec![line(all.into_iter().map(cell).collect_vec())]
         };
         match self {
             Ink::Latex => format!("\\begin{{bmatrix}} {} \\end{{bmatrix}}", lines.join(" \\\\ ")),
@@ -204,11 +205,12 @@ impl Ink {
     /// The type over the sizes by name, and the device: `c32^{y=4, x=5}_{cuda:0}`.
     fn space(self, space: &Space) -> String {
         if let Some(members) = space.members() {
-            let members: Vec<String> = members.iter().map(|member| self.space(member)).collect();
+            let members: Vec<String> = members.iter().map(|member| self.space(member)).collect_vec();
             return self.enclosed(&members.join(self.pick(", ", "<mo>,</mo>")));
         }
         let (dtype, device) = (space.dtype().to_string(), space.device().to_string());
-        let dims: Vec<String> = space.dims().iter().map(|(name, size)| format!("{name}={size}")).collect();
+        let dims: Vec<String> =
+            space.dims().iter().map(|(name, size)| format!("{name}={size}")).collect_vec();
         let dims = dims.join(", ");
         match self {
             Ink::Latex => format!("\\mathrm{{{dtype}}}^{{{dims}}}_{{\\mathrm{{{device}}}}}"),

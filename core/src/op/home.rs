@@ -7,6 +7,7 @@ use super::Space;
 use super::operator::{Operator, Zero};
 use super::transfer::{DeviceSpec, ToDevice};
 use crate::memory::Device;
+use crate::ordered::CollectVec;
 
 impl Operator {
     /// The operator with its data on the device that it sends it to first, instead of the host.
@@ -48,7 +49,7 @@ fn rehomed(a: &Operator, home: Device) -> Option<Operator> {
         Operator::ToDevice(t) => {
             Operator::to_device(ToDevice::of(end(t.ispec()), end(t.ospec()), t.domain()))
         }
-        Operator::Chain(_) => Operator::join(parts.collect()),
+        Operator::Chain(_) => Operator::join(parts.collect_vec()),
         Operator::Sum(sum) => sum.map(next),
         Operator::Concat(concat) => concat.map(next),
         Operator::Stack(stack) => stack.map(next),

@@ -9,7 +9,7 @@ use super::tensor::check_view;
 use super::walk::walk;
 use super::{OpError, Space};
 use crate::memory::View;
-use crate::ordered::sort;
+use crate::ordered::{CollectVec, sort};
 
 impl Operator {
     /// `y = alpha A x + beta y`; where `beta` is 0, `y` is overwritten and never read.
@@ -56,7 +56,7 @@ impl Operator {
                 space.round(scaled(alpha, *a) + scaled(beta, *y))
             }
         };
-        let values: Vec<Complex64> = ax.values().iter().zip(y.values()).map(sum).collect();
+        let values: Vec<Complex64> = ax.values().iter().zip(y.values()).map(sum).collect_vec();
         *y = Array::new(space.clone(), values)?;
         Ok(())
     }
@@ -116,7 +116,7 @@ impl Operator {
                 twice: both.is_none(),
             });
         }
-        let values: Vec<Complex64> = reads.iter().map(|&at| memory[at]).collect();
+        let values: Vec<Complex64> = reads.iter().map(|&at| memory[at]).collect_vec();
         let x = Array::new(self.domain().clone(), values)?;
         for (at, value) in writes.into_iter().zip(self.apply(&x)?.values()) {
             memory[at] = *value;

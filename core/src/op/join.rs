@@ -14,6 +14,7 @@ use super::name::Name;
 use super::operator::Operator;
 use super::sum::closed;
 use super::{OpError, Space, SpaceError};
+use crate::ordered::CollectVec;
 
 /// Operators side by side along dimensions that are there.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,7 +82,7 @@ impl Concat {
             at += space.size(dim).unwrap_or(0);
             (lo, at)
         });
-        Some(ranges.collect())
+        Some(ranges.collect_vec())
     }
 
     pub(super) fn turned(&self, adjoint: bool, conj: bool) -> Concat {
@@ -110,12 +111,12 @@ impl Concat {
 
     /// The same join of other operators that fit.
     pub(super) fn map(&self, f: impl FnMut(&Operator) -> Operator) -> Operator {
-        self.of(self.parts.iter().map(f).collect()).unwrap_or_else(|e| bug(&e))
+        self.of(self.parts.iter().map(f).collect_vec()).unwrap_or_else(|e| bug(&e))
     }
 
     /// The sum of the normals of a vertical join, the join of the normals of a block-diagonal one.
     pub(super) fn normal(&self) -> Option<Operator> {
-        let normals = || self.parts.iter().map(Operator::normal).collect();
+        let normals = || self.parts.iter().map(Operator::normal).collect_vec();
         match (&self.odim, &self.idim) {
             (Some(_), None) => Some(Operator::added(normals(), self.tree)),
             (Some(_), Some(dim)) => {
@@ -176,12 +177,12 @@ impl Stack {
 
     /// The same stack of other operators that fit.
     pub(super) fn map(&self, f: impl FnMut(&Operator) -> Operator) -> Operator {
-        let parts = self.parts.iter().map(f).collect();
+        let parts = self.parts.iter().map(f).collect_vec();
         Operator::stacked(self.slot(true), self.slot(false), parts).unwrap_or_else(|e| bug(&e))
     }
 
     pub(super) fn normal(&self) -> Option<Operator> {
-        let normals = || self.parts.iter().map(Operator::normal).collect();
+        let normals = || self.parts.iter().map(Operator::normal).collect_vec();
         match (&self.oaxis, self.slot(false)) {
             (Some(_), None) => Some(Operator::added(normals(), false)),
             (Some(_), slot @ Some(_)) => Operator::stacked(slot.clone(), slot, normals()).ok(),
@@ -221,7 +222,7 @@ impl BlockDiag {
 
     /// The same blocks of other operators.
     pub(super) fn map(&self, f: impl FnMut(&Operator) -> Operator) -> Operator {
-        Operator::blocks(self.parts.iter().map(f).collect()).unwrap_or_else(|e| bug(&e))
+        Operator::blocks(self.parts.iter().map(f).collect_vec()).unwrap_or_else(|e| bug(&e))
     }
 
     pub(super) fn formula(&self) -> String {
@@ -234,7 +235,7 @@ fn bug(error: &OpError) -> ! {
 }
 
 fn joined(parts: &[Operator], output: bool, input: bool, name: &str) -> String {
-    let parts: Vec<String> = parts.iter().map(Operator::formula).collect();
+    let parts: Vec<String> = parts.iter().map(Operator::formula).collect_vec();
     match (output, input) {
         (true, true) => format!("{name}diag({})", parts.join(", ")),
         (true, false) => format!("{name}[{}]", parts.join("; ")),
@@ -499,14 +500,14 @@ fn joined_space(
         let space = side(part, reads);
         let size = space.size(dim).ok_or_else(|| unknown(part, dim, reads))?;
         let alike = space.with_dims(
-            first.dims().iter().map(|(n, s)| (n.clone(), if n == dim { size } else { *s })).collect(),
+            first.dims().iter().map(|(n, s)| (n.clone(), if n == dim { size } else { *s })).collect_vec(),
         )?;
         if alike != *space || space.device() != first.device() || space.dtype() != first.dtype() {
             return Err(misfit("concatenation", parts, k, reads));
         }
         total = total.checked_add(size).ok_or(SpaceError::Overflow(total.to_string(), space.dtype()))?;
     }
-    let dims = first.dims().iter().map(|(n, s)| (n.clone(), if n == dim { total } else { *s })).collect();
+    let dims = first.dims().iter().map(|(n, s)| (n.clone(), if n == dim { total } else { *s })).collect_vec();
     Ok(first.with_dims(dims)?)
 }
 
@@ -514,6 +515,6 @@ fn unknown(part: &Operator, dim: &Name, reads: bool) -> OpError {
     OpError::UnknownDim {
         operator: part.formula(),
         dim: dim.clone(),
-        known: side(part, reads).names().cloned().collect(),
+        known: side(part, reads).names().cloned().collect_vec(),
     }
 }

@@ -5,6 +5,7 @@ use num_complex::Complex64;
 use super::dot::{Random, dot_test, gain};
 use super::operator::Operator;
 use super::{Along, Linearity, Name, Tags};
+use crate::ordered::CollectVec;
 
 /// A law that an operator breaks.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,8 +87,8 @@ pub fn broken_laws(a: &Operator, seed: u64) -> Vec<Broken> {
 
     let real = a.linearity() == Linearity::Real || !a.domain().is_complex() || !a.codomain().is_complex();
     let c = if real { Complex64::from(-0.75) } else { Complex64::new(0.5, -1.25) };
-    let both: Vec<Complex64> = x.iter().zip(z).map(|(x, z)| a.domain().round(c * x + z)).collect();
-    let apart: Vec<Complex64> = ax.iter().zip(a.applied(z)).map(|(x, z)| c * x + z).collect();
+    let both: Vec<Complex64> = x.iter().zip(z).map(|(x, z)| a.domain().round(c * x + z)).collect_vec();
+    let apart: Vec<Complex64> = ax.iter().zip(a.applied(z)).map(|(x, z)| c * x + z).collect_vec();
     kit.holds("A (c x + z) = c A x + A z", &a.applied(&both), &apart, reach * (n_x + norm(z)));
 
     let formula = a.formula();
@@ -117,7 +118,7 @@ struct Kit {
 impl Kit {
     /// Compares two results; of what is as large as `size`, since parts cancel each other, as much more is rounding.
     fn holds(&mut self, law: &str, found: &[Complex64], expected: &[Complex64], size: f64) {
-        let off: Vec<Complex64> = found.iter().zip(expected).map(|(f, e)| f - e).collect();
+        let off: Vec<Complex64> = found.iter().zip(expected).map(|(f, e)| f - e).collect_vec();
         let (off, size) = (norm(&off), norm(found) + norm(expected) + size);
         let error = match off {
             _ if found.len() != expected.len() => f64::INFINITY,
@@ -132,7 +133,7 @@ impl Kit {
     fn tags(&mut self, a: &Operator, (x, ax): (&[Complex64], &[Complex64]), reach: f64) {
         let Tags { hermitian, real, idempotent, involution, psd, diagonal, .. } = a.tags();
         let size = reach * norm(x);
-        let conj = |v: &[Complex64]| v.iter().map(Complex64::conj).collect::<Vec<_>>();
+        let conj = |v: &[Complex64]| v.iter().map(Complex64::conj).collect_vec();
         if real {
             self.holds("real: conj(A) = A", &conj(&a.applied(&conj(x))), ax, size);
         }
@@ -159,7 +160,7 @@ impl Kit {
             // What is left out of the input is missing in the same places of the result, and nowhere else.
             let every_other = |v: &[Complex64]| {
                 let kept = |(k, v): (usize, &Complex64)| if k % 2 == 0 { *v } else { Complex64::ZERO };
-                v.iter().enumerate().map(kept).collect::<Vec<_>>()
+                v.iter().enumerate().map(kept).collect_vec()
             };
             self.holds("diagonal: y_i = a_i x_i", &a.applied(&every_other(x)), &every_other(ax), size);
         }

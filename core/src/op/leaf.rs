@@ -14,6 +14,7 @@ use super::tensor::Tensor;
 use super::window::Window;
 use super::{OpError, Space};
 use crate::memory::Device;
+use crate::ordered::CollectVec;
 
 /// An operator that is no combination of others.
 ///
@@ -401,7 +402,7 @@ impl Leaf {
     pub(super) fn apply(&self, x: &[Complex64]) -> Vec<Complex64> {
         let mut y = vec![Complex64::ZERO; self.codomain().len()];
         if self.conj {
-            let x: Vec<Complex64> = x.iter().map(Complex64::conj).collect();
+            let x: Vec<Complex64> = x.iter().map(Complex64::conj).collect_vec();
             self.op.apply(self.side, &x, &mut y);
             y.iter_mut().for_each(|v| *v = v.conj());
         } else {

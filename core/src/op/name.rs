@@ -12,6 +12,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::space::SpaceError;
+use crate::ordered::CollectVec;
 
 /// The name of a dimension: letters and an optional decimal index.
 ///
@@ -179,7 +180,7 @@ impl FromStr for Dim {
 /// # Ok::<(), spanlift::op::SpaceError>(())
 /// ```
 pub fn dims(text: &str) -> Result<Vec<Dim>, SpaceError> {
-    let chars: Vec<char> = text.chars().collect();
+    let chars: Vec<char> = text.chars().collect_vec();
     let wrong = |at: usize| SpaceError::Dims { text: text.to_owned(), at };
     let mut found: Vec<Dim> = Vec::new();
     let mut at = 0;

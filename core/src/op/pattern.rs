@@ -3,7 +3,7 @@
 //! Whether two patterns match is a question about languages: they do when some list of dimensions belongs to both. `...`
 //! may stand for nothing wherever it is. Matching does not depend on the order of the two.
 
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, CollectVec};
 
 use super::name::{Dim, Name, collapsed};
 use super::space::SpaceError;
@@ -275,7 +275,7 @@ impl NamedShape {
     /// The shape of the normal operator: names on both sides stay, all others get fresh names in what is written.
     #[must_use]
     pub fn normal(&self) -> NamedShape {
-        let mut avoid: Vec<Name> = self.domain.iter().filter_map(name).cloned().collect();
+        let mut avoid: Vec<Name> = self.domain.iter().filter_map(name).cloned().collect_vec();
         let fresh = self.domain.iter().map(|dim| match dim {
             Dim::Named(name) if !self.codomain.contains(dim) => {
                 let fresh = name.next_unused(&avoid);
@@ -284,7 +284,7 @@ impl NamedShape {
             }
             dim => dim.clone(),
         });
-        let codomain = fresh.collect();
+        let codomain = fresh.collect_vec();
         NamedShape { domain: self.domain.clone(), codomain }
     }
 
@@ -295,7 +295,7 @@ impl NamedShape {
     /// [`SpaceError::DuplicateDim`] for a new name that something else has and keeps.
     pub fn rename(&self, pairs: &[(Name, Name)]) -> Result<NamedShape, SpaceError> {
         let mut map: BTreeMap<&Name, &Name> = BTreeMap::new();
-        let pool: Vec<&Name> = self.domain.iter().chain(&self.codomain).filter_map(name).collect();
+        let pool: Vec<&Name> = self.domain.iter().chain(&self.codomain).filter_map(name).collect_vec();
         for (old, new) in pairs {
             if !pool.contains(&old) {
                 return Err(SpaceError::Unknown(old.clone()));
@@ -323,7 +323,7 @@ impl NamedShape {
                     Dim::Named(n) => Dim::Named((*map.get(n).unwrap_or(&n)).clone()),
                     d => d.clone(),
                 })
-                .collect()
+                .collect_vec()
         };
         Ok(NamedShape { domain: side(&self.domain), codomain: side(&self.codomain) })
     }
@@ -403,7 +403,7 @@ fn aligned(old: &[Dim], new: &[Dim], names_stay: bool) -> Option<Vec<usize>> {
         at += n;
         n
     });
-    fits[0][0].then(|| counts.collect())
+    fits[0][0].then(|| counts.collect_vec())
 }
 
 fn name(dim: &Dim) -> Option<&Name> {
@@ -411,7 +411,7 @@ fn name(dim: &Dim) -> Option<&Name> {
 }
 
 fn joined(dims: &[Dim]) -> String {
-    dims.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    dims.iter().map(ToString::to_string).collect_vec().join(",")
 }
 
 /// `[M,N] -> [M,P]`

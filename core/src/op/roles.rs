@@ -2,7 +2,7 @@
 
 use super::OpError;
 use crate::memory::Device;
-use crate::ordered::joined;
+use crate::ordered::{CollectVec, joined};
 
 /// Where the tiles of an operator are read, computed and written: one device for each tile and role.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,7 @@ impl Roles {
     /// All tiles at home on one device, computed in turn on each of several.
     pub fn round_robin(tiles: usize, home: Device, devices: &[Device]) -> Roles {
         let compute = devices.iter().cycle().take(if devices.is_empty() { 0 } else { tiles }).copied();
-        Roles { input: vec![home; tiles], compute: compute.collect(), output: vec![home; tiles] }
+        Roles { input: vec![home; tiles], compute: compute.collect_vec(), output: vec![home; tiles] }
     }
 
     /// The transfers between input and computation, one for each tile that moves: tile, from, to.
@@ -48,7 +48,7 @@ impl Roles {
 
 fn moved(from: &[Device], to: &[Device]) -> Vec<(usize, Device, Device)> {
     let pairs = from.iter().zip(to).enumerate();
-    pairs.filter(|(_, (a, b))| a != b).map(|(k, (a, b))| (k, *a, *b)).collect()
+    pairs.filter(|(_, (a, b))| a != b).map(|(k, (a, b))| (k, *a, *b)).collect_vec()
 }
 
 /// A grid filled with a smaller array: last dimensions aligned, repeated to fill, cut where it is too long.
@@ -77,5 +77,5 @@ pub fn broadcast<T: Clone>(values: &[T], shape: &[usize], grid: &[usize]) -> Res
         let size = (d + shape.len()).checked_sub(grid.len()).map_or(1, |k| shape[k]);
         filled = joined(filled.iter().map(|at| (0..n).map(move |i| at * size + i % size)));
     }
-    Ok(filled.into_iter().map(|at| values[at].clone()).collect())
+    Ok(filled.into_iter().map(|at| values[at].clone()).collect_vec())
 }

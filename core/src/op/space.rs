@@ -7,6 +7,7 @@ use num_complex::Complex64;
 
 use super::name::Name;
 use crate::memory::{Device, Dtype};
+use crate::ordered::CollectVec;
 
 /// Why there is no such space.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,7 +109,7 @@ impl Space {
         dtype: Dtype,
     ) -> Result<Space, SpaceError> {
         let named = dims.into_iter().map(|(name, size)| Ok((name.parse()?, size)));
-        Space::named(named.collect::<Result<Vec<_>, SpaceError>>()?, dtype)
+        Space::named(named.try_collect_vec()?, dtype)
     }
 
     /// A space on the host, of names that are already read.
@@ -130,7 +131,7 @@ impl Space {
         let sizes = || dims.iter().map(|&(_, size)| size);
         // A size of 0 hides no other one: strides and parts of the space are counted without it.
         let bytes = sizes().try_fold(dtype.bytes(), |bytes, size| bytes.checked_mul(size.max(1)));
-        let written = || sizes().map(|size| size.to_string()).collect::<Vec<_>>().join("x");
+        let written = || sizes().map(|size| size.to_string()).collect_vec().join("x");
         let full = bytes.ok_or_else(|| SpaceError::Overflow(written(), dtype))? / dtype.bytes();
         let elements = if sizes().any(|size| size == 0) { 0 } else { full };
         Ok(Space::of(Described { dims: dims.into(), dtype, device: Device::Cpu, elements, members: None }))
@@ -142,7 +143,7 @@ impl Space {
     /// [`SpaceError::Tuple`] for members of different types or on different devices, [`SpaceError::Overflow`] when all their
     /// elements are too many.
     pub fn tuple(members: impl IntoIterator<Item = Space>) -> Result<Space, SpaceError> {
-        let members: Vec<Space> = members.into_iter().collect();
+        let members: Vec<Space> = members.into_iter().collect_vec();
         let (dtype, device) = members.first().map_or((Dtype::F64, Device::Cpu), |s| (s.dtype(), s.device()));
         if let Some(other) = members.iter().find(|s| (s.dtype(), s.device()) != (dtype, device)) {
             let shown = |s: &Space| s.to_string().into_boxed_str();
@@ -197,7 +198,7 @@ impl Space {
 
     /// The sizes, outermost first.
     pub fn shape(&self) -> Vec<i64> {
-        self.0.dims.iter().map(|&(_, size)| size).collect()
+        self.0.dims.iter().map(|&(_, size)| size).collect_vec()
     }
 
     /// The same type and device with other dimensions.
@@ -281,9 +282,9 @@ impl Space {
     /// The space in words, with sizes: `c32[y=4,x=5]@cpu`.
     pub fn sized(&self) -> String {
         if let Some(members) = &self.0.members {
-            return format!("({})", members.iter().map(Space::sized).collect::<Vec<_>>().join(", "));
+            return format!("({})", members.iter().map(Space::sized).collect_vec().join(", "));
         }
-        let dims: Vec<String> = self.0.dims.iter().map(|(name, size)| format!("{name}={size}")).collect();
+        let dims: Vec<String> = self.0.dims.iter().map(|(name, size)| format!("{name}={size}")).collect_vec();
         format!("{}[{}]@{}", self.0.dtype, dims.join(","), self.0.device)
     }
 }
@@ -301,7 +302,7 @@ pub(super) fn shortest_single(v: f64) -> Option<f64> {
 impl fmt::Display for Space {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(members) = &self.0.members {
-            let members: Vec<String> = members.iter().map(Space::to_string).collect();
+            let members: Vec<String> = members.iter().map(Space::to_string).collect_vec();
             return f.pad(&format!("({})", members.join(", ")));
         }
         let mut text = format!("{}[", self.0.dtype);

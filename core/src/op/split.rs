@@ -20,6 +20,7 @@ use super::sum::first_branch;
 use super::window::{Window, joined};
 use super::{OpError, Roles, Space, SpaceError, ToDevice};
 use crate::memory::Device;
+use crate::ordered::CollectVec;
 
 /// An operator and the grid of its tiles.
 ///
@@ -71,7 +72,7 @@ impl Tiles {
 
     /// How many tiles there are along each dimension, in the order in which they were listed.
     pub fn grid(&self) -> Vec<usize> {
-        self.dims.iter().map(|d| d.edges.len() - 1).collect()
+        self.dims.iter().map(|d| d.edges.len() - 1).collect_vec()
     }
 
     /// The ranges of one tile, in the domain, in the codomain and between parts.
@@ -198,7 +199,7 @@ impl Tiles {
     ) -> Result<Operator, OpError> {
         let Some(d) = self.dims.get(k) else { return cut(tile) };
         let parts = d.ranges().map(|range| self.level(k + 1, &tile.with(&d.dim, range), cut));
-        let parts = parts.collect::<Result<Vec<_>, _>>()?;
+        let parts = parts.try_collect_vec()?;
         if !d.windows {
             return recombined(&d.dim, d.along, parts);
         }
@@ -235,7 +236,7 @@ fn edges_of(dim: &Name, n: i64, size: i64) -> Result<Vec<i64>, OpError> {
         _ if (n - 1) / size >= MOST_POINTS => {
             Err(OpError::TooManyTiles { dim, size: n, tiles: (n - 1) / size + 1 })
         }
-        _ => Ok((0..n).step_by(usize::try_from(size).unwrap_or(usize::MAX)).chain([n]).collect()),
+        _ => Ok((0..n).step_by(usize::try_from(size).unwrap_or(usize::MAX)).chain([n]).collect_vec()),
     }
 }
 
@@ -493,11 +494,11 @@ impl Operator {
         let groups = bounds.windows(2).map(|w| (w[0], w[1]));
         if ranges.windows {
             let windows = groups.map(|(first, end)| spread.window(first, end));
-            let windows = windows.collect::<Result<Vec<_>, _>>()?;
+            let windows = windows.try_collect_vec()?;
             let size = self.domain().size(&windows[0].from).unwrap_or(0);
             return joined(&ranges.dim, size, windows);
         }
-        let parts = groups.map(|(first, end)| spread.group(first, end)).collect::<Result<_, _>>()?;
+        let parts = groups.map(|(first, end)| spread.group(first, end)).try_collect_vec()?;
         recombined(&ranges.dim, ranges.along, parts)
     }
 }
@@ -511,7 +512,7 @@ fn even(dim: &Name, n: i64, tiles: usize) -> Result<Vec<i64>, OpError> {
     if count > MOST_POINTS {
         return Err(OpError::TooManyTiles { dim: dim.clone(), size: n, tiles: count });
     }
-    Ok((0..=count).map(|k| k * (n / count) + k.min(n % count)).collect())
+    Ok((0..=count).map(|k| k * (n / count) + k.min(n % count)).collect_vec())
 }
 
 /// Tiles of one dimension and the devices that they belong to.
@@ -530,7 +531,7 @@ impl Spread<'_> {
 
     /// The tiles of one device behind one transfer in and one out.
     fn group(&self, first: usize, end: usize) -> Result<Operator, OpError> {
-        let parts = (first..end).map(|k| self.cut(k, k + 1)).collect::<Result<_, _>>()?;
+        let parts = (first..end).map(|k| self.cut(k, k + 1)).try_collect_vec()?;
         let together = recombined(&self.ranges.dim, self.ranges.along, parts)?;
         Ok(there_and_back(&together, self.devices[(self.owner)(first)]))
     }
@@ -567,7 +568,7 @@ impl Spread<'_> {
     /// The tiles of one branch, which read what the branch reads.
     fn branch(&self, first: usize, end: usize) -> Result<Operator, OpError> {
         if self.ranges.along != Along::Out {
-            let terms = (first..end).map(|k| self.term(k, (first, end))).collect::<Result<_, _>>()?;
+            let terms = (first..end).map(|k| self.term(k, (first, end))).try_collect_vec()?;
             return Ok(Operator::added(terms, true));
         }
         if end - first == 1 {
@@ -597,7 +598,7 @@ impl Spread<'_> {
         }
         let edge = |k: usize| self.ranges.edges[k];
         let dim = &self.ranges.dim;
-        let names: Vec<Name> = a.domain().names().cloned().collect();
+        let names: Vec<Name> = a.domain().names().cloned().collect_vec();
         let (old, fresh) = (dim.to_string(), dim.next_unused(&names).to_string());
         let reads = Tile::default().with(dim, (edge(of.0), edge(of.1))).space(self.whole.domain());
         let range = edge(tiles.0) - edge(of.0)..edge(tiles.1) - edge(of.0);
@@ -639,5 +640,5 @@ pub fn partition(edges: &[i64], range: Range<i64>, step: i64) -> Result<Vec<(usi
         let (lo, hi) = (range.start.max(w[0]), range.end.min(w[1]));
         (lo < hi).then(|| (k, lo - w[0]..hi - w[0]))
     });
-    Ok(parts.collect())
+    Ok(parts.collect_vec())
 }

@@ -8,6 +8,7 @@ use super::leaves::{Convolve, Dense, Diagonal, Fourier, Gather, Sparse, rename, 
 use super::name::Name;
 use super::operator::Operator;
 use super::{Leaf, OpError, Space, Tensor};
+use crate::ordered::CollectVec;
 
 /// Which indices of a dimension are kept: `0`, `step`, `2 step` and so on, or these backwards.
 #[derive(Clone, Copy)]
@@ -64,7 +65,7 @@ impl Operator {
                 Along::Absent => Ok(part.clone()),
                 _ => part.kept(by),
             };
-            parts.iter().map(kept).collect::<Result<Vec<_>, OpError>>()
+            parts.iter().map(kept).try_collect_vec()
         };
         match self {
             Operator::Leaf(leaf) => match kept_leaf(leaf, by) {
@@ -98,7 +99,7 @@ impl Operator {
                         };
                         if n == 1 { Ok(part) } else { part.every(by.dim, by.step) }
                     });
-                    concat.of(kept.collect::<Result<_, OpError>>()?)
+                    concat.of(kept.try_collect_vec()?)
                 }
                 _ => concat.of(each(concat.parts())?),
             },
@@ -109,7 +110,7 @@ impl Operator {
                     [Some(a), Some(b)] if a != b && (a == by.dim || b == by.dim) => return self.moved(by),
                     _ if names.contains(&Some(by.dim)) => {
                         let kept = by.among(stack.parts(), |_| 1).into_iter();
-                        kept.map(|(k, ..)| stack.parts()[k].clone()).collect()
+                        kept.map(|(k, ..)| stack.parts()[k].clone()).collect_vec()
                     }
                     _ => each(stack.parts())?,
                 };
@@ -140,7 +141,7 @@ fn kept_leaf(leaf: &Leaf, by: Step<'_>) -> Option<Operator> {
         let weights = by.tensor(diagonal.weights());
         Diagonal::of(facts.name.clone(), by.space(&facts.domain), weights).into()
     } else if let Some(dense) = leaf.downcast::<Dense>() {
-        let output: Vec<Name> = facts.codomain.names().cloned().collect();
+        let output: Vec<Name> = facts.codomain.names().cloned().collect_vec();
         let weights = by.tensor(dense.weights());
         Dense::of(facts.name.clone(), by.space(&facts.domain), weights, &output).ok()?.into()
     } else {
@@ -160,7 +161,7 @@ fn kept_leaf(leaf: &Leaf, by: Step<'_>) -> Option<Operator> {
 
 /// The kept elements of a space, under the names that it has.
 fn restriction(space: &Space, by: Step<'_>) -> Result<Operator, OpError> {
-    let fresh = by.dim.next_unused(&space.names().cloned().collect::<Vec<_>>());
+    let fresh = by.dim.next_unused(&space.names().cloned().collect_vec());
     let (old, new) = (by.dim.to_string(), fresh.to_string());
     let part = slice(&old, 0..by.size, by.step).named([new.as_str()]).over(space)?;
     let back = rename([(new.as_str(), old.as_str())]).over(part.codomain())?;

@@ -10,7 +10,7 @@ use super::error::Misfit;
 use super::operator::Operator;
 use super::transfer::Route;
 use super::{Diagonal, OpError};
-use crate::ordered::joined;
+use crate::ordered::{CollectVec, joined};
 
 /// Operators of one input, their results added.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,7 +40,7 @@ impl Sum {
 
     /// The same sum of other operators that fit.
     pub(super) fn map(&self, f: impl FnMut(&Operator) -> Operator) -> Operator {
-        Operator::added(self.parts.iter().map(f).collect(), self.tree)
+        Operator::added(self.parts.iter().map(f).collect_vec(), self.tree)
     }
 }
 
@@ -139,7 +139,7 @@ pub(super) fn closed<P: Into<Part>>(
             Part::Operator(a) if found.is_empty() => known.push(a),
             part => {
                 if found.is_empty() {
-                    found = std::mem::take(&mut known).into_iter().map(Part::Operator).collect();
+                    found = std::mem::take(&mut known).into_iter().map(Part::Operator).collect_vec();
                 }
                 found.push(part);
             }
@@ -153,7 +153,7 @@ pub(super) fn closed<P: Into<Part>>(
         _ => None,
     });
     let space = space.ok_or_else(|| OpError::Untyped(found[0].name()))?;
-    found.into_iter().map(|part| part.over(&space)).collect()
+    found.into_iter().map(|part| part.over(&space)).try_collect_vec()
 }
 
 /// The sum of two, which most sums are, without a list of terms in between.

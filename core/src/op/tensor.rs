@@ -10,6 +10,7 @@ use super::name::Name;
 use super::walk::{place, walk};
 use super::{OpError, Space};
 use crate::memory::{Dtype, View, ViewError};
+use crate::ordered::CollectVec;
 
 /// Values with named dimensions: a strided view of shared storage.
 ///
@@ -48,7 +49,7 @@ impl Tensor {
         values: impl IntoIterator<Item = V>,
     ) -> Result<Tensor, OpError> {
         let space = Space::new(dims, Dtype::C64)?;
-        let values: Vec<Complex64> = values.into_iter().map(Into::into).collect();
+        let values: Vec<Complex64> = values.into_iter().map(Into::into).collect_vec();
         if i64::try_from(values.len()) != Ok(space.elements()) {
             return Err(OpError::Values { values: values.len(), space: Box::new(space) });
         }
@@ -68,7 +69,7 @@ impl Tensor {
         storage: &Arc<[Complex64]>,
     ) -> Result<Tensor, OpError> {
         let space = Space::new(dims, Dtype::C64)?;
-        let strides: Vec<i64> = strides.into_iter().collect();
+        let strides: Vec<i64> = strides.into_iter().collect_vec();
         check_view(&space, &strides, offset, storage.len())?;
         let tensor = Tensor { dims: space.dims().to_vec(), strides, offset, storage: Arc::clone(storage) };
         check_values("weights", &tensor.to_vec(), &space)?;
@@ -87,7 +88,7 @@ impl Tensor {
 
     /// The value for every element of a space that has all its dimensions.
     pub(super) fn spread(&self, space: &Space) -> Vec<Complex64> {
-        let strides: Vec<i64> = space.names().map(|n| self.stride_of(n)).collect();
+        let strides: Vec<i64> = space.names().map(|n| self.stride_of(n)).collect_vec();
         let mut values = Vec::with_capacity(space.len());
         walk(&space.shape(), [&strides], [self.offset], |[at]| values.push(self.storage[at]));
         values
@@ -131,7 +132,7 @@ impl Tensor {
 
     /// The values in row-major order.
     pub fn to_vec(&self) -> Vec<Complex64> {
-        let shape: Vec<i64> = self.dims.iter().map(|&(_, size)| size).collect();
+        let shape: Vec<i64> = self.dims.iter().map(|&(_, size)| size).collect_vec();
         let mut values = Vec::new();
         walk(&shape, [&self.strides], [self.offset], |[at]| values.push(self.storage[at]));
         values

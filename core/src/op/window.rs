@@ -8,6 +8,7 @@ use super::leaves::{rename, slice};
 use super::name::Name;
 use super::operator::Operator;
 use super::{OpError, Space};
+use crate::ordered::CollectVec;
 
 /// What gives one range of the output along a dimension.
 pub(super) struct Window {
@@ -96,8 +97,7 @@ fn side_by_side(
     range: (i64, i64),
     join: impl FnOnce(Vec<Operator>) -> Result<Operator, OpError>,
 ) -> Result<Window, OpError> {
-    let windows =
-        whole.children().iter().map(|part| part.windowed(dim, range)).collect::<Result<Vec<_>, _>>()?;
+    let windows = whole.children().iter().map(|part| part.windowed(dim, range)).try_collect_vec()?;
     let from = windows[0].from.clone();
     if windows.iter().any(|w| w.from != from) {
         return Err(whole.uncuttable(dim));
@@ -129,7 +129,7 @@ fn part_of(space: &Space, dim: &Name, name: &Name, range: (i64, i64)) -> Result<
 
 /// The next name after `dim` that neither the space nor `other` has.
 fn fresh(space: &Space, dim: &Name, other: &Name) -> Name {
-    dim.next_unused(&space.names().chain([other]).cloned().collect::<Vec<_>>())
+    dim.next_unused(&space.names().chain([other]).cloned().collect_vec())
 }
 
 /// Windows in the order of their ranges along `dim` as one operator, which reads `size` elements along what is `dim` there.

@@ -6,6 +6,7 @@ use super::slots::Ahead;
 use super::{PlanError, write};
 use crate::memory::Device;
 use crate::op::{Along, Name, Operator};
+use crate::ordered::CollectVec;
 use crate::units::Bytes;
 
 /// The most tiles that one dimension is cut into.
@@ -127,7 +128,8 @@ impl Search<'_> {
 
     /// What tiles of these sizes hold; `None` where they cannot be made.
     fn tiling(&self, sizes: &[(Name, i64)], ahead: Ahead) -> Result<Option<Tiling>, PlanError> {
-        let named: Vec<(String, i64)> = sizes.iter().map(|(dim, size)| (dim.to_string(), *size)).collect();
+        let named: Vec<(String, i64)> =
+            sizes.iter().map(|(dim, size)| (dim.to_string(), *size)).collect_vec();
         let operator = if sizes.is_empty() {
             self.operator.clone()
         } else {
@@ -165,10 +167,10 @@ fn dims(operator: &Operator) -> Vec<(Name, i64)> {
         .into_iter()
         .filter(|dim| !matches!(operator.along(dim), Along::Mixed | Along::Absent));
     let sized = cuttable.filter_map(|dim| operator.size(&dim).map(|n| (dim, n)));
-    sized.filter(|(_, n)| *n > 1).collect()
+    sized.filter(|(_, n)| *n > 1).collect_vec()
 }
 
 fn words(sizes: &[(Name, i64)]) -> String {
-    let sizes: Vec<String> = sizes.iter().map(|(dim, size)| format!("{dim}={size}")).collect();
+    let sizes: Vec<String> = sizes.iter().map(|(dim, size)| format!("{dim}={size}")).collect_vec();
     format!("in tiles of {}", sizes.join(", "))
 }

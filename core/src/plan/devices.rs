@@ -1,6 +1,6 @@
 //! Devices and streams of a program: numbers and names.
 
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, CollectVec};
 
 use super::PlanError;
 use crate::memory::Device;
@@ -15,7 +15,7 @@ pub(super) struct Numbers {
 
 impl Numbers {
     pub(super) fn of(devices: impl IntoIterator<Item = Device>) -> Result<Numbers, PlanError> {
-        let devices: Vec<Device> = devices.into_iter().collect();
+        let devices: Vec<Device> = devices.into_iter().collect_vec();
         let after = |d: &Device| if let Device::Cuda(n) = d { u64::from(*n) + 1 } else { 0 };
         let first_mock = devices.iter().map(after).max().unwrap_or(0);
         for &device in &devices {

@@ -1,6 +1,6 @@
 //! An expression as a program.
 
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, CollectVec};
 use std::fmt;
 
 use super::PlanError;
@@ -210,7 +210,7 @@ impl fmt::Display for Plan {
                 ("between", peak.between),
             ];
             let parts = parts.iter().filter(|(_, bytes)| bytes.0 > 0);
-            let parts: Vec<String> = parts.map(|(what, bytes)| format!("{what} {bytes}")).collect();
+            let parts: Vec<String> = parts.map(|(what, bytes)| format!("{what} {bytes}")).collect_vec();
             writeln!(f, " {}", parts.join(", "))?;
         }
         self.notes.iter().try_for_each(|note| writeln!(f, "note: {}", note.text))

@@ -15,7 +15,7 @@
 //! expression again and compares: a file in which the two sides disagree is refused with the place, so that a plan that was
 //! read is as good as one that was made.
 
-use crate::ordered::BTreeSet;
+use crate::ordered::{BTreeSet, CollectVec};
 
 use num_complex::Complex64;
 use serde_json::{Map, Value, json};
@@ -69,7 +69,7 @@ impl Plan {
                 let space = self.operator.domain();
                 let name = if space.is_complex() { "complex" } else { "real" };
                 let short = values.iter().map(|v| space.shortest((*v).into()).re);
-                json!({name: short.collect::<Vec<f64>>()})
+                json!({name: short.collect_vec()})
             }
         };
         let mut file = json!({
@@ -203,9 +203,9 @@ fn input(file: &Value, space: &Space) -> Result<Option<Array>, JsonError> {
     let numbers = numbers.ok_or_else(|| JsonError::new(&place, "expected numbers"))?;
     let (pairs, rest) = numbers.as_chunks::<2>();
     let values: Vec<Complex64> = match space.is_complex() {
-        true if rest.is_empty() => pairs.iter().map(|&[re, im]| Complex64::new(re, im)).collect(),
+        true if rest.is_empty() => pairs.iter().map(|&[re, im]| Complex64::new(re, im)).collect_vec(),
         true => return Err(JsonError::new(&place, "expected pairs of numbers")),
-        false => numbers.into_iter().map(Complex64::from).collect(),
+        false => numbers.into_iter().map(Complex64::from).collect_vec(),
     };
     Array::new(space.clone(), values).map(Some).map_err(|e| JsonError::new(&place, e))
 }

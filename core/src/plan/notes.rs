@@ -2,6 +2,7 @@
 
 use super::expression::Note;
 use crate::hazard::{self, Mode, Verdict};
+use crate::ordered::CollectVec;
 use crate::program::{Edit, Op, Program};
 
 /// A note for each of `waits` that orders nothing which is not ordered without it.
@@ -22,5 +23,5 @@ pub(super) fn notes(program: &Program, waits: &[usize]) -> Vec<Note> {
         );
         Note { command: Some(command), text }
     };
-    found.map(say).collect()
+    found.map(say).collect_vec()
 }

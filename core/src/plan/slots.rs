@@ -4,7 +4,7 @@
 //! needs any more: at once when its steps are known to be done by then, in place where a step works element by element, and
 //! with a wait for them when [`Ahead`] says that memory matters more.
 
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, CollectVec};
 use std::sync::Arc;
 
 use super::order::{Done, Order};
@@ -64,7 +64,7 @@ pub(super) fn schedule(lowered: &Steps, ahead: Ahead) -> Schedule {
         planner.done.syncs.extend(last.next_back());
     } else {
         (0..lowered.steps.len()).for_each(|k| planner.step(k, ahead));
-        planner.done.syncs = planner.order.waits(&mut Done::default(), last.collect());
+        planner.done.syncs = planner.order.waits(&mut Done::default(), last.collect_vec());
     }
     planner.done
 }
@@ -188,7 +188,7 @@ impl<'a> Planner<'a> {
         let left = |(_, span): &&(usize, Span)| {
             !before[..writes].iter().any(|(_, w)| w.is_range() && within(span, w))
         };
-        let older: Vec<(usize, Span)> = self.after[holder].iter().filter(left).cloned().collect();
+        let older: Vec<(usize, Span)> = self.after[holder].iter().filter(left).cloned().collect_vec();
         before.extend(older);
         before
     }

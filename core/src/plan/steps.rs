@@ -4,7 +4,7 @@
 //! bytes are written before they are read. Taking a part and joining parts are no steps: who reads a part reads it where it
 //! is, who makes a part writes it where it belongs. What a backend computes for a step is in [`Does`].
 
-use crate::ordered::sort_by_key;
+use crate::ordered::{CollectVec, sort_by_key};
 use std::fmt;
 use std::sync::Arc;
 
@@ -151,7 +151,7 @@ impl Steps {
             result: 0,
             any,
             tile: 0,
-            streams: planning.streams().iter().map(|(d, name)| (*d, name.as_str().into())).collect(),
+            streams: planning.streams().iter().map(|(d, name)| (*d, name.as_str().into())).collect_vec(),
             whole: (domain.clone(), x.clone()),
             writers: Lists::default(),
             readers: Lists::default(),

@@ -5,7 +5,7 @@ use num_complex::Complex64;
 use super::steps::Does;
 use crate::memory::Dtype;
 use crate::op::{Operator, Space};
-use crate::ordered::joined;
+use crate::ordered::{CollectVec, joined};
 use crate::program::Contents;
 
 /// What one command of a plan computes.
@@ -30,7 +30,7 @@ impl Job {
             Does::Fill => vec![Complex64::ZERO; usize::try_from(self.space.elements()).ok()?],
             Does::Add => {
                 let (a, b) = (values(&self.space, 0)?, values(&self.space, 1)?);
-                a.iter().zip(b).map(|(a, b)| self.space.round(a + b)).collect()
+                a.iter().zip(b).map(|(a, b)| self.space.round(a + b)).collect_vec()
             }
             Does::Given | Does::Copy(_) | Does::Move(_) => return None,
         };
@@ -53,7 +53,7 @@ fn reals(space: &Space, values: &[Complex64]) -> Vec<f64> {
     if space.is_complex() {
         joined(values.iter().map(|z| [z.re, z.im]))
     } else {
-        values.iter().map(|z| z.re).collect()
+        values.iter().map(|z| z.re).collect_vec()
     }
 }
 
@@ -73,17 +73,17 @@ pub(super) fn decoded(space: &Space, bytes: &[u8]) -> Vec<Complex64> {
     let reals: Vec<f64> = match space.dtype() {
         Dtype::F32 | Dtype::C32 => {
             let (words, _) = bytes.as_chunks::<4>();
-            words.iter().map(|word| f64::from(f32::from_le_bytes(*word))).collect()
+            words.iter().map(|word| f64::from(f32::from_le_bytes(*word))).collect_vec()
         }
         _ => {
             let (words, _) = bytes.as_chunks::<8>();
-            words.iter().map(|word| f64::from_le_bytes(*word)).collect()
+            words.iter().map(|word| f64::from_le_bytes(*word)).collect_vec()
         }
     };
     if space.is_complex() {
         let (pairs, _) = reals.as_chunks::<2>();
-        pairs.iter().map(|&[re, im]| Complex64::new(re, im)).collect()
+        pairs.iter().map(|&[re, im]| Complex64::new(re, im)).collect_vec()
     } else {
-        reals.into_iter().map(Complex64::from).collect()
+        reals.into_iter().map(Complex64::from).collect_vec()
     }
 }

@@ -1,6 +1,6 @@
 //! Steps as the commands of a program.
 
-use crate::ordered::{BTreeMap, BTreeSet};
+use crate::ordered::{BTreeMap, BTreeSet, CollectVec};
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
@@ -205,7 +205,7 @@ impl Writer<'_> {
             Does::Leaf(leaf) => self.weights(leaf),
             _ => None,
         });
-        let weights = weights.collect();
+        let weights = weights.collect_vec();
         Buffers { slots, input, output, weights }
     }
 

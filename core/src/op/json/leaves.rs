@@ -12,6 +12,7 @@ use crate::op::leaves::{
 };
 use crate::op::operator::Operator;
 use crate::op::{Leaf, LeafFacts, Name, OpError, Space, Tags, Tensor};
+use crate::ordered::CollectVec;
 
 /// A leaf as it was made, whichever side is meant.
 pub(super) fn write(writer: &mut Writer, leaf: &Leaf, place: &str) -> Result<Value, JsonError> {
@@ -19,14 +20,15 @@ pub(super) fn write(writer: &mut Writer, leaf: &Leaf, place: &str) -> Result<Val
     let mut leaf_file = if let Some(d) = leaf.downcast::<Diagonal>() {
         json!({"kind": "diagonal", "weights": writer.tensor(d.weights())})
     } else if let Some(d) = leaf.downcast::<Dense>() {
-        let output: Vec<String> = facts.codomain.names().map(Name::to_string).collect();
+        let output: Vec<String> = facts.codomain.names().map(Name::to_string).collect_vec();
         json!({"kind": "dense", "weights": writer.tensor(d.weights()), "output": output})
     } else if let Some(f) = leaf.downcast::<Fourier>() {
-        let dims: Vec<[String; 2]> = f.dims().iter().map(|(a, b)| [a.to_string(), b.to_string()]).collect();
+        let dims: Vec<[String; 2]> =
+            f.dims().iter().map(|(a, b)| [a.to_string(), b.to_string()]).collect_vec();
         json!({"kind": "fft", "dims": dims, "centered": f.centered()})
     } else if let Some(g) = leaf.downcast::<Gather>() {
         let axes = g.axes.iter().map(|a| {
-            let pieces: Vec<[i64; 4]> = a.pieces.iter().map(|p| [p.at, p.len, p.from, p.step]).collect();
+            let pieces: Vec<[i64; 4]> = a.pieces.iter().map(|p| [p.at, p.len, p.from, p.step]).collect_vec();
             json!({"from": a.from, "pieces": pieces})
         });
         let cuts = match g.cuts {
@@ -35,18 +37,18 @@ pub(super) fn write(writer: &mut Writer, leaf: &Leaf, place: &str) -> Result<Val
             Cuts::Renamed => json!("renamed"),
             Cuts::By(axis, unit) => json!([axis, unit]),
         };
-        let axes: Vec<Value> = axes.collect();
+        let axes: Vec<Value> = axes.collect_vec();
         let to = space(&facts.codomain);
         json!({"kind": "gather", "codomain": to, "axes": axes, "cuts": cuts, "tags": tags(facts.tags)})
     } else if let Some(s) = leaf.downcast::<Sparse>() {
-        let grid: Vec<String> = s.grid.iter().map(Name::to_string).collect();
+        let grid: Vec<String> = s.grid.iter().map(Name::to_string).collect_vec();
         json!({
             "kind": "sparse", "grid": grid, "rows": s.rows.to_string(), "ends": s.entries.ends,
             "columns": s.entries.columns, "values": s.entries.weights,
         })
     } else if let Some(c) = leaf.downcast::<Convolve>() {
         let taps = |a: &Taps| json!([a.name.to_string(), a.new.to_string(), a.taps, a.offset]);
-        let along: Vec<Value> = c.shape.along.iter().map(taps).collect();
+        let along: Vec<Value> = c.shape.along.iter().map(taps).collect_vec();
         json!({
             "kind": "convolve", "codomain": space(&facts.codomain), "kernel": writer.tensor(c.kernel()),
             "along": along, "periodic": c.shape.periodic, "stride": c.shape.stride,
@@ -219,7 +221,7 @@ fn gather(
             _ => return Err(fields.error("cuts", "expected `refused`, `out`, `renamed` or [axis, unit]")),
         },
     };
-    let holds: Vec<&str> = fields.list("tags")?.iter().filter_map(Value::as_str).collect();
+    let holds: Vec<&str> = fields.list("tags")?.iter().filter_map(Value::as_str).collect_vec();
     let tag = |name: &str| holds.contains(&name);
     let said = Tags {
         hermitian: tag("hermitian"),
@@ -272,7 +274,7 @@ fn sparse(
     if let Some(at) = outside {
         return Err(fields.error(&format!("columns[{at}]"), "lies outside the grid"));
     }
-    let ends = ends.into_iter().map(|e| usize::try_from(e).unwrap_or(0)).collect();
+    let ends = ends.into_iter().map(|e| usize::try_from(e).unwrap_or(0)).collect_vec();
     let entries = Arc::new(Entries { ends, columns, weights: values });
     let made = Sparse::new(names, domain, grid, rows, entries).map_err(|e| fields.error("kind", e))?;
     Ok(Operator::leaf(made))
@@ -317,7 +319,7 @@ fn convolve(
         shape.along.push(Taps { name, new, taps, offset });
     }
     let convolved = |n: &Name| shape.along.iter().any(|a| a.name == *n || a.new == *n);
-    let rest = |n: &Name| domain.size(n).into_iter().chain(codomain.size(n)).collect::<Vec<i64>>();
+    let rest = |n: &Name| domain.size(n).into_iter().chain(codomain.size(n)).collect_vec();
     let fits = kernel.dims().iter().all(|(n, size)| {
         shape.along.iter().any(|a| a.name == *n) || (!rest(n).is_empty() && rest(n).iter().all(|s| s == size))
     });

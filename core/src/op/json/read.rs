@@ -1,6 +1,6 @@
 //! Expressions read from JSON, from hands that are not trusted: every mistake is named with its place.
 
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, CollectVec};
 use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
@@ -33,8 +33,8 @@ pub struct Reader {
 
 impl fmt::Debug for Reader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let weights: Vec<&String> = self.weights.keys().collect();
-        let kinds: Vec<&String> = self.kinds.keys().collect();
+        let weights: Vec<&String> = self.weights.keys().collect_vec();
+        let kinds: Vec<&String> = self.kinds.keys().collect_vec();
         write!(f, "Reader {{ weights: {weights:?}, kinds: {kinds:?} }}")
     }
 }
@@ -163,7 +163,7 @@ impl File<'_> {
             let list = fields.list("parts")?.iter().enumerate();
             let read =
                 list.map(|(k, part)| self.operator(&fields.inner(&format!("parts[{k}]"), part)?, depth + 1));
-            let parts: Vec<Operator> = read.collect::<Result<_, _>>()?;
+            let parts: Vec<Operator> = read.try_collect_vec()?;
             if parts.is_empty() { Err(fields.error("parts", "expected at least one")) } else { Ok(parts) }
         };
         let here = |e: crate::op::OpError| fields.error("", e);
@@ -247,7 +247,7 @@ impl File<'_> {
         let storage = fields.maybe_index("storage")?.and_then(|k| self.storages.get(k));
         let storage = storage.ok_or_else(|| fields.error("storage", "is the index of no weights"))?;
         let dims = fields.dims("dims")?;
-        let named: Vec<(String, i64)> = dims.iter().map(|(n, size)| (n.to_string(), *size)).collect();
+        let named: Vec<(String, i64)> = dims.iter().map(|(n, size)| (n.to_string(), *size)).collect_vec();
         let strides: Option<Vec<i64>> = fields.list("strides")?.iter().map(Value::as_i64).collect();
         let strides = strides.ok_or_else(|| fields.error("strides", "expected whole numbers"))?;
         // A stride of 0 lists far more elements than the file has.
@@ -363,7 +363,7 @@ impl<'v> Fields<'v> {
             let list = self.list("members")?.iter().enumerate();
             let read =
                 list.map(|(k, member)| self.inner(&format!("members[{k}]"), member)?.own_space(depth + 1));
-            let members: Vec<Space> = read.collect::<Result<_, JsonError>>()?;
+            let members: Vec<Space> = read.try_collect_vec()?;
             return Space::tuple(members).map_err(|e| self.error("members", e));
         }
         let (dtype, device): (Dtype, Device) = (self.parsed("dtype")?, self.parsed("device")?);

@@ -10,7 +10,7 @@ use crate::memory::Dtype;
 use crate::op::operator::Operator;
 use crate::op::space::shortest_single;
 use crate::op::{DeviceSpec, LeafOp, Side, Space, Tensor};
-use crate::ordered::joined;
+use crate::ordered::{CollectVec, joined};
 
 /// Whether values of weights stand in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,8 +54,8 @@ impl Operator {
             Weights::ByName => json!({"name": name_of(values), "elements": values.len()}),
             Weights::Inline => storage(values),
         });
-        let storages: Vec<Value> = storages.collect();
-        let leaves: Vec<Value> = writer.leaves.into_iter().map(|(_, leaf)| leaf).collect();
+        let storages: Vec<Value> = storages.collect_vec();
+        let leaves: Vec<Value> = writer.leaves.into_iter().map(|(_, leaf)| leaf).collect_vec();
         let file = json!({"schema_version": 1, "operator": operator, "leaves": leaves, "weights": storages});
         Ok(file.to_string())
     }
@@ -65,7 +65,7 @@ impl Operator {
         let mut writer = Writer::default();
         // Leaves without a recipe have no place in a file, nor have their weights.
         writer.collect(self);
-        writer.storages.into_iter().map(|values| (name_of(&values), values)).collect()
+        writer.storages.into_iter().map(|values| (name_of(&values), values)).collect_vec()
     }
 }
 
@@ -82,8 +82,9 @@ impl Writer {
             return Err(JsonError::new(place, format!("more than {DEEPEST} parts in each other")));
         }
         let parts = a.children().iter().enumerate();
-        let parts: Result<Vec<Value>, JsonError> =
-            parts.map(|(k, part)| self.operator(part, &format!("{place}.parts[{k}]"), depth + 1)).collect();
+        let parts: Result<Vec<Value>, JsonError> = parts
+            .map(|(k, part)| self.operator(part, &format!("{place}.parts[{k}]"), depth + 1))
+            .try_collect_vec();
         let parts = parts?;
         let slot = |slot: Option<(crate::op::Name, usize)>| slot.map(|(n, k)| json!([n.to_string(), k]));
         let name = |name: Option<&crate::op::Name>| name.map(ToString::to_string);
@@ -170,7 +171,7 @@ fn end(spec: &DeviceSpec) -> Value {
 
 pub(super) fn space(s: &Space) -> Value {
     match s.members() {
-        Some(members) => json!({"members": members.iter().map(space).collect::<Vec<_>>()}),
+        Some(members) => json!({"members": members.iter().map(space).collect_vec()}),
         None => {
             json!({"dims": dims(s.dims()), "dtype": s.dtype().to_string(), "device": s.device().to_string()})
         }

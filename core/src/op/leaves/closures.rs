@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use num_complex::Complex64;
 
-use crate::op::{Along, LeafFacts, LeafOp, Name, OpError, Operator, Side, Space, SpaceError, Tile};
+use crate::op::{Along, LeafFacts, LeafOp, Name, OpError, Operator, Side, Space, Tile};
+use crate::ordered::CollectVec;
 
 /// What computes one side: reads the first, writes the second, which is all zeros before.
 type Apply = Arc<dyn Fn(&[Complex64], &mut [Complex64]) + Send + Sync>;
@@ -66,11 +67,11 @@ impl FromFn {
     /// # Errors
     /// [`OpError::UnknownDim`] for a name that is not on both sides.
     pub fn pointwise<'a>(mut self, dims: impl IntoIterator<Item = &'a str>) -> Result<FromFn, OpError> {
-        let names = dims.into_iter().map(str::parse).collect::<Result<Vec<Name>, SpaceError>>()?;
+        let names = dims.into_iter().map(str::parse).try_collect_vec()?;
         for dim in &names {
             let LeafFacts { domain, codomain, name, .. } = &self.facts;
             if Along::by_place(domain, codomain, dim) != Along::Pointwise {
-                let known = domain.names().filter(|n| codomain.axis(n).is_some()).cloned().collect();
+                let known = domain.names().filter(|n| codomain.axis(n).is_some()).cloned().collect_vec();
                 return Err(OpError::UnknownDim { operator: name.clone(), dim: dim.clone(), known });
             }
         }

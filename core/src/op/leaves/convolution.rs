@@ -8,6 +8,7 @@ use crate::op::walk::{place, walk};
 use crate::op::{
     Along, LeafFacts, LeafOp, Name, OpError, Operator, Side, Space, SpaceError, Tags, Tensor, Tile, Work,
 };
+use crate::ordered::CollectVec;
 
 /// How long the result of a convolution is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +63,7 @@ pub struct Convolution {
 /// ```
 pub fn convolution<'a>(dims: impl IntoIterator<Item = &'a str>, kernel: &Tensor) -> Convolution {
     Convolution {
-        dims: dims.into_iter().map(str::to_owned).collect(),
+        dims: dims.into_iter().map(str::to_owned).collect_vec(),
         kernel: kernel.clone(),
         mode: Mode::Same,
         periodic: false,
@@ -101,7 +102,7 @@ impl Convolution {
     /// Names for the convolved dimensions of the result, one for each.
     #[must_use]
     pub fn named<'a>(self, names: impl IntoIterator<Item = &'a str>) -> Convolution {
-        Convolution { named: names.into_iter().map(str::to_owned).collect(), ..self }
+        Convolution { named: names.into_iter().map(str::to_owned).collect_vec(), ..self }
     }
 
     fn title(&self) -> String {
@@ -128,23 +129,24 @@ impl Convolution {
         }
         check_values(&operator, &self.kernel.to_vec(), space)?;
         let kernel = self.kernel.map(|w| space.round(w));
-        let names: Vec<Name> = self.dims.iter().map(|d| d.parse()).collect::<Result<_, SpaceError>>()?;
+        let names: Vec<Name> = self.dims.iter().map(|d| d.parse()).try_collect_vec()?;
         let mut dims = space.dims().to_vec();
         let mut along = Vec::new();
         let others = kernel.dims().iter().map(|d| &d.0).chain(&self.avoid);
-        let mut avoid: Vec<Name> = space.names().chain(others).cloned().collect();
+        let mut avoid: Vec<Name> = space.names().chain(others).cloned().collect_vec();
         for (k, name) in names.iter().enumerate() {
             let missing = |known: Vec<Name>| OpError::UnknownDim {
                 operator: operator.clone(),
                 dim: name.clone(),
                 known,
             };
-            let axis = space.axis(name).ok_or_else(|| missing(space.names().cloned().collect()))?;
+            let axis = space.axis(name).ok_or_else(|| missing(space.names().cloned().collect_vec()))?;
             if names[..k].contains(name) {
                 return Err(SpaceError::DuplicateDim(name.clone()).into());
             }
             let taps = kernel.size(name);
-            let taps = taps.ok_or_else(|| missing(kernel.dims().iter().map(|d| d.0.clone()).collect()))?;
+            let taps =
+                taps.ok_or_else(|| missing(kernel.dims().iter().map(|d| d.0.clone()).collect_vec()))?;
             let n = space.dims()[axis].1;
             let reach = (taps - 1).checked_mul(self.dilation).filter(|_| taps >= 1);
             let reach = reach.ok_or_else(|| wrong(format!("a kernel of {taps} entries along `{name}`")))?;
@@ -284,14 +286,14 @@ impl Convolve {
         // Everything but the convolved dimensions: batch, channels summed over, channels made.
         let convolved = |name: &Name| self.shape.along.iter().any(|a| a.name == *name || a.new == *name);
         let mut rest: Vec<(Name, i64)> =
-            codomain.dims().iter().filter(|(n, _)| !convolved(n)).cloned().collect();
+            codomain.dims().iter().filter(|(n, _)| !convolved(n)).cloned().collect_vec();
         rest.extend(
             domain.dims().iter().filter(|(n, _)| !convolved(n) && codomain.axis(n).is_none()).cloned(),
         );
-        let shape: Vec<i64> = rest.iter().map(|d| d.1).collect();
-        let strides = |space: &Space| rest.iter().map(|(n, _)| stride(space, n)).collect::<Vec<i64>>();
+        let shape: Vec<i64> = rest.iter().map(|d| d.1).collect_vec();
+        let strides = |space: &Space| rest.iter().map(|(n, _)| stride(space, n)).collect_vec();
         let (reads, writes) = (strides(domain), strides(codomain));
-        let weights: Vec<i64> = rest.iter().map(|(n, _)| self.kernel.stride_of(n)).collect();
+        let weights: Vec<i64> = rest.iter().map(|(n, _)| self.kernel.stride_of(n)).collect_vec();
         // For each convolved dimension every (output, input, kernel) triple that meets, as places.
         let mut starts = vec![[0, 0, self.kernel.offset()]];
         for axis in &self.shape.along {
@@ -308,7 +310,7 @@ impl Convolve {
             }
             let all =
                 starts.iter().flat_map(|s| met.iter().map(move |m| [s[0] + m[0], s[1] + m[1], s[2] + m[2]]));
-            starts = all.collect();
+            starts = all.collect_vec();
         }
         for start in starts {
             walk(&shape, [&writes, &reads, &weights], start, |[y, x, h]| f(y, x, h));
@@ -338,16 +340,16 @@ impl LeafOp for Convolve {
     /// Around a circle the normal is one convolution, with the autocorrelation of the kernel: `r_m = sum conj(h_k) h_{k + m}`.
     fn normal(&self, _: Side) -> Option<Operator> {
         let Shape { along, periodic, stride, dilation } = &self.shape;
-        let names: Vec<&Name> = self.kernel.dims().iter().map(|d| &d.0).collect();
+        let names: Vec<&Name> = self.kernel.dims().iter().map(|d| &d.0).collect_vec();
         let alone = names.len() == along.len() && along.iter().all(|a| a.name == a.new);
         let taps = |f: fn(i64) -> i64| along.iter().map(|a| f(a.taps)).product::<i64>();
         // In several dimensions the autocorrelation may have more taps than two passes.
         if !periodic || *stride != 1 || !alone || taps(|n| 2 * n - 1) > 2 * taps(|n| n) {
             return None;
         }
-        let sizes: Vec<i64> = self.kernel.dims().iter().map(|d| d.1).collect();
+        let sizes: Vec<i64> = self.kernel.dims().iter().map(|d| d.1).collect_vec();
         let dims = names.iter().zip(&sizes).map(|(name, n)| (name.to_string(), 2 * n - 1));
-        let dims: Vec<(String, i64)> = dims.collect();
+        let dims: Vec<(String, i64)> = dims.collect_vec();
         let taps = self.kernel.to_vec();
         let index = |mut k: i64| {
             let mut at = vec![0; sizes.len()];
@@ -368,7 +370,7 @@ impl LeafOp for Convolve {
         let kernel = kernel.map(|w| self.facts.domain.round(w));
         let along =
             along.iter().map(|a| Axis { taps: 2 * a.taps - 1, offset: dilation * (a.taps - 1), ..a.clone() });
-        let shape = Shape { along: along.collect(), ..self.shape.clone() };
+        let shape = Shape { along: along.collect_vec(), ..self.shape.clone() };
         let (name, space) = (format!("|{}|^2", self.facts.name), self.facts.domain.clone());
         let mut squared = Convolve::new(name, space.clone(), space, kernel, shape);
         squared.facts.tags = Tags { hermitian: true, psd: true, ..squared.facts.tags };

@@ -7,8 +7,9 @@ use crate::op::error::listed;
 use crate::op::leaf::check_values;
 use crate::op::walk::walk;
 use crate::op::{
-    Along, LeafFacts, LeafOp, Name, OpError, Operator, Side, Space, SpaceError, Tags, Tensor, Tile, Work,
+    Along, LeafFacts, LeafOp, Name, OpError, Operator, Side, Space, Tags, Tensor, Tile, Work,
 };
+use crate::ordered::CollectVec;
 
 /// Sums products over named dimensions: `y = sum w x` over the names that `w` and the input have and the output lacks.
 ///
@@ -66,7 +67,8 @@ pub fn dense<'a, W: Into<Complex64>>(
     weights: impl IntoIterator<Item = W>,
     dtype: Dtype,
 ) -> Result<Operator, OpError> {
-    let (output, input): (Vec<&str>, Vec<&str>) = (output.into_iter().collect(), input.into_iter().collect());
+    let (output, input): (Vec<&str>, Vec<&str>) =
+        (output.into_iter().collect_vec(), input.into_iter().collect_vec());
     let mut known: Vec<(Name, i64)> = Vec::new();
     for (name, size) in sizes {
         known.push((name.parse()?, size));
@@ -74,11 +76,11 @@ pub fn dense<'a, W: Into<Complex64>>(
     let sized = |text: &&'a str| {
         let name: Name = text.parse()?;
         let size = known.iter().find(|(n, _)| *n == name).map(|k| k.1);
-        let names = || known.iter().map(|k| k.0.clone()).collect::<Vec<_>>();
+        let names = || known.iter().map(|k| k.0.clone()).collect_vec();
         size.map(|size| (*text, size)).ok_or_else(|| unsized_dim("W", name, &names()))
     };
-    let inputs = input.iter().map(sized).collect::<Result<Vec<_>, OpError>>()?;
-    let mut all = output.iter().map(sized).collect::<Result<Vec<_>, OpError>>()?;
+    let inputs = input.iter().map(sized).try_collect_vec()?;
+    let mut all = output.iter().map(sized).try_collect_vec()?;
     for &(name, size) in &inputs {
         let parsed: Name = name.parse()?;
         let made = output.iter().any(|o| o.parse() == Ok(parsed.clone()));
@@ -86,7 +88,7 @@ pub fn dense<'a, W: Into<Complex64>>(
             all.push((name, size));
         }
     }
-    let weights: Vec<Complex64> = weights.into_iter().map(Into::into).collect();
+    let weights: Vec<Complex64> = weights.into_iter().map(Into::into).collect_vec();
     let all = Space::new(all, dtype)?;
     if i64::try_from(weights.len()) != Ok(all.elements()) {
         return Err(OpError::Values { values: weights.len(), space: Box::new(all) });
@@ -110,7 +112,7 @@ impl Dense {
         weights: &Tensor,
         output: impl IntoIterator<Item = &'a str>,
     ) -> Result<Dense, OpError> {
-        let names = output.into_iter().map(str::parse).collect::<Result<Vec<Name>, SpaceError>>()?;
+        let names = output.into_iter().map(str::parse).try_collect_vec()?;
         check_values("W", &weights.to_vec(), &domain)?;
         let weights = weights.map(|w| domain.round(w));
         Dense::of("W".to_owned(), domain, weights, &names)
@@ -128,8 +130,7 @@ impl Dense {
         let mut dims = Vec::new();
         for dim in output {
             let size = weights.size(dim).or_else(|| domain.size(dim));
-            let known =
-                || weights.dims().iter().chain(domain.dims()).map(|d| d.0.clone()).collect::<Vec<_>>();
+            let known = || weights.dims().iter().chain(domain.dims()).map(|d| d.0.clone()).collect_vec();
             dims.push((dim.clone(), size.ok_or_else(|| unsized_dim(&name, dim.clone(), &known()))?));
         }
         let codomain = domain.with_dims(dims)?;
@@ -143,7 +144,7 @@ impl Dense {
                 });
             }
             if domain.axis(dim).is_none() && codomain.axis(dim).is_none() {
-                let known = domain.names().chain(codomain.names()).cloned().collect();
+                let known = domain.names().chain(codomain.names()).cloned().collect_vec();
                 return Err(OpError::UnknownDim { operator: name, dim: dim.clone(), known });
             }
         }
@@ -186,7 +187,7 @@ impl Dense {
         let summed = |name: &Name| has(name) && reads.axis(name).is_none();
         let shared = |name: &Name| has(name) && writes.axis(name).is_some() && reads.axis(name).is_some();
         let size = |name: &Name| self.weights.size(name).unwrap_or(1);
-        let mut avoid: Vec<Name> = reads.names().chain(writes.names()).cloned().collect();
+        let mut avoid: Vec<Name> = reads.names().chain(writes.names()).cloned().collect_vec();
         let (mut dims, mut fresh) = (Vec::new(), Vec::new());
         for name in reads.names().filter(|n| has(n) && !shared(n)) {
             let new = name.next_unused(&avoid);
@@ -194,12 +195,12 @@ impl Dense {
             dims.push((new.clone(), size(name)));
             fresh.push((name.clone(), new));
         }
-        let inner: Vec<(Name, i64)> = fresh.iter().map(|(n, _)| (n.clone(), size(n))).collect();
+        let inner: Vec<(Name, i64)> = fresh.iter().map(|(n, _)| (n.clone(), size(n))).collect_vec();
         let batch: Vec<(Name, i64)> =
-            reads.names().filter(|n| shared(n)).map(|n| (n.clone(), size(n))).collect();
+            reads.names().filter(|n| shared(n)).map(|n| (n.clone(), size(n))).collect_vec();
         let sums: Vec<(Name, i64)> =
-            writes.names().filter(|n| summed(n)).map(|n| (n.clone(), size(n))).collect();
-        let made: Vec<(Name, i64)> = batch.into_iter().chain(dims).chain(inner).collect();
+            writes.names().filter(|n| summed(n)).map(|n| (n.clone(), size(n))).collect_vec();
+        let made: Vec<(Name, i64)> = batch.into_iter().chain(dims).chain(inner).collect_vec();
         let space = reads.with_dims(made).ok()?;
         if space.elements() > self.weights.elements() {
             return None;
@@ -214,11 +215,11 @@ impl Dense {
                 (None, _) => self.weights.stride_of(name),
             }
         };
-        let all: Vec<(Name, i64)> = space.dims().iter().cloned().chain(sums).collect();
-        let shape: Vec<i64> = all.iter().map(|d| d.1).collect();
-        let strides = |of_new: bool| all.iter().map(|(n, _)| stride(n, of_new)).collect::<Vec<i64>>();
+        let all: Vec<(Name, i64)> = space.dims().iter().cloned().chain(sums).collect_vec();
+        let shape: Vec<i64> = all.iter().map(|d| d.1).collect_vec();
+        let strides = |of_new: bool| all.iter().map(|(n, _)| stride(n, of_new)).collect_vec();
         let writes_at: Vec<i64> =
-            all.iter().map(|(n, _)| space.axis(n).map_or(0, |k| space.strides()[k])).collect();
+            all.iter().map(|(n, _)| space.axis(n).map_or(0, |k| space.strides()[k])).collect_vec();
         let mut values = vec![Complex64::ZERO; space.len()];
         let storage = self.weights.storage();
         let start = [0, self.weights.offset(), self.weights.offset()];
@@ -236,7 +237,7 @@ impl Dense {
         let output: Vec<Name> = reads
             .names()
             .map(|n| fresh.iter().find(|(old, _)| old == n).map_or(n, |(_, new)| new).clone())
-            .collect();
+            .collect_vec();
         let name = match side {
             Side::Forward => format!("|{}|^2", self.facts.name),
             Side::Adjoint => format!("|{}^H|^2", self.facts.name),
@@ -262,12 +263,12 @@ impl LeafOp for Dense {
     fn apply(&self, side: Side, x: &[Complex64], y: &mut [Complex64]) {
         let (domain, codomain) = (&self.facts.domain, &self.facts.codomain);
         let all = all_dims(domain, codomain);
-        let shape: Vec<i64> = all.iter().map(|d| d.1).collect();
+        let shape: Vec<i64> = all.iter().map(|d| d.1).collect_vec();
         let of = |space: &Space| {
             let strides = space.strides();
-            all.iter().map(|(n, _)| space.axis(n).map_or(0, |k| strides[k])).collect::<Vec<i64>>()
+            all.iter().map(|(n, _)| space.axis(n).map_or(0, |k| strides[k])).collect_vec()
         };
-        let weights: Vec<i64> = all.iter().map(|(n, _)| self.weights.stride_of(n)).collect();
+        let weights: Vec<i64> = all.iter().map(|(n, _)| self.weights.stride_of(n)).collect_vec();
         let storage = self.weights.storage();
         let start = [0, self.weights.offset(), 0];
         walk(&shape, [&of(domain), &weights, &of(codomain)], start, |[i, w, o]| match side {
@@ -285,7 +286,7 @@ impl LeafOp for Dense {
     }
 
     fn cut(&self, tile: &Tile) -> Option<Operator> {
-        let output: Vec<Name> = self.facts.codomain.names().cloned().collect();
+        let output: Vec<Name> = self.facts.codomain.names().cloned().collect_vec();
         let (domain, weights) = (tile.space(&self.facts.domain), self.weights.cut(tile));
         // Names that only the output has are among the weights, which are cut too.
         Dense::of(self.facts.name.clone(), domain, weights, &output).ok().map(Operator::leaf)

@@ -7,6 +7,7 @@ use num_complex::Complex64;
 use crate::op::leaf::{Leaf, check_values};
 use crate::op::walk::walk;
 use crate::op::{Along, LeafFacts, LeafOp, Name, OpError, Operator, Side, Space, Tags, Tensor, Tile, Work};
+use crate::ordered::CollectVec;
 
 /// Multiplies element by element: `y_i = w_i x_i`, with `w` broadcast over the dimensions that it lacks.
 ///
@@ -42,7 +43,7 @@ impl Diagonal {
         space: Space,
         weights: impl IntoIterator<Item = W>,
     ) -> Result<Diagonal, OpError> {
-        let weights: Vec<Complex64> = weights.into_iter().map(Into::into).collect();
+        let weights: Vec<Complex64> = weights.into_iter().map(Into::into).collect_vec();
         let operator = "D".to_owned();
         if space.members().is_some() {
             return Err(OpError::tuple(operator));
@@ -79,7 +80,7 @@ impl Diagonal {
         for (dim, size) in weights.dims() {
             match space.size(dim) {
                 None => {
-                    let known = space.names().cloned().collect();
+                    let known = space.names().cloned().collect_vec();
                     return Err(OpError::UnknownDim { operator, dim: dim.clone(), known });
                 }
                 Some(n) if n != *size => {
@@ -144,7 +145,7 @@ impl Diagonal {
     /// Calls `f` for each element, in order, with its place among the data and its weight.
     pub fn each(&self, mut f: impl FnMut(usize, Complex64)) {
         let space = self.space();
-        let strides: Vec<i64> = space.names().map(|n| self.weights.stride_of(n)).collect();
+        let strides: Vec<i64> = space.names().map(|n| self.weights.stride_of(n)).collect_vec();
         let at = [0, self.weights.offset()];
         walk(&space.shape(), [&space.strides(), &strides], at, |[i, w]| f(i, self.weights.storage()[w]));
     }
@@ -204,9 +205,9 @@ pub(in crate::op) fn combined(
     f: impl Fn(Complex64, Complex64) -> Complex64,
 ) -> Option<Operator> {
     let has = |name: &Name| a.size(name).is_some() || b.size(name).is_some();
-    let dims: Vec<(Name, i64)> = space.dims().iter().filter(|(name, _)| has(name)).cloned().collect();
+    let dims: Vec<(Name, i64)> = space.dims().iter().filter(|(name, _)| has(name)).cloned().collect_vec();
     let small = space.with_dims(dims).ok()?;
-    let strides = |t: &Tensor| small.names().map(|n| t.stride_of(n)).collect::<Vec<i64>>();
+    let strides = |t: &Tensor| small.names().map(|n| t.stride_of(n)).collect_vec();
     let mut values = Vec::with_capacity(small.len());
     walk(&small.shape(), [&strides(a), &strides(b)], [a.offset(), b.offset()], |[i, j]| {
         values.push(space.round(f(a.storage()[i], b.storage()[j])));

@@ -13,6 +13,7 @@ use crate::op::walk::place;
 use crate::op::{
     Along, LeafFacts, LeafOp, Linearity, Name, OpError, Operator, Side, Space, SpaceError, Tags, Tile,
 };
+use crate::ordered::CollectVec;
 
 /// A Fourier transform that takes its space from what is before it, or from [`Fft::over`].
 ///
@@ -49,7 +50,7 @@ pub struct Fft {
 /// The orthonormal Fourier transform along `dims`; see [`Fft`].
 pub fn fft<'a>(dims: impl IntoIterator<Item = &'a str>) -> Fft {
     Fft {
-        dims: dims.into_iter().map(str::to_owned).collect(),
+        dims: dims.into_iter().map(str::to_owned).collect_vec(),
         named: Vec::new(),
         centered: false,
         real: false,
@@ -82,7 +83,7 @@ impl Fft {
     /// Names for the frequencies, one for each dimension.
     #[must_use]
     pub fn named<'a>(self, names: impl IntoIterator<Item = &'a str>) -> Fft {
-        Fft { named: names.into_iter().map(str::to_owned).collect(), ..self }
+        Fft { named: names.into_iter().map(str::to_owned).collect_vec(), ..self }
     }
 
     fn title(&self) -> String {
@@ -109,7 +110,7 @@ impl Fft {
             let axis = space.axis(&name).ok_or_else(|| OpError::UnknownDim {
                 operator: operator.clone(),
                 dim: name.clone(),
-                known: space.names().cloned().collect(),
+                known: space.names().cloned().collect_vec(),
             })?;
             if axes.contains(&axis) {
                 return Err(SpaceError::DuplicateDim(name).into());
@@ -201,14 +202,14 @@ impl Fourier {
             let lengths = self.axes.iter().map(|&axis| place(self.facts.domain.dims()[axis].1));
             lengths
                 .map(|n| [FftDirection::Forward, FftDirection::Inverse].map(|way| transform(n, way)))
-                .collect()
+                .collect_vec()
         })
     }
 
     /// The transformed dimensions: their names before and after.
     pub fn dims(&self) -> Vec<(&Name, &Name)> {
         let (reads, writes) = (self.facts.domain.dims(), self.facts.codomain.dims());
-        self.axes.iter().map(|&axis| (&reads[axis].0, &writes[axis].0)).collect()
+        self.axes.iter().map(|&axis| (&reads[axis].0, &writes[axis].0)).collect_vec()
     }
 
     /// The places of the transformed dimensions.
@@ -232,7 +233,7 @@ impl Fourier {
             space.with_dims(dims).ok()
         };
         let (domain, codomain) = (wide(&self.facts.domain)?, wide(&self.facts.codomain)?);
-        let axes = self.axes.iter().map(|&axis| axis + usize::from(axis >= at)).collect();
+        let axes = self.axes.iter().map(|&axis| axis + usize::from(axis >= at)).collect_vec();
         Some(Operator::leaf(Fourier::new(self.facts.name.clone(), domain, codomain, axes, self.centered)))
     }
 

@@ -6,6 +6,7 @@ use super::sparse::{Entries, Sparse};
 use crate::op::chain::{builder, one_size};
 use crate::op::walk::place;
 use crate::op::{Name, OpError, Operator, Space, SpaceError};
+use crate::ordered::CollectVec;
 
 /// How often a kernel may go around a circular grid.
 const MOST_TURNS: f64 = 64.0;
@@ -97,7 +98,7 @@ pub fn interpolate<'a>(
     points: &str,
 ) -> Interpolate {
     Interpolate {
-        locations: locations.into_iter().map(|(dim, list)| (dim.to_owned(), list)).collect(),
+        locations: locations.into_iter().map(|(dim, list)| (dim.to_owned(), list)).collect_vec(),
         points: points.to_owned(),
         kernel: Kernel::Linear,
         width: 2.0,
@@ -131,11 +132,11 @@ impl Interpolate {
     /// ```
     #[must_use]
     pub fn onto(self, sizes: impl IntoIterator<Item = i64>) -> Interpolate {
-        Interpolate { gridding: Some(sizes.into_iter().collect()), ..self }
+        Interpolate { gridding: Some(sizes.into_iter().collect_vec()), ..self }
     }
 
     fn title(&self) -> String {
-        let dims: Vec<&str> = self.locations.iter().map(|(dim, _)| dim.as_str()).collect();
+        let dims: Vec<&str> = self.locations.iter().map(|(dim, _)| dim.as_str()).collect_vec();
         let name = if self.gridding.is_some() { "Grid" } else { "Interpolate" };
         format!("{name}({})", dims.join(","))
     }
@@ -154,7 +155,7 @@ impl Interpolate {
         let axis = space.axis(&points).ok_or_else(|| OpError::UnknownDim {
             operator: self.title(),
             dim: points,
-            known: space.names().cloned().collect(),
+            known: space.names().cloned().collect_vec(),
         })?;
         let mut dims = space.dims().to_vec();
         let grid = self.locations.iter().zip(sizes).map(|((dim, _), n)| Ok((dim.parse()?, *n)));
@@ -184,7 +185,7 @@ impl Interpolate {
             let n = space.size(&name).ok_or_else(|| OpError::UnknownDim {
                 operator: self.title(),
                 dim: name.clone(),
-                known: space.names().cloned().collect(),
+                known: space.names().cloned().collect_vec(),
             })?;
             if grid.contains(&name) {
                 return Err(SpaceError::DuplicateDim(name).into());
@@ -194,7 +195,7 @@ impl Interpolate {
                     self.wrong(format!("{} locations along `{dim}` but {count} along the first", list.len()))
                 );
             }
-            near.push(list.iter().map(|&at| self.near(dim, n, at)).collect::<Result<_, _>>()?);
+            near.push(list.iter().map(|&at| self.near(dim, n, at)).try_collect_vec()?);
             grid.push(name);
         }
         let mut entries = Entries::default();
@@ -209,11 +210,11 @@ impl Interpolate {
                 let extended = row.iter().flat_map(|(index, weight)| {
                     along[m].iter().map(move |(i, w)| ([&index[..], &[*i]].concat(), weight * w))
                 });
-                row = extended.collect();
+                row = extended.collect_vec();
             }
             entries.row(row);
         }
-        let dims: Vec<&str> = self.locations.iter().map(|(dim, _)| dim.as_str()).collect();
+        let dims: Vec<&str> = self.locations.iter().map(|(dim, _)| dim.as_str()).collect_vec();
         let names = (format!("Interpolate({})", dims.join(",")), Some(format!("Grid({})", dims.join(","))));
         let rows = self.points.parse()?;
         one_size(Operator::leaf(Sparse::new(names, space.clone(), grid, rows, Arc::new(entries))?))

@@ -13,6 +13,7 @@ use crate::memory::Dtype;
 use crate::op::chain::{builder, one_size};
 use crate::op::eval::Array;
 use crate::op::{Name, OpError, Operator, Space, Tensor};
+use crate::ordered::CollectVec;
 
 /// A Fourier transform at given frequencies; see [`nufft`].
 #[derive(Debug, Clone, PartialEq)]
@@ -51,7 +52,7 @@ pub struct Nufft {
 /// ```
 pub fn nufft<'a>(frequencies: impl IntoIterator<Item = (&'a str, Vec<f64>)>, points: &str) -> Nufft {
     Nufft {
-        frequencies: frequencies.into_iter().map(|(dim, list)| (dim.to_owned(), list)).collect(),
+        frequencies: frequencies.into_iter().map(|(dim, list)| (dim.to_owned(), list)).collect_vec(),
         points: points.to_owned(),
         oversampling: 1.25,
         width: 4,
@@ -86,7 +87,7 @@ impl Nufft {
     }
 
     fn title(&self) -> String {
-        let dims: Vec<&str> = self.frequencies.iter().map(|(dim, _)| dim.as_str()).collect();
+        let dims: Vec<&str> = self.frequencies.iter().map(|(dim, _)| dim.as_str()).collect_vec();
         format!("Nufft({})", dims.join(","))
     }
 
@@ -109,7 +110,7 @@ impl Nufft {
             let n = space.size(&name).ok_or_else(|| OpError::UnknownDim {
                 operator: self.title(),
                 dim: name.clone(),
-                known: space.names().cloned().collect(),
+                known: space.names().cloned().collect_vec(),
             })?;
             #[expect(clippy::cast_precision_loss, reason = "a size that fits memory")]
             let size = n as f64;
@@ -141,7 +142,7 @@ impl Nufft {
         here: &mut Space,
         chain: &mut Vec<Operator>,
     ) -> Result<Vec<String>, OpError> {
-        let mut avoid: Vec<Name> = here.names().chain(&self.avoid).cloned().collect();
+        let mut avoid: Vec<Name> = here.names().chain(&self.avoid).cloned().collect_vec();
         avoid.push(self.points.parse()?);
         let padded = grids.iter().map(|grid| {
             let name = grid.name.grid(length(grid), &avoid);
@@ -152,7 +153,7 @@ impl Nufft {
             chain.push(operator);
             Ok(text)
         });
-        padded.collect()
+        padded.try_collect_vec()
     }
 
     fn build(&self, space: &Space) -> Result<Operator, OpError> {
@@ -177,24 +178,24 @@ impl Nufft {
                 if root == 0.0 { 1.0 } else { root / sinh }
             });
             let text = grid.name.to_string();
-            let apodisation = Tensor::new([(text.as_str(), grid.n)], weights.collect::<Vec<f64>>())?;
+            let apodisation = Tensor::new([(text.as_str(), grid.n)], weights.collect_vec())?;
             chain.push(Diagonal::broadcast(here.clone(), &apodisation)?.named("apod").into());
         }
         let padded = self.finer(&grids, |grid| grid.over, &mut here, &mut chain)?;
         let transform = fft(padded.iter().map(String::as_str)).centered().over(&here)?;
-        let axes: Vec<usize> = padded.iter().filter_map(|n| here.axis(&n.parse().ok()?)).collect();
+        let axes: Vec<usize> = padded.iter().filter_map(|n| here.axis(&n.parse().ok()?)).collect_vec();
         here = transform.codomain().clone();
         chain.push(transform);
-        let names: Vec<String> = axes.iter().map(|&k| here.dims()[k].0.to_string()).collect();
+        let names: Vec<String> = axes.iter().map(|&k| here.dims()[k].0.to_string()).collect_vec();
         let locations = self.frequencies.iter().zip(&grids).map(|((_, list), grid)| {
             #[expect(clippy::cast_precision_loss, reason = "half of a size that fits memory")]
             let centre = (grid.over / 2) as f64;
             let at = |k: &f64| (k * grid.over_size / grid.size + centre).rem_euclid(grid.over_size);
             // Just below the beginning is so near to the end that it rounds to it.
             let on_grid = |at: f64| if at < grid.over_size { at } else { 0.0 };
-            list.iter().map(|k| on_grid(at(k))).collect::<Vec<f64>>()
+            list.iter().map(|k| on_grid(at(k))).collect_vec()
         });
-        let locations: Vec<(&str, Vec<f64>)> = names.iter().map(String::as_str).zip(locations).collect();
+        let locations: Vec<(&str, Vec<f64>)> = names.iter().map(String::as_str).zip(locations).collect_vec();
         let points = interpolate(locations, &self.points)
             .kernel(Kernel::KaiserBessel { beta }, width)
             .edge(Edge::Circular)
@@ -226,7 +227,7 @@ impl Nufft {
         let space = space.borrow();
         let grids = self.grids(space)?;
         // The sum over all points, as the adjoint of a finer transform applied to ones.
-        let doubled: Vec<(Name, i64)> = grids.iter().map(|g| (g.name.clone(), 2 * g.n)).collect();
+        let doubled: Vec<(Name, i64)> = grids.iter().map(|g| (g.name.clone(), 2 * g.n)).collect_vec();
         let doubled = Space::named(doubled, Dtype::C64)?;
         if doubled.elements() > MOST_DOUBLED {
             let points = doubled.elements();
@@ -235,25 +236,25 @@ impl Nufft {
             );
         }
         let twice =
-            self.frequencies.iter().map(|(d, list)| (d.as_str(), list.iter().map(|k| 2.0 * k).collect()));
-        let twice: Vec<(&str, Vec<f64>)> = twice.collect();
+            self.frequencies.iter().map(|(d, list)| (d.as_str(), list.iter().map(|k| 2.0 * k).collect_vec()));
+        let twice: Vec<(&str, Vec<f64>)> = twice.collect_vec();
         let fine = nufft(twice, &self.points).oversampling(2.0).width(8).build(&doubled)?;
         let ones = vec![Complex64::ONE; fine.codomain().len()];
         let sums = fine.adjoint().apply(&Array::new(fine.codomain().clone(), ones)?)?;
-        let names: Vec<String> = grids.iter().map(|g| g.name.to_string()).collect();
+        let names: Vec<String> = grids.iter().map(|g| g.name.to_string()).collect_vec();
         let transform = fft(names.iter().map(String::as_str)).centered().over(&doubled)?;
         let spectrum = transform.apply(&sums)?;
         let (n, n2): (f64, f64) = grids.iter().fold((1.0, 1.0), |(n, n2), g| (n * g.size, n2 * 2.0 * g.size));
-        let values: Vec<f64> = spectrum.reals().iter().map(|v| v * n2 / n).collect();
+        let values: Vec<f64> = spectrum.reals().iter().map(|v| v * n2 / n).collect_vec();
 
         let mut chain = Vec::new();
         let mut here = space.clone();
         let padded = self.finer(&grids, |grid| 2 * grid.n, &mut here, &mut chain)?;
-        let axes: Vec<usize> = padded.iter().filter_map(|n| here.axis(&n.parse().ok()?)).collect();
+        let axes: Vec<usize> = padded.iter().filter_map(|n| here.axis(&n.parse().ok()?)).collect_vec();
         let forward = fft(padded.iter().map(String::as_str)).centered().over(&here)?;
         here = forward.codomain().clone();
         let weights: Vec<(String, i64)> =
-            axes.iter().map(|&k| (here.dims()[k].0.to_string(), here.dims()[k].1)).collect();
+            axes.iter().map(|&k| (here.dims()[k].0.to_string(), here.dims()[k].1)).collect_vec();
         let psf = Tensor::new(weights.iter().map(|(n, s)| (n.as_str(), *s)), values)?;
         let weighted = Diagonal::broadcast(here, &psf)?.named("psf");
         let around = Operator::join([&chain[..], &[forward]].concat());

@@ -12,6 +12,7 @@ use crate::op::walk::{place, walk};
 use crate::op::{
     Along, LeafFacts, LeafOp, Name, OpError, Operator, Side, Space, SpaceError, Tags, Tensor, Tile, stack,
 };
+use crate::ordered::CollectVec;
 
 /// A matrix with few entries between some dimensions, the grid, and one dimension of rows: `y_m = sum_n w_mn x_n`.
 ///
@@ -111,12 +112,12 @@ impl Sparse {
     pub fn each(&self, mut f: impl FnMut(usize, usize, f64)) {
         let (domain, codomain) = (&self.facts.domain, &self.facts.codomain);
         let stride = |space: &Space, name: &Name| space.axis(name).map_or(0, |k| space.strides()[k]);
-        let units: Vec<i64> = self.grid.iter().map(|n| stride(domain, n)).collect();
+        let units: Vec<i64> = self.grid.iter().map(|n| stride(domain, n)).collect_vec();
         let unit = stride(codomain, &self.rows);
         let batch: Vec<(Name, i64)> =
-            domain.dims().iter().filter(|(n, _)| !self.grid.contains(n)).cloned().collect();
-        let shape: Vec<i64> = batch.iter().map(|d| d.1).collect();
-        let strides = |space: &Space| batch.iter().map(|(n, _)| stride(space, n)).collect::<Vec<i64>>();
+            domain.dims().iter().filter(|(n, _)| !self.grid.contains(n)).cloned().collect_vec();
+        let shape: Vec<i64> = batch.iter().map(|d| d.1).collect_vec();
+        let strides = |space: &Space| batch.iter().map(|(n, _)| stride(space, n)).collect_vec();
         let (reads, writes) = (strides(domain), strides(codomain));
         let rank = self.grid.len();
         for (row, at) in (0..self.entries.ends.len()).zip(0i64..) {
@@ -186,12 +187,12 @@ impl LeafOp for Sparse {
         }
         // Rows of one entry read one place of the grid each: the normal counts how often each is read, whatever the batch.
         let dims = space.dims().iter().filter(|(name, _)| self.grid.contains(name));
-        let grid = space.with_dims(dims.cloned().collect()).ok()?;
+        let grid = space.with_dims(dims.cloned().collect_vec()).ok()?;
         if grid.elements() > MOST_POINTS {
             return None;
         }
         let units: Vec<i64> =
-            self.grid.iter().map(|n| grid.axis(n).map_or(0, |k| grid.strides()[k])).collect();
+            self.grid.iter().map(|n| grid.axis(n).map_or(0, |k| grid.strides()[k])).collect_vec();
         let mut counts = vec![Complex64::ZERO; grid.len()];
         for (index, w) in self.entries.columns.chunks(units.len()).zip(&self.entries.weights) {
             counts[place(index.iter().zip(&units).map(|(i, u)| i * u).sum())] += w * w;
@@ -342,7 +343,7 @@ impl FiniteDifference {
         let rows = match (&self.named, self.boundary) {
             (Some(name), _) => name.parse()?,
             (None, Boundary::Valid) => {
-                dim.next_unused(&space.names().chain(&self.avoid).cloned().collect::<Vec<_>>())
+                dim.next_unused(&space.names().chain(&self.avoid).cloned().collect_vec())
             }
             (None, _) => dim.clone(),
         };
@@ -366,7 +367,7 @@ fn size_of(space: &Space, dim: &Name, operator: &str) -> Result<i64, OpError> {
     space.size(dim).ok_or_else(|| OpError::UnknownDim {
         operator: operator.to_owned(),
         dim: dim.clone(),
-        known: space.names().cloned().collect(),
+        known: space.names().cloned().collect_vec(),
     })
 }
 
@@ -395,7 +396,7 @@ pub struct Gradient {
 /// # Ok::<(), spanlift::op::OpError>(())
 /// ```
 pub fn gradient<'a>(dims: impl IntoIterator<Item = &'a str>, name: &str) -> Gradient {
-    let dims = dims.into_iter().map(str::to_owned).collect();
+    let dims = dims.into_iter().map(str::to_owned).collect_vec();
     Gradient { dims, name: name.to_owned(), boundary: Boundary::Replicate }
 }
 
@@ -416,7 +417,7 @@ impl Gradient {
             return Err(OpError::Argument { operator: self.title(), problem });
         }
         let parts = self.dims.iter().map(|dim| finite_difference(dim, self.boundary).over(space));
-        stack(Some((&self.name, 0)), None, parts.collect::<Result<Vec<_>, _>>()?)
+        stack(Some((&self.name, 0)), None, parts.try_collect_vec()?)
     }
 }
 
@@ -448,13 +449,13 @@ pub struct Sampling {
 /// # Ok::<(), spanlift::op::OpError>(())
 /// ```
 pub fn sampling<'a>(index: impl IntoIterator<Item = (&'a str, Vec<i64>)>, points: &str) -> Sampling {
-    let index = index.into_iter().map(|(dim, list)| (dim.to_owned(), list)).collect();
+    let index = index.into_iter().map(|(dim, list)| (dim.to_owned(), list)).collect_vec();
     Sampling { index, points: points.to_owned() }
 }
 
 impl Sampling {
     fn title(&self) -> String {
-        let dims: Vec<&str> = self.index.iter().map(|(dim, _)| dim.as_str()).collect();
+        let dims: Vec<&str> = self.index.iter().map(|(dim, _)| dim.as_str()).collect_vec();
         format!("S({})", dims.join(","))
     }
 
@@ -485,7 +486,7 @@ impl Sampling {
         }
         let mut entries = Entries::default();
         for m in 0..count {
-            entries.row([(self.index.iter().map(|(_, list)| list[m]).collect(), 1.0)]);
+            entries.row([(self.index.iter().map(|(_, list)| list[m]).collect_vec(), 1.0)]);
         }
         let rows = self.points.parse()?;
         one_size(Operator::leaf(Sparse::new((operator, None), space.clone(), grid, rows, Arc::new(entries))?))

@@ -5,6 +5,7 @@ use crate::op::leaves::{Dense, Diagonal, Fourier, Gather, permute, rename};
 use crate::op::operator::{Operator, Scale, Zero};
 use crate::op::transfer::ToDevice;
 use crate::op::{Name, Side, Space};
+use crate::ordered::CollectVec;
 
 /// A dimension that is inserted: its name, its size and its place.
 struct Batch {
@@ -34,7 +35,7 @@ fn alike(a: &Operator, matrices: bool) -> Option<Operator> {
     let one = batched(first, &Batch { dim: into.0.clone(), size, at: into.1 }, matrices)?;
     // What is written has the dimension elsewhere, or under another name.
     let (space, names) = (one.codomain().clone(), stack.codomain().names());
-    let order: Vec<String> = names.map(|n| if *n == out.0 { &into.0 } else { n }.to_string()).collect();
+    let order: Vec<String> = names.map(|n| if *n == out.0 { &into.0 } else { n }.to_string()).collect_vec();
     let ordered = permute(order.iter().map(String::as_str)).over(&space).ok()?;
     let (old, new) = (into.0.to_string(), out.0.to_string());
     let named = rename([(old.as_str(), new.as_str())]).over(ordered.codomain()).ok()?;
@@ -74,7 +75,7 @@ fn batched(a: &Operator, batch: &Batch, matrices: bool) -> Option<Operator> {
             } else {
                 let dense = leaf.downcast::<Dense>().filter(|_| matrices)?;
                 let facts = leaf.op.facts();
-                let output: Vec<Name> = wide(&facts.codomain)?.names().cloned().collect();
+                let output: Vec<Name> = wide(&facts.codomain)?.names().cloned().collect_vec();
                 let reads = wide(&facts.domain)?;
                 Dense::of(facts.name.clone(), reads, dense.weights().clone(), &output).ok()?.into()
             };

@@ -8,7 +8,7 @@ use crate::op::leaves::{Fourier, Gather, combined, weights_of};
 use crate::op::operator::Operator;
 use crate::op::tensor::Tensor;
 use crate::op::{Side, Space};
-use crate::ordered::{joined, sort};
+use crate::ordered::{CollectVec, joined, sort};
 
 type Parts = Option<Vec<Operator>>;
 
@@ -38,7 +38,7 @@ fn shifts(a: &Operator, fourier: &Fourier) -> Option<Vec<usize>> {
 
 /// `(-1)^(sum of the indices along axes)`
 fn signs(space: &Space, axes: &[usize]) -> Option<Tensor> {
-    let dims: Vec<_> = axes.iter().map(|&k| space.dims()[k].clone()).collect();
+    let dims: Vec<_> = axes.iter().map(|&k| space.dims()[k].clone()).collect_vec();
     let small = space.with_dims(dims).ok()?;
     let mut values = vec![Complex64::ONE];
     for (_, size) in small.dims() {

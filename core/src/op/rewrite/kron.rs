@@ -10,6 +10,7 @@ use crate::op::leaf::Leaf;
 use crate::op::leaves::{Dense, Diagonal, Fourier, Gather};
 use crate::op::operator::Operator;
 use crate::op::{Name, Side, Space};
+use crate::ordered::CollectVec;
 
 type Parts = Option<Vec<Operator>>;
 type Pair = fn(&Operator, &Operator, &Known) -> Parts;
@@ -32,7 +33,7 @@ fn met(a: &Operator, known: &Known, rules: &[Pair]) -> Option<Operator> {
     if !parts.windows(2).any(|w| apart(&w[0], &w[1])) {
         return None;
     }
-    let free: Vec<bool> = parts.windows(2).map(|w| apart(&w[0], &w[1])).collect();
+    let free: Vec<bool> = parts.windows(2).map(|w| apart(&w[0], &w[1])).collect_vec();
     let ends = (0..parts.len()).flat_map(|i| (i + 2..parts.len()).map(move |j| (i, j)));
     let tried = ends.filter(|(i, j)| free[*i] || free[j - 1]);
     tried.into_iter().find_map(|(i, j)| {
@@ -96,7 +97,7 @@ fn swapped(a: &Operator, b: &Operator) -> Option<(Operator, Operator)> {
     }
     let (a, b) = (first, second);
     let (reads, between, writes) = (a.domain(), a.codomain(), b.codomain());
-    let own = |space: &Space| space.dims().iter().filter(|(n, _)| touches(a, n)).cloned().collect::<Vec<_>>();
+    let own = |space: &Space| space.dims().iter().filter(|(n, _)| touches(a, n)).cloned().collect_vec();
     let (old, new) = (own(reads), own(between));
     // What `b` writes, with the dimensions that `a` reads instead of those that it makes.
     let mut dims = writes.dims().to_vec();
@@ -141,7 +142,7 @@ fn seated(leaf: &Leaf, domain: &Space, codomain: &Space) -> Option<Operator> {
         let fits = diagonal.weights().dims().iter().all(|(name, n)| reads.size(name) == Some(*n));
         fits.then(|| Diagonal::of(name, reads.clone(), diagonal.weights().clone()).into())?
     } else if let Some(dense) = leaf.downcast::<Dense>() {
-        let output: Vec<Name> = writes.names().cloned().collect();
+        let output: Vec<Name> = writes.names().cloned().collect_vec();
         Dense::of(name, reads.clone(), dense.weights().clone(), &output).ok()?.into()
     } else if let Some(fourier) = leaf.downcast::<Fourier>() {
         fourier.seated(reads, writes)?

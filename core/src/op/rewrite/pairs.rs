@@ -13,6 +13,7 @@ use crate::op::operator::{Operator, Scale, Zero};
 use crate::op::tensor::Tensor;
 use crate::op::walk::walk;
 use crate::op::{Along, Space, Tile};
+use crate::ordered::CollectVec;
 
 type Parts = Option<Vec<Operator>>;
 
@@ -167,7 +168,7 @@ pub(super) fn block_products(a: &Operator, b: &Operator, known: &Known) -> Parts
     }
     let products = || {
         let pairs = a.children().iter().zip(b.children());
-        pairs.map(|(p, q)| Operator::join(vec![p.clone(), q.clone()])).collect::<Vec<_>>()
+        pairs.map(|(p, q)| Operator::join(vec![p.clone(), q.clone()])).collect_vec()
     };
     let fits = || a.children().iter().zip(b.children()).all(|(p, q)| p.codomain() == q.domain());
     match (a, b) {
@@ -325,7 +326,7 @@ pub(super) fn premultiplied(a: &Operator, b: &Operator, _: &Known) -> Parts {
         return None;
     }
     let dims = |space: &Space, wanted: &dyn Fn(&Name) -> bool| {
-        space.dims().iter().filter(|(n, _)| wanted(n)).cloned().collect::<Vec<(Name, i64)>>()
+        space.dims().iter().filter(|(n, _)| wanted(n)).cloned().collect_vec()
     };
     let batch = dims(writes, &|n| shared(&n) && !alike(&n));
     let (rows, columns) = (dims(writes, &|n| !shared(&n)), dims(reads, &|n| !shared(&n)));
@@ -339,7 +340,7 @@ pub(super) fn premultiplied(a: &Operator, b: &Operator, _: &Known) -> Parts {
     let (reads_one, writes_one) = (both.domain(), both.codomain());
     // Where in the product the rows of one column are, and where in the input that column is.
     let strides = |of: &Space, on: &Space| -> Vec<i64> {
-        on.names().map(|n| of.axis(n).map_or(0, |k| of.strides()[k])).collect()
+        on.names().map(|n| of.axis(n).map_or(0, |k| of.strides()[k])).collect_vec()
     };
     let mut values = vec![Complex64::ZERO; product.len()];
     for j in 0..inner.len() {
@@ -366,7 +367,7 @@ pub(super) fn premultiplied(a: &Operator, b: &Operator, _: &Known) -> Parts {
     }
     let finite = values.iter().all(|v| v.re.is_finite() && v.im.is_finite());
     let product = finite.then(|| Tensor::of(&product, values.into()))?;
-    let output: Vec<Name> = writes.names().cloned().collect();
+    let output: Vec<Name> = writes.names().cloned().collect_vec();
     let one = Dense::of(format!("({second} {first})"), reads.clone(), product, &output).ok()?;
     let one = Operator::leaf(one);
     let before = Cost::of(&[a.clone(), b.clone()]);

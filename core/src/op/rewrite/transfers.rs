@@ -7,7 +7,7 @@ use crate::op::join::Concat;
 use crate::op::leaves::{Gather, reordered};
 use crate::op::operator::{Operator, Zero};
 use crate::op::transfer::{DeviceSpec, ToDevice};
-use crate::ordered::joined;
+use crate::ordered::{CollectVec, joined};
 
 type Parts = Option<Vec<Operator>>;
 
@@ -59,7 +59,7 @@ pub(super) fn slid(a: &Operator, t: &Operator, b: &Operator) -> Parts {
     let there = a.on(transfer.ospec().device);
     let pair = [movements, diagonals, scale_into].into_iter().find_map(|rule| rule(&there, b, &known))?;
     let moved = over(transfer, a.domain());
-    Some(std::iter::once(moved).chain(pair).collect())
+    Some(std::iter::once(moved).chain(pair).collect_vec())
 }
 
 type Ends = (DeviceSpec, DeviceSpec);
@@ -92,7 +92,7 @@ pub(super) fn hoist(a: &Operator, known: &Known) -> Option<Operator> {
             return None;
         }
         let shorn = |part: &Operator| without(part, last);
-        if !known.may_add(a, &a.children().iter().map(shorn).collect::<Vec<_>>()) {
+        if !known.may_add(a, &a.children().iter().map(shorn).collect_vec()) {
             return None;
         }
         let inner = match a {
@@ -124,7 +124,7 @@ pub(super) fn group(a: &Operator, _: &Known) -> Option<Operator> {
     if let Some(after) = turned(a).filter(|after| after.cost() < a.cost()) {
         return Some(after);
     }
-    let keys: Vec<Key> = a.children().iter().map(key).collect();
+    let keys: Vec<Key> = a.children().iter().map(key).collect_vec();
     let is_sum = match a {
         Operator::Sum(sum) if !sum.tree() => true,
         Operator::Concat(concat) if !concat.tree() => false,
@@ -148,7 +148,7 @@ fn turned(a: &Operator) -> Option<Operator> {
     let names = |a: &Operator| match a {
         Operator::Sum(sum) if !sum.tree() => Some(Vec::new()),
         Operator::Concat(c) if !c.tree() => {
-            Some([c.odim(), c.idim()].into_iter().flatten().cloned().collect())
+            Some([c.odim(), c.idim()].into_iter().flatten().cloned().collect_vec())
         }
         _ => None,
     };
@@ -172,8 +172,9 @@ fn turned(a: &Operator) -> Option<Operator> {
         }
         _ => Some(Operator::added(parts, false)),
     };
-    let column =
-        |j: usize| join(a, a.children().iter().map(|row| row.children()[j].clone()).collect()).map(hoisted);
+    let column = |j: usize| {
+        join(a, a.children().iter().map(|row| row.children()[j].clone()).collect_vec()).map(hoisted)
+    };
     join(first, (0..first.children().len()).map(column).collect::<Option<Vec<_>>>()?)
 }
 
@@ -197,7 +198,7 @@ fn in_groups(keys: &[Key], apart: bool) -> Vec<Vec<usize>> {
 fn grouped(a: &Operator, groups: &[Vec<usize>]) -> Option<Operator> {
     let parts = a.children();
     let together = |group: &Vec<usize>| {
-        let chosen: Vec<Operator> = group.iter().map(|&j| parts[j].clone()).collect();
+        let chosen: Vec<Operator> = group.iter().map(|&j| parts[j].clone()).collect_vec();
         Some(hoisted(match a {
             Operator::Stack(stack) => Operator::stacked(stack.slot(true), stack.slot(false), chosen).ok()?,
             _ if chosen.len() == 1 => return chosen.into_iter().next(),
@@ -213,7 +214,7 @@ fn grouped(a: &Operator, groups: &[Vec<usize>]) -> Option<Operator> {
     let (dims, ranges) = match a {
         Operator::Concat(c) => ([c.idim(), c.odim()], [c.ranges(false), c.ranges(true)]),
         Operator::Stack(s) => {
-            let slots = (0..).zip(parts).map(|(k, _)| (k, k + 1)).collect::<Vec<(i64, i64)>>();
+            let slots = (0..).zip(parts).map(|(k, _)| (k, k + 1)).collect_vec();
             ([s.idim(), s.odim()], [s.idim().map(|_| slots.clone()), s.odim().map(|_| slots)])
         }
         _ => return Some(Operator::added(all, false)),
@@ -237,7 +238,7 @@ fn grouped(a: &Operator, groups: &[Vec<usize>]) -> Option<Operator> {
         }
         reordered(a.codomain(), dim, places)
     });
-    Some(Operator::join([before, Some(joined), behind].into_iter().flatten().collect()))
+    Some(Operator::join([before, Some(joined), behind].into_iter().flatten().collect_vec()))
 }
 
 /// With its transfers outside, at both ends.
@@ -245,5 +246,5 @@ fn hoisted(a: Operator) -> Operator {
     let known = Known { direct: |_, _| false, exact: false };
     let Some(once) = hoist(&a, &known) else { return a };
     let parts = once.parts().iter().map(|part| hoist(part, &known).unwrap_or_else(|| part.clone()));
-    Operator::join(parts.collect())
+    Operator::join(parts.collect_vec())
 }

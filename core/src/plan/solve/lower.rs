@@ -3,7 +3,7 @@
 //! Each program is one piece of work of the home's compute stream: other streams begin after what that stream has done, and
 //! it waits for them at the end. So programs follow each other without the host, and steps can be captured as graphs.
 
-use crate::ordered::BTreeMap;
+use crate::ordered::{BTreeMap, CollectVec};
 
 use super::drive::{Engine, drive};
 use super::ends::Ends;
@@ -96,7 +96,7 @@ impl SolvePlan {
             let zeros = (0..a.domain().elements()).map(|_| 0.0);
             Ok::<Plan, SolveError>(a.plan_for(&Array::new(a.domain().clone(), zeros)?)?)
         };
-        let applied = recipe.operators.iter().map(plan).collect::<Result<_, _>>()?;
+        let applied = recipe.operators.iter().map(plan).try_collect_vec()?;
         let mut plan = SolvePlan { recipe, given, applied, programs: BTreeMap::new() };
         for phase in PHASES {
             let mut writer = Writer::new(&plan, &[phase], &|_| None)?;
@@ -187,7 +187,7 @@ impl SolvePlan {
 
     /// The solution that the reference evaluator has after so many steps, as contents of its buffer.
     fn after(&self, iterations: usize) -> Option<Contents> {
-        let given: Vec<&Array> = self.given.iter().collect();
+        let given: Vec<&Array> = self.given.iter().collect_vec();
         let mut engine = Reference::new(&self.recipe, &given);
         let phases = std::iter::once(Phase::SetUp).chain(std::iter::repeat_n(Phase::Step, iterations));
         for phase in phases.chain([Phase::Finish]) {
@@ -204,7 +204,7 @@ impl SolvePlan {
     /// # Errors
     /// As [`super::Solver::solve`].
     pub fn solve(&self) -> Result<Solved, SolveError> {
-        let given: Vec<&Array> = self.given.iter().collect();
+        let given: Vec<&Array> = self.given.iter().collect_vec();
         drive(&self.recipe, &mut Reference::new(&self.recipe, &given))
     }
 
@@ -278,7 +278,7 @@ impl<'p> Writer<'p> {
         held: &'p dyn Fn(&str) -> Option<Contents>,
     ) -> Result<Writer<'p>, SolveError> {
         let recipe = &plan.recipe;
-        let mut all: Vec<Device> = recipe.vectors.iter().map(|(_, space)| space.device()).collect();
+        let mut all: Vec<Device> = recipe.vectors.iter().map(|(_, space)| space.device()).collect_vec();
         recipe.operators.iter().for_each(|a| devices(a, &mut all));
         let numbers = Numbers::of(all.iter().copied())?;
         let home = recipe.home().device();
@@ -477,9 +477,9 @@ impl<'p> Writer<'p> {
                 self.work(&label, vec![self.vector(*x), self.vector(*y)], self.scalar(*s), compute);
             }
             Act::Scalar { s, func, of } => {
-                let reads: Vec<&str> = of.iter().map(called).collect();
+                let reads: Vec<&str> = of.iter().map(called).collect_vec();
                 let label = format!("{} = {} {}", called(s), word(*func), reads.join(" "));
-                let reads = of.iter().map(|s| self.scalar(*s)).collect();
+                let reads = of.iter().map(|s| self.scalar(*s)).collect_vec();
                 self.work(&label, reads, self.scalar(*s), Compute { dtype: Dtype::F64, func: *func });
             }
         }
@@ -487,7 +487,7 @@ impl<'p> Writer<'p> {
 
     /// One kernel of the home's stream, or a function that the stream calls on the host.
     fn work(&mut self, label: &str, reads: Vec<BufferId>, writes: BufferId, compute: Compute) {
-        let reads: Vec<Region> = reads.into_iter().map(|b| self.program.region(b.into())).collect();
+        let reads: Vec<Region> = reads.into_iter().map(|b| self.program.region(b.into())).collect_vec();
         let writes = vec![self.program.region(writes.into())];
         let stream = self.home_stream;
         let op = if self.home.is_host() {
@@ -613,9 +613,9 @@ impl<'p> Writer<'p> {
             None => self.buffers[&inner(operator, name)],
         };
         Renaming {
-            streams: names.streams.names().map(|name| self.streams[name]).collect(),
-            buffers: names.buffers.names().map(buffer).collect(),
-            events: (0..names.n_events()).map(|_| self.event()).collect(),
+            streams: names.streams.names().map(|name| self.streams[name]).collect_vec(),
+            buffers: names.buffers.names().map(buffer).collect_vec(),
+            events: (0..names.n_events()).map(|_| self.event()).collect_vec(),
         }
     }
 }
@@ -627,9 +627,9 @@ fn touched(act: &Act) -> (Vec<V>, Vec<S>) {
         // Where an operator does nothing this is a product with the first scalar.
         Act::Apply { y, x, .. } => (vec![*y, *x], vec![S(0)]),
         Act::Clear { y } => (vec![*y], vec![]),
-        Act::Multiple { y, s, x, a, .. } => ([*y, *x].into_iter().chain(*a).collect(), vec![*s]),
+        Act::Multiple { y, s, x, a, .. } => ([*y, *x].into_iter().chain(*a).collect_vec(), vec![*s]),
         Act::Dot { s, x, y } => (vec![*x, *y], vec![*s]),
-        Act::Scalar { s, of, .. } => (vec![], std::iter::once(*s).chain(of.iter().copied()).collect()),
+        Act::Scalar { s, of, .. } => (vec![], std::iter::once(*s).chain(of.iter().copied()).collect_vec()),
     }
 }
 

@@ -5,6 +5,7 @@
 
 use super::recipe::{Act, Kitchen, Recipe, S, V, multiple, scalar, scaled};
 use crate::op::{Operator, Space};
+use crate::ordered::CollectVec;
 use crate::program::Func;
 
 const DIVIDE: Func = Func::Divide;
@@ -43,7 +44,7 @@ pub(super) struct Frame<'a> {
 /// Stiefel 1952.)
 pub(super) fn cg(a: &Operator, m: Option<&Operator>, frame: &Frame) -> Recipe {
     let home = a.domain().clone();
-    let mut k = Kitchen::new(std::iter::once(a).chain(m).cloned().collect());
+    let mut k = Kitchen::new(std::iter::once(a).chain(m).cloned().collect_vec());
     let r = k.given("b", frame.b, "r", &home);
     let [rr, bb, pq] = ["rr", "bb", "pq"].map(|name| k.scalar(name));
     let (rho, next, rel, alpha, beta) =
@@ -83,7 +84,7 @@ pub(super) fn cg(a: &Operator, m: Option<&Operator>, frame: &Frame) -> Recipe {
     k.recipe.set_up.extend(residual(rho));
     let looked: Vec<Act> = std::iter::once(scalar(check, GUARD, &[rel, rho]))
         .chain(health.map(|h| scalar(check, GUARD, &[check, h])))
-        .collect();
+        .collect_vec();
     k.recipe.set_up.push(copied);
     k.recipe.set_up.extend(looked.iter().cloned());
     k.recipe.step.extend([

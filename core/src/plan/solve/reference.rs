@@ -7,6 +7,7 @@ use num_complex::Complex64;
 use super::drive::Engine;
 use super::recipe::{Act, Phase, Recipe, S, V};
 use crate::op::{Array, Space};
+use crate::ordered::CollectVec;
 use crate::program::Func;
 
 /// Vectors and scalars as they are.
@@ -19,11 +20,11 @@ pub(super) struct Reference<'r> {
 impl<'r> Reference<'r> {
     pub(super) fn new(recipe: &'r Recipe, given: &[&Array]) -> Reference<'r> {
         let zeros = |space: &Space| vec![Complex64::ZERO; usize::try_from(space.elements()).unwrap_or(0)];
-        let mut vectors: Vec<_> = recipe.vectors.iter().map(|(_, space)| zeros(space)).collect();
+        let mut vectors: Vec<_> = recipe.vectors.iter().map(|(_, space)| zeros(space)).collect_vec();
         for (v, array) in recipe.given.iter().zip(given) {
             vectors[v.0] = array.values().to_vec();
         }
-        Reference { recipe, vectors, scalars: recipe.scalars.iter().map(|s| s.1).collect() }
+        Reference { recipe, vectors, scalars: recipe.scalars.iter().map(|s| s.1).collect_vec() }
     }
 
     fn space(&self, v: V) -> &'r Space {
@@ -46,7 +47,7 @@ impl<'r> Reference<'r> {
                     let x = self.vectors[x.0][k];
                     space.round(if by == 0.0 { a } else { x * by + a })
                 };
-                self.vectors[y.0] = (0..self.vectors[y.0].len()).map(value).collect();
+                self.vectors[y.0] = (0..self.vectors[y.0].len()).map(value).collect_vec();
             }
             Act::Shrink { y, x, by } => {
                 let space = self.space(*y);
@@ -54,14 +55,14 @@ impl<'r> Reference<'r> {
                     let size = z.norm();
                     space.round(if size > *by { z * (1.0 - by / size) } else { Complex64::ZERO })
                 });
-                self.vectors[y.0] = shrunk.collect();
+                self.vectors[y.0] = shrunk.collect_vec();
             }
             Act::Dot { s, x, y } => {
                 let pairs = self.vectors[x.0].iter().zip(&self.vectors[y.0]);
                 self.scalars[s.0] = pairs.fold(0.0, |sum, (x, y)| sum + (x.re * y.re + x.im * y.im));
             }
             Act::Scalar { s, func, of } => {
-                let of: Vec<f64> = of.iter().map(|s| self.scalars[s.0]).collect();
+                let of: Vec<f64> = of.iter().map(|s| self.scalars[s.0]).collect_vec();
                 self.scalars[s.0] = scalar_formula(*func, of[0], of[of.len() - 1]);
             }
         }

@@ -10,6 +10,7 @@ use super::recipe::{Recipe, near_one};
 use super::reference::Reference;
 use super::{SolveError, Solved};
 use crate::op::{Array, OpError, Operator, Part};
+use crate::ordered::CollectVec;
 
 /// Which method.
 #[derive(Debug, Clone, PartialEq)]
@@ -163,7 +164,7 @@ impl Solver {
     pub fn solve(&self, a: impl Into<Part>, b: &Array) -> Result<Solved, SolveError> {
         let recipe = self.prepared(&operator(a)?, Some(b))?;
         let given = self.given(b, recipe.scale)?;
-        let mut engine = Reference::new(&recipe, &given.iter().collect::<Vec<_>>());
+        let mut engine = Reference::new(&recipe, &given.iter().collect_vec());
         drive(&recipe, &mut engine)
     }
 
@@ -188,10 +189,10 @@ impl Solver {
     fn given(&self, b: &Array, scale: f64) -> Result<Vec<Array>, SolveError> {
         let start = self.used_start(b);
         let scaled = |x: &Array| {
-            let times = || x.values().iter().map(|v| v * scale).collect::<Vec<_>>();
+            let times = || x.values().iter().map(|v| v * scale).collect_vec();
             if scale == 1.0 { Ok(x.clone()) } else { Array::new(x.space().clone(), times()) }
         };
-        Ok(std::iter::once(b).chain(start).map(scaled).collect::<Result<_, _>>()?)
+        Ok(std::iter::once(b).chain(start).map(scaled).try_collect_vec()?)
     }
 
     /// The start, if there is one and a right-hand side that it may be near to: of zero the solution is zero.

@@ -3,7 +3,7 @@
 use super::{Axis, Cuts, Gather, Piece};
 use crate::op::leaf::{Leaf, LeafOp};
 use crate::op::{Operator, Side, Space, Tags};
-use crate::ordered::sort_by_key;
+use crate::ordered::{CollectVec, sort_by_key};
 
 /// Ranges along one dimension beyond which two movements stay two: a table of indices is no longer a movement of ranges.
 const MOST_PIECES: usize = 4096;
@@ -212,7 +212,7 @@ fn recounted(before: &Gather, axis: &Axis, middle: usize, between: &Space) -> Op
     let all = |unit: i64| places().all(|p| p.from % unit == 0 && p.step % unit == 0);
     let (d, unit) = counting(&before.facts.domain, all)?;
     let pieces = places().map(|p| Piece { from: p.from / unit, step: p.step / unit, ..p });
-    Some(Axis { size: axis.size, from: Some(d), pieces: pieces.collect() })
+    Some(Axis { size: axis.size, from: Some(d), pieces: pieces.collect_vec() })
 }
 
 /// Neighbouring ranges that continue each other as one.

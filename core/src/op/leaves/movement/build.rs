@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::{Axis, Cuts, Gather, Piece};
 use crate::op::chain::{builder, one_size};
 use crate::op::{Name, OpError, Operator, Space, SpaceError, Tags};
+use crate::ordered::CollectVec;
 
 /// Some of the rows of an identity, each once.
 const ROWS: Tags = Tags { coisometry: true, ..Tags::NONE };
@@ -52,13 +53,13 @@ impl Movement {
     fn title(&self) -> String {
         match &self.kind {
             Kind::Rename(pairs) => {
-                let pairs: Vec<String> = pairs.iter().map(|(o, n)| format!("{o}->{n}")).collect();
+                let pairs: Vec<String> = pairs.iter().map(|(o, n)| format!("{o}->{n}")).collect_vec();
                 format!("Rename({})", pairs.join(","))
             }
             Kind::Permute(order) => format!("Permute({})", order.join(",")),
             Kind::Merge(dims, into) => format!("Merge({}->{into})", dims.join(",")),
             Kind::Split(dim, into) => {
-                let into: Vec<&str> = into.iter().map(|(n, _)| n.as_str()).collect();
+                let into: Vec<&str> = into.iter().map(|(n, _)| n.as_str()).collect_vec();
                 format!("Split({dim}->{})", into.join(","))
             }
             Kind::Slice { dim, range, step: 1 } => format!("Slice({dim},{}..{})", range.start, range.end),
@@ -86,26 +87,26 @@ impl Movement {
         space.axis(&name).ok_or_else(|| OpError::UnknownDim {
             operator: self.title(),
             dim: name,
-            known: space.names().cloned().collect(),
+            known: space.names().cloned().collect_vec(),
         })
     }
 
     /// The names for dimensions that change their size: chosen, or fresh ones.
     fn fresh(&self, space: &Space, dims: &[Name]) -> Result<Vec<Name>, OpError> {
         if self.named.is_empty() {
-            let mut avoid: Vec<Name> = space.names().chain(&self.avoid).cloned().collect();
+            let mut avoid: Vec<Name> = space.names().chain(&self.avoid).cloned().collect_vec();
             let fresh = dims.iter().map(|dim| {
                 let name = dim.next_unused(&avoid);
                 avoid.push(name.clone());
                 name
             });
-            return Ok(fresh.collect());
+            return Ok(fresh.collect_vec());
         }
         if self.named.len() != dims.len() {
             let (given, needed) = (self.named.len(), dims.len());
             return Err(self.wrong(format!("{given} names are given but {needed} dimensions get new ones")));
         }
-        let names: Vec<Name> = self.named.iter().map(|n| n.parse()).collect::<Result<_, SpaceError>>()?;
+        let names: Vec<Name> = self.named.iter().map(|n| n.parse()).try_collect_vec()?;
         // A chosen name may be that of the dimension itself only where its size stays.
         Ok(names)
     }
@@ -172,7 +173,7 @@ impl Movement {
     }
 
     fn permute(&self, space: &Space, order: &[String]) -> Result<Operator, OpError> {
-        let from = order.iter().map(|n| self.axis(space, n)).collect::<Result<Vec<_>, _>>()?;
+        let from = order.iter().map(|n| self.axis(space, n)).try_collect_vec()?;
         if from.len() != space.dims().len() {
             return Err(self.wrong(format!("{space} has other dimensions too; list all of them")));
         }
@@ -237,14 +238,14 @@ impl Movement {
             Piece { at: 0, len: by, from: n - by, step: 1 },
             Piece { at: by, len: n - by, from: 0, step: 1 },
         ];
-        axes[axis].pieces = pieces.into_iter().filter(|p| p.len > 0).collect();
+        axes[axis].pieces = pieces.into_iter().filter(|p| p.len > 0).collect_vec();
         let adjoint = format!("Roll({dim},{})", -by);
         Ok(self.leaf(Some(adjoint), same(space), axes, Tags::REORDERING, Cuts::Refused))
     }
 
     /// The places of dimensions, each once.
     fn distinct(&self, space: &Space, dims: &[String]) -> Result<Vec<usize>, OpError> {
-        let axes = dims.iter().map(|d| self.axis(space, d)).collect::<Result<Vec<_>, _>>()?;
+        let axes = dims.iter().map(|d| self.axis(space, d)).try_collect_vec()?;
         match (1..axes.len()).find(|&k| axes[..k].contains(&axes[k])) {
             Some(k) => Err(SpaceError::DuplicateDim(space.dims()[axes[k]].0.clone()).into()),
             None => Ok(axes),
@@ -275,7 +276,7 @@ impl Movement {
     fn sum_reduce(&self, space: &Space, reduced: &[String]) -> Result<Operator, OpError> {
         let axes = self.distinct(space, reduced)?;
         let kept = space.dims().iter().enumerate().filter(|(k, _)| !axes.contains(k));
-        let to = space.with_dims(kept.map(|(_, d)| d.clone()).collect())?;
+        let to = space.with_dims(kept.map(|(_, d)| d.clone()).collect_vec())?;
         let names = (format!("Repeat({})", reduced.join(",")), self.title());
         Ok(repeated(to, space.clone(), names).adjoint())
     }
@@ -360,17 +361,17 @@ impl Movement {
             let new = map.iter().find(|(old, _)| old == name).map_or(name, |(_, new)| new);
             (new.clone(), *size)
         });
-        let spaces = (space.clone(), space.with_dims(dims.collect())?);
+        let spaces = (space.clone(), space.with_dims(dims.collect_vec())?);
         // A name that is on both sides must be one thing to be cut as one.
         let apart = spaces.1.names().enumerate().all(|(k, n)| space.axis(n).is_none_or(|i| i == k));
-        let back: Vec<String> = map.iter().map(|(o, n)| format!("{n}->{o}")).collect();
+        let back: Vec<String> = map.iter().map(|(o, n)| format!("{n}->{o}")).collect_vec();
         let adjoint = format!("Rename({})", back.join(","));
         let cuts = if apart { Cuts::Renamed } else { Cuts::Refused };
         Ok(self.leaf(Some(adjoint), spaces, whole(space), Tags::REORDERING, cuts))
     }
 
     fn merge(&self, space: &Space, dims: &[String], into: &str) -> Result<Operator, OpError> {
-        let axes = dims.iter().map(|d| self.axis(space, d)).collect::<Result<Vec<_>, _>>()?;
+        let axes = dims.iter().map(|d| self.axis(space, d)).try_collect_vec()?;
         let (Some(&first), Some(&last)) = (axes.first(), axes.last()) else {
             return Err(self.wrong("there is nothing to merge"));
         };
@@ -389,7 +390,7 @@ impl Movement {
             .iter()
             .enumerate()
             .map(|(k, d)| Axis::whole(d.1, if k < first { k } else { k + last - first }));
-        let axes = axes.collect();
+        let axes = axes.collect_vec();
         let back = format!("Split({into}->{})", dims.join(","));
         Ok(self.leaf(Some(back), (space.clone(), to), axes, Tags::REORDERING, Cuts::By(first, unit)))
     }
@@ -399,7 +400,7 @@ impl Movement {
         let n = space.dims()[axis].1;
         let product = into.iter().try_fold(1i64, |n, (_, s)| if *s < 0 { None } else { n.checked_mul(*s) });
         if product != Some(n) || into.is_empty() {
-            let sizes: Vec<String> = into.iter().map(|(_, s)| s.to_string()).collect();
+            let sizes: Vec<String> = into.iter().map(|(_, s)| s.to_string()).collect_vec();
             return Err(self.wrong(format!("`{dim}` is {n} long and not {}", sizes.join("x"))));
         }
         let mut all = space.dims().to_vec();
@@ -418,7 +419,7 @@ impl Movement {
                 None => Axis::whole(*size, if k < axis { k } else { k + 1 - into.len() }),
             });
         }
-        let into: Vec<&str> = into.iter().map(|(n, _)| n.as_str()).collect();
+        let into: Vec<&str> = into.iter().map(|(n, _)| n.as_str()).collect_vec();
         let back = format!("Merge({}->{dim})", into.join(","));
         Ok(self.leaf(Some(back), (space.clone(), to), axes, Tags::REORDERING, Cuts::By(axis, 1)))
     }
@@ -451,8 +452,8 @@ impl Movement {
             outer.push((axis, count, *stride));
             inner.push((axis, *block));
         }
-        let named: Vec<Name> = windows.iter().map(|w| w.dim.parse()).collect::<Result<_, SpaceError>>()?;
-        let both: Vec<Name> = named.iter().chain(&named).cloned().collect();
+        let named: Vec<Name> = windows.iter().map(|w| w.dim.parse()).try_collect_vec()?;
+        let both: Vec<Name> = named.iter().chain(&named).cloned().collect_vec();
         let fresh = self.fresh(space, &both)?;
         let (counts, insides) = fresh.split_at(windows.len());
         for ((axis, count, stride), name) in outer.into_iter().zip(counts) {
@@ -478,9 +479,9 @@ impl Movement {
         let counts: Vec<Name> = if self.named.is_empty() {
             let names =
                 windows.iter().map(|w| w.dim.parse().map(|n: Name| n.next_unused(std::slice::from_ref(&n))));
-            names.collect::<Result<_, _>>()?
+            names.try_collect_vec()?
         } else {
-            self.named.iter().take(windows.len()).map(|n| n.parse()).collect::<Result<_, _>>()?
+            self.named.iter().take(windows.len()).map(|n| n.parse()).try_collect_vec()?
         };
         for ((window, size), count) in windows.iter().zip(sizes).zip(&counts) {
             let axis = dims.iter().position(|(n, _)| n == count);
@@ -500,7 +501,7 @@ impl Movement {
 
 fn listed(windows: &[Window]) -> String {
     let windows: Vec<String> =
-        windows.iter().map(|w| format!("{}:{}/{}", w.dim, w.block, w.stride)).collect();
+        windows.iter().map(|w| format!("{}:{}/{}", w.dim, w.block, w.stride)).collect_vec();
     windows.join(",")
 }
 
@@ -510,7 +511,7 @@ fn same(space: &Space) -> (Space, Space) {
 
 /// Every dimension as it is.
 fn whole(space: &Space) -> Vec<Axis> {
-    space.dims().iter().enumerate().map(|(k, d)| Axis::whole(d.1, k)).collect()
+    space.dims().iter().enumerate().map(|(k, d)| Axis::whole(d.1, k)).collect_vec()
 }
 
 /// The dimensions of `domain`, repeated along those that `codomain` has besides.
@@ -519,7 +520,7 @@ fn repeated(domain: Space, codomain: Space, (name, adjoint): (String, String)) -
         Some(k) => Axis::whole(*size, k),
         None => Axis { from: None, ..Axis::whole(*size, 0) },
     });
-    let axes = axes.collect();
+    let axes = axes.collect_vec();
     Operator::leaf(Gather::new(name, Some(adjoint), (domain, codomain), axes, Tags::default(), Cuts::Out))
 }
 

@@ -7,7 +7,7 @@ use crate::op::json::MOST_POINTS;
 use crate::op::leaves::Diagonal;
 use crate::op::walk::place;
 use crate::op::{Name, Operator, Space, Tensor};
-use crate::ordered::joined;
+use crate::ordered::{CollectVec, joined};
 
 /// The product of a factor and of numbers that depend on some dimensions each.
 pub(super) struct Counts {
@@ -74,7 +74,7 @@ impl Gather {
         }
         let mut found = Counts { factor: new, along: Vec::new() };
         for (d, dim) in domain.dims().iter().enumerate() {
-            let readers: Vec<&Axis> = self.axes.iter().filter(|a| a.from == Some(d)).collect();
+            let readers: Vec<&Axis> = self.axes.iter().filter(|a| a.from == Some(d)).collect_vec();
             match taken_along(dim.1, &readers)? {
                 Taken::Once => {}
                 Taken::Counted(counts) => found = found.times(std::slice::from_ref(dim), counts),

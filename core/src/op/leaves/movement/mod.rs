@@ -13,6 +13,7 @@ use num_complex::Complex64;
 
 use crate::op::walk::walk;
 use crate::op::{Along, LeafFacts, LeafOp, Name, OpError, Operator, Side, Space, Tags, Tile, Work};
+use crate::ordered::CollectVec;
 
 pub(in crate::op) use algebra::{merged, trivial};
 pub use build::Movement;
@@ -125,7 +126,7 @@ impl Axis {
             let from = p.from + (start - p.at) * p.step;
             (start < end).then_some(Piece { at: start - lo, len: end - start, from, step: p.step })
         });
-        Axis { size: hi - lo, from: self.from, pieces: pieces.collect() }
+        Axis { size: hi - lo, from: self.from, pieces: pieces.collect_vec() }
     }
 
     /// What is read inside `lo..hi` alone, counted from there.
@@ -135,7 +136,7 @@ impl Axis {
             let at = p.at;
             inside(p).into_iter().map(move |q| Piece { at: at + q.at, ..q })
         });
-        Axis { size: self.size, from: self.from, pieces: pieces.collect() }
+        Axis { size: self.size, from: self.from, pieces: pieces.collect_vec() }
     }
 
     /// The first and the last index of each range of the input.
@@ -225,9 +226,9 @@ impl Gather {
             return;
         }
         loop {
-            let pieces: Vec<&Piece> = self.axes.iter().zip(&chosen).map(|(a, &k)| &a.pieces[k]).collect();
-            let shape: Vec<i64> = pieces.iter().map(|p| p.len).collect();
-            let steps: Vec<i64> = pieces.iter().zip(&self.axes).map(|(p, a)| p.step * unit(a)).collect();
+            let pieces: Vec<&Piece> = self.axes.iter().zip(&chosen).map(|(a, &k)| &a.pieces[k]).collect_vec();
+            let shape: Vec<i64> = pieces.iter().map(|p| p.len).collect_vec();
+            let steps: Vec<i64> = pieces.iter().zip(&self.axes).map(|(p, a)| p.step * unit(a)).collect_vec();
             let from = pieces.iter().zip(&self.axes).map(|(p, a)| p.from * unit(a)).sum();
             let at = pieces.iter().zip(&writes).map(|(p, w)| p.at * w).sum();
             walk(&shape, [&writes, &steps], [at, from], |[y, x]| f(y, x));
@@ -260,9 +261,9 @@ impl Gather {
             let unit = axis.from.map_or(0, |d| strides[d]);
             let is_repeated = axis.from.is_none() && axis.is_whole(axis.size);
             let pieces = axis.pieces.iter().map(|p| [p.at, p.len, p.from * unit, p.step * unit]);
-            (!is_repeated).then(|| pieces.collect())
+            (!is_repeated).then(|| pieces.collect_vec())
         });
-        ranges.collect()
+        ranges.collect_vec()
     }
 
     /// Whether all of these promises hold, element by element; else the name of one that does not.
@@ -529,7 +530,7 @@ pub(in crate::op) fn reordered(
         true => Axis { size: *size, from: Some(k), pieces: std::mem::take(&mut pieces) },
         false => Axis::whole(*size, k),
     });
-    let (axes, sides) = (axes.collect(), (space.clone(), space.clone()));
+    let (axes, sides) = (axes.collect_vec(), (space.clone(), space.clone()));
     Operator::leaf(Gather::new(format!("Order({dim})"), None, sides, axes, Tags::REORDERING, Cuts::Refused))
 }
 
@@ -538,6 +539,6 @@ pub(in crate::op) fn rename_back(space: &Space, pairs: &[(Name, Name)]) -> Resul
     if pairs.is_empty() {
         return Ok(Operator::Identity(space.clone()));
     }
-    let back: Vec<(String, String)> = pairs.iter().map(|(o, n)| (n.to_string(), o.to_string())).collect();
+    let back: Vec<(String, String)> = pairs.iter().map(|(o, n)| (n.to_string(), o.to_string())).collect_vec();
     rename(back.iter().map(|(n, o)| (n.as_str(), o.as_str()))).over(space)
 }

@@ -3,13 +3,14 @@
 use std::ops::Range;
 
 use super::build::{Kind, Movement, Window};
+use crate::ordered::CollectVec;
 
 fn movement(kind: Kind) -> Movement {
     Movement { kind, named: Vec::new(), avoid: Vec::new() }
 }
 
 fn owned<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    names.into_iter().map(str::to_owned).collect()
+    names.into_iter().map(str::to_owned).collect_vec()
 }
 
 /// Other names for the same data, all at once, so that a swap of names is a swap.
@@ -31,7 +32,7 @@ fn owned<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
 /// # Ok::<(), spanlift::op::OpError>(())
 /// ```
 pub fn rename<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Movement {
-    movement(Kind::Rename(pairs.into_iter().map(|(o, n)| (o.to_owned(), n.to_owned())).collect()))
+    movement(Kind::Rename(pairs.into_iter().map(|(o, n)| (o.to_owned(), n.to_owned())).collect_vec()))
 }
 
 /// The dimensions in another order.
@@ -86,7 +87,7 @@ pub fn merge_dims<'a>(dims: impl IntoIterator<Item = &'a str>, into: &str) -> Mo
 /// # Ok::<(), spanlift::op::OpError>(())
 /// ```
 pub fn split_dim<'a>(dim: &str, into: impl IntoIterator<Item = (&'a str, i64)>) -> Movement {
-    movement(Kind::Split(dim.to_owned(), into.into_iter().map(|(n, s)| (n.to_owned(), s)).collect()))
+    movement(Kind::Split(dim.to_owned(), into.into_iter().map(|(n, s)| (n.to_owned(), s)).collect_vec()))
 }
 
 /// The elements of `range` along `dim`, every `step`-th: from its beginning, or from its end backwards for a negative step.
@@ -270,7 +271,7 @@ pub fn sum_reduce<'a>(dims: impl IntoIterator<Item = &'a str>) -> Movement {
 /// # Ok::<(), spanlift::op::OpError>(())
 /// ```
 pub fn select(dim: &str, keep: impl IntoIterator<Item = i64>) -> Movement {
-    movement(Kind::Select { dim: dim.to_owned(), keep: keep.into_iter().collect() })
+    movement(Kind::Select { dim: dim.to_owned(), keep: keep.into_iter().collect_vec() })
 }
 
 /// The elements of `dim` put at the indices `keep` of a dimension of `n`, zeros elsewhere.
@@ -291,7 +292,7 @@ pub fn select(dim: &str, keep: impl IntoIterator<Item = i64>) -> Movement {
 /// # Ok::<(), spanlift::op::OpError>(())
 /// ```
 pub fn embed(dim: &str, keep: impl IntoIterator<Item = i64>, n: i64) -> Movement {
-    movement(Kind::Embed { dim: dim.to_owned(), keep: keep.into_iter().collect(), n })
+    movement(Kind::Embed { dim: dim.to_owned(), keep: keep.into_iter().collect_vec(), n })
 }
 
 /// Windows of `block` elements, one every `stride`, along each listed dimension `(dim, block, stride)`.
@@ -343,7 +344,10 @@ pub fn unblocks<'a>(windows: impl IntoIterator<Item = (&'a str, i64, i64, i64)>)
 }
 
 fn windows_of<'a>(windows: impl IntoIterator<Item = (&'a str, i64, i64)>) -> Vec<Window> {
-    windows.into_iter().map(|(dim, block, stride)| Window { dim: dim.to_owned(), block, stride }).collect()
+    windows
+        .into_iter()
+        .map(|(dim, block, stride)| Window { dim: dim.to_owned(), block, stride })
+        .collect_vec()
 }
 
 impl Movement {
