@@ -150,21 +150,22 @@ def threaded(ours, _libraries, bench, keys, budget):
 
 
 def clean_build(_ours, _libraries, _bench, _keys, _budget):
-    """Processor time of a clean build of the core, for release and as a dependency, and how many packages that builds."""
-    seconds = {}
-    for profile in ["release", "library"]:
+    """Processor time of a clean build of the core, for release and as a dependency, the least of three, and how many packages."""
+    seconds = {"release": [], "library": []}
+    for profile in ["release", "library"] * 3:
         with tempfile.TemporaryDirectory() as target:
             env = {**os.environ, "CARGO_TARGET_DIR": target}
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             command = ["cargo", "build", "--profile", profile, "--package", "spanlift", "--message-format", "json"]
             built = subprocess.run(command, cwd=ROOT, env=env, check=True, capture_output=True, text=True)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds[profile] = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+        seconds[profile].append(round(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, 1))
     made = [json.loads(line) for line in built.stdout.splitlines()]
     packages = {m["package_id"] for m in made if m["reason"] == "compiler-artifact"}
+    release, library = min(seconds["release"]), min(seconds["library"])
     return "clean", {
-        "cpu_s": round(seconds["release"], 1), "as_a_dependency_cpu_s": round(seconds["library"], 1), "crates": len(packages),
-        "ns": {"spanlift": seconds["release"] * 1e9}}
+        "cpu_s": release, "as_a_dependency_cpu_s": library, "all_cpu_s": seconds, "crates": len(packages),
+        "ns": {"spanlift": release * 1e9}}
 
 
 def plan_of_rows():

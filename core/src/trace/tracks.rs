@@ -14,7 +14,7 @@ const MAX_ROWS: usize = 64;
 /// Sorts slices by lane and time, longer ones first.
 pub(super) fn nest(slices: &Slices, order: &mut [u32]) {
     let key = |s: usize| (slices.lane[s], slices.start[s], Reverse(slices.end[s]), s);
-    sort_places(order, &|a, b| key(a).cmp(&key(b)));
+    sort_places(order, |a, b| key(a).cmp(&key(b)));
 }
 
 /// The row of each slice within its lane, from 0, and how many rows each lane has.

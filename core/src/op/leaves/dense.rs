@@ -6,9 +6,7 @@ use crate::memory::Dtype;
 use crate::op::error::listed;
 use crate::op::leaf::check_values;
 use crate::op::walk::walk;
-use crate::op::{
-    Along, LeafFacts, LeafOp, Name, OpError, Operator, Side, Space, Tags, Tensor, Tile, Work,
-};
+use crate::op::{Along, LeafFacts, LeafOp, Name, OpError, Operator, Side, Space, Tags, Tensor, Tile, Work};
 use crate::ordered::CollectVec;
 
 /// Sums products over named dimensions: `y = sum w x` over the names that `w` and the input have and the output lacks.

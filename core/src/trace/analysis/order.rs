@@ -38,7 +38,7 @@ impl Order {
         let mut begin = 0;
         for &end in &ends {
             let key = |span: usize| (spans.start[span], Reverse(spans.end[span]));
-            sort_places(&mut sorted[begin..end], &|a, b| key(a).cmp(&key(b)));
+            sort_places(&mut sorted[begin..end], |a, b| key(a).cmp(&key(b)));
             begin = end;
         }
         Order { spans: sorted, ends }
