@@ -220,11 +220,14 @@ wasm.__wbindgen_free(deferred1_0, deferred1_1, 1);
 open(item) {
 wasm.view_open(this.__wbg_ptr, item);
 }
-paint_on(context, dark) {
-const ret = wasm.view_paint_on(this.__wbg_ptr, context, dark);
+paint_on(context, dark, width) {
+const ret = wasm.view_paint_on(this.__wbg_ptr, context, dark, !isLikeNone(width), isLikeNone(width) ? 0 : width);
 var v1 = getArrayF64FromWasm0(ret[0], ret[1]).slice();
 wasm.__wbindgen_free(ret[0], ret[1] * 8, 8);
 return v1;
+}
+reach(from, to) {
+wasm.view_reach(this.__wbg_ptr, from, to);
 }
 replace(block) {
 const ptr0 = passArray8ToWasm0(block, wasm.__wbindgen_malloc);
