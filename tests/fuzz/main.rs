@@ -9,6 +9,7 @@ mod layouts;
 mod page;
 mod plans;
 mod programs;
+mod scripts;
 mod snapshots;
 mod traces;
 mod words;

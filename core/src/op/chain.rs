@@ -407,6 +407,16 @@ impl Part {
         Part::Open(Open { name, build: Arc::new(build), chooses: true })
     }
 
+    /// The same, built on spaces alone that `may` lets pass.
+    pub(crate) fn guarded(self, may: impl Fn(&Space) -> Result<(), OpError> + Send + Sync + 'static) -> Part {
+        let Part::Open(Open { name, build, chooses }) = self else { return self };
+        let build = move |space: &Space, taken: &[Name]| {
+            may(space)?;
+            build(space, taken)
+        };
+        Part::Open(Open { name, build: Arc::new(build), chooses })
+    }
+
     /// The part as an operator that reads `space`; one that knows its space keeps it.
     ///
     /// # Errors

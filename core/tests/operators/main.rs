@@ -22,6 +22,7 @@ mod plans;
 mod planted;
 mod rewritten;
 mod rules;
+mod scripts;
 #[path = "../shared/mod.rs"]
 mod shared;
 mod soak;

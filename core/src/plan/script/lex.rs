@@ -1,0 +1,134 @@
+//! Text as tokens with their places. Line ends are tokens of their own, except inside brackets and where an expression goes on.
+
+use super::{Place, ScriptError};
+use crate::op::Complex64;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Token<'t> {
+    /// A name, a keyword, a device, or a number with a unit.
+    Word(&'t str),
+    Number(Complex64),
+    /// One of `->` `..` `^` `+` `-` `*` `(` `)` `[` `]` `,` `=` `@` `.`.
+    Mark(&'static str),
+    /// The end of a statement.
+    End,
+}
+
+const MARKS: [&str; 14] = ["->", "..", "^", "+", "-", "*", "(", ")", "[", "]", ",", "=", "@", "."];
+
+/// Behind these an expression goes on, whatever stands on the next line.
+const GOES_ON: [&str; 6] = ["->", "+", "-", "*", "=", ","];
+
+/// What a line begins with that goes on with the expression of the line above.
+const GOES_ON_BEFORE: [&str; 4] = ["->", "+", "-", "*"];
+
+/// A token where it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Found<'t> {
+    pub(super) place: Place,
+    pub(super) token: Token<'t>,
+    /// As it is written.
+    pub(super) text: &'t str,
+}
+
+impl Found<'_> {
+    fn end(line: usize, column: usize) -> Found<'static> {
+        Found { place: Place { line, column }, token: Token::End, text: "" }
+    }
+}
+
+/// All tokens, ended by [`Token::End`].
+pub(super) fn lex(text: &str) -> Result<Vec<Found<'_>>, ScriptError> {
+    let mut tokens: Vec<Found<'_>> = Vec::new();
+    let mut depth = 0_usize;
+    for (number, line) in (1..).zip(text.lines()) {
+        let mut at = 0;
+        let mut first = true;
+        loop {
+            at += line[at..].len() - line[at..].trim_start().len();
+            let rest = &line[at..];
+            let place = Place { line: number, column: line[..at].chars().count() + 1 };
+            let Some(c) = rest.chars().next().filter(|c| *c != '#') else { break };
+            let (token, length) = if let Some(mark) = MARKS.iter().find(|mark| rest.starts_with(**mark)) {
+                (Token::Mark(mark), mark.len())
+            } else if c.is_ascii_digit() {
+                let length = number_length(rest);
+                (quantity(&rest[..length]), length)
+            } else if c.is_alphabetic() || c == '_' {
+                let length = word_length(rest);
+                (Token::Word(&rest[..length]), length)
+            } else {
+                return Err(place.error(format!("character {c:?} has no meaning here")));
+            };
+            if first {
+                let goes_on = matches!(&token, Token::Mark(mark) if GOES_ON_BEFORE.contains(mark));
+                if goes_on && tokens.last().is_some_and(|last| last.token == Token::End) {
+                    tokens.pop();
+                }
+                first = false;
+            }
+            match &token {
+                Token::Mark("(" | "[") => depth += 1,
+                Token::Mark(")" | "]") => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            tokens.push(Found { place, token, text: &rest[..length] });
+            at += length;
+        }
+        let unfinished = match tokens.last().map(|last| &last.token) {
+            None | Some(Token::End) => true,
+            Some(Token::Mark(mark)) => GOES_ON.contains(mark),
+            Some(_) => false,
+        };
+        if depth == 0 && !unfinished {
+            tokens.push(Found::end(number, line.chars().count() + 1));
+        }
+    }
+    if tokens.last().is_none_or(|last| last.token != Token::End) {
+        let last = text.lines().last().map_or(0, |line| line.chars().count());
+        tokens.push(Found::end(text.lines().count().max(1), last + 1));
+    }
+    Ok(tokens)
+}
+
+/// A word, with the index of a device behind a colon.
+fn word_length(rest: &str) -> usize {
+    let is_inner = |c: char| c.is_alphanumeric() || c == '_';
+    let end = rest.find(|c| !is_inner(c)).unwrap_or(rest.len());
+    match rest[end..].strip_prefix(':') {
+        Some(index) if index.starts_with(|c: char| c.is_ascii_digit()) => {
+            end + 1 + index.find(|c: char| !c.is_ascii_digit()).unwrap_or(index.len())
+        }
+        _ => end,
+    }
+}
+
+/// Digits, a fraction, an exponent and a unit; `..` ends it.
+fn number_length(rest: &str) -> usize {
+    let bytes = rest.as_bytes();
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let inside = match byte {
+            b'.' => bytes.get(at + 1).is_some_and(u8::is_ascii_digit),
+            b'+' | b'-' => {
+                matches!(bytes[at - 1], b'e' | b'E') && bytes.get(at + 1).is_some_and(u8::is_ascii_digit)
+            }
+            _ => byte.is_ascii_alphanumeric() || byte == b'_',
+        };
+        if !inside {
+            break;
+        }
+        at += 1;
+    }
+    at
+}
+
+/// `2`, `1.5e-3` and `2i` are numbers, whatever else begins with a digit is a word, as `4MiB`.
+fn quantity(word: &str) -> Token<'_> {
+    let parsed = |text: &str| text.parse::<f64>().ok().filter(|v| v.is_finite());
+    match (parsed(word), word.strip_suffix('i').and_then(parsed)) {
+        (Some(real), _) => Token::Number(Complex64::new(real, 0.0)),
+        (None, Some(imaginary)) => Token::Number(Complex64::new(0.0, imaginary)),
+        (None, None) => Token::Word(word),
+    }
+}

@@ -1,0 +1,313 @@
+//! Operators as text: what is computed where, as a person would write it.
+//!
+//! ```text
+//! operator  weights, a transform and a mask     # the first line; what follows is the title
+//! machine   h200-pcie5
+//! input     random(7)
+//!
+//! W = diagonal(c64[x=8]@cuda:0, ramp(1, 1))
+//! A = to(cuda:0) -> W -> fft(x) -> select(kx, [0, 1, 3, 4, 6]) -> to(cpu)
+//! show normal(A)
+//! ```
+//!
+//! Data goes from left to right through `->`. `#` starts a comment; an expression goes on behind an operator sign and inside
+//! brackets, and on a line that begins with `->`, `+`, `-` or `*`.
+//!
+//! | line | what it says |
+//! |---|---|
+//! | `operator` any text | the first line; the title |
+//! | NAME `=` EXPRESSION | a name for an operator, a space or a number, once each; diagonals and matrices bear it in formulas |
+//! | `show` EXPRESSION | the operator that is meant; without it, the last that was defined |
+//! | `input` VALUES | what it is applied to; without it, `random(1)` |
+//! | `machine` NAME | the profile that its author had in mind |
+//! | `cap` DEVICE SIZE | as [`Planning::cap`]: `cap cuda:0 4MiB` |
+//! | `ahead` INT | as [`Planning::ahead`] |
+//!
+//! | expression | written |
+//! |---|---|
+//! | one after the other, in the order in which they are applied | `A -> B` |
+//! | sums, multiples, powers | `A + 0.5 * B - C`, `(1+2i) * A`, `A^3`; a number in a chain or sum is that multiple of the identity |
+//! | adjoint, transpose | `A^H`, `A^T`, or as below |
+//! | of an operator | `A.h`, `.t`, `.conj`, `.normal`, `.gram`, `.cogram`, `.inverse`, `.simplify`, `.on(DEVICE)`, `.split(DIM, TILES, [DEVICE, …])`, `.split_fixed(…)`, `.split_with_halo(DIM, TILES, HALO, [DEVICE, …])`, `.polynomial([…])`, `.near_inverse(DEGREE, LEAST, MOST)`; `normal(A)` is `A.normal` |
+//! | of one that takes its space from its neighbours | `.over(SPACE)`, and its choices: `fft(x).centered.named(u)` |
+//! | leaves | `diagonal(SPACE, VALUES)`, `diagonal(SPACE, [DIM, …], VALUES)`, `dense(SPACE, [DIM=SIZE, …], VALUES)`, `zero(SPACE, SPACE)`, `identity`, `to(DEVICE)` |
+//! | transforms | `fft(DIM, …)`, `rfft(DIM, …)` (`.centered`, `.named(DIM, …)`), `nufft(POINTS, DIM=[…], …)` (`.width`, `.oversampling`) |
+//! | neighbours | `convolution([DIM=SIZE, …], VALUES)` (`.mode(same\|valid\|full)`, `.periodic`, `.stride`, `.dilation`, `.named`), `finite_difference(DIM, valid\|replicate\|zero\|periodic)` (`.named`), `gradient(NAME, DIM, …)` (`.boundary`), `interpolate(POINTS, DIM=[…], …)` (`.kernel(linear, 2)`, `.edge(zero\|circular)`, `.onto(SIZE, …)`), `sampling(POINTS, DIM=[…], …)` |
+//! | movements | `rename(x=y)`, `permute(y, x)`, `merge_dims([y, x], p)`, `split_dim(p, y=2, x=4)`, `slice(x, 0..8, 2)`, `select(x, [0, 2, 4..8])`, `embed(x, [0, 2], 8)`, `pad(x, 8)`, `end_pad(x, 1, 2)`, `crop(x, 4)`, `roll(x, 1)`, `flip(x)`, `repeat(r, 4)`, `sum_reduce(x)`, `blocks(x=[3, 2])`, `unblocks(x=[5, 3, 2])`, with `.named` and `.at` |
+//! | containers | `vstack(DIM, [A, B])`, `hstack(DIM, [A, B])`, `block(DIM, DIM, [A, B])`, `stack([A, B], out=DIM)`, `stack([A, B], into=DIM)`, `block_diag([A, B])`, `sum([A, B])`, `tree_sum([A, B])` |
+//! | SPACE | `c64[y=4, x=8]@cuda:0`: an element type, dimensions with sizes, a device (without one the host); `f32`, `f64`, `c32` or `c64` |
+//! | VALUES | `[1, 2.5, 1-2i]` in row-major order, `ones`, `fill(2)`, `ramp(FIRST, STEP)`, `random(SEED)` in `[-1, 1)` |
+//!
+//! The functions are those of [`op`](crate::op), which says what each computes. The weights of `dense` lie in the order of the
+//! dimensions of the result that have a size there, then of those of the input that the result lacks.
+//!
+//! Nothing in a script can ask for more than it says: at most 2^20 values in all, 2^22 elements along a dimension, 10,000 parts of an
+//! operator, 1,000 names.
+
+mod eval;
+mod functions;
+mod lex;
+mod methods;
+mod tree;
+
+use std::fmt;
+
+use self::eval::Scope;
+use self::lex::lex;
+use self::tree::{Node, Tokens};
+use super::{Plan, PlanError, Planning};
+use crate::memory::Device;
+use crate::op::{Array, Operator, Random};
+use crate::program::text::size;
+
+/// Values in a script, and of its rules, in all.
+const MOST_VALUES: usize = 1 << 20;
+
+/// Elements along a dimension.
+const MOST_SIZE: i64 = 1 << 22;
+
+/// Parts of an operator.
+const MOST_PARTS: usize = 10_000;
+
+/// Names that a script may define.
+const MOST_NAMES: usize = 1_000;
+
+/// A position in a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    line: usize,
+    column: usize,
+}
+
+impl Place {
+    fn error(self, message: impl Into<String>) -> ScriptError {
+        ScriptError { line: self.line, column: self.column, message: message.into() }
+    }
+}
+
+/// What is wrong with a script, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptError {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// The character in the line, counted from 1.
+    pub column: usize,
+    /// What was expected and what was found, or why the operator cannot be built.
+    pub message: String,
+}
+
+impl fmt::Display for ScriptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}: {}", self.line, self.column, self.message)
+    }
+}
+
+impl std::error::Error for ScriptError {}
+
+/// An operator that was written as text, with its input, and how it is to be planned; see [`script`](self).
+///
+/// ```
+/// use spanlift::plan::Script;
+///
+/// let script = Script::read("operator three\nW = diagonal(f64[x=3]@cuda:0, [1, 2, 3])\ninput ones\nto(cuda:0) -> W -> to(cpu)");
+/// assert_eq!(script.unwrap_err().to_string(), "line 4, column 1: expected `show`, or a name and `=`, found `to`");
+///
+/// let script = Script::read("operator three\nW = diagonal(f64[x=3]@cuda:0, [1, 2, 3])\ninput ones\nshow to(cuda:0) -> W -> to(cpu)")?;
+/// assert_eq!(script.operator().formula(), "T(cuda:0->cpu) · W · T(cpu->cuda:0)");
+/// assert_eq!(script.plan()?.transfers().len(), 2);
+/// assert_eq!(script.operator().apply(script.input().unwrap())?.reals(), [1.0, 2.0, 3.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Script {
+    title: String,
+    machine: Option<String>,
+    operator: Operator,
+    input: Option<Array>,
+    planning: Planning,
+}
+
+impl Script {
+    /// Whether a text is a script, by its first word.
+    ///
+    /// ```
+    /// use spanlift::plan::Script;
+    /// assert!(Script::is_one("# of mine\n\noperator scanner"));
+    /// assert!(!Script::is_one("stream copy"));
+    /// ```
+    pub fn is_one(text: &str) -> bool {
+        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let first = lines.next().unwrap_or_default();
+        first.split(|c: char| c.is_whitespace() || c == '#').next() == Some(FIRST)
+    }
+
+    /// Reads a text.
+    ///
+    /// # Errors
+    /// [`ScriptError`] with the first place that is wrong.
+    ///
+    /// # Cost
+    /// What building the operator takes; values that follow from a rule are made.
+    pub fn read(text: &str) -> Result<Script, ScriptError> {
+        let (title, rest) = headed(text)?;
+        let tokens = lex(&rest)?;
+        let mut tokens = Tokens::new(&tokens);
+        let mut scope = Scope::new();
+        let mut said = Said::default();
+        while !tokens.is_over() {
+            statement(&mut tokens, &mut scope, &mut said)?;
+        }
+        let operator = match (said.shown, said.last) {
+            (Some(shown), _) => shown,
+            (None, Some(last)) => last,
+            (None, None) => return Err(tokens.place().error("no operator: `A = …` or `show …` says one")),
+        };
+        let domain = operator.domain();
+        let input = match said.input {
+            Some(node) => {
+                let values = scope.values(&node, domain)?;
+                Some(Array::new(domain.clone(), values).map_err(|e| node.place.error(e.to_string()))?)
+            }
+            None if usize::try_from(domain.elements()).is_ok_and(|n| n <= MOST_VALUES) => {
+                Some(Random(1).array(domain))
+            }
+            None => None,
+        };
+        Ok(Script { title, machine: said.machine, operator, input, planning: said.planning })
+    }
+
+    /// What the first line says.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// The machine that its author had in mind.
+    pub fn machine(&self) -> Option<&str> {
+        self.machine.as_deref()
+    }
+
+    /// The operator.
+    pub fn operator(&self) -> &Operator {
+        &self.operator
+    }
+
+    /// What it is applied to; nothing where the script says nothing and the domain has more than 2^20 elements.
+    pub fn input(&self) -> Option<&Array> {
+        self.input.as_ref()
+    }
+
+    /// How it is planned.
+    pub fn planning(&self) -> &Planning {
+        &self.planning
+    }
+
+    /// The program that applies it.
+    ///
+    /// # Errors
+    /// As [`Planning::plan`].
+    pub fn plan(&self) -> Result<Plan, PlanError> {
+        let mut plan = self.planning.plan(&self.operator)?;
+        if !self.title.is_empty() {
+            plan.program.title.clone_from(&self.title);
+        }
+        plan.program.machine.clone_from(&self.machine);
+        Ok(plan)
+    }
+}
+
+/// The first word of a script.
+const FIRST: &str = "operator";
+
+/// The title in the first line, and the text without it.
+fn headed(text: &str) -> Result<(String, String), ScriptError> {
+    let mut rest = String::with_capacity(text.len());
+    let mut title = None;
+    for (number, line) in (1..).zip(text.lines()) {
+        let said = line.trim();
+        if title.is_none() && !said.is_empty() && !said.starts_with('#') {
+            let word = said.split(|c: char| c.is_whitespace() || c == '#').next().unwrap_or_default();
+            if word != FIRST {
+                let place = Place { line: number, column: line.len() - line.trim_start().len() + 1 };
+                return Err(place.error(format!("expected `{FIRST}` and a title, found `{word}`")));
+            }
+            let said = said[FIRST.len()..].split('#').next().unwrap_or_default().trim();
+            title = Some(said.to_owned());
+        } else {
+            rest.push_str(line);
+        }
+        rest.push('\n');
+    }
+    match title {
+        Some(title) => Ok((title, rest)),
+        None => {
+            Err(Place { line: 1, column: 1 }.error(format!("expected `{FIRST}` and a title, found no text")))
+        }
+    }
+}
+
+/// What the statements said so far.
+#[derive(Default)]
+struct Said<'t> {
+    shown: Option<Operator>,
+    /// The operator that was defined last.
+    last: Option<Operator>,
+    input: Option<Node<'t>>,
+    machine: Option<String>,
+    planning: Planning,
+    names: usize,
+}
+
+fn statement<'t>(
+    tokens: &mut Tokens<'_, 't>,
+    scope: &mut Scope<'t>,
+    said: &mut Said<'t>,
+) -> Result<(), ScriptError> {
+    let place = tokens.place();
+    if let Some(name) = tokens.defined() {
+        said.names += 1;
+        if said.names > MOST_NAMES {
+            return Err(place.error(format!("more than {MOST_NAMES} names")));
+        }
+        let node = tokens.expression()?;
+        scope.define(place, name, &node)?;
+        if let Some(operator) = scope.known(name) {
+            said.last = Some(operator.clone());
+        }
+        return tokens.end();
+    }
+    let expected = tokens.expected("`show`, or a name and `=`");
+    let once = |is_first: bool, word: &str| {
+        if is_first { Ok(()) } else { Err(place.error(format!("`{word}` stands there twice"))) }
+    };
+    match tokens.word("a statement").map_err(|_| expected.clone())? {
+        "show" => {
+            once(said.shown.is_none(), "show")?;
+            let node = tokens.expression()?;
+            said.shown = Some(scope.operator(&node)?);
+        }
+        "input" => {
+            once(said.input.is_none(), "input")?;
+            said.input = Some(tokens.expression()?);
+        }
+        "machine" => {
+            once(said.machine.is_none(), "machine")?;
+            said.machine = Some(tokens.rest("the name of a machine profile")?);
+        }
+        "cap" => {
+            let word = tokens.word("a device, as `cuda:0`")?;
+            let device: Device = word.parse().map_err(|_| place.error(format!("`{word}` is no device")))?;
+            let (at, word) = (tokens.place(), tokens.rest("a size, as `4MiB`")?);
+            let bytes = size(&word).ok_or_else(|| at.error(format!("`{word}` is no size, as `4MiB`")))?;
+            once(!said.planning.caps().contains_key(&device), "cap")?;
+            said.planning = said.planning.clone().cap(device, bytes);
+        }
+        "ahead" => {
+            once(said.planning.ahead_of().is_none(), "ahead")?;
+            let (at, word) = (tokens.place(), tokens.rest("a number of tiles")?);
+            let n = word.parse().map_err(|_| at.error(format!("`{word}` is no number of tiles")))?;
+            said.planning = said.planning.clone().ahead(n);
+        }
+        _ => return Err(expected),
+    }
+    tokens.end()
+}
