@@ -70,6 +70,17 @@ const OTHERS: &[Shipped] = shipped![
     "loader-pin-thread",
 ];
 
+/// Operators in the text form: chains over devices, their normals, splits and tiles, and one that forgets a transfer.
+pub const OPERATORS: &[Shipped] = shipped![
+    "operators/there-and-back",
+    "operators/normal",
+    "operators/two-devices",
+    "operators/tiles",
+    "operators/scanner",
+    "operators/least-squares",
+    "operators/missing-transfer",
+];
+
 /// The four profiled runs: name, whether the copy has a stream of its own, whether its source is pinned.
 #[rustfmt::skip]
 pub const RUNS: [(&str, bool, bool); 4] = [

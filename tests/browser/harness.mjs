@@ -283,7 +283,10 @@ sync s
 `;
 
 /** Whether `html` carries the viewer of `wasm/dist`. */
-export const holdsCommittedViewer = (html) => html.includes(dist(COMMITTED, "viewer").module);
+export const holdsCommittedViewer = (html) => committedPair(html) !== undefined;
+
+/** The pair whose committed module a page holds: that with the algebra where the page has operators. */
+const committedPair = (html) => ["viewer", "operators"].find((pair) => html.includes(dist(COMMITTED, pair).module));
 
 /** The page of `spanlift view` over these arguments, with the viewer as built now; gives its path. */
 export async function viewed(files, name, ...args) {
@@ -300,7 +303,7 @@ export const until = (state, canvas, is, what) =>
   }, what);
 
 /** `html` with the committed pair in it replaced by the one just built; quotes may be escaped as frames, nbconvert and JSON do. */
-export function withFreshViewer(html, fresh = viewer(), committed = dist(COMMITTED, fresh.name ?? "viewer")) {
+export function withFreshViewer(html, fresh = viewer(committedPair(html)), committed = dist(COMMITTED, fresh.name ?? "viewer")) {
   const holds = (is, what) => assert.ok(is, `the page does not hold the committed ${what}`);
   let scripts = 0;
   const page = html.replace(/(data-script=(?:\\?"|&(?:amp;)?quot;))([^"&\\]+)/g, (_, before, packed) => {

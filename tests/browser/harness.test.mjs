@@ -94,7 +94,7 @@ document.querySelector("canvas").dataset.ready = version();
 const SEVENS = "ZgAAAQDoAwAAAAAAAAAD7/u//qOwumyq9///n+wAAA==";
 
 test("the page's script unpacks what was packed", () => {
-  for (const pair of ["viewer", "course"]) {
+  for (const pair of ["viewer", "course", "operators"]) {
     assert.ok(WebAssembly.validate(harness.unpacked(harness.viewer(pair))), `${pair} is no module`);
   }
   const sevens = harness.unpacked({ module: harness.written(Buffer.from(SEVENS, "base64")) });

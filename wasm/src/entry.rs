@@ -1,7 +1,9 @@
 //! What the page calls: [`mount`] puts a viewer into an element of the page and gives its script a [`View`] of it.
 
-#[cfg(feature = "course")]
+#[cfg(any(feature = "course", feature = "operators"))]
 mod answers;
+#[cfg(feature = "operators")]
+mod applied;
 mod handle;
 #[cfg(feature = "course")]
 mod lesson;
@@ -14,8 +16,10 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::HtmlElement;
 
-#[cfg(feature = "course")]
+#[cfg(any(feature = "course", feature = "operators"))]
 pub use answers::{check, simulate};
+#[cfg(feature = "operators")]
+pub use applied::apply;
 pub use handle::{View, machines};
 #[cfg(feature = "course")]
 pub use lesson::{Told, lesson};

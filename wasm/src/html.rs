@@ -38,6 +38,11 @@ const VIEWER: Pair =
 /// The viewer with the cells of the course's page: no other page carries them.
 const COURSE: Pair =
     Pair { glue: include_str!("../dist/course.js"), module: include_bytes!("../dist/course.wasm.lzma") };
+/// The viewer with the algebra of operators, for the pages that hold one.
+const OPERATORS: Pair = Pair {
+    glue: include_str!("../dist/operators.js"),
+    module: include_bytes!("../dist/operators.wasm.lzma"),
+};
 /// The style of a place that no script has come to.
 const EARLY: &str = include_str!("page/early.css");
 /// All other style, which the script puts behind it.
@@ -84,15 +89,21 @@ pub fn page_with(items: &[PageItem], examples: &[PageItem]) -> String {
     let place = format!("<main class=\"spanlift\" data-alone data-spanlift=\"{}\"></main>", data(items));
     let examples =
         if examples.is_empty() { String::new() } else { format!(" data-examples=\"{}\"", data(examples)) };
-    document(&title, "spanlift-page", &place, &examples)
+    document(&title, "spanlift-page", &place, &examples, pair_of(items))
+}
+
+/// What shows `items`: operators need more than the rest.
+fn pair_of(items: &[PageItem]) -> &'static Pair {
+    if items.iter().any(PageItem::is_operator) { &OPERATORS } else { &VIEWER }
 }
 
 /// A page called `title` like [`page_with`] whose items are not in it: it asks for `from`, an address beside its own, and gets the
-/// block that [`pack`] makes. Its policy allows connections to where it came from and nowhere else.
+/// block that [`pack`] makes. Its policy allows connections to where it came from and nowhere else. It shows operators, whatever it begins
+/// with.
 pub fn served_page(title: &str, from: &str, examples: &[PageItem]) -> String {
     let place = format!("<main class=\"spanlift\" data-alone data-from=\"{}\"></main>", escaped(from));
     let examples = format!(" data-examples=\"{}\"", data(examples));
-    let page = document(&format!("{title} · spanlift"), "spanlift-page", &place, &examples);
+    let page = document(&format!("{title} · spanlift"), "spanlift-page", &place, &examples, &OPERATORS);
     page.replacen("default-src 'none';", "default-src 'none'; connect-src 'self';", 1)
 }
 
@@ -101,7 +112,7 @@ pub fn served_page(title: &str, from: &str, examples: &[PageItem]) -> String {
 /// `title` says what it shows. The frame has an origin of its own: it reaches neither the notebook nor the network.
 pub fn figure_html(items: &[PageItem], picture: &str, title: &str, height_px: u32) -> String {
     let place = format!("<main class=\"spanlift\" data-spanlift=\"{}\"></main>", data(items));
-    let frame = document(title, "spanlift-frame", &place, "");
+    let frame = document(title, "spanlift-frame", &place, "", pair_of(items));
     format!(
         "<div style=\"position:relative;width:100%;height:{height_px}px;overflow:hidden\">{}\
          <iframe sandbox=\"allow-scripts\" title=\"{}\" srcdoc=\"{}\" \
@@ -199,7 +210,7 @@ pub fn content_policy(nonce: &str) -> String {
     )
 }
 
-fn document(title: &str, class: &str, place: &str, more: &str) -> String {
+fn document(title: &str, class: &str, place: &str, more: &str, pair: &Pair) -> String {
     let nonce = nonce(place);
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -208,7 +219,7 @@ fn document(title: &str, class: &str, place: &str, more: &str) -> String {
          <body class=\"{class}\"{more}>\n{place}\n<noscript>This page draws its timeline with a script.</noscript>\n{}</body>\n</html>\n",
         content_policy(&nonce),
         escaped(title),
-        viewer_assets_html(&nonce),
+        assets(&nonce, pair, ""),
     )
 }
 
@@ -313,7 +324,7 @@ mod tests {
         let script = "/** told\n * more\n */\nconst a = 1; // kept\n\n  b(`x`);\n  // gone\n    * 2;\n/* a */ c();\n/* b */\n";
         assert_eq!(slim_script(script), "const a = 1; // kept\nb(`x`);\n* 2;\n/* a */ c();\n");
         assert_eq!(joined("a({\nb,\nc: 1, // one,\n});\nd();\n}\n"), "a({b,c: 1, // one,\n});d();}\n");
-        for script in [VIEWER.glue, COURSE.glue, LOADER, BOOT, LESSON] {
+        for script in [VIEWER.glue, COURSE.glue, OPERATORS.glue, LOADER, BOOT, LESSON] {
             // Of a text over several lines every second line would have an odd number of backticks before it.
             for line in script.lines().filter(|line| !line.trim_start().starts_with(['/', '*'])) {
                 assert_eq!(line.matches('`').count() % 2, 0, "{line}");
@@ -340,7 +351,8 @@ mod tests {
 
     #[test]
     fn nothing_is_fetched() {
-        let html = [page(&items()), script(&VIEWER, ""), script(&COURSE, LESSON)].concat();
+        let html =
+            [page(&items()), script(&VIEWER, ""), script(&COURSE, LESSON), script(&OPERATORS, "")].concat();
         for word in
             ["http://", "https://", "import(", "XMLHttpRequest", "WebSocket", "src=", "@import", "url("]
         {

@@ -1,9 +1,10 @@
-//! What a file is, told from its first bytes: a program, a trace, a memory layout or a memory snapshot.
+//! What a file is, told from its first bytes: a program, an operator, a trace, a memory layout or a memory snapshot.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde_core::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use spanlift::plan::Script;
 use spanlift::trace::snapshot::Snapshot;
 
 use crate::columns;
@@ -13,6 +14,8 @@ use crate::columns;
 pub enum Kind {
     /// A program, in JSON or in the text form.
     Program,
+    /// An operator in the text form, an expression or a plan in JSON: what becomes a program by being planned.
+    Operator,
     /// A trace in a form of Chrome Trace JSON, or in columns.
     Trace,
     /// A memory layout in JSON.
@@ -23,8 +26,8 @@ pub enum Kind {
 
 /// What the bytes are.
 ///
-/// A JSON object is what the first of its keys `ops`, `traceEvents` and `storages` says; nothing behind that key is read. A JSON list
-/// is a trace; whatever is no JSON is a program in the text form.
+/// A JSON object is what the first of its keys `ops`, `operator`, `traceEvents` and `storages` says; nothing behind that key is read. A
+/// JSON list is a trace; whatever is no JSON is an operator or a program in the text form, by its first word.
 ///
 /// # Errors
 /// One line for a JSON object that is none of them, and for a packed or an SQLite file.
@@ -45,6 +48,7 @@ pub fn of(bytes: &[u8]) -> Result<Kind, String> {
     match bytes.iter().find(|b| !b.is_ascii_whitespace()) {
         Some(b'[') => Ok(Kind::Trace),
         Some(b'{') => of_object(bytes),
+        _ if Script::is_one(&String::from_utf8_lossy(bytes)) => Ok(Kind::Operator),
         _ => Ok(Kind::Program),
     }
 }
@@ -62,6 +66,7 @@ fn of_object(bytes: &[u8]) -> Result<Kind, String> {
             while let Some(key) = map.next_key::<Cow<'_, str>>()? {
                 *self.0 = match &*key {
                     "ops" => Some(Kind::Program),
+                    "operator" => Some(Kind::Operator),
                     "traceEvents" => Some(Kind::Trace),
                     "storages" | "tensors" => Some(Kind::Layout),
                     _ => None,
@@ -83,7 +88,7 @@ fn of_object(bytes: &[u8]) -> Result<Kind, String> {
         // A broken program says where: its reader is asked.
         (None, Err(_)) => Ok(Kind::Program),
         (None, Ok(())) => {
-            Err("neither a program (no list \"ops\") nor a trace (no list \"traceEvents\") nor a memory layout (no \
+            Err("neither a program (no list \"ops\") nor an operator (no \"operator\") nor a trace (no list \"traceEvents\") nor a memory layout (no \
                  list \"storages\")"
                 .to_owned())
         }
@@ -107,6 +112,9 @@ mod tests {
         check("\u{feff} \n[{}]", Some(Kind::Trace));
         check("machine tutorial-ci\nstream s\n", Some(Kind::Program));
         check("", Some(Kind::Program));
+        check("# mine\n operator\nA = identity", Some(Kind::Operator));
+        check("operators\n", Some(Kind::Program));
+        check(r#"{"leaves": [], "operator": {"op": "chain"}, "ops": 1}"#, Some(Kind::Operator));
         check("{", Some(Kind::Program));
         check(r#"{"a": 1, "b": "#, Some(Kind::Program));
         check(r#"{"op\u0073": []}"#, Some(Kind::Program));

@@ -49,6 +49,7 @@ pub mod text;
 pub mod theme;
 pub mod timeline;
 pub mod view;
+pub mod written;
 
 pub use bars::BarChart;
 pub use figure::{Note, Panel, PanelOptions};

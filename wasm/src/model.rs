@@ -15,6 +15,7 @@ use crate::pack::{Content, PageItem};
 use crate::rows::{Rows, Shown};
 use crate::text;
 use crate::timeline;
+use crate::written::Written;
 
 /// One opened item.
 #[derive(Debug, Clone, Default)]
@@ -50,20 +51,25 @@ impl Model {
                 return Err("a memory map has no timeline".to_owned());
             }
             Content::Program { source, machine } => {
-                let program = Program::read(source.as_bytes()).map_err(|e| e.to_string())?;
-                let machine = machine_of(&program, machine)?;
-                let run = sim::run(&program, &machine).map_err(|e| e.to_string())?;
+                let written = Written::read(source)?;
+                let program = &written.program;
+                let run = sim::run(program, &machine_of(program, machine)?).map_err(|e| e.to_string())?;
                 let reads = run.reads.iter().filter(|r| r.expected.is_some());
                 let told: Vec<Remark> = reads
                     .map(|r| Remark {
                         holds: Some(r.is_right()),
-                        text: format!("read {}", r.sentence(&program)),
+                        text: format!("read {}", r.sentence(program)),
                     })
                     .collect();
-                let mut model = if source.trim_start().starts_with('{') {
-                    Model::new(&item.name, run.trace)
+                let as_written = written.operator.is_none() && !source.trim_start().starts_with('{');
+                let mut model = if as_written {
+                    let listing = Listing::of(source, program);
+                    Model::with(&item.name, run.trace, Some((listing, written.program)))
                 } else {
-                    Model::with(&item.name, run.trace, Some((Listing::of(source, &program), program)))
+                    let told = written.told();
+                    let mut model = Model::new(&item.name, run.trace);
+                    model.notes.extend(told);
+                    model
                 };
                 model.notes.extend(told);
                 return Ok(model);

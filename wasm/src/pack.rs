@@ -11,6 +11,7 @@
 use serde_json::{Value, json};
 use spanlift::memory::{Layout, MoveKind, Target};
 
+use crate::written::is_operator;
 use crate::{columns, kind};
 
 /// Where the tensors of a layout go that are copied where they are.
@@ -30,9 +31,9 @@ pub struct PageItem {
 pub enum Content {
     /// A trace file: spanlift's own or the PyTorch profiler's, unpacked, or its [columns].
     Trace(Vec<u8>),
-    /// A program, which the page simulates.
+    /// A program, which the page simulates, or an operator, which it plans first.
     Program {
-        /// The program in JSON or in the text form.
+        /// The program in JSON or in the text form, or [what becomes one](crate::written).
         source: String,
         /// The name of a built-in machine profile, or a profile as JSON; empty for the one that the program names.
         machine: String,
@@ -79,13 +80,20 @@ impl PageItem {
         };
         let content = match kind::of(&bytes)? {
             kind::Kind::Trace => Content::Trace(bytes),
-            kind::Kind::Program => Content::Program { source: text(bytes)?, machine: String::new() },
+            kind::Kind::Program | kind::Kind::Operator => {
+                Content::Program { source: text(bytes)?, machine: String::new() }
+            }
             kind::Kind::Layout => {
                 Content::Layout { json: text(bytes)?, to: String::new(), kind: MoveKind::Aware }
             }
             kind::Kind::Snapshot => Content::Snapshot(bytes),
         };
         Ok(PageItem { name, content })
+    }
+
+    /// Whether it is an operator, which only some pages show.
+    pub fn is_operator(&self) -> bool {
+        matches!(&self.content, Content::Program { source, .. } if is_operator(source))
     }
 
     /// A memory snapshot of PyTorch, unpacked.

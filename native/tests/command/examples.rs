@@ -6,6 +6,8 @@ use std::process::Command;
 
 use serde_json::json;
 
+use spanlift_native::programs::OPERATORS;
+
 use crate::analyze::gz;
 use crate::kit::{Ran, folder, ran, spanlift};
 
@@ -78,6 +80,8 @@ pub(crate) fn stage(name: &str) -> PathBuf {
     let folder = folder(name);
     let put = |name: &str, bytes: &[u8]| std::fs::write(folder.join(name), bytes).unwrap();
     put("lesson1.txt", LESSON.as_bytes());
+    let scanner = OPERATORS.iter().find(|shipped| shipped.name == "operators/scanner").unwrap();
+    put("scanner.txt", scanner.text.as_bytes());
     for (name, kernel) in
         [("before", 600), ("after", 300), ("run.pt.trace", 600), ("rank0", 600), ("rank1", 500)]
     {

@@ -93,7 +93,7 @@ fn a_layout_is_shown_and_with_a_device_its_move() {
 fn what_is_neither_program_nor_trace_is_refused() {
     let folder = folder("neither");
     for (bytes, expected) in [
-        (&b"{}"[..], "error: standard input: neither a program (no list \"ops\") nor a trace"),
+        (&b"{}"[..], "error: standard input: neither a program (no list \"ops\") nor an operator"),
         (b"{\"traceEvents\": [{\"ph\"", "error: standard input: byte 22: "),
         (b"[{\"ph\": \"X\"", "error: standard input: byte "),
         (b"", "error: standard input: byte 0: the file is empty"),

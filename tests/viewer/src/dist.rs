@@ -3,8 +3,8 @@
 //! | line of `inputs.sha256` | hash of |
 //! |---|---|
 //! | `… inputs` | everything that the pairs are built from (`inputs.rs`) |
-//! | `… viewer.js`, `… course.js` | the glue |
-//! | `… viewer.wasm.lzma`, `… course.wasm.lzma` | the module |
+//! | `… viewer.js`, `… course.js`, `… operators.js` | the glue |
+//! | `… viewer.wasm.lzma`, `… course.wasm.lzma`, `… operators.wasm.lzma` | the module |
 //!
 //! Import names in glue and module carry hashes of one build, so a merge that takes one of each is as wrong as old
 //! sources: `check` reports both.
@@ -32,9 +32,12 @@ pub(crate) struct Pair {
     pub(crate) feature: &'static str,
 }
 
-/// The viewer, which every page carries, and the viewer with what the course's page needs.
-pub(crate) const PAIRS: [Pair; 2] =
-    [Pair { name: "viewer", feature: "" }, Pair { name: "course", feature: "course" }];
+/// The viewer, which most pages carry, the viewer with what the course's page needs, and the viewer with the algebra of operators.
+pub(crate) const PAIRS: [Pair; 3] = [
+    Pair { name: "viewer", feature: "" },
+    Pair { name: "course", feature: "course" },
+    Pair { name: "operators", feature: "operators" },
+];
 
 const HASHES: &str = "inputs.sha256";
 const REBUILD: &str = "rebuild it: cargo run -p spanlift-viewer-build -- build";
@@ -177,12 +180,12 @@ fn save(path: &Path, bytes: &[u8]) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Hashes of inputs and of the four files, a letter each.
+    /// Hashes of inputs and of the six files, a letter each.
     fn of(letters: &str) -> String {
         let (inputs, files) = letters.split_at(1);
         let names = PAIRS.iter().flat_map(Pair::files);
         let files: Vec<_> = names.zip(files.bytes()).map(|(name, letter)| (name, vec![letter])).collect();
-        assert_eq!(files.len(), 4);
+        assert_eq!(files.len(), 6);
         hashes(inputs, &files)
     }
 
@@ -195,14 +198,16 @@ mod tests {
 
     #[test]
     fn a_changed_source_or_half_a_pair_is_stale() {
-        check("ivwcx", "ivwcx", "ok");
-        check("ivwcx", "jvwcx", "sources or dependencies changed");
-        check("ivwcx", "ihwcx", "viewer.js is not of the same build");
-        check("ivwcx", "ivncx", "viewer.wasm.lzma is not of the same build");
-        check("ivwcx", "iwvcx", "viewer.js is not of the same build");
-        check("ivwcx", "ivwxx", "course.js is not of the same build");
-        check("ivwcx", "icxcx", "viewer.js is not of the same build");
-        check("ivwcx", "ivwcw", "course.wasm.lzma is not of the same build");
+        check("ivwcxop", "ivwcxop", "ok");
+        check("ivwcxop", "jvwcxop", "sources or dependencies changed");
+        check("ivwcxop", "ihwcxop", "viewer.js is not of the same build");
+        check("ivwcxop", "ivncxop", "viewer.wasm.lzma is not of the same build");
+        check("ivwcxop", "iwvcxop", "viewer.js is not of the same build");
+        check("ivwcxop", "ivwxxop", "course.js is not of the same build");
+        check("ivwcxop", "icxcxop", "viewer.js is not of the same build");
+        check("ivwcxop", "ivwcwop", "course.wasm.lzma is not of the same build");
+        check("ivwcxop", "ivwcxcx", "operators.js is not of the same build");
+        check("ivwcxop", "ivwcxox", "operators.wasm.lzma is not of the same build");
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Answers as text, which tests compare with the command's byte for byte.
 
-use spanlift::Program;
 use spanlift::hazard::{self, Mode};
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::model::Model;
 use crate::pack::PageItem;
+use crate::written::Written;
 
 /// What happens when a program (in either form) runs on a machine (a profile's name, or a profile as JSON), as the text of
 /// a trace file: byte for byte the one that every other build of this version gives.
@@ -25,7 +25,7 @@ pub fn simulate(program: &str, machine: &str) -> Result<String, JsValue> {
 /// What is wrong with the program, in words.
 #[wasm_bindgen]
 pub fn check(program: &str, typical: bool) -> Result<String, JsValue> {
-    let program = Program::read(program.as_bytes()).map_err(|e| e.to_string())?;
+    let program = Written::read(program)?.program;
     let mode = if typical { Mode::Typical } else { Mode::Contract };
     let report = hazard::check(&program, mode).map_err(|e| e.to_string())?;
     Ok(report.to_json(&program))

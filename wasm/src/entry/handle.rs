@@ -29,6 +29,7 @@ use crate::screen::Screen;
 use crate::text;
 use crate::theme::{Theme, kind_name};
 use crate::timeline::over;
+use crate::written::is_operator;
 
 /// Longer programs are not written in other languages: nobody reads them, and the page would wait.
 const MOST_CODE: usize = 20_000;
@@ -107,7 +108,11 @@ impl View {
     pub fn source(&self) -> Option<String> {
         let viewer = self.0.borrow();
         match &viewer.items.get(viewer.item)?.content {
-            Content::Program { source, .. } if !source.trim_start().starts_with('{') => Some(source.clone()),
+            Content::Program { source, .. }
+                if !source.trim_start().starts_with('{') || is_operator(source) =>
+            {
+                Some(source.clone())
+            }
             Content::Program { source, .. } => Program::read(source.as_bytes()).ok().map(|p| p.to_text()),
             Content::Trace(_) => Some(viewer.time()?.model.trace.program.as_ref()?.to_text()),
             Content::Layout { .. } | Content::Snapshot(_) => None,

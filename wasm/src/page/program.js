@@ -222,7 +222,7 @@ const program = (view, place, second, packed) => {
     // Those whose names begin alike stand together, each under what it says of itself.
     const label = name.split(/[-\d]/)[0];
     if (examples.lastElementChild.label !== label) examples.append(make("optgroup", { label }));
-    const title = /^title\s+(.*)$/m.exec(source)?.[1] ?? name;
+    const title = /^(?:title|operator)\s+(.*)$/m.exec(source)?.[1] ?? name;
     // Of an operator that is an expression, which says less than the name to those who look for one.
     const words = label === "operator" ? `${name.slice(label.length + 1).replaceAll("-", " ")}: ${title}` : title;
     examples.lastElementChild.append(make("option", { value: name, textContent: words }));

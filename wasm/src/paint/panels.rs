@@ -267,7 +267,9 @@ impl Panels {
                 Some(false) => "sl-bad",
                 None => "",
             };
-            append(&notes, &self.element("li", class, &text::clean(&note.text)));
+            // An arrow stays one where a line ends: a word joiner holds it together.
+            let text = text::clean(&note.text).replace("->", "-\u{2060}>");
+            append(&notes, &self.element("li", class, &text));
         }
         let _ = self.root.class_list().toggle_with_force("has-no-program", model.listing.is_none());
         self.part(".sl-orders").set_hidden(model.listing.is_none());

@@ -97,7 +97,7 @@ pub(crate) struct CourseArgs {
     \x20 spanlift check lesson1.txt --explain -o lesson1.svg\n\n\
     Ends with 0 when the program is safe, 1 when hazards were found, 2 when the program itself is wrong.")]
 pub(crate) struct CheckArgs {
-    /// Program file, JSON or text form
+    /// Program file, JSON or text form, or an operator, which is planned first
     #[arg(value_name = "PROGRAM")]
     pub(crate) program: PathBuf,
     /// Which order counts
@@ -125,15 +125,17 @@ pub(crate) struct CheckArgs {
     after_help = "Examples:\n  spanlift run lesson1.txt --machine tutorial-ci --trace lesson1.trace.json\n\
     \x20 spanlift run lesson1.txt --what-if unpin:x --what-if copy_engines=2\n\
     \x20 spanlift run lesson1.txt --schedules all\n\
-    \x20 spanlift run lesson1.txt --replay w4:w5\n\n\
+    \x20 spanlift run lesson1.txt --replay w4:w5\n\
+    \x20 spanlift run scanner.txt --on cpu\n\n\
     A CHANGE is pin:BUFFERS, unpin:BUFFERS (* stands for any letters), split:STREAM=N, streams=N, link=MACHINE, \
     machine=MACHINE, FIGURE=VALUE or FIGURE*FACTOR; a MACHINE is a name or a JSON file; `spanlift machines NAME` lists the \
     figures.\n\n\
-    Warns of hazards and ends with 0 whatever it finds.",
+    Of an operator it says what moves, what each device holds and what comes of its input. Warns of hazards and ends with 0 \
+    whatever it finds.",
     group = ArgGroup::new("orders").args(["schedules", "replay"])
 )]
 pub(crate) struct RunArgs {
-    /// Program file, JSON or text form
+    /// Program file, JSON or text form, or an operator, as text or JSON, which is planned first
     #[arg(value_name = "PROGRAM")]
     pub(crate) program: PathBuf,
     /// What runs it: sim, cpu or cuda:N
@@ -169,18 +171,19 @@ pub(crate) struct RunArgs {
     pub(crate) report: ReportArgs,
 }
 
-/// Make an interactive page, or a static picture, of programs, traces, memory layouts and snapshots
+/// Make an interactive page, or a static picture, of programs, operators, traces, memory layouts and snapshots
 ///
 /// In the page one searches, measures ranges, edits programs, asks what if, compares two files and opens more of them.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  spanlift view run.pt.trace.json.gz -o run.html\n  spanlift view --serve run.pt.trace.json.gz\n\n\
-    Programs are simulated in the page. The page is one file and works offline. Without a FILE it holds an example to\n\
+    Programs are simulated in the page, operators planned and applied too. The page is one file and works offline. Without a FILE it holds an example to\n\
     begin with, and all programs that ship to choose from. With --serve no file is written: a browser on this machine\n\
     gets page and data from the address that is printed, until ctrl-C."
 )]
 pub(crate) struct ViewArgs {
-    /// Program files, traces (PyTorch/Kineto or spanlift's own), memory layouts and PyTorch's memory snapshots
+    /// Program files, operators as text or JSON, traces (PyTorch/Kineto or spanlift's own), memory layouts and PyTorch's
+    /// memory snapshots
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// Show what moving the tensors of layouts to this device takes: cpu, cuda:N or mock:N

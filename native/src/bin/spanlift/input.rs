@@ -5,6 +5,9 @@ use std::path::Path;
 use spanlift::Program;
 use spanlift::program::{Problems, ReadError};
 
+use spanlift_viewer::kind::{self, Kind};
+use spanlift_viewer::written::{Applied, Written};
+
 use crate::say::{self, Fail};
 use crate::source::Source;
 
@@ -27,13 +30,12 @@ pub(crate) enum NoProgram {
     Wrong(Vec<String>),
 }
 
-/// Reads a program file of either form.
+/// Reads a program file of either form, or an operator, which is planned.
 ///
 /// # Errors
 /// [`NoProgram`], which tells a file that is no program from a program that is wrong.
 pub(crate) fn program(path: &Path) -> Result<Program, NoProgram> {
-    let bytes = read(path).map_err(NoProgram::Unreadable)?;
-    parse(&bytes, &say::place(path))
+    written(path).map(|written| written.program)
 }
 
 /// The program in the bytes of the file `place`.
@@ -41,12 +43,47 @@ pub(crate) fn program(path: &Path) -> Result<Program, NoProgram> {
 /// # Errors
 /// As [`program`].
 pub(crate) fn parse(bytes: &[u8], place: &str) -> Result<Program, NoProgram> {
+    if kind::of(bytes) == Ok(Kind::Operator) {
+        return applied(bytes, place)
+            .map(|applied| applied.plan.program().clone())
+            .map_err(NoProgram::Unreadable);
+    }
     Program::read(bytes).map_err(|e| match e {
         ReadError::Problems(problems) => NoProgram::Wrong(messages(&problems)),
         // A list of commands in a file of a version that is not known, say.
         e if has_ops(bytes) => NoProgram::Wrong(e.messages()),
         e => NoProgram::Unreadable(Fail::all(place, &e.messages())),
     })
+}
+
+/// Reads the same with what there is to say of an operator.
+///
+/// # Errors
+/// As [`program`].
+pub(crate) fn written(path: &Path) -> Result<Written, NoProgram> {
+    written_in(&read(path).map_err(NoProgram::Unreadable)?, &say::place(path))
+}
+
+/// The same in the bytes of the file `place`.
+///
+/// # Errors
+/// As [`program`].
+pub(crate) fn written_in(bytes: &[u8], place: &str) -> Result<Written, NoProgram> {
+    if kind::of(bytes) != Ok(Kind::Operator) {
+        return Ok(Written { program: parse(bytes, place)?, operator: None });
+    }
+    let applied = applied(bytes, place).map_err(NoProgram::Unreadable)?;
+    Ok(Written { program: applied.plan.program().clone(), operator: Some(Box::new(applied)) })
+}
+
+/// The operator in the bytes of the file `place`.
+///
+/// # Errors
+/// One line with the place in the file.
+pub(crate) fn applied(bytes: &[u8], place: &str) -> Result<Applied, Fail> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|e| Fail::at(place, format!("byte {}: no UTF-8 text", e.valid_up_to())))?;
+    Applied::read(text).map_err(|e| Fail::at(place, e))
 }
 
 impl NoProgram {

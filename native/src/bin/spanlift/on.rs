@@ -2,36 +2,56 @@
 
 use serde_json::json;
 use spanlift::hazard::{self, Mode, Verdict};
+use spanlift::op::Array;
+use spanlift::plan::{Plan, Tasks};
 use spanlift::sim::{Ledger, Run};
 use spanlift::{Program, trace};
 use spanlift_native::cpu::CpuError;
 use spanlift_native::cuda::{self, Clock, CudaError, Driver, RunError};
+use spanlift_viewer::written::{Applied, Written};
 
 use crate::cli::{Format, RunArgs};
-use crate::run::{lanes, object, text, warn};
+use crate::run::{lanes, object, of_operator, tell_operator, text, warn};
 use crate::say::{self, Fail, Out, Style};
 use crate::{End, input, output};
 
 /// Runs a program on this machine's memory.
-pub(crate) fn cpu(args: &RunArgs, program: &Program, place: &str, out: &mut Out) -> Result<End, Fail> {
+pub(crate) fn cpu(args: &RunArgs, written: &Written, place: &str, out: &mut Out) -> Result<End, Fail> {
     only_itself(args, "--on cpu")?;
     if args.record.is_some() {
         return Err(Fail::at("--record", "only a run on a device issues something: --on cuda:0"));
     }
+    let fed = fed(written, place)?;
+    let program = fed.as_ref().map_or(&written.program, Plan::program);
     let report =
         hazard::check(program, Mode::Contract).map_err(|e| Fail::all(place, &input::messages(&e)))?;
-    let ran = spanlift_native::cpu::run(program).map_err(|e| failed(place, &e))?;
+    let ran = match &fed {
+        Some(plan) => spanlift_native::cpu::run_knowing(program, plan),
+        None => spanlift_native::cpu::run(program),
+    };
+    let ran = ran.map_err(|e| failed(place, &e))?;
     let spanlift_native::cpu::Run { trace, end, marks, reads, finals, n_unknown } = ran;
     let run = Run { trace, end, marks, reads, finals, ledger: Ledger::default() };
     warn(place, program, &report);
-    tell(args, program, &run, (report.verdict(), "cpu", n_unknown), None, out)
+    let operator = written.operator.as_deref().map(|applied| (applied, result(fed.as_ref(), &run)));
+    tell(args, program, &run, (report.verdict(), "cpu", n_unknown), (None, operator), out)
+}
+
+/// The plan of an operator for its input, which runs carry.
+fn fed(written: &Written, place: &str) -> Result<Option<Plan>, Fail> {
+    let Some(applied) = &written.operator else { return Ok(None) };
+    applied.fed().map_err(|e| Fail::at(place, e))
+}
+
+fn result(fed: Option<&Plan>, run: &Run) -> Option<Array> {
+    fed.and_then(|plan| plan.result(&run.finals))
 }
 
 /// Runs a program on devices of this machine, its device 0 on `cuda:first`.
 pub(crate) fn cuda(
     args: &RunArgs,
     first: u32,
-    program: &Program,
+    written: &Written,
     place: &str,
     out: &mut Out,
 ) -> Result<End, Fail> {
@@ -41,10 +61,13 @@ pub(crate) fn cuda(
         output::is_free(path)?;
     }
     let driver = driver(first, &on)?;
+    let fed = fed(written, place)?;
+    let program = fed.as_ref().map_or(&written.program, Plan::program);
+    let tasks: &dyn Tasks = fed.as_ref().map_or(&(), |plan| plan);
     // Times cost events: only where somebody wants them.
     let ran = match args.trace {
-        Some(_) => cuda::run_timed(program, &driver, first, &()),
-        None => cuda::run(program, &driver, first),
+        Some(_) => cuda::run_timed(program, &driver, first, tasks),
+        None => cuda::run_knowing(program, &driver, first, tasks),
     };
     let ran = ran.map_err(|e| match &e {
         RunError::Problems(problems) => Fail::all(place, &input::messages(problems)),
@@ -64,7 +87,8 @@ pub(crate) fn cuda(
         output::write(path, recorded.as_bytes())?;
     }
     let name = format!("cuda:{first}");
-    tell(args, program, &run, (Verdict::Safe, &name, 0), Some(clock), out)
+    let operator = written.operator.as_deref().map(|applied| (applied, result(fed.as_ref(), &run)));
+    tell(args, program, &run, (Verdict::Safe, &name, 0), (Some(clock), operator), out)
 }
 
 /// The driver, if it has this device.
@@ -110,7 +134,7 @@ fn tell(
     program: &Program,
     run: &Run,
     (verdict, on, n_unknown): (Verdict, &str, usize),
-    clock: Option<Clock>,
+    (clock, operator): (Option<Clock>, Option<(&Applied, Option<Array>)>),
     out: &mut Out,
 ) -> Result<End, Fail> {
     if let Some(path) = &args.trace {
@@ -126,6 +150,9 @@ fn tell(
             object.as_object_mut().map(|fields| fields.remove("ledger"));
             object["verdict"] = json!(verdict.name());
             object["n_unknown"] = json!(n_unknown);
+            if let Some((applied, result)) = &operator {
+                object["operator"] = of_operator(applied, result.as_ref());
+            }
             if let Some(clock) = clock {
                 object["clock"] = json!(clock.to_string());
             }
@@ -139,6 +166,9 @@ fn tell(
             let end = out.paint(Style::Strong, &run.end.to_string());
             let on = if on == "cpu" { "the CPU" } else { on };
             out.line(&format!("{n} run on {on}, in the order of the list: {end}"));
+            if let Some((applied, result)) = &operator {
+                tell_operator(applied, result.as_ref(), out);
+            }
             text(program, run, &lanes, out);
             if n_unknown > 0 {
                 let times = say::counted(n_unknown, "time");

@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 use spanlift::grouped;
 use spanlift::hazard::{self, Mode, Terms};
+use spanlift::op::Array;
 use spanlift::sim::{self, Ledger, Reading, Run, SimError};
 use spanlift::trace::{self, LaneKind, Trace};
 use spanlift::{Bytes, Nanos, Program};
+use spanlift_viewer::written::Applied;
 
 use crate::cli::{Format, On, RunArgs};
 use crate::say::{self, Fail, Out, Style};
@@ -17,15 +19,18 @@ use crate::{End, check, input, ledger, machine, on, output, schedules, whatif};
 const MOST_WARNINGS: usize = 5;
 /// Marks, reads and values listed at most in text; `--format json` lists all.
 const MOST_ROWS: usize = 12;
+/// Values of an operator's input and result told at most in JSON.
+const MOST_VALUES: usize = 4096;
 
 pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
     let place = say::place(&args.program);
-    let program = input::program(&args.program).map_err(|e| e.into_fail(&place))?;
+    let written = input::written(&args.program).map_err(|e| e.into_fail(&place))?;
     match args.on {
         On::Sim => {}
-        On::Cpu => return on::cpu(args, &program, &place, out),
-        On::Cuda(first) => return on::cuda(args, first, &program, &place, out),
+        On::Cpu => return on::cpu(args, &written, &place, out),
+        On::Cuda(first) => return on::cuda(args, first, &written, &place, out),
     }
+    let program = written.program.clone();
     if args.record.is_some() {
         return Err(Fail::at("--record", "only a run on a device issues something: --on cuda:0"));
     }
@@ -56,6 +61,9 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
             object["machine"] = json!(machine.name);
             object["verdict"] = json!(report.verdict().name());
             object["trace"] = json!(args.trace.as_ref().map(|path| path.display().to_string()));
+            if let Some(applied) = &written.operator {
+                object["operator"] = of_operator(applied, None);
+            }
             if let Some(made) = &made {
                 object["what_if"] = made.object();
             }
@@ -65,6 +73,9 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
             let n = say::counted(program.len(), "command");
             let end = out.paint(Style::Strong, &run.end.to_string());
             out.line(&format!("{n} simulated on {}: {end}", say::one_line(&machine.name)));
+            if let Some(applied) = &written.operator {
+                tell_operator(applied, None, out);
+            }
             match &made {
                 Some(made) => made.text(out),
                 None => text(&program, &run, &lanes, out),
@@ -75,6 +86,36 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
         }
     }
     Ok(End::Done)
+}
+
+/// What an operator is, moves, holds and gives.
+pub(crate) fn tell_operator(applied: &Applied, result: Option<&Array>, out: &mut Out) {
+    heading(out, "operator");
+    for note in applied.told(result) {
+        let text = say::one_line(&note.text);
+        let text = if note.holds == Some(false) { out.paint(Style::Error, &text) } else { text };
+        out.line(&format!("  {text}"));
+    }
+}
+
+/// The same as JSON.
+pub(crate) fn of_operator(applied: &Applied, result: Option<&Array>) -> Value {
+    let operator = &applied.operator;
+    let transfers = applied.plan.transfers().iter().map(|t| {
+        json!({"from": t.from.to_string(), "to": t.to.to_string(), "bytes": t.bytes.0, "stream": t.stream, "why": t.why})
+    });
+    let computed = match (result, &applied.input) {
+        (Some(_), _) | (None, None) => None,
+        (None, Some(x)) => operator.apply(x).ok(),
+    };
+    let values = |of: &Array| of.values().iter().take(MOST_VALUES).map(|z| [z.re, z.im]).collect::<Vec<_>>();
+    json!({
+        "formula": operator.formula(), "domain": operator.domain().sized(), "codomain": operator.codomain().sized(),
+        "transfers": transfers.collect::<Vec<_>>(),
+        "told": applied.told(result).iter().map(|note| note.text.as_str()).collect::<Vec<_>>(),
+        "input": applied.input.as_ref().map(values),
+        "result": result.or(computed.as_ref()).map(values),
+    })
 }
 
 /// Why a program could not be simulated.

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use spanlift::grouped;
 use spanlift::hazard::Mode;
-use spanlift::memory::{Dtype, MoveKind, Target, cpu, cuda};
-use spanlift::op::{Diagonal, Operator, Space, Tensor, fft, to};
+use spanlift::memory::{MoveKind, Target};
 use spanlift::trace::{self, Trace};
-use spanlift::{Nanos, chain, sim};
+use spanlift::{Nanos, sim};
 use spanlift_native::programs;
 use spanlift_viewer::kind::{self, Kind};
 use spanlift_viewer::model::findings;
 use spanlift_viewer::pack::pack;
+use spanlift_viewer::written::Written;
 use spanlift_viewer::{
     MemoryOptions, MemoryPicture, PageItem, TimelineOptions, map_svg, page_with, served_page, snapshot,
     timeline_svg,
@@ -55,7 +55,7 @@ enum Shown {
 
 /// What was found in a file.
 enum Figures {
-    Program { n_commands: usize, end: Nanos, machine: String },
+    Program { n_commands: usize, end: Nanos, machine: String, operator: Option<String> },
     Trace { n_events: u64, dropped: u64, problems: Vec<(String, u64)> },
     Layout { told: Vec<String>, n_tensors: usize, n_storages: usize, to: Option<String> },
     Snapshot { told: Vec<String>, n_blocks: usize, n_segments: usize },
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &ViewArgs, out: &mut Out) -> Result<End, Fail> {
     }
     output::is_free(&path)?;
     let text = match form {
-        Form::Page => page_with(&items, &examples()),
+        Form::Page => page_with(&items, &examples(items.iter().any(PageItem::is_operator))),
         Form::Picture => pictures,
     };
     output::write(&path, text.as_bytes())?;
@@ -136,7 +136,7 @@ fn serve(args: &ViewArgs, items: &[PageItem], figures: &[Figures], out: &mut Out
         [one] => one.name.clone(),
         _ => "spanlift".to_owned(),
     };
-    let page = served_page(&title, "data", &examples());
+    let page = served_page(&title, "data", &examples(true));
     let served = Served::new(args.port, page, pack(items))
         .map_err(|e| Fail::at("--serve", format!("port {} cannot be had: {}", args.port, say::lower(&e))))?;
     let address = served.address();
@@ -156,32 +156,20 @@ fn serve(args: &ViewArgs, items: &[PageItem], figures: &[Figures], out: &mut Out
     served.run()
 }
 
-/// The programs that ship, for the page's editor.
-fn examples() -> Vec<PageItem> {
+/// What ships, for the page's editor: programs, and operators as they are written where the page shows them, else as the programs that
+/// they become.
+fn examples(operators: bool) -> Vec<PageItem> {
     let shipped = programs::all().map(|shipped| PageItem::source(shipped.name, shipped.text, ""));
-    let chains = chains().unwrap_or_else(|e| unreachable!("bug: a chain that is built in: {e}"));
-    shipped.chain(chains).collect()
-}
-
-/// Operators over devices, as the programs that applying them takes.
-fn chains() -> Result<Vec<PageItem>, Box<dyn std::error::Error>> {
-    let images = Space::new([("b", 8), ("y", 256), ("x", 256)], Dtype::C32)?;
-    let (here, there) = (images.on(cuda(0)), images.on(cuda(1)));
-    let weights = Tensor::new([("y", 256), ("x", 256)], (0..65_536).map(|k| f64::from(k % 32) / 16.0))?;
-    let w0 = Operator::from(Diagonal::broadcast(here, &weights)?.named("W0"));
-    let w1 = Operator::from(Diagonal::broadcast(there, &weights)?.named("W1"));
-    let there_and_back = chain![to(cuda(0)), &w0, fft(["y", "x"]), to(cpu())]?;
-    let two_devices = chain![to(cuda(0)), &w0, to(cuda(1)), &w1, to(cpu())]?;
-    let normal = there_and_back.normal();
-    let all = [
-        ("operator-there-and-back", &there_and_back),
-        ("operator-two-devices", &two_devices),
-        ("operator-normal", &normal),
-    ];
-    let item = |(name, operator): (&str, &Operator)| {
-        Ok(PageItem::source(name, operator.plan()?.program().to_text(), ""))
-    };
-    all.into_iter().map(item).collect()
+    let operators = programs::OPERATORS.iter().filter_map(|shipped| {
+        let name = shipped.name.replacen("operators/", "operator-", 1);
+        if operators {
+            return Some(PageItem::source(name, shipped.text, ""));
+        }
+        // Not one that is wrong on purpose.
+        let program = Written::read(shipped.text).ok()?.program;
+        Some(PageItem::source(name, program.to_text(), ""))
+    });
+    shipped.chain(operators).collect()
 }
 
 /// Where to write, and what.
@@ -232,14 +220,16 @@ fn open(file: &Path, args: &ViewArgs) -> Result<Opened, Fail> {
             let item = PageItem::trace(name, &trace);
             Ok(Opened { item, figures, shown: Shown::Trace(Box::new(trace)), n_bytes })
         }
-        Kind::Program => {
-            let program = input::parse(&bytes, &place).map_err(|e| e.into_fail(&place))?;
+        Kind::Program | Kind::Operator => {
+            let written = input::written_in(&bytes, &place).map_err(|e| e.into_fail(&place))?;
+            let program = written.program;
             let chosen = machine::of_program(args.machine.as_deref(), &program, &place)?;
             let run = sim::run(&program, &chosen.machine).map_err(|e| run::failed(&place, &e))?;
             let figures = Figures::Program {
                 n_commands: program.len(),
                 end: run.end,
                 machine: chosen.machine.name.clone(),
+                operator: written.operator.map(|applied| applied.operator.to_string()),
             };
             // The author's own text, comments and all; a program that was read is UTF-8.
             let source =
@@ -291,9 +281,12 @@ fn picture(opened: &Opened) -> String {
 impl Figures {
     fn sentence(&self) -> String {
         match self {
-            Figures::Program { n_commands, end, machine } => {
+            Figures::Program { n_commands, end, machine, operator } => {
                 let machine = say::one_line(machine);
-                format!("{} simulated on {machine}: {end}", say::counted(*n_commands, "command"))
+                let of = operator
+                    .as_ref()
+                    .map_or_else(String::new, |formula| format!("{}; ", say::one_line(formula)));
+                format!("{of}{} simulated on {machine}: {end}", say::counted(*n_commands, "command"))
             }
             Figures::Trace { n_events, dropped, problems } => {
                 let n = usize::try_from(*n_events).unwrap_or(usize::MAX);
@@ -309,8 +302,12 @@ impl Figures {
 
     fn object(&self, file: &str) -> Value {
         match self {
-            Figures::Program { n_commands, end, machine } => {
-                json!({"file": file, "kind": "program", "n_commands": n_commands, "end_ns": end, "machine": machine})
+            Figures::Program { n_commands, end, machine, operator } => {
+                let kind = if operator.is_some() { "operator" } else { "program" };
+                json!({
+                    "file": file, "kind": kind, "n_commands": n_commands, "end_ns": end, "machine": machine,
+                    "operator": operator,
+                })
             }
             Figures::Trace { n_events, dropped, problems } => {
                 let problems: serde_json::Map<String, Value> =

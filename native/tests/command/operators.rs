@@ -1,0 +1,148 @@
+//! Operators, as text and as JSON, where programs are taken: planned, checked, simulated, run and shown.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use spanlift::memory::{Dtype, cpu, cuda};
+use spanlift::op::{Dense, Operator, Space, Tensor, Weights, to};
+use spanlift::{Bytes, chain, plan::Planning};
+use spanlift_native::programs::OPERATORS;
+use spanlift_softcuda::kit::object;
+
+use crate::kit::{Ran, binary, folder, ran, spanlift};
+
+/// Rows [1, 2, 3] and [4, 5, 6] on [1, 10, 100]: 321 and 654.
+const MATRIX: &str = "# a matrix\noperator two rows\nmachine h200-pcie5\ninput [1, 10, 100]\n\
+                      W = dense(f64[n=3]@cuda:0, [m=2], [1, 2, 3, 4, 5, 6])\nA = to(cuda:0) -> W -> to(cpu)\n";
+
+fn on_software(folder: &Path, args: &[&str]) -> Ran {
+    let mut command = binary(folder);
+    command.args(args).env("SPANLIFT_CUDA_LIB", object().unwrap());
+    ran(command, b"")
+}
+
+fn told(of: &Ran) -> Value {
+    assert_eq!((of.code, of.err.as_str()), (0, ""), "{}", of.out);
+    serde_json::from_str::<Value>(&of.out).unwrap()["operator"].clone()
+}
+
+#[test]
+fn an_operator_gives_the_same_wherever_it_runs() {
+    let folder = folder("operator");
+    std::fs::write(folder.join("a.txt"), MATRIX).unwrap();
+    let expected = json!([[321.0, 0.0], [654.0, 0.0]]);
+    for on in ["sim", "cpu"] {
+        let operator = told(&spanlift(&folder, &["run", "a.txt", "--on", on, "--format", "json"]));
+        assert_eq!(operator["result"], expected, "{on}");
+        assert_eq!(operator["input"], json!([[1.0, 0.0], [10.0, 0.0], [100.0, 0.0]]));
+        assert_eq!(operator["formula"], "T(cuda:0->cpu) · W · T(cpu->cuda:0)");
+        let moved: Vec<(&str, u64)> = operator["transfers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|t| (t["to"].as_str().unwrap(), t["bytes"].as_u64().unwrap()))
+            .collect();
+        assert_eq!(moved, [("cuda:0", 24), ("cpu", 16)]);
+    }
+    let text = spanlift(&folder, &["run", "a.txt", "--on", "cpu"]);
+    for line in [
+        "  2 transfers: cpu -> cuda:0 24 B, cuda:0 -> cpu 16 B; 40 B in all",
+        "  cuda:0 holds 88 B: weights 48 B, between 40 B",
+        "  x = [1, 10, 100], of length 100.5",
+        "  y = A x = [321, 654], of length 728.53",
+    ] {
+        assert!(text.out.lines().any(|said| said == line), "{line:?} in {}", text.out);
+    }
+}
+
+/// A movement needs none of NVIDIA's libraries: it runs on the software driver.
+#[test]
+fn an_operator_runs_on_a_device() {
+    let folder = folder("operator-device");
+    let script =
+        "operator\ninput [1, 2, 3, 4]\nA = to(cuda:0) -> roll(x, 1) -> 2 -> to(cpu)\nB = A.over(f32[x=4])\n";
+    std::fs::write(folder.join("a.txt"), script).unwrap();
+    let args = ["run", "a.txt", "--on", "cuda:0", "--format", "json"];
+    assert_eq!(
+        told(&on_software(&folder, &args))["result"],
+        json!([[8.0, 0.0], [2.0, 0.0], [4.0, 0.0], [6.0, 0.0]])
+    );
+}
+
+#[test]
+fn json_is_taken_as_well() {
+    let folder = folder("operator-json");
+    let w = Tensor::new([("m", 2), ("n", 3)], (1..=6).map(f64::from)).unwrap();
+    let line = Space::new([("n", 3)], Dtype::F64).unwrap();
+    let a: Operator =
+        chain![to(cuda(0)), Operator::from(Dense::new(line.on(cuda(0)), &w, ["m"]).unwrap()), to(cpu())]
+            .unwrap();
+    let plan = Planning::new().cap(cuda(0), Bytes(100)).plan(&a).unwrap();
+    std::fs::write(folder.join("a.json"), a.to_json(Weights::Inline).unwrap()).unwrap();
+    std::fs::write(folder.join("plan.json"), plan.to_json(Weights::Inline).unwrap()).unwrap();
+    for file in ["a.json", "plan.json"] {
+        let operator = told(&spanlift(&folder, &["run", file, "--on", "cpu", "--format", "json"]));
+        assert_eq!(operator["result"], json!([[6.0, 0.0], [15.0, 0.0]]), "{file}");
+        let checked = spanlift(&folder, &["check", file]);
+        assert_eq!(checked.code, 0, "{}", checked.err);
+        assert!(checked.out.starts_with("safe: "), "{}", checked.out);
+    }
+}
+
+#[test]
+fn every_one_that_ships_is_shown_and_safe_but_the_one_that_forgets_a_transfer() {
+    let folder = folder("operators");
+    for shipped in OPERATORS {
+        std::fs::write(folder.join("a.txt"), shipped.text).unwrap();
+        let checked = spanlift(&folder, &["check", "a.txt"]);
+        let viewed = spanlift(&folder, &["view", "a.txt", "-o", "a.html", "--format", "json"]);
+        if shipped.name == "operators/missing-transfer" {
+            let expected = "error: a.txt: line 5, column ";
+            for refused in [checked, viewed] {
+                assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{}", refused.err);
+                assert!(
+                    refused.err.starts_with(expected) && refused.err.lines().count() == 1,
+                    "{}",
+                    refused.err
+                );
+                assert!(refused.err.contains("`W` expects f64[x]@cuda:0"), "{}", refused.err);
+            }
+            continue;
+        }
+        assert!(checked.code == 0 && checked.out.starts_with("safe: "), "{}: {}", shipped.name, checked.out);
+        assert_eq!((viewed.code, viewed.err.as_str()), (0, ""), "{}", shipped.name);
+        let object: Value = serde_json::from_str(&viewed.out).unwrap();
+        assert_eq!(object["files"][0]["kind"], "operator", "{}", shipped.name);
+    }
+}
+
+#[test]
+fn a_picture_and_a_sentence_say_the_formula() {
+    let folder = folder("operator-picture");
+    std::fs::write(folder.join("a.txt"), MATRIX).unwrap();
+    let ran = spanlift(&folder, &["view", "a.txt", "-o", "a.svg"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    let expected = "a.txt: T(cuda:0->cpu) · W · T(cpu->cuda:0) : f64[n]@cpu -> f64[m]@cpu; ";
+    assert!(ran.out.starts_with(expected), "{}", ran.out);
+    let svg = std::fs::read_to_string(folder.join("a.svg")).unwrap();
+    assert!(svg.contains("cpu-to-cuda0"), "{svg}");
+}
+
+#[test]
+fn what_is_wrong_is_one_line_with_its_place() {
+    let folder = folder("operator-wrong");
+    for (text, expected) in [
+        ("operator\n", "error: a.txt: line "),
+        ("operator\nA = to(cuda:0\n", "error: a.txt: line "),
+        ("operator\nA = nonsense(x)\n", "error: a.txt: line 2, column 5: "),
+        ("{\"operator\": 1}", "error: a.txt: schema_version: "),
+        ("operator\nA = identity.over(f64[x=0])\n", "error: a.txt: "),
+    ] {
+        std::fs::write(folder.join("a.txt"), text).unwrap();
+        for verb in ["check", "run", "view"] {
+            let ran = spanlift(&folder, &[verb, "a.txt"]);
+            assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{text:?} {}", ran.err);
+            assert!(ran.err.starts_with(expected) && ran.err.lines().count() == 1, "{text:?}: {}", ran.err);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The algebra of what is written: operators planned, applied and told of.
+
+use spanlift::op::{Array, Complex64, Cost, Operator, Reader, dot_test};
+use spanlift::plan::{Plan, PlanError, Script};
+use spanlift::{Bytes, Program};
+
+use crate::figure::Note;
+use crate::text;
+
+/// Beyond so many operations nothing is computed while somebody waits for the page.
+const MOST_FLOPS: u64 = 100_000_000;
+
+/// Beyond so many parts nothing is simplified while somebody waits for the page.
+const MOST_NODES: u64 = 400;
+
+/// Beyond so many elements there is no input where none is given.
+const MOST_INPUT: usize = 1 << 20;
+
+/// Values of a vector that are told.
+const MOST_SHOWN: usize = 4;
+
+/// An operator that was written, in the text form or as JSON.
+#[derive(Debug, Clone)]
+pub struct Applied {
+    /// The operator, as it was written: what is planned may be tiles of it.
+    pub operator: Operator,
+    /// What it is applied to; nothing where it would be too large.
+    pub input: Option<Array>,
+    /// Its program, transfers and memory.
+    pub plan: Plan,
+}
+
+impl Applied {
+    /// Reads an operator in the text form, an expression or a plan in JSON; JSON has its weights in it.
+    ///
+    /// # Errors
+    /// What is wrong with it, with its place.
+    pub fn read(source: &str) -> Result<Applied, String> {
+        let words = |e: &dyn std::fmt::Display| e.to_string();
+        if Script::is_one(source) {
+            let script = Script::read(source).map_err(|e| words(&e))?;
+            let plan = script.plan().map_err(|e| words(&e))?;
+            return Ok(Applied { operator: script.operator().clone(), input: script.input().cloned(), plan });
+        }
+        let (reader, bytes) = (Reader::new(), source.as_bytes());
+        let plan = match (reader.read(bytes), source.contains("\"planning\"")) {
+            (Ok(operator), _) => operator.plan().map_err(|e| words(&e))?,
+            (Err(_), true) => Plan::read(&reader, bytes).map_err(|e| words(&e))?,
+            (Err(e), false) => return Err(words(&e)),
+        };
+        let operator = plan.operator().clone();
+        let domain = operator.domain();
+        let ones = usize::try_from(domain.elements()).ok().filter(|n| *n <= MOST_INPUT);
+        let input = ones.and_then(|n| Array::new(domain.clone(), vec![1.0; n]).ok());
+        Ok(Applied { operator, input, plan })
+    }
+
+    /// The program that applies it, for any values.
+    pub(super) fn program(&self) -> &Program {
+        self.plan.program()
+    }
+
+    /// The plan for this input, whose values its program carries, if there is one.
+    ///
+    /// # Errors
+    /// As [`Operator::plan_for`].
+    pub fn fed(&self) -> Result<Option<Plan>, PlanError> {
+        let planned = |x| self.plan.planning().plan_for(&self.operator, x);
+        self.input.as_ref().map(planned).transpose()
+    }
+
+    /// What the operator is, moves, holds and makes of its input: `result` where that is known, else what the reference evaluator says.
+    pub fn told(&self, result: Option<&Array>) -> Vec<Note> {
+        let operator = &self.operator;
+        let mut notes = vec![remark(operator.to_string())];
+        let Cost { nodes, flops, .. } = operator.cost();
+        if nodes <= MOST_NODES {
+            let simplified = operator.simplify();
+            if simplified.formula() != operator.formula() {
+                notes.push(remark(format!("simplified {}", simplified.formula())));
+            }
+        }
+        notes.push(remark(moved(&self.plan)));
+        for (device, peak) in self.plan.peaks() {
+            let parts = [
+                ("input", peak.input),
+                ("output", peak.output),
+                ("weights", peak.weights),
+                ("between", peak.between),
+            ];
+            let parts = parts.iter().filter(|(_, bytes)| bytes.0 > 0);
+            let parts: Vec<String> = parts.map(|(name, bytes)| format!("{name} {bytes}")).collect();
+            notes.push(remark(format!("{device} holds {}: {}", peak.total(), parts.join(", "))));
+        }
+        notes.extend(self.plan.notes().iter().map(|note| remark(note.text.clone())));
+        let Some(input) = &self.input else { return notes };
+        notes.push(remark(shown("x", input)));
+        if let Some(y) = result {
+            notes.push(remark(shown("y = A x", y)));
+            return notes;
+        }
+        if flops > MOST_FLOPS {
+            notes.push(remark(format!("not applied here: {} operations", spanlift::grouped(flops))));
+            return notes;
+        }
+        match operator.apply(input) {
+            Ok(y) => notes.push(remark(shown("y = A x", &y))),
+            Err(e) => notes.push(Note { holds: Some(false), text: e.to_string() }),
+        }
+        let report = dot_test(operator, 1);
+        notes.push(Note { holds: Some(report.passed()), text: format!("the dot test {report}") });
+        notes
+    }
+}
+
+fn remark(text: String) -> Note {
+    Note { holds: None, text }
+}
+
+/// All transfers in words, by the way they take.
+fn moved(plan: &Plan) -> String {
+    let mut ways: Vec<(String, usize, u64)> = Vec::new();
+    let mut sum = 0u64;
+    for t in plan.transfers() {
+        sum = sum.saturating_add(t.bytes.0);
+        let way = format!("{} -> {}", t.from, t.to);
+        match ways.iter_mut().find(|(known, ..)| *known == way) {
+            Some((_, n, bytes)) => (*n, *bytes) = (*n + 1, bytes.saturating_add(t.bytes.0)),
+            None => ways.push((way, 1, t.bytes.0)),
+        }
+    }
+    let mut words = text::count(plan.transfers().len(), "transfer");
+    for (k, (way, n, bytes)) in ways.iter().enumerate() {
+        let several = if *n > 1 { format!(" in {n}") } else { String::new() };
+        words.push_str(&format!("{}{way} {}{several}", if k == 0 { ": " } else { ", " }, Bytes(*bytes)));
+    }
+    if ways.len() > 1 {
+        words.push_str(&format!("; {} in all", Bytes(sum)));
+    }
+    words
+}
+
+/// The length of a vector and its first values.
+fn shown(name: &str, of: &Array) -> String {
+    let values = of.values();
+    let norm = values.iter().map(|z| z.norm_sqr()).sum::<f64>().sqrt();
+    let first: Vec<String> = values.iter().take(MOST_SHOWN).map(|z| complex(*z)).collect();
+    let rest = if values.len() > MOST_SHOWN { ", …" } else { "" };
+    format!("{name} = [{}{rest}], of length {}", first.join(", "), real(norm))
+}
+
+fn complex(z: Complex64) -> String {
+    match (z.re, z.im) {
+        (re, 0.0) => real(re),
+        (0.0, im) => format!("{}i", real(im)),
+        (re, im) => format!("{}{}{}i", real(re), if im < 0.0 { "" } else { "+" }, real(im)),
+    }
+}
+
+/// Five digits.
+fn real(v: f64) -> String {
+    let size = v.abs();
+    if v == 0.0 {
+        return "0".to_owned();
+    }
+    if !(1e-4..1e6).contains(&size) {
+        return format!("{v:.4e}");
+    }
+    let decimals =
+        [1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1e3, 1e4].iter().filter(|&&least| size < least).count();
+    let text = format!("{v:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_five() {
+        let check = |v: f64, expected: &str| assert_eq!(real(v), expected);
+        check(0.0, "0");
+        check(1.0, "1");
+        check(-12.5, "-12.5");
+        check(std::f64::consts::PI, "3.1416");
+        check(100.0, "100");
+        check(123_456.7, "123457");
+        check(0.000_123_456, "0.00012346");
+        check(1e-9, "1.0000e-9");
+        check(1e6, "1.0000e6");
+        check(f64::INFINITY, "inf");
+        assert_eq!(complex(Complex64::new(1.0, -2.0)), "1-2i");
+        assert_eq!(complex(Complex64::new(0.0, 0.5)), "0.5i");
+    }
+}
