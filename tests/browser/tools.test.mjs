@@ -350,7 +350,7 @@ A = to(cuda:0) -> W -> to(cpu)
 `;
   const visit = await room.chromium.open(await harness.viewed(room.files, "operator.html", room.files.write("operator.txt", text)));
   const canvas = await harness.ready(visit.page);
-  const told = visit.page.locator(".sl-notes");
+  const told = visit.page.locator(".sl-told");
   await says(told, /y = A x = \[321, 654\], of length 728\.53/);
   await says(told, /2 transfers: cpu -\u2060> cuda:0 24 B, cuda:0 -\u2060> cpu 16 B/);
   await says(visit.page.locator(".sl-findings"), /Every access is ordered/);

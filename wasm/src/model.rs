@@ -34,6 +34,8 @@ pub struct Model {
     pub findings: [Vec<Finding>; 2],
     /// What was read and what was not, and the values that threads read, a line each.
     pub notes: Vec<Remark>,
+    /// What there is to say of the operator that the program applies, a line each.
+    pub told: Vec<Remark>,
     /// Arguments that were left in the file, of the slice for which they were last read from there.
     pub given: Option<(u32, String)>,
 }
@@ -66,10 +68,7 @@ impl Model {
                     let listing = Listing::of(source, program);
                     Model::with(&item.name, run.trace, Some((listing, written.program)))
                 } else {
-                    let told = written.told();
-                    let mut model = Model::new(&item.name, run.trace);
-                    model.notes.extend(told);
-                    model
+                    Model { told: written.told(), ..Model::new(&item.name, run.trace) }
                 };
                 model.notes.extend(told);
                 return Ok(model);
@@ -100,7 +99,7 @@ impl Model {
             notes.push(Remark { holds: None, text });
         }
         let (name, origin) = (text::clean(name), text::clean(&origin));
-        Model { name, origin, rows, listing, findings, notes, trace, given: None }
+        Model { name, origin, rows, listing, findings, notes, trace, told: Vec::new(), given: None }
     }
 
     /// What the checker finds in a mode.

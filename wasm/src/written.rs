@@ -97,7 +97,7 @@ mod tests {
         assert!(
             model.listing.is_some_and(|listing| listing.lines.iter().any(|line| line.starts_with("copy")))
         );
-        assert!(model.notes.iter().any(|note| note.text == "y = A x = [2, -4], of length 4.4721"));
+        assert!(model.told.iter().any(|note| note.text == "y = A x = [2, -4], of length 4.4721"));
     }
 
     /// What a runner found is told in place of what the reference says.

@@ -81,6 +81,7 @@ impl Panels {
         }
         // Those of a snapshot are about its file, whatever the moment.
         if is_planned_anew || before.as_ref().is_some_and(|b| b.moment.is_some() != now.moment.is_some()) {
+            self.part(".sl-told-part").set_hidden(true);
             let notes = self.part(".sl-notes");
             notes.set_text_content(None);
             for line in app.notes() {

@@ -259,17 +259,20 @@ impl Panels {
         let recorded = matches!(model.trace.source, Source::Imported { .. }) && !model.name.is_empty();
         let title = if recorded || model.trace.title.is_empty() { &model.name } else { &model.trace.title };
         self.title(&text::clean(title), &model.origin, item);
-        let notes = self.part(".sl-notes");
-        notes.set_text_content(None);
-        for note in &model.notes {
-            let class = match note.holds {
-                Some(true) => "sl-well",
-                Some(false) => "sl-bad",
-                None => "",
-            };
-            // An arrow stays one where a line ends: a word joiner holds it together.
-            let text = text::clean(&note.text).replace("->", "-\u{2060}>");
-            append(&notes, &self.element("li", class, &text));
+        self.part(".sl-told-part").set_hidden(model.told.is_empty());
+        for (list, notes) in [(".sl-notes", &model.notes), (".sl-told", &model.told)] {
+            let list = self.part(list);
+            list.set_text_content(None);
+            for note in notes {
+                let class = match note.holds {
+                    Some(true) => "sl-well",
+                    Some(false) => "sl-bad",
+                    None => "",
+                };
+                // An arrow stays one where a line ends: a word joiner holds it together.
+                let text = text::clean(&note.text).replace("->", "-\u{2060}>");
+                append(&list, &self.element("li", class, &text));
+            }
         }
         let _ = self.root.class_list().toggle_with_force("has-no-program", model.listing.is_none());
         self.part(".sl-orders").set_hidden(model.listing.is_none());
