@@ -10,7 +10,7 @@ use crate::memory::Dtype;
 use crate::op::operator::Operator;
 use crate::op::space::shortest_single;
 use crate::op::{DeviceSpec, LeafOp, Side, Space, Tensor};
-use crate::ordered::{CollectVec, joined};
+use crate::ordered::CollectVec;
 
 /// Whether values of weights stand in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,7 +151,13 @@ impl Writer {
 fn storage(values: &[Complex64]) -> Value {
     let real = values.iter().all(|z| z.im.to_bits() == 0);
     let (name, dtype) = if real { ("real", Dtype::F32) } else { ("complex", Dtype::C32) };
-    let numbers = joined(values.iter().map(|z| if real { vec![z.re] } else { vec![z.re, z.im] }));
+    let mut numbers = Vec::with_capacity(values.len() * if real { 1 } else { 2 });
+    for z in values {
+        numbers.push(z.re);
+        if !real {
+            numbers.push(z.im);
+        }
+    }
     let short: Option<Vec<f64>> = numbers.iter().map(|v| shortest_single(*v)).collect();
     match short {
         Some(short) if short != numbers => json!({name: short, "dtype": dtype.to_string()}),
