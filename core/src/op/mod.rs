@@ -75,8 +75,8 @@ pub use rewrite::{Cost, Level, RULES, Rewrite, Rule, Simplified, Simplify, Stop}
 pub use roles::{Roles, broadcast};
 pub use space::{Space, SpaceError};
 pub use split::{Tiles, partition};
-pub(crate) use sum::first_branch;
 pub use sum::{Power, Sum, sum, tree_sum};
+pub(crate) use sum::{first_branch, minus};
 pub use tensor::Tensor;
 pub use transfer::{DeviceSpec, FromDevice, Route, ToDevice, compute_stream, to, transfer_stream};
 pub use weighted::dot_test_weighted;

@@ -262,7 +262,7 @@ impl Operator {
     }
 }
 
-fn minus(part: Part) -> Part {
+pub(crate) fn minus(part: Part) -> Part {
     match part {
         Part::Operator(a) => Part::Operator(a.negative()),
         Part::Failed(error) => Part::Failed(error),

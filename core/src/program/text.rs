@@ -61,12 +61,14 @@
 //! Reading keeps going after a bad line and tells of all of them (at most 50).
 
 mod lex;
+mod nearest;
 mod parse;
 mod quantity;
 mod repeat;
 mod statement;
 mod write;
 
+pub(crate) use nearest::nearest;
 pub(super) use parse::{read, read_each};
 pub use quantity::{size, time};
 pub(super) use write::{write, write_command};

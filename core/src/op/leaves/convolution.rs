@@ -10,6 +10,9 @@ use crate::op::{
 };
 use crate::ordered::CollectVec;
 
+/// Taps of a kernel whose autocorrelation is computed, which takes their square.
+const MOST_SQUARED: i64 = 4096;
+
 /// How long the result of a convolution is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
@@ -343,8 +346,13 @@ impl LeafOp for Convolve {
         let names: Vec<&Name> = self.kernel.dims().iter().map(|d| &d.0).collect_vec();
         let alone = names.len() == along.len() && along.iter().all(|a| a.name == a.new);
         let taps = |f: fn(i64) -> i64| along.iter().map(|a| f(a.taps)).product::<i64>();
-        // In several dimensions the autocorrelation may have more taps than two passes.
-        if !periodic || *stride != 1 || !alone || taps(|n| 2 * n - 1) > 2 * taps(|n| n) {
+        // In several dimensions the autocorrelation may have more taps than two passes; it takes their square to compute.
+        if !periodic
+            || *stride != 1
+            || !alone
+            || MOST_SQUARED < taps(|n| n)
+            || taps(|n| 2 * n - 1) > 2 * taps(|n| n)
+        {
             return None;
         }
         let sizes: Vec<i64> = self.kernel.dims().iter().map(|d| d.1).collect_vec();

@@ -1,17 +1,28 @@
 //! Expressions as operators.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::functions::Args;
 use super::tree::{Kind, Node, whole};
-use super::{MOST_PARTS, MOST_SIZE, MOST_VALUES, Place, ScriptError};
+use super::{
+    MOST_BUILT, MOST_NEAR, MOST_PARTS, MOST_PRODUCTS, MOST_ROWS, MOST_SIZE, MOST_VALUES, Place, ScriptError,
+};
 use crate::memory::{Device, Dtype};
 use crate::op::{
-    Complex64, Convolution, Dense, Diagonal, Fft, FiniteDifference, Gradient, Interpolate, Movement, Nufft,
-    OpError, Operator, Part, Random, Sampling, Space, chain, sum,
+    Complex64, Convolution, Dense, Diagonal, Fft, FiniteDifference, Gradient, Interpolate, MOST_POINTS,
+    Movement, Nufft, OpError, Operator, Part, Random, Sampling, Space, Sparse, chain, minus, sum,
 };
 use crate::ordered::{BTreeMap, CollectVec};
 
 /// How deep operators may lie in each other.
-const DEEPEST: usize = 32;
+pub(super) const DEEPEST: usize = 32;
+
+/// How deep expressions may lie in each other, brackets and what is made of one counted alike.
+const NESTED: usize = 80;
+
+/// How far a kernel of an interpolation may reach.
+pub(super) const WIDEST: f64 = 32.0;
 
 /// What an expression stands for.
 #[derive(Debug, Clone)]
@@ -32,8 +43,9 @@ pub(super) enum Builder {
     Fft(Fft),
     Movement(Movement),
     Convolution(Convolution),
-    Interpolate(Interpolate),
-    Nufft(Nufft),
+    /// With how many points it has, and along how many dimensions.
+    Interpolate(Interpolate, [usize; 2]),
+    Nufft(Nufft, [usize; 2]),
     Difference(FiniteDifference),
     Gradient(Gradient),
     Sampling(Sampling),
@@ -60,59 +72,130 @@ impl Value {
 }
 
 impl Builder {
-    /// As part of a chain that builds it on spaces of bearable size alone, since some make a table of what they are given.
-    fn part(self) -> Part {
+    /// As part of a chain that builds it on spaces of bearable size alone, since some make a table of what they are given; `rows`
+    /// counts what stands in those.
+    fn part(self, rows: &Arc<AtomicUsize>) -> Part {
+        let lists = matches!(self, Builder::Nufft(..) | Builder::Difference(_) | Builder::Gradient(_));
+        let rows = lists.then(|| rows.clone());
         let part = match self {
             Builder::Fft(b) => Part::from(b),
             Builder::Movement(b) => Part::from(b),
             Builder::Convolution(b) => Part::from(b),
-            Builder::Interpolate(b) => Part::from(b),
-            Builder::Nufft(b) => Part::from(b),
+            Builder::Interpolate(b, _) => Part::from(b),
+            Builder::Nufft(b, _) => Part::from(b),
             Builder::Difference(b) => Part::from(b),
             Builder::Gradient(b) => Part::from(b),
             Builder::Sampling(b) => Part::from(b),
         };
-        part.guarded(bearable)
+        part.guarded(move |space| bearable(space, rows.as_deref()))
     }
 }
 
-/// Refuses a space with a dimension that no script may have.
-fn bearable(space: &Space) -> Result<(), OpError> {
-    match space.dims().iter().find(|(_, size)| *size > MOST_SIZE) {
-        None => Ok(()),
-        Some((name, size)) => Err(OpError::Argument {
-            operator: space.to_string(),
-            problem: format!("`{name}` is {size} long, in a script at most {MOST_SIZE}"),
-        }),
+/// Refuses a space with a dimension that no script may have, and more rows than all its operators may list.
+fn bearable(space: &Space, rows: Option<&AtomicUsize>) -> Result<(), OpError> {
+    let wrong = |problem| Err(OpError::Argument { operator: space.sized().to_string(), problem });
+    if let Some((name, size)) = space.dims().iter().find(|(_, size)| *size > MOST_SIZE) {
+        return wrong(format!("`{name}` is {size} long, in a script at most {MOST_SIZE}"));
+    }
+    let Some(rows) = rows else { return Ok(()) };
+    let all = space.dims().iter().map(|(_, size)| usize::try_from(*size).unwrap_or(0)).sum();
+    if rows.fetch_add(all, Ordering::Relaxed).saturating_add(all) > MOST_ROWS {
+        return wrong(format!("the operators of the script list more than {MOST_ROWS} rows"));
+    }
+    Ok(())
+}
+
+/// The parts of an expression, a power having as many as it takes, or that they are too many or too deep in each other.
+pub(super) fn measured(a: &Operator) -> Result<usize, String> {
+    fn within(a: &Operator, depth: usize, left: usize) -> Result<usize, String> {
+        if depth > DEEPEST {
+            return Err(format!("operators more than {DEEPEST} deep inside each other"));
+        }
+        let times = if let Operator::Power(power) = a { power.exponent() } else { 1 };
+        let times = usize::try_from(times).unwrap_or(usize::MAX);
+        let mut all = 1_usize;
+        for child in a.children() {
+            let parts = within(child, depth + 1, left.saturating_sub(all))?;
+            all = all.saturating_add(parts.saturating_mul(times));
+            if all > left {
+                return Err(format!("an operator of more than {MOST_PARTS} parts"));
+            }
+        }
+        Ok(all)
+    }
+    within(a, 0, MOST_PARTS)
+}
+
+/// The products that normals of matrices in an expression may take, and of samplings, whose counts stand for as many.
+fn products(a: &Operator) -> usize {
+    let children = a.children();
+    if !children.is_empty() {
+        return children.iter().fold(0, |all, child| all.saturating_add(products(child)));
+    }
+    let Operator::Leaf(leaf) = a else { return 0 };
+    let len = |n: i64| usize::try_from(n).unwrap_or(usize::MAX);
+    let (reads, gives) = (len(leaf.domain().elements()), len(leaf.codomain().elements()));
+    match leaf.downcast::<Dense>() {
+        Some(dense) => len(dense.weights().elements()).saturating_mul(reads.min(gives)),
+        None if leaf.downcast::<Sparse>().is_some() => reads.min(len(MOST_POINTS)).saturating_mul(8),
+        None => 0,
     }
 }
 
-/// The parts of an expression and how deep they lie in each other, or that they are too many.
-pub(super) fn measured(a: &Operator, depth: usize, parts: &mut usize) -> Result<(), String> {
-    *parts += 1;
-    if *parts > MOST_PARTS {
-        return Err(format!("an operator of more than {MOST_PARTS} parts"));
+/// The places along the longest dimension of each part, in all.
+fn listed(a: &Operator) -> usize {
+    let children = a.children();
+    if !children.is_empty() {
+        return children.iter().fold(0, |all, child| all.saturating_add(listed(child)));
     }
-    if depth > DEEPEST {
-        return Err(format!("operators more than {DEEPEST} deep inside each other"));
-    }
-    a.children().iter().try_for_each(|child| measured(child, depth + 1, parts))
+    let sizes =
+        [a.domain(), a.codomain()].map(|space| space.dims().iter().map(|(_, n)| *n).max().unwrap_or(1));
+    usize::try_from(sizes[0].max(sizes[1])).unwrap_or(usize::MAX)
 }
 
 /// What is known while a script is read.
 pub(super) struct Scope<'t> {
     pub(super) names: BTreeMap<&'t str, Value>,
+    /// Expressions around the one that is looked at.
+    depth: usize,
     /// Values that stand in the script or follow from its rules.
     values: usize,
+    /// Parts of what was built so far.
+    built: usize,
+    /// Rows that operators list for the places along dimensions.
+    rows: Arc<AtomicUsize>,
+    /// Weights of kernels that interpolate.
+    near: usize,
+    /// Steps for normals and tiles.
+    products: usize,
 }
+
+/// What stands at a place of a chain or a list, and of how many parts it is.
+pub(super) type Placed = (Place, usize);
 
 impl<'t> Scope<'t> {
     pub(super) fn new() -> Scope<'t> {
-        Scope { names: BTreeMap::new(), values: 0 }
+        Scope {
+            names: BTreeMap::new(),
+            depth: 0,
+            values: 0,
+            built: 0,
+            rows: Arc::default(),
+            near: 0,
+            products: 0,
+        }
     }
 
     /// Defines a name, which leaves of the definition bear in formulas.
-    pub(super) fn define(&mut self, place: Place, name: &'t str, node: &Node<'t>) -> Result<(), ScriptError> {
+    pub(super) fn define(
+        &mut self,
+        place: Place,
+        name: &'t str,
+        node: &Node<'t>,
+    ) -> Result<&Value, ScriptError> {
+        if name.contains(':') || name.starts_with(|c: char| c.is_ascii_digit()) {
+            return Err(place.error(format!("`{name}` is no name: letters, digits and `_`, no digit first")));
+        }
         if self.names.contains_key(name) {
             return Err(place.error(format!("`{name}` is defined twice")));
         }
@@ -120,13 +203,7 @@ impl<'t> Scope<'t> {
             Value::Operator(a) if is_new(node) => Value::Operator(named(a, name)),
             other => other,
         };
-        self.names.insert(name, value);
-        Ok(())
-    }
-
-    /// The operator that a name of the script stands for.
-    pub(super) fn known(&self, name: &str) -> Option<&Operator> {
-        if let Some(Value::Operator(a)) = self.names.get(name) { Some(a) } else { None }
+        Ok(self.names.entry(name).or_insert(value))
     }
 
     pub(super) fn operator(&mut self, node: &Node<'t>) -> Result<Operator, ScriptError> {
@@ -177,7 +254,119 @@ impl<'t> Scope<'t> {
         if self.values <= MOST_VALUES {
             return Ok(());
         }
-        Err(place.error(format!("the script has more than {MOST_VALUES} values")))
+        Err(place.error(format!("{n} values here make more than {MOST_VALUES} in the script")))
+    }
+
+    /// Room for so many more parts of operators.
+    fn more(&mut self, place: Place, parts: usize) -> Result<(), ScriptError> {
+        self.built = self.built.saturating_add(parts);
+        if self.built <= MOST_BUILT {
+            return Ok(());
+        }
+        Err(place.error(format!("all that the script builds has more than {MOST_BUILT} parts")))
+    }
+
+    /// Room for the weights of a kernel `width` wide around so many points of a grid.
+    pub(super) fn near(
+        &mut self,
+        place: Place,
+        [points, dims]: [usize; 2],
+        width: f64,
+    ) -> Result<(), ScriptError> {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most the widest")]
+        let each = width.clamp(0.0, WIDEST) as usize + 1;
+        let all = (0..dims).fold(points, |all, _| all.saturating_mul(each));
+        self.near = self.near.saturating_add(all);
+        if self.near <= MOST_NEAR {
+            return Ok(());
+        }
+        Err(place.error(format!("{all} weights of kernels here make more than {MOST_NEAR} in the script")))
+    }
+
+    /// Room for what a normal of this may take.
+    pub(super) fn products(&mut self, place: Place, a: &Operator) -> Result<(), ScriptError> {
+        let all = products(a);
+        self.work(place, all)
+    }
+
+    /// Room for looking at all that parts may list along a dimension, once for each tile.
+    pub(super) fn tiles(&mut self, place: Place, a: &Operator, tiles: usize) -> Result<(), ScriptError> {
+        self.work(place, listed(a).saturating_mul(tiles))
+    }
+
+    fn work(&mut self, place: Place, all: usize) -> Result<(), ScriptError> {
+        self.products = self.products.saturating_add(all);
+        if self.products <= MOST_PRODUCTS {
+            return Ok(());
+        }
+        Err(place.error(format!("{all} steps to build this make more than {MOST_PRODUCTS} in the script")))
+    }
+
+    /// What was built, unless it is too much. `list` says where its parts stand, so that an error of one of them is there.
+    pub(super) fn made(
+        &mut self,
+        place: Place,
+        list: &[Placed],
+        built: Result<Operator, OpError>,
+    ) -> Result<Value, ScriptError> {
+        let operator = built.map_err(|e| culprit(&e, list).unwrap_or(place).error(e.to_string()))?;
+        let parts = measured(&operator).map_err(|e| place.error(e))?;
+        self.more(place, parts)?;
+        Ok(Value::Operator(operator))
+    }
+
+    /// A chain of what is in order of execution.
+    fn chain_of(&mut self, place: Place, nodes: &[Node<'t>]) -> Result<Value, ScriptError> {
+        let (mut flat, mut list) = (Vec::new(), Vec::new());
+        let mut all = 0;
+        for node in nodes {
+            let from = flat.len();
+            match self.value(node)? {
+                Value::Open(open) => flat.extend(open),
+                other => flat.push(self.part_of(node.place, other)?),
+            }
+            let parts = flat[from..].iter().map(flattened).sum::<usize>();
+            list.push((node.start(), parts));
+            all += parts;
+            if all > MOST_PARTS {
+                return Err(node.place.error(format!("an operator of more than {MOST_PARTS} parts")));
+            }
+        }
+        if flat.iter().all(|part| !matches!(part, Part::Operator(_))) {
+            return Ok(Value::Open(flat));
+        }
+        self.made(place, &list, chain(flat))
+    }
+
+    /// What takes its space from its neighbours, on a space.
+    pub(super) fn over(&mut self, of: &Node<'t>, value: Value, space: Space) -> Result<Value, ScriptError> {
+        let parts = match value {
+            Value::Open(parts) => parts,
+            other => vec![self.part_of(of.place, other)?],
+        };
+        let list = match &of.kind {
+            Kind::Chain(nodes) if nodes.len() == parts.len() => {
+                nodes.iter().map(|node| (node.start(), 1)).collect_vec()
+            }
+            _ => vec![(of.place, parts.len())],
+        };
+        let first = std::iter::once(Part::Operator(Operator::identity(space)));
+        let built = chain(first.chain(parts)).map_err(without_first);
+        self.made(of.place, &list, built)
+    }
+
+    /// What can stand in a chain or a sum.
+    pub(super) fn part_of(&self, place: Place, value: Value) -> Result<Part, ScriptError> {
+        match value {
+            Value::Number(n) => Ok(Part::Scale(n)),
+            Value::Operator(a) => Ok(Part::Operator(a)),
+            Value::Builder(builder) => Ok(builder.part(&self.rows)),
+            Value::Open(mut parts) if parts.len() == 1 => {
+                parts.pop().ok_or_else(|| place.error("expected an operator"))
+            }
+            Value::Open(_) => Err(place.error(NO_SPACE)),
+            other => Err(place.error(format!("expected an operator, found {}", other.words()))),
+        }
     }
 
     /// `[1, 2, 5..8]` as whole numbers; a single one may stand alone.
@@ -200,11 +389,28 @@ impl<'t> Scope<'t> {
         Ok(found)
     }
 
+    /// `[8, 3, 2]` as sizes.
+    pub(super) fn sizes(&mut self, node: &Node<'t>) -> Result<Vec<i64>, ScriptError> {
+        let Kind::List(list) = &node.kind else { return Ok(vec![self.size(node)?]) };
+        list.iter().map(|node| self.size(node)).try_collect_vec()
+    }
+
     /// `[0.5, 1.5]`
     pub(super) fn reals(&mut self, node: &Node<'t>) -> Result<Vec<f64>, ScriptError> {
         let Kind::List(list) = &node.kind else { return Ok(vec![self.real(node)?]) };
         self.room(node.place, list.len())?;
         list.iter().map(|node| self.real(node)).try_collect_vec()
+    }
+
+    /// Where an error of values that a list or a rule gave stands.
+    pub(super) fn fault(node: &Node<'t>, error: &OpError) -> ScriptError {
+        let place = match (error, &node.kind) {
+            (OpError::MixedFields { index, .. } | OpError::NotFinite { index, .. }, Kind::List(list)) => {
+                list.get(*index).map_or(node.place, |value| value.place)
+            }
+            _ => node.place,
+        };
+        place.error(error.to_string())
     }
 
     /// As many values as `space` has elements, by a list or a rule.
@@ -240,11 +446,29 @@ impl<'t> Scope<'t> {
 
     /// What an expression stands for.
     pub(super) fn value(&mut self, node: &Node<'t>) -> Result<Value, ScriptError> {
+        self.depth += 1;
+        if self.depth > NESTED {
+            return Err(node.place.error(format!("more than {NESTED} expressions inside each other")));
+        }
+        let value = self.evaluated(node);
+        self.depth -= 1;
+        value
+    }
+
+    fn evaluated(&mut self, node: &Node<'t>) -> Result<Value, ScriptError> {
         let place = node.place;
         match &node.kind {
             Kind::Number(n) => Ok(Value::Number(*n)),
             Kind::Word(word) => match self.names.get(word) {
-                Some(value) => Ok(value.clone()),
+                Some(value) => {
+                    let value = value.clone();
+                    match &value {
+                        Value::Operator(a) => self.more(place, measured(a).unwrap_or(MOST_PARTS))?,
+                        Value::Open(parts) => self.more(place, parts.len())?,
+                        _ => {}
+                    }
+                    Ok(value)
+                }
                 None => self.call(place, None, word, &[]),
             },
             Kind::List(_) => Err(place.error("a list of what? here stands an operator, a space or a number")),
@@ -252,43 +476,45 @@ impl<'t> Scope<'t> {
             Kind::Pair(name, _) => Err(place.error(format!("`{name}=` means nothing here"))),
             Kind::Space { dtype, dims, device } => self.space_of(place, dtype, dims, *device),
             Kind::Call { of, name, args } => self.call(place, of.as_deref(), name, args),
-            Kind::Chain(parts) => {
-                let mut flat = Vec::new();
-                for part in parts {
-                    match self.value(part)? {
-                        Value::Open(open) => flat.extend(open),
-                        other => flat.push(part_of(part.place, other)?),
-                    }
-                }
-                if flat.iter().all(|part| !matches!(part, Part::Operator(_))) && flat.len() <= MOST_PARTS {
-                    return Ok(Value::Open(flat));
-                }
-                made(place, chain(flat))
-            }
+            Kind::Chain(parts) => self.chain_of(place, parts),
             Kind::Sum(parts) => self.sum_of(place, parts),
-            Kind::Times(factors) => {
-                let [left, right] = &**factors;
-                match (self.value(left)?, self.value(right)?) {
-                    (Value::Number(a), Value::Number(b)) => finite(place, a * b),
-                    (Value::Number(a), Value::Operator(b)) => made(place, b.times(a)),
-                    (Value::Number(a), other) => {
-                        let mut parts = match other {
-                            Value::Open(parts) => parts,
-                            other => vec![part_of(right.place, other)?],
-                        };
-                        parts.push(Part::Scale(a));
-                        Ok(Value::Open(parts))
-                    }
-                    (left, _) => Err(place.error(format!(
-                        "`*` has a number on its left, found {}; one operator after the other is `->`",
-                        left.words()
-                    ))),
-                }
-            }
+            Kind::Times(factors) => self.times(place, factors),
             Kind::Power(base, exponent) => match self.value(base)? {
                 Value::Number(n) => finite(place, n.powu(*exponent)),
-                value => made(place, operator_of(base.place, value)?.pow(*exponent)),
+                value => {
+                    let a = operator_of(base.place, value)?;
+                    self.made(place, &[], a.pow(*exponent))
+                }
             },
+        }
+    }
+
+    /// Numbers, and what is multiplied by them at the end.
+    fn times(&mut self, place: Place, factors: &[Node<'t>]) -> Result<Value, ScriptError> {
+        let Some((last, numbers)) = factors.split_last() else { return finite(place, Complex64::default()) };
+        let mut factor = Complex64::new(1.0, 0.0);
+        for node in numbers {
+            match self.value(node)? {
+                Value::Number(n) => factor *= n,
+                other => {
+                    let words = other.words();
+                    return Err(node.place.error(format!(
+                        "`*` has a number on its left, found {words}; one operator after the other is `->`"
+                    )));
+                }
+            }
+        }
+        match (finite(place, factor)?, self.value(last)?) {
+            (_, Value::Number(n)) => finite(place, factor * n),
+            (_, Value::Operator(a)) => self.made(place, &[], a.times(factor)),
+            (_, other) => {
+                let mut parts = match other {
+                    Value::Open(parts) => parts,
+                    other => vec![self.part_of(last.place, other)?],
+                };
+                parts.push(Part::Scale(factor));
+                Ok(Value::Open(parts))
+            }
         }
     }
 
@@ -302,24 +528,21 @@ impl<'t> Scope<'t> {
             });
             return finite(place, numbers.fold(Complex64::default(), |a, b| a + b));
         }
-        let mut found = Vec::new();
-        for (value, (minus, node)) in values.into_iter().zip(parts) {
-            found.push(match value {
-                Value::Number(n) => Part::Scale(sign(*minus, n)),
-                Value::Operator(a) if *minus => {
-                    Part::Operator(a.times(-1.0).map_err(|e| node.place.error(e.to_string()))?)
-                }
-                other if *minus => {
-                    let words = other.words();
-                    return Err(node.place.error(format!("{words} cannot be taken away; write `-1 * …`")));
-                }
-                other => part_of(node.place, other)?,
-            });
+        let (mut found, mut list) = (Vec::new(), Vec::new());
+        for (value, (is_minus, node)) in values.into_iter().zip(parts) {
+            let part = self.part_of(node.place, value)?;
+            found.push(if *is_minus { minus(part) } else { part });
+            list.push((node.start(), 1));
         }
-        if let (1, Some(Part::Operator(only))) = (found.len(), found.first()) {
-            return Ok(Value::Operator(only.clone()));
+        if parts.len() == 1
+            && let Some(only) = found.pop()
+        {
+            return match only {
+                Part::Operator(a) => self.made(place, &[], Ok(a)),
+                open => Ok(Value::Open(vec![open])),
+            };
         }
-        made(place, sum(found))
+        self.made(place, &list, sum(found))
     }
 
     fn space_of(
@@ -392,11 +615,46 @@ pub(super) fn finite(place: Place, n: Complex64) -> Result<Value, ScriptError> {
     Err(place.error("a number that is not finite"))
 }
 
-/// What was built, unless it is too much.
-pub(super) fn made(place: Place, built: Result<Operator, OpError>) -> Result<Value, ScriptError> {
-    let operator = built.map_err(|e| place.error(e.to_string()))?;
-    measured(&operator, 0, &mut 0).map_err(|e| place.error(e))?;
-    Ok(Value::Operator(operator))
+/// Where what an error speaks of stands among the parts of a chain, a sum or a list.
+fn culprit(error: &OpError, list: &[Placed]) -> Option<Place> {
+    let (at, of) = match error {
+        OpError::Part { place, parts, .. } => (*place, *parts),
+        OpError::Mismatch(mismatch) => (mismatch.place, mismatch.parts),
+        OpError::Misfit(misfit) => (misfit.place, misfit.parts),
+        _ => return None,
+    };
+    if list.iter().map(|(_, parts)| parts).sum::<usize>() != of {
+        return None;
+    }
+    let mut before = 0;
+    for (place, parts) in list {
+        before += parts;
+        if at <= before {
+            return Some(*place);
+        }
+    }
+    None
+}
+
+/// An error of a chain, as if its first part were not there.
+fn without_first(error: OpError) -> OpError {
+    match error {
+        OpError::Part { problem, parts: 2, .. } => *problem,
+        OpError::Part { problem, place, parts } if place > 1 => {
+            OpError::Part { problem, place: place - 1, parts: parts - 1 }
+        }
+        OpError::Mismatch(mut mismatch) if mismatch.place > 1 => {
+            mismatch.place -= 1;
+            mismatch.parts -= 1;
+            OpError::Mismatch(mismatch)
+        }
+        other => other,
+    }
+}
+
+/// The parts of which a part is when chains in chains are flattened.
+fn flattened(part: &Part) -> usize {
+    if let Part::Operator(Operator::Chain(chain)) = part { chain.parts().len() } else { 1 }
 }
 
 /// Said of what has no space where it needs one.
@@ -407,20 +665,6 @@ pub(super) fn operator_of(place: Place, value: Value) -> Result<Operator, Script
     match value {
         Value::Operator(a) => Ok(a),
         Value::Open(_) | Value::Builder(_) => Err(place.error(NO_SPACE)),
-        other => Err(place.error(format!("expected an operator, found {}", other.words()))),
-    }
-}
-
-/// What can stand in a chain or a sum.
-pub(super) fn part_of(place: Place, value: Value) -> Result<Part, ScriptError> {
-    match value {
-        Value::Number(n) => Ok(Part::Scale(n)),
-        Value::Operator(a) => Ok(Part::Operator(a)),
-        Value::Builder(builder) => Ok(builder.part()),
-        Value::Open(mut parts) if parts.len() == 1 => {
-            parts.pop().ok_or_else(|| place.error("expected an operator"))
-        }
-        Value::Open(_) => Err(place.error(NO_SPACE)),
         other => Err(place.error(format!("expected an operator, found {}", other.words()))),
     }
 }

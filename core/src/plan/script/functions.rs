@@ -1,6 +1,6 @@
 //! What stands in front of brackets: functions and their arguments.
 
-use super::eval::{Builder, Fill, Scope, Value, device_of, made, part_of};
+use super::eval::{Builder, Fill, Placed, Scope, Value, device_of};
 use super::methods::{BOUNDARIES, METHODS};
 use super::tree::{Kind, Node};
 use super::{Place, ScriptError};
@@ -12,6 +12,7 @@ use crate::op::{
     sum, sum_reduce, to, tree_sum, unblocks, vstack,
 };
 use crate::ordered::CollectVec;
+use crate::program::text::nearest;
 
 /// The arguments of a call.
 pub(super) struct Args<'c, 't> {
@@ -20,6 +21,48 @@ pub(super) struct Args<'c, 't> {
     pub(super) name: &'t str,
     pub(super) list: &'c [Node<'t>],
 }
+
+/// What brackets may stand behind.
+const FUNCTIONS: &[&str] = &[
+    "block",
+    "block_diag",
+    "blocks",
+    "convolution",
+    "crop",
+    "dense",
+    "diagonal",
+    "embed",
+    "end_pad",
+    "fft",
+    "fill",
+    "finite_difference",
+    "flip",
+    "gradient",
+    "hstack",
+    "interpolate",
+    "merge_dims",
+    "nufft",
+    "pad",
+    "permute",
+    "ramp",
+    "random",
+    "rename",
+    "repeat",
+    "rfft",
+    "roll",
+    "sampling",
+    "select",
+    "slice",
+    "split_dim",
+    "stack",
+    "sum",
+    "sum_reduce",
+    "to",
+    "tree_sum",
+    "unblocks",
+    "vstack",
+    "zero",
+];
 
 /// Dimensions and what belongs to each.
 type Pairs<'t, T> = Vec<(&'t str, T)>;
@@ -33,9 +76,14 @@ impl<'c, 't> Args<'c, 't> {
         self.place.error(message)
     }
 
-    /// Exactly so many arguments, as the words say.
+    /// Exactly so many arguments, as the words behind the name say.
     pub(super) fn of<const N: usize>(&self, words: &str) -> Result<&'c [Node<'t>; N], ScriptError> {
-        self.list.try_into().map_err(|_| self.error(format!("`{}` is written `{words}`", self.name)))
+        self.list.try_into().map_err(|_| self.written(words))
+    }
+
+    /// How a call is written.
+    pub(super) fn written(&self, words: &str) -> ScriptError {
+        self.error(format!("`{0}` is written `{0}{words}`", self.name))
     }
 
     /// The name of a dimension, whatever the script may mean by that name.
@@ -99,15 +147,18 @@ impl<'c, 't> Args<'c, 't> {
         })
     }
 
-    fn parts(&mut self, node: &Node<'t>) -> Result<Vec<Part>, ScriptError> {
+    /// `[A, B]`, and where each stands.
+    fn parts(&mut self, node: &Node<'t>) -> Result<(Vec<Part>, Vec<Placed>), ScriptError> {
         let Kind::List(list) = &node.kind else {
             return Err(node.place.error("expected operators in brackets, as `[A, B]`"));
         };
-        let mut parts = Vec::new();
+        let (mut parts, mut places) = (Vec::new(), Vec::new());
         for node in list {
-            parts.push(part_of(node.place, self.scope.value(node)?)?);
+            let value = self.scope.value(node)?;
+            parts.push(self.scope.part_of(node.place, value)?);
+            places.push((node.start(), 1));
         }
-        Ok(parts)
+        Ok((parts, places))
     }
 
     /// What a word, or a word with arguments, stands for that no operator is in front of.
@@ -115,16 +166,16 @@ impl<'c, 't> Args<'c, 't> {
         let place = self.place;
         match self.name {
             "identity" => {
-                self.of::<0>("identity")?;
+                self.of::<0>("")?;
                 Ok(Value::Open(vec![identity()]))
             }
             "zero" => {
-                let [domain, codomain] = self.of("zero(SPACE, SPACE)")?;
+                let [domain, codomain] = self.of("(SPACE, SPACE)")?;
                 let (domain, codomain) = (self.scope.space(domain)?, self.scope.space(codomain)?);
                 Ok(Value::Operator(Operator::zero(domain, codomain)))
             }
             "to" => {
-                let [device] = self.of("to(DEVICE)")?;
+                let [device] = self.of("(DEVICE)")?;
                 Ok(Value::Open(vec![Part::Route(to(self.device(device)?))]))
             }
             "diagonal" => self.diagonal(),
@@ -132,75 +183,79 @@ impl<'c, 't> Args<'c, 't> {
             "fft" => Ok(Value::Builder(Builder::Fft(fft(self.dims(self.list)?)))),
             "rfft" => Ok(Value::Builder(Builder::Fft(rfft(self.dims(self.list)?)))),
             "nufft" => {
-                let (points, locations) = self.located("nufft(POINTS, DIM=[…], …)")?;
-                Ok(Value::Builder(Builder::Nufft(nufft(locations, points))))
+                let (points, locations) = self.located(Scope::reals)?;
+                let size = [locations.first().map_or(0, |(_, list)| list.len()), locations.len()];
+                self.scope.near(place, size, 4.0)?;
+                Ok(Value::Builder(Builder::Nufft(nufft(locations, points), size)))
             }
             "interpolate" => {
-                let (points, locations) = self.located("interpolate(POINTS, DIM=[…], …)")?;
-                Ok(Value::Builder(Builder::Interpolate(interpolate(locations, points))))
+                let (points, locations) = self.located(Scope::reals)?;
+                let size = [locations.first().map_or(0, |(_, list)| list.len()), locations.len()];
+                self.scope.near(place, size, 2.0)?;
+                Ok(Value::Builder(Builder::Interpolate(interpolate(locations, points), size)))
             }
             "sampling" => {
-                let Some((points, list)) = self.list.split_first() else {
-                    return Err(self.error("`sampling` is written `sampling(POINTS, DIM=[…], …)`"));
-                };
-                let points = self.dim(points)?;
-                let index = self.pairs(list, Scope::wholes)?;
+                let (points, index) = self.located(Scope::wholes)?;
                 Ok(Value::Builder(Builder::Sampling(sampling(index, points))))
             }
             "convolution" => {
-                let [dims, kernel] = self.of("convolution([DIM=SIZE, …], VALUES)")?;
+                let [dims, kernel] = self.of("([DIM=SIZE, …], VALUES)")?;
                 let Kind::List(list) = &dims.kind else {
                     return Err(dims.place.error("expected the sizes of the kernel, as `[x=3]`"));
                 };
                 let dims = self.pairs(list, Scope::size)?;
-                let kernel = self.tensor(&dims, kernel)?;
+                let kernel = self.tensor(&dims, Dtype::F64, kernel)?;
                 let names = dims.iter().map(|(name, _)| *name).collect_vec();
                 Ok(Value::Builder(Builder::Convolution(convolution(names, &kernel))))
             }
             "finite_difference" => {
-                let [dim, boundary] = self.of("finite_difference(DIM, BOUNDARY)")?;
+                let [dim, boundary] = self.of("(DIM, BOUNDARY)")?;
                 let (dim, boundary) = (self.dim(dim)?, self.choice(boundary, BOUNDARIES)?);
                 Ok(Value::Builder(Builder::Difference(finite_difference(dim, boundary))))
             }
             "gradient" => {
                 let Some((name, dims)) = self.list.split_first() else {
-                    return Err(self.error("`gradient` is written `gradient(NAME, DIM, …)`"));
+                    return Err(self.written("(NAME, DIM, …)"));
                 };
                 Ok(Value::Builder(Builder::Gradient(gradient(self.dims(dims)?, self.dim(name)?))))
             }
             "vstack" | "hstack" => {
-                let [dim, parts] = self.of("vstack(DIM, [A, B])")?;
-                let (dim, parts) = (self.dim(dim)?, self.parts(parts)?);
-                made(place, if self.name == "vstack" { vstack(dim, parts) } else { hstack(dim, parts) })
+                let [dim, parts] = self.of("(DIM, [A, B])")?;
+                let (dim, (parts, list)) = (self.dim(dim)?, self.parts(parts)?);
+                let built = if self.name == "vstack" { vstack(dim, parts) } else { hstack(dim, parts) };
+                self.scope.made(place, &list, built)
             }
             "block" => {
-                let [out, into, parts] = self.of("block(DIM, DIM, [A, B])")?;
-                made(place, block(self.dim(out)?, self.dim(into)?, self.parts(parts)?))
+                let [out, into, parts] = self.of("(DIM, DIM, [A, B])")?;
+                let (out, into, (parts, list)) = (self.dim(out)?, self.dim(into)?, self.parts(parts)?);
+                self.scope.made(place, &list, block(out, into, parts))
             }
             "stack" => self.stack(),
             "block_diag" => {
-                let [parts] = self.of("block_diag([A, B])")?;
-                made(place, block_diag(self.parts(parts)?))
+                let [parts] = self.of("([A, B])")?;
+                let (parts, list) = self.parts(parts)?;
+                self.scope.made(place, &list, block_diag(parts))
             }
             "sum" | "tree_sum" => {
-                let [parts] = self.of("sum([A, B])")?;
-                let parts = self.parts(parts)?;
-                made(place, if self.name == "sum" { sum(parts) } else { tree_sum(parts) })
+                let [parts] = self.of("([A, B])")?;
+                let (parts, list) = self.parts(parts)?;
+                let built = if self.name == "sum" { sum(parts) } else { tree_sum(parts) };
+                self.scope.made(place, &list, built)
             }
             "ones" => {
-                self.of::<0>("ones")?;
+                self.of::<0>("")?;
                 Ok(Value::Values(Fill::Same(Complex64::new(1.0, 0.0))))
             }
             "fill" => {
-                let [value] = self.of("fill(NUMBER)")?;
+                let [value] = self.of("(NUMBER)")?;
                 Ok(Value::Values(Fill::Same(self.scope.number(value)?)))
             }
             "ramp" => {
-                let [start, step] = self.of("ramp(FIRST, STEP)")?;
+                let [start, step] = self.of("(FIRST, STEP)")?;
                 Ok(Value::Values(Fill::Ramp(self.scope.real(start)?, self.scope.real(step)?)))
             }
             "random" => {
-                let [seed] = self.of("random(SEED)")?;
+                let [seed] = self.of("(SEED)")?;
                 let seed =
                     u64::try_from(self.scope.whole(seed)?).map_err(|_| seed.place.error("a seed below 0"))?;
                 Ok(Value::Values(Fill::Random(seed)))
@@ -224,12 +279,12 @@ impl<'c, 't> Args<'c, 't> {
             }
             "permute" => movement(permute(self.dims(self.list)?)),
             "merge_dims" => {
-                let [dims, into] = self.of("merge_dims([DIM, …], DIM)")?;
+                let [dims, into] = self.of("([DIM, …], DIM)")?;
                 movement(merge_dims(self.dims(std::slice::from_ref(dims))?, self.dim(into)?))
             }
             "split_dim" => {
                 let Some((dim, list)) = self.list.split_first() else {
-                    return Err(self.error("`split_dim` is written `split_dim(DIM, DIM=SIZE, …)`"));
+                    return Err(self.written("(DIM, DIM=SIZE, …)"));
                 };
                 let dim = self.dim(dim)?;
                 movement(split_dim(dim, self.pairs(list, Scope::size)?))
@@ -238,11 +293,7 @@ impl<'c, 't> Args<'c, 't> {
                 let (dim, range, step) = match self.list {
                     [dim, range] => (dim, range, 1),
                     [dim, range, step] => (dim, range, self.scope.size(step)?),
-                    _ => {
-                        return Err(
-                            self.error("`slice` is written `slice(DIM, 0..8)` or `slice(DIM, 0..8, STEP)`")
-                        );
-                    }
+                    _ => return Err(self.written("(DIM, 0..8)` or `slice(DIM, 0..8, STEP)")),
                 };
                 let Kind::Range(ends) = &range.kind else {
                     return Err(range.place.error("expected a range, as `0..8`"));
@@ -251,15 +302,15 @@ impl<'c, 't> Args<'c, 't> {
                 movement(slice(self.dim(dim)?, lo..hi, step))
             }
             "select" => {
-                let [dim, keep] = self.of("select(DIM, [0, 2, 4..8])")?;
+                let [dim, keep] = self.of("(DIM, [0, 2, 4..8])")?;
                 movement(select(self.dim(dim)?, self.scope.wholes(keep)?))
             }
             "embed" => {
-                let [dim, keep, n] = self.of("embed(DIM, [0, 2, 4..8], SIZE)")?;
+                let [dim, keep, n] = self.of("(DIM, [0, 2, 4..8], SIZE)")?;
                 movement(embed(self.dim(dim)?, self.scope.wholes(keep)?, self.scope.size(n)?))
             }
             "pad" | "crop" | "roll" | "repeat" => {
-                let [dim, n] = self.of("pad(DIM, SIZE)")?;
+                let [dim, n] = self.of("(DIM, SIZE)")?;
                 let (dim, n) = (self.dim(dim)?, self.scope.size(n)?);
                 movement(match self.name {
                     "pad" => pad(dim, n),
@@ -269,19 +320,17 @@ impl<'c, 't> Args<'c, 't> {
                 })
             }
             "end_pad" => {
-                let [dim, before, after] = self.of("end_pad(DIM, BEFORE, AFTER)")?;
+                let [dim, before, after] = self.of("(DIM, BEFORE, AFTER)")?;
                 movement(end_pad(self.dim(dim)?, self.scope.size(before)?, self.scope.size(after)?))
             }
             "flip" => movement(flip(self.dims(self.list)?)),
             "sum_reduce" => movement(sum_reduce(self.dims(self.list)?)),
             "blocks" => {
-                let pairs = self.pairs(self.list, Scope::wholes)?;
-                let windows = self.windows::<2>(pairs, "blocks(DIM=[BLOCK, STRIDE], …)")?;
+                let windows = self.windows::<2>("(DIM=[BLOCK, STRIDE], …)")?;
                 movement(blocks(windows.into_iter().map(|(dim, [block, stride])| (dim, block, stride))))
             }
             "unblocks" => {
-                let pairs = self.pairs(self.list, Scope::wholes)?;
-                let windows = self.windows::<3>(pairs, "unblocks(DIM=[SIZE, BLOCK, STRIDE], …)")?;
+                let windows = self.windows::<3>("(DIM=[SIZE, BLOCK, STRIDE], …)")?;
                 let windows =
                     windows.into_iter().map(|(dim, [size, block, stride])| (dim, size, block, stride));
                 movement(unblocks(windows))
@@ -292,43 +341,62 @@ impl<'c, 't> Args<'c, 't> {
                     let value = self.scope.value(of)?;
                     Args { list, ..self }.method(of, value)
                 }
-                None if !self.scope.names.is_empty() => {
-                    let known = self.scope.names.keys().copied().collect_vec().join(", ");
-                    Err(self.error(format!("`{}` is not defined; the script knows {known}", self.name)))
-                }
-                _ => Err(self.error(format!("`{}` is not defined", self.name))),
+                _ => Err(self.unknown()),
             },
         }
     }
 
-    fn windows<const N: usize>(
-        &self,
-        pairs: Pairs<'t, Vec<i64>>,
-        words: &str,
-    ) -> Result<Pairs<'t, [i64; N]>, ScriptError> {
-        let window = |(dim, list): (&'t str, Vec<i64>)| {
-            let list =
-                list.try_into().map_err(|_| self.error(format!("`{}` is written `{words}`", self.name)))?;
-            Ok((dim, list))
-        };
-        pairs.into_iter().map(window).try_collect_vec()
+    /// What no function and no name of the script is.
+    fn unknown(&self) -> ScriptError {
+        let name = self.name;
+        if name.starts_with(|c: char| c.is_ascii_digit()) {
+            return self.error(format!("`{name}` is no number"));
+        }
+        if self.scope.names.contains_key(name) {
+            return self.error(format!("`{name}` is no function"));
+        }
+        let functions = if self.list.is_empty() { &["identity", "ones"] } else { FUNCTIONS };
+        let methods = if self.list.is_empty() { &[] } else { METHODS };
+        let known = self.scope.names.keys().copied();
+        let close = nearest(name, &mut known.chain(functions.iter().copied()).chain(methods.iter().copied()));
+        let missing = if self.list.is_empty() { "is not defined" } else { "is no function" };
+        self.error(match close {
+            Some(close) => format!("`{name}` {missing}; did you mean `{close}`?"),
+            None => format!("`{name}` {missing}"),
+        })
+    }
+
+    /// Dimensions with `N` sizes each.
+    fn windows<const N: usize>(&mut self, words: &str) -> Result<Pairs<'t, [i64; N]>, ScriptError> {
+        let mut found = Vec::new();
+        for (dim, list) in self.pairs(self.list, Scope::sizes)? {
+            let sizes = list.try_into().map_err(|_| self.written(words))?;
+            found.push((dim, sizes));
+        }
+        Ok(found)
     }
 
     /// `POINTS, DIM=[…], …`
-    fn located(&mut self, words: &str) -> Result<(&'t str, Pairs<'t, Vec<f64>>), ScriptError> {
+    fn located<T>(
+        &mut self,
+        read: impl FnMut(&mut Scope<'t>, &'c Node<'t>) -> Result<T, ScriptError>,
+    ) -> Result<(&'t str, Pairs<'t, T>), ScriptError> {
         let Some((points, list)) = self.list.split_first() else {
-            return Err(self.error(format!("`{}` is written `{words}`", self.name)));
+            return Err(self.written("(POINTS, DIM=[…], …)"));
         };
-        let points = self.dim(points)?;
-        Ok((points, self.pairs(list, Scope::reals)?))
+        Ok((self.dim(points)?, self.pairs(list, read)?))
     }
 
     /// Values for sized dimensions.
-    fn tensor(&mut self, dims: &[(&'t str, i64)], values: &Node<'t>) -> Result<Tensor, ScriptError> {
-        let wrong = |e: &dyn std::fmt::Display| values.place.error(e.to_string());
-        let space = Space::new(dims.iter().copied(), Dtype::F64).map_err(|e| wrong(&e))?;
+    fn tensor(
+        &mut self,
+        dims: &[(&str, i64)],
+        dtype: Dtype,
+        values: &Node<'t>,
+    ) -> Result<Tensor, ScriptError> {
+        let space = Space::new(dims.iter().copied(), dtype).map_err(|e| self.error(e.to_string()))?;
         let list = self.scope.values(values, &space)?;
-        Tensor::new(dims.iter().copied(), list).map_err(|e| wrong(&e))
+        Tensor::new(dims.iter().copied(), list).map_err(|e| Scope::fault(values, &e))
     }
 
     fn diagonal(&mut self) -> Result<Value, ScriptError> {
@@ -336,8 +404,9 @@ impl<'c, 't> Args<'c, 't> {
         match self.list {
             [space, values] => {
                 let space = self.scope.space(space)?;
-                let values = self.scope.values(values, &space)?;
-                made(place, Diagonal::new(space, values).map(Operator::from))
+                let list = self.scope.values(values, &space)?;
+                let diagonal = Diagonal::new(space, list).map_err(|e| Scope::fault(values, &e))?;
+                self.scope.made(place, &[], Ok(diagonal.into()))
             }
             [space, dims, values] => {
                 let space = self.scope.space(space)?;
@@ -349,18 +418,16 @@ impl<'c, 't> Args<'c, 't> {
                     })?;
                     sized.push((dim, size));
                 }
-                let weights = self.tensor(&sized, values)?;
-                made(place, Diagonal::broadcast(space, &weights).map(Operator::from))
+                let weights = self.tensor(&sized, space.dtype(), values)?;
+                let diagonal = Diagonal::broadcast(space, &weights).map_err(|e| Scope::fault(values, &e))?;
+                self.scope.made(place, &[], Ok(diagonal.into()))
             }
-            _ => Err(self.error(
-                "`diagonal` is written `diagonal(SPACE, VALUES)`, or `diagonal(SPACE, [DIM, …], VALUES)` for values \
-                 that depend on some dimensions alone",
-            )),
+            _ => Err(self.written("(SPACE, VALUES)` or `diagonal(SPACE, [DIM, …], VALUES)")),
         }
     }
 
     fn dense(&mut self) -> Result<Value, ScriptError> {
-        let [space, output, values] = self.of("dense(SPACE, [DIM=SIZE, …], VALUES)")?;
+        let [space, output, values] = self.of("(SPACE, [DIM=SIZE, …], VALUES)")?;
         let space = self.scope.space(space)?;
         let Kind::List(list) = &output.kind else {
             return Err(output.place.error("expected the dimensions of the result, as `[m=4]`"));
@@ -382,27 +449,25 @@ impl<'c, 't> Args<'c, 't> {
                 dims.push((text.as_str(), *size));
             }
         }
-        let wrong = |e: &dyn std::fmt::Display| values.place.error(e.to_string());
-        let weighted = Space::new(dims.iter().copied(), space.dtype()).map_err(|e| wrong(&e))?;
-        let list = self.scope.values(values, &weighted)?;
-        let weights = Tensor::new(dims.iter().copied(), list).map_err(|e| wrong(&e))?;
-        made(self.place, Dense::new(space, &weights, names).map(Operator::from))
+        let weights = self.tensor(&dims, space.dtype(), values)?;
+        let dense = Dense::new(space, &weights, names);
+        self.scope.made(self.place, &[], dense.map(Operator::from))
     }
 
     fn stack(&mut self) -> Result<Value, ScriptError> {
-        let words = "stack([A, B], out=DIM)`, `stack([A, B], into=DIM)` or both";
+        let words = "([A, B], out=DIM)`, `stack([A, B], into=DIM)` or both";
         let Some((parts, sides)) = self.list.split_first() else {
-            return Err(self.error(format!("`stack` is written `{words}")));
+            return Err(self.error(format!("`stack` is written `stack{words}")));
         };
-        let parts = self.parts(parts)?;
+        let (parts, list) = self.parts(parts)?;
         let (mut out, mut into) = (None, None);
         for side in sides {
             match &side.kind {
                 Kind::Pair("out", dim) => out = Some((self.dim(dim)?, 0)),
                 Kind::Pair("into", dim) => into = Some((self.dim(dim)?, 0)),
-                _ => return Err(side.place.error(format!("`stack` is written `{words}"))),
+                _ => return Err(side.place.error(format!("`stack` is written `stack{words}"))),
             }
         }
-        made(self.place, stack(out, into, parts))
+        self.scope.made(self.place, &list, stack(out, into, parts))
     }
 }

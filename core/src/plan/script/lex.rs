@@ -20,7 +20,7 @@ const MARKS: [&str; 14] = ["->", "..", "^", "+", "-", "*", "(", ")", "[", "]", "
 const GOES_ON: [&str; 6] = ["->", "+", "-", "*", "=", ","];
 
 /// What a line begins with that goes on with the expression of the line above.
-const GOES_ON_BEFORE: [&str; 4] = ["->", "+", "-", "*"];
+const GOES_ON_BEFORE: [&str; 5] = ["->", "+", "-", "*", "."];
 
 /// A token where it stands.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,18 +42,22 @@ pub(super) fn lex(text: &str) -> Result<Vec<Found<'_>>, ScriptError> {
     let mut tokens: Vec<Found<'_>> = Vec::new();
     let mut depth = 0_usize;
     for (number, line) in (1..).zip(text.lines()) {
-        let mut at = 0;
+        let (mut at, mut column) = (0, 1);
         let mut first = true;
         loop {
-            at += line[at..].len() - line[at..].trim_start().len();
+            let space = line[at..].len() - line[at..].trim_start().len();
+            column += line[at..at + space].chars().count();
+            at += space;
             let rest = &line[at..];
-            let place = Place { line: number, column: line[..at].chars().count() + 1 };
+            let place = Place { line: number, column };
             let Some(c) = rest.chars().next().filter(|c| *c != '#') else { break };
-            let (token, length) = if let Some(mark) = MARKS.iter().find(|mark| rest.starts_with(**mark)) {
-                (Token::Mark(mark), mark.len())
-            } else if c.is_ascii_digit() {
+            let is_fraction =
+                rest.strip_prefix('.').is_some_and(|r| r.starts_with(|c: char| c.is_ascii_digit()));
+            let (token, length) = if c.is_ascii_digit() || is_fraction {
                 let length = number_length(rest);
                 (quantity(&rest[..length]), length)
+            } else if let Some(mark) = MARKS.iter().find(|mark| rest.starts_with(**mark)) {
+                (Token::Mark(mark), mark.len())
             } else if c.is_alphabetic() || c == '_' {
                 let length = word_length(rest);
                 (Token::Word(&rest[..length]), length)
@@ -73,6 +77,7 @@ pub(super) fn lex(text: &str) -> Result<Vec<Found<'_>>, ScriptError> {
                 _ => {}
             }
             tokens.push(Found { place, token, text: &rest[..length] });
+            column += rest[..length].chars().count();
             at += length;
         }
         let unfinished = match tokens.last().map(|last| &last.token) {
@@ -109,7 +114,10 @@ fn number_length(rest: &str) -> usize {
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         let inside = match byte {
-            b'.' => bytes.get(at + 1).is_some_and(u8::is_ascii_digit),
+            // `2.` is a number, `2.h` and `0..8` are not.
+            b'.' => bytes.get(at + 1).is_none_or(|next| {
+                next.is_ascii_digit() || !(next.is_ascii_alphabetic() || matches!(next, b'.' | b'_'))
+            }),
             b'+' | b'-' => {
                 matches!(bytes[at - 1], b'e' | b'E') && bytes.get(at + 1).is_some_and(u8::is_ascii_digit)
             }

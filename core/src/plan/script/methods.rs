@@ -1,14 +1,12 @@
 //! What stands behind a dot: what is made of operators, and the choices of builders.
 
-use super::eval::{Builder, NO_SPACE, Value, made, measured, part_of};
+use super::eval::{Builder, DEEPEST, NO_SPACE, Value, WIDEST, measured};
 use super::functions::Args;
 use super::tree::{Kind, Node};
 use super::{MOST_PARTS, ScriptError};
-use crate::op::{Boundary, Edge, Kernel, Mode, Operator, Part, chain};
+use crate::op::{Boundary, Edge, Kernel, Mode, Operator};
 use crate::ordered::CollectVec;
-
-/// How far a kernel of an interpolation may reach.
-const WIDEST: f64 = 32.0;
+use crate::program::text::nearest;
 
 impl<'t> Args<'_, 't> {
     /// What is made of a value.
@@ -16,19 +14,14 @@ impl<'t> Args<'_, 't> {
         match value {
             Value::Operator(a) => self.made_of(&a),
             Value::Space(space) if self.name == "on" => {
-                let [device] = self.of("on(DEVICE)")?;
+                let [device] = self.of("(DEVICE)")?;
                 Ok(Value::Space(space.on(self.device(device)?)))
             }
             Value::Builder(builder) if self.name != "over" => Ok(Value::Builder(self.chosen(of, builder)?)),
             Value::Open(_) | Value::Builder(_) if self.name == "over" => {
-                let [space] = self.of("over(SPACE)")?;
+                let [space] = self.of("(SPACE)")?;
                 let space = self.scope.space(space)?;
-                let parts = match value {
-                    Value::Open(parts) => parts,
-                    other => vec![part_of(of.place, other)?],
-                };
-                let ends = std::iter::once(Part::Operator(Operator::identity(space)));
-                made(self.place, chain(ends.chain(parts)))
+                self.scope.over(of, value, space)
             }
             Value::Open(_) if METHODS.contains(&self.name) => Err(of.place.error(NO_SPACE)),
             other => Err(self.error(format!("{} has no `{}`", other.words(), self.name))),
@@ -37,61 +30,79 @@ impl<'t> Args<'_, 't> {
 
     fn made_of(&mut self, a: &Operator) -> Result<Value, ScriptError> {
         let place = self.place;
-        let alone = |built: &dyn Fn(&Operator) -> Operator| {
-            self.of::<0>(self.name)?;
-            made(place, Ok(built(a)))
+        let plain: Option<fn(&Operator) -> Operator> = match self.name {
+            "h" | "adjoint" => Some(Operator::h),
+            "t" | "transpose" => Some(Operator::t),
+            "conj" => Some(Operator::conj),
+            "n" | "normal" | "gram" => Some(Operator::normal),
+            "cogram" => Some(Operator::cogram),
+            "simplify" => Some(Operator::simplify),
+            _ => None,
         };
+        if let Some(built) = plain {
+            self.of::<0>("")?;
+            if matches!(self.name, "n" | "normal" | "gram" | "cogram" | "simplify") {
+                self.scope.products(place, a)?;
+            }
+            return self.scope.made(place, &[], Ok(built(a)));
+        }
         match self.name {
-            "h" | "adjoint" => alone(&Operator::h),
-            "t" | "transpose" => alone(&Operator::t),
-            "conj" => alone(&Operator::conj),
-            "n" | "normal" => alone(&Operator::normal),
-            "gram" => alone(&Operator::gram),
-            "cogram" => alone(&Operator::cogram),
-            "simplify" => alone(&Operator::simplify),
             "inverse" => {
-                self.of::<0>("inverse")?;
-                made(place, a.inverse())
+                self.of::<0>("")?;
+                self.scope.made(place, &[], a.inverse())
             }
             "on" => {
-                let [device] = self.of("on(DEVICE)")?;
-                made(place, Ok(a.on(self.device(device)?)))
+                let [device] = self.of("(DEVICE)")?;
+                self.scope.made(place, &[], Ok(a.on(self.device(device)?)))
             }
             "over" => Err(self.error("the operator knows its space")),
             "polynomial" => {
-                let [coefficients] = self.of("polynomial([1, 0.5, …])")?;
-                made(place, a.polynomial(&self.scope.reals(coefficients)?))
+                let [coefficients] = self.of("([1, 0.5, …])")?;
+                let list = self.scope.reals(coefficients)?;
+                self.few(coefficients, list.len())?;
+                self.scope.made(place, &[], a.polynomial(&list))
             }
             "near_inverse" => {
-                let [degree, least, most] = self.of("near_inverse(DEGREE, LEAST, MOST)")?;
-                let degree = self.scope.count(degree)?;
-                made(place, a.near_inverse(degree, (self.scope.real(least)?, self.scope.real(most)?)))
+                let [degree, least, most] = self.of("(DEGREE, LEAST, MOST)")?;
+                let n = self.scope.count(degree)?;
+                self.few(degree, n)?;
+                let range = (self.scope.real(least)?, self.scope.real(most)?);
+                self.scope.made(place, &[], a.near_inverse(n, range))
             }
             "split" | "split_fixed" => {
-                let [dim, tiles, devices] = self.of("split(DIM, TILES, [DEVICE, …])")?;
+                let [dim, tiles, devices] = self.of("(DIM, TILES, [DEVICE, …])")?;
                 let (dim, devices) = (self.dim(dim)?, self.devices(devices)?);
                 let tiles = self.tiles(a, tiles)?;
-                let fixed = self.name == "split_fixed";
-                let split = if fixed { Operator::split_fixed } else { Operator::split };
-                made(place, split(a, dim, tiles, &devices))
+                let split = if self.name == "split" { Operator::split } else { Operator::split_fixed };
+                self.scope.made(place, &[], split(a, dim, tiles, &devices))
             }
             "split_with_halo" => {
-                let [dim, tiles, halo, devices] =
-                    self.of("split_with_halo(DIM, TILES, HALO, [DEVICE, …])")?;
+                let [dim, tiles, halo, devices] = self.of("(DIM, TILES, HALO, [DEVICE, …])")?;
                 let (dim, devices) = (self.dim(dim)?, self.devices(devices)?);
                 let (tiles, halo) = (self.tiles(a, tiles)?, self.scope.size(halo)?);
-                made(place, a.split_with_halo(dim, tiles, halo, &devices))
+                self.scope.made(place, &[], a.split_with_halo(dim, tiles, halo, &devices))
             }
-            _ => Err(self.error(format!("an operator has no `{}`", self.name))),
+            name => Err(self.error(match nearest(name, &mut METHODS.iter().copied()) {
+                Some(close) => format!("an operator has no `{name}`; did you mean `{close}`?"),
+                None => format!("an operator has no `{name}`"),
+            })),
         }
+    }
+
+    /// A degree of a polynomial, of which each lies in the next.
+    fn few(&self, node: &Node<'t>, degree: usize) -> Result<(), ScriptError> {
+        if degree <= DEEPEST {
+            return Ok(());
+        }
+        Err(node.place.error(format!("operators more than {DEEPEST} deep inside each other")))
     }
 
     /// A number of tiles that leaves few enough parts.
     fn tiles(&mut self, a: &Operator, node: &Node<'t>) -> Result<usize, ScriptError> {
         let tiles = self.scope.count(node)?;
-        let mut parts = 0;
-        measured(a, 0, &mut parts).map_err(|e| node.place.error(e))?;
+        let parts = measured(a).map_err(|e| node.place.error(e))?;
         if parts.saturating_mul(tiles) <= MOST_PARTS {
+            self.scope.tiles(node.place, a, tiles)?;
             return Ok(tiles);
         }
         Err(node.place.error(format!("{tiles} tiles of {parts} parts are more than {MOST_PARTS} parts")))
@@ -103,38 +114,38 @@ impl<'t> Args<'_, 't> {
             Builder::Fft(_) => "`centered` and `named`",
             Builder::Movement(_) => "`named` and `at`",
             Builder::Convolution(_) => "`mode`, `periodic`, `stride`, `dilation` and `named`",
-            Builder::Interpolate(_) => "`kernel`, `width`, `edge` and `onto`",
-            Builder::Nufft(_) => "`oversampling` and `width`",
+            Builder::Interpolate(..) => "`kernel`, `width`, `edge` and `onto`",
+            Builder::Nufft(..) => "`oversampling` and `width`",
             Builder::Difference(_) => "`named`",
             Builder::Gradient(_) => "`boundary`",
             Builder::Sampling(_) => "no choices",
         };
         Ok(match (builder, self.name) {
             (Builder::Fft(b), "centered") => {
-                self.of::<0>("centered")?;
+                self.of::<0>("")?;
                 Builder::Fft(b.centered())
             }
             (Builder::Fft(b), "named") => Builder::Fft(b.named(self.dims(self.list)?)),
             (Builder::Movement(b), "named") => Builder::Movement(b.named(self.dims(self.list)?)),
             (Builder::Movement(b), "at") => {
-                let [place] = self.of("at(PLACE)")?;
+                let [place] = self.of("(PLACE)")?;
                 Builder::Movement(b.at(self.scope.count(place)?))
             }
             (Builder::Convolution(b), "mode") => {
-                let [mode] = self.of("mode(MODE)")?;
+                let [mode] = self.of("(MODE)")?;
                 Builder::Convolution(b.mode(self.choice(mode, MODES)?))
             }
             (Builder::Convolution(b), "periodic") => {
-                self.of::<0>("periodic")?;
+                self.of::<0>("")?;
                 Builder::Convolution(b.periodic())
             }
             (Builder::Convolution(b), "stride" | "dilation") => {
-                let [n] = self.of("stride(INT)")?;
+                let [n] = self.of("(INT)")?;
                 let n = self.scope.size(n)?;
                 Builder::Convolution(if self.name == "stride" { b.stride(n) } else { b.dilation(n) })
             }
             (Builder::Convolution(b), "named") => Builder::Convolution(b.named(self.dims(self.list)?)),
-            (Builder::Interpolate(b), "kernel") => {
+            (Builder::Interpolate(b, size), "kernel") => {
                 let (kernel, width) = match self.list {
                     [Node { kind: Kind::Word("box"), .. }, width] => (Kernel::Box, width),
                     [Node { kind: Kind::Word("linear"), .. }, width] => (Kernel::Linear, width),
@@ -150,36 +161,36 @@ impl<'t> Args<'_, 't> {
                         ));
                     }
                 };
-                Builder::Interpolate(b.kernel(kernel, self.width(width)?))
+                let wide = self.width(width)?;
+                self.scope.near(width.place, size, wide)?;
+                Builder::Interpolate(b.kernel(kernel, wide), size)
             }
-            (Builder::Interpolate(b), "edge") => {
-                let [edge] = self.of("edge(EDGE)")?;
-                Builder::Interpolate(b.edge(self.choice(edge, EDGES)?))
+            (Builder::Interpolate(b, size), "edge") => {
+                let [edge] = self.of("(EDGE)")?;
+                Builder::Interpolate(b.edge(self.choice(edge, EDGES)?), size)
             }
-            (Builder::Interpolate(b), "onto") => {
+            (Builder::Interpolate(b, size), "onto") => {
                 let sizes = self.list.iter().map(|node| self.scope.size(node)).try_collect_vec()?;
-                Builder::Interpolate(b.onto(sizes))
+                Builder::Interpolate(b.onto(sizes), size)
             }
-            (Builder::Nufft(b), "width") => {
-                let [width] = self.of("width(INT)")?;
+            (Builder::Nufft(b, size), "width") => {
+                let [width] = self.of("(INT)")?;
                 let wide = self.width(width)?;
                 let whole = u32::try_from(self.scope.whole(width)?);
-                Builder::Nufft(b.width(whole.map_err(|_| width.place.error(format!("a width of {wide}")))?))
+                let whole = whole.map_err(|_| width.place.error("expected a whole number from 1"))?;
+                self.scope.near(width.place, size, wide)?;
+                Builder::Nufft(b.width(whole), size)
             }
-            (Builder::Nufft(b), "oversampling") => {
-                let [factor] = self.of("oversampling(NUMBER)")?;
-                let factor_ = self.scope.real(factor)?;
-                if factor_ > 8.0 {
-                    return Err(factor.place.error("an oversampling of more than 8"));
-                }
-                Builder::Nufft(b.oversampling(factor_))
+            (Builder::Nufft(b, size), "oversampling") => {
+                let [factor] = self.of("(NUMBER)")?;
+                Builder::Nufft(b.oversampling(self.scope.real(factor)?), size)
             }
             (Builder::Difference(b), "named") => {
-                let [name] = self.of("named(DIM)")?;
+                let [name] = self.of("(DIM)")?;
                 Builder::Difference(b.named(self.dim(name)?))
             }
             (Builder::Gradient(b), "boundary") => {
-                let [boundary] = self.of("boundary(BOUNDARY)")?;
+                let [boundary] = self.of("(BOUNDARY)")?;
                 Builder::Gradient(b.boundary(self.choice(boundary, BOUNDARIES)?))
             }
             (_, name) if METHODS.contains(&name) => {

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Data goes from left to right through `->`. `#` starts a comment; an expression goes on behind an operator sign and inside
-//! brackets, and on a line that begins with `->`, `+`, `-` or `*`.
+//! brackets, and on a line that begins with `->`, `+`, `-`, `*` or `.`.
 //!
 //! | line | what it says |
 //! |---|---|
@@ -42,7 +42,11 @@
 //! dimensions of the result that have a size there, then of those of the input that the result lacks.
 //!
 //! Nothing in a script can ask for more than it says: at most 2^20 values in all, 2^22 elements along a dimension, 10,000 parts of an
-//! operator, 1,000 names.
+//! operator (a power has as many as it would take one after the other), 10^6 parts of all that is built on the way, 1,000 names.
+//! In all, operators list at most 2^23 rows along dimensions and 2^22 weights of interpolating kernels, and normals of matrices
+//! and of samplings, and tiles of long dimensions, take at most 2^28 steps.
+//!
+//! There is no way back: an operator in a file is JSON ([`Operator::to_json`]).
 
 mod eval;
 mod functions;
@@ -52,11 +56,10 @@ mod tree;
 
 use std::fmt;
 
-use self::eval::Scope;
+use self::eval::{NO_SPACE, Scope, Value, device_of};
 use self::lex::lex;
 use self::tree::{Node, Tokens};
 use super::{Plan, PlanError, Planning};
-use crate::memory::Device;
 use crate::op::{Array, Operator, Random};
 use crate::program::text::size;
 
@@ -72,6 +75,21 @@ const MOST_PARTS: usize = 10_000;
 /// Names that a script may define.
 const MOST_NAMES: usize = 1_000;
 
+/// Parts of all operators that a script makes on its way.
+const MOST_BUILT: usize = 1_000_000;
+
+/// Rows that operators keep for each place along a dimension, as those of differences.
+const MOST_ROWS: usize = 1 << 23;
+
+/// Weights of kernels, one for each point and each place of the grid near it.
+const MOST_NEAR: usize = 1 << 22;
+
+/// Steps that normals of matrices and of samplings take, and tiles.
+const MOST_PRODUCTS: usize = 1 << 28;
+
+/// Characters in a message.
+const LONGEST_MESSAGE: usize = 600;
+
 /// A position in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
@@ -81,8 +99,19 @@ struct Place {
 
 impl Place {
     fn error(self, message: impl Into<String>) -> ScriptError {
-        ScriptError { line: self.line, column: self.column, message: message.into() }
+        ScriptError { line: self.line, column: self.column, message: shortened(message.into()) }
     }
+}
+
+/// A message without its middle, if that is longer than anybody reads: formulas and names may be of any length.
+fn shortened(message: String) -> String {
+    let n = message.chars().count();
+    if n <= LONGEST_MESSAGE {
+        return message;
+    }
+    let half = LONGEST_MESSAGE / 2;
+    let (first, last) = (message.chars().take(half), message.chars().skip(n - half));
+    first.chain(" … ".chars()).chain(last).collect()
 }
 
 /// What is wrong with a script, and where.
@@ -136,7 +165,8 @@ impl Script {
     /// assert!(!Script::is_one("stream copy"));
     /// ```
     pub fn is_one(text: &str) -> bool {
-        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let mut lines =
+            unmarked(text).lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let first = lines.next().unwrap_or_default();
         first.split(|c: char| c.is_whitespace() || c == '#').next() == Some(FIRST)
     }
@@ -149,7 +179,7 @@ impl Script {
     /// # Cost
     /// What building the operator takes; values that follow from a rule are made.
     pub fn read(text: &str) -> Result<Script, ScriptError> {
-        let (title, rest) = headed(text)?;
+        let (title, rest) = headed(unmarked(text))?;
         let tokens = lex(&rest)?;
         let mut tokens = Tokens::new(&tokens);
         let mut scope = Scope::new();
@@ -160,7 +190,7 @@ impl Script {
         let operator = match (said.shown, said.last) {
             (Some(shown), _) => shown,
             (None, Some(last)) => last,
-            (None, None) => return Err(tokens.place().error("no operator: `A = …` or `show …` says one")),
+            (None, None) => return Err(said.open.unwrap_or_else(|| tokens.place().error(NO_OPERATOR))),
         };
         let domain = operator.domain();
         let input = match said.input {
@@ -215,6 +245,11 @@ impl Script {
     }
 }
 
+/// The text without a byte order mark.
+fn unmarked(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
 /// The first word of a script.
 const FIRST: &str = "operator";
 
@@ -227,7 +262,11 @@ fn headed(text: &str) -> Result<(String, String), ScriptError> {
         if title.is_none() && !said.is_empty() && !said.starts_with('#') {
             let word = said.split(|c: char| c.is_whitespace() || c == '#').next().unwrap_or_default();
             if word != FIRST {
-                let place = Place { line: number, column: line.len() - line.trim_start().len() + 1 };
+                let place = Place {
+                    line: number,
+                    column: line.chars().take_while(|c| c.is_whitespace()).count() + 1,
+                };
+                let word = word.escape_debug();
                 return Err(place.error(format!("expected `{FIRST}` and a title, found `{word}`")));
             }
             let said = said[FIRST.len()..].split('#').next().unwrap_or_default().trim();
@@ -245,12 +284,16 @@ fn headed(text: &str) -> Result<(String, String), ScriptError> {
     }
 }
 
+const NO_OPERATOR: &str = "no operator: `A = …` or `show …` says one";
+
 /// What the statements said so far.
 #[derive(Default)]
 struct Said<'t> {
     shown: Option<Operator>,
     /// The operator that was defined last.
     last: Option<Operator>,
+    /// Why what was defined last is none yet.
+    open: Option<ScriptError>,
     input: Option<Node<'t>>,
     machine: Option<String>,
     planning: Planning,
@@ -269,9 +312,10 @@ fn statement<'t>(
             return Err(place.error(format!("more than {MOST_NAMES} names")));
         }
         let node = tokens.expression()?;
-        scope.define(place, name, &node)?;
-        if let Some(operator) = scope.known(name) {
-            said.last = Some(operator.clone());
+        match scope.define(place, name, &node)? {
+            Value::Operator(operator) => said.last = Some(operator.clone()),
+            Value::Open(_) | Value::Builder(_) => said.open = Some(node.place.error(NO_SPACE)),
+            _ => {}
         }
         return tokens.end();
     }
@@ -294,11 +338,14 @@ fn statement<'t>(
             said.machine = Some(tokens.rest("the name of a machine profile")?);
         }
         "cap" => {
+            let at = tokens.place();
             let word = tokens.word("a device, as `cuda:0`")?;
-            let device: Device = word.parse().map_err(|_| place.error(format!("`{word}` is no device")))?;
+            let device = device_of(at, word)?;
+            if said.planning.caps().contains_key(&device) {
+                return Err(at.error(format!("`{word}` has a cap above")));
+            }
             let (at, word) = (tokens.place(), tokens.rest("a size, as `4MiB`")?);
             let bytes = size(&word).ok_or_else(|| at.error(format!("`{word}` is no size, as `4MiB`")))?;
-            once(!said.planning.caps().contains_key(&device), "cap")?;
             said.planning = said.planning.clone().cap(device, bytes);
         }
         "ahead" => {

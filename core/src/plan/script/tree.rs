@@ -14,6 +14,17 @@ pub(super) struct Node<'t> {
     pub(super) kind: Kind<'t>,
 }
 
+impl Node<'_> {
+    /// Where it begins; what is made of an expression is itself placed where that is said.
+    pub(super) fn start(&self) -> Place {
+        let mut node = self;
+        while let Kind::Call { of: Some(base), .. } | Kind::Power(base, _) = &node.kind {
+            node = base;
+        }
+        node.place
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(super) enum Kind<'t> {
     Number(Complex64),
@@ -41,8 +52,8 @@ pub(super) enum Kind<'t> {
     Chain(Vec<Node<'t>>),
     /// `a + b - c`, with whether a part is taken away
     Sum(Vec<(bool, Node<'t>)>),
-    /// `a * b`
-    Times(Box<[Node<'t>; 2]>),
+    /// `a * b * c`
+    Times(Vec<Node<'t>>),
     /// `a^3`
     Power(Box<Node<'t>>, u32),
 }
@@ -71,7 +82,7 @@ impl<'s, 't> Tokens<'s, 't> {
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.at >= self.all.len()
+        self.all[self.at..].iter().all(|found| found.token == Token::End)
     }
 
     fn mark_at(&self, n: usize, mark: &str) -> bool {
@@ -97,14 +108,16 @@ impl<'s, 't> Tokens<'s, 't> {
         Ok(word)
     }
 
-    /// What stands there up to the end of the line, as it is written.
+    /// What stands there without a gap, as it is written.
     pub(super) fn rest(&mut self, what: &str) -> Result<String, ScriptError> {
         if self.ahead(0).token == Token::End {
             return Err(self.expected(what));
         }
         let mut text = String::new();
-        while self.ahead(0).token != Token::End {
+        let mut next = self.place();
+        while self.ahead(0).token != Token::End && self.place() == next {
             text.push_str(self.ahead(0).text);
+            next.column += self.ahead(0).text.chars().count();
             self.at += 1;
         }
         Ok(text)
@@ -121,13 +134,8 @@ impl<'s, 't> Tokens<'s, 't> {
     }
 
     pub(super) fn expected(&self, what: &str) -> ScriptError {
-        let Found { place, token, .. } = self.ahead(0);
-        let found = match token {
-            Token::Word(word) => format!("`{word}`"),
-            Token::Number(_) => "a number".to_owned(),
-            Token::Mark(mark) => format!("`{mark}`"),
-            Token::End => "the end of the line".to_owned(),
-        };
+        let Found { place, token, text } = self.ahead(0);
+        let found = if *token == Token::End { "the end of the line".to_owned() } else { format!("`{text}`") };
         place.error(format!("expected {what}, found {found}"))
     }
 
@@ -155,8 +163,16 @@ impl<'s, 't> Tokens<'s, 't> {
 
     fn sum(&mut self) -> Result<Node<'t>, ScriptError> {
         let place = self.place();
-        let minus = self.eat("-");
-        let first = self.product()?;
+        let mut minus = self.eat("-");
+        let mut first = self.product()?;
+        // `-2 * A` is a multiple of `A` by -2.
+        let factor = match &mut first.kind {
+            Kind::Times(factors) => factors.first_mut().map(|factor| &mut factor.kind),
+            kind => Some(kind),
+        };
+        if minus && let Some(Kind::Number(n)) = factor {
+            (*n, minus) = (-*n, false);
+        }
         if !minus && !self.mark_at(0, "+") && !self.mark_at(0, "-") {
             return Ok(first);
         }
@@ -172,14 +188,14 @@ impl<'s, 't> Tokens<'s, 't> {
     fn product(&mut self) -> Result<Node<'t>, ScriptError> {
         let place = self.place();
         let first = self.postfix()?;
-        if !self.eat("*") {
+        if !self.mark_at(0, "*") {
             return Ok(first);
         }
-        let second = self.postfix()?;
-        if self.mark_at(0, "*") {
-            return Err(self.expected("one `*`; brackets, or `->` between operators"));
+        let mut factors = vec![first];
+        while self.eat("*") {
+            factors.push(self.postfix()?);
         }
-        Ok(Node { place, kind: Kind::Times(Box::new([first, second])) })
+        Ok(Node { place, kind: Kind::Times(factors) })
     }
 
     fn postfix(&mut self) -> Result<Node<'t>, ScriptError> {
@@ -195,7 +211,7 @@ impl<'s, 't> Tokens<'s, 't> {
                         let exponent =
                             whole.ok_or_else(|| self.expected("an exponent, a whole number from 0"))?;
                         self.at += 1;
-                        node = Node { place: node.place, kind: Kind::Power(Box::new(node), exponent) };
+                        node = Node { place, kind: Kind::Power(Box::new(node), exponent) };
                         continue;
                     }
                     _ => return Err(self.expected("`H`, `T` or a whole number after `^`")),
@@ -203,8 +219,9 @@ impl<'s, 't> Tokens<'s, 't> {
                 self.at += 1;
                 node = Node { place, kind: Kind::Call { of: Some(Box::new(node)), name, args: Vec::new() } };
             } else if self.eat(".") {
+                let place = self.place();
                 let name = self.word("what to make of it, as `h` or `normal`, after `.`")?;
-                let args = if self.eat("(") { self.list(")")? } else { Vec::new() };
+                let args = if self.eat("(") { self.list("(", ")")? } else { Vec::new() };
                 node = Node { place, kind: Kind::Call { of: Some(Box::new(node)), name, args } };
             } else {
                 return Ok(node);
@@ -225,20 +242,20 @@ impl<'s, 't> Tokens<'s, 't> {
                 self.at += 1;
                 let inside = self.expression()?;
                 if !self.eat(")") {
-                    return Err(self.expected("`)`"));
+                    return Err(self.unclosed("(", ")", place));
                 }
                 return Ok(inside);
             }
             Token::Mark("[") => {
                 self.at += 1;
-                Kind::List(self.list("]")?)
+                Kind::List(self.list("[", "]")?)
             }
             Token::Word(word) => {
                 self.at += 1;
                 if self.eat("(") {
-                    Kind::Call { of: None, name: word, args: self.list(")")? }
+                    Kind::Call { of: None, name: word, args: self.list("(", ")")? }
                 } else if self.eat("[") {
-                    let dims = self.list("]")?;
+                    let dims = self.list("[", "]")?;
                     let device = if self.eat("@") { Some(self.word("a device after `@`")?) } else { None };
                     Kind::Space { dtype: word, dims, device }
                 } else {
@@ -250,16 +267,30 @@ impl<'s, 't> Tokens<'s, 't> {
         Ok(Node { place, kind })
     }
 
-    /// What stands between brackets, with commas.
-    fn list(&mut self, close: &str) -> Result<Vec<Node<'t>>, ScriptError> {
+    /// What stands between brackets, with commas; the first bracket was eaten.
+    fn list(&mut self, open: &str, close: &str) -> Result<Vec<Node<'t>>, ScriptError> {
+        let from = self.all[self.at - 1].place;
         let mut list = Vec::new();
         while !self.eat(close) {
+            if self.ahead(0).token == Token::End {
+                return Err(self.unclosed(open, close, from));
+            }
             list.push(self.element()?);
             if !self.mark_at(0, close) && !self.eat(",") {
-                return Err(self.expected(&format!("`,` or `{close}`")));
+                return Err(self.unclosed(open, &format!(",` or `{close}"), from));
             }
         }
         Ok(list)
+    }
+
+    /// Something else than the end of brackets; if that is in another line they may be what is wrong.
+    fn unclosed(&self, open: &str, close: &str, from: Place) -> ScriptError {
+        let mut error = self.expected(&format!("`{close}`"));
+        let Place { line, column } = from;
+        if error.line != line || self.ahead(0).token == Token::End {
+            error.message.push_str(&format!("; `{open}` at line {line}, column {column} is open"));
+        }
+        error
     }
 
     /// An expression, `name=…`, or a range.

@@ -528,25 +528,8 @@ fn nearest(word: &str) -> String {
         "launch",
         "repeat",
     ];
-    let close = COMMANDS.into_iter().map(|known| (distance(word, known), known)).min();
-    match close {
-        Some((0..=2, known)) => format!("; did you mean `{known}`?"),
-        _ => String::new(),
+    match super::nearest(word, &mut COMMANDS.into_iter()) {
+        Some(known) => format!("; did you mean `{known}`?"),
+        None => String::new(),
     }
-}
-
-/// How many letters have to be put in, left out or changed to get from one word to the other; 9 for long words.
-fn distance(a: &str, b: &str) -> usize {
-    if 24 < a.len() {
-        return 9;
-    }
-    let mut row: Vec<usize> = (0..=b.len()).collect_vec();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.bytes().enumerate() {
-            let best = (diagonal + usize::from(x != y)).min(row[j] + 1).min(row[j + 1] + 1);
-            diagonal = std::mem::replace(&mut row[j + 1], best);
-        }
-    }
-    row[b.len()]
 }
