@@ -236,7 +236,9 @@ fn statements_say_what_they_say() {
 fn errors_name_the_place_of_the_culprit() {
     const W: &str = "W = diagonal(f64[x=3], [1, 2, 3])";
     #[rustfmt::skip]
-    let table: [(&str, &str); 44] = [
+    let table: [(&str, &str); 46] = [
+        ("operator\nW = diagonal(f64[x=2]@cuda:0, ones)\nA = roll(x, 1).over(f64[x=2]) -> W", "line 3, column 34: `W` expects f64[x]@cuda:0 but `Roll(x,1)` gives f64[x]@cpu (second of two in the chain); insert `to(cuda:0)` between them"),
+        ("operator\nA = roll(x, 1).over(f64[x=2]@mock:12) -> roll(x, 1).over(f64[x=2])", "line 2, column 42: `Roll(x,1)` expects f64[x]@cpu but `Roll(x,1)` gives f64[x]@mock:12 (second of two in the chain); insert `to(cpu)` between them"),
         ("", "line 1, column 1: expected `operator` and a title, found no text"),
         ("\n \u{3000}stream s", "line 2, column 3: expected `operator` and a title, found `stream`"),
         ("operator", "line 1, column 1: no operator: `A = …` or `show …` says one"),

@@ -99,8 +99,27 @@ struct Place {
 
 impl Place {
     fn error(self, message: impl Into<String>) -> ScriptError {
-        ScriptError { line: self.line, column: self.column, message: shortened(message.into()) }
+        ScriptError { line: self.line, column: self.column, message: shortened(devices_as_written(message.into())) }
     }
+}
+
+/// A message in which devices are written as in a script: `cuda:0`, where the library's advice says `cuda(0)`.
+fn devices_as_written(message: String) -> String {
+    let mut text = message.replace("cpu()", "cpu");
+    for family in ["cuda", "mock"] {
+        let call = format!("{family}(");
+        let mut from = 0;
+        while let Some(found) = text[from..].find(&call) {
+            let digits = from + found + call.len();
+            let n = text[digits..].bytes().take_while(u8::is_ascii_digit).count();
+            if n > 0 && text[digits + n..].starts_with(')') {
+                text.replace_range(digits + n..=digits + n, "");
+                text.replace_range(digits - 1..digits, ":");
+            }
+            from = digits;
+        }
+    }
+    text
 }
 
 /// A message without its middle, if that is longer than anybody reads: formulas and names may be of any length.
