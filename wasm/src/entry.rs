@@ -229,7 +229,11 @@ impl Viewer {
 
     /// Does something with the memory map, if one is shown.
     pub(crate) fn with_memory<T>(&mut self, act: impl FnOnce(&mut MemoryApp) -> T) -> Option<T> {
-        self.screen.as_mut().and_then(Screen::memory_mut).map(act)
+        self.memory_mut().map(act)
+    }
+
+    fn memory_mut(&mut self) -> Option<&mut MemoryApp> {
+        self.screen.as_mut().and_then(Screen::memory_mut)
     }
 
     fn time(&self) -> Option<&App> {

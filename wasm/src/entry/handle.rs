@@ -20,6 +20,7 @@ use super::Viewer;
 use crate::app::filter::Filter;
 use crate::app::{App, State, Totals};
 use crate::input::{Shared, schedule};
+use crate::memory::against;
 use crate::model::machine_of;
 use crate::pack::{Content, PageItem, pack, unpack};
 use crate::paint::Canvas;
@@ -279,6 +280,37 @@ impl View {
     /// Leaves at least so many pixels for names beside the lanes; gives how many they take.
     pub fn widen(&self, least: f64) -> Option<f64> {
         time!(self, app => app.widen(least))
+    }
+
+    /// Draws this snapshot and another to one scale, each to its own where one of them is none; says whether both are.
+    pub fn level(&self, other: &View) -> bool {
+        let (are, is_new) = {
+            let (mut a, mut b) = (self.0.borrow_mut(), other.0.borrow_mut());
+            match (a.memory_mut(), b.memory_mut()) {
+                (Some(a), Some(b)) => (a.scale().and(b.scale()).is_some(), against::level(a, b)),
+                (a, b) => {
+                    (false, a.into_iter().chain(b).fold(false, |is_new, app| app.level(None) || is_new))
+                }
+            }
+        };
+        if is_new {
+            schedule(&self.0);
+            schedule(&other.0);
+        }
+        are
+    }
+
+    /// Draws a snapshot to its own scale again.
+    pub fn alone(&self) {
+        self.0.borrow_mut().with_memory(|app| app.level(None));
+        schedule(&self.0);
+    }
+
+    /// What sets this snapshot and another apart, as JSON; nothing where one of them is none, or its past is not known.
+    pub fn compared(&self, other: &View) -> Option<String> {
+        let (mut a, mut b) = (self.0.borrow_mut(), other.0.borrow_mut());
+        let told = against::compare(a.memory_mut()?, b.memory_mut()?)?;
+        Some(text::unbroken(&json!({"rows": told.rows, "only": told.only}).to_string()))
     }
 
     /// Chooses a range of time, on the rows from one to another where they are given; none where the ends are equal.

@@ -203,19 +203,15 @@ const tools = (view, place, alone, { module, examples }) => {
     return first + (last - first) * Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
   };
   const centre = (at, [from, to]) => view.show(at - (to - from) / 2, at + (to - from) / 2);
-  const moment = (event) => {
-    const box = strip.getBoundingClientRect();
-    view.moment(Math.round(told.moments * Math.min(1, Math.max(0, (event.clientX - box.left) / box.width))));
-  };
+  choosing(view, strip, () => told.moments);
   strip.addEventListener("pointerdown", (event) => {
+    if (told.moments) return;
     strip.setPointerCapture(event.pointerId);
-    if (told.moments) return moment(event);
     const [from, to, first, last] = view.times();
     const at = timeAt(event);
     drag = { x: event.clientX, at, moves: from <= at && at <= to && to - from < 0.98 * (last - first), from, to };
   });
   strip.addEventListener("pointermove", (event) => {
-    if (told.moments && event.buttons) return moment(event);
     if (!drag || Math.abs(event.clientX - drag.x) < 4) return;
     const [at, width, box] = [timeAt(event), strip.clientWidth, strip.getBoundingClientRect()];
     if (drag.moves) view.show(drag.from + at - drag.at, drag.to + at - drag.at);
@@ -235,9 +231,8 @@ const tools = (view, place, alone, { module, examples }) => {
   });
   strip.addEventListener("pointercancel", () => shown(chosen, (drag = null)));
   strip.addEventListener("keydown", (event) => {
-    if (told.moments && event.key in { Home: 0, End: 0 }) view.moment(event.key === "End" ? told.moments : 0);
-    const key = (told.moments ? { ArrowLeft: "[", ArrowRight: "]" } : { ArrowLeft: "a", ArrowRight: "d", "+": "w", "-": "s", Home: "0" })[event.key];
-    if (!key) return;
+    const key = { ArrowLeft: "a", ArrowRight: "d", "+": "w", "-": "s", Home: "0" }[event.key];
+    if (told.moments || !key) return;
     view.key(key, event.shiftKey);
     event.preventDefault();
     event.stopPropagation();
@@ -311,7 +306,7 @@ const tools = (view, place, alone, { module, examples }) => {
     if (!images[0]) return;
     const paper = make("div", { className: "sl-print" }, ...images);
     for (const finding of place.querySelectorAll("[data-finding]")) paper.append(make("p", { textContent: [...finding.children].map((words) => words.textContent).join(": ") }));
-    for (const card of ["[data-totals]", "[data-selection]", "[data-state]"]) {
+    for (const card of ["[data-totals]", "[data-selection]", "[data-state]", "[data-compared]"]) {
       const filled = part(card).cloneNode(true);
       if (filled.childElementCount > 1) paper.append(make("b", { textContent: part(card).previousElementSibling.textContent }), filled);
     }
