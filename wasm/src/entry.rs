@@ -16,7 +16,7 @@ use web_sys::HtmlElement;
 
 #[cfg(feature = "course")]
 pub use answers::{check, simulate};
-pub use handle::{View, machines};
+pub use handle::{View, colors, machines};
 #[cfg(feature = "course")]
 pub use lesson::{Told, lesson};
 

@@ -450,6 +450,14 @@ impl View {
     }
 }
 
+/// Ground and ink of what is dark or light, as the page writes colours.
+#[wasm_bindgen]
+#[must_use]
+pub fn colors(dark: bool) -> String {
+    let theme = if dark { Theme::DARK } else { Theme::LIGHT };
+    format!("{} {}", theme.ground.css(), theme.ink.css())
+}
+
 /// Names of the machine profiles that ship, a line each.
 #[wasm_bindgen]
 #[must_use]
