@@ -818,6 +818,17 @@ const RECORDED = JSON.stringify({
   ],
 });
 
+test("a range is as fast as the rates of its copies, and not as a length that the file rounds", async () => {
+  // Four bytes in 2,784 ns, of which the file keeps two microseconds.
+  const copy = { ph: "X", cat: "gpu_memcpy", name: "Memcpy DtoH (Device -> Pageable)", pid: 0, tid: 7, ts: 1, dur: 2, args: { device: 0, stream: 7, bytes: 4, "memory bandwidth (GB/s)": 0.0014367816 } };
+  const visit = await room.chromium.open(await harness.viewed(room.files, "rated.html", room.files.write("rated.json", JSON.stringify({ schemaVersion: 1, traceEvents: [copy] }))));
+  await harness.ready(visit.page);
+  await visit.page.locator(".sl-plot").focus();
+  await visit.page.keyboard.press("r");
+  await says(visit.page.locator("[data-totals]"), /2 µs[^]*4 B\s+1\.4 MB\/s/);
+  await visit.close();
+});
+
 test("what would change nothing in a program is not offered", async () => {
   const control = (visit, name) => visit.page.locator(`.sl-if [name=${name}]`).first();
   const offered = async (path) => {

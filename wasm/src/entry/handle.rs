@@ -492,7 +492,7 @@ fn totals(app: &App, totals: &Totals) -> Value {
         }
         if t.bytes > 0 {
             told.push(text::bytes(t.bytes));
-            told.extend(text::rate(t.bytes, t.ns));
+            told.extend(text::rate(t.bytes, t.took));
         }
         if t.overlap > 0 {
             told.push(format!("overlapped {}", text::time(t.overlap)));
