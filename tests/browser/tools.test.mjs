@@ -717,8 +717,15 @@ test("of a high window the print is as wide as the paper too, and on screen noth
   const canvas = await harness.ready(visit.page);
   for (const key of ["w", "d"]) await visit.page.keyboard.press(key);
   const before = await until(canvas, (s) => s.start > 0, "not nearer");
+  // A range that is chosen no more is on no paper.
+  const range = visit.page.locator("[data-totals]");
+  await visit.page.keyboard.press("r");
+  await harness.eventually(() => range.isVisible(), "no range");
+  await visit.page.keyboard.press("Escape");
+  await harness.eventually(async () => !(await range.isVisible()), "the range stays");
   await visit.page.evaluate(() => dispatchEvent(new Event("beforeprint")));
   await visit.page.emulateMedia({ media: "print" });
+  assert.doesNotMatch(await harness.words(visit.page.locator(".sl-print")), /Range/);
   const picture = visit.page.locator(".sl-across");
   await harness.eventually(() => picture.evaluate((img) => img.complete && img.naturalWidth > 100), "nothing to print");
   const [width, height] = await picture.evaluate((img) => [img.naturalWidth, img.naturalHeight]);

@@ -384,7 +384,9 @@ fn recorded(args: &str) -> Option<f64> {
     let value = |at: usize| args[at + quoted.len()..].trim_start().strip_prefix(':').map(str::trim_start);
     let value = args.match_indices(&quoted).filter_map(|(at, _)| value(at)).last()?;
     let number = value.split(|c: char| c == ',' || c == '}' || c.is_whitespace()).next()?;
-    number.parse().ok().filter(|rate: &f64| *rate > 0.0 && rate.is_finite())
+    // By the reader of JSON: that of numbers alone would be some kilobytes of the module more.
+    let rate = serde_json::from_str::<serde_json::Value>(number).ok()?.as_f64()?;
+    (rate > 0.0 && rate.is_finite()).then_some(rate)
 }
 
 /// Nanoseconds in which a slice moved its bytes: by the rate that its file says, which knows the length better than one that is
