@@ -511,3 +511,32 @@ test("two snapshots are drawn to one scale, each with its past, and what sets th
   await harness.eventually(async () => !(await card.isVisible()) && (await look(strip)) === usual, "the strip keeps the scale of what is closed");
   await visit.close();
 });
+
+test("two snapshots of one time move together, and each stays where the address has it", async () => {
+  const at = 1_790_000_000_000_000;
+  const files = [room.files.write("one.pickle", snapshot(at)), room.files.write("same.pickle", snapshot(at, 2))];
+  const visit = await room.chromium.open(await harness.viewed(room.files, "together.html", ...files));
+  const canvas = await harness.ready(visit.page);
+  const below = visit.page.locator(".sl-beside canvas.sl-canvas[data-ready]");
+  const moment = (of, is) => harness.eventually(async () => (await of.getAttribute("data-moment")) === String(is), `moment ${is}`);
+  await moment(canvas, 6);
+  await visit.page.locator(".sl-plot").first().focus();
+  await visit.page.keyboard.press("c");
+  await moment(below, 6);
+  for (const key of ["[", "["]) await visit.page.keyboard.press(key);
+  await moment(canvas, 4);
+  await moment(below, 4);
+  await visit.page.locator(".sl-beside .sl-strip").focus();
+  await visit.page.keyboard.press("End");
+  await moment(below, 6);
+  const address = await harness.eventually(() => visit.page.evaluate(() => /moment=4&beside=1$/.test(location.hash) && location.href), "the address has other moments");
+  await visit.page.goto("about:blank");
+  await visit.page.goto(address);
+  await harness.ready(visit.page);
+  await moment(canvas, 4);
+  await moment(below, 6);
+  // Both have come to rest, and are told apart as they are.
+  await harness.eventually(async () => /above event 4 of 6; below the end, after 6 events/.test(await harness.words(visit.page.locator("[data-compared]").first())), "another moment is compared");
+  await moment(below, 6);
+  await visit.close();
+});

@@ -369,15 +369,13 @@ impl View {
         schedule(&self.0);
     }
 
-    /// The chosen point in time on the wall clock, in nanoseconds; nothing without one.
-    pub fn wall(&self) -> Option<f64> {
-        self.0.borrow().screen.as_ref().and_then(Screen::wall_ns).map(|ns| ns as f64)
+    /// The chosen point in time on the wall clock, in nanoseconds, which no number of the page holds exactly; nothing without one.
+    pub fn wall(&self) -> Option<i64> {
+        self.0.borrow().screen.as_ref().and_then(Screen::wall_ns)
     }
 
     /// Chooses the point in time that is chosen elsewhere, if it lies within what is shown.
-    pub fn go_wall(&self, ns: f64) {
-        #[expect(clippy::cast_possible_truncation, reason = "float to int casts saturate")]
-        let ns = ns.round() as i64;
+    pub fn go_wall(&self, ns: i64) {
         self.0.borrow_mut().with(|screen| screen.go_to_wall(ns));
         schedule(&self.0);
     }

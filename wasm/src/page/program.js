@@ -200,8 +200,9 @@ const beside = (view, place) => {
       const [[item, by], n] = [words.split(",").map(Number), view.names().split("\n").length];
       if (words && item >= 0 && item < n) {
         compareWith(item);
-        if (by >= 0 && !other.times().length) {
-          pair.go(other, by);
+        if (!view.times().length && !other.times().length) {
+          // Of two snapshots each has a moment of its own, which nobody leads to.
+          if (by >= 0) pair.go(other, by);
           walls = [view.wall(), other.wall()];
         } else if (by) alignBy(by);
         return;
