@@ -297,24 +297,25 @@ function pickle(value) {
   return Buffer.concat([...parts, Buffer.from(".")]);
 }
 
-/** Two blocks come, the first goes, a third takes part of its place; a microsecond apart. */
-function snapshot(at) {
+/** Two blocks come, the first goes, a third takes part of its place; a microsecond apart. All so many times as large. */
+function snapshot(at, times = 1) {
   const base = 0x7f0000000000;
+  const [whole, half, quarter] = [4096 * times, 2048 * times, 1024 * times];
   const frames = (name, line) => [{ filename: "model/train.py", line, name }, { filename: "model/train.py", line: 99, name: "main" }];
   const event = (action, addr, size, k, stack) => ({ action, addr, size, stream: 0, time_us: at + k, frames: stack });
   const block = (size, state, stack) => ({ size, requested_size: size, state, frames: stack });
   return pickle({
     segments: [{
-      device: 0, address: base, total_size: 4096, allocated_size: 3072, active_size: 3072, requested_size: 3072, stream: 0, segment_type: "small",
-      blocks: [block(1024, "active_allocated", frames("third", 3)), block(1024, "inactive", []), block(2048, "active_allocated", frames("second", 2))],
+      device: 0, address: base, total_size: whole, allocated_size: 3 * quarter, active_size: 3 * quarter, requested_size: 3 * quarter, stream: 0, segment_type: "small",
+      blocks: [block(quarter, "active_allocated", frames("third", 3)), block(quarter, "inactive", []), block(half, "active_allocated", frames("second", 2))],
     }],
     device_traces: [[
-      event("segment_alloc", base, 4096, 0, frames("first", 1)),
-      event("alloc", base, 2048, 1, frames("first", 1)),
-      event("alloc", base + 2048, 2048, 2, frames("second", 2)),
-      event("free_requested", base, 2048, 3, []),
-      event("free_completed", base, 2048, 4, []),
-      event("alloc", base, 1024, 5, frames("third", 3)),
+      event("segment_alloc", base, whole, 0, frames("first", 1)),
+      event("alloc", base, half, 1, frames("first", 1)),
+      event("alloc", base + half, half, 2, frames("second", 2)),
+      event("free_requested", base, half, 3, []),
+      event("free_completed", base, half, 4, []),
+      event("alloc", base, quarter, 5, frames("third", 3)),
     ]],
     allocator_settings: {},
   });
@@ -442,5 +443,100 @@ test("a snapshot is seen at every moment, and its cursor is that of the timeline
   await visit.page.locator("button[data-item]").nth(0).click();
   // The last event before the fourth microsecond has happened; a pixel is some nanoseconds.
   await moment((m) => m === "4" || m === "5");
+  await visit.close();
+});
+
+test("two snapshots are drawn to one scale, each with its past, and what sets them apart is said", async () => {
+  const at = 1_790_000_000_000_000;
+  const files = [room.files.write("less.pickle", snapshot(at)), room.files.write("more.pickle", snapshot(at + 60_000_000, 4)), room.files.write("layout.json", JSON.stringify(LAYOUT))];
+  const visit = await room.chromium.open(await harness.viewed(room.files, "two.html", ...files));
+  const canvas = await harness.ready(visit.page);
+  const below = visit.page.locator(".sl-beside canvas.sl-canvas[data-ready]");
+  const [strip, under] = [visit.page.locator(".sl-strip").first(), visit.page.locator(".sl-beside .sl-strip")];
+  const moment = (of, is) => harness.eventually(async () => (await of.getAttribute("data-moment")) === String(is), `moment ${is}`);
+  const look = async (of) => harness.look(of.locator("canvas"));
+  await moment(canvas, 6);
+  const usual = await look(strip);
+  const card = visit.page.locator("[data-compared]").first();
+  const says = (pattern) => harness.eventually(async () => pattern.test(await harness.words(card)), `the card says no ${pattern}`);
+  const plot = visit.page.locator(".sl-plot").first();
+  await plot.focus();
+  await visit.page.keyboard.press("c");
+  await harness.eventually(() => below.isVisible(), "nothing is compared");
+  await moment(below, 6);
+  await harness.eventually(() => under.isVisible(), "the snapshot below has no past");
+  assert.deepEqual(await under.evaluate((s) => s.clientWidth), await strip.evaluate((s) => s.clientWidth));
+  await harness.eventually(async () => (await look(strip)) !== usual, "the strip is as high as it was");
+  // Bars of a quarter of the bytes begin at the same place.
+  const plots = async () => [await canvas.getAttribute("data-plot-x"), await below.getAttribute("data-plot-x")];
+  await harness.eventually(async () => (await plots()).every((x, _, all) => x === all[0]), `names have other room: ${await plots()}`);
+  await says(/peak allocated\s*4 KiB above, 16 KiB below: 12 KiB more below\s*peak reserved\s*4 KiB above, 16 KiB below: 12 KiB more below/);
+  await says(/moments\s*above the end, after 6 events; below the end, after 6 events\s*allocated\s*3 KiB above, 12 KiB below: 9 KiB more below/);
+  await says(/alike\s*0 blocks, 0 B[^]*only above: 2 blocks, 3 KiB\s*second \(train\.py:2\): 1 block, 2 KiB\s*third \(train\.py:3\): 1 block, 1 KiB\s*only below: 2 blocks, 12 KiB/);
+  // Half as wide as the map at least, however small: less than that only beside something larger.
+  const width = (of) => of.evaluate((c) => {
+    const { data } = c.getContext("2d").getImageData(0, 43, c.width, 1);
+    const [first] = [data.slice(-4)];
+    let last = c.width - 1;
+    while (last > 0 && [0, 1, 2].every((k) => data[4 * last + k] === first[k])) last -= 1;
+    return last;
+  });
+  await harness.eventually(async () => (await width(canvas)) < 0.7 * (await width(below)), "a quarter of the bytes is as wide as all");
+  // The strip below chooses the moment below alone: the other recording was a minute earlier.
+  const box = await under.boundingBox();
+  await visit.page.mouse.click(box.x + 1, box.y + 20);
+  await moment(below, 0);
+  await says(/below event 0 of 6\s*allocated\s*3 KiB above, 0 B below: 3 KiB more above/);
+  await moment(canvas, 6);
+  await under.focus();
+  await visit.page.keyboard.press("End");
+  await moment(below, 6);
+  await visit.page.keyboard.press("ArrowLeft");
+  await moment(below, 5);
+  await says(/below event 5 of 6[^]*only below: 1 block, 8 KiB/);
+  // The address has it.
+  const address = await harness.eventually(() => visit.page.evaluate(() => /beside=1%2C5$/.test(location.hash) && location.href), "the address has no moment below");
+  await visit.page.goto("about:blank");
+  await visit.page.goto(address);
+  await harness.ready(visit.page);
+  await moment(below, 5);
+  await says(/below event 5 of 6[^]*only below: 1 block, 8 KiB/);
+  // With anything else there is nothing to say, and each has its own scale again.
+  await visit.page.locator(".sl-beside-head select").selectOption("layout.json");
+  await harness.eventually(async () => !(await card.isVisible()) && !(await under.isVisible()), "a layout is compared as a snapshot");
+  await harness.eventually(async () => (await look(strip)) === usual, "the strip keeps the scale of what is gone");
+  await visit.page.locator(".sl-beside-head select").selectOption("more.pickle");
+  await harness.eventually(async () => (await card.isVisible()) && (await look(strip)) !== usual, "the snapshots have no common scale");
+  await visit.page.locator(".sl-beside-head button", { hasText: "close" }).click();
+  await harness.eventually(async () => !(await card.isVisible()) && (await look(strip)) === usual, "the strip keeps the scale of what is closed");
+  await visit.close();
+});
+
+test("two snapshots of one time move together, and each stays where the address has it", async () => {
+  const at = 1_790_000_000_000_000;
+  const files = [room.files.write("one.pickle", snapshot(at)), room.files.write("same.pickle", snapshot(at, 2))];
+  const visit = await room.chromium.open(await harness.viewed(room.files, "together.html", ...files));
+  const canvas = await harness.ready(visit.page);
+  const below = visit.page.locator(".sl-beside canvas.sl-canvas[data-ready]");
+  const moment = (of, is) => harness.eventually(async () => (await of.getAttribute("data-moment")) === String(is), `moment ${is}`);
+  await moment(canvas, 6);
+  await visit.page.locator(".sl-plot").first().focus();
+  await visit.page.keyboard.press("c");
+  await moment(below, 6);
+  for (const key of ["[", "["]) await visit.page.keyboard.press(key);
+  await moment(canvas, 4);
+  await moment(below, 4);
+  await visit.page.locator(".sl-beside .sl-strip").focus();
+  await visit.page.keyboard.press("End");
+  await moment(below, 6);
+  const address = await harness.eventually(() => visit.page.evaluate(() => /moment=4&beside=1$/.test(location.hash) && location.href), "the address has other moments");
+  await visit.page.goto("about:blank");
+  await visit.page.goto(address);
+  await harness.ready(visit.page);
+  await moment(canvas, 4);
+  await moment(below, 6);
+  // Both have come to rest, and are told apart as they are.
+  await harness.eventually(async () => /above event 4 of 6; below the end, after 6 events/.test(await harness.words(visit.page.locator("[data-compared]").first())), "another moment is compared");
+  await moment(below, 6);
   await visit.close();
 });

@@ -755,8 +755,15 @@ test("of a high window the print is as wide as the paper too, and on screen noth
   const canvas = await harness.ready(visit.page);
   for (const key of ["w", "d"]) await visit.page.keyboard.press(key);
   const before = await until(canvas, (s) => s.start > 0, "not nearer");
+  // A range that is chosen no more is on no paper.
+  const range = visit.page.locator("[data-totals]");
+  await visit.page.keyboard.press("r");
+  await harness.eventually(() => range.isVisible(), "no range");
+  await visit.page.keyboard.press("Escape");
+  await harness.eventually(async () => !(await range.isVisible()), "the range stays");
   await visit.page.evaluate(() => dispatchEvent(new Event("beforeprint")));
   await visit.page.emulateMedia({ media: "print" });
+  assert.doesNotMatch(await harness.words(visit.page.locator(".sl-print")), /Range/);
   const picture = visit.page.locator(".sl-across");
   await harness.eventually(() => picture.evaluate((img) => img.complete && img.naturalWidth > 100), "nothing to print");
   const [width, height] = await picture.evaluate((img) => [img.naturalWidth, img.naturalHeight]);
@@ -854,6 +861,17 @@ const RECORDED = JSON.stringify({
     { ph: "X", cat: "cuda_sync", name: "Stream Sync", pid: 0, tid: 7, ts: 1105, dur: 56, args: { device: 0, stream: 7, correlation: 3 } },
     call("cudaMemcpyAsync", 1161, 4, 4), work("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 1171, 100, 4, 8_000_000),
   ],
+});
+
+test("a range is as fast as the rates of its copies, and not as a length that the file rounds", async () => {
+  // Four bytes in 2,784 ns, of which the file keeps two microseconds.
+  const copy = { ph: "X", cat: "gpu_memcpy", name: "Memcpy DtoH (Device -> Pageable)", pid: 0, tid: 7, ts: 1, dur: 2, args: { device: 0, stream: 7, bytes: 4, "memory bandwidth (GB/s)": 0.0014367816 } };
+  const visit = await room.chromium.open(await harness.viewed(room.files, "rated.html", room.files.write("rated.json", JSON.stringify({ schemaVersion: 1, traceEvents: [copy] }))));
+  await harness.ready(visit.page);
+  await visit.page.locator(".sl-plot").focus();
+  await visit.page.keyboard.press("r");
+  await says(visit.page.locator("[data-totals]"), /2 µs[^]*4 B\s+1\.4 MB\/s/);
+  await visit.close();
 });
 
 test("what would change nothing in a program is not offered", async () => {

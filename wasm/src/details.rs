@@ -367,7 +367,6 @@ fn partition(n: usize, is: impl Fn(usize) -> bool) -> usize {
     lo
 }
 
-/// The members of an object in JSON as names and values; other text as it stands.
 /// The argument by which Kineto tells how fast a copy was, in bytes per nanosecond.
 const BANDWIDTH: &str = "memory bandwidth (GB/s)";
 
@@ -379,20 +378,36 @@ fn said(args: &str, name: &str) -> Option<serde_json::Value> {
 
 /// The rate that these arguments say, in bytes per nanosecond.
 fn recorded(args: &str) -> Option<f64> {
-    said(args, BANDWIDTH)?.as_f64().filter(|rate| *rate > 0.0)
+    // Its member is found in the text: a range is asked for the rates of a hundred thousand copies. Within a text quotes are
+    // escaped, so that what is quoted and has a colon behind it is a name.
+    let quoted = format!("\"{BANDWIDTH}\"");
+    let value = |at: usize| args[at + quoted.len()..].trim_start().strip_prefix(':').map(str::trim_start);
+    let value = args.match_indices(&quoted).filter_map(|(at, _)| value(at)).last()?;
+    let number = value.split(|c: char| c == ',' || c == '}' || c.is_whitespace()).next()?;
+    // By the reader of JSON: that of numbers alone would be some kilobytes of the module more.
+    let rate = serde_json::from_str::<serde_json::Value>(number).ok()?.as_f64()?;
+    (rate > 0.0 && rate.is_finite()).then_some(rate)
 }
 
-/// How fast a slice moved its bytes: as its file says, which knows its length better than one that is rounded to microseconds
-/// tells it; else bytes by time.
-pub(crate) fn rate(trace: &Trace, k: u32) -> Option<String> {
+/// Nanoseconds in which a slice moved its bytes: by the rate that its file says, which knows the length better than one that is
+/// rounded to microseconds tells it; else from start to end.
+pub(crate) fn took(trace: &Trace, k: u32) -> i64 {
     let slice = trace.slices.get(k as usize);
     let took = slice.end.0.saturating_sub(slice.start.0);
+    if slice.bytes == 0 {
+        return took;
+    }
     let exact = recorded(trace.strings.get(slice.args)).map(|rate| slice.bytes as f64 / rate);
     #[expect(clippy::cast_possible_truncation, reason = "float to int casts saturate")]
-    let took = exact.map_or(took, |ns| (ns.round() as i64).max(1));
-    text::rate(slice.bytes, took)
+    exact.map_or(took, |ns| (ns.round() as i64).max(1))
 }
 
+/// How fast a slice moved its bytes.
+pub(crate) fn rate(trace: &Trace, k: u32) -> Option<String> {
+    text::rate(trace.slices.bytes[k as usize], took(trace, k))
+}
+
+/// The members of an object in JSON as names and values; other text as it stands.
 fn arguments(json: &str) -> Vec<(String, String)> {
     if json.is_empty() {
         return Vec::new();
@@ -524,6 +539,29 @@ mod tests {
         for bandwidth in ["\"inf\"", "0", "-3"] {
             let (rows, _) = told(&format!(r#""bytes":4000,"{BANDWIDTH}":{bandwidth}"#));
             assert_eq!(rows, [row("rate", "2.0 GB/s"), row(BANDWIDTH, bandwidth.trim_matches('"'))]);
+        }
+    }
+
+    #[test]
+    fn a_rate_is_read_where_it_is_one() {
+        for (args, rate) in [
+            (r#"{"memory bandwidth (GB/s)":25.6}"#, Some(25.6)),
+            (r#"{"bytes": 4, "memory bandwidth (GB/s)" : 1.5e1 , "graph id": 7}"#, Some(15.0)),
+            (
+                r#"{"a":"memory bandwidth (GB/s)","memory bandwidth (GB/s)":2,"b":"memory bandwidth (GB/s)"}"#,
+                Some(2.0),
+            ),
+            (r#"{"memory bandwidth (GB/s)":2,"memory bandwidth (GB/s)":3}"#, Some(3.0)),
+            (r#"{"a":"\"memory bandwidth (GB/s)\": 3"}"#, None),
+            (r#"{"memory bandwidth (GB/s) of the link":3}"#, None),
+            (r#"{"memory bandwidth (GB/s)":"inf"}"#, None),
+            (r#"{"memory bandwidth (GB/s)":inf}"#, None),
+            (r#"{"memory bandwidth (GB/s)":null}"#, None),
+            ("memory bandwidth (GB/s)", None),
+            (r#"{"memory bandwidth (GB/s)""#, None),
+            ("", None),
+        ] {
+            assert_eq!(recorded(args), rate, "{args}");
         }
     }
 

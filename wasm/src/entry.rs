@@ -20,7 +20,7 @@ use web_sys::HtmlElement;
 pub use answers::{check, simulate};
 #[cfg(feature = "operators")]
 pub use applied::apply;
-pub use handle::{View, machines};
+pub use handle::{View, colors, machines};
 #[cfg(feature = "course")]
 pub use lesson::{Told, lesson};
 
@@ -233,7 +233,11 @@ impl Viewer {
 
     /// Does something with the memory map, if one is shown.
     pub(crate) fn with_memory<T>(&mut self, act: impl FnOnce(&mut MemoryApp) -> T) -> Option<T> {
-        self.screen.as_mut().and_then(Screen::memory_mut).map(act)
+        self.memory_mut().map(act)
+    }
+
+    fn memory_mut(&mut self) -> Option<&mut MemoryApp> {
+        self.screen.as_mut().and_then(Screen::memory_mut)
     }
 
     fn time(&self) -> Option<&App> {

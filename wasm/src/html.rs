@@ -58,6 +58,7 @@ const BOOT: &str = concat!(
     include_str!("page/menu.js"),
     include_str!("page/perfetto.js"),
     include_str!("page/tools.js"),
+    include_str!("page/against.js"),
     include_str!("page/program.js"),
     include_str!("page/boot.js"),
 );

@@ -9,12 +9,14 @@
 //! | `frame` | where the rows stand |
 //! | `draw` | the shapes |
 //! | `past` | a snapshot over time |
+//! | `against` | two snapshots: one scale for both, and what sets them apart |
 //! | `app` | what the page does with pointer, wheel and keys; its words are in `told` |
 //!
 //! Every question is about bytes, never about sizes in between: gaps of a strided view are seen wherever they are wider
 //! than a pixel, finer ones are hatched. Nothing here grows with the bytes of a storage; of very many storages or views
 //! the first or largest are drawn and the rest is told in a row.
 
+pub mod against;
 pub(crate) mod app;
 pub(crate) mod comb;
 pub(crate) mod draw;
@@ -30,7 +32,7 @@ use crate::scene::Scene;
 use crate::theme::Theme;
 pub use app::MemoryApp;
 use draw::{Draw, Fields, Focus, Seen};
-use frame::{Frame, Limits};
+use frame::{Extent, Frame, Limits};
 pub use map::MemoryPicture;
 
 /// How a memory map is drawn.
@@ -84,7 +86,7 @@ pub fn scene(map: &MemoryPicture, options: &MemoryOptions) -> Scene {
     let width = if options.width.is_finite() { options.width.clamp(300.0, 20_000.0) } else { 960.0 };
     let title = crate::text::clean(&options.title);
     let storages = if map.is_snapshot { SEGMENTS } else { LIMITS.storages };
-    let frame = Frame::new(map, &title, width, Limits { storages, ..LIMITS }, &|_| 0);
+    let frame = Frame::new(map, &title, width, Limits { storages, ..LIMITS }, &|_| 0, Extent::default());
     let (focus, mut fields) = (Focus::default(), Fields::default());
     fields.prepare(map, &frame, (0.0, f64::INFINITY), &focus);
     let bars = frame.rows.len().max(1) * if map.plan.is_some() { 2 } else { 1 };

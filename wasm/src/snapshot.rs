@@ -7,7 +7,7 @@ use spanlift::grouped;
 use spanlift::memory::{Device, Dtype, Layout, Span, Storage, StorageId, Tensor, View, cuda};
 use spanlift::ordered::BTreeMap;
 use spanlift::trace::StrId;
-use spanlift::trace::snapshot::{self, Figures, Life, Past, Segment, Snapshot};
+use spanlift::trace::snapshot::{self, Alive, Figures, History, Life, Past, Segment, Snapshot};
 
 use crate::memory::frame::NAME;
 use crate::memory::past::OverTime;
@@ -19,7 +19,7 @@ use crate::text;
 /// What is no snapshot, with the byte or the value; a snapshot whose segments have no place.
 pub fn map(bytes: &[u8]) -> Result<(Layout, Vec<String>), String> {
     let (snapshot, layout, mut told) = open(bytes)?;
-    told.extend(told_before(&snapshot));
+    told.extend(told_before(&snapshot, &histories(&snapshot, &mut |_, _, _| ())));
     Ok((layout, told))
 }
 
@@ -275,7 +275,7 @@ fn past_of(life: &Life) -> i64 {
 }
 
 /// Who asked for something, by the innermost line of its stack, with a blank before it.
-fn asked_by(snapshot: &Snapshot, stack: u32) -> String {
+pub(crate) fn asked_by(snapshot: &Snapshot, stack: u32) -> String {
     snapshot.stacks.get(stack).first().map_or_else(String::new, |&frame| asker(snapshot, frame))
 }
 
@@ -371,14 +371,22 @@ fn bytes(n: i128) -> String {
     text::bytes(u64::try_from(n).unwrap_or(0))
 }
 
-/// What there is to tell of the time before the end, a line for each device that was recorded.
+/// What going backwards through the events of each device that was recorded finds; `each` is given device, event and the
+/// state before it.
 ///
 /// # Cost
 /// `n log n` in the events.
-pub(crate) fn told_before(snapshot: &Snapshot) -> Vec<String> {
+pub(crate) fn histories(
+    snapshot: &Snapshot,
+    each: &mut dyn FnMut(usize, usize, Alive),
+) -> Vec<(usize, History)> {
     let recorded = (0..snapshot.traces.len()).filter(|&device| !snapshot.traces[device].is_empty());
-    let line = |device: usize| {
-        let peak = snapshot.history(device, |_, _| ()).peak;
+    recorded.map(|device| (device, snapshot.history(device, |k, alive| each(device, k, alive)))).collect()
+}
+
+/// What there is to tell of the time before the end, a line for each device that was recorded.
+pub(crate) fn told_before(snapshot: &Snapshot, histories: &[(usize, History)]) -> Vec<String> {
+    let line = |&(device, History { peak, .. }): &(usize, History)| {
         format!(
             "cuda:{device}: {} recorded, at the peak {} allocated, {} reserved",
             text::count(snapshot.traces[device].len(), "event"),
@@ -386,7 +394,7 @@ pub(crate) fn told_before(snapshot: &Snapshot) -> Vec<String> {
             bytes(peak.reserved)
         )
     };
-    recorded.map(line).collect()
+    histories.iter().map(line).collect()
 }
 
 fn told(snapshot: &Snapshot) -> Vec<String> {

@@ -3,6 +3,7 @@
 use spanlift::trace::{FlowKind, Kind};
 
 use super::App;
+use crate::details;
 
 /// What happens within a range of time.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -28,6 +29,8 @@ pub struct Total {
     pub ns: i64,
     /// Bytes moved within the range: of a slice that lies in it in part, the part in proportion to time.
     pub bytes: u64,
+    /// The time in which those bytes were moved: that of the slices that have any, by the rates that the file says where it does.
+    pub took: i64,
     /// Time in the range during which any of them is there.
     pub busy: i64,
     /// The part of that during which a device does work of another kind.
@@ -67,15 +70,27 @@ impl App {
                     if self.model.rows.place(k).0 == r && !self.is_engine(i) {
                         let took = i128::from(end) - i128::from(start);
                         let inside = i128::from(b) - i128::from(a);
-                        let moved = i128::from(slices.bytes[i]);
-                        let part = if took > 0 { (moved * inside + took / 2) / took } else { moved };
+                        let inside_of =
+                            |whole: i128| if took > 0 { (whole * inside + took / 2) / took } else { whole };
+                        let part = inside_of(slices.bytes[i].into());
+                        let rated =
+                            if part > 0 { inside_of(details::took(&self.model.trace, k).into()) } else { 0 };
                         let kind = slices.kind[i];
                         let place =
                             times.binary_search_by_key(&kind, |(of, _)| *of).unwrap_or_else(|place| {
                                 times.insert(place, (kind, Vec::new()));
                                 totals.kinds.insert(
                                     place,
-                                    Total { kind, n: 0, ns: 0, bytes: 0, busy: 0, overlap: 0, waited: 0 },
+                                    Total {
+                                        kind,
+                                        n: 0,
+                                        ns: 0,
+                                        bytes: 0,
+                                        took: 0,
+                                        busy: 0,
+                                        overlap: 0,
+                                        waited: 0,
+                                    },
                                 );
                                 place
                             });
@@ -84,6 +99,7 @@ impl App {
                         total.n += 1;
                         total.ns = total.ns.saturating_add(b - a);
                         total.bytes = total.bytes.saturating_add(u64::try_from(part).unwrap_or(u64::MAX));
+                        total.took = total.took.saturating_add(i64::try_from(rated).unwrap_or(i64::MAX));
                         total.waited = total.waited.saturating_add(self.waited(k, from, to));
                     }
                 }
@@ -149,6 +165,8 @@ fn length(intervals: &[(i64, i64)]) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+
     use spanlift::trace::LaneKind;
 
     use super::*;
@@ -287,6 +305,81 @@ mod tests {
             }
         }
         assert!(seen.iter().all(|&n| n > 0), "nothing was looked at: {seen:?}");
+    }
+
+    /// The figures of the shared traces, which were made without this program.
+    #[test]
+    fn copies_of_a_whole_trace_are_those_of_the_reference_and_as_fast_as_their_own_rates_say() {
+        let shared = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/traces");
+        let Ok(reference) = std::fs::read(shared.join("reference.json")) else { return };
+        let reference: serde_json::Value = serde_json::from_slice(&reference).unwrap();
+        let (mut n_told, mut n_rounded) = (0, 0);
+        for (file, figures) in reference.as_object().unwrap() {
+            let packed = std::fs::read(shared.join(file)).unwrap();
+            let mut bytes = Vec::new();
+            if file.ends_with(".gz") {
+                flate2::read::MultiGzDecoder::new(&*packed).read_to_end(&mut bytes).unwrap();
+            } else {
+                bytes = packed;
+            }
+            let trace = spanlift::trace::read(&bytes).unwrap();
+            let mut app = App::new(Model::new(file, trace), Theme::LIGHT);
+            app.resize(900.0, 400.0);
+            let (first, last) = app.model.extent();
+            app.set_range(Some((first, last + 1)));
+            let totals = app.totals().unwrap();
+            let ways = [
+                (Kind::ToDevice, "Memcpy HtoD"),
+                (Kind::ToHost, "Memcpy DtoH"),
+                (Kind::WithinDevice, "Memcpy DtoD"),
+                (Kind::Peer, "Memcpy PtoP"),
+                (Kind::Memset, "Memset"),
+            ];
+            for (kind, way) in ways {
+                let copies = figures["copies"].as_object().unwrap().iter();
+                let copies: Vec<_> =
+                    copies.filter(|(name, _)| name.starts_with(way)).map(|(_, c)| c).collect();
+                let sum = |what: &str| copies.iter().map(|c| c[what].as_i64().unwrap_or(0)).sum::<i64>();
+                // Where not all of them say their rate the rest is as long as the file has it.
+                if copies.is_empty() || sum("recovered_n") != sum("count") {
+                    continue;
+                }
+                let found = totals.kinds.iter().find(|total| total.kind == kind).unwrap();
+                let case = format!("{file}: {way}");
+                assert_eq!(found.n.cast_signed(), sum("count"), "{case}");
+                assert_eq!(found.ns, sum("time_ns"), "{case}");
+                assert_eq!(found.bytes.cast_signed(), sum("bytes"), "{case}");
+                assert_eq!(found.took, sum("recovered_time_ns"), "{case}");
+                n_told += 1;
+                n_rounded += u32::from(found.took != found.ns);
+            }
+        }
+        assert!(n_told > 15 && n_rounded > 8, "{n_told}, {n_rounded}");
+    }
+
+    #[test]
+    fn a_range_that_cuts_a_copy_has_the_part_of_its_bytes_and_of_the_time_that_its_rate_says() {
+        let trace = r#"{"traceEvents":[
+            {"ph":"X","cat":"gpu_memcpy","name":"Memcpy DtoH (Device -> Pageable)","pid":0,"tid":7,"ts":0,"dur":4,
+             "args":{"device":0,"stream":7,"bytes":8000,"memory bandwidth (GB/s)":1.6}},
+            {"ph":"X","cat":"gpu_memcpy","name":"Memcpy DtoH (Device -> Pageable)","pid":0,"tid":7,"ts":4,"dur":1,"args":{"device":0,"stream":7,"bytes":300}},
+            {"ph":"X","cat":"gpu_memcpy","name":"Memcpy DtoH (Device -> Pageable)","pid":0,"tid":7,"ts":6,"dur":0,
+             "args":{"device":0,"stream":7,"bytes":4,"memory bandwidth (GB/s)":0.01}},
+            {"ph":"X","cat":"gpu_memcpy","name":"Memcpy DtoH (Device -> Pageable)","pid":0,"tid":7,"ts":7,"dur":1,"args":{"device":0,"stream":7}}]}"#;
+        let mut app =
+            App::new(Model::new("t", spanlift::trace::read(trace.as_bytes()).unwrap()), Theme::LIGHT);
+        app.resize(900.0, 400.0);
+        let mut told = |from: i64, to: i64| {
+            app.set_range(Some((from, to)));
+            app.totals().unwrap().kinds.iter().map(|t| (t.n, t.ns, t.bytes, t.took)).collect::<Vec<_>>()
+        };
+        // 8,000 B at 1.6 B/ns took 5,000 ns, of which the file keeps four microseconds; the second says no rate, the third took
+        // 400 ns, and the last moved nothing that is known.
+        assert_eq!(told(0, 4000), [(1, 4000, 8000, 5000)]);
+        assert_eq!(told(1000, 3000), [(1, 2000, 4000, 2500)]);
+        assert_eq!(told(0, 5000), [(2, 5000, 8300, 6000)]);
+        assert_eq!(told(5500, 7000), [(1, 0, 4, 400)]);
+        assert_eq!(told(0, 8000), [(4, 6000, 8304, 6400)]);
     }
 
     #[test]

@@ -20,6 +20,7 @@ use super::Viewer;
 use crate::app::filter::Filter;
 use crate::app::{App, State, Totals};
 use crate::input::{Shared, schedule};
+use crate::memory::against;
 use crate::model::machine_of;
 use crate::pack::{Content, PageItem, pack, unpack};
 use crate::paint::Canvas;
@@ -286,6 +287,37 @@ impl View {
         time!(self, app => app.widen(least))
     }
 
+    /// Draws this snapshot and another to one scale, each to its own where one of them is none; says whether both are.
+    pub fn level(&self, other: &View) -> bool {
+        let (are, is_new) = {
+            let (mut a, mut b) = (self.0.borrow_mut(), other.0.borrow_mut());
+            match (a.memory_mut(), b.memory_mut()) {
+                (Some(a), Some(b)) => (a.scale().and(b.scale()).is_some(), against::level(a, b)),
+                (a, b) => {
+                    (false, a.into_iter().chain(b).fold(false, |is_new, app| app.level(None) || is_new))
+                }
+            }
+        };
+        if is_new {
+            schedule(&self.0);
+            schedule(&other.0);
+        }
+        are
+    }
+
+    /// Draws a snapshot to its own scale again.
+    pub fn alone(&self) {
+        self.0.borrow_mut().with_memory(|app| app.level(None));
+        schedule(&self.0);
+    }
+
+    /// What sets this snapshot and another apart, as JSON; nothing where one of them is none, or its past is not known.
+    pub fn compared(&self, other: &View) -> Option<String> {
+        let (mut a, mut b) = (self.0.borrow_mut(), other.0.borrow_mut());
+        let told = against::compare(a.memory_mut()?, b.memory_mut()?)?;
+        Some(text::unbroken(&json!({"rows": told.rows, "only": told.only}).to_string()))
+    }
+
     /// Chooses a range of time, on the rows from one to another where they are given; none where the ends are equal.
     pub fn choose(&self, from: f64, to: f64, first: Option<usize>, last: Option<usize>) {
         time!(self, app => {
@@ -342,15 +374,13 @@ impl View {
         schedule(&self.0);
     }
 
-    /// The chosen point in time on the wall clock, in nanoseconds; nothing without one.
-    pub fn wall(&self) -> Option<f64> {
-        self.0.borrow().screen.as_ref().and_then(Screen::wall_ns).map(|ns| ns as f64)
+    /// The chosen point in time on the wall clock, in nanoseconds, which no number of the page holds exactly; nothing without one.
+    pub fn wall(&self) -> Option<i64> {
+        self.0.borrow().screen.as_ref().and_then(Screen::wall_ns)
     }
 
     /// Chooses the point in time that is chosen elsewhere, if it lies within what is shown.
-    pub fn go_wall(&self, ns: f64) {
-        #[expect(clippy::cast_possible_truncation, reason = "float to int casts saturate")]
-        let ns = ns.round() as i64;
+    pub fn go_wall(&self, ns: i64) {
         self.0.borrow_mut().with(|screen| screen.go_to_wall(ns));
         schedule(&self.0);
     }
@@ -423,6 +453,14 @@ impl View {
     }
 }
 
+/// Ground and ink of what is dark or light, as the page writes colours.
+#[wasm_bindgen]
+#[must_use]
+pub fn colors(dark: bool) -> String {
+    let theme = if dark { Theme::DARK } else { Theme::LIGHT };
+    format!("{} {}", theme.ground.css(), theme.ink.css())
+}
+
 /// Names of the machine profiles that ship, a line each.
 #[wasm_bindgen]
 #[must_use]
@@ -457,7 +495,7 @@ fn totals(app: &App, totals: &Totals) -> Value {
         }
         if t.bytes > 0 {
             told.push(text::bytes(t.bytes));
-            told.extend(text::rate(t.bytes, t.ns));
+            told.extend(text::rate(t.bytes, t.took));
         }
         if t.overlap > 0 {
             told.push(format!("overlapped {}", text::time(t.overlap)));

@@ -16,14 +16,16 @@
 //! | `Escape` | selects nothing |
 
 mod looks;
+mod scale;
 mod views;
 
 use spanlift::memory::{Layout, MoveKind, Target};
 use spanlift::ordered::BTreeMap;
 use spanlift::trace::snapshot::Snapshot;
 
+use super::against::Scale;
 use super::draw::{self, Draw, Fields, Focus, Seen, Window};
-use super::frame::{BAR, Frame, Item, Limits, RULER};
+use super::frame::{BAR, Extent, Frame, Item, Limits, RULER};
 use super::map::MemoryPicture;
 use super::past::OverTime;
 use crate::details::Details;
@@ -68,6 +70,8 @@ pub struct MemoryApp {
     /// A snapshot whose past nobody has asked for yet.
     snapshot: Option<Box<Snapshot>>,
     over_time: Option<Box<OverTime>>,
+    /// The scale of a snapshot that this one is compared with.
+    beside: Option<Scale>,
 }
 
 /// A button that is held down.
@@ -100,7 +104,7 @@ impl MemoryApp {
             name: crate::text::clean(name),
             theme,
             remarks: Vec::new(),
-            frame: Frame::new(&map, "", 640.0, LIMITS, &|_| 0),
+            frame: Frame::new(&map, "", 640.0, LIMITS, &|_| 0, Extent::default()),
             map,
             to,
             kind,
@@ -115,6 +119,7 @@ impl MemoryApp {
             seen: Seen::default(),
             snapshot: None,
             over_time: None,
+            beside: None,
         }
     }
 
@@ -139,8 +144,11 @@ impl MemoryApp {
     /// `n log n` in its events: the first picture does without.
     pub fn look_back(&mut self) -> bool {
         if let Some(snapshot) = self.snapshot.take_if(|s| s.traces.iter().any(|events| !events.is_empty())) {
-            self.remarks.extend(crate::snapshot::told_before(&snapshot));
             self.over_time = OverTime::new(*snapshot).map(Box::new);
+            if let Some(over) = &mut self.over_time {
+                self.remarks.extend(crate::snapshot::told_before(over.snapshot(), over.histories()));
+                over.set_beside(self.beside.map(|scale| scale.peak));
+            }
             self.show_moment();
         }
         self.over_time.is_some()
@@ -226,7 +234,9 @@ impl MemoryApp {
 
     fn lay_out(&mut self) {
         let extra = &self.extra;
-        self.frame = Frame::new(&self.map, "", self.size.0, LIMITS, &|k| extra.get(&k).copied().unwrap_or(0));
+        let extra = |k: usize| extra.get(&k).copied().unwrap_or(0);
+        let least = self.beside.map_or(Extent::default(), |scale| scale.extent);
+        self.frame = Frame::new(&self.map, "", self.size.0, LIMITS, &extra, least);
         self.scroll_by(0.0);
     }
 

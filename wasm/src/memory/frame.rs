@@ -29,6 +29,14 @@ pub(crate) struct Limits {
     pub(crate) words: usize,
 }
 
+/// What decides the scale of a map: the room for its names before that is cut to a part of the width, and the bytes of its
+/// largest storage.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Extent {
+    pub(crate) names: f64,
+    pub(crate) largest: i64,
+}
+
 /// Where the panels are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Panels {
@@ -76,20 +84,24 @@ pub(crate) struct Frame {
     pub(crate) rows: Vec<Row>,
     pub(crate) width: f64,
     pub(crate) height: f64,
-    /// Bytes of the largest storage that is drawn.
+    /// Bytes that are as wide as the panel: those of the largest storage that is drawn, here or in what is compared.
     pub(crate) largest: i64,
+    /// What this map itself takes.
+    pub(crate) own: Extent,
     /// Whether views have words below them.
     pub(crate) has_words: bool,
 }
 
 impl Frame {
-    /// `extra` says how many more views of a storage are wanted than `limits` give it.
+    /// `extra` says how many more views of a storage are wanted than `limits` give it, `least` to whose scale it is drawn where
+    /// that is the larger one.
     pub(crate) fn new(
         map: &MemoryPicture,
         title: &str,
         width: f64,
         limits: Limits,
         extra: &dyn Fn(usize) -> usize,
+        least: Extent,
     ) -> Frame {
         let per_device = (limits.storages / map.devices.len().max(1)).max(3);
         let chosen: Vec<Vec<usize>> =
@@ -111,15 +123,15 @@ impl Frame {
         });
         // What tells segments apart is the end of an address.
         let most = (width * 0.25).max(if map.is_snapshot { 106.0 } else { 84.0 });
-        let mut gutter = (map.name_width().unwrap_or(0.0) + 26.0).clamp(84.0, most);
+        let mut wanted = (map.name_width().unwrap_or(0.0) + 26.0).max(84.0);
         for name in names {
-            gutter = gutter.max(text::width(&text::clean(&name), NAME, true) + 26.0);
             // Names that are wider are cut, so the others need not be made.
-            if most <= gutter {
-                gutter = most;
+            if most <= wanted {
                 break;
             }
+            wanted = wanted.max(text::width(&text::clean(&name), NAME, true) + 26.0);
         }
+        let gutter = wanted.max(least.names).min(most);
         let room = width - gutter - 16.0;
         let has_after = map.plan.is_some();
         let stacked = width < SIDE_BY_SIDE;
@@ -131,9 +143,13 @@ impl Frame {
             }
             false => Panels { gutter, width: room, after: None },
         };
-        let largest = chosen.iter().flatten().map(|&k| map.end(k)).max().unwrap_or(1);
+        let own = Extent {
+            names: wanted,
+            largest: chosen.iter().flatten().map(|&k| map.end(k)).max().unwrap_or(1),
+        };
+        let largest = own.largest.max(least.largest);
         let has_words = 0 < each && n_views <= limits.words;
-        let mut frame = Frame { panels, rows: Vec::new(), width, height: 10.0, largest, has_words };
+        let mut frame = Frame { panels, rows: Vec::new(), width, height: 10.0, largest, own, has_words };
         if !title.is_empty() {
             frame.push(Item::Title, 28.0, vec![title.to_owned()], Vec::new());
         }

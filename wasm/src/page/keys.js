@@ -50,6 +50,7 @@ const KEYS = {
     ["] [", "of a snapshot: to the next event that moves memory, the one before; with shift a hundred events; a click on the strip: any event"],
     ["Page Up, Page Down", "scroll"],
     ["alt ← →", "back to what was shown and chosen before, and forth again"],
+    ["C", "another item below this one; two snapshots have one scale, and what sets them apart is told"],
     ["L, X, P", "open files, save as SVG, print"],
     ["T", "light or dark"],
     ["Esc", "select nothing"],

@@ -12,6 +12,7 @@ const beside = (view, place) => {
   const root = make("div", { className: "spanlift" });
   const pane = make("section", { className: "sl-beside", hidden: true, ariaLabel: "second timeline" }, make("div", { className: "sl-beside-head" }, title, near, all, choice, align, close), root);
   place.append(pane);
+  const pair = against(view, place, root);
   let [other, shift, from, walls, leveled, narrowest] = [null, 0, null, [], "", []];
   const fit = () => {
     const [outer, inner] = [place.getBoundingClientRect(), room.getBoundingClientRect()];
@@ -47,6 +48,7 @@ const beside = (view, place) => {
     from = null;
     pressed();
     level([view]);
+    pair.ended();
     view.reach(0, 0);
     // What made the time on screen longer than the first lasts is gone.
     const [start, end, first, last] = view.times();
@@ -107,9 +109,10 @@ const beside = (view, place) => {
     if (other) other.replace(block);
     else {
       // Names that differ from the first viewer's, for those who go from part to part.
-      const named = () => root.querySelector(".sl-middle")?.setAttribute("aria-label", "timeline below");
+      const named = () => root.querySelector(".sl-middle")?.setAttribute("aria-label", `${root.classList.contains("is-memory") ? "memory map" : "timeline"} below`);
       other = mounted(root, block, false);
       tellKeys(root);
+      pair.mounted(other);
       named();
       let resting = 0;
       root.addEventListener("sl-drawn", () =>
@@ -117,6 +120,8 @@ const beside = (view, place) => {
           named();
           clearTimeout(resting);
           resting = setTimeout(() => other.tell(), 300);
+          // The address has the moment of a snapshot.
+          if (!pane.hidden && pair.drawn(other)) note();
           // Who is pointed at leads.
           if (pane.hidden || !pane.matches(":hover, :focus-within")) return;
           same(other, view, -shift);
@@ -174,6 +179,7 @@ const beside = (view, place) => {
       if (pane.hidden || !other) return;
       fit();
       offer();
+      pair.drawn(other);
       // Another item, a program that was edited, lanes by something else: the names of the first may take other room.
       const { plotX } = place.querySelector(".sl-canvas").dataset;
       if (leveled !== plotX) level([view, other]);
@@ -188,13 +194,17 @@ const beside = (view, place) => {
       if (from === "item") return hide();
       if (n > 1) compareWith((view.item() + 1) % n);
     },
-    /** What is compared, and by how much later where that was aligned; and that once more. */
-    words: () => (from === "item" ? [choice.selectedIndex, ...(shift ? [shift] : [])].join() : ""),
+    /** What is compared, and by how much later where that was aligned, or of a snapshot its moment; and that once more. */
+    words: () => (from === "item" ? [choice.selectedIndex, ...(shift ? [shift] : pair.moment())].join() : ""),
     again(words) {
       const [[item, by], n] = [words.split(",").map(Number), view.names().split("\n").length];
       if (words && item >= 0 && item < n) {
         compareWith(item);
-        if (by) alignBy(by);
+        if (!view.times().length && !other.times().length) {
+          // Of two snapshots each has a moment of its own, which nobody leads to.
+          if (by >= 0) pair.go(other, by);
+          walls = [view.wall(), other.wall()];
+        } else if (by) alignBy(by);
         return;
       }
       if (from === "item") hide();

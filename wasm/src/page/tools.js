@@ -36,6 +36,9 @@ const PAPER = [["upright", 718, 960], ["across", 1045, 620]];
 /** Pixels above a picture for what it is, and around all of it. */
 const [CAPTION, MARGIN] = [26, 12];
 
+/** Ground and ink of what is dark or light. */
+const inks = (dark) => colors(dark).split(" ");
+
 /** Records what is painted as SVG: enough of a canvas' context for the scenes of this page. */
 const recorder = () => {
   const [out, number] = [[], (x) => Math.round(x * 100) / 100];
@@ -203,19 +206,15 @@ const tools = (view, place, alone, { module, examples }) => {
     return first + (last - first) * Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
   };
   const centre = (at, [from, to]) => view.show(at - (to - from) / 2, at + (to - from) / 2);
-  const moment = (event) => {
-    const box = strip.getBoundingClientRect();
-    view.moment(Math.round(told.moments * Math.min(1, Math.max(0, (event.clientX - box.left) / box.width))));
-  };
+  choosing(view, strip, () => told.moments);
   strip.addEventListener("pointerdown", (event) => {
+    if (told.moments) return;
     strip.setPointerCapture(event.pointerId);
-    if (told.moments) return moment(event);
     const [from, to, first, last] = view.times();
     const at = timeAt(event);
     drag = { x: event.clientX, at, moves: from <= at && at <= to && to - from < 0.98 * (last - first), from, to };
   });
   strip.addEventListener("pointermove", (event) => {
-    if (told.moments && event.buttons) return moment(event);
     if (!drag || Math.abs(event.clientX - drag.x) < 4) return;
     const [at, width, box] = [timeAt(event), strip.clientWidth, strip.getBoundingClientRect()];
     if (drag.moves) view.show(drag.from + at - drag.at, drag.to + at - drag.at);
@@ -235,9 +234,8 @@ const tools = (view, place, alone, { module, examples }) => {
   });
   strip.addEventListener("pointercancel", () => shown(chosen, (drag = null)));
   strip.addEventListener("keydown", (event) => {
-    if (told.moments && event.key in { Home: 0, End: 0 }) view.moment(event.key === "End" ? told.moments : 0);
-    const key = (told.moments ? { ArrowLeft: "[", ArrowRight: "]" } : { ArrowLeft: "a", ArrowRight: "d", "+": "w", "-": "s", Home: "0" })[event.key];
-    if (!key) return;
+    const key = { ArrowLeft: "a", ArrowRight: "d", "+": "w", "-": "s", Home: "0" }[event.key];
+    if (told.moments || !key) return;
     view.key(key, event.shiftKey);
     event.preventDefault();
     event.stopPropagation();
@@ -252,9 +250,10 @@ const tools = (view, place, alone, { module, examples }) => {
       const [w, h] = each.paint_on(recorder(), dark, wide);
       if (!w) continue;
       const top = at(height, w, CAPTION);
-      top.fillStyle = dark ? "#14171a" : "#fbfbf9";
+      const [ground, ink] = inks(dark);
+      top.fillStyle = ground;
       top.fillRect(0, 0, w, CAPTION);
-      Object.assign(top, { fillStyle: dark ? "#e8e8e4" : "#1c1f23", font: '600 12.5px Inter,"DejaVu Sans",sans-serif', textAlign: "left" });
+      Object.assign(top, { fillStyle: ink, font: '600 12.5px Inter,"DejaVu Sans",sans-serif', textAlign: "left" });
       top.fillText(each === view ? title() : second.title(), 4, CAPTION - 10);
       each.paint_on(at(height + CAPTION, w, Math.ceil(h)), dark, wide);
       [width, height] = [Math.max(width, w), height + CAPTION + Math.ceil(h)];
@@ -270,7 +269,7 @@ const tools = (view, place, alone, { module, examples }) => {
     });
     const [width, height] = [w + 2 * MARGIN, h + 2 * MARGIN];
     const inner = made.map(([pen, [y, ...size]]) => pen.text(MARGIN, MARGIN + y, ...size)).join("");
-    const ground = `<rect width="${width}" height="${height}" fill="${dark ? "#14171a" : "#fbfbf9"}"/>`;
+    const ground = `<rect width="${width}" height="${height}" fill="${inks(dark)[0]}"/>`;
     const svg = `<svg xmlns="http:${"//"}www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}"><title>${quoted(title())}</title>${ground}${inner}</svg>`;
     return { svg, width: w && width, height };
   };
@@ -291,7 +290,7 @@ const tools = (view, place, alone, { module, examples }) => {
     const ratio = Math.max(2, devicePixelRatio);
     const sheet = make("canvas", { width: (width + 2 * MARGIN) * ratio, height: (height + 2 * MARGIN) * ratio });
     const pen = sheet.getContext("2d");
-    pen.fillStyle = dark ? "#14171a" : "#fbfbf9";
+    pen.fillStyle = inks(dark)[0];
     pen.fillRect(0, 0, sheet.width, sheet.height);
     pieces(dark, undefined, (y) => {
       pen.setTransform(ratio, 0, 0, ratio, ratio * MARGIN, ratio * (MARGIN + y));
@@ -306,12 +305,14 @@ const tools = (view, place, alone, { module, examples }) => {
       const fits = picture(false, wide - 2 * MARGIN);
       // What is too high for a sheet is painted wider, so that it fills one when it is made to fit.
       const { svg, height } = fits.height > high ? picture(false, (wide * fits.height) / high) : fits;
-      return height && make("img", { className: `sl-${name}`, alt: title(), src: `data:image/svg+xml,${encodeURIComponent(svg.replaceAll("#fbfbf9", "#fff"))}` });
+      return height && make("img", { className: `sl-${name}`, alt: title(), src: `data:image/svg+xml,${encodeURIComponent(svg.replaceAll(inks(false)[0], "#fff"))}` });
     });
     if (!images[0]) return;
     const paper = make("div", { className: "sl-print" }, ...images);
     for (const finding of place.querySelectorAll("[data-finding]")) paper.append(make("p", { textContent: [...finding.children].map((words) => words.textContent).join(": ") }));
-    for (const card of ["[data-totals]", "[data-selection]", "[data-state]"]) {
+    for (const card of ["[data-totals]", "[data-selection]", "[data-state]", "[data-compared]"]) {
+      // One that nothing is chosen for any more keeps what it said.
+      if (part(card).closest("[hidden]")) continue;
       const filled = part(card).cloneNode(true);
       if (filled.childElementCount > 1) paper.append(make("b", { textContent: part(card).previousElementSibling.textContent }), filled);
     }

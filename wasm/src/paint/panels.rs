@@ -343,7 +343,13 @@ impl Panels {
         self.part(".sl-what").set_text_content(Some(what));
         set(&self.part(".sl-middle"), "aria-label", &what.to_ascii_lowercase());
         set(&self.plot, "aria-label", label);
-        self.part(".sl-strip").set_hidden(memory);
+        let strip = self.part(".sl-strip");
+        strip.set_hidden(memory);
+        let label = match memory {
+            true => "moment of the snapshot; arrows step through its events",
+            false => "part of the trace on screen; arrows move it, plus and minus zoom",
+        };
+        set(&strip, "aria-label", label);
         let _ = self.root.class_list().toggle_with_force("is-memory", memory);
         if memory {
             self.part(".sl-orders").set_hidden(true);

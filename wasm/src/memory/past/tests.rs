@@ -1,0 +1,400 @@
+//! Moments of snapshots: the map of each, how one gets there, and what stays as it was.
+
+use spanlift::Bytes;
+use spanlift::memory::{Dtype, View, cuda};
+use spanlift::ordered::{BTreeMap, BTreeSet};
+use spanlift::trace::snapshot::{Block, Segment};
+
+use super::*;
+use crate::memory::{MemoryApp, MemoryOptions, MemoryPicture, scene};
+use crate::snapshot::Blocks;
+use crate::testing::Random;
+use crate::theme::Theme;
+
+/// The shared snapshot, where it is.
+fn app() -> Option<MemoryApp> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/traces");
+    let bytes = std::fs::read(folder.join("snapshot_small_p4.pickle")).ok()?;
+    let mut app = MemoryApp::of_snapshot("s", &bytes, Theme::LIGHT).unwrap();
+    app.resize(900.0, 500.0);
+    assert!(app.look_back());
+    Some(app)
+}
+
+#[test]
+fn the_map_shows_what_was_there_at_each_moment() {
+    let Some(mut app) = app() else { return };
+    let n = app.over_time().unwrap().n_events();
+    let end = app.map().clone();
+    for moment in [0, 1, n / 3, n / 2, n - 1, n] {
+        app.go_to_moment(moment);
+        let over = app.over_time().unwrap();
+        let blocks: usize = over.moments().iter().map(|(_, m)| m.places.len()).sum();
+        assert_eq!(app.map().n_views(), blocks, "moment {moment}");
+        assert_eq!(over.moment(), moment);
+        let strip = over.strip(600.0, &Theme::LIGHT);
+        assert!(strip.rects().all(|r| 0.0 <= r.x && r.x + r.w <= 600.0 && r.y + r.h <= HEIGHT));
+    }
+    let names =
+        |map: &MemoryPicture| (0..map.n_views()).map(|k| map.name(k).into_owned()).collect::<Vec<_>>();
+    assert_eq!(names(app.map()), names(&end), "the last moment is the end");
+}
+
+#[test]
+fn the_stream_of_a_segment_can_be_read() {
+    let Some(mut app) = app() else { return };
+    // As wide as the map is in a window of 1024.
+    app.resize(764.0, 4000.0);
+    let scene = app.scene();
+    let words: Vec<&str> = scene.texts().map(|text| text.text.as_str()).collect();
+    for storage in 0..app.map().held.len() {
+        let id = app.map().storage(storage).into_owned().id;
+        let (segment, stream) = id.split_once(", ").unwrap();
+        let is_below = |w: &[&str]| w[0] == segment && w[1].split(", ").next() == Some(stream);
+        assert!(words.windows(2).any(is_below), "{id}: {words:?}");
+    }
+}
+
+#[test]
+fn every_segment_is_a_bar_and_every_block_is_reached_on_it_by_hand_and_by_key() {
+    let Some(mut app) = app() else { return };
+    let map = app.map().clone();
+    app.resize(1400.0, 4000.0);
+    let mut in_sight = app.in_sight();
+    in_sight.sort_unstable();
+    assert!(in_sight.iter().copied().eq(0..map.n_views()), "all are in sight, none is listed");
+    let rows = |app: &MemoryApp| {
+        (0..4000).filter_map(|y| app.frame_row(f64::from(y))).collect::<BTreeSet<_>>().len()
+    };
+    let n_rows = rows(&app);
+    assert!(n_rows <= map.held.len() + map.devices.len(), "{n_rows} rows");
+    // By key, from the first to the last.
+    let mut seen = Vec::new();
+    for _ in 0..map.n_views() {
+        app.key("ArrowDown", false);
+        seen.extend(app.selected());
+    }
+    assert_eq!(seen, app.in_sight());
+    app.key("ArrowDown", false);
+    assert_eq!(app.selected(), seen.last().copied(), "it ends there");
+    // By hand: whatever is wider than three pixels at its middle, and nothing between.
+    let mut found = BTreeSet::new();
+    for y in (0..4000).step_by(5).map(f64::from) {
+        for x in (0..1400).map(f64::from) {
+            app.pressed(x, y, crate::grip::Grip::Main);
+            app.released(x, y);
+            found.extend(app.selected());
+        }
+    }
+    assert!(found.len() * 10 > map.n_views() * 6, "{} of {}", found.len(), map.n_views());
+    // A segment lists its blocks and hides them again.
+    app.select(Some(0));
+    app.key("Enter", false);
+    assert!(n_rows < rows(&app));
+    assert_eq!(app.in_sight().len(), map.n_views(), "listed ones are not there twice");
+    app.key("Enter", false);
+    assert_eq!(rows(&app), n_rows);
+}
+
+#[test]
+fn a_segment_is_told_from_the_next_one_in_the_narrowest_page_and_called_what_it_is() {
+    let Some(mut app) = app() else { return };
+    let n = app.map().held.len();
+    for width in [280.0, 296.0, 360.0, 700.0] {
+        app.resize(width, 4000.0);
+        let scene = app.scene();
+        let names: Vec<&str> = scene.texts().filter(|t| t.size == 11.0).map(|t| &*t.text).collect();
+        let names: BTreeSet<&str> = names.into_iter().filter(|name| name.contains("00000")).collect();
+        assert_eq!(names.len(), n, "at {width}: {names:?}");
+        crate::testing::texts_keep_apart(&scene);
+    }
+    // A still picture shows the same: a bar for each segment, and no row for a block.
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/traces");
+    let bytes = std::fs::read(folder.join("snapshot_small_p4.pickle")).unwrap();
+    let map = MemoryPicture::of_segments(crate::snapshot::map(&bytes).unwrap().0);
+    let still = scene(&map, &MemoryOptions { width: 1100.0, ..MemoryOptions::default() }).to_text();
+    let bars = |scene: &str| scene.matches("00000 small").count() + scene.matches("00000 large").count();
+    assert_eq!(bars(&still), 24, "{still}");
+    app.resize(1100.0, 4000.0);
+    for told in [still, app.scene().to_text(), map.told().join("\n"), app.legend(900.0).to_text()] {
+        assert!(!told.contains("view") && !told.contains("storage"), "{told}");
+    }
+}
+
+#[test]
+fn the_legend_of_moments_only_grows_so_that_the_map_stays_where_it_is() {
+    let Some(mut app) = app() else { return };
+    let n = app.over_time().unwrap().n_events();
+    let moments: Vec<usize> = (0..=40).map(|k| k * 37 % 41 * n / 40).collect();
+    let mut height = |moment: usize| {
+        app.go_to_moment(moment);
+        app.scene();
+        app.legend(360.0).height
+    };
+    let first: Vec<f64> = moments.iter().map(|&moment| height(moment)).collect();
+    assert!(first.is_sorted(), "{first:?}");
+    let again: Vec<f64> = moments.iter().map(|&moment| height(moment)).collect();
+    assert!(again.iter().all(|h| Some(h) == first.last()), "{again:?}");
+}
+
+/// All that a map shows, in words.
+fn shown(map: &MemoryPicture) -> Vec<String> {
+    let storages = map.held.iter().enumerate().map(|(k, held)| {
+        let s = map.storage(k);
+        format!("{} {} {:?} {} {:?}", s.id, s.device, s.bytes, held.listed, held.bytes)
+    });
+    let views = (0..map.n_views()).map(|k| {
+        format!("{k} {} {} {} {:?}", map.storage_of(k), map.name(k), map.listed(k), map.span(k).bounds())
+    });
+    storages.chain(views).chain(map.told()).collect()
+}
+
+/// The map of the moment made of a layout: every segment a named storage of it, every block a named tensor.
+fn from_nothing(over: &OverTime) -> MemoryPicture {
+    let mut layout = over.rest().clone();
+    let known = over.snapshot();
+    for (device, moment) in over.moments() {
+        for segment in &moment.segments {
+            let (from, to) = (segment.addr, segment.addr + segment.size);
+            let at_end = known.segments.iter().find(|s| s.address == from);
+            let kind = at_end.map_or(String::new(), |s| format!(" {}", known.strings.get(s.segment_type)));
+            let id = format!("{from:#x}{kind}, stream {}", segment.stream.unwrap());
+            let size = Bytes(u64::try_from(segment.size).unwrap());
+            let storage = layout.storage(&id, cuda(u32::try_from(device).unwrap()), size).unwrap();
+            for block in moment.blocks().filter(|b| from <= b.addr && b.addr + b.size <= to) {
+                let asked = known.stacks.get(block.stack).first().map_or(String::new(), |&frame| {
+                    let frame = known.stacks.frames[frame as usize];
+                    let [file, name] = [frame.filename, frame.name].map(|id| known.strings.get(id));
+                    let (file, line) = (file.rsplit('/').next().unwrap(), frame.line);
+                    let line = if line > 0 { format!(":{line}") } else { String::new() };
+                    format!(" {name} ({file}{line})")
+                });
+                let (shape, offset) = (vec![block.size], block.addr - from);
+                let view = View { dtype: Dtype::U8, shape, strides: vec![1], offset };
+                layout.tensor(&format!("{:#x}{asked}", block.addr), storage, view).unwrap();
+            }
+        }
+    }
+    MemoryPicture::of_segments(layout)
+}
+
+/// Of a device's memory, segments with their sizes and the slots that blocks have.
+#[derive(Default)]
+struct Memory(BTreeMap<i64, i64>, BTreeSet<i64>);
+
+const SLOT: i64 = 1024;
+
+impl Memory {
+    /// Something that the allocator might do next: action, address, size.
+    fn step(&mut self, source: &mut Random, base: i64) -> Option<(&'static str, i64, i64)> {
+        let mut below = |n: usize| usize::try_from(source.below(n.max(1) as u64)).unwrap();
+        let Memory(segments, blocks) = self;
+        match below(8) {
+            0 => {
+                let (at, size) = (base + 0x10_0000 * below(9) as i64, SLOT * (1 + below(12)) as i64);
+                let is_new = !segments.contains_key(&at);
+                is_new.then(|| segments.insert(at, size)).map(|_| ("segment_alloc", at, size))
+            }
+            1 => {
+                let (&at, &size) = segments.iter().nth(below(segments.len()))?;
+                let is_empty = blocks.range(at..at + size).next().is_none();
+                is_empty.then(|| segments.remove(&at)).map(|_| ("segment_free", at, size))
+            }
+            2 | 3 => {
+                let &at = blocks.iter().nth(below(blocks.len()))?;
+                blocks.remove(&at);
+                Some(("free_completed", at, SLOT))
+            }
+            _ => {
+                let (&at, &size) = segments.iter().nth(below(segments.len()))?;
+                let at = at + SLOT * below(usize::try_from(size / SLOT).unwrap()) as i64;
+                blocks.insert(at).then_some(("alloc", at, SLOT))
+            }
+        }
+    }
+}
+
+/// Memory of three devices, of which two were recorded. Some events know of blocks that lie in no segment, or partly
+/// on others.
+fn random(seed: u64) -> Snapshot {
+    let mut source = Random(seed);
+    let mut found = Snapshot::default();
+    let names = ["small", "active_allocated", "inactive"];
+    let [small, active, inactive] = names.map(|name| found.strings.intern(name));
+    for device in 0..3 {
+        let (mut memory, mut events, mut known) = (Memory::default(), Vec::new(), BTreeSet::new());
+        let base = 0x7f00_0000_0000 + (device << 32);
+        for time in 0..60 + 200 * device {
+            let mut step = memory.step(&mut source, base);
+            if let (0, Some(&at)) = (source.below(20), known.first()) {
+                step = Some(("free_completed", at + [-9, 7, 512][usize::try_from(time % 3).unwrap()], SLOT));
+            }
+            let Some((action, addr, size)) = step else { continue };
+            known.insert(addr);
+            let (action, stream) = (found.strings.intern(action), device);
+            events.push(Event { action, addr, size, stream, time_us: Some(time), stack: 0 });
+        }
+        for (&address, &total_size) in memory.0.iter() {
+            let first = found.blocks.len();
+            for at in (0..total_size / SLOT).map(|k| address + k * SLOT) {
+                let state = if memory.1.contains(&at) { active } else { inactive };
+                found.blocks.push(Block { address: None, size: SLOT, requested_size: SLOT, state, stack: 0 });
+            }
+            found.segments.push(Segment {
+                device,
+                address,
+                total_size,
+                allocated_size: 0,
+                active_size: 0,
+                requested_size: 0,
+                stream: device,
+                segment_type: small,
+                blocks: first..found.blocks.len(),
+                stack: 0,
+            });
+        }
+        found.traces.push(if device == 1 { Vec::new() } else { events });
+    }
+    found
+}
+
+#[test]
+fn the_map_of_a_moment_is_that_of_a_layout_made_of_it() {
+    let (mut n_shared, mut n_same, mut n_other) = (0, 0, 0);
+    for seed in 0..16 {
+        let mut over = OverTime::new(random(seed)).unwrap();
+        let mut source = Random(seed);
+        let mut before: Option<MemoryPicture> = None;
+        for _ in 0..24 {
+            let far = usize::try_from(source.below(over.n_events() as u64 + 1)).unwrap();
+            let near = (over.moment() + 1).min(over.n_events());
+            over.go(if source.below(2) == 0 { far } else { near });
+            let case = format!("seed {seed}, moment {}", over.moment());
+            let map = MemoryPicture::of_blocks(over.rest().clone(), Blocks::at(&over).unwrap());
+            let held = over.moments()[over.main].1.held();
+            assert_eq!(over.held.get(), Some((over.moment(), held)), "{case}");
+            let wanted = from_nothing(&over);
+            assert_eq!(shown(&map), shown(&wanted), "{case}");
+            // So narrow that the column of names has one width for all.
+            let options = MemoryOptions { width: 320.0, ..MemoryOptions::default() };
+            assert_eq!(scene(&map, &options), scene(&wanted, &options), "{case}");
+            n_shared += map.held.iter().filter(|held| held.bytes.unwrap().1 > 0).count();
+            for k in map.layout.tensors().len()..map.n_views() {
+                assert_eq!(map.same(map.life(k).unwrap()), Some(k), "{case}: {k}");
+            }
+            // Parts in sight stay where the storages are the same, by name and size.
+            let storages = |map: &MemoryPicture| -> Vec<_> {
+                (0..map.held.len()).map(|k| map.storage(k).into_owned()).collect()
+            };
+            if let Some(before) = &before {
+                let is_same = storages(&map) == storages(before);
+                assert_eq!(map.has_storages_of(before), is_same, "{case}");
+                assert!(wanted.has_storages_of(&map), "{case}");
+                if is_same { n_same += 1 } else { n_other += 1 }
+            }
+            before = Some(map);
+        }
+    }
+    assert!(n_shared > 9 && n_same > 50 && n_other > 50, "{n_shared}, {n_same}, {n_other}");
+}
+
+#[test]
+fn any_way_to_a_moment_leads_to_the_same_map() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/traces");
+    let Ok(bytes) = std::fs::read(folder.join("snapshot_small_p4.pickle")) else { return };
+    let mut app = app().unwrap();
+    let n = app.over_time().unwrap().n_events();
+    let mut seed = 11u64;
+    let mut below = |n: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(seed >> 33).unwrap() % n
+    };
+    for step in 0..120 {
+        match below(6) {
+            0 => app.go_to_moment(below(n + 1)),
+            1 => assert!(app.key("}", false)),
+            2 => assert!(app.key("{", false)),
+            3 => assert!(app.key("[", false)),
+            _ => assert!(app.key("]", false)),
+        }
+        if step % 5 == 0 {
+            app.select(Some(below(app.map().n_views().max(1))));
+        }
+        let moment = app.over_time().unwrap().moment();
+        assert_eq!(
+            shown(app.map()),
+            shown(&from_nothing(app.over_time().unwrap())),
+            "step {step}: moment {moment}"
+        );
+        // The picture too, with nothing chosen and everything in sight.
+        if step % 10 == 0 {
+            app.select(None);
+            let mut fresh = MemoryApp::of_snapshot("s", &bytes, Theme::LIGHT).unwrap();
+            fresh.resize(900.0, 500.0);
+            assert!(fresh.look_back());
+            fresh.go_to_moment(moment);
+            assert_eq!(app.scene().shapes, fresh.scene().shapes, "step {step}: moment {moment}");
+        }
+    }
+}
+
+#[test]
+fn a_segment_stays_chosen_while_it_is_there_wherever_it_stands_in_the_list() {
+    let Some(mut app) = app() else { return };
+    let n = app.over_time().unwrap().n_events();
+    let names = |app: &MemoryApp| -> Vec<String> {
+        let n: usize = app.over_time().unwrap().moments().iter().map(|(_, m)| m.segments.len()).sum();
+        (0..n).map(|k| app.map().storage_details(k).title).collect()
+    };
+    let (mut n_kept, mut n_gone) = (0, 0);
+    for moment in (0..n).step_by(37) {
+        app.go_to_moment(n);
+        let last = names(&app).len() - 1;
+        app.look_at("", &format!("s{last}"));
+        let name = app.details().unwrap().title;
+        app.go_to_moment(moment);
+        let is_there = names(&app).contains(&name);
+        assert_eq!(app.details().map(|details| details.title), is_there.then_some(name), "moment {moment}");
+        if is_there { n_kept += 1 } else { n_gone += 1 }
+    }
+    assert!(n_kept > 0 && n_gone > 0, "{n_kept} kept, {n_gone} gone");
+}
+
+#[test]
+fn steps_stop_where_memory_moves_and_a_block_stays_chosen_while_it_is_there() {
+    let Some(mut app) = app() else { return };
+    let n = app.over_time().unwrap().n_events();
+    app.go_to_moment(0);
+    let mut before = 0;
+    for _ in 0..50 {
+        assert!(app.key("]", false));
+        let now = app.over_time().unwrap().moment();
+        assert!(before < now && now <= n);
+        before = now;
+    }
+    assert!(app.key("[", false) && app.over_time().unwrap().moment() < before);
+    app.go_to_moment(n);
+    app.select(Some(0));
+    let life = app.map().life(0).unwrap();
+    let told = app.over_time().unwrap().told(Some(life.1));
+    assert!(told.block.unwrap().0.contains(&format!("{:#x}", life.1.addr)));
+    app.go_to_moment(life.1.from as usize);
+    let chosen = app.selected().and_then(|k| app.map().life(k));
+    assert_eq!(chosen, Some(life));
+    if 0 < life.1.from {
+        app.go_to_moment(life.1.from as usize - 1);
+        assert_eq!(app.selected(), None, "it is not there yet");
+    }
+}
+
+#[test]
+fn the_wall_clock_leads_to_the_same_moment() {
+    let Some(mut app) = app() else { return };
+    let n = app.over_time().unwrap().n_events();
+    app.go_to_moment(n / 2);
+    let wall = app.over_time().unwrap().wall_ns().unwrap();
+    app.go_to_moment(n);
+    assert!(app.go_to_wall(wall));
+    assert_eq!(app.over_time().unwrap().wall_ns(), Some(wall));
+    assert!(!app.go_to_wall(0), "long before");
+}
