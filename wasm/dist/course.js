@@ -128,6 +128,9 @@ if (ret[1]) {
 throw takeFromExternrefTable0(ret[0]);
 }
 }
+alone() {
+wasm.view_alone(this.__wbg_ptr);
+}
 block(item) {
 const ret = wasm.view_block(this.__wbg_ptr, item);
 var v1 = getArrayU8FromWasm0(ret[0], ret[1]).slice();
@@ -145,6 +148,16 @@ wasm.view_choose(this.__wbg_ptr, from, to, isLikeNone(first) ? Number.MAX_SAFE_I
 }
 code(language) {
 const ret = wasm.view_code(this.__wbg_ptr, language);
+let v1;
+if (ret[0] !== 0) {
+v1 = getStringFromWasm0(ret[0], ret[1]);
+wasm.__wbindgen_free(ret[0], ret[1] * 1, 1);
+}
+return v1;
+}
+compared(other) {
+_assertClass(other, View);
+const ret = wasm.view_compared(this.__wbg_ptr, other.__wbg_ptr);
 let v1;
 if (ret[0] !== 0) {
 v1 = getStringFromWasm0(ret[0], ret[1]);
@@ -237,6 +250,11 @@ return getStringFromWasm0(ret[0], ret[1]);
 } finally {
 wasm.__wbindgen_free(deferred1_0, deferred1_1, 1);
 }
+}
+level(other) {
+_assertClass(other, View);
+const ret = wasm.view_level(this.__wbg_ptr, other.__wbg_ptr);
+return ret !== 0;
 }
 look_at(bytes, chosen) {
 let ptr0, len0, ptr1, len1;
@@ -395,6 +413,18 @@ deferred4_1 = len3;
 return getStringFromWasm0(ptr3, len3);
 } finally {
 wasm.__wbindgen_free(deferred4_0, deferred4_1, 1);
+}
+}
+function colors(dark) {
+let deferred1_0;
+let deferred1_1;
+try {
+const ret = wasm.colors(dark);
+deferred1_0 = ret[0];
+deferred1_1 = ret[1];
+return getStringFromWasm0(ret[0], ret[1]);
+} finally {
+wasm.__wbindgen_free(deferred1_0, deferred1_1, 1);
 }
 }
 function lesson(verb, source, data) {
@@ -872,6 +902,11 @@ function addToExternrefTable0(obj) {
 const idx = wasm.__externref_table_alloc();
 wasm.__wbindgen_externrefs.set(idx, obj);
 return idx;
+}
+function _assertClass(instance, klass) {
+if (!(instance instanceof klass)) {
+throw new Error(`expected instance of ${klass.name}`);
+}
 }
 const CLOSURE_DTORS = (typeof FinalizationRegistry === 'undefined')
 ? { register: () => {}, unregister: () => {} }
