@@ -99,7 +99,11 @@ struct Place {
 
 impl Place {
     fn error(self, message: impl Into<String>) -> ScriptError {
-        ScriptError { line: self.line, column: self.column, message: shortened(devices_as_written(message.into())) }
+        ScriptError {
+            line: self.line,
+            column: self.column,
+            message: shortened(devices_as_written(message.into())),
+        }
     }
 }
 
