@@ -146,3 +146,17 @@ fn what_is_wrong_is_one_line_with_its_place() {
         }
     }
 }
+
+/// Large programs are checked as they are read; an operator is planned as a whole, however long its text is.
+#[test]
+fn a_large_file_with_an_operator_is_checked() {
+    let folder = folder("operator-large");
+    let comment = format!("# {}\n", "x".repeat(16 << 20));
+    std::fs::write(folder.join("a.txt"), format!("{MATRIX}{comment}")).unwrap();
+    let checked = spanlift(&folder, &["check", "a.txt"]);
+    assert!(checked.code == 0 && checked.out.starts_with("safe: "), "{} {}", checked.out, checked.err);
+    std::fs::write(folder.join("a.txt"), format!("{MATRIX}{comment}B = ftt(x)\n")).unwrap();
+    let checked = spanlift(&folder, &["check", "a.txt"]);
+    assert_eq!(checked.err, "error: a.txt: line 8, column 5: `ftt` is no function; did you mean `fft`?\n");
+    assert_eq!(checked.code, 2);
+}
