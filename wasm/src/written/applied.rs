@@ -16,6 +16,9 @@ const MOST_NODES: u64 = 400;
 /// Beyond so many elements there is no input where none is given.
 const MOST_INPUT: usize = 1 << 20;
 
+/// Beyond so many elements of a vector on the way memory may end before there is a result.
+const MOST_ELEMENTS: i64 = 1 << 24;
+
 /// Values of a vector that are told.
 const MOST_SHOWN: usize = 4;
 
@@ -60,6 +63,19 @@ impl Applied {
         self.plan.program()
     }
 
+    /// Whether memory bears the vectors on the way, so that the operator can be applied here.
+    ///
+    /// # Errors
+    /// What is too long.
+    pub fn bearable(&self) -> Result<(), String> {
+        let elements = longest(&self.operator);
+        if elements <= MOST_ELEMENTS {
+            return Ok(());
+        }
+        let [elements, most] = [elements, MOST_ELEMENTS].map(|n| spanlift::grouped(n.unsigned_abs()));
+        Err(format!("a vector has {elements} elements, at most {most} are computed here"))
+    }
+
     /// The plan for this input, whose values its program carries, if there is one.
     ///
     /// # Errors
@@ -99,6 +115,10 @@ impl Applied {
             notes.push(remark(shown("y = A x", y)));
             return notes;
         }
+        if let Err(why) = self.bearable() {
+            notes.push(remark(format!("not applied here: {why}")));
+            return notes;
+        }
         if flops > MOST_FLOPS {
             notes.push(remark(format!("not applied here: {} operations", spanlift::grouped(flops))));
             return notes;
@@ -115,6 +135,12 @@ impl Applied {
 
 fn remark(text: String) -> Note {
     Note { holds: None, text }
+}
+
+/// The elements of the longest vector that an operator reads, writes or holds between two parts.
+fn longest(a: &Operator) -> i64 {
+    let own = a.domain().elements().max(a.codomain().elements());
+    a.children().iter().map(longest).fold(own, i64::max)
 }
 
 /// All transfers in words, by the way they take.

@@ -105,8 +105,8 @@ pub(crate) fn of_operator(applied: &Applied, result: Option<&Array>) -> Value {
         json!({"from": t.from.to_string(), "to": t.to.to_string(), "bytes": t.bytes.0, "stream": t.stream, "why": t.why})
     });
     let computed = match (result, &applied.input) {
-        (Some(_), _) | (None, None) => None,
-        (None, Some(x)) => operator.apply(x).ok(),
+        (None, Some(x)) if applied.bearable().is_ok() => operator.apply(x).ok(),
+        _ => None,
     };
     let values = |of: &Array| of.values().iter().take(MOST_VALUES).map(|z| [z.re, z.im]).collect::<Vec<_>>();
     json!({
