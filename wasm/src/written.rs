@@ -152,6 +152,17 @@ mod tests {
             "operator\nA = to(cuda:0) -> fft(y, x).over(c64[b=512, y=512, x=512]@cuda:0) -> to(cpu)\n";
         let told = Written::read(large).unwrap().told();
         assert_eq!(lines(&told).last(), Some(&"cuda:0 holds 4.00 GiB: between 4.00 GiB"));
+        // A short input, no operations, and a vector between that no memory holds.
+        let between =
+            "operator\nA = (repeat(r, 4194304) -> sum_reduce(r)).over(f64[x=4, y=1000])\nshow A + 1\n";
+        let told = Written::read(between).unwrap().told();
+        assert_eq!(
+            lines(&told).last(),
+            Some(
+                &"not applied here: a vector has 16,777,216,000 elements, at most 16,777,216 are computed here"
+            ),
+            "{told:?}"
+        );
         let many = "operator\nA = fft(y, x).over(c64[y=1024, x=1024])\nshow A -> A^H -> A\n";
         let told = Written::read(many).unwrap().told();
         assert!(lines(&told).last().unwrap().starts_with("not applied here: "), "{told:?}");

@@ -9,7 +9,7 @@ use crate::op::{Along, Name, Operator};
 use crate::ordered::CollectVec;
 use crate::units::Bytes;
 
-/// The most tiles that one dimension is cut into.
+/// The most tiles.
 const MOST_TILES: i64 = 4096;
 
 /// An expression in tiles: sizes by dimension, the expression, and how it is planned.
@@ -75,11 +75,13 @@ impl Search<'_> {
     fn cut(&mut self, mut dims: Vec<(Name, i64)>, ahead: Ahead) -> Result<Option<Tiling>, PlanError> {
         let mut fixed: Vec<(Name, i64)> = Vec::new();
         while !dims.is_empty() {
+            // Tiles along another dimension are so many for each of those that there are.
+            let most = (MOST_TILES / tiles(self.operator, &fixed)).max(1);
             let mut smallest: Vec<(i128, usize)> = Vec::new();
             let mut found: Option<Tiling> = None;
             for (at, (dim, n)) in dims.iter().enumerate() {
                 let with = |size: i64| [&fixed[..], &[(dim.clone(), size)]].concat();
-                let least = (n + MOST_TILES - 1) / MOST_TILES;
+                let least = (n + most - 1) / most;
                 let Some(mut fits) = self.tried(&with(least), ahead)? else {
                     smallest.push((self.excess(&with(least), ahead)?, at));
                     continue;
@@ -94,8 +96,9 @@ impl Search<'_> {
                     }
                 }
                 // Fewer transfers, or those that leave less.
-                let better =
-                    found.as_ref().is_none_or(|f| count(self.operator, &fits) < count(self.operator, f));
+                let better = found
+                    .as_ref()
+                    .is_none_or(|f| tiles(self.operator, &fits.sizes) < tiles(self.operator, &f.sizes));
                 if better {
                     found = Some(fits);
                 }
@@ -105,7 +108,7 @@ impl Search<'_> {
             }
             let Some(&(_, at)) = smallest.iter().min() else { break };
             let (dim, n) = dims.remove(at);
-            fixed.push((dim, (n + MOST_TILES - 1) / MOST_TILES));
+            fixed.push((dim, (n + most - 1) / most));
         }
         Ok(None)
     }
@@ -154,10 +157,10 @@ impl Search<'_> {
     }
 }
 
-/// How many tiles a tiling has.
-fn count(whole: &Operator, tiling: &Tiling) -> i64 {
-    let tiles = |(dim, size): &(Name, i64)| whole.size(dim).map_or(1, |n| (n + size - 1) / size);
-    tiling.sizes.iter().map(tiles).fold(1, i64::saturating_mul)
+/// How many tiles of these sizes there are.
+fn tiles(whole: &Operator, sizes: &[(Name, i64)]) -> i64 {
+    let along = |(dim, size): &(Name, i64)| whole.size(dim).map_or(1, |n| (n + size - 1) / size);
+    sizes.iter().map(along).fold(1, i64::saturating_mul)
 }
 
 /// The dimensions that can be cut, with their sizes.

@@ -45,6 +45,7 @@ pub use names::Names;
 pub use problem::{LineProblem, LineProblems, Problem, Problems, ReadError};
 pub use rewrite::Renaming;
 pub(crate) use stream::read_each;
+pub(crate) use words::MAX_DEVICES;
 
 /// What host threads ask of devices, in order.
 ///

@@ -4,7 +4,7 @@ use super::command::{AllocVia, FreeVia, HostCost, Space, StreamKind};
 use crate::ordered::CollectVec;
 
 /// Devices that a program may name: readers keep a table of them, and a synchronous peer copy fences every one.
-pub(super) const MAX_DEVICES: u32 = 1 << 12;
+pub(crate) const MAX_DEVICES: u32 = 1 << 12;
 
 pub(super) const STREAM_KINDS: [(&str, StreamKind); 3] = [
     ("nonblocking", StreamKind::NonBlocking),

@@ -179,3 +179,15 @@ fn drawn_expressions_stay_within_any_limit_that_is_not_refused() {
     }
     assert!(tiled > 20 && refused > 20, "{tiled} in tiles, {refused} refused");
 }
+
+/// Small tiles along one dimension leave few along the next, which are tried instead of one for each element, too many to be planned.
+#[test]
+fn tiles_along_two_dimensions_are_few_enough_to_be_planned() {
+    let image = Space::new([("y", 200), ("x", 200)], Dtype::F64).unwrap();
+    let a = chain![to(mock(0)), Operator::scale(2.0, image.on(mock(0))).unwrap(), to(cpu())].unwrap();
+    // A row has 1600 bytes.
+    let held = Planning::new().cap(mock(0), Bytes(400)).plan(&a).map(|plan| peak(&plan)).unwrap();
+    assert!(held <= 400, "{held}");
+    let refused = Planning::new().cap(mock(0), Bytes(79)).plan(&a);
+    assert!(matches!(refused, Err(PlanError::Cap { .. })));
+}

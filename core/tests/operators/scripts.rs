@@ -236,7 +236,7 @@ fn statements_say_what_they_say() {
 fn errors_name_the_place_of_the_culprit() {
     const W: &str = "W = diagonal(f64[x=3], [1, 2, 3])";
     #[rustfmt::skip]
-    let table: [(&str, &str); 46] = [
+    let table: [(&str, &str); 50] = [
         ("operator\nW = diagonal(f64[x=2]@cuda:0, ones)\nA = roll(x, 1).over(f64[x=2]) -> W", "line 3, column 34: `W` expects f64[x]@cuda:0 but `Roll(x,1)` gives f64[x]@cpu (second of two in the chain); insert `to(cuda:0)` between them"),
         ("operator\nA = roll(x, 1).over(f64[x=2]@mock:12) -> roll(x, 1).over(f64[x=2])", "line 2, column 42: `Roll(x,1)` expects f64[x]@cpu but `Roll(x,1)` gives f64[x]@mock:12 (second of two in the chain); insert `to(cpu)` between them"),
         ("", "line 1, column 1: expected `operator` and a title, found no text"),
@@ -283,6 +283,10 @@ fn errors_name_the_place_of_the_culprit() {
         ("operator\nA = flip(x) * 2", "line 2, column 5: `*` has a number on its left, found an operator that takes its space from its neighbours; one operator after the other is `->`"),
         ("operator\nA = interpolate(m, x=[1]).edge(round).over(f64[x=2])", "line 2, column 32: expected one of zero, circular"),
         ("operator\nA = roll(x, 0.5)", "line 2, column 13: expected a whole number"),
+        ("operator\nA = to(cuda:4096)", "line 2, column 8: `cuda:4096` is no device: their numbers are 0 to 4095"),
+        ("operator\nA = flip(x) -> diagonal(f64[x=2], ones)", "line 2, column 5: nothing says which space `Flip(x)` works on; give it one with `.over(SPACE)`"),
+        ("operator\ninput [1, 2i]\nA = flip(x).over(f64[x=2])", "line 2, column 11: value 1 of `input` has an imaginary part but f64[x]@cpu is real; build both in c64"),
+        ("operator\ninput fill(1i)\nA = flip(x).over(f64[x=2])", "line 2, column 7: value 0 of `input` has an imaginary part but f64[x]@cpu is real; build both in c64"),
     ];
     for (text, said) in table {
         assert_eq!(fault(text), said, "{text:?}");
@@ -315,7 +319,7 @@ fn no_script_asks_for_more_than_it_says() {
         |piece: &str, last: &str| format!("operator\nA = {diagonal}\nshow {}{last}", piece.repeat(50_000));
     let shown = |text: &str| format!("operator\n{text}");
     #[rustfmt::skip]
-    let table: [(String, &str); 32] = [
+    let table: [(String, &str); 33] = [
         (doubled(diagonal, "A -> A"), "an operator of more than 10000 parts"),
         (doubled(diagonal, "A + A"), "an operator of more than 10000 parts"),
         (doubled(diagonal, "block_diag([A, A])"), "an operator of more than 10000 parts"),
@@ -347,6 +351,7 @@ fn no_script_asks_for_more_than_it_says() {
         (shown("A = flip(x).over(f64[x=4194304]).split_with_halo(x, 4000, 1, [cpu])"), "steps to build this make more than"),
         (shown("A = unblocks(x=[9000000000000, 3, 2]).over(f64[x=3, x1=3])"), "9000000000000 is too long, at most 4194304"),
         (shown("A = roll(x, 1).over(f64[x=-4])"), "dimension `x` has negative size -4"),
+        (shown(&"-".repeat((1 << 22) + 1)), "more than 4194304 words, numbers and signs"),
         (shown(&(0..1001).map(|k| format!("n{k} = 1\n")).collect::<String>()), "more than 1000 names"),
     ];
     for (text, said) in table {
@@ -374,6 +379,28 @@ fn no_script_asks_for_more_than_it_says() {
     assert_eq!(
         small(around(39, 38)).unwrap_err(),
         "line 3, column 2883: more than 80 expressions inside each other"
+    );
+}
+
+#[test]
+fn what_cannot_be_planned_has_a_place() {
+    let plan = |lines: &str| {
+        let script = Script::read(&format!("operator\n{lines}")).unwrap();
+        script.plan().map(|plan| plan.program().len()).unwrap_err().to_string()
+    };
+    let line = "to(cuda:0) -> diagonal(f64[x=2]@cuda:0, ones)";
+    assert_eq!(
+        plan(&format!("cap cpu 1MiB\n  cap cuda:0 8B\nA = {line}")),
+        "line 3, column 14: `D · T(cpu->cuda:0)` needs at least 40 B on cuda:0, 8 B are allowed; that is in tiles of x=1"
+    );
+    let empty = "has no element: there is nothing to plan";
+    assert_eq!(
+        plan("A = select(x, [5..2]).over(f64[x=8])"),
+        format!("line 2, column 5: f64[x1=0]@cpu {empty}")
+    );
+    assert_eq!(
+        plan("A = select(x, [5..2]).over(f64[x=8])\nB = fft(x).over(c64[x=2])\nshow 2 * A"),
+        format!("line 4, column 6: f64[x1=0]@cpu {empty}")
     );
 }
 

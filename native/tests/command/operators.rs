@@ -146,3 +146,37 @@ fn what_is_wrong_is_one_line_with_its_place() {
         }
     }
 }
+
+/// Large programs are checked as they are read; an operator is planned as a whole, however long its text is.
+#[test]
+fn a_large_file_with_an_operator_is_checked() {
+    let folder = folder("operator-large");
+    let comment = format!("# {}\n", "x".repeat(16 << 20));
+    std::fs::write(folder.join("a.txt"), format!("{MATRIX}{comment}")).unwrap();
+    let checked = spanlift(&folder, &["check", "a.txt"]);
+    assert!(checked.code == 0 && checked.out.starts_with("safe: "), "{} {}", checked.out, checked.err);
+    std::fs::write(folder.join("a.txt"), format!("{MATRIX}{comment}B = ftt(x)\n")).unwrap();
+    let checked = spanlift(&folder, &["check", "a.txt"]);
+    assert_eq!(checked.err, "error: a.txt: line 8, column 5: `ftt` is no function; did you mean `fft`?\n");
+    assert_eq!(checked.code, 2);
+}
+
+/// What is long without costing an operation is not made to be shown.
+#[test]
+fn a_result_that_no_memory_holds_is_not_made() {
+    let folder = folder("operator-long");
+    for lines in [
+        "A = zero(f64[x=2], f64[y=4000000, z=4000])",
+        "A = (repeat(r, 4194304) -> sum_reduce(r)).over(f64[x=4, y=1000])",
+    ] {
+        std::fs::write(folder.join("a.txt"), format!("operator\n{lines}\n")).unwrap();
+        let ran = spanlift(&folder, &["run", "a.txt"]);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{lines}");
+        assert!(ran.out.contains("not applied here: a vector has 16,"), "{}", ran.out);
+        let operator = told(&spanlift(&folder, &["run", "a.txt", "--format", "json"]));
+        assert_eq!(operator["result"], Value::Null, "{lines}");
+        let ran = spanlift(&folder, &["run", "a.txt", "--on", "cpu"]);
+        assert!(ran.code == 2 && ran.err.lines().count() == 1, "{} {}", ran.code, ran.err);
+        assert!(ran.err.starts_with("error: a.txt: a vector has 16,"), "{}", ran.err);
+    }
+}

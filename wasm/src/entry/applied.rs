@@ -10,14 +10,13 @@ use crate::written::Applied;
 /// imaginary part of every value as JSON, `[[re, im], …]`.
 ///
 /// # Errors
-/// What is wrong with the text, in words; a domain too large for an input.
+/// What is wrong with the text, in words; why it is not applied here.
 #[wasm_bindgen]
 pub fn apply(operator: &str, adjoint: bool) -> Result<String, JsValue> {
-    let Applied { operator, input, .. } = Applied::read(operator)?;
-    let input = input.ok_or("a domain too large for an input")?;
-    let mut result = operator.apply(&input).map_err(|e| e.to_string())?;
+    let applied = Applied::read(operator)?;
+    let mut result = applied.result()?;
     if adjoint {
-        result = operator.h().apply(&result).map_err(|e| e.to_string())?;
+        result = applied.operator.h().apply(&result).map_err(|e| e.to_string())?;
     }
     Ok(json!(result.values().iter().map(|z| [z.re, z.im]).collect::<Vec<_>>()).to_string())
 }

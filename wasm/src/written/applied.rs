@@ -1,6 +1,6 @@
 //! The algebra of what is written: operators planned, applied and told of.
 
-use spanlift::op::{Array, Complex64, Cost, Operator, Reader, dot_test};
+use spanlift::op::{Array, Complex64, Operator, Reader, dot_test};
 use spanlift::plan::{Plan, PlanError, Script};
 use spanlift::{Bytes, Program};
 
@@ -15,6 +15,9 @@ const MOST_NODES: u64 = 400;
 
 /// Beyond so many elements there is no input where none is given.
 const MOST_INPUT: usize = 1 << 20;
+
+/// Beyond so many elements of a vector on the way memory may end before there is a result.
+const MOST_ELEMENTS: i64 = 1 << 24;
 
 /// Values of a vector that are told.
 const MOST_SHOWN: usize = 4;
@@ -60,6 +63,19 @@ impl Applied {
         self.plan.program()
     }
 
+    /// Whether memory bears the vectors on the way, so that the operator can be applied here.
+    ///
+    /// # Errors
+    /// What is too long.
+    pub fn bearable(&self) -> Result<(), String> {
+        let elements = longest(&self.operator);
+        if elements <= MOST_ELEMENTS {
+            return Ok(());
+        }
+        let [elements, most] = [elements, MOST_ELEMENTS].map(|n| spanlift::grouped(n.unsigned_abs()));
+        Err(format!("a vector has {elements} elements, at most {most} are computed here"))
+    }
+
     /// The plan for this input, whose values its program carries, if there is one.
     ///
     /// # Errors
@@ -69,12 +85,25 @@ impl Applied {
         self.input.as_ref().map(planned).transpose()
     }
 
+    /// What the reference evaluator makes of the input.
+    ///
+    /// # Errors
+    /// Why it is not applied here: too much work, or no input.
+    pub fn result(&self) -> Result<Array, String> {
+        self.bearable()?;
+        let flops = self.operator.cost().flops;
+        if flops > MOST_FLOPS {
+            return Err(format!("{} operations", spanlift::grouped(flops)));
+        }
+        let input = self.input.as_ref().ok_or("its domain is too large for an input that nobody gave")?;
+        self.operator.apply(input).map_err(|e| e.to_string())
+    }
+
     /// What the operator is, moves, holds and makes of its input: `result` where that is known, else what the reference evaluator says.
     pub fn told(&self, result: Option<&Array>) -> Vec<Note> {
         let operator = &self.operator;
         let mut notes = vec![remark(operator.to_string())];
-        let Cost { nodes, flops, .. } = operator.cost();
-        if nodes <= MOST_NODES {
+        if operator.cost().nodes <= MOST_NODES {
             let simplified = operator.simplify();
             if simplified.formula() != operator.formula() {
                 notes.push(remark(format!("simplified {}", simplified.formula())));
@@ -99,13 +128,12 @@ impl Applied {
             notes.push(remark(shown("y = A x", y)));
             return notes;
         }
-        if flops > MOST_FLOPS {
-            notes.push(remark(format!("not applied here: {} operations", spanlift::grouped(flops))));
-            return notes;
-        }
-        match operator.apply(input) {
+        match self.result() {
             Ok(y) => notes.push(remark(shown("y = A x", &y))),
-            Err(e) => notes.push(Note { holds: Some(false), text: e.to_string() }),
+            Err(why) => {
+                notes.push(remark(format!("not applied here: {why}")));
+                return notes;
+            }
         }
         let report = dot_test(operator, 1);
         notes.push(Note { holds: Some(report.passed()), text: format!("the dot test {report}") });
@@ -115,6 +143,12 @@ impl Applied {
 
 fn remark(text: String) -> Note {
     Note { holds: None, text }
+}
+
+/// The elements of the longest vector that an operator reads, writes or holds between two parts.
+fn longest(a: &Operator) -> i64 {
+    let own = a.domain().elements().max(a.codomain().elements());
+    a.children().iter().map(longest).fold(own, i64::max)
 }
 
 /// All transfers in words, by the way they take.

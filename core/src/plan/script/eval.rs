@@ -14,6 +14,7 @@ use crate::op::{
     Movement, Nufft, OpError, Operator, Part, Random, Sampling, Space, Sparse, chain, minus, sum,
 };
 use crate::ordered::{BTreeMap, CollectVec};
+use crate::program::MAX_DEVICES;
 
 /// How deep operators may lie in each other.
 pub(super) const DEEPEST: usize = 32;
@@ -605,7 +606,13 @@ fn named(a: Operator, name: &str) -> Operator {
 }
 
 pub(super) fn device_of(place: Place, word: &str) -> Result<Device, ScriptError> {
-    word.parse().map_err(|_| place.error(format!("`{word}` is no device; `cpu`, `cuda:0` and `mock:0` are")))
+    match word.parse() {
+        Ok(Device::Cuda(n) | Device::Mock(n)) if n >= MAX_DEVICES => {
+            Err(place.error(format!("`{word}` is no device: their numbers are 0 to {}", MAX_DEVICES - 1)))
+        }
+        Ok(device) => Ok(device),
+        Err(_) => Err(place.error(format!("`{word}` is no device; `cpu`, `cuda:0` and `mock:0` are"))),
+    }
 }
 
 pub(super) fn finite(place: Place, n: Complex64) -> Result<Value, ScriptError> {

@@ -1,6 +1,6 @@
 //! Text as tokens with their places. Line ends are tokens of their own, except inside brackets and where an expression goes on.
 
-use super::{Place, ScriptError};
+use super::{MOST_TOKENS, Place, ScriptError};
 use crate::op::Complex64;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -75,6 +75,9 @@ pub(super) fn lex(text: &str) -> Result<Vec<Found<'_>>, ScriptError> {
                 Token::Mark("(" | "[") => depth += 1,
                 Token::Mark(")" | "]") => depth = depth.saturating_sub(1),
                 _ => {}
+            }
+            if tokens.len() == MOST_TOKENS {
+                return Err(place.error(format!("more than {MOST_TOKENS} words, numbers and signs")));
             }
             tokens.push(Found { place, token, text: &rest[..length] });
             column += rest[..length].chars().count();

@@ -11,7 +11,9 @@
 //! ```
 //!
 //! Data goes from left to right through `->`. `#` starts a comment; an expression goes on behind an operator sign and inside
-//! brackets, and on a line that begins with `->`, `+`, `-`, `*` or `.`.
+//! brackets, and on a line that begins with `->`, `+`, `-`, `*` or `.`. `*` binds tighter than `+` and `-`, and these tighter than
+//! `->`: `A -> B + C` is `A -> (B + C)`. There is no `/`: half of an operator is `0.5 * A`. A number of bytes has its unit without a
+//! gap, `64KiB`.
 //!
 //! | line | what it says |
 //! |---|---|
@@ -29,19 +31,19 @@
 //! | sums, multiples, powers | `A + 0.5 * B - C`, `(1+2i) * A`, `A^3`; a number in a chain or sum is that multiple of the identity |
 //! | adjoint, transpose | `A^H`, `A^T`, or as below |
 //! | of an operator | `A.h`, `.t`, `.conj`, `.normal`, `.gram`, `.cogram`, `.inverse`, `.simplify`, `.on(DEVICE)`, `.split(DIM, TILES, [DEVICE, …])`, `.split_fixed(…)`, `.split_with_halo(DIM, TILES, HALO, [DEVICE, …])`, `.polynomial([…])`, `.near_inverse(DEGREE, LEAST, MOST)`; `normal(A)` is `A.normal` |
-//! | of one that takes its space from its neighbours | `.over(SPACE)`, and its choices: `fft(x).centered.named(u)` |
+//! | of one that takes its space from its neighbours | `.over(SPACE)`, and its choices: `fft(x).centered.named(u)`. A chain that begins with it has the space there: `fft(x).over(SPACE) -> W` |
 //! | leaves | `diagonal(SPACE, VALUES)`, `diagonal(SPACE, [DIM, …], VALUES)`, `dense(SPACE, [DIM=SIZE, …], VALUES)`, `zero(SPACE, SPACE)`, `identity`, `to(DEVICE)` |
 //! | transforms | `fft(DIM, …)`, `rfft(DIM, …)` (`.centered`, `.named(DIM, …)`), `nufft(POINTS, DIM=[…], …)` (`.width`, `.oversampling`) |
 //! | neighbours | `convolution([DIM=SIZE, …], VALUES)` (`.mode(same\|valid\|full)`, `.periodic`, `.stride`, `.dilation`, `.named`), `finite_difference(DIM, valid\|replicate\|zero\|periodic)` (`.named`), `gradient(NAME, DIM, …)` (`.boundary`), `interpolate(POINTS, DIM=[…], …)` (`.kernel(linear, 2)`, `.edge(zero\|circular)`, `.onto(SIZE, …)`), `sampling(POINTS, DIM=[…], …)` |
 //! | movements | `rename(x=y)`, `permute(y, x)`, `merge_dims([y, x], p)`, `split_dim(p, y=2, x=4)`, `slice(x, 0..8, 2)`, `select(x, [0, 2, 4..8])`, `embed(x, [0, 2], 8)`, `pad(x, 8)`, `end_pad(x, 1, 2)`, `crop(x, 4)`, `roll(x, 1)`, `flip(x)`, `repeat(r, 4)`, `sum_reduce(x)`, `blocks(x=[3, 2])`, `unblocks(x=[5, 3, 2])`, with `.named` and `.at` |
 //! | containers | `vstack(DIM, [A, B])`, `hstack(DIM, [A, B])`, `block(DIM, DIM, [A, B])`, `stack([A, B], out=DIM)`, `stack([A, B], into=DIM)`, `block_diag([A, B])`, `sum([A, B])`, `tree_sum([A, B])` |
-//! | SPACE | `c64[y=4, x=8]@cuda:0`: an element type, dimensions with sizes, a device (without one the host); `f32`, `f64`, `c32` or `c64` |
+//! | SPACE | `c64[y=4, x=8]@cuda:0`: an element type, dimensions with sizes, a device (without one the host); `f32`, `f64`, `c32` or `c64`. With a name, `image.on(cuda:0)` is the same elsewhere |
 //! | VALUES | `[1, 2.5, 1-2i]` in row-major order, `ones`, `fill(2)`, `ramp(FIRST, STEP)`, `random(SEED)` in `[-1, 1)` |
 //!
 //! The functions are those of [`op`](crate::op), which says what each computes. The weights of `dense` lie in the order of the
 //! dimensions of the result that have a size there, then of those of the input that the result lacks.
 //!
-//! Nothing in a script can ask for more than it says: at most 2^20 values in all, 2^22 elements along a dimension, 10,000 parts of an
+//! Nothing in a script can ask for more than it says: at most 2^22 words, numbers and signs, 2^20 values in all, 2^22 elements along a dimension, 10,000 parts of an
 //! operator (a power has as many as it would take one after the other), 10^6 parts of all that is built on the way, 1,000 names.
 //! In all, operators list at most 2^23 rows along dimensions and 2^22 weights of interpolating kernels, and normals of matrices
 //! and of samplings, and tiles of long dimensions, take at most 2^28 steps.
@@ -60,7 +62,9 @@ use self::eval::{NO_SPACE, Scope, Value, device_of};
 use self::lex::lex;
 use self::tree::{Node, Tokens};
 use super::{Plan, PlanError, Planning};
-use crate::op::{Array, Operator, Random};
+use crate::memory::Device;
+use crate::op::{Array, OpError, Operator, Random};
+use crate::ordered::BTreeMap;
 use crate::program::text::size;
 
 /// Values in a script, and of its rules, in all.
@@ -68,6 +72,9 @@ const MOST_VALUES: usize = 1 << 20;
 
 /// Elements along a dimension.
 const MOST_SIZE: i64 = 1 << 22;
+
+/// Words, numbers and signs of the text.
+const MOST_TOKENS: usize = 1 << 22;
 
 /// Parts of an operator.
 const MOST_PARTS: usize = 10_000;
@@ -99,17 +106,13 @@ struct Place {
 
 impl Place {
     fn error(self, message: impl Into<String>) -> ScriptError {
-        ScriptError {
-            line: self.line,
-            column: self.column,
-            message: shortened(devices_as_written(message.into())),
-        }
+        ScriptError { line: self.line, column: self.column, message: shortened(as_written(message.into())) }
     }
 }
 
-/// A message in which devices are written as in a script: `cuda:0`, where the library's advice says `cuda(0)`.
-fn devices_as_written(message: String) -> String {
-    let mut text = message.replace("cpu()", "cpu");
+/// A message that writes as scripts do: `cuda:0`, where the library's advice says `cuda(0)`, and `.over(SPACE)`.
+fn as_written(message: String) -> String {
+    let mut text = message.replace("cpu()", "cpu").replace("`over(space)`", "`.over(SPACE)`");
     for family in ["cuda", "mock"] {
         let call = format!("{family}(");
         let mut from = 0;
@@ -177,6 +180,10 @@ pub struct Script {
     operator: Operator,
     input: Option<Array>,
     planning: Planning,
+    /// Where the operator stands.
+    place: Place,
+    /// Where each limit stands.
+    caps: BTreeMap<Device, Place>,
 }
 
 impl Script {
@@ -210,15 +217,21 @@ impl Script {
         while !tokens.is_over() {
             statement(&mut tokens, &mut scope, &mut said)?;
         }
-        let operator = match (said.shown, said.last) {
-            (Some(shown), _) => shown,
-            (None, Some(last)) => last,
-            (None, None) => return Err(said.open.unwrap_or_else(|| tokens.place().error(NO_OPERATOR))),
+        let (place, operator) = match said.shown.or(said.last) {
+            Some(shown) => shown,
+            None => return Err(said.open.unwrap_or_else(|| tokens.place().error(NO_OPERATOR))),
         };
         let domain = operator.domain();
         let input = match said.input {
             Some(node) => {
                 let values = scope.values(&node, domain)?;
+                if !domain.is_complex()
+                    && let Some(index) = values.iter().position(|value| value.im != 0.0)
+                {
+                    let space = Box::new(domain.clone());
+                    let error = OpError::MixedFields { of: "input".to_owned(), index, space };
+                    return Err(Scope::fault(&node, &error));
+                }
                 Some(Array::new(domain.clone(), values).map_err(|e| node.place.error(e.to_string()))?)
             }
             None if usize::try_from(domain.elements()).is_ok_and(|n| n <= MOST_VALUES) => {
@@ -226,7 +239,15 @@ impl Script {
             }
             None => None,
         };
-        Ok(Script { title, machine: said.machine, operator, input, planning: said.planning })
+        Ok(Script {
+            title,
+            machine: said.machine,
+            operator,
+            input,
+            planning: said.planning,
+            place,
+            caps: said.caps,
+        })
     }
 
     /// What the first line says.
@@ -257,9 +278,12 @@ impl Script {
     /// The program that applies it.
     ///
     /// # Errors
-    /// As [`Planning::plan`].
-    pub fn plan(&self) -> Result<Plan, PlanError> {
-        let mut plan = self.planning.plan(&self.operator)?;
+    /// Those of [`Planning::plan`], where the limit stands that is not met, else where the operator does.
+    pub fn plan(&self) -> Result<Plan, ScriptError> {
+        let mut plan = self.planning.plan(&self.operator).map_err(|e| {
+            let cap = if let PlanError::Cap { device, .. } = &e { self.caps.get(device) } else { None };
+            cap.unwrap_or(&self.place).error(e.to_string())
+        })?;
         if !self.title.is_empty() {
             plan.program.title.clone_from(&self.title);
         }
@@ -312,14 +336,15 @@ const NO_OPERATOR: &str = "no operator: `A = …` or `show …` says one";
 /// What the statements said so far.
 #[derive(Default)]
 struct Said<'t> {
-    shown: Option<Operator>,
+    shown: Option<(Place, Operator)>,
     /// The operator that was defined last.
-    last: Option<Operator>,
+    last: Option<(Place, Operator)>,
     /// Why what was defined last is none yet.
     open: Option<ScriptError>,
     input: Option<Node<'t>>,
     machine: Option<String>,
     planning: Planning,
+    caps: BTreeMap<Device, Place>,
     names: usize,
 }
 
@@ -336,7 +361,7 @@ fn statement<'t>(
         }
         let node = tokens.expression()?;
         match scope.define(place, name, &node)? {
-            Value::Operator(operator) => said.last = Some(operator.clone()),
+            Value::Operator(operator) => said.last = Some((node.start(), operator.clone())),
             Value::Open(_) | Value::Builder(_) => said.open = Some(node.place.error(NO_SPACE)),
             _ => {}
         }
@@ -350,7 +375,7 @@ fn statement<'t>(
         "show" => {
             once(said.shown.is_none(), "show")?;
             let node = tokens.expression()?;
-            said.shown = Some(scope.operator(&node)?);
+            said.shown = Some((node.start(), scope.operator(&node)?));
         }
         "input" => {
             once(said.input.is_none(), "input")?;
@@ -370,6 +395,7 @@ fn statement<'t>(
             let (at, word) = (tokens.place(), tokens.rest("a size, as `4MiB`")?);
             let bytes = size(&word).ok_or_else(|| at.error(format!("`{word}` is no size, as `4MiB`")))?;
             said.planning = said.planning.clone().cap(device, bytes);
+            said.caps.insert(device, at);
         }
         "ahead" => {
             once(said.planning.ahead_of().is_none(), "ahead")?;

@@ -12,6 +12,7 @@ use spanlift::grouped;
 use spanlift::hazard::{self, Certainty, Mode, Relation, Report, Terms, Verdict};
 use spanlift::program::ReadError;
 use spanlift_viewer::explained_svg;
+use spanlift_viewer::kind::{self, Kind};
 
 use crate::End;
 use crate::cli::{CheckArgs, Format};
@@ -34,7 +35,8 @@ pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> Result<End, Fail> {
     if let Some(path) = &args.out {
         is_picture(path)?;
     }
-    if !args.explain && args.out.is_none() && args.mended.is_none() && is_large(&args.program) {
+    let whole = args.explain || args.out.is_some() || args.mended.is_some();
+    if !whole && is_large(&args.program) && !is_operator(&args.program)? {
         return streamed(args, asked.unwrap_or(Mode::from(args.mode).into()), out);
     }
     let program = match input::program(&args.program) {
@@ -88,6 +90,17 @@ const LARGE: u64 = 16 << 20;
 
 fn is_large(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|file| file.is_file() && LARGE <= file.len())
+}
+
+/// Whether what a file begins with is an operator, which is planned as a whole.
+fn is_operator(path: &Path) -> Result<bool, Fail> {
+    let mut source = Reading { source: Source::open(path)?, fault: None };
+    let mut begin = Vec::new();
+    let read = (&mut source).take(PIECE as u64).read_to_end(&mut begin);
+    match (read, source.fault) {
+        (Err(_), Some(fault)) => Err(fault),
+        _ => Ok(kind::of(&begin) == Ok(Kind::Operator)),
+    }
 }
 
 /// Checks a file command by command, without ever holding it.

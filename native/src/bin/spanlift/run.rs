@@ -104,10 +104,7 @@ pub(crate) fn of_operator(applied: &Applied, result: Option<&Array>) -> Value {
     let transfers = applied.plan.transfers().iter().map(|t| {
         json!({"from": t.from.to_string(), "to": t.to.to_string(), "bytes": t.bytes.0, "stream": t.stream, "why": t.why})
     });
-    let computed = match (result, &applied.input) {
-        (Some(_), _) | (None, None) => None,
-        (None, Some(x)) => operator.apply(x).ok(),
-    };
+    let computed = if result.is_none() { applied.result().ok() } else { None };
     let values = |of: &Array| of.values().iter().take(MOST_VALUES).map(|z| [z.re, z.im]).collect::<Vec<_>>();
     json!({
         "formula": operator.formula(), "domain": operator.domain().sized(), "codomain": operator.codomain().sized(),
