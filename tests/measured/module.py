@@ -146,7 +146,7 @@ def main(path, left_out):
     areas = collections.Counter()
     for function, name in zip(order, plain.stdout.split("\n")):
         # What a generic function is made for comes last: the innermost of our own names.
-        own = re.findall(r"spanlift(?:_viewer)?(?:::[a-z_0-9]+)+", re.sub(r"\[[0-9a-f]{16}\]", "", name))
+        own = re.findall(r"spanlift(?:_viewer)?(?:::[a-z_0-9]+)+", re.sub(r"\[[0-9a-f]{1,16}\]", "", name))
         start, end = bodies[function - imported]
         areas[next(area for area, form in AREAS if re.search(form, own[-1] if own else name))] += end - start
     assert areas, "no function is reached"
