@@ -177,9 +177,10 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  spanlift view run.pt.trace.json.gz -o run.html\n  spanlift view --serve run.pt.trace.json.gz\n\n\
-    Programs are simulated in the page, operators planned and applied too. The page is one file and works offline. Without a FILE it holds an example to\n\
-    begin with, and all programs that ship to choose from. With --serve no file is written: a browser on this machine\n\
-    gets page and data from the address that is printed, until ctrl-C."
+    Programs are simulated in the page; in that of an operator, operators are planned and applied too. The page is one\n\
+    file and works offline. Without a FILE it holds an example to begin with, and all programs that ship to choose from.\n\
+    With --serve no file is written: a browser on this machine gets page and data from the address that is printed, until\n\
+    ctrl-C."
 )]
 pub(crate) struct ViewArgs {
     /// Program files, operators as text or JSON, traces (PyTorch/Kineto or spanlift's own), memory layouts and PyTorch's

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use spanlift::Program;
 use spanlift::program::{Problems, ReadError};
-
 use spanlift_viewer::kind::{self, Kind};
 use spanlift_viewer::written::{Applied, Written};
 
@@ -42,12 +41,7 @@ pub(crate) fn program(path: &Path) -> Result<Program, NoProgram> {
 ///
 /// # Errors
 /// As [`program`].
-pub(crate) fn parse(bytes: &[u8], place: &str) -> Result<Program, NoProgram> {
-    if kind::of(bytes) == Ok(Kind::Operator) {
-        return applied(bytes, place)
-            .map(|applied| applied.plan.program().clone())
-            .map_err(NoProgram::Unreadable);
-    }
+fn parse(bytes: &[u8], place: &str) -> Result<Program, NoProgram> {
     Program::read(bytes).map_err(|e| match e {
         ReadError::Problems(problems) => NoProgram::Wrong(messages(&problems)),
         // A list of commands in a file of a version that is not known, say.
@@ -80,7 +74,7 @@ pub(crate) fn written_in(bytes: &[u8], place: &str) -> Result<Written, NoProgram
 ///
 /// # Errors
 /// One line with the place in the file.
-pub(crate) fn applied(bytes: &[u8], place: &str) -> Result<Applied, Fail> {
+fn applied(bytes: &[u8], place: &str) -> Result<Applied, Fail> {
     let text = std::str::from_utf8(bytes)
         .map_err(|e| Fail::at(place, format!("byte {}: no UTF-8 text", e.valid_up_to())))?;
     Applied::read(text).map_err(|e| Fail::at(place, e))

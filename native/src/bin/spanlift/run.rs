@@ -9,7 +9,7 @@ use spanlift::op::Array;
 use spanlift::sim::{self, Ledger, Reading, Run, SimError};
 use spanlift::trace::{self, LaneKind, Trace};
 use spanlift::{Bytes, Nanos, Program};
-use spanlift_viewer::written::Applied;
+use spanlift_viewer::written::{Applied, Written};
 
 use crate::cli::{Format, On, RunArgs};
 use crate::say::{self, Fail, Out, Style};
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
         On::Cpu => return on::cpu(args, &written, &place, out),
         On::Cuda(first) => return on::cuda(args, first, &written, &place, out),
     }
-    let program = written.program.clone();
+    let Written { program, operator } = written;
     if args.record.is_some() {
         return Err(Fail::at("--record", "only a run on a device issues something: --on cuda:0"));
     }
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
             object["machine"] = json!(machine.name);
             object["verdict"] = json!(report.verdict().name());
             object["trace"] = json!(args.trace.as_ref().map(|path| path.display().to_string()));
-            if let Some(applied) = &written.operator {
+            if let Some(applied) = &operator {
                 object["operator"] = of_operator(applied, None);
             }
             if let Some(made) = &made {
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
             let n = say::counted(program.len(), "command");
             let end = out.paint(Style::Strong, &run.end.to_string());
             out.line(&format!("{n} simulated on {}: {end}", say::one_line(&machine.name)));
-            if let Some(applied) = &written.operator {
+            if let Some(applied) = &operator {
                 tell_operator(applied, None, out);
             }
             match &made {

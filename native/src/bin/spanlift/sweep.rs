@@ -27,7 +27,7 @@ use crate::{End, input, ledger, machine, output, whatif};
     before; as-is changes nothing. `spanlift machines NAME` lists the figures.\n\n\
     One axis gives a table, and with -o small timelines side by side; two give a heat map.")]
 pub(crate) struct SweepArgs {
-    /// Program file, JSON or text form
+    /// Program file, JSON or text form, or an operator, which is planned first
     #[arg(value_name = "PROGRAM")]
     pub(crate) program: PathBuf,
     /// What varies, once or twice
