@@ -50,6 +50,7 @@ CELL_SECONDS = 300
 FIRST_SECONDS = 1200  # the first cell of a cold cache builds every crate, on a machine that may have other work
 START_SECONDS = 600
 KEPT_BUILDS = 1  # build folders of other compilers or lock files that are kept
+LARGEST_BUILD = 1 << 30  # bytes: a build folder larger than that, by the libraries of trees that are gone, begins anew
 
 # What notebooks are built from and read, beside themselves.
 SOURCES = [
@@ -146,7 +147,7 @@ async def run_all(paths, builds, publish):
     built, sources, passed = builds / "built", sources_hash(), []
     if paths and not (has_library(turns[0]) and built.is_file() and built.read_text() == sources):
         built.unlink(missing_ok=True)
-        for old in turns[1:]:
+        for old in turns if size(turns[0]) > LARGEST_BUILD else turns[1:]:
             shutil.rmtree(old, ignore_errors=True)
         passed.append(await run(paths[0], turns[0], publish))
         paths = paths[1:]
@@ -170,6 +171,11 @@ async def run_all(paths, builds, publish):
             free.put_nowait(turn)
 
     return passed + await asyncio.gather(*map(in_turn, paths))
+
+
+def size(folder):
+    """The bytes of all files in a folder."""
+    return sum(file.lstat().st_size for file in folder.rglob("*"))
 
 
 def inputs(path, kernel):
