@@ -38,7 +38,7 @@ pub(crate) struct Names {
     pub(crate) pasts: Vec<(usize, Past)>,
     /// The kinds of the segments that are there at the end, by address.
     kinds: Vec<(i64, StrId)>,
-    /// At most how wide the name of a block is.
+    /// At most how wide the name of a segment or a block is.
     width: f64,
 }
 
@@ -182,7 +182,8 @@ impl Blocks {
         self.places.len()
     }
 
-    /// At most how wide the name of a block is, at any moment: names do not move with the hand that looks through them.
+    /// At most how wide the name of a segment or a block is, at any moment: names do not move with the hand that looks
+    /// through them.
     pub(crate) fn name_width(&self) -> f64 {
         self.names.width
     }
@@ -291,7 +292,7 @@ pub(crate) fn place(file: &str, line: i64) -> String {
     if line < 1 { file.to_owned() } else { format!("{file}:{line}") }
 }
 
-/// At most how wide the name of a block is in a map, whoever asked for it.
+/// At most how wide the name of a segment or a block is in a map, whatever its kind and whoever asked for it.
 fn name_width(snapshot: &Snapshot) -> f64 {
     let stacks = (0..).take(snapshot.stacks.len());
     let mut innermost: Vec<u32> =
@@ -299,8 +300,12 @@ fn name_width(snapshot: &Snapshot) -> f64 {
     innermost.sort_unstable();
     innermost.dedup();
     let width = |name: &str| text::width(&text::clean(name), NAME, true);
-    let widest = innermost.iter().map(|&frame| width(&asker(snapshot, frame))).fold(0.0, f64::max);
-    width(&address(0x7f00_0000_0000)) + widest
+    let askers = innermost.iter().map(|&frame| width(&asker(snapshot, frame)));
+    let mut kinds: Vec<StrId> = snapshot.segments.iter().map(|segment| segment.segment_type).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let kinds = kinds.iter().map(|&kind| width(" ") + width(snapshot.strings.get(kind)));
+    width(&address(0x7f00_0000_0000)) + askers.chain(kinds).fold(0.0, f64::max)
 }
 
 /// The last state, of the segments that are wanted.

@@ -116,9 +116,8 @@ impl Frame {
             if 0 < wanted && all <= wanted.saturating_add(1) { all } else { wanted }
         };
         let n_views: usize = chosen.iter().flatten().map(|&k| shown(k)).sum();
-        let names = chosen.iter().flatten().flat_map(|&k| {
-            let n = if map.name_width().is_some() { 0 } else { shown(k) };
-            let tensors = map.tensors(k)[..n].iter().map(|&t| map.name(t));
+        let names = chosen.iter().flatten().filter(|_| map.name_width().is_none()).flat_map(|&k| {
+            let tensors = map.tensors(k)[..shown(k)].iter().map(|&t| map.name(t));
             tensors.chain([map.label(k).0.into()])
         });
         // What tells segments apart is the end of an address.

@@ -229,7 +229,7 @@ impl MemoryPicture {
         self.blocks.as_ref()?.life(k.checked_sub(self.layout.tensors().len())?)
     }
 
-    /// At most how wide the name of a view is, where that is known without making it.
+    /// At most how wide the name of a storage or a view is, where that is known without making it.
     pub(crate) fn name_width(&self) -> Option<f64> {
         self.blocks.as_ref().map(Blocks::name_width)
     }
