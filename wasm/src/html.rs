@@ -128,7 +128,8 @@ pub fn figure_html(items: &[PageItem], picture: &str, title: &str, height_px: u3
 /// A place for a viewer of `items` in a longer page, `height_px` high.
 ///
 /// `picture` (an SVG document, or nothing) is shown until the viewer has started, and where it cannot. The wheel belongs
-/// to the viewer after a click on it. The page needs [`viewer_assets_html`] once, behind all places.
+/// to the viewer after a click on it. The page needs [`viewer_assets_html`] once, behind all places. That viewer is without the
+/// algebra: an operator among the items says where operators are shown, which [`page`] and [`figure_html`] do.
 pub fn mount_html(items: &[PageItem], picture: &str, title: &str, height_px: u32) -> String {
     let still =
         if picture.is_empty() { String::new() } else { img(picture, title, "class=\"spanlift-still\"") };

@@ -45,7 +45,7 @@ impl Written {
 
     /// What there is to say of an operator: what it is, moves, holds and gives. Nothing of a program.
     pub fn told(&self) -> Vec<Note> {
-        self.operator.as_ref().map_or_else(Vec::new, |applied| applied.told(None))
+        self.operator.as_ref().map_or_else(Vec::new, |applied| applied.told(None).0)
     }
 }
 
@@ -84,7 +84,7 @@ mod tests {
             [
                 "T(cuda:0->cpu) · W · T(cpu->cuda:0) : f64[x]@cpu -> f64[x]@cpu",
                 "2 transfers: cpu -> cuda:0 16 B, cuda:0 -> cpu 16 B; 32 B in all",
-                "cpu holds 32 B: input 16 B, output 16 B",
+                "cpu holds 32 B: input 16 B, result 16 B",
                 "cuda:0 holds 32 B: weights 16 B, between 16 B",
                 "x = [1, -2], of length 2.2361",
                 "y = A x = [2, -4], of length 4.4721",
@@ -111,7 +111,7 @@ mod tests {
         let result = plan.result(&run.finals).unwrap();
         assert_eq!(result.reals(), [2.0, -4.0]);
         let other = Array::new(result.space().clone(), [7.0, 0.5]).unwrap();
-        assert_eq!(applied.told(Some(&other)).last().unwrap().text, "y = A x = [7, 0.5], of length 7.0178");
+        assert_eq!(applied.told(Some(other)).0.last().unwrap().text, "y = A x = [7, 0.5], of length 7.0178");
     }
 
     #[test]
@@ -127,6 +127,21 @@ mod tests {
         let named = a.to_json(Weights::ByName).unwrap();
         let why = Written::read(&named).map(|written| written.program).unwrap_err();
         assert!(why.starts_with("weights[0]"), "{why}");
+    }
+
+    /// Of a long formula both ends are told, and the spaces whole.
+    #[test]
+    fn a_long_formula_is_cut_in_its_middle() {
+        let told = |n: usize| {
+            let parts = "W, ".repeat(n);
+            let source = format!("operator\nW = diagonal(f64[x=2], ones)\nshow stack([{parts}], out=k)");
+            Written::read(&source).unwrap().told()[0].text.clone()
+        };
+        assert_eq!(told(3), "stack[W; W; W] : f64[x]@cpu -> f64[k,x]@cpu");
+        let long = told(500);
+        assert_eq!(long.chars().count(), 403 + " : f64[x]@cpu -> f64[k,x]@cpu".len());
+        assert!(long.starts_with("stack[W; W; W;") && long.contains(" … "), "{long}");
+        assert!(long.ends_with("W; W] : f64[x]@cpu -> f64[k,x]@cpu"), "{long}");
     }
 
     #[test]

@@ -47,7 +47,7 @@ fn chains_are_those_of_the_builders() {
                 A = to(cuda:0) -> W -> fft(x) -> select(kx, [0, 1, 3, 4, 6]) -> to(cpu)\n";
     same(text, &a);
     let i = |im: f64| Complex64::new(0.0, im);
-    let made: [(&str, Result<Operator, OpError>); 30] = [
+    let made: [(&str, Result<Operator, OpError>); 38] = [
         ("A^H", Ok(a.h())),
         ("A.adjoint", Ok(a.h())),
         ("A^T", Ok(a.t())),
@@ -67,6 +67,14 @@ fn chains_are_those_of_the_builders() {
         ("-A", Ok(-&a)),
         ("-2 * A", a.times(-2.0)),
         ("2 * 3 * A", a.times(6.0)),
+        ("A * 2", a.times(2.0)),
+        ("2 * A^H * 3", a.h().times(6.0)),
+        ("A / 3", a.times(1.0 / 3.0)),
+        ("2 * A / 8 * 3", a.times(0.75)),
+        ("-A / 2i", a.times(i(0.5))),
+        ("A / (1+1i)", a.times(Complex64::new(0.5, -0.5))),
+        ("A + A\n / 4\n * 2", &a + a.times(0.5)),
+        ("A -> A^H / 5^2", chain![&a, a.h().times(0.04).unwrap()]),
         ("A -> 2 * A^H", chain![&a, a.h().times(2.0).unwrap()]),
         ("A.normal.polynomial([1, 0.5, 0.25])", a.normal().polynomial(&[1.0, 0.5, 0.25])),
         ("A.normal.near_inverse(2, 1, 64)", a.normal().near_inverse(2, (1.0, 64.0))),
@@ -236,7 +244,7 @@ fn statements_say_what_they_say() {
 fn errors_name_the_place_of_the_culprit() {
     const W: &str = "W = diagonal(f64[x=3], [1, 2, 3])";
     #[rustfmt::skip]
-    let table: [(&str, &str); 50] = [
+    let table: [(&str, &str); 53] = [
         ("operator\nW = diagonal(f64[x=2]@cuda:0, ones)\nA = roll(x, 1).over(f64[x=2]) -> W", "line 3, column 34: `W` expects f64[x]@cuda:0 but `Roll(x,1)` gives f64[x]@cpu (second of two in the chain); insert `to(cuda:0)` between them"),
         ("operator\nA = roll(x, 1).over(f64[x=2]@mock:12) -> roll(x, 1).over(f64[x=2])", "line 2, column 42: `Roll(x,1)` expects f64[x]@cpu but `Roll(x,1)` gives f64[x]@mock:12 (second of two in the chain); insert `to(cpu)` between them"),
         ("", "line 1, column 1: expected `operator` and a title, found no text"),
@@ -256,7 +264,7 @@ fn errors_name_the_place_of_the_culprit() {
         ("operator\nahead -1", "line 2, column 7: `-1` is no number of tiles"),
         ("operator\nmachine a b", "line 2, column 11: expected the end of the line, found `b`"),
         ("operator\nmachine", "line 2, column 8: expected the name of a machine profile, found the end of the line"),
-        ("operator\na = ü / 2", "line 2, column 7: character '/' has no meaning here"),
+        ("operator\na = ü % 2", "line 2, column 7: character '%' has no meaning here"),
         ("operator\na = \0", "line 2, column 5: character '\\0' has no meaning here"),
         ("operator\nA = diagonal(f64[x=2], [1, 2]\nshow A", "line 3, column 1: expected `,` or `)`, found `show`; `(` at line 2, column 13 is open"),
         ("operator\nA = [1,", "line 2, column 8: expected `]`, found the end of the line; `[` at line 2, column 5 is open"),
@@ -280,7 +288,10 @@ fn errors_name_the_place_of_the_culprit() {
         ("operator\nW = fft(x).over(c64[x=2])\nA = W.nomral", "line 3, column 7: an operator has no `nomral`; did you mean `normal`?"),
         ("operator\nA = fft(x).over(f64[x=2])", "line 2, column 5: `F(x)`: f64[x]@cpu is for `rfft`"),
         ("operator\nA = (roll(x, 1) -> roll(y, 1)).over(f64[x=2])", "line 2, column 20: `Roll(y,1)` has no dimension `y`; it has `x` (second of two in the chain)"),
-        ("operator\nA = flip(x) * 2", "line 2, column 5: `*` has a number on its left, found an operator that takes its space from its neighbours; one operator after the other is `->`"),
+        ("operator\nA = 2 * flip(x) * flip(x)", "line 2, column 19: `*` is of one operator and numbers, found an operator that takes its space from its neighbours as well; one after the other is `->`"),
+        ("operator\nA = 2 / flip(x)", "line 2, column 9: `/` has a number on its right, found an operator that takes its space from its neighbours"),
+        ("operator\nA = flip(x)\n  / 0", "line 3, column 5: a number that is not finite"),
+        ("operator\nA = 2 //", "line 2, column 8: expected an operator, a number or a name, found `/`"),
         ("operator\nA = interpolate(m, x=[1]).edge(round).over(f64[x=2])", "line 2, column 32: expected one of zero, circular"),
         ("operator\nA = roll(x, 0.5)", "line 2, column 13: expected a whole number"),
         ("operator\nA = to(cuda:4096)", "line 2, column 8: `cuda:4096` is no device: their numbers are 0 to 4095"),

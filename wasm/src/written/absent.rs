@@ -25,7 +25,7 @@ impl Applied {
         match self.0 {}
     }
 
-    pub(super) fn told(&self, _result: Option<&Infallible>) -> Vec<Note> {
+    pub(super) fn told(&self, _given: Option<Infallible>) -> (Vec<Note>, Option<Infallible>) {
         match self.0 {}
     }
 }

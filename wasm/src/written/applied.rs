@@ -19,6 +19,9 @@ const MOST_INPUT: usize = 1 << 20;
 /// Beyond so many elements of a vector on the way memory may end before there is a result.
 const MOST_ELEMENTS: i64 = 1 << 24;
 
+/// Characters of a formula that are told: more is nothing that anybody reads as one.
+const LONGEST_FORMULA: usize = 400;
+
 /// Values of a vector that are told.
 const MOST_SHOWN: usize = 4;
 
@@ -99,21 +102,23 @@ impl Applied {
         self.operator.apply(input).map_err(|e| e.to_string())
     }
 
-    /// What the operator is, moves, holds and makes of its input: `result` where that is known, else what the reference evaluator says.
-    pub fn told(&self, result: Option<&Array>) -> Vec<Note> {
+    /// What the operator is, moves, holds and makes of its input, and the result: `given` where that is known, else what the
+    /// reference evaluator says, if it is applied here.
+    pub fn told(&self, given: Option<Array>) -> (Vec<Note>, Option<Array>) {
         let operator = &self.operator;
-        let mut notes = vec![remark(operator.to_string())];
+        let of = format!("{} : {} -> {}", cut(operator.formula()), operator.domain(), operator.codomain());
+        let mut notes = vec![remark(of)];
         if operator.cost().nodes <= MOST_NODES {
             let simplified = operator.simplify();
             if simplified.formula() != operator.formula() {
-                notes.push(remark(format!("simplified {}", simplified.formula())));
+                notes.push(remark(format!("simplified {}", cut(simplified.formula()))));
             }
         }
         notes.push(remark(moved(&self.plan)));
         for (device, peak) in self.plan.peaks() {
             let parts = [
                 ("input", peak.input),
-                ("output", peak.output),
+                ("result", peak.output),
                 ("weights", peak.weights),
                 ("between", peak.between),
             ];
@@ -122,27 +127,38 @@ impl Applied {
             notes.push(remark(format!("{device} holds {}: {}", peak.total(), parts.join(", "))));
         }
         notes.extend(self.plan.notes().iter().map(|note| remark(note.text.clone())));
-        let Some(input) = &self.input else { return notes };
+        let Some(input) = &self.input else { return (notes, given) };
         notes.push(remark(shown("x", input)));
-        if let Some(y) = result {
-            notes.push(remark(shown("y = A x", y)));
-            return notes;
-        }
-        match self.result() {
-            Ok(y) => notes.push(remark(shown("y = A x", &y))),
+        let is_given = given.is_some();
+        let result = match given.map_or_else(|| self.result(), Ok) {
+            Ok(result) => result,
             Err(why) => {
                 notes.push(remark(format!("not applied here: {why}")));
-                return notes;
+                return (notes, None);
             }
+        };
+        notes.push(remark(shown("y = A x", &result)));
+        if !is_given {
+            let report = dot_test(operator, 1);
+            notes.push(Note { holds: Some(report.passed()), text: format!("the dot test {report}") });
         }
-        let report = dot_test(operator, 1);
-        notes.push(Note { holds: Some(report.passed()), text: format!("the dot test {report}") });
-        notes
+        (notes, Some(result))
     }
 }
 
 fn remark(text: String) -> Note {
     Note { holds: None, text }
+}
+
+/// A formula without its middle where it is a long one.
+fn cut(formula: String) -> String {
+    let n = formula.chars().count();
+    if n <= LONGEST_FORMULA {
+        return formula;
+    }
+    let (first, last) =
+        (formula.chars().take(3 * LONGEST_FORMULA / 4), formula.chars().skip(n - LONGEST_FORMULA / 4));
+    first.chain(" … ".chars()).chain(last).collect()
 }
 
 /// The elements of the longest vector that an operator reads, writes or holds between two parts.

@@ -94,7 +94,7 @@ impl Builder {
 
 /// Refuses a space with a dimension that no script may have, and more rows than all its operators may list.
 fn bearable(space: &Space, rows: Option<&AtomicUsize>) -> Result<(), OpError> {
-    let wrong = |problem| Err(OpError::Argument { operator: space.sized().to_string(), problem });
+    let wrong = |problem| Err(OpError::Argument { operator: space.sized(), problem });
     if let Some((name, size)) = space.dims().iter().find(|(_, size)| *size > MOST_SIZE) {
         return wrong(format!("`{name}` is {size} long, in a script at most {MOST_SIZE}"));
     }
@@ -490,28 +490,37 @@ impl<'t> Scope<'t> {
         }
     }
 
-    /// Numbers, and what is multiplied by them at the end.
-    fn times(&mut self, place: Place, factors: &[Node<'t>]) -> Result<Value, ScriptError> {
-        let Some((last, numbers)) = factors.split_last() else { return finite(place, Complex64::default()) };
+    /// Numbers, and at most one operator among them.
+    fn times(&mut self, place: Place, factors: &[(bool, Node<'t>)]) -> Result<Value, ScriptError> {
         let mut factor = Complex64::new(1.0, 0.0);
-        for node in numbers {
-            match self.value(node)? {
-                Value::Number(n) => factor *= n,
-                other => {
-                    let words = other.words();
+        let mut multiplied = None;
+        for (divides, node) in factors {
+            match (self.value(node)?, divides) {
+                (Value::Number(n), false) => factor *= n,
+                // Not by the rule for complex numbers, which rounds twice.
+                (Value::Number(n), true) if n.im == 0.0 => factor /= n.re,
+                (Value::Number(n), true) => factor /= n,
+                (other, true) => {
+                    let problem = format!("`/` has a number on its right, found {}", other.words());
+                    return Err(node.place.error(problem));
+                }
+                (other, false) if multiplied.is_none() => multiplied = Some((node.place, other)),
+                (other, false) => {
                     return Err(node.place.error(format!(
-                        "`*` has a number on its left, found {words}; one operator after the other is `->`"
+                        "`*` is of one operator and numbers, found {} as well; one after the other is `->`",
+                        other.words()
                     )));
                 }
             }
+            finite(node.place, factor)?;
         }
-        match (finite(place, factor)?, self.value(last)?) {
-            (_, Value::Number(n)) => finite(place, factor * n),
-            (_, Value::Operator(a)) => self.made(place, &[], a.times(factor)),
-            (_, other) => {
+        match multiplied {
+            None => Ok(Value::Number(factor)),
+            Some((_, Value::Operator(a))) => self.made(place, &[], a.times(factor)),
+            Some((at, other)) => {
                 let mut parts = match other {
                     Value::Open(parts) => parts,
-                    other => vec![self.part_of(last.place, other)?],
+                    other => vec![self.part_of(at, other)?],
                 };
                 parts.push(Part::Scale(factor));
                 Ok(Value::Open(parts))

@@ -8,19 +8,19 @@ pub(super) enum Token<'t> {
     /// A name, a keyword, a device, or a number with a unit.
     Word(&'t str),
     Number(Complex64),
-    /// One of `->` `..` `^` `+` `-` `*` `(` `)` `[` `]` `,` `=` `@` `.`.
+    /// One of [`MARKS`].
     Mark(&'static str),
     /// The end of a statement.
     End,
 }
 
-const MARKS: [&str; 14] = ["->", "..", "^", "+", "-", "*", "(", ")", "[", "]", ",", "=", "@", "."];
+const MARKS: [&str; 15] = ["->", "..", "^", "+", "-", "*", "/", "(", ")", "[", "]", ",", "=", "@", "."];
 
 /// Behind these an expression goes on, whatever stands on the next line.
-const GOES_ON: [&str; 6] = ["->", "+", "-", "*", "=", ","];
+const GOES_ON: [&str; 7] = ["->", "+", "-", "*", "/", "=", ","];
 
 /// What a line begins with that goes on with the expression of the line above.
-const GOES_ON_BEFORE: [&str; 5] = ["->", "+", "-", "*", "."];
+const GOES_ON_BEFORE: [&str; 6] = ["->", "+", "-", "*", "/", "."];
 
 /// A token where it stands.
 #[derive(Debug, Clone, PartialEq)]

@@ -11,9 +11,8 @@
 //! ```
 //!
 //! Data goes from left to right through `->`. `#` starts a comment; an expression goes on behind an operator sign and inside
-//! brackets, and on a line that begins with `->`, `+`, `-`, `*` or `.`. `*` binds tighter than `+` and `-`, and these tighter than
-//! `->`: `A -> B + C` is `A -> (B + C)`. There is no `/`: half of an operator is `0.5 * A`. A number of bytes has its unit without a
-//! gap, `64KiB`.
+//! brackets, and on a line that begins with `->`, `+`, `-`, `*`, `/` or `.`. `*` and `/` bind tighter than `+` and `-`, and these
+//! tighter than `->`: `A -> B + C` is `A -> (B + C)`. A number of bytes has its unit without a gap, `64KiB`.
 //!
 //! | line | what it says |
 //! |---|---|
@@ -28,7 +27,7 @@
 //! | expression | written |
 //! |---|---|
 //! | one after the other, in the order in which they are applied | `A -> B` |
-//! | sums, multiples, powers | `A + 0.5 * B - C`, `(1+2i) * A`, `A^3`; a number in a chain or sum is that multiple of the identity |
+//! | sums, multiples, powers | `A + 0.5 * B - C`, `(1+2i) * A`, `A / 3`, `A^3`; a number in a chain or sum is that multiple of the identity |
 //! | adjoint, transpose | `A^H`, `A^T`, or as below |
 //! | of an operator | `A.h`, `.t`, `.conj`, `.normal`, `.gram`, `.cogram`, `.inverse`, `.simplify`, `.on(DEVICE)`, `.split(DIM, TILES, [DEVICE, …])`, `.split_fixed(…)`, `.split_with_halo(DIM, TILES, HALO, [DEVICE, …])`, `.polynomial([…])`, `.near_inverse(DEGREE, LEAST, MOST)`; `normal(A)` is `A.normal` |
 //! | of one that takes its space from its neighbours | `.over(SPACE)`, and its choices: `fft(x).centered.named(u)`. A chain that begins with it has the space there: `fft(x).over(SPACE) -> W` |
@@ -43,8 +42,9 @@
 //! The functions are those of [`op`](crate::op), which says what each computes. The weights of `dense` lie in the order of the
 //! dimensions of the result that have a size there, then of those of the input that the result lacks.
 //!
-//! Nothing in a script can ask for more than it says: at most 2^22 words, numbers and signs, 2^20 values in all, 2^22 elements along a dimension, 10,000 parts of an
-//! operator (a power has as many as it would take one after the other), 10^6 parts of all that is built on the way, 1,000 names.
+//! Nothing in a script can ask for more than it says: at most 2^22 words, numbers and signs, 2^20 values in all, 2^22 elements
+//! along a dimension, 10,000 parts of an operator (a power has as many as it would take one after the other), 10^6 parts of all
+//! that is built on the way, 1,000 names.
 //! In all, operators list at most 2^23 rows along dimensions and 2^22 weights of interpolating kernels, and normals of matrices
 //! and of samplings, and tiles of long dimensions, take at most 2^28 steps.
 //!

@@ -52,8 +52,8 @@ pub(super) enum Kind<'t> {
     Chain(Vec<Node<'t>>),
     /// `a + b - c`, with whether a part is taken away
     Sum(Vec<(bool, Node<'t>)>),
-    /// `a * b * c`
-    Times(Vec<Node<'t>>),
+    /// `a * b / c`, with whether it is divided by a part
+    Times(Vec<(bool, Node<'t>)>),
     /// `a^3`
     Power(Box<Node<'t>>, u32),
 }
@@ -165,13 +165,20 @@ impl<'s, 't> Tokens<'s, 't> {
         let place = self.place();
         let mut minus = self.eat("-");
         let mut first = self.product()?;
-        // `-2 * A` is a multiple of `A` by -2.
-        let factor = match &mut first.kind {
-            Kind::Times(factors) => factors.first_mut().map(|factor| &mut factor.kind),
-            kind => Some(kind),
-        };
-        if minus && let Some(Kind::Number(n)) = factor {
-            (*n, minus) = (-*n, false);
+        // `-2 * A` and `-A / 2` are multiples of `A`.
+        if minus {
+            minus = match &mut first.kind {
+                Kind::Number(n) => {
+                    *n = -*n;
+                    false
+                }
+                Kind::Times(factors) => {
+                    let one = Node { place, kind: Kind::Number(Complex64::new(-1.0, 0.0)) };
+                    factors.insert(0, (false, one));
+                    false
+                }
+                _ => true,
+            };
         }
         if !minus && !self.mark_at(0, "+") && !self.mark_at(0, "-") {
             return Ok(first);
@@ -188,12 +195,14 @@ impl<'s, 't> Tokens<'s, 't> {
     fn product(&mut self) -> Result<Node<'t>, ScriptError> {
         let place = self.place();
         let first = self.postfix()?;
-        if !self.mark_at(0, "*") {
+        if !self.mark_at(0, "*") && !self.mark_at(0, "/") {
             return Ok(first);
         }
-        let mut factors = vec![first];
-        while self.eat("*") {
-            factors.push(self.postfix()?);
+        let mut factors = vec![(false, first)];
+        while self.mark_at(0, "*") || self.mark_at(0, "/") {
+            let divides = self.mark_at(0, "/");
+            self.at += 1;
+            factors.push((divides, self.postfix()?));
         }
         Ok(Node { place, kind: Kind::Times(factors) })
     }

@@ -153,8 +153,8 @@ fn tell(
             object.as_object_mut().map(|fields| fields.remove("ledger"));
             object["verdict"] = json!(verdict.name());
             object["n_unknown"] = json!(n_unknown);
-            if let Some((applied, result)) = &operator {
-                object["operator"] = of_operator(applied, result.as_ref());
+            if let Some((applied, result)) = operator {
+                object["operator"] = of_operator(applied, result);
             }
             if let Some(clock) = clock {
                 object["clock"] = json!(clock.to_string());
@@ -169,8 +169,8 @@ fn tell(
             let end = out.paint(Style::Strong, &run.end.to_string());
             let on = if on == "cpu" { "the CPU" } else { on };
             out.line(&format!("{n} run on {on}, in the order of the list: {end}"));
-            if let Some((applied, result)) = &operator {
-                tell_operator(applied, result.as_ref(), out);
+            if let Some((applied, result)) = operator {
+                tell_operator(applied, result, out);
             }
             text(program, run, &lanes, out);
             if n_unknown > 0 {

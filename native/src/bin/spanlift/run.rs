@@ -89,9 +89,9 @@ pub(crate) fn run(args: &RunArgs, out: &mut Out) -> Result<End, Fail> {
 }
 
 /// What an operator is, moves, holds and gives.
-pub(crate) fn tell_operator(applied: &Applied, result: Option<&Array>, out: &mut Out) {
+pub(crate) fn tell_operator(applied: &Applied, result: Option<Array>, out: &mut Out) {
     heading(out, "operator");
-    for note in applied.told(result) {
+    for note in applied.told(result).0 {
         let text = say::one_line(&note.text);
         let text = if note.holds == Some(false) { out.paint(Style::Error, &text) } else { text };
         out.line(&format!("  {text}"));
@@ -99,19 +99,19 @@ pub(crate) fn tell_operator(applied: &Applied, result: Option<&Array>, out: &mut
 }
 
 /// The same as JSON.
-pub(crate) fn of_operator(applied: &Applied, result: Option<&Array>) -> Value {
+pub(crate) fn of_operator(applied: &Applied, result: Option<Array>) -> Value {
     let operator = &applied.operator;
     let transfers = applied.plan.transfers().iter().map(|t| {
         json!({"from": t.from.to_string(), "to": t.to.to_string(), "bytes": t.bytes.0, "stream": t.stream, "why": t.why})
     });
-    let computed = if result.is_none() { applied.result().ok() } else { None };
+    let (told, result) = applied.told(result);
     let values = |of: &Array| of.values().iter().take(MOST_VALUES).map(|z| [z.re, z.im]).collect::<Vec<_>>();
     json!({
         "formula": operator.formula(), "domain": operator.domain().sized(), "codomain": operator.codomain().sized(),
         "transfers": transfers.collect::<Vec<_>>(),
-        "told": applied.told(result).iter().map(|note| note.text.as_str()).collect::<Vec<_>>(),
+        "told": told.iter().map(|note| note.text.as_str()).collect::<Vec<_>>(),
         "input": applied.input.as_ref().map(values),
-        "result": result.or(computed.as_ref()).map(values),
+        "result": result.as_ref().map(values),
     })
 }
 
