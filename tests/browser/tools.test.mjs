@@ -371,6 +371,10 @@ A = to(cuda:0) -> W -> to(cpu)
   await says(told, /the dot test passed/);
   await area.press("Escape");
   assert.match(await visit.page.locator(".sl-lines").innerText(), /title +smoothed least squares/);
+  // On paper, too, what the operator is stands before its program.
+  await visit.page.evaluate(() => dispatchEvent(new Event("beforeprint")));
+  await visit.page.emulateMedia({ media: "print" });
+  assert.match(await harness.words(visit.page.locator(".sl-print")), /Operator\s[^]*the dot test passed[^]*Program\s+1\s+title/);
   await visit.close();
 });
 

@@ -310,7 +310,7 @@ const tools = (view, place, alone, { module, examples }) => {
     if (!images[0]) return;
     const paper = make("div", { className: "sl-print" }, ...images);
     for (const finding of place.querySelectorAll("[data-finding]")) paper.append(make("p", { textContent: [...finding.children].map((words) => words.textContent).join(": ") }));
-    for (const card of ["[data-totals]", "[data-selection]", "[data-state]", "[data-compared]"]) {
+    for (const card of [".sl-told", "[data-totals]", "[data-selection]", "[data-state]", "[data-compared]"]) {
       // One that nothing is chosen for any more keeps what it said.
       if (part(card).closest("[hidden]")) continue;
       const filled = part(card).cloneNode(true);

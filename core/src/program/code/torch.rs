@@ -3,7 +3,7 @@
 use super::turns::Turns;
 use super::{Counted, Idents, Lines, micros, told, unique};
 use crate::memory::Dtype;
-use crate::ordered::{CollectVec, sort};
+use crate::ordered::{BTreeMap, CollectVec, sort};
 use crate::program::Program;
 use crate::program::command::*;
 use crate::program::names::legacy_device;
@@ -87,7 +87,8 @@ pub(super) fn write(program: &Program) -> String {
     let mut ids = Idents::of(program, RESERVED);
     let turns = Turns::of(program, &ids.devices, || unique(&mut ids.taken, "turn"));
     let counted = Counted::of(program, &mut ids);
-    let mut writer = Writer { program, ids, counted, turns, out: Lines::new("#") };
+    let captures = captures(program);
+    let mut writer = Writer { program, ids, counted, turns, captures, out: Lines::new("#") };
     for turn in writer.turns.told.values() {
         writer.out.line(&format!("{turn} = threading.Event()"));
     }
@@ -132,7 +133,24 @@ struct Writer<'a> {
     ids: Idents,
     counted: Counted,
     turns: Turns,
+    /// The graph that each capture becomes, by the command that begins it.
+    captures: BTreeMap<usize, GraphId>,
     out: Lines,
+}
+
+/// A capture is ended by the next command that ends one on its stream.
+fn captures(program: &Program) -> BTreeMap<usize, GraphId> {
+    let (mut begun, mut captures): (BTreeMap<StreamId, usize>, BTreeMap<usize, GraphId>) = Default::default();
+    for (index, command) in program.commands().iter().enumerate() {
+        match command.op {
+            Op::CaptureBegin { stream } => _ = begun.insert(stream, index),
+            Op::CaptureEnd { stream, graph } => {
+                captures.extend(begun.remove(&stream).map(|begin| (begin, graph)));
+            }
+            _ => {}
+        }
+    }
+    captures
 }
 
 impl Writer<'_> {
@@ -182,7 +200,7 @@ impl Writer<'_> {
     /// The names that a thread gives or takes away.
     fn made(&self, thread: ThreadId) -> Vec<&str> {
         let ids = &self.ids;
-        let of = |command: &Command| match &command.op {
+        let of = |&k: &usize| match &self.program.commands()[k].op {
             Op::Stream { stream, .. } => Some(ids.streams[stream.index()].as_str()),
             Op::ThreadSpawn { thread } => Some(ids.threads[thread.index()].as_str()),
             Op::Alloc(Alloc { buffer, .. }) | Op::Free { buffer, .. } => {
@@ -191,11 +209,10 @@ impl Writer<'_> {
             Op::EventCreate { event } | Op::EventDestroy { event } => {
                 Some(ids.events[event.index()].as_str())
             }
-            Op::CaptureBegin { .. } => self.captured(command),
+            Op::CaptureBegin { .. } => self.captured(k),
             _ => None,
         };
-        let mine = ids.calls[thread.index()].iter().map(|&k| &self.program.commands()[k]);
-        let mut made: Vec<&str> = mine.filter_map(of).collect_vec();
+        let mut made: Vec<&str> = ids.calls[thread.index()].iter().filter_map(of).collect_vec();
         sort(&mut made);
         made.dedup();
         made
@@ -315,7 +332,7 @@ impl Writer<'_> {
                 format!("busy({})", micros(time.0))
             }
             Op::CaptureBegin { stream } => {
-                let graph = self.captured(command)?;
+                let graph = self.captured(index)?;
                 let call = format!("{graph}.capture_begin()");
                 self.out_graph(graph, &self.on(*stream, &call))
             }
@@ -330,15 +347,9 @@ impl Writer<'_> {
         Some((call, needs_words || command.label.is_some() && !matches!(command.op, Op::Kernel(_))))
     }
 
-    /// The graph that the capture which begins here becomes.
-    fn captured(&self, begin: &Command) -> Option<&str> {
-        let commands = self.program.commands();
-        let from = commands.iter().position(|command| std::ptr::eq(command, begin))?;
-        let graph = commands[from..].iter().find_map(|command| match command.op {
-            Op::CaptureEnd { stream, graph } if begin.op.stream() == Some(stream) => Some(graph),
-            _ => None,
-        });
-        graph.map(|graph| self.ids.graphs[graph.index()].as_str())
+    /// The graph that the capture which begins at this command becomes.
+    fn captured(&self, begin: usize) -> Option<&str> {
+        self.captures.get(&begin).map(|graph| self.ids.graphs[graph.index()].as_str())
     }
 
     fn out_graph(&self, graph: &str, begin: &str) -> String {
