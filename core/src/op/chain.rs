@@ -11,7 +11,7 @@ use super::name::Name;
 use super::operator::{Number, Operator};
 use super::sum::MOST_ROOM;
 use super::transfer::Route;
-use super::{Diagonal, Gather, OpError, Space, ToDevice};
+use super::{Dense, Diagonal, Gather, OpError, Space, ToDevice};
 use crate::memory::Device;
 use crate::ordered::joined;
 
@@ -498,6 +498,12 @@ impl From<Diagonal> for Part {
     }
 }
 
+impl From<Dense> for Part {
+    fn from(dense: Dense) -> Part {
+        Part::Operator(dense.into())
+    }
+}
+
 impl From<Route> for Part {
     fn from(route: Route) -> Part {
         Part::Route(route)
@@ -589,7 +595,7 @@ macro_rules! product {
         }
     )*};
 }
-product!(Operator, &Operator, Diagonal, Route, Part);
+product!(Operator, &Operator, Diagonal, Dense, Route, Part);
 
 macro_rules! product_goes_on {
     ($($right:ty),*) => {$(
@@ -602,4 +608,4 @@ macro_rules! product_goes_on {
         }
     )*};
 }
-product_goes_on!(Operator, &Operator, Diagonal, Route, Part);
+product_goes_on!(Operator, &Operator, Diagonal, Dense, Route, Part);

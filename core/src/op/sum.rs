@@ -9,7 +9,7 @@ use super::chain::Part;
 use super::error::Misfit;
 use super::operator::Operator;
 use super::transfer::Route;
-use super::{Diagonal, OpError};
+use super::{Dense, Diagonal, OpError};
 use crate::ordered::{CollectVec, joined};
 
 /// Operators of one input, their results added.
@@ -320,7 +320,7 @@ macro_rules! sums {
         }
     )*};
 }
-sums!(Operator, &Operator, Diagonal, Route, Part);
+sums!(Operator, &Operator, Diagonal, Dense, Route, Part);
 
 macro_rules! sums_go_on {
     ($($right:ty),*) => {$(
@@ -341,7 +341,7 @@ macro_rules! sums_go_on {
         }
     )*};
 }
-sums_go_on!(Operator, &Operator, Diagonal, Part);
+sums_go_on!(Operator, &Operator, Diagonal, Dense, Part);
 
 macro_rules! iterators {
     ($($term:ty),*) => {$(
@@ -412,7 +412,7 @@ macro_rules! scalars {
             }
         }
 
-        scalar_and!($scalar, $complex; Operator, &Operator, Diagonal);
+        scalar_and!($scalar, $complex; Operator, &Operator, Diagonal, Dense);
 
         /// The part, then the factor.
         impl Mul<Part> for $scalar {

@@ -240,6 +240,10 @@ impl Writer<'_> {
             Work::Weights(tensor) => (Weights::View(tensor.clone()), tensor.elements()),
             _ => return None,
         };
+        // A matrix with an empty side has none, and there is no buffer without bytes.
+        if elements == 0 {
+            return None;
+        }
         let known = self.weights.iter().find(|(w, d, _)| w.same(&weights) && *d == space.device());
         if let Some(&(_, _, buffer)) = known {
             return Some(buffer);

@@ -7,8 +7,8 @@ use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::machine::Machine;
 use spanlift::memory::{Device, Dtype, Layout, View};
 use spanlift::op::{
-    Array, DeviceSpec, Diagonal, LeafFacts, LeafOp, Operator, Side, Space, ToDevice, Work, cpu, cuda, mock,
-    to,
+    Array, Dense, DeviceSpec, Diagonal, LeafFacts, LeafOp, Operator, Side, Space, Tensor, ToDevice, Work,
+    block_diag, cpu, cuda, mock, to,
 };
 use spanlift::plan::Planning;
 use spanlift::program::Op;
@@ -271,6 +271,30 @@ fn named_streams_are_used_and_clashes_are_refused() {
         a.plan_for(&x).unwrap_err().to_string(),
         "`D · T(cuda:0->cuda:1) · D · T(cpu->cuda:0)` reads f32[y=2,x=3]@cpu but the input is f32[y=2,x=3]@cuda:1"
     );
+}
+
+/// A part of a block diagonal may read or give nothing: it has no weights, and its program writes zeros or nothing.
+#[test]
+fn matrices_with_an_empty_side_are_planned() {
+    let dense = |from: i64, to: i64| {
+        let n = usize::try_from(from * to).unwrap();
+        let space = Space::new([("x", from)], Dtype::F64).unwrap();
+        let weights = Tensor::new([("m", to), ("x", from)], (1..=n).map(|k| k as f64)).unwrap();
+        Dense::new(space, &weights, ["m"]).unwrap()
+    };
+    for parts in [[(0, 2), (3, 2)], [(3, 2), (0, 2)], [(3, 0), (2, 2)], [(2, 2), (3, 0)]] {
+        let a = block_diag(parts.map(|(from, to)| dense(from, to))).unwrap();
+        let x = Array::new(a.domain().clone(), (1..=a.domain().elements()).map(|k| k as f64)).unwrap();
+        let plan = a.plan_for(&x).unwrap();
+        let report = hazard::check(plan.program(), Mode::Contract).unwrap();
+        assert_eq!(report.verdict(), Verdict::Safe, "{parts:?}");
+        let machine = Machine::builtin("h200-pcie5").unwrap();
+        // By the formulas of the program alone, and by the plan.
+        let run = sim::run(plan.program(), &machine).unwrap();
+        assert!(run.reads.iter().all(|read| read.n_elements == 2 && read.n_wrong == 0), "{parts:?}");
+        let run = sim::run_knowing(plan.program(), &machine, &plan).unwrap();
+        assert_eq!(plan.result(&run.finals).unwrap(), a.apply(&x).unwrap(), "{parts:?}");
+    }
 }
 
 /// A plan on the caller's stream is the plan with one stream called otherwise; what a transfer names stays.
