@@ -530,10 +530,10 @@ fn stack_part(whole: &Operator, stack: &Stack, tile: &Tile) -> Result<Operator, 
     for dim in [stack.odim(), stack.idim()].into_iter().flatten() {
         own = own.without(dim);
     }
-    let parts = stack.parts().iter().map(|part| part.part(&own)).try_collect_vec()?;
+    // Of the parts outside of the range nothing is cut: there are as many cuts as tiles.
     let among = |(lo, hi): (i64, i64)| {
         let at = |k: i64| usize::try_from(k).unwrap_or(usize::MAX);
-        at(lo)..at(hi)
+        stack.parts()[at(lo)..at(hi)].iter().map(|part| part.part(&own)).try_collect_vec()
     };
     let (slot_out, slot_in) = (stack.slot(true), stack.slot(false));
     match (out, into) {
@@ -555,7 +555,7 @@ fn stack_part(whole: &Operator, stack: &Stack, tile: &Tile) -> Result<Operator, 
                 name
             };
             let (out_name, in_name) = (fresh(&odim), fresh(&idim));
-            let inner = parts[among(both)].to_vec();
+            let inner = among(both)?;
             let block = Operator::stacked(Some((out_name, oaxis)), Some((in_name.clone(), iaxis)), inner)?;
             let (reads, writes) = (idim.to_string(), odim.to_string());
             let dropped = slice(&reads, both.0 - into.0..both.1 - into.0, 1)
@@ -567,9 +567,7 @@ fn stack_part(whole: &Operator, stack: &Stack, tile: &Tile) -> Result<Operator, 
                 .over(block.codomain())?;
             Ok(Operator::join(vec![dropped, block, filled]))
         }
-        (Some(range), _) | (None, Some(range)) => {
-            Operator::stacked(slot_out, slot_in, parts[among(range)].to_vec())
-        }
-        (None, None) => Operator::stacked(slot_out, slot_in, parts),
+        (Some(range), _) | (None, Some(range)) => Operator::stacked(slot_out, slot_in, among(range)?),
+        (None, None) => Operator::stacked(slot_out, slot_in, among((0, n))?),
     }
 }

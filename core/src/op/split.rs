@@ -59,6 +59,21 @@ impl Ranges {
         Some((*self.edges.get(k)?, *self.edges.get(k + 1)?))
     }
 
+    /// Adds the pieces of these ranges, of which `a` is the whole: half of them from either half, since a cut looks at all the
+    /// parts of what it cuts, and there are as many pieces as parts.
+    fn halved(&self, a: Operator, ranges: Range<usize>, pieces: &mut Vec<Operator>) -> Result<(), OpError> {
+        if ranges.len() < 2 {
+            pieces.push(a);
+            return Ok(());
+        }
+        let (begin, middle) = (self.edges[ranges.start], ranges.start + ranges.len() / 2);
+        for half in [ranges.start..middle, middle..ranges.end] {
+            let range = (self.edges[half.start] - begin, self.edges[half.end] - begin);
+            self.halved(a.cut(&Tile::default().with(&self.dim, range))?, half, pieces)?;
+        }
+        Ok(())
+    }
+
     fn ranges(&self) -> impl Iterator<Item = (i64, i64)> {
         self.edges.windows(2).map(|w| (w[0], w[1]))
     }
@@ -119,7 +134,22 @@ impl Tiles {
     /// # Errors
     /// As [`Operator::cut`].
     pub fn joined(&self) -> Result<Operator, OpError> {
-        self.put_together(&mut |tile| self.piece(tile))
+        let pieces = self.pieces();
+        self.put_together(&mut |tile| pieces.of(tile))
+    }
+
+    /// The same as long as `goes_on` says so of each tile; nothing once it does not.
+    pub(crate) fn joined_while(
+        &self,
+        goes_on: &mut dyn FnMut(&Operator) -> bool,
+    ) -> Result<Option<Operator>, OpError> {
+        let (pieces, mut ended) = (self.pieces(), false);
+        let joined = self.put_together(&mut |tile| {
+            let piece = pieces.of(tile)?;
+            ended = !goes_on(&piece);
+            if ended { Err(OpError::NoAxis) } else { Ok(piece) }
+        });
+        if ended { Ok(None) } else { joined.map(Some) }
     }
 
     /// The tiles put together, each computed on its own device: the input of a tile goes there, its result comes back.
@@ -137,8 +167,9 @@ impl Tiles {
             return Err(OpError::Argument { operator: self.operator.formula(), problem });
         }
         let mut devices = devices.iter();
+        let pieces = self.pieces();
         self.put_together(&mut |tile| {
-            let part = self.piece(tile)?;
+            let part = pieces.of(tile)?;
             Ok(devices.next().map_or_else(|| part.clone(), |&device| there_and_back(&part, device)))
         })
     }
@@ -174,14 +205,38 @@ impl Tiles {
         };
         let (from, to) = (one(&roles.input, "inputs")?, one(&roles.output, "results")?);
         let mut computes = roles.compute.iter();
+        let pieces = self.pieces();
         self.put_together(&mut |tile| {
-            let part = self.piece(tile)?;
+            let part = pieces.of(tile)?;
             let device = computes.next().copied().unwrap_or(from);
             let there = part.on(device);
             let up = ToDevice::of(from.into(), device.into(), &part.domain().on(from));
             let down = ToDevice::of(device.into(), to.into(), there.codomain());
             Ok(Operator::join(vec![Operator::to_device(up), there, Operator::to_device(down)]))
         })
+    }
+
+    /// What all tiles are cut from.
+    fn pieces(&self) -> Pieces<'_> {
+        let whole = parts(&self.operator);
+        let mut first: Option<(&Ranges, usize, Operator)> = None;
+        // Tiles that read other ranges than they write are cut in their own order.
+        let has_windows = self.dims.iter().any(|d| d.windows);
+        for d in self.dims.iter().filter(|_| !has_windows) {
+            let range = d.range(0).unwrap_or_default();
+            let Ok(piece) = self.operator.cut(&Tile::default().with(&d.dim, range)) else { continue };
+            let left = parts(&piece);
+            if 4 * left < 3 * whole && first.as_ref().is_none_or(|(_, least, _)| left < *least) {
+                first = Some((d, left, piece));
+            }
+        }
+        // What is cut twice may be another expression of the same, with more in it.
+        let first = first.and_then(|(d, _, piece)| {
+            let mut pieces = Vec::new();
+            d.halved(self.operator.clone(), 0..d.edges.len() - 1, &mut pieces).ok()?;
+            (pieces.first() == Some(&piece)).then_some((d, pieces))
+        });
+        Pieces { tiles: self, first }
     }
 
     fn put_together(
@@ -211,6 +266,30 @@ impl Tiles {
         let size = self.operator.domain().size(&windows[0].from).unwrap_or(0);
         joined(&d.dim, size, windows)
     }
+}
+
+/// What tiles are cut from: the whole operator, or its pieces along the dimension that leaves the fewest parts of it in each.
+struct Pieces<'a> {
+    tiles: &'a Tiles,
+    first: Option<(&'a Ranges, Vec<Operator>)>,
+}
+
+impl Pieces<'_> {
+    fn of(&self, tile: &Tile) -> Result<Operator, OpError> {
+        if let Some((d, pieces)) = &self.first
+            && let Some(range) = tile.range(&d.dim)
+            && let Ok(k) = d.edges.binary_search(&range.0)
+            && let Some(piece) = pieces.get(k)
+        {
+            return piece.cut(&tile.without(&d.dim));
+        }
+        self.tiles.piece(tile)
+    }
+}
+
+/// How many operators an operator is made of.
+fn parts(a: &Operator) -> usize {
+    a.children().iter().map(parts).fold(1, usize::saturating_add)
 }
 
 /// Tiles of one dimension as the whole.

@@ -3,6 +3,7 @@
 use super::expression::{Note, Plan};
 use super::planning::Planning;
 use super::slots::Ahead;
+use super::steps::{MOST_STEPS, count};
 use super::{PlanError, write};
 use crate::memory::Device;
 use crate::op::{Along, Name, Operator};
@@ -37,7 +38,7 @@ pub(super) fn within(
     };
     let mut found = None;
     for ahead in whole {
-        found = found.map_or_else(|| search.tried(&[], ahead), |t| Ok(Some(t)))?;
+        found = found.map_or_else(|| search.tried(&[], ahead).map(Result::ok), |t| Ok(Some(t)))?;
     }
     for ahead in tiled {
         found = found.map_or_else(|| search.cut(dims(operator), ahead), |t| Ok(Some(t)))?;
@@ -82,17 +83,20 @@ impl Search<'_> {
             for (at, (dim, n)) in dims.iter().enumerate() {
                 let with = |size: i64| [&fixed[..], &[(dim.clone(), size)]].concat();
                 let least = (n + most - 1) / most;
-                let Some(mut fits) = self.tried(&with(least), ahead)? else {
-                    smallest.push((self.excess(&with(least), ahead)?, at));
-                    continue;
+                let mut fits = match self.tried(&with(least), ahead)? {
+                    Ok(tiling) => tiling,
+                    Err(excess) => {
+                        smallest.push((excess, at));
+                        continue;
+                    }
                 };
                 // Larger tiles hold more: between one that fits and one that does not.
                 let (mut lo, mut hi) = (least, *n);
                 while hi - lo > 1 {
                     let middle = lo + (hi - lo) / 2;
                     match self.tried(&with(middle), ahead)? {
-                        Some(tiling) => (fits, lo) = (tiling, middle),
-                        None => hi = middle,
+                        Ok(tiling) => (fits, lo) = (tiling, middle),
+                        Err(_) => hi = middle,
                     }
                 }
                 // Fewer transfers, or those that leave less.
@@ -113,20 +117,17 @@ impl Search<'_> {
         Ok(None)
     }
 
-    fn excess(&self, sizes: &[(Name, i64)], ahead: Ahead) -> Result<i128, PlanError> {
-        Ok(self.tiling(sizes, ahead)?.map_or(i128::MAX, |t| t.excess))
-    }
-
-    /// The expression in tiles of these sizes, if they fit.
-    fn tried(&mut self, sizes: &[(Name, i64)], ahead: Ahead) -> Result<Option<Tiling>, PlanError> {
-        let Some(tiling) = self.tiling(sizes, ahead)? else { return Ok(None) };
-        if tiling.excess <= 0 {
-            return Ok(Some(tiling));
+    /// The expression in tiles of these sizes if they fit, else how many bytes too much they hold.
+    fn tried(&mut self, sizes: &[(Name, i64)], ahead: Ahead) -> Result<Result<Tiling, i128>, PlanError> {
+        let Some(tiling) = self.tiling(sizes, ahead)? else { return Ok(Err(i128::MAX)) };
+        let excess = tiling.excess;
+        if excess <= 0 {
+            return Ok(Ok(tiling));
         }
-        if self.best.as_ref().is_none_or(|best| tiling.excess < best.excess) {
+        if self.best.as_ref().is_none_or(|best| excess < best.excess) {
             self.best = Some(tiling);
         }
-        Ok(None)
+        Ok(Err(excess))
     }
 
     /// What tiles of these sizes hold; `None` where they cannot be made.
@@ -137,9 +138,14 @@ impl Search<'_> {
             self.operator.clone()
         } else {
             let tiles = self.operator.tiles(named.iter().map(|(dim, size)| (dim.as_str(), *size)));
-            match tiles.and_then(|tiles| tiles.joined()) {
-                Ok(operator) => operator,
-                Err(_) => return Ok(None),
+            let mut steps = 0u64;
+            let mut is_short = |tile: &Operator| {
+                steps = steps.saturating_add(count(tile));
+                steps <= MOST_STEPS
+            };
+            match tiles.and_then(|tiles| tiles.joined_while(&mut is_short)) {
+                Ok(Some(operator)) => operator,
+                _ => return Ok(None),
             }
         };
         let planning = self.how.with_ahead(ahead);

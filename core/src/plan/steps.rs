@@ -18,7 +18,7 @@ use crate::op::{
 };
 
 /// The most steps that an expression may have to be planned.
-const MOST_STEPS: u64 = 1 << 16;
+pub(super) const MOST_STEPS: u64 = 1 << 16;
 
 /// What one step does.
 #[derive(Debug, Clone, PartialEq)]
@@ -426,7 +426,7 @@ pub(super) fn multiplies(leaf: &Leaf) -> bool {
 }
 
 /// How many steps an expression has at most, one for each leaf and for each sum of two.
-fn count(a: &Operator) -> u64 {
+pub(super) fn count(a: &Operator) -> u64 {
     let parts = a.children().iter().map(count).fold(0, u64::saturating_add);
     match a {
         Operator::Power(power) => parts.saturating_mul(power.exponent().into()),

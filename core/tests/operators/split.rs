@@ -4,8 +4,8 @@ use spanlift::chain;
 use spanlift::hazard::{self, Mode, Verdict};
 use spanlift::memory::{Device, Dtype, cpu, mock};
 use spanlift::op::{
-    Along, Array, Diagonal, Name, OpError, Operator, Reader, Roles, Tile, Weights, broadcast, dense, fft,
-    merge_dims, split_dim, stack, to,
+    Along, Array, Diagonal, Name, OpError, Operator, Reader, Roles, Space, Tile, Weights, broadcast, dense,
+    fft, hstack, merge_dims, roll, split_dim, stack, sum_reduce, to,
 };
 
 use crate::oracle::{Matrix, Random, eps, indices};
@@ -321,6 +321,46 @@ fn tiles_of_a_device_that_lie_apart_move_together() {
             close(&what, &b, &m);
             close(&what, &b.normal(), &m.h().times(&m));
             close(&what, &Reader::new().read(b.to_json(Weights::Inline).unwrap().as_bytes()).unwrap(), &m);
+        }
+    }
+}
+
+/// Tiles are cut from halves of halves: each is what is cut from the whole at once.
+#[test]
+fn tiles_that_leave_parts_out_are_those_that_are_cut_alone() {
+    let line = |n: i64| Space::new([("y", 6), ("x", n)], Dtype::F64).unwrap();
+    let part = |k: i64, n: i64| {
+        let weights = (0..6 * n).map(|v| f64::from(i32::try_from(v + k).unwrap()));
+        chain![Diagonal::new(line(n), weights).unwrap().named(&format!("W{k}")), roll("x", k)]
+    };
+    let parts = || (0..11).map(|k| part(k, 4));
+    let wide =
+        [part(0, 3), part(1, 5), part(2, 1), part(3, 7)].map(|a| chain![a, sum_reduce(["x"])].unwrap());
+    let cases = [
+        (stack(Some(("k", 0)), None, parts()).unwrap(), "k", vec![1, 2, 3, 4, 10]),
+        (stack(None, Some(("k", 1)), parts()).unwrap(), "k", vec![1, 2, 5]),
+        (stack(Some(("k", 0)), Some(("k", 0)), parts()).unwrap(), "k", vec![1, 2, 5]),
+        (stack(Some(("k", 0)), Some(("j", 0)), parts()).unwrap(), "k", vec![1, 4]),
+        (hstack("x", wide).unwrap(), "x", vec![8]),
+    ];
+    for (a, dim, sizes) in cases {
+        for size in sizes {
+            let tiles = a.tiles([(dim, size)]).unwrap();
+            let whole = tiles.joined().unwrap();
+            let alone: Vec<Operator> = (0..tiles.grid()[0]).map(|k| tiles.cut(&[k]).unwrap()).collect();
+            // Joins of joins are one: its parts are those of all tiles.
+            let parts = if let Operator::Concat(_) = &a {
+                alone.iter().flat_map(|tile| tile.children().to_vec()).collect()
+            } else {
+                alone
+            };
+            assert_eq!(whole.children().len(), parts.len(), "{size} of {dim}");
+            for (joined, alone) in whole.children().iter().zip(&parts) {
+                assert_eq!(format!("{joined:#}"), format!("{alone:#}"), "{size} of {dim}");
+            }
+            let both = a.tiles([("y", 4), (dim, size)]).unwrap().joined().unwrap();
+            let x = Random(5).array(a.domain());
+            assert!(both.apply(&x) == a.apply(&x), "{a}");
         }
     }
 }
