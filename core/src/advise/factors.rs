@@ -44,7 +44,7 @@ struct Variant {
 /// The seven factors, each with what would change the answer.
 ///
 /// # Errors
-/// As [`rank`].
+/// As [`rank`](super::rank()).
 ///
 /// # Cost
 /// About fifteen rankings, in which strategies that are far from the best are only looked at quickly.
