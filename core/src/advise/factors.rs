@@ -5,7 +5,7 @@
 //! the section on additional considerations: the names are its own, the order too.
 
 use super::predict::{AdviseError, Depth};
-use super::rank::rank;
+use super::rank::best_strategy;
 use super::request::{Request, Tensors, exact};
 use super::strategy::Strategy;
 use crate::machine::{Grade, Machine, Source};
@@ -44,21 +44,18 @@ struct Variant {
 /// The seven factors, each with what would change the answer.
 ///
 /// # Errors
-/// As [`rank`].
+/// As [`rank`](super::rank()).
 ///
 /// # Cost
-/// About fifteen rankings.
+/// About fifteen rankings, in which strategies that are far from the best are only looked at quickly.
 pub fn factors(request: &Request, machine: &Machine, depth: Depth) -> Result<Vec<Factor>, AdviseError> {
-    let best = |request: &Request, machine: &Machine| -> Result<Option<Strategy>, AdviseError> {
-        Ok(rank(request, machine, depth)?.best().map(|p| p.strategy))
-    };
-    let here = best(request, machine)?;
+    let here = best_strategy(request, machine, depth)?;
     let name = |s: Option<Strategy>| s.map(Strategy::name);
     let mut found = Vec::new();
     for (factor, value, variants) in table(request, machine) {
         let mut changes = Vec::new();
         for variant in variants {
-            let best = best(&variant.request, &variant.machine)?;
+            let best = best_strategy(&variant.request, &variant.machine, depth)?;
             changes.push(Change { to: variant.to, best, differs: name(best) != name(here) });
         }
         found.push(Factor { name: factor, value, changes });

@@ -58,6 +58,8 @@ impl Decision {
 
 /// Times that differ by less than this part are equal: then what keeps the processors less busy is better.
 const TIE: f64 = 0.03;
+/// How much more than the best one a strategy may take in a quick look that can be the best when more is simulated.
+const NEAR: f64 = 0.25;
 
 /// Numbers of threads that are tried: doubling, up to those that the host has.
 fn thread_counts(request: &Request) -> impl Iterator<Item = u32> + use<> {
@@ -167,10 +169,47 @@ impl<'a> Predictions<'a> {
     }
 }
 
+/// The best strategy, as [`rank`] has it: only those that a quick look has near the best are simulated as far as `depth` says.
+pub(super) fn best_strategy(
+    request: &Request,
+    machine: &Machine,
+    depth: Depth,
+) -> Result<Option<Strategy>, AdviseError> {
+    let strategy = |ranking: &Ranking| ranking.best().map(|p| p.strategy);
+    let Depth { tensors, bytes } = Depth::QUICK;
+    let quick = Depth { tensors: depth.tensors.min(tensors), bytes: depth.bytes.min(bytes) };
+    let mut look = Predictions::new(request, machine, quick);
+    let seen = ranked(&mut look)?;
+    if quick == depth {
+        return Ok(strategy(&seen));
+    }
+    let Some(best) = seen.best() else { return Ok(strategy(&rank(request, machine, depth)?)) };
+    let most = best.cost(request.repeat).0 as f64 * (1.0 + NEAR);
+    let (mut families, excluded) = candidates(request);
+    for family in &mut families {
+        let mut near = Vec::new();
+        for strategy in family.drain(..) {
+            if look.cost(strategy)? <= most {
+                near.push(strategy);
+            }
+        }
+        *family = near;
+    }
+    Ok(strategy(&ranked_of(&mut Predictions::new(request, machine, depth), families, excluded)?))
+}
+
 /// [`rank`] with what is predicted already.
 pub(super) fn ranked(predictions: &mut Predictions<'_>) -> Result<Ranking, AdviseError> {
+    let (families, excluded) = candidates(predictions.request);
+    ranked_of(predictions, families, excluded)
+}
+
+fn ranked_of(
+    predictions: &mut Predictions<'_>,
+    families: Vec<Vec<Strategy>>,
+    mut excluded: Vec<Excluded>,
+) -> Result<Ranking, AdviseError> {
     let request = predictions.request;
-    let (families, mut excluded) = candidates(request);
     let mut strategies: Vec<Prediction> = Vec::new();
     for family in families {
         let mut found = Vec::new();

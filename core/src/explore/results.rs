@@ -54,10 +54,10 @@ impl fmt::Display for ExploreError {
 
 impl std::error::Error for ExploreError {}
 
-/// What one access finds, or what is left at the end.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What one access finds, or what is left at the end. A read finds bytes; a write is told where it finds no memory.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Find {
-    /// The step that reads; `None` for what is left.
+    /// The step of the access; `None` for what is left.
     pub by: Option<StepId>,
     /// The buffer; for what is left the last one that had the block.
     pub buffer: BufferId,
@@ -341,6 +341,11 @@ fn finds(relation: &Relation<'_>, net: &Net, schedule: &Schedule) -> Vec<Find> {
                 false => vec![Stamp::Outside],
             };
             found.push((k, Find { by: Some(id), buffer: *buffer, stamps }));
+        }
+        for (buffer, _) in &node.writes {
+            if !lives.is_there(*buffer, &done) {
+                found.push((k, Find { by: Some(id), buffer: *buffer, stamps: vec![Stamp::Outside] }));
+            }
         }
         node.writes.iter().flat_map(|(_, classes)| classes).for_each(|&c| stamps[c as usize] = Stamp::By(id));
         done.add(k);

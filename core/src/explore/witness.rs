@@ -13,7 +13,7 @@ use crate::ordered::CollectVec;
 use crate::program::BufferId;
 
 /// What bytes hold: whose stamp is on them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stamp {
     /// Nothing has written them.
     Unwritten,

@@ -8,15 +8,15 @@ use crate::ordered::BTreeMap;
 /// A block by its position; ranges of different blocks never meet.
 pub(super) type Block = u32;
 
-/// Ranges of bytes, the least recently touched first to go.
+/// Ranges of bytes, the least recently touched bytes first to go: of those touched together the first ones.
 #[derive(Debug)]
 pub(super) struct Cache {
     capacity: u64,
     held: u64,
     /// By block and first byte: the end and the age's number.
     ranges: BTreeMap<(Block, u64), (u64, u64)>,
-    /// By age.
-    ages: BTreeMap<u64, (Block, u64)>,
+    /// By age and first byte: what is left of one touch lies in one block and has one age.
+    ages: BTreeMap<(u64, u64), Block>,
     n_touched: u64,
 }
 
@@ -34,19 +34,23 @@ impl Cache {
         let hot = there == hi - lo;
         // Of a range larger than the cache its end stays.
         let lo = lo.max(hi.saturating_sub(self.capacity));
-        self.insert(block, lo, hi);
+        self.insert(block, lo, hi, self.n_touched);
+        self.n_touched += 1;
         while self.held > self.capacity {
-            let Some((_, (block, lo))) = self.ages.pop_first() else { break };
+            let Some(((age, lo), block)) = self.ages.pop_first() else { break };
             let Some((hi, _)) = self.ranges.remove(&(block, lo)) else { break };
             self.held -= hi - lo;
+            let room = self.capacity.saturating_sub(self.held);
+            if room > 0 {
+                self.insert(block, lo.max(hi.saturating_sub(room)), hi, age);
+            }
         }
         hot
     }
 
-    fn insert(&mut self, block: Block, lo: u64, hi: u64) {
-        self.ranges.insert((block, lo), (hi, self.n_touched));
-        self.ages.insert(self.n_touched, (block, lo));
-        self.n_touched += 1;
+    fn insert(&mut self, block: Block, lo: u64, hi: u64, age: u64) {
+        self.ranges.insert((block, lo), (hi, age));
+        self.ages.insert((age, lo), block);
         self.held += hi - lo;
     }
 
@@ -60,17 +64,14 @@ impl Cache {
                 break;
             }
             self.ranges.remove(&(block, at));
-            self.ages.remove(&age);
+            self.ages.remove(&(age, at));
             self.held -= end - at;
             there += end.min(hi) - at.max(lo);
-            // What is left keeps about its age: the upper part becomes the youngest, the lower one stays as it was.
             if hi < end {
-                self.insert(block, hi, end);
+                self.insert(block, hi, end, age);
             }
             if at < lo {
-                self.ranges.insert((block, at), (lo, age));
-                self.ages.insert(age, (block, at));
-                self.held += lo - at;
+                self.insert(block, at, lo, age);
             }
         }
         there
@@ -100,7 +101,7 @@ mod tests {
         assert!((0..1000).all(|block| cache.touch(block, 0, 4000)), "4 MB in all fit");
     }
 
-    /// Against a list of single bytes, most recent last.
+    /// Against a list of single bytes, the one touched longest ago first.
     #[test]
     fn agrees_with_bytes_that_are_kept_one_by_one() {
         let mut seed = 1u64;
@@ -110,22 +111,29 @@ mod tests {
         };
         for _ in 0..300 {
             let capacity = 1 + next(40);
-            let mut cache = Cache::new(capacity);
-            for _ in 0..30 {
-                let (block, lo) = (0, next(30));
-                let hi = lo + next(20);
-                let before: u64 = cache.ranges.iter().map(|((_, lo), (hi, _))| hi - lo).sum();
-                assert_eq!(before, cache.held);
-                let each: Vec<bool> = (lo..hi).map(|b| holds(&cache, b)).collect();
-                assert_eq!(cache.touch(block, lo, hi), each.iter().all(|&b| b));
-                assert!(cache.held <= capacity);
-                let kept = lo.max(hi.saturating_sub(capacity));
-                assert!((kept..hi).all(|b| holds(&cache, b)), "what was touched last is there");
+            let (mut cache, mut bytes) = (Cache::new(capacity), Vec::<(Block, u64)>::new());
+            for _ in 0..40 {
+                let block = u32::try_from(next(2)).unwrap();
+                let (lo, n) = (next(30), next(20));
+                let touched: Vec<(Block, u64)> = (lo..lo + n).map(|byte| (block, byte)).collect();
+                let there = touched.iter().filter(|byte| bytes.contains(byte)).count();
+                bytes.retain(|byte| !touched.contains(byte));
+                if next(4) == 0 {
+                    assert_eq!(cache.remove(block, lo, lo + n), there as u64);
+                } else {
+                    assert_eq!(cache.touch(block, lo, lo + n), there == touched.len());
+                    bytes.extend(touched);
+                    bytes.drain(..bytes.len().saturating_sub(usize::try_from(capacity).unwrap()));
+                }
+                let mut held: Vec<(Block, u64)> = Vec::new();
+                for (&(block, lo), &(hi, _)) in cache.ranges.iter() {
+                    held.extend((lo..hi).map(|byte| (block, byte)));
+                }
+                let mut kept = bytes.clone();
+                kept.sort_unstable();
+                assert_eq!(held, kept);
+                assert_eq!(cache.held, held.len() as u64);
             }
         }
-    }
-
-    fn holds(cache: &Cache, byte: u64) -> bool {
-        cache.ranges.iter().any(|((_, lo), (hi, _))| *lo <= byte && byte < *hi)
     }
 }

@@ -51,7 +51,7 @@ impl Lowering<'_> {
     }
 
     /// Work of compute units that sends bytes over the link, to the device and to the host.
-    fn compute_over(&mut self, dev: u32, ns: i64, full: bool, bytes: [u64; 2]) -> Work {
+    pub(super) fn compute_over(&mut self, dev: u32, ns: i64, full: bool, bytes: [u64; 2]) -> Work {
         if bytes == [0, 0] {
             return self.compute(dev, ns, full);
         }

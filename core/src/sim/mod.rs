@@ -10,18 +10,18 @@
 //! |---|---|
 //! | a call | its figure of the machine on the calling thread; then its work is in the stream |
 //! | a copy on an engine | `lat + bytes / rate`, one at a time per engine, first come first served; a direction keeps `bidir_factor` of its rate while the other is busy |
-//! | a pageable copy to a device | chunks of `stage_chunk` bytes: the thread copies one into a free slot (each thread has `stage_slots`), then the engine takes it while the thread copies the next; the call returns when the last one is staged. Up to `inline_h2d_bytes` the bytes ride in the command stream and need no slot |
+//! | a pageable copy to a device | chunks of `stage_chunk` bytes: the thread copies one into a free slot (each thread has `stage_slots`), then the engine takes it while the thread copies the next; the call returns when the last one is staged. Up to `inline_h2d_bytes` the bytes ride in the command stream and need no slot. A blocking one begins with a sync of its stream |
 //! | a pageable copy to the host | the same the other way; the call returns when the thread has taken the last chunk out |
 //! | `pageable_direct` | the engine copies pageable memory itself and the call returns when it is done |
-//! | a copy within the host | `bytes / rate` on the calling thread, hot or cold; all threads together get `host_memcpy_cap_bw`, staging included, and are slower by `1 + dma_interference` for exactly the time that an engine is busy on a link |
+//! | a copy within the host | `bytes / rate` on the calling thread, hot or cold; all threads together get `host_memcpy_cap_bw`, staging included, and are slower by `1 + dma_interference` for exactly the time that an engine is busy between host and device, or a kernel on host memory moves bytes there |
 //! | a thread's plain read or write | no time: what a thread computes is said with `host_work`. It brings the bytes into the cache |
-//! | hot or cold | whether all source bytes are in the last-level cache: threads bring in what they touch, least recently used bytes leave, bytes that a device writes leave |
+//! | hot or cold | whether all source bytes are in the last-level cache: threads bring in what they touch, least recently used bytes leave (of those touched together the first ones), bytes that a device writes leave |
 //! | a kernel | `takes`, or its bytes over the device memory's rate (`2 d2d_bw`), `kernel_start_gap` after it could run. Kernels that fill the device (`grid: full`, or bound by memory) run alone, others side by side up to `max_resident_grids`, first come first served |
 //! | a kernel on host memory | its bytes of page-locked memory go over the link while it runs, read ones to the device and written ones back, at the rate that each direction leaves it: whatever is on one direction shares it evenly. The kernel is over when its own time and its bytes are. It needs no stream and no engine for that |
-//! | managed memory | lies where it was touched last, in the order of the list: what a kernel touches of it and the host touched before goes to the device as above; what a thread touches and a kernel touched before comes back first, by the engine to the host, and the thread waits. The first touch moves nothing |
+//! | managed memory | lies where it was touched last, in the order of the list: what a kernel touches of it and the host touched before goes to the device as above; what a thread touches and a kernel touched before comes back first, by the engine to the host, and the thread waits. The first touch moves nothing. A copy within a device and a memset touch it as a kernel does; other copies take it as the device's wherever it lies, and what any copy writes lies with the device |
 //! | a memset, a copy within a device | as a kernel bound by memory |
 //! | a copy between devices | the peer engine (the source's engine to the host where there is none) at `p2p_bw`; without such a link two hops, to the host and from there |
-//! | a device without CUDA's rules (`ordered_copies` false) | its asynchronous copies, pageable ones too, return after their call, begin at once and hold back nothing; only a sync of their stream or device waits for them |
+//! | a device without CUDA's rules (`ordered_copies` false) | its asynchronous copies, pageable ones too, return after their call, begin at once, are staged by nobody and hold back nothing; only a sync of their stream or device waits for them, and that of the legacy stream for its own alone |
 //! | a launch queue | `queue_depth_per_stream` pieces of work; the next call blocks until the oldest is done. This orders nothing |
 //! | a call that waits | until it is done, then `sync_return`; its slice covers whatever its thread stages and waits for in it |
 //!

@@ -239,6 +239,27 @@ fn three_steps_of_two_streams_have_three_orders() {
 }
 
 /// That a driver reads a pageable source in the call makes nothing of the stream before it wait for the host.
+/// A write where its memory is not there leaves the same bytes as one in time, and is another result all the same: it is told.
+#[test]
+fn a_write_outside_a_life_is_told() {
+    let text = "device b 8 on cuda:1 via malloc_async on 0\nmemset b 37 on 0@1\nkernel on 0 reads b";
+    let program = Program::from_text(text).unwrap();
+    let relation = Relation::of(&program, Mode::Contract).unwrap();
+    let found = explore(&relation).unwrap();
+    let told = |by: &str| {
+        let outcome = found.outcomes.iter().find(|o| o.schedule.holds(&relation).to_string() == by).unwrap();
+        let finds = outcome.finds.iter().map(|find| {
+            let by = find.by.map_or_else(|| "end".to_owned(), |id| id.to_string());
+            format!("{by}: {}", find.stamps[0])
+        });
+        finds.collect::<Vec<_>>()
+    };
+    assert_eq!((found.n_orders, found.n_results), (3, 3));
+    assert_eq!(told("-"), ["w2: w1", "end: w1"]);
+    assert_eq!(told("w1:w2"), ["w2: unwritten", "end: w1"]);
+    assert_eq!(told("w0:w1"), ["w1: outside", "w2: w1", "end: w1"]);
+}
+
 #[test]
 fn an_early_read_orders_nothing_but_the_writes_of_its_source() {
     let explored = |text: &str| {

@@ -185,6 +185,24 @@ fn leaves_and_containers_are_those_of_the_builders() {
     same(&format!("{text}stack([R, 2 * R], out=k, into=j)"), &both);
 }
 
+/// What `blocks` writes is what `unblocks` reads, in a chain that takes its space from outside too: `y_i = n_i x_i`, `n_i` being
+/// the number of windows that cover `i`.
+#[test]
+fn windows_go_back_where_they_came_from_in_one_chain() {
+    for names in ["", ".named(c, b)"] {
+        let chain = format!("blocks(x=[3, 2]){names} -> unblocks(x=[6, 3, 2]){names}");
+        for text in [format!("({chain}).over(f64[x=6])"), format!("identity.over(f64[x=6]) -> {chain}")] {
+            let a = read(&format!("A = {text}"));
+            let x = Array::new(a.domain().clone(), [1.0, 10.0, 100.0, 2.0, 20.0, 200.0]).unwrap();
+            assert_eq!(a.domain(), a.codomain(), "{text}");
+            assert_eq!(a.apply(&x).unwrap().reals(), [1.0, 10.0, 200.0, 2.0, 20.0, 0.0], "{text}");
+        }
+    }
+    // Other windows than those it says are told as what they are.
+    let told = fault("operator\nA = (blocks(x=[3, 1]) -> unblocks(x=[6, 3, 2])).over(f64[x=6])");
+    assert!(told.contains("its input is f64[x1=2,x2=3]@cpu and not f64[x1=4,x2=3]@cpu"), "{told}");
+}
+
 /// A dense matrix in batches by hand: `y_mb = sum_x w_mx x_bx`.
 #[test]
 fn weights_of_matrices_lie_as_it_is_said() {

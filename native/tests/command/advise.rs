@@ -1,6 +1,7 @@
 //! `spanlift advise`: the ranking, its reasons, the map, and what is refused.
 
 use serde_json::Value;
+use spanlift::machine::Machine;
 
 use crate::kit::{folder, spanlift};
 
@@ -37,6 +38,36 @@ fn strategies_are_ranked_with_memory_and_reasons() {
     );
     assert_eq!(told["factors"].as_array().unwrap().len(), 7);
     assert_eq!(told["request"]["read_here"], serde_json::json!([]));
+}
+
+/// What is said of another value is what the command says when it is asked for that value. Both hold more tensors, or larger
+/// ones, than a quick look takes in.
+#[test]
+fn what_would_change_the_answer_is_the_answer_there() {
+    let asked = |tensors: &str, words: &str| {
+        let all = format!("advise --format json --tensors {tensors} {words}");
+        let ran = spanlift(&folder("advise"), &all.split(' ').collect::<Vec<_>>());
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{all}");
+        serde_json::from_str::<Value>(&ran.out).unwrap()
+    };
+    let best = |told: &Value| told["strategies"][0]["strategy"].clone();
+    let change = |told: &Value, to: &str| {
+        let changes =
+            told["factors"].as_array().unwrap().iter().flat_map(|f| f["changes"].as_array().unwrap());
+        changes.clone().find(|change| change["to"] == to).unwrap().clone()
+    };
+    let large = "--machine h200-pcie5 --cores 2 --load 0.3 --free-ram 32MiB --repeat 1 --back --same-memory";
+    let small = "--machine tutorial-ci --cores 16 --load 0.3 --free-ram 1GiB --from pinned --work 100us --same-memory";
+    let (here, there) = (asked("10x20MB", large), asked("10x2GB", large));
+    let link = 0.25 * Machine::builtin("tutorial-ci").unwrap().figure("h2d_bw").unwrap();
+    let slow = asked("1000x4KB", &format!("{small} --link {link}"));
+    for (here, to, there) in
+        [(here, "2GB each", there), (asked("1000x4KB", small), "a link of 2.9 GB/s", slow)]
+    {
+        let told = change(&here, to);
+        assert_eq!(told["best"], best(&there), "{to}");
+        assert_eq!(told["differs"], Value::from(best(&there) != best(&here)), "{to}");
+    }
 }
 
 #[test]

@@ -250,6 +250,15 @@ fn all_orders_are_explored_and_each_result_can_be_replayed() {
          memset d on a\nsync a\n",
     )
     .unwrap();
+    // Results that leave the same bytes are told apart by what found no memory.
+    let life = "device b 8 on cuda:1 via malloc_async on 0\nmemset b 37 on 0@1\nkernel on 0 reads b\n";
+    std::fs::write(folder.join("life.txt"), life).unwrap();
+    let ran = spanlift(&folder, &["run", "life.txt", "--schedules", "all"]);
+    let results: Vec<&str> = ran.out.split("\nresult ").skip(1).collect();
+    let [first, second, third] = results[..] else { panic!("{}", ran.out) };
+    assert!(first.contains("w2     0 finds in b: w1's bytes") && !first.contains("no memory"), "{}", ran.out);
+    assert!(second.contains("w2     0 finds in b: what was there from the beginning"), "{}", ran.out);
+    assert!(third.contains("w1     0@1 finds in b: no memory   (memset b 37 on 0@1)"), "{}", ran.out);
     let ran = spanlift(&folder, &["run", "both.txt", "--schedules", "all"]);
     assert!(ran.out.contains("in the order of the list  (2 orders)"), "{}", ran.out);
     assert!(ran.out.ends_with("what is found on the way is told of the one that is named\n"), "{}", ran.out);

@@ -105,6 +105,71 @@ fn managed_memory_lies_where_it_was_touched_last() {
 }
 
 #[test]
+fn a_copy_within_a_device_reads_managed_memory_as_a_kernel_does() {
+    // 4000 bytes lie with the host: they go over the link at one a nanosecond, where within the device they take 400. Half of
+    // them are touched there before the second copy, which brings the other half.
+    let text = "stream s\nmanaged m 4000\ndevice d 4000\nwrite m\ncopy d <- m on s\ncopy d <- m on s\nsync s\n\
+                write m[0..2000]\ncopy d <- m on s";
+    let from = |text: &str| {
+        let run = run(&Program::from_text(text).unwrap(), &round()).unwrap();
+        let name = |lane: u32| run.trace.strings.get(run.trace.lanes[lane as usize].name).to_owned();
+        let moved = run.trace.slices.iter().filter(|slice| name(slice.lane) == IN);
+        (moved.map(|slice| slice.end.0 - slice.start.0).collect::<Vec<_>>(), run.ledger.to_device)
+    };
+    assert_eq!(from(text), (vec![4000, 2000], Bytes(6000)));
+    // What a thread reads afterwards comes back.
+    let text = format!("{text}\nsync s\nread m");
+    let run = run(&Program::from_text(&text).unwrap(), &round()).unwrap();
+    assert_eq!((run.ledger.to_device, run.ledger.to_host), (Bytes(6000), Bytes(6000)));
+    // To another device an engine takes it as the device's.
+    let other = "stream s\nmanaged m 4000\ndevice d 4000 on cuda:1\nwrite m\ncopy d <- m on s";
+    assert_eq!(from(other), (vec![], Bytes(4000)));
+}
+
+#[test]
+fn pageable_memory_that_nobody_stages_has_its_own_rate() {
+    // Two bytes a nanosecond to the device and four back, where page-locked memory has one.
+    let machine = Machine {
+        pageable_direct: true,
+        ordered_copies: false,
+        pageable_h2d_bw: Rate(2_000_000_000),
+        pageable_d2h_bw: Rate(4_000_000_000),
+        ..round()
+    };
+    for (copy, lane, kind, ns) in
+        [("copy d <- x on s", LINK, Kind::ToDevice, 2100), ("copy x <- d on s", BACK, Kind::ToHost, 1100)]
+    {
+        let text = format!("stream s\npageable x 4000\ndevice d 4000\n{copy}");
+        check_text(&text, &machine, &[(lane, kind, 1000, 1000 + ns)]);
+        let staged = Machine { pageable_direct: false, ..machine.clone() };
+        check_text(&text, &staged, &[(lane, kind, 1000, 5100)]);
+        // In a graph nobody stages it either, whatever the rules of copies are.
+        let graph = format!(
+            "stream s\npageable x 4000\ndevice d 4000\ncapture s\n{copy}\nend capture s as g\nlaunch g on s"
+        );
+        let ruled = Machine { ordered_copies: true, ..machine.clone() };
+        let begins = 1000 + ruled.graph_launch.0;
+        check_text(&graph, &ruled, &[(lane, kind, begins, begins + ns)]);
+    }
+}
+
+#[test]
+fn a_blocking_copy_from_pageable_memory_begins_with_a_sync() {
+    // What it costs beyond the copy that does not block is a sync of its stream before it.
+    let ends = |calls: &str| {
+        let text =
+            format!("stream s\npageable x 4000\ndevice d 4000\nkernel k on 0 for 9us\n{calls}\nmark after");
+        run(&Program::from_text(&text).unwrap(), &round()).unwrap().marks[0].at
+    };
+    assert_eq!(ends("copy d <- x blocking"), ends("sync 0\ncopy d <- x on 0"));
+    let direct = Machine { pageable_direct: true, ..round() };
+    let text = "pageable x 4000\ndevice d 4000\ncopy d <- x blocking\nmark after";
+    let run = run(&Program::from_text(text).unwrap(), &direct).unwrap();
+    // Where the engine takes it there is one wait, at its end.
+    assert_eq!(run.marks[0].at.0, 1000 + 100 + 4000 + 50);
+}
+
+#[test]
 fn a_device_without_rules_orders_and_saves_nothing_but_by_a_sync() {
     let machine = Machine { ordered_copies: false, ..round() };
     // Back while the kernel that makes the values still runs, into pageable memory, with the call over at once: what is

@@ -345,7 +345,7 @@ impl Lowered<'_> {
                 let is_staged = pageable && !m.pageable_direct && !captures && !is_loose;
                 if to_device && pageable && sync {
                     let before = self.up_to_now(LEGACY);
-                    self.steps[t].push(Step::Until(before, 0));
+                    self.steps[t].push(Step::Until(before, if m.pageable_direct { 0 } else { back }));
                 }
                 let way = usize::from(!to_device);
                 let hops = [Hop::to_or_from_host(dev_of(stream), way); 2];

@@ -126,20 +126,20 @@ fn a_pageable_copy_to_the_host_blocks_until_it_is_taken_out() {
 
 #[test]
 fn a_call_covers_all_that_its_thread_does_in_it() {
-    // The blocking copy waits for the kernel, stages one chunk, and is back when that is staged; the free waits for the
-    // copy, which ends at 12260, and takes a microsecond of its own.
+    // The blocking copy waits for the kernel as a sync does, 50 to return included, stages one chunk, and is back when that is
+    // staged; the free waits for the copy, which ends at 11360, and takes a microsecond of its own.
     let text = "stream s blocking\ndevice d 100\npageable x 100\n\
                 kernel k on s for 9us\ncopy d <- x blocking\nfree d\nsync s";
     let machine = Machine { call_free: Nanos(1000), ..round() };
     let lines = [
         ("main", Kind::Call, 0, 1000),
-        ("main", Kind::Wait, 1000, 10_010),
-        ("main", Kind::HostCopy, 11_010, 11_110),
-        ("main", Kind::Call, 1000, 11_110),
-        ("main", Kind::Wait, 11_110, 11_310),
-        ("main", Kind::Call, 11_110, 12_310),
+        ("main", Kind::Wait, 1000, 10_060),
+        ("main", Kind::HostCopy, 11_060, 11_160),
+        ("main", Kind::Call, 1000, 11_160),
+        ("main", Kind::Wait, 11_160, 11_360),
+        ("main", Kind::Call, 11_160, 12_360),
         // What is over needs no wait: the call only returns.
-        ("main", Kind::Call, 12_310, 12_360),
+        ("main", Kind::Call, 12_360, 12_410),
     ];
     check(&Program::from_text(text).unwrap(), &machine, &lines);
 }

@@ -1,5 +1,7 @@
 //! `spanlift run --schedules` and `--replay`: which results a program can have, and one order of its steps step by step.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 use spanlift::Program;
 use spanlift::explore::{self, Explored, Find, Holds, Outcome, Schedule, Stamp, lane_of};
@@ -132,8 +134,8 @@ fn text(relation: &Relation<'_>, found: &Explored, out: &mut Out) {
     if found.is_complete && found.n_results == 1 && 0 < found.n_racing {
         out.line("the races change nothing that is left in memory or read without being written on");
     }
-    let differing = differing(found);
-    let is_told = |at: &usize| differing.contains(at) || found.n_results == 1;
+    let everywhere = everywhere(found);
+    let is_told = |find: &Find| found.n_results == 1 || !everywhere.contains(find);
     let what = if found.is_complete { "order" } else { "schedule" };
     for (k, outcome) in found.outcomes.iter().take(MOST_RESULTS).enumerate() {
         let holds = outcome.schedule.holds(relation);
@@ -147,13 +149,11 @@ fn text(relation: &Relation<'_>, found: &Explored, out: &mut Out) {
             n => format!(", {}", steps(n, "late")),
         };
         out.line(&format!("\n{head}  {}  ({}{late})", say::one_line(&how), counted(outcome.n_orders, what)));
-        for (at, find) in outcome.finds.iter().enumerate() {
-            if is_told(&at) {
-                out.line(&format!("  {}", say::one_line(&find_in_words(relation.program, find))));
-            }
+        for find in outcome.finds.iter().filter(|find| is_told(find)) {
+            out.line(&format!("  {}", say::one_line(&find_in_words(relation.program, find))));
         }
     }
-    let is_one_of_many = |o: &Outcome| 1 < o.n_orders && (0..o.finds.len()).any(|at| is_told(&at));
+    let is_one_of_many = |o: &Outcome| 1 < o.n_orders && o.finds.iter().any(is_told);
     if 0 < found.n_racing && found.outcomes.iter().any(is_one_of_many) {
         out.line(&format!(
             "\n{what}s of one result leave the same behind; what is found on the way is told of the one that is named"
@@ -173,11 +173,14 @@ fn counted(n: u128, what: &str) -> String {
     }
 }
 
-/// The positions in the lists of finds that are not the same in all outcomes.
-fn differing(found: &Explored) -> Vec<usize> {
-    let Some((first, others)) = found.outcomes.split_first() else { return Vec::new() };
-    let same = |at: &usize| others.iter().all(|o| o.finds.get(*at) == first.finds.get(*at));
-    (0..first.finds.len()).filter(|at| !same(at)).collect()
+/// What is found in every outcome, and sets none apart.
+fn everywhere(found: &Explored) -> HashSet<&Find> {
+    let mut finds = found.outcomes.iter().map(|o| o.finds.iter().collect::<HashSet<_>>());
+    let first = finds.next().unwrap_or_default();
+    finds.fold(first, |mut common, finds| {
+        common.retain(|find| finds.contains(find));
+        common
+    })
 }
 
 fn find_in_words(program: &Program, find: &Find) -> String {

@@ -472,6 +472,7 @@ impl Movement {
         let leaf = Gather::new(title, Some(back), (space.clone(), to), axes, Tags::default(), Cuts::Out);
         Ok(Operator::leaf(leaf))
     }
+
     /// The way back of [`Movement::blocks`] from its output: each count takes its dimension's place, the insides are gone.
     fn unblocks(&self, space: &Space, windows: &[Window], sizes: &[i64]) -> Result<Operator, OpError> {
         let mut dims = space.dims().to_vec();
@@ -490,7 +491,9 @@ impl Movement {
             dims[axis] = (window.dim.parse()?, *size);
         }
         let whole = space.with_dims(dims)?;
-        let forward = self.blocks(&whole, windows, "Blocks", None)?;
+        // It chooses no name: its input has those of the windows, and the result's are said.
+        let chooses_none = Movement { avoid: Vec::new(), ..self.clone() };
+        let forward = chooses_none.blocks(&whole, windows, "Blocks", None)?;
         if forward.codomain() != space {
             let (reads, given) = (forward.codomain().sized(), space.sized());
             return Err(self.wrong(format!("its input is {reads} and not {given}")));

@@ -172,7 +172,8 @@ pub(crate) fn run(args: &AdviseArgs, out: &mut Out) -> Result<End, Fail> {
     }
     let failed = |e| Fail::new(format!("{e}"));
     let ranking = advise::rank(&request, &machine, Depth::FULL).map_err(failed)?;
-    let factors = advise::factors(&request, &machine, Depth::QUICK).map_err(failed)?;
+    // What is best with another value is what the command says of that value: from as many tensors.
+    let factors = advise::factors(&request, &machine, Depth::FULL).map_err(failed)?;
     let (compared, crossings) = match advise::as_pipeline(&request) {
         Some(pipeline) => {
             let compared = advise::compare(&pipeline, &machine).map_err(failed)?;
