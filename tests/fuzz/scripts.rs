@@ -7,7 +7,7 @@ use crate::kit::{fuzz, mutated};
 
 /// Good scripts: every statement, functions of every kind, and what is made of operators.
 const GOOD: &[&str] = &[
-    "operator three # of them\nW = diagonal(f64[x=3]@cuda:0, [1, 2, 3])\ninput ones\nshow to(cuda:0) -> W -> to(cpu)",
+    "operator three # of them\nW = diagonal(f64[x=3]@cuda:0, [1, 2, 3])\ninput ones\nshow to(cuda:0) -> W.tiles(x=2) -> to(cpu)",
     "# first\noperator\nmachine h200-pcie5\ncap cuda:0 4MiB\nahead 1\nX = c64[y=2, x=8]\ninput random(7)\n\
      A = fft(x).over(X) -> select(kx, [0, 1, 3..6])\n  -> to(mock:0)\nB = A.normal + 0.5\nshow normal(B) - 2i * B",
     "operator\nD = dense(f32[x=4], [m=3], ramp(0, 0.5))\nE = D.split(x, 2, [cuda:0, cuda:1])\nshow (E^H -> E)^2^T",
@@ -26,6 +26,7 @@ const WORDS: &[&[u8]] = &[
     b"^4000000000",
     b"^2^2^2^2",
     b".normal",
+    b".tiles(x=1)",
     b".over(f64[x=4194304])",
     b"(((((((((((((((((",
     b"[[[[[[",
