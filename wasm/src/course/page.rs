@@ -1,7 +1,7 @@
 //! What a cell of the course's page does with its text: the functions of the notebooks' cells by name, for where no kernel runs.
 //!
 //! A cell is a verb and a text that the reader edits. The text is a program; or several, each under a line `== NAME`; or settings, a
-//! line each, before a program or alone. `guess` is a setting like others.
+//! line each, before a program or alone. `guess` is a setting like others. Places in messages are those of the whole text.
 //!
 //! | verb | text |
 //! |---|---|
@@ -13,6 +13,7 @@
 //! | `pinning`, `break-even`, `rows WORDS`, `chart`, `machines` | settings |
 //! | `pipeline ACT` | the settings of a pipeline |
 //! | `views ACT` | views of blocks ([`super::views`]) |
+//! | `operator ACT` | an operator ([`super::formulas`]) |
 //! | `check NAME` | an answer to the exercise of that name |
 
 use std::collections::BTreeMap;
@@ -69,13 +70,17 @@ fn found(verb: &str, source: &str, data: &str) -> Result<Figure, String> {
         "machines" => machines(source, &rows(data)?)?,
         "pipeline" => pipelines(rest, source)?,
         "views" => views::act(rest, source)?,
+        "operator" => formulas::act(rest, source)?,
         "check" => judged_by(rest, source)?,
         _ => return Err(format!("no verb {name:?}")),
     })
 }
 
-/// The exercises whose answer is a program.
+/// The exercises whose answer is a program or an operator.
 fn judged_by(name: &str, source: &str) -> Result<Figure, String> {
+    if let Some(figure) = formulas::judged(name, source) {
+        return Ok(figure);
+    }
     Ok(match name {
         "result-back" => check_result_back(source),
         "read-back" => check_read_back(source),
@@ -112,28 +117,28 @@ fn mended(program: &Program) -> Result<Figure, String> {
 
 fn at(source: &str) -> Result<Figure, String> {
     let (settings, program) = Settings::before(source, &["at"])?;
-    Ok(at_moment(program, settings.time("at")?))
+    Ok(at_moment(&program, settings.time("at")?))
 }
 
 /// A guess beside the time between two marks.
 fn waited(what: &str, source: &str) -> Result<Figure, String> {
     let (settings, program) = Settings::before(source, &["guess"])?;
-    let between = run(program)?.between("begin", "end").ok_or("the program marks no begin and end")?;
+    let between = run(&program)?.between("begin", "end").ok_or("the program marks no begin and end")?;
     Ok(guessed(what, settings.time("guess")?, between))
 }
 
 /// The order in which things are thought to end.
 fn order(what: &str, source: &str) -> Result<Figure, String> {
     let (settings, program) = Settings::before(source, &["guess"])?;
-    Ok(guessed_order(what, settings.get("guess")?.split(',').map(str::trim), program))
+    Ok(guessed_order(what, settings.get("guess")?.split(',').map(str::trim), &program))
 }
 
-/// Texts under lines `== NAME`.
+/// Texts under lines `== NAME`, each below as many blank lines as stand above it.
 fn parts(source: &str) -> Result<Vec<(&str, String)>, String> {
     let mut parts: Vec<(&str, String)> = Vec::new();
-    for line in source.lines() {
+    for (above, line) in (1..).zip(source.lines()) {
         if let Some(name) = line.strip_prefix("== ") {
-            parts.push((name.trim(), String::new()));
+            parts.push((name.trim(), "\n".repeat(above)));
             continue;
         }
         match parts.last_mut() {
@@ -157,7 +162,7 @@ fn side_by_side_runs(title: &str, source: &str) -> Result<Figure, String> {
 
 /// Settings: a word, and what stands behind it.
 #[derive(Debug, Default)]
-struct Settings<'a>(BTreeMap<&'a str, &'a str>);
+pub(super) struct Settings<'a>(BTreeMap<&'a str, &'a str>);
 
 impl<'a> Settings<'a> {
     /// Every line is one; a comment begins with `#`.
@@ -176,8 +181,8 @@ impl<'a> Settings<'a> {
         Ok(found)
     }
 
-    /// The first lines that set one of `names`, and what stands behind them.
-    fn before(source: &'a str, names: &[&str]) -> Result<(Settings<'a>, &'a str), String> {
+    /// The first lines that set one of `names`, and what stands behind as many blank ones.
+    pub(super) fn before(source: &'a str, names: &[&str]) -> Result<(Settings<'a>, String), String> {
         let mut end = 0;
         for line in source.split_inclusive('\n') {
             let word = line.split_whitespace().next().unwrap_or_default();
@@ -186,14 +191,15 @@ impl<'a> Settings<'a> {
             }
             end += line.len();
         }
-        Ok((Settings::read(&source[..end])?, &source[end..]))
+        let above = "\n".repeat(source[..end].matches('\n').count());
+        Ok((Settings::read(&source[..end])?, above + &source[end..]))
     }
 
     fn get(&self, name: &str) -> Result<&'a str, String> {
         self.0.get(name).copied().ok_or_else(|| format!("a line is missing: {name} ..."))
     }
 
-    fn time(&self, name: &str) -> Result<Nanos, String> {
+    pub(super) fn time(&self, name: &str) -> Result<Nanos, String> {
         let word = self.get(name)?;
         quantity::time(word).ok_or_else(|| format!("{name} {word}: no time such as 20us"))
     }
@@ -210,7 +216,7 @@ impl<'a> Settings<'a> {
             .collect()
     }
 
-    fn number<T: FromStr>(&self, name: &str) -> Result<T, String> {
+    pub(super) fn number<T: FromStr>(&self, name: &str) -> Result<T, String> {
         let word = self.get(name)?;
         word.parse().map_err(|_| format!("{name} {word}: no such number"))
     }
@@ -392,7 +398,9 @@ mod tests {
         check("check nothing", "", "no exercise \"nothing\"");
         check("show", "strem s", "line 1");
         check("timelines t", "stream s", "== NAME");
-        check("timelines t", "== a\nstrem s", "a: line 1");
+        check("timelines t", "== a\nstrem s", "a: line 2");
+        check("timelines t", "== a\nstream s\n\n== b\nstream s\nstrem s", "b: line 6");
+        check("order o", "# which?\n\nguess a\n\nstream s\nstrem t", "line 6");
         check("at", "stream s", "a line is missing: at ...");
         check("wait w", "guess 20\nstream s", "marks no begin");
         check("wait w", "guess 20\nmark begin\nmark end", "guess 20: no time such as 20us");

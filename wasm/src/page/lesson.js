@@ -40,6 +40,14 @@ globalThis.startLessons = (module) => {
     const [run, reset] = [cell.querySelector(".run"), cell.querySelector(".reset")];
     const first = text.value;
     const fit = () => (text.rows = text.value.split("\n").length);
+    /** A band behind the line that a message begins with; it scrolls with the text. */
+    const mark = (words) => {
+      const [, line] = /^(?:not yet: )?(?:[^\n:]*: )?line (\d+)/.exec(words) ?? [];
+      const { lineHeight, paddingTop } = getComputedStyle(text);
+      text.style.background = line
+        ? `linear-gradient(color-mix(in srgb,var(--red) 22%,transparent) 0 0) 0 ${(line - 1) * parseFloat(lineHeight) + parseFloat(paddingTop)}px / 100% ${lineHeight} no-repeat local var(--pale)`
+        : "";
+    };
     const act = () => {
       const told = lesson(cell.dataset.verb, text.value, rows);
       const words = told.plain();
@@ -47,6 +55,7 @@ globalThis.startLessons = (module) => {
       said.textContent = words;
       if (told.is_error()) said.setAttribute("role", "alert");
       cell.dataset.verdict = told.is_error() ? "error" : verdictOf(words);
+      mark(words);
       out.replaceChildren(said);
       show(told, out, words.split("\n")[0]);
       told.free();
@@ -57,11 +66,13 @@ globalThis.startLessons = (module) => {
     reset.addEventListener("click", () => {
       text.value = first;
       reset.hidden = true;
+      mark("");
       fit();
       text.focus();
     });
     text.addEventListener("input", () => {
       reset.hidden = text.value === first;
+      mark("");
       fit();
     });
     text.addEventListener("keydown", (event) => {

@@ -1,0 +1,729 @@
+//! Operators in a text, for the page's lessons on them: what the notebooks' cells say of expressions in Rust.
+//!
+//! The text is an operator in the text form ([`spanlift::plan::Script`]), with the values of [`super::values`] beside `ones`. Several
+//! operators stand under lines `== NAME`; what stands above the first of these belongs to all of them.
+//!
+//! | `operator …` | what comes of it |
+//! |---|---|
+//! | `input`, `result NAME` | pictures of what it is applied to, and of what it makes of that |
+//! | `formula`, `dot`, `rules` | the formula with its spaces; the dot test; what it can be simplified to, rule by rule |
+//! | `plan`, `text`, `program` | what moves and is held; its program as text; that program simulated and checked |
+//! | `refused` | why it cannot be built |
+//! | `transfers WORDS`, `time WORDS` | `guess N` or `guess TIME` above the operator, beside what is counted and simulated |
+//! | `ways`, `times`, `timelines WORDS` | of several operators: transfers counted, times with what is held, times drawn |
+//! | `solve`, `moves`, `step` | `tolerance N` above two operators, a scanner and the system of its least squares: solved by conjugate gradients; what that moves; one step |
+
+use spanlift::machine::Machine;
+use spanlift::memory::{Device, cuda};
+use spanlift::op::{Array, Complex64, FromFn, Operator, Space, dot_test};
+use spanlift::plan::{Phase, Plan, Script, SolvePlan, Solver, Transfer};
+use spanlift::sim::{self, Run};
+use spanlift::{kib, mib};
+
+use super::operators::{adjoint_of, at_most, same, within};
+use super::page::Settings;
+use super::strategies::timelines;
+use super::to_device::{Way, counted, overlapped};
+use super::{guessed, told, values};
+use crate::image::images;
+use crate::model::machine_of;
+use crate::show::{Figure, Show};
+use crate::text;
+
+/// Operators of one text.
+const MOST_OPERATORS: usize = 8;
+
+/// Operations and elements read or written that one apply may take while somebody waits.
+const MOST_WORK: u64 = 100_000_000;
+
+/// What all steps of a solver may take together.
+const MOST_SOLVING: u64 = 4_000_000_000;
+
+/// Beyond so many parts nothing is simplified.
+const MOST_NODES: u64 = 400;
+
+/// Lines, and characters in a line, of what is told.
+const MOST_LINES: usize = 200;
+const LONGEST_LINE: usize = 2_000;
+
+/// What a cell says and shows of its text.
+pub(super) fn act(verb: &str, source: &str) -> Result<Figure, String> {
+    let (name, rest) = verb.split_once(' ').unwrap_or((verb, ""));
+    let figure = match name {
+        "input" => input(&read(source)?)?.show(),
+        "result" => {
+            let script = read(source)?;
+            images([(rest, &applied(script.operator(), input(&script)?)?)])
+        }
+        "formula" => read(source)?.operator().show(),
+        "dot" => {
+            let script = read(source)?;
+            // Where it does not pass rounding is measured, which takes as many applies.
+            bearable(script.operator(), 20)?;
+            dot_test(script.operator(), 1).show()
+        }
+        "rules" => rules(&read(source)?)?,
+        "plan" => planned(source)?.show(),
+        "text" => Figure::words(planned(source)?.program().to_text()),
+        "program" => planned(source)?.program().show(),
+        "refused" => match read(source) {
+            Ok(script) => Figure::words(format!("nothing is refused: {}", script.operator())),
+            Err(why) => Figure::words(why),
+        },
+        "transfers" => {
+            let (settings, source) = Settings::before(source, &["guess"])?;
+            guessed(rest, settings.number("guess")?, planned(&source)?.transfers().len())
+        }
+        "time" => timed(rest, source)?,
+        "ways" => {
+            let ways = several(source)?.into_iter().map(|(name, text)| Ok(Way::of(&name, &planned(&text)?)));
+            counted(&ways.collect::<Result<Vec<Way>, String>>()?)
+        }
+        "times" => times(source)?,
+        "timelines" => {
+            let runs = several(source)?.into_iter().map(|(name, text)| Ok((name, run(&planned(&text)?)?)));
+            let runs: Vec<(String, Run)> = runs.collect::<Result<_, String>>()?;
+            timelines(rest, runs.iter().map(|(name, run)| (name.as_str(), run)))
+        }
+        "solve" => solved(source)?,
+        "moves" => moves(source)?,
+        "step" => solver(source)?.1.program(Phase::Step).show(),
+        _ => return Err(format!("an operator cannot {name:?}")),
+    };
+    Ok(shortened(figure))
+}
+
+fn read(source: &str) -> Result<Script, String> {
+    Script::read_with(source, values::RULES).map_err(|e| e.to_string())
+}
+
+fn planned(source: &str) -> Result<Plan, String> {
+    read(source)?.plan().map_err(|e| e.to_string())
+}
+
+fn run(plan: &Plan) -> Result<Run, String> {
+    let program = plan.program();
+    sim::run(program, &machine_of(program, "")?).map_err(|e| e.to_string())
+}
+
+fn input(script: &Script) -> Result<&Array, String> {
+    script.input().ok_or_else(|| "its domain is too large for an input that nobody gave".to_owned())
+}
+
+/// What one apply takes: operations, and the elements that each part reads and writes.
+fn work(a: &Operator) -> u64 {
+    let elements = [a.domain(), a.codomain()].map(|space| space.elements().unsigned_abs());
+    let times = if let Operator::Power(power) = a { u64::from(power.exponent()) } else { 1 };
+    let parts = a.children().iter().map(work).fold(0, u64::saturating_add).saturating_mul(times);
+    let own = if a.children().is_empty() { a.cost().flops } else { 0 };
+    elements[0].saturating_add(elements[1]).saturating_add(own).saturating_add(parts)
+}
+
+fn bearable(a: &Operator, applies: u64) -> Result<(), String> {
+    let all = work(a).saturating_mul(applies);
+    if all <= MOST_WORK {
+        return Ok(());
+    }
+    let [all, most] = [all, MOST_WORK].map(spanlift::grouped);
+    Err(format!("that takes {all} operations, and at most {most} are made here: take smaller spaces"))
+}
+
+fn applied(a: &Operator, x: &Array) -> Result<Array, String> {
+    bearable(a, 1)?;
+    a.apply(x).map_err(|e| e.to_string())
+}
+
+fn rules(script: &Script) -> Result<Figure, String> {
+    let nodes = script.operator().cost().nodes;
+    if MOST_NODES < nodes {
+        return Err(format!("of {nodes} parts nothing is simplified here, of at most {MOST_NODES} it is"));
+    }
+    Ok(script.operator().simplify_traced().show())
+}
+
+/// The operators of a text by their names, each with blank lines where the others stand, so that places are those of the text.
+fn several(source: &str) -> Result<Vec<(String, String)>, String> {
+    let named = |(k, line): (usize, &str)| line.strip_prefix("==").map(|name| (k, name.trim().to_owned()));
+    let heads: Vec<(usize, String)> = source.lines().enumerate().filter_map(named).collect();
+    let Some((first, _)) = heads.first() else {
+        return Err("no operator has a name: what shows one stands under a line == NAME".to_owned());
+    };
+    if let Some((k, _)) = heads.iter().find(|(_, name)| name.is_empty()) {
+        return Err(format!("line {}: a name is missing: == NAME", k + 1));
+    }
+    if let Some((k, _)) = heads.get(MOST_OPERATORS) {
+        return Err(format!("line {}: more than {MOST_OPERATORS} operators", k + 1));
+    }
+    let mut found = Vec::new();
+    for (i, (from, name)) in heads.iter().enumerate() {
+        let end = heads.get(i + 1).map_or(usize::MAX, |(k, _)| *k);
+        let mut text = String::new();
+        for (k, line) in source.lines().enumerate() {
+            if k < *first || (from + 1..end).contains(&k) {
+                text.push_str(line);
+            }
+            text.push('\n');
+        }
+        found.push((name.clone(), text));
+    }
+    Ok(found)
+}
+
+/// Exactly two of them.
+fn pair(source: &str) -> Result<[(String, String); 2], String> {
+    let found = several(source)?;
+    let n = found.len();
+    found.try_into().map_err(|_| format!("two operators stand here, each under a line == NAME; found {n}"))
+}
+
+/// A guess of how long the operator takes.
+fn timed(what: &str, source: &str) -> Result<Figure, String> {
+    let (settings, source) = Settings::before(source, &["guess"])?;
+    let plan = planned(&source)?;
+    let figure = guessed(what, settings.time("guess")?, run(&plan)?.end);
+    let plain = format!("{}\n{}", text::count(plan.transfers().len(), "transfer"), figure.plain());
+    Ok(figure.saying(plain))
+}
+
+/// A line for each operator: how long it takes, and what devices hold.
+fn times(source: &str) -> Result<Figure, String> {
+    let found = several(source)?;
+    let width = found.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let lines = found.iter().map(|(name, text)| {
+        let plan = planned(text)?;
+        let peaks = plan.peaks().iter().map(|(device, peak)| format!("{device} {}", peak.total()));
+        let peaks = peaks.collect::<Vec<String>>().join(", ");
+        Ok(format!("{name:width$}  {:7.3} ms   {peaks}", run(&plan)?.end.as_millis()))
+    });
+    Ok(Figure::words(lines.collect::<Result<Vec<String>, String>>()?.join("\n")))
+}
+
+/// A scanner, what it measures of the input, and the solver of its least squares.
+fn solver(source: &str) -> Result<(Measured, SolvePlan), String> {
+    let (settings, source) = Settings::before(source, &["tolerance"])?;
+    let [scanner, system] = pair(&source)?;
+    let (scanner, system) = (read(&scanner.1)?, read(&system.1)?);
+    let (scanner, truth) = (scanner.operator(), input(&scanner)?);
+    let adjoint = scanner.h();
+    let ghosts = applied(&adjoint, &applied(scanner, truth)?)?;
+    let system = system.operator();
+    bearable(system, 1)?;
+    let steps = usize::try_from(MOST_SOLVING / work(system).max(1)).unwrap_or(usize::MAX).clamp(1, 10_000);
+    let solver = Solver::cg().tolerance(settings.number("tolerance")?).iterations(steps);
+    let solver = solver.plan(system, &ghosts).map_err(|e| e.to_string())?;
+    Ok((Measured { truth: truth.clone(), ghosts, tolerance: settings.number("tolerance")? }, solver))
+}
+
+/// What a solver begins with.
+struct Measured {
+    truth: Array,
+    ghosts: Array,
+    tolerance: f64,
+}
+
+fn solved(source: &str) -> Result<Figure, String> {
+    let (measured, solver) = solver(source)?;
+    let found = solver.solve().map_err(|e| e.to_string())?;
+    let pictures = [
+        ("truth", &measured.truth),
+        ("adjoint alone", &measured.ghosts),
+        ("conjugate gradients", &found.solution),
+    ];
+    let figure = images(pictures);
+    let Measured { tolerance, .. } = measured;
+    let stop =
+        format!("{:?}, relative residual below {tolerance:e}: {}", found.stop, found.residual <= tolerance);
+    let steps = text::count(found.iterations, "step");
+    let plain = format!("{stop}\n{steps}\n{}", figure.plain());
+    Ok(figure.saying(plain))
+}
+
+/// What each program of a solver moves.
+fn moves(source: &str) -> Result<Figure, String> {
+    let (_, solver) = solver(source)?;
+    let line = |(name, phase): (&str, Phase)| {
+        let way = |t: &Transfer| format!("  {} -> {} {}", t.from, t.to, t.bytes);
+        format!("{name}{}", solver.transfers(phase).iter().map(way).collect::<String>())
+    };
+    let phases = [
+        ("set up   ", Phase::SetUp),
+        ("each step", Phase::Step),
+        ("look     ", Phase::Check),
+        ("finish   ", Phase::Finish),
+    ];
+    Ok(Figure::words(phases.map(line).join("\n")))
+}
+
+/// The same figure with as many lines, and as much of each, as anybody reads.
+fn shortened(figure: Figure) -> Figure {
+    let plain = figure.plain();
+    let n = plain.lines().count();
+    if n <= MOST_LINES && plain.lines().all(|line| line.len() <= LONGEST_LINE) {
+        return figure;
+    }
+    let cut = |line: &str| match line.char_indices().nth(LONGEST_LINE) {
+        Some((end, _)) => format!("{} …", &line[..end]),
+        None => line.to_owned(),
+    };
+    let mut lines: Vec<String> = plain.lines().take(MOST_LINES).map(cut).collect();
+    if MOST_LINES < n {
+        lines.push(format!("and {} more", text::count(n - MOST_LINES, "line")));
+    }
+    let plain = lines.join("\n");
+    figure.saying(plain)
+}
+
+/// Lesson 6: the scanner that its exercises ask for.
+const SCANNER: &str = "operator
+image = c64[y=48, x=48]
+C = diagonal(c64[coil=4, y=48, x=48], coils)
+A = repeat(coil, 4).at(0).over(image) -> C -> fft(y, x).centered
+  -> select(ky, [0, 3, 6, 9, 12, 15, 18, 21..28, 30, 33, 36, 39, 42, 45]).named(line)
+";
+
+/// Lesson 6, exercise 3.
+const BRIGHTER: &str = "operator\nA = (to(cuda:0) -> 2 -> to(cpu)).over(c64[y=48, x=48])\n";
+
+/// Lesson 6, exercise 4: every row of an image shifted by one more pixel than the row before.
+const SHEAR: &str = "operator
+image = c64[y=4, x=4]
+A = vstack(r, [
+  slice(y, 0..1).named(r).over(image), slice(y, 1..2).named(r).over(image) -> roll(x, 1),
+  slice(y, 2..3).named(r).over(image) -> roll(x, 2), slice(y, 3..4).named(r).over(image) -> roll(x, 3)]) -> rename(r=y)
+";
+
+/// Lesson 7: weights on two devices.
+const WEIGHTS: &str = "operator
+images = c32[b=8, y=256, x=256]
+W0 = diagonal(images.on(cuda:0), [y, x], ramp(0.5, 0.0001))
+W1 = diagonal(images.on(cuda:1), [y, x], ramp(1.5, 0.0001))
+";
+
+/// Lesson 7: the chain over both of them, and its three branches.
+const OVER_TWO: &str = "A = to(cuda:0) -> W0 -> to(cuda:1) -> W1 -> to(cpu)\n";
+const BRANCHES: &str = "A = (to(cuda:0) -> W0 -> to(cpu)) + (to(cuda:1) -> W1 -> to(cpu)) + (to(cuda:0) -> 2 -> to(cpu)).over(images)\n";
+
+/// An exercise whose answer is an operator; nothing for another name.
+pub(super) fn judged(name: &str, answer: &str) -> Option<Figure> {
+    let (here, both) = ([cuda(0)], [cuda(0), cuda(1)]);
+    let found = match name {
+        "on-device" => moved(answer, SCANNER, 2, &here),
+        "dealt" => moved(answer, SCANNER, 4, &both),
+        "within" => {
+            answered(answer, BRIGHTER, &here).and_then(|(plan, asked)| within(&plan, &asked, &here, kib(16)))
+        }
+        "adjoint" => shear(answer),
+        "chain" => moved(answer, &[WEIGHTS, OVER_TWO].concat(), 3, &both),
+        "branches" => moved(answer, &[WEIGHTS, BRANCHES].concat(), 4, &both),
+        "overlapped" => {
+            answered(answer, &[WEIGHTS, OVER_TWO, "show A^H\n"].concat(), &both).and_then(|(plan, asked)| {
+                let machine = Machine::builtin("v100-pcie3").ok_or("no machine v100-pcie3")?;
+                overlapped(&plan, &asked, mib(2), &machine)
+            })
+        }
+        _ => return None,
+    };
+    Some(shortened(told(found)))
+}
+
+/// The plan of an answer that computes what is asked for on these devices, and what is asked for.
+fn answered(answer: &str, asked: &str, devices: &[Device]) -> Result<(Plan, Operator), String> {
+    let (answer, asked) = (read(answer)?, read(asked)?);
+    bearable(answer.operator(), 1)?;
+    same(answer.operator(), asked.operator())?;
+    let plan = answer.plan().map_err(|e| e.to_string())?;
+    if let Some(idle) = devices.iter().find(|device| !plan.work().any(|(_, at)| at == **device)) {
+        return Err(format!("the right values, but nothing is computed on {idle}"));
+    }
+    Ok((plan, asked.operator().clone()))
+}
+
+fn moved(answer: &str, asked: &str, most: usize, devices: &[Device]) -> Result<String, String> {
+    answered(answer, asked, devices).and_then(|(plan, _)| at_most(&plan, most))
+}
+
+/// The operator of the fourth exercise of lesson 6, and what its reader takes for the adjoint.
+fn shear(answer: &str) -> Result<String, String> {
+    let [forward, adjoint] = pair(answer)?;
+    let (forward, adjoint, asked) = (read(&forward.1)?, read(&adjoint.1)?, read(SHEAR)?);
+    let (forward, adjoint) = (forward.operator().clone(), adjoint.operator().clone());
+    // The dot test is made twenty times.
+    for a in [&forward, &adjoint] {
+        bearable(a, 400)?;
+    }
+    same(&forward, asked.operator())?;
+    let [back, wanted] =
+        [&adjoint, &asked.operator().h()].map(|a| [a.domain().clone(), a.codomain().clone()]);
+    if back != wanted {
+        let spaces = |[from, to]: &[Space; 2]| format!("from {} to {}", from.sized(), to.sized());
+        return Err(format!("the adjoint goes {}, and yours {}", spaces(&wanted), spaces(&back)));
+    }
+    // As a leaf of one's own, of which nothing is known but what it computes.
+    let computes = |a: Operator| {
+        move |x: &[Complex64], y: &mut [Complex64]| {
+            let made = Array::new(a.domain().clone(), x.iter().copied()).and_then(|x| a.apply(&x));
+            if let Ok(made) = made {
+                y.copy_from_slice(made.values());
+            }
+        }
+    };
+    let [from, to] = [forward.domain().clone(), forward.codomain().clone()];
+    adjoint_of(&Operator::from(FromFn::new("Shear", from, to, computes(forward), computes(adjoint))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::course;
+
+    const ON_DEVICE: &str = "operator
+W = diagonal(c64[y=2, x=3]@cuda:0, ramp(1, 1))
+A = to(cuda:0) -> W -> to(cpu)
+";
+
+    #[track_caller]
+    fn check(verb: &str, text: &str, expected: &str) {
+        let told = course::act(verb, text, "");
+        assert!(told.plain().contains(expected), "{verb}: {expected:?} is not in {}", told.plain());
+        assert!(told.plain().lines().count() <= MOST_LINES + 1, "{verb}");
+    }
+
+    /// What is said is what the library says of the operator that the text is.
+    #[test]
+    fn cells_say_what_the_operator_is_and_does() {
+        let operator = read(ON_DEVICE).unwrap().operator().clone();
+        let plan = operator.plan().unwrap();
+        check("operator formula", ON_DEVICE, &operator.to_string());
+        check("operator plan", ON_DEVICE, plan.to_string().trim_end());
+        check("operator text", ON_DEVICE, &plan.program().to_text());
+        check("operator dot", ON_DEVICE, "passed: <Ax, y> = <x, A^H y> up to ");
+        check("operator program", ON_DEVICE, " on tutorial-ci: ");
+        check("operator program", &ON_DEVICE.replace("W =", "machine h200-pcie5\nW ="), " on h200-pcie5: ");
+        check(
+            "operator transfers moved",
+            &format!("guess 3\n{ON_DEVICE}"),
+            "moved\nguessed: number 3\ncounted: number 2",
+        );
+        check(
+            "operator rules",
+            &format!("{ON_DEVICE}show A -> A^H"),
+            "= W^2   (2 nodes, 0 B, 12 flops -> 1 nodes, 0 B, 12 flops)\nT(cuda:0->cpu) · W^2 · T(cpu->cuda:0)",
+        );
+        check("operator input", &format!("{ON_DEVICE}input ramp(0, 1)"), "y,x: 2 x 3, from 0 to 5");
+        check("operator result b", &format!("{ON_DEVICE}input ones"), "b: 2 x 3, from 1 to 6");
+        check("operator refused", ON_DEVICE, "nothing is refused: T(cuda:0->cpu) · W");
+        check(
+            "operator refused",
+            "operator\nA = fft(x)",
+            "line 2, column 5: an operator that takes its space",
+        );
+        let two = format!("{ON_DEVICE}\n== there and back\nshow A\n\n==normal\nshow normal(A)\n");
+        check(
+            "operator ways",
+            &two,
+            "there and back  2 transfers  192 B  cpu -> cuda:0 -> cpu\nnormal          2 transfers",
+        );
+        check("operator times", &two, "there and back    0.0");
+        check("operator timelines both", &two, "both\nthere and back: ");
+        for verb in ["plan", "ways", "timelines t", "transfers t", "result r", "input", "program"] {
+            let source = match verb {
+                "ways" | "timelines t" => two.clone(),
+                _ => format!("guess 1\n{ON_DEVICE}")[if verb == "transfers t" { 0 } else { 8 }..].to_owned(),
+            };
+            assert!(act(verb, &source).unwrap().svg().starts_with("<svg "), "{verb} has no picture");
+        }
+    }
+
+    /// `(A^H A + 1) x = A^H y` for `A` = diag(1, 2, 4) and `y = A [1, 1, 1]`: by hand `x` = [1/2, 4/5, 16/17].
+    #[test]
+    fn least_squares_are_solved() {
+        let text = "tolerance 1e-9\noperator\ninput ones\nW = diagonal(f64[x=3]@cuda:0, [1, 2, 4])\n\
+                    A = to(cuda:0) -> W -> to(cpu)\n== scanner\nshow A\n== system\nshow normal(A) + 1\n";
+        check("operator solve", text, "Converged, relative residual below 1e-9: true\n10 steps\n");
+        check(
+            "operator solve",
+            text,
+            "truth: 1 x 3, from 1 to 1\nadjoint alone: 1 x 3, from 1 to 16\nconjugate gradients: 1 x 3, from 0.5 to 0.941",
+        );
+        check(
+            "operator moves",
+            text,
+            "set up     cpu -> cuda:0 24 B\neach step\nlook       cuda:0 -> cpu 8 B\nfinish     cuda:0 -> cpu 24 B",
+        );
+        check("operator step", text, " commands on tutorial-ci: ");
+        check("operator solve", &text.replace("+ 1", "- 100"), "Breakdown(Indefinite");
+        check("operator solve", &text.replace("1e-9", "2"), "the tolerance is 2: it lies from 0 to below 1");
+        check("operator solve", &text.replace("1e-9", "small"), "tolerance small: no such number");
+        check(
+            "operator solve",
+            &text.replace("== system\nshow normal(A) + 1\n", ""),
+            "two operators stand here",
+        );
+        check(
+            "operator solve",
+            &text.replace("show normal(A) + 1", "show A -> dense(f64[x=3], [m=2], ones)"),
+            "cg needs an operator from a space to itself",
+        );
+    }
+
+    #[test]
+    fn places_are_those_of_the_whole_text() {
+        let two = format!("{ON_DEVICE}\n== one\nshow A\n\n== other\n  show A.foo\n");
+        check("operator ways", &two, "line 9, column 10: an operator has no `foo`");
+        check("operator times", &format!("# mine\n\n{two}"), "line 11, column 10");
+        check(
+            "operator transfers t",
+            "\nguess 4\n\noperator\nA = foo\n",
+            "line 5, column 5: `foo` is not defined",
+        );
+        check("operator solve", "tolerance 1\noperator\n== a\nA = foo\n== b\nB = 1", "line 4, column 5");
+        check(
+            "operator plan",
+            "operator\ncap cuda:0 8B\nA = to(cuda:0) -> diagonal(f64[x=2]@cuda:0, ones)",
+            "line 2, column 12: ",
+        );
+        check(
+            "check within",
+            "operator\n\ncap cuda:0 3B\nA = (to(cuda:0) -> 2 -> to(cpu)).over(c64[y=48, x=48])",
+            "not yet: line 3, column 12: ",
+        );
+        check(
+            "operator ways",
+            "operator\nA = B",
+            "no operator has a name: what shows one stands under a line == NAME",
+        );
+        check("operator ways", &format!("{ON_DEVICE}==\nshow A"), "line 4: a name is missing: == NAME");
+        check(
+            "operator ways",
+            &format!("{ON_DEVICE}{}", "== n\nshow A\n".repeat(9)),
+            "line 20: more than 8 operators",
+        );
+        check("operator sing", ON_DEVICE, "an operator cannot \"sing\"");
+        check("operator transfers t", ON_DEVICE, "a line is missing: guess ...");
+    }
+
+    /// Nothing is computed that somebody would have to wait for.
+    #[test]
+    fn what_takes_too_long_is_refused_with_what_it_takes() {
+        let large = "operator\nA = fft(y, x).over(c64[b=64, y=512, x=512])\n";
+        check("operator dot", large, "operations, and at most 100,000,000 are made here");
+        check("operator result r", large, "its domain is too large for an input that nobody gave");
+        let between = "operator\nA = (repeat(r, 4194304) -> sum_reduce(r)).over(f64[x=4, y=100])\n";
+        check("operator result r", between, "operations, and at most");
+        check("operator result r", &format!("{between}show A^20"), "operations, and at most");
+        check("check on-device", between, "not yet: that takes ");
+        let many = format!("operator\nA = flip(x).over(f64[x=2])\nshow {}A", "A -> ".repeat(500));
+        check("operator rules", &many, "parts nothing is simplified here, of at most 400 it is");
+        let told = act("formula", &many).unwrap();
+        assert!(told.plain().ends_with(" …") && told.plain().chars().count() < 2_100);
+        let long =
+            "operator\nA = to(cuda:0) -> diagonal(f64[x=300]@cuda:0, ones) -> to(cpu)\nshow A.tiles(x=1)";
+        check("operator text", long, "more");
+        check("operator plan", long, "lines more");
+    }
+
+    #[track_caller]
+    fn judge(name: &str, answer: &str, expected: &str) {
+        let told = judged(name, answer).unwrap();
+        assert!(told.plain().starts_with(expected), "{name}: {expected:?} does not begin {}", told.plain());
+    }
+
+    /// Each exercise of lesson 6 with other ways to solve it, and with answers that are wrong in a way of their own.
+    #[test]
+    fn answers_of_lesson_six_are_judged_by_what_they_do() {
+        let lines = "[0, 3, 6, 9, 12, 15, 18, 21..28, 30, 33, 36, 39, 42, 45]";
+        let chain = |up: &str, coils: &str, rest: &str| {
+            format!(
+                "operator\nC = diagonal(c64[coil=4, y=48, x=48], coils)\n\
+                 A = repeat(coil, 4).at(0).over(c64[y=48, x=48]){up} -> {coils} -> fft(y, x).centered{rest}"
+            )
+        };
+        let keep = format!(" -> select(ky, {lines}).named(line)");
+        let there = "C.on(cuda:0)";
+        let right = "right: 2 transfers, no hazard by CUDA's documentation";
+        judge("on-device", &chain(" -> to(cuda:0)", there, &format!("{keep} -> to(cpu)")), right);
+        let first = "operator\nimage = c64[y=48, x=48]\nC = diagonal(c64[coil=4, y=48, x=48]@cuda:0, coils)\n\
+                     A = to(cuda:0).over(image) -> repeat(coil, 4).at(0) -> C -> fft(y, x).centered";
+        judge("on-device", &format!("{first}{keep} -> to(cpu)"), right);
+        judge(
+            "on-device",
+            &chain("", there, &format!("{keep} -> to(cpu)")),
+            "not yet: line 3, column 52: `C` expects",
+        );
+        judge(
+            "on-device",
+            &chain("", "C", &keep),
+            "not yet: the right values, but nothing is computed on cuda:0",
+        );
+        judge(
+            "on-device",
+            &chain(" -> to(cuda:0)", there, &keep),
+            "not yet: the answer reads c64[y=48,x=48]@cpu and gives c64[coil=4,line=20,kx=48]@cuda:0, what is asked for",
+        );
+        // There and back at the end is nothing at all.
+        let again = format!("{keep} -> to(cpu) -> to(cuda:0) -> to(cpu)");
+        judge("on-device", &chain(" -> to(cuda:0)", there, &again), right);
+        let often = " -> to(cpu) -> roll(kx, 1) -> to(cuda:0) -> roll(kx, -1)";
+        judge(
+            "on-device",
+            &chain(" -> to(cuda:0)", there, &format!("{often}{keep} -> to(cpu)")),
+            "not yet: 4 transfers, 2 are enough\ncpu -> cuda:0",
+        );
+        let others = " -> select(ky, [0..20]).named(line) -> to(cpu)";
+        judge(
+            "on-device",
+            &chain(" -> to(cuda:0)", there, others),
+            "not yet: another operator: on a trial input its result is ",
+        );
+
+        let split = |how: &str| format!("{}\nshow A{how}", chain("", "C", &keep));
+        judge("dealt", &split(".split(coil, 4, [cuda:0, cuda:1])"), "right: 4 transfers");
+        judge("dealt", &split(".split(coil, 2, [cuda:1, cuda:0])"), "right: 4 transfers");
+        judge(
+            "dealt",
+            &split(".split(coil, 4, [cuda:0, cuda:1, cuda:0, cuda:1]).simplify"),
+            "right: 4 transfers",
+        );
+        judge(
+            "dealt",
+            &split(".split(coil, 3, [cuda:0, cuda:1, cuda:2])"),
+            "not yet: 6 transfers, 4 are enough",
+        );
+        judge(
+            "dealt",
+            &split(".split(coil, 4, [cuda:0])"),
+            "not yet: the right values, but nothing is computed on cuda:1",
+        );
+        judge("dealt", &split(".split(coil, 5, [cuda:0, cuda:1])"), "not yet: line 4, column 8: ");
+
+        let brighter = |line: &str, factor: &str| {
+            format!("operator\n{line}\nA = (to(cuda:0) -> {factor} -> to(cpu)).over(c64[y=48, x=48])")
+        };
+        judge(
+            "within",
+            &brighter("cap cuda:0 16KiB", "2"),
+            "right: 12 transfers, no hazard by CUDA's documentation\ncuda:0 holds 15.75 KiB of 16.00 KiB\nin tiles of y=9",
+        );
+        judge("within", &brighter("cap cuda:0 9KiB", "2"), "right: ");
+        judge("within", &format!("{}\nshow A.tiles(y=1)", brighter("ahead 1", "2")), "right: 96 transfers");
+        judge("within", &brighter("", "2"), "not yet: cuda:0 holds 36.00 KiB, 16.00 KiB are allowed");
+        judge("within", &brighter("cap cuda:0 20KiB", "2"), "not yet: cuda:0 holds ");
+        judge("within", &brighter("cap cuda:1 16KiB", "2"), "not yet: cuda:0 holds 36.00 KiB");
+        judge("within", &brighter("cap cuda:0 16KiB", "3"), "not yet: another operator");
+        judge(
+            "within",
+            "operator\ncap cuda:0 16KiB\nA = 2 * identity.over(c64[y=48, x=48])",
+            "not yet: the right values, but nothing is computed on cuda:0",
+        );
+
+        let rows = |by: [i64; 4]| {
+            let row = |(k, by): (usize, &i64)| {
+                format!("slice(y, {k}..{}).named(r).over(image) -> roll(x, {by})", k + 1)
+            };
+            let rows: Vec<String> = by.iter().enumerate().map(row).collect();
+            format!("vstack(r, [{}]) -> rename(r=y)", rows.join(", "))
+        };
+        let both = |forward: &str, adjoint: &str| {
+            format!("operator\nimage = c64[y=4, x=4]\n== forward\nA = {forward}\n== adjoint\nB = {adjoint}\n")
+        };
+        let shear = rows([0, 1, 2, 3]);
+        judge(
+            "adjoint",
+            &both(&shear, &rows([0, -1, -2, -3])),
+            "right: the dot test passed for 20 pairs of vectors\nShear : ",
+        );
+        judge("adjoint", &both(&shear, &rows([0, 3, 2, 1])), "right: ");
+        judge("adjoint", &both(&shear, &format!("({shear})^H")), "right: ");
+        judge("adjoint", &both(&shear, &shear), "not yet: the dot test failed: ");
+        judge("adjoint", &both(&shear, &format!("2 * ({shear})^H")), "not yet: the dot test failed: ");
+        check(
+            "check adjoint",
+            &both(&shear, &format!("2 * ({shear})^H")),
+            "the adjoint is 2+0i times what it should be",
+        );
+        judge("adjoint", &both(&shear, &rows([0, -1, -2, 3])), "not yet: the dot test failed: ");
+        judge("adjoint", &both(&rows([0; 4]), &rows([0; 4])), "not yet: another operator");
+        judge(
+            "adjoint",
+            &both(&shear, "flip(x).over(c64[y=4, x=8])"),
+            "not yet: the adjoint goes from c64[y=4,x=4]@cpu to c64[y=4,x=4]@cpu, and yours from ",
+        );
+        judge("adjoint", &both(&shear, "2"), "not yet: line 6, column ");
+        judge("adjoint", "operator\nA = flip(x).over(f64[x=2])", "not yet: no operator has a name");
+    }
+
+    #[test]
+    fn answers_of_lesson_seven_are_judged_by_what_they_do() {
+        let chain = |a: &str| format!("{WEIGHTS}A = {a}");
+        let right = "to(cuda:0) -> W0 -> to(cuda:1) -> W1 -> to(cpu)";
+        judge(
+            "chain",
+            &chain(right),
+            "right: 3 transfers, no hazard by CUDA's documentation\ncpu -> cuda:0  4.00 MiB",
+        );
+        judge("chain", &chain("to(cuda:1) -> W1 -> to(cuda:0) -> W0 -> to(cpu)"), "right: 3 transfers");
+        judge(
+            "chain",
+            &chain("to(cuda:0) -> W0 -> W1 -> to(cuda:0) -> to(cpu)"),
+            "not yet: line 5, column 25: `W1` expects",
+        );
+        judge("chain", &chain("to(cuda:0) -> W0 -> to(cuda:1) -> W1"), "not yet: the answer reads ");
+        judge(
+            "chain",
+            &chain("to(cuda:0) -> W0 -> to(cpu)"),
+            "not yet: another operator: on a trial input its result is ",
+        );
+        judge(
+            "chain",
+            &chain("to(cuda:0) -> W0 -> to(cpu) -> to(cuda:1) -> W1 -> to(cpu)"),
+            "not yet: 4 transfers, 3 are enough",
+        );
+        judge(
+            "chain",
+            &chain("to(cuda:0) -> W0 -> W1.on(cuda:0) -> to(cpu)"),
+            "not yet: the right values, but nothing is computed on cuda:1",
+        );
+
+        let three = |last: &str| format!("{WEIGHTS}{BRANCHES}{last}");
+        judge("branches", &three("show A.simplify"), "right: 4 transfers");
+        judge(
+            "branches",
+            &chain("(to(cuda:0) -> W0 + 2 -> to(cpu)) + (to(cuda:1) -> W1 -> to(cpu))"),
+            "right: 4 transfers",
+        );
+        judge("branches", &three(""), "not yet: 6 transfers, 4 are enough");
+        judge(
+            "branches",
+            &chain("(to(cuda:0) -> W0 -> to(cpu)) + (to(cuda:1) -> W1 -> to(cpu))"),
+            "not yet: another operator",
+        );
+        judge(
+            "branches",
+            &chain("to(cuda:0) -> W0 + W1.on(cuda:0) + 2 -> to(cpu)"),
+            "not yet: the right values, but nothing is computed on cuda:1",
+        );
+
+        let adjoint = |line: &str, of: &str| format!("{WEIGHTS}{line}\n{OVER_TWO}show {of}");
+        judge("overlapped", &adjoint("ahead 1", "A^H.tiles(b=1)"), "right: 24 transfers, safe by contract");
+        judge(
+            "overlapped",
+            &adjoint("ahead 1\ncap cuda:0 2MiB\ncap cuda:1 2MiB", "A^H"),
+            "right: 21 transfers",
+        );
+        judge("overlapped", &adjoint("", "A^H"), "not yet: cuda:0 holds more than 2.00 MiB");
+        judge("overlapped", &adjoint("", "A^H.tiles(b=1)"), "not yet: cuda:0 holds more than 2.00 MiB");
+        judge(
+            "overlapped",
+            &adjoint("ahead 0", "A^H.tiles(b=1)"),
+            "not yet: too little at the same time\n24 transfers",
+        );
+        judge(
+            "overlapped",
+            &adjoint("ahead 1", "A^H.tiles(b=4)"),
+            "not yet: cuda:0 holds more than 2.00 MiB",
+        );
+        judge("overlapped", &adjoint("ahead 0", "A^H.tiles(b=2)"), "not yet: too little at the same time");
+        // The chain itself multiplies by the same weights: what it moves is as right.
+        judge("overlapped", &adjoint("ahead 1", "A.tiles(b=1)"), "right: ");
+    }
+}
