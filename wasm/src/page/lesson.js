@@ -16,13 +16,13 @@ globalThis.startLessons = (module) => {
     out.append(img);
   };
   /** The picture with a viewer in its place where there is more to look at. */
-  const show = (told, out, title) => {
+  const show = (told, out, title, name) => {
     const block = told.block();
     if (!block.length) return picture(told, out, title);
     const place = document.createElement("div");
     place.className = "spanlift";
     place.setAttribute("role", "group");
-    place.setAttribute("aria-label", title);
+    place.setAttribute("aria-label", `${name}: ${title}`);
     // Below the picture stands what is selected, where the page is too narrow for both beside each other.
     place.style.setProperty("--sl-height", `${told.height() + (out.clientWidth < 1100 ? 260 : 0)}px`);
     out.append(place);
@@ -57,7 +57,9 @@ globalThis.startLessons = (module) => {
       cell.dataset.verdict = told.is_error() ? "error" : verdictOf(words);
       mark(words);
       out.replaceChildren(said);
-      show(told, out, words.split("\n")[0]);
+      // What has to be scrolled is reached by key.
+      if (said.clientHeight < said.scrollHeight) said.tabIndex = 0;
+      show(told, out, words.split("\n")[0], text.getAttribute("aria-label").replace("text of ", ""));
       told.free();
       cell.dataset.ran = String(Number(cell.dataset.ran ?? 0) + 1);
       count();

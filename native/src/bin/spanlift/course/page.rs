@@ -70,7 +70,7 @@ fn lesson(n: usize, lesson: &Lesson, page: &mut String) {
             Cell::Code { source } => {
                 let _ = writeln!(
                     page,
-                    "<figure class=\"code\"><pre><code>{}</code></pre><figcaption>Rust, to read: it is compiled in the notebook, not in this page.</figcaption></figure>",
+                    "<figure class=\"code\"><pre tabindex=\"0\"><code>{}</code></pre><figcaption>Rust, to read: it is compiled in the notebook, not in this page.</figcaption></figure>",
                     escaped(source)
                 );
             }

@@ -58,6 +58,10 @@ fn atom(rest: &mut &str, alone: bool) -> (String, bool) {
         return (format!("<mn>{number}</mn>"), false);
     }
     *rest = &rest[first.len_utf8()..];
+    if matches!(first, '(' | ')') {
+        // As high as what stands beside them.
+        return (format!("<mo stretchy=\"false\">{first}</mo>"), false);
+    }
     let tag = if first.is_alphabetic() { "mi" } else { "mo" };
     let shown =
         if first == '-' { "\u{2212}".to_owned() } else { super::markdown::escaped(&first.to_string()) };
