@@ -3,6 +3,7 @@
 //! No solution is stored. An answer is a program: the checker says whether it is safe, the simulator what it reads and how
 //! long it takes, and a list of what an exercise asks for says whether the work is still done.
 
+mod answers;
 mod formulas;
 mod guess;
 mod myths;

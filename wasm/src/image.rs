@@ -82,7 +82,7 @@ impl Picture {
     fn told(&self) -> String {
         let (lo, hi) = self.range();
         let step = self.step();
-        let some = if step > 1 { format!(", every {step}th shown") } else { String::new() };
+        let some = if step > 1 { format!(", one in {step} shown") } else { String::new() };
         let number = |v: f64| {
             let short = format!("{v:.3}");
             short.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -202,7 +202,7 @@ mod tests {
             (13, Some("and 2 pictures more"))
         );
         let large = array(&[("x", 1000)], |_| 1.0);
-        assert_eq!(large.show().plain(), "x: 1 x 1000, from 1 to 1, every 11th shown");
+        assert_eq!(large.show().plain(), "x: 1 x 1000, from 1 to 1, one in 11 shown");
         let none = array(&[("y", 0), ("x", 3)], |_| 1.0);
         assert_eq!(none.show().plain(), "");
         // Noise is the worst case, and still small.

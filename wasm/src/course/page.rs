@@ -78,7 +78,7 @@ fn found(verb: &str, source: &str, data: &str) -> Result<Figure, String> {
 
 /// The exercises whose answer is a program or an operator.
 fn judged_by(name: &str, source: &str) -> Result<Figure, String> {
-    if let Some(figure) = formulas::judged(name, source) {
+    if let Some(figure) = answers::judged(name, source) {
         return Ok(figure);
     }
     Ok(match name {
