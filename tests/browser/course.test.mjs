@@ -129,7 +129,7 @@ test("an operator is mended with the keyboard alone, and an error has a band beh
   for (const [typed, told] of [
     ["operator\nA = <img src=x onerror=alert(1)>", /^not yet: line 2, column 5: .*found|^not yet: line 2, column \d+: character/],
     ["operator\nA = diagonal(c64[coil=4, y=512, x=1024], coils)", /^not yet: line 2, column \d+: 2097152 values here make more/],
-    ["operator\nA = fft(y, x).over(c64[b=64, y=512, x=512])", /^not yet: that takes [\d,]+ operations/],
+    ["operator\nA = fft(y, x).over(c64[b=64, y=512, x=512])", /^not yet: line 2, column 5: that takes [\d,]+ operations/],
   ]) {
     const answer = await run(page, "l6-c11", typed);
     assert.equal(answer.verdict, "not-yet");

@@ -69,7 +69,7 @@ pub(super) fn judged(name: &str, answer: &str) -> Option<Figure> {
 /// The plan of an answer that computes what is asked for on these devices, and what is asked for.
 fn answered(answer: &str, asked: &str, devices: &[Device]) -> Result<(Plan, Operator), String> {
     let (answer, asked) = (read(answer)?, read(asked)?);
-    bearable(answer.operator(), 1)?;
+    bearable(&answer, answer.operator(), 1)?;
     same(answer.operator(), asked.operator())?;
     let plan = answer.plan().map_err(|e| e.to_string())?;
     if let Some(idle) = devices.iter().find(|device| !plan.work().any(|(_, at)| at == **device)) {
@@ -86,11 +86,11 @@ fn moved(answer: &str, asked: &str, most: usize, devices: &[Device]) -> Result<S
 fn shear(answer: &str) -> Result<String, String> {
     let [forward, adjoint] = pair(answer)?;
     let (forward, adjoint, asked) = (read(&forward.1)?, read(&adjoint.1)?, read(SHEAR)?);
-    let (forward, adjoint) = (forward.operator().clone(), adjoint.operator().clone());
     // The dot test is made twenty times.
-    for a in [&forward, &adjoint] {
-        bearable(a, 400)?;
+    for script in [&forward, &adjoint] {
+        bearable(script, script.operator(), 400)?;
     }
+    let (forward, adjoint) = (forward.operator().clone(), adjoint.operator().clone());
     same(&forward, asked.operator())?;
     let [back, wanted] =
         [&adjoint, &asked.operator().h()].map(|a| [a.domain().clone(), a.codomain().clone()]);

@@ -14,10 +14,10 @@
 //! | `solve`, `moves`, `step` | `tolerance N` above two operators, a scanner and the system of its least squares: solved by conjugate gradients; what that moves; one step |
 
 use spanlift::op::{Array, Operator, dot_test};
-use spanlift::plan::{Phase, Plan, Script, SolvePlan, Solver, Transfer};
+use spanlift::plan::{Phase, Plan, Script, SolveError, SolvePlan, Solver, Transfer};
 use spanlift::sim::{self, Run};
 
-use super::page::Settings;
+use super::page::{Settings, placed};
 use super::strategies::timelines;
 use super::to_device::{Way, counted};
 use super::{guessed, values};
@@ -49,13 +49,13 @@ pub(super) fn act(verb: &str, source: &str) -> Result<Figure, String> {
         "input" => input(&read(source)?)?.show(),
         "result" => {
             let script = read(source)?;
-            images([(rest, &applied(script.operator(), input(&script)?)?)])
+            images([(rest, &applied(&script, script.operator(), input(&script)?)?)])
         }
         "formula" => read(source)?.operator().show(),
         "dot" => {
             let script = read(source)?;
             // Where it does not pass rounding is measured, which takes as many applies.
-            bearable(script.operator(), 20)?;
+            bearable(&script, script.operator(), 20)?;
             dot_test(script.operator(), 1).show()
         }
         "rules" => rules(&read(source)?)?,
@@ -94,7 +94,21 @@ pub(super) fn read(source: &str) -> Result<Script, String> {
 }
 
 fn planned(source: &str) -> Result<Plan, String> {
-    read(source)?.plan().map_err(|e| e.to_string())
+    let script = read(source)?;
+    let plan = script.plan().map_err(|e| e.to_string())?;
+    // What is simulated is simulated on that machine.
+    machine_of(plan.program(), "").map_err(|why| {
+        let mut lines = (1..).zip(source.lines());
+        match lines.find(|(_, line)| line.split_whitespace().next() == Some("machine")) {
+            Some((number, line)) => {
+                let name = line.find("machine").map_or("", |at| &line[at + "machine".len()..]);
+                let column = line.chars().count() - name.trim_start().chars().count() + 1;
+                placed((number, column), &why)
+            }
+            None => why,
+        }
+    })?;
+    Ok(plan)
 }
 
 fn run(plan: &Plan) -> Result<Run, String> {
@@ -103,7 +117,8 @@ fn run(plan: &Plan) -> Result<Run, String> {
 }
 
 fn input(script: &Script) -> Result<&Array, String> {
-    script.input().ok_or_else(|| "its domain is too large for an input that nobody gave".to_owned())
+    let why = "its domain is too large for an input that nobody gave";
+    script.input().ok_or_else(|| placed(script.place(), why))
 }
 
 /// What one apply takes: operations, and the elements that each part reads and writes.
@@ -115,24 +130,27 @@ fn work(a: &Operator) -> u64 {
     elements[0].saturating_add(elements[1]).saturating_add(own).saturating_add(parts)
 }
 
-pub(super) fn bearable(a: &Operator, applies: u64) -> Result<(), String> {
+/// Refuses what would take too long to apply so often, where the script says the operator.
+pub(super) fn bearable(script: &Script, a: &Operator, applies: u64) -> Result<(), String> {
     let all = work(a).saturating_mul(applies);
     if all <= MOST_WORK {
         return Ok(());
     }
     let [all, most] = [all, MOST_WORK].map(spanlift::grouped);
-    Err(format!("that takes {all} operations, and at most {most} are made here: take smaller spaces"))
+    let why = format!("that takes {all} operations, and at most {most} are made here: take smaller spaces");
+    Err(placed(script.place(), &why))
 }
 
-fn applied(a: &Operator, x: &Array) -> Result<Array, String> {
-    bearable(a, 1)?;
+fn applied(script: &Script, a: &Operator, x: &Array) -> Result<Array, String> {
+    bearable(script, a, 1)?;
     a.apply(x).map_err(|e| e.to_string())
 }
 
 fn rules(script: &Script) -> Result<Figure, String> {
     let nodes = script.operator().cost().nodes;
     if MOST_NODES < nodes {
-        return Err(format!("of {nodes} parts nothing is simplified here, of at most {MOST_NODES} it is"));
+        let why = format!("of {nodes} parts nothing is simplified here, of at most {MOST_NODES} it is");
+        return Err(placed(script.place(), &why));
     }
     Ok(script.operator().simplify_traced().show())
 }
@@ -199,14 +217,17 @@ fn solver(source: &str) -> Result<(Measured, SolvePlan), String> {
     let (settings, source) = Settings::before(source, &["tolerance"])?;
     let [scanner, system] = pair(&source)?;
     let (scanner, system) = (read(&scanner.1)?, read(&system.1)?);
-    let (scanner, truth) = (scanner.operator(), input(&scanner)?);
-    let adjoint = scanner.h();
-    let ghosts = applied(&adjoint, &applied(scanner, truth)?)?;
-    let system = system.operator();
-    bearable(system, 1)?;
-    let steps = usize::try_from(MOST_SOLVING / work(system).max(1)).unwrap_or(usize::MAX).clamp(1, 10_000);
+    let truth = input(&scanner)?;
+    let measured = applied(&scanner, scanner.operator(), truth)?;
+    let ghosts = applied(&scanner, &scanner.operator().h(), &measured)?;
+    let (place, own) = (system.place(), system.operator());
+    bearable(&system, own, 1)?;
+    let steps = usize::try_from(MOST_SOLVING / work(own).max(1)).unwrap_or(usize::MAX).clamp(1, 10_000);
     let solver = Solver::cg().tolerance(settings.number("tolerance")?).iterations(steps);
-    let solver = solver.plan(system, &ghosts).map_err(|e| e.to_string())?;
+    let solver = solver.plan(own, &ghosts).map_err(|e| match e {
+        SolveError::Argument { .. } => e.to_string(),
+        e => placed(place, &e.to_string()),
+    })?;
     Ok((Measured { truth: truth.clone(), ghosts, tolerance: settings.number("tolerance")? }, solver))
 }
 
@@ -360,7 +381,7 @@ A = to(cuda:0) -> W -> to(cpu)
         check(
             "operator solve",
             &text.replace("show normal(A) + 1", "show A -> dense(f64[x=3], [m=2], ones)"),
-            "cg needs an operator from a space to itself",
+            "line 9, column 6: cg needs an operator from a space to itself",
         );
     }
 
@@ -396,6 +417,21 @@ A = to(cuda:0) -> W -> to(cpu)
             &format!("{ON_DEVICE}{}", "== n\nshow A\n".repeat(9)),
             "line 20: more than 8 operators",
         );
+        check(
+            "operator time t",
+            "guess 1us\noperator\n  machine  mars\nA = flip(x).over(f64[x=2])",
+            "line 3, column 12: no machine profile \"mars\"",
+        );
+        check(
+            "operator times",
+            &two.replace("operator\n", "operator\nmachine mars\n").replace(".foo", ""),
+            "line 2, column 9: no machine profile",
+        );
+        check(
+            "operator time t",
+            "\n guess  soon\noperator\nA = flip(x).over(f64[x=2])",
+            "line 2, column 9: guess soon: no time such as 20us",
+        );
         check("operator sing", ON_DEVICE, "an operator cannot \"sing\"");
         check("operator transfers t", ON_DEVICE, "a line is missing: guess ...");
     }
@@ -404,14 +440,18 @@ A = to(cuda:0) -> W -> to(cpu)
     #[test]
     fn what_takes_too_long_is_refused_with_what_it_takes() {
         let large = "operator\nA = fft(y, x).over(c64[b=64, y=512, x=512])\n";
-        check("operator dot", large, "operations, and at most 100,000,000 are made here");
+        check("operator dot", large, "line 2, column 5: that takes ");
         check("operator result r", large, "its domain is too large for an input that nobody gave");
         let between = "operator\nA = (repeat(r, 4194304) -> sum_reduce(r)).over(f64[x=4, y=100])\n";
         check("operator result r", between, "operations, and at most");
         check("operator result r", &format!("{between}show A^20"), "operations, and at most");
-        check("check on-device", between, "not yet: that takes ");
+        check("check on-device", between, "not yet: line 2, column 6: that takes ");
         let many = format!("operator\nA = flip(x).over(f64[x=2])\nshow {}A", "A -> ".repeat(500));
-        check("operator rules", &many, "parts nothing is simplified here, of at most 400 it is");
+        check(
+            "operator rules",
+            &many,
+            "line 3, column 6: of 501 parts nothing is simplified here, of at most 400 it is",
+        );
         let told = act("formula", &many).unwrap();
         assert!(told.plain().ends_with(" …") && told.plain().chars().count() < 2_100);
         let long =

@@ -291,6 +291,11 @@ impl Script {
         &self.operator
     }
 
+    /// Line and column, counted from 1, where the operator stands.
+    pub fn place(&self) -> (usize, usize) {
+        (self.place.line, self.place.column)
+    }
+
     /// What it is applied to; nothing where the script says nothing and the domain has more than 2^20 elements.
     pub fn input(&self) -> Option<&Array> {
         self.input.as_ref()
