@@ -7,7 +7,7 @@ import { after, before, test } from "node:test";
 import * as harness from "./harness.mjs";
 
 const FOLDER = join(harness.ROOT, "notebooks");
-const LESSONS = ["01_streams_and_events", "02_memory_maps", "03_races", "04_pageable_and_pinned", "05_strategies"];
+const LESSONS = ["01_streams_and_events", "02_memory_maps", "03_races", "04_pageable_and_pinned", "05_strategies", "06_operators", "07_to_device"];
 // The whole pipeline is there to be looked at, and right as it stands.
 const RIGHT_AS_IT_STANDS = ["l3-c28"];
 
@@ -70,6 +70,98 @@ test("every cell runs and shows a picture where its notebook does", async () => 
     assert.ok(await pictures.nth(k).evaluate((img) => img.decode().then(() => img.naturalWidth > 100)), `picture ${k}`);
   }
   await visit.close();
+});
+
+/** What the module in the page says of operators is what the notebooks' published copies say, and its pictures are there. */
+test("operators are planned, simulated and solved in the page", async () => {
+  const visit = await chromium.open(path, { width: 1024 });
+  const { page } = visit;
+  await page.locator("body[data-ready]").waitFor();
+  const said = async (id, ...parts) => {
+    const { words } = await run(page, id);
+    for (const part of parts) assert.ok(words.includes(part), `${id}: ${part} is not in ${words}`);
+  };
+  await said("l6-c03", "y,x: 48 x 48, from 0 to 1");
+  await said("l6-c07", "Select(ky) · F(y,x) · C · Repeat(coil) : c64[y,x]@cpu -> c64[coil,line,kx]@cpu");
+  await said("l6-c13", "4 transfers, 132.00 KiB", "cuda:1               210.00 KiB weights 72.00 KiB, between 138.00 KiB");
+  await said("l6-c17", "51 commands on tutorial-ci: 116.1 µs, safe");
+  await said("l6-c21", "line 8, column 8: `F(y,x)` cannot be cut along `x`");
+  await said("l6-c27", "Converged, relative residual below 1e-6: true", "adjoint alone: 48 x 48, from 0 to 1.523", "conjugate gradients: 48 x 48, from 0 to 1.002");
+  await said("l6-c29", "each step  cuda:0 -> cuda:1 36.00 KiB  cuda:1 -> cuda:0 36.00 KiB");
+  await said("l7-c09", "normal   4 transfers  16.00 MiB  cpu -> cuda:0 -> cuda:1 -> cuda:0 -> cpu");
+  await said("l7-c15", "by contract order, race");
+  await said("l7-c24", "24 transfers", "simulated: time 535.81 us");
+  for (const id of ["l6-c03", "l6-c13", "l6-c27", "l7-c09", "l7-c24"]) {
+    const img = page.locator(`#${id} .out > img`);
+    assert.ok(await img.evaluate((img) => img.decode().then(() => img.naturalWidth > 100)), `${id} has no picture`);
+  }
+  assert.ok((await harness.painted(await harness.ready(page.locator("#l6-c17")))) > 500, "the timeline shows nothing");
+  await visit.close();
+});
+
+test("an operator is mended with the keyboard alone, and an error has a band behind its line", async () => {
+  const visit = await chromium.open(path, { width: 1024 });
+  const { page } = visit;
+  await page.locator("body[data-ready]").waitFor();
+  const cell = page.locator("#l6-c11");
+  const text = cell.locator("> textarea");
+  const band = () => text.evaluate((area) => getComputedStyle(area).backgroundImage);
+  const before = await text.inputValue();
+  await text.focus();
+  await page.keyboard.press("Shift+Enter");
+  await harness.eventually(async () => (await cell.getAttribute("data-verdict")) === "not-yet", "judged");
+  const words = () => cell.locator(".out > pre").innerText();
+  const [, line] = /^not yet: line (\d+), column 6: `C` expects .* insert `to\(cuda:0\)` between them$/.exec(await words());
+  assert.equal(before.split("\n")[line - 1].trim(), "-> C.on(cuda:0)");
+  assert.match(await band(), /gradient/);
+  await page.keyboard.press("Control+a");
+  await page.keyboard.insertText(before.replace("  -> C.on", "  -> to(cuda:0)\n  -> C.on"));
+  assert.equal(await band(), "none");
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await harness.eventually(async () => (await cell.getAttribute("data-verdict")) === "right", "right");
+  assert.match(await words(), /^right: 2 transfers, no hazard/);
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  assert.equal(await text.inputValue(), before);
+  assert.ok(await text.evaluate((area) => area === document.activeElement), "the text has the focus again");
+  // What nobody understands, and what would take too long, is an answer.
+  for (const [typed, told] of [
+    ["operator\nA = <img src=x onerror=alert(1)>", /^not yet: line 2, column 5: .*found|^not yet: line 2, column \d+: character/],
+    ["operator\nA = diagonal(c64[coil=4, y=512, x=1024], coils)", /^not yet: line 2, column \d+: 2097152 values here make more/],
+    ["operator\nA = fft(y, x).over(c64[b=64, y=512, x=512])", /^not yet: line 2, column 5: that takes [\d,]+ operations/],
+  ]) {
+    const answer = await run(page, "l6-c11", typed);
+    assert.equal(answer.verdict, "not-yet");
+    assert.match(answer.words, told);
+  }
+  await visit.close();
+});
+
+test("axe finds nothing in the lessons, and in those on operators run, wrong and solved; nothing is wider than the page", async () => {
+  const axe = readFileSync(join(process.env.SPANLIFT_NODE_MODULES, "axe-core/axe.min.js"), "utf8");
+  const answers = solutions();
+  for (const colorScheme of ["light", "dark"]) {
+    const visit = await chromium.open(path, { colorScheme, width: 1024, height: 768 });
+    const { page } = visit;
+    await page.locator("body[data-ready]").waitFor();
+    await page.evaluate(axe);
+    const look = async (what) => {
+      const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+      const told = found.violations.map((v) => `${v.id}: ${v.nodes.map((n) => `${n.target} ${n.failureSummary}`).join("; ")}`);
+      assert.deepEqual(told, [], `${what} in ${colorScheme}`);
+      const wide = await page.evaluate(() => [document.documentElement, ...document.querySelectorAll("#lesson-6 .out > *, #lesson-7 .out > *")].filter((e) => e.clientWidth < e.scrollWidth).map((e) => e.outerHTML.slice(0, 80)));
+      assert.deepEqual(wide, [], `${what} in ${colorScheme}`);
+    };
+    const ids = await page.locator("#lesson-6 .cell, #lesson-7 .cell").evaluateAll((cells) => cells.map((cell) => [cell.id, cell.matches(".exercise")]));
+    assert.ok(ids.length > 30, `${ids.length} cells`);
+    for (const [id] of ids) await run(page, id);
+    await look("run");
+    for (const [id, isExercise] of ids) if (isExercise) await run(page, id, answers.get(id));
+    for (const id of ["l6-c03", "l6-c17", "l7-c22"]) assert.equal((await run(page, id, "operator\nA = ftt(x)")).verdict, "error", id);
+    await look("solved, and wrong");
+    await visit.close();
+  }
 });
 
 test("exercises are judged: not as they stand, and right when solved", async () => {

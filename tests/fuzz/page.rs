@@ -122,6 +122,42 @@ fn damaged_columns_get_an_answer() {
     fuzz("columns", 4000, |r| mutated(r, &corpus, WORDS, 1 << 14), |bytes, _| judge_columns(bytes));
 }
 
+const OF_OPERATORS: &[&[u8]] = &[
+    b"== other\n",
+    b"==\n",
+    b"guess 3\n",
+    b"tolerance 1e-300\n",
+    b"show A\n",
+    b"show A -> A^H\n",
+    b".normal",
+    b".tiles(y=1)",
+    b".split(b, 8, [cuda:0, cuda:1])",
+    b"^H",
+    b"^4000",
+    b"A^2^2^2",
+    b"48000",
+    b"random(3)",
+    b"coils",
+    b"head",
+    b"cap cuda:0 9KiB\n",
+    b"ahead 0\n",
+    b"input ones\n",
+    b"@cuda:1",
+];
+
+/// Whether a cell's text has an operator in it, below what it guesses.
+fn is_operator(text: &str) -> bool {
+    text.lines().any(|line| line.split_whitespace().next() == Some("operator"))
+}
+
+/// Where an answer about an operator says that the text is wrong, if it says so.
+fn place(words: &str) -> Option<(usize, usize)> {
+    let words = words.strip_prefix("not yet: ").unwrap_or(words).strip_prefix("line ")?;
+    let (line, rest) = words.split_once(", column ")?;
+    let (column, _) = rest.split_once(": ")?;
+    Some((line.parse().ok()?, column.parse().ok()?))
+}
+
 #[test]
 fn whatever_is_typed_into_a_cell_of_the_course_gets_an_answer() {
     let lessons = lessons::builtin();
@@ -133,11 +169,15 @@ fn whatever_is_typed_into_a_cell_of_the_course_gets_an_answer() {
         .collect();
     let verbs: Vec<&str> = acts.iter().map(|(verb, _)| *verb).collect::<BTreeSet<_>>().into_iter().collect();
     assert!(verbs.len() > 10, "{verbs:?}");
-    // A cell's own text most of the time, another's now and then.
+    let operators: Vec<(&str, &str)> = acts.iter().copied().filter(|(_, text)| is_operator(text)).collect();
+    assert!(operators.len() > 30, "{} cells have operators", operators.len());
+    // A cell's own text most of the time, another's now and then; half of them operators.
+    let words = [WORDS, OF_OPERATORS].concat();
     let make = |r: &mut crate::kit::Random| {
-        let (verb, text) = *r.pick(&acts);
+        let cells = if r.below(2) == 0 { &operators } else { &acts };
+        let (verb, text) = *r.pick(cells);
         let verb = if r.below(8) == 0 { *r.pick(&verbs) } else { verb };
-        let text = mutated(r, &[text.as_bytes().to_vec()], WORDS, 1 << 13);
+        let text = mutated(r, &[text.as_bytes().to_vec()], &words, 1 << 13);
         [verb.as_bytes(), b"\n", &text].concat()
     };
     let judge = |bytes: &[u8]| {
@@ -146,6 +186,14 @@ fn whatever_is_typed_into_a_cell_of_the_course_gets_an_answer() {
         let answer = course::act(verb, text, tutorial::TABLE);
         if answer.plain().trim().is_empty() {
             return Err(format!("{verb} has no words"));
+        }
+        if let Some((line, column)) = place(answer.plain()) {
+            let there = text.lines().nth(line.wrapping_sub(1)).map(|line| line.chars().count() + 1);
+            // Behind the last line may be what is missing.
+            let most = there.or_else(|| (line == 1 || line == text.lines().count() + 1).then_some(1));
+            if column == 0 || most.is_none_or(|most| most < column) {
+                return Err(format!("{verb}: no such place: {}", answer.plain()));
+            }
         }
         Ok(!answer.is_error())
     };

@@ -1,13 +1,13 @@
 //! Operators as text.
 
-use spanlift::op::Weights;
+use spanlift::op::{Complex64, Space, Weights};
 use spanlift::plan::Script;
 
 use crate::kit::{fuzz, mutated};
 
 /// Good scripts: every statement, functions of every kind, and what is made of operators.
 const GOOD: &[&str] = &[
-    "operator three # of them\nW = diagonal(f64[x=3]@cuda:0, [1, 2, 3])\ninput ones\nshow to(cuda:0) -> W -> to(cpu)",
+    "operator three # of them\nW = diagonal(f64[x=3]@cuda:0, [1, 2, 3])\ninput ones\nshow to(cuda:0) -> W.tiles(x=2) -> to(cpu)",
     "# first\noperator\nmachine h200-pcie5\ncap cuda:0 4MiB\nahead 1\nX = c64[y=2, x=8]\ninput random(7)\n\
      A = fft(x).over(X) -> select(kx, [0, 1, 3..6])\n  -> to(mock:0)\nB = A.normal + 0.5\nshow normal(B) - 2i * B",
     "operator\nD = dense(f32[x=4], [m=3], ramp(0, 0.5))\nE = D.split(x, 2, [cuda:0, cuda:1])\nshow (E^H -> E)^2^T",
@@ -26,6 +26,7 @@ const WORDS: &[&[u8]] = &[
     b"^4000000000",
     b"^2^2^2^2",
     b".normal",
+    b".tiles(x=1)",
     b".over(f64[x=4194304])",
     b"(((((((((((((((((",
     b"[[[[[[",
@@ -44,6 +45,7 @@ const WORDS: &[&[u8]] = &[
     b"2i",
     b"1e308",
     b"random(9)",
+    b"brought",
     b"repeat(r, 4000000)",
     b"pad(x, 4194304)",
     b"show ",
@@ -54,10 +56,18 @@ const WORDS: &[&[u8]] = &[
     "\u{3b1}".as_bytes(),
 ];
 
+/// A rule that has values for some spaces only.
+fn brought(space: &Space) -> Result<Vec<Complex64>, String> {
+    match space.elements() {
+        n if n < 100 => Ok((0..n).map(|_| Complex64::from(0.5)).collect()),
+        n => Err(format!("nothing for {n} elements")),
+    }
+}
+
 /// What is read has a formula and an input that fits, and is written as JSON; an error has a line of the text and words.
 fn judge(bytes: &[u8]) -> Result<bool, String> {
     let text = String::from_utf8_lossy(bytes);
-    let script = match Script::read(&text) {
+    let script = match Script::read_with(&text, &[("brought", brought)]) {
         Err(e) if e.line == 0 || text.lines().count().max(1) < e.line => {
             return Err(format!("no such line: {e}"));
         }

@@ -3,7 +3,7 @@
 
 MODULE is the compiler's, before wasm-bindgen, with its names: `viewer build` leaves it in
 target/wasm*/wasm32-unknown-unknown/wasm/. Counted are functions that can be reached from exports or from a table; exports that begin
-with one of the names given are left out, as `lesson told simulate check_` of the course's module, which leaves the viewer's.
+with one of the names given are left out.
 wasm-bindgen then drops what describes imports, and padding of calls: about 8 %. With --into they are put into FILE, an earlier
 module.json, with the sizes of the pairs in wasm/dist and of the page without data that viewer.json beside FILE tells.
 """

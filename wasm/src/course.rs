@@ -3,17 +3,18 @@
 //! No solution is stored. An answer is a program: the checker says whether it is safe, the simulator what it reads and how
 //! long it takes, and a list of what an exercise asks for says whether the work is still done.
 
+mod answers;
+mod formulas;
 mod guess;
 mod myths;
-#[cfg(not(target_arch = "wasm32"))]
 mod operators;
 mod page;
 mod pageable;
 mod strategies;
-#[cfg(not(target_arch = "wasm32"))]
 mod to_device;
 #[cfg(not(target_arch = "wasm32"))]
 mod traces;
+mod values;
 mod views;
 
 use spanlift::Program;
@@ -27,7 +28,6 @@ use crate::text;
 
 pub use guess::{Quantity, guessed, guessed_order};
 pub use myths::verdicts;
-#[cfg(not(target_arch = "wasm32"))]
 pub use operators::{Expression, check_adjoint, check_moves, check_within};
 pub use page::act;
 pub use pageable::{at_moment, check_break_even, check_loader, film, loader, pinning_price, tutorial_chart};
@@ -35,7 +35,6 @@ pub use strategies::{
     call_stack, check_moved, check_order, check_side_copy, check_strategy, ledgers, one_copy_stream,
     sent_again, side_by_side, side_copy, timelines, under_caps,
 };
-#[cfg(not(target_arch = "wasm32"))]
 pub use to_device::{check_overlapped, transfers};
 #[cfg(not(target_arch = "wasm32"))]
 pub use traces::{

@@ -1,6 +1,6 @@
 //! What the page calls: [`mount`] puts a viewer into an element of the page and gives its script a [`View`] of it.
 
-#[cfg(any(feature = "course", feature = "operators"))]
+#[cfg(feature = "operators")]
 mod answers;
 #[cfg(feature = "operators")]
 mod applied;
@@ -16,7 +16,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::HtmlElement;
 
-#[cfg(any(feature = "course", feature = "operators"))]
+#[cfg(feature = "operators")]
 pub use answers::{check, simulate};
 #[cfg(feature = "operators")]
 pub use applied::apply;

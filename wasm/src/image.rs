@@ -40,7 +40,8 @@ struct Picture {
 pub fn images<'a>(arrays: impl IntoIterator<Item = (&'a str, &'a Array)>) -> Figure {
     let pictures: Vec<Picture> =
         arrays.into_iter().flat_map(|(label, array)| Picture::of(label, array)).collect();
-    let plain: Vec<String> = pictures.iter().map(Picture::told).collect();
+    let mut plain: Vec<String> = pictures.iter().take(MOST_PICTURES).map(Picture::told).collect();
+    plain.extend(more(&pictures));
     let plain = plain.join("\n");
     let drawn = svg(&scene(&pictures), "pictures", &plain);
     Figure::still(plain, "pictures", drawn)
@@ -81,7 +82,7 @@ impl Picture {
     fn told(&self) -> String {
         let (lo, hi) = self.range();
         let step = self.step();
-        let some = if step > 1 { format!(", every {step}th shown") } else { String::new() };
+        let some = if step > 1 { format!(", one in {step} shown") } else { String::new() };
         let number = |v: f64| {
             let short = format!("{v:.3}");
             short.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -135,6 +136,12 @@ impl Picture {
     }
 }
 
+/// How many pictures are left out.
+fn more(pictures: &[Picture]) -> Option<String> {
+    let n = pictures.len().checked_sub(MOST_PICTURES).filter(|n| *n > 0)?;
+    Some(format!("and {} more", text::count(n, "picture")))
+}
+
 fn grey(shade: u8) -> Color {
     let v = u32::from(shade) * 255 / u32::from(SHADES);
     Color::hex((v << 16) | (v << 8) | v)
@@ -155,8 +162,7 @@ fn scene(pictures: &[Picture]) -> Scene {
         }
         y += 18.0 + below + MARGIN;
     }
-    if pictures.len() > shown.len() {
-        let more = format!("and {} more", text::count(pictures.len() - shown.len(), "picture"));
+    if let Some(more) = more(pictures) {
         scene.add(Text::new(MARGIN, y, 12.0, Theme::LIGHT.dim, more));
         y += 16.0;
     }
@@ -191,8 +197,12 @@ mod tests {
         let figure = many.show();
         assert!(figure.plain().starts_with("coil,y,x 0: 2 x 2, from 0 to 3\n"), "{}", figure.plain());
         assert!(figure.svg().contains("and 2 pictures"), "{}", figure.svg());
+        assert_eq!(
+            (figure.plain().lines().count(), figure.plain().lines().last()),
+            (13, Some("and 2 pictures more"))
+        );
         let large = array(&[("x", 1000)], |_| 1.0);
-        assert_eq!(large.show().plain(), "x: 1 x 1000, from 1 to 1, every 11th shown");
+        assert_eq!(large.show().plain(), "x: 1 x 1000, from 1 to 1, one in 11 shown");
         let none = array(&[("y", 0), ("x", 3)], |_| 1.0);
         assert_eq!(none.show().plain(), "");
         // Noise is the worst case, and still small.

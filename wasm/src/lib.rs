@@ -66,7 +66,7 @@ pub mod course;
 mod explained;
 #[cfg(not(target_arch = "wasm32"))]
 mod html;
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(any(not(target_arch = "wasm32"), feature = "course"))]
 mod image;
 mod pictures;
 mod show;
@@ -78,7 +78,7 @@ pub use html::{
     content_policy, figure_html, lesson_assets_html, mount_html, page, page_with, served_page,
     viewer_assets_html,
 };
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(any(not(target_arch = "wasm32"), feature = "course"))]
 pub use image::images;
 pub use pictures::{bars_svg, heat_svg, map_svg, memory_svg, move_svg, panels_svg, plan_svg, timeline_svg};
 pub use show::{Figure, Show, explain, verdict};

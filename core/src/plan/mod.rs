@@ -38,7 +38,7 @@ mod write;
 pub use expression::{Note, Peak, Plan, Transfer};
 pub use moves::lower;
 pub use planning::Planning;
-pub use script::{Script, ScriptError};
+pub use script::{Rule, Script, ScriptError};
 pub use solve::{
     Act, Breakdown, Engine, Issued, Outcome, Phase, Recipe, ScalarId, Simulated, Singular, SolveError,
     SolvePlan, Solved, Solver, Stop, VectorId, cg, fista, lsqr, pcg, power, scalar_formula,

@@ -47,7 +47,7 @@ fn chains_are_those_of_the_builders() {
                 A = to(cuda:0) -> W -> fft(x) -> select(kx, [0, 1, 3, 4, 6]) -> to(cpu)\n";
     same(text, &a);
     let i = |im: f64| Complex64::new(0.0, im);
-    let made: [(&str, Result<Operator, OpError>); 38] = [
+    let made: [(&str, Result<Operator, OpError>); 40] = [
         ("A^H", Ok(a.h())),
         ("A.adjoint", Ok(a.h())),
         ("A^T", Ok(a.t())),
@@ -89,6 +89,8 @@ fn chains_are_those_of_the_builders() {
             "W.on(cpu).split_with_halo(x, 2, 0, [cuda:0])",
             a.children()[1].on(cpu()).split_with_halo("x", 2, 0, &[cuda(0)]),
         ),
+        ("W.on(cpu).tiles(x=3)", a.children()[1].on(cpu()).tiles([("x", 3)]).unwrap().joined()),
+        ("tiles(W.on(cpu), x=8)", a.children()[1].on(cpu()).tiles([("x", 8)]).unwrap().joined()),
         ("sum([A, A])", sum([a.clone(), a.clone()])),
         ("tree_sum([A, A, A])", tree_sum([a.clone(), a.clone(), a.clone()])),
         ("block_diag([A, A])", block_diag([a.clone(), a.clone()])),
@@ -262,7 +264,7 @@ fn statements_say_what_they_say() {
 fn errors_name_the_place_of_the_culprit() {
     const W: &str = "W = diagonal(f64[x=3], [1, 2, 3])";
     #[rustfmt::skip]
-    let table: [(&str, &str); 53] = [
+    let table: [(&str, &str); 57] = [
         ("operator\nW = diagonal(f64[x=2]@cuda:0, ones)\nA = roll(x, 1).over(f64[x=2]) -> W", "line 3, column 34: `W` expects f64[x]@cuda:0 but `Roll(x,1)` gives f64[x]@cpu (second of two in the chain); insert `to(cuda:0)` between them"),
         ("operator\nA = roll(x, 1).over(f64[x=2]@mock:12) -> roll(x, 1).over(f64[x=2])", "line 2, column 42: `Roll(x,1)` expects f64[x]@cpu but `Roll(x,1)` gives f64[x]@mock:12 (second of two in the chain); insert `to(cpu)` between them"),
         ("", "line 1, column 1: expected `operator` and a title, found no text"),
@@ -311,6 +313,10 @@ fn errors_name_the_place_of_the_culprit() {
         ("operator\nA = flip(x)\n  / 0", "line 3, column 5: a number that is not finite"),
         ("operator\nA = 2 //", "line 2, column 8: expected an operator, a number or a name, found `/`"),
         ("operator\nA = interpolate(m, x=[1]).edge(round).over(f64[x=2])", "line 2, column 32: expected one of zero, circular"),
+        ("operator\nW = fft(x).over(c64[x=2])\nA = W.tiles(x=1)", "line 3, column 7: `F(x)` cannot be cut along `x`: every part of the result depends on all of `x`"),
+        ("operator\nW = roll(x, 1).over(f64[x=2, y=2])\nA = W.tiles", "line 3, column 7: `tiles` is written `tiles(DIM=SIZE, …)`"),
+        ("operator\nW = flip(x).over(f64[x=2, y=2])\nA = W.tiles(y)", "line 3, column 13: expected a dimension and what belongs to it, as `x=…`"),
+        ("operator\nW = flip(x).over(f64[x=2, y=2])\nA = W.tiles(y=0)", "line 3, column 7: tiles of `y` without an element: make them at least 1 long"),
         ("operator\nA = roll(x, 0.5)", "line 2, column 13: expected a whole number"),
         ("operator\nA = to(cuda:4096)", "line 2, column 8: `cuda:4096` is no device: their numbers are 0 to 4095"),
         ("operator\nA = flip(x) -> diagonal(f64[x=2], ones)", "line 2, column 5: nothing says which space `Flip(x)` works on; give it one with `.over(SPACE)`"),
@@ -348,7 +354,7 @@ fn no_script_asks_for_more_than_it_says() {
         |piece: &str, last: &str| format!("operator\nA = {diagonal}\nshow {}{last}", piece.repeat(50_000));
     let shown = |text: &str| format!("operator\n{text}");
     #[rustfmt::skip]
-    let table: [(String, &str); 33] = [
+    let table: [(String, &str); 35] = [
         (doubled(diagonal, "A -> A"), "an operator of more than 10000 parts"),
         (doubled(diagonal, "A + A"), "an operator of more than 10000 parts"),
         (doubled(diagonal, "block_diag([A, A])"), "an operator of more than 10000 parts"),
@@ -377,6 +383,8 @@ fn no_script_asks_for_more_than_it_says() {
         (shown(&format!("A = {diagonal}.polynomial([{}1])", "1, ".repeat(40))), "operators more than 32 deep inside each other"),
         (shown(&format!("A = {diagonal}.near_inverse(4000000000, 1, 2)")), "operators more than 32 deep inside each other"),
         (shown(&format!("A = {diagonal}.split(x, 20000, [cpu])")), "20000 tiles of 1 parts are more than 10000 parts"),
+        (shown("A = flip(y).over(f64[x=101, y=4, z=100]).tiles(x=1, z=1)"), "10100 tiles of 1 parts are more than 10000 parts"),
+        (shown("A = flip(y).over(f64[x=4194304, y=4194304]).tiles(x=420)"), "steps to build this make more than"),
         (shown("A = flip(x).over(f64[x=4194304]).split_with_halo(x, 4000, 1, [cpu])"), "steps to build this make more than"),
         (shown("A = unblocks(x=[9000000000000, 3, 2]).over(f64[x=3, x1=3])"), "9000000000000 is too long, at most 4194304"),
         (shown("A = roll(x, 1).over(f64[x=-4])"), "dimension `x` has negative size -4"),
@@ -408,6 +416,47 @@ fn no_script_asks_for_more_than_it_says() {
     assert_eq!(
         small(around(39, 38)).unwrap_err(),
         "line 3, column 2883: more than 80 expressions inside each other"
+    );
+}
+
+/// Rules that are brought along stand where `ones` may, after what the script calls so, and say why they do not fit in their place.
+#[test]
+fn rules_of_the_host_are_values_by_their_names() {
+    fn places(space: &Space) -> Result<Vec<Complex64>, String> {
+        let n = u32::try_from(space.elements()).map_err(|e| e.to_string())?;
+        Ok((0..n).map(|k| f64::from(k).into()).collect())
+    }
+    fn none(space: &Space) -> Result<Vec<Complex64>, String> {
+        Err(format!("nothing for {}", space.sized()))
+    }
+    fn short(_: &Space) -> Result<Vec<Complex64>, String> {
+        Ok(vec![Complex64::from(1.0)])
+    }
+    let rules: [(&str, spanlift::plan::Rule); 3] = [("places", places), ("none", none), ("short", short)];
+    let read = |lines: &str| Script::read_with(&format!("operator\n{lines}"), &rules);
+    let script = read("input places\nA = diagonal(f64[y=2, x=3], [x], places)").unwrap();
+    let result = script.operator().apply(script.input().unwrap()).unwrap();
+    assert_eq!(result.reals(), [0.0, 1.0, 4.0, 0.0, 4.0, 10.0]);
+    // A name of the script's own, of whatever kind.
+    let script = read("places = f64[x=2]\nA = flip(x).over(places)").unwrap();
+    assert_eq!(script.operator().domain().elements(), 2);
+    let said = |lines: &str| read(lines).map(|script| script.title().to_owned()).unwrap_err().to_string();
+    assert_eq!(said("A = diagonal(f64[x=2], none)"), "line 2, column 24: nothing for f64[x=2]@cpu");
+    assert_eq!(
+        said("A = diagonal(f64[x=2], short)"),
+        "line 2, column 24: 1 values for the 2 elements of f64[x=2]@cpu"
+    );
+    assert_eq!(said("A = places"), "line 2, column 11: no operator: `A = …` or `show …` says one");
+    assert_eq!(
+        said("A = diagonal(f64[x=2], place)"),
+        "line 2, column 24: `place` is not defined; did you mean `places`?"
+    );
+    assert_eq!(said("show places"), "line 2, column 6: expected an operator, found a rule for values");
+    let long = "A = diagonal(f64[x=4000000], places)";
+    assert!(
+        said(long).contains("4000000 values here make more than 1048576 in the script"),
+        "{}",
+        said(long)
     );
 }
 

@@ -87,26 +87,31 @@ fn listed(transfers: &[Transfer]) -> String {
 pub fn check_moves(answer: impl Expression, asked: &Operator, most: usize) -> Figure {
     told(answer.operator().and_then(|a| {
         same(&a, asked)?;
-        let plan = a.plan().map_err(|e| e.to_string())?;
-        safe(plan.program())?;
-        let (n, list) = (text::count(plan.transfers().len(), "transfer"), listed(plan.transfers()));
-        if plan.transfers().len() > most {
-            return Err(format!("{n}, {most} are enough{list}"));
-        }
-        Ok(format!("{n}, no hazard by CUDA's documentation{list}"))
+        at_most(&a.plan().map_err(|e| e.to_string())?, most)
     }))
+}
+
+pub(super) fn at_most(plan: &Plan, most: usize) -> Result<String, String> {
+    safe(plan.program())?;
+    let (n, list) = (text::count(plan.transfers().len(), "transfer"), listed(plan.transfers()));
+    if plan.transfers().len() > most {
+        return Err(format!("{n}, {most} are enough{list}"));
+    }
+    Ok(format!("{n}, no hazard by CUDA's documentation{list}"))
 }
 
 /// An operator whose adjoint is its adjoint: the dot test, and its diagnosis where it fails.
 pub fn check_adjoint(answer: impl Expression) -> Figure {
-    told(answer.operator().and_then(|a| {
-        let failed = (1..=20).map(|seed| dot_test(&a, seed)).find(|report| !report.passed());
-        let Some(report) = failed else {
-            return Ok(format!("the dot test passed for 20 pairs of vectors\n{a}"));
-        };
-        let fault = diagnose(&a).map_or_else(String::new, |fault| format!("\n{fault}"));
-        Err(format!("the dot test {report}{fault}"))
-    }))
+    told(answer.operator().and_then(|a| adjoint_of(&a)))
+}
+
+pub(super) fn adjoint_of(a: &Operator) -> Result<String, String> {
+    let failed = (1..=20).map(|seed| dot_test(a, seed)).find(|report| !report.passed());
+    let Some(report) = failed else {
+        return Ok(format!("the dot test passed for 20 pairs of vectors\n{a}"));
+    };
+    let fault = diagnose(a).map_or_else(String::new, |fault| format!("\n{fault}"));
+    Err(format!("the dot test {report}{fault}"))
 }
 
 /// A plan of what was asked for that holds at most so much on each device.
@@ -116,21 +121,28 @@ pub fn check_within(
     devices: &[Device],
     cap: Bytes,
 ) -> Figure {
-    told(answer.map_err(|e| e.to_string()).and_then(|plan| {
-        same(plan.operator(), asked)?;
-        safe(plan.program())?;
-        let mut held = String::new();
-        for device in devices {
-            let peak = plan.peaks().get(device).map_or(Bytes(0), |peak| peak.total());
-            if peak > cap {
-                return Err(format!("{device} holds {peak}, {cap} are allowed"));
-            }
-            held.push_str(&format!("\n{device} holds {peak} of {cap}"));
+    told(answer.map_err(|e| e.to_string()).and_then(|plan| within(&plan, asked, devices, cap)))
+}
+
+pub(super) fn within(
+    plan: &Plan,
+    asked: &Operator,
+    devices: &[Device],
+    cap: Bytes,
+) -> Result<String, String> {
+    same(plan.operator(), asked)?;
+    safe(plan.program())?;
+    let mut held = String::new();
+    for device in devices {
+        let peak = plan.peaks().get(device).map_or(Bytes(0), |peak| peak.total());
+        if peak > cap {
+            return Err(format!("{device} holds {peak}, {cap} are allowed"));
         }
-        let n = text::count(plan.transfers().len(), "transfer");
-        let notes: String = plan.notes().iter().map(|note| format!("\n{}", note.text)).collect();
-        Ok(format!("{n}, no hazard by CUDA's documentation{held}{notes}"))
-    }))
+        held.push_str(&format!("\n{device} holds {peak} of {cap}"));
+    }
+    let n = text::count(plan.transfers().len(), "transfer");
+    let notes: String = plan.notes().iter().map(|note| format!("\n{}", note.text)).collect();
+    Ok(format!("{n}, no hazard by CUDA's documentation{held}{notes}"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What a cell of the course's page does with its text: the functions of the notebooks' cells by name, for where no kernel runs.
 //!
 //! A cell is a verb and a text that the reader edits. The text is a program; or several, each under a line `== NAME`; or settings, a
-//! line each, before a program or alone. `guess` is a setting like others.
+//! line each, before a program or alone. `guess` is a setting like others. Places in messages are those of the whole text.
 //!
 //! | verb | text |
 //! |---|---|
@@ -13,6 +13,7 @@
 //! | `pinning`, `break-even`, `rows WORDS`, `chart`, `machines` | settings |
 //! | `pipeline ACT` | the settings of a pipeline |
 //! | `views ACT` | views of blocks ([`super::views`]) |
+//! | `operator ACT` | an operator ([`super::formulas`]) |
 //! | `check NAME` | an answer to the exercise of that name |
 
 use std::collections::BTreeMap;
@@ -69,13 +70,17 @@ fn found(verb: &str, source: &str, data: &str) -> Result<Figure, String> {
         "machines" => machines(source, &rows(data)?)?,
         "pipeline" => pipelines(rest, source)?,
         "views" => views::act(rest, source)?,
+        "operator" => formulas::act(rest, source)?,
         "check" => judged_by(rest, source)?,
         _ => return Err(format!("no verb {name:?}")),
     })
 }
 
-/// The exercises whose answer is a program.
+/// The exercises whose answer is a program or an operator.
 fn judged_by(name: &str, source: &str) -> Result<Figure, String> {
+    if let Some(figure) = answers::judged(name, source) {
+        return Ok(figure);
+    }
     Ok(match name {
         "result-back" => check_result_back(source),
         "read-back" => check_read_back(source),
@@ -112,28 +117,28 @@ fn mended(program: &Program) -> Result<Figure, String> {
 
 fn at(source: &str) -> Result<Figure, String> {
     let (settings, program) = Settings::before(source, &["at"])?;
-    Ok(at_moment(program, settings.time("at")?))
+    Ok(at_moment(&program, settings.time("at")?))
 }
 
 /// A guess beside the time between two marks.
 fn waited(what: &str, source: &str) -> Result<Figure, String> {
     let (settings, program) = Settings::before(source, &["guess"])?;
-    let between = run(program)?.between("begin", "end").ok_or("the program marks no begin and end")?;
+    let between = run(&program)?.between("begin", "end").ok_or("the program marks no begin and end")?;
     Ok(guessed(what, settings.time("guess")?, between))
 }
 
 /// The order in which things are thought to end.
 fn order(what: &str, source: &str) -> Result<Figure, String> {
     let (settings, program) = Settings::before(source, &["guess"])?;
-    Ok(guessed_order(what, settings.get("guess")?.split(',').map(str::trim), program))
+    Ok(guessed_order(what, settings.get("guess")?.split(',').map(str::trim), &program))
 }
 
-/// Texts under lines `== NAME`.
+/// Texts under lines `== NAME`, each below as many blank lines as stand above it.
 fn parts(source: &str) -> Result<Vec<(&str, String)>, String> {
     let mut parts: Vec<(&str, String)> = Vec::new();
-    for line in source.lines() {
+    for (above, line) in (1..).zip(source.lines()) {
         if let Some(name) = line.strip_prefix("== ") {
-            parts.push((name.trim(), String::new()));
+            parts.push((name.trim(), "\n".repeat(above)));
             continue;
         }
         match parts.last_mut() {
@@ -155,29 +160,41 @@ fn side_by_side_runs(title: &str, source: &str) -> Result<Figure, String> {
     Ok(timelines(title, runs.iter().map(|(name, run)| (name.as_str(), run))))
 }
 
-/// Settings: a word, and what stands behind it.
+/// Settings: a word, what stands behind it, and where that is.
 #[derive(Debug, Default)]
-struct Settings<'a>(BTreeMap<&'a str, &'a str>);
+pub(super) struct Settings<'a>(BTreeMap<&'a str, (&'a str, Place)>);
+
+/// Line and column, counted from 1.
+type Place = (usize, usize);
+
+pub(super) fn placed((line, column): Place, why: &str) -> String {
+    format!("line {line}, column {column}: {why}")
+}
 
 impl<'a> Settings<'a> {
     /// Every line is one; a comment begins with `#`.
     fn read(source: &'a str) -> Result<Settings<'a>, String> {
         let mut found = Settings::default();
-        for line in source.lines() {
-            let line = line.split('#').next().unwrap_or_default().trim();
+        for (number, whole) in (1..).zip(source.lines()) {
+            let line = whole.split('#').next().unwrap_or_default().trim();
             if line.is_empty() {
                 continue;
             }
-            let (name, value) = line.split_once(' ').ok_or_else(|| format!("{line:?} has no value"))?;
-            if found.0.insert(name, value.trim()).is_some() {
-                return Err(format!("{name} stands there twice"));
+            let first = whole.chars().take_while(|c| c.is_whitespace()).count() + 1;
+            let (name, rest) = line
+                .split_once(' ')
+                .ok_or_else(|| placed((number, first), &format!("{line:?} has no value")))?;
+            let value = rest.trim();
+            let before = name.chars().count() + rest.chars().take_while(|c| c.is_whitespace()).count() + 1;
+            if found.0.insert(name, (value, (number, first + before))).is_some() {
+                return Err(placed((number, first), &format!("{name} stands there twice")));
             }
         }
         Ok(found)
     }
 
-    /// The first lines that set one of `names`, and what stands behind them.
-    fn before(source: &'a str, names: &[&str]) -> Result<(Settings<'a>, &'a str), String> {
+    /// The first lines that set one of `names`, and what stands behind as many blank ones.
+    pub(super) fn before(source: &'a str, names: &[&str]) -> Result<(Settings<'a>, String), String> {
         let mut end = 0;
         for line in source.split_inclusive('\n') {
             let word = line.split_whitespace().next().unwrap_or_default();
@@ -186,39 +203,44 @@ impl<'a> Settings<'a> {
             }
             end += line.len();
         }
-        Ok((Settings::read(&source[..end])?, &source[end..]))
+        let above = "\n".repeat(source[..end].matches('\n').count());
+        Ok((Settings::read(&source[..end])?, above + &source[end..]))
     }
 
     fn get(&self, name: &str) -> Result<&'a str, String> {
-        self.0.get(name).copied().ok_or_else(|| format!("a line is missing: {name} ..."))
+        self.0.get(name).map(|(value, _)| *value).ok_or_else(|| format!("a line is missing: {name} ..."))
     }
 
-    fn time(&self, name: &str) -> Result<Nanos, String> {
+    /// What is wrong with a setting, and where it stands.
+    fn wrong(&self, name: &str, why: String) -> String {
+        self.0.get(name).map_or(why.clone(), |(_, place)| placed(*place, &why))
+    }
+
+    pub(super) fn time(&self, name: &str) -> Result<Nanos, String> {
         let word = self.get(name)?;
-        quantity::time(word).ok_or_else(|| format!("{name} {word}: no time such as 20us"))
+        quantity::time(word).ok_or_else(|| self.wrong(name, format!("{name} {word}: no time such as 20us")))
     }
 
     fn bytes(&self, name: &str) -> Result<Bytes, String> {
         let word = self.get(name)?;
-        quantity::size(word).ok_or_else(|| format!("{name} {word}: no size such as 4MiB"))
+        quantity::size(word).ok_or_else(|| self.wrong(name, format!("{name} {word}: no size such as 4MiB")))
     }
 
     fn all_bytes(&self, name: &str) -> Result<Vec<Bytes>, String> {
         let words = self.get(name)?.split_whitespace();
-        words
-            .map(|word| quantity::size(word).ok_or_else(|| format!("{name}: {word} is no size such as 4MiB")))
-            .collect()
+        let wrong = |word: &str| self.wrong(name, format!("{name}: {word} is no size such as 4MiB"));
+        words.map(|word| quantity::size(word).ok_or_else(|| wrong(word))).collect()
     }
 
-    fn number<T: FromStr>(&self, name: &str) -> Result<T, String> {
+    pub(super) fn number<T: FromStr>(&self, name: &str) -> Result<T, String> {
         let word = self.get(name)?;
-        word.parse().map_err(|_| format!("{name} {word}: no such number"))
+        word.parse().map_err(|_| self.wrong(name, format!("{name} {word}: no such number")))
     }
 
     /// The machine that is named, the usual one where none is.
     fn machine(&self) -> Result<Machine, String> {
-        let Some(name) = self.0.get("machine") else { return Ok(Machine::default()) };
-        Machine::builtin(name).ok_or_else(|| format!("no machine {name:?}"))
+        let Some((name, place)) = self.0.get("machine") else { return Ok(Machine::default()) };
+        Machine::builtin(name).ok_or_else(|| placed(*place, &format!("no machine {name:?}")))
     }
 }
 
@@ -296,10 +318,13 @@ fn pipeline_of(settings: &Settings<'_>) -> Result<Pipeline, String> {
     let arrangement = match settings.get("strategy")? {
         "A" => Arrangement::PerItem(IssueOrder::DepthFirst),
         "B" => Arrangement::PerStage,
-        other => return Err(format!("strategy {other}: A is a stream for each item, B one for each stage")),
+        other => {
+            let why = format!("strategy {other}: A is a stream for each item, B one for each stage");
+            return Err(settings.wrong("strategy", why));
+        }
     };
     let in_flight = match settings.0.get("in_flight") {
-        None | Some(&"all") => None,
+        None | Some(("all", _)) => None,
         Some(_) => Some(settings.number("in_flight")?),
     };
     let new = Pipeline::new(arrangement, settings.number("items")?, settings.bytes("bytes")?);
@@ -392,18 +417,22 @@ mod tests {
         check("check nothing", "", "no exercise \"nothing\"");
         check("show", "strem s", "line 1");
         check("timelines t", "stream s", "== NAME");
-        check("timelines t", "== a\nstrem s", "a: line 1");
+        check("timelines t", "== a\nstrem s", "a: line 2");
+        check("timelines t", "== a\nstream s\n\n== b\nstream s\nstrem s", "b: line 6");
+        check("order o", "# which?\n\nguess a\n\nstream s\nstrem t", "line 6");
         check("at", "stream s", "a line is missing: at ...");
         check("wait w", "guess 20\nstream s", "marks no begin");
         check("wait w", "guess 20\nmark begin\nmark end", "guess 20: no time such as 20us");
         check("order o", "stream s", "a line is missing: guess ...");
         check("order o", "guess a, b\nstream s\nsync s", "nothing here is called \"a\"");
-        check("pinning", "free 8GiB\nsizes 1 MiB", "no size such as 4MiB");
-        check("pinning", "machine mine\nfree 8GiB\nsizes 1MiB", "no machine \"mine\"");
+        check("pinning", "free 8GiB\n sizes  1 MiB", "line 2, column 9: sizes: MiB is no size such as 4MiB");
+        check("pinning", "machine mine\nfree 8GiB\nsizes 1MiB", "line 1, column 9: no machine \"mine\"");
+        check("pinning", "free 8GiB\n\n  sizes", "line 3, column 3: \"sizes\" has no value");
+        check("pinning", "free 8GiB\nfree 4GiB", "line 2, column 1: free stands there twice");
         check("pipeline show", "items 0\nbytes 1MiB\nwork 1us\nstrategy A", "");
-        check("pipeline show", "items 2\nbytes 1MiB\nwork 1us\nstrategy C", "strategy C");
+        check("pipeline show", "items 2\nbytes 1MiB\nwork 1us\nstrategy C", "line 4, column 10: strategy C");
         check("pipeline sing", "items 2\nbytes 1MiB\nwork 1us\nstrategy A", "cannot \"sing\"");
         check("rows r", "ratio 1 99", "no file of rows");
-        check("break-even", "guess many\nbuffer 1MiB", "guess many: no such number");
+        check("break-even", "guess many\nbuffer 1MiB", "line 1, column 7: guess many: no such number");
     }
 }

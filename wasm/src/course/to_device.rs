@@ -30,23 +30,30 @@ use crate::theme::Theme;
 /// # Ok::<(), spanlift::op::OpError>(())
 /// ```
 pub fn transfers<'a, E: Expression + 'a>(ways: impl IntoIterator<Item = (&'a str, E)>) -> Figure {
-    match ways.into_iter().map(|(name, way)| Way::of(name, &way)).collect::<Result<Vec<Way>, String>>() {
-        Ok(ways) => {
-            let width = ways.iter().map(|way| way.columns[0].chars().count()).max().unwrap_or(0);
-            let line = |way: &Way| {
-                let [name, count, bytes] = &way.columns;
-                format!("{name:width$}  {count}  {bytes}  {}", way.route).trim_end().to_owned()
-            };
-            let told = ways.iter().map(line).collect::<Vec<String>>().join("\n");
-            let drawn = svg(&scene(&ways, &Theme::LIGHT), "transfers", &told);
-            Figure::still(told, "transfers", drawn)
-        }
+    let planned = |(name, way): (&str, E)| {
+        let plan = way.operator()?.plan().map_err(|e| e.to_string())?;
+        Ok(Way::of(name, &plan))
+    };
+    match ways.into_iter().map(planned).collect::<Result<Vec<Way>, String>>() {
+        Ok(ways) => counted(&ways),
         Err(why) => Figure::error(&why),
     }
 }
 
+/// A line and a row for each way.
+pub(super) fn counted(ways: &[Way]) -> Figure {
+    let width = ways.iter().map(|way| way.columns[0].chars().count()).max().unwrap_or(0);
+    let line = |way: &Way| {
+        let [name, count, bytes] = &way.columns;
+        format!("{name:width$}  {count}  {bytes}  {}", way.route).trim_end().to_owned()
+    };
+    let told = ways.iter().map(line).collect::<Vec<String>>().join("\n");
+    let drawn = svg(&scene(ways, &Theme::LIGHT), "transfers", &told);
+    Figure::still(told, "transfers", drawn)
+}
+
 /// What an operator moves.
-struct Way {
+pub(super) struct Way {
     /// Its name, how many transfers it takes, and their bytes.
     columns: [String; 3],
     /// From device to device.
@@ -54,8 +61,7 @@ struct Way {
 }
 
 impl Way {
-    fn of(name: &str, way: &dyn Expression) -> Result<Way, String> {
-        let plan = way.operator()?.plan().map_err(|e| e.to_string())?;
+    pub(super) fn of(name: &str, plan: &Plan) -> Way {
         let all = plan.transfers();
         let bytes = Bytes(all.iter().map(|t| t.bytes.0).fold(0, u64::saturating_add));
         let mut route = String::new();
@@ -69,7 +75,7 @@ impl Way {
             at = Some(t.to);
         }
         let columns = [name.to_owned(), text::count(all.len(), "transfer"), bytes.to_string()];
-        Ok(Way { columns, route })
+        Way { columns, route }
     }
 }
 
@@ -125,38 +131,43 @@ pub fn check_overlapped(
     cap: Bytes,
     machine: &Machine,
 ) -> Figure {
-    let found = || -> Result<String, String> {
-        let plan = answer.map_err(|e| e.to_string())?;
-        same(plan.operator(), asked)?;
-        safe(plan.program())?;
-        let whole = asked.plan().map_err(|e| e.to_string())?;
-        let least = busiest(&simulated(whole.program(), machine)?);
-        let took = simulated(plan.program(), machine)?.end.0;
-        let peaks: Vec<String> = plan
-            .peaks()
-            .iter()
-            .filter(|(device, _)| !device.is_host())
-            .map(|(device, peak)| format!("\n{device} holds {}", peak.total()))
-            .collect();
-        let n = text::count(plan.transfers().len(), "transfer");
-        let report = hazard::check(plan.program(), Mode::Contract).map_err(|e| e.to_string())?;
-        let sums = format!(
-            "{n}, {} by contract, {}; the busiest engine alone takes {}{}",
-            report.verdict().name(),
-            text::time(took),
-            text::time(least),
-            peaks.concat()
-        );
-        let over = plan.peaks().iter().find(|(device, peak)| !device.is_host() && cap < peak.total());
-        if let Some((device, _)) = over {
-            return Err(format!("{device} holds more than {cap}\n{sums}"));
-        }
-        match took <= least + least / 3 {
-            true => Ok(sums),
-            false => Err(format!("too little at the same time\n{sums}")),
-        }
-    };
-    told(found())
+    told(answer.map_err(|e| e.to_string()).and_then(|plan| overlapped(&plan, asked, cap, machine)))
+}
+
+pub(super) fn overlapped(
+    plan: &Plan,
+    asked: &Operator,
+    cap: Bytes,
+    machine: &Machine,
+) -> Result<String, String> {
+    same(plan.operator(), asked)?;
+    safe(plan.program())?;
+    let whole = asked.plan().map_err(|e| e.to_string())?;
+    let least = busiest(&simulated(whole.program(), machine)?);
+    let took = simulated(plan.program(), machine)?.end.0;
+    let peaks: Vec<String> = plan
+        .peaks()
+        .iter()
+        .filter(|(device, _)| !device.is_host())
+        .map(|(device, peak)| format!("\n{device} holds {}", peak.total()))
+        .collect();
+    let n = text::count(plan.transfers().len(), "transfer");
+    let report = hazard::check(plan.program(), Mode::Contract).map_err(|e| e.to_string())?;
+    let sums = format!(
+        "{n}, {} by contract, {}; the busiest engine alone takes {}{}",
+        report.verdict().name(),
+        text::time(took),
+        text::time(least),
+        peaks.concat()
+    );
+    let over = plan.peaks().iter().find(|(device, peak)| !device.is_host() && cap < peak.total());
+    if let Some((device, _)) = over {
+        return Err(format!("{device} holds more than {cap}\n{sums}"));
+    }
+    match took <= least + least / 3 {
+        true => Ok(sums),
+        false => Err(format!("too little at the same time\n{sums}")),
+    }
 }
 
 #[cfg(test)]
@@ -194,8 +205,9 @@ mod tests {
             "forward  3 transfers  12.00 MiB  cpu -> cuda:0 -> cuda:1 -> cpu\n\
              normal   4 transfers  16.00 MiB  cpu -> cuda:0 -> cuda:1 -> cuda:0 -> cpu"
         );
-        let long = Way { route: ["cuda:0 -> cuda:1"; 20].join(", "), ..Way::of("a name", &a).unwrap() };
-        crate::testing::texts_keep_apart(&scene(&[long, Way::of("b", &a).unwrap()], &Theme::LIGHT));
+        let plan = a.plan().unwrap();
+        let long = Way { route: ["cuda:0 -> cuda:1"; 20].join(", "), ..Way::of("a name", &plan) };
+        crate::testing::texts_keep_apart(&scene(&[long, Way::of("b", &plan)], &Theme::LIGHT));
         let wrong = chain![to(cuda(0)), weight(cuda(1), "W1")];
         check(&transfers([("wrong", wrong)]), "`W1` expects");
     }

@@ -16,13 +16,13 @@ globalThis.startLessons = (module) => {
     out.append(img);
   };
   /** The picture with a viewer in its place where there is more to look at. */
-  const show = (told, out, title) => {
+  const show = (told, out, title, name) => {
     const block = told.block();
     if (!block.length) return picture(told, out, title);
     const place = document.createElement("div");
     place.className = "spanlift";
     place.setAttribute("role", "group");
-    place.setAttribute("aria-label", title);
+    place.setAttribute("aria-label", `${name}: ${title}`);
     // Below the picture stands what is selected, where the page is too narrow for both beside each other.
     place.style.setProperty("--sl-height", `${told.height() + (out.clientWidth < 1100 ? 260 : 0)}px`);
     out.append(place);
@@ -40,6 +40,14 @@ globalThis.startLessons = (module) => {
     const [run, reset] = [cell.querySelector(".run"), cell.querySelector(".reset")];
     const first = text.value;
     const fit = () => (text.rows = text.value.split("\n").length);
+    /** A band behind the line that a message begins with; it scrolls with the text. */
+    const mark = (words) => {
+      const [, line] = /^(?:not yet: )?(?:[^\n:]*: )?line (\d+)/.exec(words) ?? [];
+      const { lineHeight, paddingTop } = getComputedStyle(text);
+      text.style.background = line
+        ? `linear-gradient(color-mix(in srgb,var(--red) 22%,transparent) 0 0) 0 ${(line - 1) * parseFloat(lineHeight) + parseFloat(paddingTop)}px / 100% ${lineHeight} no-repeat local var(--pale)`
+        : "";
+    };
     const act = () => {
       const told = lesson(cell.dataset.verb, text.value, rows);
       const words = told.plain();
@@ -47,8 +55,11 @@ globalThis.startLessons = (module) => {
       said.textContent = words;
       if (told.is_error()) said.setAttribute("role", "alert");
       cell.dataset.verdict = told.is_error() ? "error" : verdictOf(words);
+      mark(words);
       out.replaceChildren(said);
-      show(told, out, words.split("\n")[0]);
+      // What has to be scrolled is reached by key.
+      if (said.clientHeight < said.scrollHeight) said.tabIndex = 0;
+      show(told, out, words.split("\n")[0], text.getAttribute("aria-label").replace("text of ", ""));
       told.free();
       cell.dataset.ran = String(Number(cell.dataset.ran ?? 0) + 1);
       count();
@@ -57,11 +68,13 @@ globalThis.startLessons = (module) => {
     reset.addEventListener("click", () => {
       text.value = first;
       reset.hidden = true;
+      mark("");
       fit();
       text.focus();
     });
     text.addEventListener("input", () => {
       reset.hidden = text.value === first;
+      mark("");
       fit();
     });
     text.addEventListener("keydown", (event) => {

@@ -20,9 +20,17 @@ const rows = (head, lines, caption) => {
   return table;
 };
 
-/** A viewer of a block in a place. */
+let places = 0;
+/** A viewer of a block in a place. Its parts bear the name of a place that has one, since a page may have several. */
 const mounted = (place, block, alone) => {
   place.append(make("div", { className: "sl-view", innerHTML: BODY }));
+  if (place.hasAttribute("aria-label")) {
+    place.id ||= `sl-${(places += 1)}`;
+    for (const [k, part] of place.querySelectorAll("section, nav, [role=region]").entries()) {
+      part.id = `${place.id}-${k}`;
+      part.setAttribute("aria-labelledby", `${part.id} ${place.id}`);
+    }
+  }
   return mount(place, block, alone);
 };
 

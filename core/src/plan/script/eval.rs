@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::functions::Args;
 use super::tree::{Kind, Node, whole};
 use super::{
-    MOST_BUILT, MOST_NEAR, MOST_PARTS, MOST_PRODUCTS, MOST_ROWS, MOST_SIZE, MOST_VALUES, Place, ScriptError,
+    MOST_BUILT, MOST_NEAR, MOST_PARTS, MOST_PRODUCTS, MOST_ROWS, MOST_SIZE, MOST_VALUES, Place, Rule,
+    ScriptError,
 };
 use crate::memory::{Device, Dtype};
 use crate::op::{
@@ -58,6 +59,8 @@ pub(super) enum Fill {
     Same(Complex64),
     Ramp(f64, f64),
     Random(u64),
+    /// What whoever reads the script brings along.
+    Brought(Rule),
 }
 
 impl Value {
@@ -157,6 +160,8 @@ fn listed(a: &Operator) -> usize {
 /// What is known while a script is read.
 pub(super) struct Scope<'t> {
     pub(super) names: BTreeMap<&'t str, Value>,
+    /// Rules for values that are brought along, by name.
+    pub(super) rules: &'t [(&'t str, Rule)],
     /// Expressions around the one that is looked at.
     depth: usize,
     /// Values that stand in the script or follow from its rules.
@@ -175,9 +180,10 @@ pub(super) struct Scope<'t> {
 pub(super) type Placed = (Place, usize);
 
 impl<'t> Scope<'t> {
-    pub(super) fn new() -> Scope<'t> {
+    pub(super) fn new(rules: &'t [(&'t str, Rule)]) -> Scope<'t> {
         Scope {
             names: BTreeMap::new(),
+            rules,
             depth: 0,
             values: 0,
             built: 0,
@@ -442,6 +448,16 @@ impl<'t> Scope<'t> {
                 (0..space.elements()).map(|k| Complex64::from(start + step * k as f64)).collect_vec()
             }
             Fill::Random(seed) => Random(seed).array(space).values().to_vec(),
+            Fill::Brought(rule) => {
+                let values = rule(space).map_err(|e| node.place.error(e))?;
+                if i64::try_from(values.len()) != Ok(space.elements()) {
+                    let (n, of) = (values.len(), space.elements());
+                    return Err(node
+                        .place
+                        .error(format!("{n} values for the {of} elements of {}", space.sized())));
+                }
+                values
+            }
         })
     }
 
@@ -470,7 +486,10 @@ impl<'t> Scope<'t> {
                     }
                     Ok(value)
                 }
-                None => self.call(place, None, word, &[]),
+                None => match self.rules.iter().find(|(name, _)| name == word) {
+                    Some((_, rule)) => Ok(Value::Values(Fill::Brought(*rule))),
+                    None => self.call(place, None, word, &[]),
+                },
             },
             Kind::List(_) => Err(place.error("a list of what? here stands an operator, a space or a number")),
             Kind::Range(_) => Err(place.error("a range stands in a list or between brackets")),

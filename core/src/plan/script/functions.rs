@@ -120,7 +120,7 @@ impl<'c, 't> Args<'c, 't> {
     }
 
     /// `x=…, y=…`, each value as `read` takes it.
-    fn pairs<T>(
+    pub(super) fn pairs<T>(
         &mut self,
         list: &'c [Node<'t>],
         mut read: impl FnMut(&mut Scope<'t>, &'c Node<'t>) -> Result<T, ScriptError>,
@@ -357,7 +357,8 @@ impl<'c, 't> Args<'c, 't> {
         }
         let functions = if self.list.is_empty() { &["identity", "ones"] } else { FUNCTIONS };
         let methods = if self.list.is_empty() { &[] } else { METHODS };
-        let known = self.scope.names.keys().copied();
+        let brought = self.scope.rules.iter().map(|(name, _)| *name);
+        let known = self.scope.names.keys().copied().chain(brought);
         let close = nearest(name, &mut known.chain(functions.iter().copied()).chain(methods.iter().copied()));
         let missing = if self.list.is_empty() { "is not defined" } else { "is no function" };
         self.error(match close {

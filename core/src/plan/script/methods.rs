@@ -1,10 +1,10 @@
 //! What stands behind a dot: what is made of operators, and the choices of builders.
 
-use super::eval::{Builder, DEEPEST, NO_SPACE, Value, WIDEST, measured};
+use super::eval::{Builder, DEEPEST, NO_SPACE, Scope, Value, WIDEST, measured};
 use super::functions::Args;
 use super::tree::{Kind, Node};
-use super::{MOST_PARTS, ScriptError};
-use crate::op::{Boundary, Edge, Kernel, Mode, Operator};
+use super::{MOST_PARTS, Place, ScriptError};
+use crate::op::{Boundary, Edge, Kernel, Mode, Name, Operator};
 use crate::ordered::CollectVec;
 use crate::program::text::nearest;
 
@@ -82,6 +82,15 @@ impl<'t> Args<'_, 't> {
                 let (tiles, halo) = (self.tiles(a, tiles)?, self.scope.size(halo)?);
                 self.scope.made(place, &[], a.split_with_halo(dim, tiles, halo, &devices))
             }
+            "tiles" => {
+                let sizes = self.pairs(self.list, Scope::size)?;
+                if sizes.is_empty() {
+                    return Err(self.written("(DIM=SIZE, …)"));
+                }
+                self.few_tiles(a, &sizes)?;
+                let tiles = a.tiles(sizes).and_then(|tiles| tiles.joined());
+                self.scope.made(place, &[], tiles)
+            }
             name => Err(self.error(match nearest(name, &mut METHODS.iter().copied()) {
                 Some(close) => format!("an operator has no `{name}`; did you mean `{close}`?"),
                 None => format!("an operator has no `{name}`"),
@@ -100,12 +109,27 @@ impl<'t> Args<'_, 't> {
     /// A number of tiles that leaves few enough parts.
     fn tiles(&mut self, a: &Operator, node: &Node<'t>) -> Result<usize, ScriptError> {
         let tiles = self.scope.count(node)?;
-        let parts = measured(a).map_err(|e| node.place.error(e))?;
+        self.so_many(node.place, a, tiles)?;
+        Ok(tiles)
+    }
+
+    fn so_many(&mut self, place: Place, a: &Operator, tiles: usize) -> Result<(), ScriptError> {
+        let parts = measured(a).map_err(|e| place.error(e))?;
         if parts.saturating_mul(tiles) <= MOST_PARTS {
-            self.scope.tiles(node.place, a, tiles)?;
-            return Ok(tiles);
+            return self.scope.tiles(place, a, tiles);
         }
-        Err(node.place.error(format!("{tiles} tiles of {parts} parts are more than {MOST_PARTS} parts")))
+        Err(place.error(format!("{tiles} tiles of {parts} parts are more than {MOST_PARTS} parts")))
+    }
+
+    /// Sizes of tiles that are few enough; what is no size is the builder's to refuse.
+    fn few_tiles(&mut self, a: &Operator, sizes: &[(&str, i64)]) -> Result<(), ScriptError> {
+        let all = sizes.iter().fold(1_usize, |all, (dim, size)| {
+            let name: Result<Name, _> = dim.parse();
+            let n = name.ok().and_then(|name| a.size(&name)).unwrap_or(1);
+            let tiles = n.max(1).unsigned_abs().div_ceil(size.max(&1).unsigned_abs());
+            all.saturating_mul(usize::try_from(tiles).unwrap_or(usize::MAX))
+        });
+        self.so_many(self.place, a, all)
     }
 
     /// A builder with one more choice.
@@ -238,4 +262,5 @@ pub(super) const METHODS: &[&str] = &[
     "split",
     "split_fixed",
     "split_with_halo",
+    "tiles",
 ];

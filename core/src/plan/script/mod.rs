@@ -29,7 +29,7 @@
 //! | one after the other, in the order in which they are applied | `A -> B` |
 //! | sums, multiples, powers | `A + 0.5 * B - C`, `(1+2i) * A`, `A / 3`, `A^3`; a number in a chain or sum is that multiple of the identity |
 //! | adjoint, transpose | `A^H`, `A^T`, or as below |
-//! | of an operator | `A.h`, `.t`, `.conj`, `.normal`, `.gram`, `.cogram`, `.inverse`, `.simplify`, `.on(DEVICE)`, `.split(DIM, TILES, [DEVICE, …])`, `.split_fixed(…)`, `.split_with_halo(DIM, TILES, HALO, [DEVICE, …])`, `.polynomial([…])`, `.near_inverse(DEGREE, LEAST, MOST)`; `normal(A)` is `A.normal` |
+//! | of an operator | `A.h`, `.t`, `.conj`, `.normal`, `.gram`, `.cogram`, `.inverse`, `.simplify`, `.on(DEVICE)`, `.split(DIM, TILES, [DEVICE, …])`, `.split_fixed(…)`, `.split_with_halo(DIM, TILES, HALO, [DEVICE, …])`, `.tiles(DIM=SIZE, …)`, `.polynomial([…])`, `.near_inverse(DEGREE, LEAST, MOST)`; `normal(A)` is `A.normal` |
 //! | of one that takes its space from its neighbours | `.over(SPACE)`, and its choices: `fft(x).centered.named(u)`. A chain that begins with it has the space there: `fft(x).over(SPACE) -> W` |
 //! | leaves | `diagonal(SPACE, VALUES)`, `diagonal(SPACE, [DIM, …], VALUES)`, `dense(SPACE, [DIM=SIZE, …], VALUES)`, `zero(SPACE, SPACE)`, `identity`, `to(DEVICE)` |
 //! | transforms | `fft(DIM, …)`, `rfft(DIM, …)` (`.centered`, `.named(DIM, …)`), `nufft(POINTS, DIM=[…], …)` (`.width`, `.oversampling`) |
@@ -37,7 +37,7 @@
 //! | movements | `rename(x=y)`, `permute(y, x)`, `merge_dims([y, x], p)`, `split_dim(p, y=2, x=4)`, `slice(x, 0..8, 2)`, `select(x, [0, 2, 4..8])`, `embed(x, [0, 2], 8)`, `pad(x, 8)`, `end_pad(x, 1, 2)`, `crop(x, 4)`, `roll(x, 1)`, `flip(x)`, `repeat(r, 4)`, `sum_reduce(x)`, `blocks(x=[3, 2])`, `unblocks(x=[5, 3, 2])`, with `.named` and `.at` |
 //! | containers | `vstack(DIM, [A, B])`, `hstack(DIM, [A, B])`, `block(DIM, DIM, [A, B])`, `stack([A, B], out=DIM)`, `stack([A, B], into=DIM)`, `block_diag([A, B])`, `sum([A, B])`, `tree_sum([A, B])` |
 //! | SPACE | `c64[y=4, x=8]@cuda:0`: an element type, dimensions with sizes, a device (without one the host); `f32`, `f64`, `c32` or `c64`. With a name, `image.on(cuda:0)` is the same elsewhere |
-//! | VALUES | `[1, 2.5, 1-2i]` in row-major order, `ones`, `fill(2)`, `ramp(FIRST, STEP)`, `random(SEED)` in `[-1, 1)` |
+//! | VALUES | `[1, 2.5, 1-2i]` in row-major order, `ones`, `fill(2)`, `ramp(FIRST, STEP)`, `random(SEED)` in `[-1, 1)`; what whoever reads the script brings along ([`Script::read_with`]) |
 //!
 //! The functions are those of [`op`](crate::op), which says what each computes. The weights of `dense` lie in the order of the
 //! dimensions of the result that have a size there, then of those of the input that the result lacks.
@@ -63,7 +63,7 @@ use self::lex::lex;
 use self::tree::{Node, Tokens};
 use super::{Plan, PlanError, Planning};
 use crate::memory::Device;
-use crate::op::{Array, OpError, Operator, Random};
+use crate::op::{Array, Complex64, OpError, Operator, Random, Space};
 use crate::ordered::BTreeMap;
 use crate::program::text::size;
 
@@ -159,6 +159,9 @@ impl fmt::Display for ScriptError {
 
 impl std::error::Error for ScriptError {}
 
+/// Values of a host's own for a space, as many as it has elements, or why there are none; see [`Script::read_with`].
+pub type Rule = fn(&Space) -> Result<Vec<Complex64>, String>;
+
 /// An operator that was written as text, with its input, and how it is to be planned; see [`script`](self).
 ///
 /// ```
@@ -209,10 +212,33 @@ impl Script {
     /// # Cost
     /// What building the operator takes; values that follow from a rule are made.
     pub fn read(text: &str) -> Result<Script, ScriptError> {
+        Script::read_with(text, &[])
+    }
+
+    /// The same for a text that names rules for values besides `ones` and `random(1)`: measurements, or an image. What the text
+    /// defines by such a name comes first.
+    ///
+    /// # Errors
+    /// As [`Script::read`]; what a rule says, where its name stands.
+    ///
+    /// # Cost
+    /// As [`Script::read`], and what the rules take: each is asked for the space where its name stands, of at most 2^20 elements.
+    ///
+    /// ```
+    /// use spanlift::op::{Complex64, Space};
+    /// use spanlift::plan::Script;
+    /// let squares = |space: &Space| Ok((0..space.elements()).map(|k| Complex64::from((k * k) as f64)).collect());
+    /// let text = "operator\ninput squares\nA = roll(x, 1).over(f64[x=4])";
+    /// let script = Script::read_with(text, &[("squares", squares)])?;
+    /// assert_eq!(script.input().unwrap().reals(), [0.0, 1.0, 4.0, 9.0]);
+    /// assert!(Script::read(text).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn read_with(text: &str, rules: &[(&str, Rule)]) -> Result<Script, ScriptError> {
         let (title, rest) = headed(unmarked(text))?;
         let tokens = lex(&rest)?;
         let mut tokens = Tokens::new(&tokens);
-        let mut scope = Scope::new();
+        let mut scope = Scope::new(rules);
         let mut said = Said::default();
         while !tokens.is_over() {
             statement(&mut tokens, &mut scope, &mut said)?;
@@ -263,6 +289,11 @@ impl Script {
     /// The operator.
     pub fn operator(&self) -> &Operator {
         &self.operator
+    }
+
+    /// Line and column, counted from 1, where the operator stands.
+    pub fn place(&self) -> (usize, usize) {
+        (self.place.line, self.place.column)
     }
 
     /// What it is applied to; nothing where the script says nothing and the domain has more than 2^20 elements.

@@ -75,7 +75,7 @@ pub(crate) struct TourArgs {
     pub(crate) report: ReportArgs,
 }
 
-/// Write lessons 1 to 5 of the course with their exercises as one page that works offline
+/// Write lessons 1 to 7 of the course with their exercises as one page that works offline
 ///
 /// Texts are those of the notebooks; what their cells do runs in the page, which needs no kernel, no network and nothing
 /// installed but a browser.

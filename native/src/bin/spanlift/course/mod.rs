@@ -1,4 +1,4 @@
-//! `spanlift course`: lessons 1 to 5 with their exercises as one page that works offline.
+//! `spanlift course`: lessons 1 to 7 with their exercises as one page that works offline.
 
 mod markdown;
 mod page;

@@ -12,7 +12,7 @@ use super::markdown::{self, escaped};
 const NONCE: &str = "spanlift-course";
 const CSS: &str = include_str!("page.css");
 /// How the paragraphs begin that speak of the notebook's kernel.
-const OF_THE_KERNEL: &str = "The first cell builds spanlift";
+const OF_THE_KERNEL: [&str; 2] = ["The first cell builds spanlift", "The first cell loads spanlift"];
 
 /// The page.
 pub(super) fn html(lessons: &[Lesson]) -> String {
@@ -22,7 +22,7 @@ pub(super) fn html(lessons: &[Lesson]) -> String {
          <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\
          <title>spanlift course</title><style nonce=\"{NONCE}\">{CSS}</style></head>\n<body><header>\
          <h1>How data moves between a host and its devices</h1>\
-         <p>Five lessons, learned by doing. Everything runs in this page: nothing is installed, nothing is sent anywhere. \
+         <p>Seven lessons, learned by doing. Everything runs in this page: nothing is installed, nothing is sent anywhere. \
          Change any text and run it again (Shift-Enter does, too).</p><nav>",
         content_policy(NONCE)
     );
@@ -63,13 +63,14 @@ fn lesson(n: usize, lesson: &Lesson, page: &mut String) {
     for cell in &lesson.cells {
         match cell {
             Cell::Words(words) => {
-                let paragraphs = words.split("\n\n").filter(|p| !p.starts_with(OF_THE_KERNEL));
+                let paragraphs =
+                    words.split("\n\n").filter(|p| !OF_THE_KERNEL.iter().any(|words| p.starts_with(words)));
                 page.push_str(&markdown::html(&paragraphs.collect::<Vec<_>>().join("\n\n"), &link));
             }
             Cell::Code { source } => {
                 let _ = writeln!(
                     page,
-                    "<figure class=\"code\"><pre><code>{}</code></pre><figcaption>Rust, to read: it is compiled in the notebook, not in this page.</figcaption></figure>",
+                    "<figure class=\"code\"><pre tabindex=\"0\"><code>{}</code></pre><figcaption>Rust, to read: it is compiled in the notebook, not in this page.</figcaption></figure>",
                     escaped(source)
                 );
             }

@@ -58,6 +58,10 @@ fn atom(rest: &mut &str, alone: bool) -> (String, bool) {
         return (format!("<mn>{number}</mn>"), false);
     }
     *rest = &rest[first.len_utf8()..];
+    if matches!(first, '(' | ')') {
+        // As high as what stands beside them.
+        return (format!("<mo stretchy=\"false\">{first}</mo>"), false);
+    }
     let tag = if first.is_alphabetic() { "mi" } else { "mo" };
     let shown =
         if first == '-' { "\u{2212}".to_owned() } else { super::markdown::escaped(&first.to_string()) };
@@ -82,6 +86,9 @@ fn command(name: &str, rest: &mut &str, alone: bool) -> (String, bool) {
         "min" | "max" | "log" => (format!("<mi>{name}</mi>"), false),
         "qquad" | "quad" => ("<mspace width=\"2em\"></mspace>".to_owned(), false),
         "cdot" => ("<mo>\u{22c5}</mo>".to_owned(), false),
+        "langle" => ("<mo>\u{27e8}</mo>".to_owned(), false),
+        "rangle" => ("<mo>\u{27e9}</mo>".to_owned(), false),
+        "lambda" => ("<mi>\u{3bb}</mi>".to_owned(), false),
         "le" => ("<mo>\u{2264}</mo>".to_owned(), false),
         "ldots" | "dots" => ("<mo>\u{2026}</mo>".to_owned(), false),
         "" => {
