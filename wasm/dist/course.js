@@ -394,6 +394,27 @@ return ret[0] === 0 ? undefined : ret[1];
 }
 }
 if (Symbol.dispose) View.prototype[Symbol.dispose] = View.prototype.free;
+function apply(operator, adjoint) {
+let deferred4_0;
+let deferred4_1;
+try {
+const val2 = +adjoint;
+const ptr0 = passStringToWasm0(operator, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
+const len0 = WASM_VECTOR_LEN;
+const ret = wasm.apply(ptr0, len0, val2);
+var ptr3 = ret[0];
+var len3 = ret[1];
+if (ret[3]) {
+ptr3 = 0; len3 = 0;
+throw takeFromExternrefTable0(ret[2]);
+}
+deferred4_0 = ptr3;
+deferred4_1 = len3;
+return getStringFromWasm0(ptr3, len3);
+} finally {
+wasm.__wbindgen_free(deferred4_0, deferred4_1, 1);
+}
+}
 function check(program, typical) {
 let deferred4_0;
 let deferred4_1;
