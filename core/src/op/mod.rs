@@ -37,6 +37,7 @@ mod name;
 mod normal;
 mod operator;
 mod pattern;
+mod pieces;
 mod polynomial;
 mod rewrite;
 mod roles;

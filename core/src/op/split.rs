@@ -36,8 +36,8 @@ use crate::ordered::CollectVec;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tiles {
-    operator: Operator,
-    dims: Vec<Ranges>,
+    pub(super) operator: Operator,
+    pub(super) dims: Vec<Ranges>,
 }
 
 /// Where tiles of a dimension of so many elements begin and end.
@@ -45,33 +45,18 @@ type Edges<'a> = &'a dyn Fn(&Name, i64) -> Result<Vec<i64>, OpError>;
 
 /// The ranges of one dimension.
 #[derive(Debug, Clone, PartialEq)]
-struct Ranges {
-    dim: Name,
+pub(super) struct Ranges {
+    pub(super) dim: Name,
     along: Along,
     /// One more than there are tiles: 0, rising, the size.
-    edges: Vec<i64>,
+    pub(super) edges: Vec<i64>,
     /// Whether tiles read other ranges than they write.
-    windows: bool,
+    pub(super) windows: bool,
 }
 
 impl Ranges {
-    fn range(&self, k: usize) -> Option<(i64, i64)> {
+    pub(super) fn range(&self, k: usize) -> Option<(i64, i64)> {
         Some((*self.edges.get(k)?, *self.edges.get(k + 1)?))
-    }
-
-    /// Adds the pieces of these ranges, of which `a` is the whole: half of them from either half, since a cut looks at all the
-    /// parts of what it cuts, and there are as many pieces as parts.
-    fn halved(&self, a: Operator, ranges: Range<usize>, pieces: &mut Vec<Operator>) -> Result<(), OpError> {
-        if ranges.len() < 2 {
-            pieces.push(a);
-            return Ok(());
-        }
-        let (begin, middle) = (self.edges[ranges.start], ranges.start + ranges.len() / 2);
-        for half in [ranges.start..middle, middle..ranges.end] {
-            let range = (self.edges[half.start] - begin, self.edges[half.end] - begin);
-            self.halved(a.cut(&Tile::default().with(&self.dim, range))?, half, pieces)?;
-        }
-        Ok(())
     }
 
     fn ranges(&self) -> impl Iterator<Item = (i64, i64)> {
@@ -118,7 +103,7 @@ impl Tiles {
     }
 
     /// The operator inside a tile; along dimensions with windows the tile says what is written.
-    fn piece(&self, tile: &Tile) -> Result<Operator, OpError> {
+    pub(super) fn piece(&self, tile: &Tile) -> Result<Operator, OpError> {
         let (mut operator, mut rest) = (self.operator.clone(), tile.clone());
         for d in self.dims.iter().filter(|d| d.windows) {
             if let Some(range) = tile.range(&d.dim) {
@@ -216,29 +201,6 @@ impl Tiles {
         })
     }
 
-    /// What all tiles are cut from.
-    fn pieces(&self) -> Pieces<'_> {
-        let whole = parts(&self.operator);
-        let mut first: Option<(&Ranges, usize, Operator)> = None;
-        // Tiles that read other ranges than they write are cut in their own order.
-        let has_windows = self.dims.iter().any(|d| d.windows);
-        for d in self.dims.iter().filter(|_| !has_windows) {
-            let range = d.range(0).unwrap_or_default();
-            let Ok(piece) = self.operator.cut(&Tile::default().with(&d.dim, range)) else { continue };
-            let left = parts(&piece);
-            if 4 * left < 3 * whole && first.as_ref().is_none_or(|(_, least, _)| left < *least) {
-                first = Some((d, left, piece));
-            }
-        }
-        // What is cut twice may be another expression of the same, with more in it.
-        let first = first.and_then(|(d, _, piece)| {
-            let mut pieces = Vec::new();
-            d.halved(self.operator.clone(), 0..d.edges.len() - 1, &mut pieces).ok()?;
-            (pieces.first() == Some(&piece)).then_some((d, pieces))
-        });
-        Pieces { tiles: self, first }
-    }
-
     fn put_together(
         &self,
         cut: &mut dyn FnMut(&Tile) -> Result<Operator, OpError>,
@@ -266,30 +228,6 @@ impl Tiles {
         let size = self.operator.domain().size(&windows[0].from).unwrap_or(0);
         joined(&d.dim, size, windows)
     }
-}
-
-/// What tiles are cut from: the whole operator, or its pieces along the dimension that leaves the fewest parts of it in each.
-struct Pieces<'a> {
-    tiles: &'a Tiles,
-    first: Option<(&'a Ranges, Vec<Operator>)>,
-}
-
-impl Pieces<'_> {
-    fn of(&self, tile: &Tile) -> Result<Operator, OpError> {
-        if let Some((d, pieces)) = &self.first
-            && let Some(range) = tile.range(&d.dim)
-            && let Ok(k) = d.edges.binary_search(&range.0)
-            && let Some(piece) = pieces.get(k)
-        {
-            return piece.cut(&tile.without(&d.dim));
-        }
-        self.tiles.piece(tile)
-    }
-}
-
-/// How many operators an operator is made of.
-fn parts(a: &Operator) -> usize {
-    a.children().iter().map(parts).fold(1, usize::saturating_add)
 }
 
 /// Tiles of one dimension as the whole.

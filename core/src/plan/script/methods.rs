@@ -1,7 +1,8 @@
 //! What stands behind a dot: what is made of operators, and the choices of builders.
 
-use super::eval::{Builder, DEEPEST, NO_SPACE, Scope, Value, WIDEST, measured};
+use super::eval::{Builder, DEEPEST, NO_SPACE, Scope, Value, WIDEST};
 use super::functions::Args;
+use super::measure::measured;
 use super::tree::{Kind, Node};
 use super::{MOST_PARTS, Place, ScriptError};
 use crate::op::{Boundary, Edge, Kernel, Mode, Name, Operator};

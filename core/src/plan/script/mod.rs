@@ -53,6 +53,7 @@
 mod eval;
 mod functions;
 mod lex;
+mod measure;
 mod methods;
 mod tree;
 
