@@ -76,6 +76,12 @@ fn payload(program: &Program) -> Bytes {
                 if place(copy.src.buffer) != place(copy.dst.buffer) {
                     sum += copy.src.span.iter_bytes().min(copy.dst.span.iter_bytes());
                 }
+                // Within a device managed memory is read as by a kernel.
+                let is_within =
+                    place(copy.src.buffer).is_some() && place(copy.src.buffer) == place(copy.dst.buffer);
+                if is_within && space(copy.src.buffer) == Space::Managed {
+                    sum += touch(&copy.src, false, true);
+                }
                 if space(copy.dst.buffer) == Space::Managed {
                     touch(&copy.dst, false, false);
                 }

@@ -89,7 +89,9 @@ impl Ledger {
             }
             Work::HostCopy { .. } => self.add_within_host(bytes),
             Work::HostFn { .. } if kind == Kind::OtherCopy => self.add_within_host(bytes),
-            Work::Compute { .. } if kind == Kind::WithinDevice => add(&mut self.within_device, bytes),
+            Work::Compute { .. } | Work::Mapped { .. } if kind == Kind::WithinDevice => {
+                add(&mut self.within_device, bytes);
+            }
             Work::HostFn { .. }
             | Work::Compute { .. }
             | Work::Mapped { .. }
