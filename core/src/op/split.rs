@@ -123,18 +123,15 @@ impl Tiles {
         self.put_together(&mut |tile| pieces.of(tile))
     }
 
-    /// The same as long as `goes_on` says so of each tile; nothing once it does not.
-    pub(crate) fn joined_while(
-        &self,
-        goes_on: &mut dyn FnMut(&Operator) -> bool,
-    ) -> Result<Option<Operator>, OpError> {
-        let (pieces, mut ended) = (self.pieces(), false);
-        let joined = self.put_together(&mut |tile| {
+    /// The same; nothing where a tile cannot be cut, or `goes_on` says no to one.
+    pub(crate) fn joined_while(&self, goes_on: &mut dyn FnMut(&Operator) -> bool) -> Option<Operator> {
+        let pieces = self.pieces();
+        let mut piece = |tile: &Tile| {
             let piece = pieces.of(tile)?;
-            ended = !goes_on(&piece);
-            if ended { Err(OpError::NoAxis) } else { Ok(piece) }
-        });
-        if ended { Ok(None) } else { joined.map(Some) }
+            // Whatever ends it is not told.
+            if goes_on(&piece) { Ok(piece) } else { Err(OpError::NoAxis) }
+        };
+        self.put_together(&mut piece).ok()
     }
 
     /// The tiles put together, each computed on its own device: the input of a tile goes there, its result comes back.

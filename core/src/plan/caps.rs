@@ -143,10 +143,9 @@ impl Search<'_> {
                 steps = steps.saturating_add(count(tile));
                 steps <= MOST_STEPS
             };
-            match tiles.and_then(|tiles| tiles.joined_while(&mut is_short)) {
-                Ok(Some(operator)) => operator,
-                _ => return Ok(None),
-            }
+            let joined = tiles.ok().and_then(|tiles| tiles.joined_while(&mut is_short));
+            let Some(operator) = joined else { return Ok(None) };
+            operator
         };
         let planning = self.how.with_ahead(ahead);
         let plan: Plan = match write::plan(&operator, &planning, None) {

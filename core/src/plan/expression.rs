@@ -1,6 +1,6 @@
 //! An expression as a program.
 
-use crate::ordered::{BTreeMap, CollectVec};
+use crate::ordered::BTreeMap;
 use std::fmt;
 
 use super::PlanError;
@@ -70,6 +70,24 @@ impl Peak {
     pub fn total(&self) -> Bytes {
         let parts = [self.input, self.output, self.weights, self.between];
         Bytes(parts.iter().fold(0, |sum, part| sum.saturating_add(part.0)))
+    }
+}
+
+/// Its parts that are there: `input 4 MiB, weights 16 MiB`.
+impl fmt::Display for Peak {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [
+            ("input", self.input),
+            ("result", self.output),
+            ("weights", self.weights),
+            ("between", self.between),
+        ];
+        let mut between = "";
+        for (what, bytes) in parts.into_iter().filter(|(_, bytes)| bytes.0 > 0) {
+            write!(f, "{between}{what} {bytes}")?;
+            between = ", ";
+        }
+        Ok(())
     }
 }
 
@@ -202,16 +220,7 @@ impl fmt::Display for Plan {
         }
         writeln!(f, "memory")?;
         for (device, peak) in &self.peaks {
-            write!(f, "  {:18} {:>12}", device.to_string(), peak.total().to_string())?;
-            let parts = [
-                ("input", peak.input),
-                ("result", peak.output),
-                ("weights", peak.weights),
-                ("between", peak.between),
-            ];
-            let parts = parts.iter().filter(|(_, bytes)| bytes.0 > 0);
-            let parts: Vec<String> = parts.map(|(what, bytes)| format!("{what} {bytes}")).collect_vec();
-            writeln!(f, " {}", parts.join(", "))?;
+            writeln!(f, "  {:18} {:>12} {peak}", device.to_string(), peak.total().to_string())?;
         }
         self.notes.iter().try_for_each(|note| writeln!(f, "note: {}", note.text))
     }

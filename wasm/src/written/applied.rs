@@ -116,15 +116,7 @@ impl Applied {
         }
         notes.push(remark(moved(&self.plan)));
         for (device, peak) in self.plan.peaks() {
-            let parts = [
-                ("input", peak.input),
-                ("result", peak.output),
-                ("weights", peak.weights),
-                ("between", peak.between),
-            ];
-            let parts = parts.iter().filter(|(_, bytes)| bytes.0 > 0);
-            let parts: Vec<String> = parts.map(|(name, bytes)| format!("{name} {bytes}")).collect();
-            notes.push(remark(format!("{device} holds {}: {}", peak.total(), parts.join(", "))));
+            notes.push(remark(format!("{device} holds {}: {peak}", peak.total())));
         }
         notes.extend(self.plan.notes().iter().map(|note| remark(note.text.clone())));
         let Some(input) = &self.input else { return (notes, given) };
