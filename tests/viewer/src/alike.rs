@@ -1,13 +1,14 @@
 //! Puts functions that are alike behind each other.
 //!
 //! What packs a module says in fewer bits what stood a short way before, and instances of one generic function lie anywhere in
-//! two megabytes. An order in which each function follows the one that it shares most with packs smaller.
+//! two megabytes. An order in which each function follows the one that it shares most with packs smaller. So does a module that says
+//! nothing of how what it reads and writes is aligned: a hint that no engine heeds where any address can be read.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, anyhow};
 use wasm_encoder::reencode::{Error, Reencode};
-use wasm_encoder::{CodeSection, ExportSection, FunctionSection, ImportSection, Module};
+use wasm_encoder::{CodeSection, ExportSection, FunctionSection, ImportSection, MemArg, Module};
 use wasmparser::{
     CodeSectionReader, Export, FunctionBody, FunctionSectionReader, Imports, Parser, Payload, TypeRef,
 };
@@ -17,7 +18,8 @@ const GRAM: usize = 5;
 /// What more functions share says nothing of any two.
 const MOST_COMMON: usize = 1000;
 
-/// The module with its functions in another order and other names for what it imports and exports, and nothing else changed.
+/// The module with its functions in another order, other names for what it imports and exports and no hints of alignment, and nothing
+/// else changed.
 pub(crate) fn beside(module: &[u8], names: &BTreeMap<String, String>) -> Result<Vec<u8>> {
     let (n_imported, bodies) = functions(module)?;
     let order = order(&bodies);
@@ -137,6 +139,10 @@ impl Reencode for Moves<'_> {
         Ok(function.checked_sub(self.n_imported).map_or(function, |own| self.place[own as usize]))
     }
 
+    fn mem_arg(&mut self, arg: wasmparser::MemArg) -> Result<MemArg, Error<Self::Error>> {
+        Ok(MemArg { offset: arg.offset, align: 0, memory_index: arg.memory })
+    }
+
     fn parse_imports(
         &mut self,
         section: &mut ImportSection,
@@ -189,8 +195,8 @@ impl Reencode for Moves<'_> {
 mod tests {
     use super::*;
     use wasm_encoder::{
-        ConstExpr, ElementSection, Elements, EntityType, ExportKind, Function, RefType, TableSection,
-        TableType, TypeSection, ValType,
+        ConstExpr, ElementSection, Elements, EntityType, ExportKind, Function, MemorySection, MemoryType,
+        RefType, TableSection, TableType, TypeSection, ValType,
     };
 
     const IMPORTED: &str = "imported";
@@ -290,6 +296,42 @@ mod tests {
         let renamed = name_of(&beside(&module(), &short).unwrap());
         assert!(renamed.contains("_0") && renamed.contains("_1"));
         assert!(!renamed.contains(IMPORTED) && !renamed.contains("exported3"));
+    }
+
+    #[test]
+    fn what_is_read_and_written_is_the_same_without_its_alignment() {
+        let with = |align: u32| {
+            let mut types = TypeSection::new();
+            types.ty().function([ValType::I32, ValType::F64], [ValType::I64]);
+            let mut functions = FunctionSection::new();
+            functions.function(0);
+            let mut memories = MemorySection::new();
+            memories.memory(MemoryType {
+                minimum: 1,
+                maximum: None,
+                memory64: false,
+                shared: false,
+                page_size_log2: None,
+            });
+            let at = |offset: u64, align: u32| MemArg { offset, align, memory_index: 0 };
+            let mut body = Function::new([]);
+            body.instructions()
+                .local_get(0)
+                .local_get(1)
+                .f64_store(at(8, align))
+                .local_get(0)
+                .i64_load32_u(at(70_000, align.min(2)))
+                .end();
+            let mut code = CodeSection::new();
+            code.function(&body);
+            let mut module = Module::new();
+            module.section(&types).section(&functions).section(&memories).section(&code);
+            module.finish()
+        };
+        assert_ne!(with(3), with(0));
+        for align in 0..=3 {
+            assert_eq!(beside(&with(align), &BTreeMap::new()).unwrap(), with(0));
+        }
     }
 
     #[test]
