@@ -35,6 +35,39 @@ fn no_text_touches_another_or_leaves() {
 }
 
 #[test]
+fn names_in_any_script_are_drawn_in_any_width() {
+    let names = [
+        "内存复制核函数",
+        "نسخ الذاكرة",
+        "🚀🔥",
+        "é",
+        "threadx",
+        "thread ",
+        "thread 內 存",
+        &"w".repeat(200),
+    ];
+    for name in names.map(|name| name.repeat(1 + 40 / name.len())) {
+        let event = |cat: &str, tid: u32| {
+            format!(r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":1,"tid":{tid},"ts":1,"dur":9}}"#)
+        };
+        let meta = |what: &str, tid: u32| {
+            format!(r#"{{"ph":"M","name":"{what}","pid":1,"tid":{tid},"args":{{"name":"{name}"}}}}"#)
+        };
+        let events =
+            [meta("process_name", 1), meta("thread_name", 1), event("cpu_op", 1), event("kernel", 7)];
+        let trace = spanlift::trace::read(format!(r#"{{"traceEvents":[{}]}}"#, events.join(",")).as_bytes());
+        for width in (240..900).step_by(9) {
+            let options =
+                TimelineOptions { figures: true, width: f64::from(width), ..TimelineOptions::default() };
+            texts_keep_apart(&scene(trace.as_ref().unwrap(), &options));
+        }
+        for room in 0..200 {
+            named(&name, f64::from(room));
+        }
+    }
+}
+
+#[test]
 fn pictures_of_many_slices_stay_small_and_say_so() {
     let trace = crowd(9, 6_000);
     let scene = scene(&trace, &TimelineOptions::default());
