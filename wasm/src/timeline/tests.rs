@@ -78,6 +78,51 @@ fn pictures_of_many_slices_stay_small_and_say_so() {
 }
 
 #[test]
+fn a_picture_of_thousands_of_lanes_has_those_with_the_most_to_show_and_stays_small() {
+    let slice = |cat: &str, pid: u32, tid: u32, ts: u32| {
+        format!(
+            r#"{{"ph":"X","cat":"{cat}","name":"n{tid}","pid":{pid},"tid":{tid},"ts":{ts},"dur":5,"args":{{"device":{pid},"stream":{tid}}}}}"#
+        )
+    };
+    let mut events: Vec<String> = Vec::new();
+    for k in 0..3000 {
+        events.push(slice("cpu_op", 77, k + 1, k));
+        events.push(slice("kernel", k % 8, k / 8, k + 3));
+    }
+    events.extend((0..40).map(|k| slice("cpu_op", 77, 2990, 4000 + 9 * k)));
+    let trace = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
+    let trace = spanlift::trace::read(trace.as_bytes()).unwrap();
+    let options = TimelineOptions { figures: true, ..TimelineOptions::default() };
+    let scene = scene(&trace, &options);
+    texts_keep_apart(&scene);
+    let said: Vec<&str> = scene.texts().map(|t| &*t.text).collect();
+    assert!(said.contains(&"thread 2990"), "{said:?}");
+    assert!(said.iter().any(|t| t.contains("more lanes, those with the least to show")), "{said:?}");
+    let svg = crate::svg::svg(&scene, "many", "");
+    assert!(svg.len() < 300_000, "{} bytes", svg.len());
+    // Those that stay are as they were: name, section, slices and where these are.
+    let whole = Rows::new(&trace, Shown::default());
+    let mut rows = whole.clone();
+    assert_eq!((rows.fewer(whole.rows.len()), &rows), (0, &whole));
+    assert_eq!(rows.fewer(200), whole.rows.len() - 200);
+    let mut at = 0;
+    for section in &rows.sections {
+        assert_eq!(section.rows.start, at);
+        at = section.rows.end;
+        let old = whole.sections.iter().find(|old| old.title == section.title).unwrap();
+        assert!(rows.rows[section.rows.clone()].iter().all(|row| whole.rows[old.rows.clone()].contains(row)));
+    }
+    assert_eq!(at, 200);
+    for k in 0..u32::try_from(trace.slices.len()).unwrap() {
+        let ((row, track), (old, _)) = (rows.place(k), whole.place(k));
+        match rows.rows.get(row as usize) {
+            Some(row) => assert!(row.tracks[track as usize].slices.contains(&k)),
+            None => assert!(!rows.rows.contains(&whole.rows[old as usize])),
+        }
+    }
+}
+
+#[test]
 fn below_a_hundred_frames_the_calls_are_still_in_the_picture() {
     let slice = |cat: &str, name: &str, ts: u32, dur: u32| {
         format!(r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":1,"tid":1,"ts":{ts},"dur":{dur}}}"#)
