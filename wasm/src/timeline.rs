@@ -388,9 +388,12 @@ impl Timeline<'_> {
 
     fn headings(&self, scene: &mut Scene) {
         let theme = &self.theme;
+        // Where rows go on below, the page says so beside the names.
+        let goes_on = self.frame.height - self.scroll > self.height + 12.0;
+        let end = if goes_on { self.height - 22.0 } else { f64::INFINITY };
         for (section, y) in self.rows.sections.iter().zip(&self.frame.headings) {
             let y = y - self.scroll;
-            if y > RULER && y < self.height {
+            if y > RULER && y < self.height.min(end) {
                 let title =
                     text::fit(&section.title, 10.0, false, self.frame.gutter + 60.0).unwrap_or_default();
                 scene.add(Text::new(4.0, y, 10.0, theme.dim, title));
@@ -399,9 +402,9 @@ impl Timeline<'_> {
         for (r, row) in self.rows.rows.iter().enumerate() {
             let (top, height) = self.frame.row(r);
             let top = top - self.scroll;
-            if top + height > RULER && top < self.height {
+            let y = top + height.min(self.frame.row_height) / 2.0;
+            if top + height > RULER && top < self.height && y <= end {
                 let name = named(&row.name, self.frame.gutter - 14.0);
-                let y = top + height.min(self.frame.row_height) / 2.0;
                 let x = self.frame.gutter - 10.0;
                 scene.add(Text::new(x, y, NAME, theme.ink, name).anchored(Anchor::End));
             }

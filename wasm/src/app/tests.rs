@@ -44,6 +44,22 @@ fn a_trace_without_slices_shows_its_samples_or_says_that_there_is_nothing() {
 }
 
 #[test]
+fn no_name_stands_where_the_page_says_that_rows_go_on() {
+    let mut app = app();
+    for height in 60..400 {
+        app.resize(900.0, f64::from(height));
+        let goes_on = app.end() > f64::from(height) + 12.0;
+        let scene = app.scene();
+        let mut names =
+            scene.texts().filter(|text| text.x < app.frame.gutter && text.y > crate::timeline::RULER);
+        assert!(
+            !goes_on || names.all(|text| text.y + text.size / 2.0 <= f64::from(height) - 16.0),
+            "{height}"
+        );
+    }
+}
+
+#[test]
 fn what_is_stepped_to_comes_into_sight_without_empty_time_beside_it() {
     let text = "stream s\npinned x 4MiB\ndevice d 4MiB\nrepeat i 9\ncopy d <- x on s\nsync s\nend\n";
     let model = Model::open(&crate::pack::PageItem::source("p", text, "h200-pcie5")).unwrap();
