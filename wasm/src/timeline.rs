@@ -386,14 +386,18 @@ impl Timeline<'_> {
         Some((g + x0.max(0.0), g + x1.min(w), top, height))
     }
 
+    /// Above where the middle of a name beside the plot stands: where rows go on below, the page says so there.
+    fn names_end(&self) -> f64 {
+        let goes_on = self.frame.height - self.scroll > self.height + 12.0;
+        self.height - if goes_on { 22.0 } else { 6.0 }
+    }
+
     fn headings(&self, scene: &mut Scene) {
         let theme = &self.theme;
-        // Where rows go on below, the page says so beside the names.
-        let goes_on = self.frame.height - self.scroll > self.height + 12.0;
-        let end = if goes_on { self.height - 22.0 } else { f64::INFINITY };
+        let end = self.names_end();
         for (section, y) in self.rows.sections.iter().zip(&self.frame.headings) {
             let y = y - self.scroll;
-            if y > RULER && y < self.height.min(end) {
+            if y > RULER && y < end {
                 let title =
                     text::fit(&section.title, 10.0, false, self.frame.gutter + 60.0).unwrap_or_default();
                 scene.add(Text::new(4.0, y, 10.0, theme.dim, title));
@@ -403,7 +407,7 @@ impl Timeline<'_> {
             let (top, height) = self.frame.row(r);
             let top = top - self.scroll;
             let y = top + height.min(self.frame.row_height) / 2.0;
-            if top + height > RULER && top < self.height && y <= end {
+            if top + height > RULER && y < end {
                 let name = named(&row.name, self.frame.gutter - 14.0);
                 let x = self.frame.gutter - 10.0;
                 scene.add(Text::new(x, y, NAME, theme.ink, name).anchored(Anchor::End));

@@ -45,17 +45,17 @@ fn a_trace_without_slices_shows_its_samples_or_says_that_there_is_nothing() {
 
 #[test]
 fn no_name_stands_where_the_page_says_that_rows_go_on() {
-    let mut app = app();
-    for height in 60..400 {
-        app.resize(900.0, f64::from(height));
-        let goes_on = app.end() > f64::from(height) + 12.0;
-        let scene = app.scene();
-        let mut names =
-            scene.texts().filter(|text| text.x < app.frame.gutter && text.y > crate::timeline::RULER);
-        assert!(
-            !goes_on || names.all(|text| text.y + text.size / 2.0 <= f64::from(height) - 16.0),
-            "{height}"
-        );
+    let text = "stream s\npinned x 4MiB\ndevice d 4MiB\ncopy d <- x on s\nsync s\n";
+    let program = Model::open(&crate::pack::PageItem::source("p", text, "h200-pcie5")).unwrap();
+    for mut app in [app(), App::new(program, Theme::LIGHT)] {
+        for height in 60..700 {
+            app.resize(900.0, f64::from(height));
+            let goes_on = app.end() > f64::from(height) + 12.0;
+            let (scene, gutter) = (app.scene(), app.frame.gutter);
+            let mut names = scene.texts().filter(|text| text.x < gutter && text.y > crate::timeline::RULER);
+            let last = f64::from(height) - 16.0;
+            assert!(!goes_on || names.all(|text| text.y + text.size / 2.0 <= last), "{height}");
+        }
     }
 }
 
