@@ -316,7 +316,7 @@ test("slices are saved for Perfetto with their times, and overlapping ones on tr
   const visit = await room.chromium.open(page);
   await harness.ready(visit.page);
   await visit.page.locator("button[data-item='1']").click();
-  await says(visit.page.locator(".sl-notes").first(), /4 events, 0 not placed, 4 slices/);
+  await says(visit.page.locator(".sl-notes").first(), /4 events, 0 dropped, 4 slices/);
   const [download] = await Promise.all([visit.page.waitForEvent("download"), visit.page.keyboard.press("Shift+V")]);
   assert.equal(download.suggestedFilename(), "overlapping.json.pftrace");
   const packets = fields(readFileSync(await download.path())).map(([field, bytes]) => {

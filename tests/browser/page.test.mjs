@@ -415,6 +415,35 @@ test("a window that changes its size is filled again, and nothing is cut off", a
   await visit.close();
 });
 
+test("the headings of the three parts stand beside each other", async () => {
+  for (const width of [1024, 1600]) {
+    const visit = await room.chromium.open(page, { width, height: 768 });
+    await harness.ready(visit.page);
+    const middles = await visit.page.evaluate(() => ["left", "middle", "right"].map((part) => [...document.querySelectorAll(`.sl-${part} h2`)].find((h2) => h2.checkVisibility()).getBoundingClientRect()).map((box) => (box.top + box.bottom) / 2));
+    assert.ok(Math.max(...middles) - Math.min(...middles) <= 1, `at ${middles}`);
+    await visit.close();
+  }
+});
+
+test("names in any script and as long as a page are shown, and one that is cut is told where it stands", async () => {
+  const names = ["内存复制核函数", "نسخ الذاكرة", "🚀🔥", "void kernel<float>"].map((name) => name.repeat(200 / name.length));
+  const events = names.flatMap((name, tid) => [
+    { ph: "M", name: "thread_name", pid: 1, tid, args: { name } },
+    { ph: "X", cat: "cpu_op", name: name.repeat(20), pid: 1, tid, ts: 0, dur: 100 },
+  ]);
+  const file = room.files.write("names.json", JSON.stringify({ traceEvents: events }));
+  const visit = await room.chromium.open(await harness.viewed(room.files, "names.html", file), { width: 1024, height: 700 });
+  const canvas = await harness.ready(visit.page);
+  const [tip, { x }, box] = [visit.page.locator(".sl-tip").first(), await state(canvas), await canvas.boundingBox()];
+  await visit.page.mouse.move(box.x + x / 2, box.y + 70);
+  await harness.eventually(async () => names.includes((await tip.locator("b").allInnerTexts()).join("")), "the name of a lane is not told");
+  await visit.page.mouse.move(box.x + x + 100, box.y + 70);
+  await harness.eventually(async () => /annotation/.test(await tip.innerText()), "nothing is told of a slice");
+  const told = await tip.boundingBox();
+  assert.ok(told.height < 260 && told.y + told.height <= box.y + box.height, `the tip is ${told.height} pixels high`);
+  await visit.close();
+});
+
 test("no tool is out of reach in a narrow window, however many there are", async () => {
   const text = "stream s\npinned x 4MiB\ndevice d 4MiB\ncopy d <- x on s\nsync s\n";
   const visit = await room.chromium.open(room.files.write("two.html", pageOf([["one", text], ["two", text]])), { width: 320, height: 640 });
@@ -432,7 +461,7 @@ test("no tool is out of reach in a narrow window, however many there are", async
 test("what is wrong with a search is read beside nothing else, in a wide window and in a narrow one", async () => {
   for (const width of [1280, 320]) {
     const visit = await room.chromium.open(page, { width, height: 700 });
-    await harness.ready(visit.page);
+    const plot = await (await harness.ready(visit.page)).boundingBox();
     await visit.page.locator(".sl-search").fill("kind:quick >1MB");
     const hits = visit.page.locator(".sl-hits");
     await harness.eventually(async () => /one of h2d/.test(await hits.innerText()), "not told");
@@ -441,6 +470,8 @@ test("what is wrong with a search is read beside nothing else, in a wide window 
     const apart = (a, b) => a.x + a.width <= b.x + 1 || b.x + b.width <= a.x + 1 || a.y + a.height <= b.y + 1 || b.y + b.height <= a.y + 1;
     assert.ok(apart(told, range) && apart(field, told) && apart(field, range), JSON.stringify([field, told, range]));
     assert.ok(told.x + told.width <= width, "it leaves the page");
+    assert.ok(await hits.evaluate((element) => element.scrollWidth <= element.clientWidth), "its end is cut off");
+    assert.deepEqual(await visit.page.locator(".sl-canvas").first().boundingBox(), plot, "nothing moves while one types");
     await visit.close();
   }
 });
@@ -449,6 +480,10 @@ test("where colours are the reader's own, what is chosen still looks it", async 
   const visit = await room.chromium.open(several);
   await harness.ready(visit.page);
   await visit.page.emulateMedia({ forcedColors: "active" });
+  await visit.page.locator("[data-item]").nth(1).click();
+  await visit.page.locator("[data-finding]").first().click();
+  const inks = await visit.page.locator("[data-finding][aria-current=true]").evaluate((one) => [one, ...one.children].map((part) => getComputedStyle(part).color));
+  assert.deepEqual(inks, Array(3).fill(inks[0]), "all words of a chosen finding read on its ground");
   const ground = (selector) => visit.page.locator(selector).first().evaluate((element) => getComputedStyle(element).backgroundColor);
   assert.notEqual(await ground("[data-mode=contract]"), await ground("[data-mode=typical]"));
   assert.notEqual(await ground("[data-item][aria-current=true]"), await ground("[data-item]:not([aria-current=true])"));

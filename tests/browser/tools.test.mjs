@@ -55,7 +55,7 @@ test("files that are dropped are shown, several at once, and a bad one says why 
   assert.match(await refused.innerText(), /^bad\.json: byte \d+: the text ends here, after 2 whole events/);
   await says(visit.page.locator(".sl-what"), /^MEMORY$/);
   await buttons.nth(2).click();
-  await says(visit.page.locator(".sl-notes"), /3 events, 0 not placed, 3 slices/);
+  await says(visit.page.locator(".sl-notes"), /3 events, 0 dropped, 3 slices/);
   await says(visit.page.locator(".sl-notes"), /clock in whole microseconds/);
   await visit.page.locator("[data-do=dismiss]").click();
   assert.equal(await refused.isVisible(), false);
@@ -127,7 +127,7 @@ test("a large trace is read by a worker, and a broken one is refused from there"
   });
   const files = visit.page.locator(".sl-files");
   const [worker] = await Promise.all([visit.page.waitForEvent("worker"), files.setInputFiles([file("large.json", large)])]);
-  await says(visit.page.locator(".sl-notes"), /12,000 events, 0 not placed, 12,000 slices/);
+  await says(visit.page.locator(".sl-notes"), /12,000 events, 0 dropped, 12,000 slices/);
   assert.match(worker.url(), /^blob:/);
   assert.ok((await visit.page.evaluate(() => globalThis.made)) > 10_000, "the page read the file itself");
   await harness.eventually(() => visit.page.workers().length === 0, "the worker went on");
@@ -151,7 +151,7 @@ test("a worker is there before a file is chosen, and each reads one", async () =
   assert.deepEqual(visit.page.workers(), [worker]);
   await again.setFiles([large("HtoD"), large("DtoH")]);
   await says(visit.page.locator(".sl-name"), /DtoH/);
-  await says(visit.page.locator(".sl-notes"), /12,000 events, 0 not placed, 12,000 slices/);
+  await says(visit.page.locator(".sl-notes"), /12,000 events, 0 dropped, 12,000 slices/);
   assert.equal(await visit.page.locator("button[data-item]").count(), 3);
   await harness.eventually(() => visit.page.workers().length === 0, "a worker went on");
   await visit.close();
@@ -170,7 +170,7 @@ test("arguments that were left in a large file are read from it when they are as
     const before = await canvas.getAttribute("data-told");
     await visit.page.locator(".sl-files").setInputFiles([file(name, bytes)]);
     await harness.eventually(async () => (await canvas.getAttribute("data-told")) !== before, "the file is not shown");
-    await says(visit.page.locator(".sl-notes"), /50,000 events, 0 not placed/);
+    await says(visit.page.locator(".sl-notes"), /50,000 events, 0 dropped/);
     await visit.page.locator(".sl-plot").focus();
     await visit.page.keyboard.press("ArrowRight");
     await says(visit.page.locator("[data-selection]").first(), /which\s+é 0/);
@@ -901,7 +901,7 @@ test("a recorded trace is run again with changes, the error of the model said fi
   const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   await visit.page.locator(".sl-files").setInputFiles([file("run.json", RECORDED)]);
-  await says(visit.page.locator(".sl-notes"), /8 events, 0 not placed/);
+  await says(visit.page.locator(".sl-notes"), /8 events, 0 dropped/);
   await visit.page.keyboard.press("i");
   const then = visit.page.locator(".sl-then").first();
   await says(then, /^recorded 271 µs; run again without a change 271 µs: the error of the model is 0\s%$/);
@@ -926,7 +926,7 @@ test("a range of a recorded trace becomes a program to edit, a table, and a sear
   const visit = await room.chromium.open(page);
   const canvas = await harness.ready(visit.page);
   await visit.page.locator(".sl-files").setInputFiles([file("run.json", RECORDED)]);
-  await says(visit.page.locator(".sl-notes"), /8 events, 0 not placed/);
+  await says(visit.page.locator(".sl-notes"), /8 events, 0 dropped/);
   const field = visit.page.locator(".sl-search");
   for (const [words, found] of [
     ["kind:h2d", "2 found"], ["kind:h2d pinned:no", "1 found"], [">5MB", "1 found"], ["cat:gpu_memcpy <95us", "1 found"],

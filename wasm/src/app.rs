@@ -515,7 +515,7 @@ impl App {
             if x1 - x0 > width * 0.9 {
                 self.fit(start, end, 0.2);
             } else {
-                self.pan(x0 - (width - (x1 - x0)) / 2.0);
+                self.centre((x0 + x1) / 2.0);
             }
         }
         self.scroll_to(k);
@@ -526,8 +526,16 @@ impl App {
         self.set_at(Some(at));
         let (x, width) = (self.view.x_from_time(at), self.frame.plot_width);
         if !(0.0..=width).contains(&x) {
-            self.pan(x - width / 2.0);
+            self.centre(x);
         }
+    }
+
+    /// Brings `x` into the middle, or as near as can be without an edge on screen beyond which there is nothing.
+    fn centre(&mut self, x: f64) {
+        let (width, (first, last)) = (self.frame.plot_width, self.limits());
+        let (x0, x1) = (self.view.x_from_time(first), self.view.x_from_time(last));
+        let edge = width * 0.04;
+        self.pan((x - width / 2.0).clamp((x0 - edge).min(0.0), (x1 - width + edge).max(0.0)));
     }
 
     /// Scrolls until the row of a slice is on screen.

@@ -6,6 +6,7 @@ use crate::app::App;
 use crate::lod;
 use crate::rows::Row;
 use crate::scene::{Rect, Scene, Stroke};
+use crate::timeline::NARROW;
 use crate::view::TimeView;
 
 /// Height of the strip.
@@ -50,7 +51,9 @@ pub fn scene(app: &App, width: f64) -> Scene {
         for piece in lod::pieces(trace, &row.tracks[0], &view) {
             let at = piece.face as usize;
             let lit = app.is_lit(piece.face);
-            let fill = theme.look(trace.slices.kind[at], trace.slices.flags[at]).fill;
+            let look = theme.look(trace.slices.kind[at], trace.slices.flags[at]);
+            // What waits for long is pale, as below.
+            let fill = if piece.x1 - piece.x0 < NARROW { look.thin() } else { look.fill };
             let fill = if lit { fill } else { fill.toward(theme.lane, 78) };
             match &mut last {
                 // Neighbours of one colour are one rectangle.

@@ -5,6 +5,8 @@
 
 mod arrows;
 mod counters;
+#[cfg(not(target_arch = "wasm32"))]
+mod fewer;
 mod track;
 
 use std::ops::Range;

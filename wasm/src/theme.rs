@@ -78,6 +78,17 @@ pub struct Look {
     pub outline: Option<Color>,
 }
 
+impl Look {
+    /// The colour where there is no room for the line around it, which sets what is pale apart from its ground.
+    pub fn thin(&self) -> Color {
+        match (self.pattern, self.outline) {
+            // The line around a hatch is there for the hatch.
+            (None | Some(Pattern::Dots(_)), Some(outline)) => self.fill.toward(outline, 60),
+            _ => self.fill,
+        }
+    }
+}
+
 impl Theme {
     /// Dark text on a light ground.
     pub const LIGHT: Theme = Theme {
@@ -272,6 +283,17 @@ mod tests {
             for (i, j) in (0..8).flat_map(|i| (0..i).map(move |j| (i, j))) {
                 let difference = ciede2000(seen[i], seen[j]);
                 assert!(difference >= 10.0, "{name}: {:?} and {:?}: {difference:.1}", hues[i], hues[j]);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_a_pixel_wide_is_seen_on_its_lane() {
+        for theme in [Theme::LIGHT, Theme::DARK] {
+            for kind in crate::legend::KINDS {
+                let flags = if kind.is_copy() { Slice::PAGEABLE } else { 0 };
+                let contrast = theme.look(kind, flags).thin().contrast(theme.lane);
+                assert!(contrast >= 1.4, "{kind:?}: {contrast:.2}");
             }
         }
     }

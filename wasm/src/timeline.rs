@@ -37,6 +37,8 @@ const RIGHT: f64 = 12.0;
 const NAME: f64 = 12.0;
 const LABEL: f64 = 11.0;
 const TICK: f64 = 11.0;
+/// A slice of fewer pixels has no room for a line around it.
+pub(crate) const NARROW: f64 = 5.0;
 
 /// Where everything of a timeline stands: a name column, a plot, and each row's place in it.
 #[derive(Debug, Clone, PartialEq)]
@@ -249,6 +251,13 @@ impl Timeline<'_> {
         })
     }
 
+    /// The name of the row at a point beside the plot, where there is no room for all of it.
+    pub fn cut_name(&self, x: f64, y: f64) -> Option<&str> {
+        let row = self.frame.row_at(y + self.scroll).filter(|_| x < self.frame.gutter && y >= RULER)?;
+        let name = &self.rows.rows[row].name;
+        (*name != named(name, self.frame.gutter - 14.0)).then_some(name)
+    }
+
     fn row(&self, scene: &mut Scene, r: usize, drawn: &mut Drawn) {
         let row = &self.rows.rows[r];
         if !row.samples.is_empty() {
@@ -286,8 +295,8 @@ impl Timeline<'_> {
         }
         let mut rect = Rect::with_look(x, top, w, height, look);
         rect.of = piece.of;
-        if w < 5.0 {
-            (rect.pattern, rect.outline) = (None, None);
+        if w < NARROW {
+            (rect.fill, rect.pattern, rect.outline) = (Some(look.thin()), None, None);
         } else {
             rect.radius = 2.0;
         }
@@ -377,11 +386,18 @@ impl Timeline<'_> {
         Some((g + x0.max(0.0), g + x1.min(w), top, height))
     }
 
+    /// Above where the middle of a name beside the plot stands: where rows go on below, the page says so there.
+    fn names_end(&self) -> f64 {
+        let goes_on = self.frame.height - self.scroll > self.height + 12.0;
+        self.height - if goes_on { 22.0 } else { 6.0 }
+    }
+
     fn headings(&self, scene: &mut Scene) {
         let theme = &self.theme;
+        let end = self.names_end();
         for (section, y) in self.rows.sections.iter().zip(&self.frame.headings) {
             let y = y - self.scroll;
-            if y > RULER && y < self.height {
+            if y > RULER && y < end {
                 let title =
                     text::fit(&section.title, 10.0, false, self.frame.gutter + 60.0).unwrap_or_default();
                 scene.add(Text::new(4.0, y, 10.0, theme.dim, title));
@@ -390,9 +406,9 @@ impl Timeline<'_> {
         for (r, row) in self.rows.rows.iter().enumerate() {
             let (top, height) = self.frame.row(r);
             let top = top - self.scroll;
-            if top + height > RULER && top < self.height {
+            let y = top + height.min(self.frame.row_height) / 2.0;
+            if top + height > RULER && y < end {
                 let name = named(&row.name, self.frame.gutter - 14.0);
-                let y = top + height.min(self.frame.row_height) / 2.0;
                 let x = self.frame.gutter - 10.0;
                 scene.add(Text::new(x, y, NAME, theme.ink, name).anchored(Anchor::End));
             }
@@ -557,7 +573,7 @@ pub(crate) fn origin(trace: &Trace) -> String {
 fn named(name: &str, room: f64) -> String {
     let cut = text::fit(name, NAME, false, room).unwrap_or_default();
     let number = name.strip_prefix("thread ").and_then(|rest| rest.split(' ').next()).unwrap_or_default();
-    let thread = &name[..name.len().min("thread ".len() + number.len())];
+    let thread = name.get(.."thread ".len() + number.len()).unwrap_or_default();
     if number.is_empty() || cut.starts_with(thread) {
         return cut;
     }

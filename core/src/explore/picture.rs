@@ -4,7 +4,7 @@ use super::explain::step_name;
 use super::schedule::Schedule;
 use crate::hazard::{Part, Relation};
 use crate::ordered::{BTreeMap, CollectVec, sort};
-use crate::program::{Copy, Op, Space, StreamId, ThreadId};
+use crate::program::{Copy, Op, Space, StreamId, StreamKind, ThreadId};
 use crate::trace::{Kind, Lane, LaneKind, Slice, Source, StrId, Trace};
 use crate::units::Nanos;
 
@@ -50,9 +50,16 @@ impl Schedule {
             let (kind, group, name) = match stream {
                 None => (LaneKind::Host, "host".to_owned(), names.thread(thread)),
                 Some(s) => {
-                    let dev = relation.facts.stream(s).dev;
+                    let facts = relation.facts.stream(s);
                     let stream = i64::try_from(s.index()).unwrap_or(i64::MAX);
-                    (LaneKind::Stream { dev: i64::from(dev), stream }, format!("cuda:{dev}"), names.stream(s))
+                    // As in the trace of a simulation.
+                    let name =
+                        if facts.kind == StreamKind::Legacy { "default stream" } else { names.stream(s) };
+                    (
+                        LaneKind::Stream { dev: i64::from(facts.dev), stream },
+                        format!("cuda:{}", facts.dev),
+                        name,
+                    )
                 }
             };
             let lane = Lane { kind, group: trace.strings.intern(&group), name: trace.strings.intern(name) };

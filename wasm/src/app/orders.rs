@@ -136,6 +136,21 @@ mod tests {
     }
 
     #[test]
+    fn lanes_of_an_order_are_called_as_in_times() {
+        let text = RACE.replace("stream copy, compute", "stream copy").replace("compute", "0");
+        let model = Model::open(&PageItem::source("race", &text, "h200-pcie5")).unwrap();
+        let mut app = App::new(model, Theme::LIGHT);
+        app.select_finding(0);
+        let names = |app: &App| app.model.rows.rows.iter().map(|row| row.name.clone()).collect::<Vec<_>>();
+        let times = names(&app);
+        assert!(times.iter().any(|name| name == "default stream"), "{times:?}");
+        app.show_order(Some(0));
+        for name in names(&app) {
+            assert!(times.contains(&name), "{name:?} is none of {times:?}");
+        }
+    }
+
+    #[test]
     fn a_finding_is_seen_in_both_orders_and_then_in_times_again() {
         let mut app = app();
         let before = (app.model.trace.clone(), app.view());

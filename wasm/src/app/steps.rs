@@ -171,10 +171,13 @@ impl App {
         self.set_at(Some(at));
     }
 
-    /// The buffer under the pointer: its name, and what is known of it.
+    /// The buffer under the pointer: its name, and what is known of it; of a row whose name is cut that name.
     pub fn hovered_buffer(&self) -> Option<(String, String)> {
         let (x, y) = self.pointer().filter(|_| !self.is_dragging())?;
         let timeline = self.timeline();
+        if let Some(name) = timeline.cut_name(x, y) {
+            return Some((name.to_owned(), String::new()));
+        }
         let block = timeline.block_at(x, y)?;
         Some((block.name.clone(), block.told(&self.model.trace, &self.model.rows)))
     }

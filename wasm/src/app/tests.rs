@@ -44,6 +44,60 @@ fn a_trace_without_slices_shows_its_samples_or_says_that_there_is_nothing() {
 }
 
 #[test]
+fn no_name_stands_where_the_page_says_that_rows_go_on() {
+    let text = "stream s\npinned x 4MiB\ndevice d 4MiB\ncopy d <- x on s\nsync s\n";
+    let program = Model::open(&crate::pack::PageItem::source("p", text, "h200-pcie5")).unwrap();
+    for mut app in [app(), App::new(program, Theme::LIGHT)] {
+        for height in 60..700 {
+            app.resize(900.0, f64::from(height));
+            let goes_on = app.end() > f64::from(height) + 12.0;
+            let (scene, gutter) = (app.scene(), app.frame.gutter);
+            let mut names = scene.texts().filter(|text| text.x < gutter && text.y > crate::timeline::RULER);
+            let last = f64::from(height) - 16.0;
+            assert!(!goes_on || names.all(|text| text.y + text.size / 2.0 <= last), "{height}");
+        }
+    }
+}
+
+#[test]
+fn what_is_stepped_to_comes_into_sight_without_empty_time_beside_it() {
+    let text = "stream s\npinned x 4MiB\ndevice d 4MiB\nrepeat i 9\ncopy d <- x on s\nsync s\nend\n";
+    let model = Model::open(&crate::pack::PageItem::source("p", text, "h200-pcie5")).unwrap();
+    let mut app = App::new(model, Theme::LIGHT);
+    app.resize(900.0, 600.0);
+    let (first, last) = app.model.extent();
+    for by in ["[", "]"] {
+        app.show(first + (last - first) / 3, first + (last - first) * 2 / 3);
+        for _ in 0..30 {
+            app.key(by, false);
+            let (at, view) = (app.at().unwrap(), app.view());
+            let width = app.plot().1;
+            assert!((0.0..=width).contains(&view.x_from_time(at)), "{by}: {at} is not on screen");
+            let (x0, x1) = (view.x_from_time(first), view.x_from_time(last));
+            assert!(x0 <= width * 0.05 && width * 0.95 <= x1, "{by} at {at}: {x0} to {x1} of {width}");
+        }
+    }
+}
+
+#[test]
+fn a_name_that_is_cut_is_told_where_it_stands() {
+    let long = "upload_of_the_second_half_".repeat(9);
+    let text =
+        format!("stream {long}, b\npinned x 8\ndevice d 8\ncopy d <- x on {long}\nkernel k on b for 1us\n");
+    let model = Model::open(&crate::pack::PageItem::source("p", &text, "h200-pcie5")).unwrap();
+    let mut app = App::new(model, Theme::LIGHT);
+    app.resize(900.0, 600.0);
+    for (name, told) in [(&*long, Some(long.clone())), ("b", None)] {
+        let row = app.model.rows.rows.iter().position(|row| row.name == name).unwrap();
+        let (top, height) = app.frame.row(row);
+        app.pointer_moved(20.0, top + height / 2.0);
+        assert_eq!(app.hovered_buffer().map(|(name, _)| name), told);
+        app.pointer_moved(app.frame.gutter + 1.0, top + height / 2.0);
+        assert_eq!(app.hovered_buffer(), None, "over the plot");
+    }
+}
+
+#[test]
 fn names_have_as_much_room_as_another_timeline_needs_and_lanes_have_some_too() {
     let mut app = app();
     let (alone, view) = (app.plot(), app.view());

@@ -41,7 +41,7 @@ fn read(trace: &Trace) -> String {
     match &trace.program {
         Some(program) => format!("{}, {n_slices}", text::count(program.len(), "command")),
         None if import.n_events > 0 => format!(
-            "{}, {} not placed, {n_slices}",
+            "{}, {} dropped, {n_slices}",
             text::count(usize::try_from(import.n_events).unwrap_or(usize::MAX), "event"),
             grouped(import.dropped)
         ),
@@ -140,7 +140,7 @@ mod tests {
         check(
             &copy("5", "20", ", \"bytes\": 80"),
             &[
-                "1 event, 0 not placed, 1 slice",
+                "1 event, 0 dropped, 1 slice",
                 "clock exact to 1 ns",
                 "work whose call is not in the file: 1",
                 "schemaVersion: 1",
@@ -150,7 +150,7 @@ mod tests {
         check(
             &[copy("5", "20", ""), copy("45", "0", ", \"bytes\": 4")].join(","),
             &[
-                "2 events, 0 not placed, 2 slices",
+                "2 events, 0 dropped, 2 slices",
                 "clock in whole microseconds: lengths are 1 µs off at most",
                 "work whose call is not in the file: 2",
                 "copies without a number of bytes: 1",
@@ -166,7 +166,7 @@ mod tests {
         check(
             &[&told[0], &told[1], &copy("25", "1", "")].map(String::as_str).join(","),
             &[
-                "3 events, 0 not placed, 2 slices",
+                "3 events, 0 dropped, 2 slices",
                 "clock exact to 1 ns",
                 "work whose call is not in the file: 2",
                 "copies without a number of bytes: 2",

@@ -177,7 +177,7 @@ const tools = (view, place, alone, { module, examples }) => {
   const [search, hits] = [part(".sl-search"), part(".sl-hits")];
   const find = () => {
     hits.classList.remove("is-bad");
-    hits.textContent = hits.title = "";
+    hits.textContent = "";
     search.removeAttribute("aria-invalid");
     try {
       // Words that ask for more than a name; the rest is one expression, its blanks as they are.
@@ -189,7 +189,7 @@ const tools = (view, place, alone, { module, examples }) => {
       view.find(pattern ? Uint8Array.from(view.labels().split("\n"), (label) => pattern.test(label)) : new Uint8Array(), words.join(" "));
     } catch (error) {
       view.find(new Uint8Array(), "");
-      hits.textContent = hits.title = String(error.message ?? error).replace(/^Invalid regular expression: (\/.*\/\w*: )?/, "");
+      hits.textContent = String(error.message ?? error).replace(/^Invalid regular expression: (\/.*\/\w*: )?/, "");
       hits.classList.add("is-bad");
       search.setAttribute("aria-invalid", "true");
     }

@@ -83,7 +83,7 @@ impl Timeline<'_> {
         let top = self.frame.row(r).0 - self.scroll;
         let (left, dim) = (self.frame.gutter - 10.0, self.theme.dim);
         let say = |scene: &mut Scene, y: f64, words: String| {
-            if RULER + 6.0 < y && y + 6.0 < self.height {
+            if RULER + 6.0 < y && y < self.names_end() {
                 scene.add(Text::new(left, y, LABEL, dim, words).anchored(Anchor::End));
             }
         };

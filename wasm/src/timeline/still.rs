@@ -15,6 +15,9 @@ use crate::view::TimeView;
 
 /// Tracks of one lane in a still picture.
 const STATIC_TRACKS: usize = 8;
+/// Lanes of a still picture: each is a band, a name and what is on it.
+#[cfg(not(target_arch = "wasm32"))]
+const STATIC_ROWS: usize = 200;
 /// Shapes of a still picture, beyond which narrow slices are merged into wider columns: some 220 bytes each.
 const STATIC_SHAPES: usize = 1100;
 
@@ -65,6 +68,11 @@ pub fn scene(trace: &Trace, options: &TimelineOptions) -> Scene {
     let theme = &options.theme;
     let width = if options.width.is_finite() { options.width.clamp(240.0, 20_000.0) } else { 960.0 };
     let mut rows = Rows::new(trace, options.shown);
+    // Of the course's pages none has so many.
+    #[cfg(not(target_arch = "wasm32"))]
+    let n_left = rows.fewer(STATIC_ROWS);
+    #[cfg(target_arch = "wasm32")]
+    let n_left = 0;
     rows.shallow(trace, STATIC_TRACKS);
     let frame = Frame::new(trace, &rows, width - 16.0);
     let (start, end) = options
@@ -124,7 +132,7 @@ pub fn scene(trace: &Trace, options: &TimelineOptions) -> Scene {
         out.place(legend, 8.0 + frame.gutter, y);
         y += height + 6.0;
     }
-    let notes = if options.notes { notes(&rows, drawn, timeline.grain) } else { Vec::new() };
+    let notes = if options.notes { notes(&rows, drawn, timeline.grain, n_left) } else { Vec::new() };
     for note in notes {
         for line in text::wrap(&note, 10.5, width - 20.0 - frame.gutter) {
             out.add(Text::new(8.0 + frame.gutter, y + 6.0, 10.5, theme.dim, line));
@@ -141,12 +149,18 @@ pub fn scene(trace: &Trace, options: &TimelineOptions) -> Scene {
 }
 
 /// What a still picture does not show apart.
-fn notes(rows: &Rows, drawn: Drawn, grain: f64) -> Vec<String> {
+fn notes(rows: &Rows, drawn: Drawn, grain: f64, n_left: usize) -> Vec<String> {
     let mut notes = Vec::new();
     if drawn.merged > 0 {
         let (all, merged) = (grouped(drawn.merged + drawn.alone), grouped(drawn.merged));
         let pixels = if grain == 1.0 { "a pixel".to_owned() } else { format!("{grain} pixels") };
         notes.push(format!("{all} slices; {merged} of them narrower than {pixels}, drawn together"));
+    }
+    if n_left > 0 {
+        let left = grouped(n_left);
+        notes.push(format!(
+            "{left} more lanes, those with the least to show, are not drawn; the page shows them"
+        ));
     }
     if rows.n_below > 0 {
         let below = grouped(rows.n_below);

@@ -35,6 +35,39 @@ fn no_text_touches_another_or_leaves() {
 }
 
 #[test]
+fn names_in_any_script_are_drawn_in_any_width() {
+    let names = [
+        "内存复制核函数",
+        "نسخ الذاكرة",
+        "🚀🔥",
+        "é",
+        "threadx",
+        "thread ",
+        "thread 內 存",
+        &"w".repeat(200),
+    ];
+    for name in names.map(|name| name.repeat(1 + 40 / name.len())) {
+        let event = |cat: &str, tid: u32| {
+            format!(r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":1,"tid":{tid},"ts":1,"dur":9}}"#)
+        };
+        let meta = |what: &str, tid: u32| {
+            format!(r#"{{"ph":"M","name":"{what}","pid":1,"tid":{tid},"args":{{"name":"{name}"}}}}"#)
+        };
+        let events =
+            [meta("process_name", 1), meta("thread_name", 1), event("cpu_op", 1), event("kernel", 7)];
+        let trace = spanlift::trace::read(format!(r#"{{"traceEvents":[{}]}}"#, events.join(",")).as_bytes());
+        for width in (240..900).step_by(9) {
+            let options =
+                TimelineOptions { figures: true, width: f64::from(width), ..TimelineOptions::default() };
+            texts_keep_apart(&scene(trace.as_ref().unwrap(), &options));
+        }
+        for room in 0..200 {
+            named(&name, f64::from(room));
+        }
+    }
+}
+
+#[test]
 fn pictures_of_many_slices_stay_small_and_say_so() {
     let trace = crowd(9, 6_000);
     let scene = scene(&trace, &TimelineOptions::default());
@@ -42,6 +75,51 @@ fn pictures_of_many_slices_stay_small_and_say_so() {
     assert!(svg.len() < 300_000, "{} bytes", svg.len());
     let said: Vec<&str> = scene.texts().map(|t| &*t.text).collect();
     assert!(said.iter().any(|t| t.contains("drawn together")) && said.iter().any(|t| t.contains("too deep")));
+}
+
+#[test]
+fn a_picture_of_thousands_of_lanes_has_those_with_the_most_to_show_and_stays_small() {
+    let slice = |cat: &str, pid: u32, tid: u32, ts: u32| {
+        format!(
+            r#"{{"ph":"X","cat":"{cat}","name":"n{tid}","pid":{pid},"tid":{tid},"ts":{ts},"dur":5,"args":{{"device":{pid},"stream":{tid}}}}}"#
+        )
+    };
+    let mut events: Vec<String> = Vec::new();
+    for k in 0..3000 {
+        events.push(slice("cpu_op", 77, k + 1, k));
+        events.push(slice("kernel", k % 8, k / 8, k + 3));
+    }
+    events.extend((0..40).map(|k| slice("cpu_op", 77, 2990, 4000 + 9 * k)));
+    let trace = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
+    let trace = spanlift::trace::read(trace.as_bytes()).unwrap();
+    let options = TimelineOptions { figures: true, ..TimelineOptions::default() };
+    let scene = scene(&trace, &options);
+    texts_keep_apart(&scene);
+    let said: Vec<&str> = scene.texts().map(|t| &*t.text).collect();
+    assert!(said.contains(&"thread 2990"), "{said:?}");
+    assert!(said.iter().any(|t| t.contains("more lanes, those with the least to show")), "{said:?}");
+    let svg = crate::svg::svg(&scene, "many", "");
+    assert!(svg.len() < 300_000, "{} bytes", svg.len());
+    // Those that stay are as they were: name, section, slices and where these are.
+    let whole = Rows::new(&trace, Shown::default());
+    let mut rows = whole.clone();
+    assert_eq!((rows.fewer(whole.rows.len()), &rows), (0, &whole));
+    assert_eq!(rows.fewer(200), whole.rows.len() - 200);
+    let mut at = 0;
+    for section in &rows.sections {
+        assert_eq!(section.rows.start, at);
+        at = section.rows.end;
+        let old = whole.sections.iter().find(|old| old.title == section.title).unwrap();
+        assert!(rows.rows[section.rows.clone()].iter().all(|row| whole.rows[old.rows.clone()].contains(row)));
+    }
+    assert_eq!(at, 200);
+    for k in 0..u32::try_from(trace.slices.len()).unwrap() {
+        let ((row, track), (old, _)) = (rows.place(k), whole.place(k));
+        match rows.rows.get(row as usize) {
+            Some(row) => assert!(row.tracks[track as usize].slices.contains(&k)),
+            None => assert!(!rows.rows.contains(&whole.rows[old as usize])),
+        }
+    }
 }
 
 #[test]
