@@ -12,7 +12,7 @@ mod track;
 use std::ops::Range;
 
 use arrows::Arrows;
-use spanlift::trace::{Engine, FlowKind, Kind, LaneKind, Source, Trace};
+use spanlift::trace::{Engine, FlowKind, Kind, LaneKind, Source, StrId, Trace};
 pub use track::Track;
 pub(crate) use track::first_where;
 
@@ -159,27 +159,36 @@ impl Rows {
                 list.push(k);
             }
         }
-        let group = |l: usize| trace.strings.get(trace.lanes[l].group);
         // A device's streams and engines stand together, under the first name that the device was given.
-        let mut keys: Vec<(Part, String, Vec<usize>)> = Vec::new();
+        let mut keys: Vec<(Part, StrId, Vec<usize>)> = Vec::new();
+        // Where each group of a part stands among them; a file may have as many as it has lanes.
+        let mut known = vec![[None; 3]; trace.strings.len()];
         for (l, lane) in trace.lanes.iter().enumerate() {
             let part = match lane.kind {
                 LaneKind::Host => Part::Host,
                 LaneKind::Stream { .. } | LaneKind::Engine { .. } => Part::Device,
                 LaneKind::Other => Part::Other,
             };
-            match keys.iter_mut().find(|(p, g, _)| *p == part && g == group(l)) {
-                Some((_, _, lanes)) => lanes.push(l),
-                None => keys.push((part, group(l).to_owned(), vec![l])),
+            match known[lane.group.index()][part as usize] {
+                Some(k) => {
+                    let (_, _, lanes): &mut (Part, StrId, Vec<usize>) = &mut keys[k];
+                    lanes.push(l);
+                }
+                None => {
+                    known[lane.group.index()][part as usize] = Some(keys.len());
+                    keys.push((part, lane.group, vec![l]));
+                }
             }
         }
         keys.sort_by_key(|(part, _, _)| *part);
         let mut rows = Rows { places: vec![Rows::NOWHERE; trace.slices.len()], ..Rows::default() };
         let knows_engines = trace.lanes.iter().any(|l| matches!(l.kind, LaneKind::Engine { .. }));
-        let many = |part: Part| keys.iter().filter(|(p, _, _)| *p == part).count() > 1;
+        let mut n_groups = [0; 3];
+        keys.iter().for_each(|(part, _, _)| n_groups[*part as usize] += 1);
         for (part, group, lanes) in &keys {
             let title = |what: &str| {
-                if many(*part) { format!("{what} · {}", clean(group)) } else { what.to_owned() }
+                let group = clean(trace.strings.get(*group));
+                if n_groups[*part as usize] > 1 { format!("{what} · {group}") } else { what.to_owned() }
             };
             let of = |engine: bool| {
                 let is = move |l: &&usize| matches!(trace.lanes[**l].kind, LaneKind::Engine { .. }) == engine;

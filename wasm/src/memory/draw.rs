@@ -346,7 +346,7 @@ impl<'d> Draw<'d> {
             let base = if s.shared == Shared::All { SHARED } else { OWN };
             let line = if s.shared == Shared::No { OWN } else { SHARED };
             let fill =
-                if is_full { base } else { base.toward(self.theme.ground, 80 - 15 * u16::from(s.quarters)) };
+                if is_full { base } else { base.toward(self.theme.ground, 60 - 12 * u16::from(s.quarters)) };
             let pattern = (!is_full || s.shared == Shared::Some).then_some(Pattern::Hatch(line));
             self.scene.add(Rect { pattern, ..Rect::filled(s.x0, y, s.x1 - s.x0, h, fill) });
             self.seen.own |= is_full && s.shared != Shared::All;

@@ -29,7 +29,8 @@ pub(super) fn notes(trace: &Trace) -> Vec<Note> {
     }
     let problems = trace.import.problems.iter();
     notes.extend(problems.map(|(what, n)| Note {
-        holds: Some(false),
+        // Profilers leave thousands of ends of arrows without the other one, and nothing is joined by them.
+        holds: (what != "flow_without_partner").then_some(false),
         text: format!("{}: {}", text::clean(what).replace('_', " "), grouped(*n)),
     }));
     notes
@@ -175,5 +176,16 @@ mod tests {
                 "traceName: a",
             ],
         );
+    }
+
+    #[test]
+    fn an_arrow_without_its_other_end_is_nothing_wrong() {
+        let text = r#"{"traceEvents": [
+            {"ph": "f", "cat": "fwdbwd", "id": 7, "pid": 0, "tid": 7, "ts": 5},
+            {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 5, "dur": -1}]}"#;
+        let trace = spanlift::trace::read(text.as_bytes()).unwrap();
+        let marked: Vec<_> = notes(&trace).into_iter().filter(|note| note.holds.is_some()).collect();
+        assert_eq!(marked.iter().map(|note| &*note.text).collect::<Vec<_>>(), ["negative dur: 1"]);
+        assert!(notes(&trace).iter().any(|note| note.text == "flow without partner: 1"));
     }
 }
