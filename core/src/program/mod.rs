@@ -134,7 +134,7 @@ impl Program {
     /// use spanlift::Program;
     /// let p = Program::from_text("# teaches\nmachine h200-pcie5\nstream s")?;
     /// assert_eq!((p.machine.as_deref(), p.machine_line()), (Some("h200-pcie5"), Some(2)));
-    /// # Ok::<(), spanlift::program::LineProblems>(())
+    /// # Ok::<(), spanlift::program::ReadError>(())
     /// ```
     pub fn machine_line(&self) -> Option<u32> {
         self.machine_line
